@@ -1,0 +1,70 @@
+"""What can go wrong, as types: one exception per thing a user can do about it.
+
+Picture: a consumer block spins on a semaphore that nobody will post. Whether that happened in
+the simulator or on a GPU, the same `DeadlockError` says who waits, where and for what.
+"""
+
+from dataclasses import dataclass
+
+
+class WavesimError(Exception):
+    """Base of every error that wavesim raises on purpose."""
+
+
+class DescriptionError(WavesimError, ValueError):
+    """A device, kernel, dependency, order, policy or plan that can't be: names value, bound and fix."""
+
+
+class RecordingError(WavesimError, ValueError):
+    """A file from outside that is not a readable trace: names file, field and position."""
+
+
+class DeviceError(WavesimError, RuntimeError):
+    """No usable GPU, or a missing package: names the install line."""
+
+
+class CompileError(WavesimError, RuntimeError):
+    """CUDA source that did not compile: the log with numbered source lines."""
+
+
+@dataclass(frozen=True)
+class Waiter:
+    """One block that waits for a semaphore, and the SM slot it holds meanwhile."""
+
+    stage: str
+    tile: tuple[int, int, int]
+    sm: int
+    slot: int
+    semaphore: str
+    seen: int
+    awaited: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.stage} block {self.tile} on SM {self.sm} slot {self.slot} waits for {self.semaphore}: "
+            f"seen {self.seen}, awaited {self.awaited}"
+        )
+
+
+class DeadlockError(WavesimError, RuntimeError):
+    """Blocks wait for semaphores that can never be posted; raised by simulator and GPU runner alike.
+
+    `waiters` hold SM slots while they spin; `starved` says in words which blocks can never be
+    issued because of that; `detail` adds what the backend knows besides (a time limit, say).
+    """
+
+    def __init__(self, waiters: tuple[Waiter, ...], starved: tuple[str, ...] = (), detail: str = "") -> None:
+        self.waiters = waiters
+        self.starved = starved
+        self.detail = detail
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        shown = [f"  {waiter}" for waiter in self.waiters[:8]]
+        if len(self.waiters) > len(shown):
+            shown.append(f"  ... and {len(self.waiters) - len(shown)} more")
+        lines = [f"deadlock: {len(self.waiters)} blocks wait for semaphores that will not be posted", *shown]
+        lines += [f"never issued: {fact}" for fact in self.starved]
+        if self.detail:
+            lines.append(self.detail)
+        return "\n".join(lines)

@@ -1,0 +1,173 @@
+"""Kernels: a grid of thread blocks, what one block occupies, and what it computes.
+
+Picture: a GEMM of 1024 x 6144 cut into 128 x 256 tiles is a grid of 24 columns by 8 rows; each
+of its 192 blocks takes 256 threads and 96 KB of shared memory for as long as it is resident.
+Axes are decided once, here: x counts tile columns, y tile rows, z split-K slices.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from wavesim.errors import DescriptionError
+
+WARP_SIZE = 32
+MAX_GRID_X = 2**31 - 1
+MAX_GRID_YZ = 65_535
+
+Carveout = Literal["full", "default"]
+
+
+def require_positive(owner: str, **values: int) -> None:
+    """Raises `DescriptionError` unless every value is a positive integer."""
+    for name, value in values.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise DescriptionError(f"{owner}: {name} is {value!r}; it must be an integer of at least 1")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """All blocks of a launch: x tile columns, y tile rows, z split-K slices."""
+
+    x: int
+    y: int = 1
+    z: int = 1
+
+    def __post_init__(self) -> None:
+        require_positive("Grid", x=self.x, y=self.y, z=self.z)
+        for name, value, bound in (("x", self.x, MAX_GRID_X), ("y", self.y, MAX_GRID_YZ), ("z", self.z, MAX_GRID_YZ)):
+            if value > bound:
+                raise DescriptionError(f"Grid: {name} is {value}; CUDA launches at most {bound}. Use larger tiles")
+
+    @property
+    def tiles(self) -> int:
+        """Output tiles, each computed by `z` blocks."""
+        return self.x * self.y
+
+    @property
+    def size(self) -> int:
+        """Thread blocks."""
+        return self.x * self.y * self.z
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Tiles (x, y) in row-major order."""
+        return ((x, y) for y in range(self.y) for x in range(self.x))
+
+    def __str__(self) -> str:
+        return f"{self.x} x {self.y}" + (f" x {self.z}" if self.z > 1 else "")
+
+
+@dataclass(frozen=True)
+class Block:
+    """What one thread block occupies on an SM from issue to exit."""
+
+    threads: int
+    registers: int = 32
+    static_shared_bytes: int = 0
+    dynamic_shared_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        require_positive("Block", threads=self.threads, registers=self.registers)
+        for name in ("static_shared_bytes", "dynamic_shared_bytes"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 0:
+                raise DescriptionError(f"Block: {name} is {value!r}; it must be an integer of at least 0")
+
+    @property
+    def warps(self) -> int:
+        """Warps of 32 threads, the last one perhaps partly filled."""
+        return -(-self.threads // WARP_SIZE)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Static and dynamic shared memory together."""
+        return self.static_shared_bytes + self.dynamic_shared_bytes
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A launch: its grid, what each block occupies, and the work of one block.
+
+    `carveout` is the shared-memory carve-out the kernel asks for: "full" (the largest, so that
+    other kernels' blocks can live beside it) or "default" (the driver's own choice, the smallest
+    that holds this kernel's maximum of resident blocks).
+    """
+
+    name: str
+    grid: Grid
+    block: Block
+    flops_per_block: int = 0
+    bytes_per_block: int = 0
+    carveout: Carveout = "full"
+
+    def __post_init__(self) -> None:
+        if self.carveout not in ("full", "default"):
+            raise DescriptionError(f"{self.name}: carveout is {self.carveout!r}; it must be 'full' or 'default'")
+        for name in ("flops_per_block", "bytes_per_block"):
+            if getattr(self, name) < 0:
+                raise DescriptionError(f"{self.name}: {name} is {getattr(self, name)}; it must be at least 0")
+
+
+DEFAULT_GEMM_BLOCK = Block(threads=256, registers=232, dynamic_shared_bytes=98_304)
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """C (m, n) = activation(A (m, k) x B (k, n)), one output tile per block and split-K slice.
+
+    fp16 or bf16 in, fp32 accumulate. Edge tiles in m are allowed: the grid covers them.
+    """
+
+    name: str
+    m: int
+    n: int
+    k: int
+    tile_m: int
+    tile_n: int
+    tile_k: int = 32
+    split_k: int = 1
+    dtype: Literal["fp16", "bf16"] = "fp16"
+    activation: Literal["gelu"] | None = None
+    block: Block = field(default=DEFAULT_GEMM_BLOCK)
+    carveout: Carveout = "full"
+
+    def __post_init__(self) -> None:
+        sizes = {name: getattr(self, name) for name in ("m", "n", "k", "tile_m", "tile_n", "tile_k", "split_k")}
+        require_positive(f"Gemm {self.name}", **sizes)
+        slices = -(-self.k // self.tile_k)
+        if self.split_k > slices:
+            raise DescriptionError(
+                f"Gemm {self.name}: split_k is {self.split_k}; k={self.k} has only {slices} chunks of "
+                f"tile_k={self.tile_k}. Use split_k <= {slices}"
+            )
+        if self.dtype not in ("fp16", "bf16"):
+            raise DescriptionError(f"Gemm {self.name}: dtype is {self.dtype!r}; it must be 'fp16' or 'bf16'")
+        if self.activation not in (None, "gelu"):
+            raise DescriptionError(f"Gemm {self.name}: activation is {self.activation!r}; it must be None or 'gelu'")
+
+    @property
+    def grid(self) -> Grid:
+        """Blocks: tile columns x tile rows x split-K slices."""
+        return Grid(-(-self.n // self.tile_n), -(-self.m // self.tile_m), self.split_k)
+
+    @property
+    def flops(self) -> int:
+        """Useful multiply-adds of the whole GEMM, two operations each."""
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def kernel(self) -> Kernel:
+        """The launch that computes it; edge tiles are counted as full tiles, as the tensor cores do."""
+        depth = -(-self.k // self.split_k)
+        return Kernel(
+            self.name,
+            self.grid,
+            self.block,
+            flops_per_block=2 * self.tile_m * self.tile_n * depth,
+            bytes_per_block=2 * depth * (self.tile_m + self.tile_n) + 2 * self.tile_m * self.tile_n,
+            carveout=self.carveout,
+        )
+
+    def with_m(self, m: int) -> "Gemm":
+        """The same GEMM for another number of rows."""
+        return replace(self, m=m)
