@@ -1,0 +1,66 @@
+# Every target does its own set-up; on a fresh machine only Python 3.11 or later and make are needed.
+# PYTHON=... chooses the interpreter: for the virtual environment when it is first made, for the gpu targets always.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# What the demo imports: of the package's dependencies, those that are not Jupyter.
+DEMO_NEEDS := numpy simpy plotly
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check lab gpu-test gpu-bench clean
+
+help:
+	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
+	@echo "make test       the tests that need no GPU"
+	@echo "make lab        JupyterLab on the first notebook"
+	@echo "make check      lint, format and types"
+	@echo "make setup      the virtual environment $(VENV) with everything"
+	@echo "make gpu-test   the GPU's tests      (PYTHON=an interpreter with CuPy and pytest; installs nothing)"
+	@echo "make gpu-bench  the GPU's benchmarks (PYTHON=an interpreter with CuPy; installs nothing)"
+	@echo "make clean      remove $(VENV) and build outputs"
+
+setup: $(VENV)/.has-all
+
+demo: $(VENV)/.has-demo
+	@mkdir -p build
+	$(VENV)/bin/wavesim demo --html build/demo.html
+
+test: $(VENV)/.has-all
+	$(PY) -m pytest -m "not gpu"
+
+check: $(VENV)/.has-all
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+lab: $(VENV)/.has-all
+	$(PY) -m jupyterlab notebooks/01_start_here.ipynb
+
+gpu-test:
+	PYTHONPATH=.:gpu $(PYTHON) -m pytest -m gpu
+
+gpu-bench:
+	PYTHONPATH=.:gpu $(PYTHON) -m wavesim_gpu bench
+
+clean:
+	rm -rf $(VENV) build dist wavesim.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/.has-python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "wavesim needs Python 3.11 or later; '$(PYTHON)' is missing or older: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' || \
+	  { echo "'$(PYTHON)' has no venv module: on Debian or Ubuntu, apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.has-demo: $(VENV)/.has-python pyproject.toml constraints.txt
+	$(INSTALL) setuptools $(DEMO_NEEDS)
+	$(INSTALL) --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(VENV)/.has-all: $(VENV)/.has-python pyproject.toml constraints.txt
+	$(INSTALL) setuptools
+	$(INSTALL) --no-build-isolation --editable '.[dev]'
+	@touch $(VENV)/.has-demo $@
