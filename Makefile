@@ -39,7 +39,9 @@ lab: $(VENV)/.has-all
 	$(PY) -m jupyterlab notebooks/01_start_here.ipynb
 
 gpu-test:
-	PYTHONPATH=.:gpu $(PYTHON) -m pytest -m gpu
+	@$(PYTHON) -c "import cupy; cupy.cuda.runtime.getDeviceCount()" || \
+	  { echo "no GPU or no CuPy: run on a machine with an NVIDIA GPU, PYTHON=an interpreter with CuPy and pytest" >&2; exit 1; }
+	PYTHONPATH=.:gpu $(PYTHON) -m pytest -m gpu tests/gpu
 
 gpu-bench:
 	PYTHONPATH=.:gpu $(PYTHON) -m wavesim_gpu bench

@@ -1,0 +1,26 @@
+"""What every test module shares: reproducible random tests, and where a browser is needed, the browser.
+
+This file is also loaded on a GPU machine that has neither simpy nor plotly, so it imports neither.
+"""
+
+import shutil
+
+import pytest
+from hypothesis import settings
+
+# The same random pipelines in every run, so that a fresh machine passes or fails as the last one did.
+# `pytest --hypothesis-profile=explore` draws new ones.
+settings.register_profile("reproducible", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("explore", deadline=None, print_blob=True, max_examples=1000)
+settings.load_profile("reproducible")
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of an installed Chromium; skips the test where there is none."""
+    for name in CHROMIUM_NAMES:
+        if path := shutil.which(name):
+            return path
+    pytest.skip(f"no browser: install one of {', '.join(CHROMIUM_NAMES)} (Debian: apt-get install chromium)")
