@@ -1,0 +1,202 @@
+"""Devices: what a GPU has, as far as scheduling and a first estimate of time need it.
+
+Picture: an H200 is 132 SMs; each holds up to 2048 threads, 32 blocks, 65,536 registers and, at
+the largest carve-out, 228 KB of shared memory. Figures and their sources are in `devices.toml`.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from wavesim.errors import DescriptionError
+from wavesim.model.kernel import WARP_SIZE, require_positive
+
+SUB_PARTITIONS = 4
+OLDEST_CAPABILITY = (7, 0)
+
+
+@dataclass(frozen=True)
+class Device:
+    """One GPU. Rates are peaks; `sources` says where each figure comes from.
+
+    `shared_bytes_per_sm` is the largest carve-out, `shared_bytes_per_block` the most that one
+    block may ask for (by opt-in), `tensor_flops_per_s` dense fp16 or bf16 with fp32 accumulate,
+    `clock_hz` the highest SM clock.
+    """
+
+    name: str
+    sm_count: int
+    compute_capability: tuple[int, int]
+    max_threads_per_sm: int
+    max_threads_per_block: int
+    max_blocks_per_sm: int
+    registers_per_sm: int
+    shared_bytes_per_sm: int
+    shared_bytes_per_block: int
+    reserved_shared_bytes_per_block: int
+    carveouts_bytes: tuple[int, ...]
+    l2_bytes: int
+    dram_bytes_per_s: float
+    tensor_flops_per_s: float
+    clock_hz: int
+    power_w: float
+    max_registers_per_thread: int = 255
+    # A dict is not hashable, and where a figure comes from does not change what the device is.
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Lists come from TOML and JSON; tuples keep the device hashable.
+        for name in ("compute_capability", "carveouts_bytes"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        self._require_figures()
+        self._require_thread_limits()
+        self._require_carveouts()
+
+    def _require_figures(self) -> None:
+        counts = (
+            "sm_count max_threads_per_sm max_threads_per_block max_blocks_per_sm registers_per_sm "
+            "max_registers_per_thread shared_bytes_per_sm shared_bytes_per_block l2_bytes clock_hz"
+        )
+        require_positive(f"Device {self.name}", **{name: getattr(self, name) for name in counts.split()})
+        for name in ("dram_bytes_per_s", "tensor_flops_per_s", "power_w"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise DescriptionError(
+                    f"Device {self.name}: {name} is {getattr(self, name)!r}; it must be above 0"
+                )
+        if self.reserved_shared_bytes_per_block < 0:
+            raise DescriptionError(
+                f"Device {self.name}: reserved_shared_bytes_per_block is "
+                f"{self.reserved_shared_bytes_per_block}; it must be at least 0"
+            )
+        if self.compute_capability < OLDEST_CAPABILITY:
+            raise DescriptionError(
+                f"Device {self.name}: compute_capability is {self.compute_capability}; it must be "
+                f"(major, minor), {OLDEST_CAPABILITY} or later: older GPUs have no tensor cores"
+            )
+
+    def _require_thread_limits(self) -> None:
+        if self.max_threads_per_sm % WARP_SIZE or self.registers_per_sm % SUB_PARTITIONS:
+            raise DescriptionError(
+                f"Device {self.name}: max_threads_per_sm is {self.max_threads_per_sm} and registers_per_sm "
+                f"{self.registers_per_sm}; they must be multiples of {WARP_SIZE} and {SUB_PARTITIONS}"
+            )
+        if self.max_threads_per_block > self.max_threads_per_sm:
+            raise DescriptionError(
+                f"Device {self.name}: max_threads_per_block is {self.max_threads_per_block}; a block lives "
+                f"on one SM, which holds max_threads_per_sm={self.max_threads_per_sm}"
+            )
+
+    def _require_carveouts(self) -> None:
+        levels = self.carveouts_bytes
+        is_rising = list(levels) == sorted(set(levels)) and min(levels, default=-1) >= 0
+        if not is_rising or levels[-1] != self.shared_bytes_per_sm:
+            raise DescriptionError(
+                f"Device {self.name}: carveouts_bytes is {levels}; it must rise from 0 or above and end with "
+                f"shared_bytes_per_sm={self.shared_bytes_per_sm}"
+            )
+        largest_block = self.shared_bytes_per_block + self.reserved_shared_bytes_per_block
+        if largest_block > self.shared_bytes_per_sm:
+            raise DescriptionError(
+                f"Device {self.name}: shared_bytes_per_block is {self.shared_bytes_per_block}; with "
+                f"{self.reserved_shared_bytes_per_block} reserved bytes it must fit in "
+                f"shared_bytes_per_sm={self.shared_bytes_per_sm}"
+            )
+
+    @property
+    def max_warps_per_sm(self) -> int:
+        """Warps of 32 threads that one SM holds."""
+        return self.max_threads_per_sm // WARP_SIZE
+
+    def with_sm_count(self, sm_count: int) -> "Device":
+        """The same device with another number of SMs; nothing else scales, bandwidth and peak included."""
+        sources = {**self.sources, "sm_count": f"what-if: {sm_count} instead of {self.sm_count}"}
+        return replace(self, sm_count=sm_count, sources=sources)
+
+
+@cache
+def _catalogue() -> dict[str, dict[str, Any]]:
+    text = resources.files("wavesim.model").joinpath("devices.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def names() -> tuple[str, ...]:
+    """Names that `load` knows, in the catalogue's order."""
+    return tuple(_catalogue()["devices"])
+
+
+@cache
+def load(name: str) -> Device:
+    """The catalogued device of that name, such as "h200"; `DescriptionError` lists the known names."""
+    devices = _catalogue()["devices"]
+    if name not in devices:
+        raise DescriptionError(f"unknown device {name!r}; known devices: {', '.join(devices)}")
+    own = {key: value for key, value in devices[name].items() if key not in ("driver_names", "sources")}
+    figures, sources = _limits(tuple(own["compute_capability"]))
+    sources |= {"compute_capability": sources["max_threads_per_block"], **devices[name]["sources"]}
+    return Device(name=name, sources=sources, **(figures | own))
+
+
+def from_attributes(
+    driver_name: str, compute_capability: tuple[int, int], attributes: Mapping[str, Any]
+) -> Device:
+    """The device that a driver reports, under the name the driver gives it.
+
+    `attributes` maps `Device` fields to values. Fields it lacks come from the catalogued product
+    of that driver name, and limits that no driver reports (the carve-outs) from the compute
+    capability. A product outside the catalogue whose `tensor_flops_per_s` is not given gets that of
+    a catalogued one of its compute capability, per SM and clock.
+
+    Raises `DescriptionError` for a compute capability outside the catalogue or a figure still missing.
+    """
+    figures, sources = _limits(compute_capability)
+    product = _product(driver_name)
+    if product is not None:
+        known = load(product)
+        figures |= {name: getattr(known, name) for name in _figure_names()}
+        sources |= known.sources
+    figures |= {"compute_capability": compute_capability, **attributes}
+    sources |= dict.fromkeys((*attributes, "compute_capability"), "as the driver reports")
+    if "tensor_flops_per_s" not in figures:
+        figures["tensor_flops_per_s"], sources["tensor_flops_per_s"] = _scaled_peak(driver_name, figures)
+    missing = [name for name in _figure_names() if name not in figures]
+    if missing:
+        listed = ", ".join(missing)
+        raise DescriptionError(f"{driver_name}: {listed} not reported and not catalogued; give a value")
+    return Device(name=driver_name, sources=sources, **figures)
+
+
+def _figure_names() -> tuple[str, ...]:
+    return tuple(item.name for item in fields(Device) if item.name not in ("name", "sources"))
+
+
+def _limits(compute_capability: tuple[int, int]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Figures shared by all devices of a compute capability, and the source of each."""
+    key = ".".join(str(part) for part in compute_capability)
+    limits = _catalogue()["limits"]
+    if key not in limits:
+        raise DescriptionError(
+            f"compute capability {key} is not in the catalogue; known: {', '.join(limits)}. "
+            f"Describe the device with wavesim.model.device.Device"
+        )
+    figures = {name: value for name, value in limits[key].items() if name != "source"}
+    return figures, dict.fromkeys(figures, limits[key]["source"])
+
+
+def _product(driver_name: str) -> str | None:
+    devices = _catalogue()["devices"]
+    return next((name for name, entry in devices.items() if driver_name in entry["driver_names"]), None)
+
+
+def _scaled_peak(driver_name: str, figures: Mapping[str, Any]) -> tuple[float, str]:
+    capability = tuple(figures["compute_capability"])
+    alike = [load(name) for name in names() if name != "toy" and load(name).compute_capability == capability]
+    if not alike or not {"sm_count", "clock_hz"} <= figures.keys():
+        raise DescriptionError(
+            f"{driver_name}: tensor_flops_per_s is not known; give the dense fp16 rate with fp32 accumulate"
+        )
+    like = alike[0]
+    per_cycle = like.tensor_flops_per_s / (like.sm_count * like.clock_hz)
+    return per_cycle * figures["sm_count"] * figures["clock_hz"], f"scaled from {like.name}, per SM and clock"
