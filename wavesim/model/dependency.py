@@ -156,17 +156,17 @@ class TileSet:
         """Whether the set depends on dimension `name` of the consumer."""
         return self.columns.uses(name) or self.rows.uses(name)
 
-    def walk(self, box: Box) -> Iterator[tuple[float, tuple[int, int]]]:
-        """(share of the consumer's work done when it is needed, producer tile), in that order.
+    def walk(self, box: Box) -> Iterator[tuple[int, int, tuple[int, int]]]:
+        """(j, n, producer tile): the tile is needed once j/n of the consumer's work is done.
 
         The walk goes along x if x is a slice, else along y; the other coordinate is needed at once.
         """
         x0, x1, y0, y1 = box
         if self.columns.is_slice:
             for i in range(x0, x1):
-                yield from (((i - x0) / (x1 - x0), (i, j)) for j in range(y0, y1))
+                yield from ((i - x0, x1 - x0, (i, j)) for j in range(y0, y1))
         else:
-            yield from (((j - y0) / (y1 - y0), (i, j)) for j in range(y0, y1) for i in range(x0, x1))
+            yield from ((j - y0, y1 - y0, (i, j)) for j in range(y0, y1) for i in range(x0, x1))
 
     def __str__(self) -> str:
         return f"{self.stage.name}[{self.columns}, {self.rows}]"
@@ -198,14 +198,12 @@ class Dependency:
         """Names of the stages it reads, each once."""
         return tuple(dict.fromkeys(need.stage.name for need in self.needs))
 
-    def producer_tiles(self, cx: int, cy: int) -> list[tuple[float, str, tuple[int, int]]]:
-        """(share of work done when needed, producer stage, its tile) of one consumer tile, in that order."""
+    def producer_tiles(self, cx: int, cy: int) -> list[tuple[str, tuple[int, int]]]:
+        """(producer stage, its tile) for all that consumer tile (cx, cy) reads, in the order it reads them."""
         found = [
-            (position, need.stage.name, tile)
-            for need in self.needs
-            for position, tile in need.walk(need.box(cx, cy))
+            (j / n, need.stage.name, tile) for need in self.needs for j, n, tile in need.walk(need.box(cx, cy))
         ]
-        return sorted(found, key=lambda entry: entry[0])
+        return [(stage, tile) for _, stage, tile in sorted(found, key=lambda entry: entry[0])]
 
     def __str__(self) -> str:
         return f"{self.consumer} needs {', '.join(str(need) for need in self.needs)}"

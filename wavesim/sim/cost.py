@@ -1,0 +1,105 @@
+"""Cost models: how long a block computes, and what launches, waits and posts add.
+
+Picture: a 128 x 256 tile of the first GEMM takes 150 us when its block has the SM to itself; two
+blocks on one SM each run at 0.55 of that speed; seeing a post takes 0.4 us. The engine knows
+nothing but these figures, so every one of them has a meaning and a unit.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from wavesim.errors import DescriptionError
+from wavesim.model.device import Device
+from wavesim.model.occupancy import occupancy
+from wavesim.model.pipeline import Pipeline, Stage
+
+RATE_UNIT = 1_000  # a block's speed on a shared SM is kept in thousandths, so that time stays an integer
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Times in integer nanoseconds.
+
+    - `tile_ns`: per stage, the time one block computes when it is alone on its SM; an integer, or
+      one per block in the grid's row-major order, slice after slice ((z * y_count + y) * x_count + x).
+    - `launch_ns`: between two launches on the host.
+    - `boundary_ns`: from a kernel's last block to the next kernel of the same stream.
+    - `block_ns`: from a block's issue to its first instruction.
+    - `wait_ns`: one wait on a semaphore that is ready, or from the post to its being seen.
+    - `post_ns`: one post, fence included.
+    - `sharing`: speed of each of 1, 2, 3... blocks computing on one SM, relative to one alone;
+      the last entry holds for more. Blocks that spin take no share.
+    """
+
+    tile_ns: Mapping[str, int | Sequence[int]]
+    launch_ns: int = 0
+    boundary_ns: int = 0
+    block_ns: int = 0
+    wait_ns: int = 0
+    post_ns: int = 0
+    sharing: tuple[float, ...] = (1.0,)
+
+    def __post_init__(self) -> None:
+        for name in ("launch_ns", "boundary_ns", "block_ns", "wait_ns", "post_ns"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 0:
+                raise DescriptionError(f"CostModel: {name} is {value!r}; it must be an integer of at least 0")
+        for stage, times in self.tile_ns.items():
+            for time in [times] if isinstance(times, int) else times:
+                if time < 0:
+                    raise DescriptionError(f"CostModel: tile_ns of {stage} is {time}; it must be at least 0")
+        if not self.sharing or self.sharing[0] != 1.0 or min(self.sharing) < 1 / RATE_UNIT:
+            raise DescriptionError(
+                f"CostModel: sharing is {self.sharing}; it starts with 1.0 (a block alone) and stays at or above 0.001"
+            )
+
+    def tile_times(self, stage: Stage) -> int | list[int]:
+        """One time for all blocks of a stage, or a list of one per block. Raises `DescriptionError`."""
+        if stage.name not in self.tile_ns:
+            raise DescriptionError(f"CostModel: no tile_ns for stage {stage.name!r}; it has {list(self.tile_ns)}")
+        times = self.tile_ns[stage.name]
+        if isinstance(times, int):
+            return times
+        if len(times) != stage.grid.size:
+            raise DescriptionError(
+                f"CostModel: {len(times)} tile times for {stage.name!r}; its grid {stage.grid} has {stage.grid.size} blocks"
+            )
+        return [int(time) for time in times]
+
+    @property
+    def rates(self) -> tuple[int, ...]:
+        """`sharing` in thousandths."""
+        return tuple(round(speed * RATE_UNIT) for speed in self.sharing)
+
+    def with_tile_ns(self, **tile_ns: int | Sequence[int]) -> "CostModel":
+        """The same costs with other tile times."""
+        return replace(self, tile_ns={**self.tile_ns, **tile_ns})
+
+
+def zero_cost(pipeline: Pipeline, tile_ns: int) -> CostModel:
+    """Every tile takes `tile_ns` and nothing else costs time: the model of the paper's Figure 1."""
+    return CostModel({stage.name: tile_ns for stage in pipeline.stages})
+
+
+def roofline(pipeline: Pipeline, device: Device) -> CostModel:
+    """Costs from the catalogue alone: a block takes the longer of its arithmetic and its memory traffic.
+
+    An SM has its share of the device's peak rates; n blocks on it run at 1/n of the speed. An
+    upper bound on speed: real kernels reach 40 to 95 % of it. Launch and semaphore costs are
+    those of `OVERHEADS`.
+    """
+    tile_ns = {}
+    most = 1
+    for stage in pipeline.stages:
+        kernel = stage.kernel
+        math_s = kernel.flops_per_block * device.sm_count / device.tensor_flops_per_s
+        copy_s = kernel.bytes_per_block * device.sm_count / device.dram_bytes_per_s
+        if kernel.flops_per_block == 0 and kernel.bytes_per_block == 0:
+            raise DescriptionError(f"{kernel.name}: no flops_per_block or bytes_per_block; give them, or tile_ns")
+        tile_ns[stage.name] = max(1, round(max(math_s, copy_s) * 1e9))
+        most = max(most, occupancy(device, kernel.block).blocks_per_sm)
+    return CostModel(tile_ns, sharing=tuple(1 / n for n in range(1, most + 1)), **OVERHEADS)
+
+
+# Measured on one NVIDIA H200 (CUDA 13.0): kernel to kernel in a CUDA graph, and a semaphore's way from SM to SM.
+OVERHEADS = {"boundary_ns": 1_050, "wait_ns": 410, "post_ns": 410}

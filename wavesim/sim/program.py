@@ -1,0 +1,140 @@
+"""A pipeline and a plan, worked out tile by tile: issue order, waits and posts.
+
+Picture: under RowSync with 24 tile columns, each block of the second GEMM gets one wait (row
+semaphore y at 24) before its first K step, and each tile of the first one post.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wavesim.model.dependency import Box, Dependency
+from wavesim.model.kernel import Grid
+from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.plan import Plan, SemaphoreSync, check_plan
+from wavesim.model.policy import Policy, SemaphoreTable
+
+
+@dataclass(frozen=True)
+class SemaphoreArray:
+    """The semaphores of one producer under one policy; `first` is the global index of its first."""
+
+    producer: str
+    policy: Policy
+    table: SemaphoreTable
+    first: int
+    grid: Grid
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """The value of each semaphore at which its tiles are ready."""
+        values = [0] * self.table.count
+        for semaphore, value in zip(self.table.semaphore_of_tile, self.table.value_of_tile, strict=True):
+            values[semaphore] = value
+        return tuple(values)
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Once done/of of its work is complete, a block needs `semaphore` (global index) to be ready."""
+
+    done: int
+    of: int
+    semaphore: int
+
+
+@dataclass
+class StageProgram:
+    """One stage: its blocks (x, y, z) in issue order, what they wait for and which semaphores tiles post."""
+
+    index: int
+    stage: Stage
+    blocks: tuple[tuple[int, int, int], ...]
+    posts: tuple[tuple[int, ...], ...]
+    dependency: Dependency | None
+    arrays: Mapping[str, SemaphoreArray]
+    _cache: dict[tuple[Box, ...], tuple[Wait, ...]] = field(default_factory=dict)
+
+    def waits(self, x: int, y: int, z: int) -> tuple[Wait, ...]:
+        """What block (x, y, z) waits for, in the order of its work; each semaphore once."""
+        if self.dependency is None or not self.arrays:
+            return ()
+        boxes = tuple(need.box(x, y) for need in self.dependency.needs)
+        key = (*boxes, (z, 0, 0, 0))
+        if key not in self._cache:
+            self._cache[key] = self._derive(boxes, z)
+        return self._cache[key]
+
+    def _derive(self, boxes: tuple[Box, ...], z: int) -> tuple[Wait, ...]:
+        assert self.dependency is not None
+        slices = self.stage.grid.z
+        found: dict[int, Wait] = {}
+        for need, box in zip(self.dependency.needs, boxes, strict=True):
+            array = self.arrays[need.stage.name]
+            table, columns = array.table.semaphore_of_tile, array.grid.x
+            for j, n, (px, py) in need.walk(box):
+                if (j + 1) * slices <= z * n or j * slices >= (z + 1) * n:
+                    continue  # outside the K range of this split-K slice
+                semaphore = array.first + table[py * columns + px]
+                wait = Wait(max(0, j * slices - z * n), n, semaphore)
+                if semaphore not in found or wait.done * found[semaphore].of < found[semaphore].done * wait.of:
+                    found[semaphore] = wait
+        return tuple(sorted(found.values(), key=lambda wait: wait.done / wait.of))
+
+
+@dataclass(frozen=True)
+class Program:
+    """All stages and all semaphores of a pipeline under a plan."""
+
+    stages: tuple[StageProgram, ...]
+    arrays: tuple[SemaphoreArray, ...]
+
+    @property
+    def semaphore_values(self) -> list[int]:
+        """The value at which each semaphore, by global index, is ready."""
+        return [value for array in self.arrays for value in array.values]
+
+    def semaphore_name(self, semaphore: int) -> str:
+        """A semaphore in words: which stage's, which policy's, which index."""
+        array = next(a for a in reversed(self.arrays) if a.first <= semaphore)
+        return f"{array.producer} {array.policy.name}[{semaphore - array.first}]"
+
+
+def build_program(pipeline: Pipeline, plan: Plan) -> Program:
+    """Works a plan out. Raises `DescriptionError` for orders, policies or plans that don't fit."""
+    check_plan(pipeline, plan)
+    arrays = _semaphore_arrays(pipeline, plan) if isinstance(plan, SemaphoreSync) else {}
+    stages = tuple(_stage_program(i, stage, pipeline, plan, arrays) for i, stage in enumerate(pipeline.stages))
+    return Program(stages, tuple(arrays.values()))
+
+
+Arrays = dict[tuple[str, Policy], SemaphoreArray]
+
+
+def _semaphore_arrays(pipeline: Pipeline, plan: SemaphoreSync) -> Arrays:
+    """One array per producer and policy: consumers under the same policy share it."""
+    arrays: Arrays = {}
+    first = 0
+    for dependency in pipeline.dependencies:
+        for producer in dependency.producers:
+            policy = plan.policy_of(producer, dependency.consumer.stage.name)
+            if (producer, policy) not in arrays:
+                grid = pipeline.stage(producer).grid
+                table = policy.table(grid)
+                arrays[producer, policy] = SemaphoreArray(producer, policy, table, first, grid)
+                first += table.count
+    return arrays
+
+
+def _stage_program(index: int, stage: Stage, pipeline: Pipeline, plan: Plan, arrays: Arrays) -> StageProgram:
+    grid = stage.grid
+    tiles = plan.order_of(stage.name).sequence(grid)
+    blocks = tuple((x, y, z) for x, y in tiles for z in range(grid.z))
+    posted = [array for (producer, _), array in arrays.items() if producer == stage.name]
+    posts = tuple(
+        tuple(array.first + array.table.semaphore_of_tile[tile] for array in posted) for tile in range(grid.tiles)
+    )
+    dependency = pipeline.dependency_of(stage.name)
+    awaited = {}
+    if dependency is not None and isinstance(plan, SemaphoreSync):
+        awaited = {p: arrays[p, plan.policy_of(p, stage.name)] for p in dependency.producers}
+    return StageProgram(index, stage, blocks, posts, dependency, awaited)

@@ -1,0 +1,99 @@
+"""simulate(): a pipeline, a plan and a device in, a Trace out."""
+
+from importlib.metadata import version
+
+import numpy as np
+
+from wavesim.model.device import Device
+from wavesim.model.kernel import Gemm
+from wavesim.model.occupancy import occupancy
+from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.plan import Plan
+from wavesim.sim.cost import CostModel, roofline
+from wavesim.sim.engine import Engine
+from wavesim.sim.program import Program
+from wavesim.trace import DependencyInfo, Event, Header, StageInfo, Trace, Waits
+
+
+def simulate(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel | None = None) -> Trace:
+    """Runs the pipeline on the simulated device; deterministic.
+
+    Without `costs` the catalogue's roofline is used (`roofline`). Raises `DescriptionError` for
+    blocks, orders or policies that can't be, `DeadlockError` when blocks wait for ever.
+    """
+    model = roofline(pipeline, device) if costs is None else costs
+    engine = Engine(pipeline, plan, device, model)
+    engine.run()
+    return _trace(engine, pipeline, plan, device, model)
+
+
+def _trace(engine: Engine, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> Trace:
+    rows = engine.rows
+    tiles = np.array([(p.index, *block) for p in engine.program.stages for block in p.blocks], dtype=np.int64)
+    return Trace(
+        header=_header(engine.program, pipeline, plan, device, costs),
+        **dict(zip(("stage", "x", "y", "z"), tiles.T, strict=True)),
+        sm=np.array(rows.sm),
+        slot=np.array(rows.slot),
+        issue_ns=np.array(rows.issue),
+        start_ns=np.array(rows.start),
+        wait_ns=np.array(rows.wait),
+        end_ns=np.array(rows.end),
+        waits=_waits(engine),
+        events=tuple(Event(*entry) for entry in sorted(rows.events, key=lambda entry: entry[2])),
+    )
+
+
+def _waits(engine: Engine) -> Waits:
+    """Waits that spun. The semaphore's index is within its dependency's array."""
+    table = np.array(sorted(engine.rows.waits), dtype=np.int64).reshape(-1, 4)
+    firsts = np.array([array.first for array in engine.program.arrays] or [0])
+    array = np.searchsorted(firsts, table[:, 1], side="right") - 1
+    return Waits(table[:, 0], array, table[:, 1] - firsts[array], table[:, 2], table[:, 3])
+
+
+def _header(program: Program, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> Header:
+    return Header(
+        source="simulated",
+        device=describe_device(device),
+        workload=pipeline.name,
+        plan=plan.name,
+        plan_label=plan.label,
+        stages=tuple(describe_stage(stage, device) for stage in pipeline.stages),
+        orders={stage.name: plan.order_of(stage.name).name for stage in pipeline.stages},
+        dependencies=describe_dependencies(program),
+        parameters=dict(pipeline.parameters),
+        versions={"simpy": version("simpy"), "numpy": np.__version__},
+        costs=_describe_costs(costs),
+    )
+
+
+def describe_device(device: Device) -> dict[str, object]:
+    """What a trace's header says of a device."""
+    capability = ".".join(map(str, device.compute_capability))
+    return {"name": device.name, "sm_count": device.sm_count, "compute_capability": capability}
+
+
+def describe_stage(stage: Stage, device: Device) -> StageInfo:
+    """What a trace's header says of a stage."""
+    grid, block = stage.grid, stage.kernel.block
+    tile = (stage.work.tile_m, stage.work.tile_n) if isinstance(stage.work, Gemm) else None
+    blocks_per_sm = occupancy(device, block).blocks_per_sm
+    return StageInfo(stage.name, (grid.x, grid.y, grid.z), blocks_per_sm, block.threads, tile)
+
+
+def describe_dependencies(program: Program) -> tuple[DependencyInfo, ...]:
+    """What a trace's header says of the semaphores."""
+    return tuple(
+        DependencyInfo(array.producer, stage.stage.name, array.policy.name, array.table.semaphore_of_tile, array.values)
+        for stage in program.stages
+        for array in stage.arrays.values()
+    )
+
+
+def _describe_costs(costs: CostModel) -> dict[str, object]:
+    names = ("launch_ns", "boundary_ns", "block_ns", "wait_ns", "post_ns")
+    tile_ns = {
+        stage: times if isinstance(times, int) else f"{len(times)} times" for stage, times in costs.tile_ns.items()
+    }
+    return {"tile_ns": tile_ns, "sharing": list(costs.sharing), **{name: getattr(costs, name) for name in names}}
