@@ -1,0 +1,61 @@
+"""Clock and power while kernels run, read from NVML by a thread beside them.
+
+Picture: our GEMMs draw so much power that the SM clock falls from 1.98 to 1.3 GHz; a time without its
+clock says little.
+"""
+
+import statistics
+import threading
+from dataclasses import dataclass
+from types import TracebackType
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Medians over the time sampled; None where NVML is missing or refused."""
+
+    clock_mhz: float | None
+    power_w: float | None
+    samples: int
+
+
+class Sampler:
+    """A context manager: samples from entry to exit, then `reading` tells."""
+
+    def __init__(self, index: int = 0, period_s: float = 0.005) -> None:
+        self._index = index
+        self._period_s = period_s
+        self._clocks: list[float] = []
+        self._powers: list[float] = []
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def __enter__(self) -> "Sampler":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+
+    @property
+    def reading(self) -> Reading:
+        """What was seen so far."""
+        clock = statistics.median(self._clocks) if self._clocks else None
+        power = statistics.median(self._powers) if self._powers else None
+        return Reading(clock, power, len(self._clocks))
+
+    def _sample(self) -> None:
+        try:
+            import pynvml  # noqa: PLC0415  # optional
+
+            pynvml.nvmlInit()
+            handle = pynvml.nvmlDeviceGetHandleByIndex(self._index)
+            while not self._done.is_set():
+                self._clocks.append(float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)))
+                self._powers.append(pynvml.nvmlDeviceGetPowerUsage(handle) / 1000)
+                self._done.wait(self._period_s)
+        except Exception:  # noqa: BLE001  # NVML is a nicety; its absence must not stop a measurement
+            return

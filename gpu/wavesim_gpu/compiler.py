@@ -1,0 +1,159 @@
+"""Compiles our CUDA C++ at run time, with NVRTC: for the GPU at hand or, with no GPU at all, for any target.
+
+Picture: a `Build` says recording or timing; `compile_cubin` turns one `.cu` file and the names of the
+template instances wanted into machine code, once: results are kept on disk under a key made of all our
+sources, the options and the compiler's version, so an edited header is never served stale.
+"""
+
+import hashlib
+import json
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from wavesim.errors import CompileError
+
+ROOT = Path(__file__).parent
+MUTANTS = ("none", "no_wait", "no_post", "no_fence", "early_post")
+INSTALL = "pip install 'wavesim[nvrtc]' (or: cuda-bindings and nvidia-cuda-nvrtc)"
+CACHE = Path.home() / ".cache" / "wavesim" / "cubin"
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Build:
+    """How kernels are built: with per-block recording or without; broken on purpose, for tests.
+
+    `delay_ns` is slept by producers between their work and their stores.
+    """
+
+    is_recording: bool = False
+    mutant: str = "none"
+    delay_ns: int = 0
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """The compiler options that say so."""
+        return (
+            f"-DCUSYNC_RECORD={int(self.is_recording)}",
+            f"-DCUSYNC_MUTANT={MUTANTS.index(self.mutant)}",
+            f"-DCUSYNC_DELAY_NS={self.delay_ns}",
+        )
+
+
+@dataclass(frozen=True)
+class Cubin:
+    """Machine code for one target, and the mangled name of each requested template instance."""
+
+    data: bytes
+    lowered: Mapping[str, str]
+    ptx: str
+
+
+def sources() -> tuple[Path, ...]:
+    """Every file of ours that the compiler may read, sorted."""
+    return tuple(sorted([*ROOT.rglob("*.cu"), *ROOT.rglob("*.cuh")]))
+
+
+@cache
+def source_hash() -> str:
+    """Sixteen hex digits over the names and contents of all kernel sources."""
+    digest = hashlib.sha256()
+    for path in sources():
+        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def compile_cubin(path: Path, names: Iterable[str], arch: str, build: Build | None = None) -> Cubin:
+    """The file compiled for `arch`, such as "sm_90a", with template instances `names`.
+
+    Raises `CompileError`: NVRTC missing, or the compiler's log with numbered source lines.
+    """
+    names = tuple(names)
+    nvrtc = _nvrtc()
+    options = (f"--gpu-architecture={arch}", "--std=c++17", f"-I{ROOT}", *(build or Build()).defines)
+    # The hash goes into the source too: no cache between here and the driver may ignore our headers.
+    text = f"// sources {source_hash()}\n#line 1\n{path.read_text()}"
+    version = ".".join(str(part) for part in nvrtc.nvrtcVersion()[1:])
+    key = hashlib.sha256(json.dumps([text, names, options[:2], options[3:], version]).encode()).hexdigest()[:32]
+    kept = _read_kept(key)
+    if kept is None:
+        kept = _compile(nvrtc, path, text, names, options)
+        _keep(key, kept)
+    return kept
+
+
+def _nvrtc() -> ModuleType:
+    try:
+        from cuda.bindings import nvrtc  # noqa: PLC0415  # an optional package, named in the error
+    except ImportError as error:
+        raise CompileError(f"NVRTC is not installed ({error}); {INSTALL}") from error
+    try:
+        nvrtc.nvrtcVersion()
+    except Exception as error:  # noqa: BLE001  # a missing shared library surfaces under several types
+        raise CompileError(f"NVRTC cannot be loaded ({error}); {INSTALL}") from error
+    return nvrtc
+
+
+def _compile(nvrtc: Any, path: Path, text: str, names: tuple[str, ...], options: tuple[str, ...]) -> Cubin:
+    _, program = nvrtc.nvrtcCreateProgram(text.encode(), path.name.encode(), 0, [], [])
+    try:
+        for name in names:
+            nvrtc.nvrtcAddNameExpression(program, name.encode())
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+        if int(status) != 0:
+            raise CompileError(_explained(path, _log(nvrtc, program), path.read_text()))
+        lowered = {name: nvrtc.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in names}
+        cubin = _fetched(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+        ptx = _fetched(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    return Cubin(cubin, lowered, ptx.rstrip(b"\0").decode())
+
+
+def _fetched(size_of: Any, fetch: Any, program: Any) -> bytes:
+    data = b" " * size_of(program)[1]
+    fetch(program, data)
+    return data
+
+
+def _log(nvrtc: Any, program: Any) -> str:
+    return _fetched(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0 ").decode()
+
+
+def _explained(path: Path, log: str, text: str) -> str:
+    """The log, then the source with numbered lines."""
+    numbered = "\n".join(f"{number:4d} | {line}" for number, line in enumerate(text.splitlines(), 1))
+    return f"{path.name} does not compile:\n{log}\n\n{numbered}"
+
+
+def _read_kept(key: str) -> Cubin | None:
+    entry = CACHE / key
+    try:
+        lowered = json.loads((entry / "names.json").read_text())
+        return Cubin((entry / "code.cubin").read_bytes(), lowered, (entry / "code.ptx").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _keep(key: str, cubin: Cubin) -> None:
+    """Written beside and renamed into place, so that a reader never sees half an entry."""
+    try:
+        CACHE.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(dir=CACHE))
+        (draft / "names.json").write_text(json.dumps(dict(cubin.lowered)))
+        (draft / "code.cubin").write_bytes(cubin.data)
+        (draft / "code.ptx").write_text(cubin.ptx)
+        with _lock:
+            if (CACHE / key).exists():
+                shutil.rmtree(draft)
+            else:
+                draft.rename(CACHE / key)
+    except OSError:
+        return  # a read-only home only costs the next process its compile time

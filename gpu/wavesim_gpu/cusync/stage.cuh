@@ -1,0 +1,151 @@
+// One stage of a pipeline, seen from inside one of its thread blocks:
+//
+//     cusync::Stage stage(sync);                 // sync: a cusync::StageParams kernel parameter
+//     const cusync::Tile tile = stage.begin();   // which tile is mine (and: this stage has started)
+//     stage.wait(0, tile.x, tile.y);             // until tile (x, y) of producer 0 is there
+//     ... read the producer's tile, write mine ...
+//     stage.finish(tile);                        // my tile is there
+//
+// begin, wait and finish are called by all threads of the block; a kernel with a software pipeline
+// uses peek and settle instead, from one thread, before a barrier that it has anyway.
+#pragma once
+
+#include <cusync/semaphore.cuh>
+#include <cusync/trace.cuh>
+
+namespace cusync {
+
+constexpr int max_inputs = 2;
+constexpr int max_outputs = 4;
+
+// One step of a wait schedule: before work item `at`, `semaphore` must have reached `awaited`.
+struct __align__(16) WaitStep {
+    int at, semaphore, awaited, reserved;
+};
+
+// A kernel parameter, 152 bytes, filled by wavesim_gpu/layout.py. Tables come from the host, so any tile
+// order and any policy reaches the device the same way. Semaphore numbers index one pool.
+struct StageParams {
+    unsigned* semaphores;
+    unsigned* tile_counter;            // null: a block's position is its blockIdx.x (stream sync)
+    const unsigned* issued;            // tile counters of all stages
+    const int* order;                  // position -> y * grid_x + x; null: row-major
+    ErrorBuffer* errors;
+    BlockRecord* records;              // one per block; unread unless CUSYNC_RECORD
+    unsigned long long limit_ns;
+    const int2* inputs[max_inputs];    // producer tile -> {semaphore, awaited}; null: nothing to wait for
+    const int* outputs[max_outputs];   // own tile -> semaphore
+    const WaitStep* schedule;          // steps sorted by `at`, each list closed by at = INT_MAX
+    const int* schedule_first;         // y * grid_z + z -> its first step; null: nothing to wait for
+    int input_columns[max_inputs];     // grid_x of each producer
+    int grid_x, grid_y, grid_z;        // columns, rows, split-K slices
+    int stage, stage_count, output_count;
+};
+static_assert(sizeof(StageParams) == 152, "layout.py packs 152 bytes");
+
+struct Tile {
+    int x, y, z;     // column, row, split-K slice
+    int linear;      // y * grid_x + x
+    int position;    // how many blocks of this stage started before
+};
+
+// A wait under way: the value seen when it was asked for, and what it has to become.
+struct Pending {
+    int semaphore;
+    unsigned awaited, seen;
+};
+
+class Stage {
+public:
+    __device__ __forceinline__ explicit Stage(const StageParams& params) : params_(params) {}
+
+    // Takes the next position in the tile order. Slices of a tile are neighbours in that order.
+    // All threads call it, once. The counter's step also tells wait-kernels that the stage has started.
+    __device__ __forceinline__ Tile begin() {
+        __shared__ int shared_position;
+        if (threadIdx.x == 0) {
+            recorder_.start();
+            shared_position = params_.tile_counter ? static_cast<int>(take_position(params_.tile_counter))
+                                                   : static_cast<int>(blockIdx.x);
+        }
+        __syncthreads();
+        Tile tile;
+        tile.position = shared_position;
+        const int place = tile.position / params_.grid_z;
+        tile.z = tile.position - place * params_.grid_z;
+        tile.linear = params_.order ? params_.order[place] : place;
+        tile.y = tile.linear / params_.grid_x;
+        tile.x = tile.linear - tile.y * params_.grid_x;
+        tile_ = tile;
+        return tile;
+    }
+
+    // Until tile (x, y) of producer `input` is there. All threads call it.
+    __device__ __forceinline__ void wait(int input, int x, int y) {
+        if (threadIdx.x == 0 && params_.inputs[input] != nullptr) {
+            const int2 fact = params_.inputs[input][y * params_.input_columns[input] + x];
+            settle(peek(fact.x, static_cast<unsigned>(fact.y)));
+        }
+        // Block barrier: hands thread 0's acquire on to the other threads.
+        __syncthreads();
+    }
+
+    // Asks for a semaphore's value without waiting for the answer. One thread.
+    __device__ __forceinline__ Pending peek(int semaphore, unsigned awaited) const {
+        return {semaphore, awaited, load_relaxed(params_.semaphores + semaphore)};
+    }
+
+    // Finishes a peek: spins if it came too early, then acquires. The same thread; a block barrier
+    // must follow before other threads read what was waited for.
+    __device__ __forceinline__ void settle(const Pending& pending) {
+        if constexpr (mutant == Mutant::no_wait) return;
+        if (pending.seen < pending.awaited) {
+            recorder_.begin_wait();
+            const Watch watch{params_.errors, params_.issued, params_.limit_ns, params_.stage_count};
+            watch.spin(params_.semaphores + pending.semaphore, pending.semaphore, pending.awaited,
+                       {params_.stage, tile_.x, tile_.y, tile_.z});
+            recorder_.end_wait();
+        }
+        acquire_fence();  // after the relaxed load that saw the value: turns the pair into an acquire
+    }
+
+    // The first step of this tile's wait schedule, or null.
+    __device__ __forceinline__ const WaitStep* first_step() const {
+        if (params_.schedule_first == nullptr) return nullptr;
+        return params_.schedule + params_.schedule_first[tile_.y * params_.grid_z + tile_.z];
+    }
+
+    // Where mutants post too early and where delays go in; nothing in a normal build. Call before the
+    // tile's first store.
+    __device__ __forceinline__ void before_stores() {
+        if constexpr (mutant == Mutant::early_post) post_all();
+        if constexpr (delay_ns > 0) {
+            if (params_.output_count > 0) pause_ns(delay_ns);
+        }
+    }
+
+    // My tile is there. All threads call it, after their stores. With is_last_slice false (an earlier
+    // split-K slice) nothing is posted.
+    __device__ __forceinline__ void finish(const Tile& tile, bool is_last_slice = true) {
+        // Block barrier: all threads' stores come before thread 0's release.
+        __syncthreads();
+        if constexpr (mutant != Mutant::early_post) {
+            if (is_last_slice) post_all();
+        }
+        if (threadIdx.x == 0) recorder_.finish(params_.records, tile.position, tile.linear, tile.z);
+    }
+
+private:
+    __device__ __forceinline__ void post_all() {
+        if (threadIdx.x != 0) return;
+        for (int i = 0; i < params_.output_count; ++i) {
+            post(params_.semaphores + params_.outputs[i][tile_.linear]);
+        }
+    }
+
+    const StageParams& params_;
+    Recorder recorder_;
+    Tile tile_;
+};
+
+}  // namespace cusync

@@ -1,0 +1,1 @@
+"""Our kernels: each launcher `x.py` beside its `x.cu`."""

@@ -1,0 +1,324 @@
+// C (m, n) = activation(A (m, k) x B (k, n)), all row-major, fp16 or bf16 in and out, fp32 inside.
+// Portable tensor cores, sm_80 and later: cp.async fills a ring of shared-memory stages, ldmatrix and
+// mma.sync.m16n8k16 empty it. One output tile per block and split-K slice. m may be anything; n must be
+// a multiple of 8 and k of TILE_K (gemm.py checks).
+//
+// As a consumer it waits for A only, chunk by chunk, inside the pipeline: thread 0 asks for the next
+// semaphore at the top of a main-loop step and settles just before the barrier which that step has
+// anyway. B is never held up. As a producer it posts after the tile's stores.
+
+#include <cusync/stage.cuh>
+#include <kernels/tensor_core.cuh>
+
+struct GemmParams {
+    const unsigned short* a;
+    const unsigned short* b;
+    unsigned short* c;
+    float* partials;    // (tile, slice, TILE_M * TILE_N), in the order the threads hold them
+    unsigned* tickets;  // one per tile: slices that are done
+    int m, n, k;
+};
+
+// Byte offset of 16-byte chunk `chunk` in row `row` of a shared tile with ROW_BYTES a row. The chunk
+// number is XORed with the row so that eight rows of one column fall into different banks.
+template <int ROW_BYTES>
+__device__ __forceinline__ int swizzled(int row, int chunk) {
+    const int turn = ROW_BYTES == 64 ? (row >> 1) & 3 : row & 7;
+    return row * ROW_BYTES + ((chunk ^ turn) << 4);
+}
+
+template <int TILE_M_, int TILE_N_, int TILE_K_, int WARPS_M_, int WARPS_N_, int STAGES_>
+struct Shape {
+    static constexpr int tile_m = TILE_M_, tile_n = TILE_N_, tile_k = TILE_K_, stages = STAGES_;
+    static constexpr int warps_m = WARPS_M_, warps_n = WARPS_N_;
+    static constexpr int threads = warps_m * warps_n * 32;
+    static constexpr int warp_m = tile_m / warps_m, warp_n = tile_n / warps_n;
+    static constexpr int frags_m = warp_m / 16, frags_n = warp_n / 8, steps = tile_k / 16;
+    static constexpr int a_bytes = tile_m * tile_k * 2, b_bytes = tile_k * tile_n * 2;
+    static constexpr int stage_bytes = a_bytes + b_bytes;
+    static constexpr int a_row = tile_k * 2, b_row = tile_n * 2, c_row = warp_n * 2;
+    // Rows that one pass of all threads copies, and passes per chunk.
+    static constexpr int a_step = threads / (tile_k / 8), a_passes = tile_m / a_step;
+    static constexpr int b_step = threads / (tile_n / 8), b_passes = tile_k / b_step;
+    static_assert(a_step % 8 == 0 && b_step % 8 == 0, "a thread's swizzle must not change between passes");
+    static_assert(steps % 2 == 0 && frags_n % 2 == 0 && stages >= 3, "fragments are double-buffered");
+    static_assert(tile_m * tile_n * 2 <= stages * stage_bytes, "the output is staged where the ring was");
+};
+
+// Copies chunks of A and B from global to shared memory.
+template <class S>
+class Loader {
+public:
+    // first_chunk: where this slice's K range starts.
+    __device__ __forceinline__ Loader(const GemmParams& p, const cusync::Tile& tile, unsigned shared, int first_chunk) {
+        const int a_row = threadIdx.x / (S::tile_k / 8), a_chunk = threadIdx.x % (S::tile_k / 8);
+        const int b_row = threadIdx.x / (S::tile_n / 8), b_chunk = threadIdx.x % (S::tile_n / 8);
+        const int row = tile.y * S::tile_m + a_row, column = tile.x * S::tile_n + b_chunk * 8;
+        const long long k0 = static_cast<long long>(first_chunk) * S::tile_k;
+        a_ = p.a + static_cast<long long>(row) * p.k + k0 + a_chunk * 8;
+        b_ = p.b + (k0 + b_row) * p.n + column;
+        a_pass_ = static_cast<long long>(S::a_step) * p.k;
+        b_pass_ = static_cast<long long>(S::b_step) * p.n;
+        rows_left_ = p.m - row;
+        b_size_ = column < p.n ? 16 : 0;
+        a_to_ = shared + swizzled<S::a_row>(a_row, a_chunk);
+        b_to_ = shared + S::a_bytes + b_row * S::b_row + (((b_chunk & ~7) | ((b_chunk ^ b_row) & 7)) << 4);
+        b_chunk_step_ = static_cast<long long>(S::tile_k) * p.n;
+    }
+
+    // Rows past m are filled with zeros; their address is formed but never read.
+    template <int PASS>
+    __device__ __forceinline__ void load_a(int slot) const {
+        const int size = PASS * S::a_step < rows_left_ ? 16 : 0;
+        copy_async(a_to_ + slot * S::stage_bytes + PASS * S::a_step * S::a_row, a_ + PASS * a_pass_, size);
+    }
+
+    template <int PASS>
+    __device__ __forceinline__ void load_b(int slot) const {
+        copy_async(b_to_ + slot * S::stage_bytes + PASS * S::b_step * S::b_row, b_ + PASS * b_pass_, b_size_);
+    }
+
+    // Part `part` of `parts` of one chunk, so that the copies can be spread over a main-loop step.
+    template <int PART, int PARTS>
+    __device__ __forceinline__ void load_part(int slot) const {
+        each<S::b_passes>([&](auto pass) {
+            if constexpr (pass.value * PARTS / S::b_passes == PART) load_b<pass.value>(slot);
+        });
+        each<S::a_passes>([&](auto pass) {
+            if constexpr (pass.value * PARTS / S::a_passes == PART) load_a<pass.value>(slot);
+        });
+    }
+
+    __device__ __forceinline__ void all_of_a(int slot) {
+        each<S::a_passes>([&](auto pass) { load_a<pass.value>(slot); });
+        a_ += S::tile_k;
+    }
+
+    __device__ __forceinline__ void all_of_b(int slot) {
+        each<S::b_passes>([&](auto pass) { load_b<pass.value>(slot); });
+        b_ += b_chunk_step_;
+    }
+
+    __device__ __forceinline__ void next_chunk() {
+        a_ += S::tile_k;
+        b_ += b_chunk_step_;
+    }
+
+private:
+    const unsigned short *a_, *b_;
+    long long a_pass_, b_pass_, b_chunk_step_;
+    unsigned a_to_, b_to_;
+    int rows_left_, b_size_;
+};
+
+// Walks this tile's wait schedule ahead of the loads of A. Held by thread 0; idle in the others.
+class InputWait {
+public:
+    __device__ __forceinline__ explicit InputWait(const cusync::WaitStep* first) : next_(first) {
+        if (next_ != nullptr) step_ = *next_;
+    }
+
+    // Asks, without waiting for the answer, for what chunk `chunk` of A needs.
+    __device__ __forceinline__ void peek(cusync::Stage& stage, int chunk) {
+        if (step_.at <= chunk) pending_ = stage.peek(step_.semaphore, step_.awaited);
+    }
+
+    // Returns once everything that chunk `chunk` needs is there. After peek of the same chunk.
+    __device__ __forceinline__ void settle(cusync::Stage& stage, int chunk) {
+        while (step_.at <= chunk) {
+            stage.settle(pending_);
+            step_ = *++next_;
+            peek(stage, chunk);
+        }
+    }
+
+private:
+    const cusync::WaitStep* next_;
+    cusync::WaitStep step_{0x7fffffff, 0, 0, 0};
+    cusync::Pending pending_{};
+};
+
+// The warp's share of the tile: fragments of A and B for two k-steps, and the sums.
+template <class S, bool IS_BF16>
+struct WarpTile {
+    unsigned a[2][S::frags_m][4];
+    unsigned b[2][S::frags_n][2];
+    float sum[S::frags_m][S::frags_n][4];
+
+    __device__ __forceinline__ void clear() {
+#pragma unroll
+        for (int i = 0; i < S::frags_m; ++i)
+#pragma unroll
+            for (int j = 0; j < S::frags_n; ++j)
+#pragma unroll
+                for (int e = 0; e < 4; ++e) sum[i][j][e] = 0.0f;
+    }
+
+    // Fragments of k-step `step` of the chunk at shared address `chunk`. a_row, b_column: this lane's.
+    __device__ __forceinline__ void load(int half, int step, unsigned chunk, int a_row, int b_column) {
+        const int lane = threadIdx.x & 31;
+#pragma unroll
+        for (int i = 0; i < S::frags_m; ++i)
+            load_matrices(a[half][i], chunk + swizzled<S::a_row>(a_row + i * 16, step * 2 + (lane >> 4)));
+        const int row = step * 16 + (lane & 15);
+#pragma unroll
+        for (int j = 0; j < S::frags_n / 2; ++j) {
+            const int column = b_column / 8 + j * 2 + (lane >> 4);
+            unsigned pair[4];
+            load_matrices_transposed(
+                pair, chunk + S::a_bytes + row * S::b_row + (((column & ~7) | ((column ^ row) & 7)) << 4));
+            b[half][2 * j][0] = pair[0], b[half][2 * j][1] = pair[1];
+            b[half][2 * j + 1][0] = pair[2], b[half][2 * j + 1][1] = pair[3];
+        }
+    }
+
+    __device__ __forceinline__ void multiply(int half) {
+#pragma unroll
+        for (int i = 0; i < S::frags_m; ++i)
+#pragma unroll
+            for (int j = 0; j < S::frags_n; ++j) {
+                const int column = i & 1 ? S::frags_n - 1 - j : j;  // back and forth: neighbours share B
+                multiply_accumulate<IS_BF16>(sum[i][column], a[half][i], b[half][column]);
+            }
+    }
+};
+
+// The sum over this block's chunks. Leaves all copies finished and the ring free.
+template <class S, class Warp>
+__device__ __forceinline__ void accumulate(
+    Warp& warp, cusync::Stage& stage, const GemmParams& p, const cusync::Tile& tile, unsigned shared, int first, int last) {
+    const int warp_index = threadIdx.x / 32, lane = threadIdx.x & 31;
+    const int a_row = (warp_index / S::warps_n) * S::warp_m + (lane & 15);
+    const int b_column = (warp_index % S::warps_n) * S::warp_n;
+    const bool is_waiter = threadIdx.x == 0;
+    Loader<S> loader(p, tile, shared, first);
+    InputWait input(is_waiter ? stage.first_step() : nullptr);
+
+    const int ahead = S::stages - 1, filled = min(ahead, last - first);
+    if (is_waiter) input.peek(stage, first + ahead - 1);
+    for (int i = 0; i < filled; ++i) loader.all_of_b(i);
+    if (is_waiter) input.settle(stage, first + ahead - 1);
+    __syncthreads();  // hands thread 0's acquire of A's first chunks on to all threads
+    for (int i = 0; i < ahead; ++i) {
+        if (i < filled) loader.all_of_a(i);
+        commit_copies();
+    }
+    wait_copies<S::stages - 2>();
+    __syncthreads();
+
+    warp.clear();
+    warp.load(0, 0, shared, a_row, b_column);
+    int read_slot = 0, write_slot = ahead;
+    for (int chunk = first; chunk < last; ++chunk) {
+        const bool is_loading = chunk + ahead < last;
+        each<S::steps>([&](auto step) {
+            constexpr int s = step.value;
+            if constexpr (s == 0) {
+                if (is_waiter) input.peek(stage, chunk + S::stages);
+            }
+            if constexpr (s == S::steps - 1) {
+                // Before the barrier which the ring needs anyway: what the next step will load of A.
+                if (is_waiter && chunk + S::stages < last) input.settle(stage, chunk + S::stages);
+                wait_copies<S::stages - 2>();
+                __syncthreads();
+                read_slot = read_slot + 1 == S::stages ? 0 : read_slot + 1;
+            }
+            warp.load((s + 1) % 2, (s + 1) % S::steps, shared + read_slot * S::stage_bytes, a_row, b_column);
+            if constexpr (s < S::steps - 1) {
+                if (is_loading) loader.template load_part<s, S::steps - 1>(write_slot);
+            }
+            if constexpr (s == S::steps - 2) {
+                loader.next_chunk();
+                commit_copies();
+                write_slot = write_slot + 1 == S::stages ? 0 : write_slot + 1;
+            }
+            warp.multiply(s % 2);
+        });
+    }
+    wait_copies<0>();
+    __syncthreads();
+}
+
+// Adds up the slices of one tile in slice order, so that the result does not depend on which slice came
+// last. Returns whether this block is the last and now holds the whole sum.
+template <class S, class Warp>
+__device__ __forceinline__ bool reduce_slices(Warp& warp, const GemmParams& p, const cusync::Tile& tile, int slices) {
+    constexpr int quads = S::frags_m * S::frags_n;
+    float4* const all = reinterpret_cast<float4*>(p.partials) +
+                        static_cast<long long>(tile.linear) * slices * quads * S::threads + threadIdx.x;
+    float4* const mine = all + tile.z * quads * S::threads;
+#pragma unroll
+    for (int q = 0; q < quads; ++q) {
+        const float* sum = warp.sum[q / S::frags_n][q % S::frags_n];
+        mine[q * S::threads] = make_float4(sum[0], sum[1], sum[2], sum[3]);
+    }
+    __shared__ unsigned done_before;
+    // Block barrier before the ticket's release: it publishes all threads' partial sums.
+    __syncthreads();
+    if (threadIdx.x == 0) done_before = cusync::take_ticket(p.tickets + tile.linear);
+    // And after its acquire: all threads may read the other slices' sums.
+    __syncthreads();
+    if (done_before != static_cast<unsigned>(slices - 1)) return false;
+#pragma unroll
+    for (int q = 0; q < quads; ++q) {
+        float* sum = warp.sum[q / S::frags_n][q % S::frags_n];
+        float4 total = all[q * S::threads];
+        for (int z = 1; z < slices; ++z) {
+            const float4 part = all[(z * quads + q) * S::threads];
+            total.x += part.x, total.y += part.y, total.z += part.z, total.w += part.w;
+        }
+        sum[0] = total.x, sum[1] = total.y, sum[2] = total.z, sum[3] = total.w;
+    }
+    return true;
+}
+
+// Rounds, stages each warp's part through its own piece of shared memory, and stores whole rows.
+template <class S, bool IS_BF16, bool HAS_GELU, class Warp>
+__device__ __forceinline__ void store(Warp& warp, const GemmParams& p, const cusync::Tile& tile, unsigned char* shared) {
+    const int warp_index = threadIdx.x / 32, lane = threadIdx.x & 31;
+    unsigned char* const piece = shared + warp_index * S::warp_m * S::c_row;
+#pragma unroll
+    for (int i = 0; i < S::frags_m; ++i)
+#pragma unroll
+        for (int j = 0; j < S::frags_n; ++j)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                float low = warp.sum[i][j][half * 2], high = warp.sum[i][j][half * 2 + 1];
+                if constexpr (HAS_GELU) low = gelu(low), high = gelu(high);
+                const int row = i * 16 + half * 8 + lane / 4;
+                *reinterpret_cast<unsigned*>(piece + swizzled<S::c_row>(row, j) + (lane & 3) * 4) =
+                    pack<IS_BF16>(low, high);
+            }
+    __syncwarp();
+    constexpr int chunks = S::c_row / 16, rows_per_pass = 32 / chunks;
+    const int chunk = lane % chunks;
+    const int column = tile.x * S::tile_n + (warp_index % S::warps_n) * S::warp_n + chunk * 8;
+    const int top = tile.y * S::tile_m + (warp_index / S::warps_n) * S::warp_m;
+#pragma unroll
+    for (int pass = 0; pass < S::warp_m / rows_per_pass; ++pass) {
+        const int row = pass * rows_per_pass + lane / chunks;
+        if (top + row >= p.m || column >= p.n) continue;
+        *reinterpret_cast<uint4*>(p.c + static_cast<long long>(top + row) * p.n + column) =
+            *reinterpret_cast<const uint4*>(piece + swizzled<S::c_row>(row, chunk));
+    }
+}
+
+template <class S, int MIN_BLOCKS, bool IS_BF16, bool HAS_GELU>
+__global__ void __launch_bounds__(S::threads, MIN_BLOCKS)
+    gemm(const __grid_constant__ cusync::StageParams sync, const __grid_constant__ GemmParams p) {
+    extern __shared__ __align__(128) unsigned char shared[];
+    cusync::Stage stage(sync);
+    const cusync::Tile tile = stage.begin();
+    const int chunks = p.k / S::tile_k;
+    const int first = chunks * tile.z / sync.grid_z, last = chunks * (tile.z + 1) / sync.grid_z;
+
+    WarpTile<S, IS_BF16> warp;
+    accumulate<S>(warp, stage, p, tile, static_cast<unsigned>(__cvta_generic_to_shared(shared)), first, last);
+    bool is_whole = true;
+    if (sync.grid_z > 1) is_whole = reduce_slices<S>(warp, p, tile, sync.grid_z);
+    if (is_whole) {
+        stage.before_stores();
+        store<S, IS_BF16, HAS_GELU>(warp, p, tile, shared);
+    }
+    stage.finish(tile, is_whole);
+}

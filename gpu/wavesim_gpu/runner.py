@@ -1,0 +1,206 @@
+"""The GPU runner: the same pipeline and plans as the simulator, measured, as the same traces.
+
+Picture: `CupyRunner().measure(pipeline, [stream, row, tile])` checks every plan's result against a float32
+reference, times them in turns over many rounds with recording compiled out, then runs each once more
+with recording for its trace.
+"""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from wavesim.errors import WavesimError
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.plan import Plan
+from wavesim.trace import Trace
+from wavesim_gpu.clocks import Reading, Sampler
+from wavesim_gpu.compiler import Build
+from wavesim_gpu.device import require_cupy
+from wavesim_gpu.kernels import control
+from wavesim_gpu.measured_trace import build_trace
+from wavesim_gpu.operands import Operands, bind, is_right, random_operands, reference, relative_errors
+from wavesim_gpu.program import Program, load_function, require_gemms
+
+HEAD_START_NS = 300_000  # the GPU idles this long while the host queues the first round behind it
+WARM_UP = 3
+RECORDED_REPLAYS = 5
+
+
+class WrongResultError(WavesimError, ArithmeticError):
+    """A plan's outputs differ from the reference: no time of it means anything."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Relative error per stage, whether all are within tolerance, and whether semaphores ended as they must."""
+
+    errors: Mapping[str, float]
+    is_right: bool
+    has_right_semaphores: bool
+
+    @property
+    def is_good(self) -> bool:
+        """Right numbers and right semaphores."""
+        return self.is_right and self.has_right_semaphores
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One plan's unrecorded, interleaved rounds, and the clock and power while they ran."""
+
+    plan: Plan
+    rounds_ns: tuple[int, ...]
+    verdict: Verdict
+    reading: Reading
+
+
+class CupyRunner:
+    """Runs pipelines of GEMM stages on the current GPU.
+
+    `limit_s` bounds every wait on the device. `is_graph` False launches on plain streams instead of
+    replaying a CUDA graph; small kernels then measure the host.
+    """
+
+    def __init__(self, *, limit_s: float = 2.0, is_graph: bool = True, commit: str | None = None) -> None:
+        self._cupy = require_cupy()
+        self.limit_ns = int(limit_s * 1e9)
+        self.is_graph = is_graph
+        self.commit = commit if commit is not None else current_commit()
+
+    def measure(
+        self, pipeline: Pipeline, plans: Sequence[Plan], *, rounds: int = 20, seed: int = 0
+    ) -> list[Trace]:
+        """One measured trace per plan, `header.rounds_ns` filled.
+
+        Raises `WrongResultError`, `DeadlockError`, `DescriptionError` or `DeviceError`; a plan with
+        wrong results is never timed.
+        """
+        operands = self.operands(pipeline, seed)
+        timings = self.time(operands, plans, rounds=rounds)
+        return [self.record(operands, timing) for timing in timings]
+
+    def operands(self, pipeline: Pipeline, seed: int = 0) -> Operands:
+        """Random inputs and weights for a pipeline."""
+        require_gemms(pipeline)
+        return random_operands(pipeline, seed)
+
+    def run(self, pipeline: Pipeline, plan: Plan, inputs: Mapping[str, Any], weights: Mapping[str, Any]) -> dict[str, Any]:
+        """Every stage's output (m, n) as float32, for given A of the first stages and B of all."""
+        require_gemms(pipeline)
+        operands = bind(pipeline, inputs, weights)
+        program = self.program(operands, plan)
+        operands.poison(program.streams[0])
+        self.launcher(program)()
+        program.synchronize()
+        return operands.outputs()
+
+    def program(self, operands: Operands, plan: Plan, build: Build | None = None) -> Program:
+        """The plan's launches over the operands."""
+        return Program(operands.pipeline, plan, operands, build=build, limit_ns=self.limit_ns)
+
+    def launcher(self, program: Program) -> Any:
+        """What starts one run of the program: a graph replay, or plain launches."""
+        if not self.is_graph:
+            return program.enqueue
+        graph = program.capture()
+        return lambda: graph.launch(program.streams[0])
+
+    def verdict(self, program: Program, launch: Any, expected: Mapping[str, Any]) -> Verdict:
+        """Runs once on poisoned outputs and compares results and final semaphore values."""
+        operands = program.operands
+        operands.poison(program.streams[0])
+        launch()
+        program.synchronize()
+        errors = relative_errors(operands, expected)
+        has_right_semaphores = bool((program.sync.values() == program.sync.finals).all())
+        return Verdict(errors, is_right(operands, errors), has_right_semaphores)
+
+    def time(self, operands: Operands, plans: Sequence[Plan], *, rounds: int = 20) -> list[Timing]:
+        """Interleaved, unrecorded rounds of all plans, each after a check of its results."""
+        programs = [self.program(operands, plan) for plan in plans]
+        launches = [self.launcher(program) for program in programs]
+        expected = reference(operands)
+        verdicts = [self.verdict(*pair, expected) for pair in zip(programs, launches, strict=True)]
+        for plan, verdict in zip(plans, verdicts, strict=True):
+            _require_good(operands.pipeline, plan, verdict)
+        with Sampler() as sampler:
+            times = self._rounds(programs, launches, rounds)
+        return [
+            Timing(plan, tuple(own), verdict, sampler.reading)
+            for plan, own, verdict in zip(plans, times, verdicts, strict=True)
+        ]
+
+    def _rounds(self, programs: list[Program], launches: list[Any], rounds: int) -> list[list[int]]:
+        """Nanoseconds per program and round. Each round starts with another plan; all is queued at once."""
+        cupy = self._cupy
+        for _ in range(WARM_UP):
+            for launch in launches:
+                launch()
+        stream = programs[0].streams[0]
+        pass_time = load_function(control.SOURCE, "pass_time", Build()).function
+        pass_time((1, 1, 1), (1, 1, 1), (HEAD_START_NS,), 0, stream)
+        marks: list[tuple[int, Any, Any]] = []
+        last = self._mark(stream)
+        for turn in range(rounds):
+            for step in range(len(programs)):
+                index = (turn + step) % len(programs)
+                own = programs[index].streams[0]
+                own.wait_event(last)
+                start = self._mark(own)
+                launches[index]()
+                last = self._mark(own)
+                marks.append((index, start, last))
+        for program in programs:
+            program.synchronize()
+        times: list[list[int]] = [[] for _ in programs]
+        for index, start, end in marks:
+            times[index].append(round(cupy.cuda.get_elapsed_time(start, end) * 1e6))
+        return times
+
+    def record(self, operands: Operands, timing: Timing) -> Trace:
+        """The plan's trace: of a few recorded runs the one with the median makespan."""
+        program = self.program(operands, timing.plan, Build(is_recording=True))
+        timed = self.program(operands, timing.plan)
+        launch, warm = self.launcher(program), self.launcher(timed)
+        traces = []
+        for _ in range(RECORDED_REPLAYS):
+            # The recorded run follows unrecorded ones, so that it meets the same caches and clock.
+            for _ in range(WARM_UP):
+                warm()
+            timed.synchronize()
+            launch()
+            program.synchronize()
+            traces.append(build_trace(program, timing.rounds_ns, timing.reading, self._notes()))
+        return sorted(traces, key=lambda trace: trace.makespan_ns)[len(traces) // 2]
+
+    def _notes(self) -> dict[str, str]:
+        mode = "CUDA graph" if self.is_graph else "plain streams"
+        return {"date": datetime.now(UTC).strftime("%Y-%m-%d"), "commit": self.commit, "mode": mode}
+
+    def _mark(self, stream: Any) -> Any:
+        event = self._cupy.cuda.Event()
+        event.record(stream)
+        return event
+
+
+def _require_good(pipeline: Pipeline, plan: Plan, verdict: Verdict) -> None:
+    if not verdict.is_good:
+        raise WrongResultError(
+            f"{pipeline.name} under {plan.label}: relative errors {dict(verdict.errors)}, semaphores "
+            f"{'right' if verdict.has_right_semaphores else 'wrong'}; not timed"
+        )
+
+
+def current_commit() -> str:
+    """The checkout's commit, or "" outside one."""
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "HEAD"],  # noqa: S607  # whichever git the user has
+            cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return found.stdout.strip()
