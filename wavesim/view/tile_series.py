@@ -1,0 +1,138 @@
+"""One plotly series per stage, as arrays: bases, lengths, rows, labels and hover facts of its tiles.
+
+Picture: the producer's six tiles on the toy are base [0, 0, 0, 0, 1, 1], length 1 and the labels P0 to P5.
+"""
+
+import string
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavesim.trace import Trace
+from wavesim.view.sm_rows import Segments
+from wavesim.view.time_unit import TimeUnit
+from wavesim.view.timeline_data import PanelParts, TimelineParts
+from wavesim.view.wording import semaphore_text
+
+GAP_PX = 4.0  # between neighbouring tiles, where they are wide enough
+LABEL_WIDTH_PX, LABEL_HEIGHT_PX = 26.0, 12.0
+MAX_HOVER_POINTS = 3_000
+HOVER_LINES = (
+    "tile (%{customdata[0]:d}, %{customdata[1]:d})%{customdata[9]}",
+    "SM %{customdata[2]:d}, slot %{customdata[3]:d}",
+    "issued %{customdata[4]} · started %{customdata[5]} · ended %{customdata[6]}",
+    "%{customdata[7]} working, %{customdata[8]} waiting",
+)
+HOVER = "<br>".join(HOVER_LINES) + "<extra></extra>"
+
+Props = dict[str, Any]
+
+
+def stage_letters(count: int) -> tuple[str, ...]:
+    """The letter on each stage's tiles: P and C for a pair, else A, B, C and so on."""
+    if count == 2:
+        return ("P", "C")
+    return tuple(string.ascii_uppercase[index % 26] for index in range(count))
+
+
+def bars_of(segments: Segments, parts: TimelineParts, inset_px: float = 0.0) -> Props:
+    """Base, length and row of horizontal bars; an empty series keeps one invisible point for its legend."""
+    if not len(segments):
+        return {"base": [0.0], "x": [None], "y": [0]}
+    start, end = parts.unit.of(segments.start_ns), parts.unit.of(segments.end_ns)
+    per_px = float(parts.unit.of(parts.end_ns)) / parts.frame.plot_width
+    inset = np.minimum(inset_px / 2 * per_px, 0.06 * (end - start))
+    return {
+        "base": (start + inset).astype(np.float32),
+        "x": (end - start - 2 * inset).astype(np.float32),
+        "y": segments.row.astype(np.int16),
+    }
+
+
+def gap_px(parts: TimelineParts) -> float:
+    """Pixels between tiles: wide on a toy, a hair on a GPU."""
+    return float(min(GAP_PX * 2, max(1.0, parts.frame.row_height / 6)))
+
+
+def stage_bars(panel: PanelParts, stage: int, parts: TimelineParts) -> Props:
+    """Bars, labels and hover facts of one stage's blocks."""
+    mask = panel.trace.stage == stage
+    props = bars_of(panel.rows.work.where(mask), parts, gap_px(parts))
+    if not mask.any():
+        return {**props, "text": None, "customdata": None, "hoverinfo": "skip"}
+    return {
+        **props,
+        "text": _labels(panel, mask, stage, parts),
+        "customdata": hover_facts(panel.trace, np.flatnonzero(mask), parts.unit),
+        "hoverinfo": None,
+    }
+
+
+def _labels(panel: PanelParts, mask: NDArray[np.bool_], stage: int, parts: TimelineParts) -> list[str] | None:
+    """Labels such as P4, where the typical tile has room for one."""
+    trace, work = panel.trace, panel.rows.work.where(mask)
+    typical_px = float(np.median(work.end_ns - work.start_ns)) / max(1, parts.end_ns) * parts.frame.plot_width
+    if typical_px < LABEL_WIDTH_PX or parts.frame.row_height < LABEL_HEIGHT_PX:
+        return None
+    letter = stage_letters(len(parts.stages))[stage]
+    columns, _, slices = trace.header.stages[stage].grid
+    tiles = trace.y[mask] * columns + trace.x[mask]
+    if slices == 1:
+        return [f"{letter}{tile}" for tile in tiles.tolist()]
+    return [f"{letter}{tile}.{z}" for tile, z in zip(tiles.tolist(), trace.z[mask].tolist(), strict=True)]
+
+
+def hover_facts(trace: Trace, blocks: NDArray[np.int64], unit: TimeUnit) -> list[list[Any]]:
+    """What hovering shows of each block, in the order that `HOVER` reads it."""
+    origin = int(trace.issue_ns.min())
+    awaited = _awaited(trace, unit)
+    slices = [info.grid[2] for info in trace.header.stages]
+    facts = []
+    for block in blocks.tolist():
+        issue, start, end = (int(a[block]) - origin for a in (trace.issue_ns, trace.start_ns, trace.end_ns))
+        wait = int(trace.wait_ns[block])
+        extra = f", slice {trace.z[block]}" if slices[trace.stage[block]] > 1 else ""
+        extra += f"<br>{awaited[block]}" if block in awaited else ""
+        times = [unit.text(value) for value in (issue, start, end, end - start - wait, wait)]
+        place = [int(a[block]) for a in (trace.x, trace.y, trace.sm, trace.slot)]
+        facts.append([*place, *times, extra])
+    return facts
+
+
+def _awaited(trace: Trace, unit: TimeUnit) -> dict[int, str]:
+    """For each block that waited: which semaphores, the longest first."""
+    waits = trace.waits
+    if waits is None or not trace.header.dependencies:
+        return {}
+    lengths = waits.end_ns - waits.start_ns
+    order = np.lexsort((-lengths, waits.block))
+    seen: dict[int, list[int]] = {}
+    for row in order.tolist():
+        seen.setdefault(int(waits.block[row]), []).append(row)
+    texts = {}
+    for block, rows in seen.items():
+        longest = rows[0]
+        info = trace.header.dependencies[int(waits.dependency[longest])]
+        semaphore = int(waits.semaphore[longest])
+        value = info.value_of_semaphore[semaphore]
+        more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+        wait = unit.text(float(lengths[longest]))
+        texts[block] = f"awaited {semaphore_text(info, semaphore)} = {value} for {wait}{more}"
+    return texts
+
+
+def hover_points(panel: PanelParts, parts: TimelineParts) -> Props:
+    """Invisible points at tile centres, for figures whose tiles are a picture; evenly thinned."""
+    work = panel.rows.work
+    step = -(-len(work) // MAX_HOVER_POINTS)
+    blocks = np.arange(0, len(work), step)
+    centre = parts.unit.of(work.start_ns[blocks] + work.end_ns[blocks]) / 2
+    names = [info.name for info in panel.trace.header.stages]
+    facts = hover_facts(panel.trace, blocks, parts.unit)
+    return {
+        "x": centre.astype(np.float32),
+        "y": work.row[blocks].astype(np.int16),
+        "customdata": facts,
+        "text": [names[stage] for stage in panel.trace.stage[blocks].tolist()],
+    }

@@ -1,0 +1,182 @@
+"""Everything a timeline figure shows, computed from traces and not yet drawn.
+
+Picture: per trace one `PanelParts` with the segments of its SM rows, the words of its header and its
+curves of busy and resident SMs; around them one `TimelineParts` with title, unit and pixel frame. A
+widget computes new parts after each slider move and gives them to the figure that exists already.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavesim.analysis.metrics import Metrics, Steps, busy_steps, metrics, resident_steps
+from wavesim.errors import DescriptionError
+from wavesim.trace import Trace
+from wavesim.view.frame import LEFT, RIGHT, Frame
+from wavesim.view.sm_rows import SmRows, lay_out
+from wavesim.view.time_unit import TimeUnit, unit_for
+from wavesim.view.wording import (
+    finding,
+    improvement,
+    is_comparable,
+    panel_facts,
+    provenance,
+    text_width,
+    workload_text,
+    wrapped,
+)
+
+MAX_BARS = 3_000  # tiles in all; beyond them a browser takes longer than a slider allows
+TITLE_SIZE, SUBTITLE_SIZE, HEADER_SIZE = 20, 13, 13
+MAX_STEPS = 4_000
+
+Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
+Boundaries = tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True)
+class PanelParts:
+    """One trace's panel: where its blocks are and what is written on it.
+
+    `boundaries_ns` are stream sync's kernel boundaries with the stage that waits; `busy` and
+    `resident` are step curves (time in ns, share of all SMs).
+    """
+
+    trace: Trace
+    rows: SmRows
+    facts: tuple[str, ...]
+    done: tuple[str, ...]
+    gain: float | None
+    boundaries_ns: Boundaries
+    busy: Curve
+    resident: Curve
+
+
+@dataclass(frozen=True)
+class TimelineParts:
+    """A whole timeline figure as values; `is_raster` says that tiles are drawn as a picture."""
+
+    panels: tuple[PanelParts, ...]
+    stages: tuple[str, ...]
+    unit: TimeUnit
+    title: str
+    subtitle: str
+    frame: Frame
+    is_raster: bool
+
+    @property
+    def end_ns(self) -> int:
+        """The latest end of all panels."""
+        return max(panel.rows.makespan_ns for panel in self.panels)
+
+
+def timeline_parts(
+    traces: Trace | Sequence[Trace],
+    *,
+    title: str | None = None,
+    width: int = 1000,
+    height: int | None = None,
+    max_bars: int = MAX_BARS,
+) -> TimelineParts:
+    """Parts of a timeline of one or several traces under each other; the first is the baseline.
+
+    Raises `DescriptionError` for no traces, for an empty one and for an impossible size.
+    """
+    chosen = _checked(traces, width)
+    figures = [metrics(trace) for trace in chosen]
+    unit = unit_for([trace.makespan_ns for trace in chosen], [figure.waves for figure in figures])
+    panels = tuple(
+        _panel(trace, figure, chosen[0], unit, width) for trace, figure in zip(chosen, figures, strict=True)
+    )
+    text = title if title is not None else finding(chosen, figures, unit)
+    heading = wrapped(text, width - LEFT - 20, TITLE_SIZE)
+    below = wrapped(workload_text(chosen[0].header), width - LEFT - 20, SUBTITLE_SIZE)
+    frame = Frame(
+        width=width,
+        rows=tuple(panel.rows.count for panel in panels),
+        header_lines=tuple(len(panel.facts) for panel in panels),
+        title_lines=heading.count("<br>") + 1,
+        subtitle_lines=below.count("<br>") + 1,
+        wanted_height=height,
+    )
+    stages = max((trace.header.stages for trace in chosen), key=len)
+    is_raster = sum(len(trace) for trace in chosen) > max_bars
+    return TimelineParts(panels, tuple(info.name for info in stages), unit, heading, below, frame, is_raster)
+
+
+def _checked(traces: Trace | Sequence[Trace], width: int) -> tuple[Trace, ...]:
+    chosen = (traces,) if isinstance(traces, Trace) else tuple(traces)
+    if not chosen:
+        raise DescriptionError("timeline: traces is empty; give at least one Trace")
+    for trace in chosen:
+        if not len(trace):
+            raise DescriptionError(f"timeline: the trace of plan {trace.header.plan_label!r} has no blocks")
+    if width < 400:
+        raise DescriptionError(f"timeline: width is {width}; labels need at least 400 pixels")
+    return chosen
+
+
+def _panel(trace: Trace, figure: Metrics, first: Trace, unit: TimeUnit, width: int) -> PanelParts:
+    rows = lay_out(trace)
+    boundaries = _boundaries(trace)
+    gain = improvement(trace, first) if trace is not first and is_comparable(trace, first) else None
+    return PanelParts(
+        trace=trace,
+        rows=rows,
+        facts=_facts(trace, figure, unit, width, boundaries),
+        done=_done(trace, unit),
+        gain=gain,
+        boundaries_ns=boundaries,
+        busy=_curve(busy_steps(trace), trace),
+        resident=_curve(resident_steps(trace), trace),
+    )
+
+
+def _facts(
+    trace: Trace, figure: Metrics, unit: TimeUnit, width: int, boundaries: Boundaries
+) -> tuple[str, ...]:
+    """The header's muted words, in as many lines as they need beside the plan's label and a boundary's."""
+    facts, source = panel_facts(trace, figure, unit), provenance(trace.header)
+    label = 1.2 * text_width(trace.header.plan_label, HEADER_SIZE + 2) + 20
+    first = min((time for time, _ in boundaries), default=trace.makespan_ns)
+    room = (width - LEFT - RIGHT) * first / trace.makespan_ns - label
+    line = f"{facts} · {source}"
+    if text_width(line, HEADER_SIZE) <= room:
+        return (line,)
+    is_tight = text_width(source, HEADER_SIZE) + 20 > room + label
+    return (facts, source, " ") if boundaries and is_tight else (facts, source)
+
+
+def _done(trace: Trace, unit: TimeUnit) -> tuple[str, ...]:
+    """What stands beside the end line: the end of this pass and, where measured, the median of all rounds."""
+    end = unit.text(trace.makespan_ns)
+    lines = [end if unit.symbol else f"t = {end}"]
+    if trace.header.rounds_ns:
+        lines.append(f"median of {len(trace.header.rounds_ns)}: {unit.text(trace.time_ns)}")
+    return tuple(lines)
+
+
+def _boundaries(trace: Trace) -> Boundaries:
+    """Under stream sync, where each stage ends and the next may begin."""
+    if trace.header.plan != "stream":
+        return ()
+    origin = int(trace.issue_ns.min())
+    found = []
+    for index, info in enumerate(trace.header.stages[1:], start=1):
+        before = trace.end_ns[trace.stage == index - 1]
+        if before.size:
+            found.append((int(before.max()) - origin, info.name))
+    return tuple(found)
+
+
+def _curve(steps: Steps, trace: Trace) -> Curve:
+    """A step curve as a share of all SMs from the first issue on, thinned to what a screen can show, ending at zero."""
+    end_ns = trace.makespan_ns
+    time, count = np.asarray(steps[0] - trace.issue_ns.min(), dtype=np.float64), steps[1]
+    if time.size > MAX_STEPS:
+        grid = np.linspace(0, end_ns, MAX_STEPS)
+        count = count[np.clip(np.searchsorted(time, grid, side="right") - 1, 0, None)]
+        time = grid
+    return np.append(time, end_ns), np.append(count / trace.header.sm_count, 0.0)

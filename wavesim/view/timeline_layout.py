@@ -1,0 +1,211 @@
+"""Axes, headers, lines and words of a timeline figure, as plotly layout properties.
+
+Picture: bold plan label and muted facts over each panel, dashed kernel boundaries, an end line with
+"done t = 3, −25 %" beside it, and one time axis under everything.
+"""
+
+from wavesim.view.frame import LEFT, RIGHT, TITLE_LINE, TOP_PAD
+from wavesim.view.theme import FONT, Theme
+from wavesim.view.tile_series import Props
+from wavesim.view.timeline_data import HEADER_SIZE, SUBTITLE_SIZE, TITLE_SIZE, PanelParts, TimelineParts
+from wavesim.view.wording import LITTLE, signed_percent, text_width
+
+MAX_ROW_LABELS = 16
+
+
+def timeline_layout(parts: TimelineParts, theme: Theme) -> Props:
+    """The whole layout but for rasters; lists have the same meaning at each call, not the same length."""
+    annotations, shapes = [*_steps_header(parts, theme)], []
+    for index, panel in enumerate(parts.panels):
+        annotations += _panel_words(panel, index, parts, theme)
+        shapes += _panel_lines(panel, index, parts, theme)
+    return {
+        **_canvas(parts, theme),
+        **_axes(parts, theme),
+        "annotations": annotations,
+        "shapes": shapes,
+    }
+
+
+def _canvas(parts: TimelineParts, theme: Theme) -> Props:
+    frame = parts.frame
+    title_y = (
+        1 - (TOP_PAD - 4 + TITLE_LINE * (frame.title_lines - 1) / 2) / frame.height
+    )  # plotly centres lines
+    return {
+        "width": frame.width,
+        "height": frame.height,
+        "margin": {
+            "l": LEFT,
+            "r": RIGHT,
+            "t": frame.top,
+            "b": round(frame.height - frame.top - frame.plot_height),
+        },
+        "paper_bgcolor": theme.background,
+        "plot_bgcolor": theme.background,
+        "font": {"family": FONT, "color": theme.ink, "size": 13},
+        "title": {
+            "text": parts.title,
+            "x": 0,
+            "xref": "paper",
+            "xanchor": "left",
+            "y": title_y,
+            "yref": "container",
+            "yanchor": "top",
+            "font": {"size": TITLE_SIZE, "color": theme.ink},
+            "subtitle": {"text": parts.subtitle, "font": {"size": SUBTITLE_SIZE, "color": theme.muted}},
+        },
+        "barmode": "overlay",
+        "bargap": 0,
+        "uirevision": 1,
+        "hovermode": "closest",
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "xanchor": "left",
+            "y": frame.below(62),
+            "yanchor": "top",
+            "font": {"size": 12, "color": theme.muted},
+            "bgcolor": "rgba(0,0,0,0)",
+            "itemsizing": "constant",
+            "traceorder": "normal",
+        },
+    }
+
+
+def _axes(parts: TimelineParts, theme: Theme) -> Props:
+    end = float(parts.unit.of(parts.end_ns))
+    last = len(parts.panels) + 1
+    axes: Props = {
+        "xaxis": {
+            "range": [0, end * (1 + 2 / parts.frame.plot_width)],
+            "domain": [0, 1],
+            "anchor": f"y{last}",
+            "title": {"text": parts.unit.axis, "font": {"size": 12, "color": theme.muted}, "standoff": 8},
+            "tickfont": {"color": theme.muted, "size": 12},
+            "dtick": 1 if not parts.unit.symbol and end <= 16 else None,
+            "gridcolor": theme.grid,
+            "griddash": "dot",
+            "zeroline": False,
+            "showline": False,
+        }
+    }
+    for index, panel in enumerate(parts.panels):
+        ticks, labels = _row_ticks(panel)
+        axes["yaxis" if index == 0 else f"yaxis{index + 1}"] = {
+            "domain": list(parts.frame.panel_domain(index)),
+            "range": [panel.rows.count - 0.5, -0.5],
+            "tickvals": ticks,
+            "ticktext": labels,
+            "tickfont": {"color": theme.muted, "size": 12},
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": False,
+            "anchor": "x",
+        }
+    axes[f"yaxis{last}"] = {
+        "domain": list(parts.frame.steps_domain),
+        "range": [0, 1.04],
+        "tickvals": [0, 0.5, 1],
+        "ticktext": ["0", "50", "100 %"],
+        "tickfont": {"color": theme.muted, "size": 12},
+        "gridcolor": theme.grid,
+        "zeroline": False,
+        "fixedrange": True,
+        "anchor": "x",
+    }
+    return axes
+
+
+def _row_ticks(panel: PanelParts) -> tuple[list[float], list[str]]:
+    """Every SM where there is room, else SM 0, a few round ones and the last."""
+    count, slots = panel.rows.sm_count, panel.rows.slots
+    step = 1
+    while count / step > MAX_ROW_LABELS:
+        step = step * 2 if str(step)[0] != "2" else step * 5 // 2
+    chosen = [sm for sm in range(0, count, step) if count - 1 - sm >= 0.6 * step or sm == count - 1]
+    if chosen[-1] != count - 1:
+        chosen.append(count - 1)
+    return [sm * slots + (slots - 1) / 2 for sm in chosen], [f"SM {sm}" for sm in chosen]
+
+
+def _panel_words(panel: PanelParts, index: int, parts: TimelineParts, theme: Theme) -> list[Props]:
+    """Header, boundary label and what stands beside the end line."""
+    axis = "y" if index == 0 else f"y{index + 1}"
+    top = parts.frame.panel_domain(index)[1]
+    words = [
+        f"<b style='font-size:15px;color:{theme.ink}'>{panel.trace.header.plan_label}</b>  {panel.facts[0]}"
+    ]
+    header = {**_note("<br>".join([*words, *panel.facts[1:]]), theme), "x": 0, "y": top, "yanchor": "bottom"}
+    found = [{**header, "xref": "paper", "yref": "paper", "xanchor": "left", "yshift": 6}]
+    for time, stage in panel.boundaries_ns:
+        found.append({**_boundary_label(time, stage, parts, theme), "y": top})
+    done = _done_text(panel, theme)
+    end = float(parts.unit.of(panel.rows.makespan_ns))
+    beside = {**_note(done, theme, size=13), "x": end, "xref": "x", "xanchor": "left", "xshift": 10}
+    found.append({**beside, "y": 0.5, "yref": f"{axis} domain", "yanchor": "middle"})
+    return found
+
+
+def _done_text(panel: PanelParts, theme: Theme) -> str:
+    first, *rest = panel.done
+    text = f"<b>done</b><br>{first}"
+    if panel.gain is not None:
+        colour = gain_colour(panel.gain, theme)
+        text += f"<br><b style='color:{colour}'>{signed_percent(-panel.gain)}</b>"
+    small = "".join(f"<br><span style='font-size:10px;color:{theme.muted}'>{line}</span>" for line in rest)
+    return f"<span style='color:{theme.ink}'>{text}</span>{small}"
+
+
+def gain_colour(gain: float, theme: Theme) -> str:
+    """Green for a gain, magenta for a loss, muted for neither."""
+    if abs(gain) < LITTLE:
+        return theme.muted
+    return theme.good if gain > 0 else theme.bad
+
+
+def _boundary_label(time_ns: int, stage: str, parts: TimelineParts, theme: Theme) -> Props:
+    """Words over the dashed line, to its left where the right has no room."""
+    text = f"kernel boundary: {stage} waits"
+    share = time_ns / max(1, parts.end_ns)
+    room = (1 - share) * parts.frame.plot_width + RIGHT
+    is_right = room > text_width(text, 11) + 20
+    label = {**_note(f"▾ {text}" if is_right else f"{text} ▾", theme, size=11), "xref": "x", "yref": "paper"}
+    place = {"x": float(parts.unit.of(time_ns)), "xanchor": "left" if is_right else "right"}
+    return {**label, **place, "xshift": -5 if is_right else 5, "yanchor": "bottom", "yshift": 6}
+
+
+def _panel_lines(panel: PanelParts, index: int, parts: TimelineParts, theme: Theme) -> list[Props]:
+    """Dashed kernel boundaries and the end line, over the height of the rows."""
+    axis = "y" if index == 0 else f"y{index + 1}"
+    over = 5 / (panel.rows.count * parts.frame.row_height)
+    common = {"type": "line", "xref": "x", "yref": f"{axis} domain", "y0": -over, "y1": 1 + over}
+    shapes = []
+    for time, _ in panel.boundaries_ns:
+        x = float(parts.unit.of(time))
+        shapes.append(
+            {**common, "x0": x, "x1": x, "line": {"color": theme.ink, "width": 2.2, "dash": "6px,4px"}}
+        )
+    end = float(parts.unit.of(panel.rows.makespan_ns))
+    colour = theme.ink if panel.gain is None else gain_colour(panel.gain, theme)
+    return [*shapes, {**common, "x0": end, "x1": end, "line": {"color": colour, "width": 2.4}}]
+
+
+def _steps_header(parts: TimelineParts, theme: Theme) -> list[Props]:
+    """Title and key of the chart of busy SMs."""
+    keys = []
+    for index, panel in enumerate(parts.panels):
+        is_base, is_last = index == 0 and len(parts.panels) > 1, index == len(parts.panels) - 1
+        colour = theme.good if is_last else theme.muted if is_base else theme.bad
+        keys.append(
+            f"<span style='color:{colour}'>{'╌╌' if is_base else '━'} {panel.trace.header.plan_label}</span>"
+        )
+    if any(len(panel.rows.waiting) for panel in parts.panels):
+        keys.append("┈┈ resident (busy or waiting)")
+    text = f"<b style='font-size:15px;color:{theme.ink}'>SMs busy</b>  " + "   ".join(keys)
+    place = {"x": 0, "xref": "paper", "xanchor": "left", "y": parts.frame.steps_domain[1], "yref": "paper"}
+    return [{**_note(text, theme), **place, "yanchor": "bottom", "yshift": 6}]
+
+
+def _note(text: str, theme: Theme, size: int = HEADER_SIZE) -> Props:
+    return {"text": text, "showarrow": False, "align": "left", "font": {"size": size, "color": theme.muted}}

@@ -1,0 +1,115 @@
+"""The words on figures: what was found, on what, simulated or measured. Every number comes from the trace.
+
+Picture: "Row semaphores: half-empty waves filled, 4 → 3 waves, 25 % less time" above, and over a panel
+"4 waves · 75 % of SM time busy · simulated on toy".
+"""
+
+import textwrap
+from collections.abc import Sequence
+
+from wavesim.analysis.metrics import Metrics
+from wavesim.trace import DependencyInfo, Header, Trace
+from wavesim.view.time_unit import TimeUnit
+
+LITTLE = 0.005  # differences below half a per cent are not called a gain or a loss
+
+
+def provenance(header: Header) -> str:
+    """Simulated or measured, on what and when."""
+    device = header.device.get("name", "unknown device")
+    if header.source == "simulated":
+        return f"simulated on {device}"
+    when = f", {header.date[:10]}" if header.date else ""
+    commit = f", commit {header.commit[:7]}" if header.commit else ""
+    return f"measured on {device}{when}{commit}"
+
+
+def waves_text(waves: float) -> str:
+    """A number of waves: "4 waves", "3.5 waves", "1 wave"."""
+    return f"{waves:.3g} wave{'' if waves == 1 else 's'}"
+
+
+def panel_facts(trace: Trace, metrics: Metrics, unit: TimeUnit) -> str:
+    """What a panel's header says after the plan's label."""
+    length = waves_text(metrics.waves) if metrics.waves and not unit.symbol else unit.text(trace.makespan_ns)
+    return f"{length} · {metrics.busy_utilisation:.0%} of SM time busy".replace("%", " %")
+
+
+def workload_text(header: Header) -> str:
+    """Workload, its stages' grids and the device, in one line."""
+    settings = [
+        f"{value} {key}" if key == "tokens" else f"{key} {value}" for key, value in header.parameters.items()
+    ]
+    stages = ", then ".join(f"{info.name} {_grid_text(info.grid)} tiles" for info in header.stages)
+    place = f"{header.device.get('name', 'unknown device')} ({header.sm_count} SMs)"
+    return f"{', '.join([header.workload, *settings])}: {stages}, on {place}"
+
+
+def _grid_text(grid: tuple[int, int, int]) -> str:
+    columns, rows, slices = grid
+    return f"{rows} × {columns}" + (f" × {slices} slices of" if slices > 1 else "")
+
+
+def improvement(trace: Trace, base: Trace) -> float:
+    """1 - t / t_base, from the unrecorded rounds where there are any."""
+    return 1 - trace.time_ns / base.time_ns if base.time_ns else 0.0
+
+
+def is_comparable(trace: Trace, base: Trace) -> bool:
+    """Whether a gain of one over the other means anything: same source, device and workload."""
+    one, other = trace.header, base.header
+    same_place = one.source == other.source and one.device.get("name") == other.device.get("name")
+    return same_place and one.workload == other.workload and one.parameters == other.parameters
+
+
+def signed_percent(fraction: float) -> str:
+    """A change of time with its sign: "−25 %", "+3.1 %"."""
+    percent = 100 * fraction
+    text = f"{abs(percent):.1f}".removesuffix(".0")
+    return f"{'−' if percent < 0 else '+'}{text} %" if text != "0" else "±0 %"
+
+
+def finding(traces: Sequence[Trace], metrics: Sequence[Metrics], unit: TimeUnit) -> str:
+    """The title: what these traces show together."""
+    first = traces[0]
+    others = [
+        (trace, m) for trace, m in zip(traces[1:], metrics[1:], strict=True) if is_comparable(trace, first)
+    ]
+    if not others:
+        facts = panel_facts(first, metrics[0], unit).replace(" · ", ", ")
+        return f"{first.header.plan_label}: {facts}"
+    best, best_metrics = min(others, key=lambda pair: pair[0].time_ns)
+    return f"{best.header.plan_label}: {_change(first, best, metrics[0], best_metrics, unit)}"
+
+
+def _change(base: Trace, trace: Trace, before: Metrics, after: Metrics, unit: TimeUnit) -> str:
+    gain = improvement(trace, base)
+    percent = signed_percent(gain)[1:]
+    if before.waves and after.waves and not unit.symbol:
+        times = f"{before.waves:.3g} → {waves_text(after.waves)}"
+    else:
+        times = f"{unit.text(base.time_ns).removesuffix(f' {unit.symbol}')} → {unit.text(trace.time_ns)}"
+    if abs(gain) < LITTLE:
+        return f"no gain, {times}"
+    change = f"{percent} {'more' if gain < 0 else 'less'} time"
+    if unit.symbol:
+        return f"{change} ({times})"
+    fills = "half-empty waves filled, " if gain > 0 else ""
+    return f"{fills}{times}, {change}"
+
+
+def semaphore_text(info: DependencyInfo, semaphore: int) -> str:
+    """A semaphore as a person names it: "row 3 of gemm1", "tile 17 of gemm1"."""
+    kind = info.policy if info.policy in ("row", "tile") else f"{info.policy} semaphore"
+    return f"{kind} {semaphore} of {info.producer}"
+
+
+def wrapped(text: str, width_px: float, size_px: float) -> str:
+    """The text with <br> where a line of letters of that size would be too wide."""
+    letters = max(20, int(width_px / (0.52 * size_px)))
+    return "<br>".join(textwrap.wrap(text, letters)) if text else ""
+
+
+def text_width(text: str, size_px: float) -> float:
+    """About how many pixels wide a line of Inter is."""
+    return 0.5 * size_px * len(text)
