@@ -6,7 +6,10 @@ Import arrows, lowest first; a part may use what is above it in the list, never 
 """
 
 import ast
+import functools
 import graphlib
+import importlib
+import inspect
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -182,3 +185,23 @@ def test_no_module_shares_its_name_with_a_function_beside_it():
         functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
         wrong += [f"{path.relative_to(ROOT)}: {name}()" for name in sorted(functions & beside)]
     assert not wrong
+
+
+def test_every_public_method_has_a_docstring_of_its_own_or_its_base():
+    bare = []
+    for path in sources(WAVESIM):
+        if path.stem == "__main__":
+            continue
+        module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+        for owner_name, owner in inspect.getmembers(module, inspect.isclass):
+            if owner.__module__ == module.__name__ and not owner_name.startswith("_"):
+                public = [name for name in vars(owner) if not name.startswith("_")]
+                bare += [f"{owner_name}.{name}" for name in public if lacks_docstring(owner, name)]
+    assert not bare
+
+
+def lacks_docstring(owner: type, name: str) -> bool:
+    member = inspect.getattr_static(owner, name)
+    is_method = isinstance(member, property | functools.cached_property | classmethod | staticmethod)
+    # inspect.getdoc looks at the base classes too.
+    return (is_method or inspect.isfunction(member)) and not inspect.getdoc(getattr(owner, name))

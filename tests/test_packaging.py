@@ -13,6 +13,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import wavesim
+
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 MAX_RECORDINGS_BYTES = 10_000_000
@@ -132,6 +134,10 @@ def test_binder_installs_exactly_the_runtime_dependencies_at_the_pinned_versions
 @pytest.mark.parametrize("name", ["binder/postBuild", "binder/start", ".ci/run"])
 def test_scripts_that_are_run_by_name_are_executable(name):
     assert os.access(ROOT / name, os.X_OK)
+
+
+def test_the_version_is_the_same_everywhere():
+    assert wavesim.__version__ == PROJECT["version"]
 
 
 def test_the_recordings_stay_small():
