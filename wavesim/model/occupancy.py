@@ -5,7 +5,7 @@ alone would allow eight per SM, registers four; but each takes 99 of the SM's 22
 (1 KB is reserved per block), so two are resident: 16 of 64 warps, an occupancy of 25 %.
 
 Source: CUDA C++ Programming Guide, Hardware Multithreading and Compute Capabilities; the rules
-were checked against the occupancy calculator of CUDA 13.0. Named barriers, which the driver
+agree with the occupancy calculator of CUDA 13.0 and with an H200's driver. Named barriers, which the driver
 counts from compute capability 9.0, never bind here: every block is taken to use one.
 """
 
@@ -80,10 +80,12 @@ def allocation(device: Device, block: Block) -> Allocation:
 
 
 def default_carveout(device: Device, block: Block) -> int:
-    """Bytes of shared memory an SM offers when the kernel states no preference.
+    """The least shared memory that an SM offers while it runs the kernel without a stated preference.
 
     The smallest level that holds as many of the kernel's blocks as can be resident at all. It can
-    leave no room for another kernel's blocks: on an H200 a 150 KB block gets 164 KB.
+    leave no room for another kernel's blocks: on an H200 a 150 KB block gets 164 KB. Measured there:
+    blocks are kept waiting by an SM at a lower level even if they would fit, whether or not they
+    ask for more; kernels limited by warps may get a level or two more, up to 132 KB.
     """
     needed = occupancy(device, block).blocks_per_sm * allocation(device, block).shared_bytes
     return carveout_level(device, needed)
