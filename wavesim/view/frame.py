@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 LEFT, RIGHT = 62, 112
-TITLE_LINE, SUBTITLE_LINE, TOP_PAD = 28, 20, 22
 HEADER_LINE, HEADER_PAD = 21, 9
 PANEL_GAP = 22
 STEPS_HEIGHT, STEPS_HEADER = 104, 40
@@ -19,24 +18,18 @@ TALLEST_ROW, SHORTEST_ROW = 44.0, 1.0
 
 @dataclass(frozen=True)
 class Frame:
-    """Pixel layout. `rows` and `header_lines` are one per panel."""
+    """Pixel layout. `rows` and `header_lines` are one per panel; `top` is the title's height."""
 
     width: int
     rows: tuple[int, ...]
     header_lines: tuple[int, ...]
-    title_lines: int = 1
-    subtitle_lines: int = 1
+    top: int
     wanted_height: int | None = None
 
     @cached_property
     def plot_width(self) -> int:
         """Pixels of the time axis."""
         return max(100, self.width - LEFT - RIGHT)
-
-    @cached_property
-    def top(self) -> int:
-        """Pixels above the first panel's header."""
-        return TOP_PAD + TITLE_LINE * self.title_lines + SUBTITLE_LINE * self.subtitle_lines + 14
 
     @cached_property
     def headers(self) -> tuple[int, ...]:

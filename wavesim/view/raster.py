@@ -59,9 +59,11 @@ def _fill(
 
 
 def _hatched(image: Codes) -> Codes:
-    down, across = np.ogrid[: image.shape[0], : image.shape[1]]
-    slash = (across + down) % HATCH_STEP < HATCH_WIDTH
-    back = (across - down) % HATCH_STEP < HATCH_WIDTH
+    step = np.arange(HATCH_STEP)
+    height, width = image.shape
+    cell = (step + step[:, None]) % HATCH_STEP < HATCH_WIDTH
+    slash = np.tile(cell, (-(-height // HATCH_STEP), -(-width // HATCH_STEP)))[:height, :width]
+    back = np.flip(slash, axis=1)
     image[(image == IDLE) & slash] = IDLE_HATCH
     image[(image == WAITING) & back] = WAITING_HATCH
     return image

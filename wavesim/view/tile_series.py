@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.trace import Trace
+from wavesim.view.canvas import Props
 from wavesim.view.sm_rows import Segments
 from wavesim.view.time_unit import TimeUnit
 from wavesim.view.timeline_data import PanelParts, TimelineParts
@@ -17,16 +18,13 @@ from wavesim.view.wording import semaphore_text
 
 GAP_PX = 4.0  # between neighbouring tiles, where they are wide enough
 LABEL_WIDTH_PX, LABEL_HEIGHT_PX = 26.0, 12.0
-MAX_HOVER_POINTS = 3_000
+MAX_HOVER_POINTS = 2_000
 HOVER_LINES = (
-    "tile (%{customdata[0]:d}, %{customdata[1]:d})%{customdata[9]}",
-    "SM %{customdata[2]:d}, slot %{customdata[3]:d}",
-    "issued %{customdata[4]} · started %{customdata[5]} · ended %{customdata[6]}",
-    "%{customdata[7]} working, %{customdata[8]} waiting",
+    "tile (%{customdata[0]}, %{customdata[1]})%{customdata[9]}",
+    "SM %{customdata[2]}, slot %{customdata[3]}",
+    "issued %{customdata[4]:,.2~f} · started %{customdata[5]:,.2~f} · ended %{customdata[6]:,.2~f}UNIT",
+    "%{customdata[7]:,.2~f}UNIT working, %{customdata[8]:,.2~f}UNIT waiting",
 )
-HOVER = "<br>".join(HOVER_LINES) + "<extra></extra>"
-
-Props = dict[str, Any]
 
 
 def stage_letters(count: int) -> tuple[str, ...]:
@@ -63,40 +61,61 @@ def stage_bars(panel: PanelParts, stage: int, parts: TimelineParts) -> Props:
         return {**props, "text": None, "customdata": None, "hoverinfo": "skip"}
     return {
         **props,
-        "text": _labels(panel, mask, stage, parts),
+        "text": _labels(panel, mask, parts),
         "customdata": hover_facts(panel.trace, np.flatnonzero(mask), parts.unit),
         "hoverinfo": None,
     }
 
 
-def _labels(panel: PanelParts, mask: NDArray[np.bool_], stage: int, parts: TimelineParts) -> list[str] | None:
+def _labels(panel: PanelParts, mask: NDArray[np.bool_], parts: TimelineParts) -> list[str] | None:
     """Labels such as P4, where the typical tile has room for one."""
-    trace, work = panel.trace, panel.rows.work.where(mask)
+    work = panel.rows.work.where(mask)
     typical_px = float(np.median(work.end_ns - work.start_ns)) / max(1, parts.end_ns) * parts.frame.plot_width
     if typical_px < LABEL_WIDTH_PX or parts.frame.row_height < LABEL_HEIGHT_PX:
         return None
-    letter = stage_letters(len(parts.stages))[stage]
+    return [_label(panel.trace, block, len(parts.stages)) for block in np.flatnonzero(mask).tolist()]
+
+
+def _label(trace: Trace, block: int, stages: int) -> str:
+    """Stage letter and row-major tile index, with the slice under split-K: "P4", "C17.1"."""
+    stage = int(trace.stage[block])
     columns, _, slices = trace.header.stages[stage].grid
-    tiles = trace.y[mask] * columns + trace.x[mask]
-    if slices == 1:
-        return [f"{letter}{tile}" for tile in tiles.tolist()]
-    return [f"{letter}{tile}.{z}" for tile, z in zip(tiles.tolist(), trace.z[mask].tolist(), strict=True)]
+    tile = f"{stage_letters(stages)[stage]}{trace.y[block] * columns + trace.x[block]}"
+    return f"{tile}.{trace.z[block]}" if slices > 1 else tile
+
+
+def waiting_bars(panel: PanelParts, parts: TimelineParts) -> Props:
+    """Bars of all waits; where rows are tall, each says who waits."""
+    waiting = panel.rows.waiting
+    props = bars_of(waiting, parts)
+    if not len(waiting) or parts.frame.row_height < 2 * LABEL_HEIGHT_PX:
+        return {**props, "text": None}
+    labels = [f"{_label(panel.trace, block, len(parts.stages))} waits" for block in waiting.block.tolist()]
+    return {**props, "text": labels}
+
+
+def hover_template(name: str, unit: TimeUnit) -> str:
+    """How plotly writes the facts of a block; `name` says what kind of block."""
+    symbol = f" {unit.symbol}" if unit.symbol else ""
+    return f"<b>{name}</b> " + "<br>".join(HOVER_LINES).replace("UNIT", symbol) + "<extra></extra>"
 
 
 def hover_facts(trace: Trace, blocks: NDArray[np.int64], unit: TimeUnit) -> list[list[Any]]:
-    """What hovering shows of each block, in the order that `HOVER` reads it."""
-    origin = int(trace.issue_ns.min())
+    """What hovering shows of each block, in the order that `HOVER_LINES` reads it."""
+    origin = trace.issue_ns.min()
+    issue, start, end, wait = (
+        a[blocks] for a in (trace.issue_ns, trace.start_ns, trace.end_ns, trace.wait_ns)
+    )
+    spans = (issue - origin, start - origin, end - origin, end - start - wait, wait)
+    times = np.column_stack([np.round(unit.of(span), 3) for span in spans]).tolist()
+    places = np.column_stack([a[blocks] for a in (trace.x, trace.y, trace.sm, trace.slot)]).tolist()
     awaited = _awaited(trace, unit)
-    slices = [info.grid[2] for info in trace.header.stages]
+    is_split = np.array([info.grid[2] > 1 for info in trace.header.stages])[trace.stage[blocks]].tolist()
     facts = []
-    for block in blocks.tolist():
-        issue, start, end = (int(a[block]) - origin for a in (trace.issue_ns, trace.start_ns, trace.end_ns))
-        wait = int(trace.wait_ns[block])
-        extra = f", slice {trace.z[block]}" if slices[trace.stage[block]] > 1 else ""
+    for block, place, time, split in zip(blocks.tolist(), places, times, is_split, strict=True):
+        extra = f", slice {trace.z[block]}" if split else ""
         extra += f"<br>{awaited[block]}" if block in awaited else ""
-        times = [unit.text(value) for value in (issue, start, end, end - start - wait, wait)]
-        place = [int(a[block]) for a in (trace.x, trace.y, trace.sm, trace.slot)]
-        facts.append([*place, *times, extra])
+        facts.append([*place, *time, extra])
     return facts
 
 

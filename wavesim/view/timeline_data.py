@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim.analysis.metrics import Metrics, Steps, busy_steps, metrics, resident_steps
+from wavesim.analysis.metrics import Metrics, Steps, busy_steps, resident_steps
 from wavesim.errors import DescriptionError
 from wavesim.trace import Trace
+from wavesim.view.canvas import Heading, heading
 from wavesim.view.frame import LEFT, RIGHT, Frame
 from wavesim.view.sm_rows import SmRows, lay_out
 from wavesim.view.time_unit import TimeUnit, unit_for
@@ -25,11 +26,10 @@ from wavesim.view.wording import (
     provenance,
     text_width,
     workload_text,
-    wrapped,
 )
 
 MAX_BARS = 3_000  # tiles in all; beyond them a browser takes longer than a slider allows
-TITLE_SIZE, SUBTITLE_SIZE, HEADER_SIZE = 20, 13, 13
+HEADER_SIZE = 13
 MAX_STEPS = 4_000
 
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -61,8 +61,7 @@ class TimelineParts:
     panels: tuple[PanelParts, ...]
     stages: tuple[str, ...]
     unit: TimeUnit
-    title: str
-    subtitle: str
+    heading: Heading
     frame: Frame
     is_raster: bool
 
@@ -85,25 +84,23 @@ def timeline_parts(
     Raises `DescriptionError` for no traces, for an empty one and for an impossible size.
     """
     chosen = _checked(traces, width)
-    figures = [metrics(trace) for trace in chosen]
+    figures = [metrics_of(trace) for trace in chosen]
     unit = unit_for([trace.makespan_ns for trace in chosen], [figure.waves for figure in figures])
     panels = tuple(
         _panel(trace, figure, chosen[0], unit, width) for trace, figure in zip(chosen, figures, strict=True)
     )
     text = title if title is not None else finding(chosen, figures, unit)
-    heading = wrapped(text, width - LEFT - 20, TITLE_SIZE)
-    below = wrapped(workload_text(chosen[0].header), width - LEFT - 20, SUBTITLE_SIZE)
+    head = heading(text, workload_text(chosen[0].header), width - LEFT - 20)
     frame = Frame(
         width=width,
         rows=tuple(panel.rows.count for panel in panels),
         header_lines=tuple(len(panel.facts) for panel in panels),
-        title_lines=heading.count("<br>") + 1,
-        subtitle_lines=below.count("<br>") + 1,
+        top=head.height,
         wanted_height=height,
     )
     stages = max((trace.header.stages for trace in chosen), key=len)
     is_raster = sum(len(trace) for trace in chosen) > max_bars
-    return TimelineParts(panels, tuple(info.name for info in stages), unit, heading, below, frame, is_raster)
+    return TimelineParts(panels, tuple(info.name for info in stages), unit, head, frame, is_raster)
 
 
 def _checked(traces: Trace | Sequence[Trace], width: int) -> tuple[Trace, ...]:
@@ -172,7 +169,7 @@ def _boundaries(trace: Trace) -> Boundaries:
 
 
 def _curve(steps: Steps, trace: Trace) -> Curve:
-    """A step curve as a share of all SMs from the first issue on, thinned to what a screen can show, ending at zero."""
+    """A step curve as a share of all SMs from the first issue on, thinned to what a screen shows."""
     end_ns = trace.makespan_ns
     time, count = np.asarray(steps[0] - trace.issue_ns.min(), dtype=np.float64), steps[1]
     if time.size > MAX_STEPS:

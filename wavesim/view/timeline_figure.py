@@ -14,9 +14,18 @@ import numpy as np
 import plotly.graph_objects as go
 
 from wavesim.trace import Trace
+from wavesim.view.canvas import Props
 from wavesim.view.raster import paint, png_uri
 from wavesim.view.theme import Theme, find_theme
-from wavesim.view.tile_series import HOVER, Props, bars_of, gap_px, hover_points, stage_bars, stage_letters
+from wavesim.view.tile_series import (
+    HOVER,
+    bars_of,
+    gap_px,
+    hover_points,
+    stage_bars,
+    stage_letters,
+    waiting_bars,
+)
 from wavesim.view.timeline_data import PanelParts, TimelineParts, timeline_parts
 from wavesim.view.timeline_layout import timeline_layout
 
@@ -74,10 +83,10 @@ def timeline_update(parts: TimelineParts, theme: str | Theme = "light") -> Figur
 def _panel_series(panel: PanelParts, index: int, parts: TimelineParts, theme: Theme) -> list[Props]:
     """Idle, each stage, waiting and the raster's hover points: always in this order and number."""
     idle_px = 2.0 * float(parts.end_ns) / parts.frame.plot_width
-    idle, waiting = panel.rows.idle.longer_than(idle_px), panel.rows.waiting
+    idle = panel.rows.idle.longer_than(idle_px)
     none = panel.rows.idle.where(panel.rows.idle.row < 0)
     if parts.is_raster:
-        idle = waiting = none
+        idle = none
     bar = _bar(index, parts)
     is_waiting_anywhere = any(len(p.rows.waiting) for p in parts.panels)
     series = [
@@ -92,7 +101,8 @@ def _panel_series(panel: PanelParts, index: int, parts: TimelineParts, theme: Th
         props = {**bar, **_stage_style(stage, name, len(parts.stages), parts, theme), "showlegend": not index}
         drawn = bars_of(none, parts) if parts.is_raster else stage_bars(panel, stage, parts)
         series.append({**props, **({"text": None, "customdata": None} if parts.is_raster else {}), **drawn})
-    waits = {**bar, **bars_of(waiting, parts), **_waiting_style(theme, parts)}
+    waits = bars_of(none, parts) if parts.is_raster else waiting_bars(panel, parts)
+    waits = {**bar, **_waiting_style(theme, parts), **waits}
     series.append({**waits, "showlegend": not index and is_waiting_anywhere})
     series.append(_hover_series(panel, index, parts))
     return series
@@ -158,6 +168,10 @@ def _waiting_style(theme: Theme, parts: TimelineParts) -> Props:
         "name": "waiting for a semaphore",
         "legendgroup": "waiting",
         "legendrank": 1001,
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "textfont": {"color": theme.text_on(1), "size": 11},
         "marker": {
             "color": theme.waiting,
             "pattern": pattern,

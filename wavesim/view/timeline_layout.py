@@ -4,10 +4,10 @@ Picture: bold plan label and muted facts over each panel, dashed kernel boundari
 "done t = 3, −25 %" beside it, and one time axis under everything.
 """
 
-from wavesim.view.frame import LEFT, RIGHT, TITLE_LINE, TOP_PAD
-from wavesim.view.theme import FONT, Theme
-from wavesim.view.tile_series import Props
-from wavesim.view.timeline_data import HEADER_SIZE, SUBTITLE_SIZE, TITLE_SIZE, PanelParts, TimelineParts
+from wavesim.view.canvas import Props, axis, canvas, note, section
+from wavesim.view.frame import LEFT, RIGHT
+from wavesim.view.theme import Theme
+from wavesim.view.timeline_data import PanelParts, TimelineParts
 from wavesim.view.wording import LITTLE, signed_percent, text_width
 
 MAX_ROW_LABELS = 16
@@ -29,91 +29,40 @@ def timeline_layout(parts: TimelineParts, theme: Theme) -> Props:
 
 def _canvas(parts: TimelineParts, theme: Theme) -> Props:
     frame = parts.frame
-    title_y = (
-        1 - (TOP_PAD - 4 + TITLE_LINE * (frame.title_lines - 1) / 2) / frame.height
-    )  # plotly centres lines
+    bottom = round(frame.height - frame.top - frame.plot_height)
+    margin = (LEFT, RIGHT, frame.top, bottom)
     return {
-        "width": frame.width,
-        "height": frame.height,
-        "margin": {
-            "l": LEFT,
-            "r": RIGHT,
-            "t": frame.top,
-            "b": round(frame.height - frame.top - frame.plot_height),
-        },
-        "paper_bgcolor": theme.background,
-        "plot_bgcolor": theme.background,
-        "font": {"family": FONT, "color": theme.ink, "size": 13},
-        "title": {
-            "text": parts.title,
-            "x": 0,
-            "xref": "paper",
-            "xanchor": "left",
-            "y": title_y,
-            "yref": "container",
-            "yanchor": "top",
-            "font": {"size": TITLE_SIZE, "color": theme.ink},
-            "subtitle": {"text": parts.subtitle, "font": {"size": SUBTITLE_SIZE, "color": theme.muted}},
-        },
+        **canvas(theme, parts.heading, (frame.width, frame.height), margin),
         "barmode": "overlay",
         "bargap": 0,
-        "uirevision": 1,
-        "hovermode": "closest",
-        "legend": {
-            "orientation": "h",
-            "x": 0,
-            "xanchor": "left",
-            "y": frame.below(62),
-            "yanchor": "top",
-            "font": {"size": 12, "color": theme.muted},
-            "bgcolor": "rgba(0,0,0,0)",
-            "itemsizing": "constant",
-            "traceorder": "normal",
-        },
     }
 
 
 def _axes(parts: TimelineParts, theme: Theme) -> Props:
     end = float(parts.unit.of(parts.end_ns))
     last = len(parts.panels) + 1
-    axes: Props = {
-        "xaxis": {
-            "range": [0, end * (1 + 2 / parts.frame.plot_width)],
-            "domain": [0, 1],
-            "anchor": f"y{last}",
-            "title": {"text": parts.unit.axis, "font": {"size": 12, "color": theme.muted}, "standoff": 8},
-            "tickfont": {"color": theme.muted, "size": 12},
-            "dtick": 1 if not parts.unit.symbol and end <= 16 else None,
-            "gridcolor": theme.grid,
-            "griddash": "dot",
-            "zeroline": False,
-            "showline": False,
-        }
-    }
+    room = end * (1 + 2 / parts.frame.plot_width)  # half of the end line would be cut off
+    is_whole = not parts.unit.symbol and end <= 16
+    ticks = {"dtick": 1 if is_whole else None, "griddash": "dot", "anchor": f"y{last}"}
+    axes: Props = {"xaxis": axis(theme, parts.unit.axis, range=[0, room], **ticks)}
     for index, panel in enumerate(parts.panels):
-        ticks, labels = _row_ticks(panel)
-        axes["yaxis" if index == 0 else f"yaxis{index + 1}"] = {
-            "domain": list(parts.frame.panel_domain(index)),
-            "range": [panel.rows.count - 0.5, -0.5],
-            "tickvals": ticks,
-            "ticktext": labels,
-            "tickfont": {"color": theme.muted, "size": 12},
-            "showgrid": False,
-            "zeroline": False,
-            "fixedrange": False,
-            "anchor": "x",
-        }
-    axes[f"yaxis{last}"] = {
-        "domain": list(parts.frame.steps_domain),
-        "range": [0, 1.04],
-        "tickvals": [0, 0.5, 1],
-        "ticktext": ["0", "50", "100 %"],
-        "tickfont": {"color": theme.muted, "size": 12},
-        "gridcolor": theme.grid,
-        "zeroline": False,
-        "fixedrange": True,
-        "anchor": "x",
-    }
+        values, labels = _row_ticks(panel)
+        axes["yaxis" if index == 0 else f"yaxis{index + 1}"] = axis(
+            theme,
+            domain=list(parts.frame.panel_domain(index)),
+            range=[panel.rows.count - 0.5, -0.5],
+            tickvals=values,
+            ticktext=labels,
+            showgrid=False,
+        )
+    axes[f"yaxis{last}"] = axis(
+        theme,
+        domain=list(parts.frame.steps_domain),
+        range=[0, 1.04],
+        tickvals=[0, 0.5, 1],
+        ticktext=["0", "50", "100 %"],
+        fixedrange=True,
+    )
     return axes
 
 
@@ -131,19 +80,15 @@ def _row_ticks(panel: PanelParts) -> tuple[list[float], list[str]]:
 
 def _panel_words(panel: PanelParts, index: int, parts: TimelineParts, theme: Theme) -> list[Props]:
     """Header, boundary label and what stands beside the end line."""
-    axis = "y" if index == 0 else f"y{index + 1}"
+    name = "y" if index == 0 else f"y{index + 1}"
     top = parts.frame.panel_domain(index)[1]
-    words = [
-        f"<b style='font-size:15px;color:{theme.ink}'>{panel.trace.header.plan_label}</b>  {panel.facts[0]}"
-    ]
-    header = {**_note("<br>".join([*words, *panel.facts[1:]]), theme), "x": 0, "y": top, "yanchor": "bottom"}
-    found = [{**header, "xref": "paper", "yref": "paper", "xanchor": "left", "yshift": 6}]
+    found = [section(panel.trace.header.plan_label, theme, top, "<br>".join(panel.facts))]
     for time, stage in panel.boundaries_ns:
         found.append({**_boundary_label(time, stage, parts, theme), "y": top})
     done = _done_text(panel, theme)
     end = float(parts.unit.of(panel.rows.makespan_ns))
-    beside = {**_note(done, theme, size=13), "x": end, "xref": "x", "xanchor": "left", "xshift": 10}
-    found.append({**beside, "y": 0.5, "yref": f"{axis} domain", "yanchor": "middle"})
+    beside = {**note(done, theme, size=13), "x": end, "xref": "x", "xanchor": "left", "xshift": 10}
+    found.append({**beside, "y": 0.5, "yref": f"{name} domain", "yanchor": "middle"})
     return found
 
 
@@ -170,16 +115,16 @@ def _boundary_label(time_ns: int, stage: str, parts: TimelineParts, theme: Theme
     share = time_ns / max(1, parts.end_ns)
     room = (1 - share) * parts.frame.plot_width + RIGHT
     is_right = room > text_width(text, 11) + 20
-    label = {**_note(f"▾ {text}" if is_right else f"{text} ▾", theme, size=11), "xref": "x", "yref": "paper"}
+    label = {**note(f"▾ {text}" if is_right else f"{text} ▾", theme, size=11), "xref": "x", "yref": "paper"}
     place = {"x": float(parts.unit.of(time_ns)), "xanchor": "left" if is_right else "right"}
     return {**label, **place, "xshift": -5 if is_right else 5, "yanchor": "bottom", "yshift": 6}
 
 
 def _panel_lines(panel: PanelParts, index: int, parts: TimelineParts, theme: Theme) -> list[Props]:
     """Dashed kernel boundaries and the end line, over the height of the rows."""
-    axis = "y" if index == 0 else f"y{index + 1}"
+    name = "y" if index == 0 else f"y{index + 1}"
     over = 5 / (panel.rows.count * parts.frame.row_height)
-    common = {"type": "line", "xref": "x", "yref": f"{axis} domain", "y0": -over, "y1": 1 + over}
+    common = {"type": "line", "xref": "x", "yref": f"{name} domain", "y0": -over, "y1": 1 + over}
     shapes = []
     for time, _ in panel.boundaries_ns:
         x = float(parts.unit.of(time))
@@ -202,10 +147,4 @@ def _steps_header(parts: TimelineParts, theme: Theme) -> list[Props]:
         )
     if any(len(panel.rows.waiting) for panel in parts.panels):
         keys.append("┈┈ resident (busy or waiting)")
-    text = f"<b style='font-size:15px;color:{theme.ink}'>SMs busy</b>  " + "   ".join(keys)
-    place = {"x": 0, "xref": "paper", "xanchor": "left", "y": parts.frame.steps_domain[1], "yref": "paper"}
-    return [{**_note(text, theme), **place, "yanchor": "bottom", "yshift": 6}]
-
-
-def _note(text: str, theme: Theme, size: int = HEADER_SIZE) -> Props:
-    return {"text": text, "showarrow": False, "align": "left", "font": {"size": size, "color": theme.muted}}
+    return [section("SMs busy", theme, parts.frame.steps_domain[1], "   ".join(keys))]

@@ -14,9 +14,16 @@ from wavesim.view.time_unit import TimeUnit
 LITTLE = 0.005  # differences below half a per cent are not called a gain or a loss
 
 
+def device_text(header: Header) -> str:
+    """The device's name as a person writes it: "H200" for the catalogue's h200."""
+    name = str(header.device.get("name", "unknown device"))
+    is_model = name.islower() and any(letter.isdigit() for letter in name)
+    return name.upper() if is_model else name
+
+
 def provenance(header: Header) -> str:
     """Simulated or measured, on what and when."""
-    device = header.device.get("name", "unknown device")
+    device = device_text(header)
     if header.source == "simulated":
         return f"simulated on {device}"
     when = f", {header.date[:10]}" if header.date else ""
@@ -41,7 +48,7 @@ def workload_text(header: Header) -> str:
         f"{value} {key}" if key == "tokens" else f"{key} {value}" for key, value in header.parameters.items()
     ]
     stages = ", then ".join(f"{info.name} {_grid_text(info.grid)} tiles" for info in header.stages)
-    place = f"{header.device.get('name', 'unknown device')} ({header.sm_count} SMs)"
+    place = f"{device_text(header)} ({header.sm_count} SMs)"
     return f"{', '.join([header.workload, *settings])}: {stages}, on {place}"
 
 
