@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load, names
 from wavesim.model.kernel import Block
-from wavesim.model.occupancy import allocation, carveout_level, default_carveout, occupancy
+from wavesim.model.occupancy import allocation, carveout_level, default_carveout, occupancy_of
 
 KB = 1024
 PRODUCTS = tuple(name for name in names() if name != "toy")
@@ -49,37 +49,37 @@ PRODUCTS = tuple(name for name in names() if name != "toy")
     ],
 )
 def test_hand_checked_blocks_fit_as_often_as_the_published_rules_say(name, block, blocks_per_sm, limiter):
-    found = occupancy(load(name), block)
+    found = occupancy_of(load(name), block)
     assert (found.blocks_per_sm, found.limiter) == (blocks_per_sm, limiter)
 
 
 def test_registers_are_lost_at_the_end_of_each_sub_partition():
     # 72 registers x 32 lanes = 2304 = 9 units of 256; 16384 // 2304 = 7 warps in each quarter of the SM,
     # 28 in all, although 65536 // 2304 is 28.4: with 80 registers it is 6 x 4 = 24 against 25.6.
-    assert occupancy(load("h200"), Block(32, 72)).limits["registers"] == 28
-    assert occupancy(load("h200"), Block(32, 80)).limits["registers"] == 24
+    assert occupancy_of(load("h200"), Block(32, 72)).limits["registers"] == 28
+    assert occupancy_of(load("h200"), Block(32, 80)).limits["registers"] == 24
 
 
 def test_blocks_may_straddle_sub_partitions():
     # Three warps of 128 registers: four warps in each quarter are 16 warps, which hold five blocks.
-    assert occupancy(load("h200"), Block(96, 128)).limits["registers"] == 5
+    assert occupancy_of(load("h200"), Block(96, 128)).limits["registers"] == 5
 
 
 def test_threads_that_do_not_fill_a_warp_take_a_whole_one():
     h200 = load("h200")
-    assert occupancy(h200, Block(33, 32)).warps_per_sm == 64
+    assert occupancy_of(h200, Block(33, 32)).warps_per_sm == 64
     assert allocation(h200, Block(33, 32)).warps == 2
 
 
 def test_the_fraction_counts_warps():
-    found = occupancy(load("h200"), Block(256, 64, 0, 98 * KB))
+    found = occupancy_of(load("h200"), Block(256, 64, 0, 98 * KB))
     assert (found.warps_per_sm, found.fraction) == (16, 0.25)
     assert found.limits == {"blocks": 32, "warps": 8, "registers": 4, "shared memory": 2}
 
 
 def test_a_toy_block_of_1024_threads_has_the_sm_to_itself():
     toy = load("toy")
-    assert [occupancy(toy, Block(threads)).blocks_per_sm for threads in (1024, 512, 256)] == [1, 2, 4]
+    assert [occupancy_of(toy, Block(threads)).blocks_per_sm for threads in (1024, 512, 256)] == [1, 2, 4]
 
 
 def test_the_driver_reserves_a_kilobyte_per_block_from_compute_capability_8_0():
@@ -91,16 +91,16 @@ def test_the_driver_reserves_a_kilobyte_per_block_from_compute_capability_8_0():
 
 def test_a_carve_out_is_a_hint_that_rounds_up_to_a_level():
     h200, block = load("h200"), Block(128, 32, 0, 20 * KB)
-    assert occupancy(h200, block, 64 * KB).blocks_per_sm == 3
-    assert occupancy(h200, block, 64 * KB + 1).blocks_per_sm == 4
-    assert occupancy(h200, block, 0).blocks_per_sm == 1
+    assert occupancy_of(h200, block, 64 * KB).blocks_per_sm == 3
+    assert occupancy_of(h200, block, 64 * KB + 1).blocks_per_sm == 4
+    assert occupancy_of(h200, block, 0).blocks_per_sm == 1
     assert carveout_level(h200, 101 * KB) == 132 * KB
 
 
 @pytest.mark.parametrize("wanted", [-1, 229 * KB])
 def test_a_carve_out_that_no_sm_has_is_refused(wanted):
     with pytest.raises(DescriptionError, match=f"carveout_bytes is {wanted}; it must be 0 to 233472"):
-        occupancy(load("h200"), Block(128, 32, 0, KB), wanted)
+        occupancy_of(load("h200"), Block(128, 32, 0, KB), wanted)
 
 
 def test_the_default_carve_out_of_a_150_kb_block_leaves_no_room_for_a_20_kb_neighbour():
@@ -134,7 +134,7 @@ def test_the_default_carve_out_of_100_kb_blocks_holds_one_of_them_and_two_of_50_
 )
 def test_a_block_that_can_never_run_is_refused_with_value_bound_and_fix(name, block, message):
     with pytest.raises(DescriptionError, match=message):
-        occupancy(load(name), block)
+        occupancy_of(load(name), block)
 
 
 blocks = st.builds(
@@ -149,7 +149,7 @@ devices = st.sampled_from([load(name) for name in names()])
 
 @given(devices, blocks)
 def test_resident_blocks_never_take_more_than_the_sm_has(device, block):
-    found, each = occupancy(device, block), allocation(device, block)
+    found, each = occupancy_of(device, block), allocation(device, block)
     assert found.blocks_per_sm == min(found.limits.values()) == found.limits[found.limiter] >= 1
     assert found.warps_per_sm <= device.max_warps_per_sm
     assert found.blocks_per_sm * each.registers <= device.registers_per_sm
@@ -161,20 +161,20 @@ def test_resident_blocks_never_take_more_than_the_sm_has(device, block):
 def test_a_block_that_takes_more_of_anything_never_fits_more_often(device, block, resource):
     # Rounded up, because threads and registers start at one.
     smaller = replace(block, **{resource: (getattr(block, resource) + 1) // 2})
-    assert occupancy(device, smaller).blocks_per_sm >= occupancy(device, block).blocks_per_sm
+    assert occupancy_of(device, smaller).blocks_per_sm >= occupancy_of(device, block).blocks_per_sm
 
 
 @given(devices, blocks)
 def test_a_larger_carve_out_never_holds_fewer_blocks_and_the_default_one_holds_the_most(device, block):
-    by_level = [occupancy(device, block, level).blocks_per_sm for level in device.carveouts_bytes]
+    by_level = [occupancy_of(device, block, level).blocks_per_sm for level in device.carveouts_bytes]
     assert by_level == sorted(by_level)
-    assert occupancy(device, block, default_carveout(device, block)).blocks_per_sm == by_level[-1]
+    assert occupancy_of(device, block, default_carveout(device, block)).blocks_per_sm == by_level[-1]
 
 
 @given(blocks)
 def test_more_of_the_device_never_holds_fewer_blocks(block):
     rtx4090, h200 = load("rtx4090"), load("h200")
-    assert occupancy(h200, block).blocks_per_sm >= occupancy(rtx4090, block).blocks_per_sm
+    assert occupancy_of(h200, block).blocks_per_sm >= occupancy_of(rtx4090, block).blocks_per_sm
 
 
 CALCULATOR = r"""
@@ -219,7 +219,7 @@ def _random_case(device, rng):
 
 def _resident_blocks(device, block, percent):
     try:
-        return occupancy(device, block, device.shared_bytes_per_sm * percent // 100).blocks_per_sm
+        return occupancy_of(device, block, device.shared_bytes_per_sm * percent // 100).blocks_per_sm
     except DescriptionError:
         return 0
 

@@ -8,11 +8,18 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "wavesim.errors": ("CompileError", "DeadlockError", "DescriptionError", "DeviceError", "RecordingError", "WavesimError"),
+    "wavesim.errors": (
+        "CompileError",
+        "DeadlockError",
+        "DescriptionError",
+        "DeviceError",
+        "RecordingError",
+        "WavesimError",
+    ),
     "wavesim.model.dependency": ("Dependency", "gemm_rows", "x", "y"),
     "wavesim.model.device": ("Device",),
     "wavesim.model.kernel": ("Block", "Gemm", "Grid", "Kernel"),
-    "wavesim.model.occupancy": ("Occupancy", "occupancy"),
+    "wavesim.model.occupancy": ("Occupancy", "occupancy_of"),
     "wavesim.model.order": ("ColumnMajor", "CustomOrder", "Grouped", "Order", "Reversed", "RowMajor"),
     "wavesim.model.pipeline": ("Pipeline", "Stage"),
     "wavesim.model.plan": ("SemaphoreSync", "StreamSync"),
@@ -23,9 +30,9 @@ _HOMES = {
     "wavesim.trace": ("Trace",),
     "wavesim.workloads.catalogue": ("workload",),
     "wavesim.workloads.gpt3": ("gpt3_mlp",),
-    "wavesim.workloads.toy": ("toy",),
-    "wavesim.analysis.metrics": ("metrics",),
-    "wavesim.analysis.difference": ("difference",),
+    "wavesim.workloads.figure_one": ("toy",),
+    "wavesim.analysis.metrics": ("metrics_of",),
+    "wavesim.analysis.difference": ("explain_difference",),
     "wavesim.view.timeline": ("timeline",),
     "wavesim.widgets.what_if": ("WhatIf",),
     "wavesim.comparison": ("compare",),

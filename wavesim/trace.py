@@ -139,7 +139,9 @@ class Trace:
             array = np.asarray(value, dtype=np.int64)
             object.__setattr__(self, name, array)
             if array.shape != self.stage.shape:
-                raise RecordingError(f"trace column {name} has shape {array.shape}; stage has {self.stage.shape}")
+                raise RecordingError(
+                    f"trace column {name} has shape {array.shape}; stage has {self.stage.shape}"
+                )
 
     def __len__(self) -> int:
         return int(self.stage.size)
@@ -172,11 +174,20 @@ class Trace:
     def save(self, path: str | Path) -> Path:
         """Writes a compressed .npz that numpy alone can read (no pickle). Returns the path."""
         path = Path(path)
-        columns = {name: getattr(self, name) for name in (*COLUMNS, *CYCLE_COLUMNS) if getattr(self, name) is not None}
-        packed = {name: _narrowed(array) for name, array in columns.items()}
+        columns = {
+            name: getattr(self, name)
+            for name in (*COLUMNS, *CYCLE_COLUMNS)
+            if getattr(self, name) is not None
+        }
+        packed: dict[str, Any] = {name: _narrowed(array) for name, array in columns.items()}
         if self.waits is not None:
             packed |= {f"waits_{f.name}": _narrowed(getattr(self.waits, f.name)) for f in fields(Waits)}
-        head = {"format": FORMAT, "version": VERSION, **asdict(self.header), "events": [asdict(e) for e in self.events]}
+        head = {
+            "format": FORMAT,
+            "version": VERSION,
+            **asdict(self.header),
+            "events": [asdict(e) for e in self.events],
+        }
         packed["header"] = np.frombuffer(json.dumps(head, separators=(",", ":")).encode(), dtype=np.uint8)
         np.savez_compressed(path, **packed)
         return path
@@ -191,11 +202,13 @@ class Trace:
         for name in COLUMNS:
             if name not in arrays:
                 raise RecordingError(f"{path}: column {name!r} is missing; the file is not a complete trace")
-        waits = {f.name: arrays.get(f"waits_{f.name}") for f in fields(Waits)}
+        waits = {f.name: arrays[f"waits_{f.name}"] for f in fields(Waits) if f"waits_{f.name}" in arrays}
         columns = {name: arrays[name] for name in (*COLUMNS, *CYCLE_COLUMNS) if name in arrays}
-        has_waits = all(column is not None for column in waits.values())
+        has_waits = len(waits) == len(fields(Waits))
         try:
-            trace = cls(_header(head, path), **columns, waits=Waits(**waits) if has_waits else None, events=events)
+            trace = cls(
+                _header(head, path), **columns, waits=Waits(**waits) if has_waits else None, events=events
+            )
         except RecordingError as error:
             raise RecordingError(f"{path}: {error}") from None
         _check_rows(trace, path)
@@ -215,7 +228,9 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     except FileNotFoundError:
         raise RecordingError(f"{path}: no such file") from None
     except (OSError, zipfile.BadZipFile) as error:
-        raise RecordingError(f"{path}: not a trace, or truncated: {error}. Expected an .npz that Trace.save wrote") from None
+        raise RecordingError(
+            f"{path}: not a trace, or truncated: {error}. Expected an .npz that Trace.save wrote"
+        ) from None
     if size > MAX_UNPACKED_BYTES:
         raise RecordingError(f"{path}: unpacks to {size} bytes; at most {MAX_UNPACKED_BYTES} are read")
     try:
@@ -226,7 +241,9 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     for name, array in arrays.items():
         is_column = array.ndim == 1 and np.issubdtype(array.dtype, np.integer)
         if not is_column:
-            raise RecordingError(f"{path}: field {name!r} has shape {array.shape} and type {array.dtype}; expected integers (n,)")
+            raise RecordingError(
+                f"{path}: field {name!r} has shape {array.shape} and type {array.dtype}; expected integers (n,)"
+            )
     return {name: array if name == "header" else array.astype(np.int64) for name, array in arrays.items()}
 
 
@@ -238,7 +255,9 @@ def _read_header(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, An
     except ValueError as error:
         raise RecordingError(f"{path}: field 'header' is not JSON: {error}") from None
     if not isinstance(head, dict) or head.get("format") != FORMAT:
-        raise RecordingError(f"{path}: field 'header.format' is not {FORMAT!r}; the file is not a wavesim trace")
+        raise RecordingError(
+            f"{path}: field 'header.format' is not {FORMAT!r}; the file is not a wavesim trace"
+        )
     if not isinstance(head.get("version"), int) or not 1 <= head["version"] <= VERSION:
         raise RecordingError(
             f"{path}: field 'header.version' is {head.get('version')!r}; this wavesim reads 1 to {VERSION}. Update wavesim"
@@ -251,7 +270,11 @@ def _built(kind: type[T], entry: Any, path: Path, where: str) -> T:
     if not isinstance(entry, dict):
         raise RecordingError(f"{path}: field 'header.{where}' holds {entry!r}; expected an object")
     known = {f.name for f in fields(kind)}  # type: ignore[arg-type]  # kind is always a dataclass here
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items() if key in known}
+    values = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in entry.items()
+        if key in known
+    }
     try:
         return kind(**values)
     except TypeError as error:
@@ -278,7 +301,9 @@ def _check_rows(trace: Trace, path: Path) -> None:
         column = getattr(trace, name)
         bad = np.flatnonzero((column < 0) | (column >= bound))
         if bad.size:
-            raise RecordingError(f"{path}: field {name!r}, row {bad[0]}: {column[bad[0]]} is outside 0 to {bound - 1}")
+            raise RecordingError(
+                f"{path}: field {name!r}, row {bad[0]}: {column[bad[0]]} is outside 0 to {bound - 1}"
+            )
     for first, then in (("issue_ns", "start_ns"), ("start_ns", "end_ns")):
         bad = np.flatnonzero(getattr(trace, then) < getattr(trace, first))
         if bad.size:

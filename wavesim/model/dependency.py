@@ -185,9 +185,13 @@ class Dependency:
     def __post_init__(self) -> None:
         object.__setattr__(self, "needs", tuple(self.needs))
         if str(self.consumer.columns) != "x" or str(self.consumer.rows) != "y":
-            raise DescriptionError(f"consumer is {self.consumer}; write it as {self.consumer.stage.name}[x, y]")
+            raise DescriptionError(
+                f"consumer is {self.consumer}; write it as {self.consumer.stage.name}[x, y]"
+            )
         if not self.needs:
-            raise DescriptionError(f"{self.consumer.stage.name}: needs is empty; name the producer tiles it reads")
+            raise DescriptionError(
+                f"{self.consumer.stage.name}: needs is empty; name the producer tiles it reads"
+            )
         for need in self.needs:
             if need.stage.name == self.consumer.stage.name:
                 raise DescriptionError(f"{need}: stage {need.stage.name} cannot need its own tiles")
@@ -201,7 +205,9 @@ class Dependency:
     def producer_tiles(self, cx: int, cy: int) -> list[tuple[str, tuple[int, int]]]:
         """(producer stage, its tile) for all that consumer tile (cx, cy) reads, in the order it reads them."""
         found = [
-            (j / n, need.stage.name, tile) for need in self.needs for j, n, tile in need.walk(need.box(cx, cy))
+            (j / n, need.stage.name, tile)
+            for need in self.needs
+            for j, n, tile in need.walk(need.box(cx, cy))
         ]
         return [(stage, tile) for _, stage, tile in sorted(found, key=lambda entry: entry[0])]
 

@@ -35,9 +35,15 @@ class Grid:
 
     def __post_init__(self) -> None:
         require_positive("Grid", x=self.x, y=self.y, z=self.z)
-        for name, value, bound in (("x", self.x, MAX_GRID_X), ("y", self.y, MAX_GRID_YZ), ("z", self.z, MAX_GRID_YZ)):
+        for name, value, bound in (
+            ("x", self.x, MAX_GRID_X),
+            ("y", self.y, MAX_GRID_YZ),
+            ("z", self.z, MAX_GRID_YZ),
+        ):
             if value > bound:
-                raise DescriptionError(f"Grid: {name} is {value}; CUDA launches at most {bound}. Use larger tiles")
+                raise DescriptionError(
+                    f"Grid: {name} is {value}; CUDA launches at most {bound}. Use larger tiles"
+                )
 
     @property
     def tiles(self) -> int:
@@ -102,7 +108,9 @@ class Kernel:
 
     def __post_init__(self) -> None:
         if self.carveout not in ("full", "default"):
-            raise DescriptionError(f"{self.name}: carveout is {self.carveout!r}; it must be 'full' or 'default'")
+            raise DescriptionError(
+                f"{self.name}: carveout is {self.carveout!r}; it must be 'full' or 'default'"
+            )
         for name in ("flops_per_block", "bytes_per_block"):
             if getattr(self, name) < 0:
                 raise DescriptionError(f"{self.name}: {name} is {getattr(self, name)}; it must be at least 0")
@@ -132,7 +140,9 @@ class Gemm:
     carveout: Carveout = "full"
 
     def __post_init__(self) -> None:
-        sizes = {name: getattr(self, name) for name in ("m", "n", "k", "tile_m", "tile_n", "tile_k", "split_k")}
+        sizes = {
+            name: getattr(self, name) for name in ("m", "n", "k", "tile_m", "tile_n", "tile_k", "split_k")
+        }
         require_positive(f"Gemm {self.name}", **sizes)
         slices = -(-self.k // self.tile_k)
         if self.split_k > slices:
@@ -143,7 +153,9 @@ class Gemm:
         if self.dtype not in ("fp16", "bf16"):
             raise DescriptionError(f"Gemm {self.name}: dtype is {self.dtype!r}; it must be 'fp16' or 'bf16'")
         if self.activation not in (None, "gelu"):
-            raise DescriptionError(f"Gemm {self.name}: activation is {self.activation!r}; it must be None or 'gelu'")
+            raise DescriptionError(
+                f"Gemm {self.name}: activation is {self.activation!r}; it must be None or 'gelu'"
+            )
 
     @property
     def grid(self) -> Grid:

@@ -45,7 +45,7 @@ class Occupancy:
     limits: Mapping[str, int]
 
 
-def occupancy(device: Device, block: Block, carveout_bytes: int | None = None) -> Occupancy:
+def occupancy_of(device: Device, block: Block, carveout_bytes: int | None = None) -> Occupancy:
     """Resident blocks per SM at a carve-out, by default the largest.
 
     As in CUDA a carve-out is a hint: it rounds up to the next level of the device, and further if
@@ -87,7 +87,7 @@ def default_carveout(device: Device, block: Block) -> int:
     blocks are kept waiting by an SM at a lower level even if they would fit, whether or not they
     ask for more; kernels limited by warps may get a level or two more, up to 132 KB.
     """
-    needed = occupancy(device, block).blocks_per_sm * allocation(device, block).shared_bytes
+    needed = occupancy_of(device, block).blocks_per_sm * allocation(device, block).shared_bytes
     return carveout_level(device, needed)
 
 

@@ -65,7 +65,9 @@ class Pipeline:
         names = [stage.name for stage in self.stages]
         for name in names:
             if names.count(name) > 1:
-                raise DescriptionError(f"pipeline {self.name}: two stages are called {name!r}; names must differ")
+                raise DescriptionError(
+                    f"pipeline {self.name}: two stages are called {name!r}; names must differ"
+                )
         for dependency in self.dependencies:
             self._check(dependency, names)
         consumers = [dependency.consumer.stage.name for dependency in self.dependencies]
@@ -98,7 +100,9 @@ class Pipeline:
         for stage in self.stages:
             if stage.name == name:
                 return stage
-        raise DescriptionError(f"pipeline {self.name} has no stage {name!r}; it has {[s.name for s in self.stages]}")
+        raise DescriptionError(
+            f"pipeline {self.name} has no stage {name!r}; it has {[s.name for s in self.stages]}"
+        )
 
     def dependency_of(self, consumer: str) -> Dependency | None:
         """What a stage needs, or None if it needs nothing."""

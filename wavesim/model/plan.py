@@ -16,7 +16,9 @@ from wavesim.model.policy import Policy, RowSync, parse_policy
 def _check_orders(plan: str, order: Order, orders: Mapping[str, Order]) -> None:
     for value in (order, *orders.values()):
         if not isinstance(value, Order):
-            raise DescriptionError(f"{plan}: order is {value!r}; use RowMajor(), Grouped(8) or parse_order('row')")
+            raise DescriptionError(
+                f"{plan}: order is {value!r}; use RowMajor(), Grouped(8) or parse_order('row')"
+            )
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,9 @@ class SemaphoreSync:
         _check_orders("SemaphoreSync", self.order, self.orders)
         for value in (self.policy, *self.policies.values()):
             if not isinstance(value, Policy):
-                raise DescriptionError(f"SemaphoreSync: policy is {value!r}; use TileSync(), RowSync() or a CustomPolicy")
+                raise DescriptionError(
+                    f"SemaphoreSync: policy is {value!r}; use TileSync(), RowSync() or a CustomPolicy"
+                )
         if not isinstance(self.head_start, int) or self.head_start < 0:
             raise DescriptionError(f"SemaphoreSync: head_start is {self.head_start!r}; it must be at least 0")
         if self.head_start and self.wait_kernel:
@@ -85,7 +89,9 @@ class SemaphoreSync:
     @property
     def label(self) -> str:
         """The plan in words."""
-        words = {"row": "Row semaphores", "tile": "Tile semaphores"}.get(self.policy.name, f"Policy {self.policy.name}")
+        words = {"row": "Row semaphores", "tile": "Tile semaphores"}.get(
+            self.policy.name, f"Policy {self.policy.name}"
+        )
         return words if self.wait_kernel else f"{words}, no wait-kernel"
 
     def order_of(self, stage: str) -> Order:
@@ -105,12 +111,16 @@ def check_plan(pipeline: Pipeline, plan: Plan) -> None:
     names = [stage.name for stage in pipeline.stages]
     for name in plan.orders:
         if name not in names:
-            raise DescriptionError(f"plan {plan.name} orders stage {name!r}; pipeline {pipeline.name} has {names}")
+            raise DescriptionError(
+                f"plan {plan.name} orders stage {name!r}; pipeline {pipeline.name} has {names}"
+            )
     if isinstance(plan, SemaphoreSync):
         edges = [(p, d.consumer.stage.name) for d in pipeline.dependencies for p in d.producers]
         for edge in plan.policies:
             if edge not in edges:
-                raise DescriptionError(f"plan {plan.name} has a policy for {edge}; pipeline {pipeline.name} has {edges}")
+                raise DescriptionError(
+                    f"plan {plan.name} has a policy for {edge}; pipeline {pipeline.name} has {edges}"
+                )
 
 
 def parse_plan(text: str, order: str = "row", *, wait_kernel: bool = True) -> Plan:

@@ -39,9 +39,13 @@ class Policy(ABC):
         try:
             result = function(x, y, grid)
         except Exception as error:
-            raise DescriptionError(f"policy {self.name} failed on tile {(x, y)} of the grid {grid}: {error!r}") from error
+            raise DescriptionError(
+                f"policy {self.name} failed on tile {(x, y)} of the grid {grid}: {error!r}"
+            ) from error
         if not isinstance(result, int) or isinstance(result, bool):
-            raise DescriptionError(f"policy {self.name} gave {result!r} for tile {(x, y)}; it must be an integer")
+            raise DescriptionError(
+                f"policy {self.name} gave {result!r} for tile {(x, y)}; it must be an integer"
+            )
         return result
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
-from wavesim.model.occupancy import occupancy
+from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline, Stage
 
 RATE_UNIT = 1_000  # a block's speed on a shared SM is kept in thousandths, so that time stays an integer
@@ -56,7 +56,9 @@ class CostModel:
     def tile_times(self, stage: Stage) -> int | list[int]:
         """One time for all blocks of a stage, or a list of one per block. Raises `DescriptionError`."""
         if stage.name not in self.tile_ns:
-            raise DescriptionError(f"CostModel: no tile_ns for stage {stage.name!r}; it has {list(self.tile_ns)}")
+            raise DescriptionError(
+                f"CostModel: no tile_ns for stage {stage.name!r}; it has {list(self.tile_ns)}"
+            )
         times = self.tile_ns[stage.name]
         if isinstance(times, int):
             return times
@@ -95,9 +97,11 @@ def roofline(pipeline: Pipeline, device: Device) -> CostModel:
         math_s = kernel.flops_per_block * device.sm_count / device.tensor_flops_per_s
         copy_s = kernel.bytes_per_block * device.sm_count / device.dram_bytes_per_s
         if kernel.flops_per_block == 0 and kernel.bytes_per_block == 0:
-            raise DescriptionError(f"{kernel.name}: no flops_per_block or bytes_per_block; give them, or tile_ns")
+            raise DescriptionError(
+                f"{kernel.name}: no flops_per_block or bytes_per_block; give them, or tile_ns"
+            )
         tile_ns[stage.name] = max(1, round(max(math_s, copy_s) * 1e9))
-        most = max(most, occupancy(device, kernel.block).blocks_per_sm)
+        most = max(most, occupancy_of(device, kernel.block).blocks_per_sm)
     return CostModel(tile_ns, sharing=tuple(1 / n for n in range(1, most + 1)), **OVERHEADS)
 
 

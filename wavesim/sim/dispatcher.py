@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simpy import Environment, Event
+from simpy.events import EventPriority
 
 from wavesim.model.device import Device
 from wavesim.sim.placement import Footprint, SmPool
@@ -18,7 +19,7 @@ Process = Generator[Event, Any, None]
 
 # simpy runs lower numbers first; blocks end at NORMAL (1). A pass after all completions of an instant
 # sees every freed slot at once: placing them one by one moved results by up to 17 points.
-DISPATCH = 2
+DISPATCH = EventPriority(2)
 
 
 @dataclass(eq=False)

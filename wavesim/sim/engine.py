@@ -57,7 +57,8 @@ class Rows:
     @classmethod
     def of(cls, count: int) -> "Rows":
         """Empty columns for so many blocks."""
-        return cls(*([0] * count for _ in range(6)), [], [])
+        sm, slot, issue, start, wait, end = ([0] * count for _ in range(6))
+        return cls(sm, slot, issue, start, wait, end, [], [])
 
 
 @dataclass
@@ -85,7 +86,9 @@ class Engine:
         self._dispatcher = Dispatcher(self._env, device)
         self._wait_kernel_footprint = footprint(device, WAIT_KERNEL)
         is_shared = any(rate != costs.rates[0] for rate in costs.rates)
-        self._shared = [SharedSm(self._env, costs.rates) for _ in range(device.sm_count)] if is_shared else None
+        self._shared = (
+            [SharedSm(self._env, costs.rates) for _ in range(device.sm_count)] if is_shared else None
+        )
         self._semaphores = [Semaphore(self._env, value) for value in self.program.semaphore_values]
         self._spinning: dict[int, tuple[StageProgram, int, int]] = {}  # row -> stage, position, semaphore
         self._stages: list[StageState] = []
@@ -102,7 +105,9 @@ class Engine:
         at_ns = 0
         previous: Event | None = None
         for program in self.program.stages:
-            is_waiting = isinstance(self._plan, SemaphoreSync) and self._plan.wait_kernel and bool(program.arrays)
+            is_waiting = (
+                isinstance(self._plan, SemaphoreSync) and self._plan.wait_kernel and bool(program.arrays)
+            )
             if isinstance(self._plan, SemaphoreSync):
                 previous = None
             if is_waiting:
@@ -117,7 +122,9 @@ class Engine:
 
     # --- streams: when a kernel reaches the dispatcher ---
 
-    def _launch_stage(self, program: StageProgram, at_ns: int, previous: Event | None, head_start: int) -> Process:
+    def _launch_stage(
+        self, program: StageProgram, at_ns: int, previous: Event | None, head_start: int
+    ) -> Process:
         """Enqueues the stage once it is launched and the kernel before it in its stream is done."""
         yield from self._turn(program, at_ns, previous)
         first = min(head_start, program.stage.grid.size) if program.arrays else 0
@@ -265,7 +272,9 @@ class Engine:
 
     def _deadlock(self) -> DeadlockError:
         waiters = tuple(self._waiter(row, *self._spinning[row]) for row in sorted(self._spinning))
-        slots = ", ".join(f"SM {w.sm} slot {w.slot}" for w in waiters[:8]) + (", ..." if len(waiters) > 8 else "")
+        slots = ", ".join(f"SM {w.sm} slot {w.slot}" for w in waiters[:8]) + (
+            ", ..." if len(waiters) > 8 else ""
+        )
         starved = tuple(
             f"{launch.name}: {launch.upto - launch.next} of its blocks, because waiting blocks hold {slots}"
             for launch in self._dispatcher.queue

@@ -10,31 +10,37 @@ from heapq import heapify, heappop, heappush
 
 from wavesim.model.device import Device
 from wavesim.model.kernel import Kernel
-from wavesim.model.occupancy import allocation, default_carveout, occupancy
+from wavesim.model.occupancy import allocation, default_carveout, occupancy_of
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """What one block takes from an SM, and the carve-out its kernel asks for."""
+    """What one block takes from an SM, and the carve-out its kernel asks for.
+
+    `least_carveout_bytes`: a block joins others only on an SM whose carve-out is at least its own
+    kernel's default, even where there is room. Source: observed on an NVIDIA H200.
+    """
 
     warps: int
     registers: int
     shared_bytes: int
     carveout_bytes: int
+    least_carveout_bytes: int
     blocks_per_sm: int
 
 
 def footprint(device: Device, kernel: Kernel) -> Footprint:
     """A block's demands on the device. Raises `DescriptionError` if no SM can hold it."""
-    limits = occupancy(device, kernel.block)
+    limits = occupancy_of(device, kernel.block)
     taken = allocation(device, kernel.block)
-    is_default = kernel.carveout == "default"
+    default = default_carveout(device, kernel.block)
     return Footprint(
         warps=taken.warps,
         # A share of the SM rather than a sum of registers: the driver allocates them per quarter of an SM.
         registers=max(taken.registers, device.registers_per_sm // limits.limits["registers"]),
         shared_bytes=taken.shared_bytes,
-        carveout_bytes=default_carveout(device, kernel.block) if is_default else device.shared_bytes_per_sm,
+        carveout_bytes=default if kernel.carveout == "default" else device.shared_bytes_per_sm,
+        least_carveout_bytes=default,
         blocks_per_sm=limits.blocks_per_sm,
     )
 
@@ -65,6 +71,7 @@ class SmPool:
             and self._warps[sm] >= block.warps
             and self._registers[sm] >= block.registers
             and self._carveout[sm] - self._shared[sm] >= block.shared_bytes
+            and self._carveout[sm] >= block.least_carveout_bytes
         )
 
     def offer(self, sms: Iterable[int]) -> None:

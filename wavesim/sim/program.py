@@ -76,7 +76,10 @@ class StageProgram:
                     continue  # outside the K range of this split-K slice
                 semaphore = array.first + table[py * columns + px]
                 wait = Wait(max(0, j * slices - z * n), n, semaphore)
-                if semaphore not in found or wait.done * found[semaphore].of < found[semaphore].done * wait.of:
+                if (
+                    semaphore not in found
+                    or wait.done * found[semaphore].of < found[semaphore].done * wait.of
+                ):
                     found[semaphore] = wait
         return tuple(sorted(found.values(), key=lambda wait: wait.done / wait.of))
 
@@ -103,7 +106,9 @@ def build_program(pipeline: Pipeline, plan: Plan) -> Program:
     """Works a plan out. Raises `DescriptionError` for orders, policies or plans that don't fit."""
     check_plan(pipeline, plan)
     arrays = _semaphore_arrays(pipeline, plan) if isinstance(plan, SemaphoreSync) else {}
-    stages = tuple(_stage_program(i, stage, pipeline, plan, arrays) for i, stage in enumerate(pipeline.stages))
+    stages = tuple(
+        _stage_program(i, stage, pipeline, plan, arrays) for i, stage in enumerate(pipeline.stages)
+    )
     return Program(stages, tuple(arrays.values()))
 
 
@@ -131,7 +136,8 @@ def _stage_program(index: int, stage: Stage, pipeline: Pipeline, plan: Plan, arr
     blocks = tuple((x, y, z) for x, y in tiles for z in range(grid.z))
     posted = [array for (producer, _), array in arrays.items() if producer == stage.name]
     posts = tuple(
-        tuple(array.first + array.table.semaphore_of_tile[tile] for array in posted) for tile in range(grid.tiles)
+        tuple(array.first + array.table.semaphore_of_tile[tile] for array in posted)
+        for tile in range(grid.tiles)
     )
     dependency = pipeline.dependency_of(stage.name)
     awaited = {}

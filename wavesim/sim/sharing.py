@@ -8,10 +8,11 @@ start (all blocks of an SM progress equally), so a change touches one number, no
 from heapq import heappop, heappush
 
 from simpy import Environment, Event
+from simpy.events import EventPriority
 
 from wavesim.sim.cost import RATE_UNIT
 
-NORMAL = 1  # simpy's priority of ordinary events
+NORMAL = EventPriority(1)  # simpy's priority of ordinary events
 
 
 class SharedSm:

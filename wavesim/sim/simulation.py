@@ -6,7 +6,7 @@ import numpy as np
 
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
-from wavesim.model.occupancy import occupancy
+from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Plan
 from wavesim.sim.cost import CostModel, roofline
@@ -78,14 +78,16 @@ def describe_stage(stage: Stage, device: Device) -> StageInfo:
     """What a trace's header says of a stage."""
     grid, block = stage.grid, stage.kernel.block
     tile = (stage.work.tile_m, stage.work.tile_n) if isinstance(stage.work, Gemm) else None
-    blocks_per_sm = occupancy(device, block).blocks_per_sm
+    blocks_per_sm = occupancy_of(device, block).blocks_per_sm
     return StageInfo(stage.name, (grid.x, grid.y, grid.z), blocks_per_sm, block.threads, tile)
 
 
 def describe_dependencies(program: Program) -> tuple[DependencyInfo, ...]:
     """What a trace's header says of the semaphores."""
     return tuple(
-        DependencyInfo(array.producer, stage.stage.name, array.policy.name, array.table.semaphore_of_tile, array.values)
+        DependencyInfo(
+            array.producer, stage.stage.name, array.policy.name, array.table.semaphore_of_tile, array.values
+        )
         for stage in program.stages
         for array in stage.arrays.values()
     )
@@ -94,6 +96,11 @@ def describe_dependencies(program: Program) -> tuple[DependencyInfo, ...]:
 def _describe_costs(costs: CostModel) -> dict[str, object]:
     names = ("launch_ns", "boundary_ns", "block_ns", "wait_ns", "post_ns")
     tile_ns = {
-        stage: times if isinstance(times, int) else f"{len(times)} times" for stage, times in costs.tile_ns.items()
+        stage: times if isinstance(times, int) else f"{len(times)} times"
+        for stage, times in costs.tile_ns.items()
     }
-    return {"tile_ns": tile_ns, "sharing": list(costs.sharing), **{name: getattr(costs, name) for name in names}}
+    return {
+        "tile_ns": tile_ns,
+        "sharing": list(costs.sharing),
+        **{name: getattr(costs, name) for name in names},
+    }

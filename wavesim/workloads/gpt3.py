@@ -5,6 +5,7 @@ row of semaphores is enough to let it start before the first kernel's last wave 
 Source: cuSync paper, II-B and Figure 2a.
 """
 
+from dataclasses import replace
 from typing import Literal
 
 from wavesim.model.dependency import gemm_rows
@@ -14,7 +15,7 @@ from wavesim.model.pipeline import Pipeline, Stage
 HIDDEN = 12_288
 FEED_FORWARD = 6_144  # 4 x 12288 / 8 GPUs
 
-# What our portable GEMM's blocks occupy, as the compiler reports it: threads, registers, dynamic shared bytes.
+# What a block of our portable GEMM occupies, as its compiler reports.
 TILES: dict[tuple[int, int], Block] = {
     (128, 256): Block(256, 232, dynamic_shared_bytes=98_304),
     (256, 128): Block(256, 232, dynamic_shared_bytes=98_304),
@@ -31,10 +32,8 @@ def gpt3_mlp(
 ) -> Pipeline:
     """The pair of dependent GEMMs for `tokens` rows; `tile` is (tile_m, tile_n) of both."""
     block = TILES.get(tile, TILES[(128, 256)])
-    shapes = (("gemm1", FEED_FORWARD, HIDDEN, "gelu"), ("gemm2", HIDDEN, FEED_FORWARD, None))
-    first, second = (
-        Stage(name, Gemm(name, tokens, n, k, *tile, split_k=slices, dtype=dtype, activation=activation, block=block))
-        for (name, n, k, activation), slices in zip(shapes, split_k, strict=True)
-    )
-    parameters = {"tokens": tokens, "tile": f"{tile[0]}x{tile[1]}"}
+    up = Gemm("gemm1", tokens, FEED_FORWARD, HIDDEN, *tile, split_k=split_k[0], dtype=dtype, block=block)
+    down = Gemm("gemm2", tokens, HIDDEN, FEED_FORWARD, *tile, split_k=split_k[1], dtype=dtype, block=block)
+    first, second = Stage("gemm1", replace(up, activation="gelu")), Stage("gemm2", down)
+    parameters: dict[str, int | str] = {"tokens": tokens, "tile": f"{tile[0]}x{tile[1]}"}
     return Pipeline("gpt3-mlp", [first, second], [gemm_rows(first, second)], parameters)

@@ -1,0 +1,113 @@
+"""Predictions of one plan against stream sync, and how they compare with what was measured.
+
+Picture: from the stream-sync recording alone, RowSync at M = 1024 is predicted to gain 14.1
+points; 14.3 were measured; the error is 0.2 points. Improvement is 1 - t / t_stream, in points.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wavesim.analysis.metrics import work_ns
+from wavesim.errors import RecordingError
+from wavesim.model.device import Device
+from wavesim.model.order import parse_order
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.plan import Plan, StreamSync, parse_plan
+from wavesim.model.occupancy import occupancy_of
+from wavesim.sim.calibration import calibrate
+from wavesim.sim.cost import CostModel
+from wavesim.sim.simulation import simulate
+from wavesim.trace import Trace
+
+
+def improvement_points(time_ns: float, stream_ns: float) -> float:
+    """1 - t / t_stream, in points of a hundred."""
+    return 100.0 * (1.0 - time_ns / stream_ns)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measured improvement: the median over interleaved rounds and its quartiles, in points."""
+
+    median: float
+    low: float
+    high: float
+
+
+def measured_improvement(trace: Trace, stream: Trace) -> Measured:
+    """Improvement from the unrecorded rounds of two traces measured interleaved.
+
+    Quartiles are over rounds paired in time, so that a clock that moved for both cancels. Raises
+    `RecordingError` if either has no rounds or their numbers differ.
+    """
+    ours, theirs = np.array(trace.header.rounds_ns), np.array(stream.header.rounds_ns)
+    if not ours.size or ours.size != theirs.size:
+        raise RecordingError(
+            f"{ours.size} and {theirs.size} rounds; interleaved runs have equally many, at least one"
+        )
+    paired = 100.0 * (1.0 - ours / theirs)
+    low, high = np.percentile(paired, [25, 75])
+    return Measured(
+        improvement_points(float(np.median(ours)), float(np.median(theirs))), float(low), float(high)
+    )
+
+
+def require_same_kernels(pipeline: Pipeline, trace: Trace, device: Device) -> None:
+    """Raises `RecordingError` if a trace's kernels are not the pipeline's: grid or blocks per SM differ."""
+    for stage, info in zip(pipeline.stages, trace.header.stages, strict=False):
+        grid, resident = stage.grid, occupancy_of(device, stage.kernel.block).blocks_per_sm
+        ours, theirs = ((grid.x, grid.y, grid.z), resident), (tuple(info.grid), info.blocks_per_sm)
+        if ours != theirs:
+            raise RecordingError(
+                f"stage {stage.name}: grid and blocks per SM are {ours} here and {theirs} in the recording"
+            )
+
+
+def predict_pair(
+    pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel
+) -> tuple[Trace, Trace, float]:
+    """(stream-sync trace, the plan's trace, improvement in points), both simulated with the same costs."""
+    stream = simulate(pipeline, StreamSync(plan.order, plan.orders), device, costs)
+    trace = simulate(pipeline, plan, device, costs)
+    return stream, trace, improvement_points(trace.makespan_ns, stream.makespan_ns)
+
+
+def predict_from_stream(pipeline: Pipeline, plan: Plan, device: Device, stream: Trace) -> tuple[Trace, float]:
+    """(the plan's trace, improvement in points) predicted from a stream-sync run alone."""
+    require_same_kernels(pipeline, stream, device)
+    _, trace, improvement = predict_pair(pipeline, plan, device, calibrate(stream))
+    return trace, improvement
+
+
+def replay(pipeline: Pipeline, measured: Trace, device: Device) -> Trace:
+    """The simulated run of a measured trace's own plan, each block taking the time it took there.
+
+    What is left to the simulator is scheduling alone: order, placement, waiting.
+    """
+    plan = parse_plan(measured.header.plan, _order(measured))
+    require_same_kernels(pipeline, measured, device)
+    boundary = max(0, _gap_ns(measured)) if isinstance(plan, StreamSync) else 0
+    tile_ns = {stage.name: _times_of(measured, index) for index, stage in enumerate(pipeline.stages)}
+    return simulate(pipeline, plan, device, CostModel(tile_ns, boundary_ns=boundary))
+
+
+def _order(trace: Trace) -> str:
+    orders = set(trace.header.orders.values())
+    if len(orders) != 1:
+        raise RecordingError(f"trace has orders {sorted(orders)}; a replay needs one order for all stages")
+    parse_order(next(iter(orders)))
+    return str(next(iter(orders)))
+
+
+def _gap_ns(trace: Trace) -> int:
+    return int(trace.start_ns[trace.stage == 1].min() - trace.end_ns[trace.stage == 0].max())
+
+
+def _times_of(trace: Trace, index: int) -> list[int]:
+    """Work of every block of a stage in the grid's order, slice after slice."""
+    x_count, y_count, z_count = trace.header.stages[index].grid
+    times = np.zeros(x_count * y_count * z_count, dtype=np.int64)
+    rows = trace.stage == index
+    times[(trace.z[rows] * y_count + trace.y[rows]) * x_count + trace.x[rows]] = work_ns(trace)[rows]
+    return [int(time) for time in times]

@@ -1,0 +1,121 @@
+"""Will tile-level synchronisation help a user's own kernels, by how much, and why?
+
+Picture: two kernels of 192 and 384 blocks on 132 SMs, one block per SM: their last waves are 45 %
+and 91 % full. The plans are simulated from the two measured kernel times alone; the best one, its
+gain and an interval come out, with the reason in words.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from wavesim.analysis.metrics import metrics_of
+from wavesim.analysis.prediction import improvement_points
+from wavesim.analysis.validation import committed_scores
+from wavesim.model.device import Device
+from wavesim.model.occupancy import occupancy_of
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.model.order import Grouped, RowMajor
+from wavesim.model.policy import RowSync, TileSync
+from wavesim.sim.calibration import DEFAULT_SHARED_SPEED
+from wavesim.sim.cost import OVERHEADS, CostModel
+from wavesim.sim.simulation import simulate
+from wavesim.trace import Trace
+
+HELPS_POINTS = 1.0  # a gain smaller than this is not worth two streams
+UNSCORED_POINTS = 8.0  # half-width of the interval where no recordings of the kind exist
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The best plan of those tried, its improvement over stream sync in points with an interval, and why.
+
+    `improvements` has every plan tried, in points.
+    """
+
+    best: str
+    improvement_points: float
+    low: float
+    high: float
+    reason: str
+    improvements: Mapping[str, float]
+
+
+def verdict_on(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, int]) -> Verdict:
+    """Predicts every plan from the stages' measured times alone. Raises `DescriptionError`."""
+    costs = costs_from_kernel_times(pipeline, device, kernel_ns)
+    stream = simulate(pipeline, StreamSync(), device, costs)
+    traces = {name: simulate(pipeline, plan, device, costs) for name, plan in _plans().items()}
+    gains = {
+        name: improvement_points(trace.makespan_ns, stream.makespan_ns) for name, trace in traces.items()
+    }
+    best = max(gains, key=lambda name: gains[name])
+    most = max(info.blocks_per_sm for info in stream.header.stages)
+    margin = _margin(most)
+    if gains[best] < HELPS_POINTS:
+        reason = _why_not(stream, traces[best], best, gains[best])
+        return Verdict(
+            "stream", 0.0, -margin, max(0.0, gains[best]) + margin, reason, {"stream": 0.0, **gains}
+        )
+    reason = _why(stream, traces[best], gains, most)
+    return Verdict(
+        best, gains[best], gains[best] - margin, gains[best] + margin, reason, {"stream": 0.0, **gains}
+    )
+
+
+def _plans() -> dict[str, Plan]:
+    policies = (RowSync(), TileSync())
+    orders = (RowMajor(), Grouped(4), Grouped(8))
+    return {
+        policy.name if order == RowMajor() else f"{policy.name} {order.name}": SemaphoreSync(
+            policy, order=order
+        )
+        for order in orders
+        for policy in policies
+    }
+
+
+def costs_from_kernel_times(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, int]) -> CostModel:
+    """Tile times such that each kernel, simulated alone, takes the time it was measured to take."""
+    most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
+    sharing = tuple(max(DEFAULT_SHARED_SPEED ** (n - 1), 1 / n) for n in range(1, most + 1))
+    unit = 1_000_000
+    tile_ns = {}
+    for stage in pipeline.stages:
+        alone = Pipeline(stage.name, [stage])
+        trace = simulate(alone, StreamSync(), device, CostModel({stage.name: unit}, sharing=sharing))
+        tile_ns[stage.name] = max(1, round(unit * kernel_ns[stage.name] / trace.makespan_ns))
+    return CostModel(tile_ns, sharing=sharing, **OVERHEADS)
+
+
+def _margin(blocks_per_sm: int) -> float:
+    """Half-width of the interval: the 90th percentile of past errors with as many blocks per SM."""
+    score = committed_scores().get("own-1-block" if blocks_per_sm == 1 else "own-2-blocks")
+    return UNSCORED_POINTS if score is None or blocks_per_sm > 2 else score.p90_abs_error_points
+
+
+def _why(stream: Trace, best: Trace, gains: Mapping[str, float], blocks_per_sm: int) -> str:
+    before, after = metrics_of(stream), metrics_of(best)
+    idle_before = 100.0 * (before.tail_loss_ns + before.launch_gap_ns) / before.makespan_ns
+    idle_after = 100.0 * (after.tail_loss_ns + after.launch_gap_ns + after.waiting_ns) / after.makespan_ns
+    words = (
+        f"stream sync leaves SM slots empty {idle_before:.0f} % of the time, in the kernels' last waves; "
+        f"with semaphores blocks of the next kernel fill them, and {idle_after:.0f} % is left empty or waiting"
+    )
+    if gains["row"] != gains["tile"]:
+        words += f"; row and tile semaphores differ by {abs(gains['row'] - gains['tile']):.1f} points"
+    return words + (
+        "" if blocks_per_sm == 1 else f"; {blocks_per_sm} blocks share an SM, where predictions are less sure"
+    )
+
+
+def _why_not(stream: Trace, best: Trace, name: str, gain: float) -> str:
+    before, after = metrics_of(stream), metrics_of(best)
+    idle = 100.0 * before.tail_loss_ns / before.makespan_ns
+    if idle < 3.0:
+        return f"the last waves are nearly full: stream sync leaves only {idle:.1f} % of SM slots empty, nothing to win"
+    waiting = 100.0 * after.waiting_ns / after.makespan_ns
+    return (
+        f"stream sync leaves {idle:.0f} % of SM slots empty, but consumers cannot use them: the best plan tried, {name}, "
+        f"changes the time by {-gain:+.1f} points, with {waiting:.0f} % of SM time spent waiting and the same number of waves"
+    )

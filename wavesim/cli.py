@@ -1,0 +1,228 @@
+"""The command line: `wavesim simulate | compare | predict | validate | bench | demo`.
+
+With `--json` standard output holds exactly one JSON object; progress and messages go to standard
+error. Bad input ends with status 2 and one line that says what to change.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from wavesim.errors import WavesimError
+from wavesim.model import device as devices
+from wavesim.model.device import Device
+from wavesim.model.order import parse_order
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.plan import StreamSync, parse_plan
+from wavesim.workloads.catalogue import WORKLOADS, parse_tile, workload
+
+BAD_INPUT = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command. Returns the exit status: 0, 1 if a check failed, 2 for bad input."""
+    options = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = options.command
+    try:
+        return command(options)
+    except WavesimError as error:
+        sys.stderr.write(f"wavesim: {error}\n")
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        sys.stderr.write("wavesim: interrupted\n")
+        return 130
+    except BrokenPipeError:
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # the reader has gone: nothing to report
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="wavesim", description="Predict and prove tile-level synchronisation."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    simulate = _command(commands, "simulate", _simulate, "simulate one plan of a workload")
+    _workload_options(simulate)
+    simulate.add_argument("--sync", default="stream", help="stream, row or tile")
+    compare = _command(commands, "compare", _compare, "plans side by side, predicted and measured")
+    _workload_options(compare)
+    compare.add_argument(
+        "--sync", default="row,tile", help="plans to set beside stream sync, separated by commas"
+    )
+    compare.add_argument("--gpu", default="never", choices=["never", "auto", "require"], help="measure live")
+    compare.add_argument("--html", type=Path, help="write the figure to this page")
+    predict = _command(
+        commands, "predict", _predict, "will tile sync help your own kernels? from a TOML file"
+    )
+    predict.add_argument("file", type=Path)
+    validate = _command(
+        commands, "validate", _validate, "re-score the simulator against the stored measurements"
+    )
+    validate.add_argument("--write", action="store_true", help="store the scores as the ones to hold to")
+    validate.add_argument("--list", action="store_true", help="every case, worst first")
+    _command(commands, "bench", _bench, "speed of the simulator itself")
+    demo = _command(commands, "demo", _demo, "the GPT-3 MLP at the paper's sizes: a table and an HTML page")
+    demo.add_argument("--html", type=Path, default=Path("wavesim-demo.html"))
+    return parser
+
+
+def _command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int], words: str
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=words, description=words)
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    parser.set_defaults(command=run)
+    return parser
+
+
+def _workload_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("workload", help=", ".join(WORKLOADS))
+    parser.add_argument("--tokens", type=int, default=1024, help="rows of the input (M)")
+    parser.add_argument("--tile", default="128x256", help="rows x columns of a tile")
+    parser.add_argument("--order", default="row", help="row, column, grouped:ROWS or reversed:ORDER")
+    parser.add_argument("--device", default=None, help=", ".join(devices.names()))
+
+
+def _described(options: argparse.Namespace) -> tuple[Pipeline, Device]:
+    pipeline = workload(options.workload, options.tokens, parse_tile(options.tile))
+    return pipeline, devices.load(options.device or ("toy" if options.workload == "toy" else "h200"))
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    from wavesim.analysis.metrics import metrics_of
+    from wavesim.analysis.prediction import improvement_points
+    from wavesim.sim.simulation import simulate
+    from wavesim.workloads.costs import default_costs
+
+    pipeline, device = _described(options)
+    plan = parse_plan(options.sync, options.order)
+    costs, basis = default_costs(pipeline, device, options.order)
+    trace = simulate(pipeline, plan, device, costs)
+    stream = simulate(pipeline, StreamSync(parse_order(options.order)), device, costs)
+    found = metrics_of(trace)
+    result = {
+        "workload": pipeline.name,
+        "device": device.name,
+        "sync": plan.name,
+        "makespan_ns": found.makespan_ns,
+        "waves": found.waves,
+        "busy_utilisation": found.busy_utilisation,
+        "resident_utilisation": found.resident_utilisation,
+        "improvement_points": improvement_points(found.makespan_ns, stream.makespan_ns),
+    }
+    words = (
+        f"{pipeline.name} on {device.name}, {plan.label}, order {options.order}: simulated {found.makespan_ns / 1e3:.1f} us, "
+        f"{result['improvement_points']:+.1f} points over stream sync; SMs {found.busy_utilisation:.0%} busy, "
+        f"{found.resident_utilisation:.0%} resident\ncosts: {basis}"
+    )
+    return _print(options, result, words)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from wavesim.comparison import compare, find_runner
+
+    pipeline, device = _described(options)
+    names = [name for name in options.sync.split(",") if name != "stream"]
+    plans = [parse_plan(name, options.order) for name in ["stream", *names]]
+    result = compare(pipeline, plans, device, find_runner(options.gpu))
+    if options.html:
+        from wavesim.view.page import write_page
+
+        write_page(options.html, title=f"{pipeline.name}: predicted and measured", figures=[result.figure()])
+    rows = [asdict(row) | {"error_points": row.error_points} for row in result.rows]
+    document = {"workload": pipeline.name, "device": device.name, "rows": rows, "notes": list(result.notes)}
+    return _print(options, document, repr(result))
+
+
+def _predict(options: argparse.Namespace) -> int:
+    from wavesim.analysis.verdict import verdict_on
+    from wavesim.io.description import load_description
+
+    found = load_description(options.file)
+    verdict = verdict_on(found.pipeline, found.device, found.kernel_ns)
+    gains = ", ".join(f"{name} {gain:+.1f}" for name, gain in verdict.improvements.items())
+    words = (
+        f"best plan: {verdict.best}, {verdict.improvement_points:+.1f} points over stream sync "
+        f"({verdict.low:+.1f} to {verdict.high:+.1f})\nwhy: {verdict.reason}\n"
+        f"tried, simulated on {found.device.name}, points: {gains}"
+    )
+    return _print(options, {k: v for k, v in asdict(verdict).items() if k != "improvements"}, words)
+
+
+def _validate(options: argparse.Namespace) -> int:
+    from wavesim.analysis.validation import predictions, scores, worse_sets, write_scores
+
+    found = predictions(progress=_progress("validating"))
+    results = scores(found)
+    if options.write:
+        write_scores(results)
+    worse = worse_sets(results)
+    lines = [
+        f"{'set':<18}{'cases':>6}{'median':>8}{'p90':>8}{'sign':>7}{'noise':>8}{'no gain':>9}{'ceil':>8}"
+    ]
+    lines += [
+        f"{s.name:<18}{s.cases:>6}{s.median_abs_error_points:>8.2f}{s.p90_abs_error_points:>8.2f}"
+        f"{'-' if s.sign_agreement is None else format(s.sign_agreement, '.0%'):>7}{s.noise_points:>8.2f}"
+        f"{s.no_gain_median_points:>9.2f}{s.ceil_formula_median_points:>8.2f}"
+        for s in results
+    ]
+    if options.list:
+        ranked = sorted(found, key=lambda p: -abs(p.error))
+        lines += [
+            f"{p.case} {p.plan}: predicted {p.predicted:+.1f}, measured {p.measured.median:+.1f} "
+            f"({p.measured.low:+.1f} to {p.measured.high:+.1f}), error {p.error:+.1f}, replay {p.replay_error_percent:+.2f} %"
+            for p in ranked
+        ]
+    lines.append(
+        "absolute errors of the predicted improvement in points (replay: of the makespan, in percent)"
+    )
+    status = _print(options, {"sets": [asdict(score) for score in results]}, "\n".join(lines))
+    for complaint in worse:
+        sys.stderr.write(f"wavesim: worse than the committed score: {complaint}\n")
+    if not found:
+        sys.stderr.write("wavesim: no recordings are installed with this package\n")
+    return 1 if worse or not found else status
+
+
+def _bench(options: argparse.Namespace) -> int:
+    from wavesim.analysis.benchmark import benchmark
+
+    result = benchmark()
+    return _print(options, result, "\n".join(f"{name}: {value:.3g}" for name, value in result.items()))
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from wavesim.demo import demo
+
+    result = demo(options.html, progress=_progress("simulating"))
+    words = f"{result.table}\n\n{options.html}: the same as pictures, one self-contained page"
+    return _print(options, {"rows": result.rows, "html": str(options.html)}, words)
+
+
+def _progress(words: str) -> Callable[[int, int], None]:
+    """Shows n of total on standard error, on one line where that is a terminal."""
+    is_terminal = sys.stderr.isatty()
+
+    def show(done: int, total: int) -> None:
+        if is_terminal:
+            sys.stderr.write(f"\r{words}: {done} of {total}" + ("\n" if done == total else ""))
+        elif done == total:
+            sys.stderr.write(f"{words}: {done} of {total}\n")
+
+    return show
+
+
+def _print(options: argparse.Namespace, result: dict[str, Any], words: str) -> int:
+    sys.stdout.write((json.dumps(result) if options.json else words) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

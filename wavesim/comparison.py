@@ -1,0 +1,238 @@
+"""compare(): plans side by side, predicted and measured, in one table and one figure.
+
+Picture: a notebook cell `compare(gpt3_mlp(1024), plans, device("h200"))`. With a GPU runner it
+measures live; without one it takes the recordings that ship with wavesim, and says so.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from wavesim.analysis.prediction import (
+    Measured,
+    improvement_points,
+    measured_improvement,
+    require_same_kernels,
+)
+from wavesim.analysis.validation import committed_scores
+from wavesim.errors import DescriptionError, DeviceError
+from wavesim.io.recordings import Case, find_case
+from wavesim.model.device import Device
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.plan import Plan, StreamSync
+from wavesim.sim.calibration import calibrate
+from wavesim.sim.cost import CostModel, roofline
+from wavesim.sim.simulation import simulate
+from wavesim.trace import Trace
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+RUNNER_GROUP = "wavesim.runners"
+UseGpu = Literal["auto", "never", "require"]
+
+
+class Runner(Protocol):
+    """What runs pipelines on a GPU: found by argument, or by an entry point of the group `wavesim.runners`."""
+
+    def measure(self, pipeline: Pipeline, plans: Sequence[Plan], *, rounds: int = 20) -> list[Trace]:
+        """One measured trace per plan, `rounds_ns` filled by interleaved, unrecorded rounds."""
+
+
+def find_runner(use_gpu: UseGpu = "auto") -> Runner | None:
+    """An installed runner that has a GPU to run on, or None. With "require" it raises `DeviceError` instead."""
+    if use_gpu not in ("auto", "never", "require"):
+        raise DescriptionError(f"use_gpu is {use_gpu!r}; it must be 'auto', 'never' or 'require'")
+    if use_gpu == "never":
+        return None
+    reason = f"no runner is installed (entry point group {RUNNER_GROUP!r}); pip install 'wavesim[gpu]'"
+    for entry in entry_points(group=RUNNER_GROUP):
+        try:
+            runner: Runner = entry.load()()
+            return runner
+        except (DeviceError, ImportError) as error:
+            reason = str(error)
+    if use_gpu == "require":
+        raise DeviceError(reason)
+    return None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One plan: times in ns, improvements over stream sync in points; measured ones None where nothing was."""
+
+    plan: str
+    label: str
+    order: str
+    predicted_ns: int
+    predicted_points: float
+    measured_ns: int | None = None
+    measured_points: Measured | None = None
+
+    @property
+    def error_points(self) -> float | None:
+        """Predicted minus measured improvement."""
+        return None if self.measured_points is None else self.predicted_points - self.measured_points.median
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Rows and traces, plan by plan, the stream-sync baseline first.
+
+    `basis` says what the prediction was made from, `source` where the measurement comes from, and
+    `history` how far prediction and measurement of this kind have differed before.
+    """
+
+    workload: str
+    rows: tuple[Row, ...]
+    predicted: tuple[Trace, ...]
+    measured: tuple[Trace | None, ...]
+    basis: str
+    source: str
+    history: str
+
+    def table(self) -> str:
+        """Plain text: size, plan, predicted, measured, error."""
+        lines = [f"{'plan':<24}{'order':<12}{'predicted':>22}{'measured':>22}{'error':>8}"]
+        for row in self.rows:
+            predicted = f"{row.predicted_ns / 1e3:.1f} us {row.predicted_points:+.1f}"
+            measured, error = "-", ""
+            if row.measured_ns is not None:
+                points = row.measured_points.median if row.measured_points else 0.0
+                measured = f"{row.measured_ns / 1e3:.1f} us {points:+.1f}"
+                error = "" if row.error_points is None else f"{row.error_points:+.1f}"
+            lines.append(f"{row.label:<24}{row.order:<12}{predicted:>22}{measured:>22}{error:>8}")
+        return "\n".join([*lines, *self.notes])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Where every number comes from."""
+        return (
+            f"predicted: simulated, {self.basis}",
+            f"measured: {self.source}",
+            f"before: {self.history}",
+            "points of improvement over stream sync, 1 - t / t_stream; error = predicted - measured",
+        )
+
+    def figure(self, theme: str = "light", **options: Any) -> "Figure":
+        """Predicted and measured timelines of every plan on one axis, with the reasons for the difference."""
+        from wavesim.view.comparison import comparison_figure  # plotly only where a figure is drawn
+
+        return comparison_figure(self, theme=theme, **options)
+
+    def __repr__(self) -> str:
+        return f"{self.workload}\n{self.table()}"
+
+
+def compare(
+    pipeline: Pipeline,
+    plans: Sequence[Plan],
+    device: Device,
+    runner: Runner | None = None,
+    costs: CostModel | None = None,
+    rounds: int = 20,
+) -> Comparison:
+    """Predicts all plans and sets measurements beside them: live with a runner, else from recordings.
+
+    A stream-sync plan in the first plan's order is put first if there is none. Predictions come
+    from the stream-sync measurement alone where there is one, else from `costs`, else from the
+    catalogue's roofline.
+    """
+    plans = _with_baseline(plans)
+    measured, source = _measure(pipeline, plans, device, runner, rounds)
+    baseline = measured[0]
+    if costs is None and baseline is not None:
+        require_same_kernels(pipeline, baseline, device)
+        costs, basis = calibrate(baseline), "calibrated on the measured stream-sync run alone"
+    elif costs is None:
+        costs, basis = (
+            roofline(pipeline, device),
+            f"roofline of {device.name} from the catalogue, nothing measured",
+        )
+    else:
+        basis = "with costs given by the caller"
+    predicted = tuple(simulate(pipeline, plan, device, costs) for plan in plans)
+    rows = tuple(
+        _row(plan, ours, theirs, predicted[0], baseline)
+        for plan, ours, theirs in zip(plans, predicted, measured, strict=True)
+    )
+    most = max(info.blocks_per_sm for info in predicted[0].header.stages)
+    return Comparison(
+        pipeline.name, rows, predicted, measured, basis, source, history(most, baseline is not None)
+    )
+
+
+def _with_baseline(plans: Sequence[Plan]) -> tuple[Plan, ...]:
+    if not plans:
+        raise DescriptionError("compare: plans is empty; give at least one, such as SemaphoreSync(RowSync())")
+    streams = [plan for plan in plans if isinstance(plan, StreamSync)]
+    baseline = streams[0] if streams else StreamSync(plans[0].order, plans[0].orders)
+    return (baseline, *(plan for plan in plans if plan != baseline))
+
+
+Measurements = tuple[tuple[Trace | None, ...], str]
+
+
+def _measure(
+    pipeline: Pipeline, plans: tuple[Plan, ...], device: Device, runner: Runner | None, rounds: int
+) -> Measurements:
+    if runner is not None:
+        traces = tuple(runner.measure(pipeline, plans, rounds=rounds))
+        return traces, f"live, {described_measurement(traces[0])}"
+    found = tuple(_recording(find_case(pipeline, device.name, plan.order.name), plan) for plan in plans)
+    if found[0] is None:
+        return (None,) * len(
+            plans
+        ), f"nothing: no recording of {pipeline.name} like this on {device.name}, and no GPU runner"
+    return found, f"recorded, {described_measurement(found[0])}"
+
+
+def _recording(case: Case | None, plan: Plan) -> Trace | None:
+    is_recorded_form = (
+        not plan.orders and getattr(plan, "wait_kernel", True) and not getattr(plan, "policies", {})
+    )
+    if case is None or not is_recorded_form or plan.name not in case.paths:
+        return None
+    return case.trace(plan.name)
+
+
+def described_measurement(trace: Trace) -> str:
+    """Device, date, commit and rounds of a measured trace, in words."""
+    head = trace.header
+    return f"{head.device['name']}, {head.date[:10]}, commit {head.commit[:7]}, medians of {len(head.rounds_ns)} interleaved rounds"
+
+
+def _row(plan: Plan, ours: Trace, theirs: Trace | None, stream: Trace, baseline: Trace | None) -> Row:
+    row = Row(
+        plan=plan.name,
+        label=plan.label,
+        order=plan.order.name,
+        predicted_ns=ours.makespan_ns,
+        predicted_points=improvement_points(ours.makespan_ns, stream.makespan_ns),
+    )
+    if theirs is None or baseline is None:
+        return row
+    return replace(row, measured_ns=theirs.time_ns, measured_points=_improvement(theirs, baseline))
+
+
+def _improvement(trace: Trace, baseline: Trace) -> Measured | None:
+    """None for a plan that was not measured interleaved with the baseline (another order's case)."""
+    is_together = trace.header.orders == baseline.header.orders or len(trace.header.rounds_ns) == len(
+        baseline.header.rounds_ns
+    )
+    return measured_improvement(trace, baseline) if is_together else None
+
+
+def history(blocks_per_sm: int, is_calibrated: bool) -> str:
+    """How far predictions of this kind have differed from measurements, by the committed scores."""
+    if not is_calibrated:
+        return "uncalibrated predictions have not been scored; take the sign and the shape, not the size"
+    name = "own-1-block" if blocks_per_sm == 1 else "own-2-blocks"
+    score = committed_scores().get(name)
+    if score is None:
+        return "no committed score for kernels like these"
+    return (
+        f"median error {score.median_abs_error_points:.1f} points, 90 % within {score.p90_abs_error_points:.1f}, "
+        f"over {score.cases} recorded runs with {blocks_per_sm} block{'s' if blocks_per_sm > 1 else ''} per SM"
+    )
