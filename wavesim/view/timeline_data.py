@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim.analysis.metrics import Metrics, Steps, busy_steps, resident_steps
+from wavesim.analysis.metrics import Metrics, Steps, busy_steps, metrics_of, resident_steps
 from wavesim.errors import DescriptionError
 from wavesim.trace import Trace
 from wavesim.view.canvas import Heading, heading

@@ -18,10 +18,10 @@ from wavesim.view.canvas import Props
 from wavesim.view.raster import paint, png_uri
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.tile_series import (
-    HOVER,
     bars_of,
     gap_px,
     hover_points,
+    hover_template,
     stage_bars,
     stage_letters,
     waiting_bars,
@@ -153,7 +153,7 @@ def _stage_style(stage: int, name: str, count: int, parts: TimelineParts, theme:
         "textangle": 0,
         "constraintext": "inside",
         "textfont": {"color": theme.text_on(stage), "size": 13, "weight": 600},
-        "hovertemplate": f"<b>{name}</b> {HOVER}",
+        "hovertemplate": hover_template(name, parts.unit),
         "hoverlabel": {
             "bgcolor": theme.card,
             "bordercolor": theme.stage_colour(stage),
@@ -190,7 +190,7 @@ def _hover_series(panel: PanelParts, index: int, parts: TimelineParts) -> Props:
         "line": {"width": 0},
         "xaxis": "x",
         "yaxis": "y" if index == 0 else f"y{index + 1}",
-        "hovertemplate": f"<b>%{{text}}</b> {HOVER}",
+        "hovertemplate": hover_template("%{text}", parts.unit),
         "showlegend": False,
         **points,
     }
