@@ -77,11 +77,12 @@ def compile_cubin(path: Path, names: Iterable[str], arch: str, build: Build | No
     """
     names = tuple(names)
     nvrtc = _nvrtc()
-    options = (f"--gpu-architecture={arch}", "--std=c++17", f"-I{ROOT}", *(build or Build()).defines)
+    flags = ("--std=c++17", "--device-as-default-execution-space")  # the second lets lambdas run on the device
+    options = (f"--gpu-architecture={arch}", f"-I{ROOT}", *flags, *(build or Build()).defines)
     # The hash goes into the source too: no cache between here and the driver may ignore our headers.
     text = f"// sources {source_hash()}\n#line 1\n{path.read_text()}"
     version = ".".join(str(part) for part in nvrtc.nvrtcVersion()[1:])
-    key = hashlib.sha256(json.dumps([text, names, options[:2], options[3:], version]).encode()).hexdigest()[:32]
+    key = hashlib.sha256(json.dumps([text, names, options[0], options[2:], version]).encode()).hexdigest()[:32]
     kept = _read_kept(key)
     if kept is None:
         kept = _compile(nvrtc, path, text, names, options)

@@ -117,6 +117,8 @@ class Program:
         self.launches = tuple(launch for stage in pipeline.stages for launch in self._stage_launches(stage.name))
         count = len(pipeline.stages) if isinstance(plan, SemaphoreSync) else 1
         self.streams = tuple(self._cupy.cuda.Stream(non_blocking=True) for _ in range(count))
+        # Operands and tables are made on the default stream, which these streams do not wait for.
+        self._cupy.cuda.Device().synchronize()
 
     def blocks_per_sm(self, name: str) -> int:
         """Resident blocks of a stage per SM, the driver's own answer."""

@@ -158,8 +158,10 @@ def _needs_by_row(stage: Stage, dependency: Dependency) -> list[list[tuple[int, 
         needs = []
         for need in dependency.needs:
             producer = need.stage.gemm
-            for _, tile in need.walk(need.box(0, row)):
-                needs.append((*_chunks_of(gemm, producer, tile[0]), need.stage.name, tile[1] * producer.grid.x + tile[0]))
+            left, right, top, bottom = need.box(0, row)
+            for column in range(left, right):
+                chunks = _chunks_of(gemm, producer, column)
+                needs += [(*chunks, need.stage.name, y * producer.grid.x + column) for y in range(top, bottom)]
         _require_cover(stage, dependency, row, {need[2:] for need in needs})
         rows.append(needs)
     return rows

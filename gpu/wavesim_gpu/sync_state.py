@@ -102,6 +102,7 @@ class SyncState:
         if not found["aborted"]:
             return
         self.errors.fill(0)
+        self._cupy.cuda.Device().synchronize()
         count = min(int(found["waiter_count"]), MAX_WAITERS)
         waiters = tuple(self._waiter(row) for row in found["waiters"][:count])
         raise DeadlockError(waiters, self._starved(found["issued"]), self._detail(found))

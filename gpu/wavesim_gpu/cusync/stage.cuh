@@ -55,6 +55,9 @@ struct Pending {
     unsigned awaited, seen;
 };
 
+// The one thread of the block that takes positions, waits, posts and records.
+__device__ __forceinline__ bool is_leader() { return (threadIdx.x | threadIdx.y | threadIdx.z) == 0; }
+
 class Stage {
 public:
     __device__ __forceinline__ explicit Stage(const StageParams& params) : params_(params) {}
@@ -63,7 +66,7 @@ public:
     // All threads call it, once. The counter's step also tells wait-kernels that the stage has started.
     __device__ __forceinline__ Tile begin() {
         __shared__ int shared_position;
-        if (threadIdx.x == 0) {
+        if (is_leader()) {
             recorder_.start();
             shared_position = params_.tile_counter ? static_cast<int>(take_position(params_.tile_counter))
                                                    : static_cast<int>(blockIdx.x);
@@ -82,11 +85,11 @@ public:
 
     // Until tile (x, y) of producer `input` is there. All threads call it.
     __device__ __forceinline__ void wait(int input, int x, int y) {
-        if (threadIdx.x == 0 && params_.inputs[input] != nullptr) {
+        if (is_leader() && params_.inputs[input] != nullptr) {
             const int2 fact = params_.inputs[input][y * params_.input_columns[input] + x];
             settle(peek(fact.x, static_cast<unsigned>(fact.y)));
         }
-        // Block barrier: hands thread 0's acquire on to the other threads.
+        // Block barrier: hands the leader's acquire on to the other threads.
         __syncthreads();
     }
 
@@ -127,17 +130,17 @@ public:
     // My tile is there. All threads call it, after their stores. With is_last_slice false (an earlier
     // split-K slice) nothing is posted.
     __device__ __forceinline__ void finish(const Tile& tile, bool is_last_slice = true) {
-        // Block barrier: all threads' stores come before thread 0's release.
+        // Block barrier: all threads' stores come before the leader's release.
         __syncthreads();
         if constexpr (mutant != Mutant::early_post) {
             if (is_last_slice) post_all();
         }
-        if (threadIdx.x == 0) recorder_.finish(params_.records, tile.position, tile.linear, tile.z);
+        if (is_leader()) recorder_.finish(params_.records, tile.position, tile.linear, tile.z);
     }
 
 private:
     __device__ __forceinline__ void post_all() {
-        if (threadIdx.x != 0) return;
+        if (!is_leader()) return;
         for (int i = 0; i < params_.output_count; ++i) {
             post(params_.semaphores + params_.outputs[i][tile_.linear]);
         }

@@ -3,7 +3,7 @@
 // mma.sync.m16n8k16 empty it. One output tile per block and split-K slice. m may be anything; n must be
 // a multiple of 8 and k of TILE_K (gemm.py checks).
 //
-// As a consumer it waits for A only, chunk by chunk, inside the pipeline: thread 0 asks for the next
+// As a consumer it waits for A only, chunk by chunk, inside the pipeline: one thread asks for the next
 // semaphore at the top of a main-loop step and settles just before the barrier which that step has
 // anyway. B is never held up. As a producer it posts after the tile's stores.
 
@@ -111,7 +111,7 @@ private:
     int rows_left_, b_size_;
 };
 
-// Walks this tile's wait schedule ahead of the loads of A. Held by thread 0; idle in the others.
+// Walks this tile's wait schedule ahead of the loads of A. Held by the leader; idle in the others.
 class InputWait {
 public:
     __device__ __forceinline__ explicit InputWait(const cusync::WaitStep* first) : next_(first) {
@@ -190,7 +190,7 @@ __device__ __forceinline__ void accumulate(
     const int warp_index = threadIdx.x / 32, lane = threadIdx.x & 31;
     const int a_row = (warp_index / S::warps_n) * S::warp_m + (lane & 15);
     const int b_column = (warp_index % S::warps_n) * S::warp_n;
-    const bool is_waiter = threadIdx.x == 0;
+    const bool is_waiter = cusync::is_leader();
     Loader<S> loader(p, tile, shared, first);
     InputWait input(is_waiter ? stage.first_step() : nullptr);
 
@@ -198,7 +198,7 @@ __device__ __forceinline__ void accumulate(
     if (is_waiter) input.peek(stage, first + ahead - 1);
     for (int i = 0; i < filled; ++i) loader.all_of_b(i);
     if (is_waiter) input.settle(stage, first + ahead - 1);
-    __syncthreads();  // hands thread 0's acquire of A's first chunks on to all threads
+    __syncthreads();  // hands the leader's acquire of A's first chunks on to all threads
     for (int i = 0; i < ahead; ++i) {
         if (i < filled) loader.all_of_a(i);
         commit_copies();
@@ -255,7 +255,7 @@ __device__ __forceinline__ bool reduce_slices(Warp& warp, const GemmParams& p, c
     __shared__ unsigned done_before;
     // Block barrier before the ticket's release: it publishes all threads' partial sums.
     __syncthreads();
-    if (threadIdx.x == 0) done_before = cusync::take_ticket(p.tickets + tile.linear);
+    if (cusync::is_leader()) done_before = cusync::take_ticket(p.tickets + tile.linear);
     // And after its acquire: all threads may read the other slices' sums.
     __syncthreads();
     if (done_before != static_cast<unsigned>(slices - 1)) return false;

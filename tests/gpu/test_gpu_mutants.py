@@ -1,0 +1,79 @@
+"""Broken builds are noticed: without its wait, post or fence, or with the post too early, no run passes."""
+
+import pytest
+from small_pipelines import pair
+
+from wavesim.errors import DeadlockError
+from wavesim.model.plan import SemaphoreSync
+from wavesim.model.policy import RowSync, TileSync
+from wavesim_gpu.compiler import Build, compile_cubin
+from wavesim_gpu.kernels import gemm
+
+DELAY_NS = 300_000
+POLICIES = [RowSync(), TileSync()]
+
+
+def verdict_of(runner, policy, build, limit_s=5.0):
+    from wavesim_gpu.operands import reference
+    from wavesim_gpu.runner import CupyRunner
+
+    impatient = CupyRunner(limit_s=limit_s, commit="test")
+    operands = impatient.operands(pair(), seed=11)
+    program = impatient.program(operands, SemaphoreSync(policy), build)
+    return impatient.verdict(program, impatient.launcher(program), reference(operands))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+def test_delays_alone_change_nothing(runner, policy):
+    assert verdict_of(runner, policy, Build(delay_ns=DELAY_NS)).is_good
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+@pytest.mark.parametrize("mutant", ["no_wait", "early_post"])
+def test_a_dropped_wait_and_an_early_post_give_wrong_numbers(runner, policy, mutant):
+    verdict = verdict_of(runner, policy, Build(mutant=mutant, delay_ns=DELAY_NS))
+    assert not verdict.is_right
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+def test_a_dropped_post_is_a_deadlock(runner, policy):
+    with pytest.raises(DeadlockError, match="gemm1"):
+        verdict_of(runner, policy, Build(mutant="no_post"), limit_s=0.05)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_dropped_fence_shows_in_the_code(arch):
+    """Too rare to catch in a run, so the instruction itself is looked for."""
+    pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
+    expression = gemm.variant(pair().stages[0].gemm).expression
+    right = compile_cubin(gemm.SOURCE, [expression], arch).ptx
+    broken = compile_cubin(gemm.SOURCE, [expression], arch, Build(mutant="no_fence")).ptx
+    release, acquire = "red.release.gpu.global.add.u32", "fence.acq_rel.gpu"
+    assert release in right
+    assert acquire in right
+    assert "atom.acq_rel.gpu.global.add.u32" in right
+    assert release not in broken
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_release_is_a_fence_before_the_reduction_in_machine_code(arch, tmp_path):
+    import shutil
+    import subprocess
+
+    disassembler = shutil.which("nvdisasm")
+    if disassembler is None:
+        pytest.skip("nvdisasm is not installed; it comes with the CUDA toolkit")
+    pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
+    expression = gemm.variant(pair().stages[0].gemm).expression
+    for build, is_fenced in ((Build(), True), (Build(mutant="no_fence"), False)):
+        path = tmp_path / "gemm.cubin"
+        path.write_bytes(compile_cubin(gemm.SOURCE, [expression], arch, build).data)
+        listing = subprocess.run([disassembler, path], capture_output=True, text=True, check=True).stdout
+        code = [line for line in listing.splitlines() if "/*" in line]
+        posts = [i for i, line in enumerate(code) if "RED.E.ADD" in line or "REDG.E.ADD" in line]
+        assert posts
+        for post in posts:
+            assert any("MEMBAR" in line for line in code[max(0, post - 24) : post]) == is_fenced
