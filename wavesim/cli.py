@@ -118,8 +118,10 @@ def _simulate(options: argparse.Namespace) -> int:
         "improvement_points": improvement_points(found.makespan_ns, stream.makespan_ns),
     }
     words = (
-        f"{pipeline.name} on {device.name}, {plan.label}, order {options.order}: simulated {found.makespan_ns / 1e3:.1f} us, "
-        f"{result['improvement_points']:+.1f} points over stream sync; SMs {found.busy_utilisation:.0%} busy, "
+        f"{pipeline.name} on {device.name}, {plan.label}, order {options.order}: simulated "
+        f"{found.makespan_ns / 1e3:.1f} us, "
+        f"{result['improvement_points']:+.1f} points over stream sync; SMs {found.busy_utilisation:.0%} "
+        "busy, "
         f"{found.resident_utilisation:.0%} resident\ncosts: {basis}"
     )
     return _print(options, result, words)
@@ -177,7 +179,8 @@ def _validate(options: argparse.Namespace) -> int:
         ranked = sorted(found, key=lambda p: -abs(p.error))
         lines += [
             f"{p.case} {p.plan}: predicted {p.predicted:+.1f}, measured {p.measured.median:+.1f} "
-            f"({p.measured.low:+.1f} to {p.measured.high:+.1f}), error {p.error:+.1f}, replay {p.replay_error_percent:+.2f} %"
+            f"({p.measured.low:+.1f} to {p.measured.high:+.1f}), error {p.error:+.1f}, replay "
+            f"{p.replay_error_percent:+.2f} %"
             for p in ranked
         ]
     lines.append(

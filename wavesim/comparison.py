@@ -34,14 +34,14 @@ UseGpu = Literal["auto", "never", "require"]
 
 
 class Runner(Protocol):
-    """What runs pipelines on a GPU: found by argument, or by an entry point of the group `wavesim.runners`."""
+    """What runs pipelines on a GPU: an argument, or an entry point of the group `wavesim.runners`."""
 
     def measure(self, pipeline: Pipeline, plans: Sequence[Plan], *, rounds: int = 20) -> list[Trace]:
         """One measured trace per plan, `rounds_ns` filled by interleaved, unrecorded rounds."""
 
 
 def find_runner(use_gpu: UseGpu = "auto") -> Runner | None:
-    """An installed runner that has a GPU to run on, or None. With "require" it raises `DeviceError` instead."""
+    """An installed runner that has a GPU to run on, or None; with "require" it raises `DeviceError`."""
     if use_gpu not in ("auto", "never", "require"):
         raise DescriptionError(f"use_gpu is {use_gpu!r}; it must be 'auto', 'never' or 'require'")
     if use_gpu == "never":
@@ -50,9 +50,10 @@ def find_runner(use_gpu: UseGpu = "auto") -> Runner | None:
     for entry in entry_points(group=RUNNER_GROUP):
         try:
             runner: Runner = entry.load()()
-            return runner
         except (DeviceError, ImportError) as error:
             reason = str(error)
+        else:
+            return runner
     if use_gpu == "require":
         raise DeviceError(reason)
     return None
@@ -60,7 +61,7 @@ def find_runner(use_gpu: UseGpu = "auto") -> Runner | None:
 
 @dataclass(frozen=True)
 class Row:
-    """One plan: times in ns, improvements over stream sync in points; measured ones None where nothing was."""
+    """One plan: times in ns, improvements over stream sync in points; None where nothing was measured."""
 
     plan: str
     label: str
@@ -200,7 +201,10 @@ def _recording(case: Case | None, plan: Plan) -> Trace | None:
 def described_measurement(trace: Trace) -> str:
     """Device, date, commit and rounds of a measured trace, in words."""
     head = trace.header
-    return f"{head.device['name']}, {head.date[:10]}, commit {head.commit[:7]}, medians of {len(head.rounds_ns)} interleaved rounds"
+    return (
+        f"{head.device['name']}, {head.date[:10]}, commit {head.commit[:7]}, medians of "
+        f"{len(head.rounds_ns)} interleaved rounds"
+    )
 
 
 def _row(plan: Plan, ours: Trace, theirs: Trace | None, stream: Trace, baseline: Trace | None) -> Row:
@@ -233,6 +237,8 @@ def history(blocks_per_sm: int, is_calibrated: bool) -> str:
     if score is None:
         return "no committed score for kernels like these"
     return (
-        f"median error {score.median_abs_error_points:.1f} points, 90 % within {score.p90_abs_error_points:.1f}, "
-        f"over {score.cases} recorded runs with {blocks_per_sm} block{'s' if blocks_per_sm > 1 else ''} per SM"
+        f"median error {score.median_abs_error_points:.1f} points, 90 % within "
+        f"{score.p90_abs_error_points:.1f}, "
+        f"over {score.cases} recorded runs with {blocks_per_sm} block{'s' if blocks_per_sm > 1 else ''} "
+        "per SM"
     )

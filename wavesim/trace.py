@@ -236,13 +236,14 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except Exception as error:  # zlib, zip and numpy each have errors of their own for damaged files
+    except Exception as error:  # noqa: BLE001 - zlib, zip and numpy each have their own for damaged files
         raise RecordingError(f"{path}: damaged: {error}") from None
     for name, array in arrays.items():
         is_column = array.ndim == 1 and np.issubdtype(array.dtype, np.integer)
         if not is_column:
             raise RecordingError(
-                f"{path}: field {name!r} has shape {array.shape} and type {array.dtype}; expected integers (n,)"
+                f"{path}: field {name!r} has shape {array.shape} and type {array.dtype}; expected "
+                "integers (n,)"
             )
     return {name: array if name == "header" else array.astype(np.int64) for name, array in arrays.items()}
 
@@ -260,7 +261,8 @@ def _read_header(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, An
         )
     if not isinstance(head.get("version"), int) or not 1 <= head["version"] <= VERSION:
         raise RecordingError(
-            f"{path}: field 'header.version' is {head.get('version')!r}; this wavesim reads 1 to {VERSION}. Update wavesim"
+            f"{path}: field 'header.version' is {head.get('version')!r}; this wavesim reads 1 to "
+            f"{VERSION}. Update wavesim"
         )
     return {key: value for key, value in head.items() if key not in ("format", "version")}
 

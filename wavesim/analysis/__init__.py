@@ -1,0 +1,1 @@
+"""What traces say: metrics, differences, predictions, scores."""

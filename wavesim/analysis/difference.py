@@ -23,7 +23,7 @@ class Difference:
 
     `launch_ns`: launch gaps and block starts. `waves_ns`: SM slots with no block (waves and
     placement). `waiting_ns`: spinning on semaphores. `slower_tiles_ns`: time computing. The arrays
-    (blocks,) are in the predicted trace's row order: end, start and work of each block, measured minus predicted.
+    (blocks,) hold the same for each block's end, start and work, in the predicted trace's row order.
     """
 
     total_ns: int

@@ -122,6 +122,5 @@ def busy_steps(trace: Trace) -> Steps:
 
 def _steps(starts: IntArray, ends: IntArray, weights: FloatArray) -> Steps:
     times, inverse = np.unique(np.concatenate([starts, ends]), return_inverse=True)
-    change = np.bincount(inverse, np.concatenate([weights, -weights]), minlength=times.size)
-    counts: FloatArray = np.round(np.cumsum(change), 6)
-    return times, counts
+    change: FloatArray = np.bincount(inverse, np.concatenate([weights, -weights]), minlength=times.size)
+    return times, change.cumsum().round(6)

@@ -11,10 +11,10 @@ import numpy as np
 from wavesim.analysis.metrics import work_ns
 from wavesim.errors import RecordingError
 from wavesim.model.device import Device
+from wavesim.model.occupancy import occupancy_of
 from wavesim.model.order import parse_order
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, StreamSync, parse_plan
-from wavesim.model.occupancy import occupancy_of
 from wavesim.sim.calibration import calibrate
 from wavesim.sim.cost import CostModel
 from wavesim.sim.simulation import simulate

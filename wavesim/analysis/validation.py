@@ -53,8 +53,8 @@ class Score:
     """One set of predictions; the names are those of `wavesim validate --json`.
 
     Errors are absolute, in points of improvement. `noise_points` is the median half-width between
-    quartiles of the paired rounds. `sign_agreement` is over cases that gained or lost 2 points or more; None if
-    there are none. For the replay set the errors are those of the makespan, in percent.
+    quartiles of the paired rounds. `sign_agreement` is over cases that gained or lost 2 points or
+    more; None if there are none. For the replay set the errors are those of the makespan, in percent.
     """
 
     name: str
@@ -68,14 +68,15 @@ class Score:
 
 
 def predictions(
-    folder: Path | None = None, progress: Callable[[int, int], None] = lambda done, total: None
+    folder: Path | None = None, progress: Callable[[int, int], None] | None = None
 ) -> list[Prediction]:
-    """Predicts every overlapped recording. `progress(done, total)` is called after each case."""
+    """Predicts every overlapped recording. `progress(done, total)`, if given, is called after each case."""
     found = cases(folder)
     result: list[Prediction] = []
     for done, case in enumerate(found, start=1):
         result += _of_case(case)
-        progress(done, len(found))
+        if progress is not None:
+            progress(done, len(found))
     return result
 
 
@@ -149,12 +150,12 @@ def committed_scores() -> dict[str, Score]:
 
 
 def write_scores(found: list[Score]) -> None:
-    """Writes the scores to be committed beside the recordings they were computed from."""
+    """Stores the scores beside the recordings they were computed from, to be committed with them."""
     SCORES.write_text(json.dumps({"sets": [asdict(score) for score in found]}, indent=1) + "\n")
 
 
 def worse_sets(found: list[Score]) -> list[str]:
-    """What has become worse than the committed scores, in words: an error up by more than 0.05 points, a case less."""
+    """What is worse than the committed scores, in words: an error up by over 0.05 points, or fewer cases."""
     before = committed_scores()
     complaints = []
     for score in found:

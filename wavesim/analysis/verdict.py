@@ -1,4 +1,4 @@
-"""Will tile-level synchronisation help a user's own kernels, by how much, and why?
+"""A verdict on a user's own kernels: will tile-level synchronisation help, by how much, and why.
 
 Picture: two kernels of 192 and 384 blocks on 132 SMs, one block per SM: their last waves are 45 %
 and 91 % full. The plans are simulated from the two measured kernel times alone; the best one, its
@@ -13,9 +13,9 @@ from wavesim.analysis.prediction import improvement_points
 from wavesim.analysis.validation import committed_scores
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
+from wavesim.model.order import Grouped, RowMajor
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
-from wavesim.model.order import Grouped, RowMajor
 from wavesim.model.policy import RowSync, TileSync
 from wavesim.sim.calibration import DEFAULT_SHARED_SPEED
 from wavesim.sim.cost import OVERHEADS, CostModel
@@ -100,7 +100,8 @@ def _why(stream: Trace, best: Trace, gains: Mapping[str, float], blocks_per_sm: 
     idle_after = 100.0 * (after.tail_loss_ns + after.launch_gap_ns + after.waiting_ns) / after.makespan_ns
     words = (
         f"stream sync leaves SM slots empty {idle_before:.0f} % of the time, in the kernels' last waves; "
-        f"with semaphores blocks of the next kernel fill them, and {idle_after:.0f} % is left empty or waiting"
+        f"with semaphores blocks of the next kernel fill them, and {idle_after:.0f} % is left empty or "
+        "waiting"
     )
     if gains["row"] != gains["tile"]:
         words += f"; row and tile semaphores differ by {abs(gains['row'] - gains['tile']):.1f} points"
@@ -113,9 +114,14 @@ def _why_not(stream: Trace, best: Trace, name: str, gain: float) -> str:
     before, after = metrics_of(stream), metrics_of(best)
     idle = 100.0 * before.tail_loss_ns / before.makespan_ns
     if idle < 3.0:
-        return f"the last waves are nearly full: stream sync leaves only {idle:.1f} % of SM slots empty, nothing to win"
+        return (
+            f"the last waves are nearly full: stream sync leaves only {idle:.1f} % of SM slots empty, "
+            "nothing to win"
+        )
     waiting = 100.0 * after.waiting_ns / after.makespan_ns
     return (
-        f"stream sync leaves {idle:.0f} % of SM slots empty, but consumers cannot use them: the best plan tried, {name}, "
-        f"changes the time by {-gain:+.1f} points, with {waiting:.0f} % of SM time spent waiting and the same number of waves"
+        f"stream sync leaves {idle:.0f} % of SM slots empty, but consumers cannot use them: the best "
+        f"plan tried, {name}, "
+        f"changes the time by {-gain:+.1f} points, with {waiting:.0f} % of SM time spent waiting and "
+        "the same number of waves"
     )

@@ -45,7 +45,7 @@ class Description:
 
 
 def load_description(path: str | Path) -> Description:
-    """Reads a TOML file. Raises `RecordingError` naming file and field, `DescriptionError` for impossible values."""
+    """Reads a TOML file. Raises `RecordingError` naming file and field, or `DescriptionError`."""
     path = Path(path)
     data = _read(path)
     device = devices.load(str(_field(data, "device", str, path)))
@@ -120,7 +120,10 @@ def _known(name: str, stages: Mapping[str, Stage], where: str, path: Path) -> St
 
 def _tile_set(text: Any, stages: Mapping[str, Stage], where: str, path: Path) -> TileSet:
     """The tile set that "gemm1[:, y]" names."""
-    message = f"{path}: field '{where}' has {text!r}; write STAGE[COLUMNS, ROWS] such as gemm1[:, y] or gemm1[x + 4, y]"
+    message = (
+        f"{path}: field '{where}' has {text!r}; write STAGE[COLUMNS, ROWS] such as gemm1[:, y] or "
+        "gemm1[x + 4, y]"
+    )
     try:
         node = ast.parse(str(text), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

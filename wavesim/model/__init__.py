@@ -1,0 +1,1 @@
+"""Describe: devices, kernels, dependencies, orders, policies, plans."""

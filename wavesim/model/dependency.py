@@ -81,7 +81,7 @@ class Index:
         return f"({self.operands[0]} {self.operator} {self.operands[1]})"
 
 
-def as_index(value: Union[Index, int]) -> Index:
+def as_index(value: Index | int) -> Index:
     """An integer or expression as an expression."""
     if isinstance(value, Index):
         return value
@@ -203,7 +203,7 @@ class Dependency:
         return tuple(dict.fromkeys(need.stage.name for need in self.needs))
 
     def producer_tiles(self, cx: int, cy: int) -> list[tuple[str, tuple[int, int]]]:
-        """(producer stage, its tile) for all that consumer tile (cx, cy) reads, in the order it reads them."""
+        """(producer stage, its tile) of all that consumer tile (cx, cy) reads, in the order it reads them."""
         found = [
             (j / n, need.stage.name, tile)
             for need in self.needs
@@ -238,7 +238,8 @@ def gemm_rows(producer: "Stage", consumer: "Stage") -> Dependency:
     first, second = producer.gemm, consumer.gemm
     if first.n != second.k or first.m != second.m:
         raise DescriptionError(
-            f"{consumer.name} reads A ({second.m}, {second.k}) but {producer.name} makes ({first.m}, {first.n}); "
+            f"{consumer.name} reads A ({second.m}, {second.k}) but {producer.name} makes ({first.m}, "
+            f"{first.n}); "
             "they must be equal"
         )
     if first.tile_m == second.tile_m:

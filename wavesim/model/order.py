@@ -45,7 +45,8 @@ def _check_permutation(name: str, tiles: tuple[Tile, ...], grid: Grid) -> None:
     if len(tiles) != grid.tiles:
         missing = next(tile for tile in grid if tile not in seen)
         raise DescriptionError(
-            f"order {name}: {len(tiles)} tiles for a grid of {grid.tiles}; {missing} is missing. List every tile once"
+            f"order {name}: {len(tiles)} tiles for a grid of {grid.tiles}; {missing} is missing. List "
+            "every tile once"
         )
 
 

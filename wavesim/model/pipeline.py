@@ -74,7 +74,8 @@ class Pipeline:
         for name in consumers:
             if consumers.count(name) > 1:
                 raise DescriptionError(
-                    f"pipeline {self.name}: {name!r} has two dependencies; put all its needs into one Dependency"
+                    f"pipeline {self.name}: {name!r} has two dependencies; put all its needs into one "
+                    "Dependency"
                 )
 
     def _check(self, dependency: Dependency, names: list[str]) -> None:

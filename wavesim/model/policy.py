@@ -65,7 +65,8 @@ def _checked_table(
     if min(semaphores) < 0 or count > grid.tiles:
         bad = min(semaphores) if min(semaphores) < 0 else count - 1
         raise DescriptionError(
-            f"policy {name}: semaphore {bad} on the grid {grid}; indices must be 0 to {grid.tiles - 1}, one per tile at most"
+            f"policy {name}: semaphore {bad} on the grid {grid}; indices must be 0 to {grid.tiles - 1}, "
+            "one per tile at most"
         )
     posts = [0] * count
     for semaphore in semaphores:
@@ -75,7 +76,8 @@ def _checked_table(
             tile, posted = (index % grid.x, index // grid.x), posts[semaphore]
             danger = "waits for ever" if value > posted else "may read a tile before it is written"
             raise DescriptionError(
-                f"policy {name}: tile {tile} awaits value {value} of semaphore {semaphore}, which gets {posted} posts, "
+                f"policy {name}: tile {tile} awaits value {value} of semaphore {semaphore}, which gets "
+                f"{posted} posts, "
                 f"so its consumer {danger}. Await {posted}"
             )
     return SemaphoreTable(count, semaphores, values)

@@ -1,0 +1,1 @@
+"""Workloads that notebooks, tests and GPU runs share."""

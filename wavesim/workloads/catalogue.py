@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
-from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim.workloads.figure_one import toy
+from wavesim.workloads.gpt3 import gpt3_mlp
 
 Tile = tuple[int, int]
 
