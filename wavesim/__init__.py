@@ -33,7 +33,7 @@ _HOMES = {
     "wavesim.workloads.figure_one": ("toy",),
     "wavesim.analysis.metrics": ("metrics_of",),
     "wavesim.analysis.difference": ("explain_difference",),
-    "wavesim.view.timeline": ("timeline",),
+    "wavesim.view.timeline_figure": ("timeline",),
     "wavesim.widgets.what_if": ("WhatIf",),
     "wavesim.comparison": ("compare",),
 }

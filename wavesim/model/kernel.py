@@ -169,14 +169,18 @@ class Gemm:
 
     @property
     def kernel(self) -> Kernel:
-        """The launch that computes it; edge tiles are counted as full tiles, as the tensor cores do."""
+        """The launch that computes it.
+
+        Edge tiles are counted as full ones, as the tensor cores do; memory traffic is every operand
+        once, in equal shares: the L2 serves what several tiles read.
+        """
         depth = -(-self.k // self.split_k)
         return Kernel(
             self.name,
             self.grid,
             self.block,
             flops_per_block=2 * self.tile_m * self.tile_n * depth,
-            bytes_per_block=2 * depth * (self.tile_m + self.tile_n) + 2 * self.tile_m * self.tile_n,
+            bytes_per_block=2 * (self.m * self.k + self.k * self.n + self.m * self.n) // self.grid.size,
             carveout=self.carveout,
         )
 
