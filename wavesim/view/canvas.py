@@ -87,6 +87,11 @@ def axis(theme: Theme, title: str = "", **more: object) -> Props:
     }
 
 
+def axis_name(index: int, stem: str = "y") -> str:
+    """Plotly's name of the axis with this index from 0: "y", "y2", "y3"; stem "yaxis" gives layout's keys."""
+    return stem if index == 0 else f"{stem}{index + 1}"
+
+
 def note(text: str, theme: Theme, size: int = 13, **more: object) -> Props:
     """An annotation without an arrow, muted unless its text says otherwise."""
     return {

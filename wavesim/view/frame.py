@@ -12,19 +12,23 @@ HEADER_LINE, HEADER_PAD = 21, 9
 PANEL_GAP = 22
 STEPS_HEIGHT, STEPS_HEADER = 104, 40
 BOTTOM = 104
-ROWS_TARGET = 300
+ROWS_TARGET, ALL_ROWS_TARGET = 300, 1_000  # pixels of one panel's rows, and of all panels'
 TALLEST_ROW, SHORTEST_ROW = 44.0, 1.0
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Pixel layout. `rows` and `header_lines` are one per panel; `top` is the title's height."""
+    """Pixel layout. `rows` and `header_lines` are one per panel; `top` is the title's height.
+
+    `below` pixels are kept free under the chart of busy SMs, for more charts.
+    """
 
     width: int
     rows: tuple[int, ...]
     header_lines: tuple[int, ...]
     top: int
     wanted_height: int | None = None
+    below: int = 0
 
     @cached_property
     def plot_width(self) -> int:
@@ -40,12 +44,12 @@ class Frame:
     def row_height(self) -> float:
         """Pixels of one row, the same in every panel."""
         most = max(self.rows, default=1)
-        height = min(TALLEST_ROW, max(SHORTEST_ROW, float(round(ROWS_TARGET / most))))
+        target = min(ROWS_TARGET, ALL_ROWS_TARGET / max(1, len(self.rows)))
+        height = min(TALLEST_ROW, max(SHORTEST_ROW, float(round(target / most))))
         if self.wanted_height is None:
             return height
-        fixed = (
-            self.top + sum(self.headers) + PANEL_GAP * len(self.rows) + STEPS_HEADER + STEPS_HEIGHT + BOTTOM
-        )
+        fixed = self.top + sum(self.headers) + PANEL_GAP * len(self.rows)
+        fixed += STEPS_HEADER + STEPS_HEIGHT + self.below + BOTTOM
         return max(SHORTEST_ROW / 2, (self.wanted_height - fixed) / max(1, sum(self.rows)))
 
     @cached_property
@@ -57,7 +61,7 @@ class Frame:
     def plot_height(self) -> float:
         """Pixels between the margins."""
         panels = sum(self.headers) + sum(self.rows) * self.row_height + PANEL_GAP * len(self.rows)
-        return panels + STEPS_HEADER + STEPS_HEIGHT
+        return panels + STEPS_HEADER + STEPS_HEIGHT + self.below
 
     def panel_domain(self, index: int) -> tuple[float, float]:
         """Paper coordinates (bottom, top) of a panel's rows."""
@@ -67,11 +71,7 @@ class Frame:
     @property
     def steps_domain(self) -> tuple[float, float]:
         """Paper coordinates (bottom, top) of the chart of busy SMs."""
-        return 0.0, STEPS_HEIGHT / self.plot_height
-
-    def below(self, pixels: float) -> float:
-        """Paper coordinate of a point so many pixels below the plot."""
-        return -pixels / self.plot_height
+        return self.below / self.plot_height, (self.below + STEPS_HEIGHT) / self.plot_height
 
     def _paper(self, pixels_from_top: float) -> float:
         return min(1.0, max(0.0, 1 - pixels_from_top / self.plot_height))

@@ -37,6 +37,18 @@ Boundaries = tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True)
+class Extras:
+    """What larger figures change: panel labels, whose curves are shown, pixels kept free below."""
+
+    labels: tuple[str, ...] = ()
+    curves: tuple[int, ...] | None = None
+    below: int = 0
+
+
+NO_EXTRAS = Extras()
+
+
+@dataclass(frozen=True)
 class PanelParts:
     """One trace's panel: where its blocks are and what is written on it.
 
@@ -44,6 +56,7 @@ class PanelParts:
     `resident` are step curves (time in ns, share of all SMs).
     """
 
+    label: str
     trace: Trace
     rows: SmRows
     facts: tuple[str, ...]
@@ -56,7 +69,10 @@ class PanelParts:
 
 @dataclass(frozen=True)
 class TimelineParts:
-    """A whole timeline figure as values; `is_raster` says that tiles are drawn as a picture."""
+    """A whole timeline figure as values.
+
+    `is_raster` says that tiles are drawn as a picture; `curves` which panels' busy SMs are drawn.
+    """
 
     panels: tuple[PanelParts, ...]
     stages: tuple[str, ...]
@@ -64,6 +80,7 @@ class TimelineParts:
     heading: Heading
     frame: Frame
     is_raster: bool
+    curves: tuple[int, ...]
 
     @property
     def end_ns(self) -> int:
@@ -77,7 +94,7 @@ def timeline_parts(
     title: str | None = None,
     width: int = 1000,
     height: int | None = None,
-    max_bars: int = MAX_BARS,
+    extras: Extras = NO_EXTRAS,
 ) -> TimelineParts:
     """Parts of a timeline of one or several traces under each other; the first is the baseline.
 
@@ -86,8 +103,10 @@ def timeline_parts(
     chosen = _checked(traces, width)
     figures = [metrics_of(trace) for trace in chosen]
     unit = unit_for([trace.makespan_ns for trace in chosen], [figure.waves for figure in figures])
+    labels = extras.labels or tuple(trace.header.plan_label for trace in chosen)
     panels = tuple(
-        _panel(trace, figure, chosen[0], unit, width) for trace, figure in zip(chosen, figures, strict=True)
+        _panel(label, trace, figure, _baseline(trace, chosen), unit, width)
+        for label, trace, figure in zip(labels, chosen, figures, strict=True)
     )
     text = title if title is not None else finding(chosen, figures, unit)
     head = heading(text, workload_text(chosen[0].header), width - LEFT - 20)
@@ -97,10 +116,12 @@ def timeline_parts(
         header_lines=tuple(len(panel.facts) for panel in panels),
         top=head.height,
         wanted_height=height,
+        below=extras.below,
     )
     stages = max((trace.header.stages for trace in chosen), key=len)
-    is_raster = sum(len(trace) for trace in chosen) > max_bars
-    return TimelineParts(panels, tuple(info.name for info in stages), unit, head, frame, is_raster)
+    is_raster = sum(len(trace) for trace in chosen) > MAX_BARS
+    curves = tuple(range(len(chosen))) if extras.curves is None else extras.curves
+    return TimelineParts(panels, tuple(info.name for info in stages), unit, head, frame, is_raster, curves)
 
 
 def _checked(traces: Trace | Sequence[Trace], width: int) -> tuple[Trace, ...]:
@@ -115,34 +136,37 @@ def _checked(traces: Trace | Sequence[Trace], width: int) -> tuple[Trace, ...]:
     return chosen
 
 
-def _panel(trace: Trace, figure: Metrics, first: Trace, unit: TimeUnit, width: int) -> PanelParts:
+def _baseline(trace: Trace, traces: Sequence[Trace]) -> Trace:
+    """The first trace that this one's gain can be told over."""
+    return next(base for base in traces if is_comparable(trace, base))
+
+
+def _panel(label: str, trace: Trace, figure: Metrics, base: Trace, unit: TimeUnit, width: int) -> PanelParts:
     rows = lay_out(trace)
     boundaries = _boundaries(trace)
-    gain = improvement(trace, first) if trace is not first and is_comparable(trace, first) else None
     return PanelParts(
+        label=label,
         trace=trace,
         rows=rows,
-        facts=_facts(trace, figure, unit, width, boundaries),
+        facts=_facts(label, trace, panel_facts(trace, figure, unit), width, boundaries),
         done=_done(trace, unit),
-        gain=gain,
+        gain=None if trace is base else improvement(trace, base),
         boundaries_ns=boundaries,
         busy=_curve(busy_steps(trace), trace),
         resident=_curve(resident_steps(trace), trace),
     )
 
 
-def _facts(
-    trace: Trace, figure: Metrics, unit: TimeUnit, width: int, boundaries: Boundaries
-) -> tuple[str, ...]:
+def _facts(label: str, trace: Trace, facts: str, width: int, boundaries: Boundaries) -> tuple[str, ...]:
     """The header's muted words, in as many lines as they need beside the plan's label and a boundary's."""
-    facts, source = panel_facts(trace, figure, unit), provenance(trace.header)
-    label = 1.2 * text_width(trace.header.plan_label, HEADER_SIZE + 2) + 20
+    source = provenance(trace.header)
+    taken = 1.2 * text_width(label, HEADER_SIZE + 2) + 20
     first = min((time for time, _ in boundaries), default=trace.makespan_ns)
-    room = (width - LEFT - RIGHT) * first / trace.makespan_ns - label
+    room = (width - LEFT - RIGHT) * first / trace.makespan_ns - taken
     line = f"{facts} · {source}"
     if text_width(line, HEADER_SIZE) <= room:
         return (line,)
-    is_tight = text_width(source, HEADER_SIZE) + 20 > room + label
+    is_tight = text_width(source, HEADER_SIZE) + 20 > room + taken
     return (facts, source, " ") if boundaries and is_tight else (facts, source)
 
 

@@ -4,8 +4,9 @@ Picture: bold plan label and muted facts over each panel, dashed kernel boundari
 "done t = 3, −25 %" beside it, and one time axis under everything.
 """
 
-from wavesim.view.canvas import Props, axis, canvas, note, section
+from wavesim.view.canvas import Props, axis, axis_name, canvas, note, section
 from wavesim.view.frame import LEFT, RIGHT
+from wavesim.view.step_series import curve_key
 from wavesim.view.theme import Theme
 from wavesim.view.timeline_data import PanelParts, TimelineParts
 from wavesim.view.wording import LITTLE, signed_percent, text_width
@@ -15,7 +16,8 @@ MAX_ROW_LABELS = 16
 
 def timeline_layout(parts: TimelineParts, theme: Theme) -> Props:
     """The whole layout but for rasters; lists have the same meaning at each call, not the same length."""
-    annotations, shapes = [*_steps_header(parts, theme)], []
+    steps = section("SMs busy", theme, parts.frame.steps_domain[1], curve_key(parts, theme))
+    annotations, shapes = [steps], []
     for index, panel in enumerate(parts.panels):
         annotations += _panel_words(panel, index, parts, theme)
         shapes += _panel_lines(panel, index, parts, theme)
@@ -40,14 +42,14 @@ def _canvas(parts: TimelineParts, theme: Theme) -> Props:
 
 def _axes(parts: TimelineParts, theme: Theme) -> Props:
     end = float(parts.unit.of(parts.end_ns))
-    last = len(parts.panels) + 1
+    last = len(parts.panels)
     room = end * (1 + 2 / parts.frame.plot_width)  # half of the end line would be cut off
     is_whole = not parts.unit.symbol and end <= 16
-    ticks = {"dtick": 1 if is_whole else None, "griddash": "dot", "anchor": f"y{last}"}
+    ticks = {"dtick": 1 if is_whole else None, "griddash": "dot", "anchor": axis_name(last)}
     axes: Props = {"xaxis": axis(theme, parts.unit.axis, range=[0, room], **ticks)}
     for index, panel in enumerate(parts.panels):
         values, labels = _row_ticks(panel)
-        axes["yaxis" if index == 0 else f"yaxis{index + 1}"] = axis(
+        axes[axis_name(index, "yaxis")] = axis(
             theme,
             domain=list(parts.frame.panel_domain(index)),
             range=[panel.rows.count - 0.5, -0.5],
@@ -55,7 +57,7 @@ def _axes(parts: TimelineParts, theme: Theme) -> Props:
             ticktext=labels,
             showgrid=False,
         )
-    axes[f"yaxis{last}"] = axis(
+    axes[axis_name(last, "yaxis")] = axis(
         theme,
         domain=list(parts.frame.steps_domain),
         range=[0, 1.04],
@@ -80,9 +82,9 @@ def _row_ticks(panel: PanelParts) -> tuple[list[float], list[str]]:
 
 def _panel_words(panel: PanelParts, index: int, parts: TimelineParts, theme: Theme) -> list[Props]:
     """Header, boundary label and what stands beside the end line."""
-    name = "y" if index == 0 else f"y{index + 1}"
+    name = axis_name(index)
     top = parts.frame.panel_domain(index)[1]
-    found = [section(panel.trace.header.plan_label, theme, top, "<br>".join(panel.facts))]
+    found = [section(panel.label, theme, top, "<br>".join(panel.facts))]
     for time, stage in panel.boundaries_ns:
         found.append({**_boundary_label(time, stage, parts, theme), "y": top})
     done = _done_text(panel, theme)
@@ -122,7 +124,7 @@ def _boundary_label(time_ns: int, stage: str, parts: TimelineParts, theme: Theme
 
 def _panel_lines(panel: PanelParts, index: int, parts: TimelineParts, theme: Theme) -> list[Props]:
     """Dashed kernel boundaries and the end line, over the height of the rows."""
-    name = "y" if index == 0 else f"y{index + 1}"
+    name = axis_name(index)
     over = 5 / (panel.rows.count * parts.frame.row_height)
     common = {"type": "line", "xref": "x", "yref": f"{name} domain", "y0": -over, "y1": 1 + over}
     shapes = []
@@ -134,17 +136,3 @@ def _panel_lines(panel: PanelParts, index: int, parts: TimelineParts, theme: The
     end = float(parts.unit.of(panel.rows.makespan_ns))
     colour = theme.ink if panel.gain is None else gain_colour(panel.gain, theme)
     return [*shapes, {**common, "x0": end, "x1": end, "line": {"color": colour, "width": 2.4}}]
-
-
-def _steps_header(parts: TimelineParts, theme: Theme) -> list[Props]:
-    """Title and key of the chart of busy SMs."""
-    keys = []
-    for index, panel in enumerate(parts.panels):
-        is_base, is_last = index == 0 and len(parts.panels) > 1, index == len(parts.panels) - 1
-        colour = theme.good if is_last else theme.muted if is_base else theme.bad
-        keys.append(
-            f"<span style='color:{colour}'>{'╌╌' if is_base else '━'} {panel.trace.header.plan_label}</span>"
-        )
-    if any(len(panel.rows.waiting) for panel in parts.panels):
-        keys.append("┈┈ resident (busy or waiting)")
-    return [section("SMs busy", theme, parts.frame.steps_domain[1], "   ".join(keys))]
