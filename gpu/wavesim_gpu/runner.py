@@ -19,13 +19,11 @@ from wavesim.trace import Trace
 from wavesim_gpu.clocks import Reading, Sampler
 from wavesim_gpu.compiler import Build
 from wavesim_gpu.device import require_cupy
-from wavesim_gpu.kernels import control
 from wavesim_gpu.measured_trace import build_trace
 from wavesim_gpu.operands import Operands, bind, is_right, random_operands, reference, relative_errors
-from wavesim_gpu.program import Program, load_function, require_gemms
+from wavesim_gpu.program import Program, require_gemms
+from wavesim_gpu.timing import WARM_UP, Contender, interleaved_ns
 
-HEAD_START_NS = 300_000  # the GPU idles this long while the host queues the first round behind it
-WARM_UP = 3
 RECORDED_REPLAYS = 5
 
 
@@ -126,39 +124,15 @@ class CupyRunner:
         verdicts = [self.verdict(*pair, expected) for pair in zip(programs, launches, strict=True)]
         for plan, verdict in zip(plans, verdicts, strict=True):
             _require_good(operands.pipeline, plan, verdict)
+        contenders = [Contender(launch, program.streams[0]) for launch, program in zip(launches, programs, strict=True)]
         with Sampler() as sampler:
-            times = self._rounds(programs, launches, rounds)
+            times = interleaved_ns(contenders, rounds)
+        for program in programs:
+            program.sync.check()
         return [
             Timing(plan, tuple(own), verdict, sampler.reading)
             for plan, own, verdict in zip(plans, times, verdicts, strict=True)
         ]
-
-    def _rounds(self, programs: list[Program], launches: list[Any], rounds: int) -> list[list[int]]:
-        """Nanoseconds per program and round. Each round starts with another plan; all is queued at once."""
-        cupy = self._cupy
-        for _ in range(WARM_UP):
-            for launch in launches:
-                launch()
-        stream = programs[0].streams[0]
-        pass_time = load_function(control.SOURCE, "pass_time", Build()).function
-        pass_time((1, 1, 1), (1, 1, 1), (HEAD_START_NS,), 0, stream)
-        marks: list[tuple[int, Any, Any]] = []
-        last = self._mark(stream)
-        for turn in range(rounds):
-            for step in range(len(programs)):
-                index = (turn + step) % len(programs)
-                own = programs[index].streams[0]
-                own.wait_event(last)
-                start = self._mark(own)
-                launches[index]()
-                last = self._mark(own)
-                marks.append((index, start, last))
-        for program in programs:
-            program.synchronize()
-        times: list[list[int]] = [[] for _ in programs]
-        for index, start, end in marks:
-            times[index].append(round(cupy.cuda.get_elapsed_time(start, end) * 1e6))
-        return times
 
     def record(self, operands: Operands, timing: Timing) -> Trace:
         """The plan's trace: of a few recorded runs the one with the median makespan."""
@@ -179,11 +153,6 @@ class CupyRunner:
     def _notes(self) -> dict[str, str]:
         mode = "CUDA graph" if self.is_graph else "plain streams"
         return {"date": datetime.now(UTC).strftime("%Y-%m-%d"), "commit": self.commit, "mode": mode}
-
-    def _mark(self, stream: Any) -> Any:
-        event = self._cupy.cuda.Event()
-        event.record(stream)
-        return event
 
 
 def _require_good(pipeline: Pipeline, plan: Plan, verdict: Verdict) -> None:

@@ -1,0 +1,71 @@
+"""Command line of the GPU runner: bench, record and report.
+
+Picture: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.json; `report --json` sums up the
+newest anywhere.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from wavesim.errors import WavesimError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command; returns the exit status: 2 for bad input, no GPU, wrong results or stale ones."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except WavesimError as error:
+        print(str(error), file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m wavesim_gpu", description="Measure pipelines on an NVIDIA GPU.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    bench = commands.add_parser("bench", help="time plans, our GEMM and cuBLAS in turns; writes gpu/results/DATE.json")
+    bench.add_argument("--quick", action="store_true", help="two sizes and two tiles")
+    bench.add_argument("--out", type=Path, help="folder for the results (gpu/results)")
+    bench.set_defaults(run=_bench)
+    record = commands.add_parser("record", help="record the traces that the project ships")
+    record.add_argument("--out", type=Path, required=True, help="folder for the traces")
+    record.set_defaults(run=_record)
+    for command in (bench, record):
+        command.add_argument("--commit", help="commit of the kernels, where git cannot tell")
+    report = commands.add_parser("report", help="sum up the newest results; needs no GPU")
+    report.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    report.add_argument("--results", type=Path, help="folder of the results (gpu/results)")
+    report.set_defaults(run=_report)
+    return parser
+
+
+def _bench(options: argparse.Namespace) -> int:
+    from wavesim_gpu.bench import QUICK, RESULTS, Scope, bench  # noqa: PLC0415  # report needs none of this
+
+    print(bench(QUICK if options.quick else Scope(), options.out or RESULTS, options.commit))
+    return 0
+
+
+def _record(options: argparse.Namespace) -> int:
+    from wavesim_gpu.record import RecordingSet, record  # noqa: PLC0415  # report needs none of this
+
+    paths = record(options.out, RecordingSet(), options.commit)
+    print(f"{len(paths)} recordings, {sum(path.stat().st_size for path in paths) / 1e6:.1f} MB, in {options.out}")
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from wavesim_gpu.report import report  # noqa: PLC0415  # the other commands need none of this
+
+    found = report(options.results or Path(__file__).parents[1] / "results")
+    if options.json:
+        print(json.dumps(found))
+    else:
+        print("\n".join(f"{name:32} {value}" for name, value in found.items()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
