@@ -3,7 +3,9 @@
 This file is also loaded on a GPU machine that has neither simpy nor plotly, so it imports neither.
 """
 
+import importlib.util
 import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -24,3 +26,15 @@ def chromium() -> str:
         if path := shutil.which(name):
             return path
     pytest.skip(f"no browser: install one of {', '.join(CHROMIUM_NAMES)} (Debian: apt-get install chromium)")
+
+
+@pytest.fixture(scope="session")
+def nvdisasm() -> str:
+    """Path of NVIDIA's disassembler, from the CUDA toolkit or its wheel; skips where there is neither."""
+    if path := shutil.which("nvdisasm"):
+        return path
+    spec = importlib.util.find_spec("nvidia")
+    for folder in spec.submodule_search_locations or [] if spec else []:
+        for found in Path(folder).glob("cu*/bin/nvdisasm"):
+            return str(found)
+    pytest.skip("no nvdisasm: pip install 'wavesim[nvrtc]' or the CUDA toolkit")
