@@ -2,7 +2,7 @@
 
 Import arrows, lowest first; a part may use what is above it in the list, never what is below:
 
-    errors <- model <- trace <- sim, analysis, io, workloads <- view <- widgets <- comparison <- cli
+    errors <- model <- trace <- sim, analysis, io, workloads <- view <- widgets <- comparison <- demo <- cli
 """
 
 import ast
@@ -32,8 +32,9 @@ RANKS = {
     "view": 4,
     "widgets": 5,
     "comparison": 6,
-    "cli": 7,
-    "__main__": 8,
+    "demo": 7,
+    "cli": 8,
+    "__main__": 9,
 }
 OWNERS = {
     "simpy": {"sim"},
