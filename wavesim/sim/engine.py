@@ -7,6 +7,7 @@ Source: the paper's section III; scheduling rules as observed on an NVIDIA H200.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from simpy import Environment, Event
 
@@ -16,10 +17,11 @@ from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync
 from wavesim.sim.cost import CostModel
-from wavesim.sim.dispatcher import Dispatcher, Launch, Process
+from wavesim.sim.dispatcher import Dispatcher, Launch
 from wavesim.sim.placement import footprint
 from wavesim.sim.program import StageProgram, build_program
 from wavesim.sim.sharing import SharedSm
+from wavesim.sim.task import Life
 
 WAIT_KERNEL = Kernel("wait-kernel", Grid(1), Block(threads=32, registers=24))
 
@@ -70,6 +72,7 @@ class StageState:
     slices_left: list[int]
     started: Event
     done: Event
+    is_launched: bool = False
 
 
 class Engine:
@@ -91,6 +94,7 @@ class Engine:
         )
         self._semaphores = [Semaphore(self._env, value) for value in self.program.semaphore_values]
         self._spinning: dict[int, tuple[StageProgram, int, int]] = {}  # row -> stage, position, semaphore
+        self._wait_kernels: dict[int, Waiter] = {}  # those that spin, by the stage they stand before
         self._stages: list[StageState] = []
         for stage in pipeline.stages:
             row = sum(state.blocks_left for state in self._stages)
@@ -99,23 +103,21 @@ class Engine:
 
     def run(self) -> None:
         """Simulates until nothing is left to happen. Raises `DeadlockError` if blocks have not run."""
-        head_start = self._plan.head_start if isinstance(self._plan, SemaphoreSync) else 0
+        plan, launch_ns = self._plan, self._costs.launch_ns
+        head_start = plan.head_start if isinstance(plan, SemaphoreSync) else 0
         if head_start:
             self._give_head_start(head_start)
         at_ns = 0
         previous: Event | None = None
         for program in self.program.stages:
-            is_waiting = (
-                isinstance(self._plan, SemaphoreSync) and self._plan.wait_kernel and bool(program.arrays)
-            )
-            if isinstance(self._plan, SemaphoreSync):
+            if isinstance(plan, SemaphoreSync):
                 previous = None
-            if is_waiting:
-                waited = Event(self._env)
-                self._env.process(self._launch_wait_kernel(program, at_ns, waited))
-                previous, at_ns = waited, at_ns + self._costs.launch_ns
+                if plan.wait_kernel and program.arrays:
+                    previous = Event(self._env)
+                    self._env.process(self._launch_wait_kernel(program, at_ns, previous))
+                    at_ns += launch_ns
             self._env.process(self._launch_stage(program, at_ns, previous, head_start))
-            previous, at_ns = self._stages[program.index].done, at_ns + self._costs.launch_ns
+            previous, at_ns = self._stages[program.index].done, at_ns + launch_ns
         self._env.run()
         if any(state.blocks_left for state in self._stages):
             raise self._deadlock()
@@ -124,14 +126,8 @@ class Engine:
 
     def _launch_stage(
         self, program: StageProgram, at_ns: int, previous: Event | None, head_start: int
-    ) -> Process:
+    ) -> Life:
         """Enqueues the stage once it is launched and the kernel before it in its stream is done."""
-        yield from self._turn(program, at_ns, previous)
-        first = min(head_start, program.stage.grid.size) if program.arrays else 0
-        if first < program.stage.grid.size:
-            self._enqueue(program, first, program.stage.grid.size)
-
-    def _turn(self, program: StageProgram, at_ns: int, previous: Event | None) -> Process:
         if at_ns:
             yield self._env.timeout(at_ns)
         if previous is not None:
@@ -140,126 +136,145 @@ class Engine:
             if self._costs.boundary_ns:
                 yield self._env.timeout(self._costs.boundary_ns)
             self.rows.events.append(("kernel boundary", program.stage.name, end, int(self._env.now)))
+        size = program.stage.grid.size
+        first = min(head_start, size) if program.arrays else 0
+        self._stages[program.index].is_launched = True
+        if first < size:
+            self._enqueue(program, first, size, rank=2 * program.index + 1)
 
-    def _enqueue(self, program: StageProgram, first: int, upto: int) -> None:
-        def start(position: int, sm: int, slot: int) -> Process:
-            return self._block(program, position, sm, slot)
-
+    def _enqueue(self, program: StageProgram, first: int, upto: int, rank: int) -> None:
+        life = partial(self._alone if self._shared is None else self._together, program)
         block = self.footprints[program.index]
-        self._dispatcher.enqueue(Launch(program.stage.name, block, start, first, upto))
+        self._dispatcher.enqueue(Launch(program.stage.name, rank, block, life, first, upto))
 
     def _give_head_start(self, blocks: int) -> None:
         """Puts the first blocks of every consumer before any producer: a race between streams, lost."""
+        count = len(self.program.stages)
         for program in self.program.stages:
             if program.arrays:
-                self._enqueue(program, 0, min(blocks, program.stage.grid.size))
+                self._enqueue(program, 0, min(blocks, program.stage.grid.size), rank=program.index - count)
 
-    def _launch_wait_kernel(self, program: StageProgram, at_ns: int, done: Event) -> Process:
+    def _launch_wait_kernel(self, program: StageProgram, at_ns: int, done: Event) -> Life:
         """One block that spins until every producer has started, ahead of the consumer in its stream."""
         if at_ns:
             yield self._env.timeout(at_ns)
-        index = {stage.stage.name: stage.index for stage in self.program.stages}
-        started = [self._stages[index[name]].started for name in program.arrays]
-
-        def start(position: int, sm: int, slot: int) -> Process:
-            begin = int(self._env.now)
-            for event in started:
-                if not event.triggered:
-                    yield event
-            if self._costs.wait_ns:
-                yield self._env.timeout(self._costs.wait_ns)
-            self.rows.events.append(("wait-kernel", program.stage.name, begin, int(self._env.now)))
-            self._dispatcher.release(sm, slot, self._wait_kernel_footprint)
-            done.succeed()
-
         name = f"wait-kernel of {program.stage.name}"
-        self._dispatcher.enqueue(Launch(name, self._wait_kernel_footprint, start, 0, 1))
+        life = partial(self._wait_kernel, name, program, done)
+        self._dispatcher.enqueue(Launch(name, 2 * program.index, self._wait_kernel_footprint, life, 0, 1))
+
+    def _wait_kernel(
+        self, name: str, program: StageProgram, done: Event, _position: int, sm: int, slot: int
+    ) -> Life:
+        begin = int(self._env.now)
+        for producer in self.program.stages:
+            started = self._stages[producer.index].started
+            if producer.stage.name in program.arrays and not started.triggered:
+                fact = f"start of {producer.stage.name}"
+                self._wait_kernels[program.index] = Waiter(name, (0, 0, 0), sm, slot, fact, seen=0, awaited=1)
+                yield started
+                del self._wait_kernels[program.index]
+        yield self._env.timeout(self._costs.wait_ns)
+        self.rows.events.append(("wait-kernel", program.stage.name, begin, int(self._env.now)))
+        self._dispatcher.release(sm, slot, self._wait_kernel_footprint)
+        done.succeed()
 
     # --- a block's life ---
 
-    def _block(self, program: StageProgram, position: int, sm: int, slot: int) -> Process:
-        """Issue, start, waits and work in turn, post, exit."""
-        env, costs, state, rows = self._env, self._costs, self._stages[program.index], self.rows
-        x, y, z = program.blocks[position]
-        row = state.first_row + position
-        rows.sm[row], rows.slot[row], rows.issue[row] = sm, slot, int(env.now)
+    def _issue(self, program: StageProgram, position: int, sm: int, slot: int) -> int:
+        """Notes where and when a block is issued and starts. Returns its row."""
+        rows, now = self.rows, int(self._env.now)
+        row = self._stages[program.index].first_row + position
+        rows.sm[row], rows.slot[row], rows.issue[row] = sm, slot, now
+        rows.start[row] = now + self._costs.block_ns
+        return row
+
+    def _alone(self, program: StageProgram, position: int, sm: int, slot: int) -> Life:
+        """A block at full speed. It looks at each wait ahead of time: a post that comes first is no event."""
+        env, costs, rows = self._env, self._costs, self.rows
+        row = self._issue(program, position, sm, slot)
+        clock = rows.start[row]  # when the block gets to where the loop is; never before now
+        if not self._stages[program.index].started.triggered:
+            yield from self._first_instruction(program)
+        work = self._work_of(program, position)
+        done = waited = 0
+        for wait in program.waits(position):
+            due = work * wait.done // wait.of
+            clock, done = clock + due - done, due
+            semaphore = self._semaphores[wait.semaphore]
+            if semaphore.seen < semaphore.awaited:
+                self._spinning[row] = (program, position, wait.semaphore)
+                yield semaphore.ready
+                spun = self._stop_spinning(row, clock)
+                clock, waited = clock + spun, waited + spun
+            clock += costs.wait_ns
+            waited += costs.wait_ns
+        rows.wait[row] = waited
+        yield env.timeout(clock + work - done + costs.post_ns - int(env.now))
+        self._exit(program, position, row)
+
+    def _together(self, program: StageProgram, position: int, sm: int, slot: int) -> Life:
+        """A block at the speed that the SM's other computing blocks leave; spinning takes no share."""
+        assert self._shared is not None
+        env, costs, rows, shared = self._env, self._costs, self.rows, self._shared[sm]
+        row = self._issue(program, position, sm, slot)
         if costs.block_ns:
             yield env.timeout(costs.block_ns)
-        rows.start[row] = int(env.now)
-        if not state.started.triggered:
-            state.started.succeed()
-        work = self._work_of(program, x, y, z)
-        if self._shared is None:
-            yield from self._alone(program, position, row, work)
-        else:
-            yield from self._together(program, position, row, work, self._shared[sm])
-        rows.end[row] = int(env.now)
-        self._finish(program, state, y * program.stage.grid.x + x)
-        self._dispatcher.release(sm, slot, self.footprints[program.index])
-
-    def _work_of(self, program: StageProgram, x: int, y: int, z: int) -> int:
-        work = self._work[program.index]
-        grid = program.stage.grid
-        return work if isinstance(work, int) else work[(z * grid.y + y) * grid.x + x]
-
-    def _alone(self, program: StageProgram, position: int, row: int, work: int) -> Process:
-        """Work at full speed. Waits that are ready by now are passed without an event of their own."""
-        env, semaphores, cost = self._env, self._semaphores, self._costs.wait_ns
-        done = delay = waited = 0
-        for wait in program.waits(*program.blocks[position]):
-            due = work * wait.done // wait.of
-            delay, done = delay + due - done, due
-            semaphore = semaphores[wait.semaphore]
-            if semaphore.seen < semaphore.awaited:
-                if delay:
-                    yield env.timeout(delay)
-                    delay = 0
-                if semaphore.seen < semaphore.awaited:
-                    begin = int(env.now)
-                    yield self._spin(program, position, row, wait.semaphore)
-                    waited += self._stop_spinning(row, wait.semaphore, begin)
-            delay += cost
-            waited += cost
-        delay += work - done + self._costs.post_ns
-        self.rows.wait[row] = waited
-        if delay:
-            yield env.timeout(delay)
-
-    def _together(self, program: StageProgram, position: int, row: int, work: int, sm: SharedSm) -> Process:
-        """Work at the speed that the SM's other computing blocks leave; spinning takes no share."""
-        env, semaphores, cost = self._env, self._semaphores, self._costs.wait_ns
+        if not self._stages[program.index].started.triggered:
+            self._stages[program.index].started.succeed()
+        work = self._work_of(program, position)
         done = waited = 0
-        for wait in program.waits(*program.blocks[position]):
+        for wait in program.waits(position):
             due = work * wait.done // wait.of
             if due > done:
-                yield sm.compute(due - done)
+                yield shared.compute(due - done)
                 done = due
-            semaphore = semaphores[wait.semaphore]
+            semaphore = self._semaphores[wait.semaphore]
             if semaphore.seen < semaphore.awaited:
                 begin = int(env.now)
-                yield self._spin(program, position, row, wait.semaphore)
-                waited += self._stop_spinning(row, wait.semaphore, begin)
-            if cost:
-                yield env.timeout(cost)
-                waited += cost
-        self.rows.wait[row] = waited
+                self._spinning[row] = (program, position, wait.semaphore)
+                yield semaphore.ready
+                waited += self._stop_spinning(row, begin)
+            if costs.wait_ns:
+                yield env.timeout(costs.wait_ns)
+                waited += costs.wait_ns
+        rows.wait[row] = waited
         if work > done:
-            yield sm.compute(work - done)
-        if self._costs.post_ns:
-            yield env.timeout(self._costs.post_ns)
+            yield shared.compute(work - done)
+        yield env.timeout(costs.post_ns)
+        self._exit(program, position, row)
 
-    def _spin(self, program: StageProgram, position: int, row: int, semaphore: int) -> Event:
-        self._spinning[row] = (program, position, semaphore)
-        return self._semaphores[semaphore].ready
+    def _first_instruction(self, program: StageProgram) -> Life:
+        """Tells wait-kernels that the stage has started, as soon as its first block has."""
+        if self._costs.block_ns:
+            yield self._env.timeout(self._costs.block_ns)
+        started = self._stages[program.index].started
+        if not started.triggered:
+            started.succeed()
 
-    def _stop_spinning(self, row: int, semaphore: int, begin: int) -> int:
-        del self._spinning[row]
+    def _work_of(self, program: StageProgram, position: int) -> int:
+        work = self._work[program.index]
+        if isinstance(work, int):
+            return work
+        x, y, z = program.blocks[position]
+        grid = program.stage.grid
+        return work[(z * grid.y + y) * grid.x + x]
+
+    def _stop_spinning(self, row: int, begin: int) -> int:
+        """The time since `begin`, when the block reached its wait; 0 if the post came first."""
+        _, _, semaphore = self._spinning.pop(row)
         now = int(self._env.now)
+        if now <= begin:
+            return 0
         self.rows.waits.append((row, semaphore, begin, now))
         return now - begin
 
-    def _finish(self, program: StageProgram, state: StageState, tile: int) -> None:
-        """The last split-K slice of a tile posts it; the last block ends the stage."""
+    def _exit(self, program: StageProgram, position: int, row: int) -> None:
+        """Frees the slot. The last split-K slice of a tile posts it; the last block ends the stage."""
+        self.rows.end[row] = int(self._env.now)
+        self._dispatcher.release(self.rows.sm[row], self.rows.slot[row], self.footprints[program.index])
+        state = self._stages[program.index]
+        x, y, _ = program.blocks[position]
+        tile = y * program.stage.grid.x + x
         state.slices_left[tile] -= 1
         if not state.slices_left[tile]:
             for semaphore in program.posts[tile]:
@@ -271,15 +286,22 @@ class Engine:
     # --- when nothing can happen any more ---
 
     def _deadlock(self) -> DeadlockError:
-        waiters = tuple(self._waiter(row, *self._spinning[row]) for row in sorted(self._spinning))
+        blocks = (self._waiter(row, *self._spinning[row]) for row in sorted(self._spinning))
+        waiters = (*blocks, *self._wait_kernels.values())
         slots = ", ".join(f"SM {w.sm} slot {w.slot}" for w in waiters[:8]) + (
             ", ..." if len(waiters) > 8 else ""
         )
-        starved = tuple(
+        starved = [
             f"{launch.name}: {launch.upto - launch.next} of its blocks, because waiting blocks hold {slots}"
             for launch in self._dispatcher.queue
-        )
-        return DeadlockError(waiters, starved)
+        ]
+        for program, state in zip(self.program.stages, self._stages, strict=True):
+            if not state.is_launched:
+                name = program.stage.name
+                starved.append(
+                    f"{name}: all {state.blocks_left} blocks, because its wait-kernel has not ended"
+                )
+        return DeadlockError(waiters, tuple(starved))
 
     def _waiter(self, row: int, program: StageProgram, position: int, semaphore: int) -> Waiter:
         return Waiter(

@@ -52,16 +52,21 @@ class StageProgram:
     posts: tuple[tuple[int, ...], ...]
     dependency: Dependency | None
     arrays: Mapping[str, SemaphoreArray]
-    _cache: dict[tuple[Box, ...], tuple[Wait, ...]] = field(default_factory=dict)
+    _cache: dict[tuple[int, int, int], tuple[Wait, ...]] = field(default_factory=dict)
 
-    def waits(self, x: int, y: int, z: int) -> tuple[Wait, ...]:
-        """What block (x, y, z) waits for, in the order of its work; each semaphore once."""
+    def __post_init__(self) -> None:
+        needs = self.dependency.needs if self.dependency is not None else ()
+        self._uses_x = any(need.uses("x") for need in needs)
+        self._uses_y = any(need.uses("y") for need in needs)
+
+    def waits(self, position: int) -> tuple[Wait, ...]:
+        """What the block at a position of the issue order waits for, in order; each semaphore once."""
         if self.dependency is None or not self.arrays:
             return ()
-        boxes = tuple(need.box(x, y) for need in self.dependency.needs)
-        key = (*boxes, (z, 0, 0, 0))
+        x, y, z = self.blocks[position]
+        key = (x if self._uses_x else 0, y if self._uses_y else 0, z)
         if key not in self._cache:
-            self._cache[key] = self._derive(boxes, z)
+            self._cache[key] = self._derive(tuple(need.box(x, y) for need in self.dependency.needs), z)
         return self._cache[key]
 
     def _derive(self, boxes: tuple[Box, ...], z: int) -> tuple[Wait, ...]:

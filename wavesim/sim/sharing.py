@@ -8,11 +8,9 @@ start (all blocks of an SM progress equally), so a change touches one number, no
 from heapq import heappop, heappush
 
 from simpy import Environment, Event
-from simpy.events import EventPriority
 
+from wavesim.sim.alarm import NORMAL, Alarm
 from wavesim.sim.cost import RATE_UNIT
-
-NORMAL = EventPriority(1)  # simpy's priority of ordinary events
 
 
 class SharedSm:
@@ -25,7 +23,7 @@ class SharedSm:
         self._since = 0
         self._targets: list[tuple[int, int, Event]] = []
         self._sequence = 0
-        self._alarm: Event | None = None
+        self._alarm: Alarm | None = None
 
     def compute(self, work_ns: int) -> Event:
         """An event that fires when a block has had `work_ns` of an SM alone."""
@@ -48,14 +46,11 @@ class SharedSm:
     def _set_alarm(self) -> None:
         """One pending alarm per SM: the earliest instant at which a block has had its work."""
         if self._alarm is not None:
-            self._alarm.callbacks = []  # overtaken by a change of sharing
+            self._alarm.silence()
         remaining = max(0, self._targets[0][0] - self._done)
-        alarm = self._alarm = Event(self._env)
-        alarm._ok, alarm._value = True, None
-        alarm.callbacks.append(self._ring)
-        self._env.schedule(alarm, priority=NORMAL, delay=-(-remaining // self._rate()))
+        self._alarm = Alarm(self._env, self._ring, NORMAL, -(-remaining // self._rate()))
 
-    def _ring(self, alarm: Event) -> None:
+    def _ring(self, _: Event) -> None:
         self._alarm = None
         self._advance()
         while self._targets and self._targets[0][0] <= self._done:

@@ -1,0 +1,133 @@
+"""Random devices, pipelines, plans and costs for property tests: small, full of ties and tight fits."""
+
+from hypothesis import strategies as st
+
+from wavesim.model.dependency import Dependency, x, y
+from wavesim.model.device import Device, load
+from wavesim.model.kernel import Block, Grid, Kernel
+from wavesim.model.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor
+from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.plan import SemaphoreSync, StreamSync
+from wavesim.model.policy import CustomPolicy, RowSync, TileSync
+from wavesim.sim.cost import CostModel
+
+DEVICES = [load("toy").with_sm_count(count) for count in (1, 2, 3, 4, 7)]
+BLOCKS = [
+    Block(1024, 32),
+    Block(512, 64),
+    Block(256, 32),
+    Block(512, 32, dynamic_shared_bytes=100_000),
+    Block(128, 168, dynamic_shared_bytes=20_000),
+    Block(256, 128, static_shared_bytes=40_000),
+]
+SHARING = [(1.0,), (1.0, 0.5), (1.0, 0.55, 0.4), (1.0, 0.333), (1.0, 1.0, 0.7)]
+
+
+def column_semaphore(tile_x, tile_y, grid):
+    return tile_x
+
+
+def column_value(tile_x, tile_y, grid):
+    return grid.y
+
+
+def pair_semaphore(tile_x, tile_y, grid):
+    return (tile_y * grid.x + tile_x) // 2
+
+
+def pair_value(tile_x, tile_y, grid):
+    return min(2, grid.tiles - 2 * pair_semaphore(tile_x, tile_y, grid))
+
+
+POLICIES = [
+    TileSync(),
+    RowSync(),
+    CustomPolicy("column", column_semaphore, column_value),
+    CustomPolicy("pairs", pair_semaphore, pair_value),
+]
+
+
+def shuffled(seed: int) -> CustomOrder:
+    """A fixed pseudo-random order that works on any grid."""
+
+    def tiles(grid):
+        return sorted(grid, key=lambda tile: (tile[0] * 7919 + tile[1] * 104_729 + seed * 31) % 1013)
+
+    return CustomOrder(f"shuffled {seed}", tiles)
+
+
+ORDERS = st.sampled_from(
+    [RowMajor(), ColumnMajor(), Grouped(2), Reversed(), Reversed(ColumnMajor()), shuffled(1), shuffled(2)]
+)
+DURATIONS = st.sampled_from([0, 0, 1, 2, 3, 10, 10, 37])
+
+
+@st.composite
+def stages(draw, name: str) -> Stage:
+    grid = Grid(draw(st.integers(1, 4)), draw(st.integers(1, 4)), draw(st.sampled_from([1, 1, 1, 2, 3])))
+    carveout = draw(st.sampled_from(["full", "full", "default"]))
+    return Stage(name, Kernel(name, grid, draw(st.sampled_from(BLOCKS)), carveout=carveout))
+
+
+@st.composite
+def needs(draw, producer: Stage, consumer: Grid):
+    """A set of producer tiles that lies on its grid for every consumer tile."""
+    grid = producer.grid
+    columns = [slice(None), x * 0 + draw(st.integers(0, grid.x - 1)), x.at_most(grid.x - 1)]
+    rows = [slice(None), y.at_most(grid.y - 1), y * 0]
+    if consumer.x <= 2 * grid.x:
+        columns.append(x // 2)
+    if grid.y > 1:
+        rows.append(slice(y.at_most(grid.y - 2), y.at_most(grid.y - 2) + 2))
+    return producer[draw(st.sampled_from(columns)), draw(st.sampled_from(rows))]
+
+
+@st.composite
+def pipelines(draw) -> Pipeline:
+    """Pairs, chains of three, forks and joins."""
+    shape = draw(st.sampled_from(["pair", "pair", "chain", "fork", "join"]))
+    made = [draw(stages(name)) for name in ("first", "second", "third")[: 2 if shape == "pair" else 3]]
+    producers = {"pair": {1: [0]}, "chain": {1: [0], 2: [1]}, "fork": {1: [0], 2: [0]}, "join": {2: [0, 1]}}[
+        shape
+    ]
+    dependencies = [
+        Dependency(
+            made[consumer][x, y], [draw(needs(made[producer], made[consumer].grid)) for producer in read]
+        )
+        for consumer, read in producers.items()
+    ]
+    return Pipeline(shape, made, dependencies)
+
+
+@st.composite
+def plans(draw, pipeline: Pipeline):
+    """Stream sync, or semaphores with or without the wait-kernel and a lost race."""
+    orders = {stage.name: draw(ORDERS) for stage in pipeline.stages}
+    kind = draw(st.sampled_from(["stream", "wait-kernel", "wait-kernel", "no wait-kernel", "lost race"]))
+    if kind == "stream":
+        return StreamSync(orders=orders)
+    edges = [(p, d.consumer.stage.name) for d in pipeline.dependencies for p in d.producers]
+    policies = {edge: draw(st.sampled_from(POLICIES)) for edge in edges}
+    head_start = draw(st.integers(1, 5)) if kind == "lost race" else 0
+    return SemaphoreSync(
+        policies=policies, orders=orders, wait_kernel=kind == "wait-kernel", head_start=head_start
+    )
+
+
+@st.composite
+def cost_models(draw, pipeline: Pipeline) -> CostModel:
+    """Times with many ties and zeros; sometimes one per block."""
+    tile_ns = {}
+    for stage in pipeline.stages:
+        size = stage.grid.size
+        per_block = st.lists(DURATIONS, min_size=size, max_size=size)
+        tile_ns[stage.name] = draw(st.one_of(DURATIONS, DURATIONS, per_block))
+    costs = {name: draw(DURATIONS) for name in ("launch_ns", "boundary_ns", "block_ns", "wait_ns", "post_ns")}
+    return CostModel(tile_ns, sharing=draw(st.sampled_from(SHARING)), **costs)
+
+
+@st.composite
+def cases(draw) -> tuple[Pipeline, StreamSync | SemaphoreSync, Device, CostModel]:
+    """Everything that one simulation takes."""
+    pipeline = draw(pipelines())
+    return pipeline, draw(plans(pipeline)), draw(st.sampled_from(DEVICES)), draw(cost_models(pipeline))

@@ -1,0 +1,29 @@
+"""An event at a chosen priority: simpy's timeouts always have the ordinary one.
+
+Picture: all blocks that end at t = 4 us do so first; then, at the same 4 us, one dispatch pass.
+"""
+
+from collections.abc import Callable
+
+from simpy import Environment, Event
+from simpy.events import EventPriority
+
+NORMAL = EventPriority(1)  # simpy's own priority of timeouts and successes
+DISPATCH = EventPriority(2)  # after everything else of the same instant
+
+
+class Alarm(Event):
+    """Calls `ring` once, after `delay` nanoseconds, unless it is silenced before."""
+
+    def __init__(
+        self, env: Environment, ring: Callable[[Event], None], priority: EventPriority, delay: int = 0
+    ) -> None:
+        super().__init__(env)
+        self._ok = True
+        self._value = None
+        self.callbacks = [ring]
+        env.schedule(self, priority, delay)
+
+    def silence(self) -> None:
+        """Overtaken by something else: nothing is called."""
+        self.callbacks = []
