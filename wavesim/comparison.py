@@ -22,9 +22,10 @@ from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, StreamSync
 from wavesim.sim.calibration import calibrate
-from wavesim.sim.cost import CostModel, roofline
+from wavesim.sim.cost import CostModel
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
+from wavesim.workloads.costs import default_costs
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -138,7 +139,7 @@ def compare(
 
     A stream-sync plan in the first plan's order is put first if there is none. Predictions come
     from the stream-sync measurement alone where there is one, else from `costs`, else from the
-    catalogue's roofline.
+    workload's default.
     """
     plans = _with_baseline(plans)
     measured, source = _measure(pipeline, plans, device, runner, rounds)
@@ -147,10 +148,7 @@ def compare(
         require_same_kernels(pipeline, baseline, device)
         costs, basis = calibrate(baseline), "calibrated on the measured stream-sync run alone"
     elif costs is None:
-        costs, basis = (
-            roofline(pipeline, device),
-            f"roofline of {device.name} from the catalogue, nothing measured",
-        )
+        costs, basis = default_costs(pipeline, device, plans[0].order.name)
     else:
         basis = "with costs given by the caller"
     predicted = tuple(simulate(pipeline, plan, device, costs) for plan in plans)

@@ -17,6 +17,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, StreamSync, parse_plan
 from wavesim.sim.calibration import calibrate
 from wavesim.sim.cost import CostModel
+from wavesim.sim.program import build_program
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
 
@@ -89,7 +90,18 @@ def replay(pipeline: Pipeline, measured: Trace, device: Device) -> Trace:
     require_same_kernels(pipeline, measured, device)
     boundary = max(0, _gap_ns(measured)) if isinstance(plan, StreamSync) else 0
     tile_ns = {stage.name: _times_of(measured, index) for index, stage in enumerate(pipeline.stages)}
-    return simulate(pipeline, plan, device, CostModel(tile_ns, boundary_ns=boundary))
+    costs = CostModel(tile_ns, boundary_ns=boundary, wait_ns=_ready_wait_ns(pipeline, plan, measured))
+    return simulate(pipeline, plan, device, costs)
+
+
+def _ready_wait_ns(pipeline: Pipeline, plan: Plan, measured: Trace) -> int:
+    """What a wait took when the semaphore was ready: the least that any consumer block waited, per wait."""
+    least = []
+    for program in build_program(pipeline, plan).stages:
+        count = len(program.waits(0))
+        if count:
+            least.append(int(measured.wait_ns[measured.stage == program.index].min()) // count)
+    return min(least, default=0)
 
 
 def _order(trace: Trace) -> str:

@@ -41,11 +41,13 @@ class Case:
             raise RecordingError(
                 f"{self.name}: no recording of plan {plan!r}; there are {sorted(self.paths)}"
             )
-        return _load(self.paths[plan])
+        path = self.paths[plan]
+        return _load(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=512)
-def _load(path: Path) -> Trace:
+def _load(path: Path, _changed_ns: int) -> Trace:
+    """Reads a file once for as long as it stays the same."""
     return Trace.load(path)
 
 

@@ -1,0 +1,79 @@
+"""The command line: the JSON that scripts read, and one clear line for bad input."""
+
+import json
+
+import pytest
+
+from wavesim.cli import main
+
+SIMULATE_NAMES = {
+    "workload",
+    "device",
+    "sync",
+    "makespan_ns",
+    "waves",
+    "busy_utilisation",
+    "resident_utilisation",
+    "improvement_points",
+}
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+    assert main([*arguments, "--json"]) == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "waves", "improvement"),
+    [
+        (("--sync", "stream"), 4.0, 0.0),
+        (("--sync", "row"), 3.0, 25.0),
+        (("--sync", "tile"), 3.0, 25.0),
+        (("--sync", "tile", "--order", "column"), 3.5, 12.5),
+        (("--sync", "row", "--order", "column"), 4.0, 0.0),
+    ],
+)
+def test_simulate_gives_the_papers_figure_one(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], waves: float, improvement: float
+):
+    found = run_json(capsys, "simulate", "toy", *arguments)
+    assert set(found) == SIMULATE_NAMES
+    assert (found["waves"], found["improvement_points"]) == (waves, improvement)
+
+
+def test_waves_are_null_where_tile_times_differ(capsys: pytest.CaptureFixture[str]):
+    found = run_json(capsys, "simulate", "gpt3-mlp", "--tokens", "512", "--sync", "row", "--device", "a100-80gb")
+    assert found["waves"] is None
+    assert isinstance(found["makespan_ns"], int)
+
+
+def test_compare_lists_plans_with_the_baseline_first(capsys: pytest.CaptureFixture[str]):
+    found = run_json(capsys, "compare", "toy", "--sync", "tile,row")
+    rows = found["rows"]
+    assert isinstance(rows, list)
+    assert [row["plan"] for row in rows] == ["stream", "tile", "row"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulate", "gpt5"], "'gpt5'; known are"),
+        (["simulate", "toy", "--sync", "magic"], "'magic'; known are stream, row, tile"),
+        (["simulate", "toy", "--order", "zigzag"], "'zigzag'; known are row, column"),
+        (["simulate", "gpt3-mlp", "--device", "h300"], "h300"),
+        (["simulate", "gpt3-mlp", "--tokens", "0"], "m is 0"),
+        (["simulate", "gpt3-mlp", "--tokens", "-5"], "m is -5"),
+        (["simulate", "gpt3-mlp", "--tile", "128"], "'128'; write ROWSxCOLUMNS"),
+        (["simulate", "gpt3-mlp", "--tile", "0x128"], "tile_m is 0"),
+        (["predict", "nowhere.toml"], "nowhere.toml: cannot be read"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_two(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+):
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err
+    assert captured.err.count("\n") == 1

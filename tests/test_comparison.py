@@ -1,0 +1,65 @@
+"""Comparison cells: live with a runner, from recordings without, and what they say about it."""
+
+from collections.abc import Sequence
+
+import pytest
+from recorded import pretended
+
+from wavesim import comparison
+from wavesim.comparison import compare, find_runner
+from wavesim.errors import DescriptionError, DeviceError
+from wavesim.model.device import load
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.model.policy import RowSync, TileSync
+from wavesim.sim.cost import zero_cost
+from wavesim.trace import Trace
+from wavesim.workloads.figure_one import toy
+from wavesim.workloads.gpt3 import gpt3_mlp
+
+
+class PretendedRunner:
+    """A runner whose GPU is the simulator with known costs."""
+
+    def measure(self, pipeline: Pipeline, plans: Sequence[Plan], *, rounds: int = 20) -> list[Trace]:
+        tokens = int(pipeline.parameters["tokens"])
+        return [pretended(tokens, plan.name, plan.order.name) for plan in plans]
+
+
+def test_a_runner_is_measured_live_and_the_prediction_uses_its_stream_run_alone():
+    found = compare(gpt3_mlp(1024), [SemaphoreSync(RowSync())], load("h200"), PretendedRunner())
+    assert [row.plan for row in found.rows] == ["stream", "row"]
+    assert found.source.startswith("live, h200, 2026-01-01, commit abcdef0")
+    assert "stream-sync run alone" in found.basis
+    assert found.rows[1].error_points == pytest.approx(0.0, abs=0.3)
+    assert "error" in found.table()
+
+
+def test_without_runner_and_recording_only_the_prediction_is_shown_and_said_so():
+    found = compare(toy(), [SemaphoreSync(TileSync())], load("toy"), costs=zero_cost(toy(), 1_000))
+    assert found.rows[1].predicted_points == 25.0
+    assert found.rows[1].measured_points is None
+    assert "no recording" in found.source
+
+
+def test_the_baseline_is_put_first_whatever_the_order_of_plans():
+    plans = [SemaphoreSync(TileSync()), StreamSync(), SemaphoreSync(RowSync())]
+    found = compare(toy(), plans, load("toy"), costs=zero_cost(toy(), 1_000))
+    assert [row.plan for row in found.rows] == ["stream", "tile", "row"]
+
+
+def test_no_plans_is_an_error():
+    with pytest.raises(DescriptionError, match="plans is empty"):
+        compare(toy(), [], load("toy"))
+
+
+def test_a_gpu_that_is_required_but_missing_is_an_error_that_names_the_install_line(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(comparison, "entry_points", lambda group: [])
+    assert find_runner("auto") is None
+    assert find_runner("never") is None
+    with pytest.raises(DeviceError, match="pip install"):
+        find_runner("require")
+    with pytest.raises(DescriptionError, match="'maybe'"):
+        find_runner("maybe")  # type: ignore[arg-type]

@@ -1,0 +1,93 @@
+"""Users' own pairs from TOML: what is read, what is refused, and the verdict."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from wavesim.analysis.verdict import costs_from_kernel_times, verdict_on
+from wavesim.cli import main
+from wavesim.errors import DescriptionError, RecordingError
+from wavesim.io.description import load_description
+from wavesim.model.plan import StreamSync
+from wavesim.sim.simulation import simulate
+
+EXAMPLE = Path(__file__).parent.parent / "docs" / "pair.toml"
+
+
+def changed(tmp_path: Path, old: str, new: str) -> Path:
+    text = EXAMPLE.read_text()
+    assert old in text
+    path = tmp_path / "pair.toml"
+    path.write_text(text.replace(old, new))
+    return path
+
+
+def test_the_example_is_two_kernels_and_the_rows_of_one_dependency():
+    found = load_description(EXAMPLE)
+    assert [str(stage.grid) for stage in found.pipeline.stages] == ["24 x 8", "48 x 8"]
+    assert str(found.pipeline.dependencies[0].needs[0]) == "gemm1[:, y]"
+    assert found.kernel_ns == {"gemm1": 320_000, "gemm2": 240_000}
+
+
+def test_costs_reproduce_each_kernels_measured_time():
+    found = load_description(EXAMPLE)
+    costs = costs_from_kernel_times(found.pipeline, found.device, found.kernel_ns)
+    stream = simulate(found.pipeline, StreamSync(), found.device, costs)
+    assert stream.makespan_ns == pytest.approx(560_000 + costs.boundary_ns, rel=0.001)
+
+
+def test_the_verdict_names_a_plan_inside_its_interval_and_why():
+    found = load_description(EXAMPLE)
+    verdict = verdict_on(found.pipeline, found.device, found.kernel_ns)
+    assert verdict.best.startswith("row")
+    assert verdict.low < verdict.improvement_points < verdict.high
+    assert verdict.improvement_points == max(verdict.improvements.values())
+    assert "last waves" in verdict.reason
+
+
+def test_full_waves_leave_nothing_to_win_and_stream_sync_is_best(tmp_path: Path):
+    text = EXAMPLE.read_text().replace("[24, 8]", "[33, 8]").replace("[48, 8]", "[33, 8]")
+    path = tmp_path / "full.toml"
+    path.write_text(text)
+    found = load_description(path)
+    verdict = verdict_on(found.pipeline, found.device, found.kernel_ns)
+    assert (verdict.best, verdict.improvement_points) == ("stream", 0.0)
+    assert "nearly full" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('device = "h200"', 'device = "h300"', "h300"),
+        ("threads = 256", "threads = 4096", "4096"),
+        ("registers = 232", 'registers = "many"', r"stages\[0\].registers.*'many'"),
+        ("kernel_us = 320.0", "kernel_us = -1", r"kernel_us.*-1"),
+        ("grid = [24, 8]", "grid = [0, 8]", "x is 0"),
+        ('"gemm1[:, y]"', '"gemm1[:, y + 1]"', r"\(0, 7\).*outside 0 to 8"),
+        ('"gemm1[:, y]"', '"gemm1[:, x * y]"', "not affine"),
+        ('"gemm1[:, y]"', '"gemm1[::2, y]"', "gemm1.*write STAGE"),
+        ('"gemm1[:, y]"', '"__import__(1)"', "write STAGE"),
+        ('"gemm1[:, y]"', '"gemm3[:, y]"', "'gemm3'; the stages are"),
+        ("kernel_us = 320.0", "kernel_ms = 3", "kernel_ms.*is unknown"),
+    ],
+)
+def test_bad_input_names_value_and_fix(tmp_path: Path, old: str, new: str, message: str):
+    path = changed(tmp_path, old, new)
+    with pytest.raises((RecordingError, DescriptionError), match=message):
+        found = load_description(path)
+        verdict_on(found.pipeline, found.device, found.kernel_ns)
+
+
+def test_a_file_that_is_not_toml_or_not_there_is_one_clear_error(tmp_path: Path):
+    path = tmp_path / "broken.toml"
+    path.write_bytes(b"\xff\xfe device =")
+    for bad in (path, tmp_path / "missing.toml"):
+        with pytest.raises(RecordingError, match=str(bad.name)):
+            load_description(bad)
+
+
+def test_the_command_prints_one_json_object_with_the_agreed_names(capsys: pytest.CaptureFixture[str]):
+    assert main(["predict", str(EXAMPLE), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {"best", "improvement_points", "low", "high", "reason"}
