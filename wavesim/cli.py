@@ -51,6 +51,10 @@ def _parser() -> argparse.ArgumentParser:
     simulate = _command(commands, "simulate", _simulate, "simulate one plan of a workload")
     _workload_options(simulate)
     simulate.add_argument("--sync", default="stream", help="stream, row or tile")
+    simulate.add_argument("--no-wait-kernel", action="store_true", help="let consumers be issued at any time")
+    simulate.add_argument(
+        "--head-start", type=int, default=0, help="consumer blocks on the device before the producer's first"
+    )
     compare = _command(commands, "compare", _compare, "plans side by side, predicted and measured")
     _workload_options(compare)
     compare.add_argument(
@@ -102,7 +106,9 @@ def _simulate(options: argparse.Namespace) -> int:
     from wavesim.workloads.costs import default_costs
 
     pipeline, device = _described(options)
-    plan = parse_plan(options.sync, options.order)
+    plan = parse_plan(
+        options.sync, options.order, wait_kernel=not options.no_wait_kernel, head_start=options.head_start
+    )
     costs, basis = default_costs(pipeline, device, options.order)
     trace = simulate(pipeline, plan, device, costs)
     stream = simulate(pipeline, StreamSync(parse_order(options.order)), device, costs)
@@ -195,9 +201,9 @@ def _validate(options: argparse.Namespace) -> int:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    from wavesim.analysis.benchmark import benchmark
+    from wavesim.analysis.benchmark import measure_speed
 
-    result = benchmark()
+    result = asdict(measure_speed())
     return _print(options, result, "\n".join(f"{name}: {value:.3g}" for name, value in result.items()))
 
 

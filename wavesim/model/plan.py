@@ -123,7 +123,7 @@ def check_plan(pipeline: Pipeline, plan: Plan) -> None:
                 )
 
 
-def parse_plan(text: str, order: str = "row", *, wait_kernel: bool = True) -> Plan:
+def parse_plan(text: str, order: str = "row", *, wait_kernel: bool = True, head_start: int = 0) -> Plan:
     """The plan that a word names: "stream", or a policy's name such as "row" and "tile"."""
     if text == "stream":
         return StreamSync(parse_order(order))
@@ -131,4 +131,4 @@ def parse_plan(text: str, order: str = "row", *, wait_kernel: bool = True) -> Pl
         policy = parse_policy(text)
     except DescriptionError:
         raise DescriptionError(f"sync is {text!r}; known are stream, row, tile") from None
-    return SemaphoreSync(policy, order=parse_order(order), wait_kernel=wait_kernel)
+    return SemaphoreSync(policy, order=parse_order(order), wait_kernel=wait_kernel, head_start=head_start)
