@@ -36,7 +36,8 @@ class Order(ABC):
 def _check_permutation(name: str, tiles: tuple[Tile, ...], grid: Grid) -> None:
     seen: set[Tile] = set()
     for position, tile in enumerate(tiles):
-        is_pair = isinstance(tile, tuple) and len(tile) == 2 and all(isinstance(i, int) for i in tile)
+        is_pair = isinstance(tile, tuple) and len(tile) == 2
+        is_pair = is_pair and isinstance(tile[0], int) and isinstance(tile[1], int)
         if not is_pair or not (0 <= tile[0] < grid.x and 0 <= tile[1] < grid.y):
             raise DescriptionError(f"order {name}: position {position} is {tile!r}, outside the grid {grid}")
         if tile in seen:

@@ -29,10 +29,12 @@ def simulate(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel | 
 
 def _trace(engine: Engine, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> Trace:
     rows = engine.rows
-    tiles = np.array([(p.index, *block) for p in engine.program.stages for block in p.blocks], dtype=np.int64)
+    stages = engine.program.stages
+    tiles = np.concatenate([np.array(program.blocks, dtype=np.int64) for program in stages])
     return Trace(
         header=_header(engine.program, pipeline, plan, device, costs),
-        **dict(zip(("stage", "x", "y", "z"), tiles.T, strict=True)),
+        stage=np.repeat([program.index for program in stages], [len(program.blocks) for program in stages]),
+        **dict(zip(("x", "y", "z"), tiles.T, strict=True)),
         sm=np.array(rows.sm),
         slot=np.array(rows.slot),
         issue_ns=np.array(rows.issue),
