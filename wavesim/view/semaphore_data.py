@@ -7,9 +7,12 @@ A tile is posted when its last split-K slice has ended.
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wavesim.errors import DescriptionError
 from wavesim.trace import DependencyInfo, IntArray, Trace
+
+FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -28,14 +31,14 @@ class SemaphoreHistory:
     ready_ns: IntArray
     asked_ns: IntArray
 
-    def levels(self, times_ns: IntArray) -> np.ndarray:
+    def levels(self, times_ns: IntArray) -> FloatArray:
         """Value over awaited value, 0..1, (semaphores, times)."""
         count = self.awaited.size
         columns = np.searchsorted(times_ns, self.post_ns, side="left")
         posts = np.zeros((count, times_ns.size + 1))
         np.add.at(posts, (self.semaphore, columns), 1)
-        shares: np.ndarray = np.cumsum(posts[:, :-1], axis=1) / self.awaited[:, None]
-        return np.minimum(1.0, shares)
+        shares: FloatArray = np.cumsum(posts[:, :-1], axis=1) / self.awaited[:, None]
+        return np.clip(shares, 0.0, 1.0)
 
 
 def semaphore_histories(trace: Trace) -> list[SemaphoreHistory]:

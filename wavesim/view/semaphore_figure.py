@@ -40,21 +40,23 @@ def semaphore_map(
 
 
 def _finding(trace: Trace, history: SemaphoreHistory, unit: TimeUnit) -> str:
-    """When the semaphores became ready, and how many of them somebody had to wait for."""
+    """When the semaphores became ready, and how many of them a block had to wait for."""
     ready = history.ready_ns[history.ready_ns >= 0]
     label, count = trace.header.plan_label, history.awaited.size
     if not ready.size:
-        return f"{label}: none of {count} semaphores became ready"
+        return f"{label}: none of {count} became ready"
     asked = int((history.asked_ns >= 0).sum())
-    waited = f"; blocks had to wait for {asked} of them" if trace.waits is not None else ""
+    waited = f", {asked or 'none'} of them waited for" if trace.waits is not None else ""
     first, last = unit.text(int(ready.min())), unit.text(int(ready.max()))
     when = f"at {'t = ' if not unit.symbol else ''}{first}" if first == last else f"from {first} to {last}"
-    return f"{label}: {ready.size} of {count} semaphores ready {when}{waited}"
+    which = f"all {count}" if ready.size == count else f"{ready.size} of {count}"
+    return f"{label}: {which} ready {when}{waited}"
 
 
 def _heat(history: SemaphoreHistory, index: int, end_ns: int, unit: TimeUnit, theme: Theme) -> Props:
     edges = np.linspace(0, end_ns, COLUMNS + 1)
     levels = history.levels(edges[:-1].astype(np.int64))
+    what = f"{history.info.policy} %{{y}}"
     percent = np.round(100 * levels).astype(np.uint8)
     return {
         "type": "heatmap",
@@ -73,18 +75,20 @@ def _heat(history: SemaphoreHistory, index: int, end_ns: int, unit: TimeUnit, th
             "thickness": 10,
             "outlinewidth": 0,
         },
-        "hovertemplate": f"{history.info.policy} %{{y}}: %{{z}} % of its posts at %{{x:,.2~f}} {unit.symbol}<extra></extra>",
+        "hovertemplate": f"{what}: %{{z}} % of its posts at %{{x:,.2~f}} {unit.symbol}<extra></extra>",
     }
 
 
 def _moments(history: SemaphoreHistory, index: int, unit: TimeUnit, theme: Theme) -> list[Props]:
     """Marks: ready, and first asked for."""
-    size = 9 if history.awaited.size <= 64 else 4
+    is_sparse = history.awaited.size <= 40
+    size = 9 if is_sparse else 3
     looks = {
-        "ready": (history.ready_ns, "diamond", theme.ink),
+        "ready": (history.ready_ns, "diamond" if is_sparse else "line-ns", theme.ink),
         "first block begins to wait": (history.asked_ns, "circle-open", theme.stage_colour(1)),
     }
-    series = []
+    what = f"{history.info.policy} %{{y}}"
+    series: list[Props] = []
     for name, (times, symbol, colour) in looks.items():
         shown = np.flatnonzero(times >= 0)
         series.append(
@@ -103,10 +107,11 @@ def _moments(history: SemaphoreHistory, index: int, unit: TimeUnit, theme: Theme
                     "color": colour,
                     "line": {"width": 2, "color": colour},
                 },
-                "hovertemplate": f"{history.info.policy} %{{y}}: {name} at %{{x:,.2~f}} {unit.symbol}<extra></extra>",
+                "hovertemplate": f"{what}: {name} at %{{x:,.2~f}} {unit.symbol}<extra></extra>",
             }
         )
-    series[0]["marker"]["line"] = {"width": 1, "color": theme.background}  # type: ignore[index]  # a marker is a dict
+    if is_sparse:
+        series[0]["marker"]["line"] = {"width": 1, "color": theme.background}
     return series
 
 

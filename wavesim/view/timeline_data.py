@@ -87,6 +87,11 @@ class TimelineParts:
         """The latest end of all panels."""
         return max(panel.rows.makespan_ns for panel in self.panels)
 
+    @property
+    def dtick(self) -> int | None:
+        """Distance of ticks: whole tiles where there are few, else plotly's own choice."""
+        return 1 if not self.unit.symbol and self.end_ns <= 16 * self.unit.ns else None
+
 
 def timeline_parts(
     traces: Trace | Sequence[Trace],

@@ -44,8 +44,7 @@ def _axes(parts: TimelineParts, theme: Theme) -> Props:
     end = float(parts.unit.of(parts.end_ns))
     last = len(parts.panels)
     room = end * (1 + 2 / parts.frame.plot_width)  # half of the end line would be cut off
-    is_whole = not parts.unit.symbol and end <= 16
-    ticks = {"dtick": 1 if is_whole else None, "griddash": "dot", "anchor": axis_name(last)}
+    ticks = {"dtick": parts.dtick, "griddash": "dot", "anchor": axis_name(last)}
     axes: Props = {"xaxis": axis(theme, parts.unit.axis, range=[0, room], **ticks)}
     for index, panel in enumerate(parts.panels):
         values, labels = _row_ticks(panel)

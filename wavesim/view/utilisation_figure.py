@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 
 from wavesim.analysis.metrics import metrics_of
 from wavesim.trace import Trace
@@ -18,6 +19,8 @@ from wavesim.view.wording import workload_text
 
 LEFT, RIGHT, BOTTOM = 62, 30, 96
 PANEL_HEIGHT, HEADER_HEIGHT = 120, 46
+
+FloatArray = NDArray[np.float64]
 
 
 def utilisation(
@@ -59,11 +62,11 @@ def _series(panel: PanelParts, index: int, parts: TimelineParts, theme: Theme) -
     times = np.union1d(busy_time, resident_time)
     levels = {"busy": _at(times, busy_time, busy), "resident": _at(times, resident_time, resident)}
     hatch = {"shape": "\\", "fgcolor": theme.waiting, "size": 6, "solidity": 0.35}
-    looks = {
+    looks: dict[str, Props] = {
         "busy": {"line": {"color": theme.good, "width": 2, "shape": "hv"}, "fill": "tozeroy"},
-        "resident": {"line": {"color": theme.waiting, "width": 1, "shape": "hv"}, "fill": "tonexty"},
+        "resident": {"line": {"color": theme.waiting, "width": 0, "shape": "hv"}, "fill": "tonexty"},
     }
-    looks["busy"]["fillcolor"] = theme.translucent(theme.good, 0.22)  # type: ignore[assignment]  # see looks
+    looks["busy"]["fillcolor"] = theme.translucent(theme.good, 0.22)
     looks["resident"]["fillpattern"] = hatch
     names = {"busy": "busy: computing", "resident": "resident but waiting for a semaphore"}
     x = (times / parts.unit.ns).astype(np.float32)
@@ -81,7 +84,7 @@ def _series(panel: PanelParts, index: int, parts: TimelineParts, theme: Theme) -
     ]
 
 
-def _at(times: np.ndarray, steps: np.ndarray, levels: np.ndarray) -> np.ndarray:
+def _at(times: FloatArray, steps: FloatArray, levels: FloatArray) -> FloatArray:
     """The level of a step curve at each time."""
     found = levels[np.clip(np.searchsorted(steps, times, side="right") - 1, 0, None)]
     return np.where(times < steps[0], 0.0, found)
@@ -94,7 +97,9 @@ def _layout(parts: TimelineParts, head: Heading, theme: Theme, width: int) -> Pr
     layout = canvas(theme, head, (width, height), (LEFT, RIGHT, head.height, BOTTOM))
     end = float(parts.unit.of(parts.end_ns))
     bottom = axis_name(count - 1)
-    layout["xaxis"] = axis(theme, parts.unit.axis, range=[0, end], griddash="dot", anchor=bottom)
+    layout["xaxis"] = axis(
+        theme, parts.unit.axis, range=[0, end], griddash="dot", anchor=bottom, dtick=parts.dtick
+    )
     layout["annotations"] = []
     for index, panel in enumerate(parts.panels):
         low = (count - 1 - index) * each / (each * count)

@@ -1,0 +1,145 @@
+"""Which producer tiles and semaphores each consumer tile needs, laid out as tile grids side by side.
+
+Picture: 3 x 2 tiles of the first GEMM on the left, 3 x 2 of the second on the right; tile (1, 2) of the
+second needs the two tiles of row 2, which share one semaphore.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from wavesim.errors import DescriptionError
+from wavesim.model.dependency import Box, Dependency
+from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.plan import SemaphoreSync
+from wavesim.trace import IntArray
+
+Tile = tuple[int, int]
+GAP_TILES = 1.6
+
+
+@dataclass(frozen=True)
+class TileGrid:
+    """One stage's tiles: position in processing order and semaphore group of each, (rows, columns).
+
+    `group` of a producer tile is the semaphore it posts, of a consumer tile the first it awaits.
+    `left` is where the grid begins, in tile widths; `needed` marks what the chosen consumer tile reads.
+    """
+
+    stage: Stage
+    left: float
+    order: IntArray
+    group: IntArray
+    needed: IntArray
+
+
+@dataclass(frozen=True)
+class DependencyParts:
+    """The producers' grids and, last, the consumer's; the chosen tile and the boxes it reads."""
+
+    grids: tuple[TileGrid, ...]
+    dependency: Dependency
+    tile: Tile
+    boxes: tuple[tuple[int, Box], ...]
+    semaphores: int
+    tiles: int
+
+    @property
+    def width(self) -> float:
+        """Tile widths in all."""
+        last = self.grids[-1]
+        return last.left + last.stage.grid.x
+
+    @property
+    def height(self) -> int:
+        """Tile rows of the tallest grid."""
+        return max(grid.stage.grid.y for grid in self.grids)
+
+
+def dependency_parts(
+    pipeline: Pipeline, plan: SemaphoreSync, consumer: str | None = None, tile: Tile | None = None
+) -> DependencyParts:
+    """The parts for one consumer stage (the first that has a dependency) and one of its tiles.
+
+    Raises `DescriptionError` for a pipeline without dependencies, an unknown consumer and a tile
+    outside its grid.
+    """
+    dependency = _dependency(pipeline, consumer)
+    stage = dependency.consumer.stage
+    chosen = tile if tile is not None else (stage.grid.x // 2, stage.grid.y // 2)
+    if not (0 <= chosen[0] < stage.grid.x and 0 <= chosen[1] < stage.grid.y):
+        raise DescriptionError(
+            f"tile is {chosen}; {stage.name} has tiles (0, 0) to {(stage.grid.x - 1, stage.grid.y - 1)}"
+        )
+    needs = set(dependency.producer_tiles(*chosen))
+    tables = {name: _semaphores(pipeline, plan, name, stage.name) for name in dependency.producers}
+    grids, left = [], 0.0
+    for name in dependency.producers:
+        producer = pipeline.stage(name)
+        needed = np.array(
+            [[(name, (x, y)) in needs for x in range(producer.grid.x)] for y in range(producer.grid.y)]
+        )
+        grids.append(TileGrid(producer, left, _order(plan, producer), tables[name], needed.astype(np.int64)))
+        left += producer.grid.x + GAP_TILES * _gap(dependency)
+    grids.append(_consumer_grid(dependency, plan, tables, left, chosen))
+    boxes = tuple((dependency.producers.index(n.stage.name), n.box(*chosen)) for n in dependency.needs)
+    semaphores = {(name, int(tables[name][y, x])) for name, (x, y) in needs}
+    return DependencyParts(tuple(grids), dependency, chosen, boxes, len(semaphores), len(needs))
+
+
+def _gap(dependency: Dependency) -> float:
+    """Wider gaps between wider grids, so that arrows stay readable."""
+    widest = max(need.stage.grid.x for need in dependency.needs)
+    return max(1.0, widest / 6)
+
+
+def _dependency(pipeline: Pipeline, consumer: str | None) -> Dependency:
+    if not pipeline.dependencies:
+        raise DescriptionError(f"pipeline {pipeline.name} has no dependencies to draw")
+    if consumer is None:
+        return pipeline.dependencies[0]
+    found = pipeline.dependency_of(consumer)
+    if found is None:
+        names = [dependency.consumer.stage.name for dependency in pipeline.dependencies]
+        raise DescriptionError(f"stage {consumer!r} depends on nothing; these do: {names}")
+    return found
+
+
+def _order(plan: SemaphoreSync, stage: Stage) -> IntArray:
+    places = np.zeros((stage.grid.y, stage.grid.x), dtype=np.int64)
+    for place, (x, y) in enumerate(plan.order_of(stage.name).sequence(stage.grid)):
+        places[y, x] = place
+    return places
+
+
+def _semaphores(pipeline: Pipeline, plan: SemaphoreSync, producer: str, consumer: str) -> IntArray:
+    grid = pipeline.stage(producer).grid
+    table = plan.policy_of(producer, consumer).table(grid)
+    return np.array(table.semaphore_of_tile, dtype=np.int64).reshape(grid.y, grid.x)
+
+
+def _consumer_grid(
+    dependency: Dependency, plan: SemaphoreSync, tables: dict[str, IntArray], left: float, tile: Tile
+) -> TileGrid:
+    stage = dependency.consumer.stage
+    group = np.zeros((stage.grid.y, stage.grid.x), dtype=np.int64)
+    for x, y in stage.grid:
+        name, (px, py) = _first_need(dependency, x, y)
+        group[y, x] = tables[name][py, px]
+    needed = np.zeros_like(group)
+    needed[tile[1], tile[0]] = 1
+    return TileGrid(stage, left, _order(plan, stage), group, needed)
+
+
+def _first_need(dependency: Dependency, x: int, y: int) -> tuple[str, Tile]:
+    first = dependency.needs[0]
+    x0, _, y0, _ = first.box(x, y)
+    return first.stage.name, (x0, y0)
+
+
+def semaphore_outlines(grid: TileGrid) -> Iterator[tuple[int, Box]]:
+    """(semaphore, bounding box) of the tiles that share one, in half-open tile coordinates."""
+    for semaphore in np.unique(grid.group).tolist():
+        rows, columns = np.nonzero(grid.group == semaphore)
+        yield semaphore, (int(columns.min()), int(columns.max()) + 1, int(rows.min()), int(rows.max()) + 1)

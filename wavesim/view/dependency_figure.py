@@ -1,0 +1,196 @@
+"""A dependency as a picture: tile grids side by side, and what one consumer tile has to wait for.
+
+Picture: the producer's grid in blue, its tiles tinted by the semaphore they post; the consumer's in
+orange, tinted by the one they await; one consumer tile in full colour, arrows from all it reads.
+The number on a tile is its place in the processing order.
+"""
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.plan import SemaphoreSync
+from wavesim.trace import IntArray
+from wavesim.view.canvas import Heading, Props, canvas, heading, note
+from wavesim.view.dependency_data import DependencyParts, Tile, TileGrid, dependency_parts
+from wavesim.view.theme import Theme, find_theme
+
+LEFT, RIGHT, TOP, BOTTOM = 40, 40, 44, 44
+TALLEST_TILE, SHORTEST_TILE = 46.0, 16.0
+TINTS = (0.22, 0.5, 0.34, 0.62)  # neighbouring semaphores differ clearly, none is as strong as a chosen tile
+MAX_ARROWS = 8
+
+
+def dependency_picture(
+    pipeline: Pipeline,
+    plan: SemaphoreSync | None = None,
+    *,
+    consumer: str | None = None,
+    tile: Tile | None = None,
+    theme: str | Theme = "light",
+    title: str | None = None,
+    width: int = 1000,
+) -> go.Figure:
+    """What tile (x, y) of a consumer stage waits for under a plan; by default its middle tile.
+
+    Raises `DescriptionError` for a pipeline without dependencies, an unknown consumer, a tile outside
+    its grid and an unknown theme.
+    """
+    chosen = SemaphoreSync() if plan is None else plan
+    parts, palette = dependency_parts(pipeline, chosen, consumer, tile), find_theme(theme)
+    orders = {chosen.order_of(grid.stage.name).name for grid in parts.grids}
+    numbers = f"numbers: order of processing ({', '.join(sorted(orders))})"
+    below = f"{parts.dependency}; {numbers}; a description, nothing simulated or measured"
+    head = heading(title if title is not None else _finding(parts, chosen), below, width - LEFT - RIGHT)
+    data = [
+        props
+        for index, grid in enumerate(parts.grids)
+        for props in _tiles(grid, index, parts, palette, width)
+    ]
+    return go.Figure(data=data, layout=_layout(parts, head, palette, width))
+
+
+def _finding(parts: DependencyParts, plan: SemaphoreSync) -> str:
+    names = " and ".join(parts.dependency.producers)
+    policies = {
+        plan.policy_of(name, parts.dependency.consumer.stage.name).name for name in parts.dependency.producers
+    }
+    kind = f"{policies.pop()} semaphore" if len(policies) == 1 else "semaphore"
+    behind = f"{parts.semaphores} {kind}{'' if parts.semaphores == 1 else 's'}"
+    tiles = f"{parts.tiles} tile{'' if parts.tiles == 1 else 's'}"
+    return (
+        f"{parts.dependency.consumer.stage.name} tile {parts.tile} reads {tiles} of {names}, behind {behind}"
+    )
+
+
+def _tile_px(parts: DependencyParts, width: int) -> tuple[float, float]:
+    across = min(TALLEST_TILE, (width - LEFT - RIGHT) / parts.width)
+    down = min(TALLEST_TILE, max(SHORTEST_TILE, across, min(TALLEST_TILE, 300 / parts.height)))
+    return across, max(4.0, min(down, 560 / parts.height))
+
+
+def _tiles(grid: TileGrid, index: int, parts: DependencyParts, theme: Theme, width: int) -> list[Props]:
+    """Two heat maps: all tiles in tints of their semaphore, and the chosen ones in full colour."""
+    is_consumer = index == len(parts.grids) - 1
+    colour = theme.stage_colour(len(parts.grids) - 1 if is_consumer else index)
+    text_colour = theme.text_on(len(parts.grids) - 1 if is_consumer else index)
+    across, _ = _tile_px(parts, width)
+    has_text = across >= 7.5 * len(str(grid.order.max())) + 4
+    tints = [theme.translucent(colour, tint) for tint in TINTS]
+    group = grid.group % len(TINTS) if grid.group.max() < grid.group.size - 1 else _checkered(grid)
+    verb = "awaits first" if is_consumer else "posts"
+    gap = 3 if across >= 24 else 1
+    common: dict[str, Any] = {
+        "type": "heatmap",
+        "x": grid.left + np.arange(grid.stage.grid.x) + 0.5,
+        "y": np.arange(grid.stage.grid.y) + 0.5,
+        "xgap": gap,
+        "ygap": gap,
+        "showscale": False,
+        "text": grid.order.tolist(),
+        "texttemplate": "%{text}" if has_text else None,
+        "customdata": _tile_facts(grid),
+        "hovertemplate": f"<b>{grid.stage.name}</b> tile (%{{customdata[0]}}, %{{customdata[1]}})<br>"
+        f"processed as number %{{text}}<br>{verb} semaphore %{{customdata[2]}}<extra></extra>",
+    }
+    size = min(13, max(9, round(across / 3)))
+    scale = [[i / (len(tints) - 1), tint] for i, tint in enumerate(tints)]
+    plain = {
+        "z": group,
+        "zmin": 0,
+        "zmax": len(tints) - 1,
+        "colorscale": scale,
+        "textfont": {"color": theme.ink, "size": size},
+    }
+    strong = {
+        "z": np.where(grid.needed > 0, 1.0, np.nan),
+        "zmin": 0,
+        "zmax": 1,
+        "colorscale": [[0, colour], [1, colour]],
+    }
+    return [
+        {**common, **plain},
+        {**common, **strong, "textfont": {"color": text_colour, "size": size, "weight": 700}},
+    ]
+
+
+def _checkered(grid: TileGrid) -> IntArray:
+    """Tints for a semaphore per tile: neighbours in both directions differ."""
+    rows, columns = np.indices(grid.group.shape, dtype=np.int64)
+    return np.asarray((rows + columns) % 2 * 2, dtype=np.int64)
+
+
+def _tile_facts(grid: TileGrid) -> list[list[list[int]]]:
+    return [
+        [[x, y, int(grid.group[y, x])] for x in range(grid.stage.grid.x)] for y in range(grid.stage.grid.y)
+    ]
+
+
+def _layout(parts: DependencyParts, head: Heading, theme: Theme, width: int) -> Props:
+    across, down = _tile_px(parts, width)
+    height = head.height + TOP + round(parts.height * down) + BOTTOM
+    right = width - LEFT - round(across * parts.width)
+    layout = canvas(theme, head, (width, height), (LEFT, right, head.height + TOP, BOTTOM))
+    quiet = {"showgrid": False, "zeroline": False, "showticklabels": False, "fixedrange": True}
+    layout["xaxis"] = {**quiet, "range": [0, parts.width]}
+    layout["yaxis"] = {**quiet, "range": [parts.height, 0]}
+    layout["annotations"] = [*_headers(parts, theme), *_row_words(parts, theme, down), *_arrows(parts, theme)]
+    layout["title"]["x"], layout["title"]["xref"] = LEFT / width, "container"
+    return layout
+
+
+def _headers(parts: DependencyParts, theme: Theme) -> list[Props]:
+    found = []
+    for index, grid in enumerate(parts.grids):
+        role = "consumer" if index == len(parts.grids) - 1 else "producer"
+        size = f"{grid.stage.grid.y} × {grid.stage.grid.x} tiles"
+        text = f"<b style='font-size:15px;color:{theme.ink}'>{grid.stage.name}</b>  {role}, {size}"
+        place = {"x": grid.left, "y": 1, "yref": "paper", "xanchor": "left", "yanchor": "bottom", "yshift": 8}
+        found.append({**note(text, theme), **place})
+    return found
+
+
+def _row_words(parts: DependencyParts, theme: Theme, down: float) -> list[Props]:
+    """Row numbers left of the first grid, as many as have room."""
+    step = max(1, round(15 / down + 0.49))
+    rows = range(0, parts.grids[0].stage.grid.y, step)
+    return [
+        note(
+            f"y = {row}" if row == 0 else str(row),
+            theme,
+            size=11,
+            x=0,
+            y=row + 0.5,
+            xanchor="right",
+            xshift=-6,
+        )
+        for row in rows
+    ]
+
+
+def _arrows(parts: DependencyParts, theme: Theme) -> list[Props]:
+    """From the right edge of what is read to the chosen consumer tile."""
+    consumer = parts.grids[-1]
+    to_x, to_y = consumer.left + parts.tile[0], parts.tile[1] + 0.5
+    found = []
+    for producer, (_, x1, y0, y1) in parts.boxes[:MAX_ARROWS]:
+        found.append(
+            {
+                "x": to_x + 0.04,
+                "y": to_y,
+                "ax": parts.grids[producer].left + x1,
+                "ay": (y0 + y1) / 2,
+                "xref": "x",
+                "yref": "y",
+                "axref": "x",
+                "ayref": "y",
+                "showarrow": True,
+                "arrowhead": 2,
+                "arrowwidth": 2.2,
+                "arrowcolor": theme.ink,
+                "text": "",
+            }
+        )
+    return found
