@@ -1,0 +1,132 @@
+"""The controls of the what-if widget: labelled, keyboard-usable, and a `Scenario` when read.
+
+Picture: three columns of drop-downs and sliders above the figure; Tab reaches each, arrow keys change it.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import ipywidgets
+
+from wavesim.model import device as devices
+from wavesim.widgets.scenario import ORDERS, Scenario
+from wavesim.workloads.catalogue import WORKLOADS
+from wavesim.workloads.gpt3 import TILES
+
+# Every 128 rows where recordings and partly filled waves are, coarser where bars turn into a picture.
+TOKENS = (*range(128, 4096, 128), *range(4096, 10241, 512))
+ORDER_WORDS = {
+    "row": "row by row",
+    "column": "column by column",
+    "grouped:2": "groups of 2 rows",
+    "grouped:4": "groups of 4 rows",
+    "grouped:8": "groups of 8 rows",
+    "row, consumer reversed": "row by row, consumer reversed",
+}
+POLICY_WORDS = {"row": "one semaphore per tile row", "tile": "one semaphore per tile"}
+WORKLOAD_WORDS = {"toy": "Figure 1: 2 × 6 tiles", "gpt3-mlp": "GPT-3 MLP"}
+MOST_SMS = 160
+MOST_HEAD_START = 12
+LABEL = {"description_width": "112px"}
+
+
+class Controls:
+    """Nine controls; `box` shows them, `scenario` reads them, `on_change` is called once per change."""
+
+    def __init__(self, start: Scenario, on_change: Callable[[], None]) -> None:
+        self._on_change = on_change
+        self._is_following = False
+        self.workload = _choice(
+            "Workload", [(WORKLOAD_WORDS.get(name, name), name) for name in WORKLOADS], start.workload
+        )
+        self.tokens = _slider("Tokens (rows)", TOKENS, start.tokens)
+        self.tile = _choice("Tile", [(f"{m} × {n}", f"{m}x{n}") for m, n in TILES], start.tile)
+        self.device = _choice("Device", devices.names(), start.device)
+        self.sm_count = _slider("SMs", range(1, MOST_SMS + 1), start.sm_count)
+        self.order = _choice("Tile order", [(ORDER_WORDS[word], word) for word in ORDERS], start.order)
+        self.policy = _choice(
+            "Semaphores", [(words, word) for word, words in POLICY_WORDS.items()], start.policy
+        )
+        self.wait_kernel = ipywidgets.Checkbox(
+            value=start.wait_kernel, description="Wait-kernel", style=LABEL, indent=True
+        )
+        self.head_start = _slider("Consumers first", range(MOST_HEAD_START + 1), start.head_start)
+        self._explain()
+        self._enable()
+        for control in self.all:
+            control.observe(self._changed, names="value")
+        self.box = ipywidgets.GridBox(self.all)
+        self.box.add_class("wavesim-controls")
+
+    @property
+    def all(self) -> tuple[Any, ...]:
+        """In reading and Tab order."""
+        return (
+            *(self.workload, self.tokens, self.tile),
+            *(self.device, self.sm_count, self.order),
+            *(self.policy, self.wait_kernel, self.head_start),
+        )
+
+    @property
+    def scenario(self) -> Scenario:
+        """What the controls say now."""
+        return Scenario(
+            workload=self.workload.value,
+            tokens=self.tokens.value,
+            tile=self.tile.value,
+            device=self.device.value,
+            sm_count=self.sm_count.value,
+            order=self.order.value,
+            policy=self.policy.value,
+            wait_kernel=self.wait_kernel.value,
+            head_start=0 if self.wait_kernel.value else self.head_start.value,
+        )
+
+    def _changed(self, change: dict[str, Any]) -> None:
+        """Lets other controls follow, then reports once."""
+        if self._is_following:
+            return
+        self._is_following = True
+        try:
+            if change["owner"] is self.workload:
+                self.device.value = "toy" if self.workload.value == "toy" else "h200"
+            if change["owner"] in (self.workload, self.device):
+                self.sm_count.value = devices.load(self.device.value).sm_count
+            self._enable()
+        finally:
+            self._is_following = False
+        self._on_change()
+
+    def _enable(self) -> None:
+        """Controls that have no effect now are greyed out."""
+        self.tokens.disabled = self.tile.disabled = self.workload.value == "toy"
+        self.head_start.disabled = self.wait_kernel.value
+
+    def _explain(self) -> None:
+        self.sm_count.tooltip = "A tile takes the same time whatever their number"
+        self.wait_kernel.tooltip = "One block ahead of the consumer that ends when the producer has started"
+        self.head_start.tooltip = (
+            "Consumer blocks that reach the SMs before the producer's first: a race, lost"
+        )
+
+
+def start_scenario(**chosen: Any) -> Scenario:
+    """A scenario from some of its fields; device and SMs follow the workload unless they are given."""
+    name = chosen.get("workload", Scenario.workload)
+    device = chosen.get("device", "toy" if name == "toy" else Scenario.device)
+    defaults = {"device": device, "sm_count": devices.load(device).sm_count}
+    return replace(Scenario(), **(defaults | chosen))
+
+
+def _choice(label: str, options: Any, value: str) -> ipywidgets.Dropdown:
+    return ipywidgets.Dropdown(description=label, options=options, value=value, style=LABEL)
+
+
+def _slider(label: str, values: Any, value: int) -> ipywidgets.SelectionSlider:
+    """A slider over the values, and over the start value if it lies between them."""
+    options = [(f"{number:,}", number) for number in sorted({*values, value})]
+    return ipywidgets.SelectionSlider(description=label, options=options, value=value, style=LABEL)
+
+
+__all__ = ["Controls", "start_scenario"]

@@ -1,0 +1,82 @@
+"""A plotly figure that lives on screen: made once, then only what changed is sent to the browser.
+
+Picture: a slider moves, 1,000 tiles get new times; one message carries their arrays and the new title,
+and colours, axes and legend stay where they are. After a page reload the browser asks the kernel for
+the figure and gets what was last shown, not what was first.
+"""
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from wavesim.view.timeline_figure import FigureUpdate
+
+Props = Mapping[str, Any]
+LONG_LIST = 64
+
+
+class LiveFigure(go.FigureWidget):
+    """A figure with a fixed number of series that `redraw` brings up to date in one message."""
+
+    def __init__(self, update: FigureUpdate) -> None:
+        super().__init__(data=[_packed_all(props) for props in update.data], layout=update.layout)
+        self._shown = update
+
+    def redraw(self, update: FigureUpdate) -> None:
+        """Shows the update; properties that are as they were are neither validated nor sent.
+
+        Raises `ValueError` if the number of series differs: a new figure costs a browser over a second.
+        """
+        with self.batch_update():
+            for series, before, after in zip(self.data, self._shown.data, update.data, strict=True):
+                for path, value in _changes(before, after):
+                    series[path] = _packed(value)
+            for path, value in _changes(self._shown.layout, update.layout):
+                self.layout[path] = value
+        self._shown = update
+
+    def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
+        """The widget's state for a browser that (re)connects.
+
+        plotly sends edits as one-shot messages and refreshes the state proper only when the figure
+        itself is displayed, so that inside a box a reloaded page would show the first data again.
+        """
+        if key is None and hasattr(self, "_data"):
+            self._trait_values["_widget_data"] = deepcopy(self._data)
+            self._trait_values["_widget_layout"] = deepcopy(self._layout_obj._props)  # noqa: SLF001  # plotly has no public way
+        return super().get_state(key=key, drop_defaults=drop_defaults)
+
+
+def _packed(value: Any) -> Any:
+    """A long list as an array of objects, which plotly takes whole; a list it would check entry by entry."""
+    if not isinstance(value, list) or len(value) < LONG_LIST:
+        return value
+    shape = (len(value), len(value[0])) if isinstance(value[0], list) else (len(value),)
+    packed = np.empty(shape, dtype=object)
+    packed[:] = value
+    return packed
+
+
+def _packed_all(props: Props) -> dict[str, Any]:
+    return {name: _packed(value) for name, value in props.items()}
+
+
+def _changes(before: Props, after: Props, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted paths and new values of what differs; what is gone becomes None."""
+    for name in (*after, *(name for name in before if name not in after)):
+        if name == "type":
+            continue  # a series keeps its kind
+        old, new = before.get(name), after.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from _changes(old, new, f"{prefix}{name}.")
+        elif not _is_same(old, new):
+            yield f"{prefix}{name}", new
+
+
+def _is_same(old: Any, new: Any) -> bool:
+    if isinstance(old, np.ndarray) or isinstance(new, np.ndarray):
+        return type(old) is type(new) and np.array_equal(old, new, equal_nan=True)
+    return type(old) is type(new) and bool(old == new)

@@ -1,0 +1,111 @@
+"""What a reader may ask "what if" about, as a value, and the two traces that answer it.
+
+Picture: the GPT-3 MLP at 1,024 tokens in 128 x 256 tiles on 132 SMs of an H200, row semaphores, row-major
+order. The answer is two simulated traces with the same costs, stream sync and the chosen plan, and a
+statement of where the costs come from. Nothing here knows of widgets.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from wavesim.model import device as devices
+from wavesim.model.device import Device
+from wavesim.model.order import ColumnMajor, Grouped, Order, Reversed, RowMajor
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.model.policy import parse_policy
+from wavesim.sim.simulation import simulate
+from wavesim.trace import Trace
+from wavesim.widgets.known_costs import KnownCosts, known_costs
+from wavesim.workloads.catalogue import parse_tile, workload
+
+# Word -> (every stage's order, the last stage's where it differs).
+ORDERS: dict[str, tuple[Order, Order | None]] = {
+    "row": (RowMajor(), None),
+    "column": (ColumnMajor(), None),
+    "grouped:2": (Grouped(2), None),
+    "grouped:4": (Grouped(4), None),
+    "grouped:8": (Grouped(8), None),
+    "row, consumer reversed": (RowMajor(), Reversed(RowMajor())),
+}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One setting of all controls. `policy` is a policy's word, or "stream" for the baseline.
+
+    `head_start` blocks of the consumer reach the device first; only without the wait-kernel.
+    """
+
+    workload: str = "gpt3-mlp"
+    tokens: int = 1024
+    tile: str = "128x256"
+    device: str = "h200"
+    sm_count: int = 132
+    order: str = "row"
+    policy: str = "row"
+    wait_kernel: bool = True
+    head_start: int = 0
+
+    @property
+    def baseline(self) -> "Scenario":
+        """The same kernels on one stream."""
+        return replace(self, policy="stream", wait_kernel=True, head_start=0)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The described kernels. Raises `DescriptionError`."""
+        return _pipeline(self.workload, self.tokens, self.tile)
+
+    @property
+    def whole_device(self) -> Device:
+        """The catalogue's device with all its SMs."""
+        return devices.load(self.device)
+
+    @property
+    def plan(self) -> Plan:
+        """How the kernels are synchronised. Raises `DescriptionError`."""
+        order, last = ORDERS[self.order]
+        orders = {} if last is None else {self.pipeline.stages[-1].name: last}
+        if self.policy == "stream":
+            return StreamSync(order, orders)
+        return SemaphoreSync(
+            parse_policy(self.policy),
+            order=order,
+            orders=orders,
+            wait_kernel=self.wait_kernel,
+            head_start=0 if self.wait_kernel else self.head_start,
+        )
+
+    @property
+    def costs(self) -> KnownCosts:
+        """The best known costs of these kernels, whatever the number of SMs."""
+        order = self.order if ORDERS[self.order][1] is None else ""
+        return known_costs(self.pipeline, self.whole_device, order)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The two traces of a scenario and where their costs come from."""
+
+    scenario: Scenario
+    stream: Trace
+    chosen: Trace
+    costs: KnownCosts
+
+
+def answer(scenario: Scenario) -> Answer:
+    """Simulates both plans. Raises `DescriptionError` or `DeadlockError` where they cannot run."""
+    return Answer(scenario, _simulated(scenario.baseline), _simulated(scenario), scenario.costs)
+
+
+@lru_cache(maxsize=32)
+def _pipeline(name: str, tokens: int, tile: str) -> Pipeline:
+    return workload(name, tokens, parse_tile(tile))
+
+
+@lru_cache(maxsize=32)
+def _simulated(scenario: Scenario) -> Trace:
+    """One plan's trace; a baseline seen before is not simulated again when only the policy changes."""
+    device = scenario.whole_device.with_sm_count(scenario.sm_count)
+    return simulate(scenario.pipeline, scenario.plan, device, scenario.costs.model)

@@ -1,0 +1,202 @@
+"""The words and figures around the what-if timelines, as HTML: finding, table, costs, and why not.
+
+Picture: "Row semaphores: 3 waves instead of 4, 25.0 points less time" above, a table of where the SMs'
+time went below. The finding is a live region, so that a screen reader speaks it after each change.
+"""
+
+from collections.abc import Callable
+from html import escape
+
+from wavesim.analysis.metrics import Metrics, metrics_of
+from wavesim.analysis.prediction import improvement_points
+from wavesim.errors import DeadlockError, WavesimError
+from wavesim.trace import Trace
+from wavesim.widgets.scenario import Answer
+from wavesim.workloads.figure_one import TILE_NS
+
+NO_GAIN_POINTS = 0.5  # smaller changes are not called a gain or a loss
+
+
+def time_text(trace: Trace) -> str:
+    """The makespan as a person reads it: tile times for the toy, else microseconds."""
+    waves = metrics_of(trace).waves
+    if trace.header.workload == "toy" and waves:
+        return f"{waves:g} waves"
+    return f"{trace.makespan_ns / 1000:,.1f} µs"
+
+
+def improvement(answer: Answer) -> float:
+    """Points of improvement of the chosen plan over stream sync."""
+    return improvement_points(answer.chosen.makespan_ns, answer.stream.makespan_ns)
+
+
+def finding(answer: Answer) -> str:
+    """One sentence on what the chosen plan does to the time."""
+    points = improvement(answer)
+    label, times = answer.chosen.header.plan_label, (time_text(answer.chosen), time_text(answer.stream))
+    makespan = f"<span class='wavesim-makespan' data-ns='{answer.chosen.makespan_ns}'>{times[0]}</span>"
+    if abs(points) < NO_GAIN_POINTS:
+        return f"{label}: {makespan}, no gain over stream sync's {times[1]} ({points:+.1f} points)".replace(
+            "-", "−"
+        )
+    speedup = answer.stream.makespan_ns / answer.chosen.makespan_ns
+    kind, word = ("good", "less") if points > 0 else ("bad", "more")
+    change = f"<b class='wavesim-{kind}'>{abs(points):.1f} points {word} time</b>"
+    return f"{label}: {makespan} instead of {times[1]}, {change} ({speedup:.2f}× as fast)"
+
+
+def finding_html(answer: Answer) -> str:
+    """The finding in large figures, and as a sentence for screen readers (a live region)."""
+    tiles = len(answer.stream) + len(answer.chosen)
+    live = f"role='status' aria-live='polite' class='wavesim-spoken' data-tiles='{tiles}'"
+    cards = "".join(_card(*card) for card in _cards(answer))
+    shown = f"<div class='wavesim-cards' aria-hidden='true'>{cards}</div>"
+    return f"<div class='wavesim-finding'><div {live}>{finding(answer)}</div>{shown}</div>"
+
+
+def _cards(answer: Answer) -> tuple[tuple[str, str, str], ...]:
+    """The large figures: colour class, figure, and what it is."""
+    points = improvement(answer)
+    before, after = metrics_of(answer.stream), metrics_of(answer.chosen)
+    kind = "good" if points >= NO_GAIN_POINTS else "bad" if points <= -NO_GAIN_POINTS else ""
+    times = f"{_bare(time_text(answer.stream))} → {time_text(answer.chosen)}"
+    busy = f"{100 * before.busy_utilisation:.0f} → {100 * after.busy_utilisation:.0f} %"
+    return (
+        (kind, f"{points:+.1f} points".replace("-", "−"), "improvement over stream sync"),
+        (kind, f"{answer.stream.makespan_ns / answer.chosen.makespan_ns:.2f} ×", "speedup"),
+        ("", times, "stream sync → chosen plan"),
+        ("", busy, "of SM time busy"),
+    )
+
+
+def _card(kind: str, figure: str, meaning: str) -> str:
+    colour = f" wavesim-{kind}" if kind else ""
+    large = f"<span class='wavesim-figure{colour}'>{figure}</span>"
+    return f"<div class='wavesim-card'>{large}<span>{meaning}</span></div>"
+
+
+def _bare(text: str) -> str:
+    """The number of a time without its unit."""
+    return text.partition(" ")[0]
+
+
+def problem_html(error: WavesimError, shown: Answer | None) -> str:
+    """Why a setting cannot run, and what the picture below still shows."""
+    text = deadlock_words(error) if isinstance(error, DeadlockError) else escape(str(error))
+    title = "Deadlock" if isinstance(error, DeadlockError) else "This cannot run"
+    return f"<div role='alert' class='wavesim-problem'><b>{title}.</b> {text}{_still_shown(shown)}</div>"
+
+
+def failure_html(shown: Answer | None) -> str:
+    """What is said when something unexpected stopped the simulation; the details are in the page's log."""
+    words = "wavesim met an error of its own; JupyterLab's log console has the details."
+    return (
+        f"<div role='alert' class='wavesim-problem'><b>Not simulated.</b> {words}{_still_shown(shown)}</div>"
+    )
+
+
+def _still_shown(shown: Answer | None) -> str:
+    if shown is None:
+        return ""
+    head, case = shown.chosen.header, shown.scenario
+    tokens = "" if case.workload == "toy" else f", {case.tokens:,} tokens, tile {case.tile}"
+    place = f"{case.sm_count} SMs of {case.device}, {case.order} order"
+    setting = f"{case.workload}{tokens}, {place}, {head.plan_label}"
+    return f"<br><i>The picture still shows the last setting that ran: {setting}.</i>"
+
+
+def deadlock_words(error: DeadlockError) -> str:
+    """A deadlock in words: who holds the slots, for what they wait, and who can therefore never run."""
+    first = error.waiters[0] if error.waiters else None
+    if first is None:
+        return escape(str(error))
+    stages = sorted({waiter.stage for waiter in error.waiters})
+    starved = " ".join(f"Never issued: {escape(fact)}." for fact in error.starved)
+    x, y, _ = first.tile
+    return (
+        f"{len(error.waiters)} blocks of {', '.join(stages)} hold SM slots and spin on semaphores that "
+        f"nobody can post. For one, tile ({x}, {y}) of {first.stage} on SM {first.sm} waits for "
+        f"{escape(first.semaphore)}: it reads {first.seen} and needs {first.awaited}. {starved} Spinning "
+        "blocks never leave, so nothing moves again. The wait-kernel rules this out: it keeps consumers off "
+        "the device until the producer has started."
+    )
+
+
+def table_html(answer: Answer) -> str:
+    """Where the SMs' time went under both plans."""
+    figures = metrics_of(answer.stream), metrics_of(answer.chosen)
+    head = "".join(
+        f"<th scope='col'>{trace.header.plan_label}</th>" for trace in (answer.stream, answer.chosen)
+    )
+    rows = "".join(_row(name, title, show, figures) for name, title, show in _rows(answer))
+    return f"<table class='wavesim-table'><thead><tr><th></th>{head}</tr></thead>{rows}</table>"
+
+
+Row = tuple[str, str, Callable[[Metrics], str | None]]
+
+
+def _rows(answer: Answer) -> tuple[Row, ...]:
+    is_toy = answer.stream.header.workload == "toy"
+
+    def time(nanoseconds: float) -> str:
+        return f"{nanoseconds / TILE_NS:.2f} tile times" if is_toy else f"{nanoseconds / 1000:,.1f} µs"
+
+    return (
+        ("time", "from the first block's issue to the last block's end", lambda m: time(m.makespan_ns)),
+        (
+            "waves",
+            "time over tile time, where all tiles take equally long",
+            lambda m: f"{m.waves:.3g}" if m.waves else None,
+        ),
+        ("busy", "share of the SMs' time in which blocks compute", lambda m: f"{m.busy_utilisation:.1%}"),
+        (
+            "resident",
+            "share of the SMs' time in which blocks hold a slot",
+            lambda m: f"{m.resident_utilisation:.1%}",
+        ),
+        (
+            "lost in tails",
+            "no block on an SM while a kernel runs, mean per SM",
+            lambda m: time(m.tail_loss_ns),
+        ),
+        ("waiting", "blocks spin on semaphores, mean per SM", lambda m: time(m.waiting_ns)),
+        ("between kernels", "no block on any SM", lambda m: time(m.launch_gap_ns)),
+    )
+
+
+def _row(
+    name: str, title: str, show: Callable[[Metrics], str | None], figures: tuple[Metrics, Metrics]
+) -> str:
+    before, after = (show(figure) for figure in figures)
+    if before is None and after is None:
+        return ""
+    cells = "".join(f"<td>{text or '–'}</td>" for text in (before, after, _change(before, after)))
+    return f"<tr><th scope='row' title='{title}'>{name}</th>{cells}</tr>"
+
+
+def _change(before: str | None, after: str | None) -> str | None:
+    """The difference of two cells, in their unit."""
+    if before is None or after is None:
+        return None
+    one, other = (float(text.split()[0].rstrip("%").replace(",", "")) for text in (before, after))
+    difference = other - one
+    unit = " points" if after.endswith("%") else after.partition(" ")[2] and f" {after.partition(' ')[2]}"
+    digits = 2 if "tile times" in after or not unit else 1
+    return "±0" if not round(difference, digits) else f"{difference:+.{digits}f}{unit}".replace("-", "−")
+
+
+def costs_html(answer: Answer) -> str:
+    """Where the costs come from, and how far prediction and measurement differed there."""
+    words = [f"<b>Costs.</b> {escape(answer.costs.source)}"]
+    measured = answer.costs.measured(answer.scenario.policy)
+    whole = answer.scenario.whole_device.sm_count
+    if answer.scenario.sm_count != whole and answer.scenario.workload != "toy":
+        words.append(f"A tile takes as long on {answer.scenario.sm_count} SMs as on all {whole}.")
+    elif measured is not None:
+        predicted = improvement(answer)
+        words.append(
+            f"<b>Measured there:</b> {measured.median:+.1f} points (quartiles {measured.low:+.1f} to "
+            f"{measured.high:+.1f}); predicted {predicted:+.1f}, "
+            f"error {predicted - measured.median:+.1f}.".replace("-", "−")
+        )
+    return f"<div class='wavesim-costs'>{' '.join(words)}</div>"

@@ -1,0 +1,85 @@
+"""The what-if explorer: change tokens, tile, device, order or policy and see both timelines follow.
+
+Picture: stream sync above, the chosen plan below, the same time axis, and the gain in words. A setting
+that cannot run says why and leaves the last good picture, greyed; a deadlock is told as one.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import ipywidgets
+
+from wavesim.errors import WavesimError
+from wavesim.view.timeline_data import timeline_parts
+from wavesim.view.timeline_figure import FigureUpdate, timeline_update
+from wavesim.widgets.controls import Controls, start_scenario
+from wavesim.widgets.live_figure import LiveFigure
+from wavesim.widgets.page_watch import PageWatch
+from wavesim.widgets.scenario import Answer, answer
+from wavesim.widgets.summary import costs_html, failure_html, finding_html, problem_html, table_html
+
+NARROWEST, WIDEST, FIRST_WIDTH = 560, 1400, 960
+MANY_SMS, GPU_HEIGHT = 80, 840  # two whole GPUs and the controls on one screen
+STYLE = Path(__file__).parent / "what_if.css"
+
+
+class WhatIf(ipywidgets.VBox):
+    """The explorer. Keyword arguments are the start values of its controls, by `Scenario`'s names.
+
+    Raises `DescriptionError` or `DeadlockError` if the start values cannot run.
+    """
+
+    def __init__(self, **start: Any) -> None:
+        self._watch = PageWatch()
+        self.controls = Controls(start_scenario(**start), self.refresh)
+        self.answer: Answer = answer(self.controls.scenario)
+        self.finding = ipywidgets.HTML()
+        self.table = ipywidgets.HTML()
+        self.costs = ipywidgets.HTML()
+        self.figure = LiveFigure(self._picture())
+        self._picture_box = ipywidgets.Box([self.figure])
+        self._picture_box.add_class("wavesim-picture")
+        self._say()
+        self._watch.observe(lambda _: self._redraw(), names=["is_light", "width"])
+        style = ipywidgets.HTML(f"<style>{STYLE.read_text(encoding='utf-8')}</style>")
+        style.add_class("wavesim-style")
+        below = ipywidgets.Box([self.table, self.costs])
+        below.add_class("wavesim-below")
+        parts = [style, self.controls.box, self.finding, self._picture_box, below, self._watch]
+        super().__init__(parts)
+        self.add_class("wavesim")
+
+    def refresh(self) -> None:
+        """Simulates what the controls say and shows it; called on every change of a control."""
+        is_told = False
+        try:
+            self.answer = answer(self.controls.scenario)
+            self._redraw()
+            self._say()
+            is_told = True
+        except WavesimError as error:
+            self._refuse(problem_html(error, self.answer))
+            is_told = True
+        finally:
+            if not is_told:
+                self._refuse(failure_html(self.answer))
+
+    def _picture(self) -> FigureUpdate:
+        width = min(WIDEST, max(NARROWEST, self._watch.width or FIRST_WIDTH))
+        height = GPU_HEIGHT if self.answer.scenario.sm_count > MANY_SMS else None
+        parts = timeline_parts([self.answer.stream, self.answer.chosen], width=width, height=height)
+        return timeline_update(parts, self._watch.theme)
+
+    def _redraw(self) -> None:
+        self.figure.redraw(self._picture())
+
+    def _say(self) -> None:
+        """The words around the picture, and the picture no longer greyed."""
+        self._picture_box.remove_class("wavesim-stale")
+        self.finding.value = finding_html(self.answer)
+        self.table.value = table_html(self.answer)
+        self.costs.value = costs_html(self.answer)
+
+    def _refuse(self, html: str) -> None:
+        self.finding.value = html
+        self._picture_box.add_class("wavesim-stale")
