@@ -218,7 +218,10 @@ class Oracle:
             time += costs.wait_ns
             block.wait += costs.wait_ns
             block.passed += 1
-        self.at(time + block.work - block.done + costs.post_ns, self._finish, block)
+        self.at(time + block.work - block.done + self._post_ns(block), self._finish, block)
+
+    def _post_ns(self, block: OracleBlock) -> int:
+        return self.costs.post_ns if self.program.stages[block.stage].posts[0] else 0
 
     # --- a block that shares its SM: step by step ---
 
@@ -237,7 +240,7 @@ class Oracle:
 
     def _computed(self, block: OracleBlock) -> None:
         if block.passed == len(block.waits):
-            self.at(self.now + self.costs.post_ns, self._finish, block)
+            self.at(self.now + self._post_ns(block), self._finish, block)
             return
         block.arrival = self.now
         semaphore = block.waits[block.passed].semaphore

@@ -16,7 +16,7 @@ from wavesim.model.order import parse_order
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, StreamSync, parse_plan
 from wavesim.sim.calibration import calibrate
-from wavesim.sim.cost import CostModel
+from wavesim.sim.cost import OVERHEADS, CostModel
 from wavesim.sim.program import build_program
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
@@ -88,7 +88,8 @@ def replay(pipeline: Pipeline, measured: Trace, device: Device) -> Trace:
     """
     plan = parse_plan(measured.header.plan, _order(measured))
     require_same_kernels(pipeline, measured, device)
-    boundary = max(0, _gap_ns(measured)) if isinstance(plan, StreamSync) else 0
+    # Under semaphores the boundary is between wait-kernel and consumer, where a trace has no rows.
+    boundary = max(0, _gap_ns(measured)) if isinstance(plan, StreamSync) else OVERHEADS["boundary_ns"]
     tile_ns = {stage.name: _times_of(measured, index) for index, stage in enumerate(pipeline.stages)}
     costs = CostModel(tile_ns, boundary_ns=boundary, wait_ns=_ready_wait_ns(pipeline, plan, measured))
     return simulate(pipeline, plan, device, costs)

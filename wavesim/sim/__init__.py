@@ -1,0 +1,1 @@
+"""Simulate: the SimPy engine and its cost models."""

@@ -26,7 +26,7 @@ class CostModel:
     - `boundary_ns`: from a kernel's last block to the next kernel of the same stream.
     - `block_ns`: from a block's issue to its first instruction.
     - `wait_ns`: one wait on a semaphore that is ready, or from the post to its being seen.
-    - `post_ns`: one post, fence included.
+    - `post_ns`: added to a block whose tile posts, fence included.
     - `sharing`: speed of each of 1, 2, 3... blocks computing on one SM, relative to one alone;
       the last entry holds for more. Blocks that spin take no share.
     """
@@ -50,7 +50,8 @@ class CostModel:
                     raise DescriptionError(f"CostModel: tile_ns of {stage} is {time}; it must be at least 0")
         if not self.sharing or self.sharing[0] != 1.0 or min(self.sharing) < 1 / RATE_UNIT:
             raise DescriptionError(
-                f"CostModel: sharing is {self.sharing}; it starts with 1.0 (a block alone) and stays at or above 0.001"
+                f"CostModel: sharing is {self.sharing}; it starts with 1.0 (a block alone) and stays at "
+                "or above 0.001"
             )
 
     def tile_times(self, stage: Stage) -> int | list[int]:
@@ -64,7 +65,8 @@ class CostModel:
             return times
         if len(times) != stage.grid.size:
             raise DescriptionError(
-                f"CostModel: {len(times)} tile times for {stage.name!r}; its grid {stage.grid} has {stage.grid.size} blocks"
+                f"CostModel: {len(times)} tile times for {stage.name!r}; its grid {stage.grid} has "
+                f"{stage.grid.size} blocks"
             )
         return [int(time) for time in times]
 
@@ -105,5 +107,5 @@ def roofline(pipeline: Pipeline, device: Device) -> CostModel:
     return CostModel(tile_ns, sharing=tuple(1 / n for n in range(1, most + 1)), **OVERHEADS)
 
 
-# Measured on one NVIDIA H200 (CUDA 13.0): kernel to kernel in a CUDA graph, and a semaphore's way from SM to SM.
+# Measured on an NVIDIA H200, CUDA 13.0: kernel to kernel in a CUDA graph, a semaphore's way from SM to SM.
 OVERHEADS = {"boundary_ns": 1_050, "wait_ns": 410, "post_ns": 410}

@@ -85,6 +85,7 @@ class Engine:
         self._plan = plan
         self._costs = costs
         self._work = [costs.tile_times(stage) for stage in pipeline.stages]
+        self._post_ns = [costs.post_ns if program.has_posts else 0 for program in self.program.stages]
         self._env = Environment()
         self._dispatcher = Dispatcher(self._env, device)
         self._wait_kernel_footprint = footprint(device, WAIT_KERNEL)
@@ -209,7 +210,7 @@ class Engine:
             clock += costs.wait_ns
             waited += costs.wait_ns
         rows.wait[row] = waited
-        yield env.timeout(clock + work - done + costs.post_ns - int(env.now))
+        yield env.timeout(clock + work - done + self._post_ns[program.index] - int(env.now))
         self._exit(program, position, row)
 
     def _together(self, program: StageProgram, position: int, sm: int, slot: int) -> Life:
@@ -240,7 +241,7 @@ class Engine:
         rows.wait[row] = waited
         if work > done:
             yield shared.compute(work - done)
-        yield env.timeout(costs.post_ns)
+        yield env.timeout(self._post_ns[program.index])
         self._exit(program, position, row)
 
     def _first_instruction(self, program: StageProgram) -> Life:

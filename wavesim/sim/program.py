@@ -59,6 +59,11 @@ class StageProgram:
         self._uses_x = any(need.uses("x") for need in needs)
         self._uses_y = any(need.uses("y") for need in needs)
 
+    @property
+    def has_posts(self) -> bool:
+        """Whether its tiles post semaphores."""
+        return bool(self.posts[0])
+
     def waits(self, position: int) -> tuple[Wait, ...]:
         """What the block at a position of the issue order waits for, in order; each semaphore once."""
         if self.dependency is None or not self.arrays:
