@@ -4,7 +4,6 @@ Picture: 3 x 2 tiles of the first GEMM on the left, 3 x 2 of the second on the r
 second needs the two tiles of row 2, which share one semaphore.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ from wavesim.model.plan import SemaphoreSync
 from wavesim.trace import IntArray
 
 Tile = tuple[int, int]
-GAP_TILES = 1.6
+GAP_TILES, MIN_STEP_TILES = 1.6, 5.0
 
 
 @dataclass(frozen=True)
@@ -36,13 +35,16 @@ class TileGrid:
 
 @dataclass(frozen=True)
 class DependencyParts:
-    """The producers' grids and, last, the consumer's; the chosen tile and the boxes it reads."""
+    """The producers' grids and, last, the consumer's; the chosen tile and the boxes it reads.
+
+    `awaited` are (policy, semaphore, value) of all semaphores that the chosen tile awaits.
+    """
 
     grids: tuple[TileGrid, ...]
     dependency: Dependency
     tile: Tile
     boxes: tuple[tuple[int, Box], ...]
-    semaphores: int
+    awaited: tuple[tuple[str, int, int], ...]
     tiles: int
 
     @property
@@ -67,7 +69,7 @@ def dependency_parts(
     """
     dependency = _dependency(pipeline, consumer)
     stage = dependency.consumer.stage
-    chosen = tile if tile is not None else (stage.grid.x // 2, stage.grid.y // 2)
+    chosen = tile if tile is not None else (0, stage.grid.y // 2)
     if not (0 <= chosen[0] < stage.grid.x and 0 <= chosen[1] < stage.grid.y):
         raise DescriptionError(
             f"tile is {chosen}; {stage.name} has tiles (0, 0) to {(stage.grid.x - 1, stage.grid.y - 1)}"
@@ -81,11 +83,16 @@ def dependency_parts(
             [[(name, (x, y)) in needs for x in range(producer.grid.x)] for y in range(producer.grid.y)]
         )
         grids.append(TileGrid(producer, left, _order(plan, producer), tables[name], needed.astype(np.int64)))
-        left += producer.grid.x + GAP_TILES * _gap(dependency)
+        left += max(MIN_STEP_TILES, producer.grid.x + GAP_TILES * _gap(dependency))
     grids.append(_consumer_grid(dependency, plan, tables, left, chosen))
     boxes = tuple((dependency.producers.index(n.stage.name), n.box(*chosen)) for n in dependency.needs)
-    semaphores = {(name, int(tables[name][y, x])) for name, (x, y) in needs}
-    return DependencyParts(tuple(grids), dependency, chosen, boxes, len(semaphores), len(needs))
+    awaited = {_awaited(plan, pipeline.stage(name), stage.name, need) for name, need in needs}
+    return DependencyParts(tuple(grids), dependency, chosen, boxes, tuple(sorted(awaited)), len(needs))
+
+
+def _awaited(plan: SemaphoreSync, producer: Stage, consumer: str, tile: Tile) -> tuple[str, int, int]:
+    policy = plan.policy_of(producer.name, consumer)
+    return policy.name, policy.semaphore(*tile, producer.grid), policy.value(*tile, producer.grid)
 
 
 def _gap(dependency: Dependency) -> float:
@@ -136,10 +143,3 @@ def _first_need(dependency: Dependency, x: int, y: int) -> tuple[str, Tile]:
     first = dependency.needs[0]
     x0, _, y0, _ = first.box(x, y)
     return first.stage.name, (x0, y0)
-
-
-def semaphore_outlines(grid: TileGrid) -> Iterator[tuple[int, Box]]:
-    """(semaphore, bounding box) of the tiles that share one, in half-open tile coordinates."""
-    for semaphore in np.unique(grid.group).tolist():
-        rows, columns = np.nonzero(grid.group == semaphore)
-        yield semaphore, (int(columns.min()), int(columns.max()) + 1, int(rows.min()), int(rows.max()) + 1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import SemaphoreSync
@@ -33,7 +34,7 @@ def dependency_picture(
     title: str | None = None,
     width: int = 1000,
 ) -> go.Figure:
-    """What tile (x, y) of a consumer stage waits for under a plan; by default its middle tile.
+    """What tile (x, y) of a consumer stage waits for under a plan; by default one of its first column.
 
     Raises `DescriptionError` for a pipeline without dependencies, an unknown consumer, a tile outside
     its grid and an unknown theme.
@@ -58,7 +59,8 @@ def _finding(parts: DependencyParts, plan: SemaphoreSync) -> str:
         plan.policy_of(name, parts.dependency.consumer.stage.name).name for name in parts.dependency.producers
     }
     kind = f"{policies.pop()} semaphore" if len(policies) == 1 else "semaphore"
-    behind = f"{parts.semaphores} {kind}{'' if parts.semaphores == 1 else 's'}"
+    count = len(parts.awaited)
+    behind = f"{count} {kind}{'' if count == 1 else 's'}"
     tiles = f"{parts.tiles} tile{'' if parts.tiles == 1 else 's'}"
     return (
         f"{parts.dependency.consumer.stage.name} tile {parts.tile} reads {tiles} of {names}, behind {behind}"
@@ -89,11 +91,10 @@ def _tiles(grid: TileGrid, index: int, parts: DependencyParts, theme: Theme, wid
         "xgap": gap,
         "ygap": gap,
         "showscale": False,
-        "text": grid.order.tolist(),
         "texttemplate": "%{text}" if has_text else None,
         "customdata": _tile_facts(grid),
         "hovertemplate": f"<b>{grid.stage.name}</b> tile (%{{customdata[0]}}, %{{customdata[1]}})<br>"
-        f"processed as number %{{text}}<br>{verb} semaphore %{{customdata[2]}}<extra></extra>",
+        f"processed as number %{{customdata[3]}}<br>{verb} semaphore %{{customdata[2]}}<extra></extra>",
     }
     size = min(13, max(9, round(across / 3)))
     scale = [[i / (len(tints) - 1), tint] for i, tint in enumerate(tints)]
@@ -103,17 +104,25 @@ def _tiles(grid: TileGrid, index: int, parts: DependencyParts, theme: Theme, wid
         "zmax": len(tints) - 1,
         "colorscale": scale,
         "textfont": {"color": theme.ink, "size": size},
+        "text": _numbers(grid, grid.needed == 0),
     }
     strong = {
         "z": np.where(grid.needed > 0, 1.0, np.nan),
         "zmin": 0,
         "zmax": 1,
         "colorscale": [[0, colour], [1, colour]],
+        "text": _numbers(grid, grid.needed > 0),
     }
     return [
         {**common, **plain},
         {**common, **strong, "textfont": {"color": text_colour, "size": size, "weight": 700}},
     ]
+
+
+def _numbers(grid: TileGrid, shown: NDArray[np.bool_]) -> list[list[str]]:
+    """Places in the processing order where `shown`, else nothing."""
+    numbers: list[list[str]] = np.where(shown, grid.order.astype(str), "").tolist()
+    return numbers
 
 
 def _checkered(grid: TileGrid) -> IntArray:
@@ -124,7 +133,8 @@ def _checkered(grid: TileGrid) -> IntArray:
 
 def _tile_facts(grid: TileGrid) -> list[list[list[int]]]:
     return [
-        [[x, y, int(grid.group[y, x])] for x in range(grid.stage.grid.x)] for y in range(grid.stage.grid.y)
+        [[x, y, int(grid.group[y, x]), int(grid.order[y, x])] for x in range(grid.stage.grid.x)]
+        for y in range(grid.stage.grid.y)
     ]
 
 
@@ -136,7 +146,8 @@ def _layout(parts: DependencyParts, head: Heading, theme: Theme, width: int) -> 
     quiet = {"showgrid": False, "zeroline": False, "showticklabels": False, "fixedrange": True}
     layout["xaxis"] = {**quiet, "range": [0, parts.width]}
     layout["yaxis"] = {**quiet, "range": [parts.height, 0]}
-    layout["annotations"] = [*_headers(parts, theme), *_row_words(parts, theme, down), *_arrows(parts, theme)]
+    layout["shapes"], heads = _arrows(parts, theme, across)
+    layout["annotations"] = [*_headers(parts, theme), *_row_words(parts, theme, down), *heads]
     layout["title"]["x"], layout["title"]["xref"] = LEFT / width, "container"
     return layout
 
@@ -170,27 +181,30 @@ def _row_words(parts: DependencyParts, theme: Theme, down: float) -> list[Props]
     ]
 
 
-def _arrows(parts: DependencyParts, theme: Theme) -> list[Props]:
-    """From the right edge of what is read to the chosen consumer tile."""
+def _arrows(parts: DependencyParts, theme: Theme, across: float) -> tuple[list[Props], list[Props]]:
+    """(curves, heads and words) from what is read to the chosen consumer tile."""
     consumer = parts.grids[-1]
     to_x, to_y = consumer.left + parts.tile[0], parts.tile[1] + 0.5
-    found = []
+    tail_length = max(0.3, 12 / across)
+    curves, heads = [], []
     for producer, (_, x1, y0, y1) in parts.boxes[:MAX_ARROWS]:
-        found.append(
-            {
-                "x": to_x + 0.04,
-                "y": to_y,
-                "ax": parts.grids[producer].left + x1,
-                "ay": (y0 + y1) / 2,
-                "xref": "x",
-                "yref": "y",
-                "axref": "x",
-                "ayref": "y",
-                "showarrow": True,
-                "arrowhead": 2,
-                "arrowwidth": 2.2,
-                "arrowcolor": theme.ink,
-                "text": "",
-            }
-        )
-    return found
+        grid = parts.grids[producer]
+        from_x, from_y = grid.left + x1, (y0 + y1) / 2
+        is_beside = x1 == grid.stage.grid.x and producer == len(parts.grids) - 2
+        lift = 0.0 if is_beside else 0.7 + 0.09 * (to_x - from_x)
+        bend_x, bend_y = (from_x + to_x) / 2, (from_y + to_y) / 2 - lift
+        path = f"M {from_x},{from_y} Q {bend_x},{bend_y} {to_x - tail_length / 2},{to_y - 0.1 * lift}"
+        curves.append({"type": "path", "path": path, "line": {"color": theme.ink, "width": 2}})
+        tail = {"ax": to_x - tail_length, "ay": to_y - 0.15 * lift, "axref": "x", "ayref": "y", "text": ""}
+        head = {"x": to_x + 0.04, "y": to_y, "xref": "x", "yref": "y", "showarrow": True, "arrowhead": 2}
+        heads.append({**head, **tail, "arrowwidth": 2, "arrowsize": 1.1, "arrowcolor": theme.ink})
+    if len(parts.awaited) == 1:
+        policy, semaphore, value = parts.awaited[0]
+        text = f"{policy} {semaphore}<br>= {value}"
+        words = {
+            "x": (parts.grids[-2].left + parts.grids[-2].stage.grid.x + to_x) / 2,
+            "y": to_y,
+            "yanchor": "bottom",
+        }
+        heads.append({**note(text, theme, size=12), **words, "align": "center", "yshift": 4})
+    return curves, heads

@@ -46,7 +46,7 @@ def _finding(trace: Trace, history: SemaphoreHistory, unit: TimeUnit) -> str:
     if not ready.size:
         return f"{label}: none of {count} became ready"
     asked = int((history.asked_ns >= 0).sum())
-    waited = f", {asked or 'none'} of them waited for" if trace.waits is not None else ""
+    waited = f", {asked or 'none'} waited for" if trace.waits is not None else ""
     first, last = unit.text(int(ready.min())), unit.text(int(ready.max()))
     when = f"at {'t = ' if not unit.symbol else ''}{first}" if first == last else f"from {first} to {last}"
     which = f"all {count}" if ready.size == count else f"{ready.size} of {count}"

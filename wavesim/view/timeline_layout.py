@@ -11,7 +11,7 @@ from wavesim.view.theme import Theme
 from wavesim.view.timeline_data import PanelParts, TimelineParts
 from wavesim.view.wording import LITTLE, signed_percent, text_width
 
-MAX_ROW_LABELS = 16
+MAX_ROW_LABELS, ROW_LABEL_PX = 16, 17
 
 
 def timeline_layout(parts: TimelineParts, theme: Theme) -> Props:
@@ -47,7 +47,7 @@ def _axes(parts: TimelineParts, theme: Theme) -> Props:
     ticks = {"dtick": parts.dtick, "griddash": "dot", "anchor": axis_name(last)}
     axes: Props = {"xaxis": axis(theme, parts.unit.axis, range=[0, room], **ticks)}
     for index, panel in enumerate(parts.panels):
-        values, labels = _row_ticks(panel)
+        values, labels = _row_ticks(panel, parts.frame.row_height)
         axes[axis_name(index, "yaxis")] = axis(
             theme,
             domain=list(parts.frame.panel_domain(index)),
@@ -67,11 +67,12 @@ def _axes(parts: TimelineParts, theme: Theme) -> Props:
     return axes
 
 
-def _row_ticks(panel: PanelParts) -> tuple[list[float], list[str]]:
+def _row_ticks(panel: PanelParts, row_px: float) -> tuple[list[float], list[str]]:
     """Every SM where there is room, else SM 0, a few round ones and the last."""
     count, slots = panel.rows.sm_count, panel.rows.slots
+    most = min(MAX_ROW_LABELS, max(2.0, count * slots * row_px / ROW_LABEL_PX))
     step = 1
-    while count / step > MAX_ROW_LABELS:
+    while count / step > most:
         step = step * 2 if str(step)[0] != "2" else step * 5 // 2
     chosen = [sm for sm in range(0, count, step) if count - 1 - sm >= 0.6 * step or sm == count - 1]
     if chosen[-1] != count - 1:
