@@ -22,6 +22,7 @@ from wavesim_gpu.kernels.gemm import chunk_range
 from wavesim_gpu.layout import MAX_INPUTS, MAX_OUTPUTS, MAX_STAGES
 
 LAST = np.iinfo(np.int32).max
+WINDOW = 32  # steps that one warp looks at together
 Edge = tuple[str, str]  # producer, consumer
 
 
@@ -106,7 +107,10 @@ def semaphore_name(found: tuple[Link, ...], stages: tuple[str, ...], index: int)
 
 @dataclass(frozen=True)
 class WaitSchedule:
-    """Steps (at, semaphore, awaited, 0), each list closed by at = LAST; `first` indexes row * slices + slice."""
+    """Steps (at, semaphore, awaited, 0); `first` indexes row * slices + slice.
+
+    Each list is padded to a multiple of `WINDOW` with at least one closing step, at = LAST, awaited = 0.
+    """
 
     steps: NDArray[np.int32]
     first: NDArray[np.int32]
@@ -125,7 +129,7 @@ def wait_schedule(stage: Stage, dependency: Dependency, links_by_edge: Mapping[E
         for split in range(gemm.split_k):
             first.append(len(steps))
             steps += _steps(needs[row], chunk_range(gemm, split), stage.name, links_by_edge)
-            steps.append((int(LAST), 0, 0, 0))
+            steps += [(int(LAST), 0, 0, 0)] * (WINDOW - (len(steps) - first[-1]) % WINDOW)
     return WaitSchedule(np.asarray(steps, np.int32), np.asarray(first, np.int32))
 
 

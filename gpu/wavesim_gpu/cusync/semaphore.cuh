@@ -93,19 +93,19 @@ struct Watch {
         for (int s = 0; s < stage_count; ++s) errors->issued[s] = load_relaxed(issued + s);
     }
 
-    // Spins until *counter >= awaited. Returns at once, unfulfilled, when the run is already aborted.
+    // Spins until *counter >= awaited and returns true; false when the run is, or gets, aborted.
     // Relaxed polls: the caller fences once, after success, instead of once per poll.
-    __device__ __noinline__ void spin(const unsigned* counter, int semaphore, unsigned awaited, Identity who) const {
-        if (load_relaxed(&errors->aborted) != 0) return;
+    __device__ __noinline__ bool spin(const unsigned* counter, int semaphore, unsigned awaited, Identity who) const {
+        if (load_relaxed(&errors->aborted) != 0) return false;
         const unsigned long long began = time_ns();
         for (;;) {
             unsigned seen = load_relaxed(counter);
-            if (seen >= awaited) return;
+            if (seen >= awaited) return true;
             bool is_expired = time_ns() - began > limit_ns;
             if (is_expired) abort();
             if (is_expired || load_relaxed(&errors->aborted) != 0) {
                 report(who, semaphore, seen, awaited);
-                return;
+                return false;
             }
             __nanosleep(20);
         }

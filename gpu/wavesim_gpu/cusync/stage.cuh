@@ -7,7 +7,7 @@
 //     stage.finish(tile);                        // my tile is there
 //
 // begin, wait and finish are called by all threads of the block; a kernel with a software pipeline
-// uses peek and settle instead, from one thread, before a barrier that it has anyway.
+// waits through cusync/schedule.cuh instead, from one warp, before a barrier that it has anyway.
 #pragma once
 
 #include <cusync/semaphore.cuh>
@@ -18,7 +18,8 @@ namespace cusync {
 constexpr int max_inputs = 2;
 constexpr int max_outputs = 4;
 
-// One step of a wait schedule: before work item `at`, `semaphore` must have reached `awaited`.
+// One step of a wait schedule: before work item `at`, `semaphore` must have reached `awaited`. Lists are
+// padded to a multiple of 32 with at least one closing step, at = INT_MAX and awaited = 0.
 struct __align__(16) WaitStep {
     int at, semaphore, awaited, reserved;
 };
@@ -35,7 +36,7 @@ struct StageParams {
     unsigned long long limit_ns;
     const int2* inputs[max_inputs];    // producer tile -> {semaphore, awaited}; null: nothing to wait for
     const int* outputs[max_outputs];   // own tile -> semaphore
-    const WaitStep* schedule;          // steps sorted by `at`, each list closed by at = INT_MAX
+    const WaitStep* schedule;          // lists of steps sorted by `at`
     const int* schedule_first;         // y * grid_z + z -> its first step; null: nothing to wait for
     int input_columns[max_inputs];     // grid_x of each producer
     int grid_x, grid_y, grid_z;        // columns, rows, split-K slices
@@ -49,13 +50,7 @@ struct Tile {
     int position;    // how many blocks of this stage started before
 };
 
-// A wait under way: the value seen when it was asked for, and what it has to become.
-struct Pending {
-    int semaphore;
-    unsigned awaited, seen;
-};
-
-// The one thread of the block that takes positions, waits, posts and records.
+// The one thread of the block that takes positions, posts and records.
 __device__ __forceinline__ bool is_leader() { return (threadIdx.x | threadIdx.y | threadIdx.z) == 0; }
 
 class Stage {
@@ -87,30 +82,34 @@ public:
     __device__ __forceinline__ void wait(int input, int x, int y) {
         if (is_leader() && params_.inputs[input] != nullptr) {
             const int2 fact = params_.inputs[input][y * params_.input_columns[input] + x];
-            settle(peek(fact.x, static_cast<unsigned>(fact.y)));
+            if (!has_reached(fact.x, fact.y)) {
+                recorder_.begin_wait();
+                spin(fact.x, fact.y);
+                recorder_.end_wait();
+            }
+            acquire_fence();  // after the relaxed load that saw the value: turns the pair into an acquire
         }
         // Block barrier: hands the leader's acquire on to the other threads.
         __syncthreads();
     }
 
-    // Asks for a semaphore's value without waiting for the answer. One thread.
-    __device__ __forceinline__ Pending peek(int semaphore, unsigned awaited) const {
-        return {semaphore, awaited, load_relaxed(params_.semaphores + semaphore)};
+    // What a semaphore shows now. Relaxed: fence before acting on it.
+    __device__ __forceinline__ unsigned value(int semaphore) const { return load_relaxed(params_.semaphores + semaphore); }
+
+    __device__ __forceinline__ bool has_reached(int semaphore, unsigned awaited) const {
+        if constexpr (mutant == Mutant::no_wait) return true;
+        return value(semaphore) >= awaited;
     }
 
-    // Finishes a peek: spins if it came too early, then acquires. The same thread; a block barrier
-    // must follow before other threads read what was waited for.
-    __device__ __forceinline__ void settle(const Pending& pending) {
-        if constexpr (mutant == Mutant::no_wait) return;
-        if (pending.seen < pending.awaited) {
-            recorder_.begin_wait();
-            const Watch watch{params_.errors, params_.issued, params_.limit_ns, params_.stage_count};
-            watch.spin(params_.semaphores + pending.semaphore, pending.semaphore, pending.awaited,
-                       {params_.stage, tile_.x, tile_.y, tile_.z});
-            recorder_.end_wait();
-        }
-        acquire_fence();  // after the relaxed load that saw the value: turns the pair into an acquire
+    // Spins until a semaphore has reached a value; false if the run is aborted. One thread; fence after it.
+    __device__ __forceinline__ bool spin(int semaphore, unsigned awaited) const {
+        const Watch watch{params_.errors, params_.issued, params_.limit_ns, params_.stage_count};
+        const Identity who{params_.stage, tile_.x, tile_.y, tile_.z};
+        return watch.spin(params_.semaphores + semaphore, semaphore, awaited, who);
     }
+
+    // The leader's; others' notes are lost.
+    __device__ __forceinline__ Recorder& recorder() { return recorder_; }
 
     // The first step of this tile's wait schedule, or null.
     __device__ __forceinline__ const WaitStep* first_step() const {

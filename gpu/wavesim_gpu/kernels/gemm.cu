@@ -3,10 +3,11 @@
 // mma.sync.m16n8k16 empty it. One output tile per block and split-K slice. m may be anything; n must be
 // a multiple of 8 and k of TILE_K (gemm.py checks).
 //
-// As a consumer it waits for A only, chunk by chunk, inside the pipeline: one thread asks for the next
-// semaphore at the top of a main-loop step and settles just before the barrier which that step has
+// As a consumer it waits for A only, chunk by chunk, inside the pipeline: one warp asks for the next
+// semaphores at the top of a main-loop step and settles just before the barrier which that step has
 // anyway. B is never held up. As a producer it posts after the tile's stores.
 
+#include <cusync/schedule.cuh>
 #include <cusync/stage.cuh>
 #include <kernels/tensor_core.cuh>
 
@@ -111,33 +112,6 @@ private:
     int rows_left_, b_size_;
 };
 
-// Walks this tile's wait schedule ahead of the loads of A. Held by the leader; idle in the others.
-class InputWait {
-public:
-    __device__ __forceinline__ explicit InputWait(const cusync::WaitStep* first) : next_(first) {
-        if (next_ != nullptr) step_ = *next_;
-    }
-
-    // Asks, without waiting for the answer, for what chunk `chunk` of A needs.
-    __device__ __forceinline__ void peek(cusync::Stage& stage, int chunk) {
-        if (step_.at <= chunk) pending_ = stage.peek(step_.semaphore, step_.awaited);
-    }
-
-    // Returns once everything that chunk `chunk` needs is there. After peek of the same chunk.
-    __device__ __forceinline__ void settle(cusync::Stage& stage, int chunk) {
-        while (step_.at <= chunk) {
-            stage.settle(pending_);
-            step_ = *++next_;
-            peek(stage, chunk);
-        }
-    }
-
-private:
-    const cusync::WaitStep* next_;
-    cusync::WaitStep step_{0x7fffffff, 0, 0, 0};
-    cusync::Pending pending_{};
-};
-
 // The warp's share of the tile: fragments of A and B for two k-steps, and the sums.
 template <class S, bool IS_BF16>
 struct WarpTile {
@@ -190,15 +164,15 @@ __device__ __forceinline__ void accumulate(
     const int warp_index = threadIdx.x / 32, lane = threadIdx.x & 31;
     const int a_row = (warp_index / S::warps_n) * S::warp_m + (lane & 15);
     const int b_column = (warp_index % S::warps_n) * S::warp_n;
-    const bool is_waiter = cusync::is_leader();
+    const bool is_waiter = warp_index == 0;
     Loader<S> loader(p, tile, shared, first);
-    InputWait input(is_waiter ? stage.first_step() : nullptr);
+    cusync::ScheduleWait input(stage);
 
     const int ahead = S::stages - 1, filled = min(ahead, last - first);
-    if (is_waiter) input.peek(stage, first + ahead - 1);
+    if (is_waiter) input.peek(first + ahead - 1);
     for (int i = 0; i < filled; ++i) loader.all_of_b(i);
-    if (is_waiter) input.settle(stage, first + ahead - 1);
-    __syncthreads();  // hands the leader's acquire of A's first chunks on to all threads
+    if (is_waiter) input.settle(first + ahead - 1);
+    __syncthreads();  // hands the first warp's acquire of A's first chunks on to all threads
     for (int i = 0; i < ahead; ++i) {
         if (i < filled) loader.all_of_a(i);
         commit_copies();
@@ -214,11 +188,11 @@ __device__ __forceinline__ void accumulate(
         each<S::steps>([&](auto step) {
             constexpr int s = step.value;
             if constexpr (s == 0) {
-                if (is_waiter) input.peek(stage, chunk + S::stages);
+                if (is_waiter) input.peek(chunk + S::stages);
             }
             if constexpr (s == S::steps - 1) {
                 // Before the barrier which the ring needs anyway: what the next step will load of A.
-                if (is_waiter && chunk + S::stages < last) input.settle(stage, chunk + S::stages);
+                if (is_waiter && chunk + S::stages < last) input.settle(chunk + S::stages);
                 wait_copies<S::stages - 2>();
                 __syncthreads();
                 read_slot = read_slot + 1 == S::stages ? 0 : read_slot + 1;

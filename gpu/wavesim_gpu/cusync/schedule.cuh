@@ -1,0 +1,71 @@
+// Waiting inside a software pipeline: one warp walks the tile's list of semaphores ahead of the loads. Picture 32
+// lanes looking at 32 turnstile counts at once: one fence covers all that are already there, so a tile whose
+// producers have long finished pays for one wait, however fine the policy is.
+#pragma once
+
+#include <cusync/stage.cuh>
+
+namespace cusync {
+
+// Held by all lanes of the leader's warp, which call peek and settle together; a block barrier must follow
+// settle before other warps read what was waited for.
+class ScheduleWait {
+public:
+    __device__ __forceinline__ explicit ScheduleWait(Stage& stage) : stage_(stage), steps_(stage.first_step()) {
+        if (steps_ == nullptr || mutant == Mutant::no_wait) {
+            ready_before_ = everything;
+        } else {
+            step_ = steps_[lane()];
+        }
+    }
+
+    // Asks for what work item `item` needs, and for all that follows, without waiting for the answer.
+    __device__ __forceinline__ void peek(int item) {
+        if (item >= ready_before_) seen_ = stage_.value(step_.semaphore);
+    }
+
+    // Returns once everything that `item` needs is there. After peek of the same item.
+    __device__ __forceinline__ void settle(int item) {
+        if (item < ready_before_) return;
+        do {
+            // Bounds are those of this window of 32 steps; past it, the next one is looked at.
+            const unsigned missing = __ballot_sync(all_lanes, seen_ < static_cast<unsigned>(step_.awaited));
+            ready_before_ = missing == 0 ? __shfl_sync(all_lanes, step_.at, 31)
+                                         : __shfl_sync(all_lanes, step_.at, __ffs(missing) - 1);
+            if (missing == 0 && ready_before_ != everything) {
+                steps_ += 32;
+                step_ = steps_[lane()];
+            } else if (item >= ready_before_) {
+                if (!spin(__ffs(missing) - 1)) ready_before_ = everything;  // aborted: drain, wait for nothing more
+            }
+            if (item >= ready_before_) seen_ = stage_.value(step_.semaphore);
+        } while (item >= ready_before_);
+        // Each lane has seen its values with relaxed loads; the fence turns them into acquires, and the block
+        // barrier that follows hands them on to the other warps.
+        acquire_fence();
+    }
+
+private:
+    static constexpr int everything = 0x7fffffff;
+    static constexpr unsigned all_lanes = 0xffffffffu;
+
+    static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x & 31); }
+
+    // The lane whose step is missing spins, the others wait for it. False if the run is aborted.
+    __device__ __forceinline__ bool spin(int missing_lane) {
+        stage_.recorder().begin_wait();
+        bool has_reached = true;
+        if (lane() == missing_lane) has_reached = stage_.spin(step_.semaphore, step_.awaited);
+        has_reached = __all_sync(all_lanes, has_reached);
+        stage_.recorder().end_wait();
+        return has_reached;
+    }
+
+    Stage& stage_;
+    const WaitStep* steps_;
+    WaitStep step_{everything, 0, 0, 0};
+    int ready_before_ = 0;  // work items below this one may be loaded
+    unsigned seen_ = 0;
+};
+
+}  // namespace cusync
