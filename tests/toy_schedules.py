@@ -14,7 +14,9 @@ HALF_SM = Block(threads=512, registers=64)
 UNIT_NS = 1_000
 
 
-def stage(name: str, columns: int, rows: int = 1, slices: int = 1, block: Block = WHOLE_SM, **kernel) -> Stage:
+def stage(
+    name: str, columns: int, rows: int = 1, slices: int = 1, block: Block = WHOLE_SM, **kernel
+) -> Stage:
     return Stage(name, Kernel(name, Grid(columns, rows, slices), block, **kernel))
 
 

@@ -85,6 +85,7 @@ class Oracle:
                 ]
             )
         self.slices = [[stage.grid.z] * stage.grid.tiles for stage in pipeline.stages]
+        self.post_ns = [self.costs.post_ns if program.posts[0] else 0 for program in self.program.stages]
         self.left = [stage.grid.size for stage in pipeline.stages]
         self.has_started = [False] * len(self.stages)
         self.index = {stage.name: i for i, stage in enumerate(pipeline.stages)}

@@ -6,6 +6,7 @@ and frees its slot. It holds the slot all the while, spinning or not.
 Source: the paper's section III; scheduling rules as observed on an NVIDIA H200.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 
@@ -292,9 +293,12 @@ class Engine:
         slots = ", ".join(f"SM {w.sm} slot {w.slot}" for w in waiters[:8]) + (
             ", ..." if len(waiters) > 8 else ""
         )
+        queued = Counter[str]()
+        for launch in self._dispatcher.queue:
+            queued[launch.name] += launch.upto - launch.next
         starved = [
-            f"{launch.name}: {launch.upto - launch.next} of its blocks, because waiting blocks hold {slots}"
-            for launch in self._dispatcher.queue
+            f"{name}: {count} of its blocks, because waiting blocks hold {slots}"
+            for name, count in queued.items()
         ]
         for program, state in zip(self.program.stages, self._stages, strict=True):
             if not state.is_launched:
