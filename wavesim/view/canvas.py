@@ -80,6 +80,8 @@ def axis(theme: Theme, title: str = "", **more: object) -> Props:
     return {
         "title": {"text": title, "font": {"size": 12, "color": theme.muted}, "standoff": 8},
         "tickfont": {"color": theme.muted, "size": 12},
+        # Otherwise the browser measures every label at each redraw, to hide those that overlap an edge.
+        "ticklabeloverflow": "allow",
         "gridcolor": theme.grid,
         "zeroline": False,
         "showline": False,

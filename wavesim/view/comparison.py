@@ -134,7 +134,7 @@ def _add_strips(pair: Pair, parts: TimelineParts, theme: Theme, data: list[Props
         data += strip_series(strip, pair.predicted, ends, name, parts.unit, theme)
     layout["xaxis"]["anchor"] = axis_name(first + STRIPS - 1)
     top = (bottom_px + STRIPS * (STRIP + STRIP_GAP) - STRIP_GAP) * scale
-    key = f"measured − predicted of each tile, {pair.label}; above zero: later or longer than predicted"
+    key = f"{pair.label}: measured − predicted, above zero later or longer"
     layout["annotations"].append(section("Tile errors", theme, top, key))
 
 

@@ -18,6 +18,8 @@ LEFT, RIGHT, BOTTOM, PLOT_HEIGHT = 66, 30, 106, 330
 SYMBOLS = ("circle", "square", "triangle-up", "star")
 OPEN_SYMBOLS = ("diamond-open", "diamond-open-dot", "diamond-wide-open", "diamond-tall-open")
 
+TOP_RIGHT = {"xref": "paper", "x": 1, "xanchor": "right", "yref": "paper", "y": 1, "yanchor": "bottom"}
+
 
 @dataclass(frozen=True)
 class Gain:
@@ -113,7 +115,7 @@ def _series(gains: list[Gain], sizes: list[str], shift: float, index: int, theme
     return [
         {
             **common,
-            "name": f"{plan}, measured (quartiles)",
+            "name": f"{plan}, measured",
             "x": [sizes.index(gain.size) + shift for gain in measured],
             "y": [gain.measured for gain in measured],
             "error_y": whiskers,
@@ -153,6 +155,7 @@ def _layout(
     ]
     corner = {"xref": "paper", "x": 1, "xanchor": "right", "y": 0}
     layout["annotations"] = [
+        {**note("whiskers: quartiles over interleaved rounds", theme, size=11), **TOP_RIGHT},
         {**note("gain ↑", theme, size=11), **corner, "yanchor": "bottom", "yshift": 2},
         {**note("loss ↓", theme, size=11), **corner, "yanchor": "top", "yshift": -2},
     ]

@@ -7,6 +7,7 @@ draws as fast as an empty one. Runs are exact to the pixel; nothing is sampled.
 import base64
 import struct
 import zlib
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from wavesim.view.theme import Theme
 EMPTY, IDLE, IDLE_HATCH, WAITING, WAITING_HATCH, FIRST_STAGE = range(6)
 HATCH_STEP = 12  # pixels from one hatch line to the next
 HATCH_WIDTH = 2
+URI_START = "data:image/png;base64,"
 
 Codes = NDArray[np.uint8]
 
@@ -84,7 +86,18 @@ def png_uri(codes: Codes, theme: Theme, stages: int) -> str:
         (b"IEND", b""),
     )
     png = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, body) for kind, body in chunks)
-    return "data:image/png;base64," + base64.b64encode(png).decode()
+    return URI_START + base64.b64encode(png).decode()
+
+
+def recoloured(uri: str, colours: Mapping[str, str]) -> str:
+    """A data: URI that `png_uri` wrote with each #RRGGBB of its palette exchanged."""
+    png = base64.b64decode(uri.removeprefix(URI_START))
+    at = png.index(b"PLTE")
+    size = struct.unpack(">I", png[at - 4 : at])[0]
+    old = png[at + 4 : at + 4 + size]
+    entries = (f"#{old[i : i + 3].hex().upper()}" for i in range(0, size, 3))
+    new = b"".join(bytes.fromhex(colours.get(entry, entry)[1:]) for entry in entries)
+    return URI_START + base64.b64encode(png[: at - 4] + _chunk(b"PLTE", new) + png[at + 8 + size :]).decode()
 
 
 def _chunk(kind: bytes, body: bytes) -> bytes:

@@ -9,7 +9,9 @@ import numpy as np
 from wavesim.view.canvas import Props, axis_name
 from wavesim.view.theme import Theme
 from wavesim.view.timeline_data import TimelineParts
+from wavesim.view.wording import text_width
 
+KEY_RESIDENT = "┈┈ resident (busy or waiting)"
 NO_CURVE = (np.array([np.nan]), np.array([np.nan]))
 
 
@@ -59,5 +61,8 @@ def curve_key(parts: TimelineParts, theme: Theme) -> str:
         colour, dash = curve_style(place, len(parts.curves), theme)
         keys.append(f"<span style='color:{colour}'>{marks[dash]} {parts.panels[index].label}</span>")
     if any(len(parts.panels[index].rows.waiting) for index in parts.curves):
-        keys.append("┈┈ resident (busy or waiting)")
-    return "   ".join(keys)
+        keys.append(KEY_RESIDENT)
+    letters = sum(len(parts.panels[index].label) for index in parts.curves) + len(KEY_RESIDENT)
+    if text_width("x" * letters, 15) > parts.frame.plot_width:
+        keys = [key.replace(" (busy or waiting)", "") for key in keys]
+    return "  ".join(keys)

@@ -5,7 +5,7 @@ grey with a back-slash hatch and idle pale with a slash hatch, so that neither i
 Contrast and colour-blind distances were checked (Machado simulation, CIEDE2000).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from wavesim.errors import DescriptionError
 
@@ -83,6 +83,20 @@ DARK = Theme(
     bad="#F7A8E0",
     card="#182133",
 )
+
+
+def counterparts(one: Theme, other: Theme) -> dict[str, str]:
+    """For each colour of one theme the other's in the same role, as #RRGGBB and as the start of rgba()."""
+    roles = [f.name for f in fields(Theme) if f.name != "name"]
+    pairs: dict[str, str] = {}
+    for role in reversed(roles):  # the first roles win where two share a colour
+        ours, theirs = getattr(one, role), getattr(other, role)
+        both = zip(ours, theirs, strict=True) if isinstance(ours, tuple) else [(ours, theirs)]
+        for colour, counterpart in both:
+            pairs[colour] = counterpart
+            pairs[one.translucent(colour, 1)[:-2]] = other.translucent(counterpart, 1)[:-2]
+    return pairs
+
 
 THEMES = {theme.name: theme for theme in (LIGHT, DARK)}
 

@@ -4,6 +4,7 @@ Picture: "Row semaphores: half-empty waves filled, 4 → 3 waves, 25 % less time
 "4 waves · 75 % of SM time busy · simulated on toy".
 """
 
+import re
 import textwrap
 from collections.abc import Sequence
 
@@ -11,6 +12,7 @@ from wavesim.analysis.metrics import Metrics
 from wavesim.trace import DependencyInfo, Header, Trace
 from wavesim.view.time_unit import TimeUnit
 
+NO_BREAK = "\u00a0"
 LITTLE = 0.005  # differences below half a per cent are not called a gain or a loss
 
 
@@ -114,7 +116,8 @@ def semaphore_text(info: DependencyInfo, semaphore: int) -> str:
 def wrapped(text: str, width_px: float, size_px: float) -> str:
     """The text with <br> where a line of letters of that size would be too wide."""
     letters = max(20, int(width_px / (0.52 * size_px)))
-    return "<br>".join(textwrap.wrap(text, letters)) if text else ""
+    bound = re.sub(r" (?=%|µs|ms|→)", NO_BREAK, text)  # a number stays with its unit
+    return "<br>".join(textwrap.wrap(bound, letters)).replace(NO_BREAK, " ")
 
 
 def text_width(text: str, size_px: float) -> float:

@@ -1,0 +1,183 @@
+"""One self-contained HTML page of figures, a table and prose: opens offline, forwards by mail.
+
+Picture: a title that says the finding, a table of sizes with gains in green and losses in magenta, the
+figures below in the reader's own light or dark theme. plotly.js is inside once; nothing is fetched.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs
+
+import wavesim
+from wavesim.errors import DescriptionError
+from wavesim.view.raster import URI_START, recoloured
+from wavesim.view.theme import DARK, LIGHT, counterparts
+
+HERE = Path(__file__).parent
+TEMPLATE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="wavesim {version}">
+<title>{title}</title>
+<style>
+{css}</style>
+</head>
+<body>
+<header class="top">
+<div><h1>{title}</h1>{lead}</div>
+<button class="theme" type="button">Dark</button>
+</header>
+<main>
+{body}
+</main>
+<footer>Made with wavesim {version}. Every figure and table says what was simulated and what was measured,
+on what and when. The page is complete: it loads nothing from the network.</footer>
+<script>{plotly}</script>
+<script type="application/json" id="figures">{figures}</script>
+<script>
+{js}</script>
+</body>
+</html>
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A figure with what is said about it; `figure` in the light theme, dark is derived."""
+
+    figure: go.Figure
+    heading: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of texts. `signed` names the columns whose sign is coloured: gains green, losses magenta.
+
+    Raises `DescriptionError` for a row whose length is not that of `columns`.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+    signed: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for index, row in enumerate(self.rows):
+            if len(row) != len(self.columns):
+                raise DescriptionError(
+                    f"Table: row {index} has {len(row)} cells; columns are {list(self.columns)}"
+                )
+
+
+def write_page(
+    path: str | Path,
+    *,
+    title: str,
+    figures: Sequence[go.Figure | Section],
+    lead: str = "",
+    table: Table | None = None,
+    notes: Sequence[str] = (),
+) -> Path:
+    """Writes `page_html` to a file, whose folder is made if need be. Returns its path."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        page_html(title=title, figures=figures, lead=lead, table=table, notes=notes), encoding="utf-8"
+    )
+    return path
+
+
+def page_html(
+    *,
+    title: str,
+    figures: Sequence[go.Figure | Section],
+    lead: str = "",
+    table: Table | None = None,
+    notes: Sequence[str] = (),
+) -> str:
+    """The page as HTML. `lead` and texts are plain: blank lines part paragraphs. Figures must be light."""
+    sections = [part if isinstance(part, Section) else Section(part) for part in figures]
+    body = [_table(table)] if table else []
+    if notes:
+        body.append(f'<ul class="notes">{"".join(f"<li>{escape(note)}</li>" for note in notes)}</ul>')
+    body += [_section(section, index) for index, section in enumerate(sections)]
+    return TEMPLATE.format(
+        title=escape(title),
+        lead=_paragraphs(lead, "lead"),
+        body="\n".join(body),
+        css=(HERE / "page.css").read_text(encoding="utf-8"),
+        js=(HERE / "page.js").read_text(encoding="utf-8"),
+        plotly=get_plotlyjs(),
+        figures=_embedded(
+            {"colours": counterparts(LIGHT, DARK), "figures": [_spec(s.figure) for s in sections]}
+        ),
+        version=wavesim.__version__,
+    )
+
+
+def _embedded(value: Any) -> str:
+    """JSON that can't end the script element it stands in."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _spec(figure: go.Figure) -> dict[str, Any]:
+    spec: dict[str, Any] = json.loads(figure.to_json())
+    layout = spec.get("layout", {})
+    layout.pop("template", None)  # all our figures say their colours themselves
+    sources = [image["source"] for image in layout.get("images", [])]
+    colours = counterparts(LIGHT, DARK)
+    dark = [recoloured(source, colours) if source.startswith(URI_START) else source for source in sources]
+    return {"data": spec["data"], "layout": layout, "darkImages": dark}
+
+
+def _paragraphs(text: str, kind: str = "") -> str:
+    opening = f'<p class="{kind}">' if kind else "<p>"
+    return "".join(f"{opening}{escape(part.strip())}</p>" for part in text.split("\n\n") if part.strip())
+
+
+def _section(section: Section, index: int) -> str:
+    heading = f"<h2>{escape(section.heading)}</h2>" if section.heading else ""
+    figure = f'<div class="scroll"><div class="figure" id="figure-{index}"></div></div>'
+    return f"<section>{heading}{_paragraphs(section.text)}{figure}</section>"
+
+
+def _table(table: Table) -> str:
+    is_number = [all(_is_numeric(row[place]) for row in table.rows) for place in range(len(table.columns))]
+    head = "".join(
+        f"<th{' class=number' if number else ''}>{escape(name)}</th>"
+        for name, number in zip(table.columns, is_number, strict=True)
+    )
+    rows = []
+    for index, row in enumerate(table.rows):
+        cells = [
+            _cell(text, number, name in table.signed)
+            for text, name, number in zip(row, table.columns, is_number, strict=True)
+        ]
+        is_new = index > 0 and row[0] != table.rows[index - 1][0]
+        rows.append(f"<tr{' class=first' if is_new else ''}>{''.join(cells)}</tr>")
+    caption = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
+    content = f"{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
+    return f'<div class="scroll"><table>{content}</table></div>'
+
+
+def _is_numeric(text: str) -> bool:
+    letters = text.replace("−", "-").lstrip("+-±").replace(",", "").split(" ")[0]
+    return text in ("", "-", "–") or letters.replace(".", "", 1).isdigit()
+
+
+def _cell(text: str, is_number: bool, is_signed: bool) -> str:
+    kinds = ["number"] if is_number else []
+    has_sign = is_signed and any(letter in "123456789" for letter in text)
+    if has_sign and text[0] in "+−-":
+        kinds.append("gain" if text[0] == "+" else "loss")
+    opening = f'<td class="{" ".join(kinds)}">' if kinds else "<td>"
+    return f"{opening}{escape(text)}</td>"
