@@ -186,6 +186,17 @@ def test_a_fork_runs_both_consumers_behind_one_producer():
     assert schedule(trace, "right") == [((0, 0), 0, 1, 2), ((1, 0), 1, 1, 2)]
 
 
+def test_waits_name_their_dependency_though_two_consumers_share_one_semaphore_array():
+    stages = first, left, right, last = stage("a", 2), stage("left", 1), stage("right", 1), stage("last", 1)
+    needs = [Dependency(left[x, y], [first[:, y]]), Dependency(right[x, y], [first[:, y]])]
+    needs.append(Dependency(last[x, y], [left[x, y], right[x, y]]))
+    trace = run(Pipeline("diamond", stages, needs), SemaphoreSync(), device=TOY.with_sm_count(8))
+    infos = [trace.header.dependencies[number] for number in trace.waits.dependency]
+    edges = [(info.producer, info.consumer) for info in infos]
+    assert edges == [("a", "left"), ("a", "right"), ("left", "last")]
+    assert [trace.header.stages[trace.stage[row]].name for row in trace.waits.block] == [e[1] for e in edges]
+
+
 def test_with_unequal_tile_heights_a_tile_waits_for_all_rows_it_overlaps():
     first = Stage("a", Gemm("a", m=300, n=64, k=64, tile_m=100, tile_n=64, block=HALF_SM))
     second = Stage("b", Gemm("b", m=300, n=64, k=64, tile_m=150, tile_n=64, block=HALF_SM))

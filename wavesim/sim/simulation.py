@@ -11,8 +11,8 @@ from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Plan
 from wavesim.sim.cost import CostModel, roofline
 from wavesim.sim.engine import Engine
-from wavesim.sim.program import Program
-from wavesim.trace import DependencyInfo, Event, Header, StageInfo, Trace, Waits
+from wavesim.sim.program import Program, SemaphoreArray, StageProgram
+from wavesim.trace import DependencyInfo, Event, Header, IntArray, StageInfo, Trace, Waits
 
 
 def simulate(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel | None = None) -> Trace:
@@ -30,10 +30,11 @@ def simulate(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel | 
 def _trace(engine: Engine, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> Trace:
     rows = engine.rows
     stages = engine.program.stages
+    stage = np.repeat([program.index for program in stages], [len(program.blocks) for program in stages])
     tiles = np.concatenate([np.array(program.blocks, dtype=np.int64) for program in stages])
     return Trace(
         header=_header(engine.program, pipeline, plan, device, costs),
-        stage=np.repeat([program.index for program in stages], [len(program.blocks) for program in stages]),
+        stage=stage,
         **dict(zip(("x", "y", "z"), tiles.T, strict=True)),
         sm=np.array(rows.sm),
         slot=np.array(rows.slot),
@@ -41,17 +42,22 @@ def _trace(engine: Engine, pipeline: Pipeline, plan: Plan, device: Device, costs
         start_ns=np.array(rows.start),
         wait_ns=np.array(rows.wait),
         end_ns=np.array(rows.end),
-        waits=_waits(engine),
+        waits=_waits(engine, stage),
         events=tuple(Event(*entry) for entry in sorted(rows.events, key=lambda entry: entry[2])),
     )
 
 
-def _waits(engine: Engine) -> Waits:
-    """Waits that spun. The semaphore's index is within its dependency's array."""
+def _waits(engine: Engine, stage: IntArray) -> Waits:
+    """Waits that spun; `dependency` is an index into the header's, `semaphore` one within it."""
     table = np.array(sorted(engine.rows.waits), dtype=np.int64).reshape(-1, 4)
-    firsts = np.array([array.first for array in engine.program.arrays] or [0])
+    arrays = engine.program.arrays
+    firsts = np.array([array.first for array in arrays] or [0])
     array = np.searchsorted(firsts, table[:, 1], side="right") - 1
-    return Waits(table[:, 0], array, table[:, 1] - firsts[array], table[:, 2], table[:, 3])
+    dependency = np.zeros((len(engine.program.stages), firsts.size), dtype=np.int64)
+    for number, (program, awaited) in enumerate(_dependencies(engine.program)):
+        dependency[program.index, arrays.index(awaited)] = number
+    row, semaphore, start, end = table.T
+    return Waits(row, dependency[stage[row], array], semaphore - firsts[array], start, end)
 
 
 def _header(program: Program, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> Header:
@@ -88,11 +94,19 @@ def describe_dependencies(program: Program) -> tuple[DependencyInfo, ...]:
     """What a trace's header says of the semaphores."""
     return tuple(
         DependencyInfo(
-            array.producer, stage.stage.name, array.policy.name, array.table.semaphore_of_tile, array.values
+            array.producer,
+            consumer.stage.name,
+            array.policy.name,
+            array.table.semaphore_of_tile,
+            array.values,
         )
-        for stage in program.stages
-        for array in stage.arrays.values()
+        for consumer, array in _dependencies(program)
     )
+
+
+def _dependencies(program: Program) -> list[tuple[StageProgram, SemaphoreArray]]:
+    """Consumers and the arrays they wait on, in the header's order: consumers of one array share it."""
+    return [(stage, array) for stage in program.stages for array in stage.arrays.values()]
 
 
 def _describe_costs(costs: CostModel) -> dict[str, object]:
