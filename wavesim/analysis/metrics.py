@@ -122,5 +122,6 @@ def busy_steps(trace: Trace) -> Steps:
 
 def _steps(starts: IntArray, ends: IntArray, weights: FloatArray) -> Steps:
     times, inverse = np.unique(np.concatenate([starts, ends]), return_inverse=True)
-    change: FloatArray = np.bincount(inverse, np.concatenate([weights, -weights]), minlength=times.size)
+    change = np.zeros(times.size)
+    np.add.at(change, inverse, np.concatenate([weights, -weights]))
     return times, change.cumsum().round(6)
