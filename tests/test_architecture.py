@@ -2,7 +2,7 @@
 
 Import arrows, lowest first; a part may use what is above it in the list, never what is below:
 
-    errors <- model <- trace <- sim, analysis, io, workloads <- view <- widgets <- comparison <- demo <- cli
+    errors <- model <- trace <- sim, analysis, gen, io, workloads <- view <- widgets <- comparison <- demo <- cli
 """
 
 import ast
@@ -27,6 +27,7 @@ RANKS = {
     "trace": 2,
     "sim": 3,
     "analysis": 3,
+    "gen": 3,
     "io": 3,
     "workloads": 3,
     "view": 4,
