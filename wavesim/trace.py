@@ -6,11 +6,12 @@ needs nothing else to be drawn, measured, compared or replayed.
 """
 
 import json
+import types
 import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,7 +199,7 @@ class Trace:
         path = Path(path)
         arrays = _read_arrays(path)
         head = _read_header(path, arrays)
-        events = tuple(_built(Event, entry, path, "events") for entry in head.pop("events", []))
+        events = tuple(_built(Event, entry, path, "events") for entry in _listed(head, "events", path))
         for name in COLUMNS:
             if name not in arrays:
                 raise RecordingError(f"{path}: column {name!r} is missing; the file is not a complete trace")
@@ -227,7 +228,7 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
             size = sum(info.file_size for info in archive.infolist())
     except FileNotFoundError:
         raise RecordingError(f"{path}: no such file") from None
-    except (OSError, zipfile.BadZipFile) as error:
+    except Exception as error:  # noqa: BLE001 - a damaged directory raises many kinds beside BadZipFile
         raise RecordingError(
             f"{path}: not a trace, or truncated: {error}. Expected an .npz that Trace.save wrote"
         ) from None
@@ -253,7 +254,7 @@ def _read_header(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, An
         raise RecordingError(f"{path}: field 'header' is missing; the file is not a wavesim trace")
     try:
         head = json.loads(arrays["header"].astype(np.uint8).tobytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecordingError(f"{path}: field 'header' is not JSON: {error}") from None
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise RecordingError(
@@ -267,29 +268,54 @@ def _read_header(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, An
     return {key: value for key, value in head.items() if key not in ("format", "version")}
 
 
-def _built(kind: type[T], entry: Any, path: Path, where: str) -> T:
+def _listed(head: dict[str, Any], name: str, path: Path) -> list[Any]:
+    """Takes a list out of the header; a missing one is empty."""
+    entries = head.pop(name, [])
+    if not isinstance(entries, list):
+        raise RecordingError(f"{path}: field 'header.{name}' is {entries!r}; expected a list")
+    return entries
+
+
+def _built(kind: type[T], entry: Any, path: Path, *where: str) -> T:
     """One dataclass from its JSON: unknown fields are left out, so that newer files stay readable."""
+    field_path = ".".join(("header", *where))
     if not isinstance(entry, dict):
-        raise RecordingError(f"{path}: field 'header.{where}' holds {entry!r}; expected an object")
-    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]  # kind is always a dataclass here
-    values = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in entry.items()
-        if key in known
-    }
+        raise RecordingError(f"{path}: field '{field_path}' holds {entry!r}; expected an object")
+    values = {}
+    for name, hint in get_type_hints(kind).items():
+        if name not in entry:
+            continue
+        value = tuple(entry[name]) if isinstance(entry[name], list) else entry[name]
+        if not _fits(value, hint):
+            shown = repr(entry[name])[:80]
+            raise RecordingError(f"{path}: field '{field_path}.{name}' is {shown}; expected {hint}")
+        values[name] = value
     try:
         return kind(**values)
     except TypeError as error:
-        raise RecordingError(f"{path}: field 'header.{where}': {error}") from None
+        raise RecordingError(f"{path}: field '{field_path}': {error}") from None
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value from JSON, its lists made tuples, is of an annotated type of this module's."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return value in args
+    if origin is types.UnionType:
+        return any(_fits(value, arg) for arg in args)
+    if origin is tuple and isinstance(value, tuple):
+        hints = args[:1] * len(value) if args[-1] is ... else args
+        return len(value) == len(hints) and all(map(_fits, value, hints))
+    if origin is not None:
+        return isinstance(value, origin)
+    kinds = int | float if hint is float else hint
+    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 def _header(head: dict[str, Any], path: Path) -> Header:
     for name, kind in (("stages", StageInfo), ("dependencies", DependencyInfo)):
-        entries = head.get(name, [])
-        if not isinstance(entries, list):
-            raise RecordingError(f"{path}: field 'header.{name}' is {entries!r}; expected a list")
-        head[name] = [_built(kind, entry, path, name) for entry in entries]
-    header = _built(Header, head, path, "")
+        head[name] = [_built(kind, entry, path, name) for entry in _listed(head, name, path)]
+    header = _built(Header, head, path)
     is_device = isinstance(header.device, dict) and isinstance(header.device.get("sm_count"), int)
     if not is_device:
         raise RecordingError(f"{path}: field 'header.device' lacks an integer 'sm_count'")
@@ -298,9 +324,14 @@ def _header(head: dict[str, Any], path: Path) -> Header:
 
 def _check_rows(trace: Trace, path: Path) -> None:
     """Rows that no device could have written: named by field and position."""
-    limits = {"stage": len(trace.header.stages), "sm": trace.header.sm_count}
-    for name, bound in limits.items():
-        column = getattr(trace, name)
+    limits = [("stage", trace.stage, len(trace.header.stages)), ("sm", trace.sm, trace.header.sm_count)]
+    if trace.waits is not None:
+        sizes = {f.name: getattr(trace.waits, f.name).size for f in fields(Waits)}
+        if len(set(sizes.values())) > 1:
+            raise RecordingError(f"{path}: fields 'waits_...' have different lengths: {sizes}")
+        limits.append(("waits_block", trace.waits.block, len(trace)))
+        limits.append(("waits_dependency", trace.waits.dependency, len(trace.header.dependencies)))
+    for name, column, bound in limits:
         bad = np.flatnonzero((column < 0) | (column >= bound))
         if bad.size:
             raise RecordingError(
