@@ -2,7 +2,8 @@
 
 Import arrows, lowest first; a part may use what is above it in the list, never what is below:
 
-    errors <- model <- trace <- sim, analysis, gen, io, workloads <- view <- widgets <- comparison <- demo <- cli
+    errors <- model <- trace <- sim, analysis, gen, io, workloads
+           <- view <- widgets <- comparison <- demo <- cli
 """
 
 import ast
@@ -197,7 +198,7 @@ def test_no_module_shares_its_name_with_a_function_beside_it():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
         wrong += [f"{path.relative_to(ROOT)}: {name}()" for name in sorted(functions & beside)]
-    assert not wrong
+    assert "\n".join(wrong) == ""
 
 
 def test_every_public_method_has_a_docstring_of_its_own_or_its_base():
