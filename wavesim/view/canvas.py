@@ -37,7 +37,9 @@ def heading(title: str, subtitle: str, room_px: float) -> Heading:
     return Heading(wrapped(title, room_px, TITLE_SIZE), wrapped(subtitle, room_px, SUBTITLE_SIZE))
 
 
-def canvas(theme: Theme, head: Heading, size: tuple[int, int], margin: tuple[int, int, int, int]) -> Props:
+def base_layout(
+    theme: Theme, head: Heading, size: tuple[int, int], margin: tuple[int, int, int, int]
+) -> Props:
     """Layout properties of a figure of `size` (width, height) with `margin` (left, right, top, bottom)."""
     left, right, top, bottom = margin
     plot_height = max(1, size[1] - top - bottom)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import SemaphoreSync
 from wavesim.trace import IntArray
-from wavesim.view.canvas import Heading, Props, canvas, heading, note
+from wavesim.view.canvas import Heading, Props, base_layout, heading, note
 from wavesim.view.dependency_data import DependencyParts, Tile, TileGrid, dependency_parts
 from wavesim.view.theme import Theme, find_theme
 
@@ -142,7 +142,7 @@ def _layout(parts: DependencyParts, head: Heading, theme: Theme, width: int) -> 
     across, down = _tile_px(parts, width)
     height = head.height + TOP + round(parts.height * down) + BOTTOM
     right = width - LEFT - round(across * parts.width)
-    layout = canvas(theme, head, (width, height), (LEFT, right, head.height + TOP, BOTTOM))
+    layout = base_layout(theme, head, (width, height), (LEFT, right, head.height + TOP, BOTTOM))
     quiet = {"showgrid": False, "zeroline": False, "showticklabels": False, "fixedrange": True}
     layout["xaxis"] = {**quiet, "range": [0, parts.width]}
     layout["yaxis"] = {**quiet, "range": [parts.height, 0]}

@@ -11,7 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError
-from wavesim.view.canvas import Heading, Props, axis, canvas, heading, note
+from wavesim.view.canvas import Heading, Props, axis, base_layout, heading, note
 from wavesim.view.theme import Theme, find_theme
 
 LEFT, RIGHT, BOTTOM, PLOT_HEIGHT = 66, 30, 106, 330
@@ -138,7 +138,7 @@ def _layout(
     gains: Sequence[Gain], sizes: list[str], size_name: str, head: Heading, theme: Theme, width: int
 ) -> Props:
     height = head.height + PLOT_HEIGHT + BOTTOM
-    layout = canvas(theme, head, (width, height), (LEFT, RIGHT, head.height, BOTTOM))
+    layout = base_layout(theme, head, (width, height), (LEFT, RIGHT, head.height, BOTTOM))
     values = [
         v for gain in gains for v in (gain.predicted, gain.measured, gain.low, gain.high) if v is not None
     ]

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from wavesim.analysis.metrics import metrics_of
 from wavesim.trace import Trace
-from wavesim.view.canvas import Heading, Props, axis, axis_name, canvas, heading, section
+from wavesim.view.canvas import Heading, Props, axis, axis_name, base_layout, heading, section
 from wavesim.view.semaphore_data import SemaphoreHistory, semaphore_histories
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.time_unit import TimeUnit, unit_for
@@ -122,7 +122,7 @@ def _layout(
     row = min(TALLEST_ROW, max(SHORTEST_ROW, ROW_TARGET / most))
     heights = [max(60.0, history.awaited.size * row) for history in histories]
     total = sum(heights) + HEADER_HEIGHT * len(histories)
-    layout = canvas(
+    layout = base_layout(
         theme, head, (width, round(head.height + total + BOTTOM)), (LEFT, RIGHT, head.height, BOTTOM)
     )
     end = float(unit.of(trace.makespan_ns))

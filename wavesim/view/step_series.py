@@ -15,7 +15,7 @@ KEY_RESIDENT = "┈┈ resident (busy or waiting)"
 NO_CURVE = (np.array([np.nan]), np.array([np.nan]))
 
 
-def step_series(parts: TimelineParts, place: int, theme: Theme) -> list[Props]:
+def curve_series(parts: TimelineParts, place: int, theme: Theme) -> list[Props]:
     """Resident, then busy, of the panel at this place among the figure's curves."""
     panel = parts.panels[parts.curves[place]]
     colour, dash = curve_style(place, len(parts.curves), theme)

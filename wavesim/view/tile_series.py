@@ -42,7 +42,7 @@ def bars_of(segments: Segments, parts: TimelineParts, inset_px: float = 0.0) -> 
     per_px = float(parts.unit.of(parts.end_ns)) / parts.frame.plot_width
     inset = np.minimum(inset_px / 2 * per_px, 0.06 * (end - start))
     return {
-        "base": (start + inset).astype(np.float32),
+        "base": np.round(start + inset, 4),  # plotly sends bases as text, whatever their type
         "x": (end - start - 2 * inset).astype(np.float32),
         "y": segments.row.astype(np.int16),
     }

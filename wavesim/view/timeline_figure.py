@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from wavesim.trace import Trace
 from wavesim.view.canvas import Props, axis_name
 from wavesim.view.raster import paint, png_uri
-from wavesim.view.step_series import step_series
+from wavesim.view.step_series import curve_series
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.tile_series import (
     bars_of,
@@ -27,7 +27,7 @@ from wavesim.view.tile_series import (
 )
 from wavesim.view.tile_style import idle_style, stage_style, waiting_style
 from wavesim.view.timeline_data import PanelParts, TimelineParts, timeline_parts
-from wavesim.view.timeline_layout import timeline_layout
+from wavesim.view.timeline_layout import layout_of
 
 RASTER_WIDTH_FACTOR = 2  # picture pixels per screen pixel, for sharp edges on dense screens
 MIN_RASTER_HEIGHT = 500
@@ -69,8 +69,8 @@ def timeline_update(parts: TimelineParts, theme: str | Theme = "light") -> Figur
     for index, panel in enumerate(parts.panels):
         data += _panel_series(panel, index, parts, palette)
     for place in range(len(parts.curves)):
-        data += step_series(parts, place, palette)
-    layout = timeline_layout(parts, palette)
+        data += curve_series(parts, place, palette)
+    layout = layout_of(parts, palette)
     layout["images"] = (
         [_image(p, i, parts, palette) for i, p in enumerate(parts.panels)] if parts.is_raster else []
     )

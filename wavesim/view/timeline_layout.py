@@ -4,7 +4,7 @@ Picture: bold plan label and muted facts over each panel, dashed kernel boundari
 "done t = 3, −25 %" beside it, and one time axis under everything.
 """
 
-from wavesim.view.canvas import Props, axis, axis_name, canvas, note, section
+from wavesim.view.canvas import Props, axis, axis_name, base_layout, note, section
 from wavesim.view.frame import LEFT, RIGHT
 from wavesim.view.step_series import curve_key
 from wavesim.view.theme import Theme
@@ -14,7 +14,7 @@ from wavesim.view.wording import LITTLE, signed_percent, text_width
 MAX_ROW_LABELS, ROW_LABEL_PX = 16, 17
 
 
-def timeline_layout(parts: TimelineParts, theme: Theme) -> Props:
+def layout_of(parts: TimelineParts, theme: Theme) -> Props:
     """The whole layout but for rasters; lists have the same meaning at each call, not the same length."""
     steps = section("SMs busy", theme, parts.frame.steps_domain[1], curve_key(parts, theme))
     annotations, shapes = [steps], []
@@ -34,7 +34,7 @@ def _canvas(parts: TimelineParts, theme: Theme) -> Props:
     bottom = round(frame.height - frame.top - frame.plot_height)
     margin = (LEFT, RIGHT, frame.top, bottom)
     return {
-        **canvas(theme, parts.heading, (frame.width, frame.height), margin),
+        **base_layout(theme, parts.heading, (frame.width, frame.height), margin),
         "barmode": "overlay",
         "bargap": 0,
     }

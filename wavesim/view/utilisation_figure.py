@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from wavesim.analysis.metrics import metrics_of
 from wavesim.trace import Trace
-from wavesim.view.canvas import Heading, Props, axis, axis_name, canvas, heading, section
+from wavesim.view.canvas import Heading, Props, axis, axis_name, base_layout, heading, section
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.timeline_data import PanelParts, TimelineParts, timeline_parts
 from wavesim.view.wording import workload_text
@@ -94,7 +94,7 @@ def _layout(parts: TimelineParts, head: Heading, theme: Theme, width: int) -> Pr
     count = len(parts.panels)
     each = PANEL_HEIGHT + HEADER_HEIGHT
     height = head.height + each * count + BOTTOM
-    layout = canvas(theme, head, (width, height), (LEFT, RIGHT, head.height, BOTTOM))
+    layout = base_layout(theme, head, (width, height), (LEFT, RIGHT, head.height, BOTTOM))
     end = float(parts.unit.of(parts.end_ns))
     bottom = axis_name(count - 1)
     layout["xaxis"] = axis(
