@@ -8,6 +8,7 @@ import statistics
 import threading
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,17 @@ class Sampler:
             handle = pynvml.nvmlDeviceGetHandleByIndex(self._index)
             while not self._done.is_set():
                 self._clocks.append(float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)))
-                self._powers.append(pynvml.nvmlDeviceGetPowerUsage(handle) / 1000)
+                self._powers.append(_power_w(pynvml, handle))
                 self._done.wait(self._period_s)
         except Exception:  # noqa: BLE001  # NVML is a nicety; its absence must not stop a measurement
             return
+
+
+def _power_w(pynvml: Any, handle: Any) -> float:
+    """The power of this instant where the driver tells it, else its average over the last second."""
+    field = getattr(pynvml, "NVML_FI_DEV_POWER_INSTANT", None)
+    if field is not None:
+        (found,) = pynvml.nvmlDeviceGetFieldValues(handle, [field])
+        if found.nvmlReturn == 0:
+            return float(found.value.uiVal) / 1000
+    return float(pynvml.nvmlDeviceGetPowerUsage(handle)) / 1000

@@ -30,7 +30,7 @@ _lock = threading.Lock()
 class Build:
     """How kernels are built: with per-block recording or without; broken on purpose, for tests.
 
-    `delay_ns` is slept by producers between their work and their stores.
+    `delay_ns`, times one more than the tile's column, is slept by producers between work and stores.
     """
 
     is_recording: bool = False

@@ -5,6 +5,7 @@ reference, times them in turns over many rounds with recording compiled out, the
 with recording for its trace.
 """
 
+import statistics
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +23,10 @@ from wavesim_gpu.device import require_cupy
 from wavesim_gpu.measured_trace import build_trace
 from wavesim_gpu.operands import Operands, bind, is_right, random_operands, reference, relative_errors
 from wavesim_gpu.program import Program, require_gemms
-from wavesim_gpu.timing import WARM_UP, Contender, interleaved_ns
+from wavesim_gpu.timing import Contender, interleaved_ns
 
-RECORDED_REPLAYS = 5
+RECORDED_REPLAYS = 3
+LEAD_NS = 60_000_000  # a sustained load settles the clock in a few tens of milliseconds
 
 
 class WrongResultError(WavesimError, ArithmeticError):
@@ -135,17 +137,23 @@ class CupyRunner:
         ]
 
     def record(self, operands: Operands, timing: Timing) -> Trace:
-        """The plan's trace: of a few recorded runs the one with the median makespan."""
+        """The plan's trace: of a few recorded runs the one with the median makespan.
+
+        Each follows unrecorded runs without a pause, so that it meets the caches, clock and power of the rounds.
+        """
         program = self.program(operands, timing.plan, Build(is_recording=True))
         timed = self.program(operands, timing.plan)
         launch, warm = self.launcher(program), self.launcher(timed)
+        lead = max(3, round(LEAD_NS / statistics.median(timing.rounds_ns)))
         traces = []
         for _ in range(RECORDED_REPLAYS):
-            # The recorded run follows unrecorded ones, so that it meets the same caches and clock.
-            for _ in range(WARM_UP):
+            for _ in range(lead):
                 warm()
-            timed.synchronize()
+            done = self._cupy.cuda.Event(disable_timing=True)
+            done.record(timed.streams[0])
+            program.streams[0].wait_event(done)
             launch()
+            timed.synchronize()
             program.synchronize()
             traces.append(build_trace(program, timing.rounds_ns, timing.reading, self._notes()))
         return sorted(traces, key=lambda trace: trace.makespan_ns)[len(traces) // 2]

@@ -4,6 +4,7 @@ Picture: A B C, B C A, C A B, ...: every variant meets the same clocks, caches a
 their differences mean something where their absolute times drift.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from wavesim_gpu.kernels import control
 from wavesim_gpu.program import load_function
 
 HEAD_START_NS = 300_000  # the GPU is held this long while the host queues the first round behind it
-WARM_UP = 3
+WARM_UP_S = 0.15  # of sustained load: our kernels are power-limited, and the clock needs tens of milliseconds to settle
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,7 @@ class Contender:
 def interleaved_ns(contenders: Sequence[Contender], rounds: int) -> list[list[int]]:
     """Nanoseconds per contender and round; each round starts with the next contender."""
     cupy = require_cupy()
-    for _ in range(WARM_UP):
-        for contender in contenders:
-            contender.launch()
+    _warm_up(cupy, contenders)
     pass_time = load_function(control.SOURCE, "pass_time", Build()).function
     pass_time((1, 1, 1), (1, 1, 1), (HEAD_START_NS,), 0, contenders[0].stream)
     last = _mark(cupy, contenders[0].stream)
@@ -49,6 +48,14 @@ def interleaved_ns(contenders: Sequence[Contender], rounds: int) -> list[list[in
     for index, start, end in marks:
         times[index].append(round(cupy.cuda.get_elapsed_time(start, end) * 1e6))
     return times
+
+
+def _warm_up(cupy: Any, contenders: Sequence[Contender]) -> None:
+    began = time.monotonic()
+    while time.monotonic() - began < WARM_UP_S:
+        for contender in contenders:
+            contender.launch()
+        cupy.cuda.Device().synchronize()
 
 
 def _mark(cupy: Any, stream: Any) -> Any:

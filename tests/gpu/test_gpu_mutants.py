@@ -1,7 +1,7 @@
 """Broken builds are noticed: without its wait, post or fence, or with the post too early, no run passes."""
 
 import pytest
-from small_pipelines import pair
+from small_pipelines import SMALL, pair
 
 from wavesim.errors import DeadlockError
 from wavesim.model.plan import SemaphoreSync
@@ -27,6 +27,33 @@ def verdict_of(runner, policy, build, limit_s=5.0):
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 def test_delays_alone_change_nothing(runner, policy):
     assert verdict_of(runner, policy, Build(delay_ns=DELAY_NS)).is_good
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+@pytest.mark.parametrize("tile", sorted(gemm.SHAPES), ids=str)
+def test_every_tile_shape_waits_for_every_chunk_when_columns_come_late_one_by_one(runner, policy, tile):
+    """A consumer that reads one chunk too early reads NaN: the next column is still 0.1 ms away."""
+    from wavesim_gpu.operands import reference
+
+    for producer in [SMALL, tile]:
+        pipeline = pair(m=130, k=128, hidden=1280, n=128, tiles=(producer, tile))
+        operands = runner.operands(pipeline, seed=12)
+        program = runner.program(operands, SemaphoreSync(policy), Build(delay_ns=100_000))
+        verdict = runner.verdict(program, runner.launcher(program), reference(operands))
+        assert verdict.is_good, verdict
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("split_k", [2, 3])
+def test_split_k_slices_wait_for_every_chunk_when_columns_come_late_one_by_one(runner, split_k):
+    from wavesim_gpu.operands import reference
+
+    pipeline = pair(m=130, k=128, hidden=2560, n=128, split_k=(1, split_k))
+    operands = runner.operands(pipeline, seed=13)
+    program = runner.program(operands, SemaphoreSync(TileSync()), Build(delay_ns=50_000))
+    verdict = runner.verdict(program, runner.launcher(program), reference(operands))
+    assert verdict.is_good, verdict
 
 
 @pytest.mark.gpu

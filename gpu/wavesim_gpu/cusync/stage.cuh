@@ -117,12 +117,12 @@ public:
         return params_.schedule + params_.schedule_first[tile_.y * params_.grid_z + tile_.z];
     }
 
-    // Where mutants post too early and where delays go in; nothing in a normal build. Call before the
-    // tile's first store.
+    // Where mutants post too early and where delays go in, longer ones in later columns, so that posts come far
+    // apart; nothing in a normal build. Call before the tile's first store.
     __device__ __forceinline__ void before_stores() {
         if constexpr (mutant == Mutant::early_post) post_all();
         if constexpr (delay_ns > 0) {
-            if (params_.output_count > 0) pause_ns(delay_ns);
+            if (params_.output_count > 0) pause_ns(delay_ns * (1 + tile_.x));
         }
     }
 

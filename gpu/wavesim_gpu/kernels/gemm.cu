@@ -43,10 +43,12 @@ struct Shape {
     static constexpr int b_step = threads / (tile_n / 8), b_passes = tile_k / b_step;
     static_assert(a_step % 8 == 0 && b_step % 8 == 0, "a thread's swizzle must not change between passes");
     static_assert(steps % 2 == 0 && frags_n % 2 == 0 && stages >= 3, "fragments are double-buffered");
+    static_assert(warp_n <= 64 && (tile_k == 32 || tile_k == 64), "fragment offsets must stay inside the swizzle");
     static_assert(tile_m * tile_n * 2 <= stages * stage_bytes, "the output is staged where the ring was");
 };
 
-// Copies chunks of A and B from global to shared memory.
+// Copies chunks of A and B from global to shared memory, pass by pass: one pass moves 16 bytes per thread. The two
+// pointers step from pass to pass, and after a chunk's last pass stand at the next chunk's first.
 template <class S>
 class Loader {
 public:
@@ -56,60 +58,53 @@ public:
         const int b_row = threadIdx.x / (S::tile_n / 8), b_chunk = threadIdx.x % (S::tile_n / 8);
         const int row = tile.y * S::tile_m + a_row, column = tile.x * S::tile_n + b_chunk * 8;
         const long long k0 = static_cast<long long>(first_chunk) * S::tile_k;
-        a_ = p.a + static_cast<long long>(row) * p.k + k0 + a_chunk * 8;
-        b_ = p.b + (k0 + b_row) * p.n + column;
-        a_pass_ = static_cast<long long>(S::a_step) * p.k;
-        b_pass_ = static_cast<long long>(S::b_step) * p.n;
+        a_ = reinterpret_cast<const char*>(p.a + static_cast<long long>(row) * p.k + k0 + a_chunk * 8);
+        b_ = reinterpret_cast<const char*>(p.b + (k0 + b_row) * p.n + column);
+        a_pass_ = S::a_step * p.k * 2;
+        b_pass_ = S::b_step * p.n * 2;
         rows_left_ = p.m - row;
         b_size_ = column < p.n ? 16 : 0;
         a_to_ = shared + swizzled<S::a_row>(a_row, a_chunk);
         b_to_ = shared + S::a_bytes + b_row * S::b_row + (((b_chunk & ~7) | ((b_chunk ^ b_row) & 7)) << 4);
-        b_chunk_step_ = static_cast<long long>(S::tile_k) * p.n;
     }
 
-    // Rows past m are filled with zeros; their address is formed but never read.
+    // Rows past m are filled with zeros; their address is formed but never read. Passes in order.
     template <int PASS>
-    __device__ __forceinline__ void load_a(int slot) const {
+    __device__ __forceinline__ void load_a(int slot_offset) {
         const int size = PASS * S::a_step < rows_left_ ? 16 : 0;
-        copy_async(a_to_ + slot * S::stage_bytes + PASS * S::a_step * S::a_row, a_ + PASS * a_pass_, size);
+        copy_async(a_to_ + slot_offset + PASS * S::a_step * S::a_row, a_, size);
+        a_ += PASS < S::a_passes - 1 ? a_pass_ : S::tile_k * 2 - (S::a_passes - 1) * a_pass_;
     }
 
     template <int PASS>
-    __device__ __forceinline__ void load_b(int slot) const {
-        copy_async(b_to_ + slot * S::stage_bytes + PASS * S::b_step * S::b_row, b_ + PASS * b_pass_, b_size_);
+    __device__ __forceinline__ void load_b(int slot_offset) {
+        copy_async(b_to_ + slot_offset + PASS * S::b_step * S::b_row, b_, b_size_);
+        b_ += b_pass_;
     }
 
     // Part `part` of `parts` of one chunk, so that the copies can be spread over a main-loop step.
     template <int PART, int PARTS>
-    __device__ __forceinline__ void load_part(int slot) const {
+    __device__ __forceinline__ void load_part(int slot_offset) {
         each<S::b_passes>([&](auto pass) {
-            if constexpr (pass.value * PARTS / S::b_passes == PART) load_b<pass.value>(slot);
+            if constexpr (pass.value * PARTS / S::b_passes == PART) load_b<pass.value>(slot_offset);
         });
         each<S::a_passes>([&](auto pass) {
-            if constexpr (pass.value * PARTS / S::a_passes == PART) load_a<pass.value>(slot);
+            if constexpr (pass.value * PARTS / S::a_passes == PART) load_a<pass.value>(slot_offset);
         });
     }
 
-    __device__ __forceinline__ void all_of_a(int slot) {
-        each<S::a_passes>([&](auto pass) { load_a<pass.value>(slot); });
-        a_ += S::tile_k;
+    __device__ __forceinline__ void all_of_a(int slot_offset) {
+        each<S::a_passes>([&](auto pass) { load_a<pass.value>(slot_offset); });
     }
 
-    __device__ __forceinline__ void all_of_b(int slot) {
-        each<S::b_passes>([&](auto pass) { load_b<pass.value>(slot); });
-        b_ += b_chunk_step_;
-    }
-
-    __device__ __forceinline__ void next_chunk() {
-        a_ += S::tile_k;
-        b_ += b_chunk_step_;
+    __device__ __forceinline__ void all_of_b(int slot_offset) {
+        each<S::b_passes>([&](auto pass) { load_b<pass.value>(slot_offset); });
     }
 
 private:
-    const unsigned short *a_, *b_;
-    long long a_pass_, b_pass_, b_chunk_step_;
+    const char *a_, *b_;
     unsigned a_to_, b_to_;
-    int rows_left_, b_size_;
+    int a_pass_, b_pass_, rows_left_, b_size_;
 };
 
 // The warp's share of the tile: fragments of A and B for two k-steps, and the sums.
@@ -128,21 +123,20 @@ struct WarpTile {
                 for (int e = 0; e < 4; ++e) sum[i][j][e] = 0.0f;
     }
 
-    // Fragments of k-step `step` of the chunk at shared address `chunk`. a_row, b_column: this lane's.
-    __device__ __forceinline__ void load(int half, int step, unsigned chunk, int a_row, int b_column) {
-        const int lane = threadIdx.x & 31;
+    // Fragments of k-step STEP of the chunk in the slot at shared address `slot`. `a_lane` and `b_lane` are this
+    // lane's offsets for step 0 and fragment 0: since the swizzle is an XOR, other steps of A and other fragments of B
+    // are an XOR away, and all else is a constant offset.
+    template <int HALF, int STEP>
+    __device__ __forceinline__ void load(unsigned slot, unsigned a_lane, unsigned b_lane) {
+        const unsigned a_from = slot + (a_lane ^ (STEP * 32));
 #pragma unroll
-        for (int i = 0; i < S::frags_m; ++i)
-            load_matrices(a[half][i], chunk + swizzled<S::a_row>(a_row + i * 16, step * 2 + (lane >> 4)));
-        const int row = step * 16 + (lane & 15);
+        for (int i = 0; i < S::frags_m; ++i) load_matrices(a[HALF][i], a_from + i * 16 * S::a_row);
 #pragma unroll
         for (int j = 0; j < S::frags_n / 2; ++j) {
-            const int column = b_column / 8 + j * 2 + (lane >> 4);
             unsigned pair[4];
-            load_matrices_transposed(
-                pair, chunk + S::a_bytes + row * S::b_row + (((column & ~7) | ((column ^ row) & 7)) << 4));
-            b[half][2 * j][0] = pair[0], b[half][2 * j][1] = pair[1];
-            b[half][2 * j + 1][0] = pair[2], b[half][2 * j + 1][1] = pair[3];
+            load_matrices_transposed(pair, slot + S::a_bytes + (b_lane ^ (j * 32)) + STEP * 16 * S::b_row);
+            b[HALF][2 * j][0] = pair[0], b[HALF][2 * j][1] = pair[1];
+            b[HALF][2 * j + 1][0] = pair[2], b[HALF][2 * j + 1][1] = pair[3];
         }
     }
 
@@ -163,26 +157,30 @@ __device__ __forceinline__ void accumulate(
     Warp& warp, cusync::Stage& stage, const GemmParams& p, const cusync::Tile& tile, unsigned shared, int first, int last) {
     const int warp_index = threadIdx.x / 32, lane = threadIdx.x & 31;
     const int a_row = (warp_index / S::warps_n) * S::warp_m + (lane & 15);
-    const int b_column = (warp_index % S::warps_n) * S::warp_n;
+    const int b_chunk = (warp_index % S::warps_n) * S::warp_n / 8 + (lane >> 4);
+    const unsigned a_lane = swizzled<S::a_row>(a_row, lane >> 4);
+    const unsigned b_lane = (lane & 15) * S::b_row + (((b_chunk & ~7) | ((b_chunk ^ lane) & 7)) << 4);
     const bool is_waiter = warp_index == 0;
     Loader<S> loader(p, tile, shared, first);
     cusync::ScheduleWait input(stage);
 
     const int ahead = S::stages - 1, filled = min(ahead, last - first);
-    if (is_waiter) input.peek(first + ahead - 1);
-    for (int i = 0; i < filled; ++i) loader.all_of_b(i);
-    if (is_waiter) input.settle(first + ahead - 1);
+    // The chunks loaded here and the one that the first main-loop step loads: later ones are settled a step ahead.
+    if (is_waiter) input.peek(first + ahead);
+    for (int i = 0; i < filled; ++i) loader.all_of_b(i * S::stage_bytes);
+    if (is_waiter) input.settle(first + ahead);
     __syncthreads();  // hands the first warp's acquire of A's first chunks on to all threads
     for (int i = 0; i < ahead; ++i) {
-        if (i < filled) loader.all_of_a(i);
+        if (i < filled) loader.all_of_a(i * S::stage_bytes);
         commit_copies();
     }
     wait_copies<S::stages - 2>();
     __syncthreads();
 
     warp.clear();
-    warp.load(0, 0, shared, a_row, b_column);
-    int read_slot = 0, write_slot = ahead;
+    warp.template load<0, 0>(shared, a_lane, b_lane);
+    constexpr int ring = S::stages * S::stage_bytes;
+    int read_offset = 0, write_offset = ahead * S::stage_bytes;
     for (int chunk = first; chunk < last; ++chunk) {
         const bool is_loading = chunk + ahead < last;
         each<S::steps>([&](auto step) {
@@ -195,16 +193,15 @@ __device__ __forceinline__ void accumulate(
                 if (is_waiter && chunk + S::stages < last) input.settle(chunk + S::stages);
                 wait_copies<S::stages - 2>();
                 __syncthreads();
-                read_slot = read_slot + 1 == S::stages ? 0 : read_slot + 1;
+                read_offset = read_offset + S::stage_bytes == ring ? 0 : read_offset + S::stage_bytes;
             }
-            warp.load((s + 1) % 2, (s + 1) % S::steps, shared + read_slot * S::stage_bytes, a_row, b_column);
+            warp.template load<(s + 1) % 2, (s + 1) % S::steps>(shared + read_offset, a_lane, b_lane);
             if constexpr (s < S::steps - 1) {
-                if (is_loading) loader.template load_part<s, S::steps - 1>(write_slot);
+                if (is_loading) loader.template load_part<s, S::steps - 1>(write_offset);
             }
             if constexpr (s == S::steps - 2) {
-                loader.next_chunk();
                 commit_copies();
-                write_slot = write_slot + 1 == S::stages ? 0 : write_slot + 1;
+                write_offset = write_offset + S::stage_bytes == ring ? 0 : write_offset + S::stage_bytes;
             }
             warp.multiply(s % 2);
         });
