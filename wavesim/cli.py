@@ -208,9 +208,9 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from wavesim.demo import demo
+    from wavesim.demo import run_demo
 
-    result = demo(options.html, progress=_progress("simulating"))
+    result = run_demo(options.html, progress=_progress("simulating"))
     words = f"{result.table}\n\n{options.html}: the same as pictures, one self-contained page"
     return _print(options, {"rows": result.rows, "html": str(options.html)}, words)
 

@@ -36,7 +36,7 @@ class Demo:
     table: str
 
 
-def demo(html: Path, progress: Callable[[int, int], None]) -> Demo:
+def run_demo(html: Path, progress: Callable[[int, int], None]) -> Demo:
     """Compares every size, writes the page and returns the table. `progress(done, total)` after each size."""
     device = devices.load("h200")
     plans = [parse_plan(name, ORDER) for name in ("stream", *POLICIES)]
@@ -148,8 +148,8 @@ _LEAD = (
     "empty. With semaphores its tiles wait only for the tiles they read."
 )
 _PAYS = (
-    "Improvement is 1 - t / t_stream, in points. Predictions use the stream-sync run of each size and nothing "
-    "else; measurements are medians of interleaved rounds, whiskers their quartiles."
+    "Improvement is 1 - t / t_stream, in points. Predictions use the stream-sync run of each size alone; "
+    "measurements are medians of interleaved rounds, whiskers their quartiles."
 )
 _WHY = "The paper's Figure 1: two kernels of six tiles on four SMs, every tile one unit of time."
 _TIMELINES = "Every block on every SM, predicted above measured; then tile by tile, and why the two differ."
