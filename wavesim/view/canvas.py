@@ -50,17 +50,7 @@ def base_layout(
         "paper_bgcolor": theme.background,
         "plot_bgcolor": theme.background,
         "font": {"family": FONT, "color": theme.ink, "size": 13},
-        "title": {
-            "text": head.title,
-            "x": 0,
-            "xref": "paper",
-            "xanchor": "left",
-            "y": 1 - head.title_centre / size[1],
-            "yref": "container",
-            "yanchor": "top",
-            "font": {"size": TITLE_SIZE, "color": theme.ink},
-            "subtitle": {"text": head.subtitle, "font": {"size": SUBTITLE_SIZE, "color": theme.muted}},
-        },
+        "title": _title(theme, head, size[1]),
         "hovermode": "closest",
         "hoverlabel": {"bgcolor": theme.card, "font": {"color": theme.ink, "family": FONT}},
         "uirevision": 1,
@@ -74,6 +64,20 @@ def base_layout(
             "bgcolor": "rgba(0,0,0,0)",
             "traceorder": "normal",
         },
+    }
+
+
+def _title(theme: Theme, head: Heading, height: int) -> Props:
+    return {
+        "text": head.title,
+        "x": 0,
+        "xref": "paper",
+        "xanchor": "left",
+        "y": 1 - head.title_centre / height,
+        "yref": "container",
+        "yanchor": "top",
+        "font": {"size": TITLE_SIZE, "color": theme.ink},
+        "subtitle": {"text": head.subtitle, "font": {"size": SUBTITLE_SIZE, "color": theme.muted}},
     }
 
 

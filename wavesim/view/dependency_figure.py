@@ -79,12 +79,25 @@ def _tiles(grid: TileGrid, index: int, parts: DependencyParts, theme: Theme, wid
     colour = theme.stage_colour(len(parts.grids) - 1 if is_consumer else index)
     text_colour = theme.text_on(len(parts.grids) - 1 if is_consumer else index)
     across, _ = _tile_px(parts, width)
-    has_text = across >= 7.5 * len(str(grid.order.max())) + 4
     tints = [theme.translucent(colour, tint) for tint in TINTS]
     group = grid.group % len(TINTS) if grid.group.max() < grid.group.size - 1 else _checkered(grid)
-    verb = "awaits first" if is_consumer else "posts"
+    common = _heat_map(grid, "awaits first" if is_consumer else "posts", across)
+    size = min(13, max(9, round(across / 3)))
+    scale = [[i / (len(tints) - 1), tint] for i, tint in enumerate(tints)]
+    plain = _layer(group, len(tints) - 1, scale, {"color": theme.ink, "size": size})
+    bold = {"color": text_colour, "size": size, "weight": 700}
+    strong = _layer(np.where(grid.needed > 0, 1.0, np.nan), 1, [[0, colour], [1, colour]], bold)
+    return [
+        {**common, **plain, "text": _numbers(grid, grid.needed == 0)},
+        {**common, **strong, "text": _numbers(grid, grid.needed > 0)},
+    ]
+
+
+def _heat_map(grid: TileGrid, verb: str, across: float) -> Props:
+    """What both layers share: place, gaps, numbers where there is room, hovering."""
+    has_text = across >= 7.5 * len(str(grid.order.max())) + 4
     gap = 3 if across >= 24 else 1
-    common: dict[str, Any] = {
+    return {
         "type": "heatmap",
         "x": grid.left + np.arange(grid.stage.grid.x) + 0.5,
         "y": np.arange(grid.stage.grid.y) + 0.5,
@@ -96,27 +109,10 @@ def _tiles(grid: TileGrid, index: int, parts: DependencyParts, theme: Theme, wid
         "hovertemplate": f"<b>{grid.stage.name}</b> tile (%{{customdata[0]}}, %{{customdata[1]}})<br>"
         f"processed as number %{{customdata[3]}}<br>{verb} semaphore %{{customdata[2]}}<extra></extra>",
     }
-    size = min(13, max(9, round(across / 3)))
-    scale = [[i / (len(tints) - 1), tint] for i, tint in enumerate(tints)]
-    plain = {
-        "z": group,
-        "zmin": 0,
-        "zmax": len(tints) - 1,
-        "colorscale": scale,
-        "textfont": {"color": theme.ink, "size": size},
-        "text": _numbers(grid, grid.needed == 0),
-    }
-    strong = {
-        "z": np.where(grid.needed > 0, 1.0, np.nan),
-        "zmin": 0,
-        "zmax": 1,
-        "colorscale": [[0, colour], [1, colour]],
-        "text": _numbers(grid, grid.needed > 0),
-    }
-    return [
-        {**common, **plain},
-        {**common, **strong, "textfont": {"color": text_colour, "size": size, "weight": 700}},
-    ]
+
+
+def _layer(z: NDArray[Any], most: int, scale: list[list[Any]], font: Props) -> Props:
+    return {"z": z, "zmin": 0, "zmax": most, "colorscale": scale, "textfont": font}
 
 
 def _numbers(grid: TileGrid, shown: NDArray[np.bool_]) -> list[list[str]]:

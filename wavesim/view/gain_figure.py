@@ -97,28 +97,13 @@ def _series(gains: list[Gain], sizes: list[str], shift: float, index: int, theme
     measured = [gain for gain in gains if gain.measured is not None]
     common = {"type": "scatter", "mode": "markers", "legendgroup": plan}
     predicted_marker = {"symbol": OPEN_SYMBOLS[index % 4], "size": 13, "color": colour, "line": {"width": 2}}
-    whiskers = {
-        "type": "data",
-        "symmetric": False,
-        "array": [
-            (gain.high if gain.high is not None else gain.measured or 0.0) - (gain.measured or 0.0)
-            for gain in measured
-        ],
-        "arrayminus": [
-            (gain.measured or 0.0) - (gain.low if gain.low is not None else gain.measured or 0.0)
-            for gain in measured
-        ],
-        "color": colour,
-        "thickness": 1.6,
-        "width": 5,
-    }
     return [
         {
             **common,
             "name": f"{plan}, measured",
             "x": [sizes.index(gain.size) + shift for gain in measured],
             "y": [gain.measured for gain in measured],
-            "error_y": whiskers,
+            "error_y": _whiskers(measured, colour),
             "marker": {"symbol": SYMBOLS[index % 4], "size": 9, "color": colour},
             "showlegend": bool(measured),
             "hovertemplate": f"<b>{plan}</b> measured %{{y:+.1f}} points<extra></extra>",
@@ -132,6 +117,17 @@ def _series(gains: list[Gain], sizes: list[str], shift: float, index: int, theme
             "hovertemplate": f"<b>{plan}</b> predicted %{{y:+.1f}} points<extra></extra>",
         },
     ]
+
+
+def _whiskers(measured: list[Gain], colour: str) -> Props:
+    """Error bars to the quartiles, of no length where there are none."""
+    middle = np.array([gain.measured for gain in measured], dtype=np.float64)
+    high = np.array(
+        [gain.measured if gain.high is None else gain.high for gain in measured], dtype=np.float64
+    )
+    low = np.array([gain.measured if gain.low is None else gain.low for gain in measured], dtype=np.float64)
+    reach = {"array": (high - middle).tolist(), "arrayminus": (middle - low).tolist()}
+    return {"type": "data", "symmetric": False, **reach, "color": colour, "thickness": 1.6, "width": 5}
 
 
 def _layout(
