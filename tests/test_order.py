@@ -47,7 +47,7 @@ def test_an_unknown_order_lists_the_known_ones(word):
 
 @pytest.mark.parametrize("rows", [0, -1, 1.5, True])
 def test_a_group_has_at_least_one_row(rows):
-    with pytest.raises(DescriptionError, match="Grouped: rows is .*; it must be an integer of at least 1"):
+    with pytest.raises(DescriptionError, match=r"Grouped: rows is .*; it must be an integer of at least 1"):
         Grouped(rows)
 
 
@@ -77,5 +77,5 @@ def test_a_users_order_that_raises_is_named_with_its_error():
     def broken(grid):
         raise KeyError("swizzle")
 
-    with pytest.raises(DescriptionError, match="order mine failed on the grid 2 x 3: KeyError.'swizzle'."):
+    with pytest.raises(DescriptionError, match=r"order mine failed on the grid 2 x 3: KeyError\('swizzle'\)"):
         CustomOrder("mine", broken).sequence(GRID)

@@ -46,12 +46,12 @@ def test_a_policys_name_reads_back_and_an_unknown_one_lists_the_known():
         (
             0,
             7,
-            "tile (0, 0) awaits value 7 of semaphore 0, which gets 6 posts, so its consumer waits for ever. Await 6",
+            "tile (0, 0) awaits value 7 of semaphore 0, which gets 6 posts, so its consumer waits for ever",
         ),
         (
             0,
             5,
-            "awaits value 5 of semaphore 0, which gets 6 posts, so its consumer may read a tile before it is written",
+            "which gets 6 posts, so its consumer may read a tile before it is written. Await 6",
         ),
         (-1, 6, "semaphore -1 on the grid 2 x 3; indices must be 0 to 5"),
         (6, 6, "semaphore 6 on the grid 2 x 3; indices must be 0 to 5"),

@@ -1,0 +1,80 @@
+"""Plans: their words, and plans that do not fit a pipeline."""
+
+import pytest
+from toy_schedules import run
+
+from wavesim.errors import DescriptionError
+from wavesim.model.order import ColumnMajor, Grouped, RowMajor
+from wavesim.model.plan import SemaphoreSync, StreamSync, parse_plan
+from wavesim.model.policy import CustomPolicy, RowSync, TileSync
+from wavesim.workloads.figure_one import toy
+
+
+def test_a_plans_name_reads_back_as_the_plan():
+    assert parse_plan("stream") == StreamSync()
+    assert parse_plan("row", order="grouped:8") == SemaphoreSync(RowSync(), order=Grouped(8))
+    assert parse_plan("tile", wait_kernel=False) == SemaphoreSync(TileSync(), wait_kernel=False)
+    assert [parse_plan(word).name for word in ("stream", "row", "tile")] == ["stream", "row", "tile"]
+
+
+def test_a_label_says_what_the_plan_is():
+    assert StreamSync().label == "Stream sync"
+    assert SemaphoreSync().label == "Row semaphores"
+    assert SemaphoreSync(TileSync(), wait_kernel=False).label == "Tile semaphores, no wait-kernel"
+
+
+def test_a_stage_may_have_an_order_and_an_edge_a_policy_of_its_own():
+    plan = SemaphoreSync(policies={("a", "b"): TileSync()}, orders={"b": ColumnMajor()})
+    assert (plan.order_of("a"), plan.order_of("b")) == (RowMajor(), ColumnMajor())
+    assert (plan.policy_of("a", "b"), plan.policy_of("a", "c")) == (TileSync(), RowSync())
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: parse_plan("magic"), "sync is 'magic'; known are stream, row, tile"),
+        (lambda: parse_plan("row", order="spiral"), "order is 'spiral'; known are row, column"),
+        (lambda: StreamSync(order="row"), "StreamSync: order is 'row'; use RowMajor()"),
+        (lambda: SemaphoreSync(orders={"a": 3}), "SemaphoreSync: order is 3; use RowMajor()"),
+        (lambda: SemaphoreSync(policy="row"), "SemaphoreSync: policy is 'row'; use TileSync(), RowSync()"),
+        (lambda: SemaphoreSync(wait_kernel=False, head_start=-1), "head_start is -1; it must be at least 0"),
+        (
+            lambda: SemaphoreSync(wait_kernel=False, head_start=1.5),
+            "head_start is 1.5; it must be at least 0",
+        ),
+        (lambda: SemaphoreSync(head_start=2), "head_start is 2 but the wait-kernel rules that out"),
+    ],
+    ids=range(8),
+)
+def test_a_plan_that_cannot_be_is_refused(build, words):
+    with pytest.raises(DescriptionError) as caught:
+        build()
+    assert words in str(caught.value)
+
+
+def never_ready(tile_x, tile_y, grid):
+    return grid.x + 1
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (
+            StreamSync(orders={"gemm3": RowMajor()}),
+            "orders stage 'gemm3'; pipeline toy has ['gemm1', 'gemm2']",
+        ),
+        (
+            SemaphoreSync(policies={("gemm2", "gemm1"): RowSync()}),
+            "has a policy for ('gemm2', 'gemm1'); pipeline toy has [('gemm1', 'gemm2')]",
+        ),
+        (
+            SemaphoreSync(CustomPolicy("mine", lambda x, y, grid: y, never_ready)),
+            "awaits value 3 of semaphore 0, which gets 2 posts, so its consumer waits for ever",
+        ),
+    ],
+    ids=["order", "edge", "policy"],
+)
+def test_a_plan_that_does_not_fit_its_pipeline_is_refused_before_anything_runs(plan, words):
+    with pytest.raises(DescriptionError) as caught:
+        run(toy(), plan)
+    assert words in str(caught.value)
