@@ -151,8 +151,10 @@ def _layout(
     ]
     corner = {"xref": "paper", "x": 1, "xanchor": "right", "y": 0}
     layout["annotations"] = [
-        {**note("whiskers: quartiles over interleaved rounds", theme, size=11), **TOP_RIGHT},
         {**note("gain ↑", theme, size=11), **corner, "yanchor": "bottom", "yshift": 2},
         {**note("loss ↓", theme, size=11), **corner, "yanchor": "top", "yshift": -2},
     ]
+    if any(gain.low is not None for gain in gains):
+        words = note("whiskers: quartiles over interleaved rounds", theme, size=11)
+        layout["annotations"].append({**words, **TOP_RIGHT})
     return layout
