@@ -2,200 +2,74 @@
 
 Picture: in an MLP, tile (x, y) of the second GEMM reads the whole tile row y of the first:
 `Dependency(consumer=gemm2[x, y], needs=[gemm1[:, y]])`. In attention it reads two single tiles:
-`needs=[gemm1[x, y], gemm1[x + 12, y]]`.
+`needs=[gemm1[x, y], gemm1[x + 12, y]]`; after a SwiGLU whose halves two GEMMs make, two rows of two
+producers: `needs=[gate[:, y], up[:, y]]`.
 
-A slice is walked in step with the consumer's own work (its K loop): of n tiles, the j-th is
-needed once j/n of the consumer tile is done. A plain index is needed at the start.
+The consumer may be named in other ways where that reads better: `scores[y, x]` is transposed,
+`gemm2[x, 3 - y]` counts from the bottom, `gemm2[2 * x : 2 * x + 2, y]` says it of two columns at
+once, `gemm2[:, y]` of a whole row. What is stored is always in terms of the consumer's [x, y].
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
 from wavesim.errors import DescriptionError
+from wavesim.model.consumer_index import consumer_coordinates
+from wavesim.model.index import Index, as_index, x, y
 from wavesim.model.kernel import Grid
+from wavesim.model.tile_set import Axis, Box, TileSet
 
 if TYPE_CHECKING:
     from wavesim.model.pipeline import Stage
 
+__all__ = [
+    "MAX_READS",
+    "MAX_TILES",
+    "Axis",
+    "Box",
+    "Dependency",
+    "Index",
+    "TileSet",
+    "as_index",
+    "check_bounds",
+    "gemm_rows",
+    "x",
+    "y",
+]
 
-@dataclass(frozen=True)
-class Index:
-    """An expression over the consumer's x and y: sums, products with and floor division by integers."""
-
-    operator: str
-    operands: tuple[Union["Index", int, str], ...]
-
-    def __add__(self, other: Union["Index", int]) -> "Index":
-        return Index("+", (self, as_index(other)))
-
-    def __radd__(self, other: int) -> "Index":
-        return as_index(other) + self
-
-    def __sub__(self, other: Union["Index", int]) -> "Index":
-        return self + as_index(other) * -1
-
-    def __mul__(self, factor: int) -> "Index":
-        if not isinstance(factor, int):
-            raise DescriptionError(f"({self}) * ({factor}) is not affine; multiply by an integer")
-        return Index("*", (self, factor))
-
-    __rmul__ = __mul__
-
-    def __floordiv__(self, divisor: int) -> "Index":
-        if not isinstance(divisor, int) or divisor < 1:
-            raise DescriptionError(f"({self}) // ({divisor}): the divisor must be an integer of at least 1")
-        return Index("//", (self, divisor))
-
-    def at_most(self, bound: int) -> "Index":
-        """The expression, cut off at a bound: for edge tiles."""
-        return Index("min", (self, bound))
-
-    def evaluate(self, x: int, y: int) -> int:
-        """The value for one consumer tile."""
-        values = [part.evaluate(x, y) if isinstance(part, Index) else part for part in self.operands]
-        match self.operator, values:
-            case "dim", [name]:
-                return x if name == "x" else y
-            case "const", [int(value)]:
-                return value
-            case "+", [int(left), int(right)]:
-                return left + right
-            case "*", [int(left), int(right)]:
-                return left * right
-            case "//", [int(left), int(right)]:
-                return left // right
-            case "min", [int(left), int(right)]:
-                return min(left, right)
-        raise DescriptionError(f"index expression {self.operator}{self.operands} is not understood")
-
-    def uses(self, name: str) -> bool:
-        """Whether the value depends on dimension `name`."""
-        return any(part.uses(name) if isinstance(part, Index) else part == name for part in self.operands)
-
-    def __str__(self) -> str:
-        if self.operator in ("dim", "const"):
-            return str(self.operands[0])
-        if self.operator == "min":
-            return f"min({self.operands[0]}, {self.operands[1]})"
-        return f"({self.operands[0]} {self.operator} {self.operands[1]})"
-
-
-def as_index(value: Index | int) -> Index:
-    """An integer or expression as an expression."""
-    if isinstance(value, Index):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return Index("const", (value,))
-    raise DescriptionError(f"tile index is {value!r}; use x, y, integers, or slices of them")
-
-
-x = Index("dim", ("x",))
-y = Index("dim", ("y",))
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One coordinate of a tile set: from start up to, not including, stop. None means the grid's edge."""
-
-    start: Index
-    stop: Index | None
-    is_slice: bool
-
-    def resolve(self, cx: int, cy: int, extent: int) -> tuple[int, int]:
-        """The half-open range that consumer tile (cx, cy) reads on a grid of this extent."""
-        start = self.start.evaluate(cx, cy)
-        if not self.is_slice:
-            return start, start + 1
-        return start, extent if self.stop is None else self.stop.evaluate(cx, cy)
-
-    def uses(self, name: str) -> bool:
-        """Whether the range depends on dimension `name` of the consumer."""
-        return self.start.uses(name) or (self.stop is not None and self.stop.uses(name))
-
-    def __str__(self) -> str:
-        if not self.is_slice:
-            return str(self.start)
-        is_from_zero = self.start == as_index(0)
-        return f"{'' if is_from_zero else self.start}:{'' if self.stop is None else self.stop}"
-
-
-def _axis(key: object) -> Axis:
-    if isinstance(key, slice):
-        if key.step is not None:
-            raise DescriptionError(f"tile slice {key} has a step; write several needs instead")
-        start = as_index(0 if key.start is None else key.start)
-        return Axis(start, None if key.stop is None else as_index(key.stop), is_slice=True)
-    return Axis(as_index(key), None, is_slice=False)  # type: ignore[arg-type]  # as_index refuses the rest
-
-
-Box = tuple[int, int, int, int]  # x from, x to, y from, y to; half-open
-
-
-@dataclass(frozen=True)
-class TileSet:
-    """Tiles of one stage as a function of the consumer's x and y; made by `stage[..., ...]`."""
-
-    stage: "Stage"
-    columns: Axis
-    rows: Axis
-
-    @classmethod
-    def of(cls, stage: "Stage", key: tuple[object, object]) -> "TileSet":
-        """What `stage[key]` means. Raises `DescriptionError` unless there are two indices."""
-        if not isinstance(key, tuple) or len(key) != 2:
-            raise DescriptionError(f"{stage.name}[{key}]: a tile has two indices, [x, y]")
-        return cls(stage, _axis(key[0]), _axis(key[1]))
-
-    def box(self, cx: int, cy: int) -> Box:
-        """The rectangle of producer tiles that consumer tile (cx, cy) reads."""
-        grid = self.stage.grid
-        return (*self.columns.resolve(cx, cy, grid.x), *self.rows.resolve(cx, cy, grid.y))
-
-    def uses(self, name: str) -> bool:
-        """Whether the set depends on dimension `name` of the consumer."""
-        return self.columns.uses(name) or self.rows.uses(name)
-
-    def walk(self, box: Box) -> Iterator[tuple[int, int, tuple[int, int]]]:
-        """(j, n, producer tile): the tile is needed once j/n of the consumer's work is done.
-
-        The walk goes along x if x is a slice, else along y; the other coordinate is needed at once.
-        """
-        x0, x1, y0, y1 = box
-        if self.columns.is_slice:
-            for i in range(x0, x1):
-                yield from ((i - x0, x1 - x0, (i, j)) for j in range(y0, y1))
-        else:
-            yield from ((j - y0, y1 - y0, (i, j)) for j in range(y0, y1) for i in range(x0, x1))
-
-    def __str__(self) -> str:
-        return f"{self.stage.name}[{self.columns}, {self.rows}]"
+MAX_TILES = 2**20  # of one grid
+MAX_READS = 2**26  # (consumer tile, producer tile) pairs of one need
 
 
 @dataclass(frozen=True)
 class Dependency:
     """What every tile of `consumer` reads; bounds are checked for every tile when it is built.
 
-    `consumer` is `stage[x, y]`; `needs` are tile sets of one or more producer stages.
+    `needs` are tile sets of one or more producer stages. Raises `DescriptionError` for an empty
+    need, a tile outside a grid (with the first consumer tile that reads it), a stage that needs its
+    own tiles, and grids too large to enumerate (`MAX_TILES`, `MAX_READS`).
     """
 
     consumer: TileSet
     needs: Sequence[TileSet]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "needs", tuple(self.needs))
-        if str(self.consumer.columns) != "x" or str(self.consumer.rows) != "y":
-            raise DescriptionError(
-                f"consumer is {self.consumer}; write it as {self.consumer.stage.name}[x, y]"
-            )
+        for tiles in (self.consumer, *self.needs):
+            if not isinstance(tiles, TileSet):
+                raise DescriptionError(f"a dependency has {tiles!r}; name tiles as stage[x, y]")
         if not self.needs:
             raise DescriptionError(
                 f"{self.consumer.stage.name}: needs is empty; name the producer tiles it reads"
             )
+        coordinates = consumer_coordinates(self.consumer, self.needs)
+        stage = self.consumer.stage
+        object.__setattr__(self, "consumer", stage[x, y])
+        object.__setattr__(self, "needs", tuple(need.substituted(coordinates) for need in self.needs))
         for need in self.needs:
-            if need.stage.name == self.consumer.stage.name:
-                raise DescriptionError(f"{need}: stage {need.stage.name} cannot need its own tiles")
-            check_bounds(need, self.consumer.stage.grid)
+            if need.stage.name == stage.name:
+                raise DescriptionError(f"{need}: stage {stage.name} cannot need its own tiles")
+            check_bounds(need, stage.grid)
 
     @property
     def producers(self) -> tuple[str, ...]:
@@ -217,29 +91,53 @@ class Dependency:
 
 def check_bounds(need: TileSet, consumer_grid: Grid) -> None:
     """Raises `DescriptionError` with the first consumer tile that reads outside the producer's grid."""
+    _check_size(need, consumer_grid)
     grid = need.stage.grid
-    for cy in range(consumer_grid.y if need.uses("y") else 1):
-        for cx in range(consumer_grid.x if need.uses("x") else 1):
-            x0, x1, y0, y1 = need.box(cx, cy)
-            for axis, start, stop, bound in (("x", x0, x1, grid.x), ("y", y0, y1, grid.y)):
-                if start < 0 or stop > bound or start >= stop:
-                    raise DescriptionError(
-                        f"{need} for consumer tile {(cx, cy)}: {axis} from {start} up to {stop}, outside "
-                        f"0 to {bound} of the producer's grid {grid}. Correct the index or the grids"
-                    )
+    columns = consumer_grid.x if need.uses("x") else 1
+    rows = consumer_grid.y if need.uses("y") else 1
+    reads, alike = 0, consumer_grid.tiles // (columns * rows)
+    for cy in range(rows):
+        for cx in range(columns):
+            box = need.box(cx, cy)
+            _check_box(need, (cx, cy), box, grid)
+            reads += alike * need.count(box)
+            if reads > MAX_READS:
+                raise DescriptionError(
+                    f"{need}: more than {MAX_READS:,} reads up to consumer tile {(cx, cy)} of the grid "
+                    f"{consumer_grid}; too large to enumerate. Use larger tiles"
+                )
+
+
+def _check_size(need: TileSet, consumer_grid: Grid) -> None:
+    for owner, grid in ((need.stage.name, need.stage.grid), ("its consumer", consumer_grid)):
+        if grid.tiles > MAX_TILES:
+            raise DescriptionError(
+                f"{need}: the grid {grid} of {owner} has {grid.tiles:,} tiles; a dependency enumerates at "
+                f"most {MAX_TILES:,}. Use larger tiles"
+            )
+
+
+def _check_box(need: TileSet, tile: tuple[int, int], box: Box, grid: Grid) -> None:
+    for axis, start, stop, bound in (("x", *box[:2], grid.x), ("y", *box[2:], grid.y)):
+        if start < 0 or stop > bound or start >= stop:
+            fault = "outside" if start < stop else "which is no tile, of"
+            raise DescriptionError(
+                f"{need} for consumer tile {tile}: {axis} from {start} up to {stop}, {fault} "
+                f"0 to {bound} of the producer's grid {grid}. Correct the index or the grids"
+            )
 
 
 def gemm_rows(producer: "Stage", consumer: "Stage") -> Dependency:
     """The dependency of a GEMM on the GEMM that makes its A operand: all tile columns of the rows it reads.
 
     Tile heights may differ; the rows are then those that overlap. Raises `DescriptionError`
-    unless the consumer's k is the producer's n and both have the same m.
+    unless the consumer's k is what the producer makes columns of and both have the same m.
     """
     first, second = producer.gemm, consumer.gemm
-    if first.n != second.k or first.m != second.m:
+    if first.columns != second.k or first.m != second.m:
         raise DescriptionError(
             f"{consumer.name} reads A ({second.m}, {second.k}) but {producer.name} makes ({first.m}, "
-            f"{first.n}); "
+            f"{first.columns}); "
             "they must be equal"
         )
     if first.tile_m == second.tile_m:

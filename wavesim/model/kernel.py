@@ -16,6 +16,7 @@ MAX_GRID_X = 2**31 - 1
 MAX_GRID_YZ = 65_535
 
 Carveout = Literal["full", "default"]
+Activation = Literal["gelu", "swiglu"]
 
 
 def require_positive(owner: str, **values: int) -> None:
@@ -116,6 +117,9 @@ class Kernel:
                 raise DescriptionError(f"{self.name}: {name} is {getattr(self, name)}; it must be at least 0")
 
 
+# One warp that spins until a consumer's producers have started, ahead of the consumer in its stream.
+WAIT_KERNEL = Kernel("wait-kernel", Grid(1), Block(threads=32, registers=24))
+
 DEFAULT_GEMM_BLOCK = Block(threads=256, registers=232, dynamic_shared_bytes=98_304)
 
 
@@ -124,6 +128,7 @@ class Gemm:
     """C (m, n) = activation(A (m, k) x B (k, n)), one output tile per block and split-K slice.
 
     fp16 or bf16 in, fp32 accumulate. Edge tiles in m are allowed: the grid covers them.
+    "swiglu" takes pairs of B's columns, a gate and a value, and keeps Swish(gate) * value: C has n/2 columns.
     """
 
     name: str
@@ -135,7 +140,7 @@ class Gemm:
     tile_k: int = 32
     split_k: int = 1
     dtype: Literal["fp16", "bf16"] = "fp16"
-    activation: Literal["gelu"] | None = None
+    activation: Activation | None = None
     block: Block = field(default=DEFAULT_GEMM_BLOCK)
     carveout: Carveout = "full"
 
@@ -152,15 +157,25 @@ class Gemm:
             )
         if self.dtype not in ("fp16", "bf16"):
             raise DescriptionError(f"Gemm {self.name}: dtype is {self.dtype!r}; it must be 'fp16' or 'bf16'")
-        if self.activation not in (None, "gelu"):
+        if self.activation not in (None, "gelu", "swiglu"):
             raise DescriptionError(
-                f"Gemm {self.name}: activation is {self.activation!r}; it must be None or 'gelu'"
+                f"Gemm {self.name}: activation is {self.activation!r}; it must be None, 'gelu' or 'swiglu'"
+            )
+        if self.activation == "swiglu" and (self.n % 2 or self.tile_n % 2):
+            raise DescriptionError(
+                f"Gemm {self.name}: n is {self.n} and tile_n {self.tile_n}; with swiglu they must be even, "
+                "because columns are pairs of gate and value"
             )
 
     @property
     def grid(self) -> Grid:
         """Blocks: tile columns x tile rows x split-K slices."""
         return Grid(-(-self.n // self.tile_n), -(-self.m // self.tile_m), self.split_k)
+
+    @property
+    def columns(self) -> int:
+        """Columns of C: n, or half of it after SwiGLU."""
+        return self.n // 2 if self.activation == "swiglu" else self.n
 
     @property
     def flops(self) -> int:
@@ -180,7 +195,7 @@ class Gemm:
             self.grid,
             self.block,
             flops_per_block=2 * self.tile_m * self.tile_n * depth,
-            bytes_per_block=2 * (self.m * self.k + self.k * self.n + self.m * self.n) // self.grid.size,
+            bytes_per_block=2 * (self.m * self.k + self.k * self.n + self.m * self.columns) // self.grid.size,
             carveout=self.carveout,
         )
 

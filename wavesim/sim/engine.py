@@ -14,7 +14,7 @@ from simpy import Environment, Event
 
 from wavesim.errors import DeadlockError, Waiter
 from wavesim.model.device import Device
-from wavesim.model.kernel import Block, Grid, Kernel
+from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync
 from wavesim.sim.cost import CostModel
@@ -23,8 +23,6 @@ from wavesim.sim.placement import footprint
 from wavesim.sim.program import StageProgram, build_program
 from wavesim.sim.sharing import SharedSm
 from wavesim.sim.task import Life
-
-WAIT_KERNEL = Kernel("wait-kernel", Grid(1), Block(threads=32, registers=24))
 
 
 class Semaphore:

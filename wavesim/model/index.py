@@ -1,0 +1,132 @@
+"""Index expressions: affine functions of the consumer's tile coordinates x and y, written as in Python.
+
+Picture: `x + 12`, `2 * x + 1`, `3 - y`, `x // 2`, `x - x // 4 * 4`, and `.at_least(0)`, `.at_most(n)`
+where a tile at the border has fewer neighbours. Nothing else: a product of coordinates is not
+affine, and an expression that cannot be understood at once by a person is no use to a compiler.
+"""
+
+from dataclasses import dataclass
+from typing import NoReturn, Union
+
+from wavesim.errors import DescriptionError
+
+Operand = Union["Index", int]
+
+
+@dataclass(frozen=True)
+class Index:
+    """An expression over the consumer's x and y: sums, products with and floor division by integers."""
+
+    operator: str
+    operands: tuple[Union["Index", int, str], ...]
+
+    def __add__(self, other: Operand) -> "Index":
+        return Index("+", (self, as_index(other)))
+
+    def __radd__(self, other: int) -> "Index":
+        return as_index(other) + self
+
+    def __sub__(self, other: Operand) -> "Index":
+        return self + as_index(other) * -1
+
+    def __rsub__(self, other: int) -> "Index":
+        return as_index(other) - self
+
+    def __neg__(self) -> "Index":
+        return self * -1
+
+    def __mul__(self, factor: int) -> "Index":
+        if not _is_integer(factor):
+            raise DescriptionError(f"({self}) * ({factor}) is not affine; multiply by an integer")
+        return Index("*", (self, factor))
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, divisor: int) -> "Index":
+        if not _is_integer(divisor) or divisor < 1:
+            raise DescriptionError(f"({self}) // ({divisor}): the divisor must be an integer of at least 1")
+        return Index("//", (self, divisor))
+
+    def _refuse(self, symbol: str, fix: str) -> NoReturn:
+        raise DescriptionError(
+            f"{self}: {symbol} is not affine; a tile index is made of +, -, * and // with integers. {fix}"
+        )
+
+    def __mod__(self, divisor: object) -> "Index":
+        self._refuse("%", f"{self} % n is {self} - {self} // n * n")
+
+    def __truediv__(self, divisor: object) -> "Index":
+        self._refuse("/", "Use //")
+
+    def __pow__(self, exponent: object) -> "Index":
+        self._refuse("**", "Multiply by an integer")
+
+    def __rfloordiv__(self, dividend: object) -> "Index":
+        self._refuse("division by a coordinate", "Divide by an integer")
+
+    __rtruediv__ = __rmod__ = __rfloordiv__
+
+    def __bool__(self) -> bool:
+        # `x and y` or `if x` would drop a coordinate without a word.
+        raise DescriptionError(f"{self}: a coordinate is no condition; use .at_least and .at_most")
+
+    def at_most(self, bound: Operand) -> "Index":
+        """The expression, cut off at a bound: for edge tiles."""
+        return Index("min", (self, bound))
+
+    def at_least(self, bound: Operand) -> "Index":
+        """The expression, or the bound if that is larger: for edge tiles."""
+        return Index("max", (self, bound))
+
+    def evaluate(self, x: int, y: int) -> int:
+        """The value for one consumer tile."""
+        values = [part.evaluate(x, y) if isinstance(part, Index) else part for part in self.operands]
+        match self.operator, values:
+            case "dim", [name]:
+                return x if name == "x" else y
+            case "const", [int(value)]:
+                return value
+            case "+", [int(left), int(right)]:
+                return left + right
+            case "*", [int(left), int(right)]:
+                return left * right
+            case "//", [int(left), int(right)]:
+                return left // right
+            case "min" | "max", [int(left), int(right)]:
+                return min(left, right) if self.operator == "min" else max(left, right)
+        raise DescriptionError(f"index expression {self.operator}{self.operands} is not understood")
+
+    def uses(self, name: str) -> bool:
+        """Whether the value depends on dimension `name`."""
+        return any(part.uses(name) if isinstance(part, Index) else part == name for part in self.operands)
+
+    def substituted(self, values: dict[str, "Index"]) -> "Index":
+        """The expression with other expressions in place of its dimensions."""
+        if self.operator == "dim":
+            return values.get(str(self.operands[0]), self)
+        parts = [part.substituted(values) if isinstance(part, Index) else part for part in self.operands]
+        return Index(self.operator, tuple(parts))
+
+    def __str__(self) -> str:
+        if self.operator in ("dim", "const"):
+            return str(self.operands[0])
+        if self.operator in ("min", "max"):
+            return f"{self.operator}({self.operands[0]}, {self.operands[1]})"
+        return f"({self.operands[0]} {self.operator} {self.operands[1]})"
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def as_index(value: Operand) -> Index:
+    """An integer or expression as an expression."""
+    if isinstance(value, Index):
+        return value
+    if _is_integer(value):
+        return Index("const", (value,))
+    raise DescriptionError(f"tile index is {value!r}; use x, y, integers, or slices of them")
+
+
+x = Index("dim", ("x",))
+y = Index("dim", ("y",))

@@ -1,0 +1,113 @@
+"""Tile sets: the tiles of one stage that a consumer tile names, such as `gemm1[:, y]`.
+
+Picture: `stage[x, y]` is one tile, `stage[:, y]` a row, `stage[2 * x : 2 * x + 2, y]` two
+neighbours, `stage[x::12, y]` every twelfth tile of the row from column x on.
+
+A slice is walked in step with the consumer's own work (its K loop): of n tiles, the j-th is
+needed once j/n of the consumer tile is done. A plain index is needed at the start.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from wavesim.errors import DescriptionError
+from wavesim.model.index import Index, as_index
+
+if TYPE_CHECKING:
+    from wavesim.model.pipeline import Stage
+
+Box = tuple[int, int, int, int]  # x from, x to, y from, y to; half-open
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One coordinate of a tile set: from start up to, not including, stop. None means the grid's edge."""
+
+    start: Index
+    stop: Index | None
+    is_slice: bool
+    step: int = 1
+
+    @classmethod
+    def of(cls, key: object) -> "Axis":
+        """What stands between the brackets. Raises `DescriptionError`."""
+        if not isinstance(key, slice):
+            return cls(as_index(key), None, is_slice=False)  # type: ignore[arg-type]  # as_index refuses the rest
+        step = 1 if key.step is None else key.step
+        if not isinstance(step, int) or isinstance(step, bool) or step < 1:
+            raise DescriptionError(f"tile slice has the step {step}; it must be an integer of at least 1")
+        start = as_index(0 if key.start is None else key.start)
+        return cls(start, None if key.stop is None else as_index(key.stop), is_slice=True, step=step)
+
+    def resolve(self, cx: int, cy: int, extent: int) -> tuple[int, int]:
+        """The half-open range that consumer tile (cx, cy) reads on a grid of this extent."""
+        start = self.start.evaluate(cx, cy)
+        if not self.is_slice:
+            return start, start + 1
+        return start, extent if self.stop is None else self.stop.evaluate(cx, cy)
+
+    def uses(self, name: str) -> bool:
+        """Whether the range depends on dimension `name` of the consumer."""
+        return self.start.uses(name) or (self.stop is not None and self.stop.uses(name))
+
+    def substituted(self, values: dict[str, Index]) -> "Axis":
+        """The range with other expressions in place of its dimensions."""
+        stop = None if self.stop is None else self.stop.substituted(values)
+        return replace(self, start=self.start.substituted(values), stop=stop)
+
+    def __str__(self) -> str:
+        if not self.is_slice:
+            return str(self.start)
+        start = "" if self.start == as_index(0) else str(self.start)
+        step = "" if self.step == 1 else f":{self.step}"
+        return f"{start}:{'' if self.stop is None else self.stop}{step}"
+
+
+@dataclass(frozen=True)
+class TileSet:
+    """Tiles of one stage as a function of the consumer's x and y; made by `stage[..., ...]`."""
+
+    stage: "Stage"
+    columns: Axis
+    rows: Axis
+
+    @classmethod
+    def of(cls, stage: "Stage", key: tuple[object, object]) -> "TileSet":
+        """What `stage[key]` means. Raises `DescriptionError` unless there are two indices."""
+        if not isinstance(key, tuple) or len(key) != 2:
+            raise DescriptionError(f"{stage.name}[{key}]: a tile has two indices, [x, y]")
+        return cls(stage, Axis.of(key[0]), Axis.of(key[1]))
+
+    def box(self, cx: int, cy: int) -> Box:
+        """The rectangle around the producer tiles that consumer tile (cx, cy) reads."""
+        grid = self.stage.grid
+        return (*self.columns.resolve(cx, cy, grid.x), *self.rows.resolve(cx, cy, grid.y))
+
+    def uses(self, name: str) -> bool:
+        """Whether the set depends on dimension `name` of the consumer."""
+        return self.columns.uses(name) or self.rows.uses(name)
+
+    def substituted(self, values: dict[str, Index]) -> "TileSet":
+        """The set with other expressions in place of the consumer's dimensions."""
+        columns, rows = self.columns.substituted(values), self.rows.substituted(values)
+        return replace(self, columns=columns, rows=rows)
+
+    def walk(self, box: Box) -> Iterator[tuple[int, int, tuple[int, int]]]:
+        """(j, n, producer tile): the tile is needed once j/n of the consumer's work is done.
+
+        The walk goes along x if x is a slice, else along y; the other coordinate is needed at once.
+        """
+        columns, rows = range(*box[:2], self.columns.step), range(*box[2:], self.rows.step)
+        if self.columns.is_slice:
+            for j, i in enumerate(columns):
+                yield from ((j, len(columns), (i, row)) for row in rows)
+        else:
+            yield from ((j, len(rows), (i, row)) for j, row in enumerate(rows) for i in columns)
+
+    def count(self, box: Box) -> int:
+        """Producer tiles in a box."""
+        return len(range(*box[:2], self.columns.step)) * len(range(*box[2:], self.rows.step))
+
+    def __str__(self) -> str:
+        return f"{self.stage.name}[{self.columns}, {self.rows}]"
