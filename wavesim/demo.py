@@ -111,12 +111,12 @@ def _extremes(compared: dict[int, Comparison]) -> tuple[int, int]:
 
 
 def _title(compared: dict[int, Comparison], best: int) -> str:
-    low = min((_gain(row), tokens) for tokens, row in _rows(compared) if row.plan != "stream")
+    low, where = min((_gain(row), tokens) for tokens, row in _rows(compared) if row.plan != "stream")
     high = max(_gain(row) for row in compared[best].rows)
-    return (
-        f"Tile-level synchronisation takes {high:.0f} % off GPT-3's MLP at {best} tokens, "
-        f"and {low[0]:+.0f} % at {low[1]}".replace("-", "\u2212")
-    )
+    is_measured = compared[best].measured[0] is not None
+    verb = "takes" if is_measured else "is predicted to take"
+    rest = f"costs {-low:.0f} % at {where}" if low < -0.5 else f"gains {abs(low):.0f} % at {where}"
+    return f"Tile-level synchronisation {verb} {high:.0f} % off GPT-3's MLP at {best} tokens, and {rest}"
 
 
 def _gains(compared: dict[int, Comparison], notes: tuple[str, ...]) -> Any:
