@@ -16,7 +16,7 @@ from typing import Any
 
 from wavesim.analysis.oracle_sms import ComputingBlocks, SmRoom
 from wavesim.model.device import Device
-from wavesim.model.kernel import Block, Grid, Kernel
+from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync
 from wavesim.sim.cost import RATE_UNIT, CostModel
@@ -89,7 +89,7 @@ class Oracle:
         self.left = [stage.grid.size for stage in pipeline.stages]
         self.has_started = [False] * len(self.stages)
         self.index = {stage.name: i for i, stage in enumerate(pipeline.stages)}
-        self.wait_kernel = footprint(device, Kernel("wait-kernel", Grid(1), Block(32, registers=24)))
+        self.wait_kernel = footprint(device, WAIT_KERNEL)
         self.stuck_wait_kernels: list[OracleBlock] = []  # resident; the stage is the one they stand before
 
     @property

@@ -23,7 +23,7 @@ class CostModel:
     - `tile_ns`: per stage, the time one block computes when it is alone on its SM; an integer, or
       one per block in the grid's row-major order, slice after slice ((z * y_count + y) * x_count + x).
     - `launch_ns`: between two launches on the host.
-    - `boundary_ns`: from a kernel's last block to the next kernel of the same stream.
+    - `boundary_ns`: from a kernel's last block, or the next launch if later, to that next kernel's turn.
     - `block_ns`: from a block's issue to its first instruction.
     - `wait_ns`: one wait on a semaphore that is ready, or from the post to its being seen.
     - `post_ns`: added to a block whose tile posts, fence included.

@@ -7,7 +7,6 @@ Source: the paper's section III; scheduling rules as observed on an NVIDIA H200.
 """
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import partial
 
 from simpy import Environment, Event
@@ -22,56 +21,8 @@ from wavesim.sim.dispatcher import Dispatcher, Launch
 from wavesim.sim.placement import footprint
 from wavesim.sim.program import StageProgram, build_program
 from wavesim.sim.sharing import SharedSm
+from wavesim.sim.state import Rows, Semaphore, StageState
 from wavesim.sim.task import Life
-
-
-class Semaphore:
-    """A counter in global memory; `ready` fires when it reaches the awaited value."""
-
-    __slots__ = ("awaited", "ready", "seen")
-
-    def __init__(self, env: Environment, awaited: int) -> None:
-        self.awaited = awaited
-        self.seen = 0
-        self.ready = Event(env)
-
-    def post(self) -> None:
-        """Adds one."""
-        self.seen += 1
-        if self.seen == self.awaited:
-            self.ready.succeed()
-
-
-@dataclass
-class Rows:
-    """The trace while it fills: one entry per block, stages one after another, each in issue order."""
-
-    sm: list[int]
-    slot: list[int]
-    issue: list[int]
-    start: list[int]
-    wait: list[int]
-    end: list[int]
-    waits: list[tuple[int, int, int, int]]  # row, semaphore, start, end
-    events: list[tuple[str, str, int, int]]  # name, stage, start, end
-
-    @classmethod
-    def of(cls, count: int) -> "Rows":
-        """Empty columns for so many blocks."""
-        sm, slot, issue, start, wait, end = ([0] * count for _ in range(6))
-        return cls(sm, slot, issue, start, wait, end, [], [])
-
-
-@dataclass
-class StageState:
-    """What changes about a stage while it runs."""
-
-    first_row: int
-    blocks_left: int
-    slices_left: list[int]
-    started: Event
-    done: Event
-    is_launched: bool = False
 
 
 class Engine:

@@ -1,0 +1,58 @@
+"""What changes while a pipeline runs: semaphores, the trace as it fills, how far each stage is.
+
+Picture: after 300 of 384 blocks a stage has 84 left, row 3's semaphore reads 18 of 24, and 300
+rows of the trace have their end.
+"""
+
+from dataclasses import dataclass
+
+from simpy import Environment, Event
+
+
+class Semaphore:
+    """A counter in global memory; `ready` fires when it reaches the awaited value."""
+
+    __slots__ = ("awaited", "ready", "seen")
+
+    def __init__(self, env: Environment, awaited: int) -> None:
+        self.awaited = awaited
+        self.seen = 0
+        self.ready = Event(env)
+
+    def post(self) -> None:
+        """Adds one."""
+        self.seen += 1
+        if self.seen == self.awaited:
+            self.ready.succeed()
+
+
+@dataclass
+class Rows:
+    """The trace while it fills: one entry per block, stages one after another, each in issue order."""
+
+    sm: list[int]
+    slot: list[int]
+    issue: list[int]
+    start: list[int]
+    wait: list[int]
+    end: list[int]
+    waits: list[tuple[int, int, int, int]]  # row, semaphore, start, end
+    events: list[tuple[str, str, int, int]]  # name, stage, start, end
+
+    @classmethod
+    def of(cls, count: int) -> "Rows":
+        """Empty columns for so many blocks."""
+        sm, slot, issue, start, wait, end = ([0] * count for _ in range(6))
+        return cls(sm, slot, issue, start, wait, end, [], [])
+
+
+@dataclass
+class StageState:
+    """What changes about a stage while it runs."""
+
+    first_row: int
+    blocks_left: int
+    slices_left: list[int]
+    started: Event
+    done: Event
+    is_launched: bool = False
