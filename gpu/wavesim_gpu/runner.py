@@ -23,9 +23,9 @@ from wavesim_gpu.device import require_cupy
 from wavesim_gpu.measured_trace import build_trace
 from wavesim_gpu.operands import Operands, bind, is_right, random_operands, reference, relative_errors
 from wavesim_gpu.program import Program, require_gemms
-from wavesim_gpu.timing import Contender, interleaved_ns
+from wavesim_gpu.timing import Contender, interleaved_ns, run_in_turn
 
-RECORDED_REPLAYS = 3
+RECORDED_REPLAYS = 5
 LEAD_NS = 60_000_000  # a sustained load settles the clock in a few tens of milliseconds
 
 
@@ -80,7 +80,7 @@ class CupyRunner:
         """
         operands = self.operands(pipeline, seed)
         timings = self.time(operands, plans, rounds=rounds)
-        return [self.record(operands, timing) for timing in timings]
+        return self.record(operands, timings)
 
     def operands(self, pipeline: Pipeline, seed: int = 0) -> Operands:
         """Random inputs and weights for a pipeline."""
@@ -136,27 +136,25 @@ class CupyRunner:
             for plan, own, verdict in zip(plans, times, verdicts, strict=True)
         ]
 
-    def record(self, operands: Operands, timing: Timing) -> Trace:
-        """The plan's trace: of a few recorded runs the one with the median makespan.
+    def record(self, operands: Operands, timings: Sequence[Timing]) -> list[Trace]:
+        """One trace per plan: of a few recorded runs the one with the median makespan.
 
-        Each follows unrecorded runs without a pause, so that it meets the caches, clock and power of the rounds.
+        All plans run recorded in turn, right after unrecorded turns, so that they meet one another's clocks, caches
+        and power as in the timed rounds.
         """
-        program = self.program(operands, timing.plan, Build(is_recording=True))
-        timed = self.program(operands, timing.plan)
-        launch, warm = self.launcher(program), self.launcher(timed)
-        lead = max(3, round(LEAD_NS / statistics.median(timing.rounds_ns)))
-        traces = []
+        programs = [self.program(operands, timing.plan, Build(is_recording=True)) for timing in timings]
+        recorded = [Contender(self.launcher(program), program.streams[0]) for program in programs]
+        plain = [self.program(operands, timing.plan) for timing in timings]
+        turn = [Contender(self.launcher(program), program.streams[0]) for program in plain]
+        turn_ns = sum(statistics.median(timing.rounds_ns) for timing in timings)
+        lead = turn * max(1, round(LEAD_NS / turn_ns))
+        found: list[list[Trace]] = [[] for _ in timings]
         for _ in range(RECORDED_REPLAYS):
-            for _ in range(lead):
-                warm()
-            done = self._cupy.cuda.Event(disable_timing=True)
-            done.record(timed.streams[0])
-            program.streams[0].wait_event(done)
-            launch()
-            timed.synchronize()
-            program.synchronize()
-            traces.append(build_trace(program, timing.rounds_ns, timing.reading, self._notes()))
-        return sorted(traces, key=lambda trace: trace.makespan_ns)[len(traces) // 2]
+            run_in_turn([*lead, *recorded])
+            for program, timing, traces in zip(programs, timings, found, strict=True):
+                program.synchronize()
+                traces.append(build_trace(program, timing.rounds_ns, timing.reading, self._notes()))
+        return [sorted(traces, key=lambda trace: trace.makespan_ns)[len(traces) // 2] for traces in found]
 
     def _notes(self) -> dict[str, str]:
         mode = "CUDA graph" if self.is_graph else "plain streams"

@@ -5,7 +5,7 @@ their differences mean something where their absolute times drift.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,17 @@ def interleaved_ns(contenders: Sequence[Contender], rounds: int) -> list[list[in
     for index, start, end in marks:
         times[index].append(round(cupy.cuda.get_elapsed_time(start, end) * 1e6))
     return times
+
+
+def run_in_turn(contenders: Iterable[Contender]) -> None:
+    """Queues them one after the other, across their streams, without a pause between."""
+    cupy = require_cupy()
+    last = None
+    for contender in contenders:
+        if last is not None:
+            contender.stream.wait_event(last)
+        contender.launch()
+        last = _mark(cupy, contender.stream)
 
 
 def _warm_up(cupy: Any, contenders: Sequence[Contender]) -> None:

@@ -6,7 +6,9 @@ import pytest
 from small_pipelines import SMALL, SQUARE, TALL, WIDE, chain, fork, pair
 
 from wavesim.errors import DescriptionError
+from wavesim.model.kernel import Gemm
 from wavesim.model.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor
+from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import CustomPolicy, RowSync, TileSync
 
@@ -172,5 +174,6 @@ def test_wrong_arrays_are_refused_before_any_launch(runner, cupy):
 def test_more_than_the_gpu_holds_is_refused(runner):
     from wavesim.errors import DeviceError
 
+    work = Gemm("gemm1", 2**20, 2**17, 2**17, *SQUARE)
     with pytest.raises(DeviceError, match="GB of GPU memory"):
-        runner.operands(pair(m=2**20, k=2**17, hidden=2**17, n=64))
+        runner.operands(Pipeline("huge", [Stage("gemm1", work)]))

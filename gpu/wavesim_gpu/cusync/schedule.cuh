@@ -53,11 +53,11 @@ private:
 
     // The lane whose step is missing spins, the others wait for it. False if the run is aborted.
     __device__ __forceinline__ bool spin(int missing_lane) {
-        stage_.recorder().begin_wait();
+        const WaitStart began = stage_.recorder().begin_wait();
         bool has_reached = true;
         if (lane() == missing_lane) has_reached = stage_.spin(step_.semaphore, step_.awaited);
         has_reached = __all_sync(all_lanes, has_reached);
-        stage_.recorder().end_wait();
+        stage_.recorder().end_wait(began);
         return has_reached;
     }
 

@@ -50,9 +50,6 @@ struct Tile {
     int position;    // how many blocks of this stage started before
 };
 
-// The one thread of the block that takes positions, posts and records.
-__device__ __forceinline__ bool is_leader() { return (threadIdx.x | threadIdx.y | threadIdx.z) == 0; }
-
 class Stage {
 public:
     __device__ __forceinline__ explicit Stage(const StageParams& params) : params_(params) {}
@@ -61,8 +58,8 @@ public:
     // All threads call it, once. The counter's step also tells wait-kernels that the stage has started.
     __device__ __forceinline__ Tile begin() {
         __shared__ int shared_position;
+        recorder_.start();
         if (is_leader()) {
-            recorder_.start();
             shared_position = params_.tile_counter ? static_cast<int>(take_position(params_.tile_counter))
                                                    : static_cast<int>(blockIdx.x);
         }
@@ -83,9 +80,9 @@ public:
         if (is_leader() && params_.inputs[input] != nullptr) {
             const int2 fact = params_.inputs[input][y * params_.input_columns[input] + x];
             if (!has_reached(fact.x, fact.y)) {
-                recorder_.begin_wait();
+                const WaitStart began = recorder_.begin_wait();
                 spin(fact.x, fact.y);
-                recorder_.end_wait();
+                recorder_.end_wait(began);
             }
             acquire_fence();  // after the relaxed load that saw the value: turns the pair into an acquire
         }
@@ -108,8 +105,8 @@ public:
         return watch.spin(params_.semaphores + semaphore, semaphore, awaited, who);
     }
 
-    // The leader's; others' notes are lost.
-    __device__ __forceinline__ Recorder& recorder() { return recorder_; }
+    // Notes how long waits take.
+    __device__ __forceinline__ const Recorder& recorder() const { return recorder_; }
 
     // The first step of this tile's wait schedule, or null.
     __device__ __forceinline__ const WaitStep* first_step() const {
@@ -134,7 +131,7 @@ public:
         if constexpr (mutant != Mutant::early_post) {
             if (is_last_slice) post_all();
         }
-        if (is_leader()) recorder_.finish(params_.records, tile.position, tile.linear, tile.z);
+        recorder_.finish(params_.records, tile.position, tile.linear, tile.z);
     }
 
 private:

@@ -10,6 +10,9 @@
 
 namespace cusync {
 
+// The one thread of the block that takes positions, posts and records.
+__device__ __forceinline__ bool is_leader() { return (threadIdx.x | threadIdx.y | threadIdx.z) == 0; }
+
 // 48 bytes; wavesim_gpu/layout.py reads it.
 struct BlockRecord {
     unsigned long long start_ns, end_ns;
@@ -18,41 +21,57 @@ struct BlockRecord {
     int tile, slice, sm, position;
 };
 
-// Held by the one thread per block that also waits and posts.
+// When a wait began.
+struct WaitStart {
+#if CUSYNC_RECORD
+    unsigned long long ns, cycles;
+#endif
+};
+
+// Keeps its line in shared memory: registers held across a main loop would slow the kernel down. The leader
+// alone writes; other threads may call along.
 class Recorder {
 public:
-    __device__ __forceinline__ void start() {
+    __device__ __forceinline__ void start() const {
 #if CUSYNC_RECORD
-        start_ns_ = time_ns();
-        start_cycles_ = cycles();
+        if (!is_leader()) return;
+        line() = {time_ns(), 0, cycles(), 0, 0, 0, 0, static_cast<int>(sm_id()), 0};
 #endif
     }
 
-    __device__ __forceinline__ void begin_wait() {
+    __device__ __forceinline__ WaitStart begin_wait() const {
 #if CUSYNC_RECORD
-        wait_began_ns_ = time_ns();
-        wait_began_cycles_ = cycles();
+        return {time_ns(), cycles()};
+#else
+        return {};
 #endif
     }
 
-    __device__ __forceinline__ void end_wait() {
+    __device__ __forceinline__ void end_wait(const WaitStart& began) const {
 #if CUSYNC_RECORD
-        wait_ns_ += static_cast<unsigned>(time_ns() - wait_began_ns_);
-        wait_cycles_ += static_cast<unsigned>(cycles() - wait_began_cycles_);
+        if (!is_leader()) return;
+        line().wait_ns += static_cast<unsigned>(time_ns() - began.ns);
+        line().wait_cycles += static_cast<unsigned>(cycles() - began.cycles);
 #endif
     }
 
     __device__ __forceinline__ void finish(BlockRecord* records, int position, int tile, int slice) const {
 #if CUSYNC_RECORD
-        records[position] = {start_ns_, time_ns(), cycles() - start_cycles_, wait_ns_, wait_cycles_,
-                             tile, slice, static_cast<int>(sm_id()), position};
+        if (!is_leader()) return;
+        BlockRecord done = line();
+        done.end_ns = time_ns();
+        done.cycles = cycles() - done.cycles;
+        done.tile = tile, done.slice = slice, done.position = position;
+        records[position] = done;
 #endif
     }
 
-private:
 #if CUSYNC_RECORD
-    unsigned long long start_ns_ = 0, start_cycles_ = 0, wait_began_ns_ = 0, wait_began_cycles_ = 0;
-    unsigned wait_ns_ = 0, wait_cycles_ = 0;
+private:
+    static __device__ __forceinline__ BlockRecord& line() {
+        __shared__ BlockRecord record;
+        return record;
+    }
 #endif
 };
 
