@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+import traitlets
+from plotly.serializers import custom_serializers
 
 from wavesim.view.timeline_figure import FigureUpdate
 
@@ -19,7 +21,18 @@ LONG_LIST = 64
 
 
 class LiveFigure(go.FigureWidget):
-    """A figure with a fixed number of series that `redraw` brings up to date in one message."""
+    """A figure with a fixed number of series that `redraw` brings up to date in one message.
+
+    After each redraw a browser reports every default that plotly.js filled in. Nothing here reads them,
+    and merging them costs more than a redraw, so they are dropped, and not echoed to other views.
+    """
+
+    _js2py_traceDeltas = traitlets.Dict(allow_none=True).tag(  # noqa: N815  # plotly's name
+        sync=True, echo_update=False, **custom_serializers
+    )
+    _js2py_layoutDelta = traitlets.Dict(allow_none=True).tag(  # noqa: N815  # plotly's name
+        sync=True, echo_update=False, **custom_serializers
+    )
 
     def __init__(self, update: FigureUpdate) -> None:
         super().__init__(data=[_packed_all(props) for props in update.data], layout=update.layout)
@@ -37,6 +50,14 @@ class LiveFigure(go.FigureWidget):
             for path, value in _changes(self._shown.layout, update.layout):
                 self.layout[path] = value
         self._shown = update
+
+    def _handler_js2py_traceDeltas(self, _: Any) -> None:  # noqa: N802  # plotly's name
+        self._trace_edit_in_process = False
+        self._js2py_traceDeltas = None  # type: ignore[assignment]  # allow_none does not reach the stub
+
+    def _handler_js2py_layoutDelta(self, _: Any) -> None:  # noqa: N802  # plotly's name
+        self._layout_edit_in_process = False
+        self._js2py_layoutDelta = None  # type: ignore[assignment]  # allow_none does not reach the stub
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
         """The widget's state for a browser that (re)connects.

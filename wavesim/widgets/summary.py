@@ -30,15 +30,18 @@ def improvement(answer: Answer) -> float:
     return improvement_points(answer.chosen.makespan_ns, answer.stream.makespan_ns)
 
 
+def signed(points: float, unit: str = " points") -> str:
+    """A difference with its sign, a true minus."""
+    return f"{points:+.1f}{unit}".replace("-", "−")
+
+
 def finding(answer: Answer) -> str:
     """One sentence on what the chosen plan does to the time."""
     points = improvement(answer)
     label, times = answer.chosen.header.plan_label, (time_text(answer.chosen), time_text(answer.stream))
     makespan = f"<span class='wavesim-makespan' data-ns='{answer.chosen.makespan_ns}'>{times[0]}</span>"
     if abs(points) < NO_GAIN_POINTS:
-        return f"{label}: {makespan}, no gain over stream sync's {times[1]} ({points:+.1f} points)".replace(
-            "-", "−"
-        )
+        return f"{label}: {makespan}, no gain over stream sync's {times[1]} ({signed(points)})"
     speedup = answer.stream.makespan_ns / answer.chosen.makespan_ns
     kind, word = ("good", "less") if points > 0 else ("bad", "more")
     change = f"<b class='wavesim-{kind}'>{abs(points):.1f} points {word} time</b>"
@@ -62,7 +65,7 @@ def _cards(answer: Answer) -> tuple[tuple[str, str, str], ...]:
     times = f"{_bare(time_text(answer.stream))} → {time_text(answer.chosen)}"
     busy = f"{100 * before.busy_utilisation:.0f} → {100 * after.busy_utilisation:.0f} %"
     return (
-        (kind, f"{points:+.1f} points".replace("-", "−"), "improvement over stream sync"),
+        (kind, signed(points), "improvement over stream sync"),
         (kind, f"{answer.stream.makespan_ns / answer.chosen.makespan_ns:.2f} ×", "speedup"),
         ("", times, "stream sync → chosen plan"),
         ("", busy, "of SM time busy"),
@@ -187,7 +190,7 @@ def _change(before: str | None, after: str | None) -> str | None:
 
 def costs_html(answer: Answer) -> str:
     """Where the costs come from, and how far prediction and measurement differed there."""
-    words = [f"<b>Costs.</b> {escape(answer.costs.source)}"]
+    words = [f"<b>Costs.</b> {escape(answer.costs.source, quote=False)}"]
     measured = answer.costs.measured(answer.scenario.policy)
     whole = answer.scenario.whole_device.sm_count
     if answer.scenario.sm_count != whole and answer.scenario.workload != "toy":
@@ -195,8 +198,8 @@ def costs_html(answer: Answer) -> str:
     elif measured is not None:
         predicted = improvement(answer)
         words.append(
-            f"<b>Measured there:</b> {measured.median:+.1f} points (quartiles {measured.low:+.1f} to "
-            f"{measured.high:+.1f}); predicted {predicted:+.1f}, "
-            f"error {predicted - measured.median:+.1f}.".replace("-", "−")
+            f"<b>Measured there:</b> {signed(measured.median)} (quartiles {signed(measured.low, '')} to "
+            f"{signed(measured.high, '')}); predicted {signed(predicted, '')}, "
+            f"error {signed(predicted - measured.median, '')}."
         )
     return f"<div class='wavesim-costs'>{' '.join(words)}</div>"

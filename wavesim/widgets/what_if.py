@@ -10,15 +10,19 @@ from typing import Any
 import ipywidgets
 
 from wavesim.errors import WavesimError
-from wavesim.view.timeline_data import timeline_parts
-from wavesim.view.timeline_figure import FigureUpdate, timeline_update
+from wavesim.view.timeline_data import TimelineParts, timeline_parts
+from wavesim.view.timeline_figure import timeline_update
 from wavesim.widgets.controls import Controls, start_scenario
 from wavesim.widgets.live_figure import LiveFigure
 from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.scenario import Answer, answer
 from wavesim.widgets.summary import costs_html, failure_html, finding_html, problem_html, table_html
+from wavesim.widgets.when_still import WhenStill
 
 NARROWEST, WIDEST, FIRST_WIDTH = 560, 1400, 960
+# Up to so many tiles the picture is drawn in full at once; more are drawn as a picture first, and in full
+# (bars, hovering) when the controls have been still for a moment: a browser needs 0.1 s per 1,000 bars.
+AT_ONCE_TILES, STILL_S = 300, 0.4
 MANY_SMS, GPU_HEIGHT = 80, 840  # two whole GPUs and the controls on one screen
 STYLE = Path(__file__).parent / "what_if.css"
 
@@ -36,7 +40,8 @@ class WhatIf(ipywidgets.VBox):
         self.finding = ipywidgets.HTML()
         self.table = ipywidgets.HTML()
         self.costs = ipywidgets.HTML()
-        self.figure = LiveFigure(self._picture())
+        self.figure = LiveFigure(timeline_update(self._parts(), self._watch.theme))
+        self._detail = WhenStill(self._draw_in_full, STILL_S)
         self._picture_box = ipywidgets.Box([self.figure])
         self._picture_box.add_class("wavesim-picture")
         self._say()
@@ -64,14 +69,21 @@ class WhatIf(ipywidgets.VBox):
             if not is_told:
                 self._refuse(failure_html(self.answer))
 
-    def _picture(self) -> FigureUpdate:
+    def _parts(self) -> TimelineParts:
         width = min(WIDEST, max(NARROWEST, self._watch.width or FIRST_WIDTH))
         height = GPU_HEIGHT if self.answer.scenario.sm_count > MANY_SMS else None
-        parts = timeline_parts([self.answer.stream, self.answer.chosen], width=width, height=height)
-        return timeline_update(parts, self._watch.theme)
+        return timeline_parts([self.answer.stream, self.answer.chosen], width=width, height=height)
 
     def _redraw(self) -> None:
-        self.figure.redraw(self._picture())
+        self._detail.cancel()
+        if len(self.answer.stream) + len(self.answer.chosen) <= AT_ONCE_TILES:
+            self._draw_in_full()
+            return
+        self.figure.redraw(timeline_update(self._parts().preview, self._watch.theme))
+        self._detail.restart()
+
+    def _draw_in_full(self) -> None:
+        self.figure.redraw(timeline_update(self._parts(), self._watch.theme))
 
     def _say(self) -> None:
         """The words around the picture, and the picture no longer greyed."""
