@@ -35,7 +35,9 @@ def run_plain(a: Any, b: Any) -> Any:
     cupy = require_cupy()
     (m, k), n = a.shape, b.shape[1]
     c, out = cupy.full((m, n), np.nan, np.float32), cupy.full((m, n), np.nan, np.float32)
-    first, second = (load_function(HERE / "plain_pair.cu", name, Build()) for name in ("matmul", "normalise_rows"))
+    first, second = (
+        load_function(HERE / "plain_pair.cu", name, Build()) for name in ("matmul", "normalise_rows")
+    )
     threads = (TILE, TILE, 1)
     first.function((n // TILE, m // TILE, 1), threads, (a, b, c, np.int32(n), np.int32(k)))
     second.function((1, m // TILE, 1), threads, (c, out, np.int32(n)))

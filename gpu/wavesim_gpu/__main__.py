@@ -1,7 +1,7 @@
 """Command line of the GPU runner: bench, record and report.
 
-Picture: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.json; `report --json` sums up the
-newest anywhere.
+Picture: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.json; `report --json` sums up
+the newest anywhere.
 """
 
 import argparse
@@ -23,9 +23,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m wavesim_gpu", description="Measure pipelines on an NVIDIA GPU.")
+    parser = argparse.ArgumentParser(
+        prog="python -m wavesim_gpu", description="Measure pipelines on an NVIDIA GPU."
+    )
     commands = parser.add_subparsers(required=True, metavar="command")
-    bench = commands.add_parser("bench", help="time plans, our GEMM and cuBLAS in turns; writes gpu/results/DATE.json")
+    bench = commands.add_parser(
+        "bench", help="time plans, our GEMM and cuBLAS in turns; writes gpu/results/DATE.json"
+    )
     bench.add_argument("--quick", action="store_true", help="two sizes and two tiles")
     bench.add_argument("--out", type=Path, help="folder for the results (gpu/results)")
     bench.set_defaults(run=_bench)
@@ -52,7 +56,10 @@ def _record(options: argparse.Namespace) -> int:
     from wavesim_gpu.record import RecordingSet, record  # noqa: PLC0415  # report needs none of this
 
     paths = record(options.out, RecordingSet(), options.commit)
-    print(f"{len(paths)} recordings, {sum(path.stat().st_size for path in paths) / 1e6:.1f} MB, in {options.out}")
+    print(
+        f"{len(paths)} recordings, {sum(path.stat().st_size for path in paths) / 1e6:.1f} MB, "
+        f"in {options.out}"
+    )
     return 0
 
 

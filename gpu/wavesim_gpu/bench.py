@@ -53,7 +53,11 @@ def bench(scope: Scope, out: Path = RESULTS, commit: str | None = None) -> Path:
         "cases": [],
     }
     steps: list[Callable[[], list[dict[str, Any]]]] = [
-        *(lambda m=m, tile=tile: mlp_cases(runner, m, tile, scope) for tile in scope.tiles for m in scope.tokens),
+        *(
+            lambda m=m, tile=tile: mlp_cases(runner, m, tile, scope)
+            for tile in scope.tiles
+            for m in scope.tokens
+        ),
         *(lambda m=m: gemm_cases(runner, m, scope) for m in scope.tokens),
         *(lambda tile=tile: recording_cases(runner, tile, scope) for tile in scope.tiles),
     ]
@@ -104,16 +108,21 @@ def recording_cases(runner: CupyRunner, tile: tuple[int, int], scope: Scope) -> 
     operands = runner.operands(gpt3_mlp(1024, tile), seed=1)
     expected = reference(operands)
     plan = parse_plan("row", "grouped:4")
-    programs = {name: runner.program(operands, plan, Build(is_recording=name == "recorded")) for name in ("timed", "recorded")}
+    programs = {
+        name: runner.program(operands, plan, Build(is_recording=name == "recorded"))
+        for name in ("timed", "recorded")
+    }
     launches = {name: runner.launcher(program) for name, program in programs.items()}
     verdicts = {name: runner.verdict(programs[name], launches[name], expected) for name in programs}
-    times, sampler = _timed({n: Contender(launches[n], programs[n].streams[0]) for n in programs}, 2 * scope.rounds)
+    times, sampler = _timed(
+        {n: Contender(launches[n], programs[n].streams[0]) for n in programs}, 2 * scope.rounds
+    )
     tags = {"workload": "recording", "tokens": 1024, "tile": f"{tile[0]}x{tile[1]}"}
     return [_case(name, tags, times[name], verdicts[name], sampler) for name in programs]
 
 
 def _cublas(operands: Operands) -> Contender:
-    """cuBLAS's products of the same operands, one after the other, without activation."""
+    """CuBLAS's products of the same operands, one after the other, without activation."""
     cupy = require_cupy()
     stream = cupy.cuda.Stream(non_blocking=True)
     outputs = {name: cupy.empty_like(array) for name, array in operands.c.items()}
@@ -141,5 +150,3 @@ def _case(
     """One row of the results. cuBLAS has no verdict: it is the yardstick, not under test."""
     judged = None if verdict is None else {**asdict(verdict), "is_good": verdict.is_good}
     return {"name": name, **tags, "rounds_ns": rounds_ns, "verdict": judged, **asdict(sampler.reading)}
-
-

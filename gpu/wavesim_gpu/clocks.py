@@ -8,7 +8,7 @@ import statistics
 import threading
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Sampler:
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
-    def __enter__(self) -> "Sampler":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

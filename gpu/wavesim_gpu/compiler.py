@@ -77,12 +77,17 @@ def compile_cubin(path: Path, names: Iterable[str], arch: str, build: Build | No
     """
     names = tuple(names)
     nvrtc = _nvrtc()
-    flags = ("--std=c++17", "--device-as-default-execution-space")  # the second lets lambdas run on the device
+    flags = (
+        "--std=c++17",
+        "--device-as-default-execution-space",
+    )  # the second lets lambdas run on the device
     options = (f"--gpu-architecture={arch}", f"-I{ROOT}", *flags, *(build or Build()).defines)
     # The hash goes into the source too: no cache between here and the driver may ignore our headers.
     text = f"// sources {source_hash()}\n#line 1\n{path.read_text()}"
     version = ".".join(str(part) for part in nvrtc.nvrtcVersion()[1:])
-    key = hashlib.sha256(json.dumps([text, names, options[0], options[2:], version]).encode()).hexdigest()[:32]
+    key = hashlib.sha256(json.dumps([text, names, options[0], options[2:], version]).encode()).hexdigest()[
+        :32
+    ]
     kept = _read_kept(key)
     if kept is None:
         kept = _compile(nvrtc, path, text, names, options)
@@ -97,7 +102,7 @@ def _nvrtc() -> ModuleType:
         raise CompileError(f"NVRTC is not installed ({error}); {INSTALL}") from error
     try:
         nvrtc.nvrtcVersion()
-    except Exception as error:  # noqa: BLE001  # a missing shared library surfaces under several types
+    except Exception as error:  # a missing shared library surfaces under several types
         raise CompileError(f"NVRTC cannot be loaded ({error}); {INSTALL}") from error
     return nvrtc
 

@@ -29,7 +29,9 @@ def require_cupy() -> ModuleType:
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except Exception as error:
-        raise DeviceError(f"no usable NVIDIA GPU: {error}. Run on a machine with a GPU and its driver") from error
+        raise DeviceError(
+            f"no usable NVIDIA GPU: {error}. Run on a machine with a GPU and its driver"
+        ) from error
     if count == 0:
         raise DeviceError("no NVIDIA GPU: the driver reports 0 devices. Run on a machine with a GPU")
     capability = compute_capability(cupy)
@@ -69,7 +71,11 @@ def query() -> Device:
         "shared_bytes_per_block": properties["sharedMemPerBlockOptin"],
         "l2_bytes": properties["l2CacheSize"],
         "clock_hz": attribute(CLOCK_KHZ, index) * 1000,
-        "dram_bytes_per_s": 2 * attribute(MEMORY_CLOCK_KHZ, index) * 1000 * attribute(MEMORY_BUS_BITS, index) / 8,
+        "dram_bytes_per_s": 2
+        * attribute(MEMORY_CLOCK_KHZ, index)
+        * 1000
+        * attribute(MEMORY_BUS_BITS, index)
+        / 8,
     }
     optional = {
         "maxBlocksPerMultiProcessor": "max_blocks_per_sm",

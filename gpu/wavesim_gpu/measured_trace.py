@@ -21,7 +21,9 @@ from wavesim_gpu.kernels import gemm
 from wavesim_gpu.program import Program
 
 
-def build_trace(program: Program, rounds_ns: tuple[int, ...], reading: Reading, notes: dict[str, str]) -> Trace:
+def build_trace(
+    program: Program, rounds_ns: tuple[int, ...], reading: Reading, notes: dict[str, str]
+) -> Trace:
     """The trace of the program's last, recorded run; the other arguments go into its header."""
     parts = [program.sync.records(name) for name in program.sync.names]
     records = np.concatenate(parts)
@@ -63,7 +65,11 @@ def slots(sm: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> NDArray[n
 
 
 def _header(
-    program: Program, rounds_ns: tuple[int, ...], reading: Reading, notes: dict[str, str], records: NDArray[Any]
+    program: Program,
+    rounds_ns: tuple[int, ...],
+    reading: Reading,
+    notes: dict[str, str],
+    records: NDArray[Any],
 ) -> Header:
     device = query()
     pipeline, plan = program.pipeline, program.plan
@@ -119,5 +125,6 @@ def _stage_info(program: Program, name: str) -> StageInfo:
 
 def _events(program: Program, zero: int) -> tuple[Event, ...]:
     return tuple(
-        Event("wait-kernel", name, start - zero, end - zero) for name, (start, end) in program.wait_times().items()
+        Event("wait-kernel", name, start - zero, end - zero)
+        for name, (start, end) in program.wait_times().items()
     )

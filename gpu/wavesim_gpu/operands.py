@@ -35,7 +35,9 @@ class Operands:
 
     def outputs(self) -> dict[str, Any]:
         """What each stage wrote, as float32."""
-        return {stage.name: to_float32(self.c[stage.name], stage.gemm.dtype) for stage in self.pipeline.stages}
+        return {
+            stage.name: to_float32(self.c[stage.name], stage.gemm.dtype) for stage in self.pipeline.stages
+        }
 
 
 def random_operands(pipeline: Pipeline, seed: int = 0) -> Operands:
@@ -65,14 +67,19 @@ def bind(pipeline: Pipeline, inputs: Mapping[str, Any], weights: Mapping[str, An
     for stage in pipeline.stages:
         gemm, dependency = stage.gemm, pipeline.dependency_of(stage.name)
         if dependency is None:
-            a[stage.name] = _checked(cupy, f"input of {stage.name}", inputs.get(stage.name), gemm, (gemm.m, gemm.k))
+            a[stage.name] = _checked(
+                cupy, f"input of {stage.name}", inputs.get(stage.name), gemm, (gemm.m, gemm.k)
+            )
         else:
             if len(dependency.producers) > 1:
                 raise DescriptionError(
-                    f"{dependency}: a GEMM reads A from one producer; {len(dependency.producers)} are named. Split the stage"
+                    f"{dependency}: a GEMM reads A from one producer; "
+                    f"{len(dependency.producers)} are named. Split the stage"
                 )
             a[stage.name] = c[dependency.producers[0]]
-        b[stage.name] = _checked(cupy, f"weights of {stage.name}", weights.get(stage.name), gemm, (gemm.k, gemm.n))
+        b[stage.name] = _checked(
+            cupy, f"weights of {stage.name}", weights.get(stage.name), gemm, (gemm.k, gemm.n)
+        )
         c[stage.name] = cupy.empty((gemm.m, gemm.n), element_type(gemm.dtype))
     return Operands(pipeline, a, b, c)
 
@@ -150,7 +157,9 @@ def _checked(cupy: Any, what: str, array: Any, gemm: Gemm, shape: tuple[int, int
     if array.shape != shape or array.dtype != wanted:
         raise DescriptionError(f"{what} is {array.shape} of {array.dtype}; it must be {shape} of {wanted}")
     if not array.flags.c_contiguous or array.data.ptr % ALIGNMENT:
-        raise DescriptionError(f"{what} must be row-major and aligned to {ALIGNMENT} bytes; use cupy.ascontiguousarray")
+        raise DescriptionError(
+            f"{what} must be row-major and aligned to {ALIGNMENT} bytes; use cupy.ascontiguousarray"
+        )
     return array
 
 
@@ -163,6 +172,6 @@ def _require_memory(cupy: Any, pipeline: Pipeline) -> None:
     free += cupy.get_default_memory_pool().free_bytes()
     if stored + largest > free:
         raise DeviceError(
-            f"pipeline {pipeline.name} needs {(stored + largest) / 1e9:.1f} GB of GPU memory; {free / 1e9:.1f} of "
-            f"{total / 1e9:.1f} GB are free. Use fewer tokens, or free memory held by others"
+            f"pipeline {pipeline.name} needs {(stored + largest) / 1e9:.1f} GB of GPU memory; "
+            f"{free / 1e9:.1f} of {total / 1e9:.1f} GB are free. Use fewer tokens"
         )

@@ -63,7 +63,9 @@ def load_function(source: Any, name: str, build: Build, dynamic_shared_bytes: in
 def _configured(cupy: Any, module: Any, name: str, dynamic_shared_bytes: int) -> Function:
     driver = cupy.cuda.driver
     function = module.get_function(name)
-    driver.funcSetAttribute(function.ptr, driver.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, FULL_CARVEOUT)
+    driver.funcSetAttribute(
+        function.ptr, driver.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, FULL_CARVEOUT
+    )
     if dynamic_shared_bytes:
         driver.funcSetAttribute(
             function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic_shared_bytes
@@ -105,7 +107,13 @@ class Program:
     """A pipeline's launches under a plan over given operands."""
 
     def __init__(
-        self, pipeline: Pipeline, plan: Plan, operands: Operands, *, build: Build | None = None, limit_ns: int = 2_000_000_000
+        self,
+        pipeline: Pipeline,
+        plan: Plan,
+        operands: Operands,
+        *,
+        build: Build | None = None,
+        limit_ns: int = 2_000_000_000,
     ) -> None:
         self.build = build or Build()
         self.pipeline, self.plan, self.operands = pipeline, plan, operands
@@ -114,7 +122,9 @@ class Program:
         self._partials: list[Any] = []
         self._wait_times: dict[str, Any] = {}
         self.functions: dict[str, Function] = {}
-        self.launches = tuple(launch for stage in pipeline.stages for launch in self._stage_launches(stage.name))
+        self.launches = tuple(
+            launch for stage in pipeline.stages for launch in self._stage_launches(stage.name)
+        )
         count = len(pipeline.stages) if isinstance(plan, SemaphoreSync) else 1
         self.streams = tuple(self._cupy.cuda.Stream(non_blocking=True) for _ in range(count))
         # Operands and tables are made on the default stream, which these streams do not wait for.
@@ -156,7 +166,10 @@ class Program:
 
     def wait_times(self) -> dict[str, tuple[int, int]]:
         """Start and end of each recorded wait-kernel, by consumer, on the GPU's clock."""
-        return {name: (int(times[0]), int(times[1])) for name, times in ((n, t.get()) for n, t in self._wait_times.items())}
+        return {
+            name: (int(times[0]), int(times[1]))
+            for name, times in ((n, t.get()) for n, t in self._wait_times.items())
+        }
 
     def _event(self, stream: Any) -> Any:
         event = self._cupy.cuda.Event(disable_timing=True)
@@ -176,11 +189,14 @@ class Program:
         self.functions[name] = function
         if self.blocks_per_sm(name) < 1:
             raise DeviceError(
-                f"stage {name}: a block of {variant.shape.threads} threads, {function.registers} registers and "
-                f"{dynamic} bytes of shared memory does not fit on this GPU. Use smaller tiles"
+                f"stage {name}: a block of {variant.shape.threads} threads, {function.registers} registers "
+                f"and {dynamic} bytes of shared memory does not fit on this GPU. Use smaller tiles"
             )
         arguments = (self.sync.params(name), self._gemm_params(name))
-        return [*launches, Launch(function, work.grid.size, variant.shape.threads, dynamic, arguments, stream)]
+        return [
+            *launches,
+            Launch(function, work.grid.size, variant.shape.threads, dynamic, arguments, stream),
+        ]
 
     def _gemm_params(self, name: str) -> Any:
         work = self.pipeline.stage(name).gemm
@@ -188,7 +204,12 @@ class Program:
         self._partials.append(partials)
         a, b, c = (arrays[name].data.ptr for arrays in (self.operands.a, self.operands.b, self.operands.c))
         return gemm.params(
-            work, a=a, b=b, c=c, partials=partials.data.ptr if partials is not None else 0, tickets=self.sync.tickets(name)
+            work,
+            a=a,
+            b=b,
+            c=c,
+            partials=partials.data.ptr if partials is not None else 0,
+            tickets=self.sync.tickets(name),
         )
 
     def _wait_launch(self, name: str, stream: int) -> list[Launch]:

@@ -38,7 +38,10 @@ def record(out: Path, wanted: RecordingSet, commit: str | None = None) -> list[P
             pipeline = gpt3_mlp(tokens, tile)
             plans = [parse_plan(plan, order) for order in wanted.orders for plan in wanted.plans]
             traces = runner.measure(pipeline, plans, rounds=wanted.rounds, seed=tokens)
-            paths += [trace.save(out / file_name(trace, tile, tokens, plan)) for trace, plan in zip(traces, plans, strict=True)]
+            paths += [
+                trace.save(out / file_name(trace, tile, tokens, plan))
+                for trace, plan in zip(traces, plans, strict=True)
+            ]
             print(_line(tile, tokens, traces, wanted), file=sys.stderr, flush=True)  # noqa: T201  # progress
     return paths
 

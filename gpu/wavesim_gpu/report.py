@@ -31,7 +31,8 @@ def newest(folder: Path) -> Path:
 def report(folder: Path) -> dict[str, Any]:
     """Ratios and gains of the newest results. `a_vs_b` is the time of b over that of a.
 
-    Raises `StaleResultsError` if the kernels differ from the measured ones, `RecordingError` for a damaged file.
+    Raises `StaleResultsError` if the kernels differ from the measured ones, `RecordingError` for a damaged
+    file.
     """
     path = newest(folder)
     result = _read(path)
@@ -42,8 +43,19 @@ def report(folder: Path) -> dict[str, Any]:
         )
     cases = [case for case in result["cases"] if case["verdict"] is None or case["verdict"]["is_good"]]
     wrong = len(result["cases"]) - len(cases)
-    summary = {"file": path.name, "device": result["device"]["name"], "date": result["date"], "commit": result["commit"]}
-    return summary | {"wrong_results": wrong} | _gemm_figures(cases) | _mlp_figures(cases) | _recording_figures(cases)
+    summary = {
+        "file": path.name,
+        "device": result["device"]["name"],
+        "date": result["date"],
+        "commit": result["commit"],
+    }
+    return (
+        summary
+        | {"wrong_results": wrong}
+        | _gemm_figures(cases)
+        | _mlp_figures(cases)
+        | _recording_figures(cases)
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -59,7 +71,9 @@ def _read(path: Path) -> dict[str, Any]:
     return result
 
 
-def _medians(cases: list[dict[str, Any]], workload: str, *key: str) -> dict[tuple[Any, ...], dict[str, float]]:
+def _medians(
+    cases: list[dict[str, Any]], workload: str, *key: str
+) -> dict[tuple[Any, ...], dict[str, float]]:
     """{key values: {case name: median nanoseconds}} of one workload."""
     found: dict[tuple[Any, ...], dict[str, float]] = {}
     for case in cases:
@@ -77,7 +91,9 @@ def _gemm_figures(cases: list[dict[str, Any]]) -> dict[str, Any]:
         ratios["large" if tokens >= LARGE_TOKENS else "small"].append(times["cublas"] / min(ours.values()))
         for name, time in ours.items():
             rates[name] = max(rates.get(name, 0.0), flops / time / 1000)
-    figures: dict[str, Any] = {f"gemm_vs_cublas_{size}_min": min(values) for size, values in ratios.items() if values}
+    figures: dict[str, Any] = {
+        f"gemm_vs_cublas_{size}_min": min(values) for size, values in ratios.items() if values
+    }
     return figures | {"gemm_tflops_max": {name: round(rate, 1) for name, rate in rates.items()}}
 
 
@@ -88,7 +104,9 @@ def _mlp_figures(cases: list[dict[str, Any]]) -> dict[str, Any]:
         streams = [time for name, time in times.items() if name.endswith("stream")]
         semaphores = [time for name, time in times.items() if name.endswith(("row", "tile"))]
         same_tile.append(min(streams) / min(semaphores))
-        own = best.setdefault(tokens, {"stream": float("inf"), "semaphores": float("inf"), "cublas": times["cublas"]})
+        own = best.setdefault(
+            tokens, {"stream": float("inf"), "semaphores": float("inf"), "cublas": times["cublas"]}
+        )
         own["stream"], own["semaphores"] = min(own["stream"], *streams), min(own["semaphores"], *semaphores)
     if not best:
         return {}
@@ -107,4 +125,8 @@ def _mlp_figures(cases: list[dict[str, Any]]) -> dict[str, Any]:
 def _recording_figures(cases: list[dict[str, Any]]) -> dict[str, Any]:
     """What recording costs, in percent of the unrecorded time."""
     pairs = _medians(cases, "recording", "tile")
-    return {"recording_overhead_percent": {tile: 100 * (t["recorded"] / t["timed"] - 1) for (tile,), t in pairs.items()}}
+    return {
+        "recording_overhead_percent": {
+            tile: 100 * (t["recorded"] / t["timed"] - 1) for (tile,), t in pairs.items()
+        }
+    }

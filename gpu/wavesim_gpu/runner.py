@@ -35,7 +35,7 @@ class WrongResultError(WavesimError, ArithmeticError):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Relative error per stage, whether all are within tolerance, and whether semaphores ended as they must."""
+    """Relative error per stage, whether all are within tolerance, whether semaphores ended as they must."""
 
     errors: Mapping[str, float]
     is_right: bool
@@ -87,7 +87,9 @@ class CupyRunner:
         require_gemms(pipeline)
         return random_operands(pipeline, seed)
 
-    def run(self, pipeline: Pipeline, plan: Plan, inputs: Mapping[str, Any], weights: Mapping[str, Any]) -> dict[str, Any]:
+    def run(
+        self, pipeline: Pipeline, plan: Plan, inputs: Mapping[str, Any], weights: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Every stage's output (m, n) as float32, for given A of the first stages and B of all."""
         require_gemms(pipeline)
         operands = bind(pipeline, inputs, weights)
@@ -126,7 +128,9 @@ class CupyRunner:
         verdicts = [self.verdict(*pair, expected) for pair in zip(programs, launches, strict=True)]
         for plan, verdict in zip(plans, verdicts, strict=True):
             _require_good(operands.pipeline, plan, verdict)
-        contenders = [Contender(launch, program.streams[0]) for launch, program in zip(launches, programs, strict=True)]
+        contenders = [
+            Contender(launch, program.streams[0]) for launch, program in zip(launches, programs, strict=True)
+        ]
         with Sampler() as sampler:
             times = interleaved_ns(contenders, rounds)
         for program in programs:
@@ -139,8 +143,8 @@ class CupyRunner:
     def record(self, operands: Operands, timings: Sequence[Timing]) -> list[Trace]:
         """One trace per plan: of a few recorded runs the one with the median makespan.
 
-        All plans run recorded in turn, right after unrecorded turns, so that they meet one another's clocks, caches
-        and power as in the timed rounds.
+        All plans run recorded in turn, right after unrecorded turns, so that they meet one another's clocks,
+        caches and power as in the timed rounds.
         """
         programs = [self.program(operands, timing.plan, Build(is_recording=True)) for timing in timings]
         recorded = [Contender(self.launcher(program), program.streams[0]) for program in programs]
@@ -174,7 +178,11 @@ def current_commit() -> str:
     try:
         found = subprocess.run(
             ["git", "rev-parse", "HEAD"],  # noqa: S607  # whichever git the user has
-            cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True,
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return ""

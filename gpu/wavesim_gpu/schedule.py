@@ -85,15 +85,16 @@ def links(pipeline: Pipeline, plan: SemaphoreSync | StreamSync) -> tuple[Link, .
 def _require_fit(pipeline: Pipeline, found: list[Link]) -> None:
     if len(pipeline.stages) > MAX_STAGES:
         raise DescriptionError(
-            f"pipeline {pipeline.name} has {len(pipeline.stages)} stages; the GPU runner takes at most {MAX_STAGES}. Split it"
+            f"pipeline {pipeline.name} has {len(pipeline.stages)} stages; the GPU runner takes at "
+            f"most {MAX_STAGES}. Split it"
         )
     for stage in pipeline.stages:
         inputs = sum(link.consumer == stage.name for link in found)
         outputs = sum(link.producer == stage.name for link in found)
         if inputs > MAX_INPUTS or outputs > MAX_OUTPUTS:
             raise DescriptionError(
-                f"stage {stage.name} has {inputs} producers and {outputs} consumers; the GPU runner takes at most "
-                f"{MAX_INPUTS} and {MAX_OUTPUTS}. Put a stage between"
+                f"stage {stage.name} has {inputs} producers and {outputs} consumers; the GPU runner takes "
+                f"at most {MAX_INPUTS} and {MAX_OUTPUTS}. Put a stage between"
             )
 
 
@@ -134,7 +135,10 @@ def wait_schedule(stage: Stage, dependency: Dependency, links_by_edge: Mapping[E
 
 
 def _steps(
-    needs: list[tuple[int, int, str, int]], chunks: tuple[int, int], consumer: str, links_by_edge: Mapping[Edge, Link]
+    needs: list[tuple[int, int, str, int]],
+    chunks: tuple[int, int],
+    consumer: str,
+    links_by_edge: Mapping[Edge, Link],
 ) -> list[tuple[int, int, int, int]]:
     """One slice's steps: each semaphore once, at the first chunk that needs it."""
     begin, end = chunks
@@ -154,8 +158,8 @@ def _needs_by_row(stage: Stage, dependency: Dependency) -> list[list[tuple[int, 
     for need in dependency.needs:
         if need.uses("x"):
             raise DescriptionError(
-                f"{need}: a GEMM's A operand does not depend on the consumer's column, and the GPU runner waits for A "
-                "only. Write it without x"
+                f"{need}: a GEMM's A operand does not depend on the consumer's column, and the GPU runner "
+                "waits for A only. Write it without x"
             )
     rows = []
     for row in range(gemm.grid.y):
@@ -165,7 +169,9 @@ def _needs_by_row(stage: Stage, dependency: Dependency) -> list[list[tuple[int, 
             left, right, top, bottom = need.box(0, row)
             for column in range(left, right):
                 chunks = _chunks_of(gemm, producer, column)
-                needs += [(*chunks, need.stage.name, y * producer.grid.x + column) for y in range(top, bottom)]
+                needs += [
+                    (*chunks, need.stage.name, y * producer.grid.x + column) for y in range(top, bottom)
+                ]
         _require_cover(stage, dependency, row, {need[2:] for need in needs})
         rows.append(needs)
     return rows
@@ -183,14 +189,14 @@ def _require_cover(stage: Stage, dependency: Dependency, row: int, declared: set
         producer = next(need.stage for need in dependency.needs if need.stage.name == name).gemm
         if (producer.m, producer.n, producer.dtype) != (gemm.m, gemm.k, gemm.dtype):
             raise DescriptionError(
-                f"{stage.name} reads A ({gemm.m}, {gemm.k}) {gemm.dtype} but {name} makes ({producer.m}, {producer.n}) "
-                f"{producer.dtype}; they must be equal"
+                f"{stage.name} reads A ({gemm.m}, {gemm.k}) {gemm.dtype} but {name} makes "
+                f"({producer.m}, {producer.n}) {producer.dtype}; they must be equal"
             )
         top, bottom = row * gemm.tile_m, min((row + 1) * gemm.tile_m, gemm.m)
         for y in range(top // producer.tile_m, -(-bottom // producer.tile_m)):
             for x in range(producer.grid.x):
                 if (name, y * producer.grid.x + x) not in declared:
                     raise DescriptionError(
-                        f"{dependency}: tile row {row} of {stage.name} reads tile {(x, y)} of {name}, which is not among "
-                        "its needs. Use gemm_rows(producer, consumer)"
+                        f"{dependency}: tile row {row} of {stage.name} reads tile {(x, y)} of {name}, which "
+                        "is not among its needs. Use gemm_rows(producer, consumer)"
                     )

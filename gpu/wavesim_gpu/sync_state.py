@@ -24,7 +24,9 @@ WORD = 4
 class SyncState:
     """Semaphores and tables of one pipeline under one plan, on the current GPU."""
 
-    def __init__(self, pipeline: Pipeline, plan: Plan, *, limit_ns: int = 2_000_000_000, is_recording: bool = False) -> None:
+    def __init__(
+        self, pipeline: Pipeline, plan: Plan, *, limit_ns: int = 2_000_000_000, is_recording: bool = False
+    ) -> None:
         check_plan(pipeline, plan)
         self._cupy = require_cupy()
         self.pipeline, self.plan, self.limit_ns = pipeline, plan, limit_ns
@@ -33,7 +35,7 @@ class SyncState:
         self._semaphores = sum(link.table.count for link in self.links)
         tickets = [stage.grid.tiles if stage.grid.z > 1 else 0 for stage in pipeline.stages]
         self._ticket_starts = np.cumsum([0, *tickets[:-1]]) + self._semaphores + len(self.names)
-        # In this order: semaphores, tile counters, tickets. All that a run changes, so that one memset resets it.
+        # Semaphores, tile counters, tickets: all that a run changes, side by side, for one memset.
         self.words = self._cupy.zeros(max(1, self._semaphores + len(self.names) + sum(tickets)), np.uint32)
         self.errors = self._cupy.zeros(ERROR_BUFFER.itemsize // WORD, np.uint32)
         self._tables: list[Any] = []
@@ -69,8 +71,13 @@ class SyncState:
             record["input_columns"][slot] = self.pipeline.stage(link.producer).grid.x
         stage, dependency = self.pipeline.stage(name), self.pipeline.dependency_of(name)
         if inputs and dependency is not None and isinstance(stage.work, Gemm):
-            schedule = wait_schedule(stage, dependency, {(link.producer, link.consumer): link for link in inputs})
-            record["schedule"], record["schedule_first"] = self._table(schedule.steps), self._table(schedule.first)
+            schedule = wait_schedule(
+                stage, dependency, {(link.producer, link.consumer): link for link in inputs}
+            )
+            record["schedule"], record["schedule_first"] = (
+                self._table(schedule.steps),
+                self._table(schedule.first),
+            )
 
     def tickets(self, name: str) -> int:
         """Device address of a stage's split-K tickets, one per tile."""
@@ -128,7 +135,11 @@ class SyncState:
 
     def _detail(self, found: Any) -> str:
         count = int(found["waiter_count"])
-        more = f"; {count} blocks were waiting, the first {MAX_WAITERS} are listed" if count > MAX_WAITERS else ""
+        more = (
+            f"; {count} blocks were waiting, the first {MAX_WAITERS} are listed"
+            if count > MAX_WAITERS
+            else ""
+        )
         return f"a wait ran out of its time limit of {self.limit_ns / 1e9:g} s{more}"
 
     def _counter(self, index: int) -> int:
@@ -144,4 +155,3 @@ class SyncState:
         array = self._cupy.asarray(values)
         self._tables.append(array)
         return int(array.data.ptr)
-

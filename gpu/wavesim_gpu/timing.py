@@ -1,7 +1,7 @@
 """Interleaved timing: several variants in turns, in one process, all queued before the first has ended.
 
-Picture: A B C, B C A, C A B, ...: every variant meets the same clocks, caches and power as the others, so that
-their differences mean something where their absolute times drift.
+Picture: A B C, B C A, C A B, ...: every variant meets the same clocks, caches and power as the others, so
+that their differences mean something where their absolute times drift.
 """
 
 import time
@@ -15,7 +15,8 @@ from wavesim_gpu.kernels import control
 from wavesim_gpu.program import load_function
 
 HEAD_START_NS = 300_000  # the GPU is held this long while the host queues the first round behind it
-WARM_UP_S = 0.15  # of sustained load: our kernels are power-limited, and the clock needs tens of milliseconds to settle
+# Of sustained load: our kernels are power-limited, and the clock needs tens of milliseconds to settle.
+WARM_UP_S = 0.15
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Small pipelines of GEMMs for the GPU tests: pairs, chains and forks of any tile shapes."""
 
+from itertools import pairwise
+
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline, Stage
@@ -16,7 +18,7 @@ def chain(m, widths, tiles, *, split_k=1, dtype="fp16", activation="gelu"):
         name = f"gemm{i + 1}"
         work = Gemm(name, m, widths[i + 1], widths[i], *tile, split_k=split, dtype=dtype, activation=act)
         stages.append(Stage(name, work))
-    needs = [gemm_rows(first, second) for first, second in zip(stages, stages[1:], strict=False)]
+    needs = [gemm_rows(first, second) for first, second in pairwise(stages)]
     return Pipeline("chain", stages, needs)
 
 

@@ -28,7 +28,9 @@ def nvrtc():
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_the_gemm_compiles_for(arch):
-    cubin = compile_cubin(gemm.SOURCE, [variant.expression for variant in VARIANTS], arch, Build(is_recording=True))
+    cubin = compile_cubin(
+        gemm.SOURCE, [variant.expression for variant in VARIANTS], arch, Build(is_recording=True)
+    )
     assert cubin.data[:4] == b"\x7fELF"
     assert len(set(cubin.lowered.values())) == len(VARIANTS)
 
@@ -52,7 +54,8 @@ def test_every_mutant_compiles_and_differs_from_the_right_build(mutant):
 def test_recording_is_compiled_out_of_timed_builds():
     expression = VARIANTS[0].expression
     timed, recorded = (
-        compile_cubin(gemm.SOURCE, [expression], "sm_80", Build(is_recording=flag)).ptx for flag in (False, True)
+        compile_cubin(gemm.SOURCE, [expression], "sm_80", Build(is_recording=flag)).ptx
+        for flag in (False, True)
     )
     assert "clock64" not in timed
     assert "clock64" in recorded
@@ -64,7 +67,7 @@ def test_an_error_shows_the_log_and_numbered_lines(tmp_path):
     with pytest.raises(CompileError) as caught:
         compile_cubin(path, [], "sm_80")
     assert "broken.cu(2): error" in str(caught.value)
-    assert '   2 |   int x = y;' in str(caught.value)
+    assert "   2 |   int x = y;" in str(caught.value)
 
 
 def test_the_source_hash_sees_headers(tmp_path, monkeypatch):
@@ -83,7 +86,11 @@ def test_the_source_hash_sees_headers(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("sizes", "words"),
-    [((128, 256, 64, 96, 256), "the GPU's kernels have"), ((128, 250, 64, 64, 64), "n is 250"), ((128, 256, 40, 64, 64), "k is 40")],
+    [
+        ((128, 256, 64, 96, 256), "the GPU's kernels have"),
+        ((128, 250, 64, 64, 64), "n is 250"),
+        ((128, 256, 40, 64, 64), "k is 40"),
+    ],
 )
 def test_sizes_that_the_kernels_cannot_take_are_refused(sizes, words):
     m, n, k, tile_m, tile_n = sizes

@@ -25,7 +25,9 @@ def without_producer(runner, plan):
 
 
 @pytest.mark.parametrize(("policy", "awaited"), [(RowSync(), 5), (TileSync(), 1)], ids=["row", "tile"])
-def test_a_consumer_without_its_producer_is_a_deadlock_that_names_tile_and_semaphore(impatient, policy, awaited):
+def test_a_consumer_without_its_producer_is_a_deadlock_that_names_tile_and_semaphore(
+    impatient, policy, awaited
+):
     program = without_producer(impatient, SemaphoreSync(policy, wait_kernel=False))
     launch = impatient.launcher(program)
     launch()

@@ -25,7 +25,9 @@ def test_synchronising_the_pair_changes_at_most_25_lines(examples):
 def test_the_page_shows_the_current_difference(examples):
     import synchronise_page
 
-    assert synchronise_page.PAGE.read_text() == synchronise_page.page(), "run gpu/examples/synchronise_page.py"
+    assert synchronise_page.PAGE.read_text() == synchronise_page.page(), (
+        "run gpu/examples/synchronise_page.py"
+    )
 
 
 @pytest.mark.gpu

@@ -5,12 +5,11 @@ import random
 import pytest
 
 from wavesim.errors import DescriptionError
-from wavesim.model.kernel import Block
 from wavesim.model.occupancy import occupancy_of
 
 pytestmark = pytest.mark.gpu
 
-REGISTER_CAPS = [16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, 136, 144, 152, 160, 168, 176, 192, 208, 224, 240, 255]
+REGISTER_CAPS = [*range(16, 184, 8), 192, 208, 224, 240, 255]
 STATIC_BYTES = [0, 16, 1024, 5000, 16_384, 30_000, 49_152]
 CASES = 500
 
@@ -27,10 +26,10 @@ __global__ void __maxnreg__(CAP) hungry(float* data, int n) {
 #pragma unroll
         for (int i = 0; i < 270; ++i) values[i] = values[i] * values[(i + 7) % 270] + turn;
     }
-    if (BYTES) room[threadIdx.x % (BYTES ? BYTES : 1)] = n;
+    room[threadIdx.x % (BYTES ? BYTES : 1)] = n;
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < 270; ++i) data[i * n + threadIdx.x] = values[i] + (BYTES ? room[n % (BYTES ? BYTES : 1)] : 0);
+    for (int i = 0; i < 270; ++i) data[i * n + threadIdx.x] = values[i] + room[n % (BYTES ? BYTES : 1)];
 }
 """
 
@@ -50,8 +49,10 @@ def test_occupancy_equals_the_drivers_answer_on_500_random_blocks(runner, cupy, 
     cubin = compile_cubin(path, names, architecture(cupy))
     module = cupy.cuda.function.Module()
     module.load(cubin.data)
-    functions = [_configured(cupy, module, cubin.lowered[name], device.shared_bytes_per_block - size)
-                 for name, (_, size) in zip(names, pairs, strict=True)]
+    functions = [
+        _configured(cupy, module, cubin.lowered[name], device.shared_bytes_per_block - size)
+        for name, (_, size) in zip(names, pairs, strict=True)
+    ]
     assert len({function.registers for function in functions}) >= 20
     assert len({function.static_shared_bytes for function in functions}) >= 5
     mismatches, zeros = [], 0
@@ -59,7 +60,9 @@ def test_occupancy_equals_the_drivers_answer_on_500_random_blocks(runner, cupy, 
         function = draw.choice(functions)
         threads = draw.choice([draw.randint(1, 1024), 32 * draw.randint(1, 32)])
         room = device.shared_bytes_per_block - function.static_shared_bytes
-        dynamic = draw.choice([0, draw.randint(0, room), draw.randint(0, 20_000), 1024 * draw.randint(0, room // 1024)])
+        dynamic = draw.choice(
+            [0, draw.randint(0, room), draw.randint(0, 20_000), 1024 * draw.randint(0, room // 1024)]
+        )
         answer = driver.occupancyMaxActiveBlocksPerMultiprocessor(function.function.ptr, threads, dynamic)
         block = function.block(threads, dynamic)
         try:
@@ -80,6 +83,14 @@ def test_the_query_agrees_with_the_catalogue_on_an_h200(runner):
     found, known = query(), load("h200")
     if "H200" not in found.name:
         pytest.skip(f"this is a {found.name}")
-    for name in ("sm_count", "compute_capability", "max_threads_per_sm", "registers_per_sm", "shared_bytes_per_sm",
-                 "shared_bytes_per_block", "reserved_shared_bytes_per_block", "max_blocks_per_sm"):
+    for name in (
+        "sm_count",
+        "compute_capability",
+        "max_threads_per_sm",
+        "registers_per_sm",
+        "shared_bytes_per_sm",
+        "shared_bytes_per_block",
+        "reserved_shared_bytes_per_block",
+        "max_blocks_per_sm",
+    ):
         assert getattr(found, name) == getattr(known, name), name

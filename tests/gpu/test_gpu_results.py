@@ -71,7 +71,15 @@ def test_producers_with_and_without_activation_are_right(runner, activation):
 
 @pytest.mark.parametrize(
     "tiles",
-    [(SMALL, SQUARE), (SQUARE, SMALL), (WIDE, SMALL), (SMALL, TALL), (TALL, WIDE), (WIDE, TALL), (SQUARE, SQUARE)],
+    [
+        (SMALL, SQUARE),
+        (SQUARE, SMALL),
+        (WIDE, SMALL),
+        (SMALL, TALL),
+        (TALL, WIDE),
+        (WIDE, TALL),
+        (SQUARE, SQUARE),
+    ],
     ids=str,
 )
 def test_producer_and_consumer_tiles_may_differ(runner, tiles):

@@ -18,7 +18,9 @@ from wavesim_gpu.schedule import LAST, links, semaphore_name, wait_schedule
 def schedule(pipeline, policy):
     found = links(pipeline, SemaphoreSync(policy))
     dependency = pipeline.dependencies[0]
-    return wait_schedule(pipeline.stages[1], dependency, {(link.producer, link.consumer): link for link in found})
+    return wait_schedule(
+        pipeline.stages[1], dependency, {(link.producer, link.consumer): link for link in found}
+    )
 
 
 def lists(table):

@@ -17,7 +17,12 @@ def traces(runner):
     from wavesim.workloads.gpt3 import gpt3_mlp
 
     found = []
-    for pipeline in [pair(m=1000, hidden=1024, n=512), pair(m=1000, hidden=1024, n=512, split_k=2), fork(m=1000), gpt3_mlp(512)]:
+    for pipeline in [
+        pair(m=1000, hidden=1024, n=512),
+        pair(m=1000, hidden=1024, n=512, split_k=2),
+        fork(m=1000),
+        gpt3_mlp(512),
+    ]:
         found += [(pipeline, trace) for trace in runner.measure(pipeline, PLANS, rounds=3)]
     return found
 
@@ -26,7 +31,9 @@ def test_every_tile_and_slice_is_there_once(traces):
     for pipeline, trace in traces:
         for index, stage in enumerate(pipeline.stages):
             rows = trace.stage == index
-            seen = set(zip(trace.x[rows].tolist(), trace.y[rows].tolist(), trace.z[rows].tolist(), strict=True))
+            seen = set(
+                zip(trace.x[rows].tolist(), trace.y[rows].tolist(), trace.z[rows].tolist(), strict=True)
+            )
             assert rows.sum() == stage.grid.size == len(seen)
             assert seen == {(x, y, z) for x, y in stage.grid for z in range(stage.grid.z)}
 
@@ -44,7 +51,7 @@ def test_no_consumer_tile_ends_before_a_producer_tile_it_reads(traces):
 
 
 def test_no_sm_holds_more_blocks_than_it_has_room_for(traces):
-    for pipeline, trace in traces:
+    for _, trace in traces:
         most = max(info.blocks_per_sm for info in trace.header.stages)
         assert trace.slot.max() < most
         for info in trace.header.stages:
@@ -77,7 +84,9 @@ def test_stream_sync_never_waits_and_never_overlaps(traces):
 def test_semaphore_plans_note_their_wait_kernels_and_policies(traces):
     for pipeline, trace in traces:
         if trace.header.plan != "stream":
-            assert {event.stage for event in trace.events} == {d.consumer.stage.name for d in pipeline.dependencies}
+            assert {event.stage for event in trace.events} == {
+                d.consumer.stage.name for d in pipeline.dependencies
+            }
             assert {info.policy for info in trace.header.dependencies} == {trace.header.plan}
 
 

@@ -85,7 +85,8 @@ def variant(gemm: Gemm) -> Variant:
     if key not in SHAPES:
         known = ", ".join("x".join(map(str, shape)) for shape in SHAPES)
         raise DescriptionError(
-            f"Gemm {gemm.name}: the tile is {'x'.join(map(str, key))}; the GPU's kernels have {known}. Use one of these"
+            f"Gemm {gemm.name}: the tile is {'x'.join(map(str, key))}; the GPU's kernels "
+            f"have {known}. Use one of these"
         )
     for name, size, unit in (("n", gemm.n, SPLIT_ALIGNMENT), ("k", gemm.k, gemm.tile_k)):
         if size % unit:

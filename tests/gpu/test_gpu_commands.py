@@ -1,0 +1,107 @@
+"""The GPU runner's command line where there is no GPU: clear errors, exit status 2, and the report."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wavesim_gpu import report as reports
+from wavesim_gpu.__main__ import main
+from wavesim_gpu.compiler import source_hash
+
+SHIPPED = Path(__file__).parents[2] / "gpu" / "results"
+
+
+def case(name, workload, times, **tags):
+    return {"name": name, "workload": workload, "rounds_ns": times, "verdict": {"is_good": True}, **tags}
+
+
+def write(folder, **changes):
+    cases = [
+        case("128x256", "gemm", [1000, 2000, 3000], tokens=1024, flops=2_000_000),
+        case("cublas", "gemm", [1000, 1000, 1000], tokens=1024, flops=2_000_000) | {"verdict": None},
+        case("row stream", "gpt3-mlp", [4000], tokens=1024, tile="128x256"),
+        case("row tile", "gpt3-mlp", [3200], tokens=1024, tile="128x256"),
+        case("cublas", "gpt3-mlp", [1600], tokens=1024, tile="128x256") | {"verdict": None},
+        case("timed", "recording", [1000], tile="128x256"),
+        case("recorded", "recording", [1005], tile="128x256"),
+    ]
+    result = {
+        "date": "d",
+        "commit": "c",
+        "device": {"name": "H200"},
+        "kernel_sources": source_hash(),
+        "cases": cases,
+    }
+    (folder / "2026.json").write_text(json.dumps(result | changes))
+
+
+def test_the_report_gives_ratios_of_medians(tmp_path, capsys):
+    write(tmp_path)
+    assert main(["report", "--json", "--results", str(tmp_path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["gemm_vs_cublas_large_min"] == 0.5
+    assert found["gpt3_vs_stream_max"] == 1.25
+    assert found["gpt3_vs_cublas_min"] == 0.5
+    assert found["recording_overhead_percent"]["128x256"] == pytest.approx(0.5)
+
+
+def test_a_report_on_other_kernels_exits_2(tmp_path, capsys):
+    write(tmp_path, kernel_sources="other")
+    assert main(["report", "--json", "--results", str(tmp_path)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "measured with kernel sources other" in captured.err
+
+
+@pytest.mark.parametrize(("text", "words"), [("{", "not JSON"), ("{}", "'device' is missing")])
+def test_a_damaged_result_exits_2_and_names_the_file(tmp_path, capsys, text, words):
+    (tmp_path / "2026.json").write_text(text)
+    assert main(["report", "--json", "--results", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "2026.json" in error
+    assert words in error
+
+
+def test_a_report_without_results_exits_2(tmp_path, capsys):
+    assert main(["report", "--results", str(tmp_path)]) == 2
+    assert "no results" in capsys.readouterr().err
+
+
+def test_wrong_results_are_left_out_and_counted(tmp_path):
+    write(tmp_path)
+    data = json.loads((tmp_path / "2026.json").read_text())
+    data["cases"].append(
+        case("row row", "gpt3-mlp", [1], tokens=1024, tile="128x256") | {"verdict": {"is_good": False}}
+    )
+    (tmp_path / "2026.json").write_text(json.dumps(data))
+    found = reports.report(tmp_path)
+    assert found["wrong_results"] == 1
+    assert found["gpt3_vs_stream_max"] == 1.25
+
+
+def test_the_shipped_results_are_of_the_shipped_kernels():
+    assert reports.report(SHIPPED)["wrong_results"] == 0
+
+
+def test_without_cupy_the_error_names_the_install_line():
+    code = (
+        "import sys; sys.modules['cupy'] = None\n"
+        "from wavesim_gpu.device import require_cupy\n"
+        "from wavesim.errors import DeviceError\n"
+        "try: require_cupy()\n"
+        "except DeviceError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'wavesim[gpu]'" in done.stdout
+
+
+def test_importing_the_runner_needs_no_gpu_cupy_simpy_or_plotly():
+    code = (
+        "import sys\n"
+        "for name in ('cupy', 'simpy', 'plotly'): sys.modules[name] = None\n"
+        "import wavesim_gpu.runner, wavesim_gpu.bench, wavesim_gpu.record, wavesim_gpu.report\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
