@@ -88,20 +88,22 @@ def _command(
 
 def _workload_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("workload", help=", ".join(WORKLOADS))
-    parser.add_argument("--tokens", type=int, default=1024, help="rows of the input (M)")
-    parser.add_argument("--tile", default="128x256", help="rows x columns of a tile")
+    parser.add_argument("--tokens", type=int, help="rows of the input (M); images for convolutions")
+    parser.add_argument("--tile", help="rows x columns of a tile, such as 128x256")
     parser.add_argument("--order", default="row", help="row, column, grouped:ROWS or reversed:ORDER")
     parser.add_argument("--device", default=None, help=", ".join(devices.names()))
 
 
 def _described(options: argparse.Namespace) -> tuple[Pipeline, Device]:
-    pipeline = workload(options.workload, options.tokens, parse_tile(options.tile))
+    tile = None if options.tile is None else parse_tile(options.tile)
+    pipeline = workload(options.workload, options.tokens, tile)
     return pipeline, devices.load(options.device or ("toy" if options.workload == "toy" else "h200"))
 
 
 def _simulate(options: argparse.Namespace) -> int:
     from wavesim.analysis.metrics import metrics_of
     from wavesim.analysis.prediction import improvement_points
+    from wavesim.analysis.safety import safety_of
     from wavesim.sim.simulation import simulate
     from wavesim.workloads.costs import default_costs
 
@@ -109,6 +111,8 @@ def _simulate(options: argparse.Namespace) -> int:
     plan = parse_plan(
         options.sync, options.order, wait_kernel=not options.no_wait_kernel, head_start=options.head_start
     )
+    if options.no_wait_kernel:
+        sys.stderr.write(f"wavesim: without the wait-kernel: {safety_of(pipeline, plan, device).reason}\n")
     costs, basis = default_costs(pipeline, device, options.order)
     trace = simulate(pipeline, plan, device, costs)
     stream = simulate(pipeline, StreamSync(parse_order(options.order)), device, costs)

@@ -27,6 +27,10 @@ class CompileError(WavesimError, RuntimeError):
     """CUDA source that did not compile: the log with numbered source lines."""
 
 
+class UnneededStageWarning(UserWarning):
+    """A pipeline has a stage that nobody needs and that needs nobody: perhaps a dependency is missing."""
+
+
 @dataclass(frozen=True)
 class Waiter:
     """One block that waits for a semaphore, and the SM slot it holds meanwhile."""

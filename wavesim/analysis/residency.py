@@ -6,9 +6,8 @@ With kernels of different sizes an SM can be closed in several ways; the search 
 of the waiting blocks that closes most SMs, whatever SM the hardware puts a block on.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from wavesim.model.device import Device
 from wavesim.sim.placement import Footprint
@@ -41,17 +40,12 @@ class Closure:
 
 @dataclass(frozen=True)
 class OneSm:
-    """An SM of a device that may hold blocks of these footprints; `others` only pass through it."""
+    """An SM of a device that may hold blocks of these kinds while they wait."""
 
     device: Device
     kinds: tuple[Footprint, ...]
-    others: tuple[Footprint, ...]
 
-    @cached_property
-    def _carveouts(self) -> tuple[int, ...]:
-        return tuple(sorted({kind.carveout_bytes for kind in (*self.kinds, *self.others)}))
-
-    def _fits(self, blocks: Sequence[Footprint], carveout: int) -> bool:
+    def fits(self, blocks: Sequence[Footprint], carveout: int) -> bool:
         """Whether these blocks can be on the SM together while it has a carve-out."""
         device = self.device
         return (
@@ -62,38 +56,37 @@ class OneSm:
             and all(block.least_carveout_bytes <= carveout for block in blocks)
         )
 
-    def _may_have(self, carveout: int, blocks: Sequence[Footprint]) -> bool:
-        """Whether an SM with these blocks can have the carve-out: set by one of them, or found on arrival.
+    def closing(
+        self, limits: Counts, head: Footprint, passing: Sequence[Waiting]
+    ) -> Iterator[tuple[Counts, int | None]]:
+        """Sets of waiting blocks, as counts per kind, that leave the head no room.
 
-        An idle SM takes the newcomer's; so another's is found only next to a block that was there before.
+        With each, the carve-out that a block of `passing` must have set before it left, if one must:
+        an idle SM takes the newcomer's carve-out and keeps it until it is idle again.
         """
-        if any(block.carveout_bytes == carveout for block in blocks):
-            return True
-        everyone = (*self.kinds, *self.others)
-        return any(self._fits((block, other), carveout) for block in blocks for other in everyone)
+        everyone = [*self.kinds, *(kind.footprint for kind in passing)]
+        for carveout in sorted({block.carveout_bytes for block in everyone}):
+            beside = [block for block in everyone if block.least_carveout_bytes <= carveout]
+            for counts, blocks in self._sets(limits, head, carveout):
+                if any(block.carveout_bytes == carveout for block in blocks):
+                    yield counts, None
+                elif any(self.fits((block, other), carveout) for block in set(blocks) for other in beside):
+                    yield counts, carveout
 
-    def closing(self, limits: Counts, head: Footprint) -> list[Counts]:
-        """The smallest sets of waiting blocks that leave the head no room, as counts per kind."""
-        found: set[Counts] = set()
-        for carveout in self._carveouts:
-            found.update(self._closing_at(carveout, limits, head))
-        return [c for c in sorted(found, key=sum) if not any(o != c and _is_within(o, c) for o in found)]
-
-    def _closing_at(self, carveout: int, limits: Counts, head: Footprint) -> Iterator[Counts]:
+    def _sets(
+        self, limits: Counts, head: Footprint, carveout: int
+    ) -> Iterator[tuple[Counts, tuple[Footprint, ...]]]:
+        """All sets that close the SM at a carve-out, smaller ones first."""
         layer = {(0,) * len(self.kinds)}
         while layer:
             grown: set[Counts] = set()
             for counts in layer:
-                for kind in range(len(counts)):
-                    more = (*counts[:kind], counts[kind] + 1, *counts[kind + 1 :])
-                    blocks = self._blocks(more)
-                    if more[kind] > limits[kind] or not self._fits(blocks, carveout):
-                        continue
-                    # A set that closes an SM at a carve-out it cannot have may grow into one that can.
-                    if self._fits((*blocks, head), carveout) or not self._may_have(carveout, blocks):
-                        grown.add(more)
-                    else:
-                        yield more
+                blocks = self._blocks(counts)
+                if blocks and not self.fits((*blocks, head), carveout):
+                    yield counts, blocks
+                for kind, footprint in enumerate(self.kinds):
+                    if counts[kind] < limits[kind] and self.fits((*blocks, footprint), carveout):
+                        grown.add((*counts[:kind], counts[kind] + 1, *counts[kind + 1 :]))
             layer = grown
 
     def _blocks(self, counts: Counts) -> tuple[Footprint, ...]:
@@ -101,22 +94,25 @@ class OneSm:
 
 
 def close_sms(
-    device: Device, waiting: Sequence[Waiting], head: Footprint, others: Sequence[Footprint]
+    device: Device, waiting: Sequence[Waiting], head: Footprint, passing: Sequence[Waiting]
 ) -> Closure:
     """How many of the device's SMs the waiting blocks can close to a block of the head's footprint.
 
-    `others` are the footprints of all kernels of the pipeline: what may have been on an SM before.
+    `passing` are blocks that may have been on an SM before: all that can be issued before the head.
     """
     names: dict[Footprint, list[str]] = {}
     for kind in waiting:
         names.setdefault(kind.footprint, []).extend([kind.name] * kind.count)
-    sm = OneSm(device, tuple(names), tuple(others))
     limits = tuple(len(blocks) for blocks in names.values())
-    ways = sm.closing(limits, head)
-    uses = _most_uses(ways, limits, device.sm_count)
+    found = set(OneSm(device, tuple(names)).closing(limits, head, passing))
+    # A carve-out that another block must have set costs one of the blocks that can: one more resource.
+    carveouts = sorted({carveout for _, carveout in found if carveout is not None})
+    openers = tuple(sum(k.count for k in passing if k.footprint.carveout_bytes == c) for c in carveouts)
+    ways = _smallest({(*counts, *(int(c == carveout) for c in carveouts)) for counts, carveout in found})
+    uses = _most_uses(ways, (*limits, *openers), device.sm_count)
     if uses is None:
-        return Closure(_upper_bound(ways, limits, device.sm_count), (), is_exact=False)
-    return Closure(len(uses), tuple(_named(counts, names) for counts in uses))
+        return Closure(_upper_bound(ways, (*limits, *openers), device.sm_count), (), is_exact=False)
+    return Closure(len(uses), tuple(_named(counts[: len(limits)], names) for counts in uses))
 
 
 def _named(counts: Counts, names: Mapping[Footprint, list[str]]) -> tuple[str, ...]:
@@ -151,7 +147,8 @@ def _most_uses(ways: Sequence[Counts], limits: Counts, sm_count: int) -> list[Co
     return next(iter(front.values()))
 
 
-def _smallest(sums: Mapping[Counts, object]) -> list[Counts]:
+def _smallest(sums: Iterable[Counts]) -> list[Counts]:
+    """Those that no other is within."""
     kept: list[Counts] = []
     for one in sorted(sums):
         if not any(_is_within(other, one) for other in kept):

@@ -18,12 +18,12 @@ accepts Figure 1 on four SMs. No order is assumed between streams, as in a CUDA 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from wavesim.analysis.residency import Closure, Waiting, close_sms
+from wavesim.analysis.residency import Waiting, close_sms
 from wavesim.model.device import Device
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync, check_plan
-from wavesim.sim.placement import Footprint, footprint
+from wavesim.sim.placement import footprint
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,7 @@ class Adversary:
         """The worst case for a stage's next block, or for a stage's wait-kernel."""
         waiting = self._waiting(name, is_wait_kernel)
         head = self._wait_kernel if is_wait_kernel else self._footprints[name]
-        everyone: list[Footprint] = [*self._footprints.values(), self._wait_kernel]
-        found: Closure = close_sms(self._device, waiting, head, everyone)
+        found = close_sms(self._device, waiting, head, self._passing(name, is_wait_kernel))
         case = WorstCase(
             starved=_wait_kernel_of(name) if is_wait_kernel else name,
             closed_sms=found.closed,
@@ -119,6 +118,15 @@ class Adversary:
             if stands_alone and not set(self._producers[kind]) <= started:
                 found.append(Waiting(_wait_kernel_of(kind), self._wait_kernel, 1))
         return found
+
+    def _passing(self, name: str, is_wait_kernel: bool) -> list[Waiting]:
+        """All blocks that can have been resident before the head is issued."""
+        stages = [
+            Waiting(stage.name, self._footprints[stage.name], stage.grid.size)
+            for stage in self._pipeline.stages
+            if is_wait_kernel or name not in self._issued_before(stage.name)
+        ]
+        return [*stages, *(Waiting(_wait_kernel_of(kind), self._wait_kernel, 1) for kind in self._guarded)]
 
     def _issued_before(self, name: str) -> set[str]:
         """Stages whose last block has been issued when a stage's first one is."""

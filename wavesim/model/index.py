@@ -27,7 +27,7 @@ class Index:
         return as_index(other) + self
 
     def __sub__(self, other: Operand) -> "Index":
-        return self + as_index(other) * -1
+        return self + (other * -1 if isinstance(other, Index) else -as_index(other).evaluate(0, 0))
 
     def __rsub__(self, other: int) -> "Index":
         return as_index(other) - self
@@ -112,7 +112,14 @@ class Index:
             return str(self.operands[0])
         if self.operator in ("min", "max"):
             return f"{self.operator}({self.operands[0]}, {self.operands[1]})"
-        return f"({self.operands[0]} {self.operator} {self.operands[1]})"
+        left, right = self.operands
+        if self.operator == "+" and isinstance(right, Index):
+            match right.operator, right.operands:
+                case "const", [int(value)] if value < 0:
+                    return f"({left} - {-value})"
+                case "*", [negated, -1]:
+                    return f"({left} - {negated})"
+        return f"({left} {self.operator} {right})"
 
 
 def _is_integer(value: object) -> bool:

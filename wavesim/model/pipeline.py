@@ -4,13 +4,24 @@ Picture: GPT-3's MLP is two stages and one dependency; a chain has one more of e
 two consumers of one producer. How they are synchronised is not said here but in the plan.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol, runtime_checkable
 
-from wavesim.errors import DescriptionError
+from wavesim.errors import DescriptionError, UnneededStageWarning
 from wavesim.model.dependency import Dependency, TileSet
 from wavesim.model.kernel import Gemm, Grid, Kernel
+
+
+@runtime_checkable
+class Work(Protocol):
+    """What a stage computes, if it is more than a bare kernel: a `Gemm`, a `Conv2D`."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The launch that computes it."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +29,7 @@ class Stage:
     """A kernel as a part of a pipeline. `stage[x, y]` names its tiles in dependencies."""
 
     name: str
-    work: Kernel | Gemm
+    work: Kernel | Work
 
     def __getitem__(self, key: tuple[object, object]) -> TileSet:
         return TileSet.of(self, key)
@@ -29,7 +40,7 @@ class Stage:
     @cached_property
     def kernel(self) -> Kernel:
         """The launch: grid, block and work per block."""
-        return self.work.kernel if isinstance(self.work, Gemm) else self.work
+        return self.work if isinstance(self.work, Kernel) else self.work.kernel
 
     @property
     def grid(self) -> Grid:
@@ -48,8 +59,9 @@ class Stage:
 class Pipeline:
     """Stages in launch order and the dependencies between them: pairs, chains, forks, joins.
 
-    Raises `DescriptionError` for duplicate names, unknown or later-listed producers (and so for
-    cycles), and two dependencies of one consumer.
+    Raises `DescriptionError` for duplicate names, unknown or later-listed producers, cycles, and
+    two dependencies of one consumer. Warns (`UnneededStageWarning`) of a stage that neither reads nor is read
+    in a pipeline that has dependencies.
     """
 
     name: str
@@ -68,6 +80,7 @@ class Pipeline:
                 raise DescriptionError(
                     f"pipeline {self.name}: two stages are called {name!r}; names must differ"
                 )
+        self._check_cycles()
         for dependency in self.dependencies:
             self._check(dependency, names)
         consumers = [dependency.consumer.stage.name for dependency in self.dependencies]
@@ -76,6 +89,28 @@ class Pipeline:
                 raise DescriptionError(
                     f"pipeline {self.name}: {name!r} has two dependencies; put all its needs into one "
                     "Dependency"
+                )
+
+        self._warn_of_unneeded(names)
+
+    def _warn_of_unneeded(self, names: list[str]) -> None:
+        linked = {tiles.stage.name for d in self.dependencies for tiles in (d.consumer, *d.needs)}
+        for name in names:
+            if linked and name not in linked:
+                warnings.warn(
+                    f"pipeline {self.name}: nobody needs the tiles of stage {name!r}, and it needs nobody's",
+                    UnneededStageWarning,
+                    stacklevel=4,
+                )
+
+    def _check_cycles(self) -> None:
+        producers = {d.consumer.stage.name: d.producers for d in self.dependencies}
+        for name in producers:
+            cycle = _cycle_through(name, producers)
+            if cycle:
+                raise DescriptionError(
+                    f"pipeline {self.name}: {' needs '.join(map(repr, cycle))}, a cycle that cannot run; "
+                    "remove one of these dependencies"
                 )
 
     def _check(self, dependency: Dependency, names: list[str]) -> None:
@@ -90,7 +125,7 @@ class Pipeline:
             if names.index(producer) >= names.index(consumer):
                 raise DescriptionError(
                     f"pipeline {self.name}: {consumer!r} needs {producer!r}, which is listed after it. "
-                    "List producers first; a cycle cannot run"
+                    "List producers first"
                 )
 
     def __hash__(self) -> int:
@@ -112,3 +147,32 @@ class Pipeline:
     def consumers_of(self, producer: str) -> tuple[str, ...]:
         """Names of the stages that read a stage's tiles."""
         return tuple(d.consumer.stage.name for d in self.dependencies if producer in d.producers)
+
+    def unread_tiles(self) -> dict[str, tuple[tuple[int, int], ...]]:
+        """Per stage that is read at all: its tiles (x, y) that no consumer tile reads.
+
+        A stage with unread tiles computes for nobody, or a dependency forgets some of what it reads.
+        """
+        read: dict[str, set[tuple[int, int]]] = {}
+        for dependency in self.dependencies:
+            for cx, cy in dependency.consumer.stage.grid:
+                for name, tile in dependency.producer_tiles(cx, cy):
+                    read.setdefault(name, set()).add(tile)
+        unread = {
+            name: tuple(t for t in self.stage(name).grid if t not in tiles) for name, tiles in read.items()
+        }
+        return {name: tiles for name, tiles in unread.items() if tiles}
+
+
+def _cycle_through(name: str, producers: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """The names from a stage back to itself along what it needs, or nothing."""
+    paths, seen = [[name]], {name}
+    while paths:
+        path = paths.pop()
+        for producer in producers.get(path[-1], ()):
+            if producer == name:
+                return [*path, name]
+            if producer not in seen:
+                seen.add(producer)
+                paths.append([*path, producer])
+    return []

@@ -1,25 +1,70 @@
-"""Workloads by name, for the command line and the widgets."""
+"""Workloads by name, for the command line and the widgets.
+
+What `tokens` means depends on the workload: rows of the input (M) of the MLPs and of attention, images
+of the batch for convolutions. Each has its own default of it and of the tile.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
+from wavesim.workloads.attention import gpt3_attention
+from wavesim.workloads.convolutions import IMAGE_SIZES, PUBLISHED_TILES, conv_layer
 from wavesim.workloads.figure_one import toy
 from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.llama import llama_mlp, llama_mlp_three_gemms
 
 Tile = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What a workload takes where the user says nothing; `unit` is what `tokens` counts."""
+
+    tokens: int = 1024
+    tile: Tile = (128, 256)
+    unit: str = "rows of the input (M)"
+
 
 WORKLOADS: dict[str, Callable[[int, Tile], Pipeline]] = {
     "toy": lambda *_: toy(),  # its size is the figure's
     "gpt3-mlp": gpt3_mlp,
+    "llama-mlp": llama_mlp,
+    "llama-mlp-three-gemms": llama_mlp_three_gemms,
+    "attention": gpt3_attention,
+    "attention-as-published": partial(gpt3_attention, is_as_published=True),
+}
+DEFAULTS = {name: Defaults() for name in WORKLOADS} | {
+    "attention": Defaults(tile=(128, 128)),
+    "attention-as-published": Defaults(tile=(128, 128)),
 }
 
 
-def workload(name: str, tokens: int = 1024, tile: Tile = (128, 256)) -> Pipeline:
-    """The named workload for `tokens` rows and tiles of (tile_m, tile_n). Raises `DescriptionError`."""
+def _add_convolutions() -> None:
+    """`resnet-conv-128` and the like; without a number, ResNet's layer of 128 channels and VGG's of 256."""
+    for model, usual in (("resnet", 128), ("vgg", 256)):
+        for channels in (None, *IMAGE_SIZES):
+            for ending, is_as_published in (("", False), ("-as-published", True)):
+                name = f"{model}-conv" + (f"-{channels}" if channels else "") + ending
+                layer = partial(conv_layer, model, channels or usual, is_as_published=is_as_published)
+                WORKLOADS[name] = layer
+                DEFAULTS[name] = Defaults(16, PUBLISHED_TILES[channels or usual], "images of the batch")
+
+
+_add_convolutions()
+
+
+def workload(name: str, tokens: int | None = None, tile: Tile | None = None) -> Pipeline:
+    """The named workload for `tokens` rows (or images) and tiles of (tile_m, tile_n).
+
+    Raises `DescriptionError`.
+    """
     if name not in WORKLOADS:
         raise DescriptionError(f"workload is {name!r}; known are {', '.join(WORKLOADS)}")
-    return WORKLOADS[name](tokens, tile)
+    usual = DEFAULTS[name]
+    return WORKLOADS[name](usual.tokens if tokens is None else tokens, usual.tile if tile is None else tile)
 
 
 def parse_tile(text: str) -> Tile:

@@ -1,0 +1,66 @@
+"""LLaMA 65B's MLP under 8-way model parallelism: (Swish(X W1) * X V) W2 with H = 8192.
+
+Picture: one GEMM computes both halves, gate and value columns side by side, and its epilogue keeps
+their SwiGLU product (M, 2816); the second GEMM's tile (x, y) reads that product's whole tile row y. In the
+paper's variant two GEMMs compute the halves, so the third has two producers.
+
+The model's feed-forward size is 22016, a GPU's share 22016 / 8 = 2752. The published
+measurements pad it to 2816 = 22 x 128, and so do we.
+Source: cuSync paper, II-B and Figure 3.
+"""
+
+from typing import Literal
+
+from wavesim.model.dependency import Dependency, gemm_rows, x, y
+from wavesim.model.kernel import Gemm
+from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.workloads.gpt3 import TILES
+
+HIDDEN = 8_192
+FEED_FORWARD = 2_816  # 22016 / 8 = 2752, padded as published
+
+Tile = tuple[int, int]
+
+
+def llama_mlp(
+    tokens: int,
+    tile: Tile = (128, 256),
+    *,
+    split_k: tuple[int, int] = (1, 1),
+    dtype: Literal["fp16", "bf16"] = "fp16",
+) -> Pipeline:
+    """Two GEMMs, SwiGLU fused into the first; `tokens` is M, `tile` (tile_m, tile_n) of both."""
+    block = TILES.get(tile, TILES[(128, 256)])
+    up = Gemm(
+        "gemm1",
+        tokens,
+        2 * FEED_FORWARD,
+        HIDDEN,
+        *tile,
+        split_k=split_k[0],
+        dtype=dtype,
+        activation="swiglu",
+        block=block,
+    )
+    down = Gemm("gemm2", tokens, HIDDEN, FEED_FORWARD, *tile, split_k=split_k[1], dtype=dtype, block=block)
+    first, second = Stage("gemm1", up), Stage("gemm2", down)
+    return Pipeline("llama-mlp", [first, second], [gemm_rows(first, second)], _parameters(tokens, tile))
+
+
+def llama_mlp_three_gemms(tokens: int, tile: Tile = (128, 256)) -> Pipeline:
+    """The paper's variant: gate X W1 and value X V by separate GEMMs, SwiGLU fused into the third's loads.
+
+    `tokens` is M.
+    """
+    block = TILES.get(tile, TILES[(128, 256)])
+    gate, value = (
+        Stage(name, Gemm(name, tokens, FEED_FORWARD, HIDDEN, *tile, block=block))
+        for name in ("gate", "value")
+    )
+    down = Stage("down", Gemm("down", tokens, HIDDEN, FEED_FORWARD, *tile, block=block))
+    dependency = Dependency(down[x, y], [gate[:, y], value[:, y]])
+    return Pipeline("llama-mlp-three-gemms", [gate, value, down], [dependency], _parameters(tokens, tile))
+
+
+def _parameters(tokens: int, tile: Tile) -> dict[str, int | str]:
+    return {"tokens": tokens, "tile": f"{tile[0]}x{tile[1]}"}
