@@ -26,10 +26,11 @@ __global__ void __maxnreg__(CAP) hungry(float* data, int n) {
 #pragma unroll
         for (int i = 0; i < 270; ++i) values[i] = values[i] * values[(i + 7) % 270] + turn;
     }
-    room[threadIdx.x % (BYTES ? BYTES : 1)] = n;
+    if (BYTES) room[threadIdx.x % (BYTES ? BYTES : 1)] = n;
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < 270; ++i) data[i * n + threadIdx.x] = values[i] + room[n % (BYTES ? BYTES : 1)];
+    for (int i = 0; i < 270; ++i) data[i * n + threadIdx.x] = values[i];
+    if (BYTES) data[threadIdx.x] += room[n % (BYTES ? BYTES : 1)];
 }
 """
 
