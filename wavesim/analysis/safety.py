@@ -165,32 +165,36 @@ def _counted(case: WorstCase) -> str:
     return " and ".join(words) if words else "no waiting block"
 
 
+def _block_of(name: str) -> str:
+    return f"the {name}" if name.startswith(_wait_kernel_of("")) else f"a block of {name}"
+
+
 def _unsafe_words(case: WorstCase, is_exact: bool) -> str:
     if not is_exact:
         return (
-            f"may deadlock: there are too many ways to place the waiting blocks to rule out that they leave "
-            f"{case.starved} no room on any of {case.sm_count} SMs. Keep the wait-kernel"
+            f"may deadlock: there are too many ways to place the waiting blocks to rule out that they leave no "
+            f"room for {_block_of(case.starved)} on any of {_sms(case.sm_count)}. Keep the wait-kernel"
         )
-    first = next(iter(case.residents[0]))
-    on_its_start = first.startswith(_wait_kernel_of(""))
-    fix = "Use a device with more SMs or smaller blocks" if on_its_start else "Keep the wait-kernel"
+    waiting = dict.fromkeys(name for sm in case.residents for name in sm)
+    awaited = dict.fromkeys(fact for name in waiting for fact in case.waits_for[name])
+    is_own_fault = any(name.startswith(_wait_kernel_of("")) for name in waiting)
+    fix = "Use a device with more SMs, or smaller blocks" if is_own_fault else "Keep the wait-kernel"
     return (
-        f"can deadlock: {_counted(case)} can be resident before {case.starved} has been issued and then "
-        f"leave it no room on any of {case.sm_count} SMs, while they wait for "
-        f"{', '.join(case.waits_for[first])}. {fix}"
+        f"can deadlock: {_counted(case)} can be resident at once and wait for {' and '.join(awaited)}; "
+        f"that leaves no room for {_block_of(case.starved)} on any of {_sms(case.sm_count)}. {fix}"
     )
 
 
 def _safe_words(case: WorstCase, is_exact: bool) -> str:
     if not case.closed_sms:
-        total = (
-            "the blocks that can wait before it is issued close no SM"
-            if case.waits_for
-            else "nobody waits before it"
-        )
-        return f"safe: {case.starved} always finds room on all {case.sm_count} SMs; {total}"
-    at_most = "at most " if not is_exact else ""
+        return f"safe: whoever waits, every SM has room for {_block_of(case.starved)}"
+    at_most = "" if is_exact else "at most "
+    closed, free = f"{at_most}{case.closed_sms} of {_sms(case.sm_count)}", case.free_sms
     return (
-        f"safe: at worst {_counted(case)} wait before {case.starved} has been issued; they close {at_most}"
-        f"{case.closed_sms} of {case.sm_count} SMs to it, and it runs on the other {case.free_sms}"
+        f"safe: at worst {_counted(case)} can be resident at once and wait; that closes {closed} to "
+        f"{case.starved}, which can run on the other{'' if free == 1 else f' {free}'}"
     )
+
+
+def _sms(count: int) -> str:
+    return f"{count} SM{'s' * (count > 1)}"
