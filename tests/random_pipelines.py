@@ -122,7 +122,10 @@ def cost_models(draw, pipeline: Pipeline) -> CostModel:
         size = stage.grid.size
         per_block = st.lists(DURATIONS, min_size=size, max_size=size)
         tile_ns[stage.name] = draw(st.one_of(DURATIONS, DURATIONS, per_block))
-    costs = {name: draw(DURATIONS) for name in ("launch_ns", "boundary_ns", "block_ns", "wait_ns", "post_ns")}
+    costs = {
+        name: draw(DURATIONS)
+        for name in ("launch_ns", "boundary_ns", "block_ns", "wait_ns", "post_ns", "signal_ns")
+    }
     return CostModel(tile_ns, sharing=draw(st.sampled_from(SHARING)), **costs)
 
 

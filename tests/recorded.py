@@ -20,9 +20,9 @@ def pretended(tokens: int, plan: str, order: str = "row", costs: CostModel = TRU
     """One plan as if measured: the rounds scatter by 1 % around the makespan, equally in every plan."""
     trace = simulate(gpt3_mlp(tokens), parse_plan(plan, order), load("h200"), costs)
     scatter = 1.0 + 0.01 * np.sin(np.arange(20))
-    rounds = tuple(int(trace.makespan_ns * factor) for factor in scatter)
+    rounds = tuple(int(trace.time_ns * factor) for factor in scatter)
     header = replace(
-        trace.header, source="measured", rounds_ns=rounds, date="2026-01-01T00:00:00", commit="abcdef0", costs={}
+        trace.header, source="measured", rounds_ns=rounds, date="2026-01-01T00:00:00", commit="abcdef0", costs={}, setup_ns=0
     )
     return replace(trace, header=header, waits=None)
 

@@ -125,7 +125,7 @@ def _simulate(options: argparse.Namespace) -> int:
         "waves": found.waves,
         "busy_utilisation": found.busy_utilisation,
         "resident_utilisation": found.resident_utilisation,
-        "improvement_points": improvement_points(found.makespan_ns, stream.makespan_ns),
+        "improvement_points": improvement_points(trace.time_ns, stream.time_ns),
     }
     words = (
         f"{pipeline.name} on {device.name}, {plan.label}, order {options.order}: simulated "

@@ -210,8 +210,8 @@ def _row(plan: Plan, ours: Trace, theirs: Trace | None, stream: Trace, baseline:
         plan=plan.name,
         label=plan.label,
         order=plan.order.name,
-        predicted_ns=ours.makespan_ns,
-        predicted_points=improvement_points(ours.makespan_ns, stream.makespan_ns),
+        predicted_ns=ours.time_ns,
+        predicted_points=improvement_points(ours.time_ns, stream.time_ns),
     )
     if theirs is None or baseline is None:
         return row

@@ -53,6 +53,7 @@ class Header:
     """Everything about a trace that is not a row.
 
     `rounds_ns` are unrecorded, interleaved timings of the same plan (measured traces);
+    `setup_ns` is the time around the blocks that the plan is charged for (simulated traces).
     `timer_step_ns` is the resolution of the clock that stamped the rows; `clock_mhz` and
     `power_w` were read while it ran. `costs` are the cost model's figures (simulated traces).
     """
@@ -68,6 +69,7 @@ class Header:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     timer_step_ns: int = 1
     rounds_ns: tuple[int, ...] = ()
+    setup_ns: int = 0
     clock_mhz: float | None = None
     power_w: float | None = None
     date: str = ""
@@ -161,8 +163,9 @@ class Trace:
 
     @property
     def time_ns(self) -> int:
-        """What the plan takes: the median of the unrecorded rounds where measured, else the makespan."""
-        return int(np.median(self.header.rounds_ns)) if self.header.rounds_ns else self.makespan_ns
+        """What the plan takes: the median of the unrecorded rounds where measured, else makespan and setup."""
+        head = self.header
+        return int(np.median(head.rounds_ns)) if head.rounds_ns else self.makespan_ns + head.setup_ns
 
     def rows_of(self, stage: str) -> NDArray[np.bool_]:
         """Mask of a stage's blocks. Raises `KeyError` for an unknown stage."""

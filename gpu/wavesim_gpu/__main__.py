@@ -1,4 +1,4 @@
-"""Command line of the GPU runner: bench, record and report.
+"""Command line of the GPU runner: bench, record, overheads and report.
 
 Picture: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.json; `report --json` sums up
 the newest anywhere.
@@ -36,7 +36,10 @@ def _parser() -> argparse.ArgumentParser:
     record = commands.add_parser("record", help="record the traces that the project ships")
     record.add_argument("--out", type=Path, required=True, help="folder for the traces")
     record.set_defaults(run=_record)
-    for command in (bench, record):
+    overheads = commands.add_parser("overheads", help="measure launch, fork, signal and post costs")
+    overheads.add_argument("--out", type=Path, help="folder for the results (gpu/results/overheads)")
+    overheads.set_defaults(run=_overheads)
+    for command in (bench, record, overheads):
         command.add_argument("--commit", help="commit of the kernels, where git cannot tell")
     report = commands.add_parser("report", help="sum up the newest results; needs no GPU")
     report.add_argument("--json", action="store_true", help="one JSON object on standard output")
@@ -46,16 +49,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    from wavesim_gpu.bench import QUICK, RESULTS, Scope, bench  # noqa: PLC0415  # report needs none of this
+    from wavesim_gpu.bench import QUICK, RESULTS, Scope, run_bench  # noqa: PLC0415  # report needs none of this
 
-    print(bench(QUICK if options.quick else Scope(), options.out or RESULTS, options.commit))
+    print(run_bench(QUICK if options.quick else Scope(), options.out or RESULTS, options.commit))
     return 0
 
 
 def _record(options: argparse.Namespace) -> int:
-    from wavesim_gpu.record import RecordingSet, record  # noqa: PLC0415  # report needs none of this
+    from wavesim_gpu.record import RecordingSet, make_recordings  # noqa: PLC0415  # report needs none of this
 
-    paths = record(options.out, RecordingSet(), options.commit)
+    paths = make_recordings(options.out, RecordingSet(), options.commit)
     print(
         f"{len(paths)} recordings, {sum(path.stat().st_size for path in paths) / 1e6:.1f} MB, "
         f"in {options.out}"
@@ -63,10 +66,18 @@ def _record(options: argparse.Namespace) -> int:
     return 0
 
 
-def _report(options: argparse.Namespace) -> int:
-    from wavesim_gpu.report import report  # noqa: PLC0415  # the other commands need none of this
+def _overheads(options: argparse.Namespace) -> int:
+    from wavesim_gpu.overheads import write_overheads  # noqa: PLC0415  # report needs none of this
 
-    found = report(options.results or Path(__file__).parents[1] / "results")
+    path, lines = write_overheads(options.out, options.commit)
+    print("\n".join([*lines, str(path)]))
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from wavesim_gpu.report import sum_up  # noqa: PLC0415  # the other commands need none of this
+
+    found = sum_up(options.results or Path(__file__).parents[1] / "results")
     if options.json:
         print(json.dumps(found))
     else:

@@ -41,7 +41,7 @@ class Scope:
 QUICK = Scope(tokens=(1024, 1536), tiles=((128, 256), (128, 128)), orders=("row", "grouped:4"), rounds=20)
 
 
-def bench(scope: Scope, out: Path = RESULTS, commit: str | None = None) -> Path:
+def run_bench(scope: Scope, out: Path = RESULTS, commit: str | None = None) -> Path:
     """Measures all of it and writes one JSON file into `out`. Returns its path."""
     runner = CupyRunner(commit=commit)
     result: dict[str, Any] = {

@@ -28,7 +28,7 @@ class RecordingSet:
     rounds: int = 25
 
 
-def record(out: Path, wanted: RecordingSet, commit: str | None = None) -> list[Path]:
+def make_recordings(out: Path, wanted: RecordingSet, commit: str | None = None) -> list[Path]:
     """Measures everything and writes one file per trace into `out`. Returns their paths."""
     out.mkdir(parents=True, exist_ok=True)
     runner = CupyRunner(commit=commit)

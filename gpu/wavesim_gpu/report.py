@@ -28,7 +28,7 @@ def newest(folder: Path) -> Path:
     return files[-1]
 
 
-def report(folder: Path) -> dict[str, Any]:
+def sum_up(folder: Path) -> dict[str, Any]:
     """Ratios and gains of the newest results. `a_vs_b` is the time of b over that of a.
 
     Raises `StaleResultsError` if the kernels differ from the measured ones, `RecordingError` for a damaged

@@ -77,13 +77,13 @@ def test_wrong_results_are_left_out_and_counted(tmp_path):
         case("row row", "gpt3-mlp", [1], tokens=1024, tile="128x256") | {"verdict": {"is_good": False}}
     )
     (tmp_path / "2026.json").write_text(json.dumps(data))
-    found = reports.report(tmp_path)
+    found = reports.sum_up(tmp_path)
     assert found["wrong_results"] == 1
     assert found["gpt3_vs_stream_max"] == 1.25
 
 
 def test_the_shipped_results_are_of_the_shipped_kernels():
-    assert reports.report(SHIPPED)["wrong_results"] == 0
+    assert reports.sum_up(SHIPPED)["wrong_results"] == 0
 
 
 def test_without_cupy_the_error_names_the_install_line():

@@ -14,7 +14,7 @@ from wavesim.analysis.oracle import Oracle
 from wavesim.model.device import load
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import SemaphoreSync
-from wavesim.sim.cost import CostModel
+from wavesim.sim.cost import OVERHEADS, CostModel
 from wavesim.sim.engine import Engine
 from wavesim.sim.simulation import simulate
 from wavesim.workloads.gpt3 import gpt3_mlp
@@ -76,7 +76,7 @@ def _costs(pipeline: Pipeline) -> CostModel:
         stage.name: [base + 97 * (i % 13) for i in range(stage.grid.size)]
         for stage, base in zip(pipeline.stages, (150_000, 80_000), strict=True)
     }
-    return CostModel(tile_ns, boundary_ns=1_050, wait_ns=410, post_ns=410)
+    return CostModel(tile_ns, **OVERHEADS)
 
 
 def _cpu_ms(run: Callable[[], object]) -> float:

@@ -197,7 +197,7 @@ class Oracle:
         """A wait-kernel ends once all the producers of its stage have started."""
         if all(self.has_started[self.index[name]] for name in self.program.stages[kernel.stage].arrays):
             self.stuck_wait_kernels.remove(kernel)
-            self.at(self.now + self.costs.wait_ns, self._end_wait_kernel, kernel)
+            self.at(self.now + self.costs.signal_ns + self.costs.wait_ns, self._end_wait_kernel, kernel)
 
     def _end_wait_kernel(self, kernel: OracleBlock) -> None:
         self._leave(kernel)
@@ -266,7 +266,7 @@ class Oracle:
         self.slices[stage][tile] -= 1
         if not self.slices[stage][tile]:
             for semaphore in program.posts[tile]:
-                self._post(semaphore)
+                self.at(self.now + self.costs.signal_ns, self._post, semaphore)
         self.left[stage] -= 1
         is_stream = not isinstance(self.plan, SemaphoreSync)
         if is_stream and not self.left[stage] and stage + 1 < len(self.stages):

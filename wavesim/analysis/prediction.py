@@ -71,7 +71,7 @@ def predict_pair(
     """(stream-sync trace, the plan's trace, improvement in points), both simulated with the same costs."""
     stream = simulate(pipeline, StreamSync(plan.order, plan.orders), device, costs)
     trace = simulate(pipeline, plan, device, costs)
-    return stream, trace, improvement_points(trace.makespan_ns, stream.makespan_ns)
+    return stream, trace, improvement_points(trace.time_ns, stream.time_ns)
 
 
 def predict_from_stream(pipeline: Pipeline, plan: Plan, device: Device, stream: Trace) -> tuple[Trace, float]:

@@ -172,7 +172,7 @@ def _block_of(name: str) -> str:
 def _unsafe_words(case: WorstCase, is_exact: bool) -> str:
     if not is_exact:
         return (
-            f"may deadlock: there are too many ways to place the waiting blocks to rule out that they leave no "
+            f"may deadlock: too many ways to place the waiting blocks to rule out that they leave no "
             f"room for {_block_of(case.starved)} on any of {_sms(case.sm_count)}. Keep the wait-kernel"
         )
     waiting = dict.fromkeys(name for sm in case.residents for name in sm)

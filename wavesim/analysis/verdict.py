@@ -46,9 +46,7 @@ def verdict_on(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, int])
     costs = costs_from_kernel_times(pipeline, device, kernel_ns)
     stream = simulate(pipeline, StreamSync(), device, costs)
     traces = {name: simulate(pipeline, plan, device, costs) for name, plan in _plans().items()}
-    gains = {
-        name: improvement_points(trace.makespan_ns, stream.makespan_ns) for name, trace in traces.items()
-    }
+    gains = {name: improvement_points(trace.time_ns, stream.time_ns) for name, trace in traces.items()}
     best = max(gains, key=lambda name: gains[name])
     most = max(info.blocks_per_sm for info in stream.header.stages)
     margin = _margin(most)

@@ -13,6 +13,16 @@ from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline, Stage
 
+FIXED_COSTS = (
+    "launch_ns",
+    "boundary_ns",
+    "block_ns",
+    "wait_ns",
+    "post_ns",
+    "signal_ns",
+    "setup_ns",
+    "fork_ns",
+)
 RATE_UNIT = 1_000  # a block's speed on a shared SM is kept in thousandths, so that time stays an integer
 
 
@@ -25,8 +35,11 @@ class CostModel:
     - `launch_ns`: between two launches on the host.
     - `boundary_ns`: from a kernel's last block, or the next launch if later, to that next kernel's turn.
     - `block_ns`: from a block's issue to its first instruction.
-    - `wait_ns`: one wait on a semaphore that is ready, or from the post to its being seen.
+    - `wait_ns`: every wait, also on a semaphore that is ready; 0 for kernels that look ahead of need.
     - `post_ns`: added to a block whose tile posts, fence included.
+    - `signal_ns`: from a post to its being seen on another SM.
+    - `setup_ns`: around the blocks of a run: graph launch to first block, last block to completion.
+    - `fork_ns`: more of it where stages have streams of their own: reset of semaphores, fork, join.
     - `sharing`: speed of each of 1, 2, 3... blocks computing on one SM, relative to one alone;
       the last entry holds for more. Blocks that spin take no share.
     """
@@ -37,10 +50,13 @@ class CostModel:
     block_ns: int = 0
     wait_ns: int = 0
     post_ns: int = 0
+    signal_ns: int = 0
+    setup_ns: int = 0
+    fork_ns: int = 0
     sharing: tuple[float, ...] = (1.0,)
 
     def __post_init__(self) -> None:
-        for name in ("launch_ns", "boundary_ns", "block_ns", "wait_ns", "post_ns"):
+        for name in FIXED_COSTS:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 0:
                 raise DescriptionError(f"CostModel: {name} is {value!r}; it must be an integer of at least 0")
@@ -108,4 +124,4 @@ def roofline(pipeline: Pipeline, device: Device) -> CostModel:
 
 
 # Measured on an NVIDIA H200, CUDA 13.0: kernel to kernel in a CUDA graph, a semaphore's way from SM to SM.
-OVERHEADS = {"boundary_ns": 1_050, "wait_ns": 410, "post_ns": 410}
+OVERHEADS = {"boundary_ns": 1_400, "post_ns": 410, "signal_ns": 410, "setup_ns": 15_000, "fork_ns": 8_000}

@@ -124,7 +124,7 @@ class Engine:
                 self._wait_kernels[program.index] = Waiter(name, (0, 0, 0), sm, slot, fact, seen=0, awaited=1)
                 yield started
                 del self._wait_kernels[program.index]
-        yield self._env.timeout(self._costs.wait_ns)
+        yield self._env.timeout(self._costs.signal_ns + self._costs.wait_ns)
         self.rows.events.append(("wait-kernel", program.stage.name, begin, int(self._env.now)))
         self._dispatcher.release(sm, slot, self._wait_kernel_footprint)
         done.succeed()
@@ -152,7 +152,7 @@ class Engine:
             due = work * wait.done // wait.of
             clock, done = clock + due - done, due
             semaphore = self._semaphores[wait.semaphore]
-            if semaphore.seen < semaphore.awaited:
+            if not semaphore.is_ready:
                 self._spinning[row] = (program, position, wait.semaphore)
                 yield semaphore.ready
                 spun = self._stop_spinning(row, clock)
@@ -180,7 +180,7 @@ class Engine:
                 yield shared.compute(due - done)
                 done = due
             semaphore = self._semaphores[wait.semaphore]
-            if semaphore.seen < semaphore.awaited:
+            if not semaphore.is_ready:
                 begin = int(env.now)
                 self._spinning[row] = (program, position, wait.semaphore)
                 yield semaphore.ready
@@ -229,7 +229,7 @@ class Engine:
         state.slices_left[tile] -= 1
         if not state.slices_left[tile]:
             for semaphore in program.posts[tile]:
-                self._semaphores[semaphore].post()
+                self._semaphores[semaphore].post(self._costs.signal_ns)
         state.blocks_left -= 1
         if not state.blocks_left:
             state.done.succeed()

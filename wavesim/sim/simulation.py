@@ -8,8 +8,8 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import Plan
-from wavesim.sim.cost import CostModel, roofline
+from wavesim.model.plan import Plan, SemaphoreSync
+from wavesim.sim.cost import FIXED_COSTS, CostModel, roofline
 from wavesim.sim.engine import Engine
 from wavesim.sim.program import Program, SemaphoreArray, StageProgram
 from wavesim.trace import DependencyInfo, Event, Header, IntArray, StageInfo, Trace, Waits
@@ -73,6 +73,7 @@ def _header(program: Program, pipeline: Pipeline, plan: Plan, device: Device, co
         parameters=dict(pipeline.parameters),
         versions={"simpy": version("simpy"), "numpy": np.__version__},
         costs=_describe_costs(costs),
+        setup_ns=costs.setup_ns + (costs.fork_ns if isinstance(plan, SemaphoreSync) else 0),
     )
 
 
@@ -110,7 +111,6 @@ def _dependencies(program: Program) -> list[tuple[StageProgram, SemaphoreArray]]
 
 
 def _describe_costs(costs: CostModel) -> dict[str, object]:
-    names = ("launch_ns", "boundary_ns", "block_ns", "wait_ns", "post_ns")
     tile_ns = {
         stage: times if isinstance(times, int) else f"{len(times)} times"
         for stage, times in costs.tile_ns.items()
@@ -118,5 +118,5 @@ def _describe_costs(costs: CostModel) -> dict[str, object]:
     return {
         "tile_ns": tile_ns,
         "sharing": list(costs.sharing),
-        **{name: getattr(costs, name) for name in names},
+        **{name: getattr(costs, name) for name in FIXED_COSTS},
     }

@@ -8,22 +8,33 @@ from dataclasses import dataclass
 
 from simpy import Environment, Event
 
+from wavesim.sim.alarm import NORMAL, Alarm
+
 
 class Semaphore:
-    """A counter in global memory; `ready` fires when it reaches the awaited value."""
+    """A counter in global memory; `ready` fires when other SMs see that it has the awaited value."""
 
-    __slots__ = ("awaited", "ready", "seen")
+    __slots__ = ("awaited", "is_ready", "ready", "seen")
 
     def __init__(self, env: Environment, awaited: int) -> None:
         self.awaited = awaited
         self.seen = 0
+        self.is_ready = False
         self.ready = Event(env)
 
-    def post(self) -> None:
-        """Adds one."""
+    def post(self, signal_ns: int) -> None:
+        """Adds one, which is seen `signal_ns` later."""
         self.seen += 1
-        if self.seen == self.awaited:
-            self.ready.succeed()
+        if self.seen < self.awaited:
+            return
+        if signal_ns:
+            Alarm(self.ready.env, self._become_ready, NORMAL, signal_ns)
+        else:
+            self._become_ready()
+
+    def _become_ready(self, _: Event | None = None) -> None:
+        self.is_ready = True
+        self.ready.succeed()
 
 
 @dataclass
