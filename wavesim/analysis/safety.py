@@ -23,7 +23,7 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync, check_plan
-from wavesim.sim.placement import footprint
+from wavesim.sim.placement import Footprint, footprint
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class WorstCase:
     """The most that waiting blocks can take from one kernel.
 
     `closed_sms` of `sm_count` SMs have no room for a block of `starved`; `residents` names, for
-    each of them, the waiting blocks on it, and `waits_for` what each of those waits for.
+    each of them, the waiting blocks on it, and `waits_for` what each of those waits for. `shares`
+    are the parts of an SM, 0 to 1, that a block takes: of the resource of which it takes most.
     """
 
     starved: str
@@ -39,6 +40,7 @@ class WorstCase:
     sm_count: int
     residents: tuple[tuple[str, ...], ...]
     waits_for: Mapping[str, tuple[str, ...]]
+    shares: Mapping[str, float]
 
     @property
     def free_sms(self) -> int:
@@ -95,14 +97,26 @@ class Adversary:
         waiting = self._waiting(name, is_wait_kernel)
         head = self._wait_kernel if is_wait_kernel else self._footprints[name]
         found = close_sms(self._device, waiting, head, self._passing(name, is_wait_kernel))
+        starved = _wait_kernel_of(name) if is_wait_kernel else name
+        footprints = {starved: head} | {kind.name: kind.footprint for kind in waiting}
         case = WorstCase(
-            starved=_wait_kernel_of(name) if is_wait_kernel else name,
+            starved=starved,
             closed_sms=found.closed,
             sm_count=self._device.sm_count,
             residents=found.residents,
             waits_for={kind.name: self._awaited(kind.name) for kind in waiting},
+            shares={name: self._share(kind) for name, kind in footprints.items()},
         )
         return case, found.is_exact
+
+    def _share(self, block: Footprint) -> float:
+        device = self._device
+        return max(
+            block.warps / device.max_warps_per_sm,
+            block.registers / device.registers_per_sm,
+            block.shared_bytes / device.shared_bytes_per_sm,
+            1 / device.max_blocks_per_sm,
+        )
 
     def _waiting(self, name: str, is_wait_kernel: bool) -> list[Waiting]:
         """All blocks that can be resident and wait while the head has not been issued."""
