@@ -1,0 +1,180 @@
+"""The generated CUDA: semaphores, values, orders and needs as in Python; it compiles for every target."""
+
+import random
+
+import pytest
+from generated_cuda import expected_numbers, probe, random_pipeline, random_plan, run_on_host
+
+from wavesim.errors import CompileError, DescriptionError
+from wavesim.gen.cuda import generate
+from wavesim.gen.orders import order_sets
+from wavesim.gen.policies import derive_policies, edges_of
+from wavesim.model.dependency import Dependency, x, y
+from wavesim.model.device import load
+from wavesim.model.kernel import Block, Grid, Kernel
+from wavesim.model.order import CustomOrder, Grouped
+from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.plan import SemaphoreSync, StreamSync
+from wavesim.model.policy import CustomPolicy, RowSync, TileSync
+from wavesim.workloads.catalogue import WORKLOADS, workload
+
+H200 = load("h200")
+ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"]
+
+
+def workload_cases():
+    """Every workload under every policy and every order set that derives, paired off, and stream sync."""
+    seen = set()
+    for name in WORKLOADS:
+        pipeline = workload(name)
+        if (key := repr(pipeline.stages) + repr(pipeline.dependencies)) in seen:
+            continue  # another name of the same layer
+        seen.add(key)
+        yield pipeline, StreamSync(Grouped(4))
+        edges = edges_of(pipeline)
+        derived = {edge: derive_policies(pipeline, edge) for edge in edges}
+        orders = list(order_sets(pipeline).values())
+        for i in range(max(len(orders), *(len(entries) for entries in derived.values()))):
+            policies = {edge: entries[i % len(entries)].policy for edge, entries in derived.items()}
+            yield pipeline, SemaphoreSync(RowSync(), policies=policies, orders=orders[i % len(orders)])
+
+
+def check_on_host(cases, folder):
+    headers = [generate(*case, H200, namespace=f"case_{i}") for i, case in enumerate(cases)]
+    probes = [probe(*case, f"case_{i}") for i, case in enumerate(cases)]
+    for case, found in zip(cases, run_on_host(folder, headers, probes), strict=True):
+        assert found == list(expected_numbers(*case)), f"{case[0].dependencies}, {case[1]}"
+
+
+def test_generated_code_and_python_agree_on_every_tile_of_every_workload(tmp_path):
+    check_on_host(list(workload_cases()), tmp_path)
+
+
+def test_generated_code_and_python_agree_on_a_thousand_random_dependencies(tmp_path):
+    rng = random.Random(2024)
+    pipelines = [random_pipeline(rng) for _ in range(1_000)]
+    check_on_host([(pipeline, random_plan(rng, pipeline)) for pipeline in pipelines], tmp_path)
+
+
+@pytest.fixture(scope="module")
+def device_source():
+    """All headers, which the compiler parses and checks, and machine code for some, the slow part."""
+    rng = random.Random(7)
+    pipelines = [random_pipeline(rng) for _ in range(20)]
+    cases = [*workload_cases(), *((pipeline, random_plan(rng, pipeline)) for pipeline in pipelines)]
+    headers = [generate(*case, H200, namespace=f"case_{i}") for i, case in enumerate(cases)]
+    kernels = [device_kernel(*case, f"case_{i}") for i, case in enumerate(cases) if i % 24 == 0]
+    return "\n".join([*headers, *kernels]).replace("#pragma once", "")
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_all_generated_headers_compile_with_nvrtc_for(arch, device_source, tmp_path):
+    pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
+    from wavesim_gpu import compiler
+
+    try:
+        compiler._nvrtc()
+    except CompileError as error:
+        pytest.skip(str(error))
+    rng = random.Random(7)
+    pipelines = [random_pipeline(rng) for _ in range(20)]
+    cases = [*workload_cases(), *((pipeline, random_plan(rng, pipeline)) for pipeline in pipelines)]
+    headers = [
+        generate(*case, H200, namespace=f"case_{i}").replace("#pragma once", "")
+        for i, case in enumerate(cases)
+    ]
+    # All headers are parsed and checked; every eighth also becomes machine code, the slow part.
+    kernels = [device_kernel(*case, f"case_{i}") for i, case in enumerate(cases) if i % 8 == 0]
+    path = tmp_path / "generated.cu"
+    path.write_text("\n".join([*headers, *kernels]))
+    assert compiler.compile_cubin(path, [], arch).data[:4] == b"\x7fELF"
+
+
+def device_kernel(pipeline, plan, space):
+    """A kernel per stage that begins, waits for all it may wait for, and posts."""
+    lines = []
+    for stage in pipeline.stages:
+        lines.append(f'extern "C" __global__ void {space}_{stage.name}(unsigned* counters) {{')
+        lines.append(f"  {space}::Tile tile = {space}::{stage.name}::begin(counters);")
+        if isinstance(plan, SemaphoreSync):
+            for producer, consumer in edges_of(pipeline):
+                if consumer == stage.name:
+                    lines.append(f"  {space}::{producer}_to_{consumer}::wait(counters, 0, tile.y);")
+        lines.append(f"  {space}::{stage.name}::post(counters, tile);\n}}")
+    return "\n".join(lines)
+
+
+def test_the_header_says_which_lines_to_add_and_includes_nothing():
+    text = generate(workload("gpt3-mlp"), SemaphoreSync(RowSync(), order=Grouped(4)), H200)
+    assert "#include" not in text
+    for line in (
+        "const gpt3_mlp::Tile tile = gpt3_mlp::gemm1::begin(counters);",
+        "gpt3_mlp::gemm1_to_gemm2::wait(counters, column, row);",
+        "gpt3_mlp::gemm1::post(counters, tile);",
+        "wait_for_start<<<1, 32, 0, gemm2_stream>>>(counters, gpt3_mlp::gemm1::started);",
+    ):
+        assert line in text
+    assert text.index("load the chunk of B") < text.index("gemm1_to_gemm2::wait(")
+
+
+def test_known_maps_become_formulas_and_others_tables():
+    pipeline = workload("gpt3-mlp")
+    formulas = generate(pipeline, SemaphoreSync(TileSync(), order=Grouped(4)), H200)
+    assert "_of_tile[" not in formulas
+    assert "_of_place[" not in formulas
+    assert "return x + y * 24;" in formulas
+    listed = CustomOrder(
+        "zigzag", lambda grid: sorted(grid, key=lambda t: (t[1], t[0] if t[1] % 2 else -t[0]))
+    )
+    odd = CustomPolicy("odd", lambda tx, ty, grid: (tx + ty) % 2, lambda tx, ty, grid: grid.tiles // 2)
+    tables = generate(pipeline, SemaphoreSync(odd, order=listed), H200)
+    assert "semaphore_of_tile[192]" in tables
+    assert "tile_of_place[192]" in tables
+
+
+def test_a_semaphore_with_one_poster_is_stored_and_others_are_added_to():
+    pipeline = workload("gpt3-mlp")
+    assert "    set_one(counters + gemm1_to_gemm2" in generate(pipeline, SemaphoreSync(TileSync()), H200)
+    assert "    add_one(counters + gemm1_to_gemm2" in generate(pipeline, SemaphoreSync(RowSync()), H200)
+
+
+def test_two_consumers_under_one_policy_share_semaphores_and_under_two_do_not():
+    block, grid = Block(256, 64), Grid(4, 3)
+    a, b, c = (Stage(name, Kernel(name, grid, block)) for name in "abc")
+    fork = Pipeline("fork", [a, b, c], [Dependency(b[x, y], [a[:, y]]), Dependency(c[x, y], [a[x, y]])])
+    shared = generate(fork, SemaphoreSync(RowSync()), H200)
+    assert "struct a_to_c : a_to_b {" in shared
+    assert "semaphore_count = 3," in shared
+    own = generate(fork, SemaphoreSync(RowSync(), policies={("a", "c"): TileSync()}), H200)
+    assert "semaphore_count = 15," in own
+    assert own.count("_one(counters + a_to_") == 2
+
+
+def failing(*_):
+    raise ZeroDivisionError("division by zero")
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (SemaphoreSync(order=CustomOrder("bad", failing)), "order bad failed on the grid"),
+        (
+            SemaphoreSync(order=CustomOrder("short", lambda grid: [(0, 0)])),
+            "is missing. List every tile once",
+        ),
+        (SemaphoreSync(CustomPolicy("bad", failing, failing)), "policy bad failed on tile"),
+        (SemaphoreSync(CustomPolicy("text", lambda *_: "0", lambda *_: 1)), "it must be an integer"),
+        (SemaphoreSync(CustomPolicy("early", lambda *_: 0, lambda *_: 1)), "before it is written"),
+        (SemaphoreSync(orders={"gemm9": Grouped(4)}), "orders stage 'gemm9'"),
+    ],
+)
+def test_orders_and_policies_that_raise_or_return_nonsense_are_refused(plan, words):
+    with pytest.raises(DescriptionError, match=words):
+        generate(workload("gpt3-mlp"), plan, H200)
+
+
+def test_names_that_are_one_in_cpp_are_refused():
+    block, grid = Block(256, 64), Grid(2, 2)
+    a, b = (Stage(name, Kernel(name, grid, block)) for name in ("up-1", "up.1"))
+    with pytest.raises(DescriptionError, match="both up_1 in"):
+        generate(Pipeline("pair", [a, b], [Dependency(b[x, y], [a[x, y]])]), SemaphoreSync(), H200)
