@@ -15,7 +15,7 @@ from wavesim.workloads.catalogue import WORKLOADS
 from wavesim.workloads.gpt3 import TILES
 
 # Every 128 rows where recordings and partly filled waves are, coarser where bars turn into a picture.
-TOKENS = (*range(128, 4096, 128), *range(4096, 10241, 512))
+TOKENS = (*range(128, 4096, 128), *range(4096, 12_289, 256))
 ORDER_WORDS = {
     "row": "row by row",
     "column": "column by column",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import traitlets
+from plotly.basedatatypes import Undefined
 from plotly.serializers import custom_serializers
 
 from wavesim.view.timeline_figure import FigureUpdate
@@ -39,17 +40,47 @@ class LiveFigure(go.FigureWidget):
         self._shown = update
 
     def redraw(self, update: FigureUpdate) -> None:
-        """Shows the update; properties that are as they were are neither validated nor sent.
+        """Shows the update: one message with what differs from what is shown, none if nothing does.
+
+        The properties come from `wavesim.view` and were valid in the constructor's figure, so plotly's
+        validators, which cost more than the simulation, are not asked again. `to_dict` and exports are
+        current; of `data` and `layout`, lists of objects (annotations, shapes) stay as first drawn.
 
         Raises `ValueError` if the number of series differs: a new figure costs a browser over a second.
         """
-        with self.batch_update():
-            for series, before, after in zip(self.data, self._shown.data, update.data, strict=True):
-                for path, value in _changes(before, after):
-                    series[path] = _packed(value)
-            for path, value in _changes(self._shown.layout, update.layout):
-                self.layout[path] = value
+        series = {
+            index: edits
+            for index, (before, after) in enumerate(zip(self._shown.data, update.data, strict=True))
+            if (edits := {path: _packed(value) for path, value in _changes(before, after)})
+        }
+        layout = dict(_changes(self._shown.layout, update.layout))
         self._shown = update
+        for index, edits in series.items():
+            for path, value in edits.items():
+                self._set_in(self._data[index], path, value)
+        for path, value in layout.items():
+            self._set_in(self._layout, path, value)
+        paths = sorted({path for edits in series.values() for path in edits})
+        columns = {path: [edits.get(path, Undefined) for edits in series.values()] for path in paths}
+        if series or layout:
+            self._send_update_msg(columns, layout, list(series))
+
+    def _send_update_msg(
+        self, restyle_data: Any, relayout_data: Any, trace_indexes: Any = None, source_view_id: Any = None
+    ) -> None:
+        """Plotly's update message, in one piece with the two edit numbers that it sends on their own."""
+        with self.hold_sync():
+            self._last_trace_edit_id += 1
+            self._last_layout_edit_id += 1
+            self._py2js_update = {
+                "style_data": restyle_data,
+                "layout_data": relayout_data,
+                "style_traces": trace_indexes,
+                "trace_edit_id": self._last_trace_edit_id,
+                "layout_edit_id": self._last_layout_edit_id,
+                "source_view_id": source_view_id,
+            }
+        self._py2js_update = None  # type: ignore[assignment]  # allow_none does not reach the stub
 
     def _handler_js2py_traceDeltas(self, _: Any) -> None:  # noqa: N802  # plotly's name
         self._trace_edit_in_process = False
@@ -85,16 +116,24 @@ def _packed_all(props: Props) -> dict[str, Any]:
     return {name: _packed(value) for name, value in props.items()}
 
 
-def _changes(before: Props, after: Props, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted paths and new values of what differs; what is gone becomes None."""
-    for name in (*after, *(name for name in before if name not in after)):
-        if name == "type":
-            continue  # a series keeps its kind
-        old, new = before.get(name), after.get(name)
-        if isinstance(old, dict) and isinstance(new, dict):
-            yield from _changes(old, new, f"{prefix}{name}.")
-        elif not _is_same(old, new):
-            yield f"{prefix}{name}", new
+def _changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Paths such as "marker.color" and "annotations[2].text", and new values, of what differs.
+
+    What is gone becomes None; a list of objects that has grown or shrunk is one change.
+    """
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in (*after, *(name for name in before if name not in after)):
+            if name != "type":  # a series keeps its kind
+                yield from _changes(before.get(name), after.get(name), f"{path}.{name}" if path else name)
+    elif _is_list_of_objects(before) and _is_list_of_objects(after) and len(before) == len(after):
+        for index, pair in enumerate(zip(before, after, strict=True)):
+            yield from _changes(*pair, f"{path}[{index}]")
+    elif not _is_same(before, after):
+        yield path, after
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
 
 
 def _is_same(old: Any, new: Any) -> bool:

@@ -8,16 +8,20 @@ function isLight() {
   return document.body.dataset.jpThemeLight !== "false";
 }
 
+// Names every slider under the root once its parts are there; true when none is left without a name.
 function nameSliders(root) {
-  for (const slider of root.querySelectorAll(".widget-slider")) {
+  const sliders = [...root.querySelectorAll(".widget-slider")];
+  for (const slider of sliders) {
     const label = slider.querySelector(".widget-label");
     const value = slider.querySelector(".widget-readout");
     const handle = slider.querySelector(".noUi-handle");
-    if (label && handle) {
-      handle.setAttribute("aria-label", label.textContent);
-      handle.setAttribute("aria-valuetext", value ? value.textContent : "");
-    }
+    if (!label || !value || !handle || handle.hasAttribute("aria-label")) continue;
+    handle.setAttribute("aria-label", label.textContent);
+    const say = () => handle.setAttribute("aria-valuetext", value.textContent);
+    new MutationObserver(say).observe(value, { childList: true, characterData: true, subtree: true });
+    say();
   }
+  return sliders.length > 0 && sliders.every((slider) => slider.querySelector(".noUi-handle[aria-label]"));
 }
 
 function render({ model, el }) {
@@ -35,13 +39,18 @@ function render({ model, el }) {
     timer = setTimeout(() => {
       const width = Math.floor(el.getBoundingClientRect().width);
       if (width > 0 && Math.abs(width - model.get("width")) >= LEAST_CHANGE_PX) tell("width", width);
-      nameSliders(el.closest(".wavesim") || el);
     }, SETTLED_MS);
   });
   size.observe(el);
+  // The sliders are made by other widgets, before or after this one.
+  const naming = setInterval(() => {
+    const root = el.closest(".wavesim");
+    if (root && nameSliders(root)) clearInterval(naming);
+  }, SETTLED_MS);
   tell("is_light", isLight());
   return () => {
     clearTimeout(timer);
+    clearInterval(naming);
     theme.disconnect();
     size.disconnect();
   };

@@ -1,0 +1,176 @@
+"""A JupyterLab of its own and a Chromium that reaches nothing else, for the browser tests.
+
+What keeps these tests steady, each learnt from a failure: Lab is driven through its application object
+and not its menus; the kernel's websocket is awaited before anything runs; sliders are moved by keyboard;
+assertions wait for a text or a count, never for pixels or a time to pass.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NOTEBOOKS = Path(__file__).parent.parent.parent / "notebooks"
+# DNS that knows only this machine is also the test that nothing is fetched from outside.
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+]
+NO_DNS = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+READY = """async () => {
+  const app = window.jupyterapp;
+  await app.restored;
+  await app.serviceManager.ready;
+  const notebook = app.shell.currentWidget, session = notebook.context.sessionContext;
+  await notebook.context.ready; await notebook.revealed; await session.ready;
+  const kernel = session.session.kernel;
+  await kernel.info;
+  while (kernel.connectionStatus !== 'connected') await new Promise(done => setTimeout(done, 50));
+}"""
+RUN_ALL = "async () => window.jupyterapp.commands.execute('notebook:run-all-cells')"
+OUTPUT_ERRORS = """() => window.jupyterapp.shell.currentWidget.content.widgets
+  .filter(cell => cell.model.type === 'code').flatMap(cell => cell.model.outputs.toJSON())
+  .filter(output => output.output_type === 'error').map(output => output.evalue)"""
+# JupyterLab's own words about itself; none of them is about a notebook or a widget.
+HARMLESS_CONSOLE = ("ResizeObserver loop", "favicon", "Failed to load resource")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Lab:
+    """A running JupyterLab: where its notebooks are and how to reach it."""
+
+    root: Path
+    port: int
+    token: str
+
+    def url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self.port}/lab/tree/{name}?token={self.token}&reset"
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory, chromium: str) -> Iterator[Lab]:
+    """JupyterLab with nothing of the user's configuration, serving copies of the notebooks."""
+    base = tmp_path_factory.mktemp("lab")
+    root = base / "notebooks"
+    shutil.copytree(NOTEBOOKS, root, ignore=shutil.ignore_patterns(".*"))
+    lab = Lab(root, free_port(), secrets.token_hex(8))
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={lab.port}"]
+    command += ["--ServerApp.port_retries=0", f"--IdentityProvider.token={lab.token}", "--allow-root"]
+    command += [f"--ServerApp.root_dir={root}", "--LabApp.expose_app_in_browser=True"]
+    with (base / "log").open("w") as log:
+        server = subprocess.Popen(
+            command, cwd=base, env=_environment(base), stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            _await_port(lab.port, server, base / "log")
+            yield lab
+        finally:
+            os.killpg(server.pid, signal.SIGTERM)
+            server.wait(timeout=30)
+
+
+def _environment(base: Path) -> dict[str, str]:
+    config = base / "config" / "labconfig"
+    config.mkdir(parents=True)
+    no_news = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+    (config / "page_config.json").write_text(json.dumps(no_news))
+    folders = {
+        "JUPYTER_CONFIG_DIR": "config",
+        "JUPYTER_DATA_DIR": "data",
+        "JUPYTER_RUNTIME_DIR": "runtime",
+        "JUPYTERLAB_SETTINGS_DIR": "settings",
+        "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+        "IPYTHONDIR": "ipython",
+    }
+    return {**os.environ, **{name: str(base / folder) for name, folder in folders.items()}}
+
+
+def _await_port(port: int, server: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and server.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
+
+
+@dataclass
+class Visit:
+    """A notebook open in Chromium, and what went wrong in the page so far."""
+
+    page: Any
+    console_errors: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+
+    def open(self, lab: Lab, name: str) -> None:
+        self.page.goto(lab.url(name))
+        self._await_notebook(name)
+
+    def reload(self, name: str) -> None:
+        self.page.reload()
+        self._await_notebook(name)
+
+    def _await_notebook(self, name: str) -> None:
+        is_open = "name => window.jupyterapp?.shell?.currentWidget?.context?.path === name"
+        self.page.wait_for_function(is_open, arg=name, timeout=60_000)
+        self.page.evaluate(READY)
+
+    def run_all(self) -> list[str]:
+        """Runs every cell; the errors among their outputs."""
+        self.page.evaluate(RUN_ALL)
+        return list(self.page.evaluate(OUTPUT_ERRORS))
+
+
+@pytest.fixture
+def visit(chromium: str, tmp_path: Path) -> Iterator[Visit]:
+    """A fresh browser that cannot resolve any name."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            tmp_path / "browser",
+            executable_path=chromium,
+            headless=True,
+            args=[*FLAGS, NO_DNS],
+            viewport={"width": 1440, "height": 1300},
+        )
+        seen = Visit(context.pages[0])
+        seen.page.on("console", lambda message: _note_console(seen, message))
+        seen.page.on("pageerror", lambda error: seen.console_errors.append(str(error)))
+        seen.page.on("request", lambda request: _note_request(seen, request.url))
+        yield seen
+        context.close()
+
+
+def _note_console(visit: Visit, message: Any) -> None:
+    if message.type == "error" and not any(words in message.text for words in HARMLESS_CONSOLE):
+        visit.console_errors.append(message.text)
+
+
+def _note_request(visit: Visit, url: str) -> None:
+    if not url.startswith(("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:")):
+        visit.outside.append(url)
