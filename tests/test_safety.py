@@ -1,5 +1,6 @@
 """Safety: no plan that can deadlock is called safe, few safe ones are refused, and the reason says why."""
 
+import json
 from random import Random
 
 import pytest
@@ -9,6 +10,7 @@ from safety_counts import WHOLE_LAUNCHES, count, outcome_of
 from toy_schedules import HALF_SM, TOY, WHOLE_SM, pair, run, stage
 
 from wavesim.analysis.safety import Adversary, safety_of
+from wavesim.cli import main
 from wavesim.errors import DeadlockError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
@@ -244,3 +246,15 @@ def test_no_unsafe_plan_is_accepted_where_only_some_consumers_have_a_wait_kernel
     refused = outcomes.count((False, False))
     assert len(outcomes) > 200
     assert refused <= 0.05 * (refused + outcomes.count((False, True)))
+
+
+# --- on the command line ---
+
+
+def test_simulate_says_whether_a_plan_without_the_wait_kernel_can_deadlock(capsys):
+    assert main(["simulate", "toy", "--sync", "tile", "--no-wait-kernel", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert "wavesim: without the wait-kernel: can deadlock: 4 blocks of gemm2" in captured.err
+    assert json.loads(captured.out)["waves"] == 3.0
+    assert main(["simulate", "toy", "--sync", "tile", "--json"]) == 0
+    assert not capsys.readouterr().err

@@ -39,6 +39,7 @@ _HOMES = {
     "wavesim.analysis.metrics": ("metrics_of",),
     "wavesim.analysis.difference": ("explain_difference",),
     "wavesim.analysis.safety": ("SafetyVerdict", "safety_of"),
+    "wavesim.view.safety_figure": ("safety_picture",),
     "wavesim.view.timeline_figure": ("timeline",),
     "wavesim.widgets.what_if": ("WhatIf",),
     "wavesim.comparison": ("compare",),
