@@ -8,7 +8,7 @@ simulator's `OVERHEADS` come from here, never from the runs that it is judged on
 import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,22 +17,26 @@ import numpy as np
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import SemaphoreSync, StreamSync
-from wavesim.model.policy import RowSync
+from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.model.policy import RowSync, TileSync
 from wavesim.trace import Trace
-from wavesim.workloads.gpt3 import TILES
-from wavesim_gpu.compiler import source_hash
+from wavesim.workloads.gpt3 import TILES, gpt3_mlp
+from wavesim_gpu.compiler import Build, source_hash
 from wavesim_gpu.device import query, versions
+from wavesim_gpu.operands import Operands
+from wavesim_gpu.program import Program
 from wavesim_gpu.runner import CupyRunner
+from wavesim_gpu.timing import Contender, interleaved_ns, run_in_turn
 
 RESULTS = Path(__file__).parents[1] / "results" / "overheads"
+READY_TOKENS = 1408  # not among the recorded sizes
 SHAPES = ((1, 1), (8, 16))  # tile rows x columns of both GEMMs: one block, and nearly one wave of an H200
 
 
 def write_overheads(out: Path | None = None, commit: str | None = None) -> tuple[Path, list[str]]:
     """Measures, writes one JSON file into `out` and returns its path and the medians in words."""
     runner = CupyRunner(commit=commit)
-    entries = measure_overheads(runner)
+    entries, ready = measure_overheads(runner), measure_ready_waits(runner)
     result = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": {name: value for name, value in asdict(query()).items() if name != "sources"},
@@ -40,12 +44,15 @@ def write_overheads(out: Path | None = None, commit: str | None = None) -> tuple
         "commit": runner.commit,
         "kernel_sources": source_hash(),
         "entries": entries,
+        "ready_waits": ready,
     }
     folder = RESULTS if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{str(result['date']).replace(':', '').replace('+0000', 'Z')}.json"
     path.write_text(json.dumps(result, indent=1))
-    return path, [f"{e['tile']} {e['rows_x_columns']}: {e['median']}" for e in entries]
+    lines = [f"{e['tile']} {e['rows_x_columns']}: {e['median']}" for e in entries]
+    lines += [f"{r['tile']} ready: {r['block_cycles']} {r['pair_ns']}" for r in ready]
+    return path, lines
 
 
 def measure_overheads(runner: CupyRunner, rounds: int = 400, repeats: int = 5) -> list[dict[str, object]]:
@@ -95,6 +102,49 @@ def _signal_ns(trace: Trace) -> float:
 def _median_length(trace: Trace, stage: int) -> float:
     rows = trace.stage == stage
     return float(np.median((trace.end_ns - trace.start_ns - trace.wait_ns)[rows]))
+
+
+def measure_ready_waits(runner: CupyRunner, replays: int = 20, rounds: int = 60) -> list[dict[str, object]]:
+    """What looking for semaphores costs a kernel that never has to wait: both stages on one stream.
+
+    Per tile and plan: the median block's SM cycles of each stage, and the interleaved times of the pair in
+    ns. Nothing overlaps, so every difference from stream sync is the code that draws, looks and posts.
+    """
+    return [_ready_waits(runner, tile, replays, rounds) for tile in ((128, 256), (128, 128))]
+
+
+def _ready_waits(runner: CupyRunner, tile: tuple[int, int], replays: int, rounds: int) -> dict[str, object]:
+    operands = runner.operands(gpt3_mlp(READY_TOKENS, tile))
+    policies = {"row": RowSync(), "tile": TileSync()}
+    plans = {"stream": StreamSync()} | {
+        name: SemaphoreSync(policy, wait_kernel=False) for name, policy in policies.items()
+    }
+    recorded = {name: _serial(runner, operands, plan, is_recording=True) for name, plan in plans.items()}
+    plain = [_serial(runner, operands, plan, is_recording=False) for plan in plans.values()]
+    contenders = [Contender(runner.launcher(program), program.streams[0]) for program in plain]
+    times = dict(zip(plans, interleaved_ns(contenders, rounds), strict=True))
+    turn = [Contender(runner.launcher(program), program.streams[0]) for program in recorded.values()]
+    cycles: dict[str, list[list[float]]] = {name: [] for name in plans}
+    for _ in range(replays):
+        run_in_turn([*contenders, *turn])
+        for name, program in recorded.items():
+            program.synchronize()
+            stages = (program.sync.records(stage)["cycles"] for stage in program.sync.names)
+            cycles[name].append([float(np.median(stage)) for stage in stages])
+    return {
+        "tile": f"{tile[0]}x{tile[1]}",
+        "tokens": READY_TOKENS,
+        "block_cycles": {name: list(np.median(found, axis=0)) for name, found in cycles.items()},
+        "pair_ns": {name: statistics.median(own) for name, own in times.items()},
+        "rounds_ns": times,
+    }
+
+
+def _serial(runner: CupyRunner, operands: Operands, plan: Plan, *, is_recording: bool) -> Program:
+    """The plan's kernels one after the other on one stream, semaphores and all."""
+    program = runner.program(operands, plan, Build(is_recording=is_recording))
+    program.launches = tuple(replace(launch, stream=0) for launch in program.launches)
+    return program
 
 
 def _entry(
