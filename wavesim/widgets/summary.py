@@ -4,10 +4,9 @@ Picture: "Row semaphores: 3 waves instead of 4, 25.0 points less time" above, a 
 time went below. The finding is a live region, so that a screen reader speaks it after each change.
 """
 
-from collections.abc import Callable
 from html import escape
 
-from wavesim.analysis.metrics import Metrics, metrics_of
+from wavesim.analysis.metrics import metrics_of
 from wavesim.analysis.prediction import improvement_points
 from wavesim.errors import DeadlockError, WavesimError
 from wavesim.trace import Trace
@@ -18,16 +17,16 @@ NO_GAIN_POINTS = 0.5  # smaller changes are not called a gain or a loss
 
 
 def time_text(trace: Trace) -> str:
-    """The makespan as a person reads it: tile times for the toy, else microseconds."""
+    """What the plan takes, as a person reads it: waves on the toy, else microseconds."""
     waves = metrics_of(trace).waves
     if trace.header.workload == "toy" and waves:
         return f"{waves:g} waves"
-    return f"{trace.makespan_ns / 1000:,.1f} µs"
+    return f"{trace.time_ns / 1000:,.1f} µs"
 
 
 def improvement(answer: Answer) -> float:
     """Points of improvement of the chosen plan over stream sync."""
-    return improvement_points(answer.chosen.makespan_ns, answer.stream.makespan_ns)
+    return improvement_points(answer.chosen.time_ns, answer.stream.time_ns)
 
 
 def signed(points: float, unit: str = " points") -> str:
@@ -39,10 +38,10 @@ def finding(answer: Answer) -> str:
     """One sentence on what the chosen plan does to the time."""
     points = improvement(answer)
     label, times = answer.chosen.header.plan_label, (time_text(answer.chosen), time_text(answer.stream))
-    makespan = f"<span class='wavesim-makespan' data-ns='{answer.chosen.makespan_ns}'>{times[0]}</span>"
+    makespan = f"<span class='wavesim-makespan' data-ns='{answer.chosen.time_ns}'>{times[0]}</span>"
     if abs(points) < NO_GAIN_POINTS:
         return f"{label}: {makespan}, no gain over stream sync's {times[1]} ({signed(points)})"
-    speedup = answer.stream.makespan_ns / answer.chosen.makespan_ns
+    speedup = answer.stream.time_ns / answer.chosen.time_ns
     kind, word = ("good", "less") if points > 0 else ("bad", "more")
     change = f"<b class='wavesim-{kind}'>{abs(points):.1f} points {word} time</b>"
     return f"{label}: {makespan} instead of {times[1]}, {change} ({speedup:.2f}× as fast)"
@@ -66,7 +65,7 @@ def _cards(answer: Answer) -> tuple[tuple[str, str, str], ...]:
     busy = f"{100 * before.busy_utilisation:.0f} → {100 * after.busy_utilisation:.0f} %"
     return (
         (kind, signed(points), "improvement over stream sync"),
-        (kind, f"{answer.stream.makespan_ns / answer.chosen.makespan_ns:.2f} ×", "speedup"),
+        (kind, f"{answer.stream.time_ns / answer.chosen.time_ns:.2f} ×", "speedup"),
         ("", times, "stream sync → chosen plan"),
         ("", busy, "of SM time busy"),
     )
@@ -127,54 +126,51 @@ def deadlock_words(error: DeadlockError) -> str:
 
 def table_html(answer: Answer) -> str:
     """Where the SMs' time went under both plans."""
-    figures = metrics_of(answer.stream), metrics_of(answer.chosen)
-    head = "".join(
-        f"<th scope='col'>{trace.header.plan_label}</th>" for trace in (answer.stream, answer.chosen)
-    )
-    rows = "".join(_row(name, title, show, figures) for name, title, show in _rows(answer))
-    return f"<table class='wavesim-table'><thead><tr><th></th>{head}</tr></thead>{rows}</table>"
+    traces = answer.stream, answer.chosen
+    titles = "".join(f"<th scope='col'>{trace.header.plan_label}</th>" for trace in traces)
+    rows = "".join(_row(*cells) for cells in zip(ROWS, *(_figures(trace) for trace in traces), strict=True))
+    head = f"<thead><tr><th></th>{titles}<th scope='col'>change</th></tr></thead>"
+    return f"<table class='wavesim-table'>{head}{rows}</table>"
 
 
-Row = tuple[str, str, Callable[[Metrics], str | None]]
+# What each row of the table means, in the order of `_figures`.
+ROWS = {
+    "time": "launches and set-up included",
+    "first issue to last end": "from the first block's issue to the last block's end",
+    "waves": "that time over the tile time, where all tiles take equally long",
+    "busy": "share of the SMs' time in which blocks compute",
+    "resident": "share of the SMs' time in which blocks hold a slot",
+    "lost in tails": "no block on an SM while a kernel runs, mean per SM",
+    "waiting": "blocks spin on semaphores, mean per SM",
+    "between kernels": "no block on any SM",
+}
 
 
-def _rows(answer: Answer) -> tuple[Row, ...]:
-    is_toy = answer.stream.header.workload == "toy"
+def _figures(trace: Trace) -> tuple[str | None, ...]:
+    """The cells of one column; None where there is no such figure."""
+    figures = metrics_of(trace)
+    is_toy = trace.header.workload == "toy"
 
     def time(nanoseconds: float) -> str:
         return f"{nanoseconds / TILE_NS:.2f} tile times" if is_toy else f"{nanoseconds / 1000:,.1f} µs"
 
     return (
-        ("time", "from the first block's issue to the last block's end", lambda m: time(m.makespan_ns)),
-        (
-            "waves",
-            "time over tile time, where all tiles take equally long",
-            lambda m: f"{m.waves:.3g}" if m.waves else None,
-        ),
-        ("busy", "share of the SMs' time in which blocks compute", lambda m: f"{m.busy_utilisation:.1%}"),
-        (
-            "resident",
-            "share of the SMs' time in which blocks hold a slot",
-            lambda m: f"{m.resident_utilisation:.1%}",
-        ),
-        (
-            "lost in tails",
-            "no block on an SM while a kernel runs, mean per SM",
-            lambda m: time(m.tail_loss_ns),
-        ),
-        ("waiting", "blocks spin on semaphores, mean per SM", lambda m: time(m.waiting_ns)),
-        ("between kernels", "no block on any SM", lambda m: time(m.launch_gap_ns)),
+        time(trace.time_ns),
+        None if trace.time_ns == trace.makespan_ns else time(trace.makespan_ns),
+        f"{figures.waves:.3g}" if figures.waves else None,
+        f"{figures.busy_utilisation:.1%}",
+        f"{figures.resident_utilisation:.1%}",
+        time(figures.tail_loss_ns),
+        time(figures.waiting_ns),
+        time(figures.launch_gap_ns),
     )
 
 
-def _row(
-    name: str, title: str, show: Callable[[Metrics], str | None], figures: tuple[Metrics, Metrics]
-) -> str:
-    before, after = (show(figure) for figure in figures)
+def _row(name: str, before: str | None, after: str | None) -> str:
     if before is None and after is None:
         return ""
     cells = "".join(f"<td>{text or '–'}</td>" for text in (before, after, _change(before, after)))
-    return f"<tr><th scope='row' title='{title}'>{name}</th>{cells}</tr>"
+    return f"<tr><th scope='row' title=\"{ROWS[name]}\">{name}</th>{cells}</tr>"
 
 
 def _change(before: str | None, after: str | None) -> str | None:
