@@ -15,7 +15,7 @@ import pytest
 from wavesim.gen.cuda_text import identifier
 from wavesim.gen.orders import order_sets
 from wavesim.gen.policies import derive_policies, edges_of
-from wavesim.gen.semaphore_arrays import edge_name, semaphore_arrays
+from wavesim.gen.semaphore_arrays import arrays_of, edge_name
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.order import CustomOrder, Grouped, Reversed
@@ -107,8 +107,7 @@ def random_plan(rng: random.Random, pipeline: Pipeline) -> SemaphoreSync:
     edge = edges_of(pipeline)[0]
     policy = rng.choice([*(entry.policy for entry in derive_policies(pipeline, edge)), *POLICIES])
     orders = dict(rng.choice(list(order_sets(pipeline).values())))
-    for name in orders:
-        orders[name] = rng.choice([orders[name], orders[name], *ORDERS])
+    orders = {name: rng.choice([order, order, *ORDERS]) for name, order in orders.items()}
     return SemaphoreSync(policy, orders=orders, wait_kernel=rng.random() < 0.7)
 
 
@@ -118,7 +117,7 @@ def expected_numbers(pipeline: Pipeline, plan) -> Iterator[int]:
         for tile in plan.order_of(stage.name).sequence(stage.grid):
             for z in range(stage.grid.z):
                 yield from (*tile, z)
-    arrays = {edge: array for array in semaphore_arrays(pipeline, plan) for edge in array.edges}
+    arrays = {edge: array for array in arrays_of(pipeline, plan) for edge in array.edges}
     for edge in edges_of(pipeline):
         if edge in arrays:
             yield arrays[edge].first
@@ -139,10 +138,9 @@ def probe(pipeline: Pipeline, plan, space: str, put: str = "put") -> str:
     lines = []
     for stage in pipeline.stages:
         name = f"{space}::{identifier(stage.name)}"
-        lines.append(
-            f"for (int i = 0; i < {name}::blocks; ++i) {{ auto t = {name}::tile_at(i); {put}(t.x); {put}(t.y); {put}(t.z); }}"
-        )
-    arrays = {edge: array for array in semaphore_arrays(pipeline, plan) for edge in array.edges}
+        puts = " ".join(f"{put}(t.{field});" for field in "xyz")
+        lines.append(f"for (int i = 0; i < {name}::blocks; ++i) {{ auto t = {name}::tile_at(i); {puts} }}")
+    arrays = {edge: array for array in arrays_of(pipeline, plan) for edge in array.edges}
     for edge in edges_of(pipeline):
         if edge not in arrays:
             continue
@@ -155,10 +153,11 @@ def probe(pipeline: Pipeline, plan, space: str, put: str = "put") -> str:
         dependency = pipeline.dependency_of(edge[1])
         assert dependency is not None
         for number in range(sum(need.stage.name == edge[0] for need in dependency.needs)):
+            fields = [f"{axis}_{edge}" for axis in "xy" for edge in ("begin", "end", "step")]
+            puts = " ".join(f"{put}(b.{field});" for field in fields)
             lines.append(
                 f"for (int y = 0; y < {consumer}::rows; ++y) for (int x = 0; x < {consumer}::columns; ++x) "
-                f"{{ auto b = {name}::need_{number}(x, y); {put}(b.x_begin); {put}(b.x_end); {put}(b.x_step); "
-                f"{put}(b.y_begin); {put}(b.y_end); {put}(b.y_step); }}"
+                f"{{ auto b = {name}::need_{number}(x, y); {puts} }}"
             )
     return "\n".join(lines)
 

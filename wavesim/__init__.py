@@ -43,6 +43,8 @@ _HOMES = {
     "wavesim.view.timeline_figure": ("timeline",),
     "wavesim.widgets.what_if": ("WhatIf",),
     "wavesim.comparison": ("compare",),
+    "wavesim.gen.cuda": ("generate",),
+    "wavesim.gen.tuning": ("tune",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -1,4 +1,4 @@
-"""The command line: `wavesim simulate | compare | predict | validate | bench | demo`.
+"""The command line: `wavesim simulate | compare | predict | gen | tune | validate | bench | demo`.
 
 With `--json` standard output holds exactly one JSON object; progress and messages go to standard
 error. Bad input ends with status 2 and one line that says what to change.
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import WavesimError
+from wavesim.gen.command_options import add_gen_options, add_tune_options
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.order import parse_order
@@ -22,6 +23,7 @@ from wavesim.model.plan import StreamSync, parse_plan
 from wavesim.workloads.catalogue import WORKLOADS, parse_tile, workload
 
 BAD_INPUT = 2
+INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     except KeyboardInterrupt:
         sys.stderr.write("wavesim: interrupted\n")
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
@@ -66,6 +68,12 @@ def _parser() -> argparse.ArgumentParser:
         commands, "predict", _predict, "will tile sync help your own kernels? from a TOML file"
     )
     predict.add_argument("file", type=Path)
+    gen = _command(commands, "gen", _gen, "orders, policies and options of a workload, as a CUDA header")
+    _workload_options(gen)
+    add_gen_options(gen)
+    tune = _command(commands, "tune", _tune, "search policies, orders and options in the simulator")
+    _workload_options(tune)
+    add_tune_options(tune)
     validate = _command(
         commands, "validate", _validate, "re-score the simulator against the stored measurements"
     )
@@ -166,6 +174,30 @@ def _predict(options: argparse.Namespace) -> int:
         f"tried, simulated on {found.device.name}, points: {gains}"
     )
     return _print(options, {k: v for k, v in asdict(verdict).items() if k != "improvements"}, words)
+
+
+def _gen(options: argparse.Namespace) -> int:
+    from wavesim.gen.commands import run_gen
+
+    return _print(options, *run_gen(options, *_described(options)))
+
+
+def _tune(options: argparse.Namespace) -> int:
+    from wavesim.comparison import find_runner
+    from wavesim.gen.commands import run_tune
+    from wavesim.gen.measuring import measure_best
+
+    def other_tile(tile: str) -> Pipeline:
+        return workload(options.workload, options.tokens, parse_tile(tile))
+
+    pipeline, device = _described(options)
+    runner = find_runner("require") if options.measure else None
+    tuning, document, words = run_tune(options, pipeline, device, other_tile, _progress("simulating"))
+    if runner is not None:
+        found = measure_best(tuning, runner, options.measure)
+        document, words = document | {"measured": asdict(found)}, f"{words}\n{found.table()}"
+    _print(options, document, words)
+    return 0 if tuning.is_complete else INTERRUPTED
 
 
 def _validate(options: argparse.Namespace) -> int:

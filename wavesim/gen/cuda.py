@@ -13,7 +13,7 @@ from wavesim.gen.cuda_text import ARITHMETIC, PRIMITIVES, PROLOGUE, identifier
 from wavesim.gen.dependency_text import array_lines
 from wavesim.gen.options import options_for
 from wavesim.gen.policies import edges_of
-from wavesim.gen.semaphore_arrays import edge_name, semaphore_arrays
+from wavesim.gen.semaphore_arrays import arrays_of, edge_name
 from wavesim.gen.stage_text import stage_lines
 from wavesim.gen.usage_text import usage_lines
 from wavesim.model.device import Device
@@ -30,7 +30,7 @@ def generate(pipeline: Pipeline, plan: Plan, device: Device, namespace: str | No
     check_plan(pipeline, plan)
     _require_distinct(pipeline)
     options = options_for(pipeline, plan, device)
-    arrays = semaphore_arrays(pipeline, plan)
+    arrays = arrays_of(pipeline, plan)
     space = identifier(pipeline.name if namespace is None else namespace)
     semaphores = sum(array.table.count for array in arrays)
     stages = len(pipeline.stages)

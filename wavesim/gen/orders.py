@@ -16,7 +16,7 @@ from wavesim.errors import DescriptionError
 from wavesim.gen.reads import reads_in_order
 from wavesim.model.kernel import Grid
 from wavesim.model.order import ColumnMajor, Grouped, Order, RowMajor, Tile
-from wavesim.model.pipeline import Pipeline
+from wavesim.model.pipeline import Pipeline, Stage
 
 L2_ROWS = (2, 4, 8, 16)  # groups of rows that keep A and B panels in the L2; 4 and 8 were best on an H200
 
@@ -44,8 +44,9 @@ class DerivedOrder(Order):
 def orders_backward(pipeline: Pipeline, last: Order | None = None) -> dict[str, Order]:
     """An order per stage such that a consumer's tiles become ready in the order it takes them.
 
-    Stages that nobody reads take `last`, by default row-major. A producer's tiles follow in the order in
-    which its consumers, first launched first, read them; tiles that nobody reads come at the end.
+    A producer's tiles follow in the order in which its consumers, first launched first, read them; tiles
+    that nobody reads come at the end. Stages that nobody reads take `last`; without it they are row-major,
+    and tiles that become ready earlier than those before them come earlier.
     """
     orders: dict[str, Order] = {}
     for stage in reversed(pipeline.stages):
@@ -58,6 +59,10 @@ def orders_backward(pipeline: Pipeline, last: Order | None = None) -> dict[str, 
             orders[stage.name] = recognised("derived", stage.grid, tiles)
         else:
             orders[stage.name] = RowMajor() if last is None else last
+    if last is None:
+        for stage in pipeline.stages:
+            if pipeline.dependency_of(stage.name) and not pipeline.consumers_of(stage.name):
+                orders[stage.name] = _by_readiness(pipeline, stage, orders)
     return {stage.name: orders[stage.name] for stage in pipeline.stages}
 
 
@@ -68,10 +73,13 @@ def orders_forward(pipeline: Pipeline, first: Order) -> dict[str, Order]:
         if pipeline.dependency_of(stage.name) is None:
             orders[stage.name] = first
         else:
-            ready = ready_positions(pipeline, stage.name, orders)
-            tiles = sorted(stage.grid, key=lambda tile: ready[tile])
-            orders[stage.name] = recognised("ready", stage.grid, tuple(tiles))
+            orders[stage.name] = _by_readiness(pipeline, stage, orders)
     return orders
+
+
+def _by_readiness(pipeline: Pipeline, stage: Stage, orders: Mapping[str, Order]) -> Order:
+    ready = ready_positions(pipeline, stage.name, orders)
+    return recognised("ready", stage.grid, tuple(sorted(stage.grid, key=ready.__getitem__)))
 
 
 def ready_positions(pipeline: Pipeline, consumer: str, orders: Mapping[str, Order]) -> dict[Tile, float]:
@@ -106,7 +114,7 @@ def order_sets(pipeline: Pipeline) -> dict[str, dict[str, Order]]:
     for rows in L2_ROWS:
         sets[f"grouped:{rows}"] = dict.fromkeys(names, Grouped(rows))
     sets["column"] = dict.fromkeys(names, ColumnMajor())
-    for rows in L2_ROWS:
+    for rows in L2_ROWS[1:3]:
         sets[f"derived grouped:{rows}"] = orders_backward(pipeline, Grouped(rows))
         sets[f"ready grouped:{rows}"] = orders_forward(pipeline, Grouped(rows))
     kept: dict[tuple[tuple[Tile, ...], ...], str] = {}

@@ -4,6 +4,7 @@ Picture: `{"key": "9f3a...", "plan": "row grouped:4", "predicted_ns": 652113}`. 
 pipeline, device, costs and plan: the same question finds its answer, any other question does not.
 """
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -25,20 +26,23 @@ class ResultsFile:
         self.known: dict[str, int | None] = {}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("a+b")
-            self._complete = self._read()
-            self._file.truncate(self._complete)
+            self._file = path.open("a+b", buffering=0)
         except OSError as error:
             raise RecordingError(
                 f"{path}: cannot be opened for results ({error.strerror}); give another path"
             ) from error
+        try:
+            self._complete = self._read()
+            self._file.truncate(self._complete)
+        except RecordingError:
+            self._file.close()
+            raise
 
     def append(self, key: str, plan: str, predicted_ns: int | None) -> None:
         """Adds one result and makes sure that it is in the file as a whole line, or not at all."""
         line = json.dumps({"key": key, "plan": plan, "predicted_ns": predicted_ns}).encode() + b"\n"
         try:
-            self._file.write(line)
-            self._file.flush()
+            self._write(line)
         except OSError as error:
             self._drop_torn_line()
             raise RecordingError(
@@ -52,15 +56,19 @@ class ResultsFile:
         """Closes the file."""
         self._file.close()
 
+    def _write(self, line: bytes) -> None:
+        # Unbuffered: what did not fit must not be written later, behind the next result.
+        if self._file.write(line) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     def _read(self) -> int:
         """Fills `known`. Returns how many bytes of the file are complete lines."""
         if os.fstat(self._file.fileno()).st_size > MAX_BYTES:
             raise RecordingError(
                 f"{self.path}: larger than {MAX_BYTES:,} bytes, no results file; give another path"
             )
-        self._file.seek(0)
         complete = 0
-        for number, line in enumerate(self._file, start=1):
+        for number, line in enumerate(self.path.read_bytes().splitlines(keepends=True), start=1):
             if not line.endswith(b"\n"):
                 break
             key, predicted_ns = self._parsed(line, number)

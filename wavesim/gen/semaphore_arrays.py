@@ -34,7 +34,7 @@ def edge_name(edge: Edge) -> str:
     return identifier(f"{edge[0]}_to_{edge[1]}")
 
 
-def semaphore_arrays(pipeline: Pipeline, plan: Plan) -> tuple[Array, ...]:
+def arrays_of(pipeline: Pipeline, plan: Plan) -> tuple[Array, ...]:
     """One array per producer and policy, in the order of the dependencies; none under stream sync."""
     if not isinstance(plan, SemaphoreSync):
         return ()

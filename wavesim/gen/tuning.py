@@ -22,11 +22,13 @@ from wavesim.gen.candidates import (
     semaphore_candidates,
     stream_candidates,
 )
+from wavesim.gen.l2_traffic import megabytes_per_wave
 from wavesim.gen.results_file import ResultsFile
 from wavesim.gen.sweep import Progress, Question, run_sweep
 from wavesim.gen.tuning_costs import CostBook
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
+from wavesim.model.order import RowMajor
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.sim.cost import CostModel
@@ -189,7 +191,7 @@ class Search:
         return questions
 
     def ranked(self) -> tuple[TunedPlan, ...]:
-        """Fastest first; of equally fast ones the simpler: see `simplicity`."""
+        """Fastest first; of equally fast ones the simpler: see `_preference`."""
         found = {key: ns for key, ns in self.predicted_ns.items() if ns is not None}
         self.left_out["can deadlock"] += len(self.predicted_ns) - len(found)
         streams = [ns for key, ns in found.items() if isinstance(self._candidates[key].plan, StreamSync)]
@@ -204,11 +206,23 @@ class Search:
             )
             for key, ns in found.items()
         ]
-        return tuple(sorted(rows, key=lambda row: (row.predicted_ns, *simplicity(row))))
+        return tuple(sorted(rows, key=lambda row: (row.predicted_ns, *self._preference(row))))
+
+    def _preference(self, row: TunedPlan) -> tuple[bool, bool, int, bool, int, bool, str]:
+        """Of equally fast plans: stream sync, one order for all, little L2 traffic, the paper's policies."""
+        return (
+            not isinstance(row.plan, StreamSync),
+            bool(row.plan.orders),
+            megabytes_per_wave(row.pipeline, row.plan, self._device),
+            row.plan.name not in ("stream", "row", "tile"),
+            row.semaphores,
+            row.plan.order != RowMajor(),
+            row.name,
+        )
 
     def _question(self, variant: str, candidate: Candidate) -> list[Question]:
         """One question, or none if another plan has the same schedule."""
-        costs = self.books[variant].costs(candidate.plan, candidate.order)
+        costs = self.books[variant].costs(candidate.order)
         key = self._fingerprints.of(candidate, self._device, costs)
         if key in self._candidates:
             self.left_out["same schedule as another"] += 1
@@ -230,12 +244,6 @@ class Search:
         given = [plan for plan in self._plans if isinstance(plan, SemaphoreSync)]
         safe = [plan for plan in given if safety_of(pipeline, plan, self._device).is_safe]
         return [given_candidate(pipeline, plan) for plan in safe], len(given) - len(safe)
-
-
-def simplicity(row: TunedPlan) -> tuple[bool, bool, bool, int]:
-    """Sorts simple plans first: stream sync, one order for all stages, row and tile, few semaphores."""
-    is_named = row.plan.name in ("stream", "row", "tile")
-    return (not isinstance(row.plan, StreamSync), bool(row.plan.orders), not is_named, row.semaphores)
 
 
 def margin_points(pipeline: Pipeline, device: Device) -> float | None:

@@ -6,12 +6,10 @@ latter is simulated with the former's costs rather than with a roofline, which w
 
 from dataclasses import dataclass, field
 
-from wavesim.gen.l2_traffic import overlapped_costs
 from wavesim.io.recordings import find_case
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import Plan, StreamSync
 from wavesim.sim.cost import CostModel
 from wavesim.workloads.costs import default_costs
 
@@ -34,20 +32,17 @@ class CostBook:
             return "with costs given by the caller"
         return default_costs(self.pipeline, self.device, self._source("row"))[1]
 
-    def costs(self, plan: Plan, order: str) -> CostModel:
-        """The costs of a plan; `order` names its choice of orders."""
+    def costs(self, order: str) -> CostModel:
+        """The costs of plans with the choice of orders of that name."""
         costs = self.given or self._of_order.get(order)
         if costs is None:
             costs = default_costs(self.pipeline, self.device, self._source(order))[0]
             self._of_order[order] = costs
-        if isinstance(plan, StreamSync):
-            return costs
-        orders = {stage.name: plan.order_of(stage.name) for stage in self.pipeline.stages}
-        return overlapped_costs(self.pipeline, orders, self.device, costs)
+        return costs
 
     def least_ns(self) -> float:
         """No plan takes less: all tiles' work over the most that all SMs do at once."""
-        costs = self.costs(StreamSync(), "row")
+        costs = self.costs("row")
         speed = max(n * rate for n, rate in enumerate(costs.sharing[: self._most_resident()], start=1))
         work = 0
         for stage in self.pipeline.stages:
