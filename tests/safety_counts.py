@@ -19,7 +19,7 @@ from safety_cases import case_of
 
 from wavesim.analysis.safety import safety_of
 
-MOST_STATES = 50_000
+MOST_STATES = 6_000
 ANY_HARDWARE = Rules()
 WHOLE_LAUNCHES = Rules(has_head_starts=False, places_anywhere=False)
 # A deadlock found, and the rule said safe; and so on.
@@ -75,6 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=6_000)
     parser.add_argument("--first", type=int, default=0, help="the first case's seed")
+    parser.add_argument("--states", type=int, default=MOST_STATES, help="most states of one case")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.cases)
@@ -83,7 +84,9 @@ def main() -> None:
             ("any order of issue, any placement", ANY_HARDWARE),
             ("launches issued whole in any order, on the SM with fewest blocks", WHOLE_LAUNCHES),
         ):
-            found = count(pool.map(partial(outcome_of, rules=rules), seeds, chunksize=20))
+            found = count(
+                pool.map(partial(outcome_of, rules=rules, most_states=options.states), seeds, chunksize=20)
+            )
             sys.stdout.write(f"{words}: {summary(found)}")
             sys.stdout.flush()
 
