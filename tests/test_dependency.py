@@ -207,6 +207,14 @@ def test_something_that_is_no_tile_set_is_refused():
         Dependency(stage("consumer", 4)[x, y], [stage("producer", 4)])
 
 
+def test_needs_are_a_list_or_anything_that_makes_one():
+    producer, consumer = stage("producer", 4), stage("consumer", 2)
+    many = Dependency(consumer[x, y], (producer[x + shift, y] for shift in (0, 2)))
+    assert reads(many, (1, 0)) == [(1, 0), (3, 0)]
+    with pytest.raises(DescriptionError, match=r"it is a list: needs=\[producer\[:, y\]\]"):
+        Dependency(consumer[x, y], producer[:, y])
+
+
 def test_grids_and_reads_too_many_to_enumerate_are_refused_with_the_bound():
     small, large = stage("small", 1, 1), stage("large", 2**11, 2**10)
     for consumer, producer in ((small, large), (large, small)):

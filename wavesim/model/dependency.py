@@ -55,6 +55,9 @@ class Dependency:
     needs: Sequence[TileSet]
 
     def __post_init__(self) -> None:
+        if isinstance(self.needs, TileSet):
+            raise DescriptionError(f"needs is {self.needs}; it is a list: needs=[{self.needs}]")
+        object.__setattr__(self, "needs", tuple(self.needs))
         for tiles in (self.consumer, *self.needs):
             if not isinstance(tiles, TileSet):
                 raise DescriptionError(f"a dependency has {tiles!r}; name tiles as stage[x, y]")
