@@ -1,6 +1,7 @@
 """Options: decided from device, occupancy, grids and the safety check, each with its reason."""
 
 from wavesim.analysis.safety import safety_of
+from wavesim.gen.option_effects import predict_options
 from wavesim.gen.options import (
     AVOID_CUSTOM_ORDER,
     AVOID_WAIT_KERNEL,
@@ -13,6 +14,7 @@ from wavesim.model.device import load
 from wavesim.model.order import Grouped
 from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import RowSync, TileSync
+from wavesim.sim.cost import roofline
 from wavesim.workloads.catalogue import workload
 
 H200 = load("h200")
@@ -65,3 +67,20 @@ def test_a_plain_store_does_where_a_semaphore_has_one_poster():
 
 def test_stream_sync_has_no_options():
     assert options_for(workload("gpt3-mlp"), StreamSync(), H200) == ()
+
+
+def test_every_option_is_predicted_to_save_time_or_to_cost_none():
+    for tokens in (64, 128, 256):
+        pipeline = workload("gpt3-mlp", tokens)
+        rows = predict_options(pipeline, H200, roofline(pipeline, H200))
+        assert [row.variant for row in rows] == ["vanilla", "+R", "+WR", "+WRT"]
+        times = [row.predicted_ns for row in rows]
+        assert times == sorted(times, reverse=True)
+        assert times[0] > times[-1]
+
+
+def test_an_unsafe_option_is_not_applied_and_says_so():
+    pipeline = workload("gpt3-mlp", 1024)
+    rows = predict_options(pipeline, H200, roofline(pipeline, H200))
+    assert all(row.plan.wait_kernel for row in rows)
+    assert "the wait-kernel stays: can deadlock" in rows[-1].note
