@@ -9,7 +9,7 @@ from wavesim.model.order import ColumnMajor, CustomOrder, Grouped, Reversed, Row
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import CustomPolicy, RowSync, TileSync
-from wavesim.sim.cost import CostModel
+from wavesim.sim.cost import FIXED_COSTS, CostModel
 
 DEVICES = [load("toy").with_sm_count(count) for count in (1, 2, 3, 4, 7)]
 BLOCKS = [
@@ -122,10 +122,7 @@ def cost_models(draw, pipeline: Pipeline) -> CostModel:
         size = stage.grid.size
         per_block = st.lists(DURATIONS, min_size=size, max_size=size)
         tile_ns[stage.name] = draw(st.one_of(DURATIONS, DURATIONS, per_block))
-    costs = {
-        name: draw(DURATIONS)
-        for name in ("launch_ns", "boundary_ns", "block_ns", "wait_ns", "post_ns", "signal_ns")
-    }
+    costs = {name: draw(DURATIONS) for name in FIXED_COSTS}
     return CostModel(tile_ns, sharing=draw(st.sampled_from(SHARING)), **costs)
 
 

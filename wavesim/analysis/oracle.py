@@ -183,9 +183,9 @@ class Oracle:
         if not self.has_started[block.stage]:
             self.at(block.start, self._started, block.stage)
         if self.computing is None:
-            self._walk(block, block.start)
+            self._walk(block, block.start + self._prologue_ns(block))
         else:
-            self.at(block.start, self._compute, block)
+            self.at(block.start + self._prologue_ns(block), self._compute, block)
 
     def _started(self, stage: int) -> None:
         if not self.has_started[stage]:
@@ -220,6 +220,12 @@ class Oracle:
             block.wait += costs.wait_ns
             block.passed += 1
         self.at(time + block.work - block.done + self._post_ns(block), self._finish, block)
+
+    def _prologue_ns(self, block: OracleBlock) -> int:
+        if not isinstance(self.plan, SemaphoreSync):
+            return 0
+        is_waiting = bool(self.program.stages[block.stage].arrays)
+        return self.costs.counter_ns + is_waiting * self.costs.look_ns
 
     def _post_ns(self, block: OracleBlock) -> int:
         return self.costs.post_ns if self.program.stages[block.stage].posts[0] else 0

@@ -35,6 +35,7 @@ class Engine:
         self._plan = plan
         self._costs = costs
         self._work = [costs.tile_times(stage) for stage in pipeline.stages]
+        self._prologue_ns = [_prologue_ns(costs, plan, program) for program in self.program.stages]
         self._post_ns = [costs.post_ns if program.has_posts else 0 for program in self.program.stages]
         self._env = Environment()
         self._dispatcher = Dispatcher(self._env, device)
@@ -143,7 +144,8 @@ class Engine:
         """A block at full speed. It looks at each wait ahead of time: a post that comes first is no event."""
         env, costs, rows = self._env, self._costs, self.rows
         row = self._issue(program, position, sm, slot)
-        clock = rows.start[row]  # when the block gets to where the loop is; never before now
+        # When the block gets to where the loop is; never before now.
+        clock = rows.start[row] + self._prologue_ns[program.index]
         if not self._stages[program.index].started.triggered:
             yield from self._first_instruction(program)
         work = self._work_of(program, position)
@@ -172,6 +174,7 @@ class Engine:
             yield env.timeout(costs.block_ns)
         if not self._stages[program.index].started.triggered:
             self._stages[program.index].started.succeed()
+        yield env.timeout(self._prologue_ns[program.index])
         work = self._work_of(program, position)
         done = waited = 0
         for wait in program.waits(position):
@@ -267,3 +270,10 @@ class Engine:
             seen=self._semaphores[semaphore].seen,
             awaited=self._semaphores[semaphore].awaited,
         )
+
+
+def _prologue_ns(costs: CostModel, plan: Plan, program: StageProgram) -> int:
+    """What a block does under semaphores before its work: draw its tile, and look if it waits for any."""
+    if not isinstance(plan, SemaphoreSync):
+        return 0
+    return costs.counter_ns + (costs.look_ns if program.arrays else 0)

@@ -1,0 +1,57 @@
+"""The shipped H200 recordings: complete, possible, and predicted as well as the issue of a release says."""
+
+import pytest
+
+from wavesim.analysis.invariants import violations
+from wavesim.analysis.validation import Prediction, committed_scores, predictions, scores, worse_sets
+from wavesim.io.recordings import Case, cases
+
+SIZES = range(256, 3073, 256)
+CASES = cases()
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Prediction]:
+    return predictions()
+
+
+def test_every_size_is_recorded_in_two_tiles_and_two_orders_under_three_plans():
+    present = {(case.tile, case.tokens, case.order) for case in CASES}
+    for tile in ("128x256", "128x128"):
+        for order in ("row", "grouped:8"):
+            assert {(tile, tokens, order) for tokens in SIZES} <= present
+    assert all({"stream", "row", "tile"} <= set(case.paths) for case in CASES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_recordings_obey_the_rules_of_the_hardware(case: Case):
+    for plan in case.paths:
+        assert violations(case.trace(plan)) == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_recordings_say_what_was_measured_on_what_and_when(case: Case):
+    for plan in case.paths:
+        head = case.trace(plan).header
+        assert head.source == "measured"
+        assert "H200" in head.device["name"]
+        assert head.date and head.commit and head.versions
+        assert len(head.rounds_ns) >= 20
+        assert head.clock_mhz and head.power_w
+        assert case.trace(plan).cycles is not None
+
+
+def test_row_semaphores_with_one_block_per_sm_are_predicted_within_a_point(found: list[Prediction]):
+    score = next(score for score in scores(found) if score.name == "own-1-block-row")
+    assert score.median_abs_error_points <= 1.0
+    assert score.p90_abs_error_points <= 3.0
+
+
+def test_replayed_tile_times_give_the_measured_makespan_within_one_percent(found: list[Prediction]):
+    score = next(score for score in scores(found) if score.name == "own-replay")
+    assert score.median_abs_error_points <= 1.0
+
+
+def test_the_scores_are_those_committed_and_none_is_worse(found: list[Prediction]):
+    assert worse_sets(scores(found)) == []
+    assert {score.name for score in scores(found)} == set(committed_scores())
