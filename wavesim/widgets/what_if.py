@@ -44,13 +44,13 @@ class WhatIf(ipywidgets.VBox):
         self._detail = WhenStill(self._draw_in_full, STILL_S)
         self._picture_box = ipywidgets.Box([self.figure])
         self._picture_box.add_class("wavesim-picture")
+        self._below = ipywidgets.Box([self.table, self.costs])
+        self._below.add_class("wavesim-below")
         self._say()
         self._watch.observe(lambda _: self._redraw(), names=["is_light", "width"])
         style = ipywidgets.HTML(f"<style>{STYLE.read_text(encoding='utf-8')}</style>")
         style.add_class("wavesim-style")
-        below = ipywidgets.Box([self.table, self.costs])
-        below.add_class("wavesim-below")
-        parts = [style, self.controls.box, self.finding, self._picture_box, below, self._watch]
+        parts = [style, self.controls.box, self.finding, self._picture_box, self._below, self._watch]
         super().__init__(parts)
         self.add_class("wavesim")
 
@@ -87,11 +87,13 @@ class WhatIf(ipywidgets.VBox):
 
     def _say(self) -> None:
         """The words around the picture, and the picture no longer greyed."""
-        self._picture_box.remove_class("wavesim-stale")
+        for part in (self._picture_box, self._below):
+            part.remove_class("wavesim-stale")
         self.finding.value = finding_html(self.answer)
         self.table.value = table_html(self.answer)
         self.costs.value = costs_html(self.answer)
 
     def _refuse(self, html: str) -> None:
         self.finding.value = html
-        self._picture_box.add_class("wavesim-stale")
+        for part in (self._picture_box, self._below):
+            part.add_class("wavesim-stale")
