@@ -1,4 +1,4 @@
-"""Command line of the GPU runner: bench, record, overheads and report.
+"""Command line of the GPU runner: bench, record, overheads, options, tuned and report.
 
 Picture: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.json; `report --json` sums up
 the newest anywhere.
@@ -39,7 +39,13 @@ def _parser() -> argparse.ArgumentParser:
     overheads = commands.add_parser("overheads", help="measure launch, fork, signal and post costs")
     overheads.add_argument("--out", type=Path, help="folder for the results (gpu/results/overheads)")
     overheads.set_defaults(run=_overheads)
-    for command in (bench, record, overheads):
+    table = commands.add_parser("options", help="measure what the options save at small sizes")
+    table.add_argument("--out", type=Path, help="folder for the results (gpu/results/options)")
+    table.set_defaults(run=_options)
+    tuned = commands.add_parser("tuned", help="measure all listed plans at eight sizes, for tuning's regret")
+    tuned.add_argument("--out", type=Path, help="folder for the results (gpu/results/tuned)")
+    tuned.set_defaults(run=_tuned)
+    for command in (bench, record, overheads, table, tuned):
         command.add_argument("--commit", help="commit of the kernels, where git cannot tell")
     report = commands.add_parser("report", help="sum up the newest results; needs no GPU")
     report.add_argument("--json", action="store_true", help="one JSON object on standard output")
@@ -71,6 +77,20 @@ def _overheads(options: argparse.Namespace) -> int:
 
     path, lines = write_overheads(options.out, options.commit)
     print("\n".join([*lines, str(path)]))
+    return 0
+
+
+def _options(options: argparse.Namespace) -> int:
+    from wavesim_gpu.option_bench import measure_options  # noqa: PLC0415  # report needs none of this
+
+    print(measure_options(options.out, options.commit))
+    return 0
+
+
+def _tuned(options: argparse.Namespace) -> int:
+    from wavesim_gpu.option_bench import measure_listed  # noqa: PLC0415  # report needs none of this
+
+    print(measure_listed(options.out, options.commit))
     return 0
 
 

@@ -80,9 +80,11 @@ def mlp_cases(runner: CupyRunner, tokens: int, tile: tuple[int, int], scope: Sco
     verdicts = {label: runner.verdict(programs[label], launches[label], expected) for label in plans}
     contenders = {label: Contender(launches[label], programs[label].streams[0]) for label in plans}
     contenders["cublas"] = _cublas(operands)
-    times, sampler = _timed(contenders, scope.rounds)
+    times, sampler = time_contenders(contenders, scope.rounds)
     tags = {"workload": "gpt3-mlp", "tokens": tokens, "tile": f"{tile[0]}x{tile[1]}"}
-    return [_case(f"{label}", tags, times[label], verdicts.get(label), sampler) for label in contenders]
+    return [
+        describe_case(f"{label}", tags, times[label], verdicts.get(label), sampler) for label in contenders
+    ]
 
 
 def gemm_cases(runner: CupyRunner, tokens: int, scope: Scope) -> list[dict[str, Any]]:
@@ -98,9 +100,9 @@ def gemm_cases(runner: CupyRunner, tokens: int, scope: Scope) -> list[dict[str, 
         contenders[label] = Contender(launch, program.streams[0])
         kept += [program, operands]
     contenders["cublas"] = _cublas(kept[-1])
-    times, sampler = _timed(contenders, scope.rounds)
+    times, sampler = time_contenders(contenders, scope.rounds)
     tags = {"workload": "gemm", "tokens": tokens, "flops": 2 * tokens * FEED_FORWARD * HIDDEN}
-    return [_case(label, tags, times[label], verdicts.get(label), sampler) for label in contenders]
+    return [describe_case(label, tags, times[label], verdicts.get(label), sampler) for label in contenders]
 
 
 def recording_cases(runner: CupyRunner, tile: tuple[int, int], scope: Scope) -> list[dict[str, Any]]:
@@ -114,11 +116,11 @@ def recording_cases(runner: CupyRunner, tile: tuple[int, int], scope: Scope) -> 
     }
     launches = {name: runner.launcher(program) for name, program in programs.items()}
     verdicts = {name: runner.verdict(programs[name], launches[name], expected) for name in programs}
-    times, sampler = _timed(
+    times, sampler = time_contenders(
         {n: Contender(launches[n], programs[n].streams[0]) for n in programs}, 2 * scope.rounds
     )
     tags = {"workload": "recording", "tokens": 1024, "tile": f"{tile[0]}x{tile[1]}"}
-    return [_case(name, tags, times[name], verdicts[name], sampler) for name in programs]
+    return [describe_case(name, tags, times[name], verdicts[name], sampler) for name in programs]
 
 
 def _cublas(operands: Operands) -> Contender:
@@ -138,13 +140,14 @@ def _cublas(operands: Operands) -> Contender:
     return Contender(launch, stream)
 
 
-def _timed(contenders: Mapping[str, Contender], rounds: int) -> tuple[dict[str, list[int]], Sampler]:
+def time_contenders(contenders: Mapping[str, Contender], rounds: int) -> tuple[dict[str, list[int]], Sampler]:
+    """Rounds of all contenders in turns, by name, and the clock and power while they ran."""
     with Sampler() as sampler:
         times = interleaved_ns(list(contenders.values()), rounds)
     return dict(zip(contenders, times, strict=True)), sampler
 
 
-def _case(
+def describe_case(
     name: str, tags: Mapping[str, Any], rounds_ns: list[int], verdict: Verdict | None, sampler: Sampler
 ) -> dict[str, Any]:
     """One row of the results. cuBLAS has no verdict: it is the yardstick, not under test."""
