@@ -40,6 +40,7 @@ RANKS = {
 }
 OWNERS = {
     "simpy": {"sim"},
+    "ijson": {"io"},
     # LiveFigure is a subclass of plotly's FigureWidget, so the widgets name plotly too.
     "plotly": {"view", "widgets"},
     "ipywidgets": {"widgets"},

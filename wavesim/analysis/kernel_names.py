@@ -1,0 +1,105 @@
+"""What a kernel's name tells: its kind, the tile it computes, whether it is persistent, and a short name.
+
+Picture: `sm90_xmma_gemm_bf16bf16_..._tilesize128x128x64_warpgroupsize1x1x1_...` is a GEMM in tiles of
+128 x 128 whose blocks stay and take tile after tile. Names are all a profile has for this, so what is not
+recognised stays "other", and nothing is concluded from it.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+# First match wins: a fused "gemm + all-reduce" communicates.
+KINDS = (
+    (
+        "communication",
+        re.compile(
+            r"nccl|rccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|sendrecv|broadcast_?kernel_p2p",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "attention",
+        re.compile(r"flash_(?:fwd|bwd|attn)|flashattn|fmha|attention|attn_fwd|attn_bwd|mha_", re.IGNORECASE),
+    ),
+    (
+        "gemm",
+        re.compile(
+            r"gemm|gemv|nvjet|cutlass.*kernel|xmma|cijk_|bmm_|matmul|(?<![a-z])mm_kernel|convol|conv\d?d|wgrad|dgrad|fprop|winograd|scudnn",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "memory",
+        re.compile(
+            r"elementwise|reduce|norm|softmax|copy|cat_?array|fill|index|gather|scatter|pool|bn_[fb]w|transpose|nchw|nhwc"
+            r"|silu|gelu|relu|dropout|embedding|quant|cast|triton_(?:poi|red|per)|multi_tensor|add_|mul_|rope|rotary|histogram|finalize|routing|cache|criterion|scale"
+            r"|computeoffsets|arange|sort|topk|cumsum|memset",
+            re.IGNORECASE,
+        ),
+    ),
+)
+# Kernels whose blocks stay and fetch tile after tile: their grid says nothing about their tiles.
+PERSISTENT = re.compile(
+    r"persistent|stream_?k|sm90_xmma_gemm|segment_k|nvjet|deep_gemm|fp8_gemm_kernel.*sm90", re.IGNORECASE
+)
+TILE = re.compile(
+    r"(?:tile(?:size)?_?|gemm_|nvjet_[a-z]+_|dgrad_|fprop_|wgrad_|_|^)(\d{2,3})x(\d{2,3})(?=[x_])"
+)
+PREFIXES = re.compile(r"^(?:void|std::enable_if<.*?>::type)\s+")
+FUNCTOR = re.compile(r"CUDAFunctor(?:OnSelf)?_(\w+)|(\w+?)_kernel_(?:cuda|impl)\b|(\w+?)(?:Functor|Ops)\b")
+WRAPPERS = {"Binary", "AUnary", "BUnary", "Unary", "gpu", "Reduce", "nocast"}
+GENERIC = re.compile(r"elementwise|reduce_kernel|multi_tensor")
+SHORT = 44
+
+
+@dataclass(frozen=True)
+class KernelName:
+    """`kind` is gemm, attention, memory, communication or other; `tile` is (rows, columns) where it is said."""
+
+    full: str
+    short: str
+    kind: str
+    is_persistent: bool
+    tile: tuple[int, int] | None
+
+
+@lru_cache(maxsize=65_536)
+def parsed_name(full: str) -> KernelName:
+    """What the name of a kernel tells."""
+    head = _before_arguments(PREFIXES.sub("", full))
+    kind = _kind(head) or _kind(full) or "other"
+    tile = None
+    if kind == "gemm":
+        match = TILE.search(full)
+        tile = (int(match[1]), int(match[2])) if match else None
+        if tile is not None and min(tile) < 8:
+            tile = None
+    return KernelName(full, _short(full), kind, bool(PERSISTENT.search(full)), tile)
+
+
+def _kind(text: str) -> str | None:
+    """The function's own name is asked first: a template argument may name anything."""
+    return next((word for word, pattern in KINDS if pattern.search(text)), None)
+
+
+def _short(full: str) -> str:
+    """The function's own name, with what a generic elementwise kernel computes."""
+    text = PREFIXES.sub("", full)
+    head = _before_arguments(text)
+    own = head.rsplit("::", 1)[-1].strip() or head.strip() or full
+    if own in {"Kernel", "Kernel2"}:
+        inner = re.search(r"<\s*(?:\w+::)*(\w+)", text)
+        own = inner[1] if inner else own
+    if GENERIC.search(own):
+        found = ("".join(groups) for groups in FUNCTOR.findall(text[len(head) :]))
+        functor = next((word for word in found if word not in WRAPPERS), "")
+        if functor:
+            own = f"{functor.rstrip('_')} ({own.removesuffix('_kernel')})"
+    return own if len(own) <= SHORT else f"{own[: SHORT - 1]}…"
+
+
+def _before_arguments(text: str) -> str:
+    """Everything before the first bracket of template or call arguments, "(anonymous namespace)" apart."""
+    plain = text.replace("(anonymous namespace)::", "")
+    return re.split(r"[<(]", plain, maxsplit=1)[0]

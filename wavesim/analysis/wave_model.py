@@ -1,0 +1,121 @@
+"""Waves of one launch, and what a second kernel could do in the hole that its last wave leaves.
+
+Picture: 192 blocks on 132 slots are 1.45 waves. The second wave has 60 blocks: for its whole length 72 slots
+stand empty, which is 27 % of the kernel's slot time. Blocks of the next kernel could fill them.
+
+Where several blocks share an SM, one that is alone there runs faster, so that a half-empty last wave costs
+less than its empty slots say; `Hole` is reckoned in throughput, not in slots.
+"""
+
+from dataclasses import dataclass
+from math import ceil, floor
+
+from wavesim.sim.calibration import DEFAULT_SHARED_SPEED
+
+MOST_OVERLAP = 3  # blocks on one SM beyond which more add nothing to its throughput
+MEMORY_SATURATES_AT = 0.5  # share of the SMs that keeps the memory busy
+
+
+@dataclass(frozen=True)
+class Waves:
+    """How a grid fills a device: `slots` blocks at once, `waves` of them, the last one with `last` blocks."""
+
+    blocks: int
+    slots: int
+    sm_count: int
+
+    @property
+    def waves(self) -> float:
+        """Blocks over slots; 1.45 is one full wave and a part."""
+        return self.blocks / self.slots
+
+    @property
+    def rounds(self) -> int:
+        """Waves counted whole."""
+        return -(-self.blocks // self.slots)
+
+    @property
+    def last(self) -> int:
+        """Blocks of the last wave."""
+        return self.blocks - (self.rounds - 1) * self.slots
+
+    @property
+    def idle_share(self) -> float:
+        """Share of the launch's slot time that its last, or only, wave leaves empty."""
+        return 1 - self.blocks / (self.rounds * self.slots)
+
+    @property
+    def blocks_per_sm(self) -> int:
+        """Resident blocks of one SM."""
+        return max(1, self.slots // self.sm_count)
+
+
+@dataclass(frozen=True)
+class Hole:
+    """Throughput that the last wave leaves unused: `share` of the device for `length_ns` before the end."""
+
+    length_ns: float
+    share: float
+
+
+def throughput(blocks: float) -> float:
+    """Work per time of an SM with that many blocks, relative to one block alone; linear in between."""
+    if blocks <= 1:
+        return max(0.0, blocks)
+    low = floor(blocks)
+    here = _whole(low)
+    return here + (blocks - low) * (_whole(low + 1) - here)
+
+
+def _whole(blocks: int) -> float:
+    shared = min(blocks, MOST_OVERLAP)
+    return shared * DEFAULT_SHARED_SPEED ** (shared - 1)
+
+
+def hole_of(waves: Waves, kernel_ns: float, is_memory_bound: bool) -> Hole:
+    """The hole at the end of a launch that took `kernel_ns`.
+
+    Blocks of the last wave are spread over all SMs; a kernel limited by memory bandwidth is as fast on
+    `MEMORY_SATURATES_AT` of them as on all.
+    """
+    per_sm = waves.last / waves.sm_count
+    full, used = throughput(waves.blocks_per_sm), throughput(per_sm)
+    # Time of the last wave over that of a full one: its blocks have fewer neighbours, so each runs faster.
+    speed_up = (throughput(ceil(per_sm)) / ceil(per_sm)) / (full / waves.blocks_per_sm)
+    length = kernel_ns / ((waves.rounds - 1) * speed_up + 1)
+    share = max(0.0, 1 - used / full)
+    if is_memory_bound:
+        share = max(0.0, 1 - (1 - share) / MEMORY_SATURATES_AT)
+    return Hole(length, share)
+
+
+def time_saved(hole: Hole, ready_share: float, consumer: Waves, consumer_ns: float) -> float:
+    """What a consumer saves when its first blocks run in the producer's hole, in nanoseconds.
+
+    `ready_share` of its blocks need nothing of the producer's last wave. Blocks run in whole tile times on
+    the slots that the hole leaves them, then on all; work is neither lost nor made.
+    """
+    tile = consumer_ns / consumer.rounds
+    early_slots = floor(hole.share * consumer.slots + 1e-9)
+    starts = min(early_slots * ceil(hole.length_ns / tile), floor(ready_share * consumer.blocks))
+    if early_slots < 1 or starts < 1:
+        return 0.0
+    best = consumer_ns
+    for whole in range(consumer.rounds + 1):
+        for end in (whole * tile, whole * tile - hole.length_ns % tile):
+            if (
+                0 <= end < best
+                and _done_by(end, tile, hole, (early_slots, starts), consumer) >= consumer.blocks
+            ):
+                best = end
+    return max(0.0, min(consumer_ns - best, hole.length_ns))
+
+
+def _done_by(end: float, tile: float, hole: Hole, early: tuple[int, int], consumer: Waves) -> int:
+    """Consumer blocks that are done `end` after the producer's end."""
+    slots, most_starts = early
+    before = min(most_starts, slots * ceil(hole.length_ns / tile))
+    per_slot = floor((end + hole.length_ns) / tile + 1e-9)
+    started_late = slots * max(0, per_slot - ceil(hole.length_ns / tile))
+    on_early = min(slots * per_slot, before + started_late)
+    return on_early + (consumer.slots - slots) * floor(end / tile + 1e-9)
