@@ -160,10 +160,14 @@ def _work(trace: Trace) -> Iterator[str]:
     if set(costs.get("sharing", [0])) != {1.0}:
         return
     producers = {info.producer for info in trace.header.dependencies}
+    consumers = {info.consumer for info in trace.header.dependencies}
+    counter_ns = 0 if trace.header.plan == "stream" else costs["counter_ns"]
     for number, info in enumerate(trace.header.stages):
         expected = costs["tile_ns"].get(info.name)
         if isinstance(expected, int):
+            expected += counter_ns
             expected += costs["post_ns"] if info.name in producers else 0
+            expected += costs["look_ns"] if info.name in consumers else 0
             busy = trace.end_ns - trace.start_ns - trace.wait_ns
             for row in np.flatnonzero((trace.stage == number) & (busy != expected)):
                 yield f"{_block(trace, row)} computes {busy[row]} ns; its work is {expected} ns"
@@ -180,10 +184,13 @@ def _reads(trace: Trace, dependency: Dependency) -> Iterator[str]:
     name = dependency.consumer.stage.name
     is_posting = any(info.producer == name for info in trace.header.dependencies)
     post_ns = costs["post_ns"] if is_exact and is_posting else 0
+    is_looking = is_exact and trace.header.plan != "stream"
+    prologue_ns = costs["counter_ns"] + costs["look_ns"] if is_looking else 0
     ends = _tile_ends(trace)
     for row in np.flatnonzero(trace.rows_of(name)).tolist():
         done_ns = int(trace.end_ns[row]) - post_ns
-        work = done_ns - int(trace.start_ns[row] + trace.wait_ns[row]) if is_exact else 0
+        begin_ns = int(trace.start_ns[row] + trace.wait_ns[row]) + prologue_ns
+        work = done_ns - begin_ns if is_exact else 0
         for tile, done, of in _tiles_read(
             dependency, int(trace.x[row]), int(trace.y[row]), int(trace.z[row])
         ):
