@@ -1,4 +1,4 @@
-"""The command line: `wavesim simulate | compare | predict | gen | tune | validate | bench | demo`.
+"""The command line: `wavesim simulate | compare | predict | gen | tune | advise | validate | bench | demo`.
 
 With `--json` standard output holds exactly one JSON object; progress and messages go to standard
 error. Bad input ends with status 2 and one line that says what to change.
@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from wavesim.analysis.advice_options import add_advise_options
 from wavesim.errors import WavesimError
 from wavesim.gen.command_options import add_gen_options, add_tune_options
 from wavesim.model import device as devices
@@ -74,6 +75,8 @@ def _parser() -> argparse.ArgumentParser:
     tune = _command(commands, "tune", _tune, "search policies, orders and options in the simulator")
     _workload_options(tune)
     add_tune_options(tune)
+    advise = _command(commands, "advise", _advise, "where a profile loses time, and what would win it back")
+    add_advise_options(advise)
     validate = _command(
         commands, "validate", _validate, "re-score the simulator against the stored measurements"
     )
@@ -198,6 +201,18 @@ def _tune(options: argparse.Namespace) -> int:
         document, words = document | {"measured": asdict(found)}, f"{words}\n{found.table()}"
     _print(options, document, words)
     return 0 if tuning.is_complete else INTERRUPTED
+
+
+def _advise(options: argparse.Namespace) -> int:
+    from wavesim.analysis.advice_command import run_advise
+    from wavesim.analysis.advice_words import summary_text
+
+    advice = run_advise(options)
+    if options.html:
+        from wavesim.view.advice_report import write_report
+
+        write_report(options.html, advice)
+    return _print(options, advice.json_object, summary_text(advice))
 
 
 def _validate(options: argparse.Namespace) -> int:
