@@ -9,13 +9,14 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint
 DEMO_NEEDS := numpy simpy plotly
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lab gpu-test gpu-bench clean
+.PHONY: help setup demo test check images lab gpu-test gpu-bench clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
 	@echo "make test       the tests that need no GPU"
 	@echo "make lab        JupyterLab on the first notebook"
 	@echo "make check      lint, format and types"
+	@echo "make images     the README's pictures, drawn again"
 	@echo "make setup      the virtual environment $(VENV) with everything"
 	@echo "make gpu-test   the GPU's tests      (PYTHON=an interpreter with CuPy and pytest; installs nothing)"
 	@echo "make gpu-bench  the GPU's benchmarks (PYTHON=an interpreter with CuPy; installs nothing)"
@@ -34,6 +35,9 @@ check: $(VENV)/.has-all
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+
+images: $(VENV)/.has-all
+	$(PY) docs/draw_images.py
 
 lab: $(VENV)/.has-all
 	$(PY) -m jupyterlab notebooks/01_start_here.ipynb

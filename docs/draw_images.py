@@ -1,0 +1,66 @@
+"""Draws the README's pictures from the shipped recordings: `make images`."""
+
+from pathlib import Path
+
+import plotly.graph_objects as go
+
+from wavesim.analysis.validation import predictions
+from wavesim.comparison import compare
+from wavesim.model.device import load
+from wavesim.model.plan import SemaphoreSync, StreamSync, parse_plan
+from wavesim.model.policy import TileSync
+from wavesim.sim.cost import zero_cost
+from wavesim.sim.simulation import simulate
+from wavesim.view.gain_figure import Gain, gain_overview
+from wavesim.view.timeline_figure import timeline
+from wavesim.workloads.figure_one import TILE_NS, toy
+from wavesim.workloads.gpt3 import gpt3_mlp
+
+FOLDER = Path(__file__).parent / "images"
+TOKENS = 1536
+LABELS = {"row": "Row semaphores", "tile": "Tile semaphores"}
+
+
+def toy_figure(theme: str) -> go.Figure:
+    """The paper's Figure 1."""
+    plans = (StreamSync(), SemaphoreSync(TileSync()))
+    costs = zero_cost(toy(), TILE_NS)
+    return timeline([simulate(toy(), plan, load("toy"), costs) for plan in plans], theme=theme)
+
+
+def gain_figure(theme: str) -> go.Figure:
+    """Predicted and measured gain of the 128x256 kernel under row-major order, over tokens."""
+    chosen = [p for p in predictions() if "128x256" in p.case and p.case.endswith(" row")]
+    chosen.sort(key=lambda p: (int(p.case.split("M=")[1].split()[0]), p.plan))
+    gains = [
+        Gain(
+            p.case.split("M=")[1].split()[0],
+            LABELS[p.plan],
+            p.predicted,
+            p.measured.median,
+            p.measured.low,
+            p.measured.high,
+        )
+        for p in chosen
+    ]
+    source = "GPT-3 MLP, 128x256 tiles, row-major; predicted from stream sync alone, measured on an H200"
+    return gain_overview(gains, source=source, theme=theme)
+
+
+def comparison_figure(theme: str) -> go.Figure:
+    """Row semaphores, predicted above measured."""
+    plans = [parse_plan(name) for name in ("stream", "row")]
+    return compare(gpt3_mlp(TOKENS), plans, load("h200")).figure(theme=theme)
+
+
+def main() -> None:
+    """Writes every picture in light and dark."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, draw in (("toy", toy_figure), ("gain", gain_figure), ("compare", comparison_figure)):
+        for theme in ("light", "dark"):
+            figure = draw(theme)
+            figure.write_image(FOLDER / f"{name}-{theme}.png", scale=1.5)
+
+
+if __name__ == "__main__":
+    main()
