@@ -13,13 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wavesim.errors import WavesimError
+from wavesim.analysis.safety import safety_of
+from wavesim.errors import DescriptionError, WavesimError
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import Plan
+from wavesim.model.plan import Plan, SemaphoreSync
 from wavesim.trace import Trace
 from wavesim_gpu.clocks import Reading, Sampler
 from wavesim_gpu.compiler import Build
-from wavesim_gpu.device import require_cupy
+from wavesim_gpu.device import query, require_cupy
 from wavesim_gpu.measured_trace import build_trace
 from wavesim_gpu.operands import Operands, bind, is_right, random_operands, reference, relative_errors
 from wavesim_gpu.program import Program, require_gemms
@@ -92,6 +93,7 @@ class CupyRunner:
     ) -> dict[str, Any]:
         """Every stage's output (m, n) as float32, for given A of the first stages and B of all."""
         require_gemms(pipeline)
+        _require_safe(pipeline, plan)
         operands = bind(pipeline, inputs, weights)
         program = self.program(operands, plan)
         operands.poison(program.streams[0])
@@ -122,6 +124,8 @@ class CupyRunner:
 
     def time(self, operands: Operands, plans: Sequence[Plan], *, rounds: int = 20) -> list[Timing]:
         """Interleaved, unrecorded rounds of all plans, each after a check of its results."""
+        for plan in plans:
+            _require_safe(operands.pipeline, plan)
         programs = [self.program(operands, plan) for plan in plans]
         launches = [self.launcher(program) for program in programs]
         expected = reference(operands)
@@ -163,6 +167,19 @@ class CupyRunner:
     def _notes(self) -> dict[str, str]:
         mode = "CUDA graph" if self.is_graph else "plain streams"
         return {"date": datetime.now(UTC).strftime("%Y-%m-%d"), "commit": self.commit, "mode": mode}
+
+
+def _require_safe(pipeline: Pipeline, plan: Plan) -> None:
+    """Raises `DescriptionError` for a plan that could fill the GPU with blocks that wait for ever.
+
+    Checked where nothing orders the kernels; with wait-kernels producers come first.
+    """
+    if isinstance(plan, SemaphoreSync) and not plan.wait_kernel:
+        verdict = safety_of(pipeline, plan, query())
+        if not verdict.is_safe:
+            raise DescriptionError(
+                f"{pipeline.name} under {plan.label}: {verdict.reason}. Use wait_kernel=True"
+            )
 
 
 def _require_good(pipeline: Pipeline, plan: Plan, verdict: Verdict) -> None:

@@ -34,7 +34,7 @@ class KnownCosts:
 
 
 @lru_cache(maxsize=64)
-def known_costs(pipeline: Pipeline, device: Device, order: str) -> KnownCosts:
+def find_costs(pipeline: Pipeline, device: Device, order: str) -> KnownCosts:
     """Costs for a pipeline: the toy's, else a recording's, else the roofline's. Raises `DescriptionError`."""
     if not any(stage.kernel.flops_per_block for stage in pipeline.stages):
         return KnownCosts(

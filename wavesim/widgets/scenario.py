@@ -16,7 +16,7 @@ from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.model.policy import parse_policy
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
-from wavesim.widgets.known_costs import KnownCosts, known_costs
+from wavesim.widgets.known_costs import KnownCosts, find_costs
 from wavesim.workloads.catalogue import parse_tile, workload
 
 # Word -> (every stage's order, the last stage's where it differs).
@@ -81,7 +81,7 @@ class Scenario:
     def costs(self) -> KnownCosts:
         """The best known costs of these kernels, whatever the number of SMs."""
         order = self.order if ORDERS[self.order][1] is None else ""
-        return known_costs(self.pipeline, self.whole_device, order)
+        return find_costs(self.pipeline, self.whole_device, order)
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,6 +94,11 @@ def variant(gemm: Gemm) -> Variant:
                 f"Gemm {gemm.name}: {name} is {size}; on the GPU it must be a multiple of {unit}. Pad it to "
                 f"{-(-size // unit) * unit}"
             )
+    if gemm.activation not in (None, "gelu"):
+        raise DescriptionError(
+            f"Gemm {gemm.name}: activation is {gemm.activation!r}; the GPU's kernels have None and 'gelu'. "
+            "Leave it out and apply it outside"
+        )
     return Variant(SHAPES[key], gemm.dtype, gemm.activation)
 
 
