@@ -22,7 +22,13 @@ def pretended(tokens: int, plan: str, order: str = "row", costs: CostModel = TRU
     scatter = 1.0 + 0.01 * np.sin(np.arange(20))
     rounds = tuple(int(trace.time_ns * factor) for factor in scatter)
     header = replace(
-        trace.header, source="measured", rounds_ns=rounds, date="2026-01-01T00:00:00", commit="abcdef0", costs={}, setup_ns=0
+        trace.header,
+        source="measured",
+        rounds_ns=rounds,
+        date="2026-01-01T00:00:00",
+        commit="abcdef0",
+        costs={},
+        setup_ns=0,
     )
     return replace(trace, header=header, waits=None)
 

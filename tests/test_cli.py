@@ -43,7 +43,9 @@ def test_simulate_gives_the_papers_figure_one(
 
 
 def test_waves_are_null_where_tile_times_differ(capsys: pytest.CaptureFixture[str]):
-    found = run_json(capsys, "simulate", "gpt3-mlp", "--tokens", "512", "--sync", "row", "--device", "a100-80gb")
+    found = run_json(
+        capsys, "simulate", "gpt3-mlp", "--tokens", "512", "--sync", "row", "--device", "a100-80gb"
+    )
     assert found["waves"] is None
     assert isinstance(found["makespan_ns"], int)
 

@@ -187,7 +187,7 @@ def _done(trace: Trace, unit: TimeUnit) -> tuple[str, ...]:
     end = unit.text(trace.makespan_ns)
     lines = [end if unit.symbol else f"t = {end}"]
     if trace.header.rounds_ns:
-        lines.append(f"median of {len(trace.header.rounds_ns)}: {unit.text(trace.time_ns)}")
+        lines.append(f"median: {unit.text(trace.time_ns)}")
     return tuple(lines)
 
 
