@@ -56,8 +56,8 @@ class Advice:
     """What a profile says. Times are integer nanoseconds over the whole profile.
 
     `kernels` and `pairs` are ranked, by time and by what is likely recoverable; `pause_ns` are gaps longer
-    than `PAUSE_NS`, which are not launch gaps. `late` of `launches` kernels were launched after the one before
-    them had ended.
+    than `PAUSE_NS`, which are not launch gaps. `late` kernels were launched after the one before them had
+    ended.
     """
 
     profile: Profile
@@ -100,7 +100,7 @@ class Advice:
         raise DescriptionError(f"pair is {number}; this profile has pairs 1 to {len(self.pairs)}")
 
     def marked(self, marks: Mapping[int, bool]) -> "Advice":
-        """The advice with pairs marked by number: True, the consumer reads the producer's output; False, not."""
+        """The advice with pairs marked by number: True where the consumer reads the producer, else False."""
         for number in marks:
             self.pair(number)
         pairs = [_with_mark(pair, marks.get(pair.number, pair.is_dependent)) for pair in self.pairs]

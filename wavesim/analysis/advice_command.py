@@ -12,7 +12,7 @@ from wavesim.io.profile_file import load_profile
 
 
 def run_advise(options: argparse.Namespace) -> Advice:
-    """Reads, analyses, marks; writes the pair's TOML if asked. Raises `RecordingError`, `DescriptionError`."""
+    """Reads, analyses, marks; writes TOML if asked. Raises `RecordingError` or `DescriptionError`."""
     advice = advise(load_profile(options.trace, options.device))
     marks = dict.fromkeys(_numbers(options.depend, "--depend"), True)
     marks |= dict.fromkeys(_numbers(options.independent, "--independent"), False)

@@ -1,28 +1,38 @@
 """The advice in words: three findings, a table, and what is assumed; plain text that any view can show.
 
-Picture: "1. flash_fwd_kernel -> direct_copy: tile sync could win 0.09 ms, 0.2 % of the step (-0.1 to 0.2)".
+Picture: "1. flash_fwd_kernel -> direct_copy: tile sync would save 90 us, 0.2 % of the time".
 """
 
 from collections.abc import Sequence
 
 from wavesim.analysis.advice import BACK_TO_BACK_NS, Advice, Pair
-from wavesim.analysis.kernel_facts import BLIND_WORDS
+from wavesim.analysis.kernel_facts import BLIND_WORDS, KernelFacts
 from wavesim.analysis.pair_gain import Saving
 
-WORTH_SHARE = 0.005  # of the step: below it no pair is worth a rewrite
+WORTH_SHARE = 0.005  # of the profiled time: below it no pair is worth a rewrite
 SHOWN = 12
-COLUMNS = ("#", "producer -> consumer", "times", "waves", "tile sync", "interval", "of step", "gaps")
+COLUMNS = ("#", "producer -> consumer", "times", "waves", "tile sync", "interval", "of time", "gaps")
 
 ASSUMPTIONS = (
-    "Adjacency is not dependency: a profile shows that a kernel ran after another on its stream, not that it reads "
-    "its output. Unless you mark a pair, its interval starts where nothing is won and synchronising costs.",
-    "Tile sync: assumes that the consumer reads the producer's tiles in the order in which they are written, and "
-    "blocks of equal length. Between two kernels limited by memory, half of the SMs are taken to saturate it. The "
-    "margin covers nine of ten of wavesim's own H200 recordings (GEMM pairs), and no kernels but GEMMs were measured.",
-    "Gaps: a CUDA graph leaves 1.05 us between kernels (measured on an H200); programmatic launch can hide all of it. "
-    "The interval runs from nothing to the whole gap.",
-    "Another tile: assumes that a block's resources and work go with its tile; half a tile is 0.91 as efficient in "
-    "full waves (measured on an H200), 0.85 to 1.0 assumed as the range.",
+    (
+        "Adjacency is not dependency: a profile shows that a kernel ran after another on its stream, not "
+        "that it reads its output. Unless you mark a pair, its interval starts where nothing is won and "
+        "synchronising costs."
+    ),
+    (
+        "Tile sync: assumes that the consumer reads the producer's tiles in the order in which they are "
+        "written, and blocks of equal length. Between two kernels limited by memory, half of the SMs are "
+        "taken to saturate it. The margin covers nine of ten of wavesim's own H200 recordings, which are pairs of "
+        "GEMMs; other kernels were never measured."
+    ),
+    (
+        "Gaps: a CUDA graph leaves 1.05 us between kernels (measured on an H200); programmatic launch can "
+        "hide all of it. The interval runs from nothing to the whole gap."
+    ),
+    (
+        "Another tile: assumes that a block's resources and work go with its tile; half a tile is 0.91 as "
+        "efficient in full waves (measured on an H200), 0.85 to 1.0 is assumed as the range."
+    ),
 )
 
 
@@ -42,13 +52,19 @@ def interval_text(saving: Saving) -> str:
 
 
 def share_text(advice: Advice, time_ns: float) -> str:
-    """A time as a share of the step."""
+    """A time as a share of the profiled time."""
     return f"{100 * time_ns / max(1, advice.profile.span_ns):.1f} %"
 
 
 def pair_label(pair: Pair) -> str:
     """Both kernels and their grids."""
     return f"{pair.producer.label} -> {pair.consumer.label}"
+
+
+def short_label(kernel: KernelFacts, letters: int = 14) -> str:
+    """A kernel's name cut to so many letters, with its grid."""
+    name, mark, grid = kernel.label.partition(" [")
+    return (name if len(name) <= letters else f"{name[: letters - 1]}…") + mark + grid
 
 
 def findings(advice: Advice) -> tuple[str, str, str]:
@@ -61,25 +77,31 @@ def headline(advice: Advice) -> str:
     total = sum(pair.saving.likely_ns for pair in advice.visible_pairs)
     gaps = advice.launch_gap_ns
     if total >= max(gaps, WORTH_SHARE * advice.profile.span_ns):
-        return f"Tile-level synchronisation could win back {share_text(advice, total)} of this step"
+        return f"Tile-level synchronisation could win back {share_text(advice, total)} of the profiled time"
     if gaps >= WORTH_SHARE * advice.profile.span_ns:
-        return f"Launch gaps cost {share_text(advice, gaps)} of this step, last waves {share_text(advice, advice.tail_loss_ns)}"
-    return f"Last waves cost {share_text(advice, advice.tail_loss_ns)} of this step"
+        lost = share_text(advice, advice.tail_loss_ns)
+        return f"Launch gaps cost {share_text(advice, gaps)} of the profiled time, last waves {lost}"
+    return f"Last waves cost {share_text(advice, advice.tail_loss_ns)} of the profiled time"
 
 
 def _pair_finding(advice: Advice) -> str:
     pairs = [pair for pair in advice.visible_pairs if pair.saving.likely_ns > 0]
     if not pairs:
         return (
-            "No pair of kernels that follow each other back to back would gain from tile sync: where waves are known, "
+            "No pair of kernels that follow each other back to back would gain from tile sync: where "
+            "waves are known, "
             "the last ones are full, or nothing is ready before the producer ends."
         )
     best = pairs[0]
     total = sum(pair.saving.likely_ns for pair in pairs)
     text = (
-        f"{pair_label(best)}, {best.count} times: tile sync would save {milliseconds(best.saving.likely_ns)}, "
-        f"{share_text(advice, best.saving.likely_ns)} of the step ({interval_text(best.saving)}), if the consumer "
-        f"reads what the producer writes. All {len(pairs)} pairs with something to win: {milliseconds(total)}, "
+        f"{pair_label(best)}, {best.count} times: tile sync would save "
+        f"{milliseconds(best.saving.likely_ns)}, "
+        f"{share_text(advice, best.saving.likely_ns)} of the profiled time ({interval_text(best.saving)}), if "
+        "the "
+        "consumer "
+        f"reads what the producer writes. All {len(pairs)} pairs with something to win: "
+        f"{milliseconds(total)}, "
         f"{share_text(advice, total)}."
     )
     if total < WORTH_SHARE * advice.profile.span_ns:
@@ -90,12 +112,14 @@ def _pair_finding(advice: Advice) -> str:
 def _gap_finding(advice: Advice) -> str:
     text = (
         f"Between kernels nothing runs for {milliseconds(advice.launch_gap_ns)}, "
-        f"{share_text(advice, advice.launch_gap_ns)} of the step; in last waves {milliseconds(advice.tail_loss_ns)} "
+        f"{share_text(advice, advice.launch_gap_ns)} of the profiled time; in last waves "
+        f"{milliseconds(advice.tail_loss_ns)} "
         f"of slot time stays empty ({share_text(advice, advice.tail_loss_ns)})."
     )
     if advice.late:
         text += (
-            f" {advice.late:,} of {advice.profile.kernel_count:,} kernels were launched only after the one before had "
+            f" {advice.late:,} of {advice.profile.kernel_count:,} kernels were launched only after the "
+            "one before had "
             "ended: there the host is late, and a CUDA graph helps, not semaphores."
         )
     if advice.pause_ns:
@@ -106,12 +130,14 @@ def _gap_finding(advice: Advice) -> str:
 def _blind_finding(advice: Advice) -> str:
     if not advice.blind_ns:
         return "Every kernel's waves are known: nothing of the kernels' time is hidden from this analysis."
+    is_alone = len(advice.blind_ns) == 1
     parts = [
-        f"{100 * time / max(1, advice.compute_ns):.1f} % {BLIND_WORDS[reason]}"
+        ("" if is_alone else f"{100 * time / max(1, advice.compute_ns):.1f} % ") + BLIND_WORDS[reason]
         for reason, time in sorted(advice.blind_ns.items(), key=lambda item: -item[1])
     ]
     return (
-        f"This analysis cannot see into {100 * advice.blind_share:.1f} % of the kernels' time: {'; '.join(parts)}. "
+        f"This analysis cannot see into {100 * advice.blind_share:.1f} % of the kernels' time: "
+        f"{'; '.join(parts)}. "
         "Nothing is concluded about those kernels."
     )
 
@@ -129,7 +155,7 @@ def _row(advice: Advice, pair: Pair) -> tuple[str, ...]:
     mark = {True: " (dependent)", False: " (independent)", None: ""}[pair.is_dependent]
     return (
         str(pair.number),
-        pair_label(pair) + mark,
+        f"{short_label(pair.producer)} -> {short_label(pair.consumer)}{mark}",
         f"{pair.count:,}",
         waves,
         milliseconds(pair.saving.likely_ns) if pair.is_visible else "-",
@@ -144,7 +170,8 @@ def tile_lines(advice: Advice, most: int = 3) -> list[str]:
     return [
         f"{kernel.label}: {tile.tile[0]} x {tile.tile[1]} tiles would be {tile.waves:.2f} waves instead of "
         f"{kernel.waves.waves if kernel.waves else 0:.2f} and save "
-        f"{milliseconds(tile.saving.likely_ns * kernel.count)} ({interval_text(_times(tile.saving, kernel.count))})"
+        f"{milliseconds(tile.saving.likely_ns * kernel.count)} "
+        f"({interval_text(_times(tile.saving, kernel.count))})"
         for kernel, tile in advice.other_tiles[:most]
     ]
 

@@ -45,7 +45,7 @@ class KernelFacts:
 
     @property
     def tail_loss_ns(self) -> float:
-        """Slot time lost in last waves, as time of the whole device; nothing for a kernel of one wave or less."""
+        """Slot time lost in last waves, as time of the whole device; nothing for up to one wave."""
         if self.waves is None or self.waves.rounds < 2:
             return 0.0
         return self.total_ns * self.waves.idle_share

@@ -55,7 +55,7 @@ SHORT = 44
 
 @dataclass(frozen=True)
 class KernelName:
-    """`kind` is gemm, attention, memory, communication or other; `tile` is (rows, columns) where it is said."""
+    """`kind` is gemm, attention, memory, communication or other; `tile` (rows, columns) if it is said."""
 
     full: str
     short: str

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from math import ceil
 
 from wavesim.analysis.kernel_facts import KernelFacts
-from wavesim.analysis.wave_model import Hole, Waves, hole_of, time_saved
+from wavesim.analysis.wave_model import Hole, Waves, hole_of, last_wave_time, time_saved
 
 # As a share of the pair's time: with one block per SM, and with more, where tile times follow the company.
 MARGIN_ALONE, MARGIN_SHARED = 0.025, 0.07
-COST = (
-    0.03  # most that synchronising cost the recorded pairs where there was nothing to win, two blocks apart
-)
-# GPT-3's MLP on an H200, four full waves: 2185 us in tiles of 128 x 128, 1987 us in 128 x 256. The ranges are assumed.
+COST = 0.045  # most that synchronising cost a recorded pair in row order, where there was nothing to win
+# GPT-3's MLP on an H200, four full waves: 2185 us in tiles of 128 x 128, 1987 us in 128 x 256. The ranges
+# are assumed.
 HALF_TILE, HALF_TILE_RANGE = 0.91, (0.85, 1.0)
 TWICE_TILE_RANGE = (0.95, 1.05)
 SMALLEST_TILE, LARGEST_TILE = 64 * 64, 256 * 128
@@ -107,12 +106,13 @@ def _tried(kernel: KernelFacts, waves: Waves, tile: tuple[int, int]) -> OtherTil
     blocks = _blocks(kernel, waves, tile, now)
     if blocks is None:
         return None
-    rounds = ceil(blocks / (per_sm * waves.sm_count))
+    other = Waves(blocks, per_sm * waves.sm_count, waves.sm_count)
+    rounds = other.rounds - 1 + last_wave_time(other)
     is_half = area < now
     typical, (worst, best) = (HALF_TILE, HALF_TILE_RANGE) if is_half else (1.0, TWICE_TILE_RANGE)
-    wave_ns = kernel.mean_ns / waves.rounds * (per_sm * area) / (waves.blocks_per_sm * now)
+    wave_ns = kernel.mean_ns / (waves.rounds - 1 + last_wave_time(waves))
     likely, low, high = (kernel.mean_ns - rounds * wave_ns / speed for speed in (typical, worst, best))
-    return OtherTile(tile, blocks / (per_sm * waves.sm_count), Saving(likely, low, high))
+    return OtherTile(tile, other.waves, Saving(likely, low, high))
 
 
 def _blocks(kernel: KernelFacts, waves: Waves, tile: tuple[int, int], now: int) -> int | None:

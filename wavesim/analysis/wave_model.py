@@ -72,6 +72,12 @@ def _whole(blocks: int) -> float:
     return shared * DEFAULT_SHARED_SPEED ** (shared - 1)
 
 
+def last_wave_time(waves: Waves) -> float:
+    """Time of the last wave over that of a full one: its blocks have fewer neighbours, so each runs faster."""
+    company = ceil(waves.last / waves.sm_count)
+    return (throughput(waves.blocks_per_sm) / waves.blocks_per_sm) / (throughput(company) / company)
+
+
 def hole_of(waves: Waves, kernel_ns: float, is_memory_bound: bool) -> Hole:
     """The hole at the end of a launch that took `kernel_ns`.
 
@@ -80,9 +86,8 @@ def hole_of(waves: Waves, kernel_ns: float, is_memory_bound: bool) -> Hole:
     """
     per_sm = waves.last / waves.sm_count
     full, used = throughput(waves.blocks_per_sm), throughput(per_sm)
-    # Time of the last wave over that of a full one: its blocks have fewer neighbours, so each runs faster.
-    speed_up = (throughput(ceil(per_sm)) / ceil(per_sm)) / (full / waves.blocks_per_sm)
-    length = kernel_ns / ((waves.rounds - 1) * speed_up + 1)
+    last = last_wave_time(waves)
+    length = kernel_ns * last / (waves.rounds - 1 + last)
     share = max(0.0, 1 - used / full)
     if is_memory_bound:
         share = max(0.0, 1 - (1 - share) / MEMORY_SATURATES_AT)

@@ -4,8 +4,8 @@ Picture: a profiler trace is one object of 1 GB, nearly all of it the array `tra
 out one by one, are looked at and dropped; what is held at any time is a chunk and one event.
 
 ijson parses. It has no limits of its own: a value nested 100,000 deep or a string of 10 GB would fill the
-memory before it returned, and so would a small gzip file that unpacks to zeros; and ijson 3.6 dies on integers
-longer than Python converts (4,300 digits). `Guard` sees every chunk first and refuses those. Chunks are
+memory before it returned, and so would a small gzip file that unpacks to zeros; and ijson 3.6 crashes on
+integers longer than Python converts (4,300 digits). `Guard` sees every chunk first and refuses those. Chunks are
 data: nothing of the file is ever evaluated.
 """
 

@@ -9,7 +9,6 @@ Source: pytorch/kineto, libkineto/src/output_json.cpp and CuptiActivity.cpp.
 """
 
 from array import array
-from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,7 @@ class _Reader:
         self.path = path
         self.builder = ProfileBuilder(path, "Kineto")
         self.unpacked_bytes = 0
-        self._properties: dict[int, Mapping[str, Any]] = {}
+        self._properties: dict[int, dict[str, Any]] = {}
         self._gpu_steps: list[tuple[str, int, int]] = []
         self._calls = (array("q"), array("q"))  # correlation id, host time
         self._graph_calls: set[int] = set()
@@ -168,7 +167,8 @@ class _Reader:
         if not self._has_fractions:
             builder.timer_step_ns = NANOSECONDS
             builder.notes.append(
-                "Stamps are whole microseconds: a kernel's time is known to ±1 µs, and gaps under 2 µs not at all."
+                "Stamps are whole microseconds: a kernel's time is known to ±1 µs, and gaps under 2 µs "
+                "not at all."
             )
         return builder.build(self._devices(), host_ns, is_replayed, unpacked_bytes=self.unpacked_bytes)
 
@@ -181,7 +181,7 @@ class _Reader:
                 self.builder.set_gemm(shape, self._operators[external])
 
     def _launched(self) -> tuple[IntArray, np.ndarray[Any, np.dtype[np.bool_]]]:
-        """When the host launched each row, and whether a graph did: by node id, or as one of many per call."""
+        """When the host launched each row, and whether a graph did."""
         links = self.builder.column("link")
         host_ns = np.full(len(links), UNKNOWN_NS)
         replayed = np.frombuffer(self._replayed, dtype=np.int8).astype(bool)
@@ -196,7 +196,8 @@ class _Reader:
             host_ns[matches] = np.array(self._calls[1], dtype=np.int64)[found[matches]]
         if replayed.any():
             self.builder.notes.append(
-                f"{int(replayed.sum()):,} operations are replayed by CUDA graphs: their launch gaps are the device's own."
+                f"{int(replayed.sum()):,} operations are replayed by CUDA graphs: their launch gaps are "
+                "the device's own."
             )
         return host_ns, replayed
 
@@ -210,7 +211,10 @@ class _Reader:
                 found[number], note = device_by_sm_count(round(blocks / per_sm))
             else:
                 found[number] = None
-                note = "No device properties in the profile: occupancy and waves are unknown. Name it with --device."
+                note = (
+                    "No device properties in the profile: occupancy and waves are unknown. "
+                    "Name it with --device."
+                )
             if note and note not in self.builder.notes:
                 self.builder.notes.append(note)
         return found

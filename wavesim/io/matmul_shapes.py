@@ -17,7 +17,7 @@ def is_matmul(name: str) -> bool:
 
 
 def gemm_of(name: str, dims: Any) -> tuple[int, int, int] | None:
-    """(m, n, k) with any batch counted into m; None for shapes that are not given or do not fit each other."""
+    """(m, n, k) with any batch counted into m; None for shapes that are missing or do not fit."""
     operands = dims[1:] if isinstance(dims, list) and name in WITH_BIAS_FIRST else dims
     if not isinstance(operands, list) or len(operands) < 2:
         return None

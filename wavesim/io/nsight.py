@@ -78,18 +78,18 @@ class _Reader:
         """What the tables say."""
         if KERNELS not in self._tables:
             raise RecordingError(
-                f"{self._path}: no table {KERNELS}; record with `nsys profile --trace=cuda` and export to sqlite"
+                f"{self._path}: no table {KERNELS}; record with `nsys profile --trace=cuda` and export to "
+                "sqlite"
             )
         replayed = [self._kernel(row) for row in self._rows(KERNELS)]
-        for table in COPIES:
-            for row in self._rows(table):
-                replayed.append(self._copy(row))
+        replayed += [self._copy(row) for table in COPIES for row in self._rows(table)]
         if not any(flag is not None for flag in replayed):
             raise RecordingError(f"{self._path}: no GPU kernels in this Nsight Systems profile")
         flags = np.array([bool(flag) for flag in replayed if flag is not None], dtype=bool)
         if flags.any():
             self._builder.notes.append(
-                f"{int(flags.sum()):,} operations are replayed by CUDA graphs: their launch gaps are the device's own."
+                f"{int(flags.sum()):,} operations are replayed by CUDA graphs: their launch gaps are the "
+                "device's own."
             )
         return self._builder.build(self._devices(), self._host_ns(), flags)
 

@@ -56,7 +56,8 @@ class Lane:
 class Launches:
     """One row per operation in order of lane and start: kernels, and copies with shape -1.
 
-    `host_ns` is when the host launched it, `UNKNOWN_NS` where nothing says; `is_replayed` says that a CUDA graph did.
+    `host_ns` is when the host launched it, `UNKNOWN_NS` where nothing says;
+    `is_replayed` says that a CUDA graph did.
     """
 
     shape: IntArray

@@ -19,7 +19,7 @@ EXAMPLE = Path(wavesim.__file__).parent / "recordings" / "profiles" / "h100-qwen
 def load_profile(path: str | Path, device: str | None = None) -> Profile:
     """Reads a profile. `device` names a catalogued device that all of it is taken to have run on.
 
-    Raises `RecordingError` in one line for a file that is no profile, `DescriptionError` for an unknown device.
+    Raises `RecordingError` in one line for what is no profile, `DescriptionError` for an unknown device.
     """
     path = Path(path)
     known = None if device is None else devices.load(device)

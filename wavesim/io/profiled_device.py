@@ -12,7 +12,8 @@ from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 
-# What a driver does not report to a profiler; taken from the nearest catalogued product where the name is unknown.
+# What a driver does not report to a profiler; taken from the nearest catalogued product where the name is
+# unknown.
 RATES = ("l2_bytes", "dram_bytes_per_s", "tensor_flops_per_s", "clock_hz", "power_w")
 AMD_WARP = 64
 MOST_SMS = 10_000
@@ -63,14 +64,15 @@ def device_by_sm_count(sm_count: int) -> Found:
         known = devices.load(name)
         if name != "toy" and known.sm_count == sm_count:
             return known, (
-                f"No device properties in the profile: its blocks per SM tell {sm_count} SMs, so the device is taken "
+                f"No device properties in the profile: its blocks per SM tell {sm_count} SMs, so the "
+                "device is taken "
                 f"to be a {name}. Say otherwise with --device."
             )
     return None, f"No device properties in the profile, and no known device has {sm_count} SMs: use --device."
 
 
 def _nearest(capability: tuple[int, int], sm_count: int, shared_bytes: Any) -> Device | None:
-    """The catalogued device nearest in compute capability, never a later one; then in shared memory and SMs."""
+    """The catalogued device nearest in compute capability, never a later one; then in memory and SMs."""
     known = [devices.load(name) for name in devices.names() if name != "toy"]
     same = [device for device in known if device.compute_capability == capability]
     earlier = same or [device for device in known if device.compute_capability < capability]

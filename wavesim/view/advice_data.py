@@ -1,4 +1,4 @@
-"""What the figures of an advice are drawn from: one step's operations as bars, and where the time goes, binned.
+"""What the figures of an advice are drawn from: a step's operations as bars, and where its time goes.
 
 Picture: a step of 35 ms on 1,600 pixels: operations of one kind less than half a pixel apart become one bar.
 Below, for each of 240 slices of the step, the share in which slots work, stand empty in last waves, are
@@ -15,7 +15,6 @@ from wavesim.analysis.advice import Advice
 
 KINDS = ("gemm", "attention", "memory", "communication", "other", "copy")
 PIXELS, BINS = 1_600, 240
-LONGEST_SPAN_STEPS = 1
 MOST_LANES = 12
 
 FloatArray = NDArray[np.float64]
@@ -72,8 +71,8 @@ def _window(advice: Advice) -> tuple[str, int, int]:
     rows = profile.launches
     first, last = int(rows.start_ns.min()), int(rows.end_ns.max())
     best, most = ("the whole profile", first, max(last, first + 1)), 0
-    for name, start, end in profile.steps:
-        start, end = max(start, first), min(end, last)
+    for name, step_start, step_end in profile.steps:
+        start, end = max(step_start, first), min(step_end, last)
         inside = (rows.start_ns >= start) & (rows.start_ns < end)
         busy = int(rows.duration_ns[inside].sum())
         if end > start and busy > most:
@@ -147,10 +146,9 @@ def _shares(advice: Advice, inside: IntArray, edges: FloatArray) -> dict[str, Fl
     """Where the time of each bin goes; kernels that run at the same time share it."""
     rows = advice.profile.launches
     facts = {kernel.shape: kernel for kernel in advice.kernels}
-    idle = np.array(
-        [0.0 if facts[s].waves is None else facts[s].waves.idle_share for s in advice.profile.shapes] + [0.0]
-    )
-    blind = np.array([facts[s].waves is None for s in advice.profile.shapes] + [False])
+    waves = [facts[shape].waves for shape in advice.profile.shapes]
+    idle = np.array([*(0.0 if w is None else w.idle_share for w in waves), 0.0])
+    blind = np.array([*(w is None for w in waves), False])
     shape, start, end = rows.shape[inside], rows.start_ns[inside], rows.end_ns[inside]
     width = edges[1] - edges[0]
     raw = {

@@ -1,7 +1,7 @@
 """The pairs worth looking at, as bars: what tile sync could win, its interval, and the launch gaps beside it.
 
-Picture: a row per pair, a bar from nothing to the estimate, a whisker over the interval, an open diamond where
-a CUDA graph or programmatic launch would get; pairs hidden from the analysis have no bar.
+Picture: a row per pair, a bar from nothing to the estimate, a whisker over the interval, an open diamond
+where a CUDA graph or programmatic launch would get; pairs hidden from the analysis have no bar.
 """
 
 import plotly.graph_objects as go
@@ -21,7 +21,8 @@ def advice_pairs(advice: Advice, *, theme: str | Theme = "light", width: int = 1
     palette = find_theme(theme)
     pairs = [pair for pair in advice.pairs if pair.saving.likely_ns > 0 or pair.gap_ns > 0][:SHOWN]
     title = _title(pairs)
-    words = f"{advice.profile.device_name}, estimated from the profile, over all occurrences; nothing was rewritten"
+    place = advice.profile.device_name
+    words = f"{place}, estimated from the profile, over all occurrences; nothing was rewritten"
     head = heading(title, words, width - 60)
     size = (width, head.height + ROW * max(1, len(pairs)) + BOTTOM)
     layout = base_layout(palette, head, size, (LEFT, RIGHT, head.height, BOTTOM))

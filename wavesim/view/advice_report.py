@@ -4,6 +4,7 @@ Picture: `wavesim advise trace.json.gz --html report.html`; the page opens offli
 """
 
 from pathlib import Path
+from typing import Any
 
 from wavesim.analysis.advice import Advice
 from wavesim.analysis.advice_words import (
@@ -33,19 +34,20 @@ def report_html(advice: Advice) -> str:
     return page_html(**_parts(advice))
 
 
-def _parts(advice: Advice) -> dict[str, object]:
+def _parts(advice: Advice) -> dict[str, Any]:
     profile = advice.profile
     lead = (
         f"{profile.source}: {profile.kernel_count:,} kernels on {profile.device_name}, "
         f"{milliseconds(advice.compute_ns)} of kernels in {milliseconds(profile.span_ns)}. Measured by "
         f"{profile.profiler}; what could be won is estimated from it, and nothing was rewritten or run."
     )
-    numbered = [f"{place}. {finding}" for place, finding in enumerate(findings(advice), start=1)]
+    found = [f"{place}. {finding}" for place, finding in enumerate(findings(advice), start=1)]
     table = Table(
         COLUMNS,
         pair_rows(advice),
-        caption="Pairs of kernels back to back on one stream, by what tile-level synchronisation could win if the "
-        "second reads the first. Waves of producer and consumer; gaps: what a CUDA graph could win between them.",
+        caption="Pairs of kernels back to back on one stream, by what tile-level synchronisation could win if "
+        "the second reads the first. Waves of producer and consumer; gaps: what a CUDA graph could win "
+        "between them.",
     )
     figures = [
         Section(advice_timeline(advice), "The step", "\n\n".join(tile_lines(advice))),
@@ -53,10 +55,11 @@ def _parts(advice: Advice) -> dict[str, object]:
     ]
     return {
         "title": headline(advice),
-        "lead": lead,
+        "lead": "\n\n".join([*found, lead]),
         "table": table,
-        "notes": [*numbered, *profile.notes, *ASSUMPTIONS, _kernels(advice)],
+        "notes": [*profile.notes, *ASSUMPTIONS, _kernels(advice)],
         "figures": figures,
+        "has_figures_first": True,
     }
 
 
@@ -77,7 +80,9 @@ def _kernels(advice: Advice) -> str:
 
 
 _ABOUT_PAIRS = (
-    "To look at one more closely: `wavesim advise TRACE --pair N --toml pair.toml`, correct in that file which tile "
-    "needs which, then `wavesim predict pair.toml`. Mark pairs that do or do not depend on each other with --depend "
+    "To look at one more closely: `wavesim advise TRACE --pair N --toml pair.toml`, correct in that file "
+    "which tile "
+    "needs which, then `wavesim predict pair.toml`. Mark pairs that do or do not depend on each other "
+    "with --depend "
     "and --independent."
 )

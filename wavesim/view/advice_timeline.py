@@ -7,7 +7,7 @@ the step, from working slots at the bottom over empty ones to kernels that hide 
 import plotly.graph_objects as go
 
 from wavesim.analysis.advice import Advice
-from wavesim.analysis.advice_words import headline, milliseconds
+from wavesim.analysis.advice_words import milliseconds
 from wavesim.view.advice_data import KINDS, StepPicture, step_picture
 from wavesim.view.canvas import Heading, Props, axis, base_layout, heading, section
 from wavesim.view.theme import Theme, find_theme
@@ -39,7 +39,7 @@ def advice_timeline(advice: Advice, *, theme: str | Theme = "light", width: int 
     unit = MILLISECONDS if span >= 1_000_000 else MICROSECONDS
     where = f"{picture.name} on {advice.profile.device_name}, measured by {advice.profile.profiler}"
     words = f"{where}: {milliseconds(span)}; bars nearer than half a pixel are drawn as one"
-    head = heading(headline(advice), words, width - LEFT - RIGHT)
+    head = heading(_title(picture), words, width - LEFT - RIGHT)
     data = [_bars(picture, kind, unit, palette) for kind in KINDS]
     data += [_area(picture, name, unit, palette) for name in SHARE_WORDS]
     shown = [series for series in data if series]
@@ -50,6 +50,16 @@ def kind_colour(kind: str, theme: Theme) -> str:
     """The colour of a kind of kernel, the same in every figure of an advice."""
     colours = {"gemm": 0, "attention": 3, "memory": 2, "communication": 1}
     return theme.stage_colour(colours[kind]) if kind in colours else theme.muted
+
+
+def _title(picture: StepPicture) -> str:
+    """The finding: where the slots' time of this step went."""
+    share = {name: f"{100 * float(values.mean()):.0f} %" for name, values in picture.shares.items()}
+    hidden = "" if picture.shares["blind"].mean() < 0.005 else f", {share['blind']} is hidden"
+    return (
+        f"Slots work {share['work']} of this step, {share['idle']} they are empty{hidden}, "
+        f"{share['nothing']} nothing runs"
+    )
 
 
 def _bars(picture: StepPicture, kind: str, unit: TimeUnit, theme: Theme) -> Props:
@@ -77,7 +87,7 @@ def _area(picture: StepPicture, name: str, unit: TimeUnit, theme: Theme) -> Prop
     if not share.max() > 1e-3:
         return {}
     colours = {
-        "work": (theme.good, ""),
+        "work": (theme.translucent(theme.ink, 0.62), ""),  # no kind of kernel has this colour
         "idle": (theme.idle, "/"),
         "blind": (theme.waiting, "x"),
         "nothing": (theme.background, ""),

@@ -86,12 +86,21 @@ def write_page(
     lead: str = "",
     table: Table | None = None,
     notes: Sequence[str] = (),
+    has_figures_first: bool = False,
 ) -> Path:
     """Writes `page_html` to a file, whose folder is made if need be. Returns its path."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
-        page_html(title=title, figures=figures, lead=lead, table=table, notes=notes), encoding="utf-8"
+        page_html(
+            title=title,
+            figures=figures,
+            lead=lead,
+            table=table,
+            notes=notes,
+            has_figures_first=has_figures_first,
+        ),
+        encoding="utf-8",
     )
     return path
 
@@ -103,13 +112,18 @@ def page_html(
     lead: str = "",
     table: Table | None = None,
     notes: Sequence[str] = (),
+    has_figures_first: bool = False,
 ) -> str:
-    """The page as HTML. `lead` and texts are plain: blank lines part paragraphs. Figures must be light."""
+    """The page as HTML. `lead` and texts are plain: blank lines part paragraphs. Figures must be light.
+
+    The table and the notes stand before the figures, unless `has_figures_first`.
+    """
     sections = [part if isinstance(part, Section) else Section(part) for part in figures]
     body = [_table(table)] if table else []
     if notes:
         body.append(f'<ul class="notes">{"".join(f"<li>{escape(note)}</li>" for note in notes)}</ul>')
-    body += [_section(section, index) for index, section in enumerate(sections)]
+    drawn = [_section(section, index) for index, section in enumerate(sections)]
+    body = [*drawn, *body] if has_figures_first else [*body, *drawn]
     return TEMPLATE.format(
         title=escape(title),
         lead=_paragraphs(lead, "lead"),

@@ -1,0 +1,60 @@
+"""Profiler traces for tests: the four real ones, and small made ones in Kineto's form."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+from wavesim.io.profile_file import EXAMPLE
+
+FOLDER = Path(__file__).parent / "data" / "kineto"
+REAL = {
+    "h100": EXAMPLE,
+    "b200": FOLDER / "b200_vllm_moe_eager.json.gz",
+    "a100": FOLDER / "a100_resnet_ddp_train.json.gz",
+    "v100": FOLDER / "v100_resnet50_kineto_sample.json.gz",
+}
+H100 = {
+    "id": 0,
+    "name": "NVIDIA H100 80GB HBM3",
+    "computeMajor": 9,
+    "computeMinor": 0,
+    "numSms": 132,
+    "warpSize": 32,
+    "sharedMemPerMultiprocessor": 233472,
+}
+
+
+def raw_trace(path: Path) -> dict[str, Any]:
+    """The whole trace as the json module reads it."""
+    found: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    return found
+
+
+def raw_kernels(path: Path) -> list[dict[str, Any]]:
+    """Its kernel events."""
+    return [event for event in raw_trace(path)["traceEvents"] if str(event.get("cat")).lower() == "kernel"]
+
+
+def kernel(name: str, ts: float, dur: float, **arguments: Any) -> dict[str, Any]:
+    """A kernel event: 198 blocks of 128 threads unless told otherwise; None leaves an argument out."""
+    said = {
+        "device": 0,
+        "stream": 7,
+        "grid": [198, 1, 1],
+        "block": [128, 1, 1],
+        "registers per thread": 255,
+        "shared memory": 100_000,
+    } | {key.replace("_", " "): value for key, value in arguments.items()}
+    said = {key: value for key, value in said.items() if value is not None}
+    return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": ts, "dur": dur, "args": said}
+
+
+def write_trace(folder: Path, events: list[Any], devices: Any = (H100,), **more: Any) -> Path:
+    """A trace file of these events."""
+    path = folder / "trace.json"
+    document = {"deviceProperties": list(devices), "traceEvents": events, **more}
+    if not devices:
+        del document["deviceProperties"]
+    path.write_text(json.dumps(document))
+    return path

@@ -1,0 +1,259 @@
+"""The advice: counted by hand, ranked, marked, written out for `predict`, printed as agreed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fuzz_profiles import fuzz
+from kineto_traces import REAL, kernel, raw_trace, write_trace
+from wavesim.analysis.advice import Advice, advise
+from wavesim.analysis.advice_description import pair_toml
+from wavesim.analysis.advice_words import findings, headline
+from wavesim.analysis.kernel_names import parsed_name
+from wavesim.analysis.pair_gain import other_tile
+from wavesim.analysis.prediction import measured_improvement
+from wavesim.analysis.verdict import verdict_on
+from wavesim.analysis.wave_model import Waves, hole_of, time_saved
+from wavesim.cli import main
+from wavesim.errors import DescriptionError
+from wavesim.io.description import load_description
+from wavesim.io.profile_file import load_profile
+from wavesim.io.recordings import cases
+
+each_trace = pytest.mark.parametrize("name", REAL)
+# By eye, from the lists of kernels: words of those that communicate, and of those known to be persistent.
+COMMUNICATION = ("nccl", "all_reduce")
+PERSISTENT = ("sm90_xmma_gemm", "nvjet", "Persistent")
+RESIDENT = {
+    "CatArrayBatchedCopy": 4,
+    "quantize_with_block_size": 5,
+}  # blocks per SM of grids made to fill the device
+# Share of the kernels' time, in percent, with communication left out: waves under half full, tail loss.
+KNOWN = {"h100": (52, 4.2), "a100": (53, 7.7), "v100": (50, 10.2)}
+
+
+@pytest.fixture(scope="module")
+def advices() -> dict[str, Advice]:
+    return {name: advise(load_profile(path)) for name, path in REAL.items()}
+
+
+def blind_by_hand(trace: dict) -> float:
+    sms = trace["deviceProperties"][0]["numSms"]
+    total = blind = 0.0
+    for event in trace["traceEvents"]:
+        if str(event.get("cat")).lower() != "kernel":
+            continue
+        name, (x, y, z) = event["name"], event["args"]["grid"]
+        per_sm = x * y * z / sms
+        fills = next((per_sm == most for word, most in RESIDENT.items() if word in name), False)
+        total += event["dur"]
+        if any(word in name for word in (*COMMUNICATION, *PERSISTENT)) or fills:
+            blind += event["dur"]
+    return blind / total
+
+
+@each_trace
+def test_the_blind_share_is_that_counted_by_hand(name: str, advices: dict[str, Advice]):
+    by_hand = blind_by_hand(raw_trace(REAL[name]))
+    assert advices[name].blind_share == pytest.approx(by_hand, abs=0.02)
+    if name != "v100":
+        assert by_hand > 0.25
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_tail_loss_is_what_others_found_in_these_traces(name: str, advices: dict[str, Advice]):
+    advice = advices[name]
+    computing = advice.compute_ns - advice.blind_ns.get("communication", 0)
+    low = sum(k.total_ns for k in advice.kernels if k.waves and k.waves.last < k.waves.slots / 2)
+    assert 100 * advice.tail_loss_ns / computing == pytest.approx(KNOWN[name][1], abs=0.1)
+    assert 100 * low / computing == pytest.approx(KNOWN[name][0], abs=1)
+
+
+@each_trace
+def test_pairs_are_ranked_and_lie_in_their_intervals(name: str, advices: dict[str, Advice]):
+    pairs = advices[name].pairs
+    assert [pair.number for pair in pairs] == list(range(1, len(pairs) + 1))
+    likely = [pair.saving.likely_ns for pair in pairs]
+    assert likely == sorted(likely, reverse=True)
+    for pair in pairs:
+        assert pair.saving.low_ns <= pair.saving.likely_ns <= pair.saving.high_ns
+        assert pair.saving.high_ns <= pair.count * (pair.producer.mean_ns + pair.consumer.mean_ns)
+        assert pair.is_visible or pair.saving.high_ns == 0
+
+
+def test_a_hand_made_pair_saves_what_fits_into_the_hole(tmp_path: Path):
+    # One block per SM: 198 blocks are 1.5 waves of 50 us, so 66 SMs are free in the second; 66 of the consumer's
+    # blocks run there, and its other 132 are one wave instead of two.
+    block = {"registers_per_thread": 128, "shared_memory": 150_000}
+    events = [kernel("gemm_a", 0.5, 100, **block), kernel("gemm_b", 101.5, 100, **block)]
+    (pair,) = advise(load_profile(write_trace(tmp_path, events))).pairs
+    assert (pair.producer.waves.waves, pair.consumer.waves.waves) == (1.5, 1.5)
+    assert pair.saving.likely_ns == pytest.approx(50_000)
+    assert (pair.gap_ns, pair.gap_saving.high_ns) == (1_000, 1_000)
+
+
+def test_a_full_last_wave_and_a_single_wave_leave_nothing():
+    for blocks in (264, 132, 60):
+        producer = Waves(blocks, 132, 132)
+        hole = hole_of(producer, 100_000, is_memory_bound=False)
+        assert time_saved(hole, 1 - producer.last / blocks, Waves(100, 132, 132), 50_000) == 0
+
+
+def test_marks_move_the_interval_and_unknown_numbers_are_refused(advices: dict[str, Advice]):
+    advice = advices["v100"]
+    dependent, independent = advice.marked({1: True}), advice.marked({1: False})
+    assert dependent.pair(1).saving.low_ns > advice.pair(1).saving.low_ns
+    assert dependent.pair(1).saving.likely_ns == advice.pair(1).saving.likely_ns
+    assert independent.pair(1).saving.high_ns == 0
+    with pytest.raises(DescriptionError, match="pair is 999; this profile has pairs 1 to"):
+        advice.marked({999: True})
+
+
+def test_the_interval_covers_nine_of_ten_recorded_pairs():
+    inside, errors = [], []
+    for case in (case for case in cases() if "stream" in case.paths and case.order == "row"):
+        stream = case.trace("stream")
+        infos = stream.header.stages
+        times = [
+            int(stream.end_ns[stream.stage == s].max() - stream.start_ns[stream.stage == s].min())
+            for s in range(len(infos))
+        ]
+        if len(infos) != 2 or any(info.grid[2] > 1 for info in infos) or case.workload != "gpt3-mlp":
+            continue
+        gain, low, high = predicted(infos, times)
+        best = max(
+            measured_improvement(case.trace(p), stream).median for p in case.paths if p in ("row", "tile")
+        )
+        inside.append(low <= best <= high)
+        errors.append(abs(gain - best))
+    assert len(inside) >= 20
+    assert sum(inside) >= 0.9 * len(inside)
+    assert sorted(errors)[len(errors) // 2] < 2.0
+
+
+def predicted(infos, times) -> tuple[float, float, float]:
+    """(likely, low, high) in points, from a pair's profile alone."""
+    from dataclasses import replace
+
+    from wavesim.analysis.kernel_facts import KernelFacts
+    from wavesim.analysis.pair_gain import sync_saving
+    from wavesim.io.profile import LaunchShape
+
+    facts = [
+        KernelFacts(
+            LaunchShape("gemm", 0, info.grid, info.threads, None, None),
+            replace(parsed_name("gemm")),
+            None,
+            1,
+            time,
+            None,
+            Waves(info.grid[0] * info.grid[1], 132 * info.blocks_per_sm, 132),
+            None,
+        )
+        for info, time in zip(infos, times, strict=True)
+    ]
+    saving = sync_saving(*facts, is_dependent=True)
+    return tuple(100 * value / sum(times) for value in (saving.likely_ns, saving.low_ns, saving.high_ns))
+
+
+def test_a_pair_written_out_is_read_back_and_predicted(tmp_path: Path, advices: dict[str, Advice]):
+    pair = advices["v100"].pair(4)
+    path = tmp_path / "pair.toml"
+    path.write_text(pair_toml(pair, "v100"))
+    found = load_description(path)
+    first, second = found.pipeline.stages
+    assert (first.grid.size, second.grid.size) == (pair.producer.shape.blocks, pair.consumer.shape.blocks)
+    assert first.kernel.block.registers == pair.producer.shape.registers
+    assert found.kernel_ns["producer"] == pytest.approx(pair.producer.mean_ns, abs=1)
+    verdict = verdict_on(found.pipeline, found.device, found.kernel_ns)
+    assert verdict.low <= verdict.improvement_points <= verdict.high
+
+
+@each_trace
+def test_every_visible_pair_can_be_written_out(name: str, tmp_path: Path, advices: dict[str, Advice]):
+    for pair in advices[name].visible_pairs[:12]:
+        if pair.producer.shape.blocks * pair.consumer.shape.blocks < 10**9:
+            (tmp_path / "p.toml").write_text(pair_toml(pair, name))
+            assert load_description(tmp_path / "p.toml").pipeline.dependencies
+
+
+def test_a_hidden_pair_says_why_it_cannot_be_predicted(advices: dict[str, Advice]):
+    hidden = next(pair for pair in advices["h100"].pairs if not pair.is_visible)
+    with pytest.raises(DescriptionError, match="persistent"):
+        pair_toml(hidden, "h100")
+
+
+def test_another_tile_halves_the_price_of_a_nearly_empty_last_wave(tmp_path: Path):
+    # One block per SM, 135 blocks: the second wave has 3. In halves, two per SM, the last 6 run alone and faster.
+    block = {"registers_per_thread": 128, "shared_memory": 150_000, "block": [256, 1, 1]}
+    events = [kernel("cutlass_gemm_256x128_32x3", 0.5, 200, grid=[135, 1, 1], **block), kernel("b", 300, 1)]
+    advice = advise(load_profile(write_trace(tmp_path, events)))
+    gemm = next(k for k in advice.kernels if k.name.kind == "gemm")
+    found = other_tile(gemm)
+    assert found is not None
+    assert found.tile in {(128, 128), (256, 64)}
+    assert found.waves == pytest.approx(270 / 264)
+    assert (
+        found.saving.low_ns
+        < found.saving.likely_ns
+        == pytest.approx(200_000 * (1 - 1.72 / 2 / 0.91), rel=0.01)
+    )
+    assert advice.other_tiles[0][0] is gemm
+
+
+def test_three_findings_name_the_pair_the_gaps_and_what_is_hidden(advices: dict[str, Advice]):
+    for advice in advices.values():
+        first, second, third = findings(advice)
+        assert "tile sync" in first
+        assert "nothing runs" in second
+        assert "cannot see" in third
+        assert "%" in headline(advice)
+
+
+@each_trace
+def test_the_command_prints_one_json_object_with_the_agreed_names(
+    name: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["advise", str(REAL[name]), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    top = {"device", "kernels", "compute_ns", "tail_loss_ns", "launch_gap_ns", "blind_share", "pairs"}
+    assert set(found) == top
+    each = {"producer", "consumer", "count", "recoverable_ns", "low_ns", "high_ns"}
+    assert found["pairs"]
+    assert all(set(pair) == each for pair in found["pairs"])
+
+
+def test_the_command_writes_the_report_and_the_pair(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    page, toml = tmp_path / "r.html", tmp_path / "p.toml"
+    arguments = ["--html", str(page), "--toml", str(toml), "--pair", "2", "--depend", "2"]
+    assert main(["advise", str(REAL["h100"]), *arguments]) == 0
+    assert "(dependent)" in capsys.readouterr().out
+    html = page.read_text()
+    assert "<script src" not in html
+    assert "1. flash_fwd_kernel" in html
+    assert load_description(toml).pipeline.stages
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.json"], "nowhere.json: cannot be read"),
+        ([__file__], "not JSON"),
+        ([str(REAL["h100"]), "--depend", "one"], "--depend is 'one'"),
+        ([str(REAL["h100"]), "--pair", "999", "--toml", "x.toml"], "pair is 999"),
+        ([str(REAL["h100"]), "--device", "h300"], "h300"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_two(arguments, message, capsys: pytest.CaptureFixture[str]):
+    assert main(["advise", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_two_hundred_damaged_files_end_in_a_profile_or_one_clear_line():
+    counts, wrong = fuzz(seconds=30, most=200)
+    assert not wrong
+    assert sum(counts.values()) >= 50
