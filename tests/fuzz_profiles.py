@@ -187,14 +187,16 @@ def sqlite_file(r: random.Random) -> bytes:
         kind = "VIEW" if r.random() < 0.05 else "TABLE"
         if kind == "VIEW":
             connection.execute(
-                "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM t) SELECT n FROM t"
+                "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE t(n) AS "
+                "(SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT n FROM t"
             )
         else:
             connection.execute(f"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL ({', '.join(kept) or 'start'})")
             for row in range(r.randrange(30)):
                 values = [r.randrange(1, 1000) + row * 1000 if r.random() < 0.9 else _sql(r) for _ in kept]
                 connection.execute(
-                    f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({', '.join('?' * len(kept))})", values
+                    f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({', '.join('?' * len(kept))})",
+                    values,  # noqa: S608  # column names of our own
                 )
         connection.execute("CREATE TABLE StringIds (id, value)")
         connection.execute("INSERT INTO StringIds VALUES (1, 'kernel')")

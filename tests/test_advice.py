@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-
 from fuzz_profiles import fuzz
 from kineto_traces import REAL, kernel, raw_trace, write_trace
+
 from wavesim.analysis.advice import Advice, advise
 from wavesim.analysis.advice_description import pair_toml
 from wavesim.analysis.advice_words import findings, headline
@@ -83,8 +83,8 @@ def test_pairs_are_ranked_and_lie_in_their_intervals(name: str, advices: dict[st
 
 
 def test_a_hand_made_pair_saves_what_fits_into_the_hole(tmp_path: Path):
-    # One block per SM: 198 blocks are 1.5 waves of 50 us, so 66 SMs are free in the second; 66 of the consumer's
-    # blocks run there, and its other 132 are one wave instead of two.
+    # One block per SM: 198 blocks are 1.5 waves of 50 us, so 66 SMs are free in the second; 66 of the
+    # consumer's blocks run there, and its other 132 are one wave instead of two.
     block = {"registers_per_thread": 128, "shared_memory": 150_000}
     events = [kernel("gemm_a", 0.5, 100, **block), kernel("gemm_b", 101.5, 100, **block)]
     (pair,) = advise(load_profile(write_trace(tmp_path, events))).pairs
@@ -185,7 +185,7 @@ def test_a_hidden_pair_says_why_it_cannot_be_predicted(advices: dict[str, Advice
 
 
 def test_another_tile_halves_the_price_of_a_nearly_empty_last_wave(tmp_path: Path):
-    # One block per SM, 135 blocks: the second wave has 3. In halves, two per SM, the last 6 run alone and faster.
+    # One block per SM, 135 blocks: the second wave has 3. In halves, two per SM, the last 6 run alone.
     block = {"registers_per_thread": 128, "shared_memory": 150_000, "block": [256, 1, 1]}
     events = [kernel("cutlass_gemm_256x128_32x3", 0.5, 200, grid=[135, 1, 1], **block), kernel("b", 300, 1)]
     advice = advise(load_profile(write_trace(tmp_path, events)))

@@ -1,4 +1,4 @@
-"""Kineto traces: everything imported, occupancy as the profiler has it, and every field trap said, not crashed on."""
+"""Kineto traces: everything imported, occupancy as the profiler has it, every field trap said."""
 
 import gzip
 import json
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from kineto_traces import H100, REAL, kernel, raw_kernels, write_trace
+
 from wavesim.analysis.advice import advise
 from wavesim.analysis.advice_words import summary_text
 from wavesim.analysis.kernel_facts import facts_of

@@ -9,10 +9,25 @@ from wavesim.analysis.advice import advise
 from wavesim.errors import RecordingError
 from wavesim.io.profile_file import load_profile
 
-COLUMNS = (
-    "start end deviceId streamId correlationId globalPid demangledName gridX gridY gridZ blockX blockY blockZ "
-    "registersPerThread staticSharedMemory dynamicSharedMemory graphNodeId"
-).split()
+COLUMNS = [
+    "start",
+    "end",
+    "deviceId",
+    "streamId",
+    "correlationId",
+    "globalPid",
+    "demangledName",
+    "gridX",
+    "gridY",
+    "gridZ",
+    "blockX",
+    "blockY",
+    "blockZ",
+    "registersPerThread",
+    "staticSharedMemory",
+    "dynamicSharedMemory",
+    "graphNodeId",
+]
 ROWS = [
     (1_000, 101_000, 0, 7, 1, 9, 1, 198, 1, 1, 256, 1, 1, 128, 0, 150_000, None),
     (102_000, 202_000, 0, 7, 2, 9, 2, 198, 1, 1, 256, 1, 1, 128, 1_024, 149_000, None),

@@ -106,6 +106,10 @@ class Advice:
         pairs = [_with_mark(pair, marks.get(pair.number, pair.is_dependent)) for pair in self.pairs]
         return replace(self, pairs=tuple(sorted(pairs, key=_rank)))
 
+    def unmarked(self) -> "Advice":
+        """The advice without any marks."""
+        return replace(self, pairs=tuple(sorted((_with_mark(p, None) for p in self.pairs), key=_rank)))
+
     @property
     def json_object(self) -> dict[str, object]:
         """What `wavesim advise --json` prints."""

@@ -1,8 +1,8 @@
 """A pair of a profile as the TOML file that `wavesim predict` reads, and as the pipeline it describes.
 
 Picture: flash_fwd_kernel, 1,280 blocks in 113.4 us, then a copy of 17,888 blocks in 28.8 us, on an h100;
-tile x of the copy needs tile `x * 1280 // 17888` of the attention. The times are the profile's; which tile needs
-which is an assumption until the user has looked, and the file says so.
+tile x of the copy needs tile `x * 1280 // 17888` of the attention. The times are the profile's; which tile
+needs which is an assumption until the user has looked, and the file says so.
 """
 
 import json
@@ -12,8 +12,10 @@ from wavesim.analysis.advice import Pair
 from wavesim.analysis.kernel_facts import KernelFacts
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
+from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import Device
-from wavesim.model.kernel import MAX_GRID_YZ
+from wavesim.model.kernel import MAX_GRID_YZ, Block, Grid, Kernel
+from wavesim.model.pipeline import Pipeline, Stage
 
 HEADER = """# {producer} -> {consumer},
 # {count} times back to back in {source} ({device}).
@@ -25,12 +27,8 @@ HEADER = """# {producer} -> {consumer},
 
 def pair_toml(pair: Pair, source: str) -> str:
     """The TOML text of a pair. Raises `DescriptionError` for a pair whose waves are not known."""
-    if pair.producer.device is None or not pair.is_visible:
-        hidden = [kernel for kernel in (pair.producer, pair.consumer) if kernel.waves is None]
-        reason = "; ".join(f"{kernel.label}: {kernel.blind}" for kernel in hidden)
-        raise DescriptionError(
-            f"pair {pair.number} cannot be predicted: {reason or 'its device is not known'}"
-        )
+    _require_visible(pair)
+    assert pair.producer.device is not None
     first, second = _grids(pair)
     needs, assumption = _needs(first, second)
     lines = [
@@ -50,6 +48,54 @@ def pair_toml(pair: Pair, source: str) -> str:
         f"needs = [{json.dumps(needs)}]",
     ]
     return "\n".join(lines) + "\n"
+
+
+def pair_description(pair: Pair) -> tuple[Pipeline, Device, dict[str, int]]:
+    """A pair as (pipeline, its own device, time of each stage), with the dependency that `pair_toml` assumes.
+
+    Raises `DescriptionError` for a pair whose waves are not known.
+    """
+    device = pair.producer.device
+    _require_visible(pair)
+    assert device is not None
+    first, second = (
+        Stage(name, Kernel(name, Grid(*grid), _block(kernel)))
+        for name, kernel, grid in zip(
+            ("producer", "consumer"), (pair.producer, pair.consumer), _grids(pair), strict=True
+        )
+    )
+    before, after = first.grid, second.grid
+    if before.y > 1:
+        needed = first[:, y]
+    elif before.x <= after.x:
+        needed = first[x * before.x // after.x, 0]
+    else:
+        needed = first[(x + 1) * before.x // after.x - 1, 0]
+    times = {
+        "producer": max(1, round(pair.producer.mean_ns)),
+        "consumer": max(1, round(pair.consumer.mean_ns)),
+    }
+    return (
+        Pipeline(f"pair {pair.number}", [first, second], [Dependency(second[x, y], [needed])]),
+        device,
+        times,
+    )
+
+
+def _block(kernel: KernelFacts) -> Block:
+    shape = kernel.shape
+    assert shape.threads is not None
+    assert shape.registers is not None
+    return Block(shape.threads, shape.registers, dynamic_shared_bytes=shape.shared_bytes or 0)
+
+
+def _require_visible(pair: Pair) -> None:
+    if pair.producer.device is None or not pair.is_visible:
+        hidden = [kernel for kernel in (pair.producer, pair.consumer) if kernel.waves is None]
+        reason = "; ".join(f"{kernel.label}: {kernel.blind}" for kernel in hidden)
+        raise DescriptionError(
+            f"pair {pair.number} cannot be predicted: {reason or 'its device is not known'}"
+        )
 
 
 def catalogue_name(device: Device) -> str:

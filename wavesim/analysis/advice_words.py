@@ -22,8 +22,8 @@ ASSUMPTIONS = (
     (
         "Tile sync: assumes that the consumer reads the producer's tiles in the order in which they are "
         "written, and blocks of equal length. Between two kernels limited by memory, half of the SMs are "
-        "taken to saturate it. The margin covers nine of ten of wavesim's own H200 recordings, which are pairs of "
-        "GEMMs; other kernels were never measured."
+        "taken to saturate it. The margin covers nine of ten of wavesim's own H200 recordings, which are "
+        "pairs of GEMMs; other kernels were never measured."
     ),
     (
         "Gaps: a CUDA graph leaves 1.05 us between kernels (measured on an H200); programmatic launch can "
@@ -97,7 +97,8 @@ def _pair_finding(advice: Advice) -> str:
     text = (
         f"{pair_label(best)}, {best.count} times: tile sync would save "
         f"{milliseconds(best.saving.likely_ns)}, "
-        f"{share_text(advice, best.saving.likely_ns)} of the profiled time ({interval_text(best.saving)}), if "
+        f"{share_text(advice, best.saving.likely_ns)} of the profiled time ({interval_text(best.saving)}), "
+        "if "
         "the "
         "consumer "
         f"reads what the producer writes. All {len(pairs)} pairs with something to win: "

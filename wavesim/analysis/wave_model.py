@@ -73,7 +73,7 @@ def _whole(blocks: int) -> float:
 
 
 def last_wave_time(waves: Waves) -> float:
-    """Time of the last wave over that of a full one: its blocks have fewer neighbours, so each runs faster."""
+    """Time of the last wave over that of a full one: its blocks have fewer neighbours and run faster."""
     company = ceil(waves.last / waves.sm_count)
     return (throughput(waves.blocks_per_sm) / waves.blocks_per_sm) / (throughput(company) / company)
 

@@ -5,8 +5,8 @@ out one by one, are looked at and dropped; what is held at any time is a chunk a
 
 ijson parses. It has no limits of its own: a value nested 100,000 deep or a string of 10 GB would fill the
 memory before it returned, and so would a small gzip file that unpacks to zeros; and ijson 3.6 crashes on
-integers longer than Python converts (4,300 digits). `Guard` sees every chunk first and refuses those. Chunks are
-data: nothing of the file is ever evaluated.
+integers longer than Python converts (4,300 digits). `Guard` sees every chunk first and refuses those. Chunks
+are data: nothing of the file is ever evaluated.
 """
 
 import gzip
@@ -68,6 +68,10 @@ class _Part:
         """Raises ijson's error if the file stops in the middle."""
         if self._parser is not None:
             self._parser.close()
+
+    def drop(self) -> None:
+        """Lets go of the parser: it refers back to this part, and Python's collector cannot see into it."""
+        self._parser = None
 
 
 class Guard:
@@ -159,6 +163,9 @@ def read_json(
             raise
         reason = " ".join(str(error).split())[:120] or type(error).__name__
         raise RecordingError(f"{path}: not JSON near byte {position}: {reason}") from None
+    finally:
+        for part in parts:
+            part.drop()
     return position
 
 

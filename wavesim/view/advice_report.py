@@ -45,8 +45,8 @@ def _parts(advice: Advice) -> dict[str, Any]:
     table = Table(
         COLUMNS,
         pair_rows(advice),
-        caption="Pairs of kernels back to back on one stream, by what tile-level synchronisation could win if "
-        "the second reads the first. Waves of producer and consumer; gaps: what a CUDA graph could win "
+        caption="Pairs of kernels back to back on one stream, by what tile-level synchronisation could win "
+        "if the second reads the first. Waves of producer and consumer; gaps: what a CUDA graph could win "
         "between them.",
     )
     figures = [

@@ -1,0 +1,109 @@
+"""The advice as a widget: choose a pair, mark it, and see both plans of it simulated one over the other.
+
+Picture: a list of ranked pairs; below it what tile sync could win and why, a switch "the second reads the
+first: unknown, yes, no", and the pair on one stream above the same pair with a semaphore per tile.
+"""
+
+from html import escape
+
+import ipywidgets
+import plotly.graph_objects as go
+
+from wavesim.analysis.advice import Advice, Pair
+from wavesim.analysis.advice_description import pair_description
+from wavesim.analysis.advice_words import findings, interval_text, milliseconds, pair_label, share_text
+from wavesim.analysis.verdict import costs_from_kernel_times
+from wavesim.errors import WavesimError
+from wavesim.model.plan import SemaphoreSync, StreamSync
+from wavesim.model.policy import TileSync
+from wavesim.sim.simulation import simulate
+from wavesim.view.timeline_figure import timeline
+
+MARKS = {"unknown": None, "yes": True, "no": False}
+MOST_BLOCKS = 40_000  # of a pair that is simulated; more would take over a second
+MOST_PAIRS = 40
+
+
+class AdviceBrowser(ipywidgets.VBox):
+    """Browses an advice; `advice` follows the marks. `theme` is that of the figures."""
+
+    def __init__(self, advice: Advice, theme: str = "light") -> None:
+        self.advice = advice
+        self._theme = theme
+        self._is_setting = False
+        items = "".join(f"<li>{escape(text)}</li>" for text in findings(advice))
+        self.findings = ipywidgets.HTML(f"<ol>{items}</ol>")
+        self.choice = ipywidgets.Dropdown(
+            description="Pair", options=self._options(), layout={"width": "90%"}
+        )
+        self.mark = ipywidgets.ToggleButtons(
+            description="The second reads the first:",
+            options=list(MARKS),
+            style={"description_width": "initial", "button_width": "80px"},
+        )
+        self.words = ipywidgets.HTML()
+        self.picture = ipywidgets.VBox()
+        self.choice.observe(lambda _: self._show(), names="value")
+        self.mark.observe(lambda _: self._marked(), names="value")
+        super().__init__([self.findings, self.choice, self.mark, self.words, self.picture])
+        self._show()
+
+    @property
+    def pair(self) -> Pair | None:
+        """The chosen pair."""
+        return None if self.choice.value is None else self.advice.pair(self.choice.value)
+
+    def _options(self) -> list[tuple[str, int]]:
+        return [
+            (f"{pair.number}: {pair_label(pair)}", pair.number) for pair in self.advice.pairs[:MOST_PAIRS]
+        ]
+
+    def _marked(self) -> None:
+        pair = self.pair
+        if pair is not None and not self._is_setting:
+            # A mark that is taken back is a mark as well: the advice as it was read knows no marks.
+            known: dict[int, bool | None] = {
+                p.number: p.is_dependent for p in self.advice.pairs if p.is_dependent is not None
+            }
+            known[pair.number] = MARKS[self.mark.value]
+            blank = self.advice.unmarked()
+            self.advice = blank.marked({number: word for number, word in known.items() if word is not None})
+            self.words.value = self._text(self.advice.pair(pair.number))
+
+    def _show(self) -> None:
+        pair = self.pair
+        if pair is None:
+            self.words.value = "No pair of kernels runs back to back in this profile."
+            return
+        self._is_setting = True
+        self.mark.value = next(word for word, meaning in MARKS.items() if meaning is pair.is_dependent)
+        self._is_setting = False
+        self.words.value = self._text(pair)
+        self.picture.children = self._figures(pair)
+
+    def _text(self, pair: Pair) -> str:
+        saving = pair.saving
+        return (
+            f"<p>{pair.count:,} times. Tile sync: <b>{milliseconds(saving.likely_ns)}</b> "
+            f"({interval_text(saving)}), {share_text(self.advice, saving.likely_ns)} of the profiled time. "
+            f"Launch gaps: {milliseconds(pair.gap_ns)}, of which a CUDA graph could win "
+            f"{milliseconds(pair.gap_saving.likely_ns)}.</p>"
+        )
+
+    def _figures(self, pair: Pair) -> tuple[ipywidgets.Widget, ...]:
+        """The pair simulated on one stream and with tile semaphores, or the reason why not."""
+        try:
+            pipeline, device, times = pair_description(pair)
+            blocks = sum(stage.grid.size for stage in pipeline.stages)
+            if blocks > MOST_BLOCKS:
+                return (
+                    ipywidgets.HTML(
+                        f"<p>Not drawn: {blocks:,} blocks. Write it out for `wavesim predict`.</p>"
+                    ),
+                )
+            costs = costs_from_kernel_times(pipeline, device, times)
+            plans = (StreamSync(), SemaphoreSync(TileSync()))
+            drawn = timeline([simulate(pipeline, plan, device, costs) for plan in plans], theme=self._theme)
+        except WavesimError as error:
+            return (ipywidgets.HTML(f"<p>{escape(str(error))}</p>"),)
+        return (go.FigureWidget(drawn),)
