@@ -53,7 +53,7 @@ def test_progress_counts_to_the_end():
 def test_a_finished_sweep_is_not_simulated_again(tmp_path, serial, monkeypatch):
     path = tmp_path / "results.jsonl"
     assert ranking(tune(TOY, DEVICE, results=path)) == serial
-    monkeypatch.setattr(sweep, "makespan_ns", lambda question: pytest.fail("simulated again"))
+    monkeypatch.setattr(sweep, "predicted_ns", lambda question: pytest.fail("simulated again"))
     assert ranking(tune(TOY, DEVICE, results=path)) == serial
 
 
@@ -66,7 +66,7 @@ def test_other_costs_are_another_question(tmp_path):
 
 def interrupt_after(count, monkeypatch):
     calls = []
-    simulate = sweep.makespan_ns
+    simulate = sweep.predicted_ns
 
     def interrupted(question):
         calls.append(question)
@@ -74,7 +74,7 @@ def interrupt_after(count, monkeypatch):
             raise KeyboardInterrupt
         return simulate(question)
 
-    monkeypatch.setattr(sweep, "makespan_ns", interrupted)
+    monkeypatch.setattr(sweep, "predicted_ns", interrupted)
 
 
 def test_an_interrupt_keeps_what_is_finished_and_the_next_run_goes_on(tmp_path, serial, monkeypatch):

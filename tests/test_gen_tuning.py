@@ -158,4 +158,4 @@ def test_costs_from_the_catalogue_do_where_nothing_was_measured():
     tuning = tune(pipeline, device, plans=[SemaphoreSync(RowSync())])
     assert "roofline" in tuning.basis
     stream = simulate(pipeline, StreamSync(), device, roofline(pipeline, device))
-    assert tuning.best.predicted_ns == stream.makespan_ns
+    assert tuning.best.predicted_ns == stream.time_ns

@@ -48,6 +48,6 @@ def predict_options(
         ("+WRT", last, replace(costs, counter_ns=0), note),
     )
     return tuple(
-        OptionEffect(variant, chosen, simulate(pipeline, chosen, device, own).makespan_ns, words)
+        OptionEffect(variant, chosen, simulate(pipeline, chosen, device, own).time_ns, words)
         for variant, chosen, own, words in rows
     )

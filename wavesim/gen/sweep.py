@@ -47,19 +47,20 @@ class Answers:
     is_complete: bool
 
 
-def makespan_ns(question: Question) -> int | None:
-    """What the simulator says, from first issue to last end; None if the plan deadlocks."""
+def predicted_ns(question: Question) -> int | None:
+    """What the simulator says the plan takes, setup included; None if it deadlocks."""
     engine = Engine(question.pipeline, question.plan, question.device, question.costs)
     try:
         engine.run()
     except DeadlockError:
         return None
-    return max(engine.rows.end) - min(engine.rows.issue)
+    blocks_ns = max(engine.rows.end) - min(engine.rows.issue)
+    return blocks_ns + question.costs.outside_ns(question.plan)
 
 
 def answer_batch(batch: Sequence[Question]) -> list[int | None]:
     """Runs in a worker."""
-    return [makespan_ns(question) for question in batch]
+    return [predicted_ns(question) for question in batch]
 
 
 def run_sweep(

@@ -1,7 +1,7 @@
 """Cost models: how long a block computes, and what launches, waits and posts add.
 
 Picture: a 128 x 256 tile of the first GEMM takes 150 us when its block has the SM to itself; two
-blocks on one SM each run at 0.55 of that speed; seeing a post takes 0.4 us. The engine knows
+blocks on one SM each run at 0.55 of that speed; a post takes 0.4 us. The engine knows
 nothing but these figures, so every one of them has a meaning and a unit.
 """
 
@@ -12,6 +12,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.plan import Plan, SemaphoreSync
 
 FIXED_COSTS = (
     "launch_ns",
@@ -96,6 +97,10 @@ class CostModel:
     def rates(self) -> tuple[int, ...]:
         """`sharing` in thousandths."""
         return tuple(round(speed * RATE_UNIT) for speed in self.sharing)
+
+    def outside_ns(self, plan: Plan) -> int:
+        """What a run takes besides its blocks: setup, and the fork where stages have streams of their own."""
+        return self.setup_ns + (self.fork_ns if isinstance(plan, SemaphoreSync) else 0)
 
     def with_tile_ns(self, **tile_ns: int | Sequence[int]) -> "CostModel":
         """The same costs with other tile times."""

@@ -8,7 +8,7 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import Plan, SemaphoreSync
+from wavesim.model.plan import Plan
 from wavesim.sim.cost import FIXED_COSTS, CostModel, roofline
 from wavesim.sim.engine import Engine
 from wavesim.sim.program import Program, SemaphoreArray, StageProgram
@@ -73,7 +73,7 @@ def _header(program: Program, pipeline: Pipeline, plan: Plan, device: Device, co
         parameters=dict(pipeline.parameters),
         versions={"simpy": version("simpy"), "numpy": np.__version__},
         costs=_describe_costs(costs),
-        setup_ns=costs.setup_ns + (costs.fork_ns if isinstance(plan, SemaphoreSync) else 0),
+        setup_ns=costs.outside_ns(plan),
     )
 
 
