@@ -194,10 +194,9 @@ def sqlite_file(r: random.Random) -> bytes:
             connection.execute(f"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL ({', '.join(kept) or 'start'})")
             for row in range(r.randrange(30)):
                 values = [r.randrange(1, 1000) + row * 1000 if r.random() < 0.9 else _sql(r) for _ in kept]
-                connection.execute(
-                    f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({', '.join('?' * len(kept))})",
-                    values,  # noqa: S608  # column names of our own
-                )
+                marks = ", ".join("?" * len(kept))
+                insert = f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({marks})"  # noqa: S608  # question marks
+                connection.execute(insert, values)
         connection.execute("CREATE TABLE StringIds (id, value)")
         connection.execute("INSERT INTO StringIds VALUES (1, 'kernel')")
         connection.execute("CREATE TABLE TARGET_INFO_GPU (id, name, smCount, computeMajor, computeMinor)")

@@ -20,7 +20,8 @@ CODE = """
 import json, resource, sys
 from wavesim.cli import main
 status = main(["advise", sys.argv[1], "--json"])
-sys.stderr.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024))
+used = resource.getrusage(resource.RUSAGE_SELF)
+sys.stderr.write(f"{used.ru_utime + used.ru_stime:.1f} s of CPU, {used.ru_maxrss // 1024} MB at most")
 sys.exit(status)
 """
 
@@ -60,9 +61,7 @@ def main() -> int:
             seconds = time.perf_counter() - start
             found = json.loads(done.stdout)
             size = path.stat().st_size / 1e6
-            sys.stdout.write(
-                f"{size:.0f} MB, {found['kernels']:,} kernels: {seconds:.1f} s, {done.stderr} MB at most\n"
-            )
+            sys.stdout.write(f"{size:.0f} MB, {found['kernels']:,} kernels: {seconds:.1f} s, {done.stderr}\n")
             sys.stdout.flush()
     return 0
 

@@ -257,3 +257,27 @@ def test_two_hundred_damaged_files_end_in_a_profile_or_one_clear_line():
     counts, wrong = fuzz(seconds=30, most=200)
     assert not wrong
     assert sum(counts.values()) >= 50
+
+
+def test_the_browser_shows_each_pair_and_keeps_what_the_reader_says(advices: dict[str, Advice]):
+    from wavesim.widgets.advice_browser import AdviceBrowser
+
+    browser = AdviceBrowser(advices["h100"])
+    assert len(browser.picture.children) == 1
+    browser.mark.value = "no"
+    assert browser.pair.is_dependent is False
+    assert browser.pair.saving.high_ns == 0
+    browser.mark.value = "unknown"
+    assert browser.pair.saving == advices["h100"].pair(1).saving
+    hidden = next(pair for pair in advices["h100"].pairs if not pair.is_visible)
+    browser.choice.value = hidden.number
+    assert "persistent" in browser.picture.children[0].value
+
+
+def test_figures_need_no_more_than_the_advice_and_agree_with_it(advices: dict[str, Advice]):
+    from wavesim.view.advice_data import step_picture
+
+    for advice in advices.values():
+        picture = step_picture(advice)
+        assert all(abs(sum(values) - 1) < 1e-9 for values in zip(*picture.shares.values(), strict=True))
+        assert min(float(share.min()) for share in picture.shares.values()) >= -1e-9

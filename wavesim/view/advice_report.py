@@ -18,7 +18,7 @@ from wavesim.analysis.advice_words import (
     tile_lines,
 )
 from wavesim.view.advice_pairs_figure import advice_pairs
-from wavesim.view.advice_timeline import advice_timeline
+from wavesim.view.advice_timeline_figure import advice_timeline
 from wavesim.view.page import Section, Table, page_html, write_page
 
 KERNELS_SHOWN = 12
