@@ -11,7 +11,7 @@ from wavesim.analysis.pair_gain import Saving
 
 WORTH_SHARE = 0.005  # of the profiled time: below it no pair is worth a rewrite
 SHOWN = 12
-COLUMNS = ("#", "producer -> consumer", "times", "waves", "tile sync", "interval", "of time", "gaps")
+COLUMNS = ("#", "producer -> consumer", "times", "waves", "tile sync, of time", "interval", "gaps")
 
 ASSUMPTIONS = (
     (
@@ -61,7 +61,7 @@ def pair_label(pair: Pair) -> str:
     return f"{pair.producer.label} -> {pair.consumer.label}"
 
 
-def short_label(kernel: KernelFacts, letters: int = 14) -> str:
+def short_label(kernel: KernelFacts, letters: int = 13) -> str:
     """A kernel's name cut to so many letters, with its grid."""
     name, mark, grid = kernel.label.partition(" [")
     return (name if len(name) <= letters else f"{name[: letters - 1]}…") + mark + grid
@@ -153,15 +153,15 @@ def _row(advice: Advice, pair: Pair) -> tuple[str, ...]:
     waves = "hidden"
     if pair.producer.waves is not None and pair.consumer.waves is not None:
         waves = f"{pair.producer.waves.waves:.2f}, {pair.consumer.waves.waves:.2f}"
+    likely = pair.saving.likely_ns
     mark = {True: " (dependent)", False: " (independent)", None: ""}[pair.is_dependent]
     return (
         str(pair.number),
         f"{short_label(pair.producer)} -> {short_label(pair.consumer)}{mark}",
         f"{pair.count:,}",
         waves,
-        milliseconds(pair.saving.likely_ns) if pair.is_visible else "-",
+        f"{milliseconds(likely)}, {share_text(advice, likely)}" if pair.is_visible else "-",
         interval_text(pair.saving) if pair.is_visible else "-",
-        share_text(advice, pair.saving.likely_ns) if pair.is_visible else "-",
         milliseconds(pair.gap_saving.likely_ns),
     )
 
@@ -169,8 +169,8 @@ def _row(advice: Advice, pair: Pair) -> tuple[str, ...]:
 def tile_lines(advice: Advice, most: int = 3) -> list[str]:
     """GEMMs that another tile would help."""
     return [
-        f"{kernel.label}: {tile.tile[0]} x {tile.tile[1]} tiles would be {tile.waves:.2f} waves instead of "
-        f"{kernel.waves.waves if kernel.waves else 0:.2f} and save "
+        f"{kernel.label}: {tile.tile[0]} x {tile.tile[1]} tiles, {tile.waves:.2f} waves instead of "
+        f"{kernel.waves.waves if kernel.waves else 0:.2f}, would save "
         f"{milliseconds(tile.saving.likely_ns * kernel.count)} "
         f"({interval_text(_times(tile.saving, kernel.count))})"
         for kernel, tile in advice.other_tiles[:most]

@@ -7,13 +7,13 @@ where a CUDA graph or programmatic launch would get; pairs hidden from the analy
 import plotly.graph_objects as go
 
 from wavesim.analysis.advice import Advice, Pair
-from wavesim.analysis.advice_words import pair_label
+from wavesim.analysis.advice_words import short_label
 from wavesim.view.canvas import Props, axis, base_layout, heading
 from wavesim.view.theme import Theme, find_theme
 
 LEFT, RIGHT, BOTTOM, ROW = 420, 40, 100, 34
 SHOWN = 8
-LABEL = 62
+LABEL = 66
 
 
 def advice_pairs(advice: Advice, *, theme: str | Theme = "light", width: int = 1000) -> go.Figure:
@@ -46,7 +46,7 @@ def _title(pairs: list[Pair]) -> str:
 
 
 def _label(pair: Pair) -> str:
-    text = pair_label(pair).replace(" -> ", " → ")
+    text = f"{short_label(pair.producer, 20)} → {short_label(pair.consumer, 20)}"
     return f"{text if len(text) <= LABEL else text[: LABEL - 1] + '…'}  <b>{pair.number}</b>"
 
 
