@@ -44,10 +44,10 @@ def load_nsight(path: str | Path) -> Profile:
         with closing(sqlite3.connect(uri, uri=True)) as connection:
             _restrict(connection)
             return _Reader(path, connection).profile()
-    except sqlite3.Error as error:
-        raise RecordingError(f"{path}: damaged Nsight Systems export: {error}") from None
-    except (OverflowError, UnicodeDecodeError) as error:
-        raise RecordingError(f"{path}: damaged Nsight Systems export: {error}") from None
+    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
+        # The message may quote the file, line ends included.
+        reason = "".join(letter if letter.isprintable() else "?" for letter in str(error))[:200]
+        raise RecordingError(f"{path}: damaged Nsight Systems export: {reason}") from None
 
 
 def _restrict(connection: sqlite3.Connection) -> None:
