@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from wavesim.analysis.verdict import costs_from_kernel_times, verdict_on
+from wavesim.analysis.verdict import Verdict, costs_from_kernel_times, verdict_on
 from wavesim.cli import main
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.io.description import load_description
@@ -13,6 +13,11 @@ from wavesim.model.plan import StreamSync
 from wavesim.sim.simulation import simulate
 
 EXAMPLE = Path(__file__).parent.parent / "docs" / "pair.toml"
+
+
+def verdict_of(path: Path) -> Verdict:
+    found = load_description(path)
+    return verdict_on(found.pipeline, found.device, found.kernel_ns)
 
 
 def changed(tmp_path: Path, old: str, new: str) -> Path:
@@ -75,8 +80,7 @@ def test_full_waves_leave_nothing_to_win_and_stream_sync_is_best(tmp_path: Path)
 def test_bad_input_names_value_and_fix(tmp_path: Path, old: str, new: str, message: str):
     path = changed(tmp_path, old, new)
     with pytest.raises((RecordingError, DescriptionError), match=message):
-        found = load_description(path)
-        verdict_on(found.pipeline, found.device, found.kernel_ns)
+        verdict_of(path)
 
 
 def test_a_file_that_is_not_toml_or_not_there_is_one_clear_error(tmp_path: Path):

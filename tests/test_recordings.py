@@ -35,9 +35,9 @@ def test_recordings_say_what_was_measured_on_what_and_when(case: Case):
         head = case.trace(plan).header
         assert head.source == "measured"
         assert "H200" in head.device["name"]
-        assert head.date and head.commit and head.versions
+        assert all((head.date, head.commit, head.versions))
         assert len(head.rounds_ns) >= 20
-        assert head.clock_mhz and head.power_w
+        assert all((head.clock_mhz, head.power_w))
         assert case.trace(plan).cycles is not None
 
 

@@ -40,7 +40,7 @@ def test_cases_are_found_by_file_name_and_a_stray_name_is_an_error(tmp_path: Pat
     (case,) = cases(tmp_path)
     assert (case.tokens, case.order, sorted(case.paths)) == (512, "grouped:8", ["row", "stream", "tile"])
     (tmp_path / "h200" / "stray.npz").touch()
-    with pytest.raises(RecordingError, match="stray.npz"):
+    with pytest.raises(RecordingError, match=r"stray\.npz"):
         cases(tmp_path)
 
 

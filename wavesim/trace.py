@@ -163,7 +163,7 @@ class Trace:
 
     @property
     def time_ns(self) -> int:
-        """What the plan takes: the median of the unrecorded rounds where measured, else makespan and setup."""
+        """What the plan takes: the median of unrecorded rounds where measured, else makespan and setup."""
         head = self.header
         return int(np.median(head.rounds_ns)) if head.rounds_ns else self.makespan_ns + head.setup_ns
 

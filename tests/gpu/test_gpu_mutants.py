@@ -86,19 +86,15 @@ def test_a_dropped_fence_shows_in_the_code(arch):
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-def test_a_release_is_a_fence_before_the_reduction_in_machine_code(arch, tmp_path):
-    import shutil
+def test_a_release_is_a_fence_before_the_reduction_in_machine_code(arch, tmp_path, nvdisasm):
     import subprocess
 
-    disassembler = shutil.which("nvdisasm")
-    if disassembler is None:
-        pytest.skip("nvdisasm is not installed; it comes with the CUDA toolkit")
     pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
     expression = gemm.variant(pair().stages[0].gemm).expression
     for build, is_fenced in ((Build(), True), (Build(mutant="no_fence"), False)):
         path = tmp_path / "gemm.cubin"
         path.write_bytes(compile_cubin(gemm.SOURCE, [expression], arch, build).data)
-        listing = subprocess.run([disassembler, path], capture_output=True, text=True, check=True).stdout
+        listing = subprocess.run([nvdisasm, path], capture_output=True, text=True, check=True).stdout
         code = [line for line in listing.splitlines() if "/*" in line]
         posts = [i for i, line in enumerate(code) if "RED.E.ADD" in line or "REDG.E.ADD" in line]
         assert posts
