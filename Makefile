@@ -6,7 +6,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # What the demo imports: of the package's dependencies, those that are not Jupyter.
-DEMO_NEEDS := numpy simpy plotly
+DEMO_NEEDS := numpy simpy plotly ijson
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check images lab gpu-test gpu-bench clean

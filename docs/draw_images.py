@@ -43,7 +43,7 @@ def gain_figure(theme: str) -> go.Figure:
         )
         for p in chosen
     ]
-    source = "GPT-3 MLP, 128x256 tiles, row-major; predicted from stream sync alone, measured on an H200"
+    source = "GPT-3 MLP, 128x256 tiles, row-major; predicted from the stream-sync run, measured on an H200"
     return gain_overview(gains, source=source, theme=theme)
 
 

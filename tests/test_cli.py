@@ -68,6 +68,8 @@ def test_compare_lists_plans_with_the_baseline_first(capsys: pytest.CaptureFixtu
         (["simulate", "gpt3-mlp", "--tokens", "-5"], "m is -5"),
         (["simulate", "gpt3-mlp", "--tile", "128"], "'128'; write ROWSxCOLUMNS"),
         (["simulate", "gpt3-mlp", "--tile", "0x128"], "tile_m is 0"),
+        (["simulate", "gpt3-mlp", "--tile", "1024x1024"], "threads is 8192"),
+        (["compare", "toy", "--html", "/proc/nowhere/page.html"], "/proc/nowhere"),
         (["predict", "nowhere.toml"], "nowhere.toml: cannot be read"),
     ],
 )
@@ -79,3 +81,12 @@ def test_bad_input_is_one_line_and_status_two(
     assert captured.out == ""
     assert message in captured.err
     assert captured.err.count("\n") == 1
+
+
+def test_arguments_of_the_wrong_kind_are_one_line_and_status_two(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", "gpt3-mlp", "--tokens", "many"])
+    assert ended.value.code == 2
+    message = capsys.readouterr().err
+    assert "invalid int value: 'many'" in message
+    assert message.count("\n") == 1

@@ -1,6 +1,7 @@
 """Comparison cells: live with a runner, from recordings without, and what they say about it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from recorded import pretended
@@ -8,8 +9,9 @@ from recorded import pretended
 from wavesim import comparison
 from wavesim.comparison import compare, find_runner
 from wavesim.errors import DescriptionError, DeviceError
+from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
-from wavesim.model.pipeline import Pipeline
+from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.model.policy import RowSync, TileSync
 from wavesim.sim.cost import zero_cost
@@ -30,7 +32,7 @@ def test_a_runner_is_measured_live_and_the_prediction_uses_its_stream_run_alone(
     found = compare(gpt3_mlp(1024), [SemaphoreSync(RowSync())], load("h200"), PretendedRunner())
     assert [row.plan for row in found.rows] == ["stream", "row"]
     assert found.source.startswith("live, h200, 2026-01-01, commit abcdef0")
-    assert "stream-sync run alone" in found.basis
+    assert "stream-sync run and microbenchmarked" in found.basis
     assert found.rows[1].error_points == pytest.approx(0.0, abs=0.3)
     assert "error" in found.table()
 
@@ -63,3 +65,18 @@ def test_a_gpu_that_is_required_but_missing_is_an_error_that_names_the_install_l
         find_runner("require")
     with pytest.raises(DescriptionError, match="'maybe'"):
         find_runner("maybe")  # type: ignore[arg-type]
+
+
+def test_recordings_of_other_hardware_are_not_set_beside_a_prediction():
+    found = compare(gpt3_mlp(512), [SemaphoreSync(TileSync())], load("h200").with_sm_count(66))
+    assert found.rows[1].measured_ns is None
+    assert "no recording" in found.source
+
+
+def test_recordings_of_other_kernels_of_the_same_grid_are_not_set_beside_a_prediction():
+    pipeline = gpt3_mlp(1024)
+    first, second = (stage.gemm for stage in pipeline.stages)
+    stages = Stage("gemm1", replace(first, k=1_024)), Stage("gemm2", second)
+    shallow = Pipeline("gpt3-mlp", stages, [gemm_rows(*stages)], pipeline.parameters)
+    assert compare(shallow, [SemaphoreSync(RowSync())], load("h200")).rows[1].measured_ns is None
+    assert compare(pipeline, [SemaphoreSync(RowSync())], load("h200")).rows[1].measured_ns is not None

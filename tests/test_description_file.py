@@ -95,3 +95,22 @@ def test_the_command_prints_one_json_object_with_the_agreed_names(capsys: pytest
     assert main(["predict", str(EXAMPLE), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {"best", "improvement_points", "low", "high", "reason"}
+
+
+def test_kernels_too_short_for_semaphores_are_told_what_it_would_cost(tmp_path: Path):
+    text = EXAMPLE.read_text().replace("[24, 8]", "[33, 8]").replace("[48, 8]", "[66, 8]")
+    path = tmp_path / "short.toml"
+    path.write_text(
+        text.replace("kernel_us = 320.0", "kernel_us = 3.0").replace("kernel_us = 240.0", "kernel_us = 3.0")
+    )
+    verdict = verdict_of(path)
+    assert verdict.best == "stream"
+    loss = max(gain for name, gain in verdict.improvements.items() if name != "stream")
+    assert loss < -20
+    assert f"costs {-loss:.1f} points" in verdict.reason
+    assert "drawing tiles, looking at semaphores and posting add" in verdict.reason
+
+
+def test_an_interval_from_no_recordings_is_wider(tmp_path: Path):
+    here, there = verdict_of(EXAMPLE), verdict_of(changed(tmp_path, "h200", "a100-80gb"))
+    assert there.high - there.low > here.high - here.low

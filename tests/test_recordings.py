@@ -1,4 +1,4 @@
-"""The shipped H200 recordings: complete, possible, and predicted as well as the issue of a release says."""
+"""The shipped H200 recordings: complete, obeying the hardware's rules, and predicted as well as we claim."""
 
 import pytest
 
@@ -49,7 +49,8 @@ def test_row_semaphores_with_one_block_per_sm_are_predicted_within_a_point(found
 
 def test_replayed_tile_times_give_the_measured_makespan_within_one_percent(found: list[Prediction]):
     score = next(score for score in scores(found) if score.name == "own-replay")
-    assert score.median_abs_error_points <= 1.0
+    assert score.median_abs_error_points <= 0.5
+    assert score.p90_abs_error_points <= 1.0
 
 
 def test_the_scores_are_those_committed_and_none_is_worse(found: list[Prediction]):

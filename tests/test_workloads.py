@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from wavesim.analysis.default_cost import default_costs
 from wavesim.errors import DescriptionError
 from wavesim.model.convolution import Conv2D, conv_rows
 from wavesim.model.dependency import x, y
@@ -15,7 +16,6 @@ from wavesim.sim.simulation import simulate
 from wavesim.workloads.attention import gpt3_attention
 from wavesim.workloads.catalogue import DEFAULTS, WORKLOADS, workload
 from wavesim.workloads.convolutions import IMAGE_SIZES, conv_layer
-from wavesim.workloads.costs import default_costs
 from wavesim.workloads.llama import llama_mlp, llama_mlp_three_gemms
 
 H200 = load("h200")

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from wavesim.analysis.advice_options import add_advise_options
 from wavesim.errors import WavesimError
@@ -45,11 +45,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )  # the reader has gone: nothing to report
         return 0
 
+    except OSError as error:
+        sys.stderr.write(f"wavesim: {error.filename}: {error.strerror}; give another path\n")
+        return BAD_INPUT
+
+
+class _OneLineParser(argparse.ArgumentParser):
+    """Bad arguments are one line, like every other bad input."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"wavesim: {message}; see {self.prog} --help\n")
+
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="wavesim", description="Predict and prove tile-level synchronisation."
-    )
+    parser = _OneLineParser(prog="wavesim", description="Predict and prove tile-level synchronisation.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     simulate = _command(commands, "simulate", _simulate, "simulate one plan of a workload")
     _workload_options(simulate)
@@ -112,11 +121,11 @@ def _described(options: argparse.Namespace) -> tuple[Pipeline, Device]:
 
 
 def _simulate(options: argparse.Namespace) -> int:
+    from wavesim.analysis.default_cost import default_costs
     from wavesim.analysis.metrics import metrics_of
     from wavesim.analysis.prediction import improvement_points
     from wavesim.analysis.safety import safety_of
     from wavesim.sim.simulation import simulate
-    from wavesim.workloads.costs import default_costs
 
     pipeline, device = _described(options)
     plan = parse_plan(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from wavesim.analysis.default_cost import default_costs
 from wavesim.analysis.prediction import (
     Measured,
     improvement_points,
@@ -25,7 +26,6 @@ from wavesim.sim.calibration import calibrate
 from wavesim.sim.cost import CostModel
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
-from wavesim.workloads.costs import default_costs
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -146,7 +146,8 @@ def compare(
     baseline = measured[0]
     if costs is None and baseline is not None:
         require_same_kernels(pipeline, baseline, device)
-        costs, basis = calibrate(baseline), "calibrated on the measured stream-sync run alone"
+        costs = calibrate(baseline)
+        basis = "calibrated on the measured stream-sync run and microbenchmarked overheads"
     elif costs is None:
         costs, basis = default_costs(pipeline, device, plans[0].order.name)
     else:
@@ -179,7 +180,7 @@ def _measure(
     if runner is not None:
         traces = tuple(runner.measure(pipeline, plans, rounds=rounds))
         return traces, f"live, {described_measurement(traces[0])}"
-    found = tuple(_recording(find_case(pipeline, device.name, plan.order.name), plan) for plan in plans)
+    found = tuple(_recording(find_case(pipeline, device, plan.order.name), plan) for plan in plans)
     if found[0] is None:
         return (None,) * len(
             plans
@@ -219,10 +220,9 @@ def _row(plan: Plan, ours: Trace, theirs: Trace | None, stream: Trace, baseline:
 
 
 def _improvement(trace: Trace, baseline: Trace) -> Measured | None:
-    """None for a plan that was not measured interleaved with the baseline (another order's case)."""
-    is_together = trace.header.orders == baseline.header.orders or len(trace.header.rounds_ns) == len(
-        baseline.header.rounds_ns
-    )
+    """None for a plan that was not measured interleaved with the baseline."""
+    ours, theirs = trace.header, baseline.header
+    is_together = (ours.date, ours.commit, ours.parameters) == (theirs.date, theirs.commit, theirs.parameters)
     return measured_improvement(trace, baseline) if is_together else None
 
 

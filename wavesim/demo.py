@@ -1,7 +1,7 @@
 """The demo: the GPT-3 MLP at the paper's sizes, predicted and measured, as a table and a page.
 
 Picture: one line per size and plan, with the improvement over stream sync that was predicted from
-the stream-sync run alone and the one an H200 gave; then the timelines, one over the other.
+the stream-sync run and the one an H200 gave; then the timelines, one over the other.
 """
 
 from collections.abc import Callable, Iterator
@@ -148,7 +148,7 @@ _LEAD = (
     "empty. With semaphores its tiles wait only for the tiles they read."
 )
 _PAYS = (
-    "Improvement is 1 - t / t_stream, in points. Predictions use the stream-sync run of each size alone; "
+    "Improvement is 1 - t / t_stream, in points. Predictions use the stream-sync run of each size; "
     "measurements are medians of interleaved rounds, whiskers their quartiles."
 )
 _WHY = "The paper's Figure 1: two kernels of six tiles on four SMs, every tile one unit of time."

@@ -8,6 +8,8 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from wavesim.errors import DeviceError
 from wavesim.model.device import Device, from_attributes
 
@@ -96,7 +98,7 @@ def versions() -> dict[str, str]:
         "cuda_driver": _dotted(runtime.driverGetVersion()),
         "cuda_runtime": _dotted(runtime.runtimeGetVersion()),
         "cupy": cupy.__version__,
-        "numpy": str(cupy.numpy.__version__) if hasattr(cupy, "numpy") else "",
+        "numpy": np.__version__,
     }
 
 

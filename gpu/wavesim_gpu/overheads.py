@@ -20,7 +20,7 @@ from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.model.policy import RowSync, TileSync
 from wavesim.trace import Trace
-from wavesim.workloads.gpt3 import TILES, gpt3_mlp
+from wavesim.workloads.gpt3 import gemm_block, gpt3_mlp
 from wavesim_gpu.compiler import Build, source_hash
 from wavesim_gpu.device import query, versions
 from wavesim_gpu.operands import Operands
@@ -67,8 +67,8 @@ def measure_overheads(runner: CupyRunner, rounds: int = 400, repeats: int = 5) -
 def _pipeline(tile: tuple[int, int], rows: int, columns: int) -> Pipeline:
     """Two GEMMs of rows x columns tiles; the first has one K chunk."""
     m, n = rows * tile[0], columns * tile[1]
-    first = Stage("gemm1", Gemm("gemm1", m, n, 32, *tile, block=TILES[tile]))
-    second = Stage("gemm2", Gemm("gemm2", m, n, n, *tile, block=TILES[tile]))
+    first = Stage("gemm1", Gemm("gemm1", m, n, 32, *tile, block=gemm_block(tile)))
+    second = Stage("gemm2", Gemm("gemm2", m, n, n, *tile, block=gemm_block(tile)))
     return Pipeline("overheads", [first, second], [gemm_rows(first, second)])
 
 

@@ -57,6 +57,10 @@ def measured_improvement(trace: Trace, stream: Trace) -> Measured:
 def require_same_kernels(pipeline: Pipeline, trace: Trace, device: Device) -> None:
     """Raises `RecordingError` if a trace's kernels are not the pipeline's: grid or blocks per SM differ."""
     for stage, info in zip(pipeline.stages, trace.header.stages, strict=False):
+        if device.sm_count != trace.header.sm_count:
+            raise RecordingError(
+                f"{device.name} has {device.sm_count} SMs here, {trace.header.sm_count} in the recording"
+            )
         grid, resident = stage.grid, occupancy_of(device, stage.kernel.block).blocks_per_sm
         ours, theirs = ((grid.x, grid.y, grid.z), resident), (tuple(info.grid), info.blocks_per_sm)
         if ours != theirs:
@@ -75,7 +79,7 @@ def predict_pair(
 
 
 def predict_from_stream(pipeline: Pipeline, plan: Plan, device: Device, stream: Trace) -> tuple[Trace, float]:
-    """(the plan's trace, improvement in points) predicted from a stream-sync run alone."""
+    """(the plan's trace, improvement in points) predicted from a stream-sync run and `OVERHEADS`."""
     require_same_kernels(pipeline, stream, device)
     _, trace, improvement = predict_pair(pipeline, plan, device, calibrate(stream))
     return trace, improvement

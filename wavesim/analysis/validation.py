@@ -7,7 +7,7 @@ the noise of the measurement and two rivals: "no gain", and the ceil(waves) form
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil
 from pathlib import Path
 
@@ -119,7 +119,8 @@ def scores(found: list[Prediction]) -> list[Score]:
     }
     result = [_score(name, members, [p.error for p in members]) for name, members in sets.items() if members]
     if found:
-        result.append(_score("own-replay", found, [p.replay_error_percent for p in found]))
+        replayed = _score("own-replay", found, [p.replay_error_percent for p in found])
+        result.append(replace(replayed, sign_agreement=None))
     return result
 
 

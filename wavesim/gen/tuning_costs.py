@@ -6,12 +6,12 @@ latter is simulated with the former's costs rather than with a roofline, which w
 
 from dataclasses import dataclass, field
 
+from wavesim.analysis.default_cost import default_costs
 from wavesim.io.recordings import find_case
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.sim.cost import CostModel
-from wavesim.workloads.costs import default_costs
 
 RECORDED_ORDERS = ("row", "grouped:4", "grouped:8")
 
@@ -59,5 +59,5 @@ class CostBook:
     def _source(self, order: str) -> str:
         """The order whose recording serves: its own if there is one, else the first that has one."""
         tried = (order, order.rpartition(" ")[2], *RECORDED_ORDERS)
-        found = (name for name in tried if find_case(self.pipeline, self.device.name, name) is not None)
+        found = (name for name in tried if find_case(self.pipeline, self.device, name) is not None)
         return next(found, order)

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import wavesim
 from wavesim.errors import RecordingError
+from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace import Trace
+from wavesim.workloads.catalogue import parse_tile, workload
 
 FOLDER = Path(wavesim.__file__).parent / "recordings"
 
@@ -80,14 +82,16 @@ def _shipped() -> tuple[Case, ...]:
     return tuple(cases())
 
 
-def find_case(pipeline: Pipeline, device: str, order: str) -> Case | None:
-    """The shipped case of a workload's pipeline on a device under a tile order, or None."""
+def find_case(pipeline: Pipeline, device: Device, order: str) -> Case | None:
+    """The shipped case of just these kernels on just this device under a tile order, or None."""
     gemms = [stage.work for stage in pipeline.stages if isinstance(stage.work, Gemm)]
     if len(gemms) != len(pipeline.stages) or any(gemm.split_k > 1 or gemm.dtype != "fp16" for gemm in gemms):
         return None
     tiles = {f"{gemm.tile_m}x{gemm.tile_n}" for gemm in gemms}
     for case in _shipped():
-        is_same = (case.device, case.workload, case.order) == (device, pipeline.name, order)
+        is_same = (case.device, case.workload, case.order) == (device.name, pipeline.name, order)
         if is_same and tiles == {case.tile} and case.tokens == gemms[0].m:
-            return case
+            recorded = workload(case.workload, case.tokens, parse_tile(case.tile))
+            is_whole = device.sm_count == case.trace("stream").header.sm_count
+            return case if is_whole and recorded == pipeline else None
     return None

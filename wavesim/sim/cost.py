@@ -136,7 +136,7 @@ def roofline(pipeline: Pipeline, device: Device) -> CostModel:
 
 # Medians on an NVIDIA H200, 2026-11-20, of kernels with next to no work and of kernels that never have to
 # wait: `python -m wavesim_gpu overheads`, gpu/results/overheads. Per block of the 128x256 GEMM a producer
-# takes 1.0 us longer under semaphores (counter and post), a consumer 1.5 us (counter and looking), any policy.
+# takes 1.0 us longer under semaphores (counter and post), a consumer 1.5 us (counter and looking).
 # A post is seen before the poster's own last time stamp, so signal_ns is 0 there.
 OVERHEADS = {
     "boundary_ns": 1_080,

@@ -12,7 +12,7 @@ import ipywidgets
 from wavesim.model import device as devices
 from wavesim.widgets.scenario import ORDERS, Scenario
 from wavesim.workloads.catalogue import WORKLOADS
-from wavesim.workloads.gpt3 import TILES
+from wavesim.workloads.gpt3 import KERNEL_TILES
 
 # Every 128 rows where recordings and partly filled waves are, coarser where bars turn into a picture.
 TOKENS = (*range(128, 4096, 128), *range(4096, 12_289, 256))
@@ -41,7 +41,7 @@ class Controls:
             "Workload", [(WORKLOAD_WORDS.get(name, name), name) for name in WORKLOADS], start.workload
         )
         self.tokens = _slider("Tokens (rows)", TOKENS, start.tokens)
-        self.tile = _choice("Tile", [(f"{m} × {n}", f"{m}x{n}") for m, n in TILES], start.tile)
+        self.tile = _choice("Tile", [(f"{m} × {n}", f"{m}x{n}") for m, n in KERNEL_TILES], start.tile)
         self.device = _choice("Device", devices.names(), start.device)
         self.sm_count = _slider("SMs", range(1, MOST_SMS + 1), start.sm_count)
         self.order = _choice("Tile order", [(ORDER_WORDS[word], word) for word in ORDERS], start.order)

@@ -24,7 +24,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Gemm, Grid, Kernel, require_positive
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.workloads.gpt3 import HIDDEN, TILES
+from wavesim.workloads.gpt3 import HIDDEN, gemm_block
 
 SHARE = HIDDEN // 8  # columns of Q, of K and of V on one of 8 GPUs
 HEAD = 128  # columns of one attention head
@@ -62,7 +62,7 @@ def gpt3_attention(
 
 
 def _stages(tokens: int, tile: tuple[int, int], keys: int) -> tuple[Stage, ...]:
-    block = TILES.get(tile, TILES[(128, 128)])
+    block = gemm_block(tile)
     tile_m, tile_n = tile
     grid = Grid(SHARE // tile_n, -(-tokens // tile_m))  # a tile: some heads, some query rows, all keys
     flops = 2 * tile_m * tile_n * keys

@@ -9,18 +9,33 @@ from dataclasses import replace
 from typing import Literal
 
 from wavesim.model.dependency import gemm_rows
-from wavesim.model.kernel import Block, Gemm
+from wavesim.model.kernel import Block, Gemm, require_positive
 from wavesim.model.pipeline import Pipeline, Stage
 
 HIDDEN = 12_288
 FEED_FORWARD = 6_144  # 4 x 12288 / 8 GPUs
 
-# What a block of our portable GEMM occupies, as its compiler reports.
-TILES: dict[tuple[int, int], Block] = {
-    (128, 256): Block(256, 254, static_shared_bytes=128, dynamic_shared_bytes=98_304),
-    (256, 128): Block(256, 254, static_shared_bytes=128, dynamic_shared_bytes=98_304),
-    (128, 128): Block(128, 254, static_shared_bytes=128, dynamic_shared_bytes=65_536),
-}
+KERNEL_TILES = ((128, 256), (256, 128), (128, 128))  # what our GPU kernels are compiled for
+RING_STAGES, TILE_K = 4, 32
+OTHER_REGISTERS = 126  # per thread, beside the accumulators
+
+
+def gemm_block(tile: tuple[int, int]) -> Block:
+    """What a block of our portable GEMM occupies with tiles of (tile_m, tile_n).
+
+    Equal to what its compiler reports for 128x256, 256x128 and 128x128 tiles, an estimate by the same
+    rule for others: a warp per 64x64 outputs, at least four. Raises `DescriptionError` for tiles whose
+    accumulators leave a thread too few registers.
+    """
+    require_positive("tile", tile_m=tile[0], tile_n=tile[1])
+    warps = max(4, -(-tile[0] // 64) * -(-tile[1] // 64))
+    registers = tile[0] * tile[1] // (32 * warps) + OTHER_REGISTERS
+    return Block(
+        threads=32 * warps,
+        registers=registers,
+        static_shared_bytes=128,
+        dynamic_shared_bytes=RING_STAGES * 2 * TILE_K * (tile[0] + tile[1]),
+    )
 
 
 def gpt3_mlp(
@@ -31,7 +46,7 @@ def gpt3_mlp(
     dtype: Literal["fp16", "bf16"] = "fp16",
 ) -> Pipeline:
     """The pair of dependent GEMMs for `tokens` rows; `tile` is (tile_m, tile_n) of both."""
-    block = TILES.get(tile, TILES[(128, 256)])
+    block = gemm_block(tile)
     up = Gemm("gemm1", tokens, FEED_FORWARD, HIDDEN, *tile, split_k=split_k[0], dtype=dtype, block=block)
     down = Gemm("gemm2", tokens, HIDDEN, FEED_FORWARD, *tile, split_k=split_k[1], dtype=dtype, block=block)
     first, second = Stage("gemm1", replace(up, activation="gelu")), Stage("gemm2", down)

@@ -14,7 +14,7 @@ from typing import Literal
 from wavesim.model.dependency import Dependency, gemm_rows, x, y
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.workloads.gpt3 import TILES
+from wavesim.workloads.gpt3 import gemm_block
 
 HIDDEN = 8_192
 FEED_FORWARD = 2_816  # 22016 / 8 = 2752, padded as published
@@ -30,7 +30,7 @@ def llama_mlp(
     dtype: Literal["fp16", "bf16"] = "fp16",
 ) -> Pipeline:
     """Two GEMMs, SwiGLU fused into the first; `tokens` is M, `tile` (tile_m, tile_n) of both."""
-    block = TILES.get(tile, TILES[(128, 256)])
+    block = gemm_block(tile)
     up = Gemm(
         "gemm1",
         tokens,
@@ -52,7 +52,7 @@ def llama_mlp_three_gemms(tokens: int, tile: Tile = (128, 256)) -> Pipeline:
 
     `tokens` is M.
     """
-    block = TILES.get(tile, TILES[(128, 256)])
+    block = gemm_block(tile)
     gate, value = (
         Stage(name, Gemm(name, tokens, FEED_FORWARD, HIDDEN, *tile, block=block))
         for name in ("gate", "value")

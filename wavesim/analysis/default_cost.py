@@ -17,7 +17,7 @@ def default_costs(pipeline: Pipeline, device: Device, order: str = "row") -> tup
     """(costs, where they come from in words)."""
     if pipeline.name == "toy":
         return zero_cost(pipeline, TILE_NS), "unit tile time, nothing else costs time (the paper's Figure 1)"
-    case = find_case(pipeline, device.name, order)
+    case = find_case(pipeline, device, order)
     if case is None:
         return roofline(pipeline, device), f"roofline of {device.name} from the catalogue, nothing measured"
     stream = case.trace("stream")
