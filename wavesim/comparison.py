@@ -47,7 +47,9 @@ def find_runner(use_gpu: UseGpu = "auto") -> Runner | None:
         raise DescriptionError(f"use_gpu is {use_gpu!r}; it must be 'auto', 'never' or 'require'")
     if use_gpu == "never":
         return None
-    reason = f"no runner is installed (entry point group {RUNNER_GROUP!r}); pip install 'wavesim[gpu]'"
+    reason = (
+        f"no runner is installed (entry point group {RUNNER_GROUP!r}); in a checkout, pip install -e '.[gpu]'"
+    )
     for entry in entry_points(group=RUNNER_GROUP):
         try:
             runner: Runner = entry.load()()

@@ -1,7 +1,7 @@
 """Validation: the simulator scored against every shipped recording, recomputed each time.
 
 Picture: for each recorded size, tile, order and policy the improvement is predicted from the
-stream-sync recording alone and compared with the interleaved measurement. The score stands beside
+stream-sync recording and `OVERHEADS` and compared with the interleaved measurement. The score stands beside
 the noise of the measurement and two rivals: "no gain", and the ceil(waves) formula.
 """
 

@@ -13,7 +13,7 @@ from wavesim.sim.cost import OVERHEADS, CostModel
 from wavesim.trace import Trace
 
 # Speed of each of two blocks on one SM, relative to one alone: 0.70 to 0.75 in a prototype of our two-block
-# GEMM. Used only where a trace never shows a block alone (no partly filled wave).
+# GEMM. Used where no trace shows a block alone: none was taken, or it has no partly filled wave.
 DEFAULT_SHARED_SPEED = 0.72
 
 
