@@ -3,7 +3,7 @@
 Import arrows, lowest first; a part may use what is above it in the list, never what is below:
 
     errors <- model <- trace <- sim, analysis, gen, io, workloads
-           <- view <- widgets <- comparison <- demo <- cli
+           <- view <- widgets <- comparison <- demo, teaching <- cli
 """
 
 import ast
@@ -35,6 +35,7 @@ RANKS = {
     "widgets": 5,
     "comparison": 6,
     "demo": 7,
+    "teaching": 7,
     "cli": 8,
     "__main__": 9,
 }
@@ -42,8 +43,9 @@ OWNERS = {
     "simpy": {"sim"},
     "ijson": {"io"},
     # LiveFigure is a subclass of plotly's FigureWidget, so the widgets name plotly too.
-    "plotly": {"view", "widgets"},
-    "ipywidgets": {"widgets"},
+    # The notebooks' own figures and forms are in teaching, where no other part can come to need them.
+    "plotly": {"view", "widgets", "teaching"},
+    "ipywidgets": {"widgets", "teaching"},
     "anywidget": {"widgets"},
     "traitlets": {"widgets"},
     "IPython": {"widgets"},

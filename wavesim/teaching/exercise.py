@@ -1,0 +1,117 @@
+"""Exercises that grade themselves: a wrong answer fails with a hint, never with the solution.
+
+Picture: `check("2.1", 264)` shows "2.1: right. Two blocks on each of 132 SMs"; `check("2.1", 132)` raises
+`WrongAnswer` with a hint, in one line and without a traceback; `check("2.1", ...)` says that it is open,
+so that a notebook that nobody has answered yet still runs from top to bottom.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from importlib import import_module
+from typing import Any
+
+from wavesim.errors import DescriptionError, WavesimError
+
+# Notebook number -> the module with its graders.
+LESSONS = {
+    1: "start",
+    2: "waves",
+    3: "streams",
+    4: "launch_order",
+    5: "memory",
+    6: "orders",
+    7: "policies",
+    8: "generator",
+    9: "rivals",
+    10: "paper",
+    11: "measured",
+    12: "profiles",
+}
+
+
+class WrongAnswer(WavesimError, AssertionError):  # noqa: N818  # a word for readers
+    """An answer that is not right; the message is a hint."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in place of a traceback: the hint alone."""
+        return [f"✗ {self}"]
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """What is said to an answer that is right, or that is not there yet."""
+
+    is_right: bool
+    text: str
+
+    def _repr_html_(self) -> str:
+        mark, colour = ("✓", "#0B7A66") if self.is_right else ("○", "#6B7280")
+        return f"<p><b style='color:{colour}'>{mark}</b> {escape(self.text)}</p>"
+
+    def __repr__(self) -> str:
+        return f"{'✓' if self.is_right else '○'} {self.text}"
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One task. `grade` returns why an answer is right and raises `WrongAnswer` with a hint if it is not."""
+
+    number: str
+    task: str
+    grade: Callable[[Any], str]
+
+    def check(self, answer: Any) -> Feedback:
+        """Feedback on a right or missing answer. Raises `WrongAnswer` for every other one."""
+        if answer is ... or answer is None or (isinstance(answer, tuple) and ... in answer):
+            return Feedback(is_right=False, text=f"{self.number} is open: replace the ... with your answer.")
+        try:
+            why = self.grade(answer)
+        except WrongAnswer as hint:
+            raise WrongAnswer(f"{self.number}: {hint}") from None
+        except Exception as error:
+            raise WrongAnswer(f"{self.number}: the answer cannot be graded. {error}") from error
+        return Feedback(is_right=True, text=f"{self.number}: right. {why}")
+
+
+def check(number: str, answer: Any) -> Feedback:
+    """Grades the answer to exercise "2.1", say. Raises `WrongAnswer`; `DescriptionError` for no such."""
+    return exercise(number).check(answer)
+
+
+def exercise(number: str) -> Exercise:
+    """The exercise of that number. Raises `DescriptionError`."""
+    lesson = number.partition(".")[0]
+    found = exercises_of(int(lesson)) if lesson.isdigit() and int(lesson) in LESSONS else ()
+    for one in found:
+        if one.number == number:
+            return one
+    known = [one.number for one in found] or f"1.1 to {max(LESSONS)}.1 and on"
+    raise DescriptionError(f"exercise is {number!r}; there are {known}")
+
+
+def exercises_of(lesson: int) -> tuple[Exercise, ...]:
+    """All exercises of a notebook, by its number."""
+    module = import_module(f"wavesim.teaching.graders.{LESSONS[lesson]}")
+    found: tuple[Exercise, ...] = module.EXERCISES
+    return found
+
+
+def require(is_right: bool, hint: str) -> None:
+    """Raises `WrongAnswer` with the hint unless it is right."""
+    if not is_right:
+        raise WrongAnswer(hint)
+
+
+def whole(answer: Any, low: int, high: int) -> int:
+    """The answer as a whole number from `low` to `high`. Raises `WrongAnswer`."""
+    is_whole = isinstance(answer, int) and not isinstance(answer, bool)
+    require(is_whole, f"{answer!r} is not a whole number.")
+    require(low <= answer <= high, f"{answer} is not between {low} and {high}.")
+    return int(answer)
+
+
+def pair(answer: Any, meaning: str) -> tuple[Any, Any]:
+    """The answer as a pair. Raises `WrongAnswer` that says what the two are."""
+    require(isinstance(answer, tuple | list) and len(answer) == 2, f"two values are asked for: {meaning}.")
+    return answer[0], answer[1]

@@ -1,0 +1,186 @@
+"""Litmus tests: every outcome of a few threads that share memory, with and without fences.
+
+Picture: one thread stores 10 to X and 20 to Y, another loads Y and then X. Interleaving alone gives three
+outcomes; when each thread's accesses may also be performed out of order there is a fourth, Y new and
+X old; a fence between the two accesses of *both* threads forbids it again, one of a single thread does not.
+
+The machine: a thread may perform a later access before an earlier one unless they touch the same variable, a
+fence lies between, the earlier is an acquire or the later a release. An access that is performed is
+seen by all threads at once. That is enough for the tests here, and weaker machines exist: PTX lets two
+observers disagree on the order of independent stores. Source: CUDA C++ Programming Guide, Memory Fence
+Functions; PTX ISA, Memory Consistency Model.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from wavesim.errors import DescriptionError
+
+Kind = Literal["store", "load", "fence", "post", "wait"]
+Outcome = tuple[tuple[str, int], ...]  # (register, value), in the order of the program
+MAX_OPERATIONS = 12
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One access of one thread. `register` names what a load leaves; `is_ordered`: release or acquire."""
+
+    kind: Kind
+    variable: str = ""
+    value: int = 0
+    register: str = ""
+    is_ordered: bool = False
+
+    def __str__(self) -> str:
+        return {
+            "store": f"{self.variable} = {self.value}",
+            "load": f"{self.register} = {self.variable}",
+            "fence": "__threadfence()",
+            "post": f"post({self.variable}, {'release' if self.is_ordered else 'relaxed'})",
+            "wait": f"wait({self.variable} ≥ {self.value}, {'acquire' if self.is_ordered else 'relaxed'})",
+        }[self.kind]
+
+
+def store(variable: str, value: int) -> Operation:
+    """Writes a value."""
+    return Operation("store", variable, value)
+
+
+def load(register: str, variable: str) -> Operation:
+    """Reads a variable into a register."""
+    return Operation("load", variable, register=register)
+
+
+def fence() -> Operation:
+    """`__threadfence()`: nothing of this thread is performed across it."""
+    return Operation("fence")
+
+
+def post(semaphore: str, *, release: bool) -> Operation:
+    """An atomic add of 1; as a release it is performed after all that comes before it."""
+    return Operation("post", semaphore, is_ordered=release)
+
+
+def wait(semaphore: str, value: int, *, acquire: bool) -> Operation:
+    """Spins until the semaphore holds the value; as an acquire it is performed before all that follows."""
+    return Operation("wait", semaphore, value, is_ordered=acquire)
+
+
+def may_pass(earlier: Operation, later: Operation) -> bool:
+    """Whether a thread may perform `later` before `earlier`, which stands before it in the program."""
+    if "fence" in (earlier.kind, later.kind) or earlier.variable == later.variable:
+        return False
+    is_acquire = earlier.kind == "wait" and earlier.is_ordered
+    is_release = later.kind == "post" and later.is_ordered
+    return not (is_acquire or is_release)
+
+
+@dataclass(frozen=True)
+class Litmus:
+    """Threads by name, each a sequence of operations, and the variables' first values.
+
+    Raises `DescriptionError` for more than `MAX_OPERATIONS`, and for registers of one name.
+    """
+
+    threads: Mapping[str, Sequence[Operation]]
+    memory: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        count = sum(len(operations) for operations in self.threads.values())
+        if count > MAX_OPERATIONS:
+            raise DescriptionError(
+                f"Litmus: {count} operations; every order of at most {MAX_OPERATIONS} is tried"
+            )
+        if len(set(self.registers)) < len(self.registers):
+            raise DescriptionError(f"Litmus: registers are {self.registers}; give every load its own")
+        for operations in self.threads.values():
+            for operation in operations:
+                if operation.kind != "fence" and operation.variable not in self.memory:
+                    raise DescriptionError(
+                        f"Litmus: {operation} names a variable that is not in {list(self.memory)}"
+                    )
+
+    @property
+    def registers(self) -> tuple[str, ...]:
+        """What the loads leave, sorted by name."""
+        loads = (op.register for operations in self.threads.values() for op in operations)
+        return tuple(sorted(name for name in loads if name))
+
+    def outcomes(self, *, reorder: bool = True) -> dict[Outcome, tuple[str, ...]]:
+        """Every possible outcome, sorted, with one order of performing the accesses that leads to it.
+
+        Without `reorder` each thread performs its accesses as written: interleavings only. Such an order is
+        also what an outcome is shown with if it has one. Runs in which a wait is never satisfied have none.
+        """
+        found = self.outcomes(reorder=False) if reorder else {}
+        start = _State({name: frozenset() for name in self.threads}, dict(self.memory), {}, ())
+        pending, seen = [start], {start.key}
+        while pending:
+            state = pending.pop()
+            steps = list(self._steps(state, reorder=reorder))
+            if not steps and self._is_finished(state):
+                found.setdefault(tuple(sorted(state.registers.items())), state.history)
+            for step in steps:
+                if step.key not in seen:
+                    seen.add(step.key)
+                    pending.append(step)
+        return dict(sorted(found.items()))
+
+    def _is_finished(self, state: "_State") -> bool:
+        return all(len(done) == len(self.threads[name]) for name, done in state.done.items())
+
+    def _steps(self, state: "_State", *, reorder: bool) -> Iterator["_State"]:
+        for name, operations in self.threads.items():
+            done = state.done[name]
+            for index, operation in enumerate(operations):
+                before = [operations[i] for i in range(index) if i not in done]
+                is_next = all(may_pass(earlier, operation) for earlier in before) if reorder else not before
+                if index not in done and is_next and state.allows(operation):
+                    yield state.after(name, index, operation)
+
+
+@dataclass(frozen=True)
+class _State:
+    """How far every thread is, what memory and registers hold, and how that came about."""
+
+    done: Mapping[str, frozenset[int]]
+    memory: Mapping[str, int]
+    registers: Mapping[str, int]
+    history: tuple[str, ...]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for states with the same future."""
+        return tuple(tuple(sorted(part.items())) for part in (self.memory, self.registers)) + tuple(
+            tuple(sorted(done)) for done in self.done.values()
+        )
+
+    def allows(self, operation: Operation) -> bool:
+        return operation.kind != "wait" or self.memory[operation.variable] >= operation.value
+
+    def after(self, thread: str, index: int, operation: Operation) -> "_State":
+        memory, registers = dict(self.memory), dict(self.registers)
+        if operation.kind == "store":
+            memory[operation.variable] = operation.value
+        elif operation.kind == "post":
+            memory[operation.variable] += 1
+        elif operation.kind == "load":
+            registers[operation.register] = memory[operation.variable]
+        done = {**self.done, thread: self.done[thread] | {index}}
+        return _State(done, memory, registers, (*self.history, f"{thread}: {operation}"))
+
+
+def guide_test(*, writer_fence: bool = False, reader_fence: bool = False) -> Litmus:
+    """The CUDA guide's example: X = 1, Y = 2; one thread writes 10 and 20, one reads Y into B, X into A."""
+    between = {True: [fence()], False: []}
+    writer = [store("X", 10), *between[writer_fence], store("Y", 20)]
+    reader = [load("B", "Y"), *between[reader_fence], load("A", "X")]
+    return Litmus({"writer": writer, "reader": reader}, {"X": 1, "Y": 2})
+
+
+def semaphore_test(*, release: bool = False, acquire: bool = False) -> Litmus:
+    """A tile and its semaphore: the producer stores 42 and posts; the consumer waits and reads the tile."""
+    producer = [store("tile", 42), post("semaphore", release=release)]
+    consumer = [wait("semaphore", 1, acquire=acquire), load("read", "tile")]
+    return Litmus({"producer": producer, "consumer": consumer}, {"tile": 0, "semaphore": 0})

@@ -1,0 +1,138 @@
+"""Predictions that a reader commits to before running a cell, and what they are held against afterwards.
+
+Picture: two fields, "Waves on one stream" and "Waves with tile semaphores", and a button Commit. Committed,
+the fields are locked; `reveal(4, 3)` in the next cell sets "you said 4 and 2" beside "it is 4 and 3".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import ipywidgets
+
+from wavesim.errors import DescriptionError
+
+Value = float | str
+LABEL = {"description_width": "initial"}
+
+
+@dataclass(frozen=True)
+class Revealed:
+    """Questions, what was committed to (None: nothing) and what is so; `within` is the slack of numbers."""
+
+    questions: tuple[str, ...]
+    said: tuple[Value, ...] | None
+    truths: tuple[Value, ...]
+    within: float
+
+    def is_right(self, index: int) -> bool:
+        """Whether one of the committed values is the truth, or a number near enough."""
+        if self.said is None:
+            return False
+        said, truth = self.said[index], self.truths[index]
+        if isinstance(said, str) or isinstance(truth, str):
+            return said == truth
+        return abs(said - truth) <= self.within + 1e-9
+
+    def _repr_html_(self) -> str:
+        head = "<tr><th></th><th>you said</th><th>it is</th><th></th></tr>"
+        rows = "".join(f"<tr>{self._cells(i)}</tr>" for i in range(len(self.questions)))
+        return f"<table>{head}{rows}</table>"
+
+    def _cells(self, index: int) -> str:
+        said = "nothing yet" if self.said is None else _text(self.said[index])
+        mark = "" if self.said is None else "✓" if self.is_right(index) else "✗"
+        cells = (self.questions[index], said, f"<b>{_text(self.truths[index])}</b>", mark)
+        return "".join(f"<td style='text-align:left'>{cell}</td>" for cell in cells)
+
+    def __repr__(self) -> str:
+        said = ("nothing",) * len(self.truths) if self.said is None else self.said
+        rows = zip(self.questions, said, self.truths, strict=True)
+        return "\n".join(f"{what}: you said {_text(ours)}, it is {_text(is_)}" for what, ours, is_ in rows)
+
+
+class Prediction(ipywidgets.VBox):
+    """Asks for one number per question, or, with `choices`, for one choice; locked once committed.
+
+    Raises `DescriptionError` for no question, and for choices to more than one.
+    """
+
+    def __init__(self, *questions: str, choices: Sequence[str] = ()) -> None:
+        if not questions or (choices and len(questions) > 1):
+            raise DescriptionError(
+                f"Prediction: {len(questions)} questions with {len(choices)} choices; ask for numbers, "
+                "or one question with choices"
+            )
+        self.questions = questions
+        self.choices = tuple(choices)
+        self.committed: tuple[Value, ...] | None = None
+        self.fields = self._choice() if choices else [_number(question) for question in questions]
+        self.button = ipywidgets.Button(description="Commit", tooltip="Commits and locks this prediction")
+        self.words = ipywidgets.HTML()
+        self.button.on_click(lambda _: self._commit_fields())
+        row = ipywidgets.HBox([self.button, self.words])
+        super().__init__([*self.fields, row])
+
+    def commit(self, *values: Value) -> None:
+        """Commits to values in the questions' order. Raises `DescriptionError` the second time."""
+        if self.committed is not None:
+            raise DescriptionError(f"Prediction: already committed to {self.committed}; run its cell again")
+        self.committed = self._checked(values)
+        for field, value in zip(self.fields, self.committed, strict=True):
+            field.value = value if self.choices else f"{value:g}"
+            field.disabled = True
+        self.button.disabled = True
+        self.words.value = "<span role='status'>Committed. Run the next cell.</span>"
+
+    def reveal(self, *truths: Value, within: float = 0.0) -> Revealed:
+        """What was said beside what is so. Raises `DescriptionError` for another number of values."""
+        if len(truths) != len(self.questions):
+            raise DescriptionError(f"Prediction: {len(truths)} truths for {len(self.questions)} questions")
+        if self.choices and truths[0] not in self.choices:
+            raise DescriptionError(f"Prediction: {truths[0]!r} is none of the choices {self.choices}")
+        return Revealed(self.questions, self.committed, truths, within)
+
+    def _checked(self, values: tuple[Any, ...]) -> tuple[Value, ...]:
+        if len(values) != len(self.questions):
+            raise DescriptionError(f"Prediction: {len(values)} values for {len(self.questions)} questions")
+        if self.choices:
+            if values[0] not in self.choices:
+                raise DescriptionError(f"choose one of: {', '.join(self.choices)}")
+            return values
+        try:
+            return tuple(float(value) for value in values)
+        except (TypeError, ValueError):
+            raise DescriptionError("a number in every field, please") from None
+
+    def _commit_fields(self) -> None:
+        try:
+            self.commit(*(field.value for field in self.fields))
+        except DescriptionError as error:
+            self.words.value = f"<span role='alert'>{escape(str(error))}</span>"
+
+    def _choice(self) -> list[Any]:
+        layout = {"width": "auto"}
+        radio = ipywidgets.RadioButtons(options=self.choices, value=None, style=LABEL, layout=layout)
+        radio.description = self.questions[0]
+        return [radio]
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        """The widget, and for pages without a kernel the questions as text."""
+        bundle = super()._repr_mimebundle_(**options)
+        data = bundle[0] if isinstance(bundle, tuple) else bundle
+        asked = "".join(f"<li>{escape(line)}</li>" for line in (*self.questions, *self.choices))
+        data["text/html"] = (
+            f"<div class='prediction'><b>Commit to an answer before you read on:</b><ul>{asked}</ul></div>"
+        )
+        return bundle
+
+
+def _number(question: str) -> Any:
+    return ipywidgets.Text(
+        placeholder="a number", description=question, style=LABEL, layout={"width": "36em"}
+    )
+
+
+def _text(value: Value) -> str:
+    return escape(value) if isinstance(value, str) else f"{value:.4g}"

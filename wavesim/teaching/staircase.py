@@ -1,0 +1,74 @@
+"""Time over the number of blocks: the staircase of waves, and its cousin with blocks that share an SM.
+
+Picture: up to 132 blocks take one tile time on 132 SMs, the 133rd doubles it, and nothing changes until 265.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from wavesim.model.device import Device
+from wavesim.model.kernel import Block, Grid, Kernel
+from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.plan import StreamSync
+from wavesim.sim.cost import CostModel
+from wavesim.sim.simulation import simulate
+from wavesim.trace import Trace
+from wavesim.view.canvas import axis, base_layout, heading
+from wavesim.view.theme import Theme, find_theme
+
+LEFT, RIGHT, BOTTOM, PLOT_HEIGHT = 70, 30, 104, 300
+
+
+def one_kernel(
+    count: int, device: Device, block: Block, tile_ns: int, sharing: tuple[float, ...] = (1.0,)
+) -> Trace:
+    """A kernel of so many blocks, simulated with no cost but `tile_ns` of a block that is alone on its SM."""
+    pipeline = Pipeline("one kernel", [Stage("kernel", Kernel("kernel", Grid(count), block))])
+    return simulate(pipeline, StreamSync(), device, CostModel({"kernel": tile_ns}, sharing=sharing))
+
+
+def staircase(
+    counts: Sequence[int],
+    device: Device,
+    block: Block,
+    *,
+    tile_ns: int = 50_000,
+    sharing: tuple[float, ...] = (1.0,),
+    theme: str | Theme = "light",
+    width: int = 1000,
+) -> go.Figure:
+    """Simulated time over the number of blocks, in tile times, beside blocks / slots without the rounding."""
+    palette = find_theme(theme)
+    traces = [one_kernel(count, device, block, tile_ns, sharing) for count in counts]
+    slots = device.sm_count * traces[0].header.stages[0].blocks_per_sm
+    title = f"{slots} slots: every block that starts a new wave costs a whole one"
+    below = f"one kernel, all tiles take equally long, simulated on {device.name} with {device.sm_count} SMs"
+    head = heading(title, below, width - LEFT - RIGHT)
+    size = (width, head.height + PLOT_HEIGHT + BOTTOM)
+    layout = base_layout(palette, head, size, (LEFT, RIGHT, head.height, BOTTOM))
+    layout["xaxis"] = axis(palette, "thread blocks")
+    layout["yaxis"] = axis(palette, "time (one tile alone on its SM = 1)", rangemode="tozero")
+    full = max(trace.makespan_ns for trace in traces if len(trace) <= slots) / tile_ns
+    lines = {
+        "simulated": ([t.makespan_ns / tile_ns for t in traces], "solid", palette.stage_colour(0)),
+        "blocks / slots: if work could be cut freely": (
+            [count / slots * full for count in counts],
+            "dash",
+            palette.muted,
+        ),
+    }
+    data = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": name,
+            "x": np.asarray(counts, dtype=np.int32),
+            "y": np.asarray(values, dtype=np.float32),
+            "line": {"dash": dash, "width": 2.5, "color": colour},
+            "hovertemplate": "%{x} blocks: %{y:.2f} tile times<extra></extra>",
+        }
+        for name, (values, dash, colour) in lines.items()
+    ]
+    return go.Figure(data=data, layout=layout)
