@@ -7,11 +7,13 @@ semaphore y at 24) before its first K step, and each tile of the first one post.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from wavesim.model.dependency import Box, Dependency
+from wavesim.model.dependency import Dependency
 from wavesim.model.kernel import Grid
+from wavesim.model.order import Tile
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Plan, SemaphoreSync, check_plan
 from wavesim.model.policy import Policy, SemaphoreTable
+from wavesim.model.waits import Wait, position_in_slice, waits_of
 
 
 @dataclass(frozen=True)
@@ -31,15 +33,6 @@ class SemaphoreArray:
         for semaphore, value in zip(self.table.semaphore_of_tile, self.table.value_of_tile, strict=True):
             values[semaphore] = value
         return tuple(values)
-
-
-@dataclass(frozen=True)
-class Wait:
-    """Once done/of of its work is complete, a block needs `semaphore` (global index) to be ready."""
-
-    done: int
-    of: int
-    semaphore: int
 
 
 @dataclass
@@ -71,27 +64,13 @@ class StageProgram:
         x, y, z = self.blocks[position]
         key = (x if self._uses_x else 0, y if self._uses_y else 0, z)
         if key not in self._cache:
-            self._cache[key] = self._derive(tuple(need.box(x, y) for need in self.dependency.needs), z)
+            position = position_in_slice(z, self.stage.grid.z)
+            self._cache[key] = waits_of(self.dependency, (x, y), self._semaphore_of, position)
         return self._cache[key]
 
-    def _derive(self, boxes: tuple[Box, ...], z: int) -> tuple[Wait, ...]:
-        assert self.dependency is not None
-        slices = self.stage.grid.z
-        found: dict[int, Wait] = {}
-        for need, box in zip(self.dependency.needs, boxes, strict=True):
-            array = self.arrays[need.stage.name]
-            table, columns = array.table.semaphore_of_tile, array.grid.x
-            for j, n, (px, py) in need.walk(box):
-                if (j + 1) * slices <= z * n or j * slices >= (z + 1) * n:
-                    continue  # outside the K range of this split-K slice
-                semaphore = array.first + table[py * columns + px]
-                wait = Wait(max(0, j * slices - z * n), n, semaphore)
-                if (
-                    semaphore not in found
-                    or wait.done * found[semaphore].of < found[semaphore].done * wait.of
-                ):
-                    found[semaphore] = wait
-        return tuple(sorted(found.values(), key=lambda wait: wait.done / wait.of))
+    def _semaphore_of(self, producer: str, tile: Tile) -> int:
+        array = self.arrays[producer]
+        return array.first + array.table.semaphore_of_tile[tile[1] * array.grid.x + tile[0]]
 
 
 @dataclass(frozen=True)
@@ -142,8 +121,7 @@ def _semaphore_arrays(pipeline: Pipeline, plan: SemaphoreSync) -> Arrays:
 
 def _stage_program(index: int, stage: Stage, pipeline: Pipeline, plan: Plan, arrays: Arrays) -> StageProgram:
     grid = stage.grid
-    tiles = plan.order_of(stage.name).sequence(grid)
-    blocks = tuple((x, y, z) for x, y in tiles for z in range(grid.z))
+    blocks = plan.order_of(stage.name).blocks(grid)
     posted = [array for (producer, _), array in arrays.items() if producer == stage.name]
     posts = tuple(
         tuple(array.first + array.table.semaphore_of_tile[tile] for array in posted)
