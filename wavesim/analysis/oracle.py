@@ -19,9 +19,10 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync
+from wavesim.model.waits import Wait
 from wavesim.sim.cost import RATE_UNIT, CostModel
 from wavesim.sim.placement import Footprint, footprint
-from wavesim.sim.program import Wait, build_program
+from wavesim.sim.program import build_program
 
 
 @dataclass(eq=False, slots=True)

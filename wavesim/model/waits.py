@@ -12,14 +12,14 @@ from wavesim.model.dependency import Dependency
 from wavesim.model.order import Tile
 from wavesim.model.tile_set import TileSet
 
-# (need, j, n, producer tile): the j-th of n tiles of a need -> how much of the block's own work is done before it
-# is needed, as a share (done, of); None if this block does not read it.
+# (need, j, n, producer tile), the j-th of n tiles of a need -> the share (done, of) of the block's own work that is
+# done before the tile is needed; None if this block does not read it.
 Position = Callable[[TileSet, int, int, Tile], tuple[int, int] | None]
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Once done/of of its work is complete, a block needs `semaphore`, for the sake of `tile` of `producer`."""
+    """Once done/of of its work is complete, a block needs `semaphore`: for the sake of a producer's tile."""
 
     done: int
     of: int
@@ -31,7 +31,7 @@ class Wait:
 def waits_of(
     dependency: Dependency, tile: Tile, semaphore_of: Callable[[str, Tile], int], position: Position
 ) -> tuple[Wait, ...]:
-    """What the block of a consumer tile waits for, in order; each semaphore once, where it is first needed."""
+    """What a consumer tile's block waits for, in order; each semaphore once, where it is first needed."""
     found: dict[int, Wait] = {}
     for need in dependency.needs:
         producer = need.stage.name
@@ -48,7 +48,7 @@ def waits_of(
 
 
 def position_in_slice(z: int, slices: int) -> Position:
-    """Tiles in step with the work: the j-th of n is needed once j/n is done; split-K slice z does its part only."""
+    """In step with the work: the j-th of n tiles is needed once j/n is done; slice z does its part only."""
 
     def position(_need: TileSet, j: int, n: int, _tile: Tile) -> tuple[int, int] | None:
         if (j + 1) * slices <= z * n or j * slices >= (z + 1) * n:

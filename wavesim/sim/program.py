@@ -64,8 +64,8 @@ class StageProgram:
         x, y, z = self.blocks[position]
         key = (x if self._uses_x else 0, y if self._uses_y else 0, z)
         if key not in self._cache:
-            position = position_in_slice(z, self.stage.grid.z)
-            self._cache[key] = waits_of(self.dependency, (x, y), self._semaphore_of, position)
+            shares = position_in_slice(z, self.stage.grid.z)
+            self._cache[key] = waits_of(self.dependency, (x, y), self._semaphore_of, shares)
         return self._cache[key]
 
     def _semaphore_of(self, producer: str, tile: Tile) -> int:
