@@ -1,0 +1,1 @@
+"""The exercises of each notebook: what is asked, why an answer is right, hints where it is not."""

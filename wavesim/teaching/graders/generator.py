@@ -1,0 +1,64 @@
+"""Exercises of notebook 8: a dependency between tiles of unequal height, and a policy read by hand."""
+
+from typing import Any
+
+from wavesim.gen.policies import policy_named
+from wavesim.model.dependency import Dependency
+from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.teaching.exercise import Exercise, pair, require
+from wavesim.workloads.gpt3 import gpt3_mlp
+
+POLICY, TILE = "block:12x1", (17, 5)
+
+
+def tall_pair() -> tuple[Stage, Stage]:
+    """Two GEMMs at 1,024 tokens: gemm1 in tiles 128 rows tall (8 rows), gemm2 in tiles of 256 (4 rows)."""
+    first = gpt3_mlp(1024).stages[0]
+    second = Stage("gemm2", gpt3_mlp(1024, (256, 128)).stages[1].work)
+    return first, second
+
+
+def grade_dependency(answer: Any) -> str:
+    """What tile (x, y) of the tall consumer reads: all columns of producer rows 2y and 2y + 1."""
+    require(isinstance(answer, Dependency), f"{answer!r} is no dependency: Dependency(gemm2[x, y], [...]).")
+    first, second = tall_pair()
+    require(
+        answer.consumer.stage == second and answer.producers == (first.name,),
+        "the consumer is gemm2 and what it needs is gemm1's.",
+    )
+    for x, y in second.grid:
+        read = {tile for _, tile in answer.producer_tiles(x, y)}
+        needed = {(column, row) for column in range(first.grid.x) for row in (2 * y, 2 * y + 1)}
+        require(
+            not needed - read,
+            f"tile ({x}, {y}) would not wait for {min(needed - read)}, which it reads.",
+        )
+        require(
+            not read - needed,
+            f"tile ({x}, {y}) would wait for {min(read - needed)}, which it does not read.",
+        )
+    Pipeline("tall", [first, second], [answer])
+    return "Each tile 256 rows tall covers two producer rows, all their columns."
+
+
+def grade_reading(answer: Any) -> str:
+    """Semaphore and value of tile (17, 5) under the policy block:12x1 on 24 x 8 tiles."""
+    semaphore, value = pair(answer, "semaphore, value")
+    pipeline = gpt3_mlp(1024)
+    grid = pipeline.stages[0].grid
+    policy = policy_named(pipeline, ("gemm1", "gemm2"), POLICY)
+    require(
+        value == policy.value(*TILE, grid),
+        f"value {value}: how many tiles share a semaphore in blocks of 12 columns by 1 row?",
+    )
+    require(
+        semaphore == policy.semaphore(*TILE, grid),
+        f"semaphore {semaphore}: count the blocks of the rows above, then those to the left.",
+    )
+    return f"x / 12 + 2 y = {semaphore}, and 12 tiles post it: what the generated functions return."
+
+
+EXERCISES = (
+    Exercise("8.1", "The dependency of tiles 256 rows tall on tiles of 128", grade_dependency),
+    Exercise("8.2", "Semaphore and value of tile (17, 5) under block:12x1", grade_reading),
+)

@@ -1,0 +1,79 @@
+"""Exercises of notebook 5: a half-fenced litmus test, a protocol of one's own, and a row's value."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from wavesim.errors import DescriptionError
+from wavesim.teaching.exercise import Exercise, WrongAnswer, pair, require, whole
+from wavesim.teaching.litmus import Litmus, Operation, guide_test, load, post, store, wait
+
+STALE = (("read", 0),)
+
+
+def grade_one_fence(answer: Any) -> str:
+    """All outcomes (A, B) of the guide's test with a fence in the writer only."""
+    require(
+        isinstance(answer, set | list | tuple) and all(isinstance(one, tuple) for one in answer),
+        "give a set of pairs (A, B), such as {(1, 2), (10, 20)}.",
+    )
+    found = {tuple(value for _, value in o) for o in guide_test(writer_fence=True).outcomes()}
+    extra, missing = set(answer) - found, found - set(answer)
+    require(not extra, f"{sorted(extra)} cannot happen: nobody stores such values.")
+    require(
+        not missing,
+        f"{len(missing)} outcome is missing. The writer is in order now; may the reader load X before Y?"
+        if len(missing) == 1
+        else f"{len(missing)} outcomes are missing; start with the interleavings.",
+    )
+    return "All four: one fence orders one thread. The reader may still load X early."
+
+
+def grade_protocol(answer: Any) -> str:
+    """Two lists of operations, a producer's and a consumer's, that can only read 42."""
+    producer, consumer = pair(answer, "the producer's operations and the consumer's")
+    test = _protocol(producer, consumer)
+    outcomes = test.outcomes()
+    require(bool(outcomes), "this never ends: the consumer waits for a value that nobody posts.")
+    require(test.registers == ("read",), 'the consumer must load the tile into "read", once.')
+    if STALE in outcomes:
+        raise WrongAnswer(f"it can read 0: {' → '.join(outcomes[STALE])}.")
+    require(set(outcomes) == {(("read", 42),)}, f"outcomes are {list(outcomes)}; only read = 42 is right.")
+    return f"{len(outcomes)} outcome is left, read = 42, whatever is reordered."
+
+
+def _protocol(producer: Sequence[Operation], consumer: Sequence[Operation]) -> Litmus:
+    for operation in (*producer, *consumer):
+        require(
+            isinstance(operation, Operation),
+            f"{operation!r} is no operation: store, load, fence, post, wait.",
+        )
+        require(not operation.is_ordered, f"{operation}: relaxed ones only; order them with fences.")
+    try:
+        return Litmus({"producer": producer, "consumer": consumer}, {"tile": 0, "semaphore": 0})
+    except DescriptionError as error:
+        raise WrongAnswer(str(error)) from None
+
+
+def row_test(value: int) -> Litmus:
+    """Two producers of a row post one semaphore; the consumer waits for `value` and reads both tiles."""
+    producers = {name: [store(name, 42), post("row_ready", release=True)] for name in ("left", "right")}
+    consumer = [wait("row_ready", value, acquire=True), load("a", "left"), load("b", "right")]
+    return Litmus({**producers, "consumer": consumer}, {"left": 0, "right": 0, "row_ready": 0})
+
+
+def grade_value(answer: Any) -> str:
+    """The value at which a row of two tiles is ready."""
+    value = whole(answer, 0, 10)
+    outcomes = row_test(value).outcomes()
+    require(bool(outcomes), f"{value} posts never come: the consumer spins for ever.")
+    stale = [outcome for outcome in outcomes if dict(outcome) != {"a": 42, "b": 42}]
+    if stale:
+        raise WrongAnswer(f"it can read {stale[0]}: {' → '.join(outcomes[stale[0]])}.")
+    return "As many posts as tiles share the semaphore: fewer read too early, more never come."
+
+
+EXERCISES = (
+    Exercise("5.1", "Outcomes (A, B) with a fence in the writer only", grade_one_fence),
+    Exercise("5.2", "A protocol of relaxed operations and fences that can only read 42", grade_protocol),
+    Exercise("5.3", "The value at which a row of two tiles is ready", grade_value),
+)

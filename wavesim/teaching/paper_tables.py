@@ -1,0 +1,127 @@
+"""The cuSync paper's wave counts, as printed and as its own grids give them.
+
+Picture: Table IV prints 6 waves under stream sync and 4.8 under cuSync for 512 rows. Its grids say 96 and 96
+blocks on 80 slots: two waves each, 4 in all, and 2.4 as a sum of fractions. Rows that agree have no mark.
+
+The paper's stream column is a sum of ceilings and its cuSync column a sum of fractions: two different things.
+A fraction of a wave takes as long as a whole one, so the ceiling of the sum stands beside it.
+Source: paper, Tables I and IV; blocks per SM as in its Table I (two up to 256 rows, one from 512).
+"""
+
+import csv
+from dataclasses import dataclass
+from html import escape
+from math import ceil, prod
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "paper"
+SMS = 80
+ONE_BLOCK_FROM = 512
+ROUNDING = 0.051  # printed with one digit
+
+Row = dict[str, str]
+
+
+def table(number: int) -> list[Row]:
+    """The rows of a table as printed. Raises `FileNotFoundError` for one that is not here."""
+    with (FOLDER / f"table_{number}.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@dataclass(frozen=True)
+class WaveCount:
+    """One row of Table IV: blocks of both kernels, slots, and what is printed."""
+
+    rows: str
+    blocks: tuple[int, int]
+    slots: int
+    stream_printed: float
+    cusync_printed: float
+
+    @property
+    def stream(self) -> int:
+        """Waves one after the other: a sum of ceilings."""
+        return sum(ceil(count / self.slots) for count in self.blocks)
+
+    @property
+    def cusync(self) -> float:
+        """What the paper's cuSync column means: the sum of the fractions."""
+        return sum(self.blocks) / self.slots
+
+    @property
+    def cusync_whole(self) -> int:
+        """The waves that such a sum takes at least, tiles being equal."""
+        return ceil(self.cusync)
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether both printed counts follow from the row's own grids."""
+        is_stream = self.stream == self.stream_printed
+        return is_stream and abs(self.cusync - self.cusync_printed) <= ROUNDING
+
+
+def wave_counts() -> list[WaveCount]:
+    """Table IV, row by row."""
+    return [_count(row) for row in table(4)]
+
+
+def _count(row: Row) -> WaveCount:
+    blocks = tuple(prod(int(n) for n in row[name].split("x")) for name in ("grid1", "grid2"))
+    largest = int(row["batch"].split("-")[-1])
+    return WaveCount(
+        rows=row["batch"],
+        blocks=(blocks[0], blocks[1]),
+        slots=SMS * (1 if largest >= ONE_BLOCK_FROM else 2),
+        stream_printed=float(row["stream_waves_printed"]),
+        cusync_printed=float(row["cusync_waves_printed"]),
+    )
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table to look at: column titles and cells, all text."""
+
+    titles: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(title)}</th>" for title in self.titles)
+        rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in self.cells)
+        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+    def __repr__(self) -> str:
+        widths = [max(map(len, column)) for column in zip(self.titles, *self.cells, strict=True)]
+        return "\n".join(
+            "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
+            for row in (self.titles, *self.cells)
+        )
+
+
+def wave_table(counts: list[WaveCount]) -> Shown:
+    """Printed beside recomputed, with a mark where they contradict each other."""
+    titles = (
+        "rows (B × S)",
+        "blocks",
+        "slots",
+        "stream, printed",
+        "sum of ceilings",
+        "cuSync, printed",
+        "sum of fractions",
+        "its ceiling",
+        "",
+    )
+    cells = tuple(
+        (
+            row.rows,
+            f"{row.blocks[0]} + {row.blocks[1]}",
+            str(row.slots),
+            f"{row.stream_printed:g}",
+            str(row.stream),
+            f"{row.cusync_printed:g}",
+            f"{row.cusync:.2f}",
+            str(row.cusync_whole),
+            "" if row.is_consistent else "✗ contradicts its grids",
+        )
+        for row in counts
+    )
+    return Shown(titles, cells)
