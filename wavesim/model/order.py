@@ -15,7 +15,7 @@ Tile = tuple[int, int]
 
 
 class Order(ABC):
-    """A permutation of a grid's tiles; split-K slices of a tile follow each other."""
+    """A permutation of a grid's tiles; split-K slices of a tile follow each other (but `SlicesLast`)."""
 
     @property
     @abstractmethod
@@ -31,6 +31,10 @@ class Order(ABC):
         tiles = tuple(self._tiles(grid))
         _check_permutation(self.name, tiles, grid)
         return tiles
+
+    def blocks(self, grid: Grid) -> tuple[tuple[int, int, int], ...]:
+        """All blocks (x, y, z) in processing order. Raises `DescriptionError` as `sequence` does."""
+        return tuple((x, y, z) for x, y in self.sequence(grid) for z in range(grid.z))
 
 
 def _check_permutation(name: str, tiles: tuple[Tile, ...], grid: Grid) -> None:
@@ -109,6 +113,23 @@ class Reversed(Order):
 
     def _tiles(self, grid: Grid) -> Sequence[Tile]:
         return self.order.sequence(grid)[::-1]
+
+
+@dataclass(frozen=True)
+class SlicesLast(Order):
+    """Another order, walked once per split-K slice: how hardware issues a grid, with z slowest."""
+
+    order: Order = RowMajor()
+
+    @property
+    def name(self) -> str:
+        return f"slices-last:{self.order.name}"
+
+    def _tiles(self, grid: Grid) -> Sequence[Tile]:
+        return self.order.sequence(grid)
+
+    def blocks(self, grid: Grid) -> tuple[tuple[int, int, int], ...]:
+        return tuple((x, y, z) for z in range(grid.z) for x, y in self.sequence(grid))
 
 
 @dataclass(frozen=True)
