@@ -71,7 +71,7 @@ class Oracle:
         self.missing = self.program.semaphore_values  # posts until ready
         self.held_up: list[list[OracleBlock]] = [[] for _ in self.missing]
         self.computing: list[ComputingBlocks] | None = None
-        if set(costs.rates) != {RATE_UNIT}:
+        if set(costs.rates) != {(RATE_UNIT, RATE_UNIT)}:
             self.computing = [ComputingBlocks(costs.rates, self.at) for _ in self.all_sms]
 
     def _build_stages(self, pipeline: Pipeline, device: Device) -> None:
@@ -242,7 +242,8 @@ class Oracle:
             due = block.work * wait.done // wait.of
         amount, block.done = due - block.done, due
         if amount:
-            self.computing[block.sm].join(self.now, amount, self._computed, block)
+            age = (block.issue, block.stage, block.position)
+            self.computing[block.sm].join(self.now, amount, self._computed, block, age)
         else:
             self._computed(block)
 

@@ -1,7 +1,7 @@
 """The oracle's SMs: who has room, and how computing blocks share one SM. For `wavesim.analysis.oracle` only.
 
 Picture: an SM is a set of taken slots, three sums (warps, registers, shared memory) and a list of
-[work left, block]; everything is looked at anew where the engine keeps running totals.
+[work left, block, age]; everything is looked at anew where the engine keeps running totals.
 """
 
 from collections import deque
@@ -84,35 +84,42 @@ class SmRoom:
 
 @dataclass(eq=False)
 class ComputingBlocks:
-    """Blocks that compute on one SM: [work left in ns / RATE_UNIT, who]; n of them run at rates[n - 1]."""
+    """Blocks that compute on one SM: [work left in ns / RATE_UNIT, then, who, age].
 
-    rates: tuple[int, ...]
+    Of n of them the eldest runs at rates[n - 1][0], the others at rates[n - 1][1].
+    """
+
+    rates: tuple[tuple[int, int], ...]
     at: Callable[[int, Callable[[Any], None], Any], None]
     members: list[list[Any]] = field(default_factory=list)
     since: int = 0
     version: int = 0
 
-    def join(self, now: int, work_ns: int, then: Callable[[Any], None], who: object) -> None:
+    def join(
+        self, now: int, work_ns: int, then: Callable[[Any], None], who: object, age: tuple[int, ...]
+    ) -> None:
         """Calls `then(who)` once this block has had its work."""
         self._progress(now)
-        self.members.append([work_ns * RATE_UNIT, then, who])
+        self.members.append([work_ns * RATE_UNIT, then, who, age])
         self._plan(now)
 
     def _progress(self, now: int) -> None:
-        had = (now - self.since) * self._rate() if self.members else 0
-        for member in self.members:
-            member[0] -= had
+        for member, rate in self._rates():
+            member[0] -= (now - self.since) * rate
         self.since = now
 
-    def _rate(self) -> int:
-        return self.rates[min(len(self.members), len(self.rates)) - 1]
+    def _rates(self) -> list[tuple[list[Any], int]]:
+        """Every member with the rate it runs at."""
+        if not self.members:
+            return []
+        eldest = min(self.members, key=lambda member: member[3])
+        fast, slow = self.rates[min(len(self.members), len(self.rates)) - 1]
+        return [(member, fast if member is eldest else slow) for member in self.members]
 
     def _plan(self, now: int) -> None:
         """Comes back when the first of them has had its work, unless something changes before."""
         self.version += 1
-        least = max(0, min(member[0] for member in self.members))
-        rate = self._rate()
-        time = now + (least + rate - 1) // rate
+        time = now + min(max(0, (member[0] + rate - 1) // rate) for member, rate in self._rates())
         self.at(time, self._end, (time, self.version))
 
     def _end(self, when: tuple[int, int]) -> None:
@@ -124,5 +131,5 @@ class ComputingBlocks:
         self.members = [member for member in self.members if member[0] > 0]
         if self.members:
             self._plan(now)
-        for _, then, who in ended:
+        for _, then, who, _ in ended:
             then(who)

@@ -45,8 +45,10 @@ class CostModel:
     - `signal_ns`: from a post to its being seen on another SM.
     - `setup_ns`: around the blocks of a run: graph launch to first block, last block to completion.
     - `fork_ns`: more of it where stages have streams of their own: reset of semaphores, fork, join.
-    - `sharing`: speed of each of 1, 2, 3... blocks computing on one SM, relative to one alone;
+    - `sharing`: mean speed of 1, 2, 3... blocks computing on one SM, relative to one alone;
       the last entry holds for more. Blocks that spin take no share.
+    - `seniority`: how much faster than that mean the block issued first runs, as a share of it; the
+      others lose as much in all. 0.16: the elder of two runs at 1.16 of the mean, the younger at 0.84.
     """
 
     tile_ns: Mapping[str, int | Sequence[int]]
@@ -61,6 +63,7 @@ class CostModel:
     setup_ns: int = 0
     fork_ns: int = 0
     sharing: tuple[float, ...] = (1.0,)
+    seniority: float = 0.0
 
     def __post_init__(self) -> None:
         for name in FIXED_COSTS:
@@ -75,6 +78,10 @@ class CostModel:
             raise DescriptionError(
                 f"CostModel: sharing is {self.sharing}; it starts with 1.0 (a block alone) and stays at "
                 "or above 0.001"
+            )
+        if not 0 <= self.seniority < 1:
+            raise DescriptionError(
+                f"CostModel: seniority is {self.seniority}; it must be at least 0 and below 1"
             )
 
     def tile_times(self, stage: Stage) -> int | list[int]:
@@ -94,9 +101,14 @@ class CostModel:
         return [int(time) for time in times]
 
     @property
-    def rates(self) -> tuple[int, ...]:
-        """`sharing` in thousandths."""
-        return tuple(round(speed * RATE_UNIT) for speed in self.sharing)
+    def rates(self) -> tuple[tuple[int, int], ...]:
+        """Speeds of the eldest and of each other one of 1, 2, 3... computing blocks, in thousandths."""
+        shared = (
+            (speed * (1 + self.seniority), speed * (1 - self.seniority / n))
+            for n, speed in enumerate(self.sharing[1:], start=1)
+        )
+        rates = ((max(1, round(first * RATE_UNIT)), max(1, round(other * RATE_UNIT))) for first, other in shared)
+        return ((RATE_UNIT, RATE_UNIT), *rates)
 
     def outside_ns(self, plan: Plan) -> int:
         """What a run takes besides its blocks: setup, and the fork where stages have streams of their own."""

@@ -40,7 +40,7 @@ class Engine:
         self._env = Environment()
         self._dispatcher = Dispatcher(self._env, device)
         self._wait_kernel_footprint = footprint(device, WAIT_KERNEL)
-        is_shared = any(rate != costs.rates[0] for rate in costs.rates)
+        is_shared = len(set(costs.rates)) > 1
         self._shared = (
             [SharedSm(self._env, costs.rates) for _ in range(device.sm_count)] if is_shared else None
         )
@@ -170,6 +170,7 @@ class Engine:
         assert self._shared is not None
         env, costs, rows, shared = self._env, self._costs, self.rows, self._shared[sm]
         row = self._issue(program, position, sm, slot)
+        age = (rows.issue[row], row)
         if costs.block_ns:
             yield env.timeout(costs.block_ns)
         if not self._stages[program.index].started.triggered:
@@ -180,7 +181,7 @@ class Engine:
         for wait in program.waits(position):
             due = work * wait.done // wait.of
             if due > done:
-                yield shared.compute(due - done)
+                yield shared.compute(due - done, age)
                 done = due
             semaphore = self._semaphores[wait.semaphore]
             if not semaphore.is_ready:
@@ -193,7 +194,7 @@ class Engine:
                 waited += costs.wait_ns
         rows.wait[row] = waited
         if work > done:
-            yield shared.compute(work - done)
+            yield shared.compute(work - done, age)
         yield env.timeout(self._post_ns[program.index])
         self._exit(program, position, row)
 
