@@ -11,8 +11,8 @@ from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import RowSync, TileSync
 from wavesim_gpu.layout import BLOCK_RECORD, ERROR_BUFFER, STAGE_PARAMS
-from wavesim_gpu.measured_trace import slots
 from wavesim_gpu.schedule import LAST, links, semaphore_name, wait_schedule
+from wavesim_gpu.stamps import slots
 
 
 def schedule(pipeline, policy):

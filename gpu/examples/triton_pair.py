@@ -1,0 +1,131 @@
+"""Two matrix products in Triton, y = (x w1) w2, on one stream or with a semaphore per tile row, recorded.
+
+Picture: the kernel of Triton's own tutorial, with the recorder's lines, and for tile-level synchronisation a
+wait before its loop and a post after its stores. `is_waiting` and `is_posting` take those out again.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from wavesim.model.dependency import Dependency, x, y
+from wavesim.model.kernel import Gemm
+from wavesim.model.pipeline import Pipeline, Stage
+from wavesim_gpu.recorder.triton_recorder import begin, begin_wait, end, end_wait
+
+PATIENCE = 1 << 22  # looks at a semaphore, some seconds: then a tile gives up, so that nothing hangs
+
+
+@triton.jit
+def matmul(  # noqa: PLR0913, PLR0917  # a kernel takes what it takes
+    a_ptr, b_ptr, c_ptr, semaphores, recording,
+    m, n: tl.constexpr, k: tl.constexpr, stage: tl.constexpr,
+    is_waiting: tl.constexpr, awaited: tl.constexpr, is_posting: tl.constexpr, patience: tl.constexpr,
+    tile_m: tl.constexpr, tile_n: tl.constexpr, tile_k: tl.constexpr,
+):  # fmt: skip
+    """C (m, n) = A (m, k) B (k, n), fp16, row-major; one program per tile, in row-major order."""
+    number = begin(recording)
+    columns = tl.cdiv(n, tile_n)
+    tile_y, tile_x = tl.program_id(0) // columns, tl.program_id(0) % columns
+    if is_waiting:
+        begin_wait(recording, number)
+        looks = 0
+        # Acquire: what the producer stored before its release is seen by the loads below.
+        while (tl.atomic_add(semaphores + tile_y, 0, sem="acquire") < awaited) & (looks < patience):
+            looks += 1
+        end_wait(recording, number)
+    rows = tile_y * tile_m + tl.arange(0, tile_m)
+    across = tile_x * tile_n + tl.arange(0, tile_n)
+    depth = tl.arange(0, tile_k)
+    a = a_ptr + (rows % m)[:, None] * k + depth[None, :]
+    b = b_ptr + depth[:, None] * n + (across % n)[None, :]
+    total = tl.zeros((tile_m, tile_n), dtype=tl.float32)
+    for _ in range(0, k, tile_k):
+        total = tl.dot(tl.load(a), tl.load(b), total)
+        a += tile_k
+        b += tile_k * n
+    c = c_ptr + rows[:, None] * n + across[None, :]
+    tl.store(c, total.to(tl.float16), mask=(rows < m)[:, None] & (across < n)[None, :])
+    if is_posting:
+        tl.debug_barrier()  # all warps have stored
+        tl.atomic_add(semaphores + tile_y, 1, sem="release")
+    end(recording, number, stage, tile_x, tile_y)
+
+
+@dataclass(frozen=True)
+class TritonPair:
+    """Sizes of y (m, n2) = (x (m, k) w1 (k, n1)) w2 (n1, n2) and of the tiles."""
+
+    m: int
+    k: int
+    n1: int
+    n2: int
+    tile: tuple[int, int, int] = (128, 256, 64)
+    warps: int = 8
+    stages: int = 3
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pair as wavesim describes it: a tile of the second reads a whole tile row of the first."""
+        tile_m, tile_n, tile_k = self.tile
+        first = Stage("matmul1", Gemm("matmul1", self.m, self.n1, self.k, tile_m, tile_n, tile_k))
+        second = Stage("matmul2", Gemm("matmul2", self.m, self.n2, self.n1, tile_m, tile_n, tile_k))
+        return Pipeline("triton-pair", [first, second], [Dependency(second[x, y], [first[:, y]])])
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of both stages: a recording's capacity."""
+        return sum(stage.grid.size for stage in self.pipeline.stages)
+
+    def operands(self, seed: int = 0) -> tuple[Any, ...]:
+        """x, w1, w2, the intermediate and y, on the GPU; outputs are NaN."""
+        generator = torch.Generator("cuda").manual_seed(seed)
+        shapes = ((self.m, self.k), (self.k, self.n1), (self.n1, self.n2))
+        given = [
+            torch.randn(shape, device="cuda", generator=generator, dtype=torch.float16) * shape[0] ** -0.5
+            if number
+            else torch.randn(shape, device="cuda", generator=generator, dtype=torch.float16)
+            for number, shape in enumerate(shapes)
+        ]
+        made = [
+            torch.full((self.m, n), torch.nan, device="cuda", dtype=torch.float16) for n in (self.n1, self.n2)
+        ]
+        return (*given, *made)
+
+    def launch(self, operands: tuple[Any, ...], stage: int, recording: Any, semaphores: Any = None) -> None:
+        """Launches one on torch's current stream; with `semaphores` the first posts and the second waits."""
+        source, w1, w2, middle, out = operands
+        a, b, c = ((source, w1, middle), (middle, w2, out))[stage]
+        first = self.pipeline.stages[0].grid
+        grid = self.pipeline.stages[stage].grid
+        is_synchronised = semaphores is not None
+        tile_m, tile_n, tile_k = self.tile
+        matmul[(grid.size,)](
+            a, b, c, semaphores, recording, self.m, b.shape[1], b.shape[0], stage,
+            is_synchronised and stage == 1, first.x, is_synchronised and stage == 0, PATIENCE,
+            tile_m, tile_n, tile_k, num_warps=self.warps, num_stages=self.stages,
+        )  # fmt: skip
+
+    def run_stream(self, operands: tuple[Any, ...], recording: Any = None) -> None:
+        """Both on torch's current stream."""
+        for stage in range(2):
+            self.launch(operands, stage, recording)
+
+    def run_synchronised(
+        self, operands: tuple[Any, ...], streams: Any, semaphores: Any, recording: Any = None
+    ) -> None:
+        """The second beside the first, on two streams that start and end with torch's current one.
+
+        Blocks are issued in launch order, so the second's come after the first's.
+        """
+        current = torch.cuda.current_stream()
+        semaphores.zero_()
+        for stage, stream in enumerate(streams):
+            stream.wait_stream(current)
+            with torch.cuda.stream(stream):
+                self.launch(operands, stage, recording, semaphores)
+        for stream in streams:
+            current.wait_stream(stream)

@@ -1,0 +1,53 @@
+"""What follows from the stamps that blocks leave: slots, the clock's step and rate, times counted from zero.
+
+Picture: three blocks on SM 7, the third starting when the first has ended: slots 0, 1 and 0. The hardware
+does not tell slots, so blocks of an SM are laid into the lowest one that is free when they start.
+"""
+
+import heapq
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavesim.model.device import Device
+
+
+def slots(sm: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> NDArray[np.int64]:
+    """For each block the lowest slot of its SM that is free when it starts."""
+    result = np.zeros(len(sm), np.int64)
+    busy: dict[int, list[tuple[int, int]]] = {}
+    free: dict[int, list[int]] = {}
+    for row in np.lexsort((end, start)):
+        own_busy, own_free = busy.setdefault(int(sm[row]), []), free.setdefault(int(sm[row]), [])
+        while own_busy and own_busy[0][0] <= start[row]:
+            heapq.heappush(own_free, heapq.heappop(own_busy)[1])
+        slot = heapq.heappop(own_free) if own_free else len(own_busy)
+        heapq.heappush(own_busy, (int(end[row]), slot))
+        result[row] = slot
+    return result
+
+
+def from_zero(records: NDArray[Any]) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
+    """The first start, and all starts and ends counted from it."""
+    zero = int(records["start_ns"].min())
+    start, end = ((records[name] - np.uint64(zero)).astype(np.int64) for name in ("start_ns", "end_ns"))
+    return zero, start, end
+
+
+def timer_step_ns(records: NDArray[Any]) -> int:
+    """The step of the GPU's clock, as far as these stamps show it: what divides all their differences."""
+    stamps = np.unique(np.concatenate([records["start_ns"], records["end_ns"]]))
+    return max(1, int(np.gcd.reduce(np.diff(stamps)))) if len(stamps) > 1 else 1
+
+
+def clock_mhz(cycles: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> float | None:
+    """SM cycles over nanoseconds of the blocks; None where no time passed."""
+    elapsed = float((end - start).sum())
+    return round(float(cycles.sum()) / elapsed * 1000, 1) if elapsed else None
+
+
+def device_fields(device: Device) -> dict[str, Any]:
+    """A device as a trace's header keeps it."""
+    return {name: value for name, value in asdict(device).items() if name != "sources"}
