@@ -107,8 +107,7 @@ class CostModel:
             (speed * (1 + self.seniority), speed * (1 - self.seniority / n))
             for n, speed in enumerate(self.sharing[1:], start=1)
         )
-        rates = ((max(1, round(first * RATE_UNIT)), max(1, round(other * RATE_UNIT))) for first, other in shared)
-        return ((RATE_UNIT, RATE_UNIT), *rates)
+        return ((RATE_UNIT, RATE_UNIT), *((_thousandths(first), _thousandths(other)) for first, other in shared))
 
     def outside_ns(self, plan: Plan) -> int:
         """What a run takes besides its blocks: setup, and the fork where stages have streams of their own."""
@@ -117,6 +116,10 @@ class CostModel:
     def with_tile_ns(self, **tile_ns: int | Sequence[int]) -> "CostModel":
         """The same costs with other tile times."""
         return replace(self, tile_ns={**self.tile_ns, **tile_ns})
+
+
+def _thousandths(speed: float) -> int:
+    return max(1, round(speed * RATE_UNIT))
 
 
 def zero_cost(pipeline: Pipeline, tile_ns: int) -> CostModel:

@@ -118,5 +118,6 @@ def _describe_costs(costs: CostModel) -> dict[str, object]:
     return {
         "tile_ns": tile_ns,
         "sharing": list(costs.sharing),
+        "seniority": costs.seniority,
         **{name: getattr(costs, name) for name in FIXED_COSTS},
     }
