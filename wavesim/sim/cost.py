@@ -107,7 +107,8 @@ class CostModel:
             (speed * (1 + self.seniority), speed * (1 - self.seniority / n))
             for n, speed in enumerate(self.sharing[1:], start=1)
         )
-        return ((RATE_UNIT, RATE_UNIT), *((_thousandths(first), _thousandths(other)) for first, other in shared))
+        rates = ((_thousandths(eldest), _thousandths(other)) for eldest, other in shared)
+        return ((RATE_UNIT, RATE_UNIT), *rates)
 
     def outside_ns(self, plan: Plan) -> int:
         """What a run takes besides its blocks: setup, and the fork where stages have streams of their own."""
