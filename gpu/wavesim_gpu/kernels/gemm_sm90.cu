@@ -1,0 +1,618 @@
+// C = activation(A (m, k) x B (k, n)), all row-major, fp16 or bf16 in and out, fp32 inside. Hopper only (sm_90a): the
+// copy engine brings the operands, wgmma multiplies them, the copy engine takes the result away.
+//
+// One thread block per SM, its warps specialised:
+//
+//   loading warp      | B0 B1 B2 B3 .wait. A0 A1 A2 A3 | A4+B4 ...            | next tile: B0 B1 ...
+//                     |     ring of stages in shared memory, a full and an empty barrier each
+//   math warpgroup 0  |                    ## k0 ## k1 ## ... ## last ## out  | ## k0 ## ...
+//   math warpgroup 1  |                       ## k0 ## k1 ## ... ## last ## out | ## k0 ...
+//                     |     two staging slots per warpgroup, a full and an empty barrier each
+//   storing warp 0, 1 |                                                 store, store, complete: post
+//
+// Nobody waits for more than the slot it needs. While one warpgroup rounds and stages its part of the output, the
+// other has the tensor cores for itself, as far as the ring reaches, and the loading warp is in the next tile already:
+// in a persistent launch neither the epilogue nor the start of a tile shows.
+//
+// As a consumer it waits for A only, in the loading warp, with B already on its way. As a producer it posts when the
+// copy engine has completed the tile's stores. With a cluster of two, blocks of neighbouring tile rows share B: each
+// loads half of it into both.
+
+#include <generated.cuh>
+
+#include <cusync/stage.cuh>
+#include <kernels/mbarrier.cuh>
+#include <kernels/tensor_core.cuh>
+#include <kernels/tma.cuh>
+#include <kernels/wgmma.cuh>
+
+struct GemmSm90Params {
+    TensorMap a;  // (m, k), boxes of (tile_m, 64)
+    TensorMap b;  // (k, n), boxes of (64 / cluster, 64)
+    TensorMap c;  // (m, columns), boxes of (64, 64)
+    float* partials;    // (tile, slice, tile_m * tile_n), in the order the threads hold them
+    unsigned* tickets;  // one per tile: slices that are done
+    int k;
+    int is_persistent;  // blocks take tiles until there are none, instead of one each
+};
+
+enum class Activation { none = 0, gelu = 1, swiglu = 2 };
+
+// Positions that one block of a cluster may have drawn and the other not yet read: the first is ahead of the second by
+// the ring at most, and by one tile that it takes early.
+constexpr int letters = 8;
+
+// The sum of an output tile is spread over WARPGROUPS_ x FRAGS_M_ fragments of 64 rows, TILE_N_ columns each.
+template <int WARPGROUPS_, int FRAGS_M_, int TILE_N_, int STAGES_, int STAGED_ = 2, int CLUSTER_ = 1>
+struct Shape {
+    static constexpr int warpgroups = WARPGROUPS_, frags_m = FRAGS_M_, stages = STAGES_, cluster = CLUSTER_;
+    static constexpr int tile_m = 64 * warpgroups * frags_m, tile_n = TILE_N_, tile_k = 64;
+    static constexpr int staged = STAGED_;  // slots per warpgroup, 64 x 64 outputs each
+    static constexpr int threads = 128 * (1 + warpgroups), math_warps = 4 * warpgroups;
+    static constexpr int a_bytes = tile_m * 128, b_bytes = tile_n * 128, stage_bytes = a_bytes + b_bytes;
+    static constexpr int panel_bytes = 64 * 128;  // 64 columns of B, or a fragment's 64 rows of A or of staged C
+    static constexpr int ring_bytes = stages * stage_bytes, staging_bytes = warpgroups * staged * panel_bytes;
+    // Registers per thread once the loading and storing warps have given theirs away.
+    static constexpr int math_registers = warpgroups == 3 ? 160 : 232, other_registers = warpgroups == 3 ? 32 : 40;
+    static_assert(stages < letters - 1);
+    static_assert(warpgroups <= 3, "one storing warp each, beside the loading warp");
+    static_assert(tile_n % 64 == 0 && tile_n <= 256 && (cluster == 1 || cluster == 2));
+};
+
+constexpr int notes = 2;  // tiles that a block may have begun and not finished
+
+using Stage = cusync::Stage<generated::stage, notes>;
+using SyncParams = cusync::StageParams<generated::stage>;
+
+// A tile, broadcast by the loading warp to the math and storing warps.
+struct TileNote {
+    cusync::Tile tile;  // its position is negative after the last one
+    int stored;         // warpgroups whose part of the tile is complete
+    int is_whole;       // split-K: whether this slice is the last and stores the sum
+};
+
+// What lies after the ring and the staging slots.
+template <class S>
+struct Control {
+    unsigned long long full[S::stages], empty[S::stages];
+    unsigned long long noted[notes], read[notes];
+    unsigned long long staged[S::warpgroups][S::staged], drained[S::warpgroups][S::staged];
+    unsigned long long mailed[letters];
+    TileNote note[notes];
+    int mail[letters];
+    unsigned done_before;
+};
+
+template <class S>
+struct Shared {
+    unsigned char* base;
+    unsigned ring, staging;
+
+    __device__ __forceinline__ explicit Shared(unsigned char* bytes) : base(bytes) {
+        ring = static_cast<unsigned>(__cvta_generic_to_shared(bytes));
+        staging = ring + S::ring_bytes;
+    }
+    __device__ __forceinline__ Control<S>& control() const {
+        return *reinterpret_cast<Control<S>*>(base + S::ring_bytes + S::staging_bytes);
+    }
+    template <class T>
+    static __device__ __forceinline__ unsigned address(const T& of) {
+        return static_cast<unsigned>(__cvta_generic_to_shared(&of));
+    }
+    __device__ __forceinline__ unsigned full(int slot) const { return address(control().full[slot]); }
+    __device__ __forceinline__ unsigned empty(int slot) const { return address(control().empty[slot]); }
+    __device__ __forceinline__ unsigned noted(int slot) const { return address(control().noted[slot]); }
+    __device__ __forceinline__ unsigned read(int slot) const { return address(control().read[slot]); }
+    __device__ __forceinline__ unsigned staged(int group, int slot) const { return address(control().staged[group][slot]); }
+    __device__ __forceinline__ unsigned drained(int group, int slot) const { return address(control().drained[group][slot]); }
+
+    __device__ __forceinline__ unsigned mailed(int slot) const { return address(control().mailed[slot]); }
+
+    // One thread of the block, before any other use.
+    __device__ void init() const {
+        for (int i = 0; i < S::stages; ++i) {
+            mbarrier::init(full(i), 1);
+            mbarrier::init(empty(i), S::math_warps * S::cluster);
+        }
+        for (int i = 0; i < notes; ++i) {
+            mbarrier::init(noted(i), 1);
+            mbarrier::init(read(i), S::math_warps + S::warpgroups);
+            control().note[i].stored = 0;
+        }
+        for (int group = 0; group < S::warpgroups; ++group) {
+            for (int i = 0; i < S::staged; ++i) {
+                mbarrier::init(staged(group, i), 4);
+                mbarrier::init(drained(group, i), 1);
+            }
+        }
+        for (int i = 0; i < letters; ++i) mbarrier::init(mailed(i), 1);
+        mbarrier::publish_inits();
+    }
+};
+
+template <class S>
+__device__ __forceinline__ unsigned block_rank() {
+    if constexpr (S::cluster == 1) return 0;
+    unsigned rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+// All threads of the cluster; of the block where a cluster is one block.
+template <class S>
+__device__ __forceinline__ void cluster_barrier() {
+    if constexpr (S::cluster == 1) {
+        __syncthreads();
+    } else {
+        asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    }
+}
+
+struct Chunks {
+    int first, last;
+};
+
+// The K chunks of slice z; the host divides the same way.
+template <class S>
+__device__ __forceinline__ Chunks chunks_of(int k, int z, int slices) {
+    const int chunks = (k + S::tile_k - 1) / S::tile_k;
+    return {chunks * z / slices, chunks * (z + 1) / slices};
+}
+
+// Reads the loading warp's notes, one warp at a time. Calls body(note, slot) for each tile.
+template <class S, class Body>
+__device__ __forceinline__ void for_each_tile(const Shared<S>& shared, Body&& body) {
+    mbarrier::Place<notes> place;
+    for (;; place.advance()) {
+        mbarrier::wait(shared.noted(place.slot), place.parity);
+        TileNote& note = shared.control().note[place.slot];
+        if (note.tile.position < 0) return;
+        body(note, place.slot);
+        __syncwarp();
+        if ((threadIdx.x & 31) == 0) mbarrier::arrive(shared.read(place.slot));
+    }
+}
+
+// ---- The loading warp: one lane of it.
+
+// Walks the list of producer tiles that A needs, ahead of the loads.
+class InputWait {
+public:
+    __device__ __forceinline__ InputWait(const Stage& stage, const cusync::Tile& tile, int line)
+        : stage_(stage), tile_(tile), line_(line) {
+        if constexpr (generated::stage::input_count > 0 && cusync::mutant != cusync::Mutant::no_wait) {
+            step_ = stage.first_step(tile);
+        }
+    }
+
+    // Whether all that chunk `chunk` of A needs is there. Does not wait.
+    __device__ __forceinline__ bool is_ready(int chunk) {
+        bool has_passed = false;
+        for (; step_ != nullptr && step_->at <= chunk; ++step_, has_passed = true) {
+            const cusync::Awaited fact = stage_.awaited(step_->input, step_->x, step_->y);
+            if (stage_.value(fact.counter) < fact.value) return false;
+        }
+        if (has_passed) acquire();
+        return true;
+    }
+
+    // Returns once it is there.
+    __device__ __forceinline__ void settle(int chunk) {
+        const cusync::WaitStart began = stage_.recorder().begin_wait();
+        for (; step_ != nullptr && step_->at <= chunk; ++step_) {
+            if (!stage_.spin(stage_.awaited(step_->input, step_->x, step_->y), tile_)) {
+                step_ = nullptr;  // aborted: drain, wait for nothing more
+                break;
+            }
+        }
+        stage_.recorder().end_wait(began, line_);
+        acquire();
+    }
+
+private:
+    // The relaxed loads saw the values; the first fence turns them into acquires, the second lets the copy engine in.
+    static __device__ __forceinline__ void acquire() {
+        cusync::acquire_fence();
+        tma::acquire_global();
+    }
+
+    const Stage& stage_;
+    const cusync::Tile& tile_;
+    const int line_;
+    const cusync::WaitStep* step_ = nullptr;
+};
+
+template <class S>
+class Loader {
+public:
+    __device__ __forceinline__ Loader(const SyncParams& sync, const Stage& stage, const GemmSm90Params& p, const Shared<S>& shared)
+        : sync_(sync), stage_(stage), p_(p), shared_(shared), rank_(block_rank<S>()) {}
+
+    // Takes tiles until there are none, or one.
+    __device__ __forceinline__ void run() {
+        int position = take_position();
+        while (position < stage_.positions()) {
+            const cusync::Tile tile = stage_.tile_at(position);
+            const int line = note_.slot;
+            announce(tile);
+            position = load(tile, line);
+        }
+        announce({0, 0, 0, 0, -1});
+    }
+
+private:
+    static constexpr int take_ahead = 4;  // chunks before a tile's end at which the next tile is taken
+
+    // A cluster's blocks take neighbouring positions: the first block draws for both and mails the second its own.
+    __device__ __forceinline__ int take_position() {
+        if constexpr (S::cluster == 1 || !generated::stage::draws_position) {
+            return stage_.next_position();
+        } else {
+            int& letter = shared_.control().mail[mail_.slot];
+            const unsigned mailed = shared_.mailed(mail_.slot);
+            if (rank_ == 0) {
+                letter = S::cluster * stage_.next_position();
+                mbarrier::store_remote(shared_.address(letter), 1, letter + 1);
+                mbarrier::publish_remote(mailed, 1);
+            } else {
+                mbarrier::wait(mailed, mail_.parity);
+                mbarrier::acquire_cluster();
+            }
+            mail_.advance();
+            return letter;
+        }
+    }
+
+    __device__ __forceinline__ void announce(const cusync::Tile& tile) {
+        mbarrier::wait(shared_.read(note_.slot), note_.parity ^ 1);
+        shared_.control().note[note_.slot] = {tile, 0, 1};
+        if (tile.position >= 0) stage_.recorder().start(note_.slot);
+        mbarrier::arrive(shared_.noted(note_.slot));
+        note_.advance();
+    }
+
+    // Fills the ring with the tile's chunks. Returns the next tile's position.
+    __device__ __forceinline__ int load(const cusync::Tile& tile, int line) {
+        const Chunks chunks = chunks_of<S>(p_.k, tile.z, sync_.generated.slices);
+        const int take_at = p_.is_persistent ? max(chunks.first, chunks.last - take_ahead) : -1;
+        int next = stage_.positions(), next_b = chunks.first;
+        mbarrier::Place<S::stages> a_place = place_;
+        InputWait input(stage_, tile, line);
+        for (int chunk = chunks.first; chunk < chunks.last; ++chunk) {
+            if constexpr (!generated::stage::reorders_loads) {
+                if (!input.is_ready(chunk)) input.settle(chunk);
+            }
+            if (next_b == chunk) {
+                mbarrier::wait(shared_.empty(place_.slot), place_.parity ^ 1);
+                load_b(tile.x, next_b++);
+            }
+            if (!input.is_ready(chunk)) {
+                // B does not wait: as much of it as the ring has room for.
+                while (next_b < chunks.last && mbarrier::has_ended_now(shared_.empty(place_.slot), place_.parity ^ 1)) {
+                    load_b(tile.x, next_b++);
+                }
+                input.settle(chunk);
+            }
+            tma::load(shared_.ring + a_place.slot * S::stage_bytes, p_.a, chunk * S::tile_k, tile.y * S::tile_m,
+                      shared_.full(a_place.slot));
+            a_place.advance();
+            if (chunk == take_at) next = take_position();  // looked at when the tile has been loaded
+        }
+        return next;
+    }
+
+    // Arms the slot for A and B and starts B.
+    __device__ __forceinline__ void load_b(int tile_x, int chunk) {
+        const unsigned full = shared_.full(place_.slot);
+        mbarrier::expect(full, S::stage_bytes);
+        unsigned to = shared_.ring + place_.slot * S::stage_bytes + S::a_bytes;
+#pragma unroll
+        for (int panel = 0; panel < S::tile_n / 64; ++panel, to += S::panel_bytes) {
+            const int column = tile_x * S::tile_n + panel * 64;
+            if constexpr (S::cluster == 1) {
+                tma::load(to, p_.b, column, chunk * S::tile_k, full);
+            } else {
+                constexpr int share = S::tile_k / S::cluster;
+                tma::load_to_many(to + rank_ * share * 128, p_.b, column, chunk * S::tile_k + rank_ * share, full, 3);
+            }
+        }
+        place_.advance();
+    }
+
+    const SyncParams& sync_;
+    const Stage& stage_;
+    const GemmSm90Params& p_;
+    const Shared<S>& shared_;
+    const unsigned rank_;
+    mbarrier::Place<S::stages> place_;  // of the next chunk of B
+    mbarrier::Place<notes> note_;
+    mbarrier::Place<letters> mail_;
+};
+
+// ---- The math warpgroups.
+
+template <class S, bool IS_BF16, Activation ACTIVATION>
+class MathGroup {
+public:
+    __device__ __forceinline__ MathGroup(
+        const SyncParams& sync, const GemmSm90Params& p, const Shared<S>& shared, int group)
+        : sync_(sync), p_(p), shared_(shared), group_(group) {
+        a_ = wgmma::describe(shared.ring + group * S::frags_m * S::panel_bytes, 16, 1024);
+        b_ = wgmma::describe(shared.ring + S::a_bytes, S::panel_bytes, 1024);
+    }
+
+    __device__ __forceinline__ void run() {
+        for_each_tile<S>(shared_, [&](TileNote& note, int) {
+            accumulate(chunks_of<S>(p_.k, note.tile.z, sync_.generated.slices));
+            if (sync_.generated.slices > 1 && !reduce_slices(note)) {
+                stage_nothing();
+                return;
+            }
+#pragma unroll
+            for (int f = 0; f < S::frags_m; ++f) {
+#pragma unroll
+                for (int piece = 0; piece < pieces; ++piece) stage(sum_[f], piece);
+            }
+        });
+    }
+
+    // Staging slots that a fragment fills one after the other.
+    static constexpr int pieces = S::tile_n / (ACTIVATION == Activation::swiglu ? 128 : 64);
+    static_assert(ACTIVATION != Activation::swiglu || S::tile_n % 128 == 0, "SwiGLU halves the columns");
+
+private:
+    // sum_ = the product over these chunks. One batch of multiply-adds stays in flight.
+    __device__ __forceinline__ void accumulate(Chunks chunks) {
+        for (int chunk = chunks.first; chunk < chunks.last; ++chunk) {
+            mbarrier::wait(shared_.full(place_.slot), place_.parity);
+            const wgmma::Descriptor slot = place_.slot * (S::stage_bytes / 16);
+            wgmma::begin();
+            each<S::tile_k / 16>([&](auto step) {
+                constexpr int s = step.value;
+                each<S::frags_m>([&](auto fragment) {
+                    wgmma::multiply_add<IS_BF16>(sum_[fragment.value],
+                                                 a_ + slot + (fragment.value * S::panel_bytes + s * 32) / 16,
+                                                 b_ + slot + s * 16 * 128 / 16, s > 0 || chunk > chunks.first);
+                });
+            });
+            wgmma::commit();
+            if (chunk > chunks.first) {
+                wgmma::wait<1>();
+                release(previous_);
+            }
+            previous_ = place_.slot;
+            place_.advance();
+        }
+        wgmma::wait<0>();
+        release(previous_);
+    }
+
+    // This warp no longer needs the slot: told to every block whose loads go there.
+    __device__ __forceinline__ void release(int slot) const {
+        const unsigned lane = threadIdx.x & 31;
+        if constexpr (S::cluster == 1) {
+            if (lane == 0) mbarrier::arrive(shared_.empty(slot));
+        } else {
+            if (lane < S::cluster) mbarrier::arrive_remote(shared_.empty(slot), lane);
+        }
+    }
+
+    // Adds up the slices of one tile in slice order, so that the result does not depend on which slice came last.
+    // Returns whether this block is the last and now holds the whole sum.
+    __device__ __forceinline__ bool reduce_slices(TileNote& note) {
+        constexpr int quads = S::frags_m * S::tile_n / 8, threads = S::math_warps * 32;
+        const int thread = static_cast<int>(threadIdx.x) - 128, slices = sync_.generated.slices;
+        float4* const all =
+            reinterpret_cast<float4*>(p_.partials) + static_cast<long long>(note.tile.linear) * slices * quads * threads + thread;
+        float4* const mine = all + note.tile.z * quads * threads;
+#pragma unroll
+        for (int q = 0; q < quads; ++q) {
+            const float* sum = sum_[q / (S::tile_n / 8)] + q % (S::tile_n / 8) * 4;
+            mine[q * threads] = make_float4(sum[0], sum[1], sum[2], sum[3]);
+        }
+        // Barrier before the ticket's release: it publishes all math threads' partial sums.
+        math_barrier();
+        if (thread == 0) shared_.control().done_before = cusync::take_ticket(p_.tickets + note.tile.linear);
+        // And after its acquire: all may read the other slices' sums.
+        math_barrier();
+        const bool is_last = shared_.control().done_before == static_cast<unsigned>(slices - 1);
+        // Equal from all threads; the storing warps read it once something is staged.
+        note.is_whole = is_last;
+        if (!is_last) return false;
+#pragma unroll
+        for (int q = 0; q < quads; ++q) {
+            float4 total = all[q * threads];
+            for (int z = 1; z < slices; ++z) {
+                const float4 part = all[(z * quads + q) * threads];
+                total.x += part.x, total.y += part.y, total.z += part.z, total.w += part.w;
+            }
+            float* sum = sum_[q / (S::tile_n / 8)] + q % (S::tile_n / 8) * 4;
+            sum[0] = total.x, sum[1] = total.y, sum[2] = total.z, sum[3] = total.w;
+        }
+        return true;
+    }
+
+    static __device__ __forceinline__ void math_barrier() {
+        asm volatile("bar.sync 1, %0;" ::"n"(S::math_warps * 32) : "memory");
+    }
+
+    __device__ __forceinline__ void stage_nothing() {
+        mbarrier::wait(shared_.drained(group_, staged_.slot), staged_.parity ^ 1);
+        hand_over();
+    }
+
+    // Rounds 64 columns of outputs and puts them where the copy engine will fetch them, swizzled as it expects.
+    __device__ __forceinline__ void stage(const float (&sum)[S::tile_n / 2], int piece) {
+        mbarrier::wait(shared_.drained(group_, staged_.slot), staged_.parity ^ 1);
+        const int lane = threadIdx.x & 31, warp = (threadIdx.x / 32) & 3;
+        const unsigned slot = shared_.staging + (group_ * S::staged + staged_.slot) * S::panel_bytes;
+        if constexpr (ACTIVATION == Activation::swiglu) {
+            stage_products(sum, piece, slot + (warp * 16 + lane / 4) * 128, lane);
+        } else {
+            // Lane l names row l % 16 of the left (l < 16) or right of two neighbouring 16-byte chunks.
+            const unsigned row = slot + (warp * 16 + (lane & 15)) * 128;
+#pragma unroll
+            for (int j = 0; j < 8; j += 2) {
+                const float* from = sum + (piece * 8 + j) * 4;
+                unsigned packed[4];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) packed[i] = pack<IS_BF16>(activated(from[2 * i]), activated(from[2 * i + 1]));
+                store_matrices(row + (((j + (lane >> 4)) ^ (lane & 7)) << 4), packed);
+            }
+        }
+        hand_over();
+    }
+
+    // Columns come in pairs of gate and value, which one thread holds; two threads' results make one 4-byte store.
+    __device__ __forceinline__ void stage_products(const float (&sum)[S::tile_n / 2], int piece, unsigned row, int lane) {
+#pragma unroll
+        for (int j = 0; j < 16; j += 2) {
+            const float* from = sum + (piece * 16 + j) * 4;
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const float left = swiglu(from[half * 2], from[half * 2 + 1]);
+                const float right = swiglu(from[4 + half * 2], from[4 + half * 2 + 1]);
+                // An even lane makes the pair of group j, its odd neighbour that of group j + 1.
+                const float other = __shfl_xor_sync(0xffffffffu, lane & 1 ? left : right, 1);
+                const unsigned packed = lane & 1 ? pack<IS_BF16>(other, right) : pack<IS_BF16>(left, other);
+                const int column = (j + (lane & 1)) * 4 + (lane & 2);
+                const unsigned to = row + half * 8 * 128 + (((column >> 3) ^ ((lane >> 2) & 7)) << 4) + (column & 7) * 2;
+                asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(packed) : "memory");
+            }
+        }
+    }
+
+    static __device__ __forceinline__ float activated(float x) {
+        return ACTIVATION == Activation::gelu ? gelu(x) : x;
+    }
+
+    static __device__ __forceinline__ float swiglu(float gate, float value) {
+        return __fdividef(gate, 1.0f + __expf(-gate)) * value;
+    }
+
+    static __device__ __forceinline__ void store_matrices(unsigned to, const unsigned (&r)[4]) {
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(r[0]), "r"(r[1]),
+                     "r"(r[2]), "r"(r[3])
+                     : "memory");
+    }
+
+    // The slot is the storing warp's.
+    __device__ __forceinline__ void hand_over() {
+        tma::publish_shared();
+        __syncwarp();
+        if ((threadIdx.x & 31) == 0) mbarrier::arrive(shared_.staged(group_, staged_.slot));
+        staged_.advance();
+    }
+
+    const SyncParams& sync_;
+    const GemmSm90Params& p_;
+    const Shared<S>& shared_;
+    const int group_;
+    wgmma::Descriptor a_, b_;  // of the ring's first slot
+    float sum_[S::frags_m][S::tile_n / 2];
+    mbarrier::Place<S::stages> place_;
+    mbarrier::Place<S::staged> staged_;
+    int previous_ = 0;
+};
+
+// ---- The storing warps, one per math warpgroup.
+
+// Adds one in shared memory; returns what was there. Passes on, between the storing warps, that stores are complete.
+__device__ __forceinline__ int count_stored(int* counter) {
+    int before;
+    asm volatile("atom.acq_rel.cta.shared::cta.add.s32 %0, [%1], 1;" : "=r"(before)
+                 : "r"(static_cast<unsigned>(__cvta_generic_to_shared(counter))) : "memory");
+    return before;
+}
+
+template <class S, int PIECES>
+class Storer {
+public:
+    __device__ __forceinline__ Storer(
+        const Stage& stage, const GemmSm90Params& p, const Shared<S>& shared, int group)
+        : stage_(stage), p_(p), shared_(shared), group_(group) {}
+
+    __device__ __forceinline__ void run() {
+        for_each_tile<S>(shared_, [&](TileNote& note, int line) {
+            if ((threadIdx.x & 31) == 0) store(note, line);
+        });
+    }
+
+private:
+    __device__ __forceinline__ void store(TileNote& note, int line) {
+        const cusync::Tile tile = note.tile;
+        for (int i = 0; i < S::frags_m * PIECES; ++i) {
+            mbarrier::wait(shared_.staged(group_, staged_.slot), staged_.parity);
+            const int slot = staged_.slot;
+            staged_.advance();
+            if (!note.is_whole) {
+                mbarrier::arrive(shared_.drained(group_, slot));
+                break;
+            }
+            if (i == 0) before_stores(tile);
+            const int fragment = group_ * S::frags_m + i / PIECES;
+            tma::store(p_.c, (tile.x * PIECES + i % PIECES) * 64, tile.y * S::tile_m + fragment * 64,
+                       shared_.staging + (group_ * S::staged + slot) * S::panel_bytes);
+            // All but the newest have been read: their slots are free.
+            tma::wait_read<S::staged - 1>();
+            if (i >= S::staged - 1) mbarrier::arrive(shared_.drained(group_, staged_.slot));
+        }
+        finish(note, line);
+    }
+
+    // The last storing warp to finish a tile posts it.
+    __device__ __forceinline__ void finish(TileNote& note, int line) {
+        const bool is_whole = note.is_whole;
+        if (is_whole) {
+            tma::wait_stored();
+            if constexpr (S::staged == 2) mbarrier::arrive(shared_.drained(group_, staged_.slot ^ 1));
+        }
+        if (count_stored(&note.stored) < S::warpgroups - 1) return;
+        if constexpr (cusync::mutant != cusync::Mutant::early_post) {
+            if (is_whole) stage_.post(note.tile);
+        }
+        stage_.recorder().finish(stage_.records(), note.tile.position, note.tile.linear, note.tile.z, line);
+    }
+
+    __device__ __forceinline__ void before_stores(const cusync::Tile& tile) const {
+        if constexpr (cusync::mutant == cusync::Mutant::early_post) {
+            if (group_ == 0) stage_.post(tile);
+        }
+        stage_.before_stores(tile);
+    }
+
+    const Stage& stage_;
+    const GemmSm90Params& p_;
+    const Shared<S>& shared_;
+    const int group_;
+    mbarrier::Place<S::staged> staged_;
+};
+
+template <class S, bool IS_BF16, Activation ACTIVATION>
+__global__ void __launch_bounds__(S::threads, 1)
+    gemm_sm90(const __grid_constant__ SyncParams sync, const __grid_constant__ GemmSm90Params p) {
+    extern __shared__ __align__(1024) unsigned char bytes[];
+    using Math = MathGroup<S, IS_BF16, ACTIVATION>;
+    const Shared<S> shared(bytes);
+    const Stage stage(sync);
+    if (threadIdx.x == 0) {
+        shared.init();
+        tma::prefetch(p.a), tma::prefetch(p.b), tma::prefetch(p.c);
+    }
+    cluster_barrier<S>();
+    const int warp = static_cast<int>(threadIdx.x) / 32, group = warp / 4 - 1;
+    if (group < 0) {
+        if constexpr (S::warpgroups > 1) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::other_registers));
+        if (warp == 0) {
+            if (threadIdx.x == 0) Loader<S>(sync, stage, p, shared).run();
+        } else if (warp <= S::warpgroups) {
+            Storer<S, Math::pieces>(stage, p, shared, warp - 1).run();
+        }
+    } else {
+        if constexpr (S::warpgroups > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::math_registers));
+        Math(sync, p, shared, group).run();
+    }
+    // Neither block may leave while the other still loads into it or arrives at its barriers.
+    __syncwarp();
+    if constexpr (S::cluster > 1) cluster_barrier<S>();
+}

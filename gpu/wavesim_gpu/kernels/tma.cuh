@@ -1,0 +1,58 @@
+// The copy engine: one thread names a box of a matrix, the engine moves it between global and shared memory, swizzles
+// it on the way, fills what lies outside with zeros, and on the way back leaves out what lies outside.
+#pragma once
+
+// The host encodes it (cuTensorMapEncodeTiled); only the engine reads it. A __grid_constant__ parameter.
+struct __align__(64) TensorMap {
+    unsigned char opaque[128];
+};
+
+namespace tma {
+
+__device__ __forceinline__ void prefetch(const TensorMap& map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+// The box whose corner is (column, row), global to shared; the bytes count at `barrier`.
+__device__ __forceinline__ void load(unsigned to, const TensorMap& map, int column, int row, unsigned barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+        "l"(&map), "r"(column), "r"(row), "r"(barrier)
+        : "memory");
+}
+
+// The same into every block of the cluster whose bit is set, at the same place and counted at the same barrier of each.
+__device__ __forceinline__ void load_to_many(
+    unsigned to, const TensorMap& map, int column, int row, unsigned barrier, unsigned short blocks) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, "
+        "%3}], [%4], %5;" ::"r"(to),
+        "l"(&map), "r"(column), "r"(row), "r"(barrier), "h"(blocks)
+        : "memory");
+}
+
+// Shared to global; a bulk group of its own.
+__device__ __forceinline__ void store(const TensorMap& map, int column, int row, unsigned from) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map), "r"(column),
+                 "r"(row), "r"(from)
+                 : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Until the engine has read all but the last PENDING groups of this thread: their shared memory may be overwritten.
+// It says nothing about the global writes.
+template <int PENDING>
+__device__ __forceinline__ void wait_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+}
+
+// Until every store of this thread is written and visible to it: only then may it be posted.
+__device__ __forceinline__ void wait_stored() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
+// Each thread that wrote shared memory by ordinary stores, before the barrier after which the engine reads it.
+__device__ __forceinline__ void publish_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// After an acquire: what ordinary stores or another kernel's engine wrote may now be loaded by this thread's engine.
+__device__ __forceinline__ void acquire_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+
+}  // namespace tma

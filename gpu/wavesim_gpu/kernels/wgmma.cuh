@@ -1,0 +1,82 @@
+// Asynchronous matrix multiply-adds of a warpgroup (four warps): D (64, N) += A (64, 16) x B (16, N), both operands read
+// from shared memory by the tensor cores themselves, D in registers. sm_90a only.
+//
+// A is K-major: rows of 64 halves (128 bytes). B is N-major: panels of 64 columns, each K rows of 128 bytes. Both in
+// the 128-byte swizzle that the copy engine writes: within 1024 bytes, 16-byte chunk c of row r lies at chunk c ^ r.
+//
+// Thread t of the warpgroup holds of D, for each group j of 8 columns, the rows 16 * (t / 32) + (t % 32) / 4 (elements
+// 4j, 4j + 1) and that plus 8 (4j + 2, 4j + 3), columns 8j + 2 * (t % 4) and the next.
+#pragma once
+
+namespace wgmma {
+
+// Where an operand lies, as the tensor cores read it; adding bytes / 16 moves it.
+using Descriptor = unsigned long long;
+
+constexpr Descriptor swizzle_128 = 1ull << 62;
+
+// `stride` is from one group of 8 rows (A: of m, B: of k) to the next; `leading` from one panel of B to the next.
+__device__ __forceinline__ Descriptor describe(unsigned address, unsigned leading, unsigned stride) {
+    return swizzle_128 | static_cast<Descriptor>(stride >> 4) << 32 | static_cast<Descriptor>(leading >> 4) << 16 |
+           ((address & 0x3ffff) >> 4);
+}
+
+// Before the first multiply-add of a batch: orders it behind this thread's earlier use of D's registers.
+__device__ __forceinline__ void begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+__device__ __forceinline__ void commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+// Until at most PENDING committed batches are unfinished.
+template <int PENDING>
+__device__ __forceinline__ void wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
+
+// multiply_add(d, a, b, is_adding): D = A x B, or D += A x B. One specialisation per N and element type.
+template <int N, bool IS_BF16>
+struct MultiplyAdd;
+
+// clang-format off
+#define WGMMA_D8(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define WGMMA_D32(i) WGMMA_D8(i), WGMMA_D8(i + 8), WGMMA_D8(i + 16), WGMMA_D8(i + 24)
+#define WGMMA_R0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define WGMMA_R1 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define WGMMA_R2 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define WGMMA_R3 "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+// A, B and ADD are the operand numbers after D's N / 2.
+#define WGMMA_DEFINE(N, BF16, TYPE, REGISTERS, A, B, ADD, ...)                                                     \
+    template <>                                                                                                    \
+    struct MultiplyAdd<N, BF16> {                                                                                  \
+        static __device__ __forceinline__ void run(float (&d)[N / 2], Descriptor a, Descriptor b, int is_adding) { \
+            asm volatile("{ .reg .pred p; setp.ne.b32 p, " ADD ", 0;\n"                                            \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE                           \
+                         " {" REGISTERS "}, " A ", " B ", p, 1, 1, 0, 1; }"                                        \
+                         : __VA_ARGS__ : "l"(a), "l"(b), "r"(is_adding));                                          \
+        }                                                                                                          \
+    };
+#define WGMMA_DEFINE_BOTH(N, REGISTERS, A, B, ADD, ...)                     \
+    WGMMA_DEFINE(N, false, "f16", REGISTERS, A, B, ADD, __VA_ARGS__)        \
+    WGMMA_DEFINE(N, true, "bf16", REGISTERS, A, B, ADD, __VA_ARGS__)
+
+WGMMA_DEFINE_BOTH(64, WGMMA_R0, "%32", "%33", "%34", WGMMA_D32(0))
+WGMMA_DEFINE_BOTH(128, WGMMA_R0 ", " WGMMA_R1, "%64", "%65", "%66", WGMMA_D32(0), WGMMA_D32(32))
+WGMMA_DEFINE_BOTH(192, WGMMA_R0 ", " WGMMA_R1 ", " WGMMA_R2, "%96", "%97", "%98", WGMMA_D32(0), WGMMA_D32(32), WGMMA_D32(64))
+WGMMA_DEFINE_BOTH(256, WGMMA_R0 ", " WGMMA_R1 ", " WGMMA_R2 ", " WGMMA_R3, "%128", "%129", "%130", WGMMA_D32(0), WGMMA_D32(32), WGMMA_D32(64), WGMMA_D32(96))
+
+#undef WGMMA_DEFINE_BOTH
+#undef WGMMA_DEFINE
+#undef WGMMA_R3
+#undef WGMMA_R2
+#undef WGMMA_R1
+#undef WGMMA_R0
+#undef WGMMA_D32
+#undef WGMMA_D8
+// clang-format on
+
+// D's registers belong to the tensor cores from begin to wait.
+template <bool IS_BF16, int HALF_N>
+__device__ __forceinline__ void multiply_add(float (&d)[HALF_N], Descriptor a, Descriptor b, bool is_adding) {
+    MultiplyAdd<2 * HALF_N, IS_BF16>::run(d, a, b, is_adding);
+}
+
+}  // namespace wgmma
