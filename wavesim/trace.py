@@ -107,6 +107,8 @@ class Event:
 
 COLUMNS = ("stage", "x", "y", "z", "sm", "slot", "issue_ns", "start_ns", "wait_ns", "end_ns")
 CYCLE_COLUMNS = ("cycles", "wait_cycles")
+PART_COLUMNS = ("k_first", "k_upto", "k_of")
+OPTIONAL_COLUMNS = (*CYCLE_COLUMNS, *PART_COLUMNS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +117,8 @@ class Trace:
 
     `wait_ns` is the time spent spinning on semaphores between `start_ns` and `end_ns`; time zero
     is the first issue. `cycles` are SM cycles from start to end, where measured. Split-K slices
-    are rows of their own.
+    are rows of their own, and so is each tile of a persistent block, issued when it is drawn. Under
+    Stream-K rows are parts of tiles, numbered by z: K iterations `k_first` up to `k_upto` of `k_of`.
     """
 
     header: Header
@@ -131,13 +134,16 @@ class Trace:
     end_ns: IntArray
     cycles: IntArray | None = None
     wait_cycles: IntArray | None = None
+    k_first: IntArray | None = None
+    k_upto: IntArray | None = None
+    k_of: IntArray | None = None
     waits: Waits | None = None
     events: tuple[Event, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in (*COLUMNS, *CYCLE_COLUMNS):
+        for name in (*COLUMNS, *OPTIONAL_COLUMNS):
             value = getattr(self, name)
-            if value is None and name in CYCLE_COLUMNS:
+            if value is None and name in OPTIONAL_COLUMNS:
                 continue
             array = np.asarray(value, dtype=np.int64)
             object.__setattr__(self, name, array)
@@ -180,7 +186,7 @@ class Trace:
         path = Path(path)
         columns = {
             name: getattr(self, name)
-            for name in (*COLUMNS, *CYCLE_COLUMNS)
+            for name in (*COLUMNS, *OPTIONAL_COLUMNS)
             if getattr(self, name) is not None
         }
         packed: dict[str, Any] = {name: _narrowed(array) for name, array in columns.items()}
@@ -207,7 +213,7 @@ class Trace:
             if name not in arrays:
                 raise RecordingError(f"{path}: column {name!r} is missing; the file is not a complete trace")
         waits = {f.name: arrays[f"waits_{f.name}"] for f in fields(Waits) if f"waits_{f.name}" in arrays}
-        columns = {name: arrays[name] for name in (*COLUMNS, *CYCLE_COLUMNS) if name in arrays}
+        columns = {name: arrays[name] for name in (*COLUMNS, *OPTIONAL_COLUMNS) if name in arrays}
         has_waits = len(waits) == len(fields(Waits))
         try:
             trace = cls(

@@ -6,10 +6,12 @@ the producer tile it reads: each is a bug in the engine, the kernels or the reco
 
 from collections.abc import Iterator
 from itertools import pairwise
+from math import ceil
 from typing import Any
 
 import numpy as np
 
+from wavesim.analysis.expected_work import expected_busy_ns, opening_and_closing
 from wavesim.model.dependency import Dependency
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace import IntArray, Trace
@@ -50,7 +52,10 @@ def _times(trace: Trace) -> Iterator[str]:
 
 
 def _tiles(trace: Trace) -> Iterator[str]:
-    """Every block of every grid comes once."""
+    """Every block of every grid comes once; of tiles cut into parts every K iteration."""
+    if trace.k_first is not None:
+        yield from _parts(trace)
+        return
     for number, info in enumerate(trace.header.stages):
         rows = np.flatnonzero(trace.stage == number)
         columns, height, slices = info.grid
@@ -63,6 +68,25 @@ def _tiles(trace: Trace) -> Iterator[str]:
         for block in np.flatnonzero(counts != 1):
             place = (int(block % columns), int(block // columns % height), int(block // (columns * height)))
             yield f"{info.name} block {place}: {counts[block]} times instead of once"
+
+
+def _parts(trace: Trace) -> Iterator[str]:
+    """The parts of a tile, in the order of their numbers, cover its K iterations from first to last."""
+    assert trace.k_first is not None
+    assert trace.k_upto is not None
+    assert trace.k_of is not None
+    for number, info in enumerate(trace.header.stages):
+        reached = {(x, y): 0 for y in range(info.grid[1]) for x in range(info.grid[0])}
+        rows = np.flatnonzero(trace.stage == number)
+        for row in rows[np.argsort(trace.z[rows], kind="stable")].tolist():
+            tile, first, upto = (int(trace.x[row]), int(trace.y[row])), trace.k_first[row], trace.k_upto[row]
+            if reached.get(tile) != first or upto <= first:
+                yield f"{_block(trace, row)}: iterations {first} to {upto} after {reached.get(tile)}"
+            reached[tile] = int(upto)
+        iterations = int(trace.k_of[rows].max(initial=0))
+        for tile, upto in reached.items():
+            if upto != iterations:
+                yield f"{info.name} tile {tile}: {upto} of {iterations} iterations are computed"
 
 
 def _slots(trace: Trace) -> Iterator[str]:
@@ -100,8 +124,8 @@ def _empty_sms(trace: Trace) -> Iterator[str]:
 
     A wait-kernel has no row, so an SM that seems empty while one is resident may not be.
     """
-    if trace.header.source == "measured":
-        return  # between the end of a block and the next one's first instruction lies a launch
+    if trace.header.source == "measured" or trace.k_first is not None:
+        return  # a launch lies between two blocks; blocks with a list of their own leave when it is done
     kernels = [(event.start_ns, event.end_ns) for event in trace.events if event.name == "wait-kernel"]
     for number, info in enumerate(trace.header.stages):
         issues = trace.issue_ns[trace.stage == number]
@@ -133,6 +157,8 @@ def _waits(trace: Trace) -> Iterator[str]:
     ready: dict[tuple[int, int], int] = {}
     for number, info in enumerate(trace.header.dependencies):
         mine = trace.rows_of(info.producer)
+        if info.producer == info.consumer:
+            mine &= trace.z > 0  # a tile's first part awaits the sums of the others
         columns = next(stage.grid[0] for stage in trace.header.stages if stage.name == info.producer)
         tiles = trace.y[mine] * columns + trace.x[mine]
         for tile, end in zip(tiles.tolist(), trace.end_ns[mine].tolist(), strict=True):
@@ -156,21 +182,22 @@ def _waits(trace: Trace) -> Iterator[str]:
 
 def _work(trace: Trace) -> Iterator[str]:
     """Work is conserved: a block that shares its SM with nobody computes as long as its cost says."""
-    costs = trace.header.costs
-    if set(costs.get("sharing", [0])) != {1.0}:
+    if set(trace.header.costs.get("sharing", [0])) != {1.0}:
         return
-    producers = {info.producer for info in trace.header.dependencies}
-    consumers = {info.consumer for info in trace.header.dependencies}
-    counter_ns = 0 if trace.header.plan == "stream" else costs["counter_ns"]
+    busy = trace.end_ns - trace.start_ns - trace.wait_ns
     for number, info in enumerate(trace.header.stages):
-        expected = costs["tile_ns"].get(info.name)
-        if isinstance(expected, int):
-            expected += counter_ns
-            expected += costs["post_ns"] if info.name in producers else 0
-            expected += costs["look_ns"] if info.name in consumers else 0
-            busy = trace.end_ns - trace.start_ns - trace.wait_ns
-            for row in np.flatnonzero((trace.stage == number) & (busy != expected)):
-                yield f"{_block(trace, row)} computes {busy[row]} ns; its work is {expected} ns"
+        found = expected_busy_ns(trace, number)
+        if found is None:
+            continue
+        expected_ns, reduction_ns = found
+        rows = np.flatnonzero(trace.stage == number)
+        extra = busy[rows] - expected_ns
+        for row, more in zip(rows[extra != 0], extra[extra != 0], strict=True):
+            if more != reduction_ns:
+                yield f"{_block(trace, row)} computes {busy[row]} ns; its work is {busy[row] - more} ns"
+        added, tiles = int((extra == reduction_ns).sum()), info.grid[0] * info.grid[1]
+        if reduction_ns and added != tiles:
+            yield f"{info.name}: {added} blocks add up the slices of {tiles} tiles"
 
 
 def _reads(trace: Trace, dependency: Dependency) -> Iterator[str]:
@@ -180,21 +207,21 @@ def _reads(trace: Trace, dependency: Dependency) -> Iterator[str]:
     (measured traces); then only the order of the ends is known.
     """
     costs = trace.header.costs
-    is_exact = set(costs.get("sharing", [0])) == {1.0}
     name = dependency.consumer.stage.name
-    is_posting = any(info.producer == name for info in trace.header.dependencies)
-    post_ns = costs["post_ns"] if is_exact and is_posting else 0
-    is_looking = is_exact and trace.header.plan != "stream"
-    prologue_ns = costs["counter_ns"] + costs["look_ns"] if is_looking else 0
+    is_exact = set(costs.get("sharing", [0])) == {1.0} and trace.k_first is None
+    if is_exact and dependency.consumer.stage.grid.z > 1:
+        is_exact = not costs["partial_ns"] and not costs["fixup_ns"]
+    opening_ns, closing_ns = opening_and_closing(trace, name) if is_exact else (0, 0)
+    prefetch = float(costs.get("prefetch", 0.0))
     ends = _tile_ends(trace)
     for row in np.flatnonzero(trace.rows_of(name)).tolist():
-        done_ns = int(trace.end_ns[row]) - post_ns
-        begin_ns = int(trace.start_ns[row] + trace.wait_ns[row]) + prologue_ns
+        done_ns = int(trace.end_ns[row]) - closing_ns
+        begin_ns = int(trace.start_ns[row] + trace.wait_ns[row]) + opening_ns
         work = done_ns - begin_ns if is_exact else 0
         for tile, done, of in _tiles_read(
             dependency, int(trace.x[row]), int(trace.y[row]), int(trace.z[row])
         ):
-            rest = work - work * done // of
+            rest = work - max(work * done // of, ceil(work * prefetch))
             if done_ns + _slack(trace) - rest < ends[tile]:
                 yield (
                     f"{_block(trace, row)} ends at {trace.end_ns[row]} ns, too soon after {tile[0]} tile "

@@ -117,7 +117,7 @@ def _candidate(
     return Candidate(words, pipeline, plan, order, sum(entry.table.count for entry in choice.values()))
 
 
-def _with_orders(plan: Plan, orders: Mapping[str, Order]) -> Plan:
+def _with_orders(plan: StreamSync | SemaphoreSync, orders: Mapping[str, Order]) -> Plan:
     """One order for all stages where they agree, as a person would write it."""
     values = list(orders.values())
     if all(order == values[0] for order in values):

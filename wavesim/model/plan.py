@@ -1,59 +1,74 @@
-"""Plans: how a pipeline is synchronised.
+"""Plans: how a pipeline is launched and synchronised.
 
-Picture: the same two GEMMs, once on one stream (the second starts when the first is done),
-once on two streams with a semaphore per tile row. The simulator and a GPU runner take the same plan.
+Picture: the same two GEMMs, once on one stream (the second starts when the first is done), once on two
+streams with a semaphore per tile row, once as a single kernel whose blocks draw the tiles of both. The
+simulator takes every plan, a GPU runner those it has kernels for.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
+from wavesim.model.kernel_plans import DependentLaunch, Persistent, PersistentStream, StreamK
 from wavesim.model.order import Order, RowMajor, parse_order
 from wavesim.model.pipeline import Pipeline
+from wavesim.model.plan_base import Plan, SemaphorePlan
 from wavesim.model.policy import Policy, RowSync, parse_policy
 
+__all__ = [
+    "DependentLaunch",
+    "Persistent",
+    "PersistentStream",
+    "Plan",
+    "SemaphorePlan",
+    "SemaphoreSync",
+    "StreamK",
+    "StreamSync",
+    "check_plan",
+    "parse_plan",
+]
 
-def _check_orders(plan: str, order: Order, orders: Mapping[str, Order]) -> None:
-    for value in (order, *orders.values()):
-        if not isinstance(value, Order):
-            raise DescriptionError(
-                f"{plan}: order is {value!r}; use RowMajor(), Grouped(8) or parse_order('row')"
-            )
+Launch = Literal["stream", "graph", "host"]
+WORDS = (
+    "stream, row, tile, graph, host, pdl[:SHARE], stream-k[:WAVES], persistent[:POLICY], persistent-stream"
+)
 
 
 @dataclass(frozen=True)
-class StreamSync:
+class StreamSync(Plan):
     """All stages on one stream: each waits for the whole of the one before. The baseline.
 
-    `order` is every stage's tile order unless `orders` names another for a stage.
+    `launch` says how the kernels reach the device: "stream" takes `CostModel.launch_ns` between two,
+    "graph" is a CUDA graph (all at once), "host" launches one by one (`CostModel.host_ns` between two).
+    Our recordings of "stream" were made in CUDA graphs, so under their costs it equals "graph".
     """
 
     order: Order = RowMajor()
     orders: Mapping[str, Order] = field(default_factory=dict)
+    launch: Launch = "stream"
 
     def __post_init__(self) -> None:
-        _check_orders("StreamSync", self.order, self.orders)
+        super().__post_init__()
+        if self.launch not in get_args(Launch):
+            raise DescriptionError(
+                f"StreamSync: launch is {self.launch!r}; it must be one of {', '.join(get_args(Launch))}"
+            )
 
     @property
     def name(self) -> str:
-        """Short word for tables and file names."""
-        return "stream"
+        return self.launch
 
     @property
     def label(self) -> str:
-        """The plan in words."""
-        return "Stream sync"
-
-    def order_of(self, stage: str) -> Order:
-        """The tile order of a stage."""
-        return self.orders.get(stage, self.order)
+        how = {"stream": "", "graph": " in a CUDA graph", "host": ", launched one by one"}
+        return f"Stream sync{how[self.launch]}"
 
 
 @dataclass(frozen=True)
-class SemaphoreSync:
+class SemaphoreSync(SemaphorePlan):
     """A stream per stage; consumer tiles wait on semaphores for the producer tiles they read (cuSync).
 
-    `policy` holds for every dependency unless `policies[(producer, consumer)]` names another.
     `wait_kernel` keeps a consumer's blocks from being issued before its producer has started.
     `head_start` (simulator only, without the wait-kernel): blocks of the consumer that reach
     the device before the producer's first; what a race between two streams can do.
@@ -67,12 +82,7 @@ class SemaphoreSync:
     head_start: int = 0
 
     def __post_init__(self) -> None:
-        _check_orders("SemaphoreSync", self.order, self.orders)
-        for value in (self.policy, *self.policies.values()):
-            if not isinstance(value, Policy):
-                raise DescriptionError(
-                    f"SemaphoreSync: policy is {value!r}; use TileSync(), RowSync() or a CustomPolicy"
-                )
+        super().__post_init__()
         if not isinstance(self.head_start, int) or self.head_start < 0:
             raise DescriptionError(f"SemaphoreSync: head_start is {self.head_start!r}; it must be at least 0")
         if self.head_start and self.wait_kernel:
@@ -88,22 +98,8 @@ class SemaphoreSync:
 
     @property
     def label(self) -> str:
-        """The plan in words."""
-        words = {"row": "Row semaphores", "tile": "Tile semaphores"}.get(
-            self.policy.name, f"Policy {self.policy.name}"
-        )
+        words = self.policy_label[0].upper() + self.policy_label[1:]
         return words if self.wait_kernel else f"{words}, no wait-kernel"
-
-    def order_of(self, stage: str) -> Order:
-        """The tile order of a stage."""
-        return self.orders.get(stage, self.order)
-
-    def policy_of(self, producer: str, consumer: str) -> Policy:
-        """The policy of one dependency."""
-        return self.policies.get((producer, consumer), self.policy)
-
-
-Plan = StreamSync | SemaphoreSync
 
 
 def check_plan(pipeline: Pipeline, plan: Plan) -> None:
@@ -114,7 +110,7 @@ def check_plan(pipeline: Pipeline, plan: Plan) -> None:
             raise DescriptionError(
                 f"plan {plan.name} orders stage {name!r}; pipeline {pipeline.name} has {names}"
             )
-    if isinstance(plan, SemaphoreSync):
+    if isinstance(plan, SemaphorePlan):
         edges = [(p, d.consumer.stage.name) for d in pipeline.dependencies for p in d.producers]
         for edge in plan.policies:
             if edge not in edges:
@@ -124,11 +120,25 @@ def check_plan(pipeline: Pipeline, plan: Plan) -> None:
 
 
 def parse_plan(text: str, order: str = "row", *, wait_kernel: bool = True, head_start: int = 0) -> Plan:
-    """The plan that a word names: "stream", or a policy's name such as "row" and "tile"."""
-    if text == "stream":
-        return StreamSync(parse_order(order))
+    """The plan that a word names: a policy's name such as "row", or one of `WORDS`, as in "pdl:0.05".
+
+    Raises `DescriptionError`; `wait_kernel` and `head_start` are for plans named by a policy.
+    """
+    tiles = parse_order(order)
+    kind, _, setting = text.partition(":")
     try:
+        if text in get_args(Launch):
+            return StreamSync(tiles, launch=text)  # type: ignore[arg-type]  # is one of them
+        if kind == "pdl":
+            return DependentLaunch(float(setting or 0), tiles)
+        if kind == "stream-k":
+            return StreamK(int(setting or StreamK.waves), tiles)
+        if kind == "persistent":
+            return Persistent(parse_policy(setting or "row"), order=tiles)
+        if text == "persistent-stream":
+            return PersistentStream(tiles)
         policy = parse_policy(text)
-    except DescriptionError:
-        raise DescriptionError(f"sync is {text!r}; known are stream, row, tile") from None
-    return SemaphoreSync(policy, order=parse_order(order), wait_kernel=wait_kernel, head_start=head_start)
+    except ValueError as error:
+        is_ours = isinstance(error, DescriptionError) and kind in ("pdl", "stream-k")
+        raise DescriptionError(str(error) if is_ours else f"sync is {text!r}; known are {WORDS}") from None
+    return SemaphoreSync(policy, order=tiles, wait_kernel=wait_kernel, head_start=head_start)

@@ -9,7 +9,8 @@ from simpy import Environment, Event
 from simpy.events import EventPriority
 
 NORMAL = EventPriority(1)  # simpy's own priority of timeouts and successes
-DISPATCH = EventPriority(2)  # after everything else of the same instant
+TURNS = EventPriority(2)  # after all completions of the same instant
+DISPATCH = EventPriority(3)  # after everything else of the same instant
 
 
 class Alarm(Event):

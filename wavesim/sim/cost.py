@@ -12,17 +12,21 @@ from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import Plan, SemaphoreSync
+from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
 
 FIXED_COSTS = (
     "launch_ns",
+    "host_ns",
     "boundary_ns",
+    "dependent_ns",
     "block_ns",
     "counter_ns",
     "look_ns",
     "wait_ns",
     "post_ns",
     "signal_ns",
+    "partial_ns",
+    "fixup_ns",
     "setup_ns",
     "fork_ns",
 )
@@ -35,14 +39,19 @@ class CostModel:
 
     - `tile_ns`: per stage, the time one block computes when it is alone on its SM; an integer, or
       one per block in the grid's row-major order, slice after slice ((z * y_count + y) * x_count + x).
-    - `launch_ns`: between two launches on the host.
+    - `launch_ns`: between two launches on the host; none in a CUDA graph.
+    - `host_ns`: the same for a plan that launches kernels one by one.
     - `boundary_ns`: from a kernel's last block, or the next launch if later, to that next kernel's turn.
+    - `dependent_ns`: under dependent launch, from a kernel's last block to the return of the waits for it.
     - `block_ns`: from a block's issue to its first instruction.
     - `counter_ns`: drawing a tile from the counter, every block under semaphores.
     - `look_ns`: once in a block that waits: looking at its semaphores ahead of need.
     - `wait_ns`: every wait, also on a semaphore that is ready; 0 for kernels that look ahead of need.
     - `post_ns`: added to a block whose tile posts, fence included.
     - `signal_ns`: from a post to its being seen on another SM.
+    - `partial_ns`: storing the partial sums of a tile: every split-K slice, and Stream-K's part of a tile.
+    - `fixup_ns`: adding one block's partial sums to the others': the last split-K slice does so for every
+      slice, the block that starts a split tile under Stream-K for every other part.
     - `setup_ns`: around the blocks of a run: graph launch to first block, last block to completion.
     - `fork_ns`: more of it where stages have streams of their own: reset of semaphores, fork, join.
     - `sharing`: mean speed of 1, 2, 3... blocks computing on one SM, relative to one alone;
@@ -53,13 +62,17 @@ class CostModel:
 
     tile_ns: Mapping[str, int | Sequence[int]]
     launch_ns: int = 0
+    host_ns: int = 0
     boundary_ns: int = 0
+    dependent_ns: int = 0
     block_ns: int = 0
     counter_ns: int = 0
     look_ns: int = 0
     wait_ns: int = 0
     post_ns: int = 0
     signal_ns: int = 0
+    partial_ns: int = 0
+    fixup_ns: int = 0
     setup_ns: int = 0
     fork_ns: int = 0
     sharing: tuple[float, ...] = (1.0,)
@@ -110,6 +123,11 @@ class CostModel:
         rates = ((_thousandths(eldest), _thousandths(other)) for eldest, other in shared)
         return ((RATE_UNIT, RATE_UNIT), *rates)
 
+    def between_launches_ns(self, plan: Plan) -> int:
+        """From one launch to the next on the host, by how the plan launches its kernels."""
+        how = plan.launch if isinstance(plan, StreamSync) else "stream"
+        return {"stream": self.launch_ns, "graph": 0, "host": self.host_ns}[how]
+
     def outside_ns(self, plan: Plan) -> int:
         """What a run takes besides its blocks: setup, and the fork where stages have streams of their own."""
         return self.setup_ns + (self.fork_ns if isinstance(plan, SemaphoreSync) else 0)
@@ -154,11 +172,19 @@ def roofline(pipeline: Pipeline, device: Device) -> CostModel:
 # wait: `python -m wavesim_gpu overheads`, gpu/results/overheads. Per block of the 128x256 GEMM a producer
 # takes 1.0 us longer under semaphores (counter and post), a consumer 1.5 us (counter and looking).
 # A post is seen before the poster's own last time stamp, so signal_ns is 0 there.
+# host_ns and dependent_ns: measured once on an H200 with sketch kernels, before this project's own: 4.5 us
+# per launch from Python through CuPy, 0.83 us from kernel to kernel in a CUDA graph under dependent launch
+# (1.05 us without). partial_ns and fixup_ns are estimates, not measured: the 131 KB of fp32 sums of a 128x256
+# tile, on all 132 SMs at once, at the 4.3 TB/s that a copy was measured to move; smaller tiles take less.
 OVERHEADS = {
+    "host_ns": 4_500,
     "boundary_ns": 1_080,
+    "dependent_ns": 830,
     "counter_ns": 600,
     "look_ns": 900,
     "post_ns": 400,
+    "partial_ns": 4_000,
+    "fixup_ns": 4_000,
     "setup_ns": 5_700,
     "fork_ns": 850,
 }

@@ -22,7 +22,7 @@ class Launch:
 
     `start(position, sm, slot)` is the life of one block, from its issue; it must not end in the
     pass that issues it, before its first event. Of launches whose turn comes at the
-    same instant the one with the lower `rank` goes first.
+    same instant the one with the lower `rank` goes first. `issued` fires when the last block has been issued.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Launch:
     start: Callable[[int, int, int], Life]
     next: int
     upto: int
+    issued: Event | None = None
 
 
 class Dispatcher:
@@ -85,4 +86,6 @@ class Dispatcher:
             launch.next += 1
             if launch.next == launch.upto:
                 self.queue.popleft()
+                if launch.issued is not None:
+                    launch.issued.succeed()
                 self._pool.offer(self._all_sms)

@@ -11,7 +11,7 @@ from wavesim.model.dependency import Dependency
 from wavesim.model.kernel import Grid
 from wavesim.model.order import Tile
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import Plan, SemaphoreSync, check_plan
+from wavesim.model.plan import Plan, SemaphorePlan, check_plan
 from wavesim.model.policy import Policy, SemaphoreTable
 from wavesim.model.waits import Wait, position_in_slice, waits_of
 
@@ -57,6 +57,20 @@ class StageProgram:
         """Whether its tiles post semaphores."""
         return bool(self.posts[0])
 
+    def output(self, position: int) -> int:
+        """What the block at a position helps to make, as an index into `posts`: its tile, row-major."""
+        x, y, _ = self.blocks[position]
+        return y * self.stage.grid.x + x
+
+    def following(self, position: int) -> int:
+        """The position that the same block computes next, -1 if it ends: here a block has one tile."""
+        return -1
+
+    @property
+    def contributors(self) -> list[int]:
+        """How many blocks make each output: a tile's split-K slices."""
+        return [self.stage.grid.z] * self.stage.grid.tiles
+
     def waits(self, position: int) -> tuple[Wait, ...]:
         """What the block at a position of the issue order waits for, in order; each semaphore once."""
         if self.dependency is None or not self.arrays:
@@ -94,7 +108,7 @@ class Program:
 def build_program(pipeline: Pipeline, plan: Plan) -> Program:
     """Works a plan out. Raises `DescriptionError` for orders, policies or plans that don't fit."""
     check_plan(pipeline, plan)
-    arrays = _semaphore_arrays(pipeline, plan) if isinstance(plan, SemaphoreSync) else {}
+    arrays = _semaphore_arrays(pipeline, plan) if isinstance(plan, SemaphorePlan) else {}
     stages = tuple(
         _stage_program(i, stage, pipeline, plan, arrays) for i, stage in enumerate(pipeline.stages)
     )
@@ -104,7 +118,7 @@ def build_program(pipeline: Pipeline, plan: Plan) -> Program:
 Arrays = dict[tuple[str, Policy], SemaphoreArray]
 
 
-def _semaphore_arrays(pipeline: Pipeline, plan: SemaphoreSync) -> Arrays:
+def _semaphore_arrays(pipeline: Pipeline, plan: SemaphorePlan) -> Arrays:
     """One array per producer and policy: consumers under the same policy share it."""
     arrays: Arrays = {}
     first = 0
@@ -129,6 +143,6 @@ def _stage_program(index: int, stage: Stage, pipeline: Pipeline, plan: Plan, arr
     )
     dependency = pipeline.dependency_of(stage.name)
     awaited = {}
-    if dependency is not None and isinstance(plan, SemaphoreSync):
+    if dependency is not None and isinstance(plan, SemaphorePlan):
         awaited = {p: arrays[p, plan.policy_of(p, stage.name)] for p in dependency.producers}
     return StageProgram(index, stage, blocks, posts, dependency, awaited)

@@ -7,12 +7,14 @@ import numpy as np
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
-from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import Plan
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.plan import DependentLaunch, Plan
 from wavesim.sim.cost import FIXED_COSTS, CostModel, roofline
 from wavesim.sim.engine import Engine
+from wavesim.sim.launches import LaunchedProgram
 from wavesim.sim.program import Program, SemaphoreArray, StageProgram
-from wavesim.trace import DependencyInfo, Event, Header, IntArray, StageInfo, Trace, Waits
+from wavesim.sim.stream_k import StreamKStage
+from wavesim.trace import PART_COLUMNS, DependencyInfo, Event, Header, IntArray, StageInfo, Trace, Waits
 
 
 def simulate(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel | None = None) -> Trace:
@@ -43,8 +45,18 @@ def _trace(engine: Engine, pipeline: Pipeline, plan: Plan, device: Device, costs
         wait_ns=np.array(rows.wait),
         end_ns=np.array(rows.end),
         waits=_waits(engine, stage),
+        **_parts(engine.program),
         events=tuple(Event(*entry) for entry in sorted(rows.events, key=lambda entry: entry[2])),
     )
+
+
+def _parts(program: LaunchedProgram) -> dict[str, IntArray]:
+    """The columns that say which K iterations of its tile each block computed, where tiles are split."""
+    parts = [part for stage in program.stages if isinstance(stage, StreamKStage) for part in stage.parts]
+    if not parts:
+        return {}
+    table = np.array([(part.first, part.upto, part.of) for part in parts], dtype=np.int64)
+    return dict(zip(PART_COLUMNS, table.T, strict=True))
 
 
 def _waits(engine: Engine, stage: IntArray) -> Waits:
@@ -60,19 +72,21 @@ def _waits(engine: Engine, stage: IntArray) -> Waits:
     return Waits(row, dependency[stage[row], array], semaphore - firsts[array], start, end)
 
 
-def _header(program: Program, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> Header:
+def _header(
+    program: LaunchedProgram, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel
+) -> Header:
     return Header(
         source="simulated",
         device=describe_device(device),
         workload=pipeline.name,
         plan=plan.name,
         plan_label=plan.label,
-        stages=tuple(describe_stage(stage, device) for stage in pipeline.stages),
+        stages=tuple(describe_stage(program, index, device) for index in range(len(program.stages))),
         orders={stage.name: plan.order_of(stage.name).name for stage in pipeline.stages},
         dependencies=describe_dependencies(program),
         parameters=dict(pipeline.parameters),
         versions={"simpy": version("simpy"), "numpy": np.__version__},
-        costs=_describe_costs(costs),
+        costs=_describe_costs(costs, plan),
         setup_ns=costs.outside_ns(plan),
     )
 
@@ -83,9 +97,10 @@ def describe_device(device: Device) -> dict[str, object]:
     return {"name": device.name, "sm_count": device.sm_count, "compute_capability": capability}
 
 
-def describe_stage(stage: Stage, device: Device) -> StageInfo:
-    """What a trace's header says of a stage."""
-    grid, block = stage.grid, stage.kernel.block
+def describe_stage(program: LaunchedProgram, index: int, device: Device) -> StageInfo:
+    """What a trace's header says of a stage: its blocks are those of the kernel that computes it."""
+    stage, block = program.stages[index].stage, program.launch_of(index).kernel.block
+    grid = stage.grid
     tile = (stage.work.tile_m, stage.work.tile_n) if isinstance(stage.work, Gemm) else None
     blocks_per_sm = occupancy_of(device, block).blocks_per_sm
     return StageInfo(stage.name, (grid.x, grid.y, grid.z), blocks_per_sm, block.threads, tile)
@@ -110,7 +125,8 @@ def _dependencies(program: Program) -> list[tuple[StageProgram, SemaphoreArray]]
     return [(stage, array) for stage in program.stages for array in stage.arrays.values()]
 
 
-def _describe_costs(costs: CostModel) -> dict[str, object]:
+def _describe_costs(costs: CostModel, plan: Plan) -> dict[str, object]:
+    prefetch = {"prefetch": plan.prefetch} if isinstance(plan, DependentLaunch) else {}
     tile_ns = {
         stage: times if isinstance(times, int) else f"{len(times)} times"
         for stage, times in costs.tile_ns.items()
@@ -120,4 +136,5 @@ def _describe_costs(costs: CostModel) -> dict[str, object]:
         "sharing": list(costs.sharing),
         "seniority": costs.seniority,
         **{name: getattr(costs, name) for name in FIXED_COSTS},
+        **prefetch,
     }

@@ -1,0 +1,44 @@
+"""What each block of a simulated trace must have computed, from its header alone.
+
+Picture: under row semaphores a producer tile of 150 us takes 151: it draws its tile (0.6 us) and posts
+(0.4 us). A Stream-K part of a third of the tile takes 50 us and the time to store its partial sums.
+"""
+
+import numpy as np
+
+from wavesim.trace import IntArray, Trace
+
+# First words of plan names. Blocks of the first kinds start with their tile, of the others with a tile
+# counter; only blocks of plans in neither set look at semaphores and post.
+WITHOUT_COUNTER = {"stream", "graph", "host", "pdl", "stream-k"}
+WITHOUT_SEMAPHORES = {*WITHOUT_COUNTER, "persistent-stream"}
+
+
+def opening_and_closing(trace: Trace, stage: str) -> tuple[int, int]:
+    """Nanoseconds that a stage's blocks spend before their work and, posting, after it."""
+    costs, kind = trace.header.costs, trace.header.plan.partition(":")[0]
+    producers = {info.producer for info in trace.header.dependencies}
+    consumers = {info.consumer for info in trace.header.dependencies}
+    has_semaphores = kind not in WITHOUT_SEMAPHORES
+    opening_ns = (kind not in WITHOUT_COUNTER) * costs["counter_ns"]
+    opening_ns += (has_semaphores and stage in consumers) * costs["look_ns"]
+    return opening_ns, (has_semaphores and stage in producers) * costs["post_ns"]
+
+
+def expected_busy_ns(trace: Trace, stage: int) -> tuple[IntArray, int] | None:
+    """(nanoseconds per row of the stage, what one split-K slice per tile adds); None if tile times differ."""
+    costs, info = trace.header.costs, trace.header.stages[stage]
+    tile_ns = costs["tile_ns"].get(info.name)
+    if not isinstance(tile_ns, int):
+        return None
+    rows = trace.stage == stage
+    if trace.k_first is not None and trace.k_upto is not None and trace.k_of is not None:
+        share = tile_ns * trace.k_upto[rows] // trace.k_of[rows]
+        share -= tile_ns * trace.k_first[rows] // trace.k_of[rows]
+        z, tile = trace.z[rows], trace.y[rows] * info.grid[0] + trace.x[rows]
+        others = np.bincount(tile)[tile] - 1
+        return share + np.where(z > 0, costs["partial_ns"], costs["fixup_ns"] * others), 0
+    slices = info.grid[2]
+    is_split = slices > 1
+    per_block = tile_ns + sum(opening_and_closing(trace, info.name)) + is_split * costs["partial_ns"]
+    return np.full(int(rows.sum()), per_block), is_split * slices * costs["fixup_ns"]

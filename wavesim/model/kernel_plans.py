@@ -1,0 +1,118 @@
+"""Plans that need other kernels than one tile per block: dependent launch, Stream-K, persistent kernels.
+
+Picture: six unit tiles on four SMs take two waves with a block per tile, and 1.5 tile times under Stream-K,
+which cuts all six into four equal runs. None of these has been measured here yet; each says what it assumes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wavesim.errors import DescriptionError
+from wavesim.model.kernel import require_positive
+from wavesim.model.order import Order, RowMajor
+from wavesim.model.plan_base import Plan, SemaphorePlan
+from wavesim.model.policy import Policy, RowSync
+
+
+@dataclass(frozen=True)
+class DependentLaunch(Plan):
+    """One stream with programmatic dependent launch (PDL): kernels overlap up to `griddepcontrol.wait`.
+
+    A kernel's blocks fill free slots once every block of the kernel before has started (its first instruction
+    is `griddepcontrol.launch_dependents`). Each block does the `prefetch` share of its work that reads no
+    producer, 0 to 1, such as loading weights, and then waits until the whole grid before it has ended.
+    Assumed: prefetched work takes as long there as elsewhere; `CostModel.dependent_ns` after that end the
+    waits return. Source: CUDA programming guide, Programmatic Dependent Launch.
+    """
+
+    prefetch: float = 0.0
+    order: Order = RowMajor()
+    orders: Mapping[str, Order] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        is_number = isinstance(self.prefetch, int | float) and not isinstance(self.prefetch, bool)
+        if not is_number or not 0 <= self.prefetch <= 1:
+            raise DescriptionError(
+                f"DependentLaunch: prefetch is {self.prefetch!r}; it is a share of the work, from 0 to 1"
+            )
+
+    @property
+    def name(self) -> str:
+        return f"pdl:{self.prefetch}" if self.prefetch else "pdl"
+
+    @property
+    def label(self) -> str:
+        share = f", {100 * self.prefetch:g} % prefetched" if self.prefetch else ""
+        return f"Dependent launch (PDL){share}"
+
+
+@dataclass(frozen=True)
+class StreamK(Plan):
+    """Stream sync between Stream-K kernels: the last `waves` waves of each are split evenly over all slots.
+
+    A kernel is one block per slot. Whole waves come first, a tile per block; the tiles of the last, partly
+    filled wave and of `waves` - 1 full ones before it are cut into equal runs of K iterations, one per
+    block. Who starts a tile adds up what the others made of it. A grid of whole waves is not split.
+    Assumed: an iteration takes the same time everywhere; partial sums cost `CostModel.partial_ns` to
+    store and `fixup_ns` to add. Source: Osama et al., Stream-K (PPoPP 2023), data-parallel hybrids.
+    """
+
+    waves: int = 2
+    order: Order = RowMajor()
+    orders: Mapping[str, Order] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("StreamK", waves=self.waves)
+
+    @property
+    def name(self) -> str:
+        return "stream-k" if self.waves == StreamK.waves else f"stream-k:{self.waves}"
+
+    @property
+    def label(self) -> str:
+        return f"Stream-K, last {f'{self.waves} waves' if self.waves > 1 else 'wave'} split"
+
+
+@dataclass(frozen=True)
+class PersistentStream(Plan):
+    """Stream sync between persistent kernels: one block per slot, which draws tile after tile from a counter.
+
+    Assumed: a block's start is paid once per slot, each tile costs `CostModel.counter_ns`.
+    """
+
+    order: Order = RowMajor()
+    orders: Mapping[str, Order] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return "persistent-stream"
+
+    @property
+    def label(self) -> str:
+        return "Persistent kernels, stream sync"
+
+
+@dataclass(frozen=True)
+class Persistent(SemaphorePlan):
+    """One persistent kernel for all stages: a block per slot draws tile after tile, semaphores in between.
+
+    No launch, boundary or wait-kernel lies between the stages, and no deadlock is possible: whoever waits
+    does so for tiles drawn before its own. Assumed: the one kernel needs the most threads, registers and
+    shared memory that any stage does; semaphores cost what they do under `SemaphoreSync`, and their reset
+    nothing.
+    """
+
+    policy: Policy = RowSync()
+    policies: Mapping[tuple[str, str], Policy] = field(default_factory=dict)
+    order: Order = RowMajor()
+    orders: Mapping[str, Order] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return "persistent" if self.policy == RowSync() else f"persistent:{self.policy.name}"
+
+    @property
+    def label(self) -> str:
+        return f"One persistent kernel, {self.policy_label}"

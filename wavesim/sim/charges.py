@@ -1,0 +1,63 @@
+"""What a plan charges each block of a stage: its work, and what comes before, at and after it.
+
+Picture: under row semaphores a consumer block of 80 us also draws its tile (0.6 us) and looks at its
+semaphores (0.9 us); as one of two split-K slices it also stores its partial sums.
+"""
+
+from dataclasses import dataclass
+
+from wavesim.model.plan import DependentLaunch, PersistentStream, Plan, SemaphorePlan
+from wavesim.sim.cost import CostModel
+from wavesim.sim.program import StageProgram
+from wavesim.sim.stream_k import StreamKStage
+
+
+@dataclass(frozen=True)
+class Charges:
+    """Nanoseconds; lists are by position in the stage's issue order.
+
+    `opening_ns` is spent before the work, `wait_ns` at each wait, `closing_ns` after the work. The last of a
+    tile's split-K slices to get there spends `reduction_ns` more. A post is seen `signal_ns` later.
+    """
+
+    work_ns: list[int]
+    opening_ns: int
+    wait_ns: int
+    closing_ns: list[int]
+    reduction_ns: int
+    signal_ns: int
+
+
+def charges_of(costs: CostModel, plan: Plan, program: StageProgram) -> Charges:
+    """A stage's charges. Raises `DescriptionError` where the costs lack its tile times."""
+    has_semaphores = isinstance(plan, SemaphorePlan)
+    is_drawing = has_semaphores or isinstance(plan, PersistentStream)
+    is_waiting = has_semaphores and bool(program.arrays)
+    is_dependent = isinstance(plan, DependentLaunch)
+    slices = program.stage.grid.z
+    return Charges(
+        work_ns=_work(costs, program),
+        opening_ns=is_drawing * costs.counter_ns + is_waiting * costs.look_ns,
+        wait_ns=0 if is_dependent else costs.wait_ns,
+        closing_ns=_closing(costs, program, has_semaphores and program.has_posts),
+        reduction_ns=costs.fixup_ns * slices if slices > 1 else 0,
+        signal_ns=costs.dependent_ns if is_dependent else costs.signal_ns,
+    )
+
+
+def _work(costs: CostModel, program: StageProgram) -> list[int]:
+    times, grid = costs.tile_times(program.stage), program.stage.grid
+    if isinstance(program, StreamKStage):
+        tiles = [times] * grid.tiles if isinstance(times, int) else times
+        return [part.share_ns(tiles[part.tile[1] * grid.x + part.tile[0]]) for part in program.parts]
+    if isinstance(times, int):
+        return [times] * len(program.blocks)
+    return [times[(z * grid.y + y) * grid.x + x] for x, y, z in program.blocks]
+
+
+def _closing(costs: CostModel, program: StageProgram, is_posting: bool) -> list[int]:
+    """Storing partial sums, adding other blocks' to them, posting."""
+    if isinstance(program, StreamKStage):
+        return [costs.partial_ns * (part.index > 0) + costs.fixup_ns * part.others for part in program.parts]
+    is_split = program.stage.grid.z > 1
+    return [is_split * costs.partial_ns + is_posting * costs.post_ns] * len(program.blocks)
