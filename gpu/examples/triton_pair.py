@@ -1,4 +1,4 @@
-"""Two matrix products in Triton, y = (x w1) w2, on one stream or with a semaphore per tile row, recorded.
+"""Two matrix products in Triton, or one and a GELU, on one stream or with a semaphore per tile row, recorded.
 
 Picture: the kernel of Triton's own tutorial, with the recorder's lines, and for tile-level synchronisation a
 wait before its loop and a post after its stores. `is_waiting` and `is_posting` take those out again.
@@ -12,18 +12,31 @@ import triton
 import triton.language as tl
 
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Gemm
+from wavesim.model.kernel import Block, Gemm, Grid, Kernel
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim_gpu.recorder.triton_recorder import begin, begin_wait, end, end_wait
 
+GELU_WARPS = 4
 PATIENCE = 1 << 22  # looks at a semaphore, some seconds: then a tile gives up, so that nothing hangs
+
+
+@triton.jit
+def wait(semaphore, awaited, patience, recording, number):
+    """Until a semaphore has reached a value."""
+    begin_wait(recording, number)
+    looks = 0
+    while (tl.load(semaphore, volatile=True) < awaited) & (looks < patience):
+        looks += 1
+    # Acquire: what the producer stored before its release is seen by the loads that follow.
+    tl.atomic_add(semaphore, 0, sem="acquire")
+    end_wait(recording, number)
 
 
 @triton.jit
 def matmul(  # noqa: PLR0913, PLR0917  # a kernel takes what it takes
     a_ptr, b_ptr, c_ptr, semaphores, recording,
-    m, n: tl.constexpr, k: tl.constexpr, stage: tl.constexpr,
-    is_waiting: tl.constexpr, awaited: tl.constexpr, is_posting: tl.constexpr, patience: tl.constexpr,
+    m, n, k, stage, awaited, patience,
+    is_waiting: tl.constexpr, is_posting: tl.constexpr,
     tile_m: tl.constexpr, tile_n: tl.constexpr, tile_k: tl.constexpr,
 ):  # fmt: skip
     """C (m, n) = A (m, k) B (k, n), fp16, row-major; one program per tile, in row-major order."""
@@ -31,12 +44,7 @@ def matmul(  # noqa: PLR0913, PLR0917  # a kernel takes what it takes
     columns = tl.cdiv(n, tile_n)
     tile_y, tile_x = tl.program_id(0) // columns, tl.program_id(0) % columns
     if is_waiting:
-        begin_wait(recording, number)
-        looks = 0
-        # Acquire: what the producer stored before its release is seen by the loads below.
-        while (tl.atomic_add(semaphores + tile_y, 0, sem="acquire") < awaited) & (looks < patience):
-            looks += 1
-        end_wait(recording, number)
+        wait(semaphores + tile_y, awaited, patience, recording, number)
     rows = tile_y * tile_m + tl.arange(0, tile_m)
     across = tile_x * tile_n + tl.arange(0, tile_n)
     depth = tl.arange(0, tile_k)
@@ -55,23 +63,51 @@ def matmul(  # noqa: PLR0913, PLR0917  # a kernel takes what it takes
     end(recording, number, stage, tile_x, tile_y)
 
 
+@triton.jit
+def gelu(  # noqa: PLR0913, PLR0917  # a kernel takes what it takes
+    c_ptr, out_ptr, semaphores, recording, n, stage, awaited, patience, rows_per_semaphore,
+    is_waiting: tl.constexpr, tile_m: tl.constexpr, tile_n: tl.constexpr,
+):  # fmt: skip
+    """GELU of c (m, n) into out, fp16; one program per tile, row-major; sizes are multiples of the tile's."""
+    number = begin(recording)
+    columns = n // tile_n
+    tile_y, tile_x = tl.program_id(0) // columns, tl.program_id(0) % columns
+    if is_waiting:
+        wait(semaphores + tile_y * tile_m // rows_per_semaphore, awaited, patience, recording, number)
+    rows = tile_y * tile_m + tl.arange(0, tile_m)
+    places = rows[:, None].to(tl.int64) * n + (tile_x * tile_n + tl.arange(0, tile_n))[None, :]
+    value = tl.load(c_ptr + places).to(tl.float32)
+    inner = 0.7978845608028654 * (value + 0.044715 * value * value * value)
+    # tanh(u) = 2 sigmoid(2 u) - 1
+    tl.store(out_ptr + places, (value * tl.sigmoid(2 * inner)).to(tl.float16))
+    end(recording, number, stage, tile_x, tile_y)
+
+
 @dataclass(frozen=True)
 class TritonPair:
-    """Sizes of y (m, n2) = (x (m, k) w1 (k, n1)) w2 (n1, n2) and of the tiles."""
+    """Sizes of y (m, n2) = (x (m, k) w1 (k, n1)) w2 (n1, n2) and of the tiles. Without n2, y = GELU(x w1)."""
 
     m: int
     k: int
     n1: int
-    n2: int
+    n2: int | None
     tile: tuple[int, int, int] = (128, 256, 64)
     warps: int = 8
     stages: int = 3
+    gelu_tile: tuple[int, int] = (32, 256)
 
     @property
     def pipeline(self) -> Pipeline:
         """The pair as wavesim describes it: a tile of the second reads a whole tile row of the first."""
         tile_m, tile_n, tile_k = self.tile
         first = Stage("matmul1", Gemm("matmul1", self.m, self.n1, self.k, tile_m, tile_n, tile_k))
+        if self.n2 is None:
+            rows, columns = self.gelu_tile
+            grid = Grid(self.n1 // columns, self.m // rows)
+            last = Stage("gelu", Kernel("gelu", grid, Block(threads=32 * GELU_WARPS)))
+            return Pipeline(
+                "triton-gelu", [first, last], [Dependency(last[x, y], [first[:, y * rows // tile_m]])]
+            )
         second = Stage("matmul2", Gemm("matmul2", self.m, self.n2, self.n1, tile_m, tile_n, tile_k))
         return Pipeline("triton-pair", [first, second], [Dependency(second[x, y], [first[:, y]])])
 
@@ -83,7 +119,7 @@ class TritonPair:
     def operands(self, seed: int = 0) -> tuple[Any, ...]:
         """x, w1, w2, the intermediate and y, on the GPU; outputs are NaN."""
         generator = torch.Generator("cuda").manual_seed(seed)
-        shapes = ((self.m, self.k), (self.k, self.n1), (self.n1, self.n2))
+        shapes = ((self.m, self.k), (self.k, self.n1), (self.n1, self.n2 or 1))
         given = [
             torch.randn(shape, device="cuda", generator=generator, dtype=torch.float16) * shape[0] ** -0.5
             if number
@@ -91,22 +127,33 @@ class TritonPair:
             for number, shape in enumerate(shapes)
         ]
         made = [
-            torch.full((self.m, n), torch.nan, device="cuda", dtype=torch.float16) for n in (self.n1, self.n2)
+            torch.full((self.m, n), torch.nan, device="cuda", dtype=torch.float16)
+            for n in (self.n1, self.n2 or self.n1)
         ]
         return (*given, *made)
 
     def launch(self, operands: tuple[Any, ...], stage: int, recording: Any, semaphores: Any = None) -> None:
         """Launches one on torch's current stream; with `semaphores` the first posts and the second waits."""
         source, w1, w2, middle, out = operands
+        if stage == 1 and self.n2 is None:
+            self._launch_gelu(middle, out, recording, semaphores)
+            return
         a, b, c = ((source, w1, middle), (middle, w2, out))[stage]
         first = self.pipeline.stages[0].grid
         grid = self.pipeline.stages[stage].grid
         is_synchronised = semaphores is not None
         tile_m, tile_n, tile_k = self.tile
         matmul[(grid.size,)](
-            a, b, c, semaphores, recording, self.m, b.shape[1], b.shape[0], stage,
-            is_synchronised and stage == 1, first.x, is_synchronised and stage == 0, PATIENCE,
+            a, b, c, semaphores, recording, self.m, b.shape[1], b.shape[0], stage, first.x, PATIENCE,
+            is_synchronised and stage == 1, is_synchronised and stage == 0,
             tile_m, tile_n, tile_k, num_warps=self.warps, num_stages=self.stages,
+        )  # fmt: skip
+
+    def _launch_gelu(self, middle: Any, out: Any, recording: Any, semaphores: Any) -> None:
+        first, last = (stage.grid for stage in self.pipeline.stages)
+        gelu[(last.size,)](
+            middle, out, semaphores, recording, self.n1, 1, first.x, PATIENCE, self.tile[0],
+            semaphores is not None, *self.gelu_tile, num_warps=GELU_WARPS,
         )  # fmt: skip
 
     def run_stream(self, operands: tuple[Any, ...], recording: Any = None) -> None:
