@@ -1,15 +1,26 @@
 """Random devices, pipelines, plans and costs for property tests: small, full of ties and tight fits."""
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
+from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import Device, load
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import SemaphoreSync, StreamSync
+from wavesim.model.plan import (
+    DependentLaunch,
+    Persistent,
+    PersistentStream,
+    Plan,
+    SemaphoreSync,
+    StreamK,
+    StreamSync,
+)
 from wavesim.model.policy import CustomPolicy, RowSync, TileSync
 from wavesim.sim.cost import FIXED_COSTS, CostModel
+from wavesim.sim.launches import launched
 
 DEVICES = [load("toy").with_sm_count(count) for count in (1, 2, 3, 4, 7)]
 BLOCKS = [
@@ -106,12 +117,39 @@ def plans(draw, pipeline: Pipeline):
     kind = draw(st.sampled_from(["stream", "wait-kernel", "wait-kernel", "no wait-kernel", "lost race"]))
     if kind == "stream":
         return StreamSync(orders=orders)
-    edges = [(p, d.consumer.stage.name) for d in pipeline.dependencies for p in d.producers]
-    policies = {edge: draw(st.sampled_from(POLICIES)) for edge in edges}
     head_start = draw(st.integers(1, 5)) if kind == "lost race" else 0
     return SemaphoreSync(
-        policies=policies, orders=orders, wait_kernel=kind == "wait-kernel", head_start=head_start
+        policies=draw(edge_policies(pipeline)),
+        orders=orders,
+        wait_kernel=kind == "wait-kernel",
+        head_start=head_start,
     )
+
+
+@st.composite
+def edge_policies(draw, pipeline: Pipeline):
+    """A policy for every dependency."""
+    edges = [(p, d.consumer.stage.name) for d in pipeline.dependencies for p in d.producers]
+    return {edge: draw(st.sampled_from(POLICIES)) for edge in edges}
+
+
+@st.composite
+def kernel_plans(draw, pipeline: Pipeline):
+    """Dependent launch, Stream-K, persistent kernels and the two ways to launch a stream."""
+    orders = {stage.name: draw(ORDERS) for stage in pipeline.stages}
+    kinds = ["dependent", "stream-k", "persistent", "persistent stream", "graph", "host"]
+    match draw(st.sampled_from(kinds)):
+        case "dependent":
+            return DependentLaunch(draw(st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 1.0])), orders=orders)
+        case "stream-k":
+            assume(all(stage.grid.z == 1 for stage in pipeline.stages))
+            return StreamK(draw(st.integers(1, 3)), orders=orders)
+        case "persistent":
+            return Persistent(policies=draw(edge_policies(pipeline)), orders=orders)
+        case "persistent stream":
+            return PersistentStream(orders=orders)
+        case launch:
+            return StreamSync(orders=orders, launch=launch)
 
 
 @st.composite
@@ -128,7 +166,18 @@ def cost_models(draw, pipeline: Pipeline) -> CostModel:
 
 
 @st.composite
-def cases(draw) -> tuple[Pipeline, StreamSync | SemaphoreSync, Device, CostModel]:
+def cases(draw, plans=plans) -> tuple[Pipeline, Plan, Device, CostModel]:
     """Everything that one simulation takes."""
     pipeline = draw(pipelines())
     return pipeline, draw(plans(pipeline)), draw(st.sampled_from(DEVICES)), draw(cost_models(pipeline))
+
+
+@st.composite
+def kernel_plan_cases(draw) -> tuple[Pipeline, Plan, Device, CostModel]:
+    """The same for plans with kernels of their own, where one kernel for all stages fits on an SM."""
+    case = draw(cases(kernel_plans))
+    try:
+        launched(*case[:3])
+    except DescriptionError:
+        assume(False)
+    return case

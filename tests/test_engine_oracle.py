@@ -2,7 +2,7 @@
 
 import pytest
 from hypothesis import given, seed, settings
-from random_pipelines import cases
+from random_pipelines import cases, kernel_plan_cases
 
 from wavesim.analysis.oracle import Oracle
 from wavesim.errors import DeadlockError
@@ -66,3 +66,18 @@ def test_simpy_and_the_oracle_agree_on_every_block_and_every_deadlock(part):
     check()
     assert any(deadlocks)
     assert not all(deadlocks)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_they_agree_under_dependent_launch_stream_k_and_persistent_kernels_which_never_deadlock(part):
+    seen = set()
+
+    @seed(part)
+    @settings(max_examples=1000)
+    @given(case=kernel_plan_cases())
+    def check(case):
+        seen.add(case[1].name.partition(":")[0])
+        assert not check_equal(case)
+
+    check()
+    assert seen == {"pdl", "stream-k", "persistent", "persistent-stream", "graph", "host"}

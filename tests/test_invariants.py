@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
-from random_pipelines import cases
+from random_pipelines import cases, kernel_plan_cases
 from toy_schedules import HALF_SM, pair, run, stage
 
 from wavesim.analysis.invariants import violations
@@ -28,6 +28,12 @@ def test_no_simulated_trace_of_any_pipeline_breaks_an_invariant(case):
     except DeadlockError:
         return
     assert violations(trace, pipeline) == []
+
+
+@settings(max_examples=700)
+@given(case=kernel_plan_cases())
+def test_nor_does_a_trace_of_dependent_launch_stream_k_or_persistent_kernels(case):
+    assert violations(simulate(*case), case[0]) == []
 
 
 @pytest.fixture
