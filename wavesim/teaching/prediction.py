@@ -49,7 +49,7 @@ class Revealed:
     def __repr__(self) -> str:
         said = ("nothing",) * len(self.truths) if self.said is None else self.said
         rows = zip(self.questions, said, self.truths, strict=True)
-        return "\n".join(f"{what}: you said {_text(ours)}, it is {_text(is_)}" for what, ours, is_ in rows)
+        return "\n".join(f"{what}: you said {_plain(ours)}, it is {_plain(is_)}" for what, ours, is_ in rows)
 
 
 class Prediction(ipywidgets.VBox):
@@ -134,5 +134,9 @@ def _number(question: str) -> Any:
     )
 
 
+def _plain(value: Value) -> str:
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
 def _text(value: Value) -> str:
-    return escape(value) if isinstance(value, str) else f"{value:.4g}"
+    return escape(_plain(value))

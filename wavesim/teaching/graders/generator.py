@@ -5,7 +5,7 @@ from typing import Any
 from wavesim.gen.policies import policy_named
 from wavesim.model.dependency import Dependency
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.teaching.exercise import Exercise, pair, require
+from wavesim.teaching.exercise import Exercise, WrongAnswer, pair, require
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 POLICY, TILE = "block:12x1", (17, 5)
@@ -29,14 +29,10 @@ def grade_dependency(answer: Any) -> str:
     for x, y in second.grid:
         read = {tile for _, tile in answer.producer_tiles(x, y)}
         needed = {(column, row) for column in range(first.grid.x) for row in (2 * y, 2 * y + 1)}
-        require(
-            not needed - read,
-            f"tile ({x}, {y}) would not wait for {min(needed - read)}, which it reads.",
-        )
-        require(
-            not read - needed,
-            f"tile ({x}, {y}) would wait for {min(read - needed)}, which it does not read.",
-        )
+        for tile in sorted(needed - read):
+            raise WrongAnswer(f"tile ({x}, {y}) would not wait for {tile}, which it reads.")
+        for tile in sorted(read - needed):
+            raise WrongAnswer(f"tile ({x}, {y}) would wait for {tile}, which it does not read.")
     Pipeline("tall", [first, second], [answer])
     return "Each tile 256 rows tall covers two producer rows, all their columns."
 
