@@ -1,18 +1,14 @@
-"""The what-if explorer without a browser: its controls, its figure's data, its words and its refusals."""
+"""The what-if explorer without a browser: its controls, its picture's data, its words and its refusals."""
 
-import asyncio
 import re
-from base64 import b64decode
 
 import numpy as np
 import pytest
 
 from wavesim.errors import DeadlockError, DescriptionError
 from wavesim.widgets.controls import start_scenario
-from wavesim.widgets.live_figure import LiveFigure
 from wavesim.widgets.scenario import ORDERS, Scenario, answer
 from wavesim.widgets.what_if import WhatIf
-from wavesim.widgets.when_still import WhenStill
 
 
 def makespan(widget: WhatIf) -> str:
@@ -22,12 +18,14 @@ def makespan(widget: WhatIf) -> str:
     return found[1]
 
 
-def bars(widget: WhatIf) -> list[list[float]]:
-    """Lengths of the bars of every series that has any."""
-    lengths = [
-        list(series.x) for series in widget.figure.data if series.type == "bar" and series.x is not None
-    ]
-    return [row for row in lengths if row != [None]]
+def tiles(widget: WhatIf) -> list[int]:
+    """How many blocks each panel of the picture holds."""
+    return [array(panel["blocks"]["end"]).size for panel in widget.picture.scene["panels"]]
+
+
+def array(packed):
+    """An array as the browser unpacks it."""
+    return np.frombuffer(packed["data"], dtype=packed["type"])
 
 
 @pytest.fixture
@@ -51,58 +49,44 @@ def test_the_explorer_shows_every_case_of_figure_1(on_toy, order, policy, waves)
     assert makespan(on_toy) == waves
 
 
-def test_changing_a_control_changes_the_data_of_the_same_figure():
+def test_changing_a_control_changes_the_scene_of_the_same_picture():
     widget = WhatIf(tokens=256)
-    figure, before = widget.figure, bars(widget)
+    picture, before = widget.picture, widget.picture.scene
     widget.controls.tokens.value = 384
-    assert widget.figure is figure
-    assert bars(widget) != before
-    assert len(widget.answer.chosen) == 3 * (24 + 48)
+    assert widget.picture is picture
+    assert widget.picture.scene != before
+    assert tiles(widget) == [3 * (24 + 48)] * 2
 
 
-def test_a_figure_that_was_changed_and_changed_back_holds_what_a_new_one_does(on_toy):
+def test_a_picture_that_was_changed_and_changed_back_holds_what_a_new_one_does(on_toy):
     on_toy.controls.order.value = "column"
     on_toy.controls.order.value = "row"
-    new = WhatIf(workload="toy", policy="tile").figure
-    for series, fresh in zip(on_toy.figure.to_dict()["data"], new.to_dict()["data"], strict=True):
-        assert series.keys() == fresh.keys()
-        for name in ("base", "x", "y"):
-            np.testing.assert_array_equal(decoded(series.get(name)), decoded(fresh.get(name)))
-    assert on_toy.figure.to_dict()["layout"] == new.to_dict()["layout"]
-
-
-def decoded(value):
-    """Plotly's base64 arrays as numpy's."""
-    if isinstance(value, dict):
-        return np.frombuffer(b64decode(value["bdata"]), dtype=value["dtype"])
-    return np.asarray(value)
+    assert on_toy.picture.scene == WhatIf(workload="toy", policy="tile").picture.scene
 
 
 def test_the_state_that_a_reloaded_page_asks_for_is_what_was_last_shown(on_toy):
-    first = on_toy.figure.get_state()["_widget_layout"]["title"]["text"]
+    first = on_toy.picture.get_state()["scene"]["title"]
     on_toy.controls.order.value = "column"
-    state = on_toy.figure.get_state()
-    assert state["_widget_layout"]["title"]["text"] != first
-    assert state["_widget_layout"]["title"]["text"] == on_toy.figure.layout.title.text
+    assert on_toy.picture.get_state()["scene"]["title"] == on_toy.picture.scene["title"] != first
 
 
-def test_a_redraw_sends_one_message_and_only_what_changed(on_toy, monkeypatch):
-    sent = []
-    monkeypatch.setattr(
-        LiveFigure, "_send_update_msg", lambda self, *args, **kwargs: sent.append(kwargs or args)
-    )
-    on_toy.controls.order.value = "column"
-    assert len(sent) == 1
-    assert "marker.color" not in str(sent)
+def test_the_scene_holds_the_schedule_of_the_traces(on_toy):
+    trace = on_toy.answer.chosen
+    panel = on_toy.picture.scene["panels"][1]
+    for name in ("stage", "x", "y", "sm"):
+        np.testing.assert_array_equal(array(panel["blocks"][name]), getattr(trace, name))
+    np.testing.assert_array_equal(array(panel["blocks"]["end"]), trace.end_ns - trace.issue_ns.min())
+    assert panel["dependencies"][0]["values"] == [1] * 6
+    assert panel["gain"] == {"words": "−25 %", "kind": "good"}
 
 
 def test_a_block_that_does_not_fit_is_explained_and_the_last_picture_stays():
     widget = WhatIf(tokens=256)
-    before = widget.figure.to_json()
+    before = widget.picture.scene
     widget.controls.device.value = "t4"
     assert "t4 allows a block at most 65536 bytes" in widget.finding.value
     assert "last setting that ran: gpt3-mlp, 256 tokens" in widget.finding.value
-    assert widget.figure.to_json() == before
+    assert widget.picture.scene == before
     assert "wavesim-stale" in widget._picture_box._dom_classes
     widget.controls.device.value = "h200"
     assert "wavesim-problem" not in widget.finding.value
@@ -166,45 +150,14 @@ def test_the_costs_and_where_they_come_from_are_stated():
     assert "never measured" in widget.costs.value
 
 
-def test_a_dark_page_restyles_the_figure(on_toy):
-    light = on_toy.figure.layout.paper_bgcolor
-    on_toy._watch.is_light = False
-    assert on_toy.figure.layout.paper_bgcolor != light
-
-
-def test_a_narrow_page_narrows_the_figure(on_toy):
-    on_toy._watch.width = 700
-    assert on_toy.figure.layout.width == 700
-
-
 def test_every_order_that_the_controls_offer_simulates():
     for order in ORDERS:
         assert len(answer(Scenario("toy", device="toy", sm_count=4, order=order)).chosen) == 12
 
 
-def test_many_tiles_are_a_preview_first_and_bars_when_the_controls_are_still():
-    async def move():
-        widget = WhatIf(tokens=512)
-        widget.controls.tokens.value = 640
-        preview = bars(widget), len(widget.figure.to_dict()["layout"].get("images", []))
-        await asyncio.sleep(0.6)
-        return preview, (bars(widget), len(widget.figure.to_dict()["layout"].get("images", [])))
-
-    (early_bars, early_images), (late_bars, late_images) = asyncio.run(move())
-    assert early_images == 2
-    assert not early_bars
-    assert late_images == 0
-    assert sum(map(len, late_bars)) >= 2 * 5 * (24 + 48)
-
-
-def test_what_waits_for_stillness_runs_once():
-    calls = []
-
-    async def restart_twice():
-        still = WhenStill(lambda: calls.append(1), 0.01)
-        still.restart()
-        still.restart()
-        await asyncio.sleep(0.05)
-
-    asyncio.run(restart_twice())
-    assert calls == [1]
+def test_a_published_page_holds_the_picture_and_its_words(on_toy):
+    page = on_toy.html()
+    assert "half-empty waves filled, 4 \\u2192 3 waves" in page
+    assert "25.0 points less time" in page
+    assert "new PageModel(" in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")

@@ -17,7 +17,7 @@ from wavesim.view.canvas import Props, axis, axis_name, section
 from wavesim.view.difference_series import reason_range, reason_series, strip_series, strips_of
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.timeline_data import Extras, TimelineParts, timeline_parts
-from wavesim.view.timeline_figure import timeline, timeline_update
+from wavesim.view.timeline_figure import FigureUpdate, timeline, timeline_update
 from wavesim.view.wording import signed_percent
 
 STRIP, STRIP_GAP, AXIS, HEADER, REASONS = 62, 10, 58, 46, 140
@@ -82,6 +82,22 @@ def predicted_and_measured(
 
     Raises `DescriptionError` for no pairs, `RecordingError` for pairs of different grids.
     """
+    update = comparison_update(pairs, focus=focus, theme=theme, title=title, width=width)
+    return go.Figure(data=update.data, layout=update.layout)
+
+
+def comparison_update(
+    pairs: Sequence[tuple[Trace, Trace]],
+    *,
+    focus: int = -1,
+    theme: str | Theme = "light",
+    title: str | None = None,
+    width: int = 1000,
+) -> FigureUpdate:
+    """The properties of `predicted_and_measured`'s figure, for a new figure or one that is on screen.
+
+    Raises as that does.
+    """
     if not pairs:
         raise DescriptionError("comparison: pairs is empty; give at least one (predicted, measured)")
     explained = [Pair(ours, theirs, explain_difference(ours, theirs)) for ours, theirs in pairs]
@@ -97,7 +113,7 @@ def predicted_and_measured(
     data, layout = timeline_update(parts, palette)
     _add_strips(explained[chosen], parts, palette, data, layout)
     _add_reasons(explained, parts, palette, data, layout)
-    return go.Figure(data=data, layout=layout)
+    return FigureUpdate(data, layout)
 
 
 def _finding(pair: Pair) -> str:

@@ -57,7 +57,9 @@ def gain_overview(
     if not gains:
         raise DescriptionError("gain_overview: gains is empty; give at least one Gain")
     palette = find_theme(theme)
-    head = heading(title if title is not None else _finding(gains, size_name), source, width - LEFT - RIGHT)
+    head = heading(
+        title if title is not None else gain_finding(gains, size_name), source, width - LEFT - RIGHT
+    )
     sizes, plans = list(dict.fromkeys(g.size for g in gains)), list(dict.fromkeys(g.plan for g in gains))
     data = []
     for index, plan in enumerate(plans):
@@ -67,8 +69,8 @@ def gain_overview(
     return go.Figure(data=data, layout=_layout(gains, sizes, size_name, head, palette, width))
 
 
-def _finding(gains: Sequence[Gain], size_name: str) -> str:
-    """The largest gain and loss, and how well they were predicted."""
+def gain_finding(gains: Sequence[Gain], size_name: str) -> str:
+    """A title: the largest gain and loss, and how well they were predicted."""
     measured = [gain for gain in gains if gain.measured is not None]
     if not measured:
         best = max(gains, key=lambda gain: gain.predicted)

@@ -10,20 +10,14 @@ from typing import Any
 import ipywidgets
 
 from wavesim.errors import WavesimError
+from wavesim.view.export import save_html
 from wavesim.view.timeline_data import TimelineParts, timeline_parts
-from wavesim.view.timeline_figure import timeline_update
 from wavesim.widgets.controls import Controls, start_scenario
-from wavesim.widgets.live_figure import LiveFigure
 from wavesim.widgets.page_watch import PageWatch
+from wavesim.widgets.plans_picture import PlansPicture
 from wavesim.widgets.scenario import Answer, answer
 from wavesim.widgets.summary import costs_html, failure_html, finding_html, problem_html, table_html
-from wavesim.widgets.when_still import WhenStill
 
-NARROWEST, WIDEST, FIRST_WIDTH = 560, 1400, 960
-# Up to so many tiles the picture is drawn in full at once; more are drawn as a picture first, and in full
-# (bars, hovering) when the controls have been still for a moment: a browser needs 0.1 s per 1,000 bars.
-AT_ONCE_TILES, STILL_S = 300, 0.4
-MANY_SMS, GPU_HEIGHT = 80, 840  # two whole GPUs and the controls on one screen
 STYLE = Path(__file__).parent / "what_if.css"
 
 
@@ -40,14 +34,12 @@ class WhatIf(ipywidgets.VBox):
         self.finding = ipywidgets.HTML()
         self.table = ipywidgets.HTML()
         self.costs = ipywidgets.HTML()
-        self.figure = LiveFigure(timeline_update(self._parts(), self._watch.theme))
-        self._detail = WhenStill(self._draw_in_full, STILL_S)
-        self._picture_box = ipywidgets.Box([self.figure])
+        self.picture = PlansPicture(self._parts())
+        self._picture_box = ipywidgets.Box([self.picture])
         self._picture_box.add_class("wavesim-picture")
         self._below = ipywidgets.Box([self.table, self.costs])
         self._below.add_class("wavesim-below")
         self._say()
-        self._watch.observe(lambda _: self._redraw(), names=["is_light", "width"])
         style = ipywidgets.HTML(f"<style>{STYLE.read_text(encoding='utf-8')}</style>")
         style.add_class("wavesim-style")
         parts = [style, self.controls.box, self.finding, self._picture_box, self._below, self._watch]
@@ -59,7 +51,7 @@ class WhatIf(ipywidgets.VBox):
         is_told = False
         try:
             self.answer = answer(self.controls.scenario)
-            self._redraw()
+            self.picture.show(self._parts())
             self._say()
             is_told = True
         except WavesimError as error:
@@ -69,21 +61,18 @@ class WhatIf(ipywidgets.VBox):
             if not is_told:
                 self._refuse(failure_html(self.answer))
 
+    def html(self) -> str:
+        """What is shown now, without the controls, for a page that has no kernel."""
+        words = "".join(part.value for part in (self.finding, self.table, self.costs))
+        styles = STYLE.read_text(encoding="utf-8")
+        return f"<style>{styles}</style><div class='wavesim'>{self.picture.html()}{words}</div>"
+
+    def save(self, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:
+        """Writes what is shown to .html, its picture to .png or .svg. Raises as `save_html` does."""
+        return save_html(self.html(), path, theme=theme, width=width)
+
     def _parts(self) -> TimelineParts:
-        width = min(WIDEST, max(NARROWEST, self._watch.width or FIRST_WIDTH))
-        height = GPU_HEIGHT if self.answer.scenario.sm_count > MANY_SMS else None
-        return timeline_parts([self.answer.stream, self.answer.chosen], width=width, height=height)
-
-    def _redraw(self) -> None:
-        self._detail.cancel()
-        if len(self.answer.stream) + len(self.answer.chosen) <= AT_ONCE_TILES:
-            self._draw_in_full()
-            return
-        self.figure.redraw(timeline_update(self._parts().preview, self._watch.theme))
-        self._detail.restart()
-
-    def _draw_in_full(self) -> None:
-        self.figure.redraw(timeline_update(self._parts(), self._watch.theme))
+        return timeline_parts([self.answer.stream, self.answer.chosen])
 
     def _say(self) -> None:
         """The words around the picture, and the picture no longer greyed."""

@@ -1,0 +1,186 @@
+"""Any view as a file: self-contained HTML, or SVG and PNG drawn by an installed Chromium.
+
+Picture: `save_figure(timeline(traces), "plans.svg")` for a slide; the same call with `.html` for a mail.
+Nothing is fetched: the page holds its script, and the browser runs without a network.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from urllib.parse import unquote
+
+import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs
+
+from wavesim.errors import DescriptionError, DeviceError
+from wavesim.view.theme import find_theme
+
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
+KINDS = (".html", ".png", ".svg")
+TIMEOUT_S = 90
+PNG_SCALE = 2
+PAGE = """<!DOCTYPE html>
+<html lang="en" data-theme="{theme}">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>wavesim</title>
+<style>:root {{ color-scheme: {theme}; }}
+body {{ margin: 16px auto; max-width: {width}px; background: {ground}; color: {ink};
+font: 14px/1.5 Inter, "Segoe UI", "Helvetica Neue", Arial, sans-serif; }}</style></head>
+<body>{body}</body>
+</html>
+"""
+# Each drawing element has a property `wavesim` whose svg(width) is its picture; they are stacked.
+COLLECT = """<script>(async () => {
+  const pictures = [...document.querySelectorAll("*")].filter((el) => el.wavesim?.svg);
+  const parser = new DOMParser(), parts = [];
+  const GAP = 12;
+  let top = -GAP, width = 0;
+  for (const el of pictures) {
+    const svg = parser.parseFromString(await el.wavesim.svg(WIDTH), "image/svg+xml").documentElement;
+    svg.setAttribute("y", top + GAP);
+    top += Number.parseFloat(svg.getAttribute("height")) + GAP;
+    width = Math.max(width, Number.parseFloat(svg.getAttribute("width")));
+    parts.push(new XMLSerializer().serializeToString(svg));
+  }
+  const pre = document.createElement("pre");
+  pre.id = "wavesim-svg";
+  pre.dataset.svg = encodeURIComponent(
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${top}">${parts.join("")}</svg>`);
+  document.body.append(pre);
+})();</script>"""
+FOUND = re.compile(r'id="wavesim-svg" data-svg="([^"]*)"')
+SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"')
+
+
+def save_figure(figure: go.Figure, path: str | Path) -> Path:
+    """Writes a plotly figure to .html, .svg or .png; returns the path. Raises as `save_html` does."""
+    return save_html(
+        figure_html(figure), path, theme=figure_theme(figure), width=int(figure.layout.width or 1000)
+    )
+
+
+def figure_html(figure: go.Figure) -> str:
+    """A fragment that shows a plotly figure with no network: 5 MB, as plotly.js is in it."""
+    body = figure.to_html(full_html=False, include_plotlyjs=False, config={"displayModeBar": False})
+    name = re.search(r'<div id="([^"]+)" class="plotly-graph-div"', body)
+    assert name is not None, "plotly has changed its page"
+    svg = (
+        "(width) => Plotly.toImage(el, {format: 'svg', width: el.layout.width ?? width, "
+        "height: el.layout.height}).then((uri) => decodeURIComponent(uri.slice(uri.indexOf(',') + 1)))"
+    )
+    hook = f"const el = document.getElementById('{name[1]}'); el.wavesim = {{ svg: {svg} }};"
+    # Once per page: several figures share it.
+    plotly = f"<script>if (!window.Plotly) {{ {get_plotlyjs()} }}</script>"
+    return f"{plotly}{body}<script>(() => {{ {hook} }})();</script>"
+
+
+def figure_theme(figure: go.Figure) -> str:
+    """Name of the theme that a figure was drawn in."""
+    return "dark" if figure.layout.paper_bgcolor == find_theme("dark").background else "light"
+
+
+def save_html(body: str, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:
+    """Writes a fragment of HTML as a page, or its pictures as SVG or PNG, by the path's ending.
+
+    Raises `DescriptionError` for another ending or an unknown theme, `DeviceError` where SVG or PNG are
+    wanted and no Chromium is installed or it fails.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in KINDS:
+        raise DescriptionError(f"path is {path.name!r}; its ending must be one of {', '.join(KINDS)}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix.lower() == ".html":
+        path.write_text(_page(body, theme, width), encoding="utf-8")
+        return path
+    browser = _chromium()
+    with tempfile.TemporaryDirectory(prefix="wavesim-") as folder:
+        svg = _svg_of(browser, Path(folder), body, theme, width)
+        if path.suffix.lower() == ".svg":
+            path.write_text(svg, encoding="utf-8")
+        else:
+            _screenshot(browser, Path(folder), svg, path)
+    return path
+
+
+def _page(body: str, theme: str, width: int) -> str:
+    palette = find_theme(theme)
+    return PAGE.format(theme=palette.name, width=width, ground=palette.background, ink=palette.ink, body=body)
+
+
+def _chromium() -> str:
+    for name in CHROMIUM_NAMES:
+        if found := shutil.which(name):
+            return found
+    raise DeviceError(
+        "PNG and SVG are drawn by Chromium, and none is installed (Debian: apt-get install chromium). "
+        "Save as .html instead, and use the picture's own PNG and SVG buttons in any browser"
+    )
+
+
+def _svg_of(browser: str, folder: Path, body: str, theme: str, width: int) -> str:
+    page = folder / "view.html"
+    page.write_text(_page(body + COLLECT.replace("WIDTH", str(width)), theme, width), encoding="utf-8")
+    dump = _run(
+        browser,
+        folder,
+        f"--window-size={width + 40},1200",
+        "--virtual-time-budget=20000",
+        "--dump-dom",
+        page.as_uri(),
+    )
+    found = FOUND.search(dump)
+    if found is None:
+        raise DeviceError(f"{browser} drew no picture; save as .html and look at its console")
+    return unquote(found[1])
+
+
+def _screenshot(browser: str, folder: Path, svg: str, path: Path) -> None:
+    size = SIZE.search(svg)
+    assert size is not None, "an SVG of ours has a size"
+    columns, rows = (round(float(number)) for number in size.groups())
+    if not columns or not rows:
+        raise DeviceError(f"{browser} drew an empty picture; save as .html and look at its console")
+    page = folder / "picture.html"
+    page.write_text(
+        f"<!DOCTYPE html><meta charset='utf-8'><style>body{{margin:0}}svg{{display:block}}</style>{svg}",
+        encoding="utf-8",
+    )
+    shot = folder / "picture.png"
+    scale = f"--force-device-scale-factor={PNG_SCALE}"
+    _run(
+        browser,
+        folder,
+        f"--window-size={columns},{rows}",
+        scale,
+        "--hide-scrollbars",
+        f"--screenshot={shot}",
+        page.as_uri(),
+    )
+    shutil.copyfile(shot, path)
+
+
+def _run(browser: str, folder: Path, *arguments: str) -> str:
+    """Runs a headless browser of its own, with no network and nothing of the user's profile."""
+    root = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    flags = [
+        "--headless",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-dev-shm-usage",
+        f"--user-data-dir={folder / 'profile'}",
+    ]
+    offline = "--host-resolver-rules=MAP * ~NOTFOUND"
+    try:
+        done = subprocess.run(  # noqa: S603  # a browser found on the path, and our own arguments
+            [browser, *root, *flags, offline, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=True,
+        )
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired, OSError) as error:
+        raise DeviceError(f"{browser} failed to draw the picture: {error}") from error
+    return done.stdout

@@ -1,0 +1,134 @@
+"""A timeline as plain values for a browser that draws it itself: words, and arrays as bytes.
+
+Picture: two plans of 500 tiles each are 40 KB; a slider moves, the arrays are sent, and a canvas shows
+them 20 ms later. The same values, base64 inside a page, draw it where there is no kernel.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavesim.analysis.metrics import metrics_of
+from wavesim.trace import Trace
+from wavesim.view.canvas import Props
+from wavesim.view.tile_series import stage_letters
+from wavesim.view.timeline_data import PanelParts, TimelineParts
+from wavesim.view.wording import LITTLE, finding, provenance, signed_percent, workload_text
+
+KINDS = (np.uint8, np.int16, np.int32)
+
+
+def scene_of_timeline(parts: TimelineParts) -> Props:
+    """All that is drawn of a timeline: `panels` one per trace; times in ns from each first issue.
+
+    Arrays are {"type", "data"}, little-endian bytes of the smallest integer type that holds them.
+    """
+    first = parts.panels[0].trace
+    traces = [panel.trace for panel in parts.panels]
+    widest = max((trace.header.stages for trace in traces), key=len)
+    letters = stage_letters(len(widest))
+    return {
+        "title": finding(traces, [metrics_of(trace) for trace in traces], parts.unit),
+        "subtitle": workload_text(first.header),
+        "unit": {"ns": parts.unit.ns, "symbol": parts.unit.symbol, "axis": parts.unit.axis},
+        "stages": [
+            {"name": info.name, "letter": letter, "grid": list(info.grid)}
+            for info, letter in zip(widest, letters, strict=True)
+        ],
+        "panels": [_panel(panel) for panel in parts.panels],
+    }
+
+
+def packed(values: NDArray[Any]) -> Props:
+    """An array as bytes and the name of their type."""
+    if np.issubdtype(values.dtype, np.floating):
+        return {"type": "float32", "data": values.astype("<f4").tobytes()}
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    for kind in KINDS:
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return {
+                "type": np.dtype(kind).name,
+                "data": values.astype(np.dtype(kind).newbyteorder("<")).tobytes(),
+            }
+    return {"type": "float64", "data": values.astype("<f8").tobytes()}
+
+
+def _panel(panel: PanelParts) -> Props:
+    trace, rows = panel.trace, panel.rows
+    return {
+        "label": panel.label,
+        "facts": [fact for fact in panel.facts if fact.strip()],
+        "source": provenance(trace.header),
+        "done": list(panel.done),
+        "gain": None if panel.gain is None else _gain(panel.gain),
+        "boundaries": [
+            {"ns": ns, "words": f"kernel boundary: {stage} waits"} for ns, stage in panel.boundaries_ns
+        ],
+        "smCount": rows.sm_count,
+        "slots": rows.slots,
+        "rows": rows.count,
+        "makespan": rows.makespan_ns,
+        "blocks": _blocks(panel),
+        "waits": _waits(panel),
+        "idle": {
+            "row": packed(rows.idle.row),
+            "start": packed(rows.idle.start_ns),
+            "end": packed(rows.idle.end_ns),
+        },
+        "dependencies": [
+            {
+                "producer": info.producer,
+                "consumer": info.consumer,
+                "policy": info.policy,
+                "semaphores": list(info.semaphore_of_tile),
+                "values": list(info.value_of_semaphore),
+            }
+            for info in trace.header.dependencies
+        ],
+        "busy": {"time": packed(panel.busy[0]), "share": packed(panel.busy[1])},
+    }
+
+
+def _gain(gain: float) -> Props:
+    kind = "muted" if abs(gain) < LITTLE else "good" if gain > 0 else "bad"
+    return {"words": signed_percent(-gain), "kind": kind}
+
+
+def _blocks(panel: PanelParts) -> Props:
+    """Columns of the trace; `work` is when a block begins to compute, after its first wait."""
+    trace = panel.trace
+    origin = trace.issue_ns.min()
+    columns = {name: getattr(trace, name) for name in ("stage", "x", "y", "z", "sm", "slot")}
+    columns |= {
+        "row": panel.rows.work.row,
+        "issue": trace.issue_ns - origin,
+        "start": trace.start_ns - origin,
+        "work": panel.rows.work.start_ns,
+        "end": trace.end_ns - origin,
+        "wait": trace.wait_ns,
+    }
+    return {name: packed(column) for name, column in columns.items()}
+
+
+def _waits(panel: PanelParts) -> Props:
+    """Each wait drawn, and where it was recorded, for which semaphore; -1 where that is unknown."""
+    waiting = panel.rows.waiting
+    dependency, semaphore = _awaited(panel.trace, len(waiting))
+    return {
+        "block": packed(waiting.block),
+        "start": packed(waiting.start_ns),
+        "end": packed(waiting.end_ns),
+        "dependency": packed(dependency),
+        "semaphore": packed(semaphore),
+    }
+
+
+def _awaited(trace: Trace, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The semaphores of the drawn waits, which are the recorded ones of a nanosecond or more."""
+    unknown = np.full(count, -1, dtype=np.int64)
+    waits = trace.waits
+    if waits is None or not waits.block.size:
+        return unknown, unknown
+    shown = waits.end_ns - waits.start_ns >= 1
+    return waits.dependency[shown], waits.semaphore[shown]

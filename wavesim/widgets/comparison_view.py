@@ -1,0 +1,107 @@
+"""The comparison view: predicted over measured, tile by tile, and the difference cause by cause.
+
+Picture: choose 1,536 tokens, row semaphores: the simulated timeline above the H200's, dots where tiles
+ended later than predicted, and bars of launch, waves, waiting and slower tiles that add up.
+"""
+
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+
+import ipywidgets
+import plotly.graph_objects as go
+
+from wavesim.errors import DescriptionError, WavesimError
+from wavesim.io.recordings import Case, cases
+from wavesim.trace import Trace
+from wavesim.view.comparison import Compared, comparison_update
+from wavesim.view.export import figure_html, save_figure
+from wavesim.view.timeline_figure import FigureUpdate
+from wavesim.widgets.drawn import style
+from wavesim.widgets.live_figure import LiveFigure
+from wavesim.widgets.page_watch import PageWatch
+from wavesim.widgets.tuned_points import predicted_trace
+
+NARROWEST, WIDEST, FIRST_WIDTH = 560, 1400, 960
+Run = tuple[str, Callable[[], tuple[Trace, Trace]]]
+
+
+class ComparisonView(ipywidgets.VBox):
+    """A choice of runs and the figure of the chosen one.
+
+    Shows what `wavesim.compare` returned; `recorded` shows the shipped recordings. Raises
+    `DescriptionError` if nothing of it was measured.
+    """
+
+    def __init__(self, compared: Compared | Sequence[Run]) -> None:
+        self._runs = list(compared) if isinstance(compared, Sequence) else _runs_of(compared)
+        if not self._runs:
+            raise DescriptionError(
+                "ComparisonView: nothing was measured; use recorded kernels, or a machine with a GPU"
+            )
+        self._watch = PageWatch()
+        self.choice = ipywidgets.Dropdown(
+            description="Run",
+            options=[(label, index) for index, (label, _) in enumerate(self._runs)],
+            layout={"width": "480px"},
+        )
+        self.figure = LiveFigure(self._update())
+        self.problem = ipywidgets.HTML()
+        self._box = ipywidgets.Box([self.figure])
+        self._box.add_class("wavesim-picture")
+        self.choice.observe(lambda _: self.refresh(), names="value")
+        self._watch.observe(lambda _: self.refresh(), names=["is_light", "width"])
+        look = ipywidgets.HTML(f"<style>{style('what_if.css')}</style>")
+        look.add_class("wavesim-style")
+        super().__init__([look, self.choice, self.problem, self._box, self._watch])
+        self.add_class("wavesim")
+
+    @classmethod
+    def recorded(cls, tile: str = "128x256", order: str = "row", device: str = "h200") -> "ComparisonView":
+        """The shipped recordings of a tile and order, each predicted from its stream-sync run alone."""
+        chosen = [case for case in cases() if (case.device, case.tile, case.order) == (device, tile, order)]
+        chosen.sort(key=lambda case: case.tokens)
+        return cls([_recorded_run(case, plan) for case in chosen for plan in sorted(case.paths)])
+
+    def refresh(self) -> None:
+        """Draws the chosen run, or says why it cannot be drawn."""
+        try:
+            self.figure.redraw(self._update())
+        except WavesimError as error:
+            words = escape(str(error))
+            self.problem.value = f"<div role='alert' class='wavesim-problem'><b>Not drawn.</b> {words}</div>"
+            self._box.add_class("wavesim-stale")
+            return
+        self.problem.value = ""
+        self._box.remove_class("wavesim-stale")
+
+    def html(self) -> str:
+        """The chosen run's figure for a page that has no kernel; 5 MB, as plotly.js is in it."""
+        return figure_html(self._still("light"))
+
+    def save(self, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:
+        """Writes the figure to .html, .png or .svg. Raises as `save_figure` does."""
+        return save_figure(self._still(theme, width), path)
+
+    def _still(self, theme: str, width: int = FIRST_WIDTH) -> go.Figure:
+        update = comparison_update([self._runs[self.choice.value][1]()], theme=theme, width=width)
+        return go.Figure(data=update.data, layout=update.layout)
+
+    def _update(self) -> FigureUpdate:
+        width = min(WIDEST, max(NARROWEST, self._watch.width or FIRST_WIDTH))
+        _, traces = self._runs[self.choice.value]
+        return comparison_update([traces()], theme=self._watch.theme, width=width)
+
+
+def _runs_of(compared: Compared) -> list[Run]:
+    pairs = zip(compared.predicted, compared.measured, strict=True)
+    return [
+        (ours.header.plan_label, lambda ours=ours, theirs=theirs: (ours, theirs))  # type: ignore[misc]
+        for ours, theirs in pairs
+        if theirs is not None
+    ]
+
+
+def _recorded_run(case: Case, plan: str) -> Run:
+    label = f"{case.tokens:,} tokens, {case.trace(plan).header.plan_label.lower()}"
+    return label, lambda: (predicted_trace(case, plan)[0], case.trace(plan))

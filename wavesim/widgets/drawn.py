@@ -1,0 +1,66 @@
+"""Widgets that a browser draws itself on a canvas, from a scene that Python computes.
+
+Picture: the kernel sends titles and arrays; the page draws them in its own theme and width, answers
+hovering and keys at once, and saves what it shows as PNG or SVG. The same script, written into a page
+with the scene beside it, needs no kernel at all.
+"""
+
+import base64
+import json
+from dataclasses import asdict
+from functools import lru_cache
+from itertools import count
+from pathlib import Path
+from typing import Any, ClassVar
+
+import anywidget
+import traitlets
+
+from wavesim.view.export import save_html
+from wavesim.view.theme import FONT, THEMES
+
+HERE = Path(__file__).parent
+EXPORT = "export default { render };"
+_numbers = count(1)
+
+
+@lru_cache
+def script(*names: str) -> str:
+    """The named JavaScript files beside this one, as one module with the themes of `wavesim.view`."""
+    themes = {name: asdict(theme) for name, theme in THEMES.items()}
+    head = f"const THEMES = {json.dumps(themes)};\nconst FONT = {json.dumps(FONT)};\n"
+    return head + "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
+
+
+@lru_cache
+def style(*names: str) -> str:
+    """The named style sheets beside this file, as one."""
+    return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
+
+
+class DrawnWidget(anywidget.AnyWidget):
+    """A canvas widget. A subclass sets `_esm` to its `script` and fills `scene`."""
+
+    _css = style("drawn.css")
+    scene = traitlets.Dict().tag(sync=True)
+    # Traits besides the scene that a page without a kernel starts from.
+    page_traits: ClassVar[tuple[str, ...]] = ()
+
+    def html(self) -> str:
+        """A fragment that draws the widget in any page, with no kernel and no network."""
+        values = {name: getattr(self, name) for name in ("scene", *self.page_traits)}
+        data = json.dumps(values, default=_base64).replace("</", "<\\/")
+        name = f"wavesim-drawn-{next(_numbers)}"
+        call = f"render({{ model: new PageModel({data}), el: document.getElementById('{name}') }});"
+        source = str(self._esm).replace(EXPORT, call)
+        return (
+            f'<style>{self._css}</style><div id="{name}"></div><script>(() => {{\n{source}\n}})();</script>'
+        )
+
+    def save(self, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:
+        """Writes the picture to .html, .png or .svg; returns the path. Raises as `save_html` does."""
+        return save_html(self.html(), path, theme=theme, width=width)
+
+
+def _base64(value: Any) -> str:
+    return base64.b64encode(value).decode()

@@ -1,0 +1,169 @@
+// Two pens with the same strokes: one draws on a canvas, the other writes SVG. A picture is drawn by one
+// function for both, so that what is exported is what is on the screen. Coordinates are CSS pixels.
+// A fill is a colour or one of the hatches "waiting" and "idle".
+
+const HATCHES = { waiting: ["waiting", "waiting_hatch", -1], idle: ["idle", "idle_hatch", 1] };
+const HATCH_PX = 8;
+const measuring = document.createElement("canvas").getContext("2d");
+
+function fontOf({ size = 13, weight = 400 } = {}) {
+  return `${weight} ${size}px ${FONT}`;
+}
+
+function textWidth(words, style) {
+  measuring.font = fontOf(style);
+  return measuring.measureText(words).width;
+}
+
+// The words in lines no wider than `width`.
+function wrapped(words, width, style) {
+  const lines = [""];
+  for (const word of words.split(" ")) {
+    const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
+    if (lines.at(-1) && textWidth(longer, style) > width) lines.push(word);
+    else lines[lines.length - 1] = longer;
+  }
+  return lines;
+}
+
+class CanvasPen {
+  constructor(canvas, width, height, theme) {
+    const scale = window.devicePixelRatio || 1;
+    this.theme = theme;
+    [this.width, this.height] = [width, height];
+    const [columns, rows] = [Math.round(width * scale), Math.round(height * scale)];
+    if (canvas.width !== columns || canvas.height !== rows) [canvas.width, canvas.height] = [columns, rows];
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+    this.context = canvas.getContext("2d");
+    this.context.setTransform(scale, 0, 0, scale, 0, 0);
+    this.patterns = {};
+    this.rect(0, 0, width, height, theme.background);
+  }
+
+  fill(name) {
+    if (!(name in HATCHES)) return name;
+    this.patterns[name] ??= this.context.createPattern(hatchTile(this.theme, name), "repeat");
+    return this.patterns[name];
+  }
+
+  rect(x, y, width, height, fill, { radius = 0, stroke = null, line = 1, dash = [] } = {}) {
+    const pen = this.context;
+    if (!radius && !stroke) {
+      if (this.lastFill !== fill) pen.fillStyle = this.fill(fill);
+      this.lastFill = fill;
+      pen.fillRect(x, y, width, height);
+      return;
+    }
+    pen.beginPath();
+    pen.roundRect(x, y, width, height, Math.min(radius, width / 2, height / 2));
+    if (fill) {
+      pen.fillStyle = this.fill(fill);
+      this.lastFill = fill;
+      pen.fill();
+    }
+    if (stroke) {
+      [pen.strokeStyle, pen.lineWidth] = [stroke, line];
+      pen.setLineDash(dash);
+      pen.stroke();
+    }
+  }
+
+  path(points, { stroke = null, fill = null, line = 2, dash = [] } = {}) {
+    const pen = this.context;
+    pen.beginPath();
+    points.forEach(([x, y], index) => (index ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+    if (fill) {
+      pen.fillStyle = this.fill(fill);
+      this.lastFill = fill;
+      pen.fill();
+    }
+    if (stroke) {
+      [pen.strokeStyle, pen.lineWidth, pen.lineJoin] = [stroke, line, "round"];
+      pen.setLineDash(dash);
+      pen.stroke();
+    }
+  }
+
+  text(x, y, words, { size = 13, weight = 400, color = this.theme.ink, align = "left", base = "middle" } = {}) {
+    const pen = this.context;
+    pen.font = fontOf({ size, weight });
+    [pen.fillStyle, this.lastFill, pen.textAlign, pen.textBaseline] = [color, color, align, base];
+    pen.fillText(words, x, y);
+  }
+}
+
+// One cell of a hatch that repeats without a seam.
+function hatchTile(theme, name) {
+  const [ground, ink, slope] = HATCHES[name];
+  const tile = document.createElement("canvas");
+  [tile.width, tile.height] = [HATCH_PX, HATCH_PX];
+  const pen = tile.getContext("2d");
+  pen.fillStyle = theme[ground];
+  pen.fillRect(0, 0, HATCH_PX, HATCH_PX);
+  [pen.strokeStyle, pen.lineWidth] = [theme[ink], 1.6];
+  pen.beginPath();
+  for (const shift of [-HATCH_PX, 0, HATCH_PX]) {
+    pen.moveTo(shift - 2, slope > 0 ? HATCH_PX + 2 : -2);
+    pen.lineTo(shift + HATCH_PX + 2, slope > 0 ? -2 : HATCH_PX + 2);
+  }
+  pen.stroke();
+  return tile;
+}
+
+const ANCHORS = { left: "start", center: "middle", right: "end" };
+const BASES = { middle: "central", top: "hanging", bottom: "text-after-edge", alphabetic: "alphabetic" };
+
+class SvgPen {
+  constructor(width, height, theme) {
+    Object.assign(this, { width, height, theme, parts: [] });
+    this.rect(0, 0, width, height, theme.background);
+  }
+
+  fill(name) {
+    return name in HATCHES ? `url(#wavesim-${name})` : name;
+  }
+
+  rect(x, y, width, height, fill, { radius = 0, stroke = null, line = 1, dash = [] } = {}) {
+    const corner = radius ? ` rx="${round(Math.min(radius, width / 2, height / 2))}"` : "";
+    const place = `x="${round(x)}" y="${round(y)}" width="${round(width)}" height="${round(height)}"`;
+    this.parts.push(`<rect ${place}${corner} ${this.paint({ fill, stroke, line, dash })}/>`);
+  }
+
+  path(points, style = {}) {
+    const steps = points.map(([x, y], index) => `${index ? "L" : "M"}${round(x)} ${round(y)}`).join("");
+    this.parts.push(`<path d="${steps}" ${this.paint({ line: 2, dash: [], fill: null, stroke: null, ...style })}/>`);
+  }
+
+  paint({ fill, stroke, line, dash }) {
+    const edge = stroke ? ` stroke="${stroke}" stroke-width="${line}" stroke-linejoin="round"` : "";
+    const dashes = stroke && dash.length ? ` stroke-dasharray="${dash.join(" ")}"` : "";
+    return `fill="${fill ? this.fill(fill) : "none"}"${edge}${dashes}`;
+  }
+
+  text(x, y, words, { size = 13, weight = 400, color = this.theme.ink, align = "left", base = "middle" } = {}) {
+    const style = `font-size="${size}" font-weight="${weight}" fill="${color}" text-anchor="${ANCHORS[align]}"`;
+    const place = `x="${round(x)}" y="${round(y)}" dominant-baseline="${BASES[base]}"`;
+    this.parts.push(`<text ${place} ${style}>${escaped(words)}</text>`);
+  }
+
+  get svg() {
+    const size = `width="${this.width}" height="${this.height}" viewBox="0 0 ${this.width} ${this.height}"`;
+    const hatches = Object.entries(HATCHES).map(([name, [ground, ink, slope]]) => {
+      const line = slope > 0 ? `M-2 ${HATCH_PX + 2}L${HATCH_PX + 2} -2` : `M-2 -2L${HATCH_PX + 2} ${HATCH_PX + 2}`;
+      const box = `width="${HATCH_PX}" height="${HATCH_PX}"`;
+      const cell = `<rect ${box} fill="${this.theme[ground]}"/><path d="${line}" stroke="${this.theme[ink]}" stroke-width="1.6"/>`;
+      return `<pattern id="wavesim-${name}" ${box} patternUnits="userSpaceOnUse">${cell}</pattern>`;
+    });
+    const head = `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="${escaped(FONT)}">`;
+    return `${head}<defs>${hatches.join("")}</defs>${this.parts.join("")}</svg>`;
+  }
+}
+
+function round(number) {
+  return Math.round(number * 100) / 100;
+}
+
+function escaped(words) {
+  return String(words).replace(/[&<>"]/g, (letter) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[letter]);
+}

@@ -1,0 +1,34 @@
+"""Pages without a kernel: every widget shown as the picture it would draw, in the notebook's own output.
+
+Picture: a notebook is run once to be published; `show_static()` comes first, and where a reader with a
+kernel would get sliders the page gets the canvas, with hovering, stepping and the theme still alive.
+"""
+
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+
+from wavesim.errors import DescriptionError
+from wavesim.widgets.comparison_view import ComparisonView
+from wavesim.widgets.drawn import DrawnWidget
+from wavesim.widgets.occupancy_explorer import OccupancyExplorer
+from wavesim.widgets.tuner_view import TunerView
+from wavesim.widgets.what_if import WhatIf
+
+SHOWN = (DrawnWidget, WhatIf, OccupancyExplorer, TunerView, ComparisonView)
+
+
+def show_static() -> None:
+    """From now on this kernel shows our widgets as HTML that needs no kernel.
+
+    Raises `DescriptionError` outside IPython.
+    """
+    shell = get_ipython()
+    if shell is None or shell.display_formatter is None:
+        raise DescriptionError("show_static is for a notebook's kernel, and this is not IPython")
+    for kind in SHOWN:
+        shell.display_formatter.mimebundle_formatter.for_type(kind, _bundle)
+
+
+def _bundle(widget: Any, **_: Any) -> dict[str, str]:
+    return {"text/html": widget.html(), "text/plain": f"{type(widget).__name__} (a picture)"}

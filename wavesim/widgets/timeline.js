@@ -1,0 +1,289 @@
+// SM rows from top to bottom, time from left to right: the same picture for a whole trace and, up to an
+// instant, for one that is being played.
+
+const LEFT = 62;
+const RIGHT = 116;
+const HEADER_LINE = 20;
+const LABEL_PX = 26; // the least width and height of a tile that has a label
+const LABEL_ROW_PX = 13;
+const STEPS_PX = 96;
+
+// A trace's arrays, unpacked once.
+function unpackPanel(panel) {
+  const unpacked = (columns) =>
+    Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, numbers(column)]));
+  const [blocks, waits] = [unpacked(panel.blocks), unpacked(panel.waits)];
+  // A tile's label stands where it first computes: up to the first wait amid its work, if there is one.
+  const labelled = Float64Array.from(blocks.end);
+  waits.start.forEach((ns, i) => {
+    const b = waits.block[i];
+    if (ns > blocks.work[b]) labelled[b] = Math.min(labelled[b], ns);
+  });
+  return { ...panel, blocks, waits, labelled, idle: unpacked(panel.idle) };
+}
+
+function timeText(ns, unit) {
+  const value = ns / unit.ns;
+  if (!unit.symbol) return `t = ${Number(value.toFixed(2))}`;
+  const digits = value >= 1000 ? 0 : value >= 10 ? 1 : 2;
+  return `${value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit.symbol}`;
+}
+
+function spanText(ns, unit) {
+  const text = timeText(ns, unit).replace("t = ", "");
+  return unit.symbol ? text : `${text} tile time${text === "1" ? "" : "s"}`;
+}
+
+// Letter and number of a block as on its tile: "P4", "C17.1" for a slice under split-K.
+function tileLabel(panel, stages, block) {
+  const { stage, x, y, z } = panel.blocks;
+  const [columns, , slices] = stages[stage[block]].grid;
+  return `${stages[stage[block]].letter}${y[block] * columns + x[block]}${slices > 1 ? `.${z[block]}` : ""}`;
+}
+
+// Title, muted lines below it; returns the y below them.
+function drawHeading(pen, title, lines, x, width) {
+  let y = 18;
+  for (const line of wrapped(title, width, { size: 20 })) {
+    pen.text(x, y, line, { size: 20 });
+    y += 27;
+  }
+  for (const text of lines) {
+    for (const line of wrapped(text, width, { size: 13 })) {
+      pen.text(x, y, line, { size: 13, color: pen.theme.muted });
+      y += 19;
+    }
+  }
+  return y + 4;
+}
+
+function headingHeight(title, lines, width) {
+  const titles = wrapped(title, width, { size: 20 }).length;
+  const rest = lines.map((line) => wrapped(line, width, { size: 13 }).length).reduce((a, b) => a + b, 0);
+  return 22 + 27 * titles + 19 * rest;
+}
+
+function rowHeight(rows, target) {
+  const height = Math.min(42, target / rows);
+  return height >= 4 ? Math.floor(height) : height;
+}
+
+// Facts that stand in lines under the panel's label: in its own line if there is room.
+function headerLines(panel, width) {
+  const line = panel.facts.join(" · ");
+  const taken = textWidth(panel.label, { size: 15, weight: 600 }) + 10;
+  const boundary = panel.boundaries.length ? (panel.boundaries[0].ns / panel.makespan) * (width - LEFT - RIGHT) : Infinity;
+  return taken + textWidth(line) + 16 < Math.min(width - LEFT - RIGHT, boundary) ? [line] : panel.facts;
+}
+
+// Draws one panel with its top left corner at (0, top); `until` is the instant it has reached.
+function drawPanel(pen, panel, scene, { top, endNs, row, until = Infinity }) {
+  const { theme, width } = pen;
+  const lines = headerLines(panel, width);
+  pen.text(LEFT, top + 9, panel.label, { size: 15, weight: 600 });
+  const beside = LEFT + textWidth(panel.label, { size: 15, weight: 600 }) + 10;
+  lines.forEach((line, index) => {
+    pen.text(index ? LEFT : beside, top + 9 + index * HEADER_LINE, line, { color: theme.muted });
+  });
+  const place = {
+    top: top + lines.length * HEADER_LINE + 4,
+    left: LEFT,
+    right: width - RIGHT,
+    row,
+    perNs: (width - LEFT - RIGHT) / endNs,
+    height: panel.rows * row,
+  };
+  drawRowLabels(pen, panel, place);
+  drawRows(pen, panel, scene, place, until);
+  drawLines(pen, panel, scene, place, until);
+  return place;
+}
+
+function panelHeight(panel, row, width) {
+  return headerLines(panel, width).length * HEADER_LINE + 4 + panel.rows * row + 20;
+}
+
+function drawRowLabels(pen, panel, place) {
+  const { smCount, slots } = panel;
+  const most = Math.min(16, Math.max(2, Math.floor(place.height / 17)));
+  let step = 1;
+  while (smCount / step > most) step = String(step)[0] === "2" ? (step * 5) / 2 : step * 2;
+  for (let sm = 0; sm < smCount; sm += step) {
+    if (sm !== smCount - 1 && smCount - 1 - sm < 0.6 * step) continue;
+    drawRowLabel(pen, sm, slots, place);
+  }
+  if ((smCount - 1) % step) drawRowLabel(pen, smCount - 1, slots, place);
+}
+
+function drawRowLabel(pen, sm, slots, place) {
+  const y = place.top + (sm + 0.5) * slots * place.row;
+  pen.text(place.left - 8, y, `SM ${sm}`, { size: 12, color: pen.theme.muted, align: "right" });
+}
+
+// Tiles, waits and idle stretches. Where rows are thin everything touches, where they are tall it is rounded.
+function drawRows(pen, panel, scene, place, until) {
+  const { theme } = pen;
+  const { stage, row, issue, work, end } = panel.blocks;
+  const gap = place.row >= 8 ? Math.min(4, place.row * 0.2) : place.row >= 3 ? 1 : 0;
+  const radius = place.row >= 24 ? 6 : place.row >= 10 ? 2 : 0;
+  const bar = (index, from, to, fill, style = {}) => {
+    const left = place.left + from * place.perNs;
+    let width = (to - from) * place.perNs;
+    if (width > 8) width -= Math.max(1, gap / 2);
+    pen.rect(left, place.top + index * place.row + gap / 2, Math.max(width, 0.5), place.row - gap, fill, { radius, ...style });
+  };
+  const label = (index, from, to, words, color, size = 13) => {
+    const x = place.left + ((from + to) / 2) * place.perNs;
+    pen.text(x, place.top + (index + 0.5) * place.row, words, { size, weight: size > 12 ? 600 : 400, color, align: "center" });
+  };
+  const has = (from, to, words) => place.row >= LABEL_ROW_PX && (to - from) * place.perNs > Math.max(LABEL_PX, words.length * 7 + 6);
+  const { idle } = panel;
+  for (let i = 0; i < idle.row.length; i++) {
+    const to = Math.min(idle.end[i], until);
+    if (to <= idle.start[i]) continue;
+    bar(idle.row[i], idle.start[i], to, "idle", place.row >= 16 ? { stroke: theme.idle_hatch } : {});
+    if (place.row >= 24 && has(idle.start[i], to, "idle")) label(idle.row[i], idle.start[i], to, "idle", theme.muted, 11);
+  }
+  for (let kind = 0; kind < scene.stages.length; kind++) {
+    for (let b = 0; b < stage.length; b++) {
+      if (stage[b] !== kind || issue[b] > until) continue;
+      const to = Math.min(end[b], until);
+      if (to > work[b]) bar(row[b], work[b], to, theme.stages[kind % theme.stages.length]);
+    }
+  }
+  const { waits } = panel;
+  for (let i = 0; i < waits.start.length; i++) {
+    const to = Math.min(waits.end[i], until);
+    if (to <= waits.start[i]) continue;
+    const b = waits.block[i];
+    bar(row[b], waits.start[i], to, "waiting");
+    const words = `${tileLabel(panel, scene.stages, b)} waits`;
+    if (place.row >= 24 && has(waits.start[i], to, words)) {
+      const middle = place.left + ((waits.start[i] + to) / 2) * place.perNs;
+      const y = place.top + (row[b] + 0.5) * place.row;
+      const width = textWidth(words, { size: 11 }) + 10;
+      pen.rect(middle - width / 2, y - 9, width, 18, theme.background, { radius: 5 });
+      label(row[b], waits.start[i], to, words, theme.ink, 11);
+    }
+  }
+  if (place.row < LABEL_ROW_PX) return;
+  for (let b = 0; b < stage.length; b++) {
+    const to = Math.min(panel.labelled[b], until);
+    if (issue[b] > until) continue;
+    const words = tileLabel(panel, scene.stages, b);
+    if (to > work[b] && has(work[b], to, words)) {
+      label(row[b], work[b], to, words, theme.stage_text[stage[b] % theme.stage_text.length]);
+    }
+  }
+}
+
+// Kernel boundaries, and the end with what stands beside it.
+function drawLines(pen, panel, scene, place, until) {
+  const { theme } = pen;
+  const upright = (ns, style) => {
+    const x = place.left + ns * place.perNs;
+    pen.path([[x, place.top - 4], [x, place.top + place.height + 4]], style);
+    return x;
+  };
+  for (const { ns, words } of panel.boundaries) {
+    if (ns > until) continue;
+    const x = upright(ns, { stroke: theme.ink, line: 2.2, dash: [6, 4] });
+    const isRight = pen.width - x > textWidth(words, { size: 11 }) + 24;
+    const text = isRight ? `▾ ${words}` : `${words} ▾`;
+    pen.text(x + (isRight ? -5 : 5), place.top - 14, text, { size: 11, color: theme.muted, align: isRight ? "left" : "right" });
+  }
+  if (until < panel.makespan) return;
+  const colour = panel.gain ? theme[panel.gain.kind] : theme.ink;
+  const x = upright(panel.makespan, { stroke: colour, line: 2.4 }) + 10;
+  const middle = place.top + place.height / 2 - (panel.gain ? 20 : 10);
+  pen.text(x, middle, "done", { weight: 600 });
+  panel.done.forEach((line, index) => {
+    const [size, color] = index ? [10, theme.muted] : [13, theme.ink];
+    pen.text(x, middle + 18 * (index + 1) + (index && panel.gain ? 18 : 0), line, { size, color });
+  });
+  if (panel.gain) pen.text(x, middle + 36, panel.gain.words, { weight: 600, color: colour });
+}
+
+// The time axis under everything, with dotted lines upward to `top`.
+function drawAxis(pen, scene, { left, right, perNs }, y, top, endNs) {
+  const { theme } = pen;
+  const step = tickStep(endNs / scene.unit.ns, (right - left) / 90);
+  for (let value = 0; value * scene.unit.ns <= endNs * 1.0001; value += step) {
+    const x = left + value * scene.unit.ns * perNs;
+    pen.path([[x, top], [x, y]], { stroke: theme.grid, line: 1, dash: [2, 3] });
+    const text = Number(value.toFixed(6)).toLocaleString("en");
+    pen.text(x, y + 14, text, { size: 12, color: theme.muted, align: "center" });
+  }
+  pen.text((left + right) / 2, y + 34, scene.unit.axis, { size: 12, color: theme.muted, align: "center" });
+}
+
+function tickStep(range, most) {
+  const rough = range / Math.max(2, most);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= rough);
+  return range <= 16 ? Math.max(1, step) : step;
+}
+
+// What the colours mean, in one row.
+function drawLegend(pen, scene, y, hasWaits) {
+  const { theme } = pen;
+  const roles = scene.stages.length === 2 ? [", producer", ", consumer"] : [];
+  const entries = scene.stages.map((stage, index) => [
+    theme.stages[index % theme.stages.length],
+    `${stage.letter} = tile of ${stage.name}${roles[index] ?? ""}`,
+  ]);
+  if (hasWaits) entries.push(["waiting", "waiting for a semaphore"]);
+  entries.push(["idle", "idle SM"]);
+  let x = LEFT;
+  for (const [fill, words] of entries) {
+    const width = textWidth(words, { size: 12 }) + 40;
+    if (x + width > pen.width && x > LEFT) [x, y] = [LEFT, y + 20];
+    pen.rect(x, y - 6, 12, 12, fill, { radius: 3, ...(fill === "idle" ? { stroke: theme.idle_hatch } : {}) });
+    pen.text(x + 18, y, words, { size: 12, color: theme.muted });
+    x += width;
+  }
+}
+
+// The block at a place of a panel that has been drawn, or -1.
+function blockAt(panel, place, x, y) {
+  const row = Math.floor((y - place.top) / place.row);
+  if (x < place.left || row < 0 || row >= panel.rows) return -1;
+  const ns = (x - place.left) / place.perNs;
+  const { blocks } = panel;
+  for (let b = 0; b < blocks.row.length; b++) {
+    if (blocks.row[b] === row && blocks.issue[b] <= ns && ns < blocks.end[b]) return b;
+  }
+  return -1;
+}
+
+// What hovering says of a block: tile, SM, times, semaphores.
+function blockFacts(panel, scene, b) {
+  const { stage, x, y, z, sm, slot, issue, start, end, wait } = panel.blocks;
+  const { unit } = scene;
+  const info = scene.stages[stage[b]];
+  const slice = info.grid[2] > 1 ? `, slice ${z[b]}` : "";
+  const lines = [
+    `${info.name} tile (${x[b]}, ${y[b]})${slice}`,
+    `SM ${sm[b]}${panel.slots > 1 ? `, slot ${slot[b]}` : ""} · ${panel.label}`,
+    `issued ${timeText(issue[b], unit)} · started ${timeText(start[b], unit)} · ended ${timeText(end[b], unit)}`,
+    `${spanText(end[b] - start[b] - wait[b], unit)} working, ${spanText(wait[b], unit)} waiting`,
+  ];
+  for (let i = 0; i < panel.waits.block.length && lines.length < 7; i++) {
+    if (panel.waits.block[i] !== b || panel.waits.dependency[i] < 0) continue;
+    const dependency = panel.dependencies[panel.waits.dependency[i]];
+    const semaphore = panel.waits.semaphore[i];
+    const span = spanText(panel.waits.end[i] - panel.waits.start[i], unit);
+    lines.push(`awaited ${semaphoreName(dependency, semaphore)} = ${dependency.values[semaphore]} for ${span}`);
+  }
+  for (const dependency of panel.dependencies) {
+    if (dependency.producer !== info.name) continue;
+    const semaphore = dependency.semaphores[y[b] * info.grid[0] + x[b]];
+    lines.push(`posts ${semaphoreName(dependency, semaphore)}`);
+  }
+  return lines;
+}
+
+function semaphoreName(dependency, semaphore) {
+  const kind = ["row", "tile"].includes(dependency.policy) ? dependency.policy : `${dependency.policy} semaphore`;
+  return `${kind} ${semaphore} of ${dependency.producer}`;
+}

@@ -1,0 +1,134 @@
+"""The tuner view: gain over size and policy; a click on a point shows the timelines behind it.
+
+Picture: row semaphores gain 14 points at 1,024 tokens and lose 2 at 768; the reader clicks the loss, and
+below it both plans' timelines show the waits that ate the tail.
+"""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+import ipywidgets
+import traitlets
+
+from wavesim.errors import DescriptionError, WavesimError
+from wavesim.gen.tuning import Tuning
+from wavesim.model.device import Device
+from wavesim.sim.cost import CostModel
+from wavesim.view.canvas import Props
+from wavesim.view.export import save_html
+from wavesim.view.gain_figure import gain_finding
+from wavesim.view.timeline_data import TimelineParts, timeline_parts
+from wavesim.widgets.drawn import DrawnWidget, script, style
+from wavesim.widgets.plans_picture import PlansPicture
+from wavesim.widgets.tuned_points import TunedPoint, points_of_tunings, recorded_points
+
+
+class TunerPicture(DrawnWidget):
+    """The chart of gains; `chosen` is the index of the chosen point."""
+
+    _esm = script("pen.js", "picture.js", "timeline.js", "tuner_picture.js")
+    chosen = traitlets.Int(0, min=0).tag(sync=True)
+    page_traits = ("chosen",)
+
+
+class TunerView(ipywidgets.VBox):
+    """Gains and the timelines of the chosen one. `source` says what was simulated or measured, on what.
+
+    Made by `tuned` from tunings or by `recorded` from the shipped recordings. Raises `DescriptionError`
+    for no points.
+    """
+
+    def __init__(self, points: Sequence[TunedPoint], source: str) -> None:
+        if not points:
+            raise DescriptionError("TunerView: points is empty; give at least one")
+        self.points = tuple(points)
+        best = max(range(len(points)), key=lambda index: _worth(points[index]))
+        self.chart = TunerPicture(scene=_scene(self.points, source), chosen=best)
+        self.timelines = PlansPicture(self._parts())
+        self.problem = ipywidgets.HTML()
+        self._box = ipywidgets.Box([self.timelines])
+        self._box.add_class("wavesim-picture")
+        self.chart.observe(lambda _: self.refresh(), names="chosen")
+        look = ipywidgets.HTML(f"<style>{style('what_if.css')}</style>")
+        look.add_class("wavesim-style")
+        super().__init__([look, self.chart, self.problem, self._box])
+        self.add_class("wavesim")
+
+    @classmethod
+    def tuned(
+        cls, tunings: Mapping[int, Tuning], device: Device, costs: CostModel | None = None
+    ) -> "TunerView":
+        """The best plan of each policy in `tunings`, {tokens: what tune() returned}; all simulated."""
+        points = points_of_tunings(tunings, device, costs)
+        first = next(iter(tunings.values()))
+        source = f"{first.workload}, simulated on {device.name.upper()}, {first.basis}"
+        return cls(points, f"{source}; each policy in its best order")
+
+    @classmethod
+    def recorded(cls, tile: str = "128x256", order: str = "row", device: str = "h200") -> "TunerView":
+        """The shipped recordings of a tile and order, measured and predicted."""
+        points = recorded_points(tile, order, device)
+        head = points[0].traces()[0].header
+        source = (
+            f"{head.workload}, {tile} tiles, {order} order, measured on {head.device['name']}, "
+            f"{head.date[:10]}, commit {head.commit[:7]}; predicted from the stream-sync run alone"
+        )
+        return cls(points, source)
+
+    @property
+    def point(self) -> TunedPoint:
+        """The chosen point."""
+        return self.points[self.chart.chosen]
+
+    def refresh(self) -> None:
+        """Draws the chosen point's timelines, or says why they cannot be made."""
+        try:
+            self.timelines.show(self._parts())
+        except WavesimError as error:
+            words = escape(str(error))
+            self.problem.value = f"<div role='alert' class='wavesim-problem'><b>Not drawn.</b> {words}</div>"
+            self._box.add_class("wavesim-stale")
+            return
+        self.problem.value = ""
+        self._box.remove_class("wavesim-stale")
+
+    def html(self) -> str:
+        """The chart and the chosen point's timelines, for a page that has no kernel."""
+        return self.chart.html() + self.timelines.html()
+
+    def save(self, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:
+        """Writes both pictures to .html, .png or .svg. Raises as `save_html` does."""
+        return save_html(self.html(), path, theme=theme, width=width)
+
+    def _parts(self) -> TimelineParts:
+        return timeline_parts(self.point.traces())
+
+
+def _worth(point: TunedPoint) -> float:
+    gain = point.gain
+    return gain.predicted if gain.measured is None else gain.measured
+
+
+def _scene(points: Sequence[TunedPoint], source: str) -> Props:
+    sizes = sorted({point.tokens for point in points})
+    policies = list(dict.fromkeys(point.gain.plan for point in points))
+    return {
+        "title": gain_finding([point.gain for point in points], "tokens"),
+        "subtitle": source,
+        "sizeName": "tokens",
+        "sizes": [f"{size:,}" for size in sizes],
+        "policies": policies,
+        "points": [
+            {
+                "size": sizes.index(point.tokens),
+                "policy": policies.index(point.gain.plan),
+                "name": point.name,
+                "predicted": point.gain.predicted,
+                "measured": point.gain.measured,
+                "low": point.gain.low,
+                "high": point.gain.high,
+            }
+            for point in points
+        ],
+    }

@@ -1,0 +1,56 @@
+"""The wave player: one trace played in the browser, step by step or as a film.
+
+Picture: P4 finishes on SM 0 and posts row 1, whose bar goes from 1 of 3 to 2 of 3; at 3 the hatched C3
+turns orange. Space plays, arrow keys step, and the tile grids of both kernels fill in.
+"""
+
+import traitlets
+
+from wavesim.analysis.default_cost import default_costs
+from wavesim.errors import DescriptionError
+from wavesim.model.device import Device
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.plan import Plan
+from wavesim.sim.cost import CostModel
+from wavesim.sim.simulation import simulate
+from wavesim.trace import Trace
+from wavesim.view.timeline_data import timeline_parts
+from wavesim.view.timeline_scene import scene_of_timeline
+from wavesim.widgets.drawn import DrawnWidget, script
+
+
+class WavePlayer(DrawnWidget):
+    """Plays a trace, simulated or measured, or the simulation of a pipeline under a plan on a device.
+
+    `step` is how many dispatches, waits, posts and finishes have been played; set it to go there.
+    Raises `DescriptionError` for an empty trace or a pipeline without plan and device, and what
+    `simulate` raises.
+    """
+
+    _esm = script(
+        "pen.js", "picture.js", "timeline.js", "wave_events.js", "wave_picture.js", "wave_player.js"
+    )
+    step = traitlets.Int(0, min=0).tag(sync=True)
+    page_traits = ("step",)
+
+    def __init__(
+        self,
+        what: Trace | Pipeline,
+        plan: Plan | None = None,
+        device: Device | None = None,
+        costs: CostModel | None = None,
+        *,
+        step: int = 0,
+    ) -> None:
+        self.trace = what if isinstance(what, Trace) else _simulated(what, plan, device, costs)
+        super().__init__(scene=scene_of_timeline(timeline_parts(self.trace)), step=step)
+
+
+def _simulated(
+    pipeline: Pipeline, plan: Plan | None, device: Device | None, costs: CostModel | None
+) -> Trace:
+    if plan is None or device is None:
+        raise DescriptionError(
+            f"WavePlayer({pipeline.name}): plan is {plan} and device is {device}; give both, or give a Trace"
+        )
+    return simulate(pipeline, plan, device, costs or default_costs(pipeline, device, plan.order.name)[0])
