@@ -1,7 +1,7 @@
 """What `wavesim advise` says of the profiled pairs beside what tile sync gave them: a table, no GPU needed.
 
-Picture: a pair of 470 us; advised: 52 us, 40 to 64; measured: 58 us; inside. `python gpu/examples/advice_table.py`
-writes gpu/results/advice/table.md.
+Picture: a pair of 470 us; advised: 52 us, 40 to 64; measured: 58 us; inside. `python
+gpu/examples/advice_table.py` writes gpu/results/advice/table.md.
 """
 
 import json
@@ -17,9 +17,10 @@ from wavesim.io.profile_file import load_profile
 RESULTS = Path(__file__).parents[1] / "results" / "advice"
 HEADER = """# Advice from a profile, and what tile sync then gave
 
-Each pair was profiled on one stream ({device}, {date}, commit {commit}), before anything was rewritten, and then
-timed in turns with a semaphore per tile row: medians of {rounds} rounds. `wavesim advise` saw the profile alone, and
-the user's word that the second kernel reads the first. Savings in microseconds per pair.
+Each pair was profiled on one stream ({device}, {date}, commit {commit}), before anything was
+rewritten, and then timed in turns with a semaphore per tile row: medians of {rounds} rounds. `wavesim
+advise` saw the profile alone, and the user's word that the second kernel reads the first. Savings in
+microseconds per pair.
 
 | pair | one stream | advised | interval | measured | inside |
 |---|---|---|---|---|---|
@@ -48,8 +49,8 @@ class Row:
         likely, low, high, measured = (
             f"{value / 1000:.1f}" for value in (self.likely_ns, self.low_ns, self.high_ns, self.measured_ns)
         )
-        inside = "yes" if self.is_inside else "no"
-        return f"| {self.name} | {self.stream_ns / 1000:.0f} | {likely} | {low} to {high} | {measured} | {inside} |"
+        cells = (self.name, f"{self.stream_ns / 1000:.0f}", likely, f"{low} to {high}", measured)
+        return f"| {' | '.join(cells)} | {'yes' if self.is_inside else 'no'} |"
 
 
 def rows(folder: Path = RESULTS) -> list[Row]:
@@ -70,9 +71,12 @@ def _row(case: dict[str, Any], profile: Path) -> Row:
 
 
 def _pair(advice: Advice) -> Pair:
-    """The pair as launched: of the two orders in which its kernels alternate, the one that came first."""
+    """The pair as launched: of the two orders in which its kernels alternate, the one that came first.
+
+    The very first kernel only holds the GPU while the host queues ahead.
+    """
     launches = advice.profile.launches
-    first = advice.profile.shapes[int(launches.shape[launches.is_kernel][0])]
+    first = advice.profile.shapes[int(launches.shape[launches.is_kernel][1])]
     return next(pair for pair in advice.visible_pairs if pair.producer.shape == first)
 
 

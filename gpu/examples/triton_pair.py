@@ -17,7 +17,7 @@ from wavesim.model.pipeline import Pipeline, Stage
 from wavesim_gpu.recorder.triton_recorder import begin, begin_wait, end, end_wait
 
 GELU_WARPS = 4
-PATIENCE = 1 << 22  # looks at a semaphore, some seconds: then a tile gives up, so that nothing hangs
+PATIENCE = 1 << 20  # looks at a semaphore, a third of a second: then a tile gives up, so that nothing hangs
 
 
 @triton.jit
@@ -33,6 +33,14 @@ def wait(semaphore, awaited, patience, recording, number):
 
 
 @triton.jit
+def wait_for_start(semaphores, patience):
+    """One program ahead of the consumer: its tiles are issued once the producer has started, so after its."""
+    looks = 0
+    while (tl.load(semaphores, volatile=True) < 1) & (looks < patience):
+        looks += 1
+
+
+@triton.jit
 def matmul(  # noqa: PLR0913, PLR0917  # a kernel takes what it takes
     a_ptr, b_ptr, c_ptr, semaphores, recording,
     m, n, k, stage, awaited, patience,
@@ -43,8 +51,10 @@ def matmul(  # noqa: PLR0913, PLR0917  # a kernel takes what it takes
     number = begin(recording)
     columns = tl.cdiv(n, tile_n)
     tile_y, tile_x = tl.program_id(0) // columns, tl.program_id(0) % columns
+    if is_posting:
+        tl.atomic_add(semaphores, 1, mask=tl.program_id(0) == 0)  # this stage has started
     if is_waiting:
-        wait(semaphores + tile_y, awaited, patience, recording, number)
+        wait(semaphores + 1 + tile_y, awaited, patience, recording, number)
     rows = tile_y * tile_m + tl.arange(0, tile_m)
     across = tile_x * tile_n + tl.arange(0, tile_n)
     depth = tl.arange(0, tile_k)
@@ -59,7 +69,7 @@ def matmul(  # noqa: PLR0913, PLR0917  # a kernel takes what it takes
     tl.store(c, total.to(tl.float16), mask=(rows < m)[:, None] & (across < n)[None, :])
     if is_posting:
         tl.debug_barrier()  # all warps have stored
-        tl.atomic_add(semaphores + tile_y, 1, sem="release")
+        tl.atomic_add(semaphores + 1 + tile_y, 1, sem="release")
     end(recording, number, stage, tile_x, tile_y)
 
 
@@ -73,7 +83,7 @@ def gelu(  # noqa: PLR0913, PLR0917  # a kernel takes what it takes
     columns = n // tile_n
     tile_y, tile_x = tl.program_id(0) // columns, tl.program_id(0) % columns
     if is_waiting:
-        wait(semaphores + tile_y * tile_m // rows_per_semaphore, awaited, patience, recording, number)
+        wait(semaphores + 1 + tile_y * tile_m // rows_per_semaphore, awaited, patience, recording, number)
     rows = tile_y * tile_m + tl.arange(0, tile_m)
     places = rows[:, None].to(tl.int64) * n + (tile_x * tile_n + tl.arange(0, tile_n))[None, :]
     value = tl.load(c_ptr + places).to(tl.float32)
@@ -166,13 +176,15 @@ class TritonPair:
     ) -> None:
         """The second beside the first, on two streams that start and end with torch's current one.
 
-        Blocks are issued in launch order, so the second's come after the first's.
+        `semaphores` are int32 words: one that says that the first has started, then one per tile row.
         """
         current = torch.cuda.current_stream()
         semaphores.zero_()
         for stage, stream in enumerate(streams):
             stream.wait_stream(current)
             with torch.cuda.stream(stream):
+                if stage == 1:
+                    wait_for_start[(1,)](semaphores, PATIENCE, num_warps=1)
                 self.launch(operands, stage, recording, semaphores)
         for stream in streams:
             current.wait_stream(stream)
