@@ -97,9 +97,9 @@ class Oracle(OracleBlocks):
         blocks = self.items[launch][ahead : self.program.launches[launch].blocks]
         return QueuedKernel(2 * launch + 1, deque(blocks), launch)
 
-    def _follow(self, launch: int, delay_ns: int) -> None:
-        """What this launch follows in its stream has happened: so much later it is its turn."""
-        turn = max(self.now, self.launched_at[launch]) + delay_ns
+    def _follow(self, launch: int) -> None:
+        """What this launch follows in its stream has ended: a boundary later it is its turn."""
+        turn = max(self.now, self.launched_at[launch]) + self.costs.boundary_ns
         self.at(turn, self.arrivals.append, self._queued(launch))
 
     def _dispatch(self) -> None:
@@ -117,7 +117,7 @@ class Oracle(OracleBlocks):
                 return
             self.queue.popleft()
             self.untried = set(self.all_sms)
-            self._tell_next(kernel.launch, "start", self.costs.block_ns)
+            self._all_issued(kernel.launch)
 
     def _issued(self, block: OracleBlock) -> None:
         if block.footprint is self.wait_kernel:
@@ -127,15 +127,20 @@ class Oracle(OracleBlocks):
         else:
             self.begin(block, self.costs.block_ns)
 
-    def _tell_next(self, launch: int, fact: str, delay_ns: int) -> None:
-        """The launch after this one follows, if this fact is what it waits for."""
-        following = launch + 1
-        if 0 < following < len(self.program.launches) and self.program.launches[following].follows == fact:
-            self._follow(following, delay_ns)
+    def _all_issued(self, launch: int) -> None:
+        """A dependent launch comes when the last block has executed its first instruction."""
+        if launch >= 0 and self._follows(launch + 1, "start"):
+            turn = max(self.now + self.costs.block_ns, self.launched_at[launch + 1])
+            self.at(turn, self.arrivals.append, self._queued(launch + 1))
 
     def stage_ended(self, stage: int) -> None:
         """The next kernel of the stream comes a boundary later."""
-        self._tell_next(self.launch[stage], "end", self.costs.boundary_ns)
+        following = self.launch[stage] + 1
+        if self._follows(following, "end"):
+            self._follow(following)
+
+    def _follows(self, launch: int, fact: str) -> bool:
+        return launch < len(self.program.launches) and self.program.launches[launch].follows == fact
 
     # --- wait-kernels ---
 
@@ -154,4 +159,4 @@ class Oracle(OracleBlocks):
 
     def _end_wait_kernel(self, kernel: OracleBlock) -> None:
         self.leave(kernel)
-        self._follow(self.launch[kernel.stage], self.costs.boundary_ns)
+        self._follow(self.launch[kernel.stage])

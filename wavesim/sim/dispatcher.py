@@ -22,7 +22,8 @@ class Launch:
 
     `start(position, sm, slot)` is the life of one block, from its issue; it must not end in the
     pass that issues it, before its first event. Of launches whose turn comes at the
-    same instant the one with the lower `rank` goes first. `issued` fires when the last block has been issued.
+    same instant the one with the lower `rank` goes first. `issued` fires with the time of the
+    last block's issue.
     """
 
     name: str
@@ -87,5 +88,5 @@ class Dispatcher:
             if launch.next == launch.upto:
                 self.queue.popleft()
                 if launch.issued is not None:
-                    launch.issued.succeed()
+                    launch.issued.succeed(int(self._env.now))
                 self._pool.offer(self._all_sms)

@@ -84,11 +84,11 @@ class Engine:
         if at_ns:
             yield self._env.timeout(at_ns)
         if turn is not None:
-            yield turn
+            issued_ns = yield turn
             begin = int(self._env.now)
             is_early = launch.follows == "start"
-            delay_ns = self._costs.block_ns if is_early else self._costs.boundary_ns
-            if delay_ns:
+            delay_ns = issued_ns + self._costs.block_ns - begin if is_early else self._costs.boundary_ns
+            if delay_ns > 0:
                 yield self._env.timeout(delay_ns)
             name = "dependent launch" if is_early else "kernel boundary"
             stage = self.program.stages[launch.stages[0]].stage.name
