@@ -7,21 +7,22 @@ same numbers are computed here from the Python policy, order and dependency.
 import random
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from wavesim.gen.cuda_text import identifier
+from wavesim.gen.names import Names
 from wavesim.gen.orders import order_sets
-from wavesim.gen.policies import derive_policies, edges_of
-from wavesim.gen.semaphore_arrays import arrays_of, edge_name
+from wavesim.gen.policies import GroupedSync, derive_policies, edges_of
+from wavesim.gen.semaphore_arrays import arrays_of
+from wavesim.gen.tile_map import Blocks, Cycle, Whole
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.order import CustomOrder, Grouped, Reversed
+from wavesim.model.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import SemaphoreSync
-from wavesim.model.policy import CustomPolicy
+from wavesim.model.policy import CustomPolicy, RowSync, TileSync
 
 BLOCK = Block(256, 64)
 
@@ -103,6 +104,35 @@ def random_axis(rng: random.Random, own, extent: int):
     return rng.choice(choices)
 
 
+def resizable_pipeline(rng: random.Random) -> Callable[[int, int, int, int], Pipeline]:
+    """A pair that reads in one of many ways whose constants do not depend on the grids, for any grids."""
+    axes = [rng.choice(["all", "own", "half", "strided"]) for _ in range(2)]
+    slices, count = rng.choice([1, 1, 2]), rng.choice([1, 1, 2])
+    low = rng.randint(0, 2)
+
+    def axis(kind: str, own, tail: int):
+        return {"all": slice(None), "own": own, "half": own // 2, "strided": slice(low, None, 1 + tail)}[kind]
+
+    def build(columns: int, rows: int, wider: int, taller: int) -> Pipeline:
+        """The producer has at least as many tiles as the consumer along both axes, and more than `low`."""
+        grid = Grid(columns + wider + 3, rows + taller + 3, slices)
+        first = Stage("first", Kernel("first", grid, BLOCK))
+        second = Stage("second", Kernel("second", Grid(columns, rows), BLOCK))
+        needs = [first[axis(axes[0], x, i), axis(axes[1], y, i)] for i in range(count)]
+        return Pipeline("pair", [first, second], [Dependency(second[x, y], needs)])
+
+    return build
+
+
+def formula_plan(rng: random.Random) -> SemaphoreSync:
+    """Orders and policies that have a formula on every grid."""
+    axis = [Blocks(1), Blocks(2), Blocks(3), Blocks(40), Cycle(2), Cycle(3), Cycle(40), Whole()]
+    policies = [TileSync(), RowSync(), *[GroupedSync(rng.choice(axis), rng.choice(axis)) for _ in range(4)]]
+    orders = [RowMajor(), ColumnMajor(), Grouped(rng.randint(1, 5)), Reversed(Grouped(2)), Reversed()]
+    chosen = {name: rng.choice(orders) for name in ("first", "second")}
+    return SemaphoreSync(rng.choice(policies), orders=chosen, wait_kernel=rng.random() < 0.7)
+
+
 def random_plan(rng: random.Random, pipeline: Pipeline) -> SemaphoreSync:
     edge = edges_of(pipeline)[0]
     policy = rng.choice([*(entry.policy for entry in derive_policies(pipeline, edge)), *POLICIES])
@@ -120,7 +150,8 @@ def expected_numbers(pipeline: Pipeline, plan) -> Iterator[int]:
     arrays = {edge: array for array in arrays_of(pipeline, plan) for edge in array.edges}
     for edge in edges_of(pipeline):
         if edge in arrays:
-            yield arrays[edge].first
+            yield arrays[edge].first + len(pipeline.stages) + 1
+            yield arrays[edge].table.count
             for pair in zip(
                 arrays[edge].table.semaphore_of_tile, arrays[edge].table.value_of_tile, strict=True
             ):
@@ -133,22 +164,32 @@ def expected_numbers(pipeline: Pipeline, plan) -> Iterator[int]:
                     yield from (x0, x1, need.columns.step, y0, y1, need.rows.step)
 
 
-def probe(pipeline: Pipeline, plan, space: str, put: str = "put") -> str:
+def probe(pipeline: Pipeline, plan, space: str, put: str = "put", sizes: str = "constant") -> str:
     """C++ statements that call `put` with every number."""
-    lines = []
+    names, is_constant = Names(), sizes == "constant"
+    grids = ", ".join(f"{{{s.grid.x}, {s.grid.y}, {s.grid.z}}}" for s in pipeline.stages)
+    lines = [] if is_constant else [f"const auto run = {space}::run_with({grids});"]
+
+    def reach(stage: str, member: str = "") -> str:
+        """What stands before a member of a stage, or of a dependency held in a stage."""
+        if is_constant:
+            return f"{space}::{member or names.stage(stage)}::"
+        return f"run.{names.stage(stage)}.{member}{'.' if member else ''}"
+
     for stage in pipeline.stages:
-        name = f"{space}::{identifier(stage.name)}"
         puts = " ".join(f"{put}(t.{field});" for field in "xyz")
-        lines.append(f"for (int i = 0; i < {name}::blocks; ++i) {{ auto t = {name}::tile_at(i); {puts} }}")
+        at = reach(stage.name)
+        lines.append(f"for (int i = 0; i < {at}blocks(); ++i) {{ auto t = {at}tile_at(i); {puts} }}")
     arrays = {edge: array for array in arrays_of(pipeline, plan) for edge in array.edges}
     for edge in edges_of(pipeline):
         if edge not in arrays:
             continue
-        name, producer, consumer = (f"{space}::{identifier(word)}" for word in (edge_name(edge), *edge))
-        lines.append(f"{put}({name}::first);")
+        producer, consumer = reach(edge[0]), reach(edge[1])
+        at = reach(edge[1], names.edge(edge) if is_constant else f"from_{names.stage(edge[0])}")
+        lines.append(f"{put}({at}first); {put}({at}count());")
         lines.append(
-            f"for (int y = 0; y < {producer}::rows; ++y) for (int x = 0; x < {producer}::columns; ++x) "
-            f"{{ {put}({name}::semaphore(x, y)); {put}({name}::value(x, y)); }}"
+            f"for (int y = 0; y < {producer}rows; ++y) for (int x = 0; x < {producer}columns; ++x) "
+            f"{{ {put}({at}semaphore(x, y)); {put}({at}value(x, y)); }}"
         )
         dependency = pipeline.dependency_of(edge[1])
         assert dependency is not None
@@ -156,8 +197,8 @@ def probe(pipeline: Pipeline, plan, space: str, put: str = "put") -> str:
             fields = [f"{axis}_{edge}" for axis in "xy" for edge in ("begin", "end", "step")]
             puts = " ".join(f"{put}(b.{field});" for field in fields)
             lines.append(
-                f"for (int y = 0; y < {consumer}::rows; ++y) for (int x = 0; x < {consumer}::columns; ++x) "
-                f"{{ auto b = {name}::need_{number}(x, y); {puts} }}"
+                f"for (int y = 0; y < {consumer}rows; ++y) for (int x = 0; x < {consumer}columns; ++x) "
+                f"{{ auto b = {at}need_{number}(x, y); {puts} }}"
             )
     return "\n".join(lines)
 

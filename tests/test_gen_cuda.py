@@ -3,12 +3,28 @@
 import random
 
 import pytest
-from generated_cuda import expected_numbers, probe, random_pipeline, random_plan, run_on_host
+from generated_cuda import (
+    expected_numbers,
+    formula_plan,
+    probe,
+    random_pipeline,
+    random_plan,
+    resizable_pipeline,
+    run_on_host,
+)
 
 from wavesim.errors import CompileError, DescriptionError
 from wavesim.gen.cuda import generate
+from wavesim.gen.options import (
+    AVOID_CUSTOM_ORDER,
+    PLAIN_STORE,
+    REORDER_LOADS,
+    kernel_options,
+    without_option,
+)
 from wavesim.gen.orders import order_sets
 from wavesim.gen.policies import derive_policies, edges_of
+from wavesim.gen.single_stage import stage_header
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
 from wavesim.model.kernel import Block, Grid, Kernel
@@ -56,6 +72,68 @@ def test_generated_code_and_python_agree_on_a_thousand_random_dependencies(tmp_p
     check_on_host([(pipeline, random_plan(rng, pipeline)) for pipeline in pipelines], tmp_path)
 
 
+def test_one_header_with_sizes_at_run_time_agrees_with_python_at_every_size(tmp_path):
+    """300 random dependencies, each at four sizes: the same text, and right on every tile of each."""
+    rng = random.Random(77)
+    headers, probes, expected = [], [], []
+    for i in range(300):
+        build, plan = resizable_pipeline(rng), formula_plan(rng)
+        pipelines = [build(*(rng.randint(1, 8) for _ in range(4))) for _ in range(4)]
+        texts = {generate(p, plan, H200, namespace=f"case_{i}", sizes="runtime") for p in pipelines}
+        assert len(texts) == 1, f"{pipelines[0].dependencies}, {plan}"
+        headers += texts
+        probes.append("".join(f"{{ {probe(p, plan, f'case_{i}', sizes='runtime')} }}\n" for p in pipelines))
+        expected.append([number for p in pipelines for number in expected_numbers(p, plan)])
+    assert run_on_host(tmp_path, headers, probes) == expected
+
+
+def test_sizes_at_run_time_need_formulas():
+    pipeline = workload("gpt3-mlp")
+    zigzag = CustomOrder("zigzag", lambda grid: list(grid)[::-1])
+    odd = CustomPolicy("odd", lambda tx, ty, grid: (tx + ty) % 2, lambda tx, ty, grid: grid.tiles // 2)
+    for plan, words in [
+        (SemaphoreSync(order=zigzag), "order zigzag of gemm1 is a table for one grid"),
+        (SemaphoreSync(odd), "policy odd is a table for one grid"),
+    ]:
+        with pytest.raises(DescriptionError, match=words):
+            generate(pipeline, plan, H200, sizes="runtime")
+    with pytest.raises(DescriptionError, match="it must be 'constant' or 'runtime'"):
+        generate(pipeline, SemaphoreSync(), H200, sizes="both")
+
+
+def test_a_layer_at_every_number_of_tokens_shares_one_header_and_one_stage_header():
+    for policy in (RowSync(), TileSync()):
+        plan = SemaphoreSync(policy, order=Grouped(8))
+        layers = [workload("gpt3-mlp", tokens) for tokens in (256, 1024, 3072)]
+        assert len({generate(layer, plan, H200, sizes="runtime") for layer in layers}) == 1
+        for stage in ("gemm1", "gemm2"):
+            found = [stage_header(layer, plan, stage) for layer in layers]
+            assert len({header.text for header in found}) == 1
+            assert len({header.sizes for header in found}) == 3
+
+
+def test_a_stage_header_of_a_table_has_constant_sizes():
+    listed = CustomOrder("zigzag", lambda grid: list(grid)[::-1])
+    header = stage_header(workload("gpt3-mlp"), SemaphoreSync(order=listed), "gemm2")
+    assert header.is_constant
+    assert "static constexpr int columns = 48" in header.text
+    assert "tile_of_place[" in header.text
+
+
+def test_options_that_are_switched_off_are_off_in_the_header():
+    pipeline, plan = workload("gpt3-mlp"), SemaphoreSync(TileSync())
+    options = kernel_options(pipeline, plan)
+    assert "reorders_loads = true" in stage_header(pipeline, plan, "gemm2").text
+    without = without_option(options, REORDER_LOADS)
+    assert "reorders_loads = true" not in stage_header(pipeline, plan, "gemm2", without).text
+    assert stage_header(pipeline, plan, "gemm1").text.count("draws_position = false") == 1
+    without = without_option(options, AVOID_CUSTOM_ORDER)
+    assert stage_header(pipeline, plan, "gemm1", without).text.count("draws_position = true") == 1
+    without = without_option(options, PLAIN_STORE)
+    assert "set_one(counters + to_" in stage_header(pipeline, plan, "gemm1").text
+    assert "set_one(counters + to_" not in stage_header(pipeline, plan, "gemm1", without).text
+
+
 @pytest.fixture(scope="module")
 def device_source():
     """All headers, which the compiler parses and checks, and machine code for some, the slow part."""
@@ -63,6 +141,9 @@ def device_source():
     pipelines = [random_pipeline(rng) for _ in range(20)]
     cases = [*workload_cases(), *((pipeline, random_plan(rng, pipeline)) for pipeline in pipelines)]
     headers = [generate(*case, H200, namespace=f"case_{i}") for i, case in enumerate(cases)]
+    for i, policy in enumerate((RowSync(), TileSync())):
+        plan = SemaphoreSync(policy, order=Grouped(8))
+        headers.append(generate(workload("gpt3-mlp"), plan, H200, namespace=f"any_{i}", sizes="runtime"))
     kernels = [device_kernel(*case, f"case_{i}") for i, case in enumerate(cases) if i % 24 == 0]
     return "\n".join([*headers, *kernels]).replace("#pragma once", "")
 
@@ -113,7 +194,7 @@ def test_known_maps_become_formulas_and_others_tables():
     formulas = generate(pipeline, SemaphoreSync(TileSync(), order=Grouped(4)), H200)
     assert "_of_tile[" not in formulas
     assert "_of_place[" not in formulas
-    assert "return x + y * 24;" in formulas
+    assert "return x + y * columns;" in formulas
     listed = CustomOrder(
         "zigzag", lambda grid: sorted(grid, key=lambda t: (t[1], t[0] if t[1] % 2 else -t[0]))
     )
@@ -125,8 +206,8 @@ def test_known_maps_become_formulas_and_others_tables():
 
 def test_a_semaphore_with_one_poster_is_stored_and_others_are_added_to():
     pipeline = workload("gpt3-mlp")
-    assert "    set_one(counters + gemm1_to_gemm2" in generate(pipeline, SemaphoreSync(TileSync()), H200)
-    assert "    add_one(counters + gemm1_to_gemm2" in generate(pipeline, SemaphoreSync(RowSync()), H200)
+    assert "set_one(counters + gemm1_to_gemm2" in generate(pipeline, SemaphoreSync(TileSync()), H200)
+    assert "add_one(counters + gemm1_to_gemm2" in generate(pipeline, SemaphoreSync(RowSync()), H200)
 
 
 def test_two_consumers_under_one_policy_share_semaphores_and_under_two_do_not():

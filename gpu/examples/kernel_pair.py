@@ -1,7 +1,7 @@
 """Runs a kernel pair that was not written for tile-level synchronisation: plain, then synchronised.
 
-Picture: describe the two grids and who reads what, pick a plan, and hand each kernel the parameter that
-`SyncState` makes for it. That is the whole host side.
+Picture: describe the two grids and who reads what, pick a plan, compile with the header that is generated for
+both, and hand each kernel the parameter that `SyncState` makes for it. That is the whole host side.
 """
 
 from pathlib import Path
@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from wavesim.gen.cuda import generate
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Plan
 from wavesim_gpu.compiler import Build
-from wavesim_gpu.device import require_cupy
+from wavesim_gpu.device import query, require_cupy
 from wavesim_gpu.program import load_function
 from wavesim_gpu.sync_state import SyncState
 
@@ -54,8 +55,10 @@ def run_synchronised(a: Any, b: Any, plan: Plan) -> Any:
     arguments = {"matmul": (a, b, c, np.int32(n), np.int32(k)), "normalise_rows": (c, out, np.int32(n))}
     arguments = {name: (sync.params(name), *own) for name, own in arguments.items()}
     cupy.cuda.Device().synchronize()  # tables and inputs are made on the default stream
+    header = generate(sync.pipeline, plan, query(), "pair", sizes="runtime")
     for stage, stream in zip(sync.pipeline.stages, streams, strict=True):
-        function = load_function(HERE / "synchronised_pair.cu", stage.name, Build()).function
+        source = HERE / "synchronised_pair.cu"
+        function = load_function(source, stage.name, Build(), header=header).function
         own = arguments[stage.name]
         function((stage.grid.size, 1, 1), (TILE, TILE, 1), own, 0, stream)
     for stream in streams:

@@ -23,14 +23,27 @@ with tile-level synchronisation. This is all that changes, {changed} lines:
 
 What the lines do, in the order in which a block meets them:
 
-1. `#include <cusync/stage.cuh>`: the device primitives, header only, no other dependency.
-2. The `cusync::StageParams` parameter comes from the host: `SyncState(pipeline, plan).params("matmul")`.
-   Policy and tile order are tables in it, so the kernels stay the same whatever the plan is. Under stream
-   sync the same kernels wait for nothing and post nothing.
-3. `stage.begin()` says which tile this block computes: blocks draw a position as they start and look it up
-   in the tile order. It replaces `blockIdx`; launch a one-dimensional grid.
+1. `generated.cuh` is what `generate(pipeline, plan, device, "pair", sizes="runtime")` returns, or `wavesim
+   gen WORKLOAD --runtime-sizes`: for each stage which tile a block computes and what it posts, for each
+   dependency which semaphore stands for a tile and at which value. `cusync/stage.cuh` holds the device
+   primitives, header only, no other dependency. Under stream sync the same kernels wait for nothing and
+   post nothing.
+2. The `cusync::StageParams` parameter comes from the host: `SyncState(pipeline, plan).params("matmul")`. The
+   grids are in it, so one compiled kernel serves every size; another order or policy is another header.
+3. `stage.begin()` says which tile this block computes: blocks draw a position as they start, and the tile
+   order is a formula of it. It replaces `blockIdx`; launch a one-dimensional grid.
 4. `stage.wait(0, x, y)` returns once tile (x, y) of the first producer is in memory. All threads call it.
 5. `stage.finish(tile)`, after the last store: the tile is in memory. All threads call it.
+
+Kernels whose warps have roles of their own, or whose blocks compute tile after tile, use what these are made
+of, one thread at a time and with no barrier inside: `next_position()`, `tile_at(position)`,
+`wait_for(awaited(0, x, y), tile)` and `post(tile)`.
+
+The header also works alone, in kernels that include nothing else of this project: its first comment lists
+the lines to add. With `sizes="constant"`, the default, the grids are constants in it: orders and policies
+that no formula can say become tables, and each size is a header of its own. With `sizes="runtime"` the host
+calls `run_with({{columns, rows, slices}}, ...)` and passes each kernel its own member of the result; a header
+serves all sizes for which the generator writes the very same text.
 
 A kernel with a software pipeline asks first and settles later, from one warp, before a barrier that it has
 anyway, so that waiting costs next to nothing when the tile is already there: see

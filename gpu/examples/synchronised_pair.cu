@@ -1,12 +1,13 @@
 // Two textbook kernels that know nothing of each other: c = a x b, then every row of c made to sum to one.
 // Launch the second beside the first: its tiles wait for the tiles they read.
 
+#include <generated.cuh>
 #include <cusync/stage.cuh>
 
 #define TILE 16
 
-extern "C" __global__ void matmul(const __grid_constant__ cusync::StageParams sync, const float* a, const float* b, float* c, int n, int k) {
-    cusync::Stage stage(sync);
+extern "C" __global__ void matmul(const __grid_constant__ cusync::StageParams<pair::matmul> sync, const float* a, const float* b, float* c, int n, int k) {
+    cusync::Stage<pair::matmul> stage(sync);
     const cusync::Tile tile = stage.begin();
     __shared__ float a_tile[TILE][TILE], b_tile[TILE][TILE];
     const int row = tile.y * TILE + threadIdx.y;
@@ -23,8 +24,8 @@ extern "C" __global__ void matmul(const __grid_constant__ cusync::StageParams sy
     stage.finish(tile);
 }
 
-extern "C" __global__ void normalise_rows(const __grid_constant__ cusync::StageParams sync, const float* c, float* out, int n) {
-    cusync::Stage stage(sync);
+extern "C" __global__ void normalise_rows(const __grid_constant__ cusync::StageParams<pair::normalise_rows> sync, const float* c, float* out, int n) {
+    cusync::Stage<pair::normalise_rows> stage(sync);
     const cusync::Tile tile = stage.begin();
     __shared__ float partial[TILE][TILE];
     const int row = tile.y * TILE + threadIdx.y;

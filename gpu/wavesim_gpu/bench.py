@@ -49,7 +49,7 @@ def run_bench(scope: Scope, out: Path = RESULTS, commit: str | None = None) -> P
         "device": {name: value for name, value in asdict(query()).items() if name != "sources"},
         "versions": versions(),
         "commit": runner.commit,
-        "kernel_sources": source_hash(),
+        "kernel_sources": source_hash(runner.family.source),
         "cases": [],
     }
     steps: list[Callable[[], list[dict[str, Any]]]] = [

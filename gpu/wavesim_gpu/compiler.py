@@ -7,10 +7,11 @@ sources, the options and the compiler's version, so an edited header is never se
 
 import hashlib
 import json
+import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,8 +19,18 @@ from types import ModuleType
 from typing import Any
 
 from wavesim.errors import CompileError
+from wavesim.gen.single_stage import stage_header
+from wavesim.model.dependency import gemm_rows
+from wavesim.model.kernel import Gemm
+from wavesim.model.order import Grouped
+from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.plan import SemaphoreSync
+from wavesim.model.policy import RowSync, TileSync
 
 ROOT = Path(__file__).parent
+PORTABLE = ROOT / "kernels" / "gemm.cu"
+INCLUDE = re.compile(r"^#include <([\w/.]+)>", re.MULTILINE)
+COMMENT = re.compile(r" *//.*")
 MUTANTS = ("none", "no_wait", "no_post", "no_fence", "early_post")
 INSTALL = "pip install 'wavesim[nvrtc]' (or: cuda-bindings and nvidia-cuda-nvrtc)"
 CACHE = Path.home() / ".cache" / "wavesim" / "cubin"
@@ -56,41 +67,69 @@ class Cubin:
     ptx: str
 
 
-def sources() -> tuple[Path, ...]:
-    """Every file of ours that the compiler may read, sorted."""
-    return tuple(sorted([*ROOT.rglob("*.cu"), *ROOT.rglob("*.cuh")]))
+def sources(path: Path) -> tuple[Path, ...]:
+    """A source file and all of ours that it includes, sorted; not the generated header."""
+    found = {path}
+    waiting = [path]
+    while waiting:
+        for name in INCLUDE.findall(waiting.pop().read_text()):
+            header = ROOT / name
+            if header.is_file() and header not in found:
+                found.add(header)
+                waiting.append(header)
+    return tuple(sorted(found))
 
 
 @cache
-def source_hash() -> str:
-    """Sixteen hex digits over the names and contents of all kernel sources."""
+def source_hash(path: Path = PORTABLE) -> str:
+    """Sixteen hex digits over a family's own files, names and contents, by default the portable GEMM's.
+
+    Another family's files do not change it. What the generator writes counts too, comments aside, as for a
+    pair of GEMMs in grouped order under row and tile semaphores.
+    """
     digest = hashlib.sha256()
-    for path in sources():
-        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    for file in sources(path):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    digest.update(COMMENT.sub("", "".join(_sample_headers())).encode())
     return digest.hexdigest()[:16]
 
 
-def compile_cubin(path: Path, names: Iterable[str], arch: str, build: Build | None = None) -> Cubin:
+def _sample_headers() -> Iterator[str]:
+    first, second = (Stage(name, Gemm(name, 128, 128, 128, 64, 64)) for name in ("gemm1", "gemm2"))
+    pipeline = Pipeline("pair", [first, second], [gemm_rows(first, second)])
+    for plan in (SemaphoreSync(RowSync(), order=Grouped(8)), SemaphoreSync(TileSync())):
+        yield from (stage_header(pipeline, plan, stage.name).text for stage in pipeline.stages)
+
+
+def compile_cubin(
+    path: Path,
+    names: Iterable[str],
+    arch: str,
+    build: Build | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Cubin:
     """The file compiled for `arch`, such as "sm_90a", with template instances `names`.
 
-    Raises `CompileError`: NVRTC missing, or the compiler's log with numbered source lines.
+    `headers` are includes that exist in memory only, such as {"generated.cuh": text}. Safe to call from
+    several threads. Raises `CompileError`: NVRTC missing, or the compiler's log with numbered source lines.
     """
-    names = tuple(names)
+    names, given = tuple(names), dict(headers or {})
     nvrtc = _nvrtc()
     flags = (
         "--std=c++17",
         "--device-as-default-execution-space",
     )  # the second lets lambdas run on the device
     options = (f"--gpu-architecture={arch}", f"-I{ROOT}", *flags, *(build or Build()).defines)
-    # The hash goes into the source too: no cache between here and the driver may ignore our headers.
-    text = f"// sources {source_hash()}\n#line 1\n{path.read_text()}"
+    # All that is read goes into the key: no cache between here and the driver may ignore a header.
+    read = [(file.name, file.read_text()) for file in sources(path)] + sorted(given.items())
     version = ".".join(str(part) for part in nvrtc.nvrtcVersion()[1:])
-    key = hashlib.sha256(json.dumps([text, names, options[0], options[2:], version]).encode()).hexdigest()[
+    key = hashlib.sha256(json.dumps([read, names, options[0], options[2:], version]).encode()).hexdigest()[
         :32
     ]
     kept = _read_kept(key)
     if kept is None:
-        kept = _compile(nvrtc, path, text, names, options)
+        text = f"// sources {key}\n#line 1\n{path.read_text()}"
+        kept = _compile(nvrtc, path, text, names, options, given)
         _keep(key, kept)
     return kept
 
@@ -107,14 +146,22 @@ def _nvrtc() -> ModuleType:
     return nvrtc
 
 
-def _compile(nvrtc: Any, path: Path, text: str, names: tuple[str, ...], options: tuple[str, ...]) -> Cubin:
-    _, program = nvrtc.nvrtcCreateProgram(text.encode(), path.name.encode(), 0, [], [])
+def _compile(
+    nvrtc: Any,
+    path: Path,
+    text: str,
+    names: tuple[str, ...],
+    options: tuple[str, ...],
+    headers: Mapping[str, str],
+) -> Cubin:
+    texts, includes = ([word.encode() for word in words] for words in (headers.values(), headers))
+    _, program = nvrtc.nvrtcCreateProgram(text.encode(), path.name.encode(), len(headers), texts, includes)
     try:
         for name in names:
             nvrtc.nvrtcAddNameExpression(program, name.encode())
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
         if int(status) != 0:
-            raise CompileError(_explained(path, _log(nvrtc, program), path.read_text()))
+            raise CompileError(_explained(path, _log(nvrtc, program), path.read_text(), headers))
         lowered = {name: nvrtc.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in names}
         cubin = _fetched(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
         ptx = _fetched(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
@@ -133,10 +180,13 @@ def _log(nvrtc: Any, program: Any) -> str:
     return _fetched(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0 ").decode()
 
 
-def _explained(path: Path, log: str, text: str) -> str:
-    """The log, then the source with numbered lines."""
-    numbered = "\n".join(f"{number:4d} | {line}" for number, line in enumerate(text.splitlines(), 1))
-    return f"{path.name} does not compile:\n{log}\n\n{numbered}"
+def _explained(path: Path, log: str, text: str, headers: Mapping[str, str]) -> str:
+    """The log, then the sources with numbered lines."""
+    listings = [
+        "\n".join(f"{number:4d} | {line}" for number, line in enumerate(source.splitlines(), 1))
+        for source in (text, *headers.values())
+    ]
+    return f"{path.name} does not compile:\n{log}\n\n" + "\n\n".join(listings)
 
 
 def _read_kept(key: str) -> Cubin | None:

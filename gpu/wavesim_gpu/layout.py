@@ -9,29 +9,29 @@ import numpy as np
 MAX_STAGES = 16
 MAX_WAITERS = 64
 MAX_INPUTS = 2
-MAX_OUTPUTS = 4
 
-# cusync/stage.cuh, StageParams.
-STAGE_PARAMS = np.dtype(
+# cusync/stage.cuh, SyncParams.
+SYNC_PARAMS = np.dtype(
     [
-        ("semaphores", "<u8"),
-        ("tile_counter", "<u8"),
-        ("issued", "<u8"),
-        ("order", "<u8"),
+        ("counters", "<u8"),
         ("errors", "<u8"),
         ("records", "<u8"),
         ("limit_ns", "<u8"),
-        ("inputs", "<u8", (MAX_INPUTS,)),
-        ("outputs", "<u8", (MAX_OUTPUTS,)),
         ("schedule", "<u8"),
         ("schedule_first", "<u8"),
-        ("input_columns", "<i4", (MAX_INPUTS,)),
-        ("grid", "<i4", (3,)),
         ("stage", "<i4"),
         ("stage_count", "<i4"),
-        ("output_count", "<i4"),
     ]
 )
+
+
+def stage_params(sizes: int) -> np.dtype[np.void]:
+    """cusync/stage.cuh, StageParams: `SYNC_PARAMS`, then the generated struct's integers; 8-byte aligned.
+
+    A struct without members (`sizes` 0) takes one byte of C++, so 8 of these.
+    """
+    return np.dtype([("sync", SYNC_PARAMS), ("sizes", "<i4", (max(2, sizes + sizes % 2),))])
+
 
 # cusync/trace.cuh, BlockRecord.
 BLOCK_RECORD = np.dtype(
@@ -49,7 +49,7 @@ BLOCK_RECORD = np.dtype(
 )
 
 WAITER = np.dtype(
-    [(name, "<i4") for name in ("stage", "x", "y", "z", "semaphore", "sm", "block", "reserved")]
+    [(name, "<i4") for name in ("stage", "x", "y", "z", "counter", "sm", "block", "reserved")]
     + [("seen", "<u4"), ("awaited", "<u4")]
 )
 
@@ -74,6 +74,6 @@ WAIT_KERNEL_PARAMS = np.dtype(
     [("producers", "<i4", (MAX_INPUTS,)), ("producer_count", "<i4"), ("padding", "<i4"), ("times", "<u8")]
 )
 
-assert STAGE_PARAMS.itemsize == 152
+assert SYNC_PARAMS.itemsize == 56
 assert BLOCK_RECORD.itemsize == 48
 assert ERROR_BUFFER.itemsize == 2632

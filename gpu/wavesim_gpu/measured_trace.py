@@ -1,12 +1,8 @@
 """Turns what the blocks of a recorded run wrote into a `Trace`.
 
 Picture: every block left one 48-byte line: when it started and ended, on which SM, how long it spun.
-Slots are not recorded, since the hardware does not tell; blocks of an SM are laid into the lowest slot
-that is free when they start.
 """
 
-import heapq
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -17,8 +13,8 @@ from wavesim.trace import Event, Header, StageInfo, Trace
 from wavesim_gpu.clocks import Reading
 from wavesim_gpu.compiler import source_hash
 from wavesim_gpu.device import query, versions
-from wavesim_gpu.kernels import gemm
 from wavesim_gpu.program import Program
+from wavesim_gpu.stamps import clock_mhz, device_fields, from_zero, slots, timer_step_ns
 
 
 def build_trace(
@@ -29,8 +25,7 @@ def build_trace(
     records = np.concatenate(parts)
     stage = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     columns = np.repeat([s.grid.x for s in program.pipeline.stages], [len(part) for part in parts])
-    zero = int(records["start_ns"].min())
-    start, end = (records[name].astype(np.int64) - zero for name in ("start_ns", "end_ns"))
+    zero, start, end = from_zero(records)
     return Trace(
         header=_header(program, rounds_ns, reading, notes, records),
         stage=stage,
@@ -49,21 +44,6 @@ def build_trace(
     )
 
 
-def slots(sm: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> NDArray[np.int64]:
-    """For each block the lowest slot of its SM that is free when it starts."""
-    result = np.zeros(len(sm), np.int64)
-    busy: dict[int, list[tuple[int, int]]] = {}
-    free: dict[int, list[int]] = {}
-    for row in np.lexsort((end, start)):
-        own_busy, own_free = busy.setdefault(int(sm[row]), []), free.setdefault(int(sm[row]), [])
-        while own_busy and own_busy[0][0] <= start[row]:
-            heapq.heappush(own_free, heapq.heappop(own_busy)[1])
-        slot = heapq.heappop(own_free) if own_free else len(own_busy)
-        heapq.heappush(own_busy, (int(end[row]), slot))
-        result[row] = slot
-    return result
-
-
 def _header(
     program: Program,
     rounds_ns: tuple[int, ...],
@@ -71,34 +51,26 @@ def _header(
     notes: dict[str, str],
     records: NDArray[Any],
 ) -> Header:
-    device = query()
     pipeline, plan = program.pipeline, program.plan
-    elapsed = float((records["end_ns"] - records["start_ns"]).sum())
     return Header(
         source="measured",
-        device={name: value for name, value in asdict(device).items() if name != "sources"},
+        device=device_fields(query()),
         workload=pipeline.name,
         plan=plan.name,
         plan_label=plan.label,
         stages=tuple(_stage_info(program, stage.name) for stage in pipeline.stages),
         orders={stage.name: plan.order_of(stage.name).name for stage in pipeline.stages},
-        dependencies=tuple(link.info for link in program.sync.links),
+        dependencies=program.sync.dependencies,
         parameters=dict(pipeline.parameters),
         timer_step_ns=timer_step_ns(records),
         rounds_ns=rounds_ns,
-        clock_mhz=round(float(records["cycles"].sum()) / elapsed * 1000, 1) if elapsed else reading.clock_mhz,
+        clock_mhz=clock_mhz(records["cycles"], records["start_ns"], records["end_ns"]) or reading.clock_mhz,
         power_w=reading.power_w,
         date=notes["date"],
         commit=notes["commit"],
-        versions={**versions(), "kernel_sources": source_hash(), "mode": notes["mode"]},
+        versions={**versions(), "kernel_sources": source_hash(program.family.source), "mode": notes["mode"]},
         note=_note(program, reading),
     )
-
-
-def timer_step_ns(records: NDArray[Any]) -> int:
-    """The step of the GPU's clock, as far as these stamps show it: what divides all their differences."""
-    stamps = np.unique(np.concatenate([records["start_ns"], records["end_ns"]]))
-    return max(1, int(np.gcd.reduce(np.diff(stamps)))) if len(stamps) > 1 else 1
 
 
 def _note(program: Program, reading: Reading) -> str:
@@ -118,7 +90,7 @@ def _stage_info(program: Program, name: str) -> StageInfo:
         name=name,
         grid=(stage.grid.x, stage.grid.y, stage.grid.z),
         blocks_per_sm=program.blocks_per_sm(name),
-        threads=gemm.variant(work).shape.threads,
+        threads=program.shapes[name].threads,
         tile=(work.tile_m, work.tile_n),
     )
 

@@ -12,7 +12,6 @@ from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim_gpu.device import require_cupy
-from wavesim_gpu.kernels.gemm import partial_bytes
 
 ALIGNMENT = 16  # bytes of one asynchronous copy
 TOLERANCE = {"fp16": 1e-3, "bf16": 8e-3}  # relative error in the Frobenius norm: a few roundings of the type
@@ -40,13 +39,14 @@ class Operands:
         }
 
 
-def random_operands(pipeline: Pipeline, seed: int = 0) -> Operands:
+def random_operands(pipeline: Pipeline, seed: int = 0, partial_bytes: int = 0) -> Operands:
     """Fresh normal inputs and weights, scaled so that outputs are near one.
 
-    Raises `DeviceError` if they do not fit in the GPU's free memory.
+    `partial_bytes` is what the kernels need besides. Raises `DeviceError` if all that does not fit in the
+    GPU's free memory.
     """
     cupy = require_cupy()
-    _require_memory(cupy, pipeline)
+    _require_memory(cupy, pipeline, partial_bytes)
     generator = cupy.random.RandomState(seed)
     inputs = {
         stage.name: _random(generator, (stage.gemm.m, stage.gemm.k), 1.0, stage.gemm.dtype)
@@ -163,10 +163,10 @@ def _checked(cupy: Any, what: str, array: Any, gemm: Gemm, shape: tuple[int, int
     return array
 
 
-def _require_memory(cupy: Any, pipeline: Pipeline) -> None:
+def _require_memory(cupy: Any, pipeline: Pipeline, partial_bytes: int) -> None:
     """Raises `DeviceError` unless matrices, partial sums and the generator's float32 copies fit."""
     gemms = [stage.gemm for stage in pipeline.stages]
-    stored = sum(2 * (g.m * g.k + g.k * g.n + g.m * g.n) + partial_bytes(g) for g in gemms)
+    stored = partial_bytes + sum(2 * (g.m * g.k + g.k * g.n + g.m * g.n) for g in gemms)
     largest = max(8 * max(g.m * g.k, g.k * g.n) for g in gemms)
     free, total = cupy.cuda.runtime.memGetInfo()
     free += cupy.get_default_memory_pool().free_bytes()

@@ -1,28 +1,36 @@
 """What the options save, as in the paper's Table V, and all listed plans at many sizes, for tuning's regret.
 
-Picture: at M = 64, 128 and 256 the same kernels under tile semaphores run in turns: with reordered loads (+R,
-which our kernels always have), without the wait-kernel too (+WR), and with tiles taken from blockIdx in
-place of a counter (+WRT). A kernel without R is not built.
+Picture: at M = 64, 128 and 256 the same kernels under tile semaphores run in turns: as they come ("vanilla"),
+with B loaded before the wait (+R), without the wait-kernel too (+WR), and with tiles taken from blockIdx in
+place of a counter (+WRT).
 """
 
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from wavesim.analysis.safety import safety_of
+from wavesim.gen.options import (
+    AVOID_CUSTOM_ORDER,
+    REORDER_LOADS,
+    Option,
+    kernel_options,
+    without_option,
+)
 from wavesim.gen.plan_list import listed_plans
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.model.policy import TileSync
 from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim_gpu.bench import RESULTS, describe_case, time_contenders
-from wavesim_gpu.compiler import source_hash
+from wavesim_gpu.compiler import Build, source_hash
 from wavesim_gpu.device import query, versions
 from wavesim_gpu.operands import reference
-from wavesim_gpu.program import Program
+from wavesim_gpu.program import compile_ahead
 from wavesim_gpu.runner import CupyRunner
 from wavesim_gpu.timing import Contender
 
@@ -31,13 +39,21 @@ TUNED_TOKENS = (256, 512, 768, 1024, 1536, 2048, 3072, 4096)
 TILE = (128, 256)
 
 
+@dataclass(frozen=True)
+class Variant:
+    """A plan and the options its kernels are compiled with, None for all that hold."""
+
+    plan: Plan
+    options: tuple[Option, ...] | None = None
+
+
 def measure_options(out: Path | None, commit: str | None, rounds: int = 40) -> Path:
     """Times the options at every size; one JSON file in `out`, by default gpu/results/options."""
     runner = CupyRunner(commit=commit)
     cases: list[dict[str, Any]] = []
     for tokens in OPTION_TOKENS:
         pipeline = gpt3_mlp(tokens, TILE)
-        cases += _timed_plans(runner, pipeline, tokens, option_plans(pipeline), rounds)
+        cases += _timed(runner, pipeline, tokens, option_variants(pipeline), rounds)
     return _written(runner, cases, out or RESULTS / "options")
 
 
@@ -47,44 +63,60 @@ def measure_listed(out: Path | None, commit: str | None, rounds: int = 20) -> Pa
     cases: list[dict[str, Any]] = []
     for tokens in TUNED_TOKENS:
         pipeline = gpt3_mlp(tokens, TILE)
-        cases += _timed_plans(runner, pipeline, tokens, listed_plans(pipeline), rounds)
+        plans = listed_plans(pipeline)
+        compile_ahead(pipeline, plans.values(), (Build(),), runner.family)
+        variants = {name: Variant(plan) for name, plan in plans.items()}
+        cases += _timed(runner, pipeline, tokens, variants, rounds)
     return _written(runner, cases, out or RESULTS / "tuned")
 
 
-def option_plans(pipeline: Pipeline) -> dict[str, Plan]:
-    """Stream sync, and tile semaphores with the options that are safe on this GPU."""
+def option_variants(pipeline: Pipeline) -> dict[str, Variant]:
+    """Stream sync, and row-major tile semaphores with more and more options, as far as they are safe."""
     plan, without = SemaphoreSync(TileSync()), SemaphoreSync(TileSync(), wait_kernel=False)
-    plans: dict[str, Plan] = {"stream": StreamSync(), "+R": plan}
-    if safety_of(pipeline, without, query()).is_safe:
-        plans |= {"+WR": without, "+WRT": without}
-    return plans
+    last = without if safety_of(pipeline, without, query()).is_safe else plan
+    options = kernel_options(pipeline, plan)
+    no_t = without_option(options, AVOID_CUSTOM_ORDER)
+    no_rt = without_option(no_t, REORDER_LOADS)
+    return {
+        "stream": Variant(StreamSync()),
+        "vanilla": Variant(plan, no_rt),
+        "+R": Variant(plan, no_t),
+        "+WR": Variant(last, no_t),
+        "+WRT": Variant(last, options),
+    }
 
 
-def draw_no_tiles(program: Program) -> None:
-    """Option T: blocks take their tile from blockIdx. Only without wait-kernels, which watch the counter."""
-    assert not getattr(program.plan, "wait_kernel", True), "the wait-kernel would wait for ever"
-    for launch in program.launches:
-        launch.arguments[0]["tile_counter"] = 0
-        launch.arguments[0]["order"] = 0
-
-
-def _timed_plans(
-    runner: CupyRunner, pipeline: Pipeline, tokens: int, plans: Mapping[str, Plan], rounds: int
+def _timed(
+    runner: CupyRunner, pipeline: Pipeline, tokens: int, variants: Mapping[str, Variant], rounds: int
 ) -> list[dict[str, Any]]:
     operands = runner.operands(pipeline, seed=tokens)
     expected = reference(operands)
-    programs = {name: runner.program(operands, plan) for name, plan in plans.items()}
-    for name in plans.keys() & {"+WRT"}:
-        draw_no_tiles(programs[name])
+    programs = {
+        name: runner.program(operands, variant.plan, options=variant.options)
+        for name, variant in variants.items()
+    }
     launches = {name: runner.launcher(program) for name, program in programs.items()}
-    verdicts = {name: runner.verdict(programs[name], launches[name], expected) for name in plans}
-    contenders = {name: Contender(launches[name], programs[name].streams[0]) for name in plans}
+    verdicts = {name: runner.verdict(programs[name], launches[name], expected) for name in variants}
+    contenders = {name: Contender(launches[name], programs[name].streams[0]) for name in variants}
     times, sampler = time_contenders(contenders, rounds)
     for program in programs.values():
         program.sync.check()
     tags = {"workload": "gpt3-mlp", "tokens": tokens, "tile": f"{TILE[0]}x{TILE[1]}"}
-    print(f"M={tokens}: {len(plans)} plans", file=sys.stderr, flush=True)  # noqa: T201  # progress
-    return [describe_case(name, tags, times[name], verdicts[name], sampler) for name in plans]
+    print(f"M={tokens}: {len(variants)} plans", file=sys.stderr, flush=True)  # noqa: T201  # progress
+    return [
+        describe_case(
+            name,
+            {**tags, "has_wait_kernel": _has_wait_kernel(variant.plan)},
+            times[name],
+            verdicts[name],
+            sampler,
+        )
+        for name, variant in variants.items()
+    ]
+
+
+def _has_wait_kernel(plan: Plan) -> bool:
+    return isinstance(plan, SemaphoreSync) and plan.wait_kernel
 
 
 def _written(runner: CupyRunner, cases: Iterable[dict[str, Any]], out: Path) -> Path:
@@ -94,7 +126,7 @@ def _written(runner: CupyRunner, cases: Iterable[dict[str, Any]], out: Path) -> 
         "device": query().name,
         "versions": versions(),
         "commit": runner.commit,
-        "kernel_sources": source_hash(),
+        "kernel_sources": source_hash(runner.family.source),
         "cases": list(cases),
     }
     out.mkdir(parents=True, exist_ok=True)

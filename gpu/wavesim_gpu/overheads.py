@@ -42,7 +42,7 @@ def write_overheads(out: Path | None = None, commit: str | None = None) -> tuple
         "device": {name: value for name, value in asdict(query()).items() if name != "sources"},
         "versions": versions(),
         "commit": runner.commit,
-        "kernel_sources": source_hash(),
+        "kernel_sources": source_hash(runner.family.source),
         "entries": entries,
         "ready_waits": ready,
     }

@@ -5,24 +5,32 @@ between, under semaphores; one stream otherwise) and joins; captured once, the s
 can be replayed, and every replay starts from reset semaphores.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wavesim.errors import DescriptionError, DeviceError
+from wavesim.gen.options import Option
+from wavesim.gen.single_stage import stage_header
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync
 from wavesim_gpu.compiler import Build, compile_cubin
-from wavesim_gpu.device import architecture, require_cupy
-from wavesim_gpu.kernels import control, gemm
+from wavesim_gpu.device import architecture, query, require_cupy
+from wavesim_gpu.kernels import control
+from wavesim_gpu.kernels.families import family_named
+from wavesim_gpu.kernels.family import Addresses, Family, KernelLaunch
+from wavesim_gpu.launching import launch_extended
 from wavesim_gpu.operands import Operands
 from wavesim_gpu.sync_state import SyncState
 
 FULL_CARVEOUT = 100  # percent: without it kernels that ask for less shared memory shut each other out
-_loaded: dict[tuple[str, str, Build], "Function"] = {}
+GENERATED = "generated.cuh"  # how kernels include their stage's generated header
+_loaded: dict[tuple[str, str, Build, str], "Function"] = {}
 
 
 @dataclass(frozen=True)
@@ -47,17 +55,46 @@ class Function:
         )
 
 
-def load_function(source: Any, name: str, build: Build, dynamic_shared_bytes: int = 0) -> Function:
-    """The named kernel, or template instance, compiled for this GPU, with the full carve-out."""
-    key = (f"{source}", name, build)
+def load_function(
+    source: Path, name: str, build: Build, dynamic_shared_bytes: int = 0, header: str = ""
+) -> Function:
+    """The named kernel, or template instance, compiled for this GPU, with the full carve-out.
+
+    `header` is the text of <generated.cuh>.
+    """
+    key = (f"{source}", name, build, header)
     if key not in _loaded:
         cupy = require_cupy()
         is_template = "<" in name
-        cubin = compile_cubin(source, (name,) if is_template else (), architecture(cupy), build)
+        cubin = compile_cubin(
+            source, (name,) if is_template else (), architecture(cupy), build, {GENERATED: header}
+        )
         module = cupy.cuda.function.Module()
         module.load(cubin.data)
         _loaded[key] = _configured(cupy, module, cubin.lowered.get(name, name), dynamic_shared_bytes)
     return _loaded[key]
+
+
+def compile_ahead(pipeline: Pipeline, plans: Iterable[Plan], builds: Iterable[Build], family: Family) -> None:
+    """Compiles the kernels of several plans at once, in threads, for the cache that loading reads."""
+    arch, device = architecture(require_cupy()), query()
+    wanted = {
+        (
+            family.launch(stage.gemm, device).expression,
+            build,
+            stage_header(pipeline, plan, stage.name, always_draws=family.is_persistent).text,
+        )
+        for plan in plans
+        for stage in pipeline.stages
+        for build in builds
+    }
+    with ThreadPoolExecutor() as pool:
+        done = [
+            pool.submit(compile_cubin, family.source, (name,), arch, build, {GENERATED: header})
+            for name, build, header in wanted
+        ]
+        for one in done:
+            one.result()
 
 
 def _configured(cupy: Any, module: Any, name: str, dynamic_shared_bytes: int) -> Function:
@@ -86,25 +123,30 @@ class Launch:
     """One kernel launch: what, how large, with which parameters, on which stream of the program's."""
 
     function: Function
-    grid: int
-    threads: int
-    dynamic_shared_bytes: int
+    shape: KernelLaunch
     arguments: tuple[Any, ...]
     stream: int
 
     def enqueue(self, streams: Sequence[Any]) -> None:
         """Launches it."""
+        shape, stream = self.shape, streams[self.stream]
+        if shape.cluster > 1 or shape.is_dependent:
+            launch_extended(self.function.function, shape, self.arguments, stream)
+            return
         self.function.function(
-            (self.grid, 1, 1),
-            (self.threads, 1, 1),
+            (shape.blocks, 1, 1),
+            (shape.threads, 1, 1),
             self.arguments,
-            self.dynamic_shared_bytes,
-            streams[self.stream],
+            shape.dynamic_shared_bytes,
+            stream,
         )
 
 
 class Program:
-    """A pipeline's launches under a plan over given operands."""
+    """A pipeline's launches under a plan over given operands.
+
+    `family` computes the GEMMs; `options` are what the kernels are compiled with, by default all that hold.
+    """
 
     def __init__(
         self,
@@ -114,14 +156,24 @@ class Program:
         *,
         build: Build | None = None,
         limit_ns: int = 2_000_000_000,
+        family: Family | None = None,
+        options: tuple[Option, ...] | None = None,
     ) -> None:
-        self.build = build or Build()
+        self.build, self.family = build or Build(), family or family_named("portable")
         self.pipeline, self.plan, self.operands = pipeline, plan, operands
-        self.sync = SyncState(pipeline, plan, limit_ns=limit_ns, is_recording=self.build.is_recording)
+        self.sync = SyncState(
+            pipeline,
+            plan,
+            limit_ns=limit_ns,
+            is_recording=self.build.is_recording,
+            options=options,
+            always_draws=self.family.is_persistent,
+        )
         self._cupy = require_cupy()
         self._partials: list[Any] = []
         self._wait_times: dict[str, Any] = {}
         self.functions: dict[str, Function] = {}
+        self.shapes: dict[str, KernelLaunch] = {}
         self.launches = tuple(
             launch for stage in pipeline.stages for launch in self._stage_launches(stage.name)
         )
@@ -132,7 +184,7 @@ class Program:
 
     def blocks_per_sm(self, name: str) -> int:
         """Resident blocks of a stage per SM, the driver's own answer."""
-        shape = gemm.variant(self.pipeline.stage(name).gemm).shape
+        shape = self.shapes[name]
         return self.functions[name].blocks_per_sm(shape.threads, shape.dynamic_shared_bytes)
 
     def enqueue(self) -> None:
@@ -182,35 +234,32 @@ class Program:
         launches = []
         if isinstance(self.plan, SemaphoreSync) and self.plan.wait_kernel:
             launches += self._wait_launch(name, stream)
-        work = self.pipeline.stage(name).gemm
-        variant = gemm.variant(work)
-        dynamic = variant.shape.dynamic_shared_bytes
-        function = load_function(gemm.SOURCE, variant.expression, self.build, dynamic)
-        self.functions[name] = function
+        shape = self.family.launch(self.pipeline.stage(name).gemm, query())
+        function = load_function(
+            self.family.source,
+            shape.expression,
+            self.build,
+            shape.dynamic_shared_bytes,
+            self.sync.headers[name].text,
+        )
+        self.functions[name], self.shapes[name] = function, shape
         if self.blocks_per_sm(name) < 1:
             raise DeviceError(
-                f"stage {name}: a block of {variant.shape.threads} threads, {function.registers} registers "
-                f"and {dynamic} bytes of shared memory does not fit on this GPU. Use smaller tiles"
+                f"stage {name}: a block of {shape.threads} threads, {function.registers} registers "
+                f"and {shape.dynamic_shared_bytes} bytes of shared memory does not fit on this GPU. "
+                "Use smaller tiles"
             )
-        arguments = (self.sync.params(name), self._gemm_params(name))
-        return [
-            *launches,
-            Launch(function, work.grid.size, variant.shape.threads, dynamic, arguments, stream),
-        ]
+        return [*launches, Launch(function, shape, self._arguments(name), stream)]
 
-    def _gemm_params(self, name: str) -> Any:
+    def _arguments(self, name: str) -> tuple[Any, ...]:
         work = self.pipeline.stage(name).gemm
-        partials = self._cupy.empty(gemm.partial_bytes(work), np.uint8) if work.split_k > 1 else None
+        partials = self._cupy.empty(self.family.partial_bytes(work), np.uint8) if work.split_k > 1 else None
         self._partials.append(partials)
         a, b, c = (arrays[name].data.ptr for arrays in (self.operands.a, self.operands.b, self.operands.c))
-        return gemm.params(
-            work,
-            a=a,
-            b=b,
-            c=c,
-            partials=partials.data.ptr if partials is not None else 0,
-            tickets=self.sync.tickets(name),
+        addresses = Addresses(
+            a, b, c, partials.data.ptr if partials is not None else 0, self.sync.tickets(name)
         )
+        return (self.sync.params(name), *self.family.arguments(work, addresses))
 
     def _wait_launch(self, name: str, stream: int) -> list[Launch]:
         dependency = self.pipeline.dependency_of(name)
@@ -223,13 +272,13 @@ class Program:
             times = int(self._wait_times[name].data.ptr)
         function = load_function(control.SOURCE, "wait_for_start", self.build)
         arguments = (self.sync.params(name), control.wait_params(producers, times))
-        return [Launch(function, 1, control.WAIT_THREADS, 0, arguments, stream)]
+        return [Launch(function, control.WAIT_LAUNCH, arguments, stream)]
 
 
-def require_gemms(pipeline: Pipeline) -> None:
-    """Raises `DescriptionError` unless every stage is a GEMM that our kernels can compute."""
+def require_gemms(pipeline: Pipeline, family: Family) -> None:
+    """Raises `DescriptionError` unless every stage is a GEMM that the family's kernels can compute."""
     for stage in pipeline.stages:
         try:
-            gemm.variant(stage.gemm)
+            family.check(stage.gemm)
         except DescriptionError as error:
             raise DescriptionError(f"pipeline {pipeline.name} cannot run on the GPU: {error}") from None

@@ -15,15 +15,17 @@ from typing import Any
 
 from wavesim.analysis.safety import safety_of
 from wavesim.errors import DescriptionError, WavesimError
+from wavesim.gen.options import Option
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync
 from wavesim.trace import Trace
 from wavesim_gpu.clocks import Reading, Sampler
 from wavesim_gpu.compiler import Build
 from wavesim_gpu.device import query, require_cupy
+from wavesim_gpu.kernels.families import family_named
 from wavesim_gpu.measured_trace import build_trace
 from wavesim_gpu.operands import Operands, bind, is_right, random_operands, reference, relative_errors
-from wavesim_gpu.program import Program, require_gemms
+from wavesim_gpu.program import Program, compile_ahead, require_gemms
 from wavesim_gpu.timing import Contender, interleaved_ns, run_in_turn
 
 RECORDED_REPLAYS = 5
@@ -61,12 +63,20 @@ class Timing:
 class CupyRunner:
     """Runs pipelines of GEMM stages on the current GPU.
 
-    `limit_s` bounds every wait on the device. `is_graph` False launches on plain streams instead of
-    replaying a CUDA graph; small kernels then measure the host.
+    `kernels` names the family that computes them. `limit_s` bounds every wait on the device. `is_graph`
+    False launches on plain streams instead of replaying a CUDA graph; small kernels then measure the host.
     """
 
-    def __init__(self, *, limit_s: float = 2.0, is_graph: bool = True, commit: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        limit_s: float = 2.0,
+        is_graph: bool = True,
+        commit: str | None = None,
+        kernels: str = "portable",
+    ) -> None:
         self._cupy = require_cupy()
+        self.family = family_named(kernels)
         self.limit_ns = int(limit_s * 1e9)
         self.is_graph = is_graph
         self.commit = commit if commit is not None else current_commit()
@@ -85,14 +95,15 @@ class CupyRunner:
 
     def operands(self, pipeline: Pipeline, seed: int = 0) -> Operands:
         """Random inputs and weights for a pipeline."""
-        require_gemms(pipeline)
-        return random_operands(pipeline, seed)
+        require_gemms(pipeline, self.family)
+        partials = sum(self.family.partial_bytes(stage.gemm) for stage in pipeline.stages)
+        return random_operands(pipeline, seed, partials)
 
     def run(
         self, pipeline: Pipeline, plan: Plan, inputs: Mapping[str, Any], weights: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Every stage's output (m, n) as float32, for given A of the first stages and B of all."""
-        require_gemms(pipeline)
+        require_gemms(pipeline, self.family)
         _require_safe(pipeline, plan)
         operands = bind(pipeline, inputs, weights)
         program = self.program(operands, plan)
@@ -101,9 +112,23 @@ class CupyRunner:
         program.synchronize()
         return operands.outputs()
 
-    def program(self, operands: Operands, plan: Plan, build: Build | None = None) -> Program:
-        """The plan's launches over the operands."""
-        return Program(operands.pipeline, plan, operands, build=build, limit_ns=self.limit_ns)
+    def program(
+        self,
+        operands: Operands,
+        plan: Plan,
+        build: Build | None = None,
+        options: tuple[Option, ...] | None = None,
+    ) -> Program:
+        """The plan's launches over the operands; `options` are by default all that hold for the plan."""
+        return Program(
+            operands.pipeline,
+            plan,
+            operands,
+            build=build,
+            limit_ns=self.limit_ns,
+            family=self.family,
+            options=options,
+        )
 
     def launcher(self, program: Program) -> Any:
         """What starts one run of the program: a graph replay, or plain launches."""
@@ -126,6 +151,7 @@ class CupyRunner:
         """Interleaved, unrecorded rounds of all plans, each after a check of its results."""
         for plan in plans:
             _require_safe(operands.pipeline, plan)
+        compile_ahead(operands.pipeline, plans, (Build(),), self.family)
         programs = [self.program(operands, plan) for plan in plans]
         launches = [self.launcher(program) for program in programs]
         expected = reference(operands)
@@ -150,7 +176,9 @@ class CupyRunner:
         All plans run recorded in turn, right after unrecorded turns, so that they meet one another's clocks,
         caches and power as in the timed rounds.
         """
-        programs = [self.program(operands, timing.plan, Build(is_recording=True)) for timing in timings]
+        build = Build(is_recording=True)
+        compile_ahead(operands.pipeline, [timing.plan for timing in timings], (build,), self.family)
+        programs = [self.program(operands, timing.plan, build) for timing in timings]
         recorded = [Contender(self.launcher(program), program.streams[0]) for program in programs]
         plain = [self.program(operands, timing.plan) for timing in timings]
         turn = [Contender(self.launcher(program), program.streams[0]) for program in plain]

@@ -1,8 +1,8 @@
-"""What each stage posts and awaits, as tables: the host's half of a policy.
+"""When a consuming GEMM's blocks need which producer tile, in K chunks: the list that the device follows.
 
-Picture: under tile semaphores a consumer tile of row 3 walks the list (chunk 0: semaphore 72), (chunk 8:
-semaphore 73), ... down its K loop; under row semaphores the list has one entry. The device only follows
-the list, so every policy, tile order and tile shape works alike.
+Picture: under tile semaphores a consumer tile of row 3 walks the list (chunk 0: tile (0, 3)), (chunk 8: tile
+(1, 3)), ... down its K loop; under row semaphores the list has one entry. Which semaphore that is, and its
+value, the generated header says.
 """
 
 from collections.abc import Mapping
@@ -12,179 +12,85 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import DescriptionError
+from wavesim.gen.semaphore_arrays import Array
 from wavesim.model.dependency import Dependency
 from wavesim.model.kernel import Gemm
-from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import SemaphoreSync, StreamSync
-from wavesim.model.policy import SemaphoreTable
-from wavesim.trace import DependencyInfo
-from wavesim_gpu.kernels.gemm import chunk_range
-from wavesim_gpu.layout import MAX_INPUTS, MAX_OUTPUTS, MAX_STAGES
+from wavesim.model.order import Tile
+from wavesim.model.pipeline import Stage
+from wavesim.model.tile_set import TileSet
+from wavesim.model.waits import Position, waits_of
 
 LAST = np.iinfo(np.int32).max
 WINDOW = 32  # steps that one warp looks at together
-Edge = tuple[str, str]  # producer, consumer
-
-
-@dataclass(frozen=True)
-class Link:
-    """One producer-consumer pair under a policy; its semaphores start at `first` in the pool."""
-
-    producer: str
-    consumer: str
-    policy: str
-    table: SemaphoreTable
-    first: int
-
-    @property
-    def semaphores(self) -> NDArray[np.int32]:
-        """Pool index of each producer tile's semaphore, row-major."""
-        return np.asarray(self.table.semaphore_of_tile, np.int32) + self.first
-
-    @property
-    def facts(self) -> NDArray[np.int32]:
-        """(tiles, 2): pool index and awaited value of each producer tile."""
-        values = np.asarray(self.table.value_of_tile, np.int32)
-        return np.ascontiguousarray(np.stack([self.semaphores, values], axis=1))
-
-    @property
-    def finals(self) -> NDArray[np.int32]:
-        """What each semaphore must read once everything is done: its number of posts."""
-        return np.bincount(self.table.semaphore_of_tile, minlength=self.table.count).astype(np.int32)
-
-    @property
-    def info(self) -> DependencyInfo:
-        """The same for a trace's header."""
-        awaited = np.zeros(self.table.count, np.int64)
-        awaited[list(self.table.semaphore_of_tile)] = self.table.value_of_tile
-        return DependencyInfo(
-            self.producer, self.consumer, self.policy, self.table.semaphore_of_tile, tuple(map(int, awaited))
-        )
-
-
-def links(pipeline: Pipeline, plan: SemaphoreSync | StreamSync) -> tuple[Link, ...]:
-    """Every producer-consumer pair with its semaphores; none under stream sync.
-
-    Raises `DescriptionError` where the device's fixed tables are too small.
-    """
-    if isinstance(plan, StreamSync):
-        return ()
-    found: list[Link] = []
-    first = 0
-    for dependency in pipeline.dependencies:
-        consumer = dependency.consumer.stage.name
-        for producer in dependency.producers:
-            policy = plan.policy_of(producer, consumer)
-            table = policy.table(pipeline.stage(producer).grid)
-            found.append(Link(producer, consumer, policy.name, table, first))
-            first += table.count
-    _require_fit(pipeline, found)
-    return tuple(found)
-
-
-def _require_fit(pipeline: Pipeline, found: list[Link]) -> None:
-    if len(pipeline.stages) > MAX_STAGES:
-        raise DescriptionError(
-            f"pipeline {pipeline.name} has {len(pipeline.stages)} stages; the GPU runner takes at "
-            f"most {MAX_STAGES}. Split it"
-        )
-    for stage in pipeline.stages:
-        inputs = sum(link.consumer == stage.name for link in found)
-        outputs = sum(link.producer == stage.name for link in found)
-        if inputs > MAX_INPUTS or outputs > MAX_OUTPUTS:
-            raise DescriptionError(
-                f"stage {stage.name} has {inputs} producers and {outputs} consumers; the GPU runner takes "
-                f"at most {MAX_INPUTS} and {MAX_OUTPUTS}. Put a stage between"
-            )
-
-
-def semaphore_name(found: tuple[Link, ...], stages: tuple[str, ...], index: int) -> str:
-    """The semaphore of that pool index in words, for errors; negative ones are stage starts."""
-    if index < 0:
-        return f"start of {stages[-1 - index]}"
-    link = next(link for link in reversed(found) if link.first <= index)
-    return f"{link.producer} {link.policy}[{index - link.first}]"
 
 
 @dataclass(frozen=True)
 class WaitSchedule:
-    """Steps (at, semaphore, awaited, 0); `first` indexes row * slices + slice.
+    """Steps (at, input, x, y) in int32; `first` indexes row * slices + slice.
 
-    Each list is padded to a multiple of `WINDOW` with at least one closing step, at = LAST, awaited = 0.
+    Each list is padded to a multiple of `WINDOW` with at least one closing step, at = LAST, input = -1.
     """
 
     steps: NDArray[np.int32]
     first: NDArray[np.int32]
 
 
-def wait_schedule(stage: Stage, dependency: Dependency, links_by_edge: Mapping[Edge, Link]) -> WaitSchedule:
-    """When each row and slice of a consuming GEMM awaits what, in K chunks.
+def wait_schedule(stage: Stage, dependency: Dependency, inputs: Mapping[str, Array]) -> WaitSchedule:
+    """When each row and slice of a consuming GEMM awaits what. `inputs`: the semaphores of each producer.
 
     Raises `DescriptionError` if the dependency does not cover the A operand that the tiles read.
     """
-    gemm = stage.gemm
-    needs = _needs_by_row(stage, dependency)
+    _require_no_columns(dependency)
+    gemm, numbers = stage.gemm, list(inputs)
+    columns = {need.stage.name: need.stage.grid.x for need in dependency.needs}
+
+    def semaphore_of(producer: str, tile: Tile) -> int:
+        array = inputs[producer]
+        return array.first + array.table.semaphore_of_tile[tile[1] * columns[producer] + tile[0]]
+
     steps: list[tuple[int, int, int, int]] = []
     first: list[int] = []
     for row in range(gemm.grid.y):
+        _require_cover(stage, dependency, row)
         for split in range(gemm.split_k):
             first.append(len(steps))
-            steps += _steps(needs[row], chunk_range(gemm, split), stage.name, links_by_edge)
-            steps += [(int(LAST), 0, 0, 0)] * (WINDOW - (len(steps) - first[-1]) % WINDOW)
+            waits = waits_of(dependency, (0, row), semaphore_of, _chunk_position(gemm, split))
+            steps += [(wait.done, numbers.index(wait.producer), *wait.tile) for wait in waits]
+            steps += [(int(LAST), -1, 0, 0)] * (WINDOW - (len(steps) - first[-1]) % WINDOW)
     return WaitSchedule(np.asarray(steps, np.int32), np.asarray(first, np.int32))
 
 
-def _steps(
-    needs: list[tuple[int, int, str, int]],
-    chunks: tuple[int, int],
-    consumer: str,
-    links_by_edge: Mapping[Edge, Link],
-) -> list[tuple[int, int, int, int]]:
-    """One slice's steps: each semaphore once, at the first chunk that needs it."""
-    begin, end = chunks
-    found: dict[int, tuple[int, int, int, int]] = {}
-    for start, stop, producer, tile in sorted(needs):
-        if stop <= begin or start >= end:
-            continue
-        table = links_by_edge[(producer, consumer)]
-        semaphore = table.first + table.table.semaphore_of_tile[tile]
-        found.setdefault(semaphore, (max(start, begin), semaphore, table.table.value_of_tile[tile], 0))
-    return list(found.values())
+def chunk_range(gemm: Gemm, split: int) -> tuple[int, int]:
+    """The K chunks, half-open, that slice `split` computes; the device divides the same way."""
+    chunks = gemm.k // gemm.tile_k
+    return chunks * split // gemm.split_k, chunks * (split + 1) // gemm.split_k
 
 
-def _needs_by_row(stage: Stage, dependency: Dependency) -> list[list[tuple[int, int, str, int]]]:
-    """Per row of the consumer's tiles: (first chunk, end chunk, producer, its tile) of all it declares."""
-    gemm = stage.gemm
+def _chunk_position(gemm: Gemm, split: int) -> Position:
+    """The first of the slice's K chunks that reads a producer's tile column."""
+    begin, end = chunk_range(gemm, split)
+
+    def position(need: TileSet, _j: int, _n: int, tile: Tile) -> tuple[int, int] | None:
+        producer = need.stage.gemm
+        start = tile[0] * producer.tile_n // gemm.tile_k
+        stop = -(-min((tile[0] + 1) * producer.tile_n, producer.n) // gemm.tile_k)
+        return None if stop <= begin or start >= end else (max(start, begin), 1)
+
+    return position
+
+
+def _require_no_columns(dependency: Dependency) -> None:
     for need in dependency.needs:
         if need.uses("x"):
             raise DescriptionError(
                 f"{need}: a GEMM's A operand does not depend on the consumer's column, and the GPU runner "
                 "waits for A only. Write it without x"
             )
-    rows = []
-    for row in range(gemm.grid.y):
-        needs = []
-        for need in dependency.needs:
-            producer = need.stage.gemm
-            left, right, top, bottom = need.box(0, row)
-            for column in range(left, right):
-                chunks = _chunks_of(gemm, producer, column)
-                needs += [
-                    (*chunks, need.stage.name, y * producer.grid.x + column) for y in range(top, bottom)
-                ]
-        _require_cover(stage, dependency, row, {need[2:] for need in needs})
-        rows.append(needs)
-    return rows
 
 
-def _chunks_of(gemm: Gemm, producer: Gemm, column: int) -> tuple[int, int]:
-    """The consumer's K chunks that read a tile column of its producer."""
-    begin, end = column * producer.tile_n, min((column + 1) * producer.tile_n, producer.n)
-    return begin // gemm.tile_k, -(-end // gemm.tile_k)
-
-
-def _require_cover(stage: Stage, dependency: Dependency, row: int, declared: set[tuple[str, int]]) -> None:
+def _require_cover(stage: Stage, dependency: Dependency, row: int) -> None:
     gemm = stage.gemm
+    declared = set(dependency.producer_tiles(0, row))
     for name in dependency.producers:
         producer = next(need.stage for need in dependency.needs if need.stage.name == name).gemm
         if (producer.m, producer.n, producer.dtype) != (gemm.m, gemm.k, gemm.dtype):
@@ -195,7 +101,7 @@ def _require_cover(stage: Stage, dependency: Dependency, row: int, declared: set
         top, bottom = row * gemm.tile_m, min((row + 1) * gemm.tile_m, gemm.m)
         for y in range(top // producer.tile_m, -(-bottom // producer.tile_m)):
             for x in range(producer.grid.x):
-                if (name, y * producer.grid.x + x) not in declared:
+                if (name, (x, y)) not in declared:
                     raise DescriptionError(
                         f"{dependency}: tile row {row} of {stage.name} reads tile {(x, y)} of {name}, which "
                         "is not among its needs. Use gemm_rows(producer, consumer)"

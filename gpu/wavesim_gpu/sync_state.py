@@ -1,8 +1,8 @@
-"""The device memory behind one plan: semaphores, tile counters, tickets, tables and the error buffer.
+"""The device memory behind one plan: counters, tickets, wait schedules, records and the error buffer.
 
-Picture: `SyncState(pipeline, plan)` lays everything out once; `params(stage)` is the kernel parameter that a
-synchronised kernel takes, whatever it computes; `reset()` zeroes all that a run changes with one memset,
-and `check()` turns what waiters wrote into a `DeadlockError`.
+Picture: `SyncState(pipeline, plan)` lays everything out once; `headers[stage]` is the generated header that a
+kernel is compiled with and `params(stage)` the parameter it takes, whatever it computes; `reset()` zeroes all
+that a run changes with one memset, and `check()` turns what waiters wrote into a `DeadlockError`.
 """
 
 from typing import Any
@@ -10,33 +10,56 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim.errors import DeadlockError, Waiter
+from wavesim.errors import DeadlockError, DescriptionError, Waiter
+from wavesim.gen.options import Option, kernel_options
+from wavesim.gen.policies import edges_of, values_of
+from wavesim.gen.semaphore_arrays import Array, arrays_of
+from wavesim.gen.single_stage import stage_header
+from wavesim.gen.stage_text import StageLinks
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import Plan, StreamSync, check_plan
+from wavesim.model.plan import Plan, check_plan
+from wavesim.trace import DependencyInfo
 from wavesim_gpu.device import require_cupy
-from wavesim_gpu.layout import BLOCK_RECORD, ERROR_BUFFER, MAX_WAITERS, STAGE_PARAMS
-from wavesim_gpu.schedule import links, semaphore_name, wait_schedule
+from wavesim_gpu.layout import BLOCK_RECORD, ERROR_BUFFER, MAX_INPUTS, MAX_STAGES, MAX_WAITERS, stage_params
+from wavesim_gpu.schedule import wait_schedule
 
 WORD = 4
 
 
 class SyncState:
-    """Semaphores and tables of one pipeline under one plan, on the current GPU."""
+    """Counters and schedules of one pipeline under one plan, on the current GPU.
+
+    `options` are those that the headers take, by default all that hold for the plan; `always_draws` is for
+    persistent kernels.
+    """
 
     def __init__(
-        self, pipeline: Pipeline, plan: Plan, *, limit_ns: int = 2_000_000_000, is_recording: bool = False
+        self,
+        pipeline: Pipeline,
+        plan: Plan,
+        *,
+        limit_ns: int = 2_000_000_000,
+        is_recording: bool = False,
+        options: tuple[Option, ...] | None = None,
+        always_draws: bool = False,
     ) -> None:
         check_plan(pipeline, plan)
+        require_fit(pipeline)
         self._cupy = require_cupy()
         self.pipeline, self.plan, self.limit_ns = pipeline, plan, limit_ns
-        self.links = links(pipeline, plan)
+        self.arrays = arrays_of(pipeline, plan)
         self.names = tuple(stage.name for stage in pipeline.stages)
-        self._semaphores = sum(link.table.count for link in self.links)
+        chosen = kernel_options(pipeline, plan) if options is None else options
+        self.headers = {
+            name: stage_header(pipeline, plan, name, chosen, always_draws=always_draws) for name in self.names
+        }
+        self._first = len(self.names) + 1  # started blocks per stage and gave_up come before the semaphores
+        self._semaphores = sum(array.table.count for array in self.arrays)
         tickets = [stage.grid.tiles if stage.grid.z > 1 else 0 for stage in pipeline.stages]
-        self._ticket_starts = np.cumsum([0, *tickets[:-1]]) + self._semaphores + len(self.names)
-        # Semaphores, tile counters, tickets: all that a run changes, side by side, for one memset.
-        self.words = self._cupy.zeros(max(1, self._semaphores + len(self.names) + sum(tickets)), np.uint32)
+        self._ticket_starts = np.cumsum([0, *tickets[:-1]]) + self._first + self._semaphores
+        # Counters and tickets: all that a run changes, side by side, for one memset.
+        self.words = self._cupy.zeros(self._first + self._semaphores + sum(tickets), np.uint32)
         self.errors = self._cupy.zeros(ERROR_BUFFER.itemsize // WORD, np.uint32)
         self._tables: list[Any] = []
         self._records = [
@@ -47,37 +70,30 @@ class SyncState:
     def params(self, name: str) -> Any:
         """The `cusync::StageParams` of a stage, as the launch takes it."""
         index = self.names.index(name)
-        stage = self.pipeline.stages[index]
-        record = np.zeros(1, STAGE_PARAMS)[0]
-        record["semaphores"] = self.words.data.ptr
-        record["issued"] = self._counter(0)
-        record["tile_counter"] = 0 if isinstance(self.plan, StreamSync) else self._counter(index)
-        record["order"] = self._table(self._order(index))
-        record["errors"], record["limit_ns"] = self.errors.data.ptr, self.limit_ns
-        record["records"] = self._records[index].data.ptr if self._records[index] is not None else 0
-        record["grid"] = (stage.grid.x, stage.grid.y, stage.grid.z)
-        record["stage"], record["stage_count"] = index, len(self.names)
-        self._fill_links(record, name)
-        return record
-
-    def _fill_links(self, record: Any, name: str) -> None:
-        outputs = [link for link in self.links if link.producer == name]
-        inputs = [link for link in self.links if link.consumer == name]
-        record["output_count"] = len(outputs)
-        for slot, link in enumerate(outputs):
-            record["outputs"][slot] = self._table(link.semaphores)
-        for slot, link in enumerate(inputs):
-            record["inputs"][slot] = self._table(link.facts)
-            record["input_columns"][slot] = self.pipeline.stage(link.producer).grid.x
-        stage, dependency = self.pipeline.stage(name), self.pipeline.dependency_of(name)
+        sizes = self.headers[name].sizes
+        record = np.zeros(1, stage_params(len(sizes)))[0]
+        record["sizes"][: len(sizes)] = sizes
+        sync = record["sync"]
+        sync["counters"], sync["errors"] = self.words.data.ptr, self.errors.data.ptr
+        sync["limit_ns"] = self.limit_ns
+        sync["records"] = self._records[index].data.ptr if self._records[index] is not None else 0
+        sync["stage"], sync["stage_count"] = index, len(self.names)
+        stage, dependency = self.pipeline.stages[index], self.pipeline.dependency_of(name)
+        inputs = {edge[0]: array for array, edge in StageLinks.of(name, self.arrays).inputs}
         if inputs and dependency is not None and isinstance(stage.work, Gemm):
-            schedule = wait_schedule(
-                stage, dependency, {(link.producer, link.consumer): link for link in inputs}
-            )
-            record["schedule"], record["schedule_first"] = (
+            schedule = wait_schedule(stage, dependency, inputs)
+            sync["schedule"], sync["schedule_first"] = (
                 self._table(schedule.steps),
                 self._table(schedule.first),
             )
+        return record
+
+    @property
+    def dependencies(self) -> tuple[DependencyInfo, ...]:
+        """Every producer-consumer pair under its policy, for a trace's header."""
+        by_edge = {edge: array for array in self.arrays for edge in array.edges}
+        edges = [edge for edge in edges_of(self.pipeline) if edge in by_edge]
+        return tuple(_info(edge, by_edge[edge]) for edge in edges)
 
     def tickets(self, name: str) -> int:
         """Device address of a stage's split-K tickets, one per tile."""
@@ -89,12 +105,14 @@ class SyncState:
 
     def values(self) -> NDArray[np.uint32]:
         """What all semaphores read now, in pool order."""
-        return np.asarray(self.words[: self._semaphores].get())
+        return np.asarray(self.words[self._first : self._first + self._semaphores].get())
 
     @property
     def finals(self) -> NDArray[np.uint32]:
         """What all semaphores must read after a run, in pool order."""
-        parts = [link.finals for link in self.links]
+        parts = [
+            np.bincount(array.table.semaphore_of_tile, minlength=array.table.count) for array in self.arrays
+        ]
         return np.concatenate(parts).astype(np.uint32) if parts else np.zeros(0, np.uint32)
 
     def records(self, name: str) -> NDArray[Any]:
@@ -120,17 +138,18 @@ class SyncState:
             tile=(int(row["x"]), int(row["y"]), int(row["z"])),
             sm=int(row["sm"]),
             slot=-1,  # the hardware does not tell
-            semaphore=semaphore_name(self.links, self.names, int(row["semaphore"])),
+            semaphore=counter_name(self.arrays, self.names, int(row["counter"])),
             seen=int(row["seen"]),
             awaited=int(row["awaited"]),
         )
 
     def _starved(self, issued: Any) -> tuple[str, ...]:
+        """Stages with blocks not yet started, of those whose blocks count themselves."""
         sizes = [stage.grid.size for stage in self.pipeline.stages]
         return tuple(
             f"{size - int(count)} of {size} blocks of {name}"
             for name, size, count in zip(self.names, sizes, issued, strict=False)
-            if count < size
+            if count < size and self.headers[name].counts_blocks
         )
 
     def _detail(self, found: Any) -> str:
@@ -142,16 +161,36 @@ class SyncState:
         )
         return f"a wait ran out of its time limit of {self.limit_ns / 1e9:g} s{more}"
 
-    def _counter(self, index: int) -> int:
-        return int(self.words.data.ptr + WORD * (self._semaphores + index))
-
-    def _order(self, index: int) -> NDArray[np.int32]:
-        stage = self.pipeline.stages[index]
-        sequence = self.plan.order_of(stage.name).sequence(stage.grid)
-        return np.asarray([y * stage.grid.x + x for x, y in sequence], np.int32)
-
     def _table(self, values: NDArray[np.int32]) -> int:
         """Copies a table to the device and keeps it alive as long as this state."""
         array = self._cupy.asarray(values)
         self._tables.append(array)
         return int(array.data.ptr)
+
+
+def _info(edge: tuple[str, str], array: Array) -> DependencyInfo:
+    return DependencyInfo(*edge, array.policy.name, array.table.semaphore_of_tile, values_of(array.table))
+
+
+def counter_name(arrays: tuple[Array, ...], stages: tuple[str, ...], index: int) -> str:
+    """The counter of that index in words, for errors: the start of a stage, or a semaphore."""
+    if index < len(stages):
+        return f"start of {stages[index]}"
+    semaphore = index - len(stages) - 1
+    array = next(array for array in reversed(arrays) if array.first <= semaphore)
+    return f"{array.producer} {array.policy.name}[{semaphore - array.first}]"
+
+
+def require_fit(pipeline: Pipeline) -> None:
+    """Raises `DescriptionError` where the device's fixed tables are too small for a pipeline."""
+    if len(pipeline.stages) > MAX_STAGES:
+        raise DescriptionError(
+            f"pipeline {pipeline.name} has {len(pipeline.stages)} stages; the GPU runner takes at "
+            f"most {MAX_STAGES}. Split it"
+        )
+    for dependency in pipeline.dependencies:
+        if len(dependency.producers) > MAX_INPUTS:
+            raise DescriptionError(
+                f"{dependency}: {len(dependency.producers)} producers; the GPU runner takes at most "
+                f"{MAX_INPUTS}. Put a stage between"
+            )

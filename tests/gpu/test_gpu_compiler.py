@@ -1,13 +1,27 @@
 """Every kernel compiles for every target with no GPU; what does not compile says where and why."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from small_pipelines import pair
 
 from wavesim.errors import CompileError, DescriptionError
+from wavesim.gen.cuda import generate
+from wavesim.gen.single_stage import stage_header
+from wavesim.model.device import load
 from wavesim.model.kernel import Gemm
+from wavesim.model.order import Grouped
+from wavesim.model.plan import SemaphoreSync, StreamSync
+from wavesim.model.policy import RowSync, TileSync
 from wavesim_gpu import compiler
 from wavesim_gpu.compiler import Build, compile_cubin
 from wavesim_gpu.kernels import control, gemm
+from wavesim_gpu.program import GENERATED
 
+HEADERS = {GENERATED: stage_header(pair(), SemaphoreSync(TileSync(), order=Grouped(2)), "gemm2").text}
+PRODUCER = {GENERATED: stage_header(pair(), SemaphoreSync(RowSync()), "gemm1").text}
+SAMPLES = list(compiler._sample_headers())
 ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"]
 VARIANTS = [
     gemm.Variant(gemm.SHAPES[64, 64, 32], "bf16", "gelu"),
@@ -29,7 +43,7 @@ def nvrtc():
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_the_gemm_compiles_for(arch):
     cubin = compile_cubin(
-        gemm.SOURCE, [variant.expression for variant in VARIANTS], arch, Build(is_recording=True)
+        gemm.SOURCE, [variant.expression for variant in VARIANTS], arch, Build(is_recording=True), HEADERS
     )
     assert cubin.data[:4] == b"\x7fELF"
     assert len(set(cubin.lowered.values())) == len(VARIANTS)
@@ -38,15 +52,25 @@ def test_the_gemm_compiles_for(arch):
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_the_small_kernels_and_the_examples_compile_for(arch):
     examples = compiler.ROOT.parent / "examples"
-    for source in [control.SOURCE, examples / "plain_pair.cu", examples / "synchronised_pair.cu"]:
+    for source in [control.SOURCE, examples / "plain_pair.cu"]:
         assert compile_cubin(source, [], arch).data[:4] == b"\x7fELF"
+    sys.path.insert(0, str(examples))
+    try:
+        from kernel_pair import describe
+    finally:
+        sys.path.remove(str(examples))
+    for plan, sizes in ((SemaphoreSync(RowSync()), "runtime"), (StreamSync(), "constant")):
+        text = generate(describe(256, 192), plan, load("h200"), "pair", sizes=sizes)
+        source = examples / "synchronised_pair.cu"
+        assert compile_cubin(source, [], arch, headers={GENERATED: text}).data[:4] == b"\x7fELF"
 
 
 @pytest.mark.parametrize("mutant", compiler.MUTANTS)
 def test_every_mutant_compiles_and_differs_from_the_right_build(mutant):
     expression = VARIANTS[0].expression
     right, other = (
-        compile_cubin(gemm.SOURCE, [expression], "sm_80", Build(mutant=name)).ptx for name in ("none", mutant)
+        compile_cubin(gemm.SOURCE, [expression], "sm_80", Build(mutant=name), PRODUCER).ptx
+        for name in ("none", mutant)
     )
     assert (right == other) == (mutant == "none")
 
@@ -54,7 +78,7 @@ def test_every_mutant_compiles_and_differs_from_the_right_build(mutant):
 def test_recording_is_compiled_out_of_timed_builds():
     expression = VARIANTS[0].expression
     timed, recorded = (
-        compile_cubin(gemm.SOURCE, [expression], "sm_80", Build(is_recording=flag)).ptx
+        compile_cubin(gemm.SOURCE, [expression], "sm_80", Build(is_recording=flag), HEADERS).ptx
         for flag in (False, True)
     )
     assert "clock64" not in timed
@@ -70,18 +94,57 @@ def test_an_error_shows_the_log_and_numbered_lines(tmp_path):
     assert "   2 |   int x = y;" in str(caught.value)
 
 
-def test_the_source_hash_sees_headers(tmp_path, monkeypatch):
-    before = compiler.source_hash()
-    header = tmp_path / "extra.cuh"
-    header.write_text("// new")
+def test_the_source_hash_sees_what_a_kernel_includes_and_nothing_else(tmp_path, monkeypatch):
     monkeypatch.setattr(compiler, "ROOT", tmp_path)
-    compiler.source_hash.cache_clear()
-    try:
-        assert compiler.source_hash() != before
-    finally:
-        monkeypatch.undo()
+    kernel, header, other = (tmp_path / name for name in ("a.cu", "b.cuh", "other.cu"))
+    kernel.write_text("#include <b.cuh>\n#include <generated.cuh>\n")
+    header.write_text("#include <c.cuh>\n")
+    (tmp_path / "c.cuh").write_text("// deep")
+    assert [path.name for path in compiler.sources(kernel)] == ["a.cu", "b.cuh", "c.cuh"]
+
+    def found() -> str:
         compiler.source_hash.cache_clear()
+        return compiler.source_hash(kernel)
+
+    before = found()
+    other.write_text("// another family")
+    assert found() == before
+    (tmp_path / "c.cuh").write_text("// changed")
+    assert found() != before
+
+
+def test_the_source_hash_sees_what_the_generator_writes_but_not_its_comments(monkeypatch):
+    before = compiler.source_hash()
+    for text, is_same in [("// other words", True), ("int more;", False)]:
+        monkeypatch.setattr(compiler, "_sample_headers", lambda text=text: iter([*SAMPLES, text]))
+        compiler.source_hash.cache_clear()
+        assert (compiler.source_hash() == before) == is_same
+    monkeypatch.undo()
+    compiler.source_hash.cache_clear()
     assert compiler.source_hash() == before
+
+
+def test_a_header_is_part_of_the_key_of_what_is_kept():
+    expression = VARIANTS[0].expression
+    one, other = (
+        compile_cubin(gemm.SOURCE, [expression], "sm_80", headers=headers).ptx
+        for headers in (HEADERS, PRODUCER)
+    )
+    assert one != other
+
+
+def test_kernels_compiled_in_threads_are_the_same(monkeypatch):
+    monkeypatch.setattr(compiler, "_read_kept", lambda key: None)
+    monkeypatch.setattr(compiler, "_keep", lambda key, cubin: None)
+
+    def code(name: str) -> list[str]:
+        """PTX but for names that NVRTC makes of the thread's number."""
+        ptx = compile_cubin(gemm.SOURCE, [name], "sm_80", headers=HEADERS).ptx
+        return [line for line in ptx.splitlines() if "_INTERNAL_" not in line]
+
+    names = [variant.expression for variant in VARIANTS[:2]]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(code, names)) == [code(name) for name in names]
 
 
 @pytest.mark.parametrize(

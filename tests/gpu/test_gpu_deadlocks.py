@@ -4,6 +4,7 @@ import pytest
 from small_pipelines import pair
 
 from wavesim.errors import DeadlockError
+from wavesim.model.order import Grouped
 from wavesim.model.plan import SemaphoreSync
 from wavesim.model.policy import RowSync, TileSync
 
@@ -28,7 +29,8 @@ def without_producer(runner, plan):
 def test_a_consumer_without_its_producer_is_a_deadlock_that_names_tile_and_semaphore(
     impatient, policy, awaited
 ):
-    program = without_producer(impatient, SemaphoreSync(policy, wait_kernel=False))
+    # Grouped: blocks draw positions, so that it shows how many have started.
+    program = without_producer(impatient, SemaphoreSync(policy, order=Grouped(2), wait_kernel=False))
     launch = impatient.launcher(program)
     launch()
     with pytest.raises(DeadlockError) as caught:
@@ -43,6 +45,14 @@ def test_a_consumer_without_its_producer_is_a_deadlock_that_names_tile_and_semap
         assert waiter.sm >= 0
     assert caught.value.starved == ("20 of 20 blocks of gemm1",)
     assert "0.05 s" in str(caught.value)
+
+
+def test_stages_whose_blocks_count_nothing_are_not_called_starved(impatient):
+    program = without_producer(impatient, SemaphoreSync(RowSync(), wait_kernel=False))
+    impatient.launcher(program)()
+    with pytest.raises(DeadlockError) as caught:
+        program.synchronize()
+    assert caught.value.starved == ()
 
 
 def test_a_wait_kernel_without_its_producer_is_a_deadlock_too(impatient):

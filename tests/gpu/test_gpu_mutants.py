@@ -1,13 +1,16 @@
 """Broken builds are noticed: without its wait, post or fence, or with the post too early, no run passes."""
 
 import pytest
-from small_pipelines import SMALL, pair
+from small_pipelines import SMALL, chain, pair
 
 from wavesim.errors import DeadlockError
+from wavesim.gen.single_stage import stage_header
+from wavesim.model.order import Grouped
 from wavesim.model.plan import SemaphoreSync
 from wavesim.model.policy import RowSync, TileSync
 from wavesim_gpu.compiler import Build, compile_cubin
 from wavesim_gpu.kernels import gemm
+from wavesim_gpu.program import GENERATED
 
 DELAY_NS = 300_000
 POLICIES = [RowSync(), TileSync()]
@@ -21,6 +24,13 @@ def verdict_of(runner, policy, build, limit_s=5.0):
     operands = impatient.operands(pair(), seed=11)
     program = impatient.program(operands, SemaphoreSync(policy), build)
     return impatient.verdict(program, impatient.launcher(program), reference(operands))
+
+
+def middle_headers(policy):
+    """The header of a stage that both waits and posts, in an order that draws positions."""
+    plan = SemaphoreSync(policy, order=Grouped(2))
+    middle = chain(300, (256, 320, 192, 128), (SMALL, SMALL, SMALL))
+    return {GENERATED: stage_header(middle, plan, "gemm2").text}
 
 
 @pytest.mark.gpu
@@ -76,13 +86,17 @@ def test_a_dropped_fence_shows_in_the_code(arch):
     """Too rare to catch in a run, so the instruction itself is looked for."""
     pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
     expression = gemm.variant(pair().stages[0].gemm).expression
-    right = compile_cubin(gemm.SOURCE, [expression], arch).ptx
-    broken = compile_cubin(gemm.SOURCE, [expression], arch, Build(mutant="no_fence")).ptx
-    release, acquire = "red.release.gpu.global.add.u32", "fence.acq_rel.gpu"
-    assert release in right
-    assert acquire in right
-    assert "atom.acq_rel.gpu.global.add.u32" in right
-    assert release not in broken
+    for policy, release in (
+        (RowSync(), "red.release.gpu.global.add.u32"),
+        (TileSync(), "st.release.gpu.global.u32"),
+    ):
+        headers = middle_headers(policy)
+        right = compile_cubin(gemm.SOURCE, [expression], arch, headers=headers).ptx
+        broken = compile_cubin(gemm.SOURCE, [expression], arch, Build(mutant="no_fence"), headers).ptx
+        assert release in right
+        assert "fence.acq_rel.gpu" in right
+        assert "atom.acq_rel.gpu.global.add.u32" in right
+        assert release not in broken
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
@@ -93,7 +107,9 @@ def test_a_release_is_a_fence_before_the_reduction_in_machine_code(arch, tmp_pat
     expression = gemm.variant(pair().stages[0].gemm).expression
     for build, is_fenced in ((Build(), True), (Build(mutant="no_fence"), False)):
         path = tmp_path / "gemm.cubin"
-        path.write_bytes(compile_cubin(gemm.SOURCE, [expression], arch, build).data)
+        path.write_bytes(
+            compile_cubin(gemm.SOURCE, [expression], arch, build, middle_headers(RowSync())).data
+        )
         listing = subprocess.run([nvdisasm, path], capture_output=True, text=True, check=True).stdout
         code = [line for line in listing.splitlines() if "/*" in line]
         posts = [i for i, line in enumerate(code) if "RED.E.ADD" in line or "REDG.E.ADD" in line]

@@ -1,66 +1,93 @@
-"""The tables that the device follows say what the policies and dependencies say."""
+"""The lists that the device follows say what the policies and dependencies say."""
 
 import numpy as np
 import pytest
-from small_pipelines import SMALL, SQUARE, fork, pair
+from small_pipelines import SMALL, SQUARE, chain, fork, pair
 
 from wavesim.errors import DescriptionError
+from wavesim.gen.semaphore_arrays import arrays_of
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import SemaphoreSync, StreamSync
+from wavesim.model.plan import SemaphoreSync
 from wavesim.model.policy import RowSync, TileSync
-from wavesim_gpu.layout import BLOCK_RECORD, ERROR_BUFFER, STAGE_PARAMS
-from wavesim_gpu.schedule import LAST, links, semaphore_name, wait_schedule
+from wavesim.sim.program import build_program
+from wavesim_gpu.layout import BLOCK_RECORD, ERROR_BUFFER, SYNC_PARAMS, stage_params
+from wavesim_gpu.schedule import LAST, wait_schedule
 from wavesim_gpu.stamps import slots
+from wavesim_gpu.sync_state import counter_name, require_fit
 
 
 def schedule(pipeline, policy):
-    found = links(pipeline, SemaphoreSync(policy))
-    dependency = pipeline.dependencies[0]
-    return wait_schedule(
-        pipeline.stages[1], dependency, {(link.producer, link.consumer): link for link in found}
-    )
+    arrays = arrays_of(pipeline, SemaphoreSync(policy))
+    return wait_schedule(pipeline.stages[1], pipeline.dependencies[0], {a.producer: a for a in arrays})
 
 
 def lists(table):
-    """Per row and slice: [(chunk, semaphore, awaited), ...] up to the closing step."""
+    """Per row and slice: [(chunk, input, x, y), ...] up to the closing step."""
     result = []
     for first in table.first:
         end = first + int(np.argmax(table.steps[first:, 0] == LAST))
-        result.append([tuple(map(int, step[:3])) for step in table.steps[first:end]])
+        assert tuple(table.steps[end, 1:]) == (-1, 0, 0)
+        result.append([tuple(map(int, step)) for step in table.steps[first:end]])
     return result
 
 
 def test_under_tile_semaphores_each_producer_column_is_awaited_where_k_enters_it():
     assert lists(schedule(pair(m=128), TileSync())) == [
-        [(2 * column, 5 * row + column, 1) for column in range(5)] for row in range(2)
+        [(2 * column, 0, column, row) for column in range(5)] for row in range(2)
     ]
 
 
 def test_under_row_semaphores_a_row_is_awaited_once():
-    assert lists(schedule(pair(m=128), RowSync())) == [[(0, row, 5)] for row in range(2)]
+    assert lists(schedule(pair(m=128), RowSync())) == [[(0, 0, 0, row)] for row in range(2)]
 
 
 def test_a_taller_consumer_tile_awaits_all_the_rows_it_reads():
     found = lists(schedule(pair(m=200, hidden=128, n=128, tiles=(SMALL, SQUARE)), RowSync()))
-    assert found == [[(0, 0, 2), (0, 1, 2)], [(0, 2, 2), (0, 3, 2)]]
+    assert found == [[(0, 0, 0, 0), (0, 0, 0, 1)], [(0, 0, 0, 2), (0, 0, 0, 3)]]
 
 
 def test_a_split_k_slice_awaits_only_its_own_k_range():
     found = lists(schedule(pair(m=64, split_k=(1, 2)), TileSync()))
-    assert found == [[(0, 0, 1), (2, 1, 1), (4, 2, 1)], [(5, 2, 1), (6, 3, 1), (8, 4, 1)]]
+    assert found == [
+        [(0, 0, 0, 0), (2, 0, 1, 0), (4, 0, 2, 0)],
+        [(5, 0, 2, 0), (6, 0, 3, 0), (8, 0, 4, 0)],
+    ]
 
 
-def test_a_fork_has_semaphores_of_its_own_for_each_consumer():
-    found = links(fork(), SemaphoreSync(TileSync()))
-    assert [(link.consumer, link.first) for link in found] == [("gemm2", 0), ("gemm3", 20)]
-    assert semaphore_name(found, ("gemm1", "gemm2", "gemm3"), 23) == "gemm1 tile[3]"
-    assert semaphore_name(found, ("gemm1", "gemm2", "gemm3"), -1) == "start of gemm1"
+def test_columns_of_a_half_filled_tile_are_awaited_where_k_enters_them():
+    """288 columns in tiles of 64: the fifth tile is half full, and chunk 8 of 9 reads it."""
+    assert [step[0] for step in lists(schedule(pair(m=64, hidden=288), TileSync()))[0]] == [0, 2, 4, 6, 8]
 
 
-def test_stream_sync_has_no_semaphores():
-    assert links(pair(), StreamSync()) == ()
+def test_simulator_and_device_wait_for_the_same_tiles_in_the_same_order():
+    pipeline = pair(m=200, hidden=640, split_k=(1, 2))
+    for policy in (TileSync(), RowSync()):
+        program = build_program(pipeline, SemaphoreSync(policy)).stages[1]
+        found = lists(schedule(pipeline, policy))
+        for position, (column, row, z) in enumerate(program.blocks):
+            if column == 0:
+                waits = [(wait.tile, wait.done / wait.of) for wait in program.waits(position)]
+                # Two slices of 10 chunks: the simulator counts in shares of a slice, the device in chunks.
+                steps = [((step[2], step[3]), (step[0] - 10 * z) / 10) for step in found[2 * row + z]]
+                assert steps == waits
+
+
+def test_a_fork_shares_semaphores_under_one_policy_and_has_its_own_under_two():
+    names = ("gemm1", "gemm2", "gemm3")
+    shared = arrays_of(fork(), SemaphoreSync(TileSync()))
+    assert [(array.edges, array.first) for array in shared] == [((("gemm1", "gemm2"), ("gemm1", "gemm3")), 0)]
+    own = arrays_of(fork(), SemaphoreSync(TileSync(), policies={("gemm1", "gemm3"): RowSync()}))
+    assert [array.first for array in own] == [0, 20]
+    assert counter_name(own, names, 0) == "start of gemm1"
+    assert counter_name(own, names, 4 + 3) == "gemm1 tile[3]"
+    assert counter_name(own, names, 4 + 20 + 3) == "gemm1 row[3]"
+
+
+def test_more_stages_or_producers_than_the_device_takes_are_refused():
+    with pytest.raises(DescriptionError, match="at most 16"):
+        require_fit(chain(64, [64] * 18, [SMALL] * 17))
 
 
 def test_a_dependency_that_misses_rows_the_gemm_reads_is_refused():
@@ -80,7 +107,8 @@ def test_a_dependency_on_the_consumers_column_is_refused():
 
 
 def test_host_structures_have_the_sizes_that_the_device_asserts():
-    assert (STAGE_PARAMS.itemsize, BLOCK_RECORD.itemsize, ERROR_BUFFER.itemsize) == (152, 48, 2632)
+    assert (SYNC_PARAMS.itemsize, BLOCK_RECORD.itemsize, ERROR_BUFFER.itemsize) == (56, 48, 2632)
+    assert [stage_params(sizes).itemsize for sizes in (0, 3, 6, 9)] == [64, 72, 80, 96]
 
 
 def test_slots_are_the_lowest_free_ones():

@@ -8,6 +8,9 @@ def add_gen_options(parser: argparse.ArgumentParser) -> None:
     """What `wavesim gen` takes besides the workload."""
     parser.add_argument("--sync", default="row", help="stream, or a policy's name: row, tile, block:6x1 ...")
     parser.add_argument("--no-wait-kernel", action="store_true", help="leave the wait-kernel out")
+    parser.add_argument(
+        "--runtime-sizes", action="store_true", help="leave the grids to run time: one header for every size"
+    )
     parser.add_argument("--out", type=Path, help="write the header to this file instead of printing it")
 
 

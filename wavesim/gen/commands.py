@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError
-from wavesim.gen.cuda import generate
+from wavesim.gen.cuda import SizesWord, generate
 from wavesim.gen.options import options_for
 from wavesim.gen.orders import order_sets, orders_backward
 from wavesim.gen.policies import derive_policies, edges_of, policy_named
@@ -28,7 +28,8 @@ def run_gen(options: argparse.Namespace, pipeline: Pipeline, device: Device) -> 
     plan = described_plan(pipeline, options.sync, options.order, wait_kernel=not options.no_wait_kernel)
     if options.json:
         return generated_json(pipeline, plan, device), ""
-    return {}, write_header(pipeline, plan, device, options.out)
+    sizes: SizesWord = "runtime" if options.runtime_sizes else "constant"
+    return {}, write_header(pipeline, plan, device, options.out, sizes)
 
 
 def run_tune(
@@ -109,9 +110,11 @@ def generated_json(pipeline: Pipeline, plan: Plan, device: Device) -> dict[str, 
     return {"dependencies": dependencies, "policies": policies, "orders": orders, "options": options}
 
 
-def write_header(pipeline: Pipeline, plan: Plan, device: Device, out: Path | None) -> str:
+def write_header(
+    pipeline: Pipeline, plan: Plan, device: Device, out: Path | None, sizes: SizesWord = "constant"
+) -> str:
     """The header's text, or where it was written. Raises `DescriptionError` if it cannot be."""
-    text = generate(pipeline, plan, device)
+    text = generate(pipeline, plan, device, sizes=sizes)
     if out is None:
         return text.rstrip("\n")
     try:

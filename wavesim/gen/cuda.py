@@ -1,66 +1,110 @@
 """generate(): a self-contained CUDA header of a pipeline's orders, policies and options.
 
 Picture: for the GPT-3 MLP under row semaphores the header has `struct gemm1` and `struct gemm2`, which say
-which tile a block computes, and `struct gemm1_to_gemm2`, with `semaphore(x, y) = y`, `value(x, y) = 24`,
+which tile a block computes, and `struct gemm1_to_gemm2`, with `semaphore(x, y) = y`, `value(x, y) = columns`,
 and what a consumer tile reads. Its first comment lists the lines to add to a kernel. It includes
 nothing, compiles with nvcc and NVRTC, and its formulas also with any C++17 compiler, for tests.
 """
 
 from itertools import chain
+from typing import Literal
 
 from wavesim.errors import DescriptionError
-from wavesim.gen.cuda_text import ARITHMETIC, PRIMITIVES, PROLOGUE, identifier
+from wavesim.gen.any_grid import on_any_grid
+from wavesim.gen.cuda_text import Sizes, identifier
 from wavesim.gen.dependency_text import array_lines
-from wavesim.gen.options import options_for
+from wavesim.gen.header_text import ARITHMETIC, PRIMITIVES, PROLOGUE
+from wavesim.gen.names import Names
+from wavesim.gen.options import Option, options_for
 from wavesim.gen.policies import edges_of
-from wavesim.gen.semaphore_arrays import arrays_of, edge_name
-from wavesim.gen.stage_text import stage_lines
+from wavesim.gen.run_text import run_lines
+from wavesim.gen.semaphore_arrays import Array, arrays_of
+from wavesim.gen.stage_text import StageLinks, stage_lines, start_of
 from wavesim.gen.usage_text import usage_lines
 from wavesim.model.device import Device
-from wavesim.model.pipeline import Pipeline
+from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Plan, check_plan
 
+SizesWord = Literal["constant", "runtime"]
 
-def generate(pipeline: Pipeline, plan: Plan, device: Device, namespace: str | None = None) -> str:
+
+def generate(
+    pipeline: Pipeline,
+    plan: Plan,
+    device: Device,
+    namespace: str | None = None,
+    *,
+    sizes: SizesWord = "constant",
+) -> str:
     """The header's text; everything is in `namespace`, by default the pipeline's name.
 
-    Raises `DescriptionError` for plans, orders and policies that don't fit the pipeline, and for
-    names that become the same in C++.
+    With `sizes="runtime"` the grids are data members that the host fills (`run_with`), so that one compiled
+    kernel serves every size: every pipeline for which the text comes out the same. Orders and policies must
+    then have a formula.
+
+    Raises `DescriptionError` for those that have none, for plans, orders and policies that don't fit the
+    pipeline, and for names that become the same in C++.
     """
     check_plan(pipeline, plan)
-    _require_distinct(pipeline)
+    if sizes not in ("constant", "runtime"):
+        raise DescriptionError(f"sizes is {sizes!r}; it must be 'constant' or 'runtime'")
+    names, mode = Names(), Sizes(is_constant=sizes == "constant")
+    _require_distinct(pipeline, names)
     options = options_for(pipeline, plan, device)
+    if not mode.is_constant:
+        options = on_any_grid(options, pipeline, plan)
     arrays = arrays_of(pipeline, plan)
     space = identifier(pipeline.name if namespace is None else namespace)
-    semaphores = sum(array.table.count for array in arrays)
-    stages = len(pipeline.stages)
     parts = [
-        *usage_lines(pipeline, plan, device, options, space),
+        *usage_lines(pipeline, plan, device, options, space, mode),
         PROLOGUE,
         f"namespace {space} {{",
         "",
-        "// All counters are unsigned, in one array, and zero before every run: semaphores, one counter of",
-        "// started blocks per stage, and one that a waiter sets when it gives up.",
-        f"constexpr int semaphore_count = {semaphores}, gave_up = {semaphores + stages};",
-        f"constexpr int counter_count = {semaphores + stages + 1};",
+        *counter_lines(pipeline, sum(array.table.count for array in arrays), mode),
         "",
         ARITHMETIC,
         PRIMITIVES,
-        *chain.from_iterable(array_lines(pipeline, array, options) for array in arrays),
+        *chain.from_iterable(array_lines(pipeline, array, options, mode, names) for array in arrays),
         *chain.from_iterable(
-            stage_lines(
-                stage, plan, options, semaphores + index, [a for a in arrays if a.producer == stage.name]
-            )
-            for index, stage in enumerate(pipeline.stages)
+            _stage(pipeline, stage, plan, options, arrays, mode) for stage in pipeline.stages
         ),
+        *([] if mode.is_constant else run_lines(pipeline, arrays, names, space)),
         f"}}  // namespace {space}",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _require_distinct(pipeline: Pipeline) -> None:
-    words = {stage.name: identifier(stage.name) for stage in pipeline.stages}
-    words |= {" -> ".join(edge): edge_name(edge) for edge in edges_of(pipeline)}
+def _stage(
+    pipeline: Pipeline,
+    stage: Stage,
+    plan: Plan,
+    options: tuple[Option, ...],
+    arrays: tuple[Array, ...],
+    sizes: Sizes,
+) -> list[str]:
+    links = StageLinks.of(stage.name, arrays)
+    start = start_of(stage, plan, options, links)
+    return stage_lines(pipeline, stage, plan, options, links, start, sizes, Names())
+
+
+def counter_lines(pipeline: Pipeline, semaphores: int, sizes: Sizes) -> list[str]:
+    """Where each counter is."""
+    stages = len(pipeline.stages)
+    lines = [
+        "// All counters are unsigned, in one array, and zero before every run: one of started blocks per",
+        "// stage, one that a waiter sets when it gives up, then the semaphores.",
+        f"constexpr int gave_up = {stages}, first_semaphore = {stages + 1};",
+    ]
+    if sizes.is_constant:
+        lines.append(
+            f"constexpr int semaphore_count = {semaphores}, counter_count = {stages + 1 + semaphores};"
+        )
+    return lines
+
+
+def _require_distinct(pipeline: Pipeline, names: Names) -> None:
+    words = {stage.name: names.stage(stage.name) for stage in pipeline.stages}
+    words |= {" -> ".join(edge): names.edge(edge) for edge in edges_of(pipeline)}
     owners: dict[str, str] = {}
     for name, word in words.items():
         if word in owners:

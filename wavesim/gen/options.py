@@ -36,12 +36,26 @@ def options_for(pipeline: Pipeline, plan: Plan, device: Device) -> tuple[Option,
     """Every option of a plan; none under stream sync, where nothing is there to be left out."""
     if not isinstance(plan, SemaphoreSync):
         return ()
+    return (_wait_kernel(pipeline, plan, device), *kernel_options(pipeline, plan))
+
+
+def kernel_options(pipeline: Pipeline, plan: Plan) -> tuple[Option, ...]:
+    """Those options of a plan that kernels are compiled with: all but the wait-kernel's, on any device."""
+    if not isinstance(plan, SemaphoreSync):
+        return ()
     consumers = [dependency.consumer.stage for dependency in pipeline.dependencies]
     return (
-        _wait_kernel(pipeline, plan, device),
         *(_custom_order(stage, plan) for stage in pipeline.stages),
         *(_reorder_loads(stage) for stage in consumers),
         *(_plain_store(pipeline, plan, *edge) for edge in edges_of(pipeline)),
+    )
+
+
+def without_option(options: tuple[Option, ...], name: str) -> tuple[Option, ...]:
+    """The same with one option left off everywhere, as for a comparison."""
+    return tuple(
+        replace(option, is_used=False, why="switched off") if option.name == name else option
+        for option in options
     )
 
 

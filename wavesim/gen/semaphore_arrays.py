@@ -6,7 +6,6 @@ policies it has two, and posts both.
 
 from dataclasses import dataclass
 
-from wavesim.gen.cuda_text import identifier
 from wavesim.gen.policies import Edge, edges_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync
@@ -22,16 +21,6 @@ class Array:
     table: SemaphoreTable
     first: int
     edges: tuple[Edge, ...]
-
-    @property
-    def struct(self) -> str:
-        """The C++ name: that of the first edge."""
-        return edge_name(self.edges[0])
-
-
-def edge_name(edge: Edge) -> str:
-    """The C++ name of a dependency."""
-    return identifier(f"{edge[0]}_to_{edge[1]}")
 
 
 def arrays_of(pipeline: Pipeline, plan: Plan) -> tuple[Array, ...]:

@@ -56,7 +56,24 @@ class Cycle:
         return (extent - i % self.period + self.period - 1) // self.period
 
 
-AxisMap = Blocks | Cycle
+@dataclass(frozen=True)
+class Whole:
+    """All coordinates of an axis share, however many there are."""
+
+    def index(self, i: int) -> int:  # as the others
+        """The number of the group that coordinate i belongs to."""
+        return 0
+
+    def count(self, extent: int) -> int:  # as the others
+        """How many groups an axis of this extent has."""
+        return 1
+
+    def share(self, i: int, extent: int) -> int:  # as the others
+        """How many coordinates are in the group of i."""
+        return extent
+
+
+AxisMap = Blocks | Cycle | Whole
 
 
 @dataclass(frozen=True)

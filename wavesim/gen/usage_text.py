@@ -7,8 +7,8 @@ wait before it loads a chunk of A, one post after its epilogue.
 import textwrap
 from collections.abc import Iterator
 
-from wavesim.gen.cuda_text import identifier
-from wavesim.gen.options import REORDER_LOADS, Option, is_used
+from wavesim.gen.cuda_text import Sizes, identifier
+from wavesim.gen.options import AVOID_WAIT_KERNEL, REORDER_LOADS, Option, is_used
 from wavesim.gen.policies import edges_of
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
@@ -17,7 +17,7 @@ from wavesim.model.plan import Plan, SemaphoreSync
 
 
 def usage_lines(
-    pipeline: Pipeline, plan: Plan, device: Device, options: tuple[Option, ...], space: str
+    pipeline: Pipeline, plan: Plan, device: Device, options: tuple[Option, ...], space: str, sizes: Sizes
 ) -> list[str]:
     """The comment block."""
     orders = ", ".join(f"{stage.name} {plan.order_of(stage.name).name}" for stage in pipeline.stages)
@@ -27,8 +27,8 @@ def usage_lines(
         "",
         *_dependency_words(pipeline),
         "",
-        *_option_words(options),
-        *_kernel_words(pipeline, plan, options, space),
+        *(_option_words(options) if sizes.is_constant else _size_words(pipeline, options, space)),
+        *_kernel_words(pipeline, plan, options, space, sizes),
     ]
     return [f"// {line}".rstrip() for text in words for line in _wrapped(text)] + [""]
 
@@ -51,38 +51,79 @@ def _option_words(options: tuple[Option, ...]) -> Iterator[str]:
         yield ""
 
 
-def _kernel_words(pipeline: Pipeline, plan: Plan, options: tuple[Option, ...], space: str) -> Iterator[str]:
+def _size_words(pipeline: Pipeline, options: tuple[Option, ...], space: str) -> Iterator[str]:
+    """What a header that leaves its sizes to run time promises, word for word the same at every size."""
+    yield (
+        "Sizes are known at run time: fill the grids in on the host, pass each kernel its own stage as a "
+        "parameter, and call its members on that."
+    )
+    grids = ", ".join(f"{{{identifier(stage.name)} columns, rows, slices}}" for stage in pipeline.stages)
+    yield f"    const {space}::Run run = {space}::run_with({grids});"
+    yield (
+        "What is read is written as described, with the description's own constants: this header serves all "
+        "sizes for which wavesim gen writes the very same text. Whether the wait-kernel may go depends on "
+        "them."
+    )
+    yield ""
+    if options:
+        yield "Options:"
+        for option in options:
+            if option.name != AVOID_WAIT_KERNEL:
+                yield f"- {option.name}, {option.subject}: {'yes' if option.is_used else 'no'}."
+        yield ""
+
+
+def _kernel_words(
+    pipeline: Pipeline, plan: Plan, options: tuple[Option, ...], space: str, sizes: Sizes
+) -> Iterator[str]:
     consumers = {consumer for _, consumer in edges_of(pipeline)}
-    yield "Lines to add. Launch each kernel as a one-dimensional grid of STAGE::blocks blocks; `counters` is"
-    yield f"unsigned[{space}::counter_count] in global memory, zeroed on the first stream before every run."
+    stage_word, count = ("STAGE::", f"{space}::") if sizes.is_constant else ("stage.", "run.")
+    yield (
+        f"Lines to add. Launch each kernel as a one-dimensional grid of {stage_word}blocks() blocks; "
+        f"`counters` is unsigned[{count}counter_count] in global memory, zeroed on the first stream before "
+        "every run."
+    )
     if not isinstance(plan, SemaphoreSync):
         yield "Stream sync: launch the kernels one after another on one stream; nobody waits or posts."
     for stage in pipeline.stages:
-        name = f"{space}::{identifier(stage.name)}"
+        word = f"{space}::{identifier(stage.name)}"
+        at = f"{word}::" if sizes.is_constant else "stage."
         yield ""
         yield f"In the kernel of {stage.name}:"
-        yield f"    const {space}::Tile tile = {name}::begin(counters);  // in place of blockIdx"
+        if not sizes.is_constant:
+            yield f"    ... (const __grid_constant__ {word} stage, unsigned* counters, ...) {{"
+        yield f"    const {space}::Tile tile = {at}begin(counters);  // in place of blockIdx"
         if stage.name in consumers and isinstance(plan, SemaphoreSync):
-            yield from _wait_words(pipeline, stage.name, options, space)
+            yield from _wait_words(pipeline, stage.name, options, space, sizes)
         else:
             yield "    ... main loop ..."
         yield "    ... epilogue: store the tile ..."
         if pipeline.consumers_of(stage.name) and isinstance(plan, SemaphoreSync):
             slices = " (split-K: only the block that stores the sum)" if stage.grid.z > 1 else ""
-            yield f"    {name}::post(counters, tile);  // after the last store{slices}"
+            yield f"    {at}post(counters, tile);  // after the last store{slices}"
+    yield ""
+    yield (
+        "begin, wait and post are called by all threads of a block. Kernels whose warps have roles of their "
+        "own, or whose blocks compute tile after tile, use what they are made of from one thread each: "
+        "next_position, tile_at, wait_tile and post_tile."
+    )
     yield from _wait_kernel_words(pipeline, plan, space)
 
 
-def _wait_words(pipeline: Pipeline, consumer: str, options: tuple[Option, ...], space: str) -> Iterator[str]:
+def _wait_words(
+    pipeline: Pipeline, consumer: str, options: tuple[Option, ...], space: str, sizes: Sizes
+) -> Iterator[str]:
     is_gemm = isinstance(pipeline.stage(consumer).work, Gemm)
     yield "    for (each chunk of the main loop) {"
     if is_used(options, REORDER_LOADS, consumer):
         yield "        ... load the chunk of B: nobody has to be waited for ..."
     for producer, reader in edges_of(pipeline):
         if reader == consumer:
-            edge = f"{space}::{identifier(f'{producer}_to_{consumer}')}"
+            edge = sizes.reach(
+                f"{space}::{identifier(f'{producer}_to_{consumer}')}", f"stage.from_{identifier(producer)}"
+            )
             what = "the chunk's columns of A" if is_gemm else f"tile (column, row) of {producer}"
-            yield f"        {edge}::wait(counters, column, row);  // before the first load of {what}"
+            yield f"        {edge}wait(counters, column, row);  // before the first load of {what}"
     yield "        ... load the rest and compute ..."
     yield "    }"
 

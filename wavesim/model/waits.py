@@ -12,8 +12,8 @@ from wavesim.model.dependency import Dependency
 from wavesim.model.order import Tile
 from wavesim.model.tile_set import TileSet
 
-# (need, j, n, producer tile), the j-th of n tiles of a need -> the share (done, of) of the block's own work that is
-# done before the tile is needed; None if this block does not read it.
+# (need, j, n, producer tile), the j-th of n tiles of a need -> the share (done, of) of the block's work that
+# is done before the tile is needed; None if this block does not read it.
 Position = Callable[[TileSet, int, int, Tile], tuple[int, int] | None]
 
 

@@ -7,21 +7,24 @@
 
 namespace cusync {
 
-// Held by all lanes of the leader's warp, which call peek and settle together; a block barrier must follow
+// Held by all lanes of one warp, which call peek and settle together; a block barrier must follow
 // settle before other warps read what was waited for.
+template <class Stage>
 class ScheduleWait {
 public:
-    __device__ __forceinline__ explicit ScheduleWait(Stage& stage) : stage_(stage), steps_(stage.first_step()) {
+    // `line`: the tile's record, for kernels that have several tiles under way.
+    __device__ __forceinline__ ScheduleWait(const Stage& stage, const Tile& tile, int line = 0)
+        : stage_(stage), tile_(tile), line_(line), steps_(stage.first_step(tile)) {
         if (steps_ == nullptr || mutant == Mutant::no_wait) {
             ready_before_ = everything;
         } else {
-            step_ = steps_[lane()];
+            take_step();
         }
     }
 
     // Asks for what work item `item` needs, and for all that follows, without waiting for the answer.
     __device__ __forceinline__ void peek(int item) {
-        if (item >= ready_before_) seen_ = stage_.value(step_.semaphore);
+        if (item >= ready_before_) seen_ = stage_.value(fact_.counter);
     }
 
     // Returns once everything that `item` needs is there. After peek of the same item.
@@ -29,16 +32,16 @@ public:
         if (item < ready_before_) return;
         do {
             // Bounds are those of this window of 32 steps; past it, the next one is looked at.
-            const unsigned missing = __ballot_sync(all_lanes, seen_ < static_cast<unsigned>(step_.awaited));
-            ready_before_ = missing == 0 ? __shfl_sync(all_lanes, step_.at, 31)
-                                         : __shfl_sync(all_lanes, step_.at, __ffs(missing) - 1);
+            const unsigned missing = __ballot_sync(all_lanes, seen_ < fact_.value);
+            ready_before_ = missing == 0 ? __shfl_sync(all_lanes, at_, 31)
+                                         : __shfl_sync(all_lanes, at_, __ffs(missing) - 1);
             if (missing == 0 && ready_before_ != everything) {
                 steps_ += 32;
-                step_ = steps_[lane()];
+                take_step();
             } else if (item >= ready_before_) {
                 if (!spin(__ffs(missing) - 1)) ready_before_ = everything;  // aborted: drain, wait for nothing more
             }
-            if (item >= ready_before_) seen_ = stage_.value(step_.semaphore);
+            if (item >= ready_before_) seen_ = stage_.value(fact_.counter);
         } while (item >= ready_before_);
         // Each lane has seen its values with relaxed loads; the fence turns them into acquires, and the block
         // barrier that follows hands them on to the other warps.
@@ -55,15 +58,25 @@ private:
     __device__ __forceinline__ bool spin(int missing_lane) {
         const WaitStart began = stage_.recorder().begin_wait();
         bool has_reached = true;
-        if (lane() == missing_lane) has_reached = stage_.spin(step_.semaphore, step_.awaited);
+        if (lane() == missing_lane) has_reached = stage_.spin(fact_, tile_);
         has_reached = __all_sync(all_lanes, has_reached);
-        stage_.recorder().end_wait(began);
+        if (lane() == 0) stage_.recorder().end_wait(began, line_);
         return has_reached;
     }
 
-    Stage& stage_;
+    // Each lane has a step of its own, and asks the generated header what to look at.
+    __device__ __forceinline__ void take_step() {
+        const WaitStep step = steps_[lane()];
+        at_ = step.at;
+        fact_ = step.input < 0 ? Awaited{0, 0} : stage_.awaited(step.input, step.x, step.y);
+    }
+
+    const Stage& stage_;
+    const Tile& tile_;
+    const int line_;
     const WaitStep* steps_;
-    WaitStep step_{everything, 0, 0, 0};
+    Awaited fact_{0, 0};
+    int at_ = everything;
     int ready_before_ = 0;  // work items below this one may be loaded
     unsigned seen_ = 0;
 };

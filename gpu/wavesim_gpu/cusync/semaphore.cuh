@@ -13,9 +13,9 @@ namespace cusync {
 constexpr int max_stages = 16;
 constexpr int max_waiters = 64;
 
-// One waiter that gave up. A negative semaphore -1-s means "the start of stage s".
+// One waiter that gave up. `counter` below the number of stages means "the start of that stage".
 struct WaiterRecord {
-    int stage, x, y, z, semaphore, sm, block, reserved;
+    int stage, x, y, z, counter, sm, block, reserved;
     unsigned seen, awaited;
 };
 
@@ -43,11 +43,13 @@ __device__ __forceinline__ void acquire_fence() {
 
 // Release, GPU scope: every store that this thread has made, or has been shown by the block barrier
 // just before, is visible to whoever acquires the new value. Without the barrier only this thread's
-// own stores would be published.
-__device__ __forceinline__ void post(unsigned* counter) {
+// own stores would be published. A semaphore that nobody else posts is stored to, which is cheaper than adding.
+__device__ __forceinline__ void post(unsigned* counter, bool is_only_poster) {
     if constexpr (mutant == Mutant::no_post) return;
     if constexpr (mutant == Mutant::no_fence) {
         asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+    } else if (is_only_poster) {
+        asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(counter) : "memory");
     } else {
         asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
     }
@@ -68,6 +70,11 @@ __device__ __forceinline__ unsigned take_position(unsigned* counter) {
     return before;
 }
 
+// Relaxed too: the same where nobody needs the position.
+__device__ __forceinline__ void count_start(unsigned* counter) {
+    asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+}
+
 // Who is waiting, for the error buffer.
 struct Identity {
     int stage, x, y, z;
@@ -76,35 +83,35 @@ struct Identity {
 // What a spinning thread needs to give up in good order.
 struct Watch {
     ErrorBuffer* errors;
-    const unsigned* issued;  // every stage's count of started blocks
+    const unsigned* counters;  // first of all, every stage's count of started blocks
     unsigned long long limit_ns;
     int stage_count;
 
-    __device__ void report(Identity who, int semaphore, unsigned seen, unsigned awaited) const {
+    __device__ void report(Identity who, int counter, unsigned seen, unsigned awaited) const {
         unsigned index = atomicAdd(&errors->waiter_count, 1u);
         if (index >= max_waiters) return;
-        errors->waiters[index] = {who.stage, who.x,  who.y, who.z,   semaphore, static_cast<int>(sm_id()),
+        errors->waiters[index] = {who.stage, who.x,  who.y, who.z,   counter, static_cast<int>(sm_id()),
                                   static_cast<int>(blockIdx.x), 0, seen, awaited};
     }
 
     // The first to give up also notes how far every stage had come: that names the starved ones.
     __device__ void abort() const {
         if (atomicExch(&errors->aborted, 1u) != 0) return;
-        for (int s = 0; s < stage_count; ++s) errors->issued[s] = load_relaxed(issued + s);
+        for (int s = 0; s < stage_count; ++s) errors->issued[s] = load_relaxed(counters + s);
     }
 
-    // Spins until *counter >= awaited and returns true; false when the run is, or gets, aborted.
+    // Spins until the counter has reached `awaited` and returns true; false when the run is, or gets, aborted.
     // Relaxed polls: the caller fences once, after success, instead of once per poll.
-    __device__ __noinline__ bool spin(const unsigned* counter, int semaphore, unsigned awaited, Identity who) const {
+    __device__ __noinline__ bool spin(int counter, unsigned awaited, Identity who) const {
         if (load_relaxed(&errors->aborted) != 0) return false;
         const unsigned long long began = time_ns();
         for (;;) {
-            unsigned seen = load_relaxed(counter);
+            unsigned seen = load_relaxed(counters + counter);
             if (seen >= awaited) return true;
             bool is_expired = time_ns() - began > limit_ns;
             if (is_expired) abort();
             if (is_expired || load_relaxed(&errors->aborted) != 0) {
-                report(who, semaphore, seen, awaited);
+                report(who, counter, seen, awaited);
                 return false;
             }
             __nanosleep(20);

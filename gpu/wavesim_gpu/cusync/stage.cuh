@@ -1,13 +1,17 @@
-// One stage of a pipeline, seen from inside one of its thread blocks:
+// One stage of a pipeline, seen from inside one of its thread blocks. Which tile comes at which position, what it
+// posts and what its producers' tiles are worth waiting for comes from a generated header (`wavesim gen`):
 //
-//     cusync::Stage stage(sync);                 // sync: a cusync::StageParams kernel parameter
-//     const cusync::Tile tile = stage.begin();   // which tile is mine (and: this stage has started)
-//     stage.wait(0, tile.x, tile.y);             // until tile (x, y) of producer 0 is there
+//     #include "mlp.cuh"                                  // generated: struct mlp::gemm2 and what it reads
+//     ... const __grid_constant__ cusync::StageParams<mlp::gemm2> sync ...      // a kernel parameter
+//     cusync::Stage<mlp::gemm2> stage(sync);
+//     const cusync::Tile tile = stage.begin();            // which tile is mine (and: this stage has started)
+//     stage.wait(0, x, y);                                // until tile (x, y) of producer 0 is there
 //     ... read the producer's tile, write mine ...
-//     stage.finish(tile);                        // my tile is there
+//     stage.finish(tile);                                 // my tile is there
 //
-// begin, wait and finish are called by all threads of the block; a kernel with a software pipeline
-// waits through cusync/schedule.cuh instead, from one warp, before a barrier that it has anyway.
+// begin, wait and finish are called by all threads of the block. What they are made of has no barriers and is called
+// by one thread, for kernels whose warps have roles of their own or whose blocks compute one tile after another.
+// A kernel with a software pipeline waits through cusync/schedule.cuh, from one warp.
 #pragma once
 
 #include <cusync/semaphore.cuh>
@@ -15,135 +19,165 @@
 
 namespace cusync {
 
-constexpr int max_inputs = 2;
-constexpr int max_outputs = 4;
-
-// One step of a wait schedule: before work item `at`, `semaphore` must have reached `awaited`. Lists are
-// padded to a multiple of 32 with at least one closing step, at = INT_MAX and awaited = 0.
+// One step of a wait schedule: before work item `at`, tile (x, y) of producer `input` must be there. Lists are padded
+// to a multiple of 32 with at least one closing step, at = INT_MAX and input = -1.
 struct __align__(16) WaitStep {
-    int at, semaphore, awaited, reserved;
+    int at, input, x, y;
 };
 
-// A kernel parameter, 152 bytes, filled by wavesim_gpu/layout.py. Tables come from the host, so any tile
-// order and any policy reaches the device the same way. Semaphore numbers index one pool.
-struct StageParams {
-    unsigned* semaphores;
-    unsigned* tile_counter;            // null: a block's position is its blockIdx.x (stream sync)
-    const unsigned* issued;            // tile counters of all stages
-    const int* order;                  // position -> y * grid_x + x; null: row-major
+// What every kernel of a pipeline gets, whatever it computes: 56 bytes, filled by wavesim_gpu/layout.py.
+struct SyncParams {
+    unsigned* counters;         // as the generated header numbers them: started blocks per stage, ..., semaphores
     ErrorBuffer* errors;
-    BlockRecord* records;              // one per block; unread unless CUSYNC_RECORD
+    BlockRecord* records;       // one per block; unread unless CUSYNC_RECORD
     unsigned long long limit_ns;
-    const int2* inputs[max_inputs];    // producer tile -> {semaphore, awaited}; null: nothing to wait for
-    const int* outputs[max_outputs];   // own tile -> semaphore
-    const WaitStep* schedule;          // lists of steps sorted by `at`
-    const int* schedule_first;         // y * grid_z + z -> its first step; null: nothing to wait for
-    int input_columns[max_inputs];     // grid_x of each producer
-    int grid_x, grid_y, grid_z;        // columns, rows, split-K slices
-    int stage, stage_count, output_count;
+    const WaitStep* schedule;   // lists of steps sorted by `at`
+    const int* schedule_first;  // y * slices + z -> its first step; null: nothing to wait for
+    int stage, stage_count;
 };
-static_assert(sizeof(StageParams) == 152, "layout.py packs 152 bytes");
+static_assert(sizeof(SyncParams) == 56, "layout.py packs 56 bytes");
+
+// A kernel parameter. `generated` holds the grids if they are known at run time only, and is empty otherwise.
+template <class Generated>
+struct StageParams {
+    SyncParams sync;
+    Generated generated;
+};
 
 struct Tile {
     int x, y, z;     // column, row, split-K slice
-    int linear;      // y * grid_x + x
+    int linear;      // y * columns + x
     int position;    // how many blocks of this stage started before
 };
 
+// A counter and the value at which a producer's tile is there.
+struct Awaited {
+    int counter;
+    unsigned value;
+};
+
+// RECORD_LINES: tiles that one block may have begun and not finished, when recorded (persistent kernels: 2).
+template <class Generated_, int RECORD_LINES = 1>
 class Stage {
 public:
-    __device__ __forceinline__ explicit Stage(const StageParams& params) : params_(params) {}
+    using Generated = Generated_;
 
-    // Takes the next position in the tile order. Slices of a tile are neighbours in that order.
-    // All threads call it, once. The counter's step also tells wait-kernels that the stage has started.
-    __device__ __forceinline__ Tile begin() {
-        __shared__ int shared_position;
-        recorder_.start();
-        if (is_leader()) {
-            shared_position = params_.tile_counter ? static_cast<int>(take_position(params_.tile_counter))
-                                                   : static_cast<int>(blockIdx.x);
+    __device__ __forceinline__ explicit Stage(const StageParams<Generated>& params) : params_(params) {}
+
+    // ---- One thread calls these; they hold no barrier. ----
+
+    // The next position in the tile order: drawn from a counter, or this block's number in the grid where the order
+    // is the one in which blocks are issued. It also tells wait-kernels that the stage has started.
+    __device__ __forceinline__ int next_position() const {
+        if constexpr (Generated::draws_position) {
+            return static_cast<int>(take_position(counters() + Generated::started));
         }
-        __syncthreads();
-        Tile tile;
-        tile.position = shared_position;
-        const int place = tile.position / params_.grid_z;
-        tile.z = tile.position - place * params_.grid_z;
-        tile.linear = params_.order ? params_.order[place] : place;
-        tile.y = tile.linear / params_.grid_x;
-        tile.x = tile.linear - tile.y * params_.grid_x;
-        tile_ = tile;
-        return tile;
+        if constexpr (Generated::counts_started) count_start(counters() + Generated::started);
+        return static_cast<int>(blockIdx.x);
     }
 
-    // Until tile (x, y) of producer `input` is there. All threads call it.
-    __device__ __forceinline__ void wait(int input, int x, int y) {
-        if (is_leader() && params_.inputs[input] != nullptr) {
-            const int2 fact = params_.inputs[input][y * params_.input_columns[input] + x];
-            if (!has_reached(fact.x, fact.y)) {
-                const WaitStart began = recorder_.begin_wait();
-                spin(fact.x, fact.y);
-                recorder_.end_wait(began);
-            }
-            acquire_fence();  // after the relaxed load that saw the value: turns the pair into an acquire
+    // How many positions there are. Persistent kernels are done at the first position that is none.
+    __device__ __forceinline__ int positions() const { return params_.generated.blocks(); }
+
+    // Any thread may ask. Slices of a tile are neighbours in the order.
+    __device__ __forceinline__ Tile tile_at(int position) const {
+        const auto place = params_.generated.tile_at(position);
+        return {place.x, place.y, place.z, place.y * params_.generated.columns + place.x, position};
+    }
+
+    // What tile (x, y) of producer `input` posts, and the value to wait for.
+    __device__ __forceinline__ Awaited awaited(int input, int x, int y) const {
+        const auto fact = params_.generated.awaited(input, x, y);
+        return {fact.counter, static_cast<unsigned>(fact.value)};
+    }
+
+    // What a counter shows now. Relaxed: fence before acting on it.
+    __device__ __forceinline__ unsigned value(int counter) const { return load_relaxed(counters() + counter); }
+
+    // Spins until a counter has reached its value; false if the run is aborted. Fence after it.
+    __device__ __forceinline__ bool spin(const Awaited& fact, const Tile& tile) const {
+        const Watch watch{params_.sync.errors, counters(), params_.sync.limit_ns, params_.sync.stage_count};
+        return watch.spin(fact.counter, fact.value, {params_.sync.stage, tile.x, tile.y, tile.z});
+    }
+
+    // Until a producer's tile is there: this thread's later reads see it. Ordinary loads only; before TMA loads
+    // add fence.proxy.async.global. `line`: the record that the waiting is written to.
+    __device__ __forceinline__ void wait_for(const Awaited& fact, const Tile& tile, int line = 0) const {
+        if constexpr (mutant == Mutant::no_wait) return;
+        if (value(fact.counter) < fact.value) {
+            const WaitStart began = recorder_.begin_wait();
+            spin(fact, tile);
+            recorder_.end_wait(began, line);
         }
+        acquire_fence();  // after the relaxed load that saw the value: turns the pair into an acquire
+    }
+
+    // The tile is there: every store that this thread made, or was shown by a barrier just before, is published. After
+    // TMA stores first wait until they have been written (cp.async.bulk.wait_group 0).
+    __device__ __forceinline__ void post(const Tile& tile) const {
+        params_.generated.each_post({tile.x, tile.y, tile.z}, [&](int counter, bool is_only_poster) {
+            cusync::post(counters() + counter, is_only_poster);
+        });
+    }
+
+    // The first step of a tile's wait schedule, or null. Any thread may ask.
+    __device__ __forceinline__ const WaitStep* first_step(const Tile& tile) const {
+        if (params_.sync.schedule_first == nullptr) return nullptr;
+        return params_.sync.schedule + params_.sync.schedule_first[tile.y * params_.generated.slices + tile.z];
+    }
+
+    // Where mutants post too early and where delays go in, longer ones in later columns, so that posts come far
+    // apart; nothing in a normal build. Before the tile's first store.
+    __device__ __forceinline__ void before_stores(const Tile& tile) const {
+        if constexpr (mutant == Mutant::early_post) {
+            if (is_leader()) post(tile);
+        }
+        if constexpr (delay_ns > 0 && Generated::output_count > 0) pause_ns(delay_ns * (1 + tile.x));
+    }
+
+    // Notes when a tile began, how long it waited, and (at the position) when it ended: record().start(line), then
+    // record().finish(records(), tile.position, tile.linear, tile.z, line). Nothing in a normal build.
+    __device__ __forceinline__ const Recorder<RECORD_LINES>& recorder() const { return recorder_; }
+    __device__ __forceinline__ BlockRecord* records() const { return params_.sync.records; }
+
+    // ---- All threads of the block call these. ----
+
+    // Takes the next position in the tile order, once per block.
+    __device__ __forceinline__ Tile begin() {
+        __shared__ int shared_position;
+        if (is_leader()) {
+            recorder_.start();
+            shared_position = next_position();
+        }
+        __syncthreads();
+        return tile_ = tile_at(shared_position);
+    }
+
+    // Until tile (x, y) of producer `input` is there. Under stream sync nothing is waited for.
+    __device__ __forceinline__ void wait(int input, int x, int y) const {
+        if constexpr (Generated::input_count == 0) return;
+        if (is_leader()) wait_for(awaited(input, x, y), tile_);
         // Block barrier: hands the leader's acquire on to the other threads.
         __syncthreads();
     }
 
-    // What a semaphore shows now. Relaxed: fence before acting on it.
-    __device__ __forceinline__ unsigned value(int semaphore) const { return load_relaxed(params_.semaphores + semaphore); }
-
-    __device__ __forceinline__ bool has_reached(int semaphore, unsigned awaited) const {
-        if constexpr (mutant == Mutant::no_wait) return true;
-        return value(semaphore) >= awaited;
-    }
-
-    // Spins until a semaphore has reached a value; false if the run is aborted. One thread; fence after it.
-    __device__ __forceinline__ bool spin(int semaphore, unsigned awaited) const {
-        const Watch watch{params_.errors, params_.issued, params_.limit_ns, params_.stage_count};
-        const Identity who{params_.stage, tile_.x, tile_.y, tile_.z};
-        return watch.spin(params_.semaphores + semaphore, semaphore, awaited, who);
-    }
-
-    // Notes how long waits take.
-    __device__ __forceinline__ const Recorder& recorder() const { return recorder_; }
-
-    // The first step of this tile's wait schedule, or null.
-    __device__ __forceinline__ const WaitStep* first_step() const {
-        if (params_.schedule_first == nullptr) return nullptr;
-        return params_.schedule + params_.schedule_first[tile_.y * params_.grid_z + tile_.z];
-    }
-
-    // Where mutants post too early and where delays go in, longer ones in later columns, so that posts come far
-    // apart; nothing in a normal build. Call before the tile's first store.
-    __device__ __forceinline__ void before_stores() {
-        if constexpr (mutant == Mutant::early_post) post_all();
-        if constexpr (delay_ns > 0) {
-            if (params_.output_count > 0) pause_ns(delay_ns * (1 + tile_.x));
-        }
-    }
-
-    // My tile is there. All threads call it, after their stores. With is_last_slice false (an earlier
-    // split-K slice) nothing is posted.
-    __device__ __forceinline__ void finish(const Tile& tile, bool is_last_slice = true) {
+    // My tile is there, after the stores of all threads. With is_last_slice false (an earlier split-K slice)
+    // nothing is posted.
+    __device__ __forceinline__ void finish(const Tile& tile, bool is_last_slice = true) const {
         // Block barrier: all threads' stores come before the leader's release.
         __syncthreads();
+        if (!is_leader()) return;
         if constexpr (mutant != Mutant::early_post) {
-            if (is_last_slice) post_all();
+            if (is_last_slice) post(tile);
         }
-        recorder_.finish(params_.records, tile.position, tile.linear, tile.z);
+        recorder_.finish(records(), tile.position, tile.linear, tile.z);
     }
 
 private:
-    __device__ __forceinline__ void post_all() {
-        if (!is_leader()) return;
-        for (int i = 0; i < params_.output_count; ++i) {
-            post(params_.semaphores + params_.outputs[i][tile_.linear]);
-        }
-    }
+    __device__ __forceinline__ unsigned* counters() const { return params_.sync.counters; }
 
-    const StageParams& params_;
-    Recorder recorder_;
+    const StageParams<Generated>& params_;
+    Recorder<RECORD_LINES> recorder_;
     Tile tile_;
 };
 

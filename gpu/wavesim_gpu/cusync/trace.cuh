@@ -28,14 +28,14 @@ struct WaitStart {
 #endif
 };
 
-// Keeps its line in shared memory: registers held across a main loop would slow the kernel down. The leader
-// alone writes; other threads may call along.
+// Keeps its lines in shared memory: registers held across a main loop would slow the kernel down. One thread calls
+// each function; a line is one tile of the block, begun and not yet finished.
+template <int LINES = 1>
 class Recorder {
 public:
-    __device__ __forceinline__ void start() const {
+    __device__ __forceinline__ void start(int line = 0) const {
 #if CUSYNC_RECORD
-        if (!is_leader()) return;
-        line() = {time_ns(), 0, cycles(), 0, 0, 0, 0, static_cast<int>(sm_id()), 0};
+        record(line) = {time_ns(), 0, cycles(), 0, 0, 0, 0, static_cast<int>(sm_id()), 0};
 #endif
     }
 
@@ -47,18 +47,16 @@ public:
 #endif
     }
 
-    __device__ __forceinline__ void end_wait(const WaitStart& began) const {
+    __device__ __forceinline__ void end_wait(const WaitStart& began, int line = 0) const {
 #if CUSYNC_RECORD
-        if (!is_leader()) return;
-        line().wait_ns += static_cast<unsigned>(time_ns() - began.ns);
-        line().wait_cycles += static_cast<unsigned>(cycles() - began.cycles);
+        record(line).wait_ns += static_cast<unsigned>(time_ns() - began.ns);
+        record(line).wait_cycles += static_cast<unsigned>(cycles() - began.cycles);
 #endif
     }
 
-    __device__ __forceinline__ void finish(BlockRecord* records, int position, int tile, int slice) const {
+    __device__ __forceinline__ void finish(BlockRecord* records, int position, int tile, int slice, int line = 0) const {
 #if CUSYNC_RECORD
-        if (!is_leader()) return;
-        BlockRecord done = line();
+        BlockRecord done = record(line);
         done.end_ns = time_ns();
         done.cycles = cycles() - done.cycles;
         done.tile = tile, done.slice = slice, done.position = position;
@@ -68,9 +66,9 @@ public:
 
 #if CUSYNC_RECORD
 private:
-    static __device__ __forceinline__ BlockRecord& line() {
-        __shared__ BlockRecord record;
-        return record;
+    static __device__ __forceinline__ BlockRecord& record(int line) {
+        __shared__ BlockRecord records[LINES];
+        return records[line];
     }
 #endif
 };

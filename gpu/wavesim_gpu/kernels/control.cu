@@ -3,21 +3,21 @@
 #include <cusync/stage.cuh>
 
 struct WaitKernelParams {
-    int producers[cusync::max_inputs];
+    int producers[2];
     int producer_count;
     unsigned long long* times;  // start and end, when recorded; or null
 };
 
 // One block, before a consumer on its stream: returns once every producer's first block has started, so
 // that the consumer's blocks are issued after the producers'. It says nothing about data.
-extern "C" __global__ void wait_for_start(const __grid_constant__ cusync::StageParams sync,
+extern "C" __global__ void wait_for_start(const __grid_constant__ cusync::SyncParams sync,
                                           const __grid_constant__ WaitKernelParams p) {
     if (threadIdx.x != 0) return;
     const unsigned long long began = cusync::time_ns();
-    const cusync::Watch watch{sync.errors, sync.issued, sync.limit_ns, sync.stage_count};
+    const cusync::Watch watch{sync.errors, sync.counters, sync.limit_ns, sync.stage_count};
     for (int i = 0; i < p.producer_count; ++i) {
         // Relaxed spin and no fence: nothing is read on the strength of it.
-        watch.spin(sync.issued + p.producers[i], -1 - p.producers[i], 1, {sync.stage, -1, -1, -1});
+        watch.spin(p.producers[i], 1, {sync.stage, -1, -1, -1});
     }
     if (p.times != nullptr) {
         p.times[0] = began;

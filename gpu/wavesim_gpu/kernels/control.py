@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from wavesim_gpu.kernels.family import KernelLaunch
 from wavesim_gpu.layout import WAIT_KERNEL_PARAMS
 
 SOURCE = Path(__file__).with_name("control.cu")
-WAIT_THREADS = 32
+WAIT_LAUNCH = KernelLaunch("wait_for_start", threads=32, dynamic_shared_bytes=0, blocks=1)
 
 
 def wait_params(producers: tuple[int, ...], times: int = 0) -> Any:

@@ -7,9 +7,13 @@
 // semaphores at the top of a main-loop step and settles just before the barrier which that step has
 // anyway. B is never held up. As a producer it posts after the tile's stores.
 
+#include <generated.cuh>
+
 #include <cusync/schedule.cuh>
-#include <cusync/stage.cuh>
 #include <kernels/tensor_core.cuh>
+
+using Sync = cusync::Stage<generated::stage>;
+using SyncParams = cusync::StageParams<generated::stage>;
 
 struct GemmParams {
     const unsigned short* a;
@@ -154,7 +158,9 @@ struct WarpTile {
 // The sum over this block's chunks. Leaves all copies finished and the ring free.
 template <class S, class Warp>
 __device__ __forceinline__ void accumulate(
-    Warp& warp, cusync::Stage& stage, const GemmParams& p, const cusync::Tile& tile, unsigned shared, int first, int last) {
+    Warp& warp, const Sync& stage, const GemmParams& p, const cusync::Tile& tile, unsigned shared, int first, int last) {
+    // Option: B, which nobody has to be waited for, is loaded while the first semaphores are asked for.
+    constexpr bool reorders_loads = generated::stage::reorders_loads;
     const int warp_index = threadIdx.x / 32, lane = threadIdx.x & 31;
     const int a_row = (warp_index / S::warps_n) * S::warp_m + (lane & 15);
     const int b_chunk = (warp_index % S::warps_n) * S::warp_n / 8 + (lane >> 4);
@@ -162,15 +168,18 @@ __device__ __forceinline__ void accumulate(
     const unsigned b_lane = (lane & 15) * S::b_row + (((b_chunk & ~7) | ((b_chunk ^ lane) & 7)) << 4);
     const bool is_waiter = warp_index == 0;
     Loader<S> loader(p, tile, shared, first);
-    cusync::ScheduleWait input(stage);
+    cusync::ScheduleWait<Sync> input(stage, tile);
 
     const int ahead = S::stages - 1, filled = min(ahead, last - first);
     // The chunks loaded here and the one that the first main-loop step loads: later ones are settled a step ahead.
     if (is_waiter) input.peek(first + ahead);
-    for (int i = 0; i < filled; ++i) loader.all_of_b(i * S::stage_bytes);
+    if constexpr (reorders_loads) {
+        for (int i = 0; i < filled; ++i) loader.all_of_b(i * S::stage_bytes);
+    }
     if (is_waiter) input.settle(first + ahead);
     __syncthreads();  // hands the first warp's acquire of A's first chunks on to all threads
     for (int i = 0; i < ahead; ++i) {
+        if (!reorders_loads && i < filled) loader.all_of_b(i * S::stage_bytes);
         if (i < filled) loader.all_of_a(i * S::stage_bytes);
         commit_copies();
     }
@@ -185,7 +194,7 @@ __device__ __forceinline__ void accumulate(
         const bool is_loading = chunk + ahead < last;
         each<S::steps>([&](auto step) {
             constexpr int s = step.value;
-            if constexpr (s == 0) {
+            if constexpr (s == (reorders_loads ? 0 : S::steps - 1)) {
                 if (is_waiter) input.peek(chunk + S::stages);
             }
             if constexpr (s == S::steps - 1) {
@@ -276,19 +285,19 @@ __device__ __forceinline__ void store(Warp& warp, const GemmParams& p, const cus
 
 template <class S, int MIN_BLOCKS, bool IS_BF16, bool HAS_GELU>
 __global__ void __launch_bounds__(S::threads, MIN_BLOCKS)
-    gemm(const __grid_constant__ cusync::StageParams sync, const __grid_constant__ GemmParams p) {
+    gemm(const __grid_constant__ SyncParams sync, const __grid_constant__ GemmParams p) {
     extern __shared__ __align__(128) unsigned char shared[];
-    cusync::Stage stage(sync);
+    Sync stage(sync);
     const cusync::Tile tile = stage.begin();
-    const int chunks = p.k / S::tile_k;
-    const int first = chunks * tile.z / sync.grid_z, last = chunks * (tile.z + 1) / sync.grid_z;
+    const int chunks = p.k / S::tile_k, slices = sync.generated.slices;
+    const int first = chunks * tile.z / slices, last = chunks * (tile.z + 1) / slices;
 
     WarpTile<S, IS_BF16> warp;
     accumulate<S>(warp, stage, p, tile, static_cast<unsigned>(__cvta_generic_to_shared(shared)), first, last);
     bool is_whole = true;
-    if (sync.grid_z > 1) is_whole = reduce_slices<S>(warp, p, tile, sync.grid_z);
+    if (slices > 1) is_whole = reduce_slices<S>(warp, p, tile, slices);
     if (is_whole) {
-        stage.before_stores();
+        stage.before_stores(tile);
         store<S, IS_BF16, HAS_GELU>(warp, p, tile, shared);
     }
     stage.finish(tile, is_whole);

@@ -1,17 +1,19 @@
 """The portable tensor-core GEMM: which tile shapes exist, what a block of each occupies, how to launch one.
 
-Picture: `variant(gemm)` finds the template instance for a described `Gemm`; its `threads` and
-`dynamic_shared_bytes` are what the description's `Block` should say.
+Picture: `variant(gemm)` finds the template instance for a described `Gemm`; its shape's `threads` and
+`dynamic_shared_bytes` are what the description's `Block` should say. `PORTABLE` is what the runner launches.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wavesim.errors import DescriptionError
+from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
+from wavesim_gpu.kernels.family import Addresses, KernelLaunch
 from wavesim_gpu.layout import GEMM_PARAMS
 
 SOURCE = Path(__file__).with_name("gemm.cu")
@@ -102,21 +104,35 @@ def variant(gemm: Gemm) -> Variant:
     return Variant(SHAPES[key], gemm.dtype, gemm.activation)
 
 
-def chunk_range(gemm: Gemm, split: int) -> tuple[int, int]:
-    """The K chunks, half-open, that slice `split` computes; the device divides the same way."""
-    chunks = gemm.k // gemm.tile_k
-    return chunks * split // gemm.split_k, chunks * (split + 1) // gemm.split_k
+@dataclass(frozen=True)
+class Portable:
+    """The family: one block per tile and split-K slice, on every GPU from sm_80 on."""
+
+    name: str = "portable"
+    source: Path = SOURCE
+    is_persistent: bool = False
+
+    def check(self, gemm: Gemm) -> None:
+        """Raises `DescriptionError` for a GEMM that it cannot compute."""
+        variant(gemm)
+
+    def launch(self, gemm: Gemm, device: Device) -> KernelLaunch:  # the same on every device
+        """One block per tile and slice."""
+        chosen = variant(gemm)
+        shape = chosen.shape
+        return KernelLaunch(chosen.expression, shape.threads, shape.dynamic_shared_bytes, gemm.grid.size)
+
+    def arguments(self, gemm: Gemm, addresses: Addresses) -> tuple[Any, ...]:
+        """`GemmParams`."""
+        record = np.zeros(1, GEMM_PARAMS)[0]
+        for name, value in asdict(addresses).items():
+            record[name] = value
+        record["m"], record["n"], record["k"] = gemm.m, gemm.n, gemm.k
+        return (record,)
+
+    def partial_bytes(self, gemm: Gemm) -> int:
+        """Bytes of fp32 partial sums that split-K keeps; 0 without it."""
+        return 4 * gemm.grid.size * gemm.tile_m * gemm.tile_n if gemm.split_k > 1 else 0
 
 
-def partial_bytes(gemm: Gemm) -> int:
-    """Bytes of fp32 partial sums that split-K keeps; 0 without it."""
-    return 4 * gemm.grid.size * gemm.tile_m * gemm.tile_n if gemm.split_k > 1 else 0
-
-
-def params(gemm: Gemm, *, a: int, b: int, c: int, partials: int, tickets: int) -> Any:
-    """The kernel parameter; arguments are device addresses."""
-    record = np.zeros(1, GEMM_PARAMS)[0]
-    for name, value in (("a", a), ("b", b), ("c", c), ("partials", partials), ("tickets", tickets)):
-        record[name] = value
-    record["m"], record["n"], record["k"] = gemm.m, gemm.n, gemm.k
-    return record
+PORTABLE = Portable()
