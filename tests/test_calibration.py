@@ -1,15 +1,28 @@
 """Calibration gives back the costs a trace was made with, from the stream-sync run alone."""
 
-import pytest
+from dataclasses import replace
 
-from wavesim.errors import RecordingError
+import numpy as np
+import pytest
+from recorded import pretended
+
+from wavesim.analysis.prediction import sustained_points
+from wavesim.errors import DescriptionError, RecordingError
 from wavesim.model.device import load
 from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import RowSync
-from wavesim.sim.calibration import calibrate
+from wavesim.sim.calibration import calibrate, costs_from_kernel_times
+from wavesim.sim.calibration_checks import contradictions
 from wavesim.sim.cost import CostModel
+from wavesim.sim.machine_costs import machine_of
 from wavesim.sim.simulation import simulate
+from wavesim.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
+
+
+def rows_of(trace: Trace, keep: np.ndarray) -> Trace:
+    names = ("stage", "x", "y", "z", "sm", "slot", "issue_ns", "start_ns", "wait_ns", "end_ns")
+    return replace(trace, waits=None, **{name: getattr(trace, name)[keep] for name in names})
 
 
 def test_one_block_per_sm_gives_back_tile_times_and_kernel_boundary():
@@ -19,13 +32,21 @@ def test_one_block_per_sm_gives_back_tile_times_and_kernel_boundary():
     assert (found.boundary_ns, found.sharing) == (1_700, (1.0,))
 
 
-@pytest.mark.parametrize("speed", [0.55, 0.7, 0.9])
-def test_two_blocks_per_sm_give_back_the_speed_on_a_shared_sm(speed: float):
-    costs = CostModel({"gemm1": 100_000, "gemm2": 52_000}, sharing=(1.0, speed))
+@pytest.mark.parametrize(("speed", "seniority"), [(0.55, 0.0), (0.565, 0.16), (0.7, 0.1), (0.9, 0.05)])
+def test_two_blocks_per_sm_give_back_both_speeds_on_a_shared_sm(speed: float, seniority: float):
+    costs = CostModel({"gemm1": 100_000, "gemm2": 52_000}, sharing=(1.0, speed), seniority=seniority)
     pipeline = gpt3_mlp(1024, (128, 128))
     found = calibrate(simulate(pipeline, StreamSync(), load("h200"), costs))
     assert found.sharing == pytest.approx((1.0, speed), abs=0.002)
+    assert found.seniority == pytest.approx(seniority, abs=0.003)
     assert found.tile_ns["gemm1"] == pytest.approx(100_000, rel=0.002)
+
+
+def test_each_block_keeps_its_own_work_where_that_is_asked_for():
+    times = [150_000 + 10 * i for i in range(192)]
+    costs = CostModel({"gemm1": times, "gemm2": 80_000})
+    found = calibrate(simulate(gpt3_mlp(1024), StreamSync(), load("h200"), costs), per_block=True)
+    assert found.tile_ns == {"gemm1": times, "gemm2": [80_000] * 384}
 
 
 def test_an_overlapped_run_is_refused_because_it_is_what_is_to_be_predicted():
@@ -33,3 +54,51 @@ def test_an_overlapped_run_is_refused_because_it_is_what_is_to_be_predicted():
     trace = simulate(gpt3_mlp(512), SemaphoreSync(RowSync()), load("h200"), costs)
     with pytest.raises(RecordingError, match="plan 'row'; calibrate on a stream-sync trace"):
         calibrate(trace)
+
+
+def test_a_partial_trace_is_refused_with_the_stage_and_both_counts():
+    trace = pretended(512, "stream")
+    with pytest.raises(RecordingError, match="gemm1: 95 blocks of 95 tiles recorded, its grid has 96"):
+        calibrate(rows_of(trace, np.arange(len(trace)) != 17))
+
+
+def test_a_tile_recorded_twice_in_place_of_another_is_refused():
+    trace = pretended(512, "stream")
+    x = trace.x.copy()
+    x[3] = x[4]
+    with pytest.raises(RecordingError, match="gemm1: 96 blocks of 95 tiles"):
+        calibrate(replace(trace, x=x))
+
+
+def test_tiles_too_short_for_the_clock_that_stamped_them_are_refused():
+    trace = pretended(512, "stream")
+    coarse = replace(trace, header=replace(trace.header, timer_step_ns=32_000))
+    with pytest.raises(RecordingError, match="the clock steps by 32000 ns"):
+        calibrate(coarse)
+
+
+def test_kernel_times_give_tile_times_at_which_each_kernel_takes_its_time():
+    pipeline, device = gpt3_mlp(1024, (128, 128)), load("h200")
+    given = {"gemm1": 400_000, "gemm2": 390_000}
+    costs = costs_from_kernel_times(pipeline, device, given)
+    trace = simulate(pipeline, StreamSync(), device, replace(costs, boundary_ns=0))
+    assert trace.makespan_ns == pytest.approx(790_000, rel=1e-3)
+    assert costs.seniority == machine_of(device).seniority > 0
+
+
+def test_a_stage_without_a_time_is_named():
+    with pytest.raises(DescriptionError, match="stage 'gemm2' has no time"):
+        costs_from_kernel_times(gpt3_mlp(1024), load("h200"), {"gemm1": 400_000})
+
+
+def test_a_kernel_faster_than_the_peak_is_flagged_with_both_rates():
+    flags = contradictions(gpt3_mlp(1024), load("h200"), {"gemm1": 100_000, "gemm2": 400_000})
+    assert len(flags) == 1
+    assert flags[0].startswith("gemm1 is said to reach 1546 TFLOP/s, above the h200's peak of 989; check")
+    assert contradictions(gpt3_mlp(1024), load("h200"), {"gemm1": 400_000, "gemm2": 400_000}) == ()
+
+
+def test_a_power_limited_clock_takes_back_part_of_what_is_saved_and_of_what_is_lost():
+    assert sustained_points(20.0, 0.0) == pytest.approx(20.0)
+    assert sustained_points(20.0, 0.25) == pytest.approx(100 * (1 - 0.8**0.75))
+    assert -10.0 < sustained_points(-10.0, 0.25) < 0.0

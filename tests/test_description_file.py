@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from wavesim.analysis.verdict import Verdict, costs_from_kernel_times, verdict_on
+from wavesim.analysis.verdict import Verdict, verdict_on
 from wavesim.cli import main
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.io.description import load_description
 from wavesim.model.plan import StreamSync
+from wavesim.sim.calibration import costs_from_kernel_times
 from wavesim.sim.simulation import simulate
 
 EXAMPLE = Path(__file__).parent.parent / "docs" / "pair.toml"

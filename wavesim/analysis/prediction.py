@@ -4,6 +4,7 @@ Picture: from the stream-sync recording alone, RowSync at M = 1024 is predicted 
 points; 14.3 were measured; the error is 0.2 points. Improvement is 1 - t / t_stream, in points.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +16,9 @@ from wavesim.model.occupancy import occupancy_of
 from wavesim.model.order import parse_order
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, StreamSync, parse_plan
-from wavesim.sim.calibration import calibrate
+from wavesim.sim.calibration import calibrate, costs_from_kernel_times
 from wavesim.sim.cost import OVERHEADS, CostModel
+from wavesim.sim.machine_costs import MachineCosts, machine_of
 from wavesim.sim.program import build_program
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
@@ -78,10 +80,37 @@ def predict_pair(
     return stream, trace, improvement_points(trace.time_ns, stream.time_ns)
 
 
+def predict_from_kernel_times(
+    pipeline: Pipeline,
+    plan: Plan,
+    device: Device,
+    kernel_ns: Mapping[str, int],
+    machine: MachineCosts | None = None,
+) -> tuple[Trace, float]:
+    """(the plan's trace, improvement in points) from the stages' measured times and `machine_of`.
+
+    On a device whose clock is known to take back part of what is saved, the improvement is smaller than
+    that of the trace (`sustained_points`). `machine` replaces what is known of the device.
+    """
+    known = machine or machine_of(device)
+    costs = costs_from_kernel_times(pipeline, device, kernel_ns, known)
+    _, trace, improvement = predict_pair(pipeline, plan, device, costs)
+    return trace, sustained_points(improvement, known.clock_share)
+
+
+def sustained_points(points: float, clock_share: float) -> float:
+    """What is left of an improvement in cycles when the plan runs by itself at the power limit.
+
+    Fuller SMs draw more power, so the clock falls: of the logarithm of the time saved it takes back
+    `clock_share`.
+    """
+    return 100.0 * (1.0 - float((1.0 - points / 100.0) ** (1.0 - clock_share)))
+
+
 def predict_from_stream(pipeline: Pipeline, plan: Plan, device: Device, stream: Trace) -> tuple[Trace, float]:
     """(the plan's trace, improvement in points) predicted from a stream-sync run and `OVERHEADS`."""
     require_same_kernels(pipeline, stream, device)
-    _, trace, improvement = predict_pair(pipeline, plan, device, calibrate(stream))
+    _, trace, improvement = predict_pair(pipeline, plan, device, calibrate(stream, per_block=True))
     return trace, improvement
 
 

@@ -12,13 +12,11 @@ from wavesim.analysis.metrics import metrics_of
 from wavesim.analysis.prediction import improvement_points
 from wavesim.analysis.validation import committed_scores
 from wavesim.model.device import Device
-from wavesim.model.occupancy import occupancy_of
 from wavesim.model.order import Grouped, RowMajor
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.model.policy import RowSync, TileSync
-from wavesim.sim.calibration import DEFAULT_SHARED_SPEED
-from wavesim.sim.cost import OVERHEADS, CostModel
+from wavesim.sim.calibration import costs_from_kernel_times
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
 
@@ -72,19 +70,6 @@ def _plans() -> dict[str, Plan]:
         for order in orders
         for policy in policies
     }
-
-
-def costs_from_kernel_times(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, int]) -> CostModel:
-    """Tile times such that each kernel, simulated alone, takes the time it was measured to take."""
-    most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
-    sharing = tuple(max(DEFAULT_SHARED_SPEED ** (n - 1), 1 / n) for n in range(1, most + 1))
-    unit = 1_000_000
-    tile_ns = {}
-    for stage in pipeline.stages:
-        alone = Pipeline(stage.name, [stage])
-        trace = simulate(alone, StreamSync(), device, CostModel({stage.name: unit}, sharing=sharing))
-        tile_ns[stage.name] = max(1, round(unit * kernel_ns[stage.name] / trace.makespan_ns))
-    return CostModel(tile_ns, sharing=sharing, **OVERHEADS)
 
 
 def _margin(device: Device, blocks_per_sm: int) -> float:

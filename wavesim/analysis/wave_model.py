@@ -10,8 +10,8 @@ less than its empty slots say; `Hole` is reckoned in throughput, not in slots.
 from dataclasses import dataclass
 from math import ceil, floor
 
-from wavesim.sim.calibration import DEFAULT_SHARED_SPEED
-
+# Of each of two blocks, relative to one alone; a guess for kernels of which nothing is known.
+DEFAULT_SHARED_SPEED = 0.72
 MOST_OVERLAP = 3  # blocks on one SM beyond which more add nothing to its throughput
 MEMORY_SATURATES_AT = 0.5  # share of the SMs that keeps the memory busy
 

@@ -1,38 +1,79 @@
-"""Calibration: a cost model from what a user has before trying tile sync, the stream-sync run.
+"""Calibration: a cost model from what a user has before trying tile sync.
 
-Picture: the stream-sync trace says that a tile of the first GEMM takes 151 us and one of the
-second 80 us, and that 1.6 us pass between the kernels. With two blocks per SM it also says how
-much faster a block runs once its neighbour has left.
+Picture: the stream-sync trace says that a tile of the first GEMM takes 151 us and one of the second 80 us,
+and that 1.6 us pass between the kernels. With two blocks per SM it also says how much faster a block runs
+once its neighbour has left, and how far the elder of two gets ahead. With two kernel times and no trace,
+tile times are those at which each kernel, simulated alone, takes its time.
 """
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim.errors import RecordingError
+from wavesim.errors import DescriptionError
+from wavesim.model.device import Device
+from wavesim.model.occupancy import occupancy_of
+from wavesim.model.order import RowMajor, SlicesLast
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.plan import StreamSync
+from wavesim.sim.calibration_checks import require_calibratable
 from wavesim.sim.cost import OVERHEADS, CostModel
+from wavesim.sim.machine_costs import SENIORITY, SHARED_SPEED, MachineCosts, machine_of
+from wavesim.sim.sharing_fit import Regimes, fit_speeds
+from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
 
-# Speed of each of two blocks on one SM, relative to one alone: 0.70 to 0.75 in a prototype of our two-block
-# GEMM. Used where no trace shows a block alone: none was taken, or it has no partly filled wave.
-DEFAULT_SHARED_SPEED = 0.72
+LEAST_ALONE, MOST_ALONE = 0.02, 0.98  # share of block time spent alone between which a trace tells speeds
+UNIT_NS = 1_000_000
+
+FloatArray = NDArray[np.float64]
 
 
-def calibrate(trace: Trace) -> CostModel:
-    """The cost model of a stream-sync trace: tile times, speed on a shared SM, kernel boundary.
+def calibrate(trace: Trace, *, per_block: bool = False) -> CostModel:
+    """The cost model of a stream-sync trace: tile times, speeds on a shared SM, kernel boundary.
 
-    What one wait and one post cost cannot be seen there and is left at `OVERHEADS`. Raises
-    `RecordingError` for a trace of another plan: the run to be predicted must not be looked at.
+    A stage has one tile time, its blocks' mean, or with `per_block` each block its own. What one wait and
+    one post cost cannot be seen there and is left at `OVERHEADS`. Raises `RecordingError` for a trace of
+    another plan (the run to be predicted must not be looked at), and for one that is partial or too short.
     """
-    if trace.header.plan != "stream":
-        raise RecordingError(
-            f"trace of plan {trace.header.plan!r}; calibrate on a stream-sync trace, plan 'stream'"
-        )
-    stages = [info.name for info in trace.header.stages]
+    require_calibratable(trace)
     most = max(info.blocks_per_sm for info in trace.header.stages)
-    sharing, recorded = _median_times(trace) if most == 1 else _shared_times(trace, most)
-    tile_ns = [round(time * _clock_ratio(trace)) for time in recorded]
+    sharing, seniority, work = _alone(trace) if most == 1 else _shared(trace, most)
+    work = work * _clock_ratio(trace)
+    tile_ns: dict[str, int | Sequence[int]] = {}
+    for index, info in enumerate(trace.header.stages):
+        rows = trace.stage == index
+        tile_ns[info.name] = _by_tile(trace, rows, work) if per_block else round(float(work[rows].mean()))
     overheads = OVERHEADS | {"boundary_ns": _boundary_ns(trace)}
-    return CostModel(dict(zip(stages, tile_ns, strict=True)), sharing=sharing, **overheads)
+    return CostModel(tile_ns, sharing=sharing, seniority=seniority, **overheads)
+
+
+def costs_from_kernel_times(
+    pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, int], machine: MachineCosts | None = None
+) -> CostModel:
+    """Tile times such that each kernel, simulated alone, takes the time it was measured to take.
+
+    What the trace of a run would say besides is taken from `machine`, by default `machine_of(device)`.
+    Kernels faster than the device can be are named by `contradictions`. Raises `DescriptionError` if a
+    stage has no time.
+    """
+    missing = [stage.name for stage in pipeline.stages if kernel_ns.get(stage.name, 0) <= 0]
+    if missing:
+        raise DescriptionError(
+            f"stage {missing[0]!r} has no time; give nanoseconds above 0, have {dict(kernel_ns)}"
+        )
+    machine = machine or machine_of(device)
+    most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
+    sharing, seniority = machine.sharing(most), machine.seniority if most > 1 else 0.0
+    tile_ns = {}
+    for stage in pipeline.stages:
+        alone = Pipeline(stage.name, [stage])
+        costs = CostModel({stage.name: UNIT_NS}, sharing=sharing, seniority=seniority)
+        trace = simulate(alone, StreamSync(SlicesLast(RowMajor())), device, costs)
+        blocks_ns = max(1, kernel_ns[stage.name] - machine.kernel_launch_ns)
+        tile_ns[stage.name] = max(1, round(UNIT_NS * blocks_ns / trace.makespan_ns))
+    return CostModel(tile_ns, sharing=sharing, seniority=seniority, **machine.overheads)
 
 
 def _clock_ratio(trace: Trace) -> float:
@@ -50,56 +91,35 @@ def _boundary_ns(trace: Trace) -> int:
     return round(sum(gaps) / len(gaps)) if gaps else OVERHEADS["boundary_ns"]
 
 
-Times = tuple[tuple[float, ...], list[int]]
+Speeds = tuple[tuple[float, ...], float, FloatArray]
 
 
-def _median_times(trace: Trace) -> Times:
-    """One block per SM: nothing is shared, a stage's tile time is its median block's. No post is in it."""
-    durations = trace.end_ns - trace.start_ns
-    return (1.0,), [int(np.median(durations[trace.stage == s])) for s in range(len(trace.header.stages))]
+def _alone(trace: Trace) -> Speeds:
+    """One block per SM: nothing is shared, a block's work is its time. No post is in it."""
+    return (1.0,), 0.0, (trace.end_ns - trace.start_ns).astype(float)
 
 
-def _shared_times(trace: Trace, most: int) -> Times:
-    """Several blocks per SM: least squares for the speeds and the time of a block alone.
+def _shared(trace: Trace, most: int) -> Speeds:
+    """Several blocks per SM: (mean speeds, seniority, the time each block would have taken alone).
 
-    For block i of stage s: sum over n of (time with n blocks on the SM) x speed(n) = work(s), with
-    speed(1) = 1. Where the trace shows too little of a block alone, speeds stay at the default.
+    Where the trace shows too little of a block alone, or speeds that cannot be, they stay at the defaults.
     """
-    time_ns = _time_by_company(trace, most)
-    stages = len(trace.header.stages)
-    default = tuple(max(DEFAULT_SHARED_SPEED ** (n - 1), 1 / n) for n in range(1, most + 1))
-    alone_share = time_ns[:, 0].sum() / time_ns.sum()
-    speeds = _fit_speeds(trace, time_ns, stages) if 0.02 < alone_share < 0.98 else default
-    if not all(1 / n - 0.05 <= speed <= 1.0 for n, speed in enumerate(speeds, start=1)):
-        speeds = default
-    work = time_ns @ np.array(speeds)
-    return tuple(speeds), [int(np.median(work[trace.stage == s])) for s in range(stages)]
+    regimes = Regimes.of(trace, most)
+    sharing, seniority = _default_speeds(most)
+    if LEAST_ALONE < regimes.alone_share < MOST_ALONE:
+        found, ahead = fit_speeds(trace, regimes)
+        if all(1 / n - 0.05 <= speed <= 1.0 for n, speed in enumerate(found, start=1)) and 0 <= ahead < 1:
+            sharing, seniority = found, ahead
+    return sharing, seniority, regimes.work(sharing, seniority)
 
 
-def _fit_speeds(trace: Trace, time_ns: NDArray[np.float64], stages: int) -> tuple[float, ...]:
-    seen = [n for n in range(1, time_ns.shape[1]) if time_ns[:, n].sum() > 0]
-    member = -(trace.stage[:, None] == np.arange(stages)).astype(float)
-    scale = time_ns.sum(axis=1).mean()
-    system = np.hstack([time_ns[:, seen] / scale, member])
-    solution = np.linalg.lstsq(system, -time_ns[:, 0] / scale, rcond=None)[0]
-    speeds = [1.0] + [0.0] * (time_ns.shape[1] - 1)
-    for position, n in enumerate(seen):
-        speeds[n] = float(solution[position])
-    for n in range(1, len(speeds)):
-        speeds[n] = round(speeds[n] or speeds[n - 1] * n / (n + 1), 3)
-    return tuple(speeds)
+def _default_speeds(most: int) -> tuple[tuple[float, ...], float]:
+    return tuple(max(SHARED_SPEED ** (n - 1), 1 / n) for n in range(1, most + 1)), SENIORITY
 
 
-def _time_by_company(trace: Trace, most: int) -> NDArray[np.float64]:
-    """Nanoseconds each block computed while n blocks in all computed on its SM, (blocks, most)."""
-    result = np.zeros((len(trace), most))
-    for sm in np.unique(trace.sm):
-        rows = np.flatnonzero(trace.sm == sm)
-        starts, ends = trace.start_ns[rows], trace.end_ns[rows]
-        edges = np.unique(np.concatenate([starts, ends]))
-        lengths = np.diff(edges)
-        inside = (starts[:, None] <= edges[:-1]) & (ends[:, None] >= edges[1:])
-        company = np.clip(inside.sum(axis=0), 1, most)
-        for n in range(1, most + 1):
-            result[rows, n - 1] = (inside * (lengths * (company == n))).sum(axis=1)
-    return result
+def _by_tile(trace: Trace, rows: NDArray[np.bool_], work: FloatArray) -> list[int]:
+    """Work of every block of a stage in the grid's order, slice after slice."""
+    x_count, y_count, z_count = trace.header.stages[int(trace.stage[rows][0])].grid
+    times = np.zeros(x_count * y_count * z_count, dtype=np.int64)
+    times[(trace.z[rows] * y_count + trace.y[rows]) * x_count + trace.x[rows]] = work[rows].round()
+    return [int(time) for time in times]

@@ -12,10 +12,10 @@ import plotly.graph_objects as go
 from wavesim.analysis.advice import Advice, Pair
 from wavesim.analysis.advice_description import pair_description
 from wavesim.analysis.advice_words import findings, interval_text, milliseconds, pair_label, share_text
-from wavesim.analysis.verdict import costs_from_kernel_times
 from wavesim.errors import WavesimError
 from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import TileSync
+from wavesim.sim.calibration import costs_from_kernel_times
 from wavesim.sim.simulation import simulate
 from wavesim.view.timeline_figure import timeline
 

@@ -1,0 +1,76 @@
+"""What is known of a device besides its catalogue: overheads, sharing of an SM, what its clock takes back.
+
+Picture: on a V100 one wait of CUTLASS's two-stage GEMM costs 1.5 us, on an A100 with three to five stages
+half of that; on our H200, with kernels that look at semaphores ahead of need, nothing measurable.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from wavesim.model.device import Device
+from wavesim.sim.cost import OVERHEADS
+
+# Two blocks of our portable GEMM on one SM of an H200: medians of least squares over the development half of
+# the stream-sync recordings (`fit_speeds`). The published rows agree, and show too little to fit their own.
+SHARED_SPEED, SENIORITY = 0.57, 0.15
+
+# Fitted to the development half of the published rows, in steps of 250 ns and 0.05 (`wavesim validate`).
+LAUNCH_NS = 3_000  # per kernel, without a graph
+HOST_SYNC_NS = 8_000  # from a kernel's end to the next launch, where the host waits in between
+V100_WAIT_NS, A100_WAIT_NS = 1_500, 750  # per wait of CUTLASS's GEMM
+CLOCK_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class MachineCosts:
+    """Costs that come with a device.
+
+    - `overheads`: fields of `CostModel`, in nanoseconds.
+    - `kernel_launch_ns`: what the measured time of one kernel contains besides its blocks.
+    - `shared_speed`: speed of each of two blocks on one SM, relative to one alone; n run at its (n-1)th
+      power.
+    - `seniority`: as in `CostModel`.
+    - `clock_share`: of the logarithm of the cycles saved, the share that a power-limited clock takes back
+      when a plan runs by itself for long; 0 where plans are measured in turns and share a clock. At the
+      limit busy SMs x clock^3 is constant, which would be 1/3; power that idle SMs draw makes it less.
+    """
+
+    overheads: Mapping[str, int]
+    kernel_launch_ns: int
+    clock_share: float
+    shared_speed: float = SHARED_SPEED
+    seniority: float = SENIORITY
+
+    def sharing(self, most: int) -> tuple[float, ...]:
+        """Speeds of 1, 2, ... up to `most` blocks; never less than an equal share of one block's speed."""
+        return tuple(max(self.shared_speed ** (n - 1), 1 / n) for n in range(1, most + 1))
+
+
+def machine_of(device: Device) -> MachineCosts:
+    """The costs known of a device; those of an H200 for one of which nothing is known."""
+    return _KNOWN.get(device.name, _H200)
+
+
+def without_constants() -> MachineCosts:
+    """Nothing fitted: no overheads, SMs shared with nothing lost or won, the clock by the cube law."""
+    return MachineCosts({}, 0, clock_share=1 / 3, shared_speed=0.0, seniority=0.0)
+
+
+def with_host_sync(machine: MachineCosts) -> MachineCosts:
+    """The same where the host waits for every kernel; the GPU then idles too often for a power limit."""
+    each = HOST_SYNC_NS + machine.overheads["boundary_ns"]
+    overheads = {**machine.overheads, "boundary_ns": each, "setup_ns": each}
+    return MachineCosts(overheads, each, 0.0, machine.shared_speed, machine.seniority)
+
+
+def _by_cutlass(wait_ns: int) -> MachineCosts:
+    overheads = {"boundary_ns": LAUNCH_NS, "setup_ns": LAUNCH_NS, "wait_ns": wait_ns}
+    return MachineCosts(overheads, LAUNCH_NS, CLOCK_SHARE)
+
+
+_H200 = MachineCosts(OVERHEADS, 0, 0.0)
+_KNOWN = {
+    "v100": _by_cutlass(V100_WAIT_NS),
+    "a100-40gb": _by_cutlass(A100_WAIT_NS),
+    "a100-80gb": _by_cutlass(A100_WAIT_NS),
+}
