@@ -81,7 +81,8 @@ class OccupancyExplorer(ipywidgets.VBox):
             registers=self.registers.value,
             dynamic_shared_bytes=self.shared_kib.value * KIB,
         )
-        return Launch(devices.load(self.device.value), block, self.blocks.value, self.carveout.value)
+        level = None if self.carveout.value == LARGEST else self.carveout.value
+        return Launch(devices.load(self.device.value), block, self.blocks.value, level)
 
     def refresh(self) -> None:
         """Shows what the controls say, or why it cannot run beside the last picture that could."""
@@ -113,9 +114,10 @@ class OccupancyExplorer(ipywidgets.VBox):
 
     def _offer_carveouts(self, chosen_kib: int | None) -> None:
         levels = devices.load(self.device.value).carveouts_bytes
-        options = [(LARGEST, None), *((f"{level // KIB} KiB", level) for level in levels)]
+        # Not None for the largest: a drop-down shows that as nothing chosen.
+        options = [(LARGEST, LARGEST), *((f"{level // KIB} KiB", level) for level in levels)]
         self.carveout.options = options
-        self.carveout.value = None if chosen_kib is None else chosen_kib * KIB
+        self.carveout.value = LARGEST if chosen_kib is None else chosen_kib * KIB
 
 
 def _slider(label: str, value: int, low: int, high: int, step: int) -> ipywidgets.IntSlider:

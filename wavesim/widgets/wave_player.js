@@ -22,11 +22,11 @@ function render({ model, el }) {
   const bar = element(
     "div",
     { class: "wavesim-bar" },
-    button("To the start", "⏮", () => goTo(0)),
+    button("To the start", "|◀", () => goTo(0)),
     button("One step back", "◀ Step", () => goTo(count - 1)),
     play,
     button("One step on", "Step ▶", () => goTo(count + 1)),
-    button("To the end", "⏭", () => goTo(steps.length)),
+    button("To the end", "▶|", () => goTo(steps.length)),
     slider,
     element("label", {}, "the whole run in ", speed),
   );
