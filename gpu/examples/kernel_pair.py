@@ -16,7 +16,7 @@ from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Plan
 from wavesim_gpu.compiler import Build
 from wavesim_gpu.device import query, require_cupy
-from wavesim_gpu.program import load_function
+from wavesim_gpu.functions import load_function
 from wavesim_gpu.sync_state import SyncState
 
 HERE = Path(__file__).parent

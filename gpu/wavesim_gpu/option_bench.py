@@ -29,8 +29,8 @@ from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim_gpu.bench import RESULTS, describe_case, time_contenders
 from wavesim_gpu.compiler import Build, source_hash
 from wavesim_gpu.device import query, versions
+from wavesim_gpu.functions import compile_ahead
 from wavesim_gpu.operands import reference
-from wavesim_gpu.program import compile_ahead
 from wavesim_gpu.runner import CupyRunner
 from wavesim_gpu.timing import Contender
 

@@ -22,10 +22,11 @@ from wavesim.trace import Trace
 from wavesim_gpu.clocks import Reading, Sampler
 from wavesim_gpu.compiler import Build
 from wavesim_gpu.device import query, require_cupy
+from wavesim_gpu.functions import compile_ahead
 from wavesim_gpu.kernels.families import family_named
 from wavesim_gpu.measured_trace import build_trace
 from wavesim_gpu.operands import Operands, bind, is_right, random_operands, reference, relative_errors
-from wavesim_gpu.program import Program, compile_ahead, require_gemms
+from wavesim_gpu.program import Program, require_gemms
 from wavesim_gpu.timing import Contender, interleaved_ns, run_in_turn
 
 RECORDED_REPLAYS = 5
@@ -132,10 +133,7 @@ class CupyRunner:
 
     def launcher(self, program: Program) -> Any:
         """What starts one run of the program: a graph replay, or plain launches."""
-        if not self.is_graph:
-            return program.enqueue
-        graph = program.capture()
-        return lambda: graph.launch(program.streams[0])
+        return program.launcher() if self.is_graph else program.enqueue
 
     def verdict(self, program: Program, launch: Any, expected: Mapping[str, Any]) -> Verdict:
         """Runs once on poisoned outputs and compares results and final semaphore values."""

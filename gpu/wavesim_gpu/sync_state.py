@@ -60,6 +60,9 @@ class SyncState:
         self._ticket_starts = np.cumsum([0, *tickets[:-1]]) + self._first + self._semaphores
         # Counters and tickets: all that a run changes, side by side, for one memset.
         self.words = self._cupy.zeros(self._first + self._semaphores + sum(tickets), np.uint32)
+        self._is_touched = self._semaphores + sum(tickets) > 0 or any(
+            header.counts_blocks for header in self.headers.values()
+        )
         self.errors = self._cupy.zeros(ERROR_BUFFER.itemsize // WORD, np.uint32)
         self._tables: list[Any] = []
         self._records = [
@@ -100,7 +103,9 @@ class SyncState:
         return int(self.words.data.ptr + WORD * self._ticket_starts[self.names.index(name)])
 
     def reset(self, stream: Any) -> None:
-        """Zeroes semaphores, counters and tickets, in stream order."""
+        """Zeroes semaphores, counters and tickets, in stream order; nothing where no kernel touches them."""
+        if not self._is_touched:
+            return
         self._cupy.cuda.runtime.memsetAsync(self.words.data.ptr, 0, self.words.nbytes, stream.ptr)
 
     def values(self) -> NDArray[np.uint32]:

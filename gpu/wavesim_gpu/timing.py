@@ -1,7 +1,8 @@
 """Interleaved timing: several variants in turns, in one process, all queued before the first has ended.
 
 Picture: A B C, B C A, C A B, ...: every variant meets the same clocks, caches and power as the others, so
-that their differences mean something where their absolute times drift.
+that their differences mean something where their absolute times drift. Between them stamps tell each one's
+own SM clock, so that it has a number of cycles too.
 """
 
 import time
@@ -9,10 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from wavesim_gpu.clock_stamps import ClockStamps
 from wavesim_gpu.compiler import Build
 from wavesim_gpu.device import require_cupy
+from wavesim_gpu.functions import load_function
 from wavesim_gpu.kernels import control
-from wavesim_gpu.program import load_function
 
 HEAD_START_NS = 300_000  # the GPU is held this long while the host queues the first round behind it
 # Of sustained load: our kernels are power-limited, and the clock needs tens of milliseconds to settle.
@@ -27,12 +29,32 @@ class Contender:
     stream: Any
 
 
+@dataclass(frozen=True)
+class Rounds:
+    """One contender's rounds: nanoseconds, and the mean SM clock in GHz while each ran."""
+
+    times_ns: list[int]
+    clocks_ghz: list[float]
+
+    @property
+    def kilocycles(self) -> list[float]:
+        """Thousand SM cycles per round."""
+        return [ns * ghz / 1000 for ns, ghz in zip(self.times_ns, self.clocks_ghz, strict=True)]
+
+
 def interleaved_ns(contenders: Sequence[Contender], rounds: int) -> list[list[int]]:
     """Nanoseconds per contender and round; each round starts with the next contender."""
+    return [found.times_ns for found in interleaved(contenders, rounds)]
+
+
+def interleaved(contenders: Sequence[Contender], rounds: int, warm_up_s: float = WARM_UP_S) -> list[Rounds]:
+    """Times and clocks per contender and round; each round starts with the next contender."""
     cupy = require_cupy()
-    _warm_up(cupy, contenders)
+    _warm_up(cupy, contenders, warm_up_s)
+    stamps = ClockStamps(rounds * len(contenders) + 1)
     pass_time = load_function(control.SOURCE, "pass_time", Build()).function
     pass_time((1, 1, 1), (1, 1, 1), (HEAD_START_NS,), 0, contenders[0].stream)
+    stamps.make(contenders[0].stream)
     last = _mark(cupy, contenders[0].stream)
     marks: list[tuple[int, Any, Any]] = []
     for turn in range(rounds):
@@ -42,13 +64,16 @@ def interleaved_ns(contenders: Sequence[Contender], rounds: int) -> list[list[in
             stream.wait_event(last)
             start = _mark(cupy, stream)
             contenders[index].launch()
+            end = _mark(cupy, stream)
+            stamps.make(stream)
             last = _mark(cupy, stream)
-            marks.append((index, start, last))
+            marks.append((index, start, end))
     cupy.cuda.Device().synchronize()
-    times: list[list[int]] = [[] for _ in contenders]
-    for index, start, end in marks:
-        times[index].append(round(cupy.cuda.get_elapsed_time(start, end) * 1e6))
-    return times
+    found = [Rounds([], []) for _ in contenders]
+    for (index, start, end), clock in zip(marks, stamps.clocks_ghz(), strict=True):
+        found[index].times_ns.append(round(cupy.cuda.get_elapsed_time(start, end) * 1e6))
+        found[index].clocks_ghz.append(round(clock, 4))
+    return found
 
 
 def run_in_turn(contenders: Iterable[Contender]) -> None:
@@ -62,9 +87,9 @@ def run_in_turn(contenders: Iterable[Contender]) -> None:
         last = _mark(cupy, contender.stream)
 
 
-def _warm_up(cupy: Any, contenders: Sequence[Contender]) -> None:
+def _warm_up(cupy: Any, contenders: Sequence[Contender], duration_s: float) -> None:
     began = time.monotonic()
-    while time.monotonic() - began < WARM_UP_S:
+    while time.monotonic() - began < duration_s:
         for contender in contenders:
             contender.launch()
         cupy.cuda.Device().synchronize()

@@ -16,8 +16,8 @@ from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import RowSync, TileSync
 from wavesim_gpu import compiler
 from wavesim_gpu.compiler import Build, compile_cubin
+from wavesim_gpu.functions import GENERATED
 from wavesim_gpu.kernels import control, gemm
-from wavesim_gpu.program import GENERATED
 
 HEADERS = {GENERATED: stage_header(pair(), SemaphoreSync(TileSync(), order=Grouped(2)), "gemm2").text}
 PRODUCER = {GENERATED: stage_header(pair(), SemaphoreSync(RowSync()), "gemm1").text}

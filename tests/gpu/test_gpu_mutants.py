@@ -9,8 +9,8 @@ from wavesim.model.order import Grouped
 from wavesim.model.plan import SemaphoreSync
 from wavesim.model.policy import RowSync, TileSync
 from wavesim_gpu.compiler import Build, compile_cubin
+from wavesim_gpu.functions import GENERATED
 from wavesim_gpu.kernels import gemm
-from wavesim_gpu.program import GENERATED
 
 DELAY_NS = 300_000
 POLICIES = [RowSync(), TileSync()]

@@ -38,7 +38,7 @@ __global__ void __maxnreg__(CAP) hungry(float* data, int n) {
 def test_occupancy_equals_the_drivers_answer_on_500_random_blocks(runner, cupy, tmp_path):
     from wavesim_gpu.compiler import compile_cubin
     from wavesim_gpu.device import architecture, query
-    from wavesim_gpu.program import _configured
+    from wavesim_gpu.functions import _configured
 
     device, driver = query(), cupy.cuda.driver
     path = tmp_path / "hungry.cu"

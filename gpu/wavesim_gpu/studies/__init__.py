@@ -1,0 +1,1 @@
+"""What the benchmark measures, a module per question: products, pairs, copies, recording."""

@@ -1,0 +1,40 @@
+"""One row of the results: who, on what, every round's time and clock, and whether the result was right."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from wavesim_gpu.clocks import Sampler
+from wavesim_gpu.operands import Operands, is_right, relative_errors
+from wavesim_gpu.runner import Verdict
+from wavesim_gpu.timing import Contender, Rounds, interleaved
+
+
+def time_together(
+    contenders: Mapping[str, Contender], rounds: int, warm_up_s: float = 0.15
+) -> tuple[dict[str, Rounds], Sampler]:
+    """Rounds of all contenders in turns, by name, and the clock and power while they ran."""
+    with Sampler() as sampler:
+        found = interleaved(list(contenders.values()), rounds, warm_up_s)
+    return dict(zip(contenders, found, strict=True)), sampler
+
+
+def describe_case(
+    name: str, tags: Mapping[str, Any], rounds: Rounds, verdict: Verdict | None, sampler: Sampler
+) -> dict[str, Any]:
+    """One row. Without a verdict there is nothing to be right about, as for a copy by the driver."""
+    judged = None if verdict is None else {**asdict(verdict), "is_good": verdict.is_good}
+    return {
+        "name": name,
+        **tags,
+        "rounds_ns": rounds.times_ns,
+        "clocks_ghz": rounds.clocks_ghz,
+        "verdict": judged,
+        **asdict(sampler.reading),
+    }
+
+
+def judge(operands: Operands, outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> Verdict:
+    """Whether a library's outputs for the same operands are right; it has no semaphores to be wrong about."""
+    errors = relative_errors(Operands(operands.pipeline, operands.a, operands.b, outputs), expected)
+    return Verdict(errors, is_right(operands, errors), has_right_semaphores=True)

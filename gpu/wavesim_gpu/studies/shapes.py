@@ -1,0 +1,64 @@
+"""The pairs that are measured, with a tile shape and a split of their own for each stage.
+
+Picture: at 1,024 tokens GPT-3's first product is best in 128x192 tiles and its second in 128x256; one tile
+for both would lose 20 % on one of them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from wavesim.model.dependency import gemm_rows
+from wavesim.model.kernel import Gemm
+from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.llama import llama_mlp
+
+Workload = Literal["gpt3-mlp", "llama-mlp"]
+MAKERS = {"gpt3-mlp": gpt3_mlp, "llama-mlp": llama_mlp}
+
+
+@dataclass(frozen=True, order=True)
+class Cut:
+    """How one product is cut: the tile and the split-K slices."""
+
+    tile_m: int
+    tile_n: int
+    split_k: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.tile_m}x{self.tile_n}" + (f"/{self.split_k}" if self.split_k > 1 else "")
+
+    def applied(self, gemm: Gemm) -> Gemm:
+        """The same product, cut like this."""
+        return replace(gemm, tile_m=self.tile_m, tile_n=self.tile_n, split_k=self.split_k)
+
+
+def mlp_pair(workload: Workload, tokens: int, cuts: tuple[Cut, Cut], tile_k: int) -> Pipeline:
+    """The workload's two dependent products; `tile_k` is the kernels' K chunk."""
+    plain = MAKERS[workload](tokens)
+    first, second = (
+        Stage(stage.name, replace(cut.applied(stage.gemm), tile_k=tile_k))
+        for stage, cut in zip(plain.stages, cuts, strict=True)
+    )
+    return Pipeline(workload, [first, second], [gemm_rows(first, second)])
+
+
+def single(gemm: Gemm, cut: Cut, tile_k: int) -> Pipeline:
+    """One product alone."""
+    return Pipeline(gemm.name, [Stage(gemm.name, replace(cut.applied(gemm), tile_k=tile_k))])
+
+
+def products_of(workload: Workload, tokens: int) -> Mapping[str, Gemm]:
+    """The workload's products by stage name, in its default cut."""
+    return {stage.name: stage.gemm for stage in MAKERS[workload](tokens).stages}
+
+
+def flops_of(gemm: Gemm) -> int:
+    """Multiplications and additions."""
+    return 2 * gemm.m * gemm.n * gemm.k
+
+
+def weight_bytes(pipeline: Pipeline) -> int:
+    """Bytes of all weights: what a small batch cannot avoid to read."""
+    return sum(2 * stage.gemm.k * stage.gemm.n for stage in pipeline.stages)
