@@ -61,6 +61,7 @@ OPTIONAL = {
     ("buffers.py", "torch"),
     ("overhead.py", "torch"),
     ("overhead.py", "triton_pair"),
+    ("torch_chain.py", "torch"),
     ("triton_recorder.py", "triton"),
 }
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}

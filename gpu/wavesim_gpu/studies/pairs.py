@@ -6,6 +6,7 @@ kind then runs in turns with cuBLASLt, with PyTorch, and with stream sync in the
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from statistics import median
 from typing import Any
 
@@ -143,13 +144,7 @@ def _judged(library: Any, base: Operands, expected: Mapping[str, Any]) -> Verdic
 
 def _is_there(make: Callable[[Operands], Any]) -> bool:
     """PyTorch is optional; cuBLASLt comes with CuPy."""
-    if make is not TorchChain:
-        return True
-    try:
-        import torch  # noqa: F401, PLC0415  # optional
-    except ImportError:
-        return False
-    return True
+    return make is not TorchChain or find_spec("torch") is not None
 
 
 def _words(variant: Variant) -> dict[str, Any]:
