@@ -24,6 +24,7 @@ _HOMES = {
     "wavesim.model.occupancy": ("Occupancy", "occupancy_of"),
     "wavesim.model.order": ("ColumnMajor", "CustomOrder", "Grouped", "Order", "Reversed", "RowMajor"),
     "wavesim.model.pipeline": ("Pipeline", "Stage"),
+    "wavesim.model.kernel_plans": ("DependentLaunch", "Persistent", "PersistentStream", "StreamK"),
     "wavesim.model.plan": ("SemaphoreSync", "StreamSync"),
     "wavesim.model.policy": ("CustomPolicy", "Policy", "RowSync", "TileSync"),
     "wavesim.sim.cost": ("CostModel", "roofline", "zero_cost"),

@@ -20,7 +20,7 @@ from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.order import parse_order
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import StreamSync, parse_plan
+from wavesim.model.plan import WORDS, StreamSync, parse_plan
 from wavesim.workloads.catalogue import WORKLOADS, parse_tile, workload
 
 BAD_INPUT = 2
@@ -62,7 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     simulate = _command(commands, "simulate", _simulate, "simulate one plan of a workload")
     _workload_options(simulate)
-    simulate.add_argument("--sync", default="stream", help="stream, row or tile")
+    simulate.add_argument("--sync", default="stream", help=WORDS)
+    _split_k_option(simulate)
     simulate.add_argument("--no-wait-kernel", action="store_true", help="let consumers be issued at any time")
     simulate.add_argument(
         "--head-start", type=int, default=0, help="consumer blocks on the device before the producer's first"
@@ -70,8 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     compare = _command(commands, "compare", _compare, "plans side by side, predicted and measured")
     _workload_options(compare)
     compare.add_argument(
-        "--sync", default="row,tile", help="plans to set beside stream sync, separated by commas"
+        "--sync", default="row,tile", help=f"plans to set beside stream sync, separated by commas: {WORDS}"
     )
+    _split_k_option(compare)
     compare.add_argument("--gpu", default="never", choices=["never", "auto", "require"], help="measure live")
     compare.add_argument("--html", type=Path, help="write the figure to this page")
     predict = _command(
@@ -114,10 +116,21 @@ def _workload_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default=None, help=", ".join(devices.names()))
 
 
+def _split_k_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--split-k", type=int, default=1, help="slices of K, each a block of its own")
+
+
 def _described(options: argparse.Namespace) -> tuple[Pipeline, Device]:
     tile = None if options.tile is None else parse_tile(options.tile)
     pipeline = workload(options.workload, options.tokens, tile)
     return pipeline, devices.load(options.device or ("toy" if options.workload == "toy" else "h200"))
+
+
+def _described_split(options: argparse.Namespace) -> tuple[Pipeline, Device]:
+    from wavesim.gen.commands import with_split_k
+
+    pipeline, device = _described(options)
+    return (pipeline if options.split_k == 1 else with_split_k(pipeline, options.split_k)), device
 
 
 def _simulate(options: argparse.Namespace) -> int:
@@ -127,7 +140,7 @@ def _simulate(options: argparse.Namespace) -> int:
     from wavesim.analysis.safety import safety_of
     from wavesim.sim.simulation import simulate
 
-    pipeline, device = _described(options)
+    pipeline, device = _described_split(options)
     plan = parse_plan(
         options.sync, options.order, wait_kernel=not options.no_wait_kernel, head_start=options.head_start
     )
@@ -153,6 +166,7 @@ def _simulate(options: argparse.Namespace) -> int:
         f"{result['improvement_points']:+.1f} points over stream sync; SMs {found.busy_utilisation:.0%} "
         "busy, "
         f"{found.resident_utilisation:.0%} resident\ncosts: {basis}"
+        + (f"\n{plan.caveat}" if plan.caveat else "")
     )
     return _print(options, result, words)
 
@@ -160,7 +174,7 @@ def _simulate(options: argparse.Namespace) -> int:
 def _compare(options: argparse.Namespace) -> int:
     from wavesim.comparison import compare, find_runner
 
-    pipeline, device = _described(options)
+    pipeline, device = _described_split(options)
     names = [name for name in options.sync.split(",") if name != "stream"]
     plans = [parse_plan(name, options.order) for name in ["stream", *names]]
     result = compare(pipeline, plans, device, find_runner(options.gpu))

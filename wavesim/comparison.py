@@ -21,7 +21,7 @@ from wavesim.errors import DescriptionError, DeviceError
 from wavesim.io.recordings import Case, find_case
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import Plan, StreamSync
+from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.sim.calibration import calibrate
 from wavesim.sim.cost import CostModel
 from wavesim.sim.simulation import simulate
@@ -84,8 +84,9 @@ class Row:
 class Comparison:
     """Rows and traces, plan by plan, the stream-sync baseline first.
 
-    `basis` says what the prediction was made from, `source` where the measurement comes from, and
-    `history` how far prediction and measurement of this kind have differed before.
+    `basis` says what the prediction was made from, `source` where the measurement comes from,
+    `history` how far prediction and measurement of this kind have differed before, and `caveats` which
+    plans have never been measured.
     """
 
     workload: str
@@ -95,10 +96,12 @@ class Comparison:
     basis: str
     source: str
     history: str
+    caveats: tuple[str, ...] = ()
 
     def table(self) -> str:
         """Plain text: size, plan, predicted, measured, error."""
-        lines = [f"{'plan':<24}{'order':<12}{'predicted':>22}{'measured':>22}{'error':>8}"]
+        width = max(24, *(len(row.label) + 1 for row in self.rows))
+        lines = [f"{'plan':<{width}}{'order':<12}{'predicted':>22}{'measured':>22}{'error':>8}"]
         for row in self.rows:
             predicted = f"{row.predicted_ns / 1e3:.1f} us {row.predicted_points:+.1f}"
             measured, error = "-", ""
@@ -106,7 +109,7 @@ class Comparison:
                 points = row.measured_points.median if row.measured_points else 0.0
                 measured = f"{row.measured_ns / 1e3:.1f} us {points:+.1f}"
                 error = "" if row.error_points is None else f"{row.error_points:+.1f}"
-            lines.append(f"{row.label:<24}{row.order:<12}{predicted:>22}{measured:>22}{error:>8}")
+            lines.append(f"{row.label:<{width}}{row.order:<12}{predicted:>22}{measured:>22}{error:>8}")
         return "\n".join([*lines, *self.notes])
 
     @property
@@ -116,6 +119,7 @@ class Comparison:
             f"predicted: simulated, {self.basis}",
             f"measured: {self.source}",
             f"before: {self.history}",
+            *self.caveats,
             "points of improvement over stream sync, 1 - t / t_stream; error = predicted - measured",
         )
 
@@ -139,7 +143,8 @@ def compare(
 ) -> Comparison:
     """Predicts all plans and sets measurements beside them: live with a runner, else from recordings.
 
-    A stream-sync plan in the first plan's order is put first if there is none. Predictions come
+    A stream-sync plan in the first plan's order is put first if there is none. Stream sync and semaphores
+    are measured; plans that need other kernels are only predicted. Predictions come
     from the stream-sync measurement alone where there is one, else from `costs`, else from the
     workload's default.
     """
@@ -160,15 +165,15 @@ def compare(
         for plan, ours, theirs in zip(plans, predicted, measured, strict=True)
     )
     most = max(info.blocks_per_sm for info in predicted[0].header.stages)
-    return Comparison(
-        pipeline.name, rows, predicted, measured, basis, source, history(most, baseline is not None)
-    )
+    past = history(most, baseline is not None)
+    caveats = tuple(plan.caveat for plan in plans if plan.caveat)
+    return Comparison(pipeline.name, rows, predicted, measured, basis, source, past, caveats)
 
 
 def _with_baseline(plans: Sequence[Plan]) -> tuple[Plan, ...]:
     if not plans:
         raise DescriptionError("compare: plans is empty; give at least one, such as SemaphoreSync(RowSync())")
-    streams = [plan for plan in plans if isinstance(plan, StreamSync)]
+    streams = [plan for plan in plans if plan.name == "stream"]
     baseline = streams[0] if streams else StreamSync(plans[0].order, plans[0].orders)
     return (baseline, *(plan for plan in plans if plan != baseline))
 
@@ -180,8 +185,9 @@ def _measure(
     pipeline: Pipeline, plans: tuple[Plan, ...], device: Device, runner: Runner | None, rounds: int
 ) -> Measurements:
     if runner is not None:
-        traces = tuple(runner.measure(pipeline, plans, rounds=rounds))
-        return traces, f"live, {described_measurement(traces[0])}"
+        runs = [plan for plan in plans if plan.name == "stream" or isinstance(plan, SemaphoreSync)]
+        traces = dict(zip(map(plans.index, runs), runner.measure(pipeline, runs, rounds=rounds), strict=True))
+        return tuple(map(traces.get, range(len(plans)))), f"live, {described_measurement(traces[0])}"
     found = tuple(_recording(find_case(pipeline, device, plan.order.name), plan) for plan in plans)
     if found[0] is None:
         return (None,) * len(

@@ -22,7 +22,14 @@ from wavesim.analysis.residency import Waiting, close_sms
 from wavesim.model.device import Device
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import Plan, SemaphoreSync, check_plan
+from wavesim.model.plan import (
+    DependentLaunch,
+    Persistent,
+    Plan,
+    SemaphoreSync,
+    StreamK,
+    check_plan,
+)
 from wavesim.sim.placement import Footprint, footprint
 
 
@@ -64,9 +71,20 @@ def safety_of(pipeline: Pipeline, plan: Plan, device: Device) -> SafetyVerdict:
     """
     check_plan(pipeline, plan)
     if not isinstance(plan, SemaphoreSync) or not pipeline.dependencies:
-        return SafetyVerdict(True, "safe: no block waits on a semaphore")
+        return SafetyVerdict(True, f"safe: {_why_never(plan, pipeline)}")
     consumers = frozenset(dependency.consumer.stage.name for dependency in pipeline.dependencies)
     return Adversary(pipeline, device, consumers if plan.wait_kernel else frozenset()).verdict()
+
+
+def _why_never(plan: Plan, pipeline: Pipeline) -> str:
+    """Why a plan without streams of its own can't deadlock, whatever the device."""
+    if isinstance(plan, DependentLaunch):
+        return "a kernel's blocks are issued after all blocks of the kernel that they wait for"
+    if isinstance(plan, StreamK):
+        return "all blocks of a kernel are resident at once, and none waits before it has posted its own sums"
+    if isinstance(plan, Persistent) and pipeline.dependencies:
+        return "a block waits only for tiles that resident blocks drew before it did"
+    return "no block waits on a semaphore"
 
 
 class Adversary:

@@ -46,6 +46,10 @@ class DependentLaunch(Plan):
         share = f", {100 * self.prefetch:g} % prefetched" if self.prefetch else ""
         return f"Dependent launch (PDL){share}"
 
+    @property
+    def caveat(self) -> str:
+        return f"{self.label}: its boundary was measured once, with sketch kernels; predicted only"
+
 
 @dataclass(frozen=True)
 class StreamK(Plan):
@@ -74,6 +78,10 @@ class StreamK(Plan):
     def label(self) -> str:
         return f"Stream-K, last {f'{self.waves} waves' if self.waves > 1 else 'wave'} split"
 
+    @property
+    def caveat(self) -> str:
+        return f"{self.label}: what partial sums cost is an estimate; predicted only"
+
 
 @dataclass(frozen=True)
 class PersistentStream(Plan):
@@ -92,6 +100,10 @@ class PersistentStream(Plan):
     @property
     def label(self) -> str:
         return "Persistent kernels, stream sync"
+
+    @property
+    def caveat(self) -> str:
+        return f"{self.label}: costs are those of blocks that draw one tile each; predicted only"
 
 
 @dataclass(frozen=True)
@@ -116,3 +128,7 @@ class Persistent(SemaphorePlan):
     @property
     def label(self) -> str:
         return f"One persistent kernel, {self.policy_label}"
+
+    @property
+    def caveat(self) -> str:
+        return f"{self.label}: costs are those of blocks that draw one tile each; predicted only"

@@ -36,6 +36,11 @@ class Plan(ABC):
     def label(self) -> str:
         """The plan in words."""
 
+    @property
+    def caveat(self) -> str:
+        """What its predictions rest on that has not been measured here; "" for plans that have been."""
+        return ""
+
     def order_of(self, stage: str) -> Order:
         """The tile order of a stage."""
         return self.orders.get(stage, self.order)

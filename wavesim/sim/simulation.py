@@ -88,6 +88,7 @@ def _header(
         versions={"simpy": version("simpy"), "numpy": np.__version__},
         costs=_describe_costs(costs, plan),
         setup_ns=costs.outside_ns(plan),
+        note=plan.caveat,
     )
 
 

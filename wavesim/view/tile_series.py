@@ -19,6 +19,7 @@ from wavesim.view.wording import semaphore_text
 GAP_PX = 4.0  # between neighbouring tiles, where they are wide enough
 LABEL_WIDTH_PX, LABEL_HEIGHT_PX = 26.0, 12.0
 MAX_HOVER_POINTS = 2_000
+OUTLINE_PX = 1.5
 HOVER_LINES = (
     "tile (%{customdata[0]}, %{customdata[1]})%{customdata[9]}",
     "SM %{customdata[2]}, slot %{customdata[3]}",
@@ -62,9 +63,18 @@ def stage_bars(panel: PanelParts, stage: int, parts: TimelineParts) -> Props:
     return {
         **props,
         "text": _labels(panel, mask, parts),
+        **_outlines(panel.trace, mask),
         "customdata": hover_facts(panel.trace, np.flatnonzero(mask), parts.unit),
         "hoverinfo": None,
     }
+
+
+def _outlines(trace: Trace, mask: NDArray[np.bool_]) -> Props:
+    """Parts of tiles have an outline, whole ones none."""
+    if trace.k_first is None:
+        return {"marker_line_width": 0}
+    blocks = np.flatnonzero(mask).tolist()
+    return {"marker_line_width": [OUTLINE_PX if is_part(trace, block) else 0 for block in blocks]}
 
 
 def _labels(panel: PanelParts, mask: NDArray[np.bool_], parts: TimelineParts) -> list[str] | None:
@@ -77,11 +87,18 @@ def _labels(panel: PanelParts, mask: NDArray[np.bool_], parts: TimelineParts) ->
 
 
 def _label(trace: Trace, block: int, stages: int) -> str:
-    """Stage letter and row-major tile index, with the slice under split-K: "P4", "C17.1"."""
+    """Stage letter and row-major tile index, with the slice or part of a split tile: "P4", "C17.1"."""
     stage = int(trace.stage[block])
     columns, _, slices = trace.header.stages[stage].grid
     tile = f"{stage_letters(stages)[stage]}{trace.y[block] * columns + trace.x[block]}"
-    return f"{tile}.{trace.z[block]}" if slices > 1 else tile
+    return f"{tile}.{trace.z[block]}" if slices > 1 or is_part(trace, block) else tile
+
+
+def is_part(trace: Trace, block: int) -> bool:
+    """Whether a row is a part of a tile that Stream-K has cut."""
+    if trace.k_first is None or trace.k_upto is None or trace.k_of is None:
+        return False
+    return bool(trace.k_upto[block] - trace.k_first[block] < trace.k_of[block])
 
 
 def waiting_bars(panel: PanelParts, parts: TimelineParts) -> Props:
@@ -113,10 +130,20 @@ def hover_facts(trace: Trace, blocks: NDArray[np.int64], unit: TimeUnit) -> list
     is_split = np.array([info.grid[2] > 1 for info in trace.header.stages])[trace.stage[blocks]].tolist()
     facts = []
     for block, place, time, split in zip(blocks.tolist(), places, times, is_split, strict=True):
-        extra = f", slice {trace.z[block]}" if split else ""
+        extra = f", slice {trace.z[block]}" if split else _part_text(trace, block)
         extra += f"<br>{awaited[block]}" if block in awaited else ""
         facts.append([*place, *time, extra])
     return facts
+
+
+def _part_text(trace: Trace, block: int) -> str:
+    """Which K iterations a part of a tile computes."""
+    if not is_part(trace, block):
+        return ""
+    assert trace.k_first is not None
+    assert trace.k_upto is not None
+    assert trace.k_of is not None
+    return f", part: K iterations {trace.k_first[block]} to {trace.k_upto[block]} of {trace.k_of[block]}"
 
 
 def _awaited(trace: Trace, unit: TimeUnit) -> dict[int, str]:

@@ -31,6 +31,7 @@ from wavesim.view.wording import (
 MAX_BARS = 3_000  # tiles in all; beyond them a browser takes longer than a slider allows
 HEADER_SIZE = 13
 MAX_STEPS = 4_000
+STREAM_ORDERED = ("stream", "graph", "host", "stream-k", "persistent-stream")  # first words of plan names
 
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 Boundaries = tuple[tuple[int, str], ...]
@@ -193,7 +194,7 @@ def _done(trace: Trace, unit: TimeUnit) -> tuple[str, ...]:
 
 def _boundaries(trace: Trace) -> Boundaries:
     """Under stream sync, where each stage ends and the next may begin."""
-    if trace.header.plan != "stream":
+    if trace.header.plan.partition(":")[0] not in STREAM_ORDERED:
         return ()
     origin = int(trace.issue_ns.min())
     found = []

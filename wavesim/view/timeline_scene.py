@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.analysis.metrics import metrics_of
-from wavesim.trace import Trace
+from wavesim.trace import PART_COLUMNS, Trace
 from wavesim.view.canvas import Props
 from wavesim.view.tile_series import stage_letters
 from wavesim.view.timeline_data import PanelParts, TimelineParts
@@ -99,7 +99,8 @@ def _blocks(panel: PanelParts) -> Props:
     """Columns of the trace; `work` is when a block begins to compute, after its first wait."""
     trace = panel.trace
     origin = trace.issue_ns.min()
-    columns = {name: getattr(trace, name) for name in ("stage", "x", "y", "z", "sm", "slot")}
+    names = ("stage", "x", "y", "z", "sm", "slot", *(PART_COLUMNS if trace.k_first is not None else ()))
+    columns = {name: getattr(trace, name) for name in names}
     columns |= {
         "row": panel.rows.work.row,
         "issue": trace.issue_ns - origin,

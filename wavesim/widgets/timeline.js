@@ -34,11 +34,17 @@ function spanText(ns, unit) {
   return unit.symbol ? text : `${text} tile time${text === "1" ? "" : "s"}`;
 }
 
-// Letter and number of a block as on its tile: "P4", "C17.1" for a slice under split-K.
+// Whether a row is a part of a tile that Stream-K has cut.
+function isPart(blocks, b) {
+  return blocks.k_of !== undefined && blocks.k_upto[b] - blocks.k_first[b] < blocks.k_of[b];
+}
+
+// Letter and number of a block as on its tile: "P4", "C17.1" for a slice or part of a split tile.
 function tileLabel(panel, stages, block) {
   const { stage, x, y, z } = panel.blocks;
   const [columns, , slices] = stages[stage[block]].grid;
-  return `${stages[stage[block]].letter}${y[block] * columns + x[block]}${slices > 1 ? `.${z[block]}` : ""}`;
+  const isSplit = slices > 1 || isPart(panel.blocks, block);
+  return `${stages[stage[block]].letter}${y[block] * columns + x[block]}${isSplit ? `.${z[block]}` : ""}`;
 }
 
 // Title, muted lines below it; returns the y below them.
@@ -148,7 +154,9 @@ function drawRows(pen, panel, scene, place, until) {
     for (let b = 0; b < stage.length; b++) {
       if (stage[b] !== kind || issue[b] > until) continue;
       const to = Math.min(end[b], until);
-      if (to > work[b]) bar(row[b], work[b], to, theme.stages[kind % theme.stages.length]);
+      const colour = theme.stages[kind % theme.stages.length];
+      const outline = isPart(panel.blocks, b) && place.row >= 8 ? { stroke: theme.ink, dash: [4, 3] } : {};
+      if (to > work[b]) bar(row[b], work[b], to, colour, outline);
     }
   }
   const { waits } = panel;
@@ -261,7 +269,9 @@ function blockFacts(panel, scene, b) {
   const { stage, x, y, z, sm, slot, issue, start, end, wait } = panel.blocks;
   const { unit } = scene;
   const info = scene.stages[stage[b]];
-  const slice = info.grid[2] > 1 ? `, slice ${z[b]}` : "";
+  const { k_first: first, k_upto: upto, k_of: of } = panel.blocks;
+  const part = isPart(panel.blocks, b) ? `, part: K iterations ${first[b]} to ${upto[b]} of ${of[b]}` : "";
+  const slice = info.grid[2] > 1 ? `, slice ${z[b]}` : part;
   const lines = [
     `${info.name} tile (${x[b]}, ${y[b]})${slice}`,
     `SM ${sm[b]}${panel.slots > 1 ? `, slot ${slot[b]}` : ""} · ${panel.label}`,
