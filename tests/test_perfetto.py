@@ -7,7 +7,18 @@ from itertools import pairwise
 
 import pytest
 
-from wavesim import CostModel, RowSync, SemaphoreSync, StreamSync, TileSync, device, simulate, toy, zero_cost
+from wavesim import (
+    CostModel,
+    Pipeline,
+    RowSync,
+    SemaphoreSync,
+    StreamSync,
+    TileSync,
+    device,
+    simulate,
+    toy,
+    zero_cost,
+)
 from wavesim.errors import DescriptionError
 from wavesim.io.last_producers import last_producers
 from wavesim.io.perfetto import write_perfetto
