@@ -19,7 +19,7 @@ TOLERANCE = {"fp16": 1e-3, "bf16": 8e-3}  # relative error in the Frobenius norm
 
 @dataclass(frozen=True)
 class Operands:
-    """Per stage: A (m, k), B (k, n) and C (m, n). A consumer's A is its producer's C."""
+    """Per stage: A (m, k), B (k, n) and C (m, columns). A consumer's A is its producer's C."""
 
     pipeline: Pipeline
     a: Mapping[str, Any]
@@ -80,7 +80,7 @@ def bind(pipeline: Pipeline, inputs: Mapping[str, Any], weights: Mapping[str, An
         b[stage.name] = _checked(
             cupy, f"weights of {stage.name}", weights.get(stage.name), gemm, (gemm.k, gemm.n)
         )
-        c[stage.name] = cupy.empty((gemm.m, gemm.n), element_type(gemm.dtype))
+        c[stage.name] = cupy.empty((gemm.m, gemm.columns), element_type(gemm.dtype))
     return Operands(pipeline, a, b, c)
 
 
@@ -95,7 +95,7 @@ def reference(operands: Operands) -> dict[str, Any]:
         else:
             a = to_float32(from_float32(results[dependency.producers[0]], dtype), dtype)
         product = cupy.matmul(a, to_float32(operands.b[stage.name], dtype))
-        results[stage.name] = _gelu(cupy, product) if stage.gemm.activation == "gelu" else product
+        results[stage.name] = _activated(cupy, product, stage.gemm.activation)
     return results
 
 
@@ -141,6 +141,15 @@ def _random(generator: Any, shape: tuple[int, int], scale: float, dtype: str) ->
 def generator_scale(scale: float) -> Any:
     """A float32 scalar: a Python float would be fine too, but must not promote the array."""
     return require_cupy().float32(scale)
+
+
+def _activated(cupy: Any, product: Any, activation: str | None) -> Any:
+    if activation == "gelu":
+        return _gelu(cupy, product)
+    if activation == "swiglu":
+        gate, value = product[:, ::2], product[:, 1::2]
+        return gate / (cupy.float32(1) + cupy.exp(-gate)) * value
+    return product
 
 
 def _gelu(cupy: Any, x: Any) -> Any:

@@ -72,8 +72,9 @@ def _chunk_position(gemm: Gemm, split: int) -> Position:
 
     def position(need: TileSet, _j: int, _n: int, tile: Tile) -> tuple[int, int] | None:
         producer = need.stage.gemm
-        start = tile[0] * producer.tile_n // gemm.tile_k
-        stop = -(-min((tile[0] + 1) * producer.tile_n, producer.n) // gemm.tile_k)
+        width = producer.tile_n * producer.columns // producer.n  # SwiGLU keeps half of a tile's columns
+        start = tile[0] * width // gemm.tile_k
+        stop = -(-min((tile[0] + 1) * width, producer.columns) // gemm.tile_k)
         return None if stop <= begin or start >= end else (max(start, begin), 1)
 
     return position
@@ -93,10 +94,10 @@ def _require_cover(stage: Stage, dependency: Dependency, row: int) -> None:
     declared = set(dependency.producer_tiles(0, row))
     for name in dependency.producers:
         producer = next(need.stage for need in dependency.needs if need.stage.name == name).gemm
-        if (producer.m, producer.n, producer.dtype) != (gemm.m, gemm.k, gemm.dtype):
+        if (producer.m, producer.columns, producer.dtype) != (gemm.m, gemm.k, gemm.dtype):
             raise DescriptionError(
                 f"{stage.name} reads A ({gemm.m}, {gemm.k}) {gemm.dtype} but {name} makes "
-                f"({producer.m}, {producer.n}) {producer.dtype}; they must be equal"
+                f"({producer.m}, {producer.columns}) {producer.dtype}; they must be equal"
             )
         top, bottom = row * gemm.tile_m, min((row + 1) * gemm.tile_m, gemm.m)
         for y in range(top // producer.tile_m, -(-bottom // producer.tile_m)):
