@@ -61,6 +61,7 @@ OPTIONAL = {
     ("buffers.py", "torch"),
     ("overhead.py", "torch"),
     ("overhead.py", "triton_pair"),
+    ("tensors.py", "torch"),
     ("torch_chain.py", "torch"),
     ("triton_recorder.py", "triton"),
 }

@@ -57,11 +57,14 @@ def architecture(cupy: Any) -> str:
     return f"sm_{major}{minor}" + ("a" if major == 9 else "")
 
 
-@cache
 def query() -> Device:
     """The current GPU. Raises `DeviceError`."""
+    return _query(require_cupy().cuda.Device().id)
+
+
+@cache
+def _query(index: int) -> Device:
     cupy = require_cupy()
-    index = cupy.cuda.Device().id
     properties = cupy.cuda.runtime.getDeviceProperties(index)
     attribute = cupy.cuda.runtime.deviceGetAttribute
     reported = {

@@ -20,7 +20,7 @@ from wavesim_gpu.kernels.family import Family
 
 FULL_CARVEOUT = 100  # percent: without it kernels that ask for less shared memory shut each other out
 GENERATED = "generated.cuh"  # how kernels include their stage's generated header
-_loaded: dict[tuple[str, str, Build, str], "Function"] = {}
+_loaded: dict[tuple[int, str, str, Build, str], "Function"] = {}  # a module is loaded per GPU
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ def load_function(
 
     `header` is the text of <generated.cuh>.
     """
-    key = (f"{source}", name, build, header)
+    cupy = require_cupy()
+    key = (cupy.cuda.Device().id, f"{source}", name, build, header)
     if key not in _loaded:
-        cupy = require_cupy()
         is_template = "<" in name
         cubin = compile_cubin(
             source, (name,) if is_template else (), architecture(cupy), build, {GENERATED: header}

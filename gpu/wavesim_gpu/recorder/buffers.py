@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim_gpu.device import require_cupy
 from wavesim_gpu.recorder.layout import ALIGNMENT
+from wavesim_gpu.tensors import is_torch
 
 
 def empty_words(library: str, words: int) -> Any:
@@ -27,10 +28,6 @@ def empty_words(library: str, words: int) -> Any:
     return torch.zeros(words, dtype=torch.int32, device="cuda")
 
 
-def _is_torch(array: Any) -> bool:
-    return type(array).__module__.partition(".")[0] == "torch"
-
-
 def check_buffer(buffer: Any, words: int) -> None:
     """Raises `DescriptionError` unless it is a row of at least so many integers of 4 bytes, aligned to 16."""
     kind = str(getattr(buffer, "dtype", "")).removeprefix("torch.")
@@ -43,8 +40,8 @@ def check_buffer(buffer: Any, words: int) -> None:
         raise DescriptionError(
             f"buffer has shape {tuple(buffer.shape)}; it must have ({words},) or more words"
         )
-    address = buffer.data_ptr() if _is_torch(buffer) else _address(buffer)
-    is_contiguous = buffer.is_contiguous() if _is_torch(buffer) else buffer.flags.c_contiguous
+    address = buffer.data_ptr() if is_torch(buffer) else _address(buffer)
+    is_contiguous = buffer.is_contiguous() if is_torch(buffer) else buffer.flags.c_contiguous
     if address % ALIGNMENT or not is_contiguous:
         raise DescriptionError(f"buffer must be contiguous and aligned to {ALIGNMENT} bytes")
 
@@ -55,7 +52,7 @@ def _address(buffer: Any) -> int:
 
 def like(buffer: Any, words: NDArray[np.int32]) -> Any:
     """The words where the buffer is and in its type."""
-    if _is_torch(buffer):
+    if is_torch(buffer):
         import torch  # noqa: PLC0415  # there: the buffer is one of its tensors
 
         return torch.from_numpy(words).to(device=buffer.device, dtype=buffer.dtype)
@@ -66,7 +63,7 @@ def like(buffer: Any, words: NDArray[np.int32]) -> Any:
 
 def synchronise(buffer: Any) -> None:
     """Waits for all streams of the buffer's GPU: its kernels may have run on any."""
-    if _is_torch(buffer):
+    if is_torch(buffer):
         import torch  # noqa: PLC0415  # there: the buffer is one of its tensors
 
         torch.cuda.synchronize(buffer.device)
@@ -78,4 +75,4 @@ def to_numpy(array: Any) -> NDArray[Any]:
     """A copy in the host's memory."""
     if isinstance(array, np.ndarray):
         return array
-    return np.asarray(array.cpu().numpy() if _is_torch(array) else array.get())
+    return np.asarray(array.cpu().numpy() if is_torch(array) else array.get())
