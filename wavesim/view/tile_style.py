@@ -42,7 +42,11 @@ def stage_style(stage: int, parts: TimelineParts, theme: Theme) -> Props:
     return {
         "name": f"{stage_letters(count)[stage]} = tile of {name}{role}",
         "legendgroup": name,
-        "marker": {"color": theme.stage_colour(stage), "cornerradius": corner(parts), "line": {"width": 0}},
+        "marker": {
+            "color": theme.stage_colour(stage),
+            "cornerradius": corner(parts),
+            "line": {"width": 0, "color": theme.ink},  # parts of tiles are outlined
+        },
         "textposition": "inside",
         "insidetextanchor": "middle",
         "textangle": 0,
