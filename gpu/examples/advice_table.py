@@ -11,6 +11,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from wavesim.analysis.advice import Advice, Pair, advise
 from wavesim.io.profile_file import load_profile
 
@@ -75,8 +77,9 @@ def _pair(advice: Advice) -> Pair:
 
     The very first kernel only holds the GPU while the host queues ahead.
     """
-    launches = advice.profile.launches
-    first = advice.profile.shapes[int(launches.shape[launches.is_kernel][1])]
+    launches, shapes = advice.profile.launches, advice.profile.shapes
+    order = np.argsort(launches.start_ns[launches.is_kernel], kind="stable")
+    first = shapes[int(launches.shape[launches.is_kernel][order[1]])]
     return next(pair for pair in advice.visible_pairs if pair.producer.shape == first)
 
 

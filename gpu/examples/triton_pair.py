@@ -5,6 +5,7 @@ wait before its loop and a post after its stores. `is_waiting` and `is_posting` 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -106,7 +107,7 @@ class TritonPair:
     stages: int = 3
     gelu_tile: tuple[int, int] = (32, 256)
 
-    @property
+    @cached_property
     def pipeline(self) -> Pipeline:
         """The pair as wavesim describes it: a tile of the second reads a whole tile row of the first."""
         tile_m, tile_n, tile_k = self.tile

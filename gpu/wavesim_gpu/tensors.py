@@ -128,7 +128,17 @@ def current_stream(tensor: Tensor) -> Any:
         return cupy.cuda.get_current_stream()
     import torch  # noqa: PLC0415  # there: the tensor is one of its
 
-    return cupy.cuda.ExternalStream(torch.cuda.current_stream(tensor.device).cuda_stream)
+    return cupy.cuda.Stream.from_external(_Given(torch.cuda.current_stream(tensor.device).cuda_stream))
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A stream's address, as CUDA's stream protocol hands it on."""
+
+    address: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.address
 
 
 def is_capturing(stream: Any) -> bool:
