@@ -45,6 +45,9 @@ class Case(Protocol):
     def prepare(self) -> Callable[[], None]:
         """What launches the pair on one stream, for the profiler."""
 
+    def hold(self) -> None:
+        """Holds the pair's stream while the host queues ahead, where launches are slow."""
+
     def rounds_ns(self) -> tuple[list[int], list[int]]:
         """Interleaved times on one stream and with row semaphores, after a check of the results."""
 
@@ -72,6 +75,9 @@ class OwnPair:
         program = runner.program(random_operands(self.pipeline), StreamSync())
         return program.enqueue
 
+    def hold(self) -> None:
+        """Not needed; beside the pair's own stream, what holds another one would take an SM away."""
+
     def rounds_ns(self) -> tuple[list[int], list[int]]:
         runner = CupyRunner()
         plans = [StreamSync(), SemaphoreSync(RowSync())]
@@ -90,6 +96,9 @@ class TritonCase:
         operands = self.pair.operands()
         return lambda: self.pair.run_stream(operands)
 
+    def hold(self) -> None:
+        torch.cuda._sleep(HEAD_START_CYCLES)  # noqa: SLF001  # what torch's own benchmarks use
+
     def rounds_ns(self) -> tuple[list[int], list[int]]:
         operands = self.pair.operands()
         streams = [torch.cuda.Stream() for _ in range(2)]
@@ -101,7 +110,7 @@ class TritonCase:
         for run in runs:
             self._check(run, operands)
         _warm_up(lambda: [run() for run in runs])
-        torch.cuda._sleep(HEAD_START_CYCLES)  # noqa: SLF001  # what torch's own benchmarks use
+        self.hold()
         marks: list[list[Any]] = [[], []]
         for turn in range(ROUNDS):
             for which in ((0, 1), (1, 0))[turn % 2]:
@@ -159,8 +168,7 @@ def write_profile(case: Case, path: Path) -> None:
     _warm_up(run)
     both = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=both, acc_events=True) as profiler:
-        # Kernels follow one another only where the host is ahead; under the profiler it is slow.
-        torch.cuda._sleep(HEAD_START_CYCLES)  # noqa: SLF001  # what torch's own benchmarks use
+        case.hold()
         for _ in range(PROFILED):
             run()
         torch.cuda.synchronize()

@@ -75,11 +75,11 @@ def _row(case: dict[str, Any], profile: Path) -> Row:
 def _pair(advice: Advice) -> Pair:
     """The pair as launched: of the two orders in which its kernels alternate, the one that came first.
 
-    The very first kernel only holds the GPU while the host queues ahead.
+    A kernel that ran once only held the GPU while the host queued ahead.
     """
     launches, shapes = advice.profile.launches, advice.profile.shapes
-    order = np.argsort(launches.start_ns[launches.is_kernel], kind="stable")
-    first = shapes[int(launches.shape[launches.is_kernel][order[1]])]
+    repeated = launches.is_kernel & (np.bincount(np.maximum(launches.shape, 0))[launches.shape] > 1)
+    first = shapes[int(launches.shape[repeated][launches.start_ns[repeated].argmin()])]
     return next(pair for pair in advice.visible_pairs if pair.producer.shape == first)
 
 
