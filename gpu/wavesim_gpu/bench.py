@@ -1,155 +1,137 @@
-"""The GPU's benchmarks: plans against each other, our GEMM against cuBLAS, recording against none.
+"""The GPU's benchmarks, one JSON file: limits, copies, products, pairs of products, and what recording costs.
 
-Picture: for each size all plans, and cuBLAS's own pair of products, run in turns for 20 rounds or more; every
-round goes into one JSON file, with the device, clocks, power, versions, commit, hash of the kernel
-sources and, beside every time, whether the result was right.
+Picture: for every size the products first, which say the best tiles; then the pair in every kind of plan and
+as cuBLASLt and PyTorch run it. The file is written after each step, so that an interrupt keeps what is done.
 """
 
 import json
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from wavesim.model.kernel import Gemm
-from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import StreamSync, parse_plan
-from wavesim.workloads.gpt3 import FEED_FORWARD, HIDDEN, gpt3_mlp
-from wavesim_gpu.clocks import Sampler
-from wavesim_gpu.compiler import Build, source_hash
-from wavesim_gpu.device import query, require_cupy, versions
-from wavesim_gpu.operands import Operands, reference
-from wavesim_gpu.runner import CupyRunner, Verdict
-from wavesim_gpu.timing import Contender, interleaved_ns
+from wavesim.model.order import Order, parse_order
+from wavesim_gpu.baselines.ceiling import CUBE, ceiling_contenders, cube_pipeline, matmul_flops
+from wavesim_gpu.compiler import source_hash
+from wavesim_gpu.device import query, versions
+from wavesim_gpu.kernels.families import family_named
+from wavesim_gpu.runner import CupyRunner
+from wavesim_gpu.studies.case import RESULTS, describe_case, time_together
+from wavesim_gpu.studies.copies import copy_cases
+from wavesim_gpu.studies.entrants import Entrant, entrant_for
+from wavesim_gpu.studies.pairs import Kind, PairStudy, variants_of
+from wavesim_gpu.studies.products import Way, product_cases
+from wavesim_gpu.studies.recordings import recording_cases
+from wavesim_gpu.studies.shapes import Cut, Workload, products_of
 
-RESULTS = Path(__file__).parents[1] / "results"
-PLANS = ("stream", "row", "tile")
+SMALL = (1, 16, 64, 128)  # token generation: the time of reading the weights
+PROMPT = tuple(range(256, 4097, 256))
+LARGE_ORDERS, SMALL_ORDERS = ("grouped:4", "grouped:8"), ("row",)
+CUTS_PER_STAGE = 2
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Which sizes, tiles and orders are measured, and for how many rounds."""
+    """Which sizes are measured, for how many rounds, and whether every generated policy is."""
 
-    tokens: tuple[int, ...] = (256, 512, 768, 1024, 1536, 2048, 3072)
-    tiles: tuple[tuple[int, int], ...] = ((128, 256), (256, 128), (128, 128))
-    orders: tuple[str, ...] = ("row", "grouped:4", "grouped:8")
-    rounds: int = 25
+    tokens: Mapping[Workload, tuple[int, ...]] = field(
+        default_factory=lambda: {"gpt3-mlp": SMALL + PROMPT, "llama-mlp": SMALL + PROMPT[1::2]}
+    )
+    policies: tuple[str, ...] = ("row", "tile", "block:2x1", "block:4x1", "block:8x1")
+    rounds: int = 20
+    copy_rounds: int = 200
 
 
-QUICK = Scope(tokens=(1024, 1536), tiles=((128, 256), (128, 128)), orders=("row", "grouped:4"), rounds=20)
+QUICK = Scope(tokens={"gpt3-mlp": (128, 1024, 1536), "llama-mlp": (1024,)}, policies=("row", "tile"))
 
 
 def run_bench(scope: Scope, out: Path = RESULTS, commit: str | None = None) -> Path:
-    """Measures all of it and writes one JSON file into `out`. Returns its path."""
-    runner = CupyRunner(commit=commit)
+    """Measures all of it on the current GPU and writes one JSON file into `out`. Returns its path."""
+    entrant = entrant_for(query())
+    runners = {name: CupyRunner(commit=commit, kernels=name) for name in entrant.relatives}
+    date = datetime.now(UTC).isoformat(timespec="seconds")
     result: dict[str, Any] = {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "date": date,
         "device": {name: value for name, value in asdict(query()).items() if name != "sources"},
         "versions": versions(),
-        "commit": runner.commit,
-        "kernel_sources": source_hash(runner.family.source),
+        "commit": next(iter(runners.values())).commit,
+        "kernels": entrant.kernels,
+        "kernel_sources": source_hash(family_named(entrant.kernels).source),
         "cases": [],
     }
-    steps: list[Callable[[], list[dict[str, Any]]]] = [
-        *(
-            lambda m=m, tile=tile: mlp_cases(runner, m, tile, scope)
-            for tile in scope.tiles
-            for m in scope.tokens
-        ),
-        *(lambda m=m: gemm_cases(runner, m, scope) for m in scope.tokens),
-        *(lambda tile=tile: recording_cases(runner, tile, scope) for tile in scope.tiles),
-    ]
-    for step in steps:
-        result["cases"] += step()
-        print(result["cases"][-1]["name"], file=sys.stderr, flush=True)  # noqa: T201  # progress
     out.mkdir(parents=True, exist_ok=True)
-    path = out / f"{result['date'].replace(':', '').replace('+0000', 'Z')}.json"
-    path.write_text(json.dumps(result, indent=1))
+    path = out / f"{date.replace(':', '').replace('+0000', 'Z')}.json"
+    for label, step in _steps(runners, entrant, scope):
+        result["cases"] += step()
+        path.write_text(json.dumps(result, separators=(",", ":")))
+        print(label, file=sys.stderr, flush=True)  # noqa: T201  # progress
     return path
 
 
-def mlp_cases(runner: CupyRunner, tokens: int, tile: tuple[int, int], scope: Scope) -> list[dict[str, Any]]:
-    """GPT-3's MLP: every order and plan, and cuBLAS's two products (no GeLU), in turns."""
-    operands = runner.operands(gpt3_mlp(tokens, tile), seed=tokens)
-    expected = reference(operands)
-    plans = {f"{order} {plan}": parse_plan(plan, order) for order in scope.orders for plan in PLANS}
-    programs = {label: runner.program(operands, plan) for label, plan in plans.items()}
-    launches = {label: runner.launcher(program) for label, program in programs.items()}
-    verdicts = {label: runner.verdict(programs[label], launches[label], expected) for label in plans}
-    contenders = {label: Contender(launches[label], programs[label].streams[0]) for label in plans}
-    contenders["cublas"] = _cublas(operands)
-    times, sampler = time_contenders(contenders, scope.rounds)
-    tags = {"workload": "gpt3-mlp", "tokens": tokens, "tile": f"{tile[0]}x{tile[1]}"}
+Step = Callable[[], list[dict[str, Any]]]
+
+
+def _steps(runners: Mapping[str, CupyRunner], entrant: Entrant, scope: Scope) -> Iterator[tuple[str, Step]]:
+    runner = runners[entrant.kernels]
+    yield "limits", lambda: ceiling_cases(scope.rounds)
+    yield "copy pairs", lambda: copy_cases(rounds=scope.copy_rounds)
+    yield f"{CUBE} cubed", lambda: cube_cases(runner, entrant, scope.rounds)
+    for workload, sizes in scope.tokens.items():
+        if entrant.can_compute(products_of(workload, sizes[0]).values()):
+            for tokens in sizes:
+                yield (
+                    f"{workload} {tokens}",
+                    lambda w=workload, t=tokens: size_cases(runners, entrant, w, t, scope),
+                )
+    yield "recording", lambda: recording_cases(runner, Cut(128, 256), entrant.tile_k, 3 * scope.rounds)
+
+
+def ceiling_cases(rounds: int) -> list[dict[str, Any]]:
+    """The limits: matmul rate and copy bandwidth."""
+    limits = ceiling_contenders()
+    found, sampler = time_together({name: contender for name, (contender, _) in limits.items()}, rounds)
+    amounts = {"matmul": {"flops": matmul_flops()}, "copy": {"bytes": 2 * limits["copy"][1].size}}
     return [
-        describe_case(f"{label}", tags, times[label], verdicts.get(label), sampler) for label in contenders
+        describe_case(name, {"workload": "limit", **amounts[name]}, found[name], None, sampler)
+        for name in limits
     ]
 
 
-def gemm_cases(runner: CupyRunner, tokens: int, scope: Scope) -> list[dict[str, Any]]:
-    """The MLP's first product alone, in every tile, and cuBLAS's."""
-    contenders, verdicts = {}, {}
-    kept: list[Any] = []
-    for tile in scope.tiles:
-        work = Gemm("gemm1", tokens, FEED_FORWARD, HIDDEN, *tile)
-        operands = runner.operands(Pipeline("gemm", [Stage("gemm1", work)]), seed=tokens)
-        program = runner.program(operands, StreamSync(parse_plan("stream", "grouped:8").order))
-        launch, label = runner.launcher(program), f"{tile[0]}x{tile[1]}"
-        verdicts[label] = runner.verdict(program, launch, reference(operands))
-        contenders[label] = Contender(launch, program.streams[0])
-        kept += [program, operands]
-    contenders["cublas"] = _cublas(kept[-1])
-    times, sampler = time_contenders(contenders, scope.rounds)
-    tags = {"workload": "gemm", "tokens": tokens, "flops": 2 * tokens * FEED_FORWARD * HIDDEN}
-    return [describe_case(label, tags, times[label], verdicts.get(label), sampler) for label in contenders]
+def cube_cases(runner: CupyRunner, entrant: Entrant, rounds: int) -> list[dict[str, Any]]:
+    """Our GEMM against cuBLASLt at the size that everyone quotes."""
+    gemm = cube_pipeline().stages[0].gemm
+    return product_cases(runner, entrant, gemm, _orders(CUBE), rounds, {"workload": "cube"})[0]
 
 
-def recording_cases(runner: CupyRunner, tile: tuple[int, int], scope: Scope) -> list[dict[str, Any]]:
-    """What recording costs: the same plan built with it and without, in turns."""
-    operands = runner.operands(gpt3_mlp(1024, tile), seed=1)
-    expected = reference(operands)
-    plan = parse_plan("row", "grouped:4")
-    programs = {
-        name: runner.program(operands, plan, Build(is_recording=name == "recorded"))
-        for name in ("timed", "recorded")
-    }
-    launches = {name: runner.launcher(program) for name, program in programs.items()}
-    verdicts = {name: runner.verdict(programs[name], launches[name], expected) for name in programs}
-    times, sampler = time_contenders(
-        {n: Contender(launches[n], programs[n].streams[0]) for n in programs}, 2 * scope.rounds
-    )
-    tags = {"workload": "recording", "tokens": 1024, "tile": f"{tile[0]}x{tile[1]}"}
-    return [describe_case(name, tags, times[name], verdicts[name], sampler) for name in programs]
+def size_cases(
+    runners: Mapping[str, CupyRunner], entrant: Entrant, workload: Workload, tokens: int, scope: Scope
+) -> list[dict[str, Any]]:
+    """Both products alone, then the pair."""
+    runner = runners[entrant.kernels]
+    cases: list[dict[str, Any]] = []
+    cuts: list[list[Cut]] = []
+    for stage, gemm in products_of(workload, tokens).items():
+        tags = {"workload": "product", "of": workload, "stage": stage, "tokens": tokens}
+        own, ranked = product_cases(runner, entrant, gemm, _orders(tokens), scope.rounds, tags)
+        cases += own
+        cuts.append(_best_cuts(ranked))
+    study = PairStudy(runners, workload, tokens, entrant.tile_k, cuts[0][0])
+    first, second = cuts
+    study.screen(variants_of(entrant.kinds, product(first, second), _orders(tokens)))
+    best = study.best(has_semaphores=True)
+    if best is not None:
+        policies = [Kind(policy, policy, best.kind.kernels) for policy in scope.policies]
+        study.screen(variants_of(policies, [best.cuts], [best.order]))
+    return cases + study.finish(scope.rounds)
 
 
-def _cublas(operands: Operands) -> Contender:
-    """CuBLAS's products of the same operands, one after the other, without activation."""
-    cupy = require_cupy()
-    stream = cupy.cuda.Stream(non_blocking=True)
-    outputs = {name: cupy.empty_like(array) for name, array in operands.c.items()}
-    cupy.cuda.Device().synchronize()
-
-    def launch() -> None:
-        with stream:
-            for stage in operands.pipeline.stages:
-                dependency = operands.pipeline.dependency_of(stage.name)
-                a = operands.a[stage.name] if dependency is None else outputs[dependency.producers[0]]
-                cupy.matmul(a, operands.b[stage.name], out=outputs[stage.name])
-
-    return Contender(launch, stream)
+def _best_cuts(ranked: list[Way]) -> list[Cut]:
+    """The fastest few, each once."""
+    return list(dict.fromkeys(way.cut for way in ranked))[:CUTS_PER_STAGE]
 
 
-def time_contenders(contenders: Mapping[str, Contender], rounds: int) -> tuple[dict[str, list[int]], Sampler]:
-    """Rounds of all contenders in turns, by name, and the clock and power while they ran."""
-    with Sampler() as sampler:
-        times = interleaved_ns(list(contenders.values()), rounds)
-    return dict(zip(contenders, times, strict=True)), sampler
-
-
-def describe_case(
-    name: str, tags: Mapping[str, Any], rounds_ns: list[int], verdict: Verdict | None, sampler: Sampler
-) -> dict[str, Any]:
-    """One row of the results. cuBLAS has no verdict: it is the yardstick, not under test."""
-    judged = None if verdict is None else {**asdict(verdict), "is_good": verdict.is_good}
-    return {"name": name, **tags, "rounds_ns": rounds_ns, "verdict": judged, **asdict(sampler.reading)}
+def _orders(tokens: int) -> list[Order]:
+    return [parse_order(name) for name in (LARGE_ORDERS if tokens > max(SMALL) else SMALL_ORDERS)]

@@ -26,12 +26,12 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.model.policy import TileSync
 from wavesim.workloads.gpt3 import gpt3_mlp
-from wavesim_gpu.bench import RESULTS, describe_case, time_contenders
 from wavesim_gpu.compiler import Build, source_hash
 from wavesim_gpu.device import query, versions
 from wavesim_gpu.functions import compile_ahead
 from wavesim_gpu.operands import reference
 from wavesim_gpu.runner import CupyRunner
+from wavesim_gpu.studies.case import RESULTS, describe_case, time_together
 from wavesim_gpu.timing import Contender
 
 OPTION_TOKENS = (64, 128, 256)
@@ -98,7 +98,7 @@ def _timed(
     launches = {name: runner.launcher(program) for name, program in programs.items()}
     verdicts = {name: runner.verdict(programs[name], launches[name], expected) for name in variants}
     contenders = {name: Contender(launches[name], programs[name].streams[0]) for name in variants}
-    times, sampler = time_contenders(contenders, rounds)
+    times, sampler = time_together(contenders, rounds)
     for program in programs.values():
         program.sync.check()
     tags = {"workload": "gpt3-mlp", "tokens": tokens, "tile": f"{TILE[0]}x{TILE[1]}"}

@@ -10,6 +10,7 @@ import pytest
 from wavesim_gpu import report as reports
 from wavesim_gpu.__main__ import main
 from wavesim_gpu.compiler import source_hash
+from wavesim_gpu.kernels.families import family_named
 
 SHIPPED = Path(__file__).parents[2] / "gpu" / "results"
 
@@ -19,12 +20,22 @@ def case(name, workload, times, **tags):
 
 
 def write(folder, **changes):
+    pair = {"workload": "gpt3-mlp", "tokens": 1024, "weight_bytes": 300_000}
+    small = pair | {"tokens": 64}
     cases = [
-        case("128x256", "gemm", [1000, 2000, 3000], tokens=1024, flops=2_000_000),
-        case("cublas", "gemm", [1000, 1000, 1000], tokens=1024, flops=2_000_000) | {"verdict": None},
-        case("row stream", "gpt3-mlp", [4000], tokens=1024, tile="128x256"),
-        case("row tile", "gpt3-mlp", [3200], tokens=1024, tile="128x256"),
-        case("cublas", "gpt3-mlp", [1600], tokens=1024, tile="128x256") | {"verdict": None},
+        case("matmul", "limit", [1000], flops=700_000_000),
+        case("copy", "limit", [1000], bytes=4_000_000),
+        case("ours", "product", [1000, 2000, 3000], tokens=1024, stage="gemm1"),
+        case("cublaslt", "product", [1000, 1000, 1000], tokens=1024, stage="gemm1"),
+        case("stream", times=[4000], **pair),
+        case("row", times=[3200], roles=["cusync", "tuned"], **pair),
+        case("same-cut stream", times=[4800], **pair),
+        case("cublaslt", times=[1600], **pair),
+        case("tile", times=[1], is_final=False, **pair),
+        case("row", times=[90], roles=["tuned"], **small),
+        case("cublaslt", times=[10], **small),
+        case("stream", "copy-pair", [100, 100, 100], threads=128),
+        case("ready", "copy-pair", [101, 102, 103], threads=128),
         case("timed", "recording", [1000], tile="128x256"),
         case("recorded", "recording", [1005], tile="128x256"),
     ]
@@ -32,7 +43,8 @@ def write(folder, **changes):
         "date": "d",
         "commit": "c",
         "device": {"name": "H200"},
-        "kernel_sources": source_hash(),
+        "kernels": "portable",
+        "kernel_sources": source_hash(family_named("portable").source),
         "cases": cases,
     }
     (folder / "2026.json").write_text(json.dumps(result | changes))
@@ -42,10 +54,21 @@ def test_the_report_gives_ratios_of_medians(tmp_path, capsys):
     write(tmp_path)
     assert main(["report", "--json", "--results", str(tmp_path)]) == 0
     found = json.loads(capsys.readouterr().out)
+    assert found["matmul_tflops"] == 700
+    assert found["copy_gbs"] == 4000
     assert found["gemm_vs_cublas_large_min"] == 0.5
     assert found["gpt3_vs_stream_max"] == 1.25
+    assert found["gpt3_same_tile_vs_stream_max"] == 1.5
     assert found["gpt3_vs_cublas_min"] == 0.5
+    assert found["small_m_time_over_limit_max"] == 1.2
+    assert found["copy_overhead_percent_upper95"] == pytest.approx(2 + 1.96 / 3**0.5, abs=0.01)
     assert found["recording_overhead_percent"]["128x256"] == pytest.approx(0.5)
+
+
+def test_a_damaged_case_exits_2_and_names_the_file(tmp_path, capsys):
+    write(tmp_path, cases=[{"name": "stream", "workload": "gpt3-mlp"}])
+    assert main(["report", "--json", "--results", str(tmp_path)]) == 2
+    assert "2026.json: a case is damaged" in capsys.readouterr().err
 
 
 def test_a_report_on_other_kernels_exits_2(tmp_path, capsys):
@@ -53,7 +76,7 @@ def test_a_report_on_other_kernels_exits_2(tmp_path, capsys):
     assert main(["report", "--json", "--results", str(tmp_path)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "measured with kernel sources other" in captured.err
+    assert "measured with portable kernel sources other" in captured.err
 
 
 @pytest.mark.parametrize(("text", "words"), [("{", "not JSON"), ("{}", "'device' is missing")])
@@ -74,7 +97,7 @@ def test_wrong_results_are_left_out_and_counted(tmp_path):
     write(tmp_path)
     data = json.loads((tmp_path / "2026.json").read_text())
     data["cases"].append(
-        case("row row", "gpt3-mlp", [1], tokens=1024, tile="128x256") | {"verdict": {"is_good": False}}
+        case("row", "gpt3-mlp", [1], tokens=1024, roles=["tuned"]) | {"verdict": {"is_good": False}}
     )
     (tmp_path / "2026.json").write_text(json.dumps(data))
     found = reports.sum_up(tmp_path)

@@ -5,154 +5,211 @@ kind then runs in turns with cuBLASLt, with PyTorch, and with stream sync in the
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 from statistics import median
 from typing import Any
 
+from wavesim.errors import DeadlockError
 from wavesim.model.order import Order
+from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphorePlan, parse_plan
 from wavesim_gpu.baselines.cublaslt import LtChain
 from wavesim_gpu.baselines.torch_chain import TorchChain
+from wavesim_gpu.compiler import Build
+from wavesim_gpu.functions import compile_ahead
 from wavesim_gpu.operands import Operands, bind, reference
 from wavesim_gpu.runner import CupyRunner, Verdict
-from wavesim_gpu.studies.case import describe_case, judge, time_together
-from wavesim_gpu.studies.products import SCREENING_ROUNDS, SCREENING_WARM_UP_S
+from wavesim_gpu.studies.case import (
+    SCREENING_ROUNDS,
+    SCREENING_WARM_UP_S,
+    describe_case,
+    judge,
+    time_together,
+)
 from wavesim_gpu.studies.shapes import Cut, Workload, mlp_pair, weight_bytes
-from wavesim_gpu.timing import Contender
+from wavesim_gpu.timing import Contender, Rounds
 
 LIBRARIES: Mapping[str, Callable[[Operands], Any]] = {"cublaslt": LtChain, "torch": TorchChain}
+STREAM, SAME_CUT = "stream", "same-cut stream"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A way to launch and synchronise: its name in the results, the plan, the family of kernels it needs."""
+
+    name: str
+    plan: str
+    kernels: str
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One thing to run: a kind of plan in a cut of each stage, in one tile order."""
+    """One thing to run: a kind, in a cut of each stage, in one tile order."""
 
-    kind: str
+    kind: Kind
     cuts: tuple[Cut, Cut]
     order: Order
 
     @property
     def plan(self) -> Plan:
         """The plan."""
-        return parse_plan(self.kind, self.order.name)
+        return parse_plan(self.kind.plan, self.order.name)
+
+    @property
+    def has_semaphores(self) -> bool:
+        """Whether stages are synchronised by tiles."""
+        return isinstance(self.plan, SemaphorePlan)
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.cuts[0]} {self.cuts[1]} {self.order.name}"
+        return f"{self.kind.name} {self.cuts[0]} {self.cuts[1]} {self.order.name}"
 
 
-@dataclass(frozen=True)
-class Ready:
-    """A variant's program and how to start it."""
+class PairStudy:
+    """One workload at one size. Screen as often as wanted, then `finish`."""
 
-    program: Any
-    contender: Contender
+    def __init__(
+        self, runners: Mapping[str, CupyRunner], workload: Workload, tokens: int, tile_k: int, some: Cut
+    ) -> None:
+        self._runners, self._workload, self._tokens, self._tile_k = runners, workload, tokens, tile_k
+        pipeline = self._pipeline((some, some))
+        self._base = next(iter(runners.values())).operands(pipeline, seed=tokens)
+        self._expected = reference(self._base)
+        self._programs: dict[Variant, Any] = {}
+        self._contenders: dict[Variant, Contender] = {}
+        self._verdicts: dict[Variant, Verdict] = {}
+        self._screened: dict[Variant, float] = {}
+        self._tags = {"workload": workload, "tokens": tokens, "weight_bytes": weight_bytes(pipeline)}
+        self.cases: list[dict[str, Any]] = []
+
+    def screen(self, variants: Iterable[Variant]) -> None:
+        """A few rounds of those not screened yet; a wrong or stuck one is reported and never timed."""
+        new = [variant for variant in variants if variant not in self._verdicts]
+        self._compile(new)
+        for variant in new:
+            self._prepare(variant)
+        good = [variant for variant in new if self._verdicts[variant].is_good]
+        if not good:
+            return
+        found, sampler = time_together(
+            {str(variant): self._contenders[variant] for variant in good},
+            SCREENING_ROUNDS,
+            SCREENING_WARM_UP_S,
+        )
+        for variant in good:
+            self._screened[variant] = median(found[str(variant)].times_ns)
+            self._add(variant.kind.name, found[str(variant)], self._verdicts[variant], sampler, variant)
+
+    def best(self, *, has_semaphores: bool) -> Variant | None:
+        """The fastest screened so far with semaphores, or without."""
+        those = [variant for variant in self._screened if variant.has_semaphores == has_semaphores]
+        return min(those, key=self._screened.__getitem__, default=None)
+
+    def finish(self, rounds: int) -> list[dict[str, Any]]:
+        """The finalists and the libraries in turns; all cases, screening included."""
+        finalists = self._finalists()
+        libraries = {name: make(self._base) for name, make in LIBRARIES.items() if _is_there(make)}
+        judged = {name: self._judged(library) for name, library in libraries.items()}
+        contenders = {name: self._contenders[variant] for name, variant in finalists.items()}
+        contenders |= {n: Contender(library.launch, library.stream) for n, library in libraries.items()}
+        found, sampler = time_together(contenders, rounds)
+        for name, variant in finalists.items():
+            self._programs[variant].sync.check()
+            roles = [role for role, holder in self._roles().items() if holder == variant and name != SAME_CUT]
+            self._add(name, found[name], self._verdicts[variant], sampler, variant, roles)
+        for name, verdict in judged.items():
+            self._add(name, found[name], verdict, sampler, None, [])
+        return self.cases
+
+    def _roles(self) -> dict[str, Variant | None]:
+        """Chosen by screening, so that the final rounds judge a choice that was made without them."""
+        plain = [v for v in self._screened if v.has_semaphores or v.kind.name == STREAM]
+        return {
+            "cusync": self.best(has_semaphores=True),
+            "tuned": min(plain, key=self._screened.__getitem__, default=None),
+        }
+
+    def _finalists(self) -> dict[str, Variant]:
+        """The fastest of each kind by its name; "same-cut stream" has the best semaphores' cuts and order."""
+        best: dict[str, Variant] = {}
+        for variant in sorted(self._screened, key=self._screened.__getitem__):
+            best.setdefault(variant.kind.name, variant)
+        fastest = self.best(has_semaphores=True)
+        for variant in self._screened if fastest is not None else ():
+            if variant.kind.name == STREAM and (variant.cuts, variant.order) == (fastest.cuts, fastest.order):
+                best[SAME_CUT] = variant
+        return best
+
+    def _compile(self, variants: Sequence[Variant]) -> None:
+        groups: dict[tuple[str, tuple[Cut, Cut]], list[Plan]] = {}
+        for variant in variants:
+            groups.setdefault((variant.kind.kernels, variant.cuts), []).append(variant.plan)
+        with ThreadPoolExecutor() as pool:
+            done = [
+                pool.submit(
+                    compile_ahead, self._pipeline(cuts), plans, (Build(),), self._runners[kernels].family
+                )
+                for (kernels, cuts), plans in groups.items()
+            ]
+            for one in done:
+                one.result()
+
+    def _prepare(self, variant: Variant) -> None:
+        runner = self._runners[variant.kind.kernels]
+        pipeline = self._pipeline(variant.cuts)
+        first = pipeline.stages[0].name
+        operands = bind(pipeline, {first: self._base.a[first]}, self._base.b)
+        program = runner.program(operands, variant.plan)
+        launch = runner.launcher(program)
+        try:
+            verdict = runner.verdict(program, launch, self._expected)
+        except DeadlockError as error:
+            verdict = Verdict({str(error).splitlines()[0]: float("nan")}, False, False)
+        self._verdicts[variant] = verdict
+        if verdict.is_good:
+            self._programs[variant] = program
+            self._contenders[variant] = Contender(launch, program.streams[0])
+        else:
+            self._add(variant.kind.name, Rounds([], []), verdict, None, variant)
+
+    def _pipeline(self, cuts: tuple[Cut, Cut]) -> Pipeline:
+        return mlp_pair(self._workload, self._tokens, cuts, self._tile_k)
+
+    def _judged(self, library: Any) -> Verdict:
+        library.launch()
+        library.stream.synchronize()
+        return judge(self._base, library.outputs, self._expected)
+
+    def _add(
+        self,
+        name: str,
+        rounds: Rounds,
+        verdict: Verdict,
+        sampler: Any,
+        variant: Variant | None,
+        roles: list[str] | None = None,
+    ) -> None:
+        """One case; `roles` None for a screened one."""
+        words: dict[str, Any] = {"is_final": roles is not None, "roles": roles or []}
+        if variant is not None:
+            words |= {
+                "kernels": variant.kind.kernels,
+                "plan": variant.kind.plan,
+                "cuts": [str(cut) for cut in variant.cuts],
+                "order": variant.order.name,
+            }
+        self.cases.append(describe_case(name, {**self._tags, **words}, rounds, verdict, sampler))
 
 
 def variants_of(
-    kinds: Iterable[str], cuts: Sequence[tuple[Cut, Cut]], orders: Iterable[Order]
+    kinds: Iterable[Kind], cuts: Iterable[tuple[Cut, Cut]], orders: Iterable[Order]
 ) -> list[Variant]:
     """All kinds in all cuts and orders."""
+    cuts, orders = list(cuts), list(orders)
     return [Variant(kind, cut, order) for kind in kinds for cut in cuts for order in orders]
-
-
-def pair_cases(
-    runner: CupyRunner,
-    workload: Workload,
-    tokens: int,
-    variants: Sequence[Variant],
-    rounds: int,
-) -> list[dict[str, Any]]:
-    """The fastest of each kind, the same-cut stream sync and the libraries; screening rounds come along."""
-    base = runner.operands(mlp_pair(workload, tokens, variants[0].cuts, runner.family.tile_k), seed=tokens)
-    expected = reference(base)
-    ready = {variant: _ready(runner, base, variant) for variant in variants}
-    verdicts = {v: runner.verdict(r.program, r.contender.launch, expected) for v, r in ready.items()}
-    good = {variant: one for variant, one in ready.items() if verdicts[variant].is_good}
-    screened, sampler = time_together(
-        {str(variant): one.contender for variant, one in good.items()}, SCREENING_ROUNDS, SCREENING_WARM_UP_S
-    )
-    tags = {
-        "workload": workload,
-        "tokens": tokens,
-        "kernels": runner.family.name,
-        "weight_bytes": weight_bytes(base.pipeline),
-    }
-    cases = [
-        describe_case(
-            variant.kind, {**tags, **_words(variant), "is_screening": True}, screened[str(variant)],
-            verdicts[variant], sampler,
-        )
-        for variant in good
-    ]  # fmt: skip
-    cases += [_refused(variant, tags, verdicts[variant]) for variant in ready if variant not in good]
-    finalists = _finalists(list(good), lambda variant: median(screened[str(variant)].times_ns))
-    return cases + _final(base, expected, good, verdicts, finalists, rounds, tags)
-
-
-def _final(
-    base: Operands,
-    expected: Mapping[str, Any],
-    ready: Mapping[Variant, Ready],
-    verdicts: Mapping[Variant, Verdict],
-    finalists: Mapping[str, Variant],
-    rounds: int,
-    tags: Mapping[str, Any],
-) -> list[dict[str, Any]]:
-    libraries = {name: make(base) for name, make in LIBRARIES.items() if _is_there(make)}
-    judged = {name: _judged(library, base, expected) for name, library in libraries.items()}
-    contenders = {name: ready[variant].contender for name, variant in finalists.items()}
-    contenders |= {n: Contender(library.launch, library.stream) for n, library in libraries.items()}
-    found, sampler = time_together(contenders, rounds)
-    for variant in finalists.values():
-        ready[variant].program.sync.check()
-    rows = {name: (_words(variant), verdicts[variant]) for name, variant in finalists.items()}
-    rows |= {name: ({}, verdict) for name, verdict in judged.items()}
-    return [
-        describe_case(name, {**tags, **words, "is_screening": False}, found[name], verdict, sampler)
-        for name, (words, verdict) in rows.items()
-    ]
-
-
-def _finalists(variants: Sequence[Variant], time_of: Callable[[Variant], float]) -> dict[str, Variant]:
-    """The fastest of each kind by its name; "same-cut stream" has the best semaphores' cuts and order."""
-    best: dict[str, Variant] = {}
-    for variant in sorted(variants, key=time_of):
-        best.setdefault(variant.kind, variant)
-    semaphores = [variant for variant in best.values() if isinstance(variant.plan, SemaphorePlan)]
-    if semaphores:
-        fastest = min(semaphores, key=time_of)
-        same = Variant("stream", fastest.cuts, fastest.order)
-        if same in variants:
-            best["same-cut stream"] = same
-    return best
-
-
-def _ready(runner: CupyRunner, base: Operands, variant: Variant) -> Ready:
-    workload, tokens = base.pipeline.name, base.pipeline.stages[0].gemm.m
-    pipeline = mlp_pair(workload, tokens, variant.cuts, runner.family.tile_k)  # type: ignore[arg-type]
-    inputs = {pipeline.stages[0].name: base.a[pipeline.stages[0].name]}
-    program = runner.program(bind(pipeline, inputs, base.b), variant.plan)
-    return Ready(program, Contender(runner.launcher(program), program.streams[0]))
-
-
-def _judged(library: Any, base: Operands, expected: Mapping[str, Any]) -> Verdict:
-    library.launch()
-    library.stream.synchronize()
-    return judge(base, library.outputs, expected)
 
 
 def _is_there(make: Callable[[Operands], Any]) -> bool:
     """PyTorch is optional; cuBLASLt comes with CuPy."""
     return make is not TorchChain or find_spec("torch") is not None
-
-
-def _words(variant: Variant) -> dict[str, Any]:
-    return {"cuts": [str(cut) for cut in variant.cuts], "order": variant.order.name, "plan": variant.kind}
-
-
-def _refused(variant: Variant, tags: Mapping[str, Any], verdict: Verdict) -> dict[str, Any]:
-    """A wrong result: reported, never timed."""
-    judged = {"errors": dict(verdict.errors), "is_good": False}
-    return {"name": variant.kind, **tags, **_words(variant), "is_screening": True, "rounds_ns": [],
-            "clocks_ghz": [], "verdict": judged}  # fmt: skip

@@ -5,22 +5,31 @@ beside cuBLASLt's fastest algorithm, so that neither is chosen by luck.
 """
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from wavesim.errors import WavesimError
 from wavesim.model.kernel import Gemm
 from wavesim.model.order import Order
 from wavesim.model.plan import StreamSync
 from wavesim_gpu.baselines.cublaslt import LtChain
+from wavesim_gpu.compiler import Build
+from wavesim_gpu.device import query
+from wavesim_gpu.functions import compile_ahead
 from wavesim_gpu.operands import Operands, bind, reference
 from wavesim_gpu.runner import CupyRunner
-from wavesim_gpu.studies.case import describe_case, judge, time_together
-from wavesim_gpu.studies.shapes import Cut, flops_of, single
+from wavesim_gpu.studies.case import (
+    SCREENING_ROUNDS,
+    SCREENING_WARM_UP_S,
+    describe_case,
+    judge,
+    time_together,
+)
+from wavesim_gpu.studies.entrants import Entrant
+from wavesim_gpu.studies.shapes import Cut, single
 from wavesim_gpu.timing import Contender
 
-SCREENING_ROUNDS, SCREENING_WARM_UP_S = 5, 0.05
 MAX_SPLIT = 4
 
 
@@ -35,38 +44,34 @@ class Way:
         return f"{self.cut} {self.order.name}"
 
 
-def ways_of(runner: CupyRunner, gemm: Gemm, orders: Iterable[Order]) -> list[Way]:
-    """Every cut that the kernels have for this product, in every order; split K only where blocks are few."""
-    family, sms = runner.family, runner.sm_count
-    found = []
-    for tile_m, tile_n in family.tiles:
-        plain = Cut(tile_m, tile_n)
-        blocks = plain.applied(gemm).grid.tiles
-        splits = [1, *(s for s in range(2, MAX_SPLIT + 1) if blocks * s <= 2 * sms and tile_m < 2 * gemm.m)]
-        for split in splits:
+def ways_of(entrant: Entrant, gemm: Gemm, orders: Iterable[Order], sm_count: int) -> list[Way]:
+    """Every cut that the kernels have, in every order; K is split only where blocks are few."""
+    orders, found = list(orders), []
+    for tile_m, tile_n in entrant.tiles:
+        if tile_m >= 2 * max(gemm.m, 64):
+            continue  # more than half of every tile would lie outside
+        blocks = Cut(tile_m, tile_n).applied(gemm, entrant.tile_k).grid.tiles
+        for split in range(1, MAX_SPLIT + 1):
             cut = Cut(tile_m, tile_n, split)
-            if tile_m < 2 * max(gemm.m, 64) and is_supported(runner, gemm, cut):
+            if (split == 1 or blocks * split <= 2 * sm_count) and entrant.suits(gemm, cut):
                 found += [Way(cut, order) for order in orders]
     return found
 
 
-def is_supported(runner: CupyRunner, gemm: Gemm, cut: Cut) -> bool:
-    """Whether the family's kernels can compute it."""
-    try:
-        runner.family.check(single(gemm, cut, runner.family.tile_k).stages[0].gemm)
-    except WavesimError:
-        return False
-    return True
-
-
 def product_cases(
-    runner: CupyRunner, gemm: Gemm, orders: Iterable[Order], rounds: int, tags: Mapping[str, Any]
+    runner: CupyRunner,
+    entrant: Entrant,
+    gemm: Gemm,
+    orders: Iterable[Order],
+    rounds: int,
+    tags: Mapping[str, Any],
 ) -> tuple[list[dict[str, Any]], list[Way]]:
     """The fastest way and cuBLASLt, measured; and all ways, fastest first by screening."""
-    ways = ways_of(runner, gemm, orders)
-    base = runner.operands(single(gemm, ways[0].cut, runner.family.tile_k), seed=gemm.m)
+    ways = ways_of(entrant, gemm, orders, query().sm_count)
+    base = runner.operands(single(gemm, ways[0].cut, entrant.tile_k), seed=gemm.m)
     expected = reference(base)
-    programs = {way: _program(runner, base, gemm, way) for way in ways}
+    _compile(runner, entrant, gemm, ways)
+    programs = {way: _program(runner, entrant, base, gemm, way) for way in ways}
     contenders = {str(way): _contender(runner, program) for way, program in programs.items()}
     screened, _ = time_together(contenders, SCREENING_ROUNDS, SCREENING_WARM_UP_S)
     ranked = sorted(ways, key=lambda way: median(screened[str(way)].times_ns))
@@ -78,7 +83,7 @@ def product_cases(
     }
     final = {"ours": contenders[str(best)], "cublaslt": Contender(library.launch, library.stream)}
     found, sampler = time_together(final, rounds)
-    shape = {"m": gemm.m, "n": gemm.n, "k": gemm.k, "flops": flops_of(gemm), "kernels": runner.family.name}
+    shape = {"m": gemm.m, "n": gemm.n, "k": gemm.k, "flops": gemm.flops, "kernels": runner.family.name}
     cases = [
         describe_case(name, {**tags, **shape, "way": str(best)}, found[name], verdicts[name], sampler)
         for name in final
@@ -86,8 +91,24 @@ def product_cases(
     return cases, ranked
 
 
-def _program(runner: CupyRunner, base: Operands, gemm: Gemm, way: Way) -> Any:
-    pipeline = single(gemm, way.cut, runner.family.tile_k)
+def _compile(runner: CupyRunner, entrant: Entrant, gemm: Gemm, ways: Iterable[Way]) -> None:
+    with ThreadPoolExecutor() as pool:
+        done = [
+            pool.submit(
+                compile_ahead,
+                single(gemm, way.cut, entrant.tile_k),
+                [StreamSync(way.order)],
+                (Build(),),
+                runner.family,
+            )
+            for way in ways
+        ]
+        for one in done:
+            one.result()
+
+
+def _program(runner: CupyRunner, entrant: Entrant, base: Operands, gemm: Gemm, way: Way) -> Any:
+    pipeline = single(gemm, way.cut, entrant.tile_k)
     return runner.program(bind(pipeline, base.a, base.b), StreamSync(way.order))
 
 

@@ -29,16 +29,16 @@ class Cut:
     def __str__(self) -> str:
         return f"{self.tile_m}x{self.tile_n}" + (f"/{self.split_k}" if self.split_k > 1 else "")
 
-    def applied(self, gemm: Gemm) -> Gemm:
-        """The same product, cut like this."""
-        return replace(gemm, tile_m=self.tile_m, tile_n=self.tile_n, split_k=self.split_k)
+    def applied(self, gemm: Gemm, tile_k: int) -> Gemm:
+        """The same product, cut like this, in K chunks of `tile_k`."""
+        return replace(gemm, tile_m=self.tile_m, tile_n=self.tile_n, tile_k=tile_k, split_k=self.split_k)
 
 
 def mlp_pair(workload: Workload, tokens: int, cuts: tuple[Cut, Cut], tile_k: int) -> Pipeline:
     """The workload's two dependent products; `tile_k` is the kernels' K chunk."""
     plain = MAKERS[workload](tokens)
     first, second = (
-        Stage(stage.name, replace(cut.applied(stage.gemm), tile_k=tile_k))
+        Stage(stage.name, cut.applied(stage.gemm, tile_k))
         for stage, cut in zip(plain.stages, cuts, strict=True)
     )
     return Pipeline(workload, [first, second], [gemm_rows(first, second)])
@@ -46,17 +46,12 @@ def mlp_pair(workload: Workload, tokens: int, cuts: tuple[Cut, Cut], tile_k: int
 
 def single(gemm: Gemm, cut: Cut, tile_k: int) -> Pipeline:
     """One product alone."""
-    return Pipeline(gemm.name, [Stage(gemm.name, replace(cut.applied(gemm), tile_k=tile_k))])
+    return Pipeline(gemm.name, [Stage(gemm.name, cut.applied(gemm, tile_k))])
 
 
 def products_of(workload: Workload, tokens: int) -> Mapping[str, Gemm]:
     """The workload's products by stage name, in its default cut."""
     return {stage.name: stage.gemm for stage in MAKERS[workload](tokens).stages}
-
-
-def flops_of(gemm: Gemm) -> int:
-    """Multiplications and additions."""
-    return 2 * gemm.m * gemm.n * gemm.k
 
 
 def weight_bytes(pipeline: Pipeline) -> int:

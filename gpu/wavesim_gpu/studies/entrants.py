@@ -1,0 +1,68 @@
+"""Which kernels of ours take part on a GPU: their tiles, and the kinds of plan that they can run.
+
+Picture: on an H200 the Hopper kernels take part, in eight tile shapes, under stream sync, with dependent
+launch and under semaphores; on an A100 the portable ones.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from wavesim.errors import DescriptionError
+from wavesim.model.device import Device
+from wavesim.model.kernel import Gemm
+from wavesim_gpu.kernels import gemm, gemm_sm90
+from wavesim_gpu.kernels.families import family_named
+from wavesim_gpu.studies.pairs import Kind
+from wavesim_gpu.studies.shapes import Cut
+
+PORTABLE_TILE_K = 32
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A family and what it can be asked for; `kinds` may need relatives of it, launched otherwise."""
+
+    kernels: str
+    tiles: tuple[tuple[int, int], ...]
+    tile_k: int
+    kinds: tuple[Kind, ...]
+
+    @property
+    def relatives(self) -> tuple[str, ...]:
+        """All families that its kinds need, itself first."""
+        return tuple(dict.fromkeys([self.kernels, *(kind.kernels for kind in self.kinds)]))
+
+    def can_compute(self, products: Iterable[Gemm]) -> bool:
+        """Whether some tile of it suits each product."""
+        return all(any(self.suits(one, Cut(*tile)) for tile in self.tiles) for one in products)
+
+    def suits(self, one: Gemm, cut: Cut) -> bool:
+        """Whether the kernels can compute a product in this cut."""
+        try:
+            family_named(self.kernels).check(cut.applied(one, self.tile_k))
+        except DescriptionError:
+            return False
+        return True
+
+
+PORTABLE = Entrant(
+    "portable",
+    tuple((m, n) for m, n, k in gemm.SHAPES if k == PORTABLE_TILE_K),
+    PORTABLE_TILE_K,
+    tuple(Kind(plan, plan, "portable") for plan in ("stream", "row", "tile")),
+)
+HOPPER = Entrant(
+    "hopper",
+    tuple(gemm_sm90.SHAPES),
+    gemm_sm90.TILE_K,
+    (
+        *(Kind(plan, plan, "hopper") for plan in ("stream", "row", "tile")),
+        Kind("stream per tile", "stream", "hopper-per-tile"),
+        Kind("pdl", "stream", "hopper-dependent"),
+    ),
+)
+
+
+def entrant_for(device: Device) -> Entrant:
+    """The fastest of our kernels on this GPU."""
+    return HOPPER if device.compute_capability == gemm_sm90.HOPPER_CAPABILITY else PORTABLE
