@@ -102,7 +102,7 @@ struct Watch {
 
     // Spins until the counter has reached `awaited` and returns true; false when the run is, or gets, aborted.
     // Relaxed polls: the caller fences once, after success, instead of once per poll.
-    __device__ __noinline__ bool spin(int counter, unsigned awaited, Identity who) const {
+    __device__ __forceinline__ bool spin_here(int counter, unsigned awaited, Identity who) const {
         if (load_relaxed(&errors->aborted) != 0) return false;
         const unsigned long long began = time_ns();
         for (;;) {
@@ -116,6 +116,11 @@ struct Watch {
             }
             __nanosleep(20);
         }
+    }
+
+    // Out of line, which keeps its registers out of the caller's main loop.
+    __device__ __noinline__ bool spin(int counter, unsigned awaited, Identity who) const {
+        return spin_here(counter, awaited, who);
     }
 };
 

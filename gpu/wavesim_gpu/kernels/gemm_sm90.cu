@@ -15,19 +15,19 @@
 // in a persistent launch neither the epilogue nor the start of a tile shows.
 //
 // As a consumer it waits for A only, in the loading warp, with B already on its way. As a producer it posts when the
-// copy engine has completed the tile's stores. With a cluster of two, blocks of neighbouring tile rows share B: each
-// loads half of it into both.
+// copy engine has completed the tile's stores. The two blocks of a cluster take neighbours in the tile order; where these
+// share a column, or a row, each block loads half of B, or of A, into both.
 
 #include <generated.cuh>
 
-#include <cusync/stage.cuh>
+#include <cusync/lane_stage.cuh>
 #include <kernels/mbarrier.cuh>
 #include <kernels/tensor_core.cuh>
 #include <kernels/tma.cuh>
 #include <kernels/wgmma.cuh>
 
 struct GemmSm90Params {
-    TensorMap a;  // (m, k), boxes of (tile_m, 64)
+    TensorMap a;  // (m, k), boxes of (tile_m / cluster, 64)
     TensorMap b;  // (k, n), boxes of (64 / cluster, 64)
     TensorMap c;  // (m, columns), boxes of (64, 64)
     float* partials;    // (tile, slice, tile_m * tile_n), in the order the threads hold them
@@ -35,6 +35,7 @@ struct GemmSm90Params {
     int k;
     int is_persistent;  // blocks take tiles until there are none, instead of one each
 };
+static_assert(sizeof(GemmSm90Params) == 448, "gemm_sm90.py packs 448 bytes");
 
 enum class Activation { none = 0, gelu = 1, swiglu = 2 };
 
@@ -61,14 +62,14 @@ struct Shape {
 
 constexpr int notes = 2;  // tiles that a block may have begun and not finished
 
-using Stage = cusync::Stage<generated::stage, notes>;
+using Stage = cusync::LaneStage<generated::stage, notes>;
 using SyncParams = cusync::StageParams<generated::stage>;
 
 // A tile, broadcast by the loading warp to the math and storing warps.
 struct TileNote {
     cusync::Tile tile;  // its position is negative after the last one
     int stored;         // warpgroups whose part of the tile is complete
-    int is_whole;       // split-K: whether this slice is the last and stores the sum
+    int is_whole;       // whether it is stored: not where it lies outside, nor an earlier slice of split-K
 };
 
 // What lies after the ring and the staging slots.
@@ -80,7 +81,7 @@ struct Control {
     unsigned long long mailed[letters];
     TileNote note[notes];
     int mail[letters];
-    unsigned done_before;
+    int came_before;
 };
 
 template <class S>
@@ -131,9 +132,9 @@ struct Shared {
 };
 
 template <class S>
-__device__ __forceinline__ unsigned block_rank() {
+__device__ __forceinline__ int block_rank() {
     if constexpr (S::cluster == 1) return 0;
-    unsigned rank;
+    int rank;
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
@@ -187,10 +188,10 @@ public:
 
     // Whether all that chunk `chunk` of A needs is there. Does not wait.
     __device__ __forceinline__ bool is_ready(int chunk) {
+        if constexpr (generated::stage::input_count == 0) return true;
         bool has_passed = false;
         for (; step_ != nullptr && step_->at <= chunk; ++step_, has_passed = true) {
-            const cusync::Awaited fact = stage_.awaited(step_->input, step_->x, step_->y);
-            if (stage_.value(fact.counter) < fact.value) return false;
+            if (!stage_.is_there(*step_)) return false;
         }
         if (has_passed) acquire();
         return true;
@@ -198,9 +199,10 @@ public:
 
     // Returns once it is there.
     __device__ __forceinline__ void settle(int chunk) {
+        if constexpr (generated::stage::input_count == 0) return;
         const cusync::WaitStart began = stage_.recorder().begin_wait();
         for (; step_ != nullptr && step_->at <= chunk; ++step_) {
-            if (!stage_.spin(stage_.awaited(step_->input, step_->x, step_->y), tile_)) {
+            if (!stage_.spin(*step_, tile_)) {
                 step_ = nullptr;  // aborted: drain, wait for nothing more
                 break;
             }
@@ -230,106 +232,160 @@ public:
 
     // Takes tiles until there are none, or one.
     __device__ __forceinline__ void run() {
-        int position = take_position();
-        while (position < stage_.positions()) {
-            const cusync::Tile tile = stage_.tile_at(position);
+        int turn = take_turn();
+        while (position_of(turn, 0) < stage_.positions()) {
+            const cusync::Tile tile = tile_of(turn, rank_);
             const int line = note_.slot;
             announce(tile);
-            position = load(tile, line);
+            turn = load(tile, turn, line);
         }
         announce({0, 0, 0, 0, -1});
     }
 
 private:
     static constexpr int take_ahead = 4;  // chunks before a tile's end at which the next tile is taken
+    static constexpr int never = 0x3fffffff;
 
-    // A cluster's blocks take neighbouring positions: the first block draws for both and mails the second its own.
-    __device__ __forceinline__ int take_position() {
-        if constexpr (S::cluster == 1 || !generated::stage::draws_position) {
+    // A cluster takes turns together: its first block draws and sends the number to the second.
+    __device__ __forceinline__ int take_turn() {
+        if constexpr (S::cluster == 1) {
             return stage_.next_position();
+        } else if constexpr (!generated::stage::draws_position) {
+            return stage_.next_position() / S::cluster;
         } else {
             int& letter = shared_.control().mail[mail_.slot];
             const unsigned mailed = shared_.mailed(mail_.slot);
             if (rank_ == 0) {
-                letter = S::cluster * stage_.next_position();
-                mbarrier::store_remote(shared_.address(letter), 1, letter + 1);
-                mbarrier::publish_remote(mailed, 1);
+                letter = stage_.next_position();
+                mbarrier::send(shared_.address(letter), 1, letter, mailed);
             } else {
+                mbarrier::expect(mailed, sizeof(letter));
                 mbarrier::wait(mailed, mail_.parity);
-                mbarrier::acquire_cluster();
             }
             mail_.advance();
             return letter;
         }
     }
 
+    // The position of block `rank` in a turn of the cluster. Its blocks take the same slice of neighbouring tiles.
+    __device__ __forceinline__ int position_of(int turn, int rank) const {
+        if constexpr (S::cluster == 1) return turn;
+        const int slices = sync_.generated.slices;
+        return (turn / slices * S::cluster + rank) * slices + turn % slices;
+    }
+
+    // Past the last position the second block keeps the first company with a tile that lies outside.
+    __device__ __forceinline__ cusync::Tile tile_of(int turn, int rank) const {
+        const int position = position_of(turn, rank);
+        if (S::cluster == 1 || position < stage_.positions()) return stage_.tile_at(position);
+        return {sync_.generated.columns, sync_.generated.rows, turn % sync_.generated.slices, -1, position};
+    }
+
     __device__ __forceinline__ void announce(const cusync::Tile& tile) {
         mbarrier::wait(shared_.read(note_.slot), note_.parity ^ 1);
-        shared_.control().note[note_.slot] = {tile, 0, 1};
+        shared_.control().note[note_.slot] = {tile, 0, tile.linear >= 0};
         if (tile.position >= 0) stage_.recorder().start(note_.slot);
         mbarrier::arrive(shared_.noted(note_.slot));
         note_.advance();
     }
 
-    // Fills the ring with the tile's chunks. Returns the next tile's position.
-    __device__ __forceinline__ int load(const cusync::Tile& tile, int line) {
+    // Fills the ring with the tile's chunks. Returns the next turn.
+    __device__ __forceinline__ int load(const cusync::Tile& tile, int turn, int line) {
         const Chunks chunks = chunks_of<S>(p_.k, tile.z, sync_.generated.slices);
         const int take_at = p_.is_persistent ? max(chunks.first, chunks.last - take_ahead) : -1;
-        int next = stage_.positions(), next_b = chunks.first;
+        bool shares_a = false, shares_b = false;
+        if constexpr (S::cluster > 1) {
+            const cusync::Tile other = tile_of(turn, rank_ ^ 1);
+            shares_b = tile.x == other.x, shares_a = !shares_b && tile.y == other.y;
+        }
+        int next = never, next_b = chunks.first;
         mbarrier::Place<S::stages> a_place = place_;
         InputWait input(stage_, tile, line);
         for (int chunk = chunks.first; chunk < chunks.last; ++chunk) {
-            if constexpr (!generated::stage::reorders_loads) {
-                if (!input.is_ready(chunk)) input.settle(chunk);
-            }
+            if constexpr (!generated::stage::reorders_loads) input.settle(chunk);
             if (next_b == chunk) {
                 mbarrier::wait(shared_.empty(place_.slot), place_.parity ^ 1);
-                load_b(tile.x, next_b++);
+                load_b(tile.x, next_b++, shares_b);
             }
-            if (!input.is_ready(chunk)) {
+            if (is_first_ || !input.is_ready(chunk)) {
                 // B does not wait: as much of it as the ring has room for.
                 while (next_b < chunks.last && mbarrier::has_ended_now(shared_.empty(place_.slot), place_.parity ^ 1)) {
-                    load_b(tile.x, next_b++);
+                    load_b(tile.x, next_b++, shares_b);
                 }
+                if (is_first_) wait_for_grid();
                 input.settle(chunk);
             }
-            tma::load(shared_.ring + a_place.slot * S::stage_bytes, p_.a, chunk * S::tile_k, tile.y * S::tile_m,
-                      shared_.full(a_place.slot));
+            load_a(tile.y, chunk, a_place.slot, shares_a);
             a_place.advance();
-            if (chunk == take_at) next = take_position();  // looked at when the tile has been loaded
+            if (chunk == take_at) next = take_turn();  // looked at when the tile has been loaded
         }
         return next;
     }
 
+    // Under programmatic dependent launch: until the kernel before has ended and A is there; else returns at once.
+    __device__ __forceinline__ void wait_for_grid() {
+        asm volatile("griddepcontrol.wait;" ::: "memory");
+        is_first_ = false;
+    }
+
+    __device__ __forceinline__ void load_a(int tile_y, int chunk, int slot, bool is_shared) const {
+        constexpr int rows = S::tile_m / S::cluster;
+        load_parts<rows * 128>(shared_.ring + slot * S::stage_bytes, shared_.full(slot), is_shared,
+                               [&](int part) { return Corner{chunk * S::tile_k, tile_y * S::tile_m + part * rows}; }, p_.a);
+    }
+
     // Arms the slot for A and B and starts B.
-    __device__ __forceinline__ void load_b(int tile_x, int chunk) {
+    __device__ __forceinline__ void load_b(int tile_x, int chunk, bool is_shared) {
+        constexpr int rows = S::tile_k / S::cluster;
         const unsigned full = shared_.full(place_.slot);
         mbarrier::expect(full, S::stage_bytes);
         unsigned to = shared_.ring + place_.slot * S::stage_bytes + S::a_bytes;
 #pragma unroll
         for (int panel = 0; panel < S::tile_n / 64; ++panel, to += S::panel_bytes) {
             const int column = tile_x * S::tile_n + panel * 64;
-            if constexpr (S::cluster == 1) {
-                tma::load(to, p_.b, column, chunk * S::tile_k, full);
-            } else {
-                constexpr int share = S::tile_k / S::cluster;
-                tma::load_to_many(to + rank_ * share * 128, p_.b, column, chunk * S::tile_k + rank_ * share, full, 3);
-            }
+            load_parts<rows * 128>(to, full, is_shared, [&](int part) { return Corner{column, chunk * S::tile_k + part * rows}; },
+                                   p_.b);
         }
         place_.advance();
+    }
+
+    struct Corner {
+        int column, row;
+    };
+
+    // A box in as many parts as the cluster has blocks: each block loads its part into all, or all parts into its own.
+    template <int BYTES, class CornerOf>
+    __device__ __forceinline__ void load_parts(
+        unsigned to, unsigned full, bool is_shared, CornerOf&& corner_of, const TensorMap& map) const {
+        if (S::cluster > 1 && is_shared) {
+            const Corner corner = corner_of(rank_);
+            tma::load_to_many(to + rank_ * BYTES, map, corner.column, corner.row, full, (1 << S::cluster) - 1);
+            return;
+        }
+#pragma unroll
+        for (int part = 0; part < S::cluster; ++part) {
+            const Corner corner = corner_of(part);
+            tma::load(to + part * BYTES, map, corner.column, corner.row, full);
+        }
     }
 
     const SyncParams& sync_;
     const Stage& stage_;
     const GemmSm90Params& p_;
     const Shared<S>& shared_;
-    const unsigned rank_;
+    const int rank_;
     mbarrier::Place<S::stages> place_;  // of the next chunk of B
     mbarrier::Place<notes> note_;
     mbarrier::Place<letters> mail_;
+    bool is_first_ = true;
 };
 
 // ---- The math warpgroups.
+
+// Release, GPU scope: publishes what the block barrier just before has shown this thread.
+__device__ __forceinline__ void add_release(unsigned* counter, unsigned value) {
+    asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(value) : "memory");
+}
 
 template <class S, bool IS_BF16, Activation ACTIVATION>
 class MathGroup {
@@ -344,8 +400,9 @@ public:
     __device__ __forceinline__ void run() {
         for_each_tile<S>(shared_, [&](TileNote& note, int) {
             accumulate(chunks_of<S>(p_.k, note.tile.z, sync_.generated.slices));
-            if (sync_.generated.slices > 1 && !reduce_slices(note)) {
-                stage_nothing();
+            if (sync_.generated.slices > 1 && note.is_whole && !reduce_slices(note)) note.is_whole = 0;
+            if (!note.is_whole) {
+                hand_over_nothing();
                 return;
             }
 #pragma unroll
@@ -397,46 +454,76 @@ private:
         }
     }
 
-    // Adds up the slices of one tile in slice order, so that the result does not depend on which slice came last.
-    // Returns whether this block is the last and now holds the whole sum.
-    __device__ __forceinline__ bool reduce_slices(TileNote& note) {
+    // The first slices to come leave their sums in global memory; the last adds them to its own, in slice order, so
+    // that the result does not depend on which came last. Returns whether this block is the last. Only slices that have
+    // come already are waited for, so that it is no matter where the others are.
+    __device__ __forceinline__ bool reduce_slices(const TileNote& note) {
         constexpr int quads = S::frags_m * S::tile_n / 8, threads = S::math_warps * 32;
         const int thread = static_cast<int>(threadIdx.x) - 128, slices = sync_.generated.slices;
+        unsigned* const ticket = p_.tickets + note.tile.linear;  // slices that came, and above bit 16 those that left a sum
         float4* const all =
             reinterpret_cast<float4*>(p_.partials) + static_cast<long long>(note.tile.linear) * slices * quads * threads + thread;
-        float4* const mine = all + note.tile.z * quads * threads;
-#pragma unroll
-        for (int q = 0; q < quads; ++q) {
-            const float* sum = sum_[q / (S::tile_n / 8)] + q % (S::tile_n / 8) * 4;
-            mine[q * threads] = make_float4(sum[0], sum[1], sum[2], sum[3]);
-        }
-        // Barrier before the ticket's release: it publishes all math threads' partial sums.
+        if (thread == 0) shared_.control().came_before = cusync::take_ticket(ticket) & 0xffff;
         math_barrier();
-        if (thread == 0) shared_.control().done_before = cusync::take_ticket(p_.tickets + note.tile.linear);
-        // And after its acquire: all may read the other slices' sums.
-        math_barrier();
-        const bool is_last = shared_.control().done_before == static_cast<unsigned>(slices - 1);
-        // Equal from all threads; the storing warps read it once something is staged.
-        note.is_whole = is_last;
-        if (!is_last) return false;
+        const bool is_last = shared_.control().came_before == slices - 1;
+        if (!is_last) {
+            float4* const mine = all + note.tile.z * quads * threads;
 #pragma unroll
-        for (int q = 0; q < quads; ++q) {
-            float4 total = all[q * threads];
-            for (int z = 1; z < slices; ++z) {
-                const float4 part = all[(z * quads + q) * threads];
-                total.x += part.x, total.y += part.y, total.z += part.z, total.w += part.w;
+            for (int q = 0; q < quads; ++q) {
+                const float* sum = sum_[q / (S::tile_n / 8)] + q % (S::tile_n / 8) * 4;
+                mine[q * threads] = make_float4(sum[0], sum[1], sum[2], sum[3]);
             }
-            float* sum = sum_[q / (S::tile_n / 8)] + q % (S::tile_n / 8) * 4;
-            sum[0] = total.x, sum[1] = total.y, sum[2] = total.z, sum[3] = total.w;
+            // Barrier before the release: it publishes all math threads' sums.
+            math_barrier();
+            if (thread == 0) add_release(ticket, 1u << 16);
+            return false;
         }
+        if (thread == 0) {
+            while (cusync::load_relaxed(ticket) >> 16 != static_cast<unsigned>(slices - 1)) {}
+            cusync::acquire_fence();
+        }
+        // After the acquire: all may read the other slices' sums.
+        math_barrier();
+        add_slices(all, note.tile.z, quads * threads);
         return true;
+    }
+
+    // This slice's sum becomes that of all: those before it, itself, those after it. A batch of loads is in flight.
+    __device__ __forceinline__ void add_slices(const float4* all, int own, int stride) {
+        constexpr int groups = S::tile_n / 8, batch = S::warpgroups * S::frags_m * groups <= 48 ? 8 : 4;
+        each<S::frags_m * groups / batch>([&](auto index) {
+            constexpr int first = index.value * batch;
+            float total[4 * batch];
+#pragma unroll
+            for (int i = 0; i < 4 * batch; ++i) total[i] = 0.0f;
+            float* const sum = sum_[first / groups] + first % groups * 4;
+            const float4* from = all + first * S::math_warps * 32;
+            add(total, from, own, stride);
+#pragma unroll
+            for (int i = 0; i < 4 * batch; ++i) total[i] += sum[i];
+            add(total, from + (own + 1) * stride, sync_.generated.slices - own - 1, stride);
+#pragma unroll
+            for (int i = 0; i < 4 * batch; ++i) sum[i] = total[i];
+        });
+    }
+
+    template <int COUNT>
+    static __device__ __forceinline__ void add(float (&total)[COUNT], const float4* from, int slices, int stride) {
+#pragma unroll 1
+        for (; slices > 0; --slices, from += stride) {
+#pragma unroll
+            for (int i = 0; i < COUNT / 4; ++i) {
+                const float4 part = from[i * S::math_warps * 32];
+                total[4 * i] += part.x, total[4 * i + 1] += part.y, total[4 * i + 2] += part.z, total[4 * i + 3] += part.w;
+            }
+        }
     }
 
     static __device__ __forceinline__ void math_barrier() {
         asm volatile("bar.sync 1, %0;" ::"n"(S::math_warps * 32) : "memory");
     }
 
-    __device__ __forceinline__ void stage_nothing() {
+    __device__ __forceinline__ void hand_over_nothing() {
         mbarrier::wait(shared_.drained(group_, staged_.slot), staged_.parity ^ 1);
         hand_over();
     }
@@ -571,6 +658,7 @@ private:
         if constexpr (cusync::mutant != cusync::Mutant::early_post) {
             if (is_whole) stage_.post(note.tile);
         }
+        if (note.tile.linear < 0) return;
         stage_.recorder().finish(stage_.records(), note.tile.position, note.tile.linear, note.tile.z, line);
     }
 
@@ -578,7 +666,7 @@ private:
         if constexpr (cusync::mutant == cusync::Mutant::early_post) {
             if (group_ == 0) stage_.post(tile);
         }
-        stage_.before_stores(tile);
+        stage_.delay(tile);
     }
 
     const Stage& stage_;
@@ -595,6 +683,8 @@ __global__ void __launch_bounds__(S::threads, 1)
     using Math = MathGroup<S, IS_BF16, ACTIVATION>;
     const Shared<S> shared(bytes);
     const Stage stage(sync);
+    // Under programmatic dependent launch the next kernel may start as soon as there is room; else it says nothing.
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
     if (threadIdx.x == 0) {
         shared.init();
         tma::prefetch(p.a), tma::prefetch(p.b), tma::prefetch(p.c);

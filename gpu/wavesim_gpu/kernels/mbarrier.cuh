@@ -27,19 +27,16 @@ __device__ __forceinline__ unsigned remote(unsigned address, unsigned rank) {
     return there;
 }
 
-// A word into the same place of block `rank`; a publish_remote after it says that it is there.
-__device__ __forceinline__ void store_remote(unsigned address, unsigned rank, int word) {
-    asm volatile("st.shared::cluster.s32 [%0], %1;" ::"r"(remote(address, rank)), "r"(word) : "memory");
+// A word into the same place of block `rank`, which counts as four bytes copied at the same barrier there.
+__device__ __forceinline__ void send(unsigned address, unsigned rank, int word, unsigned barrier) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.s32 [%0], %1, [%2];" ::"r"(remote(address, rank)),
+                 "r"(word), "r"(remote(barrier, rank))
+                 : "memory");
 }
 
 // Says nothing of what this thread wrote to memory: enough where the slot was only read.
 __device__ __forceinline__ void arrive_remote(unsigned barrier, unsigned rank) {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(remote(barrier, rank)) : "memory");
-}
-
-// Release at cluster scope: what this thread wrote comes before. It waits for all its writes, about a microsecond.
-__device__ __forceinline__ void publish_remote(unsigned barrier, unsigned rank) {
-    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(remote(barrier, rank)) : "memory");
 }
 
 // Arrives, and has the phase end only once `bytes` have been copied as well.
@@ -69,9 +66,6 @@ __device__ __forceinline__ bool has_ended_now(unsigned barrier, unsigned parity)
         : "=r"(ended) : "r"(barrier), "r"(parity) : "memory");
     return ended != 0;
 }
-
-// At cluster scope: after it, what a remote arrival published may be read as well.
-__device__ __forceinline__ void acquire_cluster() { asm volatile("fence.acq_rel.cluster;" ::: "memory"); }
 
 __device__ __forceinline__ void wait(unsigned barrier, unsigned parity) {
 #if MBARRIER_LIMIT_NS > 0

@@ -1,0 +1,197 @@
+"""The Hopper GEMM: which tile shapes exist, how they are launched, and which of them suits a size.
+
+Picture: `HOPPER.launch(gemm, device)` is 132 persistent blocks, one per SM and in clusters of two where that
+pays, that take tile after tile; `best_tile(1024, 6144, 12288, 132)` is 128 x 192, whose 256 tiles fill almost
+two waves, where 192 tiles of 128 x 256 would leave half of the second empty.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wavesim.errors import DescriptionError, DeviceError
+from wavesim.model.device import Device
+from wavesim.model.kernel import Gemm
+from wavesim_gpu.kernels.family import Addresses, KernelLaunch
+from wavesim_gpu.tensor_map import encode
+
+SOURCE = Path(__file__).with_name("gemm_sm90.cu")
+TILE_K = 64
+ALIGNMENT = 16  # bytes: addresses and rows of what the copy engine moves
+PANEL = 64  # columns or rows of one swizzled piece of shared memory, PANEL * 128 bytes
+CONTROL_BYTES = 1024  # barriers and notes, after the ring and the staging slots
+HOPPER_CAPABILITY = (9, 0)
+
+# gemm_sm90.cu, GemmSm90Params.
+PARAMS = np.dtype(
+    {
+        "names": ["a", "b", "c", "partials", "tickets", "k", "is_persistent"],
+        "formats": ["V128", "V128", "V128", "<u8", "<u8", "<i4", "<i4"],
+        "offsets": [0, 128, 256, 384, 392, 400, 404],
+        "itemsize": 448,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One tile shape: `warpgroups` x `fragments` x 64 rows, by `tile_n` columns.
+
+    `staged` output slots per warpgroup; `chunk_cycles` measured on an H200 for one step of TILE_K.
+    """
+
+    warpgroups: int
+    fragments: int
+    tile_n: int
+    stages: int
+    staged: int
+    cluster: int
+    chunk_cycles: int
+
+    @property
+    def tile_m(self) -> int:
+        """Rows of the tile."""
+        return 64 * self.warpgroups * self.fragments
+
+    @property
+    def threads(self) -> int:
+        """Math warpgroups, and one whose warps load and store."""
+        return 128 * (1 + self.warpgroups)
+
+    @property
+    def dynamic_shared_bytes(self) -> int:
+        """The ring of stages, the staging slots, barriers."""
+        ring = self.stages * (self.tile_m + self.tile_n) * 2 * TILE_K
+        return ring + self.warpgroups * self.staged * PANEL * 128 + CONTROL_BYTES
+
+    @property
+    def name(self) -> str:
+        """The C++ type."""
+        sizes = (self.warpgroups, self.fragments, self.tile_n, self.stages, self.staged, self.cluster)
+        return f"Shape<{', '.join(map(str, sizes))}>"
+
+
+SHAPES = {
+    (shape.tile_m, shape.tile_n): shape
+    for shape in (
+        Shape(2, 1, 256, stages=4, staged=2, cluster=1, chunk_cycles=1024),
+        Shape(2, 2, 128, stages=4, staged=2, cluster=1, chunk_cycles=1024),
+        Shape(3, 1, 192, stages=4, staged=1, cluster=1, chunk_cycles=1152),
+        Shape(2, 1, 192, stages=5, staged=1, cluster=2, chunk_cycles=785),
+        Shape(3, 1, 128, stages=5, staged=1, cluster=2, chunk_cycles=842),
+        Shape(2, 1, 128, stages=6, staged=2, cluster=2, chunk_cycles=675),
+        Shape(1, 1, 256, stages=5, staged=2, cluster=1, chunk_cycles=800),
+        Shape(1, 1, 128, stages=6, staged=2, cluster=1, chunk_cycles=400),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Hopper:
+    """The family. Persistent, or one tile per block; `is_dependent` for programmatic dependent launch."""
+
+    name: str
+    is_persistent: bool
+    is_dependent: bool = False
+    source: Path = SOURCE
+
+    def check(self, gemm: Gemm) -> None:
+        """Raises `DescriptionError` for a GEMM that it cannot compute."""
+        shape_of(gemm)
+
+    def launch(self, gemm: Gemm, device: Device) -> KernelLaunch:
+        """Raises also `DeviceError` for a GPU that is not a Hopper."""
+        if device.compute_capability != HOPPER_CAPABILITY:
+            major, minor = device.compute_capability
+            raise DeviceError(
+                f"{device.name} has compute capability {major}.{minor}; the kernels {self.name!r} need 9.0 "
+                "(wgmma, copy engine). Use kernels='portable'"
+            )
+        shape = shape_of(gemm)
+        activation = gemm.activation or "none"
+        is_bf16 = str(gemm.dtype == "bf16").lower()
+        tiles = -(-gemm.grid.tiles // shape.cluster) * shape.cluster * gemm.split_k
+        blocks = min(tiles, device.sm_count // shape.cluster * shape.cluster) if self.is_persistent else tiles
+        return KernelLaunch(
+            f"gemm_sm90<{shape.name}, {is_bf16}, Activation::{activation}>",
+            shape.threads,
+            shape.dynamic_shared_bytes,
+            blocks,
+            shape.cluster,
+            self.is_dependent,
+        )
+
+    def arguments(self, gemm: Gemm, addresses: Addresses) -> tuple[Any, ...]:
+        """`GemmSm90Params`. Raises `DescriptionError` for misaligned addresses."""
+        shape = shape_of(gemm)
+        record = np.zeros(1, PARAMS)[0]
+        maps = (
+            ("a", addresses.a, (gemm.m, gemm.k), (shape.tile_m // shape.cluster, TILE_K)),
+            ("b", addresses.b, (gemm.k, gemm.n), (TILE_K // shape.cluster, PANEL)),
+            ("c", addresses.c, (gemm.m, gemm.columns), (PANEL, PANEL)),
+        )
+        for name, address, size, box in maps:
+            if address % ALIGNMENT:
+                raise DescriptionError(
+                    f"Gemm {gemm.name}: {name} is at address {address:#x}; the copy engine needs a "
+                    f"multiple of {ALIGNMENT} bytes. Use cupy.ascontiguousarray"
+                )
+            record[name] = encode(address, size, box, gemm.dtype)
+        record["partials"], record["tickets"] = addresses.partials, addresses.tickets
+        record["k"], record["is_persistent"] = gemm.k, self.is_persistent
+        return (record,)
+
+    def partial_bytes(self, gemm: Gemm) -> int:
+        """Bytes of fp32 partial sums that split-K keeps; 0 without it."""
+        return 4 * gemm.grid.size * gemm.tile_m * gemm.tile_n if gemm.split_k > 1 else 0
+
+
+HOPPER = Hopper("hopper", is_persistent=True)
+HOPPER_PER_TILE = Hopper("hopper-per-tile", is_persistent=False)
+HOPPER_DEPENDENT = Hopper("hopper-dependent", is_persistent=True, is_dependent=True)
+
+
+def shape_of(gemm: Gemm) -> Shape:
+    """The shape that computes a described GEMM. Raises `DescriptionError`, with the fix, if there is none."""
+    if (gemm.tile_m, gemm.tile_n) not in SHAPES or gemm.tile_k != TILE_K:
+        known = ", ".join(f"{m}x{n}x{TILE_K}" for m, n in SHAPES)
+        raise DescriptionError(
+            f"Gemm {gemm.name}: the tile is {gemm.tile_m}x{gemm.tile_n}x{gemm.tile_k}; the Hopper kernels "
+            f"have {known}. Use one of these"
+        )
+    units = {"n": (gemm.n, 16 if gemm.activation == "swiglu" else 8), "k": (gemm.k, TILE_K)}
+    for name, (size, unit) in units.items():
+        if size % unit:
+            raise DescriptionError(
+                f"Gemm {gemm.name}: {name} is {size}; on the GPU it must be a multiple of {unit}. Pad it to "
+                f"{-(-size // unit) * unit}"
+            )
+    if gemm.activation == "swiglu" and gemm.tile_n % (2 * PANEL):
+        raise DescriptionError(
+            f"Gemm {gemm.name}: tile_n is {gemm.tile_n}; with swiglu it must be a multiple of {2 * PANEL}. "
+            "Use 128 or 256"
+        )
+    return SHAPES[gemm.tile_m, gemm.tile_n]
+
+
+def best_tile(m: int, n: int, k: int, sm_count: int, *, is_swiglu: bool = False) -> tuple[int, int, int]:
+    """(tile_m, tile_n, split_k) with the fewest estimated cycles, for one GEMM alone on the GPU."""
+    candidates = [
+        (estimated_cycles(shape, m, n, k, split, sm_count), shape.tile_m, shape.tile_n, split)
+        for shape in SHAPES.values()
+        for split in (1, 2, 3, 4)
+        if k // TILE_K >= split and not (is_swiglu and shape.tile_n % (2 * PANEL))
+    ]
+    _, tile_m, tile_n, split = min(candidates)
+    return tile_m, tile_n, split
+
+
+def estimated_cycles(shape: Shape, m: int, n: int, k: int, split_k: int, sm_count: int) -> int:
+    """Waves of tiles, plus what a launch, a tile's end and the sum of slices cost (H200, measured)."""
+    slices = -(-m // shape.tile_m) * -(-n // shape.tile_n) * split_k
+    waves = -(-slices // (sm_count // shape.cluster * shape.cluster))
+    chunks = -(-k // TILE_K // split_k)
+    summing = shape.tile_m * shape.tile_n * split_k // 8 if split_k > 1 else 0
+    return 6000 + waves * (chunks * shape.chunk_cycles + 1500 + summing)

@@ -1,0 +1,245 @@
+"""The Hopper GEMM compiles with no GPU, refuses what it cannot do, computes every shape, waits and posts."""
+
+from dataclasses import replace
+
+import pytest
+from small_pipelines import chain, pair
+
+from wavesim.errors import CompileError, DeadlockError, DescriptionError, DeviceError
+from wavesim.gen.single_stage import stage_header
+from wavesim.model.device import load
+from wavesim.model.kernel import Gemm
+from wavesim.model.order import Grouped
+from wavesim.model.plan import SemaphoreSync, StreamSync
+from wavesim.model.policy import RowSync, TileSync
+from wavesim_gpu import compiler
+from wavesim_gpu.compiler import Build, compile_cubin
+from wavesim_gpu.functions import GENERATED
+from wavesim_gpu.kernels import gemm_sm90
+from wavesim_gpu.kernels.family import Addresses
+from wavesim_gpu.kernels.gemm_sm90 import HOPPER, HOPPER_PER_TILE, SHAPES, best_tile
+
+H200 = load("h200")
+TILES = [(m, n, 64) for m, n in SHAPES]
+FAMILIES = ["hopper", "hopper-per-tile", "hopper-dependent"]
+DELAY_NS = 300_000
+
+
+def one(tile, m=300, n=400, k=512, **options):
+    return Gemm("gemm", m, n, k, *tile, **options)
+
+
+def middle(tile):
+    """A stage that both waits and posts."""
+    return chain(300, (256, 512, 384, 128), (tile, tile, tile))
+
+
+@pytest.fixture
+def nvrtc():
+    pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
+    try:
+        compiler._nvrtc()
+    except CompileError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("tile", TILES, ids=str)
+def test_every_shape_compiles_for_hopper_and_uses_its_instructions(nvrtc, tile):
+    header = stage_header(
+        middle(tile), SemaphoreSync(TileSync(), order=Grouped(2)), "gemm2", always_draws=True
+    )
+    name = HOPPER.launch(one(tile, activation="gelu"), H200).expression
+    ptx = compile_cubin(HOPPER.source, [name], "sm_90a", Build(), {GENERATED: header.text}).ptx
+    for instruction in (
+        f"wgmma.mma_async.sync.aligned.m64n{tile[1]}k16",
+        "cp.async.bulk.tensor.2d.shared::cluster.global",
+        "cp.async.bulk.tensor.2d.global.shared::cta",
+        "fence.proxy.async.global",
+        "cp.async.bulk.wait_group",
+    ):
+        assert instruction in ptx
+    assert ("multicast::cluster" in ptx) == (SHAPES[tile[:2]].cluster > 1)
+    assert ("setmaxnreg" in ptx) == (SHAPES[tile[:2]].warpgroups > 1)
+
+
+@pytest.mark.parametrize("build", [Build(is_recording=True), Build(mutant="early_post"), Build(delay_ns=5)])
+@pytest.mark.parametrize("plan", [StreamSync(), SemaphoreSync(RowSync())], ids=["stream", "row"])
+def test_it_compiles_under_every_plan_and_build(nvrtc, plan, build):
+    header = stage_header(middle((128, 256, 64)), plan, "gemm2", always_draws=False)
+    swiglu = one((128, 256, 64), n=512, activation="swiglu", dtype="bf16")
+    name = HOPPER_PER_TILE.launch(swiglu, H200).expression
+    assert compile_cubin(HOPPER.source, [name], "sm_90a", build, {GENERATED: header.text}).data
+
+
+def test_waits_are_compiled_out_where_nothing_is_waited_for(nvrtc):
+    name = HOPPER.launch(one((128, 256, 64)), H200).expression
+    waits = {
+        stage: "fence.proxy.async.global"
+        in compile_cubin(
+            HOPPER.source,
+            [name],
+            "sm_90a",
+            Build(),
+            {GENERATED: stage_header(pair(), SemaphoreSync(RowSync()), stage, always_draws=True).text},
+        ).ptx
+        for stage in ("gemm1", "gemm2")
+    }
+    assert waits == {"gemm1": False, "gemm2": True}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=lambda shape: shape.name)
+def test_every_shape_fits_on_an_h200(shape):
+    assert shape.dynamic_shared_bytes <= H200.shared_bytes_per_block
+    assert shape.threads <= H200.max_threads_per_block
+    assert shape.fragments * shape.tile_n // 2 <= 128  # sums per thread, in registers
+
+
+def test_a_persistent_launch_has_a_block_per_sm_and_whole_clusters():
+    assert HOPPER.launch(one((128, 256, 64), m=4096, n=12288), H200).blocks == 132
+    odd = one((128, 192, 64), m=384, n=192)  # three tiles, clusters of two
+    assert HOPPER.launch(odd, H200).blocks == 4
+    assert HOPPER_PER_TILE.launch(odd, H200).blocks == 4
+    assert HOPPER_PER_TILE.launch(one((128, 256, 64), split_k=2), H200).blocks == 3 * 2 * 2
+
+
+@pytest.mark.parametrize(
+    ("gemm", "words"),
+    [
+        (one((128, 256, 32)), "the Hopper kernels have 128x256x64"),
+        (one((96, 256, 64)), "the tile is 96x256x64"),
+        (one((128, 256, 64), n=250), "n is 250; .* multiple of 8. Pad it to 256"),
+        (one((128, 256, 64), k=100), "k is 100; .* multiple of 64. Pad it to 128"),
+        (one((128, 192, 64), n=384, activation="swiglu"), "tile_n is 192; with swiglu"),
+        (one((128, 256, 64), n=264, activation="swiglu"), "n is 264; .* multiple of 16. Pad it to 272"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_it_cannot_compute_is_refused_with_the_fix(gemm, words):
+    with pytest.raises(DescriptionError, match=words):
+        HOPPER.check(gemm)
+
+
+def test_another_gpu_is_refused():
+    with pytest.raises(DeviceError, match=r"capability 8.0; .* Use kernels='portable'"):
+        HOPPER.launch(one((128, 256, 64)), replace(H200, name="older", compute_capability=(8, 0)))
+
+
+def test_misaligned_arrays_are_refused():
+    pytest.importorskip("cuda.bindings.driver", reason="pip install 'wavesim[nvrtc]'")
+    with pytest.raises(DescriptionError, match="a is at address 0x1008"):
+        HOPPER.arguments(one((128, 256, 64)), Addresses(0x1008, 0, 0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("size", "tile"),
+    [
+        ((8192, 8192, 8192), (128, 256, 1)),
+        ((4096, 6144, 12288), (128, 256, 1)),
+        ((1024, 6144, 12288), (128, 192, 1)),  # 256 tiles, 1.9 waves
+        ((1024, 12288, 6144), (128, 256, 1)),  # 384 tiles, 2.9 waves
+        ((768, 6144, 12288), (192, 192, 1)),  # 128 tiles, 1 wave
+        ((512, 6144, 12288), (128, 192, 1)),  # 128 tiles
+        ((256, 6144, 12288), (128, 192, 2)),  # 64 tiles, 128 slices
+        ((1, 12288, 6144), (64, 128, 1)),
+    ],
+    ids=str,
+)
+def test_the_best_tile_fills_its_waves(size, tile):
+    assert best_tile(*size, 132) == tile
+
+
+# ---- On a GPU.
+
+
+def verdict_of(kernels, pipeline, plan, build=None, seed=21, limit_s=5.0):
+    from wavesim_gpu.operands import reference
+    from wavesim_gpu.runner import CupyRunner
+
+    runner = CupyRunner(limit_s=limit_s, commit="test", kernels=kernels)
+    operands = runner.operands(pipeline, seed=seed)
+    program = runner.program(operands, plan, build or Build())
+    return runner.verdict(program, runner.launcher(program), reference(operands))
+
+
+@pytest.fixture(autouse=True)
+def hopper(request):
+    if request.node.get_closest_marker("gpu") is None:
+        return
+    request.getfixturevalue("runner")
+    from wavesim_gpu.device import query
+
+    if query().compute_capability != gemm_sm90.HOPPER_CAPABILITY:
+        pytest.skip("not a Hopper GPU")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernels", FAMILIES)
+@pytest.mark.parametrize("tile", TILES, ids=str)
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_every_shape_is_right_under_stream_sync_at_the_edges(kernels, tile, dtype):
+    """Rows and columns that do not fill their tiles, an odd number of tiles, a last block in no company."""
+    pipeline = pair(m=tile[0] * 3 - 5, k=320, hidden=576, n=tile[1] * 3 - 8, tiles=(tile, tile), dtype=dtype)
+    assert verdict_of(kernels, pipeline, StreamSync()).is_good
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernels", FAMILIES[:2])
+@pytest.mark.parametrize("policy", [RowSync(), TileSync()], ids=lambda policy: policy.name)
+@pytest.mark.parametrize("order", [None, Grouped(2), Grouped(3)], ids=str)
+@pytest.mark.parametrize("tile", TILES, ids=str)
+def test_every_shape_waits_for_every_chunk_when_columns_come_late_one_by_one(kernels, policy, order, tile):
+    """A consumer that reads one chunk too early reads NaN: the next column is still 0.1 ms away."""
+    pipeline = pair(m=tile[0] * 3 - 5, k=128, hidden=1280, n=tile[1] * 2 + 8, tiles=(tile, tile))
+    plan = SemaphoreSync(policy) if order is None else SemaphoreSync(policy, order=order)
+    verdict = verdict_of(kernels, pipeline, plan, Build(delay_ns=100_000))
+    assert verdict.is_good, verdict
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernels", FAMILIES[:2])
+@pytest.mark.parametrize("split_k", [2, 3])
+@pytest.mark.parametrize("tile", TILES, ids=str)
+def test_split_k_slices_wait_and_add_up(kernels, split_k, tile):
+    pipeline = pair(
+        m=tile[0] * 3 - 5, k=384, hidden=1280, n=tile[1] * 3, tiles=(tile, tile), split_k=(split_k, split_k)
+    )
+    verdict = verdict_of(kernels, pipeline, SemaphoreSync(TileSync()), Build(delay_ns=50_000))
+    assert verdict.is_good, verdict
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernels", FAMILIES[:2])
+@pytest.mark.parametrize("policy", [RowSync(), TileSync()], ids=lambda policy: policy.name)
+@pytest.mark.parametrize("mutant", ["no_wait", "early_post"])
+def test_a_dropped_wait_and_an_early_post_give_wrong_numbers(kernels, policy, mutant):
+    pipeline = pair(m=300, k=256, hidden=1280, n=512, tiles=((128, 128, 64), (128, 256, 64)))
+    build = Build(mutant=mutant, delay_ns=DELAY_NS)
+    assert not verdict_of(kernels, pipeline, SemaphoreSync(policy), build).is_right
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernels", FAMILIES[:2])
+@pytest.mark.parametrize("tile", [(128, 256, 64), (128, 192, 64)], ids=str)
+def test_a_dropped_post_is_a_deadlock_and_the_next_run_is_right(kernels, tile):
+    """Clusters drain too: every block goes on by itself, as if it had been let through."""
+    pipeline = pair(m=300, k=256, hidden=640, n=512, tiles=(tile, tile))
+    with pytest.raises(DeadlockError, match="gemm1"):
+        verdict_of(kernels, pipeline, SemaphoreSync(RowSync()), Build(mutant="no_post"), limit_s=0.05)
+    assert verdict_of(kernels, pipeline, SemaphoreSync(RowSync())).is_good
+
+
+@pytest.mark.gpu
+def test_recorded_tiles_are_all_there_once(cupy):
+    from wavesim_gpu.runner import CupyRunner
+
+    runner = CupyRunner(limit_s=5.0, commit="test", kernels="hopper")
+    pipeline = pair(m=2000, k=512, hidden=1280, n=2560, tiles=((128, 256, 64), (128, 192, 64)))
+    operands = runner.operands(pipeline, seed=3)
+    program = runner.program(operands, SemaphoreSync(RowSync()), Build(is_recording=True))
+    runner.launcher(program)()
+    program.synchronize()
+    for stage in pipeline.stages:
+        records = program.sync.records(stage.name)
+        assert sorted(records["tile"]) == list(range(stage.gemm.grid.tiles))
+        assert (records["end_ns"] > records["start_ns"]).all()
+        assert (records["cycles"] > 0).all()
