@@ -32,10 +32,16 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, o
         (("--sync", "tile"), 3.0, 25.0),
         (("--sync", "tile", "--order", "column"), 3.5, 12.5),
         (("--sync", "row", "--order", "column"), 4.0, 0.0),
+        (("--sync", "graph"), 4.0, 0.0),
+        (("--sync", "pdl"), 4.0, 0.0),
+        (("--sync", "pdl:0.5"), 3.5, 12.5),
+        (("--sync", "stream-k"), None, 25.0),
+        (("--sync", "persistent:tile"), 3.0, 25.0),
+        (("--sync", "persistent-stream"), 4.0, 0.0),
     ],
 )
 def test_simulate_gives_the_papers_figure_one(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], waves: float, improvement: float
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], waves: float | None, improvement: float
 ):
     found = run_json(capsys, "simulate", "toy", *arguments)
     assert set(found) == SIMULATE_NAMES
@@ -57,11 +63,23 @@ def test_compare_lists_plans_with_the_baseline_first(capsys: pytest.CaptureFixtu
     assert [row["plan"] for row in rows] == ["stream", "tile", "row"]
 
 
+def test_split_k_is_an_option_and_what_is_only_predicted_is_said(capsys: pytest.CaptureFixture[str]):
+    arguments = ("simulate", "gpt3-mlp", "--tokens", "128")
+    whole, split = (run_json(capsys, *arguments, "--split-k", count) for count in ("1", "2"))
+    assert split["makespan_ns"] < whole["makespan_ns"]  # 24 of 132 SMs have work without it
+    assert main([*arguments, "--sync", "stream-k"]) == 0
+    assert "what partial sums cost is an estimate; predicted only" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["simulate", "gpt5"], "'gpt5'; known are"),
         (["simulate", "toy", "--sync", "magic"], "'magic'; known are stream, row, tile"),
+        (["simulate", "toy", "--sync", "stream-k:0"], "waves is 0; it must be an integer of at least 1"),
+        (["simulate", "toy", "--split-k", "2"], "gemm1 is a Kernel, not a Gemm"),
+        (["simulate", "gpt3-mlp", "--split-k", "0"], "split_k is 0"),
+        (["simulate", "gpt3-mlp", "--split-k", "2", "--sync", "stream-k"], "splits K itself. Use split_k=1"),
         (["simulate", "toy", "--order", "zigzag"], "'zigzag'; known are row, column"),
         (["simulate", "gpt3-mlp", "--device", "h300"], "h300"),
         (["simulate", "gpt3-mlp", "--tokens", "0"], "m is 0"),

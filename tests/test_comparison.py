@@ -12,7 +12,7 @@ from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.model.plan import DependentLaunch, Plan, SemaphoreSync, StreamK, StreamSync
 from wavesim.model.policy import RowSync, TileSync
 from wavesim.sim.cost import zero_cost
 from wavesim.trace import Trace
@@ -35,6 +35,24 @@ def test_a_runner_is_measured_live_and_the_prediction_uses_its_stream_run_alone(
     assert "stream-sync run and microbenchmarked" in found.basis
     assert found.rows[1].error_points == pytest.approx(0.0, abs=0.3)
     assert "error" in found.table()
+
+
+def test_plans_that_need_other_kernels_are_predicted_beside_the_measured_ones_and_say_so():
+    plans = [DependentLaunch(), StreamSync(launch="host"), SemaphoreSync(RowSync()), StreamK()]
+    found = compare(gpt3_mlp(1024), plans, load("h200"), PretendedRunner())
+    assert [(row.plan, row.measured_ns is None) for row in found.rows] == [
+        ("stream", False),
+        ("pdl", True),
+        ("host", True),
+        ("row", False),
+        ("stream-k", True),
+    ]
+    assert [note.split(":")[0] for note in found.notes if "predicted only" in note] == [
+        "Dependent launch (PDL)",
+        "Stream sync, launched one by one",
+        "Stream-K, last 2 waves split",
+    ]
+    assert all(len(row.label) < found.table().index("order") for row in found.rows)
 
 
 def test_without_runner_and_recording_only_the_prediction_is_shown_and_said_so():

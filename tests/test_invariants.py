@@ -10,7 +10,7 @@ from toy_schedules import HALF_SM, pair, run, stage
 
 from wavesim.analysis.invariants import violations
 from wavesim.errors import DeadlockError
-from wavesim.model.plan import SemaphoreSync, StreamSync
+from wavesim.model.plan import SemaphoreSync, StreamK, StreamSync
 from wavesim.model.policy import TileSync
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
@@ -120,3 +120,17 @@ def test_measured_traces_may_be_off_by_a_clock_step(trace):
 def test_a_fork_of_half_sm_blocks_is_checked_per_consumer():
     pipeline = pair(stage("a", 4, block=HALF_SM), stage("b", 4, block=HALF_SM))
     assert violations(run(pipeline, SemaphoreSync(), sharing=(1.0, 0.5)), pipeline) == []
+
+
+def test_an_iteration_left_out_or_computed_twice_is_seen():
+    trace = run(toy(), StreamK(waves=1))
+    row = int(np.flatnonzero(trace.z == 1)[0])
+    assert said(tampered(trace, "k_first", row, 40), "block (0, 2, 1): iterations 40 to 96 after 48")
+    assert said(tampered(trace, "k_upto", row, 90), "gemm1 tile (0, 2): 90 of 96 iterations are computed")
+
+
+def test_partial_sums_that_nobody_adds_up_are_seen():
+    split = run(pair(stage("a", 1, slices=2), stage("b", 1)), StreamSync(), partial_ns=100, fixup_ns=50)
+    (row,) = np.flatnonzero(split.end_ns == 1_200)
+    assert violations(split) == []
+    assert violations(tampered(split, "end_ns", row, 1_100)) == ["a: 0 blocks add up the slices of 1 tiles"]

@@ -22,6 +22,7 @@ from wavesim.model.plan import (
 )
 from wavesim.model.policy import RowSync, TileSync
 from wavesim.sim.stream_k import block_lists
+from wavesim.trace import Trace
 from wavesim.workloads.figure_one import toy
 
 PRODUCER = [
@@ -233,3 +234,11 @@ def test_none_of_them_can_deadlock_even_on_one_sm(plan):
     verdict = safety_of(chain, plan, device)
     assert verdict.is_safe
     assert verdict.reason.startswith("safe: ")
+
+
+def test_a_file_keeps_which_iterations_a_row_computed(tmp_path):
+    trace = run(ONE_KERNEL, StreamK())
+    loaded = Trace.load(trace.save(tmp_path / "trace.npz"))
+    assert parts_of(loaded) == parts_of(trace)
+    assert set(loaded.k_of) == {96}
+    assert "predicted only" in loaded.header.note

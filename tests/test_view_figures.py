@@ -12,7 +12,7 @@ from wavesim.model.device import load
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.order import ColumnMajor
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.model.plan import DependentLaunch, SemaphoreSync, StreamK, StreamSync
 from wavesim.model.policy import TileSync
 from wavesim.sim.cost import zero_cost
 from wavesim.sim.simulation import simulate
@@ -98,6 +98,14 @@ def test_the_semaphore_map_marks_ready_and_first_asked(columns: Trace, theme: st
 def test_stream_sync_has_no_semaphores_to_draw() -> None:
     with pytest.raises(DescriptionError, match="'Stream sync' has no semaphores"):
         semaphore_map(run(StreamSync()))
+
+
+def test_dependent_launch_has_one_semaphore_per_grid_and_partial_sums_are_none_between_stages() -> None:
+    (history,) = semaphore_histories(run(DependentLaunch()))
+    assert (history.awaited.tolist(), history.ready_ns.tolist()) == ([6], [2_000])
+    assert history.asked_ns.tolist() == [1_000]
+    with pytest.raises(DescriptionError, match="has no semaphores"):
+        semaphore_map(run(StreamK(waves=1)))
 
 
 @THEMES

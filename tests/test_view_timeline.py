@@ -10,7 +10,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.model.order import ColumnMajor
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.model.plan import Persistent, PersistentStream, Plan, SemaphoreSync, StreamK, StreamSync
 from wavesim.model.policy import TileSync
 from wavesim.sim.cost import zero_cost
 from wavesim.sim.simulation import simulate
@@ -241,3 +241,22 @@ def test_no_traces_an_empty_one_and_an_unknown_theme_are_refused(figure_one: lis
         timeline(figure_one, theme="sepia")
     with pytest.raises(DescriptionError, match="width is 100"):
         timeline(figure_one, width=100)
+
+
+def test_parts_of_tiles_are_outlined_numbered_and_explained() -> None:
+    figure = timeline(run(StreamK(waves=1)))
+    first = tiles(figure)[0]
+    assert list(first.text) == ["P0", "P1", "P2", "P3", "P4.0", "P4.1", "P5.0", "P5.1"]
+    assert [width > 0 for width in first.marker.line.width] == [False] * 4 + [True] * 4
+    assert [facts[9] for facts in first.customdata[3:6]] == [
+        "",
+        ", part: K iterations 0 to 48 of 96",
+        ", part: K iterations 48 to 96 of 96",
+    ]
+    assert all(bar.marker.line.width == 0 for bar in tiles(timeline(run(StreamSync()))))
+
+
+@pytest.mark.parametrize("plan", [StreamSync(), StreamSync(launch="graph"), StreamK(), PersistentStream()])
+def test_kernel_boundaries_are_drawn_for_every_plan_that_runs_kernel_after_kernel(plan: Plan) -> None:
+    assert "kernel boundary" in words(timeline(run(plan)))
+    assert "kernel boundary" not in words(timeline(run(Persistent())))

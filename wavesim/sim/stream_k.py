@@ -120,8 +120,9 @@ def block_lists(tiles: tuple[Tile, ...], iterations: int, slots: int, waves: int
         [Part(tile, 0, iterations, iterations) for tile in tiles[slot:whole:slots]] for slot in range(slots)
     ]
     cuts = [split * iterations * slot // slots for slot in range(slots + 1)]
+    places = sorted(set(cuts))
     found = [
-        [*parts, *_run(tiles[whole:], iterations, begin, end, sorted(set(cuts)))]
+        [*parts, *_run(tiles[whole:], iterations, begin, end, places)]
         for parts, (begin, end) in zip(lists, pairwise(cuts), strict=True)
     ]
     return [parts for parts in found if parts]
