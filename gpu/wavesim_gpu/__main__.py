@@ -1,4 +1,4 @@
-"""Command line of the GPU runner: bench, record, overheads, options, tuned and report.
+"""Command line of the GPU runner: bench, record, overheads, options, options-table, tuned and report.
 
 Picture: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.json; `report --json` sums up
 the newest anywhere.
@@ -7,6 +7,7 @@ the newest anywhere.
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from wavesim.errors import WavesimError
@@ -42,6 +43,12 @@ def _parser() -> argparse.ArgumentParser:
     table = commands.add_parser("options", help="measure what the options save at small sizes")
     table.add_argument("--out", type=Path, help="folder for the results (gpu/results/options)")
     table.set_defaults(run=_options)
+    effects = commands.add_parser(
+        "options-table", help="the newest options measured, beside what is predicted; needs no GPU"
+    )
+    effects.add_argument("--json", action="store_true", help="one JSON list on standard output")
+    effects.add_argument("--results", type=Path, help="folder of the results (gpu/results/options)")
+    effects.set_defaults(run=_options_table)
     tuned = commands.add_parser("tuned", help="measure all listed plans at eight sizes, for tuning's regret")
     tuned.add_argument("--out", type=Path, help="folder for the results (gpu/results/tuned)")
     tuned.set_defaults(run=_tuned)
@@ -84,6 +91,14 @@ def _options(options: argparse.Namespace) -> int:
     from wavesim_gpu.option_bench import measure_options  # noqa: PLC0415  # report needs none of this
 
     print(measure_options(options.out, options.commit))
+    return 0
+
+
+def _options_table(options: argparse.Namespace) -> int:
+    from wavesim_gpu.option_table import option_rows, table  # noqa: PLC0415  # report needs none of this
+
+    rows = option_rows(options.results or Path(__file__).parents[1] / "results" / "options")
+    print(json.dumps([asdict(row) for row in rows]) if options.json else table(rows))
     return 0
 
 
