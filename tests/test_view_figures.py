@@ -12,7 +12,7 @@ from wavesim.model.device import load
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.order import ColumnMajor
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import DependentLaunch, SemaphoreSync, StreamK, StreamSync
+from wavesim.model.plan import DependentLaunch, Plan, SemaphoreSync, StreamK, StreamSync
 from wavesim.model.policy import TileSync
 from wavesim.sim.cost import zero_cost
 from wavesim.sim.simulation import simulate
