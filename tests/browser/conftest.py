@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 NOTEBOOKS = Path(__file__).parent.parent.parent / "notebooks"
@@ -45,6 +46,11 @@ READY = """async () => {
   while (kernel.connectionStatus !== 'connected') await new Promise(done => setTimeout(done, 50));
 }"""
 RUN_ALL = "async () => window.jupyterapp.commands.execute('notebook:run-all-cells')"
+SHOW_CELL = """async words => {
+  const notebook = window.jupyterapp.shell.currentWidget.content;
+  notebook.activeCellIndex = notebook.widgets.findIndex(cell => cell.model.sharedModel.source.includes(words));
+  await notebook.scrollToItem(notebook.activeCellIndex, 'start');
+}"""
 OUTPUT_ERRORS = """() => window.jupyterapp.shell.currentWidget.content.widgets
   .filter(cell => cell.model.type === 'code').flatMap(cell => cell.model.outputs.toJSON())
   .filter(output => output.output_type === 'error').map(output => output.evalue)"""
@@ -68,6 +74,18 @@ class Lab:
 
     def url(self, name: str) -> str:
         return f"http://127.0.0.1:{self.port}/lab/tree/{name}?token={self.token}&reset"
+
+    def write(self, name: str, source: str) -> str:
+        """A notebook with one cell; returns its name."""
+        notebook = nbformat.v4.new_notebook()
+        notebook.cells = [nbformat.v4.new_code_cell(source)]
+        notebook.metadata["kernelspec"] = {
+            "name": "python3",
+            "display_name": "Python 3",
+            "language": "python",
+        }
+        nbformat.write(notebook, self.root / name)
+        return name
 
 
 @pytest.fixture(scope="session")
@@ -138,6 +156,37 @@ class Visit:
         is_open = "name => window.jupyterapp?.shell?.currentWidget?.context?.path === name"
         self.page.wait_for_function(is_open, arg=name, timeout=60_000)
         self.page.evaluate(READY)
+
+    def save_and_reload(self, name: str) -> None:
+        self.page.evaluate("async () => window.jupyterapp.commands.execute('docmanager:save')")
+        self.reload(name)
+
+    def show(self, source: str) -> None:
+        """Scrolls to the first cell that holds these words; JupyterLab draws only what is near the screen."""
+        self.page.evaluate(SHOW_CELL, source)
+
+    def slider(self, label: str) -> Any:
+        """The slider with that label, as a keyboard user and a screen reader find it."""
+        return self.page.get_by_role("slider", name=label)
+
+    def move(self, label: str, key: str, value: str) -> None:
+        """Presses a key on a slider and waits until it reads a value."""
+        self.slider(label).press(key)
+        said = "([label, value]) => document.querySelector(`[aria-label='${label}']`).ariaValueText === value"
+        self.page.wait_for_function(said, arg=[label, value])
+
+    def picture(self, inside: str = "") -> Any:
+        """The first canvas in an element; its label says what is seen."""
+        return self.page.locator(f"{inside} .wavesim-drawn canvas").first
+
+    def pixels(self, inside: str = "") -> str:
+        """What the canvas shows, to be compared."""
+        return str(self.picture(inside).evaluate("canvas => canvas.toDataURL()"))
+
+    def await_label(self, words: str, inside: str = "") -> None:
+        """Until the label of the first canvas holds the words."""
+        found = "([path, words]) => document.querySelector(path)?.getAttribute('aria-label')?.includes(words)"
+        self.page.wait_for_function(found, arg=[f"{inside} .wavesim-drawn canvas".strip(), words])
 
     def run_all(self) -> list[str]:
         """Runs every cell; the errors among their outputs."""

@@ -1,5 +1,6 @@
 // Tells the kernel what the page looks like: light or dark theme, and how wide the widget may be.
-// It also names the sliders' handles for screen readers, which ipywidgets leaves nameless.
+// It also names the sliders' handles for screen readers, which ipywidgets leaves nameless, and keeps
+// JupyterLab's own shortcuts away from keys pressed inside a widget: arrow keys would move between cells.
 
 const SETTLED_MS = 150; // a window being dragged sends one width at its end, not hundreds
 const LEAST_CHANGE_PX = 8;
@@ -45,6 +46,7 @@ function render({ model, el }) {
   // The sliders are made by other widgets, before or after this one.
   const naming = setInterval(() => {
     const root = el.closest(".wavesim");
+    root?.setAttribute("data-lm-suppress-shortcuts", "true");
     if (root && nameSliders(root)) clearInterval(naming);
   }, SETTLED_MS);
   tell("is_light", isLight());
