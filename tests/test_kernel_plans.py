@@ -24,6 +24,7 @@ from wavesim.model.policy import RowSync, TileSync
 from wavesim.sim.stream_k import block_lists
 from wavesim.trace import Trace
 from wavesim.workloads.figure_one import toy
+from wavesim_gpu.runner import _require_safe
 
 PRODUCER = [
     ((0, 0), 0, 0, 1),
@@ -242,3 +243,11 @@ def test_a_file_keeps_which_iterations_a_row_computed(tmp_path):
     assert parts_of(loaded) == parts_of(trace)
     assert set(loaded.k_of) == {96}
     assert "predicted only" in loaded.header.note
+
+
+def test_the_gpu_runner_refuses_what_it_would_run_as_something_else():
+    for plan in (DependentLaunch(), StreamK(), Persistent(), PersistentStream(), StreamSync(launch="host")):
+        with pytest.raises(DescriptionError, match=r"the GPU runner takes StreamSync\(\) and SemaphoreSync"):
+            _require_safe(toy(), plan)
+    _require_safe(toy(), StreamSync())
+    _require_safe(toy(), SemaphoreSync())

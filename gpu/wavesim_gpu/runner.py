@@ -198,8 +198,13 @@ class CupyRunner:
 def _require_safe(pipeline: Pipeline, plan: Plan) -> None:
     """Raises `DescriptionError` for a plan that could fill the GPU with blocks that wait for ever.
 
-    Checked where nothing orders the kernels; with wait-kernels producers come first.
+    Checked where nothing orders the kernels; with wait-kernels producers come first. Also for plans that are
+    only simulated: what the kernels themselves do is the runner's family of kernels, not a plan.
     """
+    if plan.name != "stream" and not isinstance(plan, SemaphoreSync):
+        raise DescriptionError(
+            f"{plan.label}: the GPU runner takes StreamSync() and SemaphoreSync(); simulate() takes this one"
+        )
     if isinstance(plan, SemaphoreSync) and not plan.wait_kernel:
         verdict = safety_of(pipeline, plan, query())
         if not verdict.is_safe:
