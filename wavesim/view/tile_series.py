@@ -63,15 +63,15 @@ def stage_bars(panel: PanelParts, stage: int, parts: TimelineParts) -> Props:
     return {
         **props,
         "text": _labels(panel, mask, parts),
-        **_outlines(panel.trace, mask),
+        **_outlines(panel.trace, mask, parts),
         "customdata": hover_facts(panel.trace, np.flatnonzero(mask), parts.unit),
         "hoverinfo": None,
     }
 
 
-def _outlines(trace: Trace, mask: NDArray[np.bool_]) -> Props:
-    """Parts of tiles have an outline, whole ones none."""
-    if trace.k_first is None:
+def _outlines(trace: Trace, mask: NDArray[np.bool_], parts: TimelineParts) -> Props:
+    """Parts of tiles have an outline, whole ones none; on rows of few pixels it would hide the tiles."""
+    if trace.k_first is None or parts.frame.row_height < LABEL_HEIGHT_PX:
         return {"marker_line_width": 0}
     blocks = np.flatnonzero(mask).tolist()
     return {"marker_line_width": [OUTLINE_PX if is_part(trace, block) else 0 for block in blocks]}
