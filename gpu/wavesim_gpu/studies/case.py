@@ -8,18 +8,21 @@ from typing import Any
 from wavesim_gpu.clocks import Sampler
 from wavesim_gpu.operands import Operands, is_right, relative_errors
 from wavesim_gpu.runner import Verdict
-from wavesim_gpu.timing import Contender, Rounds, interleaved
+from wavesim_gpu.timing import HEAD_START_NS, WARM_UP_S, Contender, Rounds, interleaved
 
 RESULTS = Path(__file__).parents[2] / "results"
 SCREENING_ROUNDS, SCREENING_WARM_UP_S = 5, 0.05  # to choose by; the figures come from later rounds
 
 
 def time_together(
-    contenders: Mapping[str, Contender], rounds: int, warm_up_s: float = 0.15
+    contenders: Mapping[str, Contender],
+    rounds: int,
+    warm_up_s: float = WARM_UP_S,
+    head_start_ns: int = HEAD_START_NS,
 ) -> tuple[dict[str, Rounds], Sampler]:
     """Rounds of all contenders in turns, by name, and the clock and power while they ran."""
     with Sampler() as sampler:
-        found = interleaved(list(contenders.values()), rounds, warm_up_s)
+        found = interleaved(list(contenders.values()), rounds, warm_up_s, head_start_ns)
     return dict(zip(contenders, found, strict=True)), sampler
 
 
