@@ -43,7 +43,7 @@ lab: $(VENV)/.has-all
 	$(PY) -m jupyterlab notebooks/01_start_here.ipynb
 
 gpu-test:
-	@$(PYTHON) -c "import cupy; cupy.cuda.runtime.getDeviceCount()" || \
+	@$(PYTHON) -c "import cupy; cupy.cuda.runtime.getDeviceCount()" 2>/dev/null || \
 	  { echo "no GPU or no CuPy: run on a machine with an NVIDIA GPU, PYTHON=an interpreter with CuPy and pytest" >&2; exit 1; }
 	PYTHONPATH=.:gpu $(PYTHON) -m pytest -m gpu tests/gpu
 

@@ -73,6 +73,10 @@ def read_results(path: Path) -> dict[str, Any]:
     for name in ("device", "date", "commit", "kernels", "kernel_sources", "cases"):
         if not isinstance(result, dict) or name not in result:
             raise RecordingError(f"{path}: field {name!r} is missing; the file is not a benchmark result")
+    if not isinstance(result["device"], dict) or "name" not in result["device"]:
+        raise RecordingError(f"{path}: field 'device.name' is missing; the file is not a benchmark result")
+    if not isinstance(result["kernels"], str):
+        raise RecordingError(f"{path}: field 'kernels' is {result['kernels']!r}; it must be a family's name")
     return result
 
 

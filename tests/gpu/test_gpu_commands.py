@@ -72,6 +72,25 @@ def test_a_damaged_case_exits_2_and_names_the_file(tmp_path, capsys):
     assert "2026.json: a case is damaged" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("field", [{"device": {}}, {"device": 7}, {"kernels": []}, {"kernels": "fast"}])
+def test_a_damaged_field_exits_2_in_one_line(tmp_path, capsys, field):
+    write(tmp_path, **field)
+    assert main(["report", "--json", "--results", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_gpu_tests_without_cupy_say_so_in_one_line():
+    done = subprocess.run(
+        ["make", "gpu-test", "PYTHON=/bin/false"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert done.stderr.startswith("no GPU or no CuPy: run on a machine with an NVIDIA GPU")
+
+
 def test_a_report_on_other_kernels_exits_2(tmp_path, capsys):
     write(tmp_path, kernel_sources="other")
     assert main(["report", "--json", "--results", str(tmp_path)]) == 2
