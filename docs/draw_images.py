@@ -30,7 +30,9 @@ def toy_figure(theme: str) -> go.Figure:
 
 def gain_figure(theme: str) -> go.Figure:
     """Predicted and measured gain of the 128x256 kernel under row-major order, over tokens."""
-    chosen = [p for p in predictions() if "128x256" in p.case and p.case.endswith(" row")]
+    chosen = [
+        p for p in predictions() if p.source == "own" and "128x256" in p.case and p.case.endswith(" row")
+    ]
     chosen.sort(key=lambda p: (int(p.case.split("M=")[1].split()[0]), p.plan))
     gains = [
         Gain(

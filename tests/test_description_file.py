@@ -48,7 +48,7 @@ def test_the_verdict_names_a_plan_inside_its_interval_and_why():
     verdict = verdict_on(found.pipeline, found.device, found.kernel_ns)
     assert verdict.best.startswith("row")
     assert verdict.low < verdict.improvement_points < verdict.high
-    assert verdict.improvement_points == max(verdict.improvements.values())
+    assert verdict.improvement_points >= max(verdict.improvements.values()) - 0.5
     assert "last waves" in verdict.reason
 
 
@@ -113,5 +113,5 @@ def test_kernels_too_short_for_semaphores_are_told_what_it_would_cost(tmp_path: 
 
 
 def test_an_interval_from_no_recordings_is_wider(tmp_path: Path):
-    here, there = verdict_of(EXAMPLE), verdict_of(changed(tmp_path, "h200", "a100-80gb"))
+    here, there = verdict_of(EXAMPLE), verdict_of(changed(tmp_path, "h200", "b200"))
     assert there.high - there.low > here.high - here.low

@@ -2,8 +2,10 @@
 
 import pytest
 
+from wavesim.analysis.intervals import committed_half_widths, half_widths
 from wavesim.analysis.invariants import violations
-from wavesim.analysis.validation import Prediction, committed_scores, predictions, scores, worse_sets
+from wavesim.analysis.judged import Prediction
+from wavesim.analysis.validation import all_predictions, committed_scores, scores, worse_sets
 from wavesim.io.recordings import Case, cases
 
 SIZES = range(256, 3073, 256)
@@ -12,7 +14,7 @@ CASES = cases()
 
 @pytest.fixture(scope="module")
 def found() -> list[Prediction]:
-    return predictions()
+    return all_predictions()
 
 
 def test_every_size_is_recorded_in_two_tiles_and_two_orders_under_three_plans():
@@ -56,3 +58,22 @@ def test_replayed_tile_times_give_the_measured_makespan_within_one_percent(found
 def test_the_scores_are_those_committed_and_none_is_worse(found: list[Prediction]):
     assert worse_sets(scores(found)) == []
     assert {score.name for score in scores(found)} == set(committed_scores())
+    assert half_widths(found) == pytest.approx(committed_half_widths(), abs=0.05)
+
+
+def test_every_set_of_20_or_more_beats_no_gain_and_the_ceil_formula(found: list[Prediction]):
+    for score in scores(found):
+        if score.cases >= 20 and score.name != "own-replay":
+            rivals = (score.no_gain_median_points, score.ceil_formula_median_points)
+            assert all(rival is not None and score.median_abs_error_points < rival for rival in rivals)
+
+
+def test_published_rows_are_predicted_as_well_as_we_claim(found: list[Prediction]):
+    by_name = {score.name: score for score in scores(found)}
+    for name, median, p90 in (
+        ("published-mlp-no-constants", 4.0, 10.0),
+        ("published-mlp", 2.5, 7.0),
+        ("published-resnet", 3.0, 9.0),
+    ):
+        assert by_name[name].median_abs_error_points <= median
+        assert by_name[name].p90_abs_error_points <= p90

@@ -1,6 +1,8 @@
-"""Scores: recomputed from recordings, changed by a changed recording, failing when worse."""
+"""Scores: recomputed from measurements, changed by a changed one, failing when worse."""
 
+import json
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -8,13 +10,36 @@ import pytest
 from recorded import pretended, write_case
 
 from wavesim.analysis import validation
-from wavesim.analysis.prediction import improvement_points, measured_improvement, replay
-from wavesim.analysis.validation import Score, ceil_formula, predictions, scores, worse_sets
+from wavesim.analysis.halves import committed_split, half_of
+from wavesim.analysis.intervals import half_widths
+from wavesim.analysis.judged import Prediction, by_ceil_formula
+from wavesim.analysis.other_predictions import published_predictions, sketch_predictions
+from wavesim.analysis.own_predictions import ceil_formula
+from wavesim.analysis.policy_choice import policy_choices
+from wavesim.analysis.prediction import Measured, improvement_points, measured_improvement, replay
+from wavesim.analysis.validation import Score, outliers, predictions, scores, worse_sets
 from wavesim.errors import RecordingError
+from wavesim.io.published import published_runs
 from wavesim.io.recordings import cases
+from wavesim.io.sketch import sketch_cases
 from wavesim.model.device import load
 from wavesim.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
+
+IN_TEST_HALF = 1024  # tokens of "gpt3-mlp 128x256", by its hash
+
+
+def made_up(case: str, plan: str, predicted: float, measured: float, **more) -> Prediction:
+    known = {"source": "own", "kind": "some", "ceil_formula": 0.0, "time_error_percent": 0.0}
+    quartiles = Measured(measured, measured - 0.1, measured + 0.1)
+    return Prediction(
+        case=case, plan=plan, group=case, predicted=predicted, measured=quartiles, **(known | more)
+    )
+
+
+def named(half: str, count: int) -> list[str]:
+    names = (f"case {i}" for i in range(1_000))
+    return [name for name in names if half_of(name) == half][:count]
 
 
 def test_improvement_is_one_minus_the_ratio_in_points():
@@ -45,15 +70,15 @@ def test_cases_are_found_by_file_name_and_a_stray_name_is_an_error(tmp_path: Pat
 
 
 def test_a_world_that_behaves_like_the_model_is_predicted_and_replayed_exactly(tmp_path: Path):
-    write_case(tmp_path, 1024)
-    found = predictions(tmp_path)
+    write_case(tmp_path, IN_TEST_HALF)
+    found = [p for p in predictions(tmp_path) if p.source == "own"]
     assert [p.plan for p in found] == ["row", "tile"]
     assert [p.error for p in found] == pytest.approx([0.0, 0.0], abs=0.02)
     assert found[0].replay_error_percent == pytest.approx(0.0, abs=0.2)  # it leaves out what a wait costs
 
 
 def test_a_perturbed_recording_changes_the_score(tmp_path: Path):
-    write_case(tmp_path, 1024)
+    write_case(tmp_path, IN_TEST_HALF)
     before = scores(predictions(tmp_path))[0]
     path = next(tmp_path.glob("*/*_row.npz"))
     trace = Trace.load(path)
@@ -63,13 +88,29 @@ def test_a_perturbed_recording_changes_the_score(tmp_path: Path):
     assert after.p90_abs_error_points > before.p90_abs_error_points + 3.0
 
 
-def test_the_ceil_formula_counts_waves(tmp_path: Path):
+def test_a_perturbed_calibration_trace_changes_the_score(tmp_path: Path):
+    write_case(tmp_path, IN_TEST_HALF)
+    before = scores(predictions(tmp_path))[0]
+    path = next(tmp_path.glob("*/*_stream.npz"))
+    trace = Trace.load(path)
+    is_second = trace.stage == 1
+    boundary = int(trace.start_ns[is_second].min())
+    longer = [  # the second kernel took twice as long
+        np.where(is_second, boundary + 2 * (times - boundary), times)
+        for times in (trace.start_ns, trace.end_ns)
+    ]
+    replace(trace, start_ns=longer[0], end_ns=longer[1]).save(path)
+    assert scores(predictions(tmp_path))[0].median_abs_error_points > before.median_abs_error_points + 1.0
+
+
+def test_the_ceil_formula_counts_waves():
     stream = pretended(1024, "stream")  # 192 and 384 blocks on 132 SMs: 1.45 and 2.91 waves
     assert ceil_formula(stream) == pytest.approx(0.0)  # ceil(4.36) = 5 = 2 + 3
+    assert by_ceil_formula([96, 96], [80, 80]) == pytest.approx(25.0)  # ceil(2.4) = 3 of 2 + 2
 
 
 def test_a_score_that_gets_worse_or_loses_cases_is_named(monkeypatch: pytest.MonkeyPatch):
-    old = Score("own-all", 10, 1.0, 3.0, 1.0, 0.2, 5.0, 6.0)
+    old = Score("own-all", 10, 1.0, 3.0)
     monkeypatch.setattr(validation, "committed_scores", lambda: {"own-all": old})
     assert worse_sets([old]) == []
     assert worse_sets([replace(old, median_abs_error_points=1.2)]) == [
@@ -92,3 +133,104 @@ def test_a_replay_gives_every_block_its_own_time():
     longer[last] += int(rng.integers(1_000, 9_000))
     again = replay(gpt3_mlp(1024), replace(measured, end_ns=longer), load("h200"))
     assert again.makespan_ns == pytest.approx(int(longer.max()), abs=2_000)
+
+
+def test_the_committed_split_is_the_hash_of_every_stored_case():
+    split = committed_split()
+    own = {f"{case.workload} {case.tile} M={case.tokens}" for case in cases()}
+    published = {run.case for operation in ("mlp", "conv") for run in published_runs(operation)}
+    sketches = {case.group for case in sketch_cases()}
+    assert published | sketches <= set(split)
+    assert {name: half_of(name) for name in split} == split
+    assert {half_of(name) for name in own} == {"development", "test"}
+    for name in ("gpt3-mlp 128x256 M=1024", "gpt3-mlp 128x256 M=1536"):
+        assert (half_of(name) == "test") == (sha256(name.encode()).digest()[0] % 2 == 1)
+
+
+def test_only_the_test_half_is_scored_and_only_the_other_makes_intervals():
+    seen, unseen = named("development", 10), named("test", 5)
+    found = [made_up(case, "row", 1.0 + i, 1.0) for i, case in enumerate(seen)]
+    found += [made_up(case, "row", 5.0, 3.0) for case in unseen]
+    score = scores(found)[0]
+    assert (score.cases, score.median_abs_error_points) == (5, 2.0)
+    assert half_widths(found) == {"some": 8.0}  # 9 of the 10 errors 0 to 9 do not exceed 8
+    assert (score.interval_coverage, score.interval_width_points) == (1.0, 16.0)
+
+
+def test_an_outlier_is_named_and_neither_scored_nor_used_for_intervals():
+    names = [*named("development", 6), *named("test", 2)]
+    found = [made_up(name, "row", 1.0, 1.0) for name in names]
+    strange = made_up(names[-1], "tile", 90.0, 1.0, outlier="faster than can be")
+    assert scores([*found, strange]) == scores(found)
+    assert half_widths([*found, replace(strange, case=names[0])]) == half_widths(found)
+    assert outliers([*found, strange]) == [f"{names[-1]} tile: faster than can be"]
+
+
+def test_published_rows_that_nothing_can_predict_are_flagged_by_name():
+    flagged = {(run.case, run.policy) for run in published_runs("mlp") if run.beats_work_conservation}
+    assert len(flagged) == 8
+    assert ("V100 gpt3 M=2560", "row") in flagged
+    found = [p for members in published_predictions() for p in members if p.source == "published-mlp"]
+    assert {(p.case, p.plan) for p in found if "fully used GPU" in p.outlier} == flagged
+    assert sum(not p.outlier for p in found) == 28
+
+
+def test_blocks_per_sm_of_published_kernels_are_those_of_the_papers_first_table():
+    from wavesim.model.occupancy import occupancy_of
+
+    runs = {run.case: run for run in published_runs("mlp")}
+    for case, expected in (("V100 gpt3 M=256", 2), ("V100 gpt3 M=512", 1), ("V100 gpt3 M=1024", 1)):
+        run = runs[case]
+        assert {occupancy_of(run.device, s.kernel.block).blocks_per_sm for s in run.pipeline.stages} == {
+            expected
+        }
+    grid = runs["V100 gpt3 M=512"].pipeline.stages[0].grid
+    assert (grid.x, grid.y, grid.z) == (24, 2, 2)
+
+
+def test_a_sketch_is_read_as_a_whole_trace_of_its_order():
+    case = next(c for c in sketch_cases() if c.order_name == "grouped_8" and c.tokens == 1024)
+    trace = case.trace("row")
+    assert len(trace) == 192 + 384
+    assert trace.time_ns == round(case.time_us["row"] * 1_000)
+    assert [(trace.x[i], trace.y[i]) for i in (0, 1, 8)] == [(0, 0), (0, 1), (1, 0)]
+
+
+def test_a_damaged_sketch_is_named(tmp_path: Path):
+    case = replace(sketch_cases()[0], folder=tmp_path)
+    case.path("row").write_bytes(b"not gzip")
+    with pytest.raises(RecordingError, match=r"m512_row\.csv\.gz: cannot be read"):
+        case.trace("row")
+
+
+def test_a_perturbed_sketch_changes_its_prediction():
+    case = next(c for c in sketch_cases() if c.kernel == "wmma" and c.tokens == 512)
+    assert len(sketch_cases()) == 30
+    found = next(iter(sketch_predictions()))
+    assert [p.plan for p in found] == ["row", "tile"]
+    slower = replace(case, time_us={**case.time_us, "row": 1.1 * case.time_us["row"]})
+    assert slower.trace("row").time_ns > case.trace("row").time_ns
+
+
+def test_the_choice_of_a_policy_has_an_order_and_a_regret():
+    case = named("test", 1)[0]
+    found = [made_up(case, "row", 18.8, 15.0), made_up(case, "tile", 16.2, 19.0)]
+    (choice,) = policy_choices(found)
+    assert (choice.order_agreement, choice.mean_regret_points) == (0.0, 4.0)
+
+
+def test_validate_writes_the_page_and_one_json_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    from wavesim.analysis import validate_command
+    from wavesim.cli import main
+
+    found = [made_up(name, "row", 3.0, 2.5) for name in [*named("development", 5), *named("test", 5)]]
+    monkeypatch.setattr(validate_command, "all_predictions", lambda _progress: found)
+    monkeypatch.setattr(validation, "committed_scores", dict)
+    page = tmp_path / "scores.html"
+    assert main(["validate", "--json", "--html", str(page)]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert {entry["name"] for entry in document["sets"]} == {"own-1-block", "own-1-block-row", "own-all"}
+    assert document["choices"] == document["outliers"] == []
+    assert "own-1-block-row: median error 0.5 points" in page.read_text()

@@ -93,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     validate.add_argument("--write", action="store_true", help="store the scores as the ones to hold to")
     validate.add_argument("--list", action="store_true", help="every case, worst first")
+    validate.add_argument("--html", type=Path, help="write the scores to this page, with a picture per set")
     _command(commands, "bench", _bench, "speed of the simulator itself")
     demo = _command(commands, "demo", _demo, "the GPT-3 MLP at the paper's sizes: a table and an HTML page")
     demo.add_argument("--html", type=Path, default=Path("wavesim-demo.html"))
@@ -239,39 +240,19 @@ def _advise(options: argparse.Namespace) -> int:
 
 
 def _validate(options: argparse.Namespace) -> int:
-    from wavesim.analysis.validation import predictions, scores, worse_sets, write_scores
+    from wavesim.analysis.validate_command import run_validate
 
-    found = predictions(progress=_progress("validating"))
-    results = scores(found)
-    if options.write:
-        write_scores(results)
-    worse = worse_sets(results)
-    lines = [
-        f"{'set':<18}{'cases':>6}{'median':>8}{'p90':>8}{'sign':>7}{'noise':>8}{'no gain':>9}{'ceil':>8}"
-    ]
-    lines += [
-        f"{s.name:<18}{s.cases:>6}{s.median_abs_error_points:>8.2f}{s.p90_abs_error_points:>8.2f}"
-        f"{'-' if s.sign_agreement is None else format(s.sign_agreement, '.0%'):>7}{s.noise_points:>8.2f}"
-        f"{s.no_gain_median_points:>9.2f}{s.ceil_formula_median_points:>8.2f}"
-        for s in results
-    ]
-    if options.list:
-        ranked = sorted(found, key=lambda p: -abs(p.error))
-        lines += [
-            f"{p.case} {p.plan}: predicted {p.predicted:+.1f}, measured {p.measured.median:+.1f} "
-            f"({p.measured.low:+.1f} to {p.measured.high:+.1f}), error {p.error:+.1f}, replay "
-            f"{p.replay_error_percent:+.2f} %"
-            for p in ranked
-        ]
-    lines.append(
-        "absolute errors of the predicted improvement in points (replay: of the makespan, in percent)"
-    )
-    status = _print(options, {"sets": [asdict(score) for score in results]}, "\n".join(lines))
-    for complaint in worse:
+    found = run_validate(options, _progress("validating"))
+    if options.html:
+        from wavesim.view.score_page import write_score_page
+
+        write_score_page(options.html, found.predictions, found.scores)
+    status = _print(options, found.document, found.words)
+    for complaint in found.complaints:
         sys.stderr.write(f"wavesim: worse than the committed score: {complaint}\n")
-    if not found:
+    if not found.predictions:
         sys.stderr.write("wavesim: no recordings are installed with this package\n")
-    return 1 if worse or not found else status
+    return 1 if found.complaints or not found.predictions else status
 
 
 def _bench(options: argparse.Namespace) -> int:

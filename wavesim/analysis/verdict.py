@@ -2,28 +2,30 @@
 
 Picture: two kernels of 192 and 384 blocks on 132 SMs, one block per SM: their last waves are 45 %
 and 91 % full. The plans are simulated from the two measured kernel times alone; the best one, its
-gain and an interval come out, with the reason in words.
+gain and an 80 % interval come out, with the reason in words.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from wavesim.analysis.intervals import half_width
+from wavesim.analysis.judged import kernel_times_kind
 from wavesim.analysis.metrics import metrics_of
-from wavesim.analysis.prediction import improvement_points
-from wavesim.analysis.validation import committed_scores
+from wavesim.analysis.prediction import improvement_points, sustained_points
 from wavesim.model.device import Device
-from wavesim.model.order import Grouped, RowMajor
+from wavesim.model.order import Grouped, RowMajor, SlicesLast
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.model.policy import RowSync, TileSync
 from wavesim.sim.calibration import costs_from_kernel_times
+from wavesim.sim.calibration_checks import contradictions
+from wavesim.sim.machine_costs import machine_of
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
 
 NEARLY_FULL = 3.0  # percent of SM slots
-RECORDED_DEVICES, MOST_SCORED_BLOCKS = ("h200",), 2
 HELPS_POINTS = 1.0  # a gain smaller than this is not worth two streams
-UNSCORED_POINTS = 8.0  # half-width of the interval where no recordings of the kind exist
+NO_BETTER_POINTS = 0.5  # by which a plan must be better than a simpler one to be chosen
 
 
 @dataclass(frozen=True)
@@ -43,43 +45,40 @@ class Verdict:
 
 def verdict_on(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, int]) -> Verdict:
     """Predicts every plan from the stages' measured times alone. Raises `DescriptionError`."""
-    costs = costs_from_kernel_times(pipeline, device, kernel_ns)
+    machine = machine_of(device)
+    costs = costs_from_kernel_times(pipeline, device, kernel_ns, machine)
     stream = simulate(pipeline, StreamSync(), device, costs)
     traces = {name: simulate(pipeline, plan, device, costs) for name, plan in _plans().items()}
-    gains = {name: improvement_points(trace.time_ns, stream.time_ns) for name, trace in traces.items()}
-    best = max(gains, key=lambda name: gains[name])
+    gains = {
+        name: sustained_points(improvement_points(trace.time_ns, stream.time_ns), machine.clock_share)
+        for name, trace in traces.items()
+    }
+    enough = max(gains.values()) - NO_BETTER_POINTS
+    best = next(name for name, gain in gains.items() if gain >= enough)
     most = max(info.blocks_per_sm for info in stream.header.stages)
-    margin = _margin(device, most)
+    margin = half_width(kernel_times_kind(device, most))
+    flags = "".join(f"; {flag}" for flag in contradictions(pipeline, device, kernel_ns))
     if gains[best] < HELPS_POINTS:
-        reason = _why_not(stream, traces[best], best, gains[best])
+        reason = _why_not(stream, traces[best], best, gains[best]) + flags
         high = max(0.0, gains[best] + margin)
         return Verdict("stream", 0.0, 0.0, high, reason, {"stream": 0.0, **gains})
-    reason = _why(stream, traces[best], gains, most)
+    reason = _why(stream, traces[best], gains, most) + flags
     return Verdict(
         best, gains[best], gains[best] - margin, gains[best] + margin, reason, {"stream": 0.0, **gains}
     )
 
 
 def _plans() -> dict[str, Plan]:
+    """Simpler plans first. Split-K slices go as hardware issues a grid: all tiles' first ones first."""
     policies = (RowSync(), TileSync())
     orders = (RowMajor(), Grouped(4), Grouped(8))
     return {
         policy.name if order == RowMajor() else f"{policy.name} {order.name}": SemaphoreSync(
-            policy, order=order
+            policy, order=SlicesLast(order)
         )
         for order in orders
         for policy in policies
     }
-
-
-def _margin(device: Device, blocks_per_sm: int) -> float:
-    """Half-width of the interval: the 90th percentile of past errors here, with as many blocks per SM.
-
-    Those predictions used full traces; where nothing was recorded it is `UNSCORED_POINTS`, a guess.
-    """
-    score = committed_scores().get("own-1-block" if blocks_per_sm == 1 else "own-2-blocks")
-    is_scored = score is not None and device.name in RECORDED_DEVICES and blocks_per_sm <= MOST_SCORED_BLOCKS
-    return score.p90_abs_error_points if score is not None and is_scored else UNSCORED_POINTS
 
 
 def _why(stream: Trace, best: Trace, gains: Mapping[str, float], blocks_per_sm: int) -> str:

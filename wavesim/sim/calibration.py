@@ -30,12 +30,13 @@ UNIT_NS = 1_000_000
 FloatArray = NDArray[np.float64]
 
 
-def calibrate(trace: Trace, *, per_block: bool = False) -> CostModel:
+def calibrate(trace: Trace, *, per_block: bool = False, **measured_ns: int) -> CostModel:
     """The cost model of a stream-sync trace: tile times, speeds on a shared SM, kernel boundary.
 
     A stage has one tile time, its blocks' mean, or with `per_block` each block its own. What one wait and
-    one post cost cannot be seen there and is left at `OVERHEADS`. Raises `RecordingError` for a trace of
-    another plan (the run to be predicted must not be looked at), and for one that is partial or too short.
+    one post cost cannot be seen there and is left at `OVERHEADS`; `measured_ns` replaces them by name.
+    Raises `RecordingError` for a trace of another plan (the run to be predicted must not be looked at),
+    and for one that is partial or too short.
     """
     require_calibratable(trace)
     most = max(info.blocks_per_sm for info in trace.header.stages)
@@ -45,7 +46,7 @@ def calibrate(trace: Trace, *, per_block: bool = False) -> CostModel:
     for index, info in enumerate(trace.header.stages):
         rows = trace.stage == index
         tile_ns[info.name] = _by_tile(trace, rows, work) if per_block else round(float(work[rows].mean()))
-    overheads = OVERHEADS | {"boundary_ns": _boundary_ns(trace)}
+    overheads = OVERHEADS | {"boundary_ns": _boundary_ns(trace)} | measured_ns
     return CostModel(tile_ns, sharing=sharing, seniority=seniority, **overheads)
 
 
