@@ -9,7 +9,7 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint
 DEMO_NEEDS := numpy simpy plotly ijson
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check images lab gpu-test gpu-bench clean
+.PHONY: help setup demo test check images gallery pages lab gpu-test gpu-bench clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
@@ -17,6 +17,8 @@ help:
 	@echo "make lab        JupyterLab on the first notebook"
 	@echo "make check      lint, format and types"
 	@echo "make images     the README's pictures, drawn again"
+	@echo "make gallery    the pictures of docs/gallery.md, drawn again (needs Chromium)"
+	@echo "make pages      every notebook as a static page: build/pages/index.html"
 	@echo "make setup      the virtual environment $(VENV) with everything"
 	@echo "make gpu-test   the GPU's tests      (PYTHON=an interpreter with CuPy and pytest; installs nothing)"
 	@echo "make gpu-bench  the GPU's benchmarks (PYTHON=an interpreter with CuPy; installs nothing)"
@@ -38,6 +40,12 @@ check: $(VENV)/.has-all
 
 images: $(VENV)/.has-all
 	$(PY) docs/draw_images.py
+
+gallery: $(VENV)/.has-all
+	$(PY) docs/draw_gallery.py
+
+pages: $(VENV)/.has-all
+	$(PY) docs/render_pages.py --out build/pages
 
 lab: $(VENV)/.has-all
 	$(PY) -m jupyterlab notebooks/01_start_here.ipynb

@@ -150,7 +150,7 @@ def test_a_notebook_offers_exactly_its_lessons_exercises_and_says_where_solution
 @each_notebook
 def test_a_notebook_has_a_widget(path):
     code = code_of(path)
-    shown = [name for name in WIDGETS if re.search(rf"^{name}[(.]", code, flags=re.MULTILINE)]
+    shown = [name for name in WIDGETS if re.search(rf"^(?:\w+ = )?{name}[(.]", code, flags=re.MULTILINE)]
     assert shown or path.stem in WITHOUT_WIDGET
 
 

@@ -121,10 +121,10 @@ class Prediction(ipywidgets.VBox):
         """The widget, and for pages without a kernel the questions as text."""
         bundle = super()._repr_mimebundle_(**options)
         data = bundle[0] if isinstance(bundle, tuple) else bundle
-        asked = "".join(f"<li>{escape(line)}</li>" for line in (*self.questions, *self.choices))
-        data["text/html"] = (
-            f"<div class='prediction'><b>Commit to an answer before you read on:</b><ul>{asked}</ul></div>"
-        )
+        asked = "".join(f"<li>{escape(line)}</li>" for line in self.choices or self.questions)
+        first = f"{escape(self.questions[0])}:" if self.choices else ""
+        head = f"<b>Commit to an answer before you read on.</b> {first}"
+        data["text/html"] = f"<div class='prediction'>{head}<ul>{asked}</ul></div>"
         return bundle
 
 

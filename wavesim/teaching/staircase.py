@@ -44,7 +44,8 @@ def staircase(
     traces = [one_kernel(count, device, block, tile_ns, sharing) for count in counts]
     slots = device.sm_count * traces[0].header.stages[0].blocks_per_sm
     title = f"{slots} slots: every block that starts a new wave costs a whole one"
-    below = f"one kernel, all tiles take equally long, simulated on {device.name} with {device.sm_count} SMs"
+    where = f"{device.name.upper()} with {device.sm_count} SMs"
+    below = f"one kernel, all tiles take equally long, simulated on {where}"
     head = heading(title, below, width - LEFT - RIGHT)
     size = (width, head.height + PLOT_HEIGHT + BOTTOM)
     layout = base_layout(palette, head, size, (LEFT, RIGHT, head.height, BOTTOM))
@@ -52,10 +53,11 @@ def staircase(
     layout["yaxis"] = axis(palette, "time (one tile alone on its SM = 1)", rangemode="tozero")
     full = max(trace.makespan_ns for trace in traces if len(trace) <= slots) / tile_ns
     lines = {
-        "simulated": ([t.makespan_ns / tile_ns for t in traces], "solid", palette.stage_colour(0)),
+        "simulated": ([t.makespan_ns / tile_ns for t in traces], "solid", "hv", palette.stage_colour(0)),
         "blocks / slots: if work could be cut freely": (
             [count / slots * full for count in counts],
             "dash",
+            "linear",
             palette.muted,
         ),
     }
@@ -66,9 +68,9 @@ def staircase(
             "name": name,
             "x": np.asarray(counts, dtype=np.int32),
             "y": np.asarray(values, dtype=np.float32),
-            "line": {"dash": dash, "width": 2.5, "color": colour},
+            "line": {"dash": dash, "width": 2.5, "color": colour, "shape": shape},
             "hovertemplate": "%{x} blocks: %{y:.2f} tile times<extra></extra>",
         }
-        for name, (values, dash, colour) in lines.items()
+        for name, (values, dash, shape, colour) in lines.items()
     ]
     return go.Figure(data=data, layout=layout)

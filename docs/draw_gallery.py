@@ -1,0 +1,94 @@
+"""Draws the pictures of docs/gallery.md, one per question that a notebook asks: `make gallery`.
+
+Picture: the wave player stopped at its tenth event, the occupancy explorer at 96 KB, Stream-K beside
+semaphores; each is what a reader of the notebook sees, written by the widget's own `save`.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from wavesim.analysis.default_cost import default_costs
+from wavesim.gen.tuning import tune
+from wavesim.model.device import load
+from wavesim.model.kernel import DEFAULT_GEMM_BLOCK
+from wavesim.model.order import ColumnMajor
+from wavesim.model.plan import SemaphoreSync, StreamSync
+from wavesim.model.policy import RowSync, TileSync
+from wavesim.sim.cost import zero_cost
+from wavesim.sim.simulation import simulate
+from wavesim.teaching.published_gains import published_gain, published_rows
+from wavesim.teaching.readiness import readiness_picture
+from wavesim.teaching.rivals import rivals
+from wavesim.teaching.staircase import staircase
+from wavesim.view.export import save_figure
+from wavesim.view.gain_figure import gain_overview
+from wavesim.view.safety_figure import safety_picture
+from wavesim.view.timeline_figure import timeline
+from wavesim.widgets import DependencyExplorer, OccupancyExplorer, TunerView, WavePlayer
+from wavesim.workloads.figure_one import TILE_NS, toy
+from wavesim.workloads.gpt3 import gpt3_mlp
+
+FOLDER = Path(__file__).parent / "images" / "gallery"
+
+
+def draw_player(path: Path) -> None:
+    """The toy in column order under tile semaphores, stopped while blocks wait."""
+    plan = SemaphoreSync(TileSync(), order=ColumnMajor())
+    trace = simulate(toy(), plan, load("toy"), zero_cost(toy(), TILE_NS))
+    WavePlayer(trace, step=18).save(path)
+
+
+def draw_readiness(path: Path) -> None:
+    """What the stream holds back at 1,024 tokens."""
+    pipeline, device = gpt3_mlp(1024), load("h200")
+    trace = simulate(pipeline, StreamSync(), device, default_costs(pipeline, device)[0])
+    save_figure(readiness_picture(pipeline, trace), path)
+
+
+def draw_rivals(path: Path) -> None:
+    """Stream sync, dependent launch, Stream-K and row semaphores at 1,024 tokens."""
+    plans = ("stream", "pdl:0.05", "stream-k", "row")
+    found = [rival.trace for rival in rivals(1024, plans) if "split-K" not in rival.label]
+    save_figure(timeline(found, title="One hole, three cures"), path)
+
+
+def draw_published(path: Path) -> None:
+    """The paper's MLP on a V100, published and predicted."""
+    gains = [published_gain(row) for row in published_rows("V100", "gpt3")]
+    source = (
+        "V100, GPT-3 MLP, measured by the paper's authors; predicted (constants fitted to half of all rows)"
+    )
+    save_figure(gain_overview(gains, source=source, size_name="rows (B × S)"), path)
+
+
+def draw_tuner(path: Path) -> None:
+    """The best plan of each policy at four sizes."""
+    device = load("h200")
+    tunings = {tokens: tune(gpt3_mlp(tokens), device) for tokens in (768, 1024, 1280, 1536)}
+    TunerView.tuned(tunings, device).chart.save(path)
+
+
+PICTURES: dict[str, Callable[[Path], object]] = {
+    "player": draw_player,
+    "staircase": lambda path: save_figure(staircase(range(66, 661), load("h200"), DEFAULT_GEMM_BLOCK), path),
+    "occupancy": lambda path: OccupancyExplorer().save(path),
+    "readiness": draw_readiness,
+    "safety": lambda path: save_figure(
+        safety_picture(toy(), SemaphoreSync(TileSync(), wait_kernel=False), load("toy")), path
+    ),
+    "dependency": lambda path: DependencyExplorer(gpt3_mlp(1024), SemaphoreSync(RowSync())).save(path),
+    "rivals": draw_rivals,
+    "tuner": draw_tuner,
+    "published": draw_published,
+}
+
+
+def main() -> None:
+    """Writes every picture."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, draw in PICTURES.items():
+        draw(FOLDER / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Every notebook as a static page with its figures, for readers who have no kernel: `make pages`.
+
+Picture: build/pages/index.html lists twelve questions; behind each is the notebook as it ran just now, its
+widgets as pictures that still answer mouse and keyboard. Nothing is fetched from outside.
+"""
+
+import argparse
+import html
+import json
+import re
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import mistune
+import nbformat
+import plotly.io
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter
+from plotly.offline import get_plotlyjs
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+
+ROOT = Path(__file__).parent.parent
+STYLE = Path(__file__).parent / "pages.css"
+GUIDE = "synchronise-your-kernel"
+PLOTLY, VIEW = "application/vnd.plotly.v1+json", "application/vnd.jupyter.widget-view+json"
+# Runs before the notebook's first cell, and is not shown.
+BEFORE = """
+import plotly.io
+from wavesim.widgets.static import show_static
+
+plotly.io.renderers.default = "plotly_mimetype"
+show_static()
+"""
+PAGE = """<!DOCTYPE html>
+<html lang="en" data-theme="light"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>
+<link rel="stylesheet" href="{root}pages.css">{script}</head>
+<body><nav><a href="{root}index.html">wavesim notebooks</a>{links}</nav><main>{body}</main></body></html>
+"""
+TIMEOUT_S = 120
+
+
+def executed(path: Path) -> nbformat.NotebookNode:
+    """The notebook after a run in a clean kernel, with static widgets. Raises `CellExecutionError`."""
+    notebook = nbformat.read(path, 4)
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(BEFORE))
+    with tempfile.TemporaryDirectory() as folder:
+        NotebookClient(
+            notebook,
+            timeout=TIMEOUT_S,
+            kernel_name="python3",
+            store_widget_state=False,
+            resources={"metadata": {"path": folder}},
+        ).execute()
+    del notebook.cells[0]
+    return notebook
+
+
+def make_static(notebook: nbformat.NotebookNode) -> None:
+    """Turns plotly figures and widgets into HTML that needs no kernel and shares one plotly.min.js."""
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
+        data = output.get("data", {})
+        if PLOTLY in data:
+            figure = plotly.io.from_json(json.dumps(data.pop(PLOTLY)))
+            data["text/html"] = figure.to_html(full_html=False, include_plotlyjs=False)
+        if data.pop(VIEW, None) is not None and "text/html" not in data:
+            data["text/html"] = "<p class='needs-kernel'>This widget needs a running kernel.</p>"
+        if "text/html" in data:
+            data["text/html"] = data["text/html"].replace(get_plotlyjs(), "")
+
+
+def title_of(notebook: nbformat.NotebookNode) -> str:
+    """The question in the notebook's first line."""
+    return str(notebook.cells[0].source.splitlines()[0].removeprefix("# "))
+
+
+def body_of(notebook: nbformat.NotebookNode) -> str:
+    """The notebook as a fragment of HTML, its links pointing to the other pages."""
+    exporter = HTMLExporter(template_name="basic", exclude_input_prompt=True, exclude_output_prompt=True)
+    text, _ = exporter.from_notebook_node(notebook)
+    text = re.sub(r'href="(\d\d_\w+)\.ipynb"', r'href="\1.html"', text)
+    text = text.replace('href="../solutions"', 'href="solutions/index.html"')
+    return text.replace(f'href="../docs/{GUIDE}.md"', f'href="{GUIDE}.html"')
+
+
+def page(title: str, body: str, *, root: str = "", links: str = "", has_plotly: bool = False) -> str:
+    """A whole page; `root` leads to the folder of index.html."""
+    script = f'<script src="{root}plotly.min.js"></script>' if has_plotly else ""
+    return PAGE.format(title=html.escape(title), body=body, root=root, links=links, script=script)
+
+
+def write_notebook(path: Path, names: list[str], out: Path) -> str:
+    """Runs and writes one notebook; returns its question."""
+    notebook = executed(path)
+    make_static(notebook)
+    at = names.index(path.stem)
+    around = [
+        (names[i], words) for i, words in ((at - 1, "previous"), (at + 1, "next")) if 0 <= i < len(names)
+    ]
+    links = "".join(f'<a href="{name}.html">{words}</a>' for name, words in around)
+    text = page(title_of(notebook), body_of(notebook), links=links, has_plotly=True)
+    (out / f"{path.stem}.html").write_text(text, encoding="utf-8")
+    return title_of(notebook)
+
+
+def write_rest(questions: dict[str, str], out: Path) -> None:
+    """The index, the style, plotly's script, the solutions, and the page that notebooks link to."""
+    (out / "plotly.min.js").write_text(get_plotlyjs(), encoding="utf-8")
+    (out / "pages.css").write_text(
+        STYLE.read_text(encoding="utf-8") + HtmlFormatter().get_style_defs(".highlight"), encoding="utf-8"
+    )
+    items = "".join(f'<li><a href="{name}.html">{html.escape(q)}</a></li>' for name, q in questions.items())
+    (out / "index.html").write_text(page("wavesim notebooks", f"{INTRODUCTION}<ol>{items}</ol>"), "utf-8")
+    guide = str(mistune.html((ROOT / "docs" / GUIDE).with_suffix(".md").read_text(encoding="utf-8")))
+    (out / GUIDE).with_suffix(".html").write_text(page("Synchronise your own kernels", guide), "utf-8")
+    (out / "solutions").mkdir()
+    files = sorted((ROOT / "solutions").glob("s*.py"))
+    codes = (highlight(file.read_text(encoding="utf-8"), PythonLexer(), HtmlFormatter()) for file in files)
+    solutions = page("Solutions", f"<h1>Solutions</h1>{''.join(codes)}", root="../")
+    (out / "solutions" / "index.html").write_text(solutions, encoding="utf-8")
+
+
+INTRODUCTION = """<h1>Twelve questions about GPU kernels that wait for each other</h1>
+<p>Notebooks as they ran when this page was made, without a kernel: figures answer the mouse, players the
+keyboard; predictions and exercises need JupyterLab (<code>make lab</code>). Every number says whether it was
+simulated or measured, and on what.</p>
+<p><b>20 minutes:</b> 1. <b>75 minutes:</b> 1, 2, 4, 6, 11.</p>"""
+
+
+def main() -> None:
+    """Writes all pages, or those of the notebooks that are named, into a folder that it empties first."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "notebooks", nargs="*", type=Path, default=sorted((ROOT / "notebooks").glob("*.ipynb"))
+    )
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "pages")
+    options = parser.parse_args()
+    shutil.rmtree(options.out, ignore_errors=True)
+    options.out.mkdir(parents=True)
+    names, questions = [path.stem for path in options.notebooks], {}
+    for path in options.notebooks:
+        began = time.monotonic()
+        questions[path.stem] = write_notebook(path, names, options.out)
+        print(f"{path.stem}: {time.monotonic() - began:.1f} s", flush=True)  # noqa: T201  # progress of a command
+    write_rest(questions, options.out)
+
+
+if __name__ == "__main__":
+    main()
