@@ -6,6 +6,7 @@ index; without one they skip.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -73,3 +74,9 @@ def test_what_binder_installs_runs_the_first_notebook(checkout, tmp_path):
     shown = run(*convert, cwd=tmp_path, env={**inside, "JUPYTER_DATA_DIR": str(tmp_path / "data")})
     assert shown.returncode == 0, shown.stderr[-2000:]
     assert (tmp_path / "01_start_here.html").stat().st_size > 100_000
+
+
+def test_the_readmes_badge_opens_the_first_notebook():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (target,) = re.findall(r"\(https://mybinder\.org/v2/gh/[^)]*/HEAD\?urlpath=lab/tree/([^)]+)\)", readme)
+    assert (ROOT / target).is_file()
