@@ -24,6 +24,7 @@ from wavesim.model.policy import RowSync, TileSync
 from wavesim.sim.stream_k import block_lists
 from wavesim.trace import Trace
 from wavesim.workloads.figure_one import toy
+from wavesim_gpu.kernels.gemm import PORTABLE
 from wavesim_gpu.runner import _require_safe
 
 PRODUCER = [
@@ -248,6 +249,6 @@ def test_a_file_keeps_which_iterations_a_row_computed(tmp_path):
 def test_the_gpu_runner_refuses_what_it_would_run_as_something_else():
     for plan in (DependentLaunch(), StreamK(), Persistent(), PersistentStream(), StreamSync(launch="host")):
         with pytest.raises(DescriptionError, match=r"the GPU runner takes StreamSync\(\) and SemaphoreSync"):
-            _require_safe(toy(), plan)
-    _require_safe(toy(), StreamSync())
-    _require_safe(toy(), SemaphoreSync())
+            _require_safe(toy(), plan, PORTABLE)
+    _require_safe(toy(), StreamSync(), PORTABLE)
+    _require_safe(toy(), SemaphoreSync(), PORTABLE)

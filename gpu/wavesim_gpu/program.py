@@ -1,7 +1,8 @@
 """One pipeline under one plan, ready to launch: which kernels with which parameters on which stream.
 
 Picture: under row semaphores GPT-3's MLP is three launches on two streams: the first GEMM, the wait-kernel
-and the second GEMM. `launches.py` enqueues them and captures them as a CUDA graph.
+and the second GEMM. With dependent launch it is two on one stream: the second GEMM may start once every block
+of the first has, which is all that the wait-kernel is for. `launches.py` enqueues and captures them.
 """
 
 from typing import Any
@@ -42,6 +43,7 @@ class Program(Launches):
     ) -> None:
         self.build, self.family = build or Build(), family or family_named("portable")
         self.pipeline, self.plan, self.operands = pipeline, plan, operands
+        self._is_forked = isinstance(plan, SemaphoreSync) and not self.family.is_dependent
         sync = SyncState(
             pipeline,
             plan,
@@ -56,7 +58,7 @@ class Program(Launches):
         self.functions: dict[str, Function] = {}
         self.shapes: dict[str, KernelLaunch] = {}
         launches = [launch for stage in pipeline.stages for launch in self._stage_launches(stage.name)]
-        super().__init__(sync, launches, len(pipeline.stages) if isinstance(plan, SemaphoreSync) else 1)
+        super().__init__(sync, launches, len(pipeline.stages) if self._is_forked else 1)
 
     def blocks_per_sm(self, name: str) -> int:
         """Resident blocks of a stage per SM, the driver's own answer."""
@@ -72,9 +74,9 @@ class Program(Launches):
 
     def _stage_launches(self, name: str) -> list[Launch]:
         index = self.sync.names.index(name)
-        stream = index if isinstance(self.plan, SemaphoreSync) else 0
+        stream = index if self._is_forked else 0
         launches = []
-        if isinstance(self.plan, SemaphoreSync) and self.plan.wait_kernel:
+        if self._is_forked and self.plan.wait_kernel:
             launches += self._wait_launch(name, stream)
         shape = self.family.launch(self.pipeline.stage(name).gemm, query())
         function = load_function(

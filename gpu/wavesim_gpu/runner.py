@@ -24,6 +24,7 @@ from wavesim_gpu.compiler import Build
 from wavesim_gpu.device import query, require_cupy
 from wavesim_gpu.functions import compile_ahead
 from wavesim_gpu.kernels.families import family_named
+from wavesim_gpu.kernels.family import Family
 from wavesim_gpu.measured_trace import build_trace
 from wavesim_gpu.operands import Operands, bind, is_right, random_operands, reference, relative_errors
 from wavesim_gpu.program import Program, require_gemms
@@ -105,7 +106,7 @@ class CupyRunner:
     ) -> dict[str, Any]:
         """Every stage's output (m, n) as float32, for given A of the first stages and B of all."""
         require_gemms(pipeline, self.family)
-        _require_safe(pipeline, plan)
+        _require_safe(pipeline, plan, self.family)
         operands = bind(pipeline, inputs, weights)
         program = self.program(operands, plan)
         operands.poison(program.streams[0])
@@ -148,7 +149,7 @@ class CupyRunner:
     def time(self, operands: Operands, plans: Sequence[Plan], *, rounds: int = 20) -> list[Timing]:
         """Interleaved, unrecorded rounds of all plans, each after a check of its results."""
         for plan in plans:
-            _require_safe(operands.pipeline, plan)
+            _require_safe(operands.pipeline, plan, self.family)
         compile_ahead(operands.pipeline, plans, (Build(),), self.family)
         programs = [self.program(operands, plan) for plan in plans]
         launches = [self.launcher(program) for program in programs]
@@ -195,17 +196,17 @@ class CupyRunner:
         return {"date": datetime.now(UTC).strftime("%Y-%m-%d"), "commit": self.commit, "mode": mode}
 
 
-def _require_safe(pipeline: Pipeline, plan: Plan) -> None:
+def _require_safe(pipeline: Pipeline, plan: Plan, family: Family) -> None:
     """Raises `DescriptionError` for a plan that could fill the GPU with blocks that wait for ever.
 
-    Checked where nothing orders the kernels; with wait-kernels producers come first. Also for plans that are
-    only simulated: what the kernels themselves do is the runner's family of kernels, not a plan.
+    Checked where nothing orders the kernels; with wait-kernels or dependent launch producers come first. Also
+    for plans that are only simulated: what the kernels themselves do is the runner's family, not a plan.
     """
     if plan.name != "stream" and not isinstance(plan, SemaphoreSync):
         raise DescriptionError(
             f"{plan.label}: the GPU runner takes StreamSync() and SemaphoreSync(); simulate() takes this one"
         )
-    if isinstance(plan, SemaphoreSync) and not plan.wait_kernel:
+    if isinstance(plan, SemaphoreSync) and not plan.wait_kernel and not family.is_dependent:
         verdict = safety_of(pipeline, plan, query())
         if not verdict.is_safe:
             raise DescriptionError(

@@ -56,6 +56,10 @@ class Family(Protocol):
     def is_persistent(self) -> bool:
         """Whether a block computes tile after tile; such blocks always draw their positions."""
 
+    @property
+    def is_dependent(self) -> bool:
+        """Whether a kernel may start once all blocks of the one before have, on the same stream."""
+
     def check(self, gemm: Gemm) -> None:
         """Raises `DescriptionError`, with the fix, for a GEMM that it cannot compute."""
 

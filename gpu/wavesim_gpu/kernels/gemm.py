@@ -111,6 +111,7 @@ class Portable:
     name: str = "portable"
     source: Path = SOURCE
     is_persistent: bool = False
+    is_dependent: bool = False
 
     def check(self, gemm: Gemm) -> None:
         """Raises `DescriptionError` for a GEMM that it cannot compute."""

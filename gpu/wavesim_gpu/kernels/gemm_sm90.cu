@@ -323,8 +323,9 @@ private:
     }
 
     // Under programmatic dependent launch: until the kernel before has ended and A is there; else returns at once.
+    // Semaphores say more than that.
     __device__ __forceinline__ void wait_for_grid() {
-        asm volatile("griddepcontrol.wait;" ::: "memory");
+        if constexpr (generated::stage::input_count == 0) asm volatile("griddepcontrol.wait;" ::: "memory");
         is_first_ = false;
     }
 

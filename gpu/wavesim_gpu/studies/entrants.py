@@ -59,6 +59,7 @@ HOPPER = Entrant(
         *(Kind(plan, plan, "hopper") for plan in ("stream", "row", "tile")),
         Kind("stream per tile", "stream", "hopper-per-tile"),
         Kind("pdl", "stream", "hopper-dependent"),
+        *(Kind(f"{plan} on one stream", plan, "hopper-dependent") for plan in ("row", "tile")),
     ),
 )
 
