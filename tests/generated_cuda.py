@@ -19,7 +19,7 @@ from wavesim.gen.semaphore_arrays import arrays_of
 from wavesim.gen.tile_map import Blocks, Cycle, Whole
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor
+from wavesim.model.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor, SlicesLast
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import SemaphoreSync
 from wavesim.model.policy import CustomPolicy, RowSync, TileSync
@@ -64,6 +64,8 @@ ORDERS = [
     CustomOrder("shuffled", shuffled_tiles),
     Reversed(Grouped(3)),
     Reversed(CustomOrder("shuffled", shuffled_tiles)),
+    SlicesLast(Grouped(2)),
+    SlicesLast(CustomOrder("shuffled", shuffled_tiles)),
 ]
 
 
@@ -128,7 +130,14 @@ def formula_plan(rng: random.Random) -> SemaphoreSync:
     """Orders and policies that have a formula on every grid."""
     axis = [Blocks(1), Blocks(2), Blocks(3), Blocks(40), Cycle(2), Cycle(3), Cycle(40), Whole()]
     policies = [TileSync(), RowSync(), *[GroupedSync(rng.choice(axis), rng.choice(axis)) for _ in range(4)]]
-    orders = [RowMajor(), ColumnMajor(), Grouped(rng.randint(1, 5)), Reversed(Grouped(2)), Reversed()]
+    orders = [
+        RowMajor(),
+        ColumnMajor(),
+        Grouped(rng.randint(1, 5)),
+        Reversed(Grouped(2)),
+        Reversed(),
+        SlicesLast(),
+    ]
     chosen = {name: rng.choice(orders) for name in ("first", "second")}
     return SemaphoreSync(rng.choice(policies), orders=chosen, wait_kernel=rng.random() < 0.7)
 
@@ -144,9 +153,8 @@ def random_plan(rng: random.Random, pipeline: Pipeline) -> SemaphoreSync:
 def expected_numbers(pipeline: Pipeline, plan) -> Iterator[int]:
     """What the probe must print."""
     for stage in pipeline.stages:
-        for tile in plan.order_of(stage.name).sequence(stage.grid):
-            for z in range(stage.grid.z):
-                yield from (*tile, z)
+        for block in plan.order_of(stage.name).blocks(stage.grid):
+            yield from block
     arrays = {edge: array for array in arrays_of(pipeline, plan) for edge in array.edges}
     for edge in edges_of(pipeline):
         if edge in arrays:

@@ -13,6 +13,7 @@ from generated_cuda import (
     run_on_host,
 )
 
+from wavesim.cli import main
 from wavesim.errors import CompileError, DescriptionError
 from wavesim.gen.cuda import generate
 from wavesim.gen.options import (
@@ -118,6 +119,17 @@ def test_a_stage_header_of_a_table_has_constant_sizes():
     assert header.is_constant
     assert "static constexpr int columns = 48" in header.text
     assert "tile_of_place[" in header.text
+
+
+def test_the_command_writes_one_header_for_every_size(tmp_path):
+    texts = []
+    for tokens in ("512", "2048"):
+        out = tmp_path / f"{tokens}.cuh"
+        arguments = ["gen", "gpt3-mlp", "--tokens", tokens, "--order", "grouped:4", "--runtime-sizes"]
+        assert main([*arguments, "--out", str(out)]) == 0
+        texts.append(out.read_text())
+    assert texts[0] == texts[1]
+    assert "run_with(" in texts[0]
 
 
 def test_options_that_are_switched_off_are_off_in_the_header():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from wavesim.gen.policies import GroupedSync
 from wavesim.gen.tile_map import AxisMap, Blocks, TileMap, Whole
 from wavesim.model.kernel import Grid
-from wavesim.model.order import ColumnMajor, Grouped, Order, Reversed, RowMajor
+from wavesim.model.order import ColumnMajor, Grouped, Order, Reversed, RowMajor, SlicesLast
 from wavesim.model.policy import Policy, RowSync, TileSync
 
 
@@ -36,6 +36,8 @@ def order_formula(order: Order) -> list[str] | None:
                 f"const int height = smaller({height}, rows - group * {height});",
                 f"const int x = within / height, y = group * {height} + within % height;",
             ]
+        case SlicesLast(inner):
+            return order_formula(inner)
         case Reversed(inner):
             formula = order_formula(inner)
             return None if formula is None else ["place = columns * rows - 1 - place;", *formula]

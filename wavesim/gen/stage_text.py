@@ -15,7 +15,7 @@ from wavesim.gen.names import Names
 from wavesim.gen.options import AVOID_CUSTOM_ORDER, REORDER_LOADS, Option, is_used
 from wavesim.gen.policies import Edge
 from wavesim.gen.semaphore_arrays import Array
-from wavesim.model.order import Order
+from wavesim.model.order import Order, SlicesLast
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Plan, SemaphoreSync
 
@@ -113,9 +113,12 @@ def _link_members(links: StageLinks, sizes: Sizes, names: Names) -> list[str]:
 
 
 def _tile_lines(stage: Stage, order: Order, sizes: Sizes) -> list[str]:
-    """Slices of a tile are neighbours in the order."""
+    """Slices of a tile are neighbours in the order, or come one whole grid after the other."""
     place = ["int place = position / slices;", "const int slice = position % slices;"]
-    if sizes.is_constant and stage.grid.z == 1:
+    if isinstance(order, SlicesLast):
+        tiles = "(columns * rows)"
+        place = [f"int place = position % {tiles};", f"const int slice = position / {tiles};"]
+    elif sizes.is_constant and stage.grid.z == 1:
         place = ["int place = position;", "const int slice = 0;"]
     head = "Tile tile_at(int position)"
     formula = order_formula(order)
