@@ -18,8 +18,8 @@ from wavesim.sim.cost import zero_cost
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.published_gains import published_gain, published_rows
 from wavesim.teaching.readiness import readiness_picture
-from wavesim.teaching.rivals import rivals
-from wavesim.teaching.staircase import staircase
+from wavesim.teaching.rival_plans import rivals
+from wavesim.teaching.wave_steps import staircase
 from wavesim.view.export import save_figure
 from wavesim.view.gain_figure import gain_overview
 from wavesim.view.safety_figure import safety_picture

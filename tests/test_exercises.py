@@ -21,7 +21,7 @@ from wavesim import (
     y,
 )
 from wavesim.teaching import WrongAnswer, check
-from wavesim.teaching.exercise import LESSONS, exercise, exercises_of
+from wavesim.teaching.exercises import LESSONS, exercise, exercises_of
 from wavesim.teaching.graders.generator import tall_pair
 from wavesim.teaching.litmus import fence, load, post, store, wait
 

@@ -15,8 +15,8 @@ from nbclient.exceptions import CellExecutionError
 
 import wavesim.widgets
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim.teaching.exercise import LESSONS, exercises_of
-from wavesim.teaching.measuring import measuring
+from wavesim.teaching.exercises import LESSONS, exercises_of
+from wavesim.teaching.use_gpu import measuring
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

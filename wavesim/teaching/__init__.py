@@ -4,7 +4,7 @@ Picture: a reader commits to "3 waves", runs the cell, and is told 3.5; then wri
 and `check("7.1", policy)` says what is wrong with it, without giving the solution away.
 """
 
-from wavesim.teaching.exercise import Exercise, WrongAnswer, check
+from wavesim.teaching.exercises import Exercise, WrongAnswer, check
 from wavesim.teaching.prediction import Prediction
 
 __all__ = ["Exercise", "Prediction", "WrongAnswer", "check"]

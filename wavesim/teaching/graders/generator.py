@@ -5,7 +5,7 @@ from typing import Any
 from wavesim.gen.policies import policy_named
 from wavesim.model.dependency import Dependency
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.teaching.exercise import Exercise, WrongAnswer, pair, require
+from wavesim.teaching.exercises import Exercise, WrongAnswer, pair, require
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 POLICY, TILE = "block:12x1", (17, 5)

@@ -10,7 +10,7 @@ from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import TileSync
 from wavesim.sim.cost import zero_cost
 from wavesim.sim.simulation import simulate
-from wavesim.teaching.exercise import Exercise, require, whole
+from wavesim.teaching.exercises import Exercise, require, whole
 from wavesim.workloads.figure_one import TILE_NS, toy
 
 

@@ -10,7 +10,7 @@ from wavesim.model.order import parse_order
 from wavesim.model.plan import SemaphoreSync
 from wavesim.model.policy import RowSync
 from wavesim.teaching.clock import gain_by_clock
-from wavesim.teaching.exercise import Exercise, require
+from wavesim.teaching.exercises import Exercise, require
 from wavesim.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 

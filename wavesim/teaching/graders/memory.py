@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wavesim.errors import DescriptionError
-from wavesim.teaching.exercise import Exercise, WrongAnswer, pair, require, whole
+from wavesim.teaching.exercises import Exercise, WrongAnswer, pair, require, whole
 from wavesim.teaching.litmus import Litmus, Operation, guide_test, load, post, store, wait
 
 STALE = (("read", 0),)

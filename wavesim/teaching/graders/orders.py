@@ -11,7 +11,7 @@ from wavesim.model.order import Grouped, Order, RowMajor
 from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import RowSync
 from wavesim.sim.simulation import simulate
-from wavesim.teaching.exercise import Exercise, pair, require
+from wavesim.teaching.exercises import Exercise, pair, require
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 TOKENS = 1024

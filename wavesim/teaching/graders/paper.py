@@ -10,7 +10,7 @@ from wavesim.model.plan import SemaphoreSync
 from wavesim.model.policy import TileSync
 from wavesim.sim.cost import zero_cost
 from wavesim.sim.simulation import simulate
-from wavesim.teaching.exercise import Exercise, pair, require
+from wavesim.teaching.exercises import Exercise, pair, require
 from wavesim.teaching.paper_tables import wave_counts
 from wavesim.workloads.figure_one import toy
 

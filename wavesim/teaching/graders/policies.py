@@ -7,7 +7,7 @@ from wavesim.gen.policies import renumbered
 from wavesim.model.kernel import Grid
 from wavesim.model.policy import Policy, SemaphoreTable
 from wavesim.teaching.assignment import LEAST_POINTS, MOST_SEMAPHORES, predicted_score
-from wavesim.teaching.exercise import Exercise, WrongAnswer, require
+from wavesim.teaching.exercises import Exercise, WrongAnswer, require
 
 HALF, STRIDE = 12, 12
 GRID = Grid(24, 8)

@@ -10,7 +10,7 @@ from wavesim.analysis.verdict import verdict_on
 from wavesim.errors import WavesimError
 from wavesim.io.description import load_description
 from wavesim.io.profile_file import EXAMPLE, load_profile
-from wavesim.teaching.exercise import Exercise, WrongAnswer, require
+from wavesim.teaching.exercises import Exercise, WrongAnswer, require
 
 
 @lru_cache(maxsize=1)

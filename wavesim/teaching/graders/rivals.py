@@ -3,7 +3,7 @@
 from math import ceil
 from typing import Any
 
-from wavesim.teaching.exercise import Exercise, require, whole
+from wavesim.teaching.exercises import Exercise, require, whole
 
 SMS, TILES, MOST_SLICES = 132, 96, 6
 STREAM_K_TILES, CHUNKS = 192, 192

@@ -8,7 +8,7 @@ from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.model.policy import TileSync
 from wavesim.sim.cost import zero_cost
 from wavesim.sim.simulation import simulate
-from wavesim.teaching.exercise import Exercise, pair, require, whole
+from wavesim.teaching.exercises import Exercise, pair, require, whole
 from wavesim.workloads.figure_one import TILE_NS, toy
 
 SIZES = (768, 1280, 2048)

@@ -8,7 +8,7 @@ from wavesim.analysis.metrics import metrics_of
 from wavesim.model import device as devices
 from wavesim.model.plan import StreamSync
 from wavesim.sim.simulation import simulate
-from wavesim.teaching.exercise import Exercise, require, whole
+from wavesim.teaching.exercises import Exercise, require, whole
 from wavesim.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 

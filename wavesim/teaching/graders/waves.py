@@ -5,7 +5,7 @@ from typing import Any
 from wavesim.model import device as devices
 from wavesim.model.kernel import Block
 from wavesim.model.occupancy import allocation, carveout_level, occupancy_of
-from wavesim.teaching.exercise import Exercise, require, whole
+from wavesim.teaching.exercises import Exercise, require, whole
 
 WIDE = Block(threads=128, registers=128, dynamic_shared_bytes=100 * 1024)
 BIG, SMALL = (Block(256, 64, 0, size * 1024) for size in (150, 20))
