@@ -5,14 +5,17 @@ from dataclasses import replace
 import pytest
 
 from wavesim.analysis.difference import explain_difference
+from wavesim.analysis.prediction import predict_from_stream
 from wavesim.errors import RecordingError
+from wavesim.io.recordings import cases
 from wavesim.model.device import load
 from wavesim.model.plan import SemaphoreSync, StreamSync
-from wavesim.model.policy import TileSync
+from wavesim.model.policy import RowSync, TileSync
 from wavesim.sim.cost import CostModel
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
 from wavesim.workloads.figure_one import toy
+from wavesim.workloads.gpt3 import gpt3_mlp
 
 BASE = CostModel({"gemm1": 1_000, "gemm2": 1_000}, boundary_ns=100)
 
@@ -48,6 +51,54 @@ def test_the_reasons_always_add_up():
     ]
     found = explain_difference(*traces)
     assert sum(found.reasons.values()) == pytest.approx(found.total_ns)
+
+
+def with_cycles(trace: Trace, per_ns: float) -> Trace:
+    """As if measured at a clock, with as many cycles as that gives."""
+    return replace(trace, cycles=((trace.end_ns - trace.start_ns) * per_ns).round().astype(int))
+
+
+def test_a_lower_clock_is_told_from_more_cycles():
+    calibration = with_cycles(run(BASE), 1.5)
+    slow = run(BASE.with_tile_ns(gemm1=1_100, gemm2=1_100))
+    by_clock = explain_difference(run(BASE), with_cycles(slow, 1.5 / 1.1), calibration).slower_tiles
+    by_cycles = explain_difference(run(BASE), with_cycles(slow, 1.5), calibration).slower_tiles
+    assert by_clock is not None
+    assert by_cycles is not None
+    assert (by_clock.clock_ns, by_clock.cycles_ns) == pytest.approx((300.0, 0.0), abs=1.0)
+    assert (by_cycles.clock_ns, by_cycles.cycles_ns) == pytest.approx((0.0, 300.0), abs=1.0)
+
+
+def test_more_company_on_an_sm_is_told_from_slower_tiles():
+    h200, pipeline = load("h200"), gpt3_mlp(1024, (128, 128))
+    costs = CostModel({"gemm1": 100_000, "gemm2": 50_000}, sharing=(1.0, 0.6), seniority=0.15)
+    predicted = simulate(pipeline, StreamSync(), h200, costs)
+    # The same tiles, but the second kernel begins where the first one's last wave has left room.
+    crowded = simulate(pipeline, SemaphoreSync(TileSync()), h200, costs)
+    calibration = with_cycles(predicted, 1.5)
+    found = explain_difference(predicted, with_cycles(crowded, 1.5), calibration)
+    assert found.slower_tiles is not None
+    assert found.slower_tiles.clock_ns == pytest.approx(0.0, abs=50.0)
+    assert found.slower_tiles.sharing_ns == pytest.approx(found.slower_tiles_ns, rel=0.05)
+
+
+def test_without_cycles_or_calibration_slower_tiles_are_not_split():
+    slow = run(BASE.with_tile_ns(gemm2=1_200))
+    assert explain_difference(run(BASE), slow).slower_tiles is None
+    assert explain_difference(run(BASE), slow, run(BASE)).slower_tiles is None
+
+
+def test_the_reasons_of_slower_tiles_add_up_in_a_recording():
+    case = next(c for c in cases() if (c.tile, c.tokens, c.order) == ("128x128", 1280, "row"))
+    stream, row = case.trace("stream"), case.trace("row")
+    pipeline = gpt3_mlp(1280, (128, 128))
+    predicted, _ = predict_from_stream(pipeline, SemaphoreSync(RowSync()), load("h200"), stream)
+    found = explain_difference(predicted, row, stream)
+    parts = found.slower_tiles
+    assert parts is not None
+    total = parts.sharing_ns + parts.clock_ns + parts.cycles_ns
+    assert total == pytest.approx(found.slower_tiles_ns)
+    assert abs(parts.cycles_ns) < 0.02 * row.makespan_ns
 
 
 def test_traces_of_other_grids_are_refused_with_both_grids_named():

@@ -13,8 +13,8 @@ from wavesim.analysis import validation
 from wavesim.analysis.halves import committed_split, half_of
 from wavesim.analysis.intervals import half_widths
 from wavesim.analysis.judged import Prediction, by_ceil_formula
-from wavesim.analysis.other_predictions import published_predictions, sketch_predictions
-from wavesim.analysis.own_predictions import ceil_formula
+from wavesim.analysis.other_measurements import published_predictions, sketch_predictions
+from wavesim.analysis.own_measurements import ceil_formula
 from wavesim.analysis.policy_choice import policy_choices
 from wavesim.analysis.prediction import Measured, improvement_points, measured_improvement, replay
 from wavesim.analysis.validation import Score, outliers, predictions, scores, worse_sets

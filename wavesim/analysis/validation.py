@@ -15,8 +15,8 @@ import numpy as np
 
 from wavesim.analysis.intervals import half_widths
 from wavesim.analysis.judged import Prediction
-from wavesim.analysis.other_predictions import published_predictions, sketch_predictions
-from wavesim.analysis.own_predictions import own_predictions
+from wavesim.analysis.other_measurements import published_predictions, sketch_predictions
+from wavesim.analysis.own_measurements import own_predictions
 from wavesim.io.recordings import FOLDER, cases
 
 SCORES = FOLDER / "scores.json"

@@ -7,7 +7,7 @@ scheduler can predict from their baseline are named with the reason, and left ou
 from collections.abc import Iterator
 
 from wavesim.analysis.judged import Prediction, by_ceil_formula, kernel_times_kind, kind_of
-from wavesim.analysis.own_predictions import ceil_formula
+from wavesim.analysis.own_measurements import ceil_formula
 from wavesim.analysis.prediction import Measured, predict_from_kernel_times, predict_pair
 from wavesim.io.published import PublishedRun, published_runs
 from wavesim.io.sketch import SketchCase, sketch_cases
