@@ -274,6 +274,33 @@ def test_the_browser_shows_each_pair_and_keeps_what_the_reader_says(advices: dic
     assert "persistent" in browser.picture.children[0].value
 
 
+def test_a_pair_opens_in_the_explorer_with_the_profiles_kernels(advices: dict[str, Advice]):
+    from wavesim.widgets.advice_browser import AdviceBrowser
+    from wavesim.widgets.what_if import WhatIf
+
+    browser = AdviceBrowser(advices["h100"])
+    drawn = browser.picture.children
+    browser.open_button.click()
+    (explorer,) = browser.picture.children
+    assert isinstance(explorer, WhatIf)
+    scenario, pair = explorer.controls.scenario, browser.pair
+    assert [stage.grid.size for stage in scenario.pipeline.stages] == [
+        pair.producer.waves.blocks,
+        pair.consumer.waves.blocks,
+    ]
+    assert scenario.whole_device == pair.producer.device
+    before = explorer.answer.chosen
+    explorer.controls.sm_count.value = 100
+    assert explorer.answer.chosen.makespan_ns > before.makespan_ns
+    assert explorer.controls.scenario.given is scenario.given
+    assert "Which tile reads which is assumed" in explorer.costs.value
+    browser.choice.value = browser.advice.visible_pairs[1].number
+    assert browser.picture.children != drawn
+    assert not isinstance(browser.picture.children[0], WhatIf)
+    browser.choice.value = next(pair for pair in advices["h100"].pairs if not pair.is_visible).number
+    assert browser.open_button.disabled
+
+
 def test_figures_need_no_more_than_the_advice_and_agree_with_it(advices: dict[str, Advice]):
     from wavesim.view.advice_data import step_picture
 

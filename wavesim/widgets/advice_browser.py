@@ -1,9 +1,11 @@
 """The advice as a widget: choose a pair, mark it, and see both plans of it simulated one over the other.
 
 Picture: a list of ranked pairs; below it what tile sync could win and why, a switch "the second reads the
-first: unknown, yes, no", and the pair on one stream above the same pair with a semaphore per tile.
+first: unknown, yes, no", and the pair on one stream above the same pair with a semaphore per tile. A button
+opens the pair in the what-if explorer.
 """
 
+from collections.abc import Callable
 from html import escape
 
 import ipywidgets
@@ -18,10 +20,14 @@ from wavesim.model.policy import TileSync
 from wavesim.sim.calibration import costs_from_kernel_times
 from wavesim.sim.simulation import simulate
 from wavesim.view.timeline_figure import timeline
+from wavesim.widgets.known_costs import KnownCosts
+from wavesim.widgets.scenario import GivenKernels
+from wavesim.widgets.what_if import WhatIf
 
 MARKS = {"unknown": None, "yes": True, "no": False}
 MOST_BLOCKS = 40_000  # of a pair that is simulated; more would take over a second
 MOST_PAIRS = 40
+ASSUMED = "Which tile reads which is assumed: a profile does not tell."
 
 
 class AdviceBrowser(ipywidgets.VBox):
@@ -42,10 +48,14 @@ class AdviceBrowser(ipywidgets.VBox):
             style={"description_width": "initial", "button_width": "80px"},
         )
         self.words = ipywidgets.HTML()
+        self.open_button = ipywidgets.Button(
+            description="Open in the what-if explorer", layout={"width": "260px"}, tooltip=ASSUMED
+        )
         self.picture = ipywidgets.VBox()
         self.choice.observe(lambda _: self._show(), names="value")
         self.mark.observe(lambda _: self._marked(), names="value")
-        super().__init__([self.findings, self.choice, self.mark, self.words, self.picture])
+        self.open_button.on_click(lambda _: self._explore())
+        super().__init__([self.findings, self.choice, self.mark, self.words, self.open_button, self.picture])
         self._show()
 
     @property
@@ -74,6 +84,7 @@ class AdviceBrowser(ipywidgets.VBox):
         pair = self.pair
         if pair is None:
             self.words.value = "No pair of kernels runs back to back in this profile."
+            self.open_button.disabled = True
             return
         self._is_setting = True
         self.mark.value = next(word for word, meaning in MARKS.items() if meaning is pair.is_dependent)
@@ -90,20 +101,40 @@ class AdviceBrowser(ipywidgets.VBox):
             f"{milliseconds(pair.gap_saving.likely_ns)}.</p>"
         )
 
+    def _explore(self) -> None:
+        """Puts the explorer in the picture's place; another pair brings the picture back."""
+        if self.pair is not None:
+            self.picture.children = self._or_reason(lambda given: WhatIf(given=given), self.pair)
+
     def _figures(self, pair: Pair) -> tuple[ipywidgets.Widget, ...]:
-        """The pair simulated on one stream and with tile semaphores, or the reason why not."""
+        return self._or_reason(self._timeline, pair)
+
+    def _timeline(self, given: GivenKernels) -> ipywidgets.Widget:
+        """The pair simulated on one stream and with tile semaphores."""
+        plans = (StreamSync(), SemaphoreSync(TileSync()))
+        traces = [simulate(given.pipeline, plan, given.device, given.costs.model) for plan in plans]
+        return go.FigureWidget(timeline(traces, theme=self._theme))
+
+    def _or_reason(
+        self, draw: Callable[[GivenKernels], ipywidgets.Widget], pair: Pair
+    ) -> tuple[ipywidgets.Widget, ...]:
+        """What is drawn of the pair, or the reason why it is not."""
+        self.open_button.disabled = True
         try:
-            pipeline, device, times = pair_description(pair)
-            blocks = sum(stage.grid.size for stage in pipeline.stages)
+            given = given_kernels(pair)
+            blocks = sum(stage.grid.size for stage in given.pipeline.stages)
             if blocks > MOST_BLOCKS:
-                return (
-                    ipywidgets.HTML(
-                        f"<p>Not drawn: {blocks:,} blocks. Write it out for `wavesim predict`.</p>"
-                    ),
-                )
-            costs = costs_from_kernel_times(pipeline, device, times)
-            plans = (StreamSync(), SemaphoreSync(TileSync()))
-            drawn = timeline([simulate(pipeline, plan, device, costs) for plan in plans], theme=self._theme)
+                reason = f"Not drawn: {blocks:,} blocks. Write it out for `wavesim predict`."
+                return (ipywidgets.HTML(f"<p>{reason}</p>"),)
+            drawn = draw(given)
         except WavesimError as error:
             return (ipywidgets.HTML(f"<p>{escape(str(error))}</p>"),)
-        return (go.FigureWidget(drawn),)
+        self.open_button.disabled = False
+        return (drawn,)
+
+
+def given_kernels(pair: Pair) -> GivenKernels:
+    """A pair for the explorer, with the profile's times. Raises `DescriptionError` for one it cannot see."""
+    pipeline, device, times = pair_description(pair)
+    costs = costs_from_kernel_times(pipeline, device, times)
+    return GivenKernels(pipeline, device, KnownCosts(costs, f"From the profile's kernel times. {ASSUMED}"))

@@ -35,14 +35,17 @@ class Controls:
     """Nine controls; `box` shows them, `scenario` reads them, `on_change` is called once per change."""
 
     def __init__(self, start: Scenario, on_change: Callable[[], None]) -> None:
-        self._on_change = on_change
+        self._on_change, self._start = on_change, start
         self._is_following = False
+        names = list(WORKLOADS) if start.given is None else [start.workload]
         self.workload = _choice(
-            "Workload", [(WORKLOAD_WORDS.get(name, name), name) for name in WORKLOADS], start.workload
+            "Workload", [(WORKLOAD_WORDS.get(name, name), name) for name in names], start.workload
         )
         self.tokens = _slider("Tokens (rows)", TOKENS, start.tokens)
         self.tile = _choice("Tile", [(f"{m} × {n}", f"{m}x{n}") for m, n in KERNEL_TILES], start.tile)
-        self.device = _choice("Device", devices.names(), start.device)
+        self.device = _choice(
+            "Device", devices.names() if start.given is None else [start.device], start.device
+        )
         self.sm_count = _slider("SMs", range(1, MOST_SMS + 1), start.sm_count)
         self.order = _choice("Tile order", [(ORDER_WORDS[word], word) for word in ORDERS], start.order)
         self.policy = _choice(
@@ -71,7 +74,8 @@ class Controls:
     @property
     def scenario(self) -> Scenario:
         """What the controls say now."""
-        return Scenario(
+        return replace(
+            self._start,
             workload=self.workload.value,
             tokens=self.tokens.value,
             tile=self.tile.value,
@@ -100,7 +104,9 @@ class Controls:
 
     def _enable(self) -> None:
         """Controls that have no effect now are greyed out."""
-        self.tokens.disabled = self.tile.disabled = self.workload.value == "toy"
+        self.tokens.disabled = self.tile.disabled = (
+            self.workload.value == "toy" or self._start.given is not None
+        )
         self.head_start.disabled = self.wait_kernel.value
 
     def _explain(self) -> None:
@@ -113,6 +119,9 @@ class Controls:
 
 def start_scenario(**chosen: Any) -> Scenario:
     """A scenario from some of its fields; device and SMs follow the workload unless they are given."""
+    if chosen.get("given") is not None:
+        given: Scenario = replace(chosen["given"].scenario(), **chosen)
+        return given
     name = chosen.get("workload", Scenario.workload)
     device = chosen.get("device", "toy" if name == "toy" else Scenario.device)
     defaults = {"device": device, "sm_count": devices.load(device).sm_count}

@@ -30,11 +30,31 @@ ORDERS: dict[str, tuple[Order, Order | None]] = {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class GivenKernels:
+    """Kernels that are in no catalogue, such as a pair of a profile: the pipeline, its GPU and its costs."""
+
+    pipeline: Pipeline
+    device: Device
+    costs: KnownCosts
+
+    def scenario(self) -> "Scenario":
+        """They on their whole GPU, with a semaphore per tile, as a profile's advice has it."""
+        return Scenario(
+            workload=self.pipeline.name,
+            device=self.device.name,
+            sm_count=self.device.sm_count,
+            policy="tile",
+            given=self,
+        )
+
+
 @dataclass(frozen=True)
 class Scenario:
     """One setting of all controls. `policy` is a policy's word, or "stream" for the baseline.
 
-    `head_start` blocks of the consumer reach the device first; only without the wait-kernel.
+    `head_start` blocks of the consumer reach the device first; only without the wait-kernel. `given` stands
+    in for workload, tokens, tile and device.
     """
 
     workload: str = "gpt3-mlp"
@@ -46,6 +66,7 @@ class Scenario:
     policy: str = "row"
     wait_kernel: bool = True
     head_start: int = 0
+    given: GivenKernels | None = None
 
     @property
     def baseline(self) -> "Scenario":
@@ -55,11 +76,15 @@ class Scenario:
     @property
     def pipeline(self) -> Pipeline:
         """The described kernels. Raises `DescriptionError`."""
+        if self.given is not None:
+            return self.given.pipeline
         return _pipeline(self.workload, self.tokens, self.tile)
 
     @property
     def whole_device(self) -> Device:
-        """The catalogue's device with all its SMs."""
+        """The catalogue's device, or the given one, with all its SMs."""
+        if self.given is not None:
+            return self.given.device
         return devices.load(self.device)
 
     @property
@@ -80,6 +105,8 @@ class Scenario:
     @property
     def costs(self) -> KnownCosts:
         """The best known costs of these kernels, whatever the number of SMs."""
+        if self.given is not None:
+            return self.given.costs
         order = self.order if ORDERS[self.order][1] is None else ""
         return find_costs(self.pipeline, self.whole_device, order)
 

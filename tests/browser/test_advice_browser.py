@@ -1,0 +1,46 @@
+"""The advice browser in JupyterLab and Chromium: pairs by keyboard, marks, a pair in the explorer."""
+
+import pytest
+
+pytestmark = [
+    pytest.mark.browser,
+    # Sockets of browser and server that end with the process are warned about at collection.
+    pytest.mark.filterwarnings("default"),
+]
+
+SOURCE = """from wavesim.analysis.advice import advise
+from wavesim.io.profile_file import EXAMPLE, load_profile
+from wavesim.widgets.advice_browser import AdviceBrowser
+
+AdviceBrowser(advise(load_profile(EXAMPLE)))"""
+FIGURE = ".js-plotly-plot .main-svg"
+
+
+def test_pairs_are_chosen_marked_and_opened_in_the_explorer(lab, visit):
+    page = visit.page
+    visit.open(lab, lab.write("advice.ipynb", SOURCE))
+    assert visit.run_all() == []
+    page.wait_for_selector(FIGURE, timeout=60_000)
+    saving = page.locator("p", has_text="Tile sync:").first
+    before = saving.text_content()
+    page.get_by_role("button", name="no", exact=True).press("Enter")
+    page.wait_for_function("text => !document.body.textContent.includes(text)", arg=before)
+    page.get_by_role("button", name="unknown", exact=True).press("Enter")
+    page.wait_for_function("text => document.body.textContent.includes(text)", arg=before)
+
+    page.get_by_role("button", name="Open in the what-if explorer").press("Enter")
+    visit.await_label("", ".wavesim-picture")
+    assert page.locator(FIGURE).count() == 0
+    assert "Which tile reads which is assumed" in page.locator(".wavesim-below").text_content()
+    drawn = visit.pixels(".wavesim-picture")
+    visit.move("SMs", "ArrowLeft", "131")
+    page.wait_for_function(
+        "old => document.querySelector('.wavesim-picture .wavesim-drawn canvas').toDataURL() !== old",
+        arg=drawn,
+    )
+
+    page.get_by_label("Pair", exact=True).press("ArrowDown")
+    page.wait_for_selector(FIGURE, timeout=60_000)
+    assert page.locator(".wavesim-picture").count() == 0
+    assert visit.outside == []
+    assert visit.console_errors == []
