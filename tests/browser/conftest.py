@@ -48,7 +48,8 @@ READY = """async () => {
 RUN_ALL = "async () => window.jupyterapp.commands.execute('notebook:run-all-cells')"
 SHOW_CELL = """async words => {
   const notebook = window.jupyterapp.shell.currentWidget.content;
-  notebook.activeCellIndex = notebook.widgets.findIndex(cell => cell.model.sharedModel.source.includes(words));
+  const holds = cell => cell.model.sharedModel.source.includes(words);
+  notebook.activeCellIndex = notebook.widgets.findIndex(holds);
   await notebook.scrollToItem(notebook.activeCellIndex, 'start');
 }"""
 OUTPUT_ERRORS = """() => window.jupyterapp.shell.currentWidget.content.widgets

@@ -106,10 +106,11 @@ def _resources(launch: Launch, occupancy: Occupancy) -> list[Props]:
 
 def _wave_title(blocks: int, wave: int, full: int, rest: int) -> str:
     waves = full + bool(rest)
+    fill = "fills" if blocks == 1 else "fill"
     if not rest:
-        return f"{_plural(blocks, 'block')} fill {_plural(waves, 'wave')}"
+        return f"{_plural(blocks, 'block')} {fill} {_plural(waves, 'wave')}"
     if not full:
-        return f"{_plural(blocks, 'block')} fill {rest / wave:.0%} of one wave".replace("%", " %")
+        return f"{_plural(blocks, 'block')} {fill} {rest / wave:.0%} of one wave".replace("%", " %")
     work = f"{_plural(blocks, 'block')}: {blocks / wave:.2f} waves of work take {_plural(waves, 'wave')}"
     return f"{work}; the last is {rest / wave:.0%} full".replace("%", " %")
 

@@ -6,7 +6,7 @@ widget computes new parts after each slider move and gives them to the figure th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,8 +72,7 @@ class PanelParts:
 class TimelineParts:
     """A whole timeline figure as values.
 
-    `is_raster` says that tiles are drawn as a picture, `has_hover` that hovering names them; `curves`
-    which panels' busy SMs are drawn.
+    `is_raster` says that tiles are drawn as a picture, `curves` which panels' busy SMs are drawn.
     """
 
     panels: tuple[PanelParts, ...]
@@ -83,17 +82,11 @@ class TimelineParts:
     frame: Frame
     is_raster: bool
     curves: tuple[int, ...]
-    has_hover: bool = True
 
     @property
     def end_ns(self) -> int:
         """The latest end of all panels."""
         return max(panel.rows.makespan_ns for panel in self.panels)
-
-    @property
-    def preview(self) -> "TimelineParts":
-        """The same figure as a browser draws it fastest, for while a slider moves: no bars, no hovering."""
-        return replace(self, is_raster=True, has_hover=False)
 
     @property
     def dtick(self) -> int | None:

@@ -119,7 +119,7 @@ def _bar(index: int, parts: TimelineParts) -> Props:
 
 def _hover_series(panel: PanelParts, index: int, parts: TimelineParts) -> Props:
     none = {"x": [None], "y": [None], "customdata": None, "text": None}
-    points = hover_points(panel, parts) if parts.is_raster and parts.has_hover else none
+    points = hover_points(panel, parts) if parts.is_raster else none
     return {
         "type": "scatter",
         "mode": "lines",

@@ -4,6 +4,7 @@
 
 const SETTLED_MS = 150; // a window being dragged sends one width at its end, not hundreds
 const LEAST_CHANGE_PX = 8;
+const MOST_TRIES = 200; // to find sliders; a widget may have none
 
 function isLight() {
   return document.body.dataset.jpThemeLight !== "false";
@@ -25,6 +26,13 @@ function nameSliders(root) {
   return sliders.length > 0 && sliders.every((slider) => slider.querySelector(".noUi-handle[aria-label]"));
 }
 
+// Keys pressed in the widget are its own: neither a shortcut, nor the notebook's, which moves the focus.
+function keepKeys(root) {
+  if (root.hasAttribute("data-lm-suppress-shortcuts")) return;
+  root.setAttribute("data-lm-suppress-shortcuts", "true");
+  root.addEventListener("keydown", (event) => event.stopPropagation());
+}
+
 function render({ model, el }) {
   let timer = 0;
   const tell = (name, value) => {
@@ -44,10 +52,12 @@ function render({ model, el }) {
   });
   size.observe(el);
   // The sliders are made by other widgets, before or after this one.
+  let tries = 0;
   const naming = setInterval(() => {
     const root = el.closest(".wavesim");
-    root?.setAttribute("data-lm-suppress-shortcuts", "true");
-    if (root && nameSliders(root)) clearInterval(naming);
+    if (root) keepKeys(root);
+    tries += 1;
+    if ((root && nameSliders(root)) || tries > MOST_TRIES) clearInterval(naming);
   }, SETTLED_MS);
   tell("is_light", isLight());
   return () => {

@@ -51,8 +51,9 @@ class WhatIf(ipywidgets.VBox):
         is_told = False
         try:
             self.answer = answer(self.controls.scenario)
-            self.picture.show(self._parts())
+            parts = self._parts()
             self._say()
+            self.picture.show(parts)
             is_told = True
         except WavesimError as error:
             self._refuse(problem_html(error, self.answer))
