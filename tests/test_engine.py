@@ -237,3 +237,13 @@ def test_a_spinning_block_takes_no_share_of_its_sm():
     trace = run(pair(*stages), SemaphoreSync(), device=one_sm, sharing=(1.0, 0.5))
     assert trace.issue_ns.tolist() == [0, 0]
     assert trace.end_ns.tolist() == [1_000, 2_000]
+
+
+def test_waits_that_are_over_cost_a_block_on_a_shared_sm_no_time_not_even_by_rounding():
+    pipeline = pair(stage("a", 7, block=HALF_SM), stage("b", 2, block=HALF_SM))
+    times = {"a": 0.001, "b": 1}  # b's seven waits come in steps of 143 ns at a third of the speed
+    ends = [
+        run(pipeline, SemaphoreSync(policy), times, TOY.with_sm_count(1), sharing=(1.0, 0.333)).end_ns.max()
+        for policy in (TileSync(), RowSync())
+    ]
+    assert ends[0] == ends[1]

@@ -40,6 +40,7 @@ class OracleBlock:
     passed: int = 0  # waits behind it
     done: int = 0  # work it has had, or is having
     arrival: int = 0  # when it reaches the wait that holds it up
+    ahead: int = 0  # less than none: work it has had beyond `done` on a shared SM, in ns / RATE_UNIT
 
 
 class OracleBlocks(ABC):
@@ -157,6 +158,8 @@ class OracleBlocks(ABC):
 
     def _pass_wait(self, block: OracleBlock) -> None:
         wait_ns = self.charges[block.stage].wait_ns
+        if self.now + wait_ns > block.arrival:
+            block.ahead = 0
         block.passed += 1
         block.wait += self.now - block.arrival + wait_ns
         self.at(self.now + wait_ns, self._compute, block)

@@ -96,11 +96,11 @@ class ComputingBlocks:
     version: int = 0
 
     def join(
-        self, now: int, work_ns: int, then: Callable[[Any], None], who: object, age: tuple[int, ...]
+        self, now: int, work_ns: int, then: Callable[[Any], None], who: Any, age: tuple[int, ...]
     ) -> None:
-        """Calls `then(who)` once this block has had its work."""
+        """Calls `then(who)` once this block has had its work; what it has had too much is `who.ahead`."""
         self._progress(now)
-        self.members.append([work_ns * RATE_UNIT, then, who, age])
+        self.members.append([work_ns * RATE_UNIT + who.ahead, then, who, age])
         self._plan(now)
 
     def _progress(self, now: int) -> None:
@@ -131,5 +131,6 @@ class ComputingBlocks:
         self.members = [member for member in self.members if member[0] > 0]
         if self.members:
             self._plan(now)
-        for _, then, who, _ in ended:
+        for left, then, who, _ in ended:
+            who.ahead = left
             then(who)

@@ -98,31 +98,39 @@ class BlockLives:
         self._end(program, position, row)
 
     def _together(self, program: StageProgram, position: int, row: int) -> Life:
-        """A block at the speed that the SM's other computing blocks leave; spinning takes no share."""
+        """A block at the speed that the SM's other computing blocks leave; spinning takes no share.
+
+        It does not stop at waits that are over where they cost nothing: what is ready now stays so.
+        """
         assert self._shared is not None
         env, rows, charges = self._env, self.rows, self._charges[program.index]
         shared, age = self._shared[rows.sm[row]], (rows.issue[row], row)
         yield from self._first_instruction(program, row)
         yield env.timeout(charges.opening_ns)
         work = charges.work_ns[position]
-        done = waited = 0
+        done = waited = ahead = 0
         for wait in program.waits(position):
+            semaphore = self.semaphores[wait.semaphore]
+            if semaphore.is_ready and not charges.wait_ns:
+                continue
             due = work * wait.done // wait.of
             if due > done:
-                yield shared.compute(due - done, age)
-                done = due
-            semaphore = self.semaphores[wait.semaphore]
+                computed = shared.compute(due - done, age, ahead)
+                yield computed
+                done, ahead = due, computed.value or 0
+            begin = int(env.now)
             if not semaphore.is_ready:
-                begin = int(env.now)
                 self.spinning[row] = (program, position, wait.semaphore)
                 yield semaphore.ready
                 waited += self._stop_spinning(row, begin)
             if charges.wait_ns:
                 yield env.timeout(charges.wait_ns)
                 waited += charges.wait_ns
+            if env.now > begin:
+                ahead = 0
         rows.wait[row] = waited
         if work > done:
-            yield shared.compute(work - done, age)
+            yield shared.compute(work - done, age, ahead)
         yield env.timeout(charges.closing_ns[position])
         self._end(program, position, row)
 

@@ -40,11 +40,15 @@ class SharedSm:
         self._since = 0
         self._alarm: Alarm | None = None
 
-    def compute(self, work_ns: int, age: Age) -> Event:
-        """An event that fires when a block has had `work_ns` of an SM alone."""
+    def compute(self, work_ns: int, age: Age, ahead: int = 0) -> Event:
+        """An event that fires, at a whole nanosecond, when a block has had `work_ns` of an SM alone.
+
+        Its value is by how much more than that the block has had, at most 0, in ns / RATE_UNIT: `ahead` for a
+        block that computes on at once, so that stops on the way cost nothing.
+        """
         self._advance()
         event = Event(self._env)
-        insort(self._members, Member(age, work_ns * RATE_UNIT, event))
+        insort(self._members, Member(age, work_ns * RATE_UNIT + ahead, event))
         self._set_alarm()
         return event
 
@@ -78,6 +82,6 @@ class SharedSm:
         ended = [member for member in self._members if member.left <= 0]
         self._members = [member for member in self._members if member.left > 0]
         for member in ended:
-            member.event.succeed()
+            member.event.succeed(member.left)
         if self._members:
             self._set_alarm()
