@@ -39,7 +39,7 @@ def test_pairs_are_chosen_marked_and_opened_in_the_explorer(lab, visit):
         arg=drawn,
     )
 
-    page.get_by_label("Pair", exact=True).select_option(index=1)
+    page.get_by_label("Pair", exact=True).press("ArrowDown")
     page.wait_for_selector(FIGURE, timeout=60_000)
     assert page.locator(".wavesim-picture").count() == 0
     assert visit.outside == []

@@ -14,13 +14,14 @@ import plotly.graph_objects as go
 from wavesim.analysis.advice import Advice, Pair
 from wavesim.analysis.advice_description import pair_description
 from wavesim.analysis.advice_words import findings, interval_text, milliseconds, pair_label, share_text
+from wavesim.analysis.default_cost import KnownCosts
 from wavesim.errors import WavesimError
 from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import TileSync
 from wavesim.sim.calibration import costs_from_kernel_times
 from wavesim.sim.simulation import simulate
 from wavesim.view.timeline_figure import timeline
-from wavesim.widgets.known_costs import KnownCosts
+from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.scenario import GivenKernels
 from wavesim.widgets.what_if import WhatIf
 
@@ -31,11 +32,12 @@ ASSUMED = "Which tile reads which is assumed: a profile does not tell."
 
 
 class AdviceBrowser(ipywidgets.VBox):
-    """Browses an advice; `advice` follows the marks. `theme` is that of the figures."""
+    """Browses an advice; `advice` follows the marks. `theme` is the figures', by default the page's."""
 
-    def __init__(self, advice: Advice, theme: str = "light") -> None:
+    def __init__(self, advice: Advice, theme: str | None = None) -> None:
         self.advice = advice
         self._theme = theme
+        self._watch = PageWatch()
         self._is_setting = False
         items = "".join(f"<li>{escape(text)}</li>" for text in findings(advice))
         self.findings = ipywidgets.HTML(f"<ol>{items}</ol>")
@@ -55,7 +57,10 @@ class AdviceBrowser(ipywidgets.VBox):
         self.choice.observe(lambda _: self._show(), names="value")
         self.mark.observe(lambda _: self._marked(), names="value")
         self.open_button.on_click(lambda _: self._explore())
-        super().__init__([self.findings, self.choice, self.mark, self.words, self.open_button, self.picture])
+        self._watch.observe(lambda _: self._restyle(), names="is_light")
+        parts = [self.findings, self.choice, self.mark, self.words, self.open_button, self.picture]
+        super().__init__([*parts, self._watch])
+        self.add_class("wavesim")  # the watch keeps keys pressed inside it from JupyterLab
         self._show()
 
     @property
@@ -101,6 +106,12 @@ class AdviceBrowser(ipywidgets.VBox):
             f"{milliseconds(pair.gap_saving.likely_ns)}.</p>"
         )
 
+    def _restyle(self) -> None:
+        """Figures take the page's theme; the explorer does so by itself."""
+        is_figure = any(isinstance(child, go.FigureWidget) for child in self.picture.children)
+        if self.pair is not None and is_figure:
+            self.picture.children = self._figures(self.pair)
+
     def _explore(self) -> None:
         """Puts the explorer in the picture's place; another pair brings the picture back."""
         if self.pair is not None:
@@ -113,7 +124,7 @@ class AdviceBrowser(ipywidgets.VBox):
         """The pair simulated on one stream and with tile semaphores."""
         plans = (StreamSync(), SemaphoreSync(TileSync()))
         traces = [simulate(given.pipeline, plan, given.device, given.costs.model) for plan in plans]
-        return go.FigureWidget(timeline(traces, theme=self._theme))
+        return go.FigureWidget(timeline(traces, theme=self._theme or self._watch.theme))
 
     def _or_reason(
         self, draw: Callable[[GivenKernels], ipywidgets.Widget], pair: Pair
