@@ -21,6 +21,8 @@ SYNC_PARAMS = np.dtype(
         ("schedule_first", "<u8"),
         ("stage", "<i4"),
         ("stage_count", "<i4"),
+        ("counter_count", "<i4"),
+        ("block_count", "<i4"),
     ]
 )
 
@@ -74,6 +76,6 @@ WAIT_KERNEL_PARAMS = np.dtype(
     [("producers", "<i4", (MAX_INPUTS,)), ("producer_count", "<i4"), ("padding", "<i4"), ("times", "<u8")]
 )
 
-assert SYNC_PARAMS.itemsize == 56
+assert SYNC_PARAMS.itemsize == 64
 assert BLOCK_RECORD.itemsize == 48
 assert ERROR_BUFFER.itemsize == 2632

@@ -5,13 +5,14 @@ and the second GEMM. With dependent launch it is two on one stream: the second G
 of the first has, which is all that the wait-kernel is for. `launches.py` enqueues and captures them.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.gen.options import Option
-from wavesim.model.pipeline import Pipeline
+from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Plan, SemaphoreSync
 from wavesim_gpu.compiler import Build
 from wavesim_gpu.device import query, require_cupy
@@ -28,6 +29,8 @@ class Program(Launches):
     """A pipeline's launches under a plan over given operands.
 
     `family` computes the GEMMs; `options` are what the kernels are compiled with, by default all that hold.
+    `is_self_resetting`: the last block zeroes the counters, and not a memset before each run; by default
+    where the kernels are persistent.
     """
 
     def __init__(
@@ -40,10 +43,14 @@ class Program(Launches):
         limit_ns: int = 2_000_000_000,
         family: Family | None = None,
         options: tuple[Option, ...] | None = None,
+        is_self_resetting: bool | None = None,
     ) -> None:
         self.build, self.family = build or Build(), family or family_named("portable")
         self.pipeline, self.plan, self.operands = pipeline, plan, operands
         self._is_forked = isinstance(plan, SemaphoreSync) and not self.family.is_dependent
+        self.shapes = {stage.name: self._shape(stage) for stage in pipeline.stages}
+        if is_self_resetting is None:
+            is_self_resetting = self.family.is_persistent
         sync = SyncState(
             pipeline,
             plan,
@@ -51,12 +58,12 @@ class Program(Launches):
             is_recording=self.build.is_recording,
             options=options,
             always_draws=self.family.is_persistent,
+            block_count=sum(shape.blocks for shape in self.shapes.values()) if is_self_resetting else 0,
         )
         self.sync, self._cupy = sync, require_cupy()
         self._partials: list[Any] = []
         self._wait_times: dict[str, Any] = {}
         self.functions: dict[str, Function] = {}
-        self.shapes: dict[str, KernelLaunch] = {}
         launches = [launch for stage in pipeline.stages for launch in self._stage_launches(stage.name)]
         super().__init__(sync, launches, len(pipeline.stages) if self._is_forked else 1)
 
@@ -72,13 +79,19 @@ class Program(Launches):
             for name, times in ((n, t.get()) for n, t in self._wait_times.items())
         }
 
+    def _shape(self, stage: Stage) -> KernelLaunch:
+        """How a stage is launched. The first one starts only after all that the caller did before."""
+        shape = self.family.launch(stage.gemm, query())
+        has_producers = self.pipeline.dependency_of(stage.name) is not None
+        return replace(shape, is_dependent=shape.is_dependent and has_producers)
+
     def _stage_launches(self, name: str) -> list[Launch]:
         index = self.sync.names.index(name)
         stream = index if self._is_forked else 0
         launches = []
         if self._is_forked and self.plan.wait_kernel:
             launches += self._wait_launch(name, stream)
-        shape = self.family.launch(self.pipeline.stage(name).gemm, query())
+        shape = self.shapes[name]
         function = load_function(
             self.family.source,
             shape.expression,
@@ -86,7 +99,7 @@ class Program(Launches):
             shape.dynamic_shared_bytes,
             self.sync.headers[name].text,
         )
-        self.functions[name], self.shapes[name] = function, shape
+        self.functions[name] = function
         if self.blocks_per_sm(name) < 1:
             raise DeviceError(
                 f"stage {name}: a block of {shape.threads} threads, {function.registers} registers "

@@ -120,8 +120,10 @@ class CupyRunner:
         plan: Plan,
         build: Build | None = None,
         options: tuple[Option, ...] | None = None,
+        *,
+        is_self_resetting: bool | None = None,
     ) -> Program:
-        """The plan's launches over the operands; `options` are by default all that hold for the plan."""
+        """The plan's launches over the operands; the rest as for `Program`."""
         return Program(
             operands.pipeline,
             plan,
@@ -130,6 +132,7 @@ class CupyRunner:
             limit_ns=self.limit_ns,
             family=self.family,
             options=options,
+            is_self_resetting=is_self_resetting,
         )
 
     def launcher(self, program: Program) -> Any:

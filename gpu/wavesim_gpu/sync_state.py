@@ -31,7 +31,8 @@ class SyncState:
     """Counters and schedules of one pipeline under one plan, on the current GPU.
 
     `options` are those that the headers take, by default all that hold for the plan; `always_draws` is for
-    persistent kernels.
+    persistent kernels. With `block_count`, the blocks of all launches, the last one zeroes the counters;
+    without, `reset` does it before each run.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class SyncState:
         is_recording: bool = False,
         options: tuple[Option, ...] | None = None,
         always_draws: bool = False,
+        block_count: int = 0,
     ) -> None:
         check_plan(pipeline, plan)
         require_fit(pipeline)
@@ -58,11 +60,14 @@ class SyncState:
         self._semaphores = sum(array.table.count for array in self.arrays)
         tickets = [stage.grid.tiles if stage.grid.z > 1 else 0 for stage in pipeline.stages]
         self._ticket_starts = np.cumsum([0, *tickets[:-1]]) + self._first + self._semaphores
-        # Counters and tickets: all that a run changes, side by side, for one memset.
-        self.words = self._cupy.zeros(self._first + self._semaphores + sum(tickets), np.uint32)
+        # Counters and tickets: all that a run changes, side by side, to be zeroed in one go; last the count
+        # of blocks that have left. A multiple of 16 bytes.
+        count = self._first + self._semaphores + sum(tickets) + 1
+        self.words = self._cupy.zeros(-(-count // 4) * 4, np.uint32)
         self._is_touched = self._semaphores + sum(tickets) > 0 or any(
             header.counts_blocks for header in self.headers.values()
         )
+        self._block_count = block_count if self._is_touched else 0
         self.errors = self._cupy.zeros(ERROR_BUFFER.itemsize // WORD, np.uint32)
         self._tables: list[Any] = []
         self._records = [
@@ -81,6 +86,8 @@ class SyncState:
         sync["limit_ns"] = self.limit_ns
         sync["records"] = self._records[index].data.ptr if self._records[index] is not None else 0
         sync["stage"], sync["stage_count"] = index, len(self.names)
+        if self._block_count:
+            sync["counter_count"], sync["block_count"] = self.words.size, self._block_count
         stage, dependency = self.pipeline.stages[index], self.pipeline.dependency_of(name)
         inputs = {edge[0]: array for array, edge in StageLinks.of(name, self.arrays).inputs}
         if inputs and dependency is not None and isinstance(stage.work, Gemm):
@@ -103,8 +110,8 @@ class SyncState:
         return int(self.words.data.ptr + WORD * self._ticket_starts[self.names.index(name)])
 
     def reset(self, stream: Any) -> None:
-        """Zeroes semaphores, counters and tickets, in stream order; nothing where no kernel touches them."""
-        if not self._is_touched:
+        """Zeroes semaphores, counters and tickets, in stream order, unless kernels do it or touch none."""
+        if self._block_count or not self._is_touched:
             return
         self._cupy.cuda.runtime.memsetAsync(self.words.data.ptr, 0, self.words.nbytes, stream.ptr)
 
@@ -114,7 +121,9 @@ class SyncState:
 
     @property
     def finals(self) -> NDArray[np.uint32]:
-        """What all semaphores must read after a run, in pool order."""
+        """What all semaphores must read after a run, in pool order: 0 where the last block zeroes them."""
+        if self._block_count:
+            return np.zeros(self._semaphores, np.uint32)
         parts = [
             np.bincount(array.table.semaphore_of_tile, minlength=array.table.count) for array in self.arrays
         ]
@@ -132,6 +141,7 @@ class SyncState:
         if not found["aborted"]:
             return
         self.errors.fill(0)
+        self.words.fill(0)
         self._cupy.cuda.Device().synchronize()
         count = min(int(found["waiter_count"]), MAX_WAITERS)
         waiters = tuple(self._waiter(row) for row in found["waiters"][:count])

@@ -25,7 +25,7 @@ struct __align__(16) WaitStep {
     int at, input, x, y;
 };
 
-// What every kernel of a pipeline gets, whatever it computes: 56 bytes, filled by wavesim_gpu/layout.py.
+// What every kernel of a pipeline gets, whatever it computes: 64 bytes, filled by wavesim_gpu/layout.py.
 struct SyncParams {
     unsigned* counters;         // as the generated header numbers them: started blocks per stage, ..., semaphores
     ErrorBuffer* errors;
@@ -34,8 +34,21 @@ struct SyncParams {
     const WaitStep* schedule;   // lists of steps sorted by `at`
     const int* schedule_first;  // y * slices + z -> its first step; null: nothing to wait for
     int stage, stage_count;
+    // Where the kernels put the counters back to zero themselves: how many there are, the last one counting the blocks
+    // that have left, and the blocks of all stages. Else 0: the host does it before each run.
+    int counter_count, block_count;
 };
-static_assert(sizeof(SyncParams) == 56, "layout.py packs 56 bytes");
+static_assert(sizeof(SyncParams) == 64, "layout.py packs 64 bytes");
+
+// One thread calls it when its block will use the counters no more. The last block of all stages puts them back to
+// zero: a run then leaves them as it found them, and no memset has to come before the next. Acquire and release: the
+// zeros come after all uses.
+__device__ __forceinline__ void leave(const SyncParams& sync) {
+    if (sync.counter_count == 0) return;
+    if (take_ticket(sync.counters + sync.counter_count - 1) != static_cast<unsigned>(sync.block_count - 1)) return;
+    uint4* const quads = reinterpret_cast<uint4*>(sync.counters);
+    for (int i = 0; i < sync.counter_count / 4; ++i) quads[i] = make_uint4(0, 0, 0, 0);
+}
 
 // A kernel parameter. `generated` holds the grids if they are known at run time only, and is empty otherwise.
 template <class Generated>
@@ -171,6 +184,7 @@ public:
             if (is_last_slice) post(tile);
         }
         recorder_.finish(records(), tile.position, tile.linear, tile.z);
+        leave(params_.sync);
     }
 
 private:

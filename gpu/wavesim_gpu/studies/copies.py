@@ -65,8 +65,8 @@ def copy_pair(threads: int, plan: Plan, *, is_one_stream: bool) -> CopyPair:
     source, middle, out = (cupy.empty(blocks * BYTES_PER_BLOCK, "uint8") for _ in range(3))
     source[:] = cupy.arange(source.size, dtype="uint32").astype("uint8")
     pipeline = describe_pair(blocks, threads)
-    sync = SyncState(pipeline, plan)
     shape = KernelLaunch(f"copy<{threads}>", threads, 0, blocks)
+    sync = SyncState(pipeline, plan, block_count=len(STAGES) * blocks)
     found: list[Launch] = []
     for index, (name, ends) in enumerate(zip(STAGES, ((source, middle), (middle, out)), strict=True)):
         stream = 0 if is_one_stream else index
