@@ -1,5 +1,7 @@
 """Buffers as a GPU would leave them become ordinary traces; damaged ones are refused with one clear line."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from wavesim.analysis.invariants import violations
 from wavesim.analysis.metrics import metrics_of
 from wavesim.analysis.prediction import replay
 from wavesim.errors import DescriptionError, RecordingError
+from wavesim.io.perfetto import write_perfetto
 from wavesim.model.device import load
 from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import RowSync
@@ -16,6 +19,7 @@ from wavesim.sim.cost import CostModel
 from wavesim.sim.simulation import simulate
 from wavesim.trace import StageInfo, Trace
 from wavesim.view.comparison import predicted_and_measured
+from wavesim.view.export import figure_html
 from wavesim.view.semaphore_figure import semaphore_map
 from wavesim.view.timeline_figure import timeline
 from wavesim.view.utilisation_figure import utilisation
@@ -112,6 +116,16 @@ def test_every_view_draws_it(simulated, measured, plan):
     assert utilisation(measured).data
     if measured.header.dependencies:
         assert semaphore_map(measured).data
+
+
+def test_it_is_exported_as_any_trace(simulated, measured, tmp_path):
+    path = tmp_path / "both.json"
+    write_perfetto(path, simulated, measured)
+    events = json.loads(path.read_text())["traceEvents"]
+    assert sum(event["ph"] == "X" for event in events) >= 2 * len(measured)
+    assert (
+        "<svg" in figure_html(timeline([measured])) or "plotly" in figure_html(timeline([measured])).lower()
+    )
 
 
 def test_calibration_and_replay_take_a_stream_sync_recording_and_no_other(measured, plan):

@@ -193,7 +193,7 @@ class PreparedMlp:
             replace(launch, arguments=arguments).enqueue(streams)
         for other in others:
             stream.wait_event(self._event(other))
-        if others:
+        if isinstance(self.program.plan, SemaphoreSync):
             size, to_host = 4, runtime.memcpyDeviceToHost
             runtime.memcpyAsync(self._aborted.ptr, sync.errors.data.ptr, size, to_host, stream.ptr)
 
