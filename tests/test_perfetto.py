@@ -20,7 +20,7 @@ from wavesim import (
     zero_cost,
 )
 from wavesim.errors import DescriptionError
-from wavesim.io.last_producers import last_producers
+from wavesim.io.last_producers import find_last_producers
 from wavesim.io.perfetto import write_perfetto
 from wavesim.io.recordings import cases
 from wavesim.workloads.gpt3 import gpt3_mlp
@@ -141,7 +141,7 @@ def holder(on_track, flow):
 def test_the_last_producer_is_the_last_to_end_of_those_that_are_read():
     trace = simulate(toy(), SemaphoreSync(RowSync()), device("toy"), zero_cost(toy(), 1_000))
     pipeline = toy()
-    for consumer, producer in last_producers(trace).items():
+    for consumer, producer in find_last_producers(trace).items():
         reads = {
             tile for _, tile in pipeline.dependencies[0].producer_tiles(trace.x[consumer], trace.y[consumer])
         }

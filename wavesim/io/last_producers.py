@@ -11,7 +11,7 @@ from wavesim.workloads.catalogue import parse_tile, workload
 Tile = tuple[int, int, int]  # stage, x, y
 
 
-def last_producers(trace: Trace, pipeline: Pipeline | None = None) -> dict[int, int]:
+def find_last_producers(trace: Trace, pipeline: Pipeline | None = None) -> dict[int, int]:
     """{consumer block: producer block}; of a split-K tile the slice that ended last.
 
     Without a pipeline that of the trace's catalogued workload; empty if it has none. Raises

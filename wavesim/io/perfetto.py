@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError
-from wavesim.io.last_producers import last_producers
+from wavesim.io.last_producers import find_last_producers
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace import Trace
 
@@ -65,7 +65,7 @@ def _events(trace: Trace, index: int, pipeline: Pipeline | None) -> Iterator[Eve
     yield from _names(trace, index)
     yield from _tiles(trace, pids.tolist(), origin)
     yield from _waits(trace, pids.tolist(), origin)
-    yield from _arrows(trace, pids.tolist(), origin, f"{index}.", last_producers(trace, pipeline))
+    yield from _arrows(trace, pids.tolist(), origin, f"{index}.", find_last_producers(trace, pipeline))
     for event in trace.events:
         place = {"pid": index * MOST_SMS + EVENTS_PID, "tid": 0}
         span = _span(event.start_ns - origin, event.end_ns - origin)

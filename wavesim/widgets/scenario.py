@@ -8,6 +8,7 @@ statement of where the costs come from. Nothing here knows of widgets.
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from wavesim.analysis.default_cost import KnownCosts, find_costs
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.order import ColumnMajor, Grouped, Order, Reversed, RowMajor
@@ -16,7 +17,6 @@ from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.model.policy import parse_policy
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
-from wavesim.widgets.known_costs import KnownCosts, find_costs
 from wavesim.workloads.catalogue import parse_tile, workload
 
 # Word -> (every stage's order, the last stage's where it differs).
@@ -108,7 +108,7 @@ class Scenario:
         if self.given is not None:
             return self.given.costs
         order = self.order if ORDERS[self.order][1] is None else ""
-        return find_costs(self.pipeline, self.whole_device, order)
+        return find_costs(self.pipeline, self.whole_device, order, is_any_size=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -186,7 +186,10 @@ def _change(before: str | None, after: str | None) -> str | None:
 
 def costs_html(answer: Answer) -> str:
     """Where the costs come from, and how far prediction and measurement differed there."""
-    words = [f"<b>Costs.</b> {escape(answer.costs.source, quote=False)}"]
+    source = answer.costs.source
+    words = [f"<b>Costs.</b> {escape(source[0].upper() + source[1:], quote=False).removesuffix('.')}."]
+    if answer.scenario.workload != "toy" and answer.costs.tile_times:
+        words.append(f"Simulated with {answer.costs.tile_times}.")
     measured = answer.costs.measured(answer.scenario.policy)
     whole = answer.scenario.whole_device.sm_count
     if answer.scenario.sm_count != whole and answer.scenario.workload != "toy":
