@@ -31,6 +31,7 @@ SMALL = (1, 16, 64, 128)  # token generation: the time of reading the weights
 PROMPT = tuple(range(256, 4097, 256))
 LARGE_ORDERS, SMALL_ORDERS = ("grouped:4", "grouped:8"), ("row",)
 CUTS_PER_STAGE = 2
+COMMON_CUTS = (Cut(128, 256), Cut(128, 256))  # measured at every size, whatever suits it best
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,8 @@ def size_cases(
         cases += own
         cuts.append(_best_cuts(ranked))
     study = PairStudy(runners, workload, tokens, entrant.tile_k, cuts[0][0])
-    first, second = cuts
-    study.screen(variants_of(entrant.kinds, product(first, second), _orders(tokens)))
+    pairs = dict.fromkeys([*product(*cuts), *([COMMON_CUTS] if tokens > max(SMALL) else [])])
+    study.screen(variants_of(entrant.kinds, pairs, _orders(tokens)))
     best = study.best(has_semaphores=True)
     if best is not None:
         policies = [Kind(policy, policy, best.kind.kernels) for policy in scope.policies]

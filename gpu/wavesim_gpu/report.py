@@ -160,7 +160,7 @@ def _pair_figures(by_tokens: Mapping[int, Times], label: str) -> dict[str, Any]:
                 f"{label}_vs_{name}_min": round(min(ratios), 4),
                 f"{label}_vs_{name}_max": round(max(ratios), 4),
             }
-    same = [t["same-cut stream"] / t["cusync"] for t in tuned.values() if "same-cut stream" in t]
+    same = [t["same-cut stream"] / t["same-cut"] for t in tuned.values() if "same-cut" in t]
     if same:
         figures[f"{label}_same_tile_vs_stream_max"] = round(max(same), 4)
     streamk = [t["cublaslt"] / t["stream-k"] for m, t in tuned.items() if m in LARGE and "stream-k" in t]

@@ -30,6 +30,7 @@ def write(folder, **changes):
         case("cublaslt", "product", [1000, 1000, 1000], tokens=1024, stage="gemm1"),
         case("stream", times=[4000], **pair),
         case("row", times=[3200], roles=["cusync", "tuned"], **pair),
+        case("same-cut", times=[3200], **pair),
         case("same-cut stream", times=[4800], **pair),
         case("cublaslt", times=[1600], **pair),
         case("tile", times=[1], is_final=False, **pair),

@@ -1,7 +1,8 @@
 """Pairs of dependent products: every way to synchronise ours, and what a user would run instead.
 
 Picture: at each size all kinds of plan are screened in the best few cuts and orders; the fastest of each
-kind then runs in turns with cuBLASLt, with PyTorch, and with stream sync in the cut of the best semaphores.
+kind then runs in turns with cuBLASLt and PyTorch, and so do semaphores and stream sync in the cut where their
+difference was largest.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +33,7 @@ from wavesim_gpu.studies.shapes import Cut, Workload, mlp_pair, weight_bytes
 from wavesim_gpu.timing import Contender, Rounds
 
 LIBRARIES: Mapping[str, Callable[[Operands], Any]] = {"cublaslt": LtChain, "torch": TorchChain}
-STREAM, SAME_CUT = "stream", "same-cut stream"
+STREAM, SAME_CUT = "stream", "same-cut"
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,11 @@ class PairStudy:
         found, sampler = time_together(contenders, rounds)
         for name, variant in finalists.items():
             self._programs[variant].sync.check()
-            roles = [role for role, holder in self._roles().items() if holder == variant and name != SAME_CUT]
+            roles = [
+                role
+                for role, holder in self._roles().items()
+                if holder == variant and not name.startswith(SAME_CUT)
+            ]
             self._add(name, found[name], self._verdicts[variant], sampler, variant, roles)
         for name, verdict in judged.items():
             self._add(name, found[name], verdict, sampler, None, [])
@@ -131,15 +136,20 @@ class PairStudy:
         }
 
     def _finalists(self) -> dict[str, Variant]:
-        """The fastest of each kind by its name; "same-cut stream" has the best semaphores' cuts and order."""
-        best: dict[str, Variant] = {}
+        """The fastest of each kind by its name, and both of the cut and order where semaphores gain most."""
+        found: dict[str, Variant] = {}
         for variant in sorted(self._screened, key=self._screened.__getitem__):
-            best.setdefault(variant.kind.name, variant)
-        fastest = self.best(has_semaphores=True)
-        for variant in self._screened if fastest is not None else ():
-            if variant.kind.name == STREAM and (variant.cuts, variant.order) == (fastest.cuts, fastest.order):
-                best[SAME_CUT] = variant
-        return best
+            found.setdefault(variant.kind.name, variant)
+        plain = {(v.cuts, v.order): v for v in self._screened if v.kind.name == STREAM}
+        gains = {
+            v: self._screened[plain[v.cuts, v.order]] / self._screened[v]
+            for v in self._screened
+            if v.has_semaphores and (v.cuts, v.order) in plain
+        }
+        if gains:
+            most = max(gains, key=gains.__getitem__)
+            found |= {SAME_CUT: most, f"{SAME_CUT} {STREAM}": plain[most.cuts, most.order]}
+        return found
 
     def _compile(self, variants: Sequence[Variant]) -> None:
         groups: dict[tuple[str, tuple[Cut, Cut]], list[Plan]] = {}
