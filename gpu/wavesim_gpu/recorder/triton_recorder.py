@@ -1,12 +1,13 @@
 """The recorder for Triton kernels: what `wavesim_recorder.cuh` is for CUDA C++, in PTX from inside Triton.
 
-Picture: pass `recording.buffer` (None: nothing is recorded, nothing is left in the kernel) and write
+Picture: a kernel's parameter `recording` is `Recording.buffer`, or None, which leaves nothing in the kernel.
 
     number = begin(recording)                      # first line
-    number = ...; begin_wait(recording, number); while ...: pass; end_wait(recording, number)
+    begin_wait(recording, number)                  # around a wait, if there is one
+    end_wait(recording, number)
     end(recording, number, 0, tile_x, tile_y)      # last line
 
-Only kernels of Triton import this module. Every program records; one of its threads writes.
+Every program records; one of its threads writes. Only Triton kernels import this module.
 """
 
 import triton
