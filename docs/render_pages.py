@@ -83,7 +83,7 @@ def body_of(notebook: nbformat.NotebookNode) -> str:
     exporter = HTMLExporter(template_name="basic", exclude_input_prompt=True, exclude_output_prompt=True)
     text, _ = exporter.from_notebook_node(notebook)
     text = re.sub(r'href="(\d\d_\w+)\.ipynb"', r'href="\1.html"', text)
-    text = text.replace('href="../solutions"', 'href="solutions/index.html"')
+    text = re.sub(r'href="\.\./solutions/s\w+\.py"', 'href="solutions/index.html"', text)
     return text.replace(f'href="../docs/{GUIDE}.md"', f'href="{GUIDE}.html"')
 
 

@@ -4,17 +4,21 @@ Picture: GPT-3's MLP at 768 tokens on an H200, its tile order fixed to groups of
 nothing there, one per tile 12 points with 144 of them; six well chosen ones gain 11.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wavesim.analysis.default_cost import default_costs
 from wavesim.analysis.prediction import Measured, improvement_points, measured_improvement
-from wavesim.comparison import Runner, described_measurement
+from wavesim.comparison import described_measurement
 from wavesim.io.recordings import find_case
 from wavesim.model import device as devices
+from wavesim.model.device import Device
 from wavesim.model.order import Grouped
 from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import Policy, RowSync, TileSync
+from wavesim.sim.calibration import calibrate
 from wavesim.sim.simulation import simulate
+from wavesim.teaching.use_gpu import Measuring
+from wavesim.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 TOKENS, ORDER = 768, Grouped(8)
@@ -35,39 +39,42 @@ class Score:
         found = "" if self.measured is None else f"{self.measured.median:+.1f} points, "
         return (
             f"{self.policy}: {self.semaphores} semaphores, {self.predicted_points:+.1f} points predicted "
-            f"(simulated, calibrated on the recorded stream-sync run); measured: {found}{self.source}"
+            f"(simulated, calibrated on the stream-sync run); measured: {found}{self.source}"
         )
 
 
-def predicted_score(policy: Policy) -> Score:
-    """The policy simulated. Raises `DescriptionError` for one that is refused."""
-    pipeline, device = gpt3_mlp(TOKENS), devices.load("h200")
-    costs, _ = default_costs(pipeline, device, ORDER.name)
-    stream = simulate(pipeline, StreamSync(order=ORDER), device, costs)
-    trace = simulate(pipeline, SemaphoreSync(policy, order=ORDER), device, costs)
-    count = policy.table(pipeline.stages[0].grid).count
-    return Score(policy.name, count, improvement_points(trace.time_ns, stream.time_ns))
-
-
-def score(policy: Policy, runner: Runner | None = None) -> Score:
-    """The policy simulated, and measured: live with a runner, else recorded if a recorded one groups alike.
+def predicted_score(policy: Policy, stream: Trace | None = None, device: Device | None = None) -> Score:
+    """The policy simulated, calibrated on a stream-sync run: the H200's recording unless another is given.
 
     Raises `DescriptionError` for a policy that is refused.
     """
-    predicted = predicted_score(policy)
-    if runner is not None:
+    pipeline, known = gpt3_mlp(TOKENS), device or devices.load("h200")
+    costs = default_costs(pipeline, known, ORDER.name)[0] if stream is None else calibrate(stream)
+    before = simulate(pipeline, StreamSync(order=ORDER), known, costs)
+    after = simulate(pipeline, SemaphoreSync(policy, order=ORDER), known, costs)
+    count = policy.table(pipeline.stages[0].grid).count
+    return Score(policy.name, count, improvement_points(after.time_ns, before.time_ns))
+
+
+def score(policy: Policy, where: Measuring | None = None) -> Score:
+    """The policy simulated, and measured: live where there is a runner, else recorded if one groups alike.
+
+    Raises `DescriptionError` for a policy that is refused.
+    """
+    if where is not None and where.runner is not None:
         plans = [StreamSync(order=ORDER), SemaphoreSync(policy, order=ORDER)]
-        stream, ours = runner.measure(gpt3_mlp(TOKENS), plans)
-        source = f"live, {described_measurement(ours)}"
-    else:
-        pipeline = gpt3_mlp(TOKENS)
-        grid = pipeline.stages[0].grid
-        case = find_case(pipeline, devices.load("h200"), ORDER.name)
-        known = [one for one in (RowSync(), TileSync()) if one.table(grid) == policy.table(grid)]
-        if case is None or not known:
-            words = "nothing, as only row and tile policies are recorded; with a GPU this cell measures yours"
-            return Score(policy.name, predicted.semaphores, predicted.predicted_points, source=words)
-        stream, ours = case.trace("stream"), case.trace(known[0].name)
-        source = f"recorded, {described_measurement(ours)}"
-    gain = measured_improvement(ours, stream)
-    return Score(policy.name, predicted.semaphores, predicted.predicted_points, gain, source)
+        stream, ours = where.runner.measure(gpt3_mlp(TOKENS), plans)
+        return _measured(predicted_score(policy, stream, where.device), ours, stream, "live")
+    predicted, pipeline = predicted_score(policy), gpt3_mlp(TOKENS)
+    grid = pipeline.stages[0].grid
+    case = find_case(pipeline, devices.load("h200"), ORDER.name)
+    known = [one for one in (RowSync(), TileSync()) if one.table(grid) == policy.table(grid)]
+    if case is None or not known:
+        words = "nothing, as only row and tile policies are recorded; with a GPU this cell measures yours"
+        return replace(predicted, source=words)
+    return _measured(predicted, case.trace(known[0].name), case.trace("stream"), "recorded")
+
+
+def _measured(predicted: Score, trace: Trace, stream: Trace, how: str) -> Score:
+    gain = measured_improvement(trace, stream)
+    return replace(predicted, measured=gain, source=f"{how}, {described_measurement(trace)}")

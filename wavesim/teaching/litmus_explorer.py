@@ -10,6 +10,7 @@ import ipywidgets
 
 from wavesim.teaching.litmus import Litmus, Outcome, guide_test, semaphore_test
 
+CELL = "text-align:left;vertical-align:top;padding:2px 28px 2px 0;line-height:1.5"
 TESTS = {"two variables (the CUDA guide's X and Y)": "guide", "a tile and its semaphore": "semaphore"}
 WRONG = {(("A", 1), ("B", 20)): "new Y with old X", (("read", 0),): "the tile before it was written"}
 SWITCHES = {
@@ -24,7 +25,7 @@ def litmus_table(test: Litmus, *, reorder: bool = True) -> str:
     every = sorted({*allowed, *_weakest(test).outcomes()})
     rows = "".join(_row(outcome, allowed.get(outcome)) for outcome in every)
     programs = "".join(
-        f"<td style='text-align:left;vertical-align:top'><b>{escape(name)}</b><br>"
+        f"<td style='{CELL}'><b>{escape(name)}</b><br>"
         + "<br>".join(f"<code>{escape(str(operation))}</code>" for operation in operations)
         + "</td>"
         for name, operations in test.threads.items()
@@ -46,7 +47,7 @@ def _row(outcome: Outcome, history: tuple[str, ...] | None) -> str:
     verdict = "✗ impossible" if history is None else "● possible"
     steps = " → ".join(escape(step) for step in history or ())
     cells = (f"{words}{wrong}", verdict, f"<small>{steps}</small>")
-    return "<tr>" + "".join(f"<td style='text-align:left'>{cell}</td>" for cell in cells) + "</tr>"
+    return "<tr>" + "".join(f"<td style='{CELL}'>{cell}</td>" for cell in cells) + "</tr>"
 
 
 class LitmusExplorer(ipywidgets.VBox):

@@ -1,19 +1,27 @@
 """Where a notebook's measurements come from: this machine's GPU, or the recordings that ship with wavesim.
 
-Picture: `USE_GPU = "auto"` on a laptop prints "recordings: this machine has no GPU runner"; on a machine with
-a GPU it prints "live"; `"never"` always takes the recordings, and `"require"` fails where there is no GPU.
+Picture: `USE_GPU = "auto"` on a laptop prints "recordings (no GPU runner here)"; on a machine with an H200 it
+prints "live, on NVIDIA H200"; `"never"` always takes the recordings, and `"require"` fails without a GPU.
 """
 
 from dataclasses import dataclass
 
 from wavesim.comparison import Runner, UseGpu, find_runner
+from wavesim.errors import DescriptionError
+from wavesim.model import device as devices
+from wavesim.model.device import Device
+from wavesim.model.kernel import DEFAULT_GEMM_BLOCK
+from wavesim.model.occupancy import occupancy_of
+
+RECORDED_ON = "h200"
 
 
 @dataclass(frozen=True)
 class Measuring:
-    """The runner to hand to `compare`, or None; printed, it says what the figures will show."""
+    """The runner to hand to `compare`, or None, and the GPU that is measured or was recorded."""
 
     runner: Runner | None
+    device: Device
     words: str
 
     def __repr__(self) -> str:
@@ -21,11 +29,23 @@ class Measuring:
 
 
 def measuring(use_gpu: UseGpu = "auto") -> Measuring:
-    """Resolves USE_GPU. Raises `DeviceError` for "require" without a GPU; `DescriptionError`."""
+    """Resolves USE_GPU. Raises `DeviceError` for "require" without a GPU; `DescriptionError`.
+
+    With "auto" a GPU that cannot run our GEMM's blocks is left alone.
+    """
     runner = find_runner(use_gpu)
-    if runner is not None:
-        return Measuring(runner, "live, on this machine's GPU")
-    reason = 'USE_GPU is "never"' if use_gpu == "never" else "no GPU runner here"
-    return Measuring(
-        None, f"recordings that ship with wavesim ({reason}); every table and figure names its own"
-    )
+    if runner is None:
+        return _recordings('USE_GPU is "never"' if use_gpu == "never" else "no GPU runner here")
+    device: Device = getattr(runner, "device", None) or devices.load(RECORDED_ON)
+    try:
+        occupancy_of(device, DEFAULT_GEMM_BLOCK)
+    except DescriptionError as error:
+        if use_gpu == "require":
+            raise
+        return _recordings(f"the kernels need another GPU. {error}")
+    return Measuring(runner, device, f"live, on {device.name}")
+
+
+def _recordings(reason: str) -> Measuring:
+    words = f"recordings that ship with wavesim ({reason}); each figure names its own"
+    return Measuring(None, devices.load(RECORDED_ON), words)
