@@ -16,6 +16,7 @@ from typing import Any
 from wavesim.analysis.safety import safety_of
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.gen.options import Option
+from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync
 from wavesim.trace import Trace
@@ -82,6 +83,11 @@ class CupyRunner:
         self.limit_ns = int(limit_s * 1e9)
         self.is_graph = is_graph
         self.commit = commit if commit is not None else current_commit()
+
+    @property
+    def device(self) -> Device:
+        """The current GPU, as the simulator describes it."""
+        return query()
 
     def measure(
         self, pipeline: Pipeline, plans: Sequence[Plan], *, rounds: int = 20, seed: int = 0
