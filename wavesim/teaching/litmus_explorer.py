@@ -30,9 +30,8 @@ def litmus_table(test: Litmus, *, reorder: bool = True) -> str:
         + "</td>"
         for name, operations in test.threads.items()
     )
-    head = (
-        "<tr><th>outcome</th><th>possible?</th><th style='text-align:left'>performed in this order</th></tr>"
-    )
+    titles = ("outcome", "possible?", "performed in this order")
+    head = "<tr>" + "".join(f"<th style='{CELL}'>{title}</th>" for title in titles) + "</tr>"
     start = ", ".join(f"{name} = {value}" for name, value in test.memory.items())
     return f"<p>At first {start}.</p><table><tr>{programs}</tr></table><table>{head}{rows}</table>"
 
