@@ -16,7 +16,10 @@ from wavesim.sim.simulation import simulate
 from wavesim.workloads.attention import gpt3_attention
 from wavesim.workloads.catalogue import DEFAULTS, WORKLOADS, workload
 from wavesim.workloads.convolutions import IMAGE_SIZES, conv_layer
+from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.hopper import BLOCKS, gpt3_mlp_hopper, llama_mlp_hopper
 from wavesim.workloads.llama import llama_mlp, llama_mlp_three_gemms
+from wavesim_gpu.kernels.gemm_sm90 import SHAPES
 
 H200 = load("h200")
 
@@ -233,3 +236,19 @@ def test_a_dependency_can_be_written_by_hand_like_the_catalogues():
     first, second = pipeline.stages
     assert pipeline.dependencies[0].needs == (first[:, y],)
     assert pipeline.dependencies[0].consumer == second[x, y]
+
+
+def test_hopper_workloads_describe_the_blocks_that_the_kernels_have():
+    for tile, block in BLOCKS.items():
+        shape = SHAPES[tile]
+        assert (block.threads, block.dynamic_shared_bytes) == (shape.threads, shape.dynamic_shared_bytes)
+        assert shape.cluster == 1
+    hopper, portable = gpt3_mlp_hopper(1024), gpt3_mlp(1024)
+    assert [stage.grid for stage in hopper.stages] == [stage.grid for stage in portable.stages]
+    assert hopper.stages[0].gemm.activation == "gelu"
+    assert llama_mlp_hopper(1024).stages[0].gemm.columns == 2816
+
+
+def test_a_tile_that_no_hopper_workload_has_is_refused_with_those_there_are():
+    with pytest.raises(DescriptionError, match="tile is 64x64; described of the Hopper kernels are 128x256"):
+        gpt3_mlp_hopper(1024, (64, 64))

@@ -36,6 +36,9 @@ def _parser() -> argparse.ArgumentParser:
     bench.set_defaults(run=_bench)
     record = commands.add_parser("record", help="record the traces that the project ships")
     record.add_argument("--out", type=Path, required=True, help="folder for the traces")
+    record.add_argument(
+        "--hopper", action="store_true", help="the Hopper kernels' traces, not the portable ones'"
+    )
     record.set_defaults(run=_record)
     overheads = commands.add_parser("overheads", help="measure launch, fork, signal and post costs")
     overheads.add_argument("--out", type=Path, help="folder for the results (gpu/results/overheads)")
@@ -69,9 +72,10 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _record(options: argparse.Namespace) -> int:
-    from wavesim_gpu.record import RecordingSet, make_recordings  # noqa: PLC0415  # report needs none of this
+    from wavesim_gpu.record import HOPPER_SETS, PORTABLE_SETS, make_recordings  # noqa: PLC0415  # as above
 
-    paths = make_recordings(options.out, RecordingSet(), options.commit)
+    wanted = HOPPER_SETS if options.hopper else PORTABLE_SETS
+    paths = [path for one in wanted for path in make_recordings(options.out, one, options.commit)]
     print(
         f"{len(paths)} recordings, {sum(path.stat().st_size for path in paths) / 1e6:.1f} MB, "
         f"in {options.out}"

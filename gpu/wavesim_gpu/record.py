@@ -1,4 +1,4 @@
-"""Makes the recordings that the project ships: GPT-3's MLP, one trace file per size, tile, order and plan.
+"""Makes the recordings that the project ships: MLPs, one trace file per size, tile, order and plan.
 
 Picture: for 1024 tokens and 128x256 tiles, six plans (two orders x stream, row, tile) are timed in turns and
 each is recorded once; six files come out, such as gpt3-mlp_128x256_m1024_grouped8_row.npz.
@@ -6,12 +6,12 @@ each is recorded once; six files come out, such as gpt3-mlp_128x256_m1024_groupe
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wavesim.model.plan import Plan, parse_plan
 from wavesim.trace import Trace
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.catalogue import workload
 from wavesim_gpu.runner import CupyRunner
 
 PLANS = ("stream", "row", "tile")
@@ -19,8 +19,10 @@ PLANS = ("stream", "row", "tile")
 
 @dataclass(frozen=True)
 class RecordingSet:
-    """What to record."""
+    """What to record: a workload on a family of kernels."""
 
+    workload: str = "gpt3-mlp"
+    kernels: str = "portable"
     tokens: Sequence[int] = tuple(range(256, 3073, 256))
     tiles: Sequence[tuple[int, int]] = ((128, 256), (128, 128))
     orders: Sequence[str] = ("row", "grouped:4", "grouped:8")
@@ -28,14 +30,29 @@ class RecordingSet:
     rounds: int = 25
 
 
+PORTABLE_SETS = (RecordingSet(),)
+_HOPPER = RecordingSet(
+    "gpt3-mlp-hopper",
+    "hopper-per-tile",
+    (*range(256, 4097, 256), 384, 640, 1152, 1664, 2240, 3200),
+    ((128, 256), (192, 192)),
+    ("row", "grouped:4"),
+    rounds=20,
+)
+HOPPER_SETS = (
+    _HOPPER,
+    replace(_HOPPER, workload="llama-mlp-hopper", tokens=tuple(range(512, 4097, 512)), tiles=((128, 256),)),
+)
+
+
 def make_recordings(out: Path, wanted: RecordingSet, commit: str | None = None) -> list[Path]:
     """Measures everything and writes one file per trace into `out`. Returns their paths."""
     out.mkdir(parents=True, exist_ok=True)
-    runner = CupyRunner(commit=commit)
+    runner = CupyRunner(commit=commit, kernels=wanted.kernels)
     paths = []
     for tile in wanted.tiles:
         for tokens in wanted.tokens:
-            pipeline = gpt3_mlp(tokens, tile)
+            pipeline = workload(wanted.workload, tokens, tile)
             plans = [parse_plan(plan, order) for order in wanted.orders for plan in wanted.plans]
             traces = runner.measure(pipeline, plans, rounds=wanted.rounds, seed=tokens)
             paths += [

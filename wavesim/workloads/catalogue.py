@@ -14,6 +14,7 @@ from wavesim.workloads.attention import gpt3_attention
 from wavesim.workloads.convolutions import IMAGE_SIZES, PUBLISHED_TILES, conv_layer
 from wavesim.workloads.figure_one import toy
 from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.hopper import gpt3_mlp_hopper, llama_mlp_hopper
 from wavesim.workloads.llama import llama_mlp, llama_mlp_three_gemms
 
 Tile = tuple[int, int]
@@ -32,6 +33,8 @@ WORKLOADS: dict[str, Callable[[int, Tile], Pipeline]] = {
     "toy": lambda *_: toy(),  # its size is the figure's
     "gpt3-mlp": gpt3_mlp,
     "llama-mlp": llama_mlp,
+    "gpt3-mlp-hopper": gpt3_mlp_hopper,
+    "llama-mlp-hopper": llama_mlp_hopper,
     "llama-mlp-three-gemms": llama_mlp_three_gemms,
     "attention": gpt3_attention,
     "attention-as-published": partial(gpt3_attention, is_as_published=True),
