@@ -28,24 +28,26 @@ public:
         return {place.x, place.y, place.z, place.y * params_.generated.columns + place.x, position};
     }
 
-    // The first step of a tile's wait schedule, or null.
+    // The first step of a tile's wait schedule, or null; also null for a tile outside the grid (linear < 0).
     __device__ __forceinline__ const WaitStep* first_step(const Tile& tile) const {
-        if (params_.sync.schedule_first == nullptr) return nullptr;
+        if (tile.linear < 0 || params_.sync.schedule_first == nullptr) return nullptr;
         return params_.sync.schedule + params_.sync.schedule_first[tile.y * params_.generated.slices + tile.z];
     }
 
-    // Whether a step's producer tile is there. Relaxed: fence before acting on it.
-    __device__ __forceinline__ bool is_there(const WaitStep& step) const {
-        const auto fact = params_.generated.awaited(step.input, step.x, step.y);
-        return load_relaxed(counters() + fact.counter) >= static_cast<unsigned>(fact.value);
+    // What tile (x, y) of producer `input` posts, and the value to wait for; nothing, always there, for input -1.
+    __device__ __forceinline__ Awaited awaited(int input, int x, int y) const {
+        if (input < 0) return {0, 0};
+        const auto fact = params_.generated.awaited(input, x, y);
+        return {fact.counter, static_cast<unsigned>(fact.value)};
     }
 
-    // Until it is; false if the run is aborted. Fence after it.
-    __device__ __forceinline__ bool spin(const WaitStep& step, const Tile& tile) const {
-        const auto fact = params_.generated.awaited(step.input, step.x, step.y);
+    // What a counter shows now. Relaxed: fence before acting on it.
+    __device__ __forceinline__ unsigned value(int counter) const { return load_relaxed(counters() + counter); }
+
+    // Spins until a counter has reached its value; false if the run is aborted. Fence after it.
+    __device__ __forceinline__ bool spin(const Awaited& fact, const Tile& tile) const {
         const Watch watch{params_.sync.errors, counters(), params_.sync.limit_ns, params_.sync.stage_count};
-        return watch.spin_here(fact.counter, static_cast<unsigned>(fact.value),
-                               {params_.sync.stage, tile.x, tile.y, tile.z});
+        return watch.spin_here(fact.counter, fact.value, {params_.sync.stage, tile.x, tile.y, tile.z});
     }
 
     // The tile is there: what this thread stored, or was shown stored, is published.

@@ -27,19 +27,24 @@ public:
         if (item >= ready_before_) seen_ = stage_.value(fact_.counter);
     }
 
-    // Returns once everything that `item` needs is there. After peek of the same item.
+    // Whether everything that `item` needs is there already, and acquired.
+    __device__ __forceinline__ bool has(int item) const { return item < ready_before_; }
+
+    // The same after one look at its semaphores and those after it, without waiting.
+    __device__ __forceinline__ bool look(int item) {
+        do seen_ = stage_.value(fact_.counter);
+        while (advance() < 0 && item >= ready_before_);
+        acquire_fence();
+        return has(item);
+    }
+
+    // Returns once everything that `item` needs is there. After peek of the same item, or a look at it.
     __device__ __forceinline__ void settle(int item) {
         if (item < ready_before_) return;
         do {
-            // Bounds are those of this window of 32 steps; past it, the next one is looked at.
-            const unsigned missing = __ballot_sync(all_lanes, seen_ < fact_.value);
-            ready_before_ = missing == 0 ? __shfl_sync(all_lanes, at_, 31)
-                                         : __shfl_sync(all_lanes, at_, __ffs(missing) - 1);
-            if (missing == 0 && ready_before_ != everything) {
-                steps_ += 32;
-                take_step();
-            } else if (item >= ready_before_) {
-                if (!spin(__ffs(missing) - 1)) ready_before_ = everything;  // aborted: drain, wait for nothing more
+            const int missing_lane = advance();
+            if (missing_lane >= 0 && item >= ready_before_ && !spin(missing_lane)) {
+                ready_before_ = everything;  // aborted: drain, wait for nothing more
             }
             if (item >= ready_before_) seen_ = stage_.value(fact_.counter);
         } while (item >= ready_before_);
@@ -53,6 +58,19 @@ private:
     static constexpr unsigned all_lanes = 0xffffffffu;
 
     static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x & 31); }
+
+    // Moves the bound to the first of this window's 32 steps that was not seen, or all of it on to the next window.
+    // Returns that step's lane, or -1.
+    __device__ __forceinline__ int advance() {
+        const unsigned missing = __ballot_sync(all_lanes, seen_ < fact_.value);
+        ready_before_ = missing == 0 ? __shfl_sync(all_lanes, at_, 31)
+                                     : __shfl_sync(all_lanes, at_, __ffs(missing) - 1);
+        if (missing == 0 && ready_before_ != everything) {
+            steps_ += 32;
+            take_step();
+        }
+        return __ffs(missing) - 1;
+    }
 
     // The lane whose step is missing spins, the others wait for it. False if the run is aborted.
     __device__ __forceinline__ bool spin(int missing_lane) {

@@ -21,6 +21,7 @@
 #include <generated.cuh>
 
 #include <cusync/lane_stage.cuh>
+#include <cusync/schedule.cuh>
 #include <kernels/mbarrier.cuh>
 #include <kernels/tensor_core.cuh>
 #include <kernels/tma.cuh>
@@ -54,7 +55,7 @@ struct Shape {
     static constexpr int panel_bytes = 64 * 128;  // 64 columns of B, or a fragment's 64 rows of A or of staged C
     static constexpr int ring_bytes = stages * stage_bytes, staging_bytes = warpgroups * staged * panel_bytes;
     // Registers per thread once the loading and storing warps have given theirs away.
-    static constexpr int math_registers = warpgroups == 3 ? 160 : 232, other_registers = warpgroups == 3 ? 32 : 40;
+    static constexpr int math_registers = warpgroups == 3 ? 152 : 224, other_registers = warpgroups == 3 ? 56 : 64;
     static_assert(stages < letters - 1);
     static_assert(warpgroups <= 3, "one storing warp each, beside the loading warp");
     static_assert(tile_n % 64 == 0 && tile_n <= 256 && (cluster == 1 || cluster == 2));
@@ -174,55 +175,7 @@ __device__ __forceinline__ void for_each_tile(const Shared<S>& shared, Body&& bo
     }
 }
 
-// ---- The loading warp: one lane of it.
-
-// Walks the list of producer tiles that A needs, ahead of the loads.
-class InputWait {
-public:
-    __device__ __forceinline__ InputWait(const Stage& stage, const cusync::Tile& tile, int line)
-        : stage_(stage), tile_(tile), line_(line) {
-        if constexpr (generated::stage::input_count > 0 && cusync::mutant != cusync::Mutant::no_wait) {
-            step_ = stage.first_step(tile);
-        }
-    }
-
-    // Whether all that chunk `chunk` of A needs is there. Does not wait.
-    __device__ __forceinline__ bool is_ready(int chunk) {
-        if constexpr (generated::stage::input_count == 0) return true;
-        bool has_passed = false;
-        for (; step_ != nullptr && step_->at <= chunk; ++step_, has_passed = true) {
-            if (!stage_.is_there(*step_)) return false;
-        }
-        if (has_passed) acquire();
-        return true;
-    }
-
-    // Returns once it is there.
-    __device__ __forceinline__ void settle(int chunk) {
-        if constexpr (generated::stage::input_count == 0) return;
-        const cusync::WaitStart began = stage_.recorder().begin_wait();
-        for (; step_ != nullptr && step_->at <= chunk; ++step_) {
-            if (!stage_.spin(*step_, tile_)) {
-                step_ = nullptr;  // aborted: drain, wait for nothing more
-                break;
-            }
-        }
-        stage_.recorder().end_wait(began, line_);
-        acquire();
-    }
-
-private:
-    // The relaxed loads saw the values; the first fence turns them into acquires, the second lets the copy engine in.
-    static __device__ __forceinline__ void acquire() {
-        cusync::acquire_fence();
-        tma::acquire_global();
-    }
-
-    const Stage& stage_;
-    const cusync::Tile& tile_;
-    const int line_;
-    const cusync::WaitStep* step_ = nullptr;
-};
+// ---- The loading warp: all its lanes look at semaphores, the first one loads.
 
 template <class S>
 class Loader {
@@ -232,64 +185,80 @@ public:
 
     // Takes tiles until there are none, or one.
     __device__ __forceinline__ void run() {
-        int turn = take_turn();
+        is_slice_next_ = stage_.positions() > 1 && stage_.tile_at(1).z > 0;
+        int turn = from_first_lane(take_turn());
         while (position_of(turn, 0) < stage_.positions()) {
             const cusync::Tile tile = tile_of(turn, rank_);
             const int line = note_.slot;
             announce(tile);
-            turn = load(tile, turn, line);
+            turn = from_first_lane(load(tile, turn, line));
         }
         announce({0, 0, 0, 0, -1});
     }
 
 private:
+    using Input = cusync::ScheduleWait<Stage>;
+
+    static constexpr bool has_input = generated::stage::input_count > 0;
     static constexpr int take_ahead = 4;  // chunks before a tile's end at which the next tile is taken
     static constexpr int never = 0x3fffffff;
 
-    // A cluster takes turns together: its first block draws and sends the number to the second.
+    static __device__ __forceinline__ bool is_first_lane() { return threadIdx.x == 0; }
+    static __device__ __forceinline__ int from_first_lane(int value) { return __shfl_sync(0xffffffffu, value, 0); }
+
+    // A cluster takes turns together: its first block draws and sends the number to the second. The first lane knows.
     __device__ __forceinline__ int take_turn() {
+        int turn = never;
         if constexpr (S::cluster == 1) {
-            return stage_.next_position();
+            if (is_first_lane()) turn = stage_.next_position();
         } else if constexpr (!generated::stage::draws_position) {
-            return stage_.next_position() / S::cluster;
+            if (is_first_lane()) turn = stage_.next_position() / S::cluster;
         } else {
             int& letter = shared_.control().mail[mail_.slot];
             const unsigned mailed = shared_.mailed(mail_.slot);
-            if (rank_ == 0) {
-                letter = stage_.next_position();
-                mbarrier::send(shared_.address(letter), 1, letter, mailed);
-            } else {
+            if (is_first_lane() && rank_ == 0) {
+                turn = stage_.next_position();
+                mbarrier::send(shared_.address(letter), 1, turn, mailed);
+            } else if (is_first_lane()) {
                 mbarrier::expect(mailed, sizeof(letter));
                 mbarrier::wait(mailed, mail_.parity);
+                turn = letter;
             }
             mail_.advance();
-            return letter;
         }
+        return turn;
     }
 
-    // The position of block `rank` in a turn of the cluster. Its blocks take the same slice of neighbouring tiles.
+    // The position of block `rank` in a turn of the cluster, or the end. Its blocks take the same slice, of
+    // neighbouring tiles; slices are neighbours in the order, or all tiles come before the next slice.
     __device__ __forceinline__ int position_of(int turn, int rank) const {
         if constexpr (S::cluster == 1) return turn;
-        const int slices = sync_.generated.slices;
-        return (turn / slices * S::cluster + rank) * slices + turn % slices;
+        const int slices = sync_.generated.slices, tiles = stage_.positions() / slices;
+        const int turns = (tiles + S::cluster - 1) / S::cluster;  // of one slice
+        const int tile = S::cluster * (is_slice_next_ ? turn / slices : turn % turns) + rank;
+        if (turn >= turns * slices || tile >= tiles) return stage_.positions();
+        return is_slice_next_ ? tile * slices + turn % slices : turn / turns * tiles + tile;
     }
 
-    // Past the last position the second block keeps the first company with a tile that lies outside.
+    // Past the last tile the second block keeps the first company with one that lies outside.
     __device__ __forceinline__ cusync::Tile tile_of(int turn, int rank) const {
         const int position = position_of(turn, rank);
         if (S::cluster == 1 || position < stage_.positions()) return stage_.tile_at(position);
-        return {sync_.generated.columns, sync_.generated.rows, turn % sync_.generated.slices, -1, position};
+        return {sync_.generated.columns, sync_.generated.rows, stage_.tile_at(position_of(turn, 0)).z, -1, position};
     }
 
     __device__ __forceinline__ void announce(const cusync::Tile& tile) {
         mbarrier::wait(shared_.read(note_.slot), note_.parity ^ 1);
-        shared_.control().note[note_.slot] = {tile, 0, tile.linear >= 0};
-        if (tile.position >= 0) stage_.recorder().start(note_.slot);
-        mbarrier::arrive(shared_.noted(note_.slot));
+        if (is_first_lane()) {
+            shared_.control().note[note_.slot] = {tile, 0, tile.linear >= 0};
+            if (tile.linear >= 0) stage_.recorder().start(note_.slot);
+            mbarrier::arrive(shared_.noted(note_.slot));
+        }
+        __syncwarp();
         note_.advance();
     }
 
-    // Fills the ring with the tile's chunks. Returns the next turn.
+    // Fills the ring with the tile's chunks. Returns the next turn, which the first lane knows.
     __device__ __forceinline__ int load(const cusync::Tile& tile, int turn, int line) {
         const Chunks chunks = chunks_of<S>(p_.k, tile.z, sync_.generated.slices);
         const int take_at = p_.is_persistent ? max(chunks.first, chunks.last - take_ahead) : -1;
@@ -300,20 +269,20 @@ private:
         }
         int next = never, next_b = chunks.first;
         mbarrier::Place<S::stages> a_place = place_;
-        InputWait input(stage_, tile, line);
+        Input input(stage_, tile, line);
         for (int chunk = chunks.first; chunk < chunks.last; ++chunk) {
-            if constexpr (!generated::stage::reorders_loads) input.settle(chunk);
+            if constexpr (!generated::stage::reorders_loads) settle(input, chunk);
             if (next_b == chunk) {
                 mbarrier::wait(shared_.empty(place_.slot), place_.parity ^ 1);
                 load_b(tile.x, next_b++, shares_b);
             }
-            if (is_first_ || !input.is_ready(chunk)) {
+            if (awaits_grid_ || !is_ready(input, chunk)) {
                 // B does not wait: as much of it as the ring has room for.
-                while (next_b < chunks.last && mbarrier::has_ended_now(shared_.empty(place_.slot), place_.parity ^ 1)) {
+                while (next_b < chunks.last && is_slot_empty()) {
                     load_b(tile.x, next_b++, shares_b);
                 }
-                if (is_first_) wait_for_grid();
-                input.settle(chunk);
+                if (awaits_grid_) wait_for_grid();
+                settle(input, chunk);
             }
             load_a(tile.y, chunk, a_place.slot, shares_a);
             a_place.advance();
@@ -322,15 +291,43 @@ private:
         return next;
     }
 
+    // Whether the next chunk of B has a place now: one lane's answer, so that all lanes go the same way.
+    __device__ __forceinline__ bool is_slot_empty() const {
+        return from_first_lane(mbarrier::has_ended_now(shared_.empty(place_.slot), place_.parity ^ 1)) != 0;
+    }
+
+    // Whether all that the chunk of A needs is there, as one look tells.
+    static __device__ __forceinline__ bool is_ready(Input& input, int chunk) {
+        if (!has_input || input.has(chunk)) return true;
+        const bool is_ready = input.look(chunk);
+        hand_on();
+        return is_ready;
+    }
+
+    // Returns once it is there.
+    static __device__ __forceinline__ void settle(Input& input, int chunk) {
+        if (!has_input || input.has(chunk)) return;
+        input.peek(chunk);
+        input.settle(chunk);
+        hand_on();
+    }
+
+    // What all lanes have acquired, to the first lane and from there to the copy engine.
+    static __device__ __forceinline__ void hand_on() {
+        __syncwarp();
+        tma::acquire_global();
+    }
+
     // Under programmatic dependent launch: until the kernel before has ended and A is there; else returns at once.
     // Semaphores say more than that.
     __device__ __forceinline__ void wait_for_grid() {
-        if constexpr (generated::stage::input_count == 0) asm volatile("griddepcontrol.wait;" ::: "memory");
-        is_first_ = false;
+        asm volatile("griddepcontrol.wait;" ::: "memory");
+        awaits_grid_ = false;
     }
 
     __device__ __forceinline__ void load_a(int tile_y, int chunk, int slot, bool is_shared) const {
         constexpr int rows = S::tile_m / S::cluster;
+        if (!is_first_lane()) return;
         load_parts<rows * 128>(shared_.ring + slot * S::stage_bytes, shared_.full(slot), is_shared,
                                [&](int part) { return Corner{chunk * S::tile_k, tile_y * S::tile_m + part * rows}; }, p_.a);
     }
@@ -338,16 +335,18 @@ private:
     // Arms the slot for A and B and starts B.
     __device__ __forceinline__ void load_b(int tile_x, int chunk, bool is_shared) {
         constexpr int rows = S::tile_k / S::cluster;
-        const unsigned full = shared_.full(place_.slot);
+        const int slot = place_.slot;
+        place_.advance();
+        if (!is_first_lane()) return;
+        const unsigned full = shared_.full(slot);
         mbarrier::expect(full, S::stage_bytes);
-        unsigned to = shared_.ring + place_.slot * S::stage_bytes + S::a_bytes;
+        unsigned to = shared_.ring + slot * S::stage_bytes + S::a_bytes;
 #pragma unroll
         for (int panel = 0; panel < S::tile_n / 64; ++panel, to += S::panel_bytes) {
             const int column = tile_x * S::tile_n + panel * 64;
             load_parts<rows * 128>(to, full, is_shared, [&](int part) { return Corner{column, chunk * S::tile_k + part * rows}; },
                                    p_.b);
         }
-        place_.advance();
     }
 
     struct Corner {
@@ -378,7 +377,8 @@ private:
     mbarrier::Place<S::stages> place_;  // of the next chunk of B
     mbarrier::Place<notes> note_;
     mbarrier::Place<letters> mail_;
-    bool is_first_ = true;
+    bool awaits_grid_ = !has_input;
+    bool is_slice_next_ = false;
 };
 
 // ---- The math warpgroups.
@@ -695,7 +695,7 @@ __global__ void __launch_bounds__(S::threads, 1)
     if (group < 0) {
         if constexpr (S::warpgroups > 1) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::other_registers));
         if (warp == 0) {
-            if (threadIdx.x == 0) Loader<S>(sync, stage, p, shared).run();
+            Loader<S>(sync, stage, p, shared).run();
         } else if (warp <= S::warpgroups) {
             Storer<S, Math::pieces>(stage, p, shared, warp - 1).run();
         }
@@ -705,5 +705,10 @@ __global__ void __launch_bounds__(S::threads, 1)
     }
     // Neither block may leave while the other still loads into it or arrives at its barriers.
     __syncwarp();
-    if constexpr (S::cluster > 1) cluster_barrier<S>();
+    if constexpr (S::cluster > 1) {
+        cluster_barrier<S>();
+    } else {
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) cusync::leave(sync.sync);
 }
