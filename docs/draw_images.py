@@ -1,10 +1,12 @@
 """Draws the README's pictures from the shipped recordings: `make images`."""
 
+from functools import partial
 from pathlib import Path
 
 import plotly.graph_objects as go
+from draw_model import clock_figure, set_figure, sharing_figure, wait_figure
 
-from wavesim.analysis.validation import predictions
+from wavesim.analysis.validation import all_predictions, predictions, scores
 from wavesim.comparison import compare
 from wavesim.model.device import load
 from wavesim.model.plan import SemaphoreSync, StreamSync, parse_plan
@@ -58,7 +60,22 @@ def comparison_figure(theme: str) -> go.Figure:
 def main() -> None:
     """Writes every picture in light and dark."""
     FOLDER.mkdir(exist_ok=True)
-    for name, draw in (("toy", toy_figure), ("gain", gain_figure), ("compare", comparison_figure)):
+    found = all_predictions()
+    results = scores(found)
+    of_sets = {
+        f"score-{name}": partial(set_figure, name, found, results)
+        for name in ("own-1-block", "own-2-blocks", "published-mlp", "published-resnet", "sketch")
+    }
+    pictures = {
+        "toy": toy_figure,
+        "gain": gain_figure,
+        "compare": comparison_figure,
+        "model-sharing": sharing_figure,
+        "model-clock": clock_figure,
+        "model-waits": wait_figure,
+        **of_sets,
+    }
+    for name, draw in pictures.items():
         for theme in ("light", "dark"):
             figure = draw(theme)
             figure.write_image(FOLDER / f"{name}-{theme}.png", scale=1.5)

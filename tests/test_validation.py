@@ -171,8 +171,21 @@ def test_published_rows_that_nothing_can_predict_are_flagged_by_name():
     assert len(flagged) == 8
     assert ("V100 gpt3 M=2560", "row") in flagged
     found = [p for members in published_predictions() for p in members if p.source == "published-mlp"]
-    assert {(p.case, p.plan) for p in found if "fully used GPU" in p.outlier} == flagged
+    changed = {(run.case, run.policy) for run in published_runs("mlp") if not run.is_same_configuration}
+    assert {(p.case, p.plan) for p in found if "a fully used" in p.outlier} == flagged - changed
     assert sum(not p.outlier for p in found) == 28
+
+
+def test_a_recording_that_beats_work_conservation_is_an_outlier(tmp_path: Path):
+    write_case(tmp_path, IN_TEST_HALF)
+    path = next(tmp_path.glob("*/*_row.npz"))
+    trace = Trace.load(path)
+    faster = tuple(int(time * 0.8) for time in trace.header.rounds_ns)
+    replace(trace, header=replace(trace.header, rounds_ns=faster)).save(path)
+    found = predictions(tmp_path)
+    assert [bool(p.outlier) for p in found if p.source == "own"] == [True, False]
+    assert "a fully used h200 needs" in outliers(found)[0]
+    assert "own-1-block-row" not in {score.name for score in scores(found)}
 
 
 def test_blocks_per_sm_of_published_kernels_are_those_of_the_papers_first_table():

@@ -23,6 +23,8 @@ from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import parse_plan
+from wavesim.sim.calibration import calibrate
+from wavesim.sim.calibration_checks import beats_work_conservation
 from wavesim.trace import Trace
 from wavesim.workloads.catalogue import parse_tile, workload
 
@@ -72,6 +74,7 @@ def _judged(case: Case, pipeline: Pipeline, device: Device, stream: Trace, name:
         in_cycles=_improvement_in_cycles(measured, stream),
         replay_error_points=100.0 * late_ns / stream.makespan_ns,
         replay_error_percent=100.0 * late_ns / measured.makespan_ns,
+        outlier=beats_work_conservation(measured.time_ns, pipeline, device, calibrate(stream)),
     )
 
 

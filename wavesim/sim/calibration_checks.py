@@ -10,10 +10,13 @@ import numpy as np
 
 from wavesim.errors import RecordingError
 from wavesim.model.device import Device
+from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
+from wavesim.sim.cost import CostModel
 from wavesim.trace import Trace
 
 ABOVE_PEAK = 1.02  # timers and catalogue rates agree no better
+BELOW_LEAST = 0.99  # nor do the times of two runs
 SHORTEST_STEPS = 20  # of the clock that stamped a trace; shorter tiles are known to no better than 5 %
 
 
@@ -54,3 +57,26 @@ def contradictions(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, i
                 f"{peak / 1e12:.0f}; check its time, its grid and the device"
             )
     return tuple(found)
+
+
+def least_ns(pipeline: Pipeline, device: Device, costs: CostModel) -> float:
+    """No plan takes less: the work of all tiles over the most that all SMs get done at once."""
+    most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
+    last = len(costs.sharing)
+    speed = max(n * costs.sharing[min(n, last) - 1] for n in range(1, most + 1))
+    work = 0
+    for stage in pipeline.stages:
+        times = costs.tile_times(stage)
+        work += times * stage.grid.size if isinstance(times, int) else sum(times)
+    return work / (device.sm_count * speed)
+
+
+def beats_work_conservation(time_ns: float, pipeline: Pipeline, device: Device, costs: CostModel) -> str:
+    """Why a measured time cannot be at these tile times, in words; "" if it can."""
+    least = least_ns(pipeline, device, costs)
+    if time_ns >= least * BELOW_LEAST:
+        return ""
+    return (
+        f"{time_ns / 1_000:.0f} us is less than the {least / 1_000:.0f} us that a fully used {device.name} "
+        "needs at its baseline's tile rate: the two ran at different clocks"
+    )

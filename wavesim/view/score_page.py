@@ -18,6 +18,12 @@ from wavesim.view.theme import Theme, find_theme
 
 LEFT, RIGHT, BOTTOM, PLOT = 66, 30, 100, 400
 WIDTH = 720
+SOURCES = {  # of a set, by how its name starts
+    "own-kernel": "simulated from two kernel times; measured on an H200, our kernels",
+    "own": "simulated from the stream-sync trace; measured on an H200, our kernels",
+    "sketch": "simulated from the stream-sync trace; measured on an H200, sketch kernels",
+    "published": "simulated from stream-sync times; measured on V100 and A100 by the paper's authors",
+}
 COLUMNS = ("set", "cases", "median", "90 %", "sign", "noise", "no gain", "ceil", "time %", "80 % holds")
 
 
@@ -51,7 +57,8 @@ def score_figure(
         if score is not None
         else f"{name}: no case in the test half"
     )
-    head = heading(words, "predicted by the simulator; measured, see the set", WIDTH - LEFT - RIGHT)
+    source = next(text for start, text in SOURCES.items() if name.startswith(start))
+    head = heading(words, source, WIDTH - LEFT - RIGHT)
     values = [value for p in members for value in (p.predicted, p.measured.median)]
     low, high = min(0.0, *values) - 2, max(0.0, *values) + 2
     height = head.height + PLOT + BOTTOM

@@ -1,0 +1,148 @@
+"""Draws the pictures of docs/the-model.md: each shows one effect, with it, without it, and as measured."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import plotly.graph_objects as go
+
+from wavesim.analysis.judged import Prediction
+from wavesim.analysis.prediction import predict_from_kernel_times
+from wavesim.analysis.validation import Score, sets_of
+from wavesim.io.published import PublishedRun, published_runs
+from wavesim.io.recordings import cases
+from wavesim.model.device import load
+from wavesim.model.plan import StreamSync
+from wavesim.sim.calibration import calibrate
+from wavesim.sim.machine_costs import machine_of
+from wavesim.sim.simulation import simulate
+from wavesim.trace import Trace
+from wavesim.view.canvas import axis, base_layout, heading
+from wavesim.view.score_page import score_figure
+from wavesim.view.theme import Theme, find_theme
+from wavesim.workloads.gpt3 import gpt3_mlp
+
+WIDTH, PLOT, LEFT, RIGHT, BOTTOM = 860, 330, 70, 30, 100
+SYMBOLS = ("circle", "diamond-open", "x-thin-open")
+
+
+def sharing_figure(theme: str) -> go.Figure:
+    """How long the first GEMM's blocks take, two per SM: measured, with and without the elder's lead."""
+    case = next(c for c in cases() if (c.tile, c.tokens, c.order) == ("128x128", 3072, "row"))
+    stream, pipeline = case.trace("stream"), gpt3_mlp(3072, (128, 128))
+    costs = calibrate(stream)
+    runs = {
+        "measured on an H200": stream,
+        "simulated, the elder ahead": simulate(pipeline, StreamSync(), load("h200"), costs),
+        "simulated, in step": simulate(pipeline, StreamSync(), load("h200"), replace(costs, seniority=0.0)),
+    }
+    series = {name: (trace.start_ns[_first(trace)], _durations(trace)) for name, trace in runs.items()}
+    words = f"The elder of two blocks runs {costs.seniority:.0%} above their mean speed, the younger below it"
+    source = "GPT-3 MLP, 3072 tokens, 128x128 tiles, stream sync: blocks of the first GEMM"
+    return _scatter(series, words, source, ("start (µs)", "time of a block (µs)"), 1e-3, theme)
+
+
+def _first(trace: Trace) -> np.ndarray:
+    return trace.stage == 0
+
+
+def _durations(trace: Trace) -> np.ndarray:
+    return (trace.end_ns - trace.start_ns)[_first(trace)]
+
+
+def clock_figure(theme: str) -> go.Figure:
+    """Published gains of row semaphores, predicted with and without what a power-limited clock takes back."""
+    runs = [run for run in _published() if run.policy == "row"]
+    free = [replace(machine_of(run.device), clock_share=0.0) for run in runs]
+    measured = np.array([run.improvement_points for run in runs])
+    series = {
+        "clock falls as SMs fill": (measured, _predicted(runs, [machine_of(run.device) for run in runs])),
+        "clock stays": (measured, _predicted(runs, free)),
+    }
+    words = "At the power limit fuller SMs run at a lower clock: a quarter of what is saved is lost again"
+    source = "published row semaphores on V100 and A100, predicted from two kernel times"
+    return _scatter(
+        series, words, source, ("measured (points)", "predicted (points)"), 1.0, theme, diagonal=True
+    )
+
+
+def wait_figure(theme: str) -> go.Figure:
+    """Published gains of tile semaphores, predicted with and without a cost of every wait."""
+    runs = [run for run in _published() if run.policy == "tile"]
+    machines = [machine_of(run.device) for run in runs]
+    free = [replace(machine, overheads={**machine.overheads, "wait_ns": 0}) for machine in machines]
+    measured = np.array([run.improvement_points for run in runs])
+    series = {
+        "every wait costs": (measured, _predicted(runs, machines)),
+        "waits are free": (measured, _predicted(runs, free)),
+    }
+    words = "Tile semaphores wait once per producer tile: 1.5 µs each on a V100, 0.75 on an A100"
+    source = "published tile semaphores on V100 and A100, predicted from two kernel times"
+    return _scatter(
+        series, words, source, ("measured (points)", "predicted (points)"), 1.0, theme, diagonal=True
+    )
+
+
+def _published() -> list[PublishedRun]:
+    return [
+        run
+        for run in published_runs("mlp")
+        if run.is_same_configuration and not run.beats_work_conservation and run.size >= 128
+    ]
+
+
+def _predicted(runs: Sequence[PublishedRun], machines: Sequence) -> np.ndarray:
+    found = [
+        predict_from_kernel_times(run.pipeline, run.plan, run.device, run.kernel_ns, machine)[1]
+        for run, machine in zip(runs, machines, strict=True)
+    ]
+    return np.array(found)
+
+
+def set_figure(name: str, found: Sequence[Prediction], scores: Sequence[Score], theme: str) -> go.Figure:
+    """One set of the score page."""
+    return score_figure(name, sets_of(found)[name], next(s for s in scores if s.name == name), theme)
+
+
+def _scatter(
+    series: dict[str, tuple[np.ndarray, np.ndarray]],
+    words: str,
+    source: str,
+    titles: tuple[str, str],
+    unit: float,
+    theme: str,
+    *,
+    diagonal: bool = False,
+) -> go.Figure:
+    palette = find_theme(theme)
+    head = heading(words, source, WIDTH - LEFT - RIGHT)
+    height = head.height + PLOT + BOTTOM
+    layout = base_layout(palette, head, (WIDTH, height), (LEFT, RIGHT, head.height, BOTTOM))
+    layout["xaxis"], layout["yaxis"] = axis(palette, titles[0]), axis(palette, titles[1])
+    values = np.concatenate([part for pair in series.values() for part in pair]) * unit
+    if diagonal:
+        low, high = float(values.min()) - 1, float(values.max()) + 1
+        line = {"type": "line", "x0": low, "y0": low, "x1": high, "y1": high, "layer": "below"}
+        layout["shapes"] = [{**line, "line": {"color": palette.muted, "width": 1.5}}]
+    colours = _colours(palette)
+    data = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": name,
+            "x": (x * unit).tolist(),
+            "y": (y * unit).tolist(),
+            "marker": {
+                "symbol": SYMBOLS[i],
+                "size": 7,
+                "color": colours[i],
+                "line": {"width": 1.5, "color": colours[i]},
+            },
+        }
+        for i, (name, (x, y)) in enumerate(series.items())
+    ]
+    return go.Figure(data=data, layout=layout)
+
+
+def _colours(theme: Theme) -> tuple[str, str, str]:
+    return theme.good, theme.ink, theme.bad
