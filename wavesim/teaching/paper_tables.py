@@ -10,9 +10,10 @@ Source: paper, Tables I and IV; blocks per SM as in its Table I (two up to 256 r
 
 import csv
 from dataclasses import dataclass
-from html import escape
 from math import ceil, prod
 from pathlib import Path
+
+from wavesim.teaching.shown import Shown
 
 FOLDER = Path(__file__).parent / "paper"
 SMS = 80
@@ -75,26 +76,6 @@ def _count(row: Row) -> WaveCount:
         stream_printed=float(row["stream_waves_printed"]),
         cusync_printed=float(row["cusync_waves_printed"]),
     )
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A table to look at: column titles and cells, all text."""
-
-    titles: tuple[str, ...]
-    cells: tuple[tuple[str, ...], ...]
-
-    def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(title)}</th>" for title in self.titles)
-        rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in self.cells)
-        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
-
-    def __repr__(self) -> str:
-        widths = [max(map(len, column)) for column in zip(self.titles, *self.cells, strict=True)]
-        return "\n".join(
-            "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
-            for row in (self.titles, *self.cells)
-        )
 
 
 def wave_table(counts: list[WaveCount]) -> Shown:

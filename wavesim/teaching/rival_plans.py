@@ -14,7 +14,7 @@ from wavesim.model import device as devices
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Plan, StreamSync, parse_plan
 from wavesim.sim.simulation import simulate
-from wavesim.teaching.paper_tables import Shown
+from wavesim.teaching.shown import Shown
 from wavesim.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 

@@ -1,0 +1,27 @@
+"""A table to look at, in a notebook and in plain text.
+
+Picture: six rows of Table IV under nine titles, in JupyterLab as HTML, in a terminal in columns.
+"""
+
+from dataclasses import dataclass
+from html import escape
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table to look at: column titles and cells, all text."""
+
+    titles: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(title)}</th>" for title in self.titles)
+        rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in self.cells)
+        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+    def __repr__(self) -> str:
+        widths = [max(map(len, column)) for column in zip(self.titles, *self.cells, strict=True)]
+        return "\n".join(
+            "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
+            for row in (self.titles, *self.cells)
+        )
