@@ -107,12 +107,16 @@ def write_notebook(path: Path, names: list[str], out: Path) -> str:
     return title_of(notebook)
 
 
-def write_rest(questions: dict[str, str], out: Path) -> None:
-    """The index, the style, plotly's script, the solutions, and the page that notebooks link to."""
+def write_shared(out: Path) -> None:
+    """What all pages use: the style and plotly's script."""
     (out / "plotly.min.js").write_text(get_plotlyjs(), encoding="utf-8")
     (out / "pages.css").write_text(
         STYLE.read_text(encoding="utf-8") + HtmlFormatter().get_style_defs(".highlight"), encoding="utf-8"
     )
+
+
+def write_rest(questions: dict[str, str], out: Path) -> None:
+    """The index, the solutions, and the page that notebooks link to."""
     items = "".join(f'<li><a href="{name}.html">{html.escape(q)}</a></li>' for name, q in questions.items())
     (out / "index.html").write_text(page("wavesim notebooks", f"{INTRODUCTION}<ol>{items}</ol>"), "utf-8")
     guide = str(mistune.html((ROOT / "docs" / GUIDE).with_suffix(".md").read_text(encoding="utf-8")))
@@ -141,6 +145,7 @@ def main() -> None:
     options = parser.parse_args()
     shutil.rmtree(options.out, ignore_errors=True)
     options.out.mkdir(parents=True)
+    write_shared(options.out)
     names, questions = [path.stem for path in options.notebooks], {}
     for path in options.notebooks:
         began = time.monotonic()

@@ -3,6 +3,6 @@
 ANSWERS = {
     # -2.3 points of time less -4.6 of cycles.
     "11.1": 2.3,
-    # The schedule agrees to 2 us; tiles took longer by 11 us in all than under stream sync.
+    # The schedule agrees to some 2 us; what is left is tiles a little longer or shorter.
     "11.2": "slower tiles",
 }

@@ -46,7 +46,7 @@ def grade_clock(answer: Any) -> str:
 
 
 def grade_reason(answer: Any) -> str:
-    """At 1,536 tokens, row by row: the largest reason why row semaphores were not as fast as predicted."""
+    """At 1,536 tokens, row by row: the largest reason for what prediction and measurement differ by."""
     found = difference_at(1536, "row")
     require(answer in found.reasons, f"{answer!r} is none of {list(found.reasons)}.")
     largest = max(found.reasons, key=lambda reason: abs(found.reasons[reason]))
