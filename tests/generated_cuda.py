@@ -14,8 +14,7 @@ import pytest
 
 from wavesim.gen.names import Names
 from wavesim.gen.orders import order_sets
-from wavesim.gen.policies import GroupedSync, derive_policies, edges_of
-from wavesim.gen.semaphore_arrays import arrays_of
+from wavesim.gen.policies import GroupedSync, derive_policies
 from wavesim.gen.tile_map import Blocks, Cycle, Whole
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Grid, Kernel
@@ -23,6 +22,7 @@ from wavesim.model.order import ColumnMajor, CustomOrder, Grouped, Reversed, Row
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import SemaphoreSync
 from wavesim.model.policy import CustomPolicy, RowSync, TileSync
+from wavesim.model.semaphores import edges_of, semaphore_arrays
 
 BLOCK = Block(256, 64)
 
@@ -155,7 +155,7 @@ def expected_numbers(pipeline: Pipeline, plan) -> Iterator[int]:
     for stage in pipeline.stages:
         for block in plan.order_of(stage.name).blocks(stage.grid):
             yield from block
-    arrays = {edge: array for array in arrays_of(pipeline, plan) for edge in array.edges}
+    arrays = {edge: array for array in semaphore_arrays(pipeline, plan) for edge in array.edges}
     for edge in edges_of(pipeline):
         if edge in arrays:
             yield arrays[edge].first + len(pipeline.stages) + 1
@@ -188,7 +188,7 @@ def probe(pipeline: Pipeline, plan, space: str, put: str = "put", sizes: str = "
         puts = " ".join(f"{put}(t.{field});" for field in "xyz")
         at = reach(stage.name)
         lines.append(f"for (int i = 0; i < {at}blocks(); ++i) {{ auto t = {at}tile_at(i); {puts} }}")
-    arrays = {edge: array for array in arrays_of(pipeline, plan) for edge in array.edges}
+    arrays = {edge: array for array in semaphore_arrays(pipeline, plan) for edge in array.edges}
     for edge in edges_of(pipeline):
         if edge not in arrays:
             continue

@@ -24,7 +24,7 @@ from wavesim.gen.options import (
     without_option,
 )
 from wavesim.gen.orders import order_sets
-from wavesim.gen.policies import derive_policies, edges_of
+from wavesim.gen.policies import derive_policies
 from wavesim.gen.single_stage import stage_header
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
@@ -33,6 +33,7 @@ from wavesim.model.order import CustomOrder, Grouped
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import CustomPolicy, RowSync, TileSync
+from wavesim.model.semaphores import edges_of
 from wavesim.workloads.catalogue import WORKLOADS, workload
 
 H200 = load("h200")

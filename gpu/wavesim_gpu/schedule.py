@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import DescriptionError
-from wavesim.gen.semaphore_arrays import Array
 from wavesim.model.dependency import Dependency
 from wavesim.model.kernel import Gemm
 from wavesim.model.order import Tile
 from wavesim.model.pipeline import Stage
+from wavesim.model.semaphores import SemaphoreArray
 from wavesim.model.tile_set import TileSet
 from wavesim.model.waits import Position, waits_of
 
@@ -35,7 +35,7 @@ class WaitSchedule:
     first: NDArray[np.int32]
 
 
-def wait_schedule(stage: Stage, dependency: Dependency, inputs: Mapping[str, Array]) -> WaitSchedule:
+def wait_schedule(stage: Stage, dependency: Dependency, inputs: Mapping[str, SemaphoreArray]) -> WaitSchedule:
     """When each row and slice of a consuming GEMM awaits what. `inputs`: the semaphores of each producer.
 
     Raises `DescriptionError` if the dependency does not cover the A operand that the tiles read.

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from wavesim.errors import DeadlockError, DescriptionError, Waiter
 from wavesim.gen.options import Option, kernel_options
-from wavesim.gen.policies import edges_of, values_of
-from wavesim.gen.semaphore_arrays import Array, arrays_of
+from wavesim.gen.policies import values_of
 from wavesim.gen.single_stage import stage_header
 from wavesim.gen.stage_text import StageLinks
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, check_plan
+from wavesim.model.semaphores import SemaphoreArray, edges_of, semaphore_arrays
 from wavesim.trace import DependencyInfo
 from wavesim_gpu.device import require_cupy
 from wavesim_gpu.layout import BLOCK_RECORD, ERROR_BUFFER, MAX_INPUTS, MAX_STAGES, MAX_WAITERS, stage_params
@@ -50,7 +50,7 @@ class SyncState:
         require_fit(pipeline)
         self._cupy = require_cupy()
         self.pipeline, self.plan, self.limit_ns = pipeline, plan, limit_ns
-        self.arrays = arrays_of(pipeline, plan)
+        self.arrays = semaphore_arrays(pipeline, plan)
         self.names = tuple(stage.name for stage in pipeline.stages)
         chosen = kernel_options(pipeline, plan) if options is None else options
         self.headers = {
@@ -183,11 +183,11 @@ class SyncState:
         return int(array.data.ptr)
 
 
-def _info(edge: tuple[str, str], array: Array) -> DependencyInfo:
+def _info(edge: tuple[str, str], array: SemaphoreArray) -> DependencyInfo:
     return DependencyInfo(*edge, array.policy.name, array.table.semaphore_of_tile, values_of(array.table))
 
 
-def counter_name(arrays: tuple[Array, ...], stages: tuple[str, ...], index: int) -> str:
+def counter_name(arrays: tuple[SemaphoreArray, ...], stages: tuple[str, ...], index: int) -> str:
     """The counter of that index in words, for errors: the start of a stage, or a semaphore."""
     if index < len(stages):
         return f"start of {stages[index]}"

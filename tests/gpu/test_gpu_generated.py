@@ -8,7 +8,7 @@ from generated_cuda import expected_numbers, probe, random_pipeline, random_plan
 
 from wavesim.gen.cuda import generate
 from wavesim.gen.orders import orders_backward
-from wavesim.gen.policies import derive_policies, edges_of
+from wavesim.gen.policies import derive_policies
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
 from wavesim.model.kernel import Block, Grid, Kernel
@@ -16,6 +16,7 @@ from wavesim.model.order import Grouped, RowMajor
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import SemaphoreSync
 from wavesim.model.policy import RowSync, TileSync
+from wavesim.model.semaphores import edges_of
 from wavesim.workloads.catalogue import workload
 
 pytestmark = pytest.mark.gpu

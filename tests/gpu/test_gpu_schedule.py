@@ -5,12 +5,12 @@ import pytest
 from small_pipelines import SMALL, SQUARE, chain, fork, pair
 
 from wavesim.errors import DescriptionError
-from wavesim.gen.semaphore_arrays import arrays_of
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import SemaphoreSync
 from wavesim.model.policy import RowSync, TileSync
+from wavesim.model.semaphores import semaphore_arrays
 from wavesim.sim.program import build_program
 from wavesim_gpu.layout import BLOCK_RECORD, ERROR_BUFFER, SYNC_PARAMS, stage_params
 from wavesim_gpu.schedule import LAST, wait_schedule
@@ -19,7 +19,7 @@ from wavesim_gpu.sync_state import counter_name, require_fit
 
 
 def schedule(pipeline, policy):
-    arrays = arrays_of(pipeline, SemaphoreSync(policy))
+    arrays = semaphore_arrays(pipeline, SemaphoreSync(policy))
     return wait_schedule(pipeline.stages[1], pipeline.dependencies[0], {a.producer: a for a in arrays})
 
 
@@ -76,9 +76,9 @@ def test_simulator_and_device_wait_for_the_same_tiles_in_the_same_order():
 
 def test_a_fork_shares_semaphores_under_one_policy_and_has_its_own_under_two():
     names = ("gemm1", "gemm2", "gemm3")
-    shared = arrays_of(fork(), SemaphoreSync(TileSync()))
+    shared = semaphore_arrays(fork(), SemaphoreSync(TileSync()))
     assert [(array.edges, array.first) for array in shared] == [((("gemm1", "gemm2"), ("gemm1", "gemm3")), 0)]
-    own = arrays_of(fork(), SemaphoreSync(TileSync(), policies={("gemm1", "gemm3"): RowSync()}))
+    own = semaphore_arrays(fork(), SemaphoreSync(TileSync(), policies={("gemm1", "gemm3"): RowSync()}))
     assert [array.first for array in own] == [0, 20]
     assert counter_name(own, names, 0) == "start of gemm1"
     assert counter_name(own, names, 4 + 3) == "gemm1 tile[3]"
@@ -107,7 +107,7 @@ def test_a_dependency_on_the_consumers_column_is_refused():
 
 
 def test_host_structures_have_the_sizes_that_the_device_asserts():
-    assert (SYNC_PARAMS.itemsize, BLOCK_RECORD.itemsize, ERROR_BUFFER.itemsize) == (56, 48, 2632)
+    assert (SYNC_PARAMS.itemsize, BLOCK_RECORD.itemsize, ERROR_BUFFER.itemsize) == (64, 48, 2632)
     assert [stage_params(sizes).itemsize for sizes in (0, 3, 6, 9)] == [64, 72, 80, 96]
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from wavesim.gen.formulas import policy_formula
 from wavesim.gen.options import AVOID_CUSTOM_ORDER, PLAIN_STORE, Option
-from wavesim.gen.policies import edges_of
 from wavesim.model.order import RowMajor
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync
+from wavesim.model.semaphores import edges_of
 
 
 def on_any_grid(options: tuple[Option, ...], pipeline: Pipeline, plan: Plan) -> tuple[Option, ...]:

@@ -12,11 +12,12 @@ from itertools import product
 import wavesim
 from wavesim.analysis.safety import safety_of
 from wavesim.gen.orders import order_sets
-from wavesim.gen.policies import DerivedPolicy, Edge, derive_policies, edges_of, renumbered
+from wavesim.gen.policies import DerivedPolicy, derive_policies, renumbered
 from wavesim.model.device import Device
 from wavesim.model.order import Order, RowMajor
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync, StreamSync, check_plan
+from wavesim.model.semaphores import Edge, edges_of
 from wavesim.sim.cost import CostModel
 
 ALL_COMBINATIONS = 64  # of the edges' policies; beyond it one edge is varied at a time

@@ -14,13 +14,14 @@ from wavesim.errors import DescriptionError
 from wavesim.gen.cuda import SizesWord, generate
 from wavesim.gen.options import options_for
 from wavesim.gen.orders import order_sets, orders_backward
-from wavesim.gen.policies import derive_policies, edges_of, policy_named
+from wavesim.gen.policies import derive_policies, policy_named
 from wavesim.gen.sweep import Progress
 from wavesim.gen.tuning import Tuning, tune
 from wavesim.model.device import Device
 from wavesim.model.order import Order, parse_order
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.model.semaphores import edges_of
 
 
 def run_gen(options: argparse.Namespace, pipeline: Pipeline, device: Device) -> tuple[dict[str, Any], str]:

@@ -16,14 +16,13 @@ from wavesim.gen.dependency_text import array_lines
 from wavesim.gen.header_text import ARITHMETIC, PRIMITIVES, PROLOGUE
 from wavesim.gen.names import Names
 from wavesim.gen.options import Option, options_for
-from wavesim.gen.policies import edges_of
 from wavesim.gen.run_text import run_lines
-from wavesim.gen.semaphore_arrays import Array, arrays_of
 from wavesim.gen.stage_text import StageLinks, stage_lines, start_of
 from wavesim.gen.usage_text import usage_lines
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Plan, check_plan
+from wavesim.model.semaphores import SemaphoreArray, edges_of, semaphore_arrays
 
 SizesWord = Literal["constant", "runtime"]
 
@@ -53,7 +52,7 @@ def generate(
     options = options_for(pipeline, plan, device)
     if not mode.is_constant:
         options = on_any_grid(options, pipeline, plan)
-    arrays = arrays_of(pipeline, plan)
+    arrays = semaphore_arrays(pipeline, plan)
     space = identifier(pipeline.name if namespace is None else namespace)
     parts = [
         *usage_lines(pipeline, plan, device, options, space, mode),
@@ -79,7 +78,7 @@ def _stage(
     stage: Stage,
     plan: Plan,
     options: tuple[Option, ...],
-    arrays: tuple[Array, ...],
+    arrays: tuple[SemaphoreArray, ...],
     sizes: Sizes,
 ) -> list[str]:
     links = StageLinks.of(stage.name, arrays)

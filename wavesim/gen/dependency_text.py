@@ -12,17 +12,16 @@ from wavesim.gen.cuda_text import INDENT, Sizes, index_text, table_lines
 from wavesim.gen.formulas import PolicyFormula, fitted_formula, policy_formula
 from wavesim.gen.names import Names
 from wavesim.gen.options import PLAIN_STORE, Option, is_used
-from wavesim.gen.policies import Edge
-from wavesim.gen.semaphore_arrays import Array
 from wavesim.gen.tile_map import fit_map
 from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
+from wavesim.model.semaphores import Edge, SemaphoreArray
 from wavesim.model.tile_set import TileSet
 
 
 def array_lines(
     pipeline: Pipeline,
-    array: Array,
+    array: SemaphoreArray,
     options: tuple[Option, ...],
     sizes: Sizes,
     names: Names,
@@ -43,7 +42,7 @@ def array_lines(
         yield "};\n"
 
 
-def formula_of(array: Array, grid: Grid, sizes: Sizes) -> PolicyFormula | None:
+def formula_of(array: SemaphoreArray, grid: Grid, sizes: Sizes) -> PolicyFormula | None:
     """The formula of an array's policy, or None where only a table on this grid can say it."""
     known = policy_formula(array.policy, grid if sizes.is_constant else None)
     if known is not None or not sizes.is_constant:
@@ -52,13 +51,13 @@ def formula_of(array: Array, grid: Grid, sizes: Sizes) -> PolicyFormula | None:
     return None if fitted is None else fitted_formula(fitted, grid)
 
 
-def has_one_poster(array: Array, options: tuple[Option, ...]) -> bool:
+def has_one_poster(array: SemaphoreArray, options: tuple[Option, ...]) -> bool:
     """Whether posts are plain stores."""
     return is_used(options, PLAIN_STORE, " -> ".join(array.edges[0]))
 
 
 def _policy_lines(
-    pipeline: Pipeline, array: Array, options: tuple[Option, ...], sizes: Sizes, producer: str
+    pipeline: Pipeline, array: SemaphoreArray, options: tuple[Option, ...], sizes: Sizes, producer: str
 ) -> list[str]:
     grid = pipeline.stage(array.producer).grid
     first = array.first + len(pipeline.stages) + 1
@@ -84,7 +83,7 @@ def _wait(name: str) -> str:
     return f"{name}(counters, first + semaphore(x, y), static_cast<unsigned>(value(x, y)));"
 
 
-def _map_lines(array: Array, grid: Grid, sizes: Sizes, producer: str) -> list[str]:
+def _map_lines(array: SemaphoreArray, grid: Grid, sizes: Sizes, producer: str) -> list[str]:
     said = f"// The semaphore that tile (x, y) of {producer} posts, and its value once the tile is there."
     formula = formula_of(array, grid, sizes)
     if formula is not None:

@@ -9,12 +9,12 @@ fill the GPU before the first producer is issued. Here the safety check decides.
 from dataclasses import dataclass, replace
 
 from wavesim.analysis.safety import safety_of
-from wavesim.gen.policies import edges_of
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.order import RowMajor
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Plan, SemaphoreSync
+from wavesim.model.semaphores import edges_of
 
 AVOID_WAIT_KERNEL = "avoid wait-kernel"
 AVOID_CUSTOM_ORDER = "avoid custom order"

@@ -4,11 +4,12 @@ Picture: 4 orders x 6 policies of the GPT-3 MLP and stream sync in the same orde
 `python -m wavesim_gpu tuned` times them in turns on a GPU; `wavesim.gen.regret` lets the simulator pick one.
 """
 
-from wavesim.gen.policies import Edge, derive_policies, edges_of
+from wavesim.gen.policies import derive_policies
 from wavesim.model.order import parse_order
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.model.policy import Policy
+from wavesim.model.semaphores import Edge, edges_of
 
 ORDERS = ("row", "column", "grouped:4", "grouped:8")
 POLICY_COUNT = 6

@@ -16,8 +16,8 @@ from wavesim.gen.tile_map import AxisMap, Blocks, Cycle, TileMap, fit_map
 from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.policy import Policy, RowSync, SemaphoreTable, TileSync
+from wavesim.model.semaphores import Edge, edges_of
 
-Edge = tuple[str, str]  # producer, consumer
 FEW_DIVISORS = 4
 
 
@@ -114,11 +114,6 @@ def values_of(table: SemaphoreTable) -> tuple[int, ...]:
     for semaphore, value in zip(table.semaphore_of_tile, table.value_of_tile, strict=True):
         values[semaphore] = value
     return tuple(values)
-
-
-def edges_of(pipeline: Pipeline) -> tuple[Edge, ...]:
-    """(producer, consumer) of every dependency."""
-    return tuple((p, d.consumer.stage.name) for d in pipeline.dependencies for p in d.producers)
 
 
 def derive_policies(pipeline: Pipeline, edge: Edge) -> tuple[DerivedPolicy, ...]:

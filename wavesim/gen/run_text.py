@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 
 from wavesim.gen.cuda_text import INDENT
 from wavesim.gen.names import Names
-from wavesim.gen.policies import Edge
-from wavesim.gen.semaphore_arrays import Array
 from wavesim.gen.stage_text import StageLinks
 from wavesim.model.pipeline import Pipeline
+from wavesim.model.semaphores import Edge, SemaphoreArray
 
 
-def run_lines(pipeline: Pipeline, arrays: Sequence[Array], names: Names, space: str) -> Iterator[str]:
+def run_lines(
+    pipeline: Pipeline, arrays: Sequence[SemaphoreArray], names: Names, space: str
+) -> Iterator[str]:
     """The structs `Grid` and `Run` and the function between them."""
     yield from ("// Tile columns and rows and split-K slices of a stage.", "struct Grid {")
     yield from (f"{INDENT}int columns, rows, slices;", "};\n")
@@ -41,7 +42,7 @@ def run_lines(pipeline: Pipeline, arrays: Sequence[Array], names: Names, space: 
     yield from (f"{INDENT * 2}counter_count}};", "}\n")
 
 
-def _member(arrays: Sequence[Array], array: Array, edge: Edge) -> str:
+def _member(arrays: Sequence[SemaphoreArray], array: SemaphoreArray, edge: Edge) -> str:
     """Edges after an array's first one derive from it, and are initialised by it."""
     name = f"array_{arrays.index(array)}"
     return name if edge == array.edges[0] else f"{{{name}}}"

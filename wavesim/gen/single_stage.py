@@ -16,10 +16,10 @@ from wavesim.gen.formulas import order_formula, policy_formula
 from wavesim.gen.header_text import ARITHMETIC, PRIMITIVES, PROLOGUE
 from wavesim.gen.names import Names
 from wavesim.gen.options import Option, kernel_options
-from wavesim.gen.semaphore_arrays import Array, arrays_of
 from wavesim.gen.stage_text import StageLinks, stage_lines, start_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan
+from wavesim.model.semaphores import SemaphoreArray, semaphore_arrays
 
 SPACE = "generated"
 
@@ -52,14 +52,16 @@ def stage_header(
     """
     own = pipeline.stage(stage)
     chosen = kernel_options(pipeline, plan) if options is None else options
-    arrays = arrays_of(pipeline, plan)
+    arrays = semaphore_arrays(pipeline, plan)
     links = StageLinks.of(stage, arrays)
     sizes = Sizes(is_constant=not _has_formulas(plan, stage, links))
     if not sizes.is_constant:
         chosen = on_any_grid(chosen, pipeline, plan)
     start = start_of(own, plan, chosen, links, always_draws=always_draws)
     names = _names(stage, links)
-    touched: dict[Array, list[tuple[str, str]]] = {array: [array.edges[0]] for array in links.outputs}
+    touched: dict[SemaphoreArray, list[tuple[str, str]]] = {
+        array: [array.edges[0]] for array in links.outputs
+    }
     for array, edge in links.inputs:
         touched.setdefault(array, []).append(edge)
     parts = [

@@ -13,22 +13,21 @@ from wavesim.gen.dependency_text import formula_of, has_one_poster
 from wavesim.gen.formulas import order_formula
 from wavesim.gen.names import Names
 from wavesim.gen.options import AVOID_CUSTOM_ORDER, REORDER_LOADS, Option, is_used
-from wavesim.gen.policies import Edge
-from wavesim.gen.semaphore_arrays import Array
 from wavesim.model.order import Order, SlicesLast
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Plan, SemaphoreSync
+from wavesim.model.semaphores import Edge, SemaphoreArray
 
 
 @dataclass(frozen=True)
 class StageLinks:
     """What a stage posts, and what it awaits: an array per producer, with the edge that reads it."""
 
-    outputs: tuple[Array, ...]
-    inputs: tuple[tuple[Array, Edge], ...]
+    outputs: tuple[SemaphoreArray, ...]
+    inputs: tuple[tuple[SemaphoreArray, Edge], ...]
 
     @classmethod
-    def of(cls, stage: str, arrays: Sequence[Array]) -> "StageLinks":
+    def of(cls, stage: str, arrays: Sequence[SemaphoreArray]) -> "StageLinks":
         """Of all arrays of a plan."""
         return cls(
             tuple(array for array in arrays if array.producer == stage),

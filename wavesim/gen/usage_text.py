@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 from wavesim.gen.cuda_text import Sizes, identifier
 from wavesim.gen.options import AVOID_WAIT_KERNEL, REORDER_LOADS, Option, is_used
-from wavesim.gen.policies import edges_of
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync
+from wavesim.model.semaphores import edges_of
 
 
 def usage_lines(

@@ -21,8 +21,9 @@ from wavesim.model.plan import (
     StreamK,
 )
 from wavesim.model.policy import Policy
+from wavesim.model.semaphores import SemaphoreArray
 from wavesim.model.waits import Wait
-from wavesim.sim.program import Program, SemaphoreArray, StageProgram, build_program
+from wavesim.sim.program import Program, StageProgram, build_program
 from wavesim.sim.stream_k import split_stages
 
 PREFETCH_UNIT = 1_000_000  # shares of the work are kept in millionths

@@ -8,31 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wavesim.model.dependency import Dependency
-from wavesim.model.kernel import Grid
 from wavesim.model.order import Tile
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import Plan, SemaphorePlan, check_plan
-from wavesim.model.policy import Policy, SemaphoreTable
+from wavesim.model.plan import Plan, check_plan
+from wavesim.model.semaphores import SemaphoreArray, semaphore_arrays
 from wavesim.model.waits import Wait, position_in_slice, waits_of
-
-
-@dataclass(frozen=True)
-class SemaphoreArray:
-    """The semaphores of one producer under one policy; `first` is the global index of its first."""
-
-    producer: str
-    policy: Policy
-    table: SemaphoreTable
-    first: int
-    grid: Grid
-
-    @property
-    def values(self) -> tuple[int, ...]:
-        """The value of each semaphore at which its tiles are ready."""
-        values = [0] * self.table.count
-        for semaphore, value in zip(self.table.semaphore_of_tile, self.table.value_of_tile, strict=True):
-            values[semaphore] = value
-        return tuple(values)
 
 
 @dataclass
@@ -108,41 +88,24 @@ class Program:
 def build_program(pipeline: Pipeline, plan: Plan) -> Program:
     """Works a plan out. Raises `DescriptionError` for orders, policies or plans that don't fit."""
     check_plan(pipeline, plan)
-    arrays = _semaphore_arrays(pipeline, plan) if isinstance(plan, SemaphorePlan) else {}
+    arrays = semaphore_arrays(pipeline, plan)
     stages = tuple(
         _stage_program(i, stage, pipeline, plan, arrays) for i, stage in enumerate(pipeline.stages)
     )
-    return Program(stages, tuple(arrays.values()))
+    return Program(stages, arrays)
 
 
-Arrays = dict[tuple[str, Policy], SemaphoreArray]
-
-
-def _semaphore_arrays(pipeline: Pipeline, plan: SemaphorePlan) -> Arrays:
-    """One array per producer and policy: consumers under the same policy share it."""
-    arrays: Arrays = {}
-    first = 0
-    for dependency in pipeline.dependencies:
-        for producer in dependency.producers:
-            policy = plan.policy_of(producer, dependency.consumer.stage.name)
-            if (producer, policy) not in arrays:
-                grid = pipeline.stage(producer).grid
-                table = policy.table(grid)
-                arrays[producer, policy] = SemaphoreArray(producer, policy, table, first, grid)
-                first += table.count
-    return arrays
-
-
-def _stage_program(index: int, stage: Stage, pipeline: Pipeline, plan: Plan, arrays: Arrays) -> StageProgram:
+def _stage_program(
+    index: int, stage: Stage, pipeline: Pipeline, plan: Plan, arrays: tuple[SemaphoreArray, ...]
+) -> StageProgram:
     grid = stage.grid
     blocks = plan.order_of(stage.name).blocks(grid)
-    posted = [array for (producer, _), array in arrays.items() if producer == stage.name]
+    posted = [array for array in arrays if array.producer == stage.name]
     posts = tuple(
         tuple(array.first + array.table.semaphore_of_tile[tile] for array in posted)
         for tile in range(grid.tiles)
     )
-    dependency = pipeline.dependency_of(stage.name)
-    awaited = {}
-    if dependency is not None and isinstance(plan, SemaphorePlan):
-        awaited = {p: arrays[p, plan.policy_of(p, stage.name)] for p in dependency.producers}
-    return StageProgram(index, stage, blocks, posts, dependency, awaited)
+    awaited = {
+        producer: array for array in arrays for producer, consumer in array.edges if consumer == stage.name
+    }
+    return StageProgram(index, stage, blocks, posts, pipeline.dependency_of(stage.name), awaited)

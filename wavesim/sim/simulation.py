@@ -9,10 +9,11 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import DependentLaunch, Plan
+from wavesim.model.semaphores import SemaphoreArray
 from wavesim.sim.cost import FIXED_COSTS, CostModel, roofline
 from wavesim.sim.engine import Engine
 from wavesim.sim.launches import LaunchedProgram
-from wavesim.sim.program import Program, SemaphoreArray, StageProgram
+from wavesim.sim.program import Program, StageProgram
 from wavesim.sim.stream_k import StreamKStage
 from wavesim.trace import PART_COLUMNS, DependencyInfo, Event, Header, IntArray, StageInfo, Trace, Waits
 

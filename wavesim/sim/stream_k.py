@@ -16,8 +16,9 @@ from wavesim.model.order import Tile
 from wavesim.model.pipeline import Stage
 from wavesim.model.plan import StreamK
 from wavesim.model.policy import SemaphoreTable, TileSync
+from wavesim.model.semaphores import SemaphoreArray
 from wavesim.model.waits import Wait
-from wavesim.sim.program import Program, SemaphoreArray, StageProgram
+from wavesim.sim.program import Program, StageProgram
 
 # K iterations of a tile whose kernel does not say: enough for halves and thirds of it to come out even.
 USUAL_ITERATIONS = 96
