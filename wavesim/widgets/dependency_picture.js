@@ -101,7 +101,7 @@ function dependencyLayout(scene, width) {
     bottom = Math.max(bottom, top + down);
     return grid;
   });
-  return { grids, height: bottom + 60 };
+  return { grids, height: bottom + 66 };
 }
 
 function cellOf(grid, tile) {
@@ -127,7 +127,7 @@ function drawDependencies(pen, scene, layout, chosen, relations) {
   const [left, top] = cellOf(layout.grids[chosen.stage], chosen.tile);
   const { cellWidth, cellHeight } = layout.grids[chosen.stage];
   pen.rect(left - 1.5, top - 1.5, cellWidth + 2, cellHeight + 2, null, { radius: 5, stroke: theme.ink, line: 3 });
-  drawDependencyKey(pen, layout.height - 22);
+  drawDependencyKey(pen, layout.height - 34);
 }
 
 function drawGrid(pen, scene, grid, index, chosen, relations) {
@@ -212,15 +212,15 @@ function drawArrow(pen, layout, [from, tile, to, reader]) {
 
 function drawDependencyKey(pen, y) {
   const { theme } = pen;
-  const [producer, consumer] = theme.stages;
-  pen.rect(EDGE, y - 6, 12, 12, producer, { radius: 2 });
-  pen.rect(EDGE + 15, y - 6, 12, 12, consumer, { radius: 2 });
-  let words = "read by or reads the chosen tile";
-  pen.text(EDGE + 34, y, words, { size: 12, color: theme.muted });
-  let x = EDGE + 34 + textWidth(words, { size: 12 }) + 26;
-  pen.rect(x, y - 6, 12, 12, null, { stroke: theme.good, line: 2.4 });
-  words = "tiles that post the same semaphore";
-  pen.text(x + 20, y, words, { size: 12, color: theme.muted });
-  x += 20 + textWidth(words, { size: 12 }) + 26;
-  pen.text(x, y, "numbers: order of processing; tints: neighbouring semaphores", { size: 12, color: theme.muted });
+  const two = (x, middle) => {
+    pen.rect(x, middle - 6, 6, 12, theme.stages[0]);
+    pen.rect(x + 6, middle - 6, 6, 12, theme.stages[1]);
+  };
+  const tints = (x, middle) => TINTS.forEach((tint, i) => pen.rect(x + 6 * i, middle - 6, 6, 12, `${theme.stages[0]}${tint}`));
+  drawKey(pen, EDGE, y, [
+    ["read by or reads the chosen tile", two],
+    ["tiles that post the same semaphore", swatch(pen, null, { stroke: theme.good, line: 2.4 })],
+    ["tints: neighbouring semaphores", tints],
+    ["order of processing", (x, middle) => pen.text(x + 6, middle, "1", { size: 12, weight: 600, align: "center" })],
+  ]);
 }

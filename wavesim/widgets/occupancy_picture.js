@@ -7,7 +7,7 @@ function occupancyLayout(scene, width) {
   const top = headingHeight(scene.title, [scene.subtitle], width - 40) + 16;
   const waves = top + scene.resources.length * (BAR_PX + BAR_GAP) + 54;
   const shown = Math.min(scene.waves, MOST_WAVES);
-  return { top, waves, shown, height: waves + shown * (WAVE_PX + 6) + 54, left: BAR_LEFT, right: width - BAR_RIGHT };
+  return { top, waves, shown, height: waves + shown * (WAVE_PX + 6) + 72, left: BAR_LEFT, right: width - BAR_RIGHT };
 }
 
 function amount(value, unit) {
@@ -19,7 +19,7 @@ function drawOccupancy(pen, scene, layout) {
   scene.resources.forEach((resource, index) => drawResource(pen, scene, resource, layout, layout.top + index * (BAR_PX + BAR_GAP)));
   pen.text(20, layout.waves - 22, scene.waveTitle, { size: 15, weight: 600 });
   for (let index = 0; index < layout.shown; index++) drawWaveBar(pen, scene, layout, index);
-  drawOccupancyKey(pen, layout.height - 20);
+  drawOccupancyKey(pen, layout.height - 38);
 }
 
 function drawResource(pen, scene, resource, { left, right }, top) {
@@ -69,18 +69,11 @@ function drawWaveBar(pen, scene, { left, right, waves, shown }, index) {
 }
 
 function drawOccupancyKey(pen, y) {
-  const { theme } = pen;
-  let x = BAR_LEFT;
-  const entries = [
-    ["resident block", () => pen.rect(x, y - 6, 12, 12, theme.stages[0], { radius: 3 })],
-    ["left over", () => pen.rect(x, y - 6, 12, 12, "idle", { radius: 3, stroke: theme.idle_hatch })],
-    ["the next block, which does not fit", () => pen.rect(x, y - 6, 12, 12, null, { radius: 3, stroke: theme.bad, line: 2, dash: [4, 3] })],
-  ];
-  for (const [words, draw] of entries) {
-    draw();
-    pen.text(x + 18, y, words, { size: 12, color: theme.muted });
-    x += textWidth(words, { size: 12 }) + 44;
-  }
+  drawKey(pen, BAR_LEFT, y, [
+    ["resident block", swatch(pen, pen.theme.stages[0])],
+    ["left over", swatch(pen, "idle")],
+    ["the next block, which does not fit", swatch(pen, null, { stroke: pen.theme.bad, line: 2, dash: [4, 3] })],
+  ]);
 }
 
 function render({ model, el }) {

@@ -26,6 +26,25 @@ function wrapped(words, width, style) {
   return lines;
 }
 
+// What marks mean, from left to right, on as many lines as that takes. `draw(x, y)` makes a mark 12 px wide
+// around the height y.
+function drawKey(pen, left, y, entries) {
+  let x = left;
+  for (const [words, draw] of entries) {
+    const width = textWidth(words, { size: 12 }) + 18;
+    if (x + width > pen.width && x > left) [x, y] = [left, y + 20];
+    draw(x, y);
+    pen.text(x + 18, y, words, { size: 12, color: pen.theme.muted });
+    x += width + 22;
+  }
+}
+
+// A mark of that key in a fill; the palest has an edge.
+function swatch(pen, fill, style = {}) {
+  const edge = ["idle", pen.theme.idle].includes(fill) ? { stroke: pen.theme.idle_hatch } : {};
+  return (x, y) => pen.rect(x, y - 6, 12, 12, fill, { radius: 3, ...edge, ...style });
+}
+
 class CanvasPen {
   constructor(canvas, width, height, theme) {
     const scale = window.devicePixelRatio || 1;

@@ -74,18 +74,29 @@ function rowHeight(rows, target) {
   return height >= 4 ? Math.floor(height) : height;
 }
 
-// Facts that stand in lines under the panel's label: in its own line if there is room.
+// The facts after a panel's label: in one line if there is room, and clear of a kernel boundary's words,
+// which stand in the last line.
 function headerLines(panel, width) {
-  const line = panel.facts.join(" · ");
+  const pieces = panel.facts.join(" · ").split(" · ");
   const taken = textWidth(panel.label, { size: 15, weight: 600 }) + 10;
-  const boundary = panel.boundaries.length ? (panel.boundaries[0].ns / panel.makespan) * (width - LEFT - RIGHT) : Infinity;
-  return taken + textWidth(line) + 16 < Math.min(width - LEFT - RIGHT, boundary) ? [line] : panel.facts;
+  const line = pieces.join(" · ");
+  const isOne = taken + textWidth(line) < width - LEFT - 20;
+  const lines = isOne ? [line] : [pieces.slice(0, -1).join(" · "), pieces.at(-1)];
+  if (!panel.boundaries.length) return lines;
+  const end = LEFT + (isOne ? taken : 0) + textWidth(lines.at(-1)) + 14;
+  const [left] = boundarySpan(panel.boundaries[0], LEFT + (panel.boundaries[0].ns / panel.makespan) * (width - LEFT - RIGHT), width);
+  return end < left ? lines : [...lines, ""];
+}
+
+// From where to where a boundary's words stand: to the right of its line if there is room.
+function boundarySpan({ words }, x, width) {
+  const length = textWidth(`▾ ${words}`, { size: 11 });
+  return x + length + 10 < width ? [x - 5, x - 5 + length] : [x + 5 - length, x + 5];
 }
 
 // Draws one panel with its top left corner at (0, top); `until` is the instant it has reached.
-function drawPanel(pen, panel, scene, { top, endNs, row, until = Infinity }) {
+function drawPanel(pen, panel, scene, { top, endNs, row, until = Infinity, lines = headerLines(panel, pen.width) }) {
   const { theme, width } = pen;
-  const lines = headerLines(panel, width);
   pen.text(LEFT, top + 9, panel.label, { size: 15, weight: 600 });
   const beside = LEFT + textWidth(panel.label, { size: 15, weight: 600 }) + 10;
   lines.forEach((line, index) => {
@@ -196,9 +207,9 @@ function drawLines(pen, panel, scene, place, until) {
   for (const { ns, words } of panel.boundaries) {
     if (ns > until) continue;
     const x = upright(ns, { stroke: theme.ink, line: 2.2, dash: [6, 4] });
-    const isRight = pen.width - x > textWidth(words, { size: 11 }) + 24;
-    const text = isRight ? `▾ ${words}` : `${words} ▾`;
-    pen.text(x + (isRight ? -5 : 5), place.top - 14, text, { size: 11, color: theme.muted, align: isRight ? "left" : "right" });
+    const [left] = boundarySpan({ words }, x, pen.width);
+    const text = left < x - 5 ? `${words} ▾` : `▾ ${words}`;
+    pen.text(left, place.top - 14, text, { size: 11, color: theme.muted });
   }
   if (until < panel.makespan) return;
   const colour = panel.gain ? theme[panel.gain.kind] : theme.ink;
@@ -232,24 +243,15 @@ function tickStep(range, most) {
   return range <= 16 ? Math.max(1, step) : step;
 }
 
-// What the colours mean, in one row.
+// What the colours mean.
 function drawLegend(pen, scene, y, hasWaits) {
-  const { theme } = pen;
   const roles = scene.stages.length === 2 ? [", producer", ", consumer"] : [];
-  const entries = scene.stages.map((stage, index) => [
-    theme.stages[index % theme.stages.length],
+  const stages = scene.stages.map((stage, index) => [
     `${stage.letter} = tile of ${stage.name}${roles[index] ?? ""}`,
+    swatch(pen, pen.theme.stages[index % pen.theme.stages.length]),
   ]);
-  if (hasWaits) entries.push(["waiting", "waiting for a semaphore"]);
-  entries.push(["idle", "idle SM"]);
-  let x = LEFT;
-  for (const [fill, words] of entries) {
-    const width = textWidth(words, { size: 12 }) + 40;
-    if (x + width > pen.width && x > LEFT) [x, y] = [LEFT, y + 20];
-    pen.rect(x, y - 6, 12, 12, fill, { radius: 3, ...(fill === "idle" ? { stroke: theme.idle_hatch } : {}) });
-    pen.text(x + 18, y, words, { size: 12, color: theme.muted });
-    x += width;
-  }
+  const waits = hasWaits ? [["waiting for a semaphore", swatch(pen, "waiting")]] : [];
+  drawKey(pen, LEFT, y, [...stages, ...waits, ["idle SM", swatch(pen, "idle")]]);
 }
 
 // The block at a place of a panel that has been drawn, or -1.

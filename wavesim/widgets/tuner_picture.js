@@ -87,22 +87,15 @@ function drawChosen(pen, scene, layout, chosen) {
 }
 
 function drawTunerKey(pen, scene, y) {
-  const { theme } = pen;
-  let x = GAIN_LEFT;
   const hasMeasured = scene.points.some((point) => point.measured !== null);
-  const entry = (draw, words) => {
-    if (x + 14 + textWidth(words, { size: 12 }) > pen.width) [x, y] = [GAIN_LEFT, y + 20];
-    draw(x + 2, y);
-    pen.text(x + 14, y, words, { size: 12, color: theme.muted });
-    x += textWidth(words, { size: 12 }) + 38;
-  };
-  scene.policies.forEach((name, policy) => {
-    const mark = (left, middle) => drawMark(pen, left, middle, policy, policyColour(theme, policy), hasMeasured);
-    entry(mark, `${name}, ${hasMeasured ? "measured" : "predicted"}`);
-  });
-  if (!hasMeasured) return;
-  entry((left, middle) => drawDiamond(pen, left, middle, 6, { stroke: theme.muted, line: 1.6 }), "predicted");
-  entry(() => {}, "whiskers: quartiles of interleaved rounds");
+  const policies = scene.policies.map((name, policy) => [
+    `${name}, ${hasMeasured ? "measured" : "predicted"}`,
+    (x, middle) => drawMark(pen, x + 6, middle, policy, policyColour(pen.theme, policy), hasMeasured),
+  ]);
+  const predicted = (x, middle) => drawDiamond(pen, x + 6, middle, 6, { stroke: pen.theme.muted, line: 1.6 });
+  const whiskers = (x, middle) => pen.path([[x + 6, middle - 7], [x + 6, middle + 7]], { stroke: pen.theme.muted, line: 1.6 });
+  const measured = [["predicted", predicted], ["quartiles of interleaved rounds", whiskers]];
+  drawKey(pen, GAIN_LEFT, y, [...policies, ...(hasMeasured ? measured : [])]);
 }
 
 function signedPoints(value) {

@@ -7,12 +7,12 @@ const BETWEEN_PX = 26;
 const MOST_BARS = 24; // more semaphores are small cells
 
 function waveLayout(scene, panel, width) {
-  const top = headingHeight(scene.title, [scene.subtitle], width - LEFT - 20) + 6;
+  const top = headingHeight(scene.title, headLines(scene, panel), width - LEFT - 20) + 6;
   const row = rowHeight(panel.rows, 264);
   const grids = top + clockHeight(panel, row) + 62;
   const parts = gridPlaces(scene, panel, width, grids + 26);
   const bottom = Math.max(...parts.map((part) => part.top + part.height));
-  return { top, row, grids, parts, legend: bottom + 28, height: bottom + 56 };
+  return { top, row, grids, parts, legend: bottom + 28, height: bottom + 66 };
 }
 
 // Each kernel's grid, and behind a producer its semaphores, from left to right.
@@ -43,13 +43,14 @@ function gridPlaces(scene, panel, width, top) {
 
 function drawWave(pen, scene, panel, layout, state, step) {
   const { theme, width } = pen;
-  drawHeading(pen, scene.title, [scene.subtitle], LEFT, width - LEFT - 20);
+  drawHeading(pen, scene.title, headLines(scene, panel), LEFT, width - LEFT - 20);
   const endNs = panel.makespan;
   const axis = { left: LEFT, right: width - RIGHT, perNs: (width - LEFT - RIGHT) / endNs };
   const ground = layout.top + clockHeight(panel, layout.row) + 6;
   drawAxis(pen, scene, axis, ground, layout.top + 24, endNs);
-  const clocked = { ...panel, label: timeText(state.ns, scene.unit), facts: [clockFacts(panel, state)] };
-  const place = drawPanel(pen, clocked, scene, { top: layout.top, endNs, row: layout.row, until: state.ns });
+  const clocked = { ...panel, label: timeText(state.ns, scene.unit) };
+  const lines = panel.boundaries.length ? [clockFacts(panel, state), ""] : [clockFacts(panel, state)];
+  const place = drawPanel(pen, clocked, scene, { top: layout.top, endNs, row: layout.row, until: state.ns, lines });
   if (state.ns < endNs) {
     const x = place.left + state.ns * place.perNs;
     pen.path([[x, place.top - 6], [x, place.top + place.height + 6]], { stroke: theme.ink, line: 1.6 });
@@ -62,9 +63,13 @@ function drawWave(pen, scene, panel, layout, state, step) {
   return place;
 }
 
-// One header line with the time, over the SM rows.
+function headLines(scene, panel) {
+  return [scene.subtitle, panel.source];
+}
+
+// A header line with the time, one for a kernel boundary if there is any, and the SM rows.
 function clockHeight(panel, row) {
-  return HEADER_LINE + 4 + panel.rows * row;
+  return HEADER_LINE * (panel.boundaries.length ? 2 : 1) + 4 + panel.rows * row;
 }
 
 function clockFacts(panel, state) {
@@ -74,7 +79,7 @@ function clockFacts(panel, state) {
     if (now === WAITING) held.add(panel.blocks.sm[b]);
   });
   const waiting = held.size ? ` · ${held.size} with a block that waits` : "";
-  return `${busy.size} of ${panel.smCount} SMs working${waiting} · ${panel.source}`;
+  return `${busy.size} of ${panel.smCount} SMs working${waiting}`;
 }
 
 function drawTiles(pen, scene, panel, part, state, step) {
@@ -82,7 +87,7 @@ function drawTiles(pen, scene, panel, part, state, step) {
   const { stage, x, y, z, work, end } = panel.blocks;
   const info = scene.stages[part.stage];
   const slices = info.grid[2];
-  let finished = 0;
+  let [finished, stepped] = [0, null];
   const [inset, radius] = part.cellWidth >= 7 && part.cellHeight >= 7 ? [1, 2] : [0.3, 0];
   const isLabelled = part.cellWidth >= 26 && part.cellHeight >= 16 && slices === 1;
   for (let b = 0; b < stage.length; b++) {
@@ -99,12 +104,13 @@ function drawTiles(pen, scene, panel, part, state, step) {
       pen.rect(left, top + height * (1 - share), width, height * share, `${colour}99`, { radius });
       pen.rect(left + 0.5, top + 0.5, width - 1, height - 1, null, { radius, stroke: colour });
     }
-    if (step && step.block === b) pen.rect(left - 1, top - 1, width + 2, height + 2, null, { radius: 3, stroke: theme.ink, line: 2 });
+    if (step && step.block === b) stepped = [left - 1, top - 1, width + 2, height + 2];
     finished += now === FINISHED ? 1 : 0;
     if (!isLabelled) continue;
     const color = now === FINISHED ? theme.stage_text[part.stage % theme.stage_text.length] : theme.ink;
     pen.text(left + width / 2, top + height / 2, tileLabel(panel, scene.stages, b), { size: 11, color, align: "center" });
   }
+  if (stepped) pen.rect(...stepped, null, { radius: 3, stroke: theme.ink, line: 2 });
   const total = info.grid.reduce((a, b) => a * b, 1);
   pen.text(part.left, part.top - 20, info.name, { size: 13, weight: 600 });
   const beside = part.left + textWidth(info.name, { weight: 600 }) + 8;
@@ -147,22 +153,16 @@ function semaphoreCells(part, count) {
 
 function drawStates(pen, scene, y) {
   const { theme } = pen;
-  const colour = theme.stages[0];
-  const states = [
-    ["not issued", (x) => pen.rect(x, y - 6, 12, 12, theme.idle, { radius: 2, stroke: theme.idle_hatch })],
-    ["waiting", (x) => pen.rect(x, y - 6, 12, 12, "waiting", { radius: 2 })],
-    ["working", (x) => {
-      pen.rect(x, y, 12, 6, `${colour}99`);
-      pen.rect(x + 0.5, y - 5.5, 11, 11, null, { radius: 2, stroke: colour });
-    }],
-    ["finished", (x) => pen.rect(x, y - 6, 12, 12, colour, { radius: 2 })],
-    ["semaphore ready", (x) => pen.rect(x, y - 6, 12, 12, theme.good, { radius: 2 })],
-    ["idle SM", (x) => pen.rect(x, y - 6, 12, 12, "idle", { radius: 2, stroke: theme.idle_hatch })],
-  ];
-  let x = LEFT;
-  for (const [words, draw] of states) {
-    draw(x);
-    pen.text(x + 18, y, words, { size: 12, color: theme.muted });
-    x += textWidth(words, { size: 12 }) + 42;
-  }
+  const working = (x, middle) => {
+    pen.rect(x, middle, 12, 6, `${theme.stages[0]}99`);
+    pen.rect(x + 0.5, middle - 5.5, 11, 11, null, { radius: 2, stroke: theme.stages[0] });
+  };
+  drawKey(pen, LEFT, y, [
+    ["not issued", swatch(pen, theme.idle)],
+    ["waiting", swatch(pen, "waiting")],
+    ["working", working],
+    ["finished", swatch(pen, theme.stages[0])],
+    ["semaphore ready", swatch(pen, theme.good)],
+    ["idle SM", swatch(pen, "idle")],
+  ]);
 }
