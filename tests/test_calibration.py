@@ -13,6 +13,7 @@ from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import RowSync
 from wavesim.sim.calibration import calibrate, costs_from_kernel_times
 from wavesim.sim.calibration_checks import contradictions
+from wavesim.sim.calibration_words import words_of_kernel_times, words_of_trace
 from wavesim.sim.cost import CostModel
 from wavesim.sim.machine_costs import machine_of
 from wavesim.sim.simulation import simulate
@@ -102,3 +103,21 @@ def test_a_power_limited_clock_takes_back_part_of_what_is_saved_and_of_what_is_l
     assert sustained_points(20.0, 0.0) == pytest.approx(20.0)
     assert sustained_points(20.0, 0.25) == pytest.approx(100 * (1 - 0.8**0.75))
     assert -10.0 < sustained_points(-10.0, 0.25) < 0.0
+
+
+def test_a_calibration_says_what_it_used_and_what_it_left_at_default():
+    trace = pretended(1024, "stream")
+    words = words_of_trace(trace, calibrate(trace))
+    assert words.startswith(
+        "used: tile times of 192 and 384 blocks, 1.6 us between kernels; left at the default:"
+    )
+    assert "look 0.9 us" in words
+    times = {"gemm1": 400_000, "gemm2": 390_000}
+    v100, b200 = load("v100"), load("b200")
+    small = gpt3_mlp(1024, (128, 128))
+    assert "assumed, as of v100: wait 1.5 us" in words_of_kernel_times(
+        v100, costs_from_kernel_times(small, v100, times)
+    ).replace("counter 0 us, look 0 us, ", "")
+    assert "nothing is known of the b200" in words_of_kernel_times(
+        b200, costs_from_kernel_times(small, b200, times)
+    )

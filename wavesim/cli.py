@@ -197,10 +197,11 @@ def _predict(options: argparse.Namespace) -> int:
     gains = ", ".join(f"{name} {gain:+.1f}" for name, gain in verdict.improvements.items())
     words = (
         f"best plan: {verdict.best}, {verdict.improvement_points:+.1f} points over stream sync "
-        f"({verdict.low:+.1f} to {verdict.high:+.1f})\nwhy: {verdict.reason}\n"
-        f"tried, simulated on {found.device.name}, points: {gains}"
+        f"({verdict.low:+.1f} to {verdict.high:+.1f}, 8 times in 10)\nwhy: {verdict.reason}\n"
+        f"{verdict.basis}\ntried, simulated on {found.device.name}, points: {gains}"
     )
-    return _print(options, {k: v for k, v in asdict(verdict).items() if k != "improvements"}, words)
+    document = {k: v for k, v in asdict(verdict).items() if k not in ("improvements", "basis")}
+    return _print(options, document, words)
 
 
 def _gen(options: argparse.Namespace) -> int:

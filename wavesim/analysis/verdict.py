@@ -19,6 +19,7 @@ from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.model.policy import RowSync, TileSync
 from wavesim.sim.calibration import costs_from_kernel_times
 from wavesim.sim.calibration_checks import contradictions
+from wavesim.sim.calibration_words import words_of_kernel_times
 from wavesim.sim.machine_costs import machine_of
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
@@ -32,7 +33,7 @@ NO_BETTER_POINTS = 0.5  # by which a plan must be better than a simpler one to b
 class Verdict:
     """The best plan of those tried, its improvement over stream sync in points with an interval, and why.
 
-    `improvements` has every plan tried, in points.
+    `basis` says what was used and what was assumed. `improvements` has every plan tried, in points.
     """
 
     best: str
@@ -40,6 +41,7 @@ class Verdict:
     low: float
     high: float
     reason: str
+    basis: str
     improvements: Mapping[str, float]
 
 
@@ -57,14 +59,15 @@ def verdict_on(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, int])
     best = next(name for name, gain in gains.items() if gain >= enough)
     most = max(info.blocks_per_sm for info in stream.header.stages)
     margin = half_width(kernel_times_kind(device, most))
+    basis = words_of_kernel_times(device, costs)
     flags = "".join(f"; {flag}" for flag in contradictions(pipeline, device, kernel_ns))
     if gains[best] < HELPS_POINTS:
         reason = _why_not(stream, traces[best], best, gains[best]) + flags
         high = max(0.0, gains[best] + margin)
-        return Verdict("stream", 0.0, 0.0, high, reason, {"stream": 0.0, **gains})
+        return Verdict("stream", 0.0, 0.0, high, reason, basis, {"stream": 0.0, **gains})
     reason = _why(stream, traces[best], gains, most) + flags
     return Verdict(
-        best, gains[best], gains[best] - margin, gains[best] + margin, reason, {"stream": 0.0, **gains}
+        best, gains[best], gains[best] - margin, gains[best] + margin, reason, basis, {"stream": 0.0, **gains}
     )
 
 

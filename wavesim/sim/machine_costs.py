@@ -51,6 +51,11 @@ def machine_of(device: Device) -> MachineCosts:
     return _KNOWN.get(device.name, _H200)
 
 
+def is_known(device: Device) -> bool:
+    """Whether anything was measured on such a device."""
+    return device.name == "h200" or device.name in _KNOWN
+
+
 def without_constants() -> MachineCosts:
     """Nothing fitted: no overheads, SMs shared with nothing lost or won, the clock by the cube law."""
     return MachineCosts({}, 0, clock_share=1 / 3, shared_speed=0.0, seniority=0.0)
