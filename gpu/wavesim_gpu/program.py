@@ -110,7 +110,8 @@ class Program(Launches):
 
     def _arguments(self, name: str) -> tuple[Any, ...]:
         work = self.pipeline.stage(name).gemm
-        partials = self._cupy.empty(self.family.partial_bytes(work), np.uint8) if work.split_k > 1 else None
+        size = self.family.partial_bytes(work)
+        partials = self._cupy.zeros(size, np.uint8) if size else None
         self._partials.append(partials)
         a, b, c = (arrays[name].data.ptr for arrays in (self.operands.a, self.operands.b, self.operands.c))
         addresses = Addresses(

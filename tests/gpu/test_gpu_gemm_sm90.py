@@ -17,7 +17,7 @@ from wavesim_gpu.compiler import Build, compile_cubin
 from wavesim_gpu.functions import GENERATED
 from wavesim_gpu.kernels import gemm_sm90
 from wavesim_gpu.kernels.family import Addresses
-from wavesim_gpu.kernels.gemm_sm90 import HOPPER, HOPPER_PER_TILE, SHAPES, best_tile
+from wavesim_gpu.kernels.gemm_sm90 import HOPPER, HOPPER_PER_TILE, HOPPER_STREAM_K, SHAPES, best_tile
 
 H200 = load("h200")
 TILES = [(m, n, 64) for m, n in SHAPES]
@@ -119,6 +119,14 @@ def test_what_it_cannot_compute_is_refused_with_the_fix(gemm, words):
         HOPPER.check(gemm)
 
 
+def test_stream_k_cuts_k_by_itself():
+    one_block_each = HOPPER_STREAM_K.launch(one((128, 192, 64), m=4096, n=12288), H200)
+    assert (one_block_each.blocks, one_block_each.cluster) == (132, 1)
+    assert HOPPER_STREAM_K.launch(one((128, 192, 64), m=1, n=192, k=128), H200).blocks == 2  # a chunk each
+    with pytest.raises(DescriptionError, match="Use split_k=1"):
+        HOPPER_STREAM_K.check(one((128, 256, 64), split_k=2))
+
+
 def test_another_gpu_is_refused():
     with pytest.raises(DeviceError, match=r"capability 8.0; .* Use kernels='portable'"):
         HOPPER.launch(one((128, 256, 64)), replace(H200, name="older", compute_capability=(8, 0)))
@@ -196,6 +204,16 @@ def test_every_shape_waits_for_every_chunk_when_columns_come_late_one_by_one(ker
     plan = SemaphoreSync(policy, order=order)
     verdict = verdict_of(kernels, pipeline, plan, Build(delay_ns=100_000))
     assert verdict.is_good, verdict
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tile", [(128, 256, 64), (128, 192, 64), (64, 128, 64)], ids=str)
+@pytest.mark.parametrize("sizes", [(300, 1280, 700), (2000, 640, 6144)], ids=str)
+def test_stream_k_adds_up_the_tiles_that_it_cut(tile, sizes):
+    """Fewer tiles than blocks, and a wave and a half of them; replayed: the kernel resets its tickets."""
+    m, hidden, n = sizes
+    pipeline = pair(m=m, k=256, hidden=hidden, n=n - n % 8, tiles=(tile, tile))
+    assert verdict_of("hopper-stream-k", pipeline, StreamSync()).is_good
 
 
 @pytest.mark.gpu

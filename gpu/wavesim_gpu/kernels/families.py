@@ -7,9 +7,11 @@ Picture: `family_named("portable")` is the tensor-core GEMM for every GPU from s
 from wavesim.errors import DescriptionError
 from wavesim_gpu.kernels.family import Families, Family
 from wavesim_gpu.kernels.gemm import PORTABLE
-from wavesim_gpu.kernels.gemm_sm90 import HOPPER, HOPPER_DEPENDENT, HOPPER_PER_TILE
+from wavesim_gpu.kernels.gemm_sm90 import HOPPER, HOPPER_DEPENDENT, HOPPER_PER_TILE, HOPPER_STREAM_K
 
-FAMILIES: Families = {family.name: family for family in (PORTABLE, HOPPER, HOPPER_PER_TILE, HOPPER_DEPENDENT)}
+FAMILIES: Families = {
+    family.name: family for family in (PORTABLE, HOPPER, HOPPER_PER_TILE, HOPPER_DEPENDENT, HOPPER_STREAM_K)
+}
 
 
 def family_named(name: str) -> Family:

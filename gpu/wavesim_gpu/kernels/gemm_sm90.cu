@@ -34,9 +34,13 @@ struct GemmSm90Params {
     float* partials;    // (tile, slice, tile_m * tile_n), in the order the threads hold them
     unsigned* tickets;  // one per tile: slices that are done
     int k;
-    int is_persistent;  // blocks take tiles until there are none, instead of one each
+    int form;           // a Form
 };
 static_assert(sizeof(GemmSm90Params) == 448, "gemm_sm90.py packs 448 bytes");
+
+// How blocks come by tiles: one each; one after the other until there are none; or Stream-K, one after the other up to
+// the last wave or two, whose K chunks are dealt out evenly, so that all blocks end together.
+enum Form { one_each = 0, persistent = 1, stream_k = 2 };
 
 enum class Activation { none = 0, gelu = 1, swiglu = 2 };
 
@@ -69,6 +73,9 @@ using SyncParams = cusync::StageParams<generated::stage>;
 // A tile, broadcast by the loading warp to the math and storing warps.
 struct TileNote {
     cusync::Tile tile;  // its position is negative after the last one
+    int first, last;    // its K chunks, or a slice of them
+    int slice, slices;
+    int ticket, sums;   // where its slices meet, and where the first of them leaves its sum
     int stored;         // warpgroups whose part of the tile is complete
     int is_whole;       // whether it is stored: not where it lies outside, nor an earlier slice of split-K
 };
@@ -150,17 +157,6 @@ __device__ __forceinline__ void cluster_barrier() {
     }
 }
 
-struct Chunks {
-    int first, last;
-};
-
-// The K chunks of slice z; the host divides the same way.
-template <class S>
-__device__ __forceinline__ Chunks chunks_of(int k, int z, int slices) {
-    const int chunks = (k + S::tile_k - 1) / S::tile_k;
-    return {chunks * z / slices, chunks * (z + 1) / slices};
-}
-
 // Reads the loading warp's notes, one warp at a time. Calls body(note, slot) for each tile.
 template <class S, class Body>
 __device__ __forceinline__ void for_each_tile(const Shared<S>& shared, Body&& body) {
@@ -185,15 +181,15 @@ public:
 
     // Takes tiles until there are none, or one.
     __device__ __forceinline__ void run() {
+        if constexpr (S::cluster == 1 && !has_input) {
+            if (p_.form == stream_k) return run_stream_k();
+        }
         is_slice_next_ = stage_.positions() > 1 && stage_.tile_at(1).z > 0;
         int turn = from_first_lane(take_turn());
         while (position_of(turn, 0) < stage_.positions()) {
-            const cusync::Tile tile = tile_of(turn, rank_);
-            const int line = note_.slot;
-            announce(tile);
-            turn = from_first_lane(load(tile, turn, line));
+            turn = from_first_lane(load(piece_of(tile_of(turn, rank_)), turn));
         }
-        announce({0, 0, 0, 0, -1});
+        announce_end();
     }
 
 private:
@@ -247,30 +243,74 @@ private:
         return {sync_.generated.columns, sync_.generated.rows, stage_.tile_at(position_of(turn, 0)).z, -1, position};
     }
 
-    __device__ __forceinline__ void announce(const cusync::Tile& tile) {
+    __device__ __forceinline__ int chunks_of_k() const { return (p_.k + S::tile_k - 1) / S::tile_k; }
+
+    // A tile, or with split-K a slice of it, as the host divides it too.
+    __device__ __forceinline__ TileNote piece_of(const cusync::Tile& tile) const {
+        const int chunks = chunks_of_k(), slices = sync_.generated.slices;
+        const int first = chunks * tile.z / slices, last = chunks * (tile.z + 1) / slices;
+        return {tile, first, last, tile.z, slices, tile.linear, tile.linear * slices, 0, tile.linear >= 0};
+    }
+
+    // Stream-K. This block's share of the last tiles' chunks first, so that sums that others wait for come early; then
+    // whole tiles, the same number in every block.
+    __device__ __forceinline__ void run_stream_k() {
+        const int tiles = stage_.positions(), blocks = gridDim.x, block = blockIdx.x, chunks = chunks_of_k();
+        const int whole = tiles % blocks == 0 ? tiles : max(tiles / blocks - 1, 0) * blocks;
+        const int cut = tiles - whole, most_slices = (blocks + cut - 1) / max(cut, 1) + 1;
+        const long long units = static_cast<long long>(cut) * chunks;
+        const int end = static_cast<int>(units * (block + 1) / blocks);
+        for (int unit = static_cast<int>(units * block / blocks); unit < end;) {
+            const int tile = unit / chunks, first = unit - tile * chunks, last = min(chunks, first + end - unit);
+            const int first_block = block_of(tile * chunks, units), last_block = block_of((tile + 1) * chunks - 1, units);
+            load({stage_.tile_at(whole + tile), first, last, block - first_block, last_block - first_block + 1, tile,
+                  tile * most_slices, 0, 1}, never);
+            unit += last - first;
+        }
+        for (int position = block; position < whole; position += blocks) load(piece_of(stage_.tile_at(position)), never);
+        announce_end();
+    }
+
+    // The block in whose share a chunk is.
+    static __device__ __forceinline__ int block_of(int unit, long long units) {
+        const int blocks = gridDim.x;
+        int block = static_cast<int>(static_cast<long long>(unit) * blocks / units);
+        while (units * (block + 1) / blocks <= unit) ++block;
+        return block;
+    }
+
+    __device__ __forceinline__ void announce(const TileNote& note) {
         mbarrier::wait(shared_.read(note_.slot), note_.parity ^ 1);
         if (is_first_lane()) {
-            shared_.control().note[note_.slot] = {tile, 0, tile.linear >= 0};
-            if (tile.linear >= 0) stage_.recorder().start(note_.slot);
+            shared_.control().note[note_.slot] = note;
+            if (note.tile.linear >= 0) stage_.recorder().start(note_.slot);
             mbarrier::arrive(shared_.noted(note_.slot));
         }
         __syncwarp();
         note_.advance();
     }
 
-    // Fills the ring with the tile's chunks. Returns the next turn, which the first lane knows.
-    __device__ __forceinline__ int load(const cusync::Tile& tile, int turn, int line) {
-        const Chunks chunks = chunks_of<S>(p_.k, tile.z, sync_.generated.slices);
-        const int take_at = p_.is_persistent ? max(chunks.first, chunks.last - take_ahead) : -1;
+    __device__ __forceinline__ void announce_end() {
+        TileNote end{};
+        end.tile.linear = end.tile.position = -1;
+        announce(end);
+    }
+
+    // Announces the tile and fills the ring with its chunks. Returns the next turn, which the first lane knows.
+    __device__ __forceinline__ int load(const TileNote& note, int turn) {
+        const cusync::Tile tile = note.tile;
+        const int line = note_.slot;
+        announce(note);
+        const int take_at = p_.form == persistent ? max(note.first, note.last - take_ahead) : -1;
         bool shares_a = false, shares_b = false;
         if constexpr (S::cluster > 1) {
             const cusync::Tile other = tile_of(turn, rank_ ^ 1);
             shares_b = tile.x == other.x, shares_a = !shares_b && tile.y == other.y;
         }
-        int next = never, next_b = chunks.first;
+        int next = never, next_b = note.first;
         mbarrier::Place<S::stages> a_place = place_;
         Input input(stage_, tile, line);
-        for (int chunk = chunks.first; chunk < chunks.last; ++chunk) {
+        for (int chunk = note.first; chunk < note.last; ++chunk) {
             if constexpr (!generated::stage::reorders_loads) settle(input, chunk);
             if (next_b == chunk) {
                 mbarrier::wait(shared_.empty(place_.slot), place_.parity ^ 1);
@@ -278,7 +318,7 @@ private:
             }
             if (awaits_grid_ || !is_ready(input, chunk)) {
                 // B does not wait: as much of it as the ring has room for.
-                while (next_b < chunks.last && is_slot_empty()) {
+                while (next_b < note.last && is_slot_empty()) {
                     load_b(tile.x, next_b++, shares_b);
                 }
                 if (awaits_grid_) wait_for_grid();
@@ -392,16 +432,16 @@ template <class S, bool IS_BF16, Activation ACTIVATION>
 class MathGroup {
 public:
     __device__ __forceinline__ MathGroup(
-        const SyncParams& sync, const GemmSm90Params& p, const Shared<S>& shared, int group)
-        : sync_(sync), p_(p), shared_(shared), group_(group) {
+        const GemmSm90Params& p, const Shared<S>& shared, int group)
+        : p_(p), shared_(shared), group_(group) {
         a_ = wgmma::describe(shared.ring + group * S::frags_m * S::panel_bytes, 16, 1024);
         b_ = wgmma::describe(shared.ring + S::a_bytes, S::panel_bytes, 1024);
     }
 
     __device__ __forceinline__ void run() {
         for_each_tile<S>(shared_, [&](TileNote& note, int) {
-            accumulate(chunks_of<S>(p_.k, note.tile.z, sync_.generated.slices));
-            if (sync_.generated.slices > 1 && note.is_whole && !reduce_slices(note)) note.is_whole = 0;
+            accumulate(note.first, note.last);
+            if (note.slices > 1 && note.is_whole && !reduce_slices(note)) note.is_whole = 0;
             if (!note.is_whole) {
                 hand_over_nothing();
                 return;
@@ -420,8 +460,8 @@ public:
 
 private:
     // sum_ = the product over these chunks. One batch of multiply-adds stays in flight.
-    __device__ __forceinline__ void accumulate(Chunks chunks) {
-        for (int chunk = chunks.first; chunk < chunks.last; ++chunk) {
+    __device__ __forceinline__ void accumulate(int first, int last) {
+        for (int chunk = first; chunk < last; ++chunk) {
             mbarrier::wait(shared_.full(place_.slot), place_.parity);
             const wgmma::Descriptor slot = place_.slot * (S::stage_bytes / 16);
             wgmma::begin();
@@ -430,11 +470,11 @@ private:
                 each<S::frags_m>([&](auto fragment) {
                     wgmma::multiply_add<IS_BF16>(sum_[fragment.value],
                                                  a_ + slot + (fragment.value * S::panel_bytes + s * 32) / 16,
-                                                 b_ + slot + s * 16 * 128 / 16, s > 0 || chunk > chunks.first);
+                                                 b_ + slot + s * 16 * 128 / 16, s > 0 || chunk > first);
                 });
             });
             wgmma::commit();
-            if (chunk > chunks.first) {
+            if (chunk > first) {
                 wgmma::wait<1>();
                 release(previous_);
             }
@@ -460,15 +500,15 @@ private:
     // come already are waited for, so that it is no matter where the others are.
     __device__ __forceinline__ bool reduce_slices(const TileNote& note) {
         constexpr int quads = S::frags_m * S::tile_n / 8, threads = S::math_warps * 32;
-        const int thread = static_cast<int>(threadIdx.x) - 128, slices = sync_.generated.slices;
-        unsigned* const ticket = p_.tickets + note.tile.linear;  // slices that came, and above bit 16 those that left a sum
+        const int thread = static_cast<int>(threadIdx.x) - 128, slices = note.slices;
+        unsigned* const ticket = p_.tickets + note.ticket;  // slices that came, and above bit 16 those that left a sum
         float4* const all =
-            reinterpret_cast<float4*>(p_.partials) + static_cast<long long>(note.tile.linear) * slices * quads * threads + thread;
+            reinterpret_cast<float4*>(p_.partials) + static_cast<long long>(note.sums) * quads * threads + thread;
         if (thread == 0) shared_.control().came_before = cusync::take_ticket(ticket) & 0xffff;
         math_barrier();
         const bool is_last = shared_.control().came_before == slices - 1;
         if (!is_last) {
-            float4* const mine = all + note.tile.z * quads * threads;
+            float4* const mine = all + note.slice * quads * threads;
 #pragma unroll
             for (int q = 0; q < quads; ++q) {
                 const float* sum = sum_[q / (S::tile_n / 8)] + q % (S::tile_n / 8) * 4;
@@ -482,15 +522,16 @@ private:
         if (thread == 0) {
             while (cusync::load_relaxed(ticket) >> 16 != static_cast<unsigned>(slices - 1)) {}
             cusync::acquire_fence();
+            *ticket = 0;  // nobody looks at it any more in this launch
         }
         // After the acquire: all may read the other slices' sums.
         math_barrier();
-        add_slices(all, note.tile.z, quads * threads);
+        add_slices(all, note.slice, slices, quads * threads);
         return true;
     }
 
     // This slice's sum becomes that of all: those before it, itself, those after it. A batch of loads is in flight.
-    __device__ __forceinline__ void add_slices(const float4* all, int own, int stride) {
+    __device__ __forceinline__ void add_slices(const float4* all, int own, int slices, int stride) {
         constexpr int groups = S::tile_n / 8, batch = S::warpgroups * S::frags_m * groups <= 48 ? 8 : 4;
         each<S::frags_m * groups / batch>([&](auto index) {
             constexpr int first = index.value * batch;
@@ -502,7 +543,7 @@ private:
             add(total, from, own, stride);
 #pragma unroll
             for (int i = 0; i < 4 * batch; ++i) total[i] += sum[i];
-            add(total, from + (own + 1) * stride, sync_.generated.slices - own - 1, stride);
+            add(total, from + (own + 1) * stride, slices - own - 1, stride);
 #pragma unroll
             for (int i = 0; i < 4 * batch; ++i) sum[i] = total[i];
         });
@@ -592,7 +633,6 @@ private:
         staged_.advance();
     }
 
-    const SyncParams& sync_;
     const GemmSm90Params& p_;
     const Shared<S>& shared_;
     const int group_;
@@ -659,7 +699,8 @@ private:
         if constexpr (cusync::mutant != cusync::Mutant::early_post) {
             if (is_whole) stage_.post(note.tile);
         }
-        if (note.tile.linear < 0) return;
+        // A tile that Stream-K has cut up is recorded once, by the block that stores it.
+        if (note.tile.linear < 0 || (p_.form == stream_k && !is_whole)) return;
         stage_.recorder().finish(stage_.records(), note.tile.position, note.tile.linear, note.tile.z, line);
     }
 
@@ -701,7 +742,7 @@ __global__ void __launch_bounds__(S::threads, 1)
         }
     } else {
         if constexpr (S::warpgroups > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::math_registers));
-        Math(sync, p, shared, group).run();
+        Math(p, shared, group).run();
     }
     // Neither block may leave while the other still loads into it or arrives at its barriers.
     __syncwarp();

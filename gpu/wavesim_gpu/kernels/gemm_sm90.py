@@ -5,7 +5,8 @@ pays, that take tile after tile; `best_tile(1024, 6144, 12288, 132)` is 128 x 19
 two waves, where 192 tiles of 128 x 256 would leave half of the second empty.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,15 @@ ALIGNMENT = 16  # bytes: addresses and rows of what the copy engine moves
 PANEL = 64  # columns or rows of one swizzled piece of shared memory, PANEL * 128 bytes
 CONTROL_BYTES = 1024  # barriers and notes, after the ring and the staging slots
 HOPPER_CAPABILITY = (9, 0)
+MOST_SMS = 132  # of a Hopper GPU
+# Stream-K cuts up fewer than two waves of tiles, each in two at most; of less than a wave, 3 * SMs at most.
+STREAM_K_SUMS = 4 * MOST_SMS
+TICKET_BYTES = 4096
 
 # gemm_sm90.cu, GemmSm90Params.
 PARAMS = np.dtype(
     {
-        "names": ["a", "b", "c", "partials", "tickets", "k", "is_persistent"],
+        "names": ["a", "b", "c", "partials", "tickets", "k", "form"],
         "formats": ["V128", "V128", "V128", "<u8", "<u8", "<i4", "<i4"],
         "offsets": [0, 128, 256, 384, 392, 400, 404],
         "itemsize": 448,
@@ -88,18 +93,40 @@ SHAPES = {
 }
 
 
+class Form(IntEnum):
+    """How blocks come by tiles; gemm_sm90.cu has the same."""
+
+    ONE_EACH = 0
+    PERSISTENT = 1
+    STREAM_K = 2
+
+
 @dataclass(frozen=True)
 class Hopper:
-    """The family. Persistent, or one tile per block; `is_dependent` for programmatic dependent launch."""
+    """The family, in one of its forms; `is_dependent` for programmatic dependent launch."""
 
     name: str
-    is_persistent: bool
+    form: Form = Form.PERSISTENT
     is_dependent: bool = False
     source: Path = SOURCE
 
+    @property
+    def is_persistent(self) -> bool:
+        """Whether a block computes tile after tile."""
+        return self.form is not Form.ONE_EACH
+
     def check(self, gemm: Gemm) -> None:
         """Raises `DescriptionError` for a GEMM that it cannot compute."""
-        shape_of(gemm)
+        self._shape(gemm)
+
+    def _shape(self, gemm: Gemm) -> Shape:
+        if self.form is not Form.STREAM_K:
+            return shape_of(gemm)
+        if gemm.split_k > 1:
+            raise DescriptionError(
+                f"Gemm {gemm.name}: split_k is {gemm.split_k}; Stream-K cuts K by itself. Use split_k=1"
+            )
+        return replace(shape_of(gemm), cluster=1)  # a cluster's blocks would have to cut alike
 
     def launch(self, gemm: Gemm, device: Device) -> KernelLaunch:
         """Raises also `DeviceError` for a GPU that is not a Hopper."""
@@ -109,11 +136,16 @@ class Hopper:
                 f"{device.name} has compute capability {major}.{minor}; the kernels {self.name!r} need 9.0 "
                 "(wgmma, copy engine). Use kernels='portable'"
             )
-        shape = shape_of(gemm)
+        shape = self._shape(gemm)
         activation = gemm.activation or "none"
         is_bf16 = str(gemm.dtype == "bf16").lower()
         tiles = -(-gemm.grid.tiles // shape.cluster) * shape.cluster * gemm.split_k
-        blocks = min(tiles, device.sm_count // shape.cluster * shape.cluster) if self.is_persistent else tiles
+        slots = device.sm_count // shape.cluster * shape.cluster
+        blocks = {
+            Form.ONE_EACH: tiles,
+            Form.PERSISTENT: min(tiles, slots),
+            Form.STREAM_K: min(slots, tiles * (gemm.k // TILE_K)),  # at least one chunk each
+        }[self.form]
         return KernelLaunch(
             f"gemm_sm90<{shape.name}, {is_bf16}, Activation::{activation}>",
             shape.threads,
@@ -125,7 +157,7 @@ class Hopper:
 
     def arguments(self, gemm: Gemm, addresses: Addresses) -> tuple[Any, ...]:
         """`GemmSm90Params`. Raises `DescriptionError` for misaligned addresses."""
-        shape = shape_of(gemm)
+        shape = self._shape(gemm)
         record = np.zeros(1, PARAMS)[0]
         maps = (
             ("a", addresses.a, (gemm.m, gemm.k), (shape.tile_m // shape.cluster, TILE_K)),
@@ -140,17 +172,22 @@ class Hopper:
                 )
             record[name] = encode(address, size, box, gemm.dtype)
         record["partials"], record["tickets"] = addresses.partials, addresses.tickets
-        record["k"], record["is_persistent"] = gemm.k, self.is_persistent
+        if self.form is Form.STREAM_K:  # the kernel puts its tickets back to zero itself
+            record["partials"], record["tickets"] = addresses.partials + TICKET_BYTES, addresses.partials
+        record["k"], record["form"] = gemm.k, self.form
         return (record,)
 
     def partial_bytes(self, gemm: Gemm) -> int:
-        """Bytes of fp32 partial sums that split-K keeps; 0 without it."""
+        """Bytes of fp32 partial sums that split-K or Stream-K keeps, zeroed once; else 0."""
+        if self.form is Form.STREAM_K:
+            return TICKET_BYTES + STREAM_K_SUMS * 4 * gemm.tile_m * gemm.tile_n
         return 4 * gemm.grid.size * gemm.tile_m * gemm.tile_n if gemm.split_k > 1 else 0
 
 
-HOPPER = Hopper("hopper", is_persistent=True)
-HOPPER_PER_TILE = Hopper("hopper-per-tile", is_persistent=False)
-HOPPER_DEPENDENT = Hopper("hopper-dependent", is_persistent=True, is_dependent=True)
+HOPPER = Hopper("hopper")
+HOPPER_PER_TILE = Hopper("hopper-per-tile", Form.ONE_EACH)
+HOPPER_DEPENDENT = Hopper("hopper-dependent", is_dependent=True)
+HOPPER_STREAM_K = Hopper("hopper-stream-k", Form.STREAM_K)
 
 
 def shape_of(gemm: Gemm) -> Shape:
