@@ -98,6 +98,8 @@ def test_the_reasons_of_slower_tiles_add_up_in_a_recording():
     assert parts is not None
     total = parts.sharing_ns + parts.clock_ns + parts.cycles_ns
     assert total == pytest.approx(found.slower_tiles_ns)
+    assert sum(found.finest_reasons.values()) == pytest.approx(found.total_ns)
+    assert list(found.finest_reasons)[-3:] == ["shared SM", "clock", "tile cycles"]
     assert abs(parts.cycles_ns) < 0.02 * row.makespan_ns
 
 

@@ -153,7 +153,7 @@ def compare(
     baseline = measured[0]
     if costs is None and baseline is not None:
         require_same_kernels(pipeline, baseline, device)
-        costs = calibrate(baseline)
+        costs = calibrate(baseline, per_block=True)
         basis = "calibrated on the measured stream-sync run and microbenchmarked overheads"
     elif costs is None:
         costs, basis = default_costs(pipeline, device, plans[0].order.name)

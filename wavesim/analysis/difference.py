@@ -66,6 +66,15 @@ class Difference:
             "slower tiles": self.slower_tiles_ns,
         }
 
+    @property
+    def finest_reasons(self) -> dict[str, float]:
+        """The same with slower tiles split where that is known; they add up as well."""
+        if self.slower_tiles is None:
+            return self.reasons
+        parts = self.slower_tiles
+        found = {"shared SM": parts.sharing_ns, "clock": parts.clock_ns, "tile cycles": parts.cycles_ns}
+        return {name: value for name, value in self.reasons.items() if name != "slower tiles"} | found
+
 
 def explain_difference(predicted: Trace, measured: Trace, calibration: Trace | None = None) -> Difference:
     """Explains why two traces of the same grids differ. Raises `RecordingError` if the grids differ.

@@ -100,7 +100,8 @@ def comparison_update(
     """
     if not pairs:
         raise DescriptionError("comparison: pairs is empty; give at least one (predicted, measured)")
-    explained = [Pair(ours, theirs, explain_difference(ours, theirs)) for ours, theirs in pairs]
+    baseline = next((theirs for _, theirs in pairs if theirs.header.plan == "stream"), None)
+    explained = [Pair(ours, theirs, explain_difference(ours, theirs, baseline)) for ours, theirs in pairs]
     chosen = focus % len(explained)
     labels = [f"{pair.label}, {word}" for pair in explained for word in ("predicted", "measured")]
     below = HEADER + STRIPS * (STRIP + STRIP_GAP) + AXIS + HEADER + REASONS

@@ -1,7 +1,8 @@
 """Why a measurement differs from its prediction, as charts: per tile over time, and reason by reason.
 
 Picture: dots above zero for tiles that ended later than predicted, blue for producers and orange for
-consumers; below, bars that climb from 0 by launch, waves, waiting and slower tiles to the total.
+consumers; below, bars that climb from 0 by launch, waves, waiting and slower tiles to the total. Where cycles
+were recorded slower tiles are three bars: the shared SM, the clock, and the tile's own cycles.
 """
 
 from typing import NamedTuple
@@ -42,9 +43,9 @@ def strips_of(difference: Difference) -> tuple[Strip, ...]:
 
 
 def steps_of(difference: Difference) -> tuple[Step, ...]:
-    """The four reasons, each from where the one before ended, and the total from zero."""
+    """The reasons, each from where the one before ended, and the total from zero."""
     steps, reached = [], 0.0
-    for label, value in difference.reasons.items():
+    for label, value in difference.finest_reasons.items():
         steps.append(Step(label, reached, value))
         reached += value
     return (*steps, Step("total", 0.0, float(difference.total_ns)))
