@@ -6,7 +6,7 @@ function render({ model, el }) {
   let chosen = keptTile();
   let [relations, layout] = [relationsOf(scene, chosen), null];
 
-  const told = element("div", { class: "wavesim-told", role: "status", "aria-live": "polite" });
+  const told = element("div", { class: "wavesim-told wavesim-unseen", role: "status", "aria-live": "polite" });
   const kernel = element("select", { "aria-label": "Kernel" });
   const keys = element("div", { class: "wavesim-keys" }, "Point at a tile, or: arrow keys walk over tiles · Page Up and Page Down change the kernel");
   const root = element("div", {

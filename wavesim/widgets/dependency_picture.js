@@ -126,7 +126,8 @@ function drawDependencies(pen, scene, layout, chosen, relations) {
   drawArrows(pen, scene, layout, chosen, relations);
   const [left, top] = cellOf(layout.grids[chosen.stage], chosen.tile);
   const { cellWidth, cellHeight } = layout.grids[chosen.stage];
-  pen.rect(left - 1.5, top - 1.5, cellWidth + 2, cellHeight + 2, null, { radius: 5, stroke: theme.ink, line: 3 });
+  // Outside the green line, which may run around this one tile.
+  pen.rect(left - 3.5, top - 3.5, cellWidth + 7, cellHeight + 7, null, { radius: 6, stroke: theme.ink, line: 3 });
   drawDependencyKey(pen, layout.height - 34);
 }
 
