@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from wavesim.analysis.advice import advise
+from wavesim.io.profile_file import EXAMPLE, load_profile
+from wavesim.widgets.advice_browser import AdviceBrowser
+from wavesim.widgets.static import SHOWN
+
 ROOT = Path(__file__).parent.parent
 QUICK = "03_stream_order"
 
@@ -31,6 +36,15 @@ def test_a_page_shows_figures_widgets_predictions_and_results(pages):
     assert "application/vnd.jupyter.widget" not in text
     assert "This widget needs a running kernel" not in text
     assert "show_static" not in text
+
+
+def test_the_advice_browser_shows_its_findings_and_its_pair_without_a_kernel():
+    browser = AdviceBrowser(advise(load_profile(EXAMPLE)))
+    text = browser.html()
+    assert browser.findings.value in text
+    assert "flash_fwd_kernel" in text
+    assert text.count("plotly-graph-div") == 1
+    assert AdviceBrowser in SHOWN
 
 
 def test_a_page_fetches_nothing_and_carries_plotly_once(pages):

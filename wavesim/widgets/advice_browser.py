@@ -20,6 +20,7 @@ from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import TileSync
 from wavesim.sim.calibration import costs_from_kernel_times
 from wavesim.sim.simulation import simulate
+from wavesim.view.export import figure_html
 from wavesim.view.timeline_figure import timeline
 from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.scenario import GivenKernels
@@ -28,6 +29,7 @@ from wavesim.widgets.what_if import WhatIf
 MARKS = {"unknown": None, "yes": True, "no": False}
 MOST_BLOCKS = 40_000  # of a pair that is simulated; more would take over a second
 MOST_PAIRS = 40
+HEIGHT = 840  # two whole GPUs on one screen, however many blocks share an SM
 ASSUMED = "Which tile reads which is assumed: a profile does not tell."
 
 
@@ -67,6 +69,11 @@ class AdviceBrowser(ipywidgets.VBox):
     def pair(self) -> Pair | None:
         """The chosen pair."""
         return None if self.choice.value is None else self.advice.pair(self.choice.value)
+
+    def html(self) -> str:
+        """Findings, the chosen pair and its picture, for a page that has no kernel."""
+        name = "" if self.pair is None else f"<p><b>{escape(pair_label(self.pair))}</b></p>"
+        return "".join([self.findings.value, name, self.words.value, *map(_still, self.picture.children)])
 
     def _options(self) -> list[tuple[str, int]]:
         return [
@@ -124,7 +131,7 @@ class AdviceBrowser(ipywidgets.VBox):
         """The pair simulated on one stream and with tile semaphores."""
         plans = (StreamSync(), SemaphoreSync(TileSync()))
         traces = [simulate(given.pipeline, plan, given.device, given.costs.model) for plan in plans]
-        return go.FigureWidget(timeline(traces, theme=self._theme or self._watch.theme))
+        return go.FigureWidget(timeline(traces, theme=self._theme or self._watch.theme, height=HEIGHT))
 
     def _or_reason(
         self, draw: Callable[[GivenKernels], ipywidgets.Widget], pair: Pair
@@ -149,3 +156,10 @@ def given_kernels(pair: Pair) -> GivenKernels:
     pipeline, device, times = pair_description(pair)
     costs = costs_from_kernel_times(pipeline, device, times)
     return GivenKernels(pipeline, device, KnownCosts(costs, f"From the profile's kernel times. {ASSUMED}"))
+
+
+def _still(child: ipywidgets.Widget) -> str:
+    """What stands in the picture's place, for a page that has no kernel."""
+    if isinstance(child, go.FigureWidget):
+        return figure_html(go.Figure(child))
+    return str(child.html() if isinstance(child, WhatIf) else child.value)

@@ -9,13 +9,14 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 from wavesim.errors import DescriptionError
+from wavesim.widgets.advice_browser import AdviceBrowser
 from wavesim.widgets.comparison_view import ComparisonView
 from wavesim.widgets.drawn import DrawnWidget
 from wavesim.widgets.occupancy_explorer import OccupancyExplorer
 from wavesim.widgets.tuner_view import TunerView
 from wavesim.widgets.what_if import WhatIf
 
-SHOWN = (DrawnWidget, WhatIf, OccupancyExplorer, TunerView, ComparisonView)
+SHOWN = (DrawnWidget, WhatIf, OccupancyExplorer, TunerView, ComparisonView, AdviceBrowser)
 
 
 def show_static() -> None:
