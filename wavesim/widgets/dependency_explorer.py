@@ -20,7 +20,7 @@ class DependencyExplorer(DrawnWidget):
     Raises `DescriptionError` for a pipeline without dependencies, and for a stage or tile it lacks.
     """
 
-    _esm = script("pen.js", "picture.js", "timeline.js", "dependency_picture.js", "dependency_explorer.js")
+    _esm = script("pen.js", "picture.js", "blocks.js", "dependency_picture.js", "dependency_explorer.js")
     chosen = traitlets.List(traitlets.Int()).tag(sync=True)
     page_traits = ("chosen",)
 

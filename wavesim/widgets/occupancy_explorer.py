@@ -25,7 +25,7 @@ LARGEST = "the largest"
 class OccupancyPicture(DrawnWidget):
     """An SM's resources with the blocks in them, and the waves of the grid."""
 
-    _esm = script("pen.js", "picture.js", "timeline.js", "occupancy_picture.js")
+    _esm = script("pen.js", "picture.js", "occupancy_picture.js")
 
 
 class OccupancyExplorer(ipywidgets.VBox):

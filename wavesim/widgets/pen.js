@@ -45,6 +45,35 @@ function swatch(pen, fill, style = {}) {
   return (x, y) => pen.rect(x, y - 6, 12, 12, fill, { radius: 3, ...edge, ...style });
 }
 
+// Title, muted lines below it; returns the y below them.
+function drawHeading(pen, title, lines, x, width) {
+  let y = 18;
+  for (const line of wrapped(title, width, { size: 20 })) {
+    pen.text(x, y, line, { size: 20 });
+    y += 27;
+  }
+  for (const text of lines) {
+    for (const line of wrapped(text, width, { size: 13 })) {
+      pen.text(x, y, line, { size: 13, color: pen.theme.muted });
+      y += 19;
+    }
+  }
+  return y + 4;
+}
+
+function headingHeight(title, lines, width) {
+  const titles = wrapped(title, width, { size: 20 }).length;
+  const rest = lines.map((line) => wrapped(line, width, { size: 13 }).length).reduce((a, b) => a + b, 0);
+  return 22 + 27 * titles + 19 * rest;
+}
+
+function tickStep(range, most) {
+  const rough = range / Math.max(2, most);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= rough);
+  return range <= 16 ? Math.max(1, step) : step;
+}
+
 class CanvasPen {
   constructor(canvas, width, height, theme) {
     const scale = window.devicePixelRatio || 1;

@@ -11,7 +11,7 @@ from wavesim.widgets.drawn import DrawnWidget, script
 class PlansPicture(DrawnWidget):
     """Timelines under each other; `show` replaces them in one message."""
 
-    _esm = script("pen.js", "picture.js", "timeline.js", "plans_picture.js")
+    _esm = script("pen.js", "picture.js", "blocks.js", "timeline.js", "plans_picture.js")
 
     def __init__(self, parts: TimelineParts) -> None:
         super().__init__(scene=scene_of_timeline(parts))

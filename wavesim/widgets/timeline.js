@@ -8,67 +8,6 @@ const LABEL_PX = 26; // the least width and height of a tile that has a label
 const LABEL_ROW_PX = 13;
 const STEPS_PX = 96;
 
-// A trace's arrays, unpacked once.
-function unpackPanel(panel) {
-  const unpacked = (columns) =>
-    Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, numbers(column)]));
-  const [blocks, waits] = [unpacked(panel.blocks), unpacked(panel.waits)];
-  // A tile's label stands where it first computes: up to the first wait amid its work, if there is one.
-  const labelled = Float64Array.from(blocks.end);
-  waits.start.forEach((ns, i) => {
-    const b = waits.block[i];
-    if (ns > blocks.work[b]) labelled[b] = Math.min(labelled[b], ns);
-  });
-  return { ...panel, blocks, waits, labelled, idle: unpacked(panel.idle) };
-}
-
-function timeText(ns, unit) {
-  const value = ns / unit.ns;
-  if (!unit.symbol) return `t = ${Number(value.toFixed(2))}`;
-  const digits = value >= 1000 ? 0 : value >= 10 ? 1 : 2;
-  return `${value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit.symbol}`;
-}
-
-function spanText(ns, unit) {
-  const text = timeText(ns, unit).replace("t = ", "");
-  return unit.symbol ? text : `${text} tile time${text === "1" ? "" : "s"}`;
-}
-
-// Whether a row is a part of a tile that Stream-K has cut.
-function isPart(blocks, b) {
-  return blocks.k_of !== undefined && blocks.k_upto[b] - blocks.k_first[b] < blocks.k_of[b];
-}
-
-// Letter and number of a block as on its tile: "P4", "C17.1" for a slice or part of a split tile.
-function tileLabel(panel, stages, block) {
-  const { stage, x, y, z } = panel.blocks;
-  const [columns, , slices] = stages[stage[block]].grid;
-  const isSplit = slices > 1 || isPart(panel.blocks, block);
-  return `${stages[stage[block]].letter}${y[block] * columns + x[block]}${isSplit ? `.${z[block]}` : ""}`;
-}
-
-// Title, muted lines below it; returns the y below them.
-function drawHeading(pen, title, lines, x, width) {
-  let y = 18;
-  for (const line of wrapped(title, width, { size: 20 })) {
-    pen.text(x, y, line, { size: 20 });
-    y += 27;
-  }
-  for (const text of lines) {
-    for (const line of wrapped(text, width, { size: 13 })) {
-      pen.text(x, y, line, { size: 13, color: pen.theme.muted });
-      y += 19;
-    }
-  }
-  return y + 4;
-}
-
-function headingHeight(title, lines, width) {
-  const titles = wrapped(title, width, { size: 20 }).length;
-  const rest = lines.map((line) => wrapped(line, width, { size: 13 }).length).reduce((a, b) => a + b, 0);
-  return 22 + 27 * titles + 19 * rest;
-}
-
 function rowHeight(rows, target) {
   const height = Math.min(42, target / rows);
   return height >= 4 ? Math.floor(height) : height;
@@ -236,13 +175,6 @@ function drawAxis(pen, scene, { left, right, perNs }, y, top, endNs) {
   pen.text((left + right) / 2, y + 34, scene.unit.axis, { size: 12, color: theme.muted, align: "center" });
 }
 
-function tickStep(range, most) {
-  const rough = range / Math.max(2, most);
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= rough);
-  return range <= 16 ? Math.max(1, step) : step;
-}
-
 // What the colours mean.
 function drawLegend(pen, scene, y, hasWaits) {
   const roles = scene.stages.length === 2 ? [", producer", ", consumer"] : [];
@@ -252,50 +184,4 @@ function drawLegend(pen, scene, y, hasWaits) {
   ]);
   const waits = hasWaits ? [["waiting for a semaphore", swatch(pen, "waiting")]] : [];
   drawKey(pen, LEFT, y, [...stages, ...waits, ["idle SM", swatch(pen, "idle")]]);
-}
-
-// The block at a place of a panel that has been drawn, or -1.
-function blockAt(panel, place, x, y) {
-  const row = Math.floor((y - place.top) / place.row);
-  if (x < place.left || row < 0 || row >= panel.rows) return -1;
-  const ns = (x - place.left) / place.perNs;
-  const { blocks } = panel;
-  for (let b = 0; b < blocks.row.length; b++) {
-    if (blocks.row[b] === row && blocks.issue[b] <= ns && ns < blocks.end[b]) return b;
-  }
-  return -1;
-}
-
-// What hovering says of a block: tile, SM, times, semaphores.
-function blockFacts(panel, scene, b) {
-  const { stage, x, y, z, sm, slot, issue, start, end, wait } = panel.blocks;
-  const { unit } = scene;
-  const info = scene.stages[stage[b]];
-  const { k_first: first, k_upto: upto, k_of: of } = panel.blocks;
-  const part = isPart(panel.blocks, b) ? `, part: K iterations ${first[b]} to ${upto[b]} of ${of[b]}` : "";
-  const slice = info.grid[2] > 1 ? `, slice ${z[b]}` : part;
-  const lines = [
-    `${info.name} tile (${x[b]}, ${y[b]})${slice}`,
-    `SM ${sm[b]}${panel.slots > 1 ? `, slot ${slot[b]}` : ""} · ${panel.label}`,
-    `issued ${timeText(issue[b], unit)} · started ${timeText(start[b], unit)} · ended ${timeText(end[b], unit)}`,
-    `${spanText(end[b] - start[b] - wait[b], unit)} working, ${spanText(wait[b], unit)} waiting`,
-  ];
-  for (let i = 0; i < panel.waits.block.length && lines.length < 7; i++) {
-    if (panel.waits.block[i] !== b || panel.waits.dependency[i] < 0) continue;
-    const dependency = panel.dependencies[panel.waits.dependency[i]];
-    const semaphore = panel.waits.semaphore[i];
-    const span = spanText(panel.waits.end[i] - panel.waits.start[i], unit);
-    lines.push(`awaited ${semaphoreName(dependency, semaphore)} = ${dependency.values[semaphore]} for ${span}`);
-  }
-  for (const dependency of panel.dependencies) {
-    if (dependency.producer !== info.name) continue;
-    const semaphore = dependency.semaphores[y[b] * info.grid[0] + x[b]];
-    lines.push(`posts ${semaphoreName(dependency, semaphore)}`);
-  }
-  return lines;
-}
-
-function semaphoreName(dependency, semaphore) {
-  const kind = ["row", "tile"].includes(dependency.policy) ? dependency.policy : `${dependency.policy} semaphore`;
-  return `${kind} ${semaphore} of ${dependency.producer}`;
 }

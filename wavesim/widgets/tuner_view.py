@@ -27,7 +27,7 @@ from wavesim.widgets.tuned_points import TunedPoint, points_of_tunings, recorded
 class TunerPicture(DrawnWidget):
     """The chart of gains; `chosen` is the index of the chosen point."""
 
-    _esm = script("pen.js", "picture.js", "timeline.js", "tuner_picture.js")
+    _esm = script("pen.js", "picture.js", "tuner_picture.js")
     chosen = traitlets.Int(0, min=0).tag(sync=True)
     page_traits = ("chosen",)
 

@@ -28,7 +28,13 @@ class WavePlayer(DrawnWidget):
     """
 
     _esm = script(
-        "pen.js", "picture.js", "timeline.js", "wave_events.js", "wave_picture.js", "wave_player.js"
+        "pen.js",
+        "picture.js",
+        "blocks.js",
+        "timeline.js",
+        "wave_events.js",
+        "wave_picture.js",
+        "wave_player.js",
     )
     step = traitlets.Int(0, min=0).tag(sync=True)
     page_traits = ("step",)
