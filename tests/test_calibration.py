@@ -121,3 +121,8 @@ def test_a_calibration_says_what_it_used_and_what_it_left_at_default():
     assert "nothing is known of the b200" in words_of_kernel_times(
         b200, costs_from_kernel_times(small, b200, times)
     )
+
+
+def test_a_kernel_shorter_than_its_launch_is_refused():
+    with pytest.raises(DescriptionError, match="'gemm1' is said to take 500 ns; its launch alone takes 3000"):
+        costs_from_kernel_times(gpt3_mlp(1024), load("v100"), {"gemm1": 500, "gemm2": 400_000})

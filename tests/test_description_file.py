@@ -115,3 +115,15 @@ def test_kernels_too_short_for_semaphores_are_told_what_it_would_cost(tmp_path: 
 def test_an_interval_from_no_recordings_is_wider(tmp_path: Path):
     here, there = verdict_of(EXAMPLE), verdict_of(changed(tmp_path, "h200", "b200"))
     assert there.high - there.low > here.high - here.low
+
+
+def test_a_time_faster_than_the_peak_is_flagged_where_operations_are_given(tmp_path: Path):
+    possible = verdict_of(changed(tmp_path, "kernel_us = 320.0", "kernel_us = 320.0\nflops = 155e9"))
+    assert "peak" not in possible.reason
+    impossible = verdict_of(changed(tmp_path, "kernel_us = 320.0", "kernel_us = 32.0\nflops = 155e9"))
+    assert "gemm1 is said to reach 4844 TFLOP/s, above the h200's peak of 989" in impossible.reason
+
+
+def test_operations_that_are_no_number_are_refused(tmp_path: Path):
+    with pytest.raises(RecordingError, match=r"stages\[0\].flops"):
+        load_description(changed(tmp_path, "kernel_us = 320.0", 'kernel_us = 320.0\nflops = "many"'))

@@ -10,6 +10,7 @@ Picture:
     registers = 232
     shared_bytes = 98304
     kernel_us = 320.0         # the kernel alone, measured
+    flops = 155e9             # optional: all its operations, so that an impossible time is noticed
     [[dependencies]]
     consumer = "gemm2"
     needs = ["gemm1[:, y]"]   # every column of the consumer's row
@@ -32,7 +33,7 @@ from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline, Stage
 
 MAX_FILE_BYTES = 1 << 20
-STAGE_FIELDS = {"name", "grid", "threads", "registers", "shared_bytes", "kernel_us"}
+STAGE_FIELDS = {"name", "grid", "threads", "registers", "shared_bytes", "kernel_us", "flops"}
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,12 @@ def _stage(entry: Any, where: str, path: Path) -> tuple[Stage, int]:
     time_us = float(_field(entry, "kernel_us", (int, float), path, f"{where}."))
     if not 0 < time_us < 1e9:
         raise RecordingError(f"{path}: field '{where}.kernel_us' is {time_us}; expected microseconds above 0")
-    return Stage(name, Kernel(name, Grid(*grid), block)), round(time_us * 1000)
+    blocks = Grid(*grid)
+    flops = float(_field({"flops": 0, **entry}, "flops", (int, float), path, f"{where}."))
+    if not 0 <= flops < 1e21:
+        raise RecordingError(f"{path}: field '{where}.flops' is {flops}; expected operations of at least 0")
+    kernel = Kernel(name, blocks, block, flops_per_block=round(flops / blocks.size))
+    return Stage(name, kernel), round(time_us * 1000)
 
 
 def _dependency(entry: Any, where: str, stages: Mapping[str, Stage], path: Path) -> Dependency:

@@ -57,7 +57,7 @@ def costs_from_kernel_times(
 
     What the trace of a run would say besides is taken from `machine`, by default `machine_of(device)`.
     Kernels faster than the device can be are named by `contradictions`. Raises `DescriptionError` if a
-    stage has no time.
+    stage has no time, or one too short for its launch.
     """
     missing = [stage.name for stage in pipeline.stages if kernel_ns.get(stage.name, 0) <= 0]
     if missing:
@@ -65,6 +65,12 @@ def costs_from_kernel_times(
             f"stage {missing[0]!r} has no time; give nanoseconds above 0, have {dict(kernel_ns)}"
         )
     machine = machine or machine_of(device)
+    for stage in pipeline.stages:
+        if kernel_ns[stage.name] <= machine.kernel_launch_ns:
+            raise DescriptionError(
+                f"stage {stage.name!r} is said to take {kernel_ns[stage.name]} ns; its launch alone takes "
+                f"{machine.kernel_launch_ns} on a {device.name}. Check the unit, or time longer kernels"
+            )
     most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
     sharing, seniority = machine.sharing(most), machine.seniority if most > 1 else 0.0
     tile_ns = {}
@@ -72,7 +78,7 @@ def costs_from_kernel_times(
         alone = Pipeline(stage.name, [stage])
         costs = CostModel({stage.name: UNIT_NS}, sharing=sharing, seniority=seniority)
         trace = simulate(alone, StreamSync(SlicesLast(RowMajor())), device, costs)
-        blocks_ns = max(1, kernel_ns[stage.name] - machine.kernel_launch_ns)
+        blocks_ns = kernel_ns[stage.name] - machine.kernel_launch_ns
         tile_ns[stage.name] = max(1, round(UNIT_NS * blocks_ns / trace.makespan_ns))
     return CostModel(tile_ns, sharing=sharing, seniority=seniority, **machine.overheads)
 
