@@ -9,7 +9,7 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint
 DEMO_NEEDS := numpy simpy plotly ijson
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check images gallery pages lab gpu-test gpu-bench clean
+.PHONY: help setup demo test check images results gallery pages lab gpu-test gpu-bench clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
@@ -17,6 +17,7 @@ help:
 	@echo "make lab        JupyterLab on the first notebook"
 	@echo "make check      lint, format and types"
 	@echo "make images     the README's pictures, drawn again"
+	@echo "make results    docs/results.md and build/results.html from the newest gpu/results (needs Chromium)"
 	@echo "make gallery    the pictures of docs/gallery.md, drawn again (needs Chromium)"
 	@echo "make pages      every notebook as a static page: build/pages/index.html"
 	@echo "make setup      the virtual environment $(VENV) with everything"
@@ -40,6 +41,9 @@ check: $(VENV)/.has-all
 
 images: $(VENV)/.has-all
 	$(PY) docs/draw_images.py
+
+results: $(VENV)/.has-all
+	$(VENV)/bin/wavesim results --html build/results.html --docs docs
 
 gallery: $(VENV)/.has-all
 	$(PY) docs/draw_gallery.py

@@ -1,4 +1,4 @@
-"""The command line: `wavesim simulate | compare | predict | gen | tune | advise | validate | bench | demo`.
+"""The command line: `wavesim simulate | compare | predict | gen | tune | advise | validate | results | ...`.
 
 With `--json` standard output holds exactly one JSON object; progress and messages go to standard
 error. Bad input ends with status 2 and one line that says what to change.
@@ -94,6 +94,10 @@ def _parser() -> argparse.ArgumentParser:
     validate.add_argument("--write", action="store_true", help="store the scores as the ones to hold to")
     validate.add_argument("--list", action="store_true", help="every case, worst first")
     validate.add_argument("--html", type=Path, help="write the scores to this page, with a picture per set")
+    results = _command(commands, "results", _results, "a GPU benchmark's results as a page and pictures")
+    results.add_argument("file", type=Path, nargs="?", help="a results file (the newest in gpu/results)")
+    results.add_argument("--html", type=Path, help="write every figure and a table to this page")
+    results.add_argument("--docs", type=Path, help="write results.md and its images into this folder")
     _command(commands, "bench", _bench, "speed of the simulator itself")
     demo = _command(commands, "demo", _demo, "the GPT-3 MLP at the paper's sizes: a table and an HTML page")
     demo.add_argument("--html", type=Path, default=Path("wavesim-demo.html"))
@@ -254,6 +258,14 @@ def _validate(options: argparse.Namespace) -> int:
     if not found.predictions:
         sys.stderr.write("wavesim: no recordings are installed with this package\n")
     return 1 if found.complaints or not found.predictions else status
+
+
+def _results(options: argparse.Namespace) -> int:
+    from wavesim.io.gpu_results import load_results, newest_results
+    from wavesim.view.results_page import run_results
+
+    found = load_results(options.file or newest_results())
+    return _print(options, *run_results(found, options.html, options.docs))
 
 
 def _bench(options: argparse.Namespace) -> int:

@@ -1,0 +1,223 @@
+"""The results page: its numbers against numbers worked out by hand, damaged files, wrong results left out."""
+
+import json
+import re
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from wavesim.analysis.gpu_standing import Limits, Speed, copy_overheads, pairs_of, speeds, summary
+from wavesim.cli import main
+from wavesim.errors import RecordingError
+from wavesim.io.gpu_results import GpuResults, load_results, newest_results
+from wavesim.view.bench_figure import copy_figure, limit_figure, product_figure, rivals_figure, speed_figure
+from wavesim.view.panels_figure import Dot, Panel, Scale, Series, small_panels
+from wavesim.view.results_page import docs_text, pictures, write_results_page
+from wavesim.view.results_words import findings
+from wavesim.view.theme import DARK
+
+SAMPLE = Path(__file__).parent / "data" / "gpu_results" / "trimmed.json"
+
+
+@pytest.fixture
+def results() -> GpuResults:
+    return load_results(SAMPLE)
+
+
+def changed(tmp_path: Path, change: Any) -> Path:
+    """The sample after `change(document)`."""
+    document = json.loads(SAMPLE.read_text(encoding="utf-8"))
+    change(document)
+    path = tmp_path / "changed.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+def raw(workload: str, name: str, tokens: int) -> dict[str, Any]:
+    """The final case of that name in the file itself."""
+    cases = json.loads(SAMPLE.read_text(encoding="utf-8"))["cases"]
+    return next(
+        case
+        for case in cases
+        if (case["workload"], case["name"], case.get("tokens")) == (workload, name, tokens)
+        and case.get("is_final")
+    )
+
+
+def dots(figure: Any) -> list[tuple[float, str]]:
+    return [
+        (y, words) for series in figure.data for y, words in zip(series.y, series.customdata, strict=True)
+    ]
+
+
+def test_a_speed_is_the_others_median_over_ours_with_our_quartiles():
+    found = Speed.of([200, 210, 190, 205, 195], [100, 100, 130])
+    assert found.value == 100 / 200
+    assert (found.low, found.high) == (100 / 205, 100 / 195)
+
+
+def test_cycles_are_times_times_clocks(results: GpuResults):
+    pairs = pairs_of(results, "gpt3-mlp")
+    ours, theirs = raw("gpt3-mlp", "row", 1024), raw("gpt3-mlp", "cublaslt", 1024)
+    cycles = [
+        median(ns * ghz for ns, ghz in zip(case["rounds_ns"], case["clocks_ghz"], strict=True))
+        for case in (theirs, ours)
+    ]
+    _, found = speeds(pairs, "row", "cublaslt", in_cycles=True)[1024]
+    assert found.value == pytest.approx(cycles[0] / cycles[1])
+
+
+def test_the_limit_is_the_longer_of_arithmetic_and_reading(results: GpuResults):
+    limits = Limits(flops_per_ns=1000, bytes_per_ns=4)
+    assert limits.time_ns(1, 4000) == 1000  # 4000 bytes at 4 per ns; 4000 flops would need 4 ns
+    assert limits.time_ns(10_000, 4000) == 40_000
+    measured = Limits.of(results)
+    assert 500 < measured.flops_per_ns / 1000 < 989  # below the data sheet's TFLOP/s
+    assert 3000 < measured.bytes_per_ns < 4815
+
+
+def test_screened_cases_are_not_shown(results: GpuResults):
+    screened = [case for case in results.cases if not case.is_final]
+    assert screened
+    shown = [case for cases in pairs_of(results, "gpt3-mlp").values() for case in cases.values()]
+    assert not [case for case in shown if case in screened]
+
+
+def test_copies_are_compared_round_by_round(results: GpuResults):
+    cases = json.loads(SAMPLE.read_text(encoding="utf-8"))["cases"]
+    rounds = {c["name"]: c["rounds_ns"] for c in cases if c.get("threads") == 128}
+    percents = [100 * (a / b - 1) for a, b in zip(rounds["ready"], rounds["stream"], strict=True)]
+    found = copy_overheads(results)["ready"][0]
+    assert found.threads == 128
+    assert found.median == pytest.approx(median(percents))
+    assert found.upper95 > sum(percents) / len(percents)
+
+
+def test_every_plan_has_a_dot_with_its_ratio_and_its_facts(results: GpuResults):
+    row, library = raw("gpt3-mlp", "row", 1024), raw("gpt3-mlp", "cublaslt", 1024)
+    ratio = median(library["rounds_ns"]) / median(row["rounds_ns"])
+    found = [words for y, words in dots(speed_figure(results, "gpt3-mlp")) if y == pytest.approx(ratio)]
+    words = next(words for words in found if words.startswith("<b>row semaphores</b>"))
+    for part in ("M = 1024", f"{ratio:.3f}", "8 rounds", "128x192, 256x128", "grouped:8", "GHz", "687 W"):
+        assert part in words
+
+
+def test_titles_name_the_mean_that_the_dots_have(results: GpuResults):
+    total = summary(speeds(pairs_of(results, "gpt3-mlp"), "tuned", "cublaslt"))
+    assert total is not None
+    assert f"{total.geomean:.3f} of cuBLASLt's speed" in speed_figure(results, "gpt3-mlp").layout.title.text
+    assert f"{total.geomean:.3f} of cuBLASLt's" in rivals_figure(
+        results, "gpt3-mlp"
+    ).layout.title.text.replace("<br>", " ")
+
+
+def test_gains_are_shown_in_time_and_in_cycles(results: GpuResults):
+    names = {series.name for series in rivals_figure(results, "gpt3-mlp").data if len(series.x)}
+    assert "in SM cycles" in names
+    assert names & {"faster in time", "slower in time"}
+
+
+@pytest.mark.parametrize("draw", [limit_figure, product_figure, copy_figure])
+def test_each_figure_says_what_was_measured_on_what_in_both_themes(draw: Any, results: GpuResults):
+    for theme in ("light", "dark"):
+        figure = draw(results, theme)
+        assert "NVIDIA H200" in figure.layout.title.subtitle.text.replace("<br>", " ")
+        assert re.search(r"\d", figure.layout.title.text)
+        assert len(dots(figure)) > 2
+    assert figure.layout.paper_bgcolor == DARK.background
+
+
+def test_a_dot_beyond_the_scale_is_an_arrowhead_with_its_number():
+    series = Series("s", [Dot(0, 0.2, 0.2, 0.2, "far"), Dot(1, 1.0, 1.0, 1.0, "near")], "good")
+    figure = small_panels(
+        [Panel("p", "", ["1", "2"], [series])], Scale("y", 0.6, 1.4), title="t", source="s", size_name="n"
+    )
+    inside, beyond = figure.data
+    assert list(inside.customdata) == ["near"]
+    assert (list(beyond.y), list(beyond.text), beyond.marker.symbol) == ([0.6], ["0.20"], ("triangle-down",))
+
+
+def test_wrong_results_are_left_out_and_named(tmp_path: Path):
+    def spoil(document: dict[str, Any]) -> None:
+        for case in document["cases"]:
+            if case["name"] == "row" and case.get("tokens") == 1024 and case["workload"] == "gpt3-mlp":
+                case["verdict"]["is_good"] = False
+                case["rounds_ns"] = [1] * 8  # it would win by far
+
+    found = load_results(changed(tmp_path, spoil))
+    assert "row" not in pairs_of(found, "gpt3-mlp")[1024]
+    said = [line for line in findings(found) if "results were wrong" in line]
+    assert len(said) == 1
+    assert "row semaphores, gpt3-mlp M = 1024" in said[0]
+    assert said[0] in " ".join(docs_text(found).split()).replace("\n", " ")
+
+
+DAMAGES: dict[str, tuple[Any, str]] = {
+    "no cases": (lambda d: d.pop("cases"), "field 'cases' is missing"),
+    "no kernels": (lambda d: d.pop("kernels"), "field 'kernels' is missing"),
+    "a device's name": (lambda d: d.update(device={}), "device: field 'name' is missing"),
+    "a text for a round": (lambda d: d["cases"][3].update(rounds_ns=["x"]), "cases[3]: rounds_ns[0] is 'x'"),
+    "a negative round": (lambda d: d["cases"][3].update(rounds_ns=[-5]), "must be a positive number"),
+    "clocks of other rounds": (lambda d: d["cases"][3].update(clocks_ghz=[1.0]), "one per round"),
+    "a case that is a list": (lambda d: d["cases"].insert(0, []), "cases[0]: field 'name' is missing"),
+    "tokens as text": (lambda d: d["cases"][15].update(tokens="many"), "cases[15]: field 'tokens' is 'many'"),
+    "a verdict without a word": (lambda d: d["cases"][3].update(verdict={}), "field 'is_good' is missing"),
+    "no limits": (lambda d: d.update(cases=d["cases"][2:]), "of workload 'limit' are missing"),
+    "nothing to show": (lambda d: d.update(cases=d["cases"][:2]), "measure again"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_file_is_told_in_one_line(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    damage, words = DAMAGES[name]
+    status = main(["results", str(changed(tmp_path, damage)), "--html", str(tmp_path / "page.html")])
+    said = capsys.readouterr()
+    assert (status, said.out) == (2, "")
+    assert said.err.count("\n") == 1
+    assert words in said.err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_cut_off_file_a_missing_one_and_an_empty_folder_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "cut.json"
+    path.write_text(SAMPLE.read_text(encoding="utf-8")[:3000], encoding="utf-8")
+    assert main(["results", str(path)]) == 2
+    assert main(["results", str(tmp_path / "none.json")]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2
+    assert "not JSON" in said[0]
+    assert "No such file" in said[1]
+    with pytest.raises(RecordingError, match="no results file"):
+        newest_results(tmp_path / "nowhere")
+
+
+def test_the_page_holds_everything_and_asks_nobody(results: GpuResults, tmp_path: Path):
+    text = write_results_page(tmp_path / "results.html", results).read_text(encoding="utf-8")
+    own = text.replace(max(re.findall(r"<script>.*?</script>", text, re.DOTALL), key=len), "")
+    assert not re.search(r"""(?:src|href)\s*=|@import|url\(|https?://(?!www\.w3\.org)""", own)
+    assert text.count('class="figure"') == len(pictures(results))
+    for part in (
+        "NVIDIA H200",
+        "2026-11-21",
+        "3d392ef",
+        "driver 580.159.04",
+        "GHz",
+        " W",
+        "dependent launch",
+    ):
+        assert part in own
+
+
+def test_the_words_are_made_from_the_file(results: GpuResults, capsys: pytest.CaptureFixture[str]):
+    words = docs_text(results)
+    assert "trimmed.json" in words
+    for picture in pictures(results):
+        assert f"images/results-{picture.name}-dark.png" in words
+    assert main(["results", str(SAMPLE), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["findings"] == findings(results)
+    assert (document["commit"], document["wrong_results"]) == ("3d392ef", 0)

@@ -1,0 +1,210 @@
+"""A GPU benchmark's results file: every case with its rounds, clocks and verdict, checked field by field.
+
+Picture: gpu/results/2026-11-21T140210Z.json says that on an H200 cuBLASLt needed 495 us for GPT-3's MLP at
+1,024 tokens in the median of 20 rounds, and our row semaphores 508 us, and in which cuts.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+from wavesim.errors import RecordingError
+
+MAX_BYTES = 64 << 20
+FOLDER = Path("gpu/results")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One contender at one size. `rounds_ns` and `clocks_ghz` are one per round; clocks may be absent.
+
+    `is_right` is None where there is nothing to be right about. A case that is not final only served to
+    choose the final ones. `words` are the remaining texts: plan, kernels, cuts, order, way, tile.
+    """
+
+    name: str
+    workload: str
+    rounds_ns: tuple[int, ...]
+    clocks_ghz: tuple[float, ...] = ()
+    is_right: bool | None = None
+    is_final: bool = True
+    roles: tuple[str, ...] = ()
+    tokens: int | None = None
+    threads: int | None = None
+    stage: str = ""
+    product_of: str = ""
+    weight_bytes: int | None = None
+    flops: int | None = None
+    copied_bytes: int | None = None
+    clock_mhz: float | None = None
+    power_w: float | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def median_ns(self) -> float:
+        """Median of the rounds."""
+        return median(self.rounds_ns)
+
+    @cached_property
+    def quartiles_ns(self) -> tuple[float, float]:
+        """Lower and upper quartile of the rounds."""
+        return quartiles(self.rounds_ns)
+
+    @cached_property
+    def cycles(self) -> tuple[float, ...]:
+        """SM cycles of each round; empty where clocks were not measured."""
+        return tuple(ns * ghz for ns, ghz in zip(self.rounds_ns, self.clocks_ghz, strict=False))
+
+
+@dataclass(frozen=True)
+class GpuResults:
+    """One benchmark run. `cases` are the usable ones; `wrong` and `empty` say which were left out."""
+
+    path: Path
+    device: str
+    power_limit_w: float | None
+    date: str
+    commit: str
+    kernels: str
+    versions: Mapping[str, str]
+    cases: tuple[Case, ...]
+    wrong: tuple[Case, ...] = ()
+    empty: tuple[Case, ...] = ()
+
+    def of(self, workload: str) -> list[Case]:
+        """The final cases of a workload."""
+        return [case for case in self.cases if case.workload == workload and case.is_final]
+
+    def first(self, workload: str, name: str) -> Case | None:
+        """The final case of that name, if there is one."""
+        return next((case for case in self.of(workload) if case.name == name), None)
+
+
+def quartiles(values: Iterable[float]) -> tuple[float, float]:
+    """Lower and upper quartile; the value twice if there is only one."""
+    values = list(values)
+    if len(values) == 1:
+        return values[0], values[0]
+    low, _, high = quantiles(values, n=4, method="inclusive")
+    return low, high
+
+
+def newest_results(folder: Path = FOLDER) -> Path:
+    """The newest results file of a folder. Raises `RecordingError` if there is none."""
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise RecordingError(
+            f"{folder}: no results file; name one, or run `python -m wavesim_gpu bench` on a GPU"
+        )
+    return files[-1]
+
+
+def load_results(path: Path) -> GpuResults:
+    """Reads one results file; cases with wrong results or without rounds are set aside.
+
+    Raises `RecordingError` for a file that is too large, not JSON, or not a benchmark's, naming the field.
+    """
+    if path.stat().st_size > MAX_BYTES:
+        raise RecordingError(f"{path}: {path.stat().st_size} bytes; at most {MAX_BYTES} are read")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RecordingError(f"{path}: not JSON: {error}") from None
+    top = _Fields(found, str(path))
+    device, versions = _Fields(top.get("device", dict), f"{path}: device"), top.get("versions", dict)
+    cases = [
+        _case(_Fields(one, f"{path}: cases[{index}]")) for index, one in enumerate(top.get("cases", list))
+    ]
+    return GpuResults(
+        path=path,
+        device=device.get("name", str),
+        power_limit_w=device.maybe("power_w", (int, float)),
+        date=top.get("date", str),
+        commit=top.get("commit", str),
+        kernels=top.get("kernels", str),
+        versions={str(name): str(value) for name, value in versions.items()},
+        cases=tuple(case for case in cases if case.is_right is not False and case.rounds_ns),
+        wrong=tuple(case for case in cases if case.is_right is False),
+        empty=tuple(case for case in cases if case.is_right is not False and not case.rounds_ns),
+    )
+
+
+Kind = type | tuple[type, ...]
+
+
+@dataclass(frozen=True)
+class _Fields:
+    """A JSON object that names its place when a field is missing or of another type."""
+
+    value: Any
+    place: str
+
+    def get(self, name: str, kind: Kind) -> Any:
+        """A field that must be there."""
+        if not isinstance(self.value, dict) or name not in self.value:
+            raise RecordingError(
+                f"{self.place}: field {name!r} is missing; the file is not one of this version's results"
+            )
+        return self._checked(name, kind)
+
+    def maybe(self, name: str, kind: Kind, default: Any = None) -> Any:
+        """A field that may be missing or null."""
+        return default if self.value.get(name) is None else self._checked(name, kind)
+
+    def numbers(self, name: str, kind: Kind) -> tuple[Any, ...]:
+        """A list of positive numbers, empty if missing."""
+        values: list[Any] = self.maybe(name, list, [])
+        for index, value in enumerate(values):
+            is_number = isinstance(value, kind) and not isinstance(value, bool)
+            if not is_number or not 0 < value < float("inf"):
+                raise RecordingError(
+                    f"{self.place}: {name}[{index}] is {value!r}; it must be a positive number"
+                )
+        return tuple(values)
+
+    def _checked(self, name: str, kind: Kind) -> Any:
+        value = self.value[name]
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            wanted = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
+            raise RecordingError(
+                f"{self.place}: field {name!r} is {value!r:.60}; it must be of type {wanted}"
+            )
+        return value
+
+
+def _case(fields: _Fields) -> Case:
+    name, workload = fields.get("name", str), fields.get("workload", str)
+    rounds = fields.numbers("rounds_ns", int)
+    clocks = fields.numbers("clocks_ghz", (int, float))
+    if clocks and len(clocks) != len(rounds):
+        raise RecordingError(
+            f"{fields.place}: clocks_ghz has {len(clocks)} values for {len(rounds)} rounds; one per round"
+        )
+    verdict = fields.maybe("verdict", dict)
+    texts = {key: fields.maybe(key, str, "") for key in ("plan", "kernels", "order", "way", "tile")}
+    texts["cuts"] = ", ".join(str(cut) for cut in fields.maybe("cuts", list, []))
+    return Case(
+        name=name,
+        workload=workload,
+        rounds_ns=rounds,
+        clocks_ghz=clocks,
+        is_right=None
+        if verdict is None
+        else _Fields(verdict, f"{fields.place}.verdict").get("is_good", bool),
+        is_final=fields.maybe("is_final", bool, True),
+        roles=tuple(str(role) for role in fields.maybe("roles", list, [])),
+        stage=fields.maybe("stage", str, ""),
+        product_of=fields.maybe("of", str, ""),
+        tokens=fields.maybe("tokens", int),
+        threads=fields.maybe("threads", int),
+        weight_bytes=fields.maybe("weight_bytes", int),
+        flops=fields.maybe("flops", int),
+        copied_bytes=fields.maybe("bytes", int),
+        clock_mhz=fields.maybe("clock_mhz", (int, float)),
+        power_w=fields.maybe("power_w", (int, float)),
+        words={key: text for key, text in texts.items() if text},
+    )
