@@ -84,17 +84,19 @@ function clockFacts(panel, state) {
 
 function drawTiles(pen, scene, panel, part, state, step) {
   const { theme } = pen;
-  const { stage, x, y, z, work, end } = panel.blocks;
+  const { stage, x, y, work, end } = panel.blocks;
   const info = scene.stages[part.stage];
   const slices = info.grid[2];
-  let [finished, stepped] = [0, null];
+  let stepped = null;
+  const unfinished = new Set();
   const [inset, radius] = part.cellWidth >= 7 && part.cellHeight >= 7 ? [1, 2] : [0.3, 0];
   const isLabelled = part.cellWidth >= 26 && part.cellHeight >= 16 && slices === 1;
   for (let b = 0; b < stage.length; b++) {
     if (stage[b] !== part.stage) continue;
-    const height = part.cellHeight / slices - 2 * inset;
+    const [from, upto] = shareOfTile(panel.blocks, b, slices);
+    const height = (upto - from) * part.cellHeight - 2 * inset;
     const left = part.left + x[b] * part.cellWidth + inset;
-    const top = part.top + y[b] * part.cellHeight + (z[b] * part.cellHeight) / slices + inset;
+    const top = part.top + (y[b] + from) * part.cellHeight + inset;
     const width = part.cellWidth - 2 * inset;
     const colour = theme.stages[part.stage % theme.stages.length];
     const now = state.blocks[b];
@@ -105,26 +107,36 @@ function drawTiles(pen, scene, panel, part, state, step) {
       pen.rect(left + 0.5, top + 0.5, width - 1, height - 1, null, { radius, stroke: colour });
     }
     if (step && step.block === b) stepped = [left - 1, top - 1, width + 2, height + 2];
-    finished += now === FINISHED ? 1 : 0;
+    if (now !== FINISHED) unfinished.add(y[b] * part.columns + x[b]);
     if (!isLabelled) continue;
     const color = now === FINISHED ? theme.stage_text[part.stage % theme.stage_text.length] : theme.ink;
     pen.text(left + width / 2, top + height / 2, tileLabel(panel, scene.stages, b), { size: 11, color, align: "center" });
   }
   if (stepped) pen.rect(...stepped, null, { radius: 3, stroke: theme.ink, line: 2 });
-  const total = info.grid.reduce((a, b) => a * b, 1);
+  const total = part.columns * part.rows;
   pen.text(part.left, part.top - 20, info.name, { size: 13, weight: 600 });
   const beside = part.left + textWidth(info.name, { weight: 600 }) + 8;
-  pen.text(beside, part.top - 20, `${finished} / ${total} finished`, { size: 12, color: theme.muted });
+  pen.text(beside, part.top - 20, `${total - unfinished.size} / ${total} finished`, { size: 12, color: theme.muted });
+}
+
+// From where to where in its tile a row is: all of it, a split-K slice, or a part that Stream-K has cut.
+function shareOfTile(blocks, b, slices) {
+  if (isPart(blocks, b)) return [blocks.k_first[b] / blocks.k_of[b], blocks.k_upto[b] / blocks.k_of[b]];
+  return slices > 1 ? [blocks.z[b] / slices, (blocks.z[b] + 1) / slices] : [0, 1];
 }
 
 function drawSemaphores(pen, panel, part, state, step) {
   const { theme } = pen;
   const dependency = panel.dependencies[part.dependency];
   const values = state.values[part.dependency];
-  const ready = values.reduce((sum, value, s) => sum + (value >= dependency.values[s] ? 1 : 0), 0);
-  pen.text(part.left, part.top - 20, "semaphores", { weight: 600 });
-  pen.text(part.left + 88, part.top - 20, `${ready} / ${values.length} ready`, { size: 12, color: theme.muted });
+  // Nobody posts or awaits a semaphore whose value is 0: of a tile that Stream-K has left whole.
+  const used = dependency.values.filter((value) => value > 0).length;
+  const ready = values.reduce((sum, value, s) => sum + (value && value >= dependency.values[s] ? 1 : 0), 0);
+  const name = dependency.producer === dependency.consumer ? "partial sums" : "semaphores";
+  pen.text(part.left, part.top - 20, name, { weight: 600 });
+  pen.text(part.left + 94, part.top - 20, `${ready} / ${used} ready`, { size: 12, color: theme.muted });
   semaphoreCells(part, values.length).forEach(([left, top, width, height], s) => {
+    if (!dependency.values[s]) return;
     const share = Math.min(1, values[s] / dependency.values[s]);
     const isReady = share >= 1;
     pen.rect(left, top, width, height, theme.idle, { radius: 2 });
