@@ -75,6 +75,12 @@ class GpuResults:
     wrong: tuple[Case, ...] = ()
     empty: tuple[Case, ...] = ()
 
+    @property
+    def short_commit(self) -> str:
+        """The commit in seven digits, with what the file says about uncommitted changes."""
+        digits, space, rest = self.commit.partition(" ")
+        return digits[:7] + space + rest
+
     def of(self, workload: str) -> list[Case]:
         """The final cases of a workload."""
         return [case for case in self.cases if case.workload == workload and case.is_final]

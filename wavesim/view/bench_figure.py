@@ -44,7 +44,7 @@ def provenance(results: GpuResults) -> str:
     """Measured on what, when and how."""
     rounds = sorted({len(case.rounds_ns) for name in PAIRS for case in results.of(name)})
     count = f", medians of {rounds[0]} interleaved rounds" if rounds else ""
-    return f"measured on {results.device}, {results.date[:10]}, commit {results.commit[:7]}{count}"
+    return f"measured on {results.device}, {results.date[:10]}, commit {results.short_commit}{count}"
 
 
 def speed_figure(results: GpuResults, workload: str, theme: str = "light") -> go.Figure:
@@ -202,7 +202,7 @@ def copy_figure(results: GpuResults, theme: str = "light") -> go.Figure:
         replace(scale, is_shaded=False, digits=1),
         title=f"With nothing to gain, semaphores cost at most {' and '.join(said)}",
         source="two dependent copies of 16 KB per block, one full wave each, over the same pair under stream "
-        f"sync; measured on {results.device}, {results.date[:10]}, commit {results.commit[:7]}; at most: the "
+        f"sync; measured on {results.device}, {results.date[:10]}, commit {results.short_commit}; at most: the "
         "worst block size's upper end of the mean's 95 % interval",
         size_name="threads per block",
         columns=max(2, len(panels)),

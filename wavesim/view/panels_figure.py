@@ -18,6 +18,7 @@ LEFT, RIGHT, BOTTOM = 66, 24, 96
 GAP_X, HEADER, TICKS = 26, 46, 26  # pixels beside a panel, above it by default, and below it
 LABEL_ROOM = 36  # pixels that an axis label needs
 DOT = 6.5
+EDGE = 0.05  # of the scale: how far inside its edges arrowheads stand
 
 
 @dataclass(frozen=True)
@@ -245,12 +246,13 @@ def _drawn(series: Series, index: int, scale: Scale, theme: Theme, *, has_key: b
     ]
     if beyond:
         is_over = [dot.value > scale.high for dot in beyond]
+        inset = EDGE * (scale.high - scale.low)
         drawn.append(
             {
                 **common,
                 "mode": "markers+text",
                 "x": [dot.at + series.shift for dot in beyond],
-                "y": [scale.high if over else scale.low for over in is_over],
+                "y": [scale.high - inset if over else scale.low + inset for over in is_over],
                 "text": [scale.text(dot.value) for dot in beyond],
                 "textposition": ["bottom center" if over else "top center" for over in is_over],
                 "textfont": {"size": 9, "color": theme.muted},

@@ -37,8 +37,8 @@ COLUMNS = ("pair", "M", "contender", "time µs", "quartiles µs", "over cuBLASLt
 THEMES = ("light", "dark")
 LINE = 118
 SHOWN = """<picture>
-  <source media="(prefers-color-scheme: dark)" srcset="images/results-{name}-dark.png">
-  <img src="images/results-{name}-light.png" alt="{title}">
+  <source media="(prefers-color-scheme: dark)" srcset="images/results-{name}-dark.svg">
+  <img src="images/results-{name}-light.svg" alt="{title}">
 </picture>"""
 Draw = Callable[[GpuResults, str], go.Figure]
 
@@ -149,14 +149,14 @@ def write_results_page(path: Path, results: GpuResults) -> Path:
 
 
 def write_results_docs(folder: Path, results: GpuResults) -> list[Path]:
-    """Writes results.md and images/results-*.png, light and dark, into a folder. Returns their paths.
+    """Writes results.md and images/results-*.svg, light and dark, into a folder. Returns their paths.
 
     Raises `DeviceError` where no Chromium is installed.
     """
     written = []
     for picture in pictures(results):
         for theme in THEMES:
-            path = folder / "images" / f"results-{picture.name}-{theme}.png"
+            path = folder / "images" / f"results-{picture.name}-{theme}.svg"
             written.append(save_figure(picture.draw(results, theme), path))
     words = folder / "results.md"
     words.write_text(docs_text(results), encoding="utf-8")

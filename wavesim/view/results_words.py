@@ -18,7 +18,7 @@ def measured_how(results: GpuResults) -> str:
     versions = ", ".join(f"{name} {text}" for name, text in results.versions.items() if text)
     power = f" (limit {results.power_limit_w:.0f} W)" if results.power_limit_w is not None else ""
     return (
-        f"Measured on one {results.device}{power}, {results.date}, commit {results.commit[:12]}, "
+        f"Measured on one {results.device}{power}, {results.date}, commit {results.short_commit}, "
         f"{results.kernels} kernels; {versions}. All contenders of a size ran in turns in one process, so "
         f"that each met the same clocks and caches; times are medians with quartiles{_ranges(cases)}. Every "
         "output was compared with a higher-precision reference before it was timed."
