@@ -30,7 +30,7 @@ DRAWN_SINCE_KEY = """tiles => window.seen.drawn.length > 0
   && document.querySelector('.wavesim-spoken').dataset.tiles !== tiles"""
 STILL_MS = 300  # between two moves of a slider, so that each starts from a picture at rest
 # Other processes on a busy machine only ever add time, so the best of a few medians is the widget's.
-MOVES, ROUNDS = 7, 3
+MOVES, ROUNDS = 5, 3  # the slider has 17 values above the larger start
 # What a machine that runs other things beside may add before a redraw counts as too slow.
 SLACK = 2
 
