@@ -59,7 +59,11 @@ struct Shape {
     static constexpr int panel_bytes = 64 * 128;  // 64 columns of B, or a fragment's 64 rows of A or of staged C
     static constexpr int ring_bytes = stages * stage_bytes, staging_bytes = warpgroups * staged * panel_bytes;
     // Registers per thread once the loading and storing warps have given theirs away.
-    static constexpr int math_registers = warpgroups == 3 ? 152 : 224, other_registers = warpgroups == 3 ? 56 : 64;
+    static constexpr int math_registers = warpgroups == 3 ? 152 : 216, other_registers = warpgroups == 3 ? 56 : 72;
+    // A block starts with as many per thread as the SM has for it, in eights. Whoever asks for more than the others have
+    // left waits for ever.
+    static constexpr int start_registers = 65536 / threads / 8 * 8;
+    static_assert(warpgroups == 1 || 128 * (other_registers + warpgroups * math_registers) <= threads * start_registers);
     static_assert(stages < letters - 1);
     static_assert(warpgroups <= 3, "one storing warp each, beside the loading warp");
     static_assert(tile_n % 64 == 0 && tile_n <= 256 && (cluster == 1 || cluster == 2));
@@ -311,6 +315,7 @@ private:
         mbarrier::Place<S::stages> a_place = place_;
         Input input(stage_, tile, line);
         for (int chunk = note.first; chunk < note.last; ++chunk) {
+            __syncwarp();  // a lane left behind could miss a whole turn of the ring
             if constexpr (!generated::stage::reorders_loads) settle(input, chunk);
             if (next_b == chunk) {
                 mbarrier::wait(shared_.empty(place_.slot), place_.parity ^ 1);
