@@ -201,9 +201,10 @@ def copy_figure(results: GpuResults, theme: str = "light") -> go.Figure:
         panels,
         replace(scale, is_shaded=False, digits=1),
         title=f"With nothing to gain, semaphores cost at most {' and '.join(said)}",
-        source="two dependent copies of 16 KB per block, one full wave each, over the same pair under stream "
-        f"sync; measured on {results.device}, {results.date[:10]}, commit {results.short_commit}; at most: the "
-        "worst block size's upper end of the mean's 95 % interval",
+        source="two dependent copies of 16 KB per block, one full wave each, over the same pair under "
+        "stream sync; "
+        f"measured on {results.device}, {results.date[:10]}, commit {results.short_commit}; at most: "
+        "the worst block size's upper end of the mean's 95 % interval",
         size_name="threads per block",
         columns=max(2, len(panels)),
         panel_height=180,

@@ -168,7 +168,7 @@ def docs_text(results: GpuResults) -> str:
     parts = [
         "# Measured results",
         f"Written by `make results` from `{results.path.name}`; do not edit.",
-        fill(measured_how(results), LINE),
+        fill(measured_how(results), LINE, break_on_hyphens=False),
         "\n".join(fill(f"- {line}", LINE, subsequent_indent="  ") for line in findings(results)),
     ]
     for picture in pictures(results):

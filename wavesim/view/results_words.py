@@ -6,7 +6,7 @@ Picture: "GPT-3 MLP, speed of the tuned plan, geometric mean (worst to best), ov
 
 from statistics import median
 
-from wavesim.analysis.gpu_standing import PAIRS, label, pairs_of, speeds, summary
+from wavesim.analysis.gpu_standing import PAIRS, PROMPT, label, pairs_of, speeds, summary
 from wavesim.io.gpu_results import Case, GpuResults
 
 RIVALS = ("cublaslt", "torch", "stream", "pdl", "stream-k", "persistent")
@@ -48,11 +48,21 @@ def _pair_findings(results: GpuResults, workload: str) -> list[str]:
     said = []
     over = "; ".join(f"{label(rival)} {total}" for rival, total in totals.items() if total is not None)
     if over:
-        said.append(f"{name}, speed of the tuned plan, geometric mean (worst to best), over {over}.")
+        said.append(
+            f"{name}, speed of the tuned plan, geometric mean (worst to best) at {_sizes(list(pairs))}, "
+            f"over {over}."
+        )
     same = summary(speeds(pairs, "cusync", "same-cut stream"))
     if same is not None:
         said.append(f"{name}, speed of the best semaphores over stream sync in the same cut: {same}.")
     return said
+
+
+def _sizes(tokens: list[int]) -> str:
+    large = [size for size in tokens if size >= PROMPT] or tokens
+    if len(large) == 1:
+        return f"M = {large[0]}"
+    return f"{len(large)} sizes from M = {large[0]} to {large[-1]}"
 
 
 def _name(case: Case) -> str:
