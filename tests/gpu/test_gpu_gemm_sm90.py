@@ -1,5 +1,7 @@
 """The Hopper GEMM compiles with no GPU, refuses what it cannot do, computes every shape, waits and posts."""
 
+import re
+import struct
 from dataclasses import replace
 
 import pytest
@@ -60,6 +62,40 @@ def test_every_shape_compiles_for_hopper_and_uses_its_instructions(nvrtc, tile):
         assert instruction in ptx
     assert ("multicast::cluster" in ptx) == (SHAPES[tile[:2]].cluster > 1)
     assert ("setmaxnreg" in ptx) == (SHAPES[tile[:2]].warpgroups > 1)
+
+
+REGISTER_COUNT = 0x2F  # EIATTR_REGCOUNT: symbol, registers
+
+
+def registers_at_launch(cubin):
+    """Per thread, of an ELF file's only kernel, from the attributes in its section .nv.info."""
+    sections, size, count, names = struct.unpack_from("<Q10xHHH", cubin, 0x28)
+    headers = [struct.unpack_from("<IIQQQQ", cubin, sections + i * size) for i in range(count)]
+    strings = headers[names][4]
+    (info,) = [h for h in headers if cubin[strings + h[0] :].startswith(b".nv.info\0")]
+    at, end = info[4], info[4] + info[5]
+    while at < end:
+        kind, attribute, length = struct.unpack_from("<BBH", cubin, at)
+        if attribute == REGISTER_COUNT:
+            return struct.unpack_from("<II", cubin, at + 4)[1]
+        at += 4 + (length if kind == 4 else 0)  # other kinds hold their value where this one has its length
+    raise AssertionError("no register count")
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=lambda shape: shape.name)
+def test_the_registers_that_warpgroups_ask_for_are_those_the_block_was_given(nvrtc, shape):
+    """Asking for more is a wait without end: setmaxnreg.inc waits until somebody gives registers away."""
+    tile = (shape.tile_m, shape.tile_n, 64)
+    header = stage_header(middle(tile), SemaphoreSync(RowSync()), "gemm2", always_draws=True)
+    name = HOPPER.launch(one(tile), H200).expression
+    cubin = compile_cubin(HOPPER.source, [name], "sm_90a", Build(), {GENERATED: header.text})
+    given = {int(n) for n in re.findall(r"setmaxnreg\.dec\S* \t?(\d+)", cubin.ptx)}
+    taken = {int(n) for n in re.findall(r"setmaxnreg\.inc\S* \t?(\d+)", cubin.ptx)}
+    if shape.warpgroups == 1:
+        assert not given | taken
+        return
+    (others,), (math,) = given, taken
+    assert 128 * (others + shape.warpgroups * math) <= shape.threads * registers_at_launch(cubin.data)
 
 
 @pytest.mark.parametrize("build", [Build(is_recording=True), Build(mutant="early_post"), Build(delay_ns=5)])
