@@ -1,5 +1,6 @@
 """What the notebooks are made of: predictions that lock, litmus tests, held-back tiles, clocks, tables."""
 
+import json
 from dataclasses import replace
 from itertools import permutations, product
 
@@ -14,6 +15,7 @@ from wavesim.model.kernel import DEFAULT_GEMM_BLOCK
 from wavesim.model.occupancy import occupancy_of
 from wavesim.teaching import Prediction
 from wavesim.teaching.clock import gain_by_clock, mean_ghz
+from wavesim.teaching.hopper_pairs import measured_pairs
 from wavesim.teaching.litmus import (
     Litmus,
     fence,
@@ -289,6 +291,39 @@ class TestPaper:
         assert not [row for row in rows if row.beats_work_conservation]
         with_them = median_error([published_gain(row) for row in rows])
         assert with_them < median_error([published_gain(row, has_constants=False) for row in rows])
+
+
+class TestHopperPairs:
+    @staticmethod
+    def case(name, micros, **more):
+        good = {"verdict": {"is_good": True}, "is_final": True, "workload": "gpt3-mlp", "tokens": 1024}
+        return {"name": name, "rounds_ns": [micros * 1000] * 3} | good | more
+
+    def write(self, folder, name, *found):
+        document = {"device": {"name": "NVIDIA H200"}, "date": "2026-11-21T00:00:00", "cases": found}
+        (folder / name).write_text(json.dumps(document))
+
+    def test_the_newest_file_with_pairs_is_shown_beside_its_own_baseline(self, tmp_path):
+        self.write(tmp_path, "2026-11-20.json", self.case("stream", 400), self.case("row", 300))
+        self.write(tmp_path, "2026-11-21.json", self.case("stream", 500), self.case("row", 450))
+        self.write(tmp_path, "2026-11-22.json", {"name": "copy", "workload": "limit", "rounds_ns": [1]})
+        shown = measured_pairs(tmp_path)
+        assert shown.titles[0].startswith("NVIDIA H200, 2026-11-21, measured")
+        rows = {row[0]: row[1] for row in shown.cells}
+        assert rows["Persistent kernels, stream sync"] == "500"
+        assert rows["Row semaphores"] == "450 (+10.0)"
+        assert rows["cuBLASLt"] == "-"
+
+    def test_wrong_and_preliminary_results_are_not_shown(self, tmp_path):
+        wrong = self.case("row", 1, verdict={"is_good": False})
+        early = self.case("tile", 1, is_final=False)
+        self.write(tmp_path, "2026-11-21.json", self.case("stream", 500), wrong, early)
+        assert [row[1] for row in measured_pairs(tmp_path).cells].count("-") == 5
+
+    def test_without_results_there_is_no_table(self, tmp_path):
+        assert measured_pairs(tmp_path) is None
+        (tmp_path / "old.json").write_text("[]")
+        assert measured_pairs(tmp_path) is None
 
 
 class TestRivals:

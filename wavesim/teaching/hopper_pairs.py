@@ -1,0 +1,63 @@
+"""Pairs as our Hopper kernels ran them: stream sync, dependent launch, semaphores, each in its best tiles.
+
+Picture: GPT-3's MLP at 1,024 tokens on an H200: 506 us on one stream, 505 with dependent launch, 508 with row
+semaphores, 604 with a semaphore per tile, 495 by cuBLASLt. Read from `gpu/results`, in a checkout.
+"""
+
+import json
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import wavesim
+from wavesim.teaching.shown import Shown
+
+RESULTS = Path(wavesim.__file__).parents[1] / "gpu" / "results"
+WORKLOAD, BASELINE = "gpt3-mlp", "stream"
+# The benchmark's names in words; every contender runs in the tiles and order that were fastest for it.
+CONTENDERS = {
+    "stream": "Persistent kernels, stream sync",
+    "stream per tile": "A block per tile, stream sync",
+    "pdl": "Persistent kernels, dependent launch",
+    "row": "Row semaphores",
+    "tile": "Tile semaphores",
+    "cublaslt": "cuBLASLt",
+}
+Times = dict[int, dict[str, float]]  # tokens -> contender -> median in microseconds
+
+
+def measured_pairs(folder: Path = RESULTS) -> Shown | None:
+    """The newest benchmark's pairs as a table, or None where no results are."""
+    for path in sorted(folder.glob("*.json"), reverse=True):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        times = _times(document)
+        if times:
+            return _table(times, f"{document['device']['name']}, {document['date'][:10]}, measured")
+    return None
+
+
+def _times(document: Any) -> Times:
+    """Medians of the final, correct cases; empty for a document of another kind."""
+    found: Times = {}
+    cases = document.get("cases", ()) if isinstance(document, dict) else ()
+    for case in cases:
+        is_ours = case.get("workload") == WORKLOAD and case.get("name") in CONTENDERS and case.get("tokens")
+        is_good = bool((case.get("verdict") or {}).get("is_good")) and case.get("is_final", False)
+        if is_ours and is_good:
+            found.setdefault(case["tokens"], {})[case["name"]] = median(case["rounds_ns"]) / 1e3
+    return {tokens: times for tokens, times in sorted(found.items()) if BASELINE in times}
+
+
+def _table(times: Times, source: str) -> Shown:
+    titles = (f"{source}: µs (points over stream sync)", *(f"{tokens:,} tokens" for tokens in times))
+    cells = tuple(
+        (words, *(_cell(of_size, name) for of_size in times.values())) for name, words in CONTENDERS.items()
+    )
+    return Shown(titles, cells)
+
+
+def _cell(of_size: dict[str, float], name: str) -> str:
+    if name not in of_size:
+        return "-"
+    points = 100 * (1 - of_size[name] / of_size[BASELINE])
+    return f"{of_size[name]:.0f}" + ("" if name == BASELINE else f" ({points:+.1f})")
