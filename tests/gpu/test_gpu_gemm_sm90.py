@@ -107,6 +107,14 @@ def test_it_compiles_under_every_plan_and_build(nvrtc, plan, build):
     assert compile_cubin(HOPPER.source, [name], "sm_90a", build, {GENERATED: header.text}).data
 
 
+@pytest.mark.parametrize("tile", TILES, ids=str)
+def test_stream_k_compiles_under_stream_sync(nvrtc, tile):
+    header = stage_header(middle(tile), StreamSync(), "gemm2", always_draws=True)
+    name = HOPPER_STREAM_K.launch(one(tile), H200).expression
+    ptx = compile_cubin(HOPPER_STREAM_K.source, [name], "sm_90a", Build(), {GENERATED: header.text}).ptx
+    assert "multicast::cluster" not in ptx
+
+
 def test_waits_are_compiled_out_where_nothing_is_waited_for(nvrtc):
     name = HOPPER.launch(one((128, 256, 64)), H200).expression
     waits = {

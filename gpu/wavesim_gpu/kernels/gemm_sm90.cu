@@ -34,13 +34,9 @@ struct GemmSm90Params {
     float* partials;    // (tile, slice, tile_m * tile_n), in the order the threads hold them
     unsigned* tickets;  // one per tile: slices that are done
     int k;
-    int form;           // a Form
+    int is_persistent;  // blocks take tiles until there are none, instead of one each
 };
 static_assert(sizeof(GemmSm90Params) == 448, "gemm_sm90.py packs 448 bytes");
-
-// How blocks come by tiles: one each; one after the other until there are none; or Stream-K, one after the other up to
-// the last wave or two, whose K chunks are dealt out evenly, so that all blocks end together.
-enum Form { one_each = 0, persistent = 1, stream_k = 2 };
 
 enum class Activation { none = 0, gelu = 1, swiglu = 2 };
 
@@ -48,11 +44,13 @@ enum class Activation { none = 0, gelu = 1, swiglu = 2 };
 // the ring at most, and by one tile that it takes early.
 constexpr int letters = 8;
 
-// The sum of an output tile is spread over WARPGROUPS_ x FRAGS_M_ fragments of 64 rows, TILE_N_ columns each.
-template <int WARPGROUPS_, int FRAGS_M_, int TILE_N_, int STAGES_, int STAGED_ = 2, int CLUSTER_ = 1>
+// The sum of an output tile is spread over WARPGROUPS_ x FRAGS_M_ fragments of 64 rows, TILE_N_ columns each. With
+// Stream-K the K chunks of the last wave or two of tiles are dealt out evenly, so that all blocks end together.
+template <int WARPGROUPS_, int FRAGS_M_, int TILE_N_, int STAGES_, int STAGED_ = 2, int CLUSTER_ = 1, bool IS_STREAM_K_ = false>
 struct Shape {
     static constexpr int warpgroups = WARPGROUPS_, frags_m = FRAGS_M_, stages = STAGES_, cluster = CLUSTER_;
     static constexpr int tile_m = 64 * warpgroups * frags_m, tile_n = TILE_N_, tile_k = 64;
+    static constexpr bool is_stream_k = IS_STREAM_K_;
     static constexpr int staged = STAGED_;  // slots per warpgroup, 64 x 64 outputs each
     static constexpr int threads = 128 * (1 + warpgroups), math_warps = 4 * warpgroups;
     static constexpr int a_bytes = tile_m * 128, b_bytes = tile_n * 128, stage_bytes = a_bytes + b_bytes;
@@ -64,6 +62,7 @@ struct Shape {
     // left waits for ever.
     static constexpr int start_registers = 65536 / threads / 8 * 8;
     static_assert(warpgroups == 1 || 128 * (other_registers + warpgroups * math_registers) <= threads * start_registers);
+    static_assert(!is_stream_k || cluster == 1, "a cluster's blocks would have to cut alike");
     static_assert(stages < letters - 1);
     static_assert(warpgroups <= 3, "one storing warp each, beside the loading warp");
     static_assert(tile_n % 64 == 0 && tile_n <= 256 && (cluster == 1 || cluster == 2));
@@ -185,9 +184,7 @@ public:
 
     // Takes tiles until there are none, or one.
     __device__ __forceinline__ void run() {
-        if constexpr (S::cluster == 1 && !has_input) {
-            if (p_.form == stream_k) return run_stream_k();
-        }
+        if constexpr (S::is_stream_k) return run_stream_k();
         is_slice_next_ = stage_.positions() > 1 && stage_.tile_at(1).z > 0;
         int turn = from_first_lane(take_turn());
         while (position_of(turn, 0) < stage_.positions()) {
@@ -259,6 +256,7 @@ private:
     // Stream-K. This block's share of the last tiles' chunks first, so that sums that others wait for come early; then
     // whole tiles, the same number in every block.
     __device__ __forceinline__ void run_stream_k() {
+        static_assert(!S::is_stream_k || !has_input, "Stream-K runs under stream sync");
         const int tiles = stage_.positions(), blocks = gridDim.x, block = blockIdx.x, chunks = chunks_of_k();
         const int whole = tiles % blocks == 0 ? tiles : max(tiles / blocks - 1, 0) * blocks;
         const int cut = tiles - whole, most_slices = (blocks + cut - 1) / max(cut, 1) + 1;
@@ -305,7 +303,7 @@ private:
         const cusync::Tile tile = note.tile;
         const int line = note_.slot;
         announce(note);
-        const int take_at = p_.form == persistent ? max(note.first, note.last - take_ahead) : -1;
+        const int take_at = p_.is_persistent && !S::is_stream_k ? max(note.first, note.last - take_ahead) : -1;
         bool shares_a = false, shares_b = false;
         if constexpr (S::cluster > 1) {
             const cusync::Tile other = tile_of(turn, rank_ ^ 1);
@@ -527,7 +525,7 @@ private:
         if (thread == 0) {
             while (cusync::load_relaxed(ticket) >> 16 != static_cast<unsigned>(slices - 1)) {}
             cusync::acquire_fence();
-            *ticket = 0;  // nobody looks at it any more in this launch
+            if constexpr (S::is_stream_k) *ticket = 0;  // nobody looks at it any more in this launch
         }
         // After the acquire: all may read the other slices' sums.
         math_barrier();
@@ -705,7 +703,7 @@ private:
             if (is_whole) stage_.post(note.tile);
         }
         // A tile that Stream-K has cut up is recorded once, by the block that stores it.
-        if (note.tile.linear < 0 || (p_.form == stream_k && !is_whole)) return;
+        if (note.tile.linear < 0 || (S::is_stream_k && !is_whole)) return;
         stage_.recorder().finish(stage_.records(), note.tile.position, note.tile.linear, note.tile.z, line);
     }
 

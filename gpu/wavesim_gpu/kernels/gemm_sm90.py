@@ -32,7 +32,7 @@ TICKET_BYTES = 4096
 # gemm_sm90.cu, GemmSm90Params.
 PARAMS = np.dtype(
     {
-        "names": ["a", "b", "c", "partials", "tickets", "k", "form"],
+        "names": ["a", "b", "c", "partials", "tickets", "k", "is_persistent"],
         "formats": ["V128", "V128", "V128", "<u8", "<u8", "<i4", "<i4"],
         "offsets": [0, 128, 256, 384, 392, 400, 404],
         "itemsize": 448,
@@ -54,6 +54,7 @@ class Shape:
     staged: int
     cluster: int
     chunk_cycles: int
+    is_stream_k: bool = False
 
     @property
     def tile_m(self) -> int:
@@ -75,7 +76,7 @@ class Shape:
     def name(self) -> str:
         """The C++ type."""
         sizes = (self.warpgroups, self.fragments, self.tile_n, self.stages, self.staged, self.cluster)
-        return f"Shape<{', '.join(map(str, sizes))}>"
+        return f"Shape<{', '.join(map(str, sizes))}{', true' if self.is_stream_k else ''}>"
 
 
 SHAPES = {
@@ -94,7 +95,7 @@ SHAPES = {
 
 
 class Form(IntEnum):
-    """How blocks come by tiles; gemm_sm90.cu has the same."""
+    """How blocks come by tiles."""
 
     ONE_EACH = 0
     PERSISTENT = 1
@@ -126,7 +127,8 @@ class Hopper:
             raise DescriptionError(
                 f"Gemm {gemm.name}: split_k is {gemm.split_k}; Stream-K cuts K by itself. Use split_k=1"
             )
-        return replace(shape_of(gemm), cluster=1)  # a cluster's blocks would have to cut alike
+        # Without clusters: their blocks would have to cut alike.
+        return replace(shape_of(gemm), cluster=1, is_stream_k=True)
 
     def launch(self, gemm: Gemm, device: Device) -> KernelLaunch:
         """Raises also `DeviceError` for a GPU that is not a Hopper."""
@@ -174,7 +176,7 @@ class Hopper:
         record["partials"], record["tickets"] = addresses.partials, addresses.tickets
         if self.form is Form.STREAM_K:  # the kernel puts its tickets back to zero itself
             record["partials"], record["tickets"] = addresses.partials + TICKET_BYTES, addresses.partials
-        record["k"], record["form"] = gemm.k, self.form
+        record["k"], record["is_persistent"] = gemm.k, self.is_persistent
         return (record,)
 
     def partial_bytes(self, gemm: Gemm) -> int:
@@ -187,6 +189,7 @@ class Hopper:
 HOPPER = Hopper("hopper")
 HOPPER_PER_TILE = Hopper("hopper-per-tile", Form.ONE_EACH)
 HOPPER_DEPENDENT = Hopper("hopper-dependent", is_dependent=True)
+# Compiles, and how it divides work was checked on the CPU; not yet run on a GPU. Under stream sync only.
 HOPPER_STREAM_K = Hopper("hopper-stream-k", Form.STREAM_K)
 
 
