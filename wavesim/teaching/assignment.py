@@ -22,7 +22,7 @@ from wavesim.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 TOKENS, ORDER = 768, Grouped(8)
-LEAST_POINTS, MOST_SEMAPHORES = 10.0, 12
+LEAST_POINTS, MOST_SEMAPHORES = 8.0, 12
 
 
 @dataclass(frozen=True)

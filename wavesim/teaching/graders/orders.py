@@ -15,7 +15,7 @@ from wavesim.teaching.exercises import Exercise, pair, require
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 TOKENS = 1024
-LEAST_POINTS, MOST_MEGABYTES = 12.0, 120.0
+LEAST_POINTS, MOST_MEGABYTES = 10.0, 120.0
 
 
 def position_of_first_row(order: Order) -> int:
@@ -56,7 +56,7 @@ def grade_first_row(answer: Any) -> str:
 
 
 def grade_two_masters(answer: Any) -> str:
-    """An order with a predicted gain of 12 points and at most 120 MB per wave of gemm2."""
+    """An order with a predicted gain of 10 points and at most 120 MB per wave of gemm2."""
     require(isinstance(answer, Order), f"{answer!r} is no order: RowMajor(), Grouped(4), CustomOrder(...).")
     megabytes, points = consumer_megabytes(answer), gain_of(answer)
     require(

@@ -49,7 +49,7 @@ def grade_strided(answer: Any) -> str:
 
 
 def grade_assignment(answer: Any) -> str:
-    """A policy that gains 10 points in groups of 8 rows at 768 tokens, with at most 12 semaphores."""
+    """A policy that gains 8 points in groups of 8 rows at 768 tokens, with at most 12 semaphores."""
     require(isinstance(answer, Policy), f"{answer!r} is no policy: CustomPolicy(name, semaphore, value).")
     try:
         found = predicted_score(answer)
@@ -70,5 +70,5 @@ def grade_assignment(answer: Any) -> str:
 EXERCISES = (
     Exercise("7.1", "A semaphore per half row of 24 tiles", grade_half_rows),
     Exercise("7.2", "StridedSync for Q, K and V, 12 columns apart", grade_strided),
-    Exercise("7.3", "The assignment: 10 points with at most 12 semaphores", grade_assignment),
+    Exercise("7.3", "The assignment: 8 points with at most 12 semaphores", grade_assignment),
 )
