@@ -58,6 +58,7 @@ HOPPER = Entrant(
     (
         *(Kind(plan, plan, "hopper") for plan in ("stream", "row", "tile")),
         Kind("stream per tile", "stream", "hopper-per-tile"),
+        Kind("stream-k", "stream", "hopper-stream-k"),
         Kind("pdl", "stream", "hopper-dependent"),
         *(Kind(f"{plan} on one stream", plan, "hopper-dependent") for plan in ("row", "tile")),
     ),

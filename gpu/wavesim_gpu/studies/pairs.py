@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from statistics import median
 from typing import Any
 
-from wavesim.errors import DeadlockError
+from wavesim.errors import DeadlockError, DescriptionError
 from wavesim.model.order import Order
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphorePlan, parse_plan
@@ -21,6 +21,7 @@ from wavesim_gpu.baselines.torch_chain import TorchChain
 from wavesim_gpu.compiler import Build
 from wavesim_gpu.functions import compile_ahead
 from wavesim_gpu.operands import Operands, bind, reference
+from wavesim_gpu.program import require_gemms
 from wavesim_gpu.runner import CupyRunner, Verdict
 from wavesim_gpu.studies.case import (
     SCREENING_ROUNDS,
@@ -85,8 +86,11 @@ class PairStudy:
         self.cases: list[dict[str, Any]] = []
 
     def screen(self, variants: Iterable[Variant]) -> None:
-        """A few rounds of those not screened yet; a wrong or stuck one is reported and never timed."""
-        new = [variant for variant in variants if variant not in self._verdicts]
+        """A few rounds of those not screened yet; a wrong or stuck one is reported and never timed.
+
+        Kernels that lack a cut are left out.
+        """
+        new = [v for v in variants if v not in self._verdicts and self._has_kernels(v)]
         self._compile(new)
         for variant in new:
             self._prepare(variant)
@@ -150,6 +154,13 @@ class PairStudy:
             most = max(gains, key=gains.__getitem__)
             found |= {SAME_CUT: most, f"{SAME_CUT} {STREAM}": plain[most.cuts, most.order]}
         return found
+
+    def _has_kernels(self, variant: Variant) -> bool:
+        try:
+            require_gemms(self._pipeline(variant.cuts), self._runners[variant.kind.kernels].family)
+        except DescriptionError:
+            return False
+        return True
 
     def _compile(self, variants: Sequence[Variant]) -> None:
         groups: dict[tuple[str, tuple[Cut, Cut]], list[Plan]] = {}
