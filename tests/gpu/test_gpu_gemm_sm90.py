@@ -115,6 +115,11 @@ def test_stream_k_compiles_under_stream_sync(nvrtc, tile):
     assert "multicast::cluster" not in ptx
 
 
+def test_all_headers_of_the_folder_count_in_the_source_hash():
+    folder = HOPPER.source.parent / "sm90"
+    assert set(folder.iterdir()) <= set(compiler.sources(HOPPER.source))
+
+
 def test_waits_are_compiled_out_where_nothing_is_waited_for(nvrtc):
     name = HOPPER.launch(one((128, 256, 64)), H200).expression
     waits = {

@@ -22,14 +22,14 @@ SOURCE = Path(__file__).with_name("gemm_sm90.cu")
 TILE_K = 64
 ALIGNMENT = 16  # bytes: addresses and rows of what the copy engine moves
 PANEL = 64  # columns or rows of one swizzled piece of shared memory, PANEL * 128 bytes
-CONTROL_BYTES = 1024  # barriers and notes, after the ring and the staging slots
+CONTROL_BYTES = 1024  # sm90/shared.cuh, Control: barriers and notes, after the ring and the staging slots
 HOPPER_CAPABILITY = (9, 0)
 MOST_SMS = 132  # of a Hopper GPU
 # Stream-K cuts up fewer than two waves of tiles, each in two at most; of less than a wave, 3 * SMs at most.
 STREAM_K_SUMS = 4 * MOST_SMS
 TICKET_BYTES = 4096
 
-# gemm_sm90.cu, GemmSm90Params.
+# sm90/shape.cuh, GemmSm90Params.
 PARAMS = np.dtype(
     {
         "names": ["a", "b", "c", "partials", "tickets", "k", "is_persistent"],

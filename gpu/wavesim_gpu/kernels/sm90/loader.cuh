@@ -1,0 +1,188 @@
+// The loading warp: all its lanes look at semaphores, the first one has the copy engine fill the ring. B does not wait; A
+// waits for what it is read from, as far as the chunk at hand needs it.
+#pragma once
+
+#include <cusync/schedule.cuh>
+#include <kernels/sm90/shared.cuh>
+
+template <class S>
+class Loader {
+public:
+    __device__ __forceinline__ Loader(
+        const SyncParams& sync, const Stage& stage, const GemmSm90Params& p, const Shared<S>& shared)
+        : sync_(sync), stage_(stage), p_(p), shared_(shared), rank_(block_rank<S>()) {}
+
+    // Takes tiles until there are none, or one.
+    __device__ __forceinline__ void run() {
+        if constexpr (S::is_stream_k) return run_stream_k();
+        is_slice_next_ = stage_.positions() > 1 && stage_.tile_at(1).z > 0;
+        int turn = from_first_lane(take_turn());
+        while (position_of(turn, 0) < stage_.positions()) {
+            turn = from_first_lane(load(piece_of(tile_of(turn, rank_)), turn));
+        }
+        announce_end();
+    }
+
+private:
+    using Input = cusync::ScheduleWait<Stage>;
+
+    static constexpr bool has_input = generated::stage::input_count > 0;
+    static constexpr int take_ahead = 4;  // chunks before a tile's end at which the next tile is taken
+    static constexpr int never = 0x3fffffff;
+
+    static __device__ __forceinline__ bool is_first_lane() { return threadIdx.x == 0; }
+    static __device__ __forceinline__ int from_first_lane(int value) { return __shfl_sync(0xffffffffu, value, 0); }
+
+    // In turns.cuh: which tile is next. A turn is a number that only the first lane knows at first.
+    __device__ __forceinline__ int take_turn();
+    __device__ __forceinline__ int position_of(int turn, int rank) const;
+    __device__ __forceinline__ cusync::Tile tile_of(int turn, int rank) const;
+    __device__ __forceinline__ int chunks_of_k() const;
+    __device__ __forceinline__ TileNote piece_of(const cusync::Tile& tile) const;
+
+    // In stream_k.cuh.
+    __device__ __forceinline__ void run_stream_k();
+    static __device__ __forceinline__ int block_of(int unit, long long units);
+
+    __device__ __forceinline__ void announce(const TileNote& note) {
+        mbarrier::wait(shared_.read(note_.slot), note_.parity ^ 1);
+        if (is_first_lane()) {
+            shared_.control().note[note_.slot] = note;
+            if (note.tile.linear >= 0) stage_.recorder().start(note_.slot);
+            mbarrier::arrive(shared_.noted(note_.slot));
+        }
+        __syncwarp();
+        note_.advance();
+    }
+
+    __device__ __forceinline__ void announce_end() {
+        TileNote end{};
+        end.tile.linear = end.tile.position = -1;
+        announce(end);
+    }
+
+    // Announces the tile and fills the ring with its chunks. Returns the next turn, which the first lane knows.
+    __device__ __forceinline__ int load(const TileNote& note, int turn) {
+        const cusync::Tile tile = note.tile;
+        const int line = note_.slot;
+        announce(note);
+        const int take_at = p_.is_persistent && !S::is_stream_k ? max(note.first, note.last - take_ahead) : -1;
+        bool shares_a = false, shares_b = false;
+        if constexpr (S::cluster > 1) {
+            const cusync::Tile other = tile_of(turn, rank_ ^ 1);
+            shares_b = tile.x == other.x, shares_a = !shares_b && tile.y == other.y;
+        }
+        int next = never, next_b = note.first;
+        mbarrier::Place<S::stages> a_place = place_;
+        Input input(stage_, tile, line);
+        for (int chunk = note.first; chunk < note.last; ++chunk) {
+            __syncwarp();  // a lane left behind could miss a whole turn of the ring
+            if constexpr (!generated::stage::reorders_loads) settle(input, chunk);
+            if (next_b == chunk) {
+                mbarrier::wait(shared_.empty(place_.slot), place_.parity ^ 1);
+                load_b(tile.x, next_b++, shares_b);
+            }
+            if (awaits_grid_ || !is_ready(input, chunk)) {
+                // B does not wait: as much of it as the ring has room for.
+                while (next_b < note.last && is_slot_empty()) {
+                    load_b(tile.x, next_b++, shares_b);
+                }
+                if (awaits_grid_) wait_for_grid();
+                settle(input, chunk);
+            }
+            load_a(tile.y, chunk, a_place.slot, shares_a);
+            a_place.advance();
+            if (chunk == take_at) next = take_turn();  // looked at when the tile has been loaded
+        }
+        return next;
+    }
+
+    // Whether the next chunk of B has a place now: one lane's answer, so that all lanes go the same way.
+    __device__ __forceinline__ bool is_slot_empty() const {
+        return from_first_lane(mbarrier::has_ended_now(shared_.empty(place_.slot), place_.parity ^ 1)) != 0;
+    }
+
+    // Whether all that the chunk of A needs is there, as one look tells.
+    static __device__ __forceinline__ bool is_ready(Input& input, int chunk) {
+        if (!has_input || input.has(chunk)) return true;
+        const bool is_ready = input.look(chunk);
+        hand_on();
+        return is_ready;
+    }
+
+    // Returns once it is there.
+    static __device__ __forceinline__ void settle(Input& input, int chunk) {
+        if (!has_input || input.has(chunk)) return;
+        input.peek(chunk);
+        input.settle(chunk);
+        hand_on();
+    }
+
+    // What all lanes have acquired, to the first lane and from there to the copy engine.
+    static __device__ __forceinline__ void hand_on() {
+        __syncwarp();
+        tma::acquire_global();
+    }
+
+    // Under programmatic dependent launch: until the kernel before has ended and A is there; else returns at once.
+    // Semaphores say more than that.
+    __device__ __forceinline__ void wait_for_grid() {
+        asm volatile("griddepcontrol.wait;" ::: "memory");
+        awaits_grid_ = false;
+    }
+
+    __device__ __forceinline__ void load_a(int tile_y, int chunk, int slot, bool is_shared) const {
+        constexpr int rows = S::tile_m / S::cluster;
+        if (!is_first_lane()) return;
+        load_parts<rows * 128>(shared_.ring + slot * S::stage_bytes, shared_.full(slot), is_shared,
+                               [&](int part) { return Corner{chunk * S::tile_k, tile_y * S::tile_m + part * rows}; }, p_.a);
+    }
+
+    // Arms the slot for A and B and starts B.
+    __device__ __forceinline__ void load_b(int tile_x, int chunk, bool is_shared) {
+        constexpr int rows = S::tile_k / S::cluster;
+        const int slot = place_.slot;
+        place_.advance();
+        if (!is_first_lane()) return;
+        const unsigned full = shared_.full(slot);
+        mbarrier::expect(full, S::stage_bytes);
+        unsigned to = shared_.ring + slot * S::stage_bytes + S::a_bytes;
+#pragma unroll
+        for (int panel = 0; panel < S::tile_n / 64; ++panel, to += S::panel_bytes) {
+            const int column = tile_x * S::tile_n + panel * 64;
+            load_parts<rows * 128>(to, full, is_shared, [&](int part) { return Corner{column, chunk * S::tile_k + part * rows}; },
+                                   p_.b);
+        }
+    }
+
+    struct Corner {
+        int column, row;
+    };
+
+    // A box in as many parts as the cluster has blocks: each block loads its part into all, or all parts into its own.
+    template <int BYTES, class CornerOf>
+    __device__ __forceinline__ void load_parts(
+        unsigned to, unsigned full, bool is_shared, CornerOf&& corner_of, const TensorMap& map) const {
+        if (S::cluster > 1 && is_shared) {
+            const Corner corner = corner_of(rank_);
+            tma::load_to_many(to + rank_ * BYTES, map, corner.column, corner.row, full, (1 << S::cluster) - 1);
+            return;
+        }
+#pragma unroll
+        for (int part = 0; part < S::cluster; ++part) {
+            const Corner corner = corner_of(part);
+            tma::load(to + part * BYTES, map, corner.column, corner.row, full);
+        }
+    }
+
+    const SyncParams& sync_;
+    const Stage& stage_;
+    const GemmSm90Params& p_;
+    const Shared<S>& shared_;
+    const int rank_;
+    mbarrier::Place<S::stages> place_;  // of the next chunk of B
+    mbarrier::Place<notes> note_;
+    mbarrier::Place<letters> mail_;
+    bool awaits_grid_ = !has_input;
+    bool is_slice_next_ = false;
+};

@@ -1,0 +1,40 @@
+// What the host chooses, and gemm_sm90.py says too: a tile shape per compiled kernel, parameters per launch.
+#pragma once
+
+#include <kernels/sm90/tma.cuh>
+
+struct GemmSm90Params {
+    TensorMap a;  // (m, k), boxes of (tile_m / cluster, 64)
+    TensorMap b;  // (k, n), boxes of (64 / cluster, 64)
+    TensorMap c;  // (m, columns), boxes of (64, 64)
+    float* partials;    // (tile, slice, tile_m * tile_n), in the order the threads hold them
+    unsigned* tickets;  // one per tile: slices that are done
+    int k;
+    int is_persistent;  // blocks take tiles until there are none, instead of one each
+};
+static_assert(sizeof(GemmSm90Params) == 448, "gemm_sm90.py packs 448 bytes");
+
+enum class Activation { none = 0, gelu = 1, swiglu = 2 };
+
+// The sum of an output tile is spread over WARPGROUPS_ x FRAGS_M_ fragments of 64 rows, TILE_N_ columns each. With
+// Stream-K the K chunks of the last wave or two of tiles are dealt out evenly, so that all blocks end together.
+template <int WARPGROUPS_, int FRAGS_M_, int TILE_N_, int STAGES_, int STAGED_ = 2, int CLUSTER_ = 1, bool IS_STREAM_K_ = false>
+struct Shape {
+    static constexpr int warpgroups = WARPGROUPS_, frags_m = FRAGS_M_, stages = STAGES_, cluster = CLUSTER_;
+    static constexpr int tile_m = 64 * warpgroups * frags_m, tile_n = TILE_N_, tile_k = 64;
+    static constexpr bool is_stream_k = IS_STREAM_K_;
+    static constexpr int staged = STAGED_;  // slots per warpgroup, 64 x 64 outputs each
+    static constexpr int threads = 128 * (1 + warpgroups), math_warps = 4 * warpgroups;
+    static constexpr int a_bytes = tile_m * 128, b_bytes = tile_n * 128, stage_bytes = a_bytes + b_bytes;
+    static constexpr int panel_bytes = 64 * 128;  // 64 columns of B, or a fragment's 64 rows of A or of staged C
+    static constexpr int ring_bytes = stages * stage_bytes, staging_bytes = warpgroups * staged * panel_bytes;
+    // Registers per thread once the loading and storing warps have given theirs away.
+    static constexpr int math_registers = warpgroups == 3 ? 152 : 216, other_registers = warpgroups == 3 ? 56 : 72;
+    // A block starts with as many per thread as the SM has for it, in eights. Whoever asks for more than the others have
+    // left waits for ever.
+    static constexpr int start_registers = 65536 / threads / 8 * 8;
+    static_assert(warpgroups == 1 || 128 * (other_registers + warpgroups * math_registers) <= threads * start_registers);
+    static_assert(!is_stream_k || cluster == 1, "a cluster's blocks would have to cut alike");
+    static_assert(warpgroups <= 3, "one storing warp each, beside the loading warp");
+    static_assert(tile_n % 64 == 0 && tile_n <= 256 && (cluster == 1 || cluster == 2));
+};
