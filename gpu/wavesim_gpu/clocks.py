@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from wavesim_gpu.device import require_cupy
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -23,8 +25,9 @@ class Reading:
 class Sampler:
     """A context manager: samples from entry to exit, then `reading` tells."""
 
-    def __init__(self, index: int = 0, period_s: float = 0.005) -> None:
-        self._index = index
+    def __init__(self, period_s: float = 0.005) -> None:
+        # NVML counts all GPUs of the machine, CUDA those it may see: the bus tells which is which.
+        self._bus_id = require_cupy().cuda.Device().pci_bus_id
         self._period_s = period_s
         self._clocks: list[float] = []
         self._powers: list[float] = []
@@ -53,7 +56,7 @@ class Sampler:
             import pynvml  # noqa: PLC0415  # optional
 
             pynvml.nvmlInit()
-            handle = pynvml.nvmlDeviceGetHandleByIndex(self._index)
+            handle = pynvml.nvmlDeviceGetHandleByPciBusId(self._bus_id.encode())
             while not self._done.is_set():
                 self._clocks.append(float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)))
                 self._powers.append(_power_w(pynvml, handle))

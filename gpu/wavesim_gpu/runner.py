@@ -215,6 +215,8 @@ def _require_safe(pipeline: Pipeline, plan: Plan, family: Family) -> None:
         raise DescriptionError(
             f"{plan.label}: the GPU runner takes StreamSync() and SemaphoreSync(); simulate() takes this one"
         )
+    if isinstance(plan, SemaphoreSync) and not family.takes_semaphores:
+        raise DescriptionError(f"{plan.label}: the kernels {family.name!r} run under stream sync only")
     if isinstance(plan, SemaphoreSync) and not plan.wait_kernel and not family.is_dependent:
         verdict = safety_of(pipeline, plan, query())
         if not verdict.is_safe:

@@ -51,6 +51,7 @@ class SyncState:
         self._cupy = require_cupy()
         self.pipeline, self.plan, self.limit_ns = pipeline, plan, limit_ns
         self.arrays = semaphore_arrays(pipeline, plan)
+        self._always_draws = always_draws
         self.names = tuple(stage.name for stage in pipeline.stages)
         chosen = kernel_options(pipeline, plan) if options is None else options
         self.headers = {
@@ -116,14 +117,16 @@ class SyncState:
         self._cupy.cuda.runtime.memsetAsync(self.words.data.ptr, 0, self.words.nbytes, stream.ptr)
 
     def values(self) -> NDArray[np.uint32]:
-        """What all semaphores read now, in pool order."""
+        """What all semaphores read now, in pool order; all counters where the last block zeroes them."""
+        if self._block_count:
+            return np.asarray(self.words.get())
         return np.asarray(self.words[self._first : self._first + self._semaphores].get())
 
     @property
     def finals(self) -> NDArray[np.uint32]:
         """What all semaphores must read after a run, in pool order: 0 where the last block zeroes them."""
         if self._block_count:
-            return np.zeros(self._semaphores, np.uint32)
+            return np.zeros(self.words.size, np.uint32)
         parts = [
             np.bincount(array.table.semaphore_of_tile, minlength=array.table.count) for array in self.arrays
         ]
@@ -159,7 +162,12 @@ class SyncState:
         )
 
     def _starved(self, issued: Any) -> tuple[str, ...]:
-        """Stages with blocks not yet started, of those whose blocks count themselves."""
+        """Stages with blocks not yet started, of those whose blocks count themselves.
+
+        Persistent blocks, and clusters of them, draw other numbers: they name none.
+        """
+        if self._always_draws:
+            return ()
         sizes = [stage.grid.size for stage in self.pipeline.stages]
         return tuple(
             f"{size - int(count)} of {size} blocks of {name}"

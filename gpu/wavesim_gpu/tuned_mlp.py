@@ -69,7 +69,8 @@ def mlp(x: Any, w1: Any, w2: Any, *, activation: Activation | None = None) -> An
     x (..., k), w1 (k, n1) and w2 (n1, n2): fp16 or bf16, row-major, on one GPU; `activation` None or "gelu"
     (with tanh). The first call with new shapes tunes and takes seconds; it cannot be captured in a graph,
     later ones can. There is no backward pass. Raises `DescriptionError` that names the argument,
-    `DeadlockError` if a wait of an earlier call ran out of its time.
+    `DeadlockError` if a wait of an earlier call ran out of its time: a graph that is only replayed does not
+    tell, call once outside it. What graphs captured on other libraries' arrays use stays allocated.
     """
     if any(needs_gradient(array) for array in (x, w1, w2)):
         raise DescriptionError("mlp has no backward pass; call it within torch.no_grad()")
@@ -161,6 +162,7 @@ class PreparedMlp:
         self._aborted = self._cupy.cuda.alloc_pinned_memory(4)
         self._flag = np.frombuffer(self._aborted, np.uint32, 1)
         self._flag[0] = 0
+        self._captured: list[Tensor] = []
 
     def run(self, source: Tensor, first: Tensor, second: Tensor, stream: Any) -> Any:
         """The result, in the order of `stream`."""
@@ -171,6 +173,9 @@ class PreparedMlp:
         middle = empty_like(source, (rows, n1))
         out = empty_like(source, (*source.shape[:-1], n2))
         counters = workspace(source, self.program.sync.words.nbytes)
+        if source.library != "torch" and is_capturing(stream):
+            # PyTorch's graphs keep their memory; another library's pool would hand it out again.
+            self._captured += [middle, counters]
         matrices = ((source, first, middle), (middle, second, out))
         self._enqueue(matrices, counters, [stream, *self._own_streams])
         return out.array

@@ -155,7 +155,7 @@ def test_two_graphs_of_the_same_shapes_replay_side_by_side(torch):
 def test_a_capture_before_tuning_says_what_to_do(torch):
     x, w1, w2 = operands(torch, (256, 512, 512, 512))
     graph = torch.cuda.CUDAGraph()
-    with pytest.raises(DescriptionError, match="call it once before"), torch.cuda.graph(graph):
+    with pytest.raises(DescriptionError, match="call it once before"), torch.cuda.graph(graph):  # noqa: PT012
         x.add_(0)  # PyTorch warns of an empty graph
         wavesim_gpu.mlp(x, w1, w2)
     torch.cuda.synchronize()

@@ -1,7 +1,8 @@
 """Plans that need other kernels than one tile per block: dependent launch, Stream-K, persistent kernels.
 
 Picture: six unit tiles on four SMs take two waves with a block per tile, and 1.5 tile times under Stream-K,
-which cuts all six into four equal runs. None of these has been measured here yet; each says what it assumes.
+which cuts all six into four equal runs. No prediction of these has been scored against a
+measurement yet; each says what it assumes.
 """
 
 from collections.abc import Mapping
@@ -59,7 +60,8 @@ class StreamK(Plan):
     filled wave and of `waves` - 1 full ones before it are cut into equal runs of K iterations, one per
     block. Who starts a tile adds up what the others made of it. A grid of whole waves is not split.
     Assumed: an iteration takes the same time everywhere; partial sums cost `CostModel.partial_ns` to
-    store and `fixup_ns` to add. Source: Osama et al., Stream-K (PPoPP 2023), data-parallel hybrids.
+    store and `fixup_ns` to add. Our Hopper kernel differs: blocks do their share of the cut tiles first, and
+    whoever comes last adds up. Source: Osama et al., Stream-K (PPoPP 2023), data-parallel hybrids.
     """
 
     waves: int = 2

@@ -60,6 +60,10 @@ class Family(Protocol):
     def is_dependent(self) -> bool:
         """Whether a kernel may start once all blocks of the one before have, on the same stream."""
 
+    @property
+    def takes_semaphores(self) -> bool:
+        """Whether its tiles can wait and post."""
+
     def check(self, gemm: Gemm) -> None:
         """Raises `DescriptionError`, with the fix, for a GEMM that it cannot compute."""
 

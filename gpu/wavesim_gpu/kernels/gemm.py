@@ -112,6 +112,7 @@ class Portable:
     source: Path = SOURCE
     is_persistent: bool = False
     is_dependent: bool = False
+    takes_semaphores: bool = True
 
     def check(self, gemm: Gemm) -> None:
         """Raises `DescriptionError` for a GEMM that it cannot compute."""

@@ -1,8 +1,7 @@
-"""The Hopper GEMM: which tile shapes exist, how they are launched, and which of them suits a size.
+"""The Hopper GEMM: which tile shapes exist, and how they are launched.
 
 Picture: `HOPPER.launch(gemm, device)` is 132 persistent blocks, one per SM and in clusters of two where that
-pays, that take tile after tile; `best_tile(1024, 6144, 12288, 132)` is 128 x 192, whose 256 tiles fill almost
-two waves, where 192 tiles of 128 x 256 would leave half of the second empty.
+pays, that take tile after tile.
 """
 
 from dataclasses import dataclass, replace
@@ -44,7 +43,7 @@ PARAMS = np.dtype(
 class Shape:
     """One tile shape: `warpgroups` x `fragments` x 64 rows, by `tile_n` columns.
 
-    `staged` output slots per warpgroup; `chunk_cycles` measured on an H200 for one step of TILE_K.
+    `staged` output slots per warpgroup.
     """
 
     warpgroups: int
@@ -53,7 +52,6 @@ class Shape:
     stages: int
     staged: int
     cluster: int
-    chunk_cycles: int
     is_stream_k: bool = False
 
     @property
@@ -82,14 +80,14 @@ class Shape:
 SHAPES = {
     (shape.tile_m, shape.tile_n): shape
     for shape in (
-        Shape(2, 1, 256, stages=4, staged=2, cluster=1, chunk_cycles=1024),
-        Shape(2, 2, 128, stages=4, staged=2, cluster=1, chunk_cycles=1024),
-        Shape(3, 1, 192, stages=4, staged=1, cluster=1, chunk_cycles=1152),
-        Shape(2, 1, 192, stages=5, staged=1, cluster=2, chunk_cycles=785),
-        Shape(3, 1, 128, stages=5, staged=1, cluster=2, chunk_cycles=842),
-        Shape(2, 1, 128, stages=6, staged=2, cluster=2, chunk_cycles=675),
-        Shape(1, 1, 256, stages=5, staged=2, cluster=1, chunk_cycles=800),
-        Shape(1, 1, 128, stages=6, staged=2, cluster=1, chunk_cycles=400),
+        Shape(2, 1, 256, stages=4, staged=2, cluster=1),
+        Shape(2, 2, 128, stages=4, staged=2, cluster=1),
+        Shape(3, 1, 192, stages=4, staged=1, cluster=1),
+        Shape(2, 1, 192, stages=5, staged=1, cluster=2),
+        Shape(3, 1, 128, stages=5, staged=1, cluster=2),
+        Shape(2, 1, 128, stages=6, staged=2, cluster=2),
+        Shape(1, 1, 256, stages=5, staged=2, cluster=1),
+        Shape(1, 1, 128, stages=6, staged=2, cluster=1),
     )
 }
 
@@ -115,6 +113,11 @@ class Hopper:
     def is_persistent(self) -> bool:
         """Whether a block computes tile after tile."""
         return self.form is not Form.ONE_EACH
+
+    @property
+    def takes_semaphores(self) -> bool:
+        """Whether its tiles can wait and post: not those that Stream-K cuts up."""
+        return self.form is not Form.STREAM_K
 
     def check(self, gemm: Gemm) -> None:
         """Raises `DescriptionError` for a GEMM that it cannot compute."""
@@ -214,24 +217,3 @@ def shape_of(gemm: Gemm) -> Shape:
             "Use 128 or 256"
         )
     return SHAPES[gemm.tile_m, gemm.tile_n]
-
-
-def best_tile(m: int, n: int, k: int, sm_count: int, *, is_swiglu: bool = False) -> tuple[int, int, int]:
-    """(tile_m, tile_n, split_k) with the fewest estimated cycles, for one GEMM alone on the GPU."""
-    candidates = [
-        (estimated_cycles(shape, m, n, k, split, sm_count), shape.tile_m, shape.tile_n, split)
-        for shape in SHAPES.values()
-        for split in (1, 2, 3, 4)
-        if k // TILE_K >= split and not (is_swiglu and shape.tile_n % (2 * PANEL))
-    ]
-    _, tile_m, tile_n, split = min(candidates)
-    return tile_m, tile_n, split
-
-
-def estimated_cycles(shape: Shape, m: int, n: int, k: int, split_k: int, sm_count: int) -> int:
-    """Waves of tiles, plus what a launch, a tile's end and the sum of slices cost (H200, measured)."""
-    slices = -(-m // shape.tile_m) * -(-n // shape.tile_n) * split_k
-    waves = -(-slices // (sm_count // shape.cluster * shape.cluster))
-    chunks = -(-k // TILE_K // split_k)
-    summing = shape.tile_m * shape.tile_n * split_k // 8 if split_k > 1 else 0
-    return 6000 + waves * (chunks * shape.chunk_cycles + 1500 + summing)

@@ -101,6 +101,8 @@ def copy_cases(threads: Sequence[int] = THREADS, rounds: int = 200) -> list[dict
         found, sampler = time_together(
             contenders, rounds, WARM_UP_S, HEAD_START_PER_RUN_NS * rounds * len(contenders)
         )
+        for pair in pairs.values():
+            pair.launches.sync.check()
         tags = {"workload": "copy-pair", "threads": count}
         cases += [describe_case(name, tags, found[name], verdicts[name], sampler) for name in pairs]
     return cases

@@ -103,6 +103,7 @@ class PairStudy:
             SCREENING_WARM_UP_S,
         )
         for variant in good:
+            self._programs[variant].sync.check()
             self._screened[variant] = median(found[str(variant)].times_ns)
             self._add(variant.kind.name, found[str(variant)], self._verdicts[variant], sampler, variant)
 

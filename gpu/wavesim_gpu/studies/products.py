@@ -18,7 +18,7 @@ from wavesim_gpu.compiler import Build
 from wavesim_gpu.device import query
 from wavesim_gpu.functions import compile_ahead
 from wavesim_gpu.operands import Operands, bind, reference
-from wavesim_gpu.runner import CupyRunner
+from wavesim_gpu.runner import CupyRunner, WrongResultError
 from wavesim_gpu.studies.case import (
     SCREENING_ROUNDS,
     SCREENING_WARM_UP_S,
@@ -28,7 +28,7 @@ from wavesim_gpu.studies.case import (
 )
 from wavesim_gpu.studies.entrants import Entrant
 from wavesim_gpu.studies.shapes import Cut, single
-from wavesim_gpu.timing import Contender
+from wavesim_gpu.timing import Contender, Rounds
 
 MAX_SPLIT = 4
 
@@ -72,21 +72,27 @@ def product_cases(
     expected = reference(base)
     _compile(runner, entrant, gemm, ways)
     programs = {way: _program(runner, entrant, base, gemm, way) for way in ways}
-    contenders = {str(way): _contender(runner, program) for way, program in programs.items()}
-    screened, _ = time_together(contenders, SCREENING_ROUNDS, SCREENING_WARM_UP_S)
-    ranked = sorted(ways, key=lambda way: median(screened[str(way)].times_ns))
-    best = ranked[0]
-    library = LtChain(base)
-    verdicts = {
-        "ours": runner.verdict(programs[best], contenders[str(best)].launch, expected),
-        "cublaslt": _judged(library, base, expected),
-    }
-    final = {"ours": contenders[str(best)], "cublaslt": Contender(library.launch, library.stream)}
+    contenders = {way: _contender(runner, program) for way, program in programs.items()}
+    judged = {way: runner.verdict(programs[way], contenders[way].launch, expected) for way in ways}
+    good = [way for way in ways if judged[way].is_good]
+    if not good:
+        raise WrongResultError(f"{gemm.name}, m={gemm.m}: every cut gives wrong results; nothing was timed")
+    screened, _ = time_together({str(w): contenders[w] for w in good}, SCREENING_ROUNDS, SCREENING_WARM_UP_S)
+    ranked = sorted(good, key=lambda way: median(screened[str(way)].times_ns))
+    best, library = ranked[0], LtChain(base)
+    verdicts = {"ours": judged[best], "cublaslt": _judged(library, base, expected)}
+    final = {"ours": contenders[best], "cublaslt": Contender(library.launch, library.stream)}
     found, sampler = time_together(final, rounds)
+    programs[best].sync.check()
     shape = {"m": gemm.m, "n": gemm.n, "k": gemm.k, "flops": gemm.flops, "kernels": runner.family.name}
     cases = [
         describe_case(name, {**tags, **shape, "way": str(best)}, found[name], verdicts[name], sampler)
         for name in final
+    ]
+    cases += [
+        describe_case("ours", {**tags, **shape, "way": str(way)}, Rounds([], []), judged[way], None)
+        for way in ways
+        if way not in good
     ]
     return cases, ranked
 

@@ -27,5 +27,7 @@ def recording_cases(
     verdicts = {name: runner.verdict(programs[name], launches[name], expected) for name in programs}
     contenders = {name: Contender(launches[name], programs[name].streams[0]) for name in programs}
     found, sampler = time_together(contenders, rounds)
+    for program in programs.values():
+        program.sync.check()
     tags = {"workload": "recording", "tokens": TOKENS, "tile": str(cut), "kernels": runner.family.name}
     return [describe_case(name, tags, found[name], verdicts[name], sampler) for name in programs]
