@@ -21,6 +21,8 @@ from wavesim.io.description import load_description
 from wavesim.io.profile_file import load_profile
 from wavesim.io.recordings import cases
 
+ROOT = Path(__file__).parents[1]
+SHIPPED = [*ROOT.glob("wavesim/recordings/profiles/*.gz"), *ROOT.glob("gpu/results/advice/*.gz")]
 each_trace = pytest.mark.parametrize("name", REAL)
 # By eye, from the lists of kernels: words of those that communicate, and of those known to be persistent.
 COMMUNICATION = ("nccl", "all_reduce")
@@ -91,6 +93,35 @@ def test_a_hand_made_pair_saves_what_fits_into_the_hole(tmp_path: Path):
     assert (pair.producer.waves.waves, pair.consumer.waves.waves) == (1.5, 1.5)
     assert pair.saving.likely_ns == pytest.approx(50_000)
     assert (pair.gap_ns, pair.gap_saving.high_ns) == (1_000, 1_000)
+
+
+def test_the_hole_between_two_that_alternate_is_filled_once(tmp_path: Path):
+    # A, B, A, B: alone, each of the three pairs would save 50 us. The four holes of 66 SMs for 50 us are 100 us
+    # of the whole device: the two pairs A, B fill them, and nothing is left for B, A.
+    block = {"registers_per_thread": 128, "shared_memory": 150_000}
+    events = [kernel(f"gemm_{name}", 0.5 + 101 * i, 100, **block) for i, name in enumerate("abab")]
+    advice = advise(load_profile(write_trace(tmp_path, events)))
+    first, second = advice.pairs
+    assert (first.count, second.count, advice.tail_loss_ns) == (2, 1, 100_000)
+    assert first.saving.likely_ns == pytest.approx(100_000)
+    assert second.saving.likely_ns == 0
+    turned = advice.marked({second.number: True})
+    assert turned.pair(second.number).saving.likely_ns == pytest.approx(50_000)
+    assert turned.recoverable_ns == pytest.approx(100_000)
+    assert advice.marked({first.number: False}).pair(second.number).saving.likely_ns == pytest.approx(50_000)
+
+
+@pytest.mark.parametrize("path", [*SHIPPED, *REAL.values()], ids=lambda path: path.name)
+def test_no_more_can_be_won_than_is_lost(path: Path):
+    advice = advise(load_profile(path))
+    alternatives = [advice, *(advice.marked({pair.number: True}) for pair in advice.visible_pairs[:3])]
+    for one in alternatives:
+        assert one.recoverable_ns <= (one.tail_loss_ns + one.launch_gap_ns) * (1 + 1e-6)
+    assert sum(pair["recoverable_ns"] for pair in advice.json_object["pairs"]) <= (
+        advice.tail_loss_ns + advice.launch_gap_ns
+    )
+    if path.name == "own-128x256-gpt3-m1536.json.gz":  # each pair alone adds up to 6.79 ms
+        assert advice.recoverable_ns == pytest.approx(advice.tail_loss_ns, rel=1e-6)
 
 
 def test_a_full_last_wave_and_a_single_wave_leave_nothing():

@@ -8,20 +8,21 @@ A profile shows that a kernel ran after another, not that it reads what the othe
 dependency: every pair's interval reaches down to nothing until the user marks it as dependent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
+from wavesim.analysis.advice_gaps import device_gaps
 from wavesim.analysis.kernel_facts import KernelFacts, facts_of
 from wavesim.analysis.pair_gain import OtherTile, Saving, other_tile, sync_saving
 from wavesim.errors import DescriptionError
-from wavesim.io.profile import UNKNOWN_NS, IntArray, Profile
+from wavesim.io.profile import UNKNOWN_NS, IntArray, LaunchShape, Profile
 from wavesim.sim.cost import OVERHEADS
 
 BACK_TO_BACK_NS = 5_000  # a stream's own turn-round takes 1 to 2 us; beyond 5 the queue had run empty
-PAUSE_NS = 1_000_000  # longer gaps are the program doing something else, not launching
 GRAPH_BOUNDARY_NS = OVERHEADS["boundary_ns"]
 
 
@@ -29,7 +30,8 @@ GRAPH_BOUNDARY_NS = OVERHEADS["boundary_ns"]
 class Pair:
     """Two shapes that follow each other on a stream, back to back, `count` times.
 
-    `saving` is by tile sync, over all `count`; `gap_ns` the time between them, of which a graph or
+    `saving` is by tile sync, over all `count`, in slots that no pair ranked above it fills; `gap_ns` the time
+    between them, of which a graph or
     programmatic launch could win `gap_saving`; `overlapped` counts negative gaps, `late` those where the host
     had not launched the consumer yet. `is_dependent` is the user's word, None where nobody said.
     """
@@ -56,8 +58,8 @@ class Advice:
     """What a profile says. Times are integer nanoseconds over the whole profile.
 
     `kernels` and `pairs` are ranked, by time and by what is likely recoverable; `pause_ns` are gaps longer
-    than `PAUSE_NS`, which are not launch gaps. `late` kernels were launched after the one before them had
-    ended.
+    than `advice_gaps.PAUSE_NS`, which are not launch gaps. `late` kernels were launched after the one before
+    them had ended.
     """
 
     profile: Profile
@@ -85,6 +87,11 @@ class Advice:
         """Pairs of kernels whose waves are known."""
         return tuple(pair for pair in self.pairs if pair.is_visible)
 
+    @property
+    def recoverable_ns(self) -> float:
+        """What tile sync could win in all pairs together; their last or only waves leave no less empty."""
+        return sum(pair.saving.likely_ns for pair in self.pairs)
+
     @cached_property
     def other_tiles(self) -> tuple[tuple[KernelFacts, OtherTile], ...]:
         """GEMMs that another tile would help, most time first."""
@@ -104,11 +111,11 @@ class Advice:
         for number in marks:
             self.pair(number)
         pairs = [_with_mark(pair, marks.get(pair.number, pair.is_dependent)) for pair in self.pairs]
-        return replace(self, pairs=tuple(sorted(pairs, key=_rank)))
+        return replace(self, pairs=_each_hole_once(pairs))
 
     def unmarked(self) -> "Advice":
         """The advice without any marks."""
-        return replace(self, pairs=tuple(sorted((_with_mark(p, None) for p in self.pairs), key=_rank)))
+        return replace(self, pairs=_each_hole_once([_with_mark(pair, None) for pair in self.pairs]))
 
     @property
     def json_object(self) -> dict[str, object]:
@@ -147,7 +154,7 @@ def advise(profile: Profile) -> Advice:
         for shape, count, total in zip(profile.shapes, counts, totals, strict=True)
     ]
     pairs, late = _pairs(profile, facts)
-    gap_ns, pause_ns = _device_gaps(profile)
+    gap_ns, pause_ns = device_gaps(profile)
     return Advice(
         profile,
         tuple(sorted(facts, key=lambda kernel: -kernel.total_ns)),
@@ -158,25 +165,6 @@ def advise(profile: Profile) -> Advice:
         pause_ns=pause_ns,
         late=late,
     )
-
-
-def _device_gaps(profile: Profile) -> tuple[int, int]:
-    """(launch gaps, pauses): time in which nothing runs on a device that has run and will run something."""
-    rows = profile.launches
-    processes = {
-        lane: number
-        for number, lane in enumerate(dict.fromkeys((o.process, o.device) for o in profile.lanes))
-    }
-    place = np.array([processes[lane.process, lane.device] for lane in profile.lanes])[rows.lane]
-    gaps = pauses = 0
-    for device in range(len(processes)):
-        mine = place == device
-        order = np.argsort(rows.start_ns[mine], kind="stable")
-        start, end = rows.start_ns[mine][order], rows.end_ns[mine][order]
-        idle = start[1:] - np.maximum.accumulate(end)[:-1]
-        gaps += int(idle[(idle > 0) & (idle <= PAUSE_NS)].sum())
-        pauses += int(idle[idle > PAUSE_NS].sum())
-    return gaps, pauses
 
 
 def _pairs(profile: Profile, facts: list[KernelFacts]) -> tuple[tuple[Pair, ...], int]:
@@ -195,8 +183,7 @@ def _pairs(profile: Profile, facts: list[KernelFacts]) -> tuple[tuple[Pair, ...]
             found.tolist(), _sums(inverse, len(found), gap[chosen], is_late[chosen]), strict=True
         )
     ]
-    ranked = sorted(pairs, key=_rank)
-    numbered = [replace(pair, number=number) for number, pair in enumerate(ranked, start=1)]
+    numbered = [replace(pair, number=number) for number, pair in enumerate(_each_hole_once(pairs), start=1)]
     return tuple(numbered), int(is_late.sum())
 
 
@@ -221,11 +208,32 @@ def _pair(producer: KernelFacts, consumer: KernelFacts, sums: Sums) -> Pair:
     return _with_mark(pair, None)
 
 
-def _with_mark(pair: Pair, is_dependent: bool | None) -> Pair:
-    one = sync_saving(pair.producer, pair.consumer, is_dependent)
+def _with_mark(pair: Pair, is_dependent: bool | None, free_ns: float = inf) -> Pair:
+    """The pair marked, and its saving where at most `free_ns` of empty slot time is left to fill."""
     n = pair.count
+    one = sync_saving(pair.producer, pair.consumer, is_dependent, free_ns / n)
     total = Saving(one.likely_ns * n, one.low_ns * n, one.high_ns * n)
     return replace(pair, saving=total, is_dependent=is_dependent)
+
+
+def _each_hole_once(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """The pairs ranked, where a slot that stands empty is filled once: in A, B, A, B by the pair A, B alone.
+
+    Pairs that the user calls dependent come first, then those that save most. Savings are those of each pair
+    alone when they come in.
+    """
+    left: dict[LaunchShape, float] = {}
+    filled = []
+    for pair in sorted(pairs, key=lambda one: (one.is_dependent is not True, *_rank(one))):
+        both = {kernel.shape: kernel.empty_ns for kernel in (pair.producer, pair.consumer)}
+        free = sum(left.setdefault(shape, empty) for shape, empty in both.items())
+        found = pair if pair.saving.likely_ns <= free else _with_mark(pair, pair.is_dependent, free)
+        taken = found.saving.likely_ns
+        for shape in both:
+            part = min(taken, left[shape])
+            left[shape], taken = left[shape] - part, taken - part
+        filled.append(found)
+    return tuple(sorted(filled, key=_rank))
 
 
 def _rank(pair: Pair) -> tuple[float, float, float]:

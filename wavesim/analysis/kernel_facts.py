@@ -46,9 +46,12 @@ class KernelFacts:
     @property
     def tail_loss_ns(self) -> float:
         """Slot time lost in last waves, as time of the whole device; nothing for up to one wave."""
-        if self.waves is None or self.waves.rounds < 2:
-            return 0.0
-        return self.total_ns * self.waves.idle_share
+        return 0.0 if self.waves is None or self.waves.rounds < 2 else self.empty_ns
+
+    @property
+    def empty_ns(self) -> float:
+        """Slot time that last or only waves leave empty, as time of the whole device."""
+        return 0.0 if self.waves is None else self.total_ns * self.waves.idle_share
 
     @property
     def label(self) -> str:

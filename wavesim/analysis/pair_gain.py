@@ -6,11 +6,11 @@ were measured.
 
 The estimate takes for granted that the consumer reads the producer row by row, in the order in which it is
 written. Its error is known from the recordings that ship with wavesim: `MARGIN` covers nine of ten of them,
-see tests/test_advice_recordings.py.
+see tests/test_advice.py.
 """
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 
 from wavesim.analysis.kernel_facts import KernelFacts
 from wavesim.analysis.wave_model import Hole, Waves, hole_of, last_wave_time, time_saved
@@ -38,8 +38,14 @@ class Saving:
 NOTHING = Saving(0.0, 0.0, 0.0)
 
 
-def sync_saving(producer: KernelFacts, consumer: KernelFacts, is_dependent: bool | None) -> Saving:
-    """What tile sync saves per pair. `is_dependent` is the user's word on it: None where nobody said."""
+def sync_saving(
+    producer: KernelFacts, consumer: KernelFacts, is_dependent: bool | None, free_ns: float = inf
+) -> Saving:
+    """What tile sync saves per pair. `is_dependent` is the user's word on it: None where nobody said.
+
+    `free_ns` is the empty slot time per pair that other pairs leave: the estimate and the lower end stay
+    below it. The upper end does not, as those others may not be rewritten.
+    """
     if producer.waves is None or consumer.waves is None or is_dependent is False:
         return NOTHING
     both = producer.mean_ns + consumer.mean_ns
@@ -47,8 +53,8 @@ def sync_saving(producer: KernelFacts, consumer: KernelFacts, is_dependent: bool
     is_alone = producer.waves.blocks_per_sm == consumer.waves.blocks_per_sm == 1
     margin = both * (MARGIN_ALONE if is_alone else MARGIN_SHARED)
     empty = producer.mean_ns * producer.waves.idle_share + consumer.mean_ns * consumer.waves.idle_share
-    likely = min(likely, empty)
     high = min(likely + margin, empty)
+    likely = min(likely, empty, free_ns)
     low = likely - margin if is_dependent else -margin
     return Saving(likely, max(low, -COST * both), max(high, likely))
 
