@@ -52,7 +52,7 @@ pages: $(VENV)/.has-all
 	$(PY) docs/render_pages.py --out build/pages
 
 lab: $(VENV)/.has-all
-	$(PY) -m jupyterlab notebooks/01_start_here.ipynb
+	$(PY) -m jupyterlab --ServerApp.root_dir=. notebooks/01_start_here.ipynb
 
 gpu-test:
 	@$(PYTHON) -c "import cupy; cupy.cuda.runtime.getDeviceCount()" 2>/dev/null || \

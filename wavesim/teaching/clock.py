@@ -1,7 +1,7 @@
 """Was your gain a clock? The same gain in time and in SM cycles, from recordings that hold both.
 
-Picture: row semaphores at 768 tokens in groups of 8 rows lose 2.3 points of time and 4.6 of cycles: the clock
-ran 2 % faster than under stream sync and hid half of the loss.
+Picture: row semaphores at 768 tokens in groups of 8 rows lose 2.3 points of makespan and 4.6 of cycles: the
+clock ran 2 % faster than under stream sync and hid half of the loss.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from wavesim.trace import Trace
 
 @dataclass(frozen=True)
 class GainByClock:
-    """A measured gain in points: of the recorded run's time, of its SM cycles; and both runs' SM clocks."""
+    """A measured gain in points: of the recorded run's makespan, of its SM cycles; and both SM clocks."""
 
     time_points: float
     cycle_points: float
@@ -27,7 +27,7 @@ class GainByClock:
 
     def __repr__(self) -> str:
         return (
-            f"{self.time_points:+.1f} points of time = {self.cycle_points:+.1f} of cycles and "
+            f"{self.time_points:+.1f} points of makespan = {self.cycle_points:+.1f} of cycles and "
             f"{self.clock_points:+.1f} of clock "
             f"({self.stream_ghz:.3f} GHz under stream sync, {self.plan_ghz:.3f} here)"
         )
@@ -41,7 +41,7 @@ def mean_ghz(trace: Trace) -> float:
 
 
 def gain_by_clock(trace: Trace, stream: Trace) -> GainByClock:
-    """The recorded runs' gain over stream sync in time and in cycles. Raises `RecordingError` without cycles.
+    """The recorded runs' gain over stream sync, makespan and cycles. Raises `RecordingError` without cycles.
 
     A run's cycles are its makespan times the mean clock of its blocks.
     """

@@ -33,7 +33,7 @@ def grade_share(answer: Any) -> str:
 
 
 def grade_description(answer: Any) -> str:
-    """A TOML text: 192 blocks in 8 rows, then 384, 256 threads, 232 registers, 96 KB, on an H200."""
+    """A TOML text: 192 blocks in 8 rows, then 384, 256 threads, 232 registers, 96 KiB, on an H200."""
     require(isinstance(answer, str), "give the file's text, in triple quotes.")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pair.toml"

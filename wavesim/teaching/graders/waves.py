@@ -52,7 +52,7 @@ def grade_carveout(answer: Any) -> str:
 
 
 EXERCISES = (
-    Exercise("2.1", "Blocks in one wave: 128 threads, 128 registers, 100 KB", grade_one_wave),
+    Exercise("2.1", "Blocks in one wave: 128 threads, 128 registers, 100 KiB", grade_one_wave),
     Exercise("2.2", "The most shared bytes with which three blocks fit on an SM", grade_shared_bytes),
-    Exercise("2.3", "The smallest carve-out for a 150 KB and a 20 KB block together", grade_carveout),
+    Exercise("2.3", "The smallest carve-out for a 150 KiB and a 20 KiB block together", grade_carveout),
 )
