@@ -9,7 +9,14 @@ from kineto_traces import REAL, kernel, raw_trace, write_trace
 
 from wavesim.analysis.advice import Advice, advise
 from wavesim.analysis.advice_description import pair_toml
-from wavesim.analysis.advice_words import findings, headline
+from wavesim.analysis.advice_words import (
+    findings,
+    headline,
+    pair_rows,
+    pairs_left_out,
+    summary_text,
+    tile_lines,
+)
 from wavesim.analysis.kernel_names import parsed_name
 from wavesim.analysis.pair_gain import other_tile
 from wavesim.analysis.prediction import measured_improvement
@@ -96,8 +103,8 @@ def test_a_hand_made_pair_saves_what_fits_into_the_hole(tmp_path: Path):
 
 
 def test_the_hole_between_two_that_alternate_is_filled_once(tmp_path: Path):
-    # A, B, A, B: alone, each of the three pairs would save 50 us. The four holes of 66 SMs for 50 us are 100 us
-    # of the whole device: the two pairs A, B fill them, and nothing is left for B, A.
+    # A, B, A, B: alone, each of the three pairs would save 50 us. The four holes of 66 SMs for 50 us are
+    # 100 us of the whole device: the two pairs A, B fill them, and nothing is left for B, A.
     block = {"registers_per_thread": 128, "shared_memory": 150_000}
     events = [kernel(f"gemm_{name}", 0.5 + 101 * i, 100, **block) for i, name in enumerate("abab")]
     advice = advise(load_profile(write_trace(tmp_path, events)))
@@ -240,6 +247,22 @@ def test_three_findings_name_the_pair_the_gaps_and_what_is_hidden(advices: dict[
         assert "nothing runs" in second
         assert "cannot see" in third
         assert "%" in headline(advice)
+
+
+def test_a_line_has_one_unit_and_the_table_says_what_it_leaves_out(advices: dict[str, Advice]):
+    advice = advices["h100"]
+    text = summary_text(advice)
+    assert "would save 0.09 ms (-0.22 to 0.17 ms), 0.2 % of" in text
+    assert len(pair_rows(advice)) < len(advice.pairs)
+    assert f"The first {len(pair_rows(advice))} of {len(advice.pairs)} pairs" in text
+    one = advise(load_profile(ROOT / "gpu" / "results" / "advice" / "triton-gelu-m1536.json.gz"))
+    assert "Together" not in findings(one)[0]
+    assert not pairs_left_out(one)
+
+
+def test_another_tile_says_what_differs(advices: dict[str, Advice]):
+    (line,) = tile_lines(advices["v100"])
+    assert "2.10 waves as before, the last one faster because" in line
 
 
 @each_trace

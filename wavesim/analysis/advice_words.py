@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from wavesim.analysis.advice import BACK_TO_BACK_NS, Advice, Pair
 from wavesim.analysis.kernel_facts import BLIND_WORDS, KernelFacts
-from wavesim.analysis.pair_gain import Saving
+from wavesim.analysis.pair_gain import OtherTile, Saving
 
 WORTH_SHARE = 0.005  # of the profiled time: below it no pair is worth a rewrite
 SHOWN = 12
-COLUMNS = ("#", "producer -> consumer", "times", "waves", "tile sync, of time", "interval", "gaps")
+COLUMNS = ("#", "producer -> consumer", "times", "waves", "tile sync us", "of time", "interval us", "gaps us")
 
 ASSUMPTIONS = (
     (
@@ -22,7 +22,8 @@ ASSUMPTIONS = (
     (
         "Tile sync: assumes that the consumer reads the producer's tiles in the order in which they are "
         "written, and blocks of equal length. Between two kernels limited by memory, half of the SMs are "
-        "taken to saturate it. The margin covers nine of ten of wavesim's own H200 recordings, which are "
+        "taken to saturate it. A slot that stands empty is filled once: a pair wins what those ranked above "
+        "it leave. The margin covers nine of ten of wavesim's own H200 recordings, which are "
         "pairs of GEMMs; other kernels were never measured."
     ),
     (
@@ -43,12 +44,21 @@ def milliseconds(time_ns: float) -> str:
     return f"{time_ns / 1e6:,.2f} ms"
 
 
+def saving_text(saving: Saving) -> str:
+    """The estimate with its interval, in one unit: "0.06 ms (-0.62 to 0.42 ms)"."""
+    scale, digits, unit = _unit(saving)
+    return f"{saving.likely_ns / scale:,.{digits}f} {unit} ({interval_text(saving)})"
+
+
 def interval_text(saving: Saving) -> str:
     """An interval in one unit."""
-    large = max(abs(saving.low_ns), abs(saving.high_ns)) >= 100_000
-    scale, unit = (1e6, "ms") if large else (1e3, "us")
-    digits = 2 if large else 1
-    return f"{saving.low_ns / scale:.{digits}f} to {saving.high_ns / scale:.{digits}f} {unit}"
+    scale, digits, unit = _unit(saving)
+    return f"{saving.low_ns / scale:,.{digits}f} to {saving.high_ns / scale:,.{digits}f} {unit}"
+
+
+def _unit(saving: Saving) -> tuple[float, int, str]:
+    is_large = max(abs(saving.low_ns), abs(saving.high_ns)) >= 100_000
+    return (1e6, 2, "ms") if is_large else (1e3, 1, "us")
 
 
 def share_text(advice: Advice, time_ns: float) -> str:
@@ -74,7 +84,7 @@ def findings(advice: Advice) -> tuple[str, str, str]:
 
 def headline(advice: Advice) -> str:
     """The report's title: what tile sync could win, or that it is not where the time goes."""
-    total = sum(pair.saving.likely_ns for pair in advice.visible_pairs)
+    total = advice.recoverable_ns
     gaps = advice.launch_gap_ns
     if total >= max(gaps, WORTH_SHARE * advice.profile.span_ns):
         return f"Tile-level synchronisation could win back {share_text(advice, total)} of the profiled time"
@@ -93,18 +103,17 @@ def _pair_finding(advice: Advice) -> str:
             "the last ones are full, or nothing is ready before the producer ends."
         )
     best = pairs[0]
-    total = sum(pair.saving.likely_ns for pair in pairs)
+    total = advice.recoverable_ns
     text = (
-        f"{pair_label(best)}, {best.count} times: tile sync would save "
-        f"{milliseconds(best.saving.likely_ns)}, "
-        f"{share_text(advice, best.saving.likely_ns)} of the profiled time ({interval_text(best.saving)}), "
-        "if "
-        "the "
-        "consumer "
-        f"reads what the producer writes. All {len(pairs)} pairs with something to win: "
-        f"{milliseconds(total)}, "
-        f"{share_text(advice, total)}."
+        f"{pair_label(best)}, {best.count} times: tile sync would save {saving_text(best.saving)}, "
+        f"{share_text(advice, best.saving.likely_ns)} of the profiled time, if the consumer reads what the "
+        "producer writes."
     )
+    if len(pairs) > 1:
+        text += (
+            f" Together the {len(pairs)} pairs with something to win, each empty slot filled once: "
+            f"{milliseconds(total)}, {share_text(advice, total)}."
+        )
     if total < WORTH_SHARE * advice.profile.span_ns:
         text += " That is too little to rewrite kernels for."
     return text
@@ -143,10 +152,21 @@ def _blind_finding(advice: Advice) -> str:
     )
 
 
-def pair_rows(advice: Advice, most: int = SHOWN) -> list[tuple[str, ...]]:
+def pair_rows(advice: Advice) -> list[tuple[str, ...]]:
     """The ranked table, one row of texts per pair; first those to win by tile sync, then by launch gaps."""
-    chosen = [pair for pair in advice.pairs if pair.saving.likely_ns > 0 or pair.gap_ns > 0][:most]
-    return [_row(advice, pair) for pair in chosen]
+    return [_row(advice, pair) for pair in _worth_a_row(advice)[:SHOWN]]
+
+
+def pairs_left_out(advice: Advice) -> str:
+    """How many pairs the table does not show; nothing where it shows all."""
+    shown = min(SHOWN, len(_worth_a_row(advice)))
+    if shown == len(advice.pairs):
+        return ""
+    return f"The first {shown} of {len(advice.pairs)} pairs; --json has all whose waves are known."
+
+
+def _worth_a_row(advice: Advice) -> list[Pair]:
+    return [pair for pair in advice.pairs if pair.saving.likely_ns > 0 or pair.gap_ns > 0]
 
 
 def _row(advice: Advice, pair: Pair) -> tuple[str, ...]:
@@ -160,21 +180,33 @@ def _row(advice: Advice, pair: Pair) -> tuple[str, ...]:
         f"{short_label(pair.producer)} -> {short_label(pair.consumer)}{mark}",
         f"{pair.count:,}",
         waves,
-        f"{milliseconds(likely)}, {share_text(advice, likely)}" if pair.is_visible else "-",
-        interval_text(pair.saving) if pair.is_visible else "-",
-        milliseconds(pair.gap_saving.likely_ns),
+        _us(likely) if pair.is_visible else "-",
+        share_text(advice, likely) if pair.is_visible else "-",
+        f"{_us(pair.saving.low_ns)} to {_us(pair.saving.high_ns)}" if pair.is_visible else "-",
+        _us(pair.gap_saving.likely_ns),
     )
+
+
+def _us(time_ns: float) -> str:
+    return f"{time_ns / 1e3:,.1f}"
 
 
 def tile_lines(advice: Advice, most: int = 3) -> list[str]:
     """GEMMs that another tile would help."""
     return [
-        f"{kernel.label}: {tile.tile[0]} x {tile.tile[1]} tiles, {tile.waves:.2f} waves instead of "
-        f"{kernel.waves.waves if kernel.waves else 0:.2f}, would save "
-        f"{milliseconds(tile.saving.likely_ns * kernel.count)} "
-        f"({interval_text(_times(tile.saving, kernel.count))})"
+        f"{kernel.label}: {tile.tile[0]} x {tile.tile[1]} tiles, {_other_waves(kernel, tile)}, would save "
+        f"{saving_text(_times(tile.saving, kernel.count))}"
         for kernel, tile in advice.other_tiles[:most]
     ]
+
+
+def _other_waves(kernel: KernelFacts, tile: OtherTile) -> str:
+    """What the other tile changes: the waves, or, where they stay, who shares an SM in the last one."""
+    before = f"{kernel.waves.waves:.2f}" if kernel.waves else "unknown"
+    after = f"{tile.waves:.2f}"
+    if before != after:
+        return f"{after} waves instead of {before}"
+    return f"{after} waves as before, the last one faster because its blocks share an SM with fewer others"
 
 
 def _times(saving: Saving, count: int) -> Saving:
@@ -196,7 +228,7 @@ def summary_text(advice: Advice) -> str:
             "",
             f"Pairs back to back (gap up to {BACK_TO_BACK_NS // 1000} us), by what tile sync could win:",
         ]
-        lines += _columns((COLUMNS, *rows))
+        lines += [*_columns((COLUMNS, *rows)), *filter(None, [pairs_left_out(advice)])]
     tiles = tile_lines(advice)
     if tiles:
         lines += ["", "GEMMs in another tile:", *(f"  {line}" for line in tiles)]

@@ -14,24 +14,18 @@ from wavesim.analysis.advice_words import (
     headline,
     milliseconds,
     pair_rows,
+    pairs_left_out,
     share_text,
     tile_lines,
 )
 from wavesim.view.advice_pairs_figure import advice_pairs
 from wavesim.view.advice_timeline_figure import advice_timeline
-from wavesim.view.page import Section, Table, page_html, write_page
-
-KERNELS_SHOWN = 12
+from wavesim.view.page import Section, Table, write_page
 
 
 def write_report(path: str | Path, advice: Advice) -> Path:
     """Writes the page. Returns its path."""
     return write_page(path, **_parts(advice))
-
-
-def report_html(advice: Advice) -> str:
-    """The page as HTML."""
-    return page_html(**_parts(advice))
 
 
 def _parts(advice: Advice) -> dict[str, Any]:
@@ -47,7 +41,7 @@ def _parts(advice: Advice) -> dict[str, Any]:
         pair_rows(advice),
         caption="Pairs of kernels back to back on one stream, by what tile-level synchronisation could win "
         "if the second reads the first. Waves of producer and consumer; gaps: what a CUDA graph could win "
-        "between them.",
+        f"between them. {pairs_left_out(advice)}".rstrip(),
     )
     figures = [
         Section(advice_timeline(advice), "The step", "\n\n".join(tile_lines(advice))),
