@@ -22,6 +22,7 @@ from plotly.offline import get_plotlyjs
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
+from traitlets.config import Config
 
 ROOT = Path(__file__).parent.parent
 STYLE = Path(__file__).parent / "pages.css"
@@ -42,6 +43,8 @@ PAGE = """<!DOCTYPE html>
 <body><nav><a href="{root}index.html">wavesim notebooks</a>{links}</nav><main>{body}</main></body></html>
 """
 TIMEOUT_S = 120
+# Without encryption, which is the default, the kernel warns about its sockets in every notebook.
+KERNEL = Config({"KernelManager": {"transport_encryption": "auto"}})
 
 
 def executed(path: Path) -> nbformat.NotebookNode:
@@ -54,6 +57,7 @@ def executed(path: Path) -> nbformat.NotebookNode:
             timeout=TIMEOUT_S,
             kernel_name="python3",
             store_widget_state=False,
+            config=KERNEL,
             resources={"metadata": {"path": folder}},
         ).execute()
     del notebook.cells[0]
