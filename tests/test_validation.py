@@ -230,6 +230,26 @@ def test_the_choice_of_a_policy_has_an_order_and_a_regret():
     found = [made_up(case, "row", 18.8, 15.0), made_up(case, "tile", 16.2, 19.0)]
     (choice,) = policy_choices(found)
     assert (choice.order_agreement, choice.mean_regret_points) == (0.0, 4.0)
+    assert (choice.orders, choice.predicted_equal) == (1, 0)
+
+
+def test_policies_predicted_equal_are_not_in_the_right_order_and_the_words_say_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    from wavesim.analysis import validate_command
+    from wavesim.cli import main
+
+    case = named("test", 1)[0]
+    found = [made_up(case, "row", 13.0, 4.3), made_up(case, "tile", 13.0, -0.3)]
+    monkeypatch.setattr(validate_command, "all_predictions", lambda _progress: found)
+    monkeypatch.setattr(validation, "committed_scores", dict)
+    assert main(["validate"]) == 0
+    words = capsys.readouterr().out
+    assert "right order 0% of 1 (1 are predicted equal), mean regret 0.00" in words
+    assert "two predicted equal count as wrong" in words
+    legend = [line for line in words.splitlines() if line.startswith("  ")]
+    for title in ("sign", "noise", "ceil", "cycles", "in 80 %"):
+        assert sum(line.strip().startswith(f"{title} ") for line in legend) == 1
 
 
 def test_validate_writes_the_page_and_one_json_object(

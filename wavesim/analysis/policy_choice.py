@@ -14,12 +14,18 @@ DIFFERENCE_THAT_COUNTS = 2.0  # points between two measured policies, below whic
 
 @dataclass(frozen=True)
 class PolicyChoice:
-    """Of one set: share of policy orders that are right (None if no two policies differ), mean regret."""
+    """Of one set: share of policy orders that are right (None if no two policies differ), mean regret.
+
+    Of the `orders` that count, `predicted_equal` are of policies with the same prediction: not right.
+    Where the best predictions are equal, the regret is that of the policy listed first.
+    """
 
     name: str
     cases: int
     order_agreement: float | None
     mean_regret_points: float
+    orders: int
+    predicted_equal: int
 
 
 def policy_choices(found: Sequence[Prediction]) -> list[PolicyChoice]:
@@ -37,20 +43,23 @@ def _choice(source: str, found: Sequence[Prediction]) -> PolicyChoice | None:
     several = [members for members in by_case.values() if len({p.plan for p in members}) > 1]
     if not several:
         return None
-    orders = [right for members in several for right in _orders(members)]
+    orders = [order for members in several for order in _orders(members)]
     regret = sum(_regret(members) for members in several) / len(several)
-    agreement = round(sum(orders) / len(orders), 3) if orders else None
-    return PolicyChoice(source, len(several), agreement, round(regret, 3))
+    right = sum((a.predicted - b.predicted) * (a.measured.median - b.measured.median) > 0 for a, b in orders)
+    return PolicyChoice(
+        source,
+        len(several),
+        round(right / len(orders), 3) if orders else None,
+        round(regret, 3),
+        len(orders),
+        sum(a.predicted == b.predicted for a, b in orders),
+    )
 
 
-def _orders(members: Sequence[Prediction]) -> list[bool]:
-    """Whether the predicted order is the measured one, for each two policies that differ by enough."""
+def _orders(members: Sequence[Prediction]) -> list[tuple[Prediction, Prediction]]:
+    """Each two policies that were measured far enough apart."""
     pairs = [(a, b) for i, a in enumerate(members) for b in members[i + 1 :] if a.plan != b.plan]
-    return [
-        (a.predicted > b.predicted) == (a.measured.median > b.measured.median)
-        for a, b in pairs
-        if abs(a.measured.median - b.measured.median) >= DIFFERENCE_THAT_COUNTS
-    ]
+    return [(a, b) for a, b in pairs if abs(a.measured.median - b.measured.median) >= DIFFERENCE_THAT_COUNTS]
 
 
 def _regret(members: Sequence[Prediction]) -> float:

@@ -9,21 +9,26 @@ from dataclasses import asdict, dataclass
 
 from wavesim.analysis.intervals import half_widths, write_half_widths
 from wavesim.analysis.judged import Prediction
-from wavesim.analysis.policy_choice import policy_choices
+from wavesim.analysis.policy_choice import PolicyChoice, policy_choices
 from wavesim.analysis.validation import Score, all_predictions, outliers, scores, worse_sets, write_scores
 
-HEAD = (
-    "set",
-    "cases",
-    "median",
-    "p90",
-    "sign",
-    "noise",
-    "no gain",
-    "ceil",
-    "time %",
-    "in cycles",
-    "80 % holds",
+# Of each column: its title, its width, and what it says.
+COLUMNS = (
+    ("set", 28, ""),
+    ("cases", 6, ""),
+    ("median", 8, "median of the absolute errors of the predicted improvement, in points"),
+    ("p90", 7, "nine of ten of these errors are smaller"),
+    ("sign", 6, "share of the cases that gained or lost 2 points or more where the sign was predicted"),
+    ("noise", 7, "of the measurement: half the distance between its quartiles, in points"),
+    ("no gain", 9, "median error of predicting 0 every time"),
+    ("ceil", 6, "median error of the formula that counts waves, rounded up"),
+    ("time %", 8, "median error of the predicted time, in percent of it"),
+    ("cycles", 8, "as median, against the improvement in SM cycles, where the clock was measured"),
+    ("in 80 %", 9, "share of the cases inside the 80 % interval that a prediction comes with"),
+)
+REGRET = (
+    "Order: of every two policies measured 2 points or more apart; two predicted equal count as wrong.\n"
+    "Regret: what the policy predicted best loses to the best measured; of equals the first listed is taken."
 )
 
 
@@ -56,19 +61,16 @@ def run_validate(options: Namespace, progress: Callable[[int, int], None] | None
 
 
 def _table(results: Sequence[Score]) -> list[str]:
-    widths = [28, 6, 7, 7, 6, 6, 8, 7, 7, 10, 11]
-    rows = [HEAD, *(_cells(score) for score in results)]
+    rows = [tuple(title for title, _, _ in COLUMNS), *(_cells(score) for score in results)]
     lines = [
         "".join(
             cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            for i, (cell, (_, width, _)) in enumerate(zip(row, COLUMNS, strict=True))
         )
         for row in rows
     ]
-    return [
-        *lines,
-        "test half only; absolute errors of the predicted improvement in points (replay: of the makespan)",
-    ]
+    legend = [f"  {title:<8} {words}" for title, _, words in COLUMNS if words]
+    return [*lines, "Test half only. own-replay: errors in points of the stream-sync makespan.", *legend]
 
 
 def _cells(score: Score) -> tuple[str, ...]:
@@ -96,11 +98,19 @@ def _share(value: float | None) -> str:
 
 
 def _choices(found: Sequence[Prediction]) -> list[str]:
-    return [
-        f"{choice.name}: policies in the right order {_share(choice.order_agreement)}, mean regret "
-        f"{choice.mean_regret_points:.2f} points over {choice.cases} cases"
+    lines = [
+        f"{choice.name}: {_order_text(choice)}, mean regret {choice.mean_regret_points:.2f} points over "
+        f"{choice.cases} cases"
         for choice in policy_choices(found)
     ]
+    return [*lines, REGRET] if lines else []
+
+
+def _order_text(choice: PolicyChoice) -> str:
+    if choice.order_agreement is None:
+        return "no two policies measured apart"
+    equal = f" ({choice.predicted_equal} are predicted equal)" if choice.predicted_equal else ""
+    return f"policies in the right order {choice.order_agreement:.0%} of {choice.orders}{equal}"
 
 
 def _list(found: Sequence[Prediction]) -> list[str]:
