@@ -162,17 +162,17 @@ def test_an_index_that_is_not_affine_is_refused_where_it_is_written(write, messa
 @pytest.mark.parametrize(
     ("need", "tile", "found", "bound"),
     [
-        (lambda s: s[x, y], (4, 0), "x from 4 up to 5", "0 to 4"),
-        (lambda s: s[x - 1, 0], (0, 0), "x from -1 up to 0", "0 to 4"),
-        (lambda s: s[2 * x, 0], (2, 0), "x from 4 up to 5", "0 to 4"),
-        (lambda s: s[0, y], (0, 3), "y from 3 up to 4", "0 to 3"),
-        (lambda s: s[:, y : y + 2], (0, 2), "y from 2 up to 4", "0 to 3"),
-        (lambda s: s[x // 2 : x // 2 + 3, 0], (4, 0), "x from 2 up to 5", "0 to 4"),
-        (lambda s: s[0, 2 - y], (0, 3), "y from -1 up to 0", "0 to 3"),
-        (lambda s: s[7, 0], (0, 0), "x from 7 up to 8", "0 to 4"),
-        (lambda s: s[x::5, 0], (4, 0), "x from 4 up to 4", "0 to 4"),
-        (lambda s: s[x:2, 0], (2, 0), "x from 2 up to 2", "0 to 4"),
-        (lambda s: s[3:1, 0], (0, 0), "x from 3 up to 1", "0 to 4"),
+        (lambda s: s[x, y], (4, 0), "column 4", "0 to 3"),
+        (lambda s: s[x - 1, 0], (0, 0), "column -1", "0 to 3"),
+        (lambda s: s[2 * x, 0], (2, 0), "column 4", "0 to 3"),
+        (lambda s: s[0, y], (0, 3), "row 3", "0 to 2"),
+        (lambda s: s[:, y : y + 2], (0, 2), "rows 2 to 3", "0 to 2"),
+        (lambda s: s[x // 2 : x // 2 + 3, 0], (4, 0), "columns 2 to 4", "0 to 3"),
+        (lambda s: s[0, 2 - y], (0, 3), "row -1", "0 to 2"),
+        (lambda s: s[7, 0], (0, 0), "column 7", "0 to 3"),
+        (lambda s: s[x::5, 0], (4, 0), "no column (from 4 up to 4)", "0 to 3"),
+        (lambda s: s[x:2, 0], (2, 0), "no column (from 2 up to 2)", "0 to 3"),
+        (lambda s: s[3:1, 0], (0, 0), "no column (from 3 up to 1)", "0 to 3"),
     ],
 )
 def test_the_first_consumer_tile_outside_the_producers_grid_is_named_with_index_and_bound(
@@ -181,8 +181,8 @@ def test_the_first_consumer_tile_outside_the_producers_grid_is_named_with_index_
     producer, consumer = stage("producer", 4, 3), stage("consumer", 6, 5)
     with pytest.raises(DescriptionError) as caught:
         Dependency(consumer[x, y], [need(producer)])
-    assert f"for consumer tile {tile}: {found}" in str(caught.value)
-    assert f"{bound} of the producer's grid 4 x 3" in str(caught.value)
+    assert f"for consumer tile {tile} reads {found};" in str(caught.value)
+    assert f"s of the producer's grid 4 x 3 are {bound}." in str(caught.value)
 
 
 def test_a_second_need_is_checked_as_well():

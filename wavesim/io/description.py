@@ -34,6 +34,21 @@ from wavesim.model.pipeline import Pipeline, Stage
 
 MAX_FILE_BYTES = 1 << 20
 STAGE_FIELDS = {"name", "grid", "threads", "registers", "shared_bytes", "kernel_us", "flops"}
+# What to write for a field that is missing.
+EXAMPLES = {
+    "device": 'device = "h200"',
+    "stages": "one [[stages]] table per kernel",
+    "dependencies": "one [[dependencies]] table per consumer",
+    "name": 'name = "gemm1"',
+    "grid": "grid = [24, 8]",
+    "threads": "threads = 256",
+    "registers": "registers = 232",
+    "shared_bytes": "shared_bytes = 98304",
+    "kernel_us": "kernel_us = 320.0",
+    "consumer": 'consumer = "gemm2"',
+    "needs": 'needs = ["gemm1[:, y]"]',
+}
+TYPE_WORDS = {str: "a text", int: "an integer", list: "a list"}
 
 
 @dataclass(frozen=True)
@@ -54,6 +69,11 @@ def load_description(path: str | Path) -> Description:
     kernel_ns: dict[str, int] = {}
     for position, entry in enumerate(_field(data, "stages", list, path)):
         stage, time_ns = _stage(entry, f"stages[{position}]", path)
+        if stage.name in stages:
+            raise RecordingError(
+                f"{path}: field 'stages[{position}].name' is {stage.name!r}: two stages are named "
+                f"{stage.name}; give each its own name"
+            )
         stages[stage.name] = stage
         kernel_ns[stage.name] = time_ns
     dependencies = [
@@ -77,10 +97,14 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _field(data: Any, name: str, kind: type | tuple[type, ...], path: Path, where: str = "") -> Any:
-    value = data.get(name) if isinstance(data, dict) else None
+    if not isinstance(data, dict):
+        raise RecordingError(f"{path}: field '{where.rstrip('.')}' is {data!r}; expected a table")
+    if name not in data:
+        raise RecordingError(f"{path}: field '{where}{name}' is missing; write {EXAMPLES[name]}")
+    value = data[name]
     if not isinstance(value, kind) or isinstance(value, bool):
-        wanted = kind.__name__ if isinstance(kind, type) else "number"
-        raise RecordingError(f"{path}: field '{where}{name}' is {value!r}; expected a {wanted}")
+        wanted = TYPE_WORDS[kind] if isinstance(kind, type) else "a number"
+        raise RecordingError(f"{path}: field '{where}{name}' is {value!r}; expected {wanted}")
     return value
 
 

@@ -121,13 +121,19 @@ def _check_size(need: TileSet, consumer_grid: Grid) -> None:
 
 
 def _check_box(need: TileSet, tile: tuple[int, int], box: Box, grid: Grid) -> None:
-    for axis, start, stop, bound in (("x", *box[:2], grid.x), ("y", *box[2:], grid.y)):
+    for word, start, stop, bound in (("column", *box[:2], grid.x), ("row", *box[2:], grid.y)):
         if start < 0 or stop > bound or start >= stop:
-            fault = "outside" if start < stop else "which is no tile, of"
             raise DescriptionError(
-                f"{need} for consumer tile {tile}: {axis} from {start} up to {stop}, {fault} "
-                f"0 to {bound} of the producer's grid {grid}. Correct the index or the grids"
+                f"{need} for consumer tile {tile} reads {_span_text(word, start, stop)}; {word}s of the "
+                f"producer's grid {grid} are 0 to {bound - 1}. Correct the index or the grids"
             )
+
+
+def _span_text(word: str, start: int, stop: int) -> str:
+    """Columns or rows from `start` up to `stop`, as a person says it."""
+    if stop <= start:
+        return f"no {word} (from {start} up to {stop})"
+    return f"{word} {start}" if stop == start + 1 else f"{word}s {start} to {stop - 1}"
 
 
 def gemm_rows(producer: "Stage", consumer: "Stage") -> Dependency:
