@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import wavesim
 from wavesim.cli import main
 
 SIMULATE_NAMES = {
@@ -108,3 +109,10 @@ def test_arguments_of_the_wrong_kind_are_one_line_and_status_two(capsys: pytest.
     message = capsys.readouterr().err
     assert "invalid int value: 'many'" in message
     assert message.count("\n") == 1
+
+
+def test_the_version_is_one_line(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"wavesim {wavesim.__version__}\n"

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
+from wavesim import __version__
 from wavesim.analysis.advice_options import add_advise_options
 from wavesim.errors import WavesimError
 from wavesim.gen.command_options import add_gen_options, add_tune_options
@@ -59,6 +60,7 @@ class _OneLineParser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _OneLineParser(prog="wavesim", description="Predict and prove tile-level synchronisation.")
+    parser.add_argument("--version", action="version", version=f"wavesim {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     simulate = _command(commands, "simulate", _simulate, "simulate one plan of a workload")
     _workload_options(simulate)

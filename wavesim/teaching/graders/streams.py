@@ -24,7 +24,7 @@ def on_stream(tokens: int) -> Trace:
 
 
 def grade_ready_tiles(answer: Any) -> str:
-    """At 1,536 tokens: gemm2 tiles whose inputs are in memory when gemm1's last wave begins."""
+    """At 1,536 tokens: gemm2 tiles whose inputs are in memory when gemm1's full waves have ended."""
     count, rows = whole(answer, 0, 576), 1536 // 128
     waves_before = (rows * COLUMNS - 1) // SLOTS
     finished = waves_before * SLOTS // COLUMNS
@@ -32,7 +32,7 @@ def grade_ready_tiles(answer: Any) -> str:
     require(
         count == finished * CONSUMER_COLUMNS,
         f"gemm1 has {rows} rows of {COLUMNS} tiles, {SLOTS} at a time. How many whole rows are done when its "
-        "last wave begins, and how many gemm2 tiles read each?",
+        "full waves have ended, and how many gemm2 tiles read each?",
     )
     return f"{waves_before} waves make {finished} of {rows} rows; {CONSUMER_COLUMNS} tiles read each of them."
 
@@ -62,7 +62,7 @@ def grade_free_boundary(answer: Any) -> str:
 
 
 EXERCISES = (
-    Exercise("3.1", "gemm2 tiles with all inputs when gemm1's last wave begins, M = 1536", grade_ready_tiles),
+    Exercise("3.1", "gemm2 tiles with all inputs after gemm1's full waves, M = 1536", grade_ready_tiles),
     Exercise("3.2", "The most that any plan can gain at M = 1024, in points", grade_bound),
     Exercise("3.3", "Tokens at which the stream costs next to nothing", grade_free_boundary),
 )
