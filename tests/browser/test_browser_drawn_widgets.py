@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from wavesim.widgets import ComparisonView
+
 pytestmark = [
     pytest.mark.browser,
     # Sockets of browser and server that end with the process are warned about at collection.
@@ -26,8 +28,20 @@ from wavesim.widgets import ComparisonView, DependencyExplorer, TunerView
 display(DependencyExplorer(toy(), SemaphoreSync(TileSync())))
 display(TunerView.recorded())
 display(ComparisonView.recorded())"""
+CHOSEN_FIRST = """from wavesim.widgets import ComparisonView
+
+view = ComparisonView.recorded()
+view.choice.value = 1
+view"""
+# What plotly drew: the number of bars, and their colours but for hatches, whose names are new each time.
+BARS = """() => {
+  const bars = [...document.querySelectorAll('.js-plotly-plot .barlayer path')];
+  const fills = new Set(bars.map((bar) => getComputedStyle(bar).fill));
+  return [bars.length, [...fills].filter((fill) => fill.startsWith('rgb')).sort()];
+}"""
 LEAST_STEPS_PER_S = 20
 PLAY_MS = 1_500
+STILL_MS, LEAST_BARS = 2_000, 500  # the smallest recorded runs have 576 tiles, some less than a pixel wide
 
 
 def told(page):
@@ -149,4 +163,28 @@ def test_tiles_gains_and_runs_are_chosen_by_keyboard(lab, visit):
     title.wait_for()
     assert title.text_content() == now
     assert visit.outside == []
+    assert visit.console_errors == []
+
+
+def test_a_run_chosen_before_the_figure_is_shown_looks_as_one_chosen_after(lab, visit):
+    page = visit.page
+    visit.open(lab, lab.write("chosen_first.ipynb", CHOSEN_FIRST))
+    assert visit.run_all() == []
+    title = page.locator(".js-plotly-plot .gtitle")
+    title.wait_for()
+    words = ComparisonView.recorded().choice.options[1][0].split(", ")[1]
+    assert words in title.text_content().lower()
+    page.wait_for_timeout(STILL_MS)
+    first = page.evaluate(BARS)
+    assert first[0] > LEAST_BARS
+    assert {"rgb(47, 111, 222)", "rgb(217, 115, 13)"} <= set(first[1])  # the theme's first two stages
+    for key in ("ArrowDown", "ArrowUp"):
+        was = title.text_content()
+        page.get_by_label("Run", exact=True).focus()
+        page.keyboard.press(key)
+        page.wait_for_function(
+            "was => document.querySelector('.js-plotly-plot .gtitle').textContent !== was", arg=was
+        )
+        page.wait_for_timeout(STILL_MS)
+    assert page.evaluate(BARS) == first
     assert visit.console_errors == []

@@ -1,11 +1,12 @@
 """Predicted and measured, one under the other on one time axis, with the reasons why they differ.
 
 Picture: for each plan a simulated and a measured timeline; then the busy SMs of one plan, its errors
-tile by tile, and for every plan the bars of launch, waves, waiting and slower tiles that add up to
-the difference of the two times. All differences are measured minus predicted.
+tile by tile, and for every plan the bars of launch, waves, waiting and tile times that add up to
+the difference of the two passes. All differences are measured minus predicted.
 """
 
 from collections.abc import Sequence
+from math import floor, log10
 from typing import NamedTuple, Protocol
 
 import plotly.graph_objects as go
@@ -14,20 +15,14 @@ from wavesim.analysis.difference import Difference, explain_difference
 from wavesim.errors import DescriptionError
 from wavesim.trace import Trace
 from wavesim.view.canvas import Props, axis, axis_name, section
-from wavesim.view.difference_series import reason_range, reason_series, strip_series, strips_of
+from wavesim.view.difference_series import reason_range, reason_series, steps_of, strip_series, strips_of
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.timeline_data import Extras, TimelineParts, timeline_parts
 from wavesim.view.timeline_figure import FigureUpdate, timeline, timeline_update
-from wavesim.view.wording import signed_percent
+from wavesim.view.wording import plan_labels, signed_percent
 
 STRIP, STRIP_GAP, AXIS, HEADER, REASONS = 62, 10, 58, 46, 140
 STRIPS = 3
-REASON_WORDS = {  # if positive, if negative
-    "launch": ("longer launch gaps", "shorter launch gaps"),
-    "waves": ("emptier waves", "fuller waves"),
-    "waiting": ("more waiting", "less waiting"),
-    "slower tiles": ("slower tiles", "faster tiles"),
-}
 
 
 class Compared(Protocol):
@@ -43,16 +38,12 @@ class Compared(Protocol):
 
 
 class Pair(NamedTuple):
-    """One plan, predicted and measured."""
+    """One plan, predicted and measured; `label` is the plan in words."""
 
+    label: str
     predicted: Trace
     measured: Trace
     difference: Difference
-
-    @property
-    def label(self) -> str:
-        """The plan in words."""
-        return self.predicted.header.plan_label
 
 
 def comparison_figure(
@@ -93,22 +84,30 @@ def comparison_update(
     theme: str | Theme = "light",
     title: str | None = None,
     width: int = 1000,
+    baseline: Trace | None = None,
 ) -> FigureUpdate:
     """The properties of `predicted_and_measured`'s figure, for a new figure or one that is on screen.
 
-    Raises as that does.
+    `baseline` is the measured stream-sync run where it is not among the pairs. Raises as that does.
     """
     if not pairs:
         raise DescriptionError("comparison: pairs is empty; give at least one (predicted, measured)")
-    baseline = next((theirs for _, theirs in pairs if theirs.header.plan == "stream"), None)
-    explained = [Pair(ours, theirs, explain_difference(ours, theirs, baseline)) for ours, theirs in pairs]
+    baseline = next((theirs for _, theirs in pairs if theirs.header.plan == "stream"), baseline)
+    names = plan_labels([ours.header for ours, _ in pairs])
+    explained = [
+        Pair(name, ours, theirs, explain_difference(ours, theirs, baseline))
+        for name, (ours, theirs) in zip(names, pairs, strict=True)
+    ]
     chosen = focus % len(explained)
     labels = [f"{pair.label}, {word}" for pair in explained for word in ("predicted", "measured")]
     below = HEADER + STRIPS * (STRIP + STRIP_GAP) + AXIS + HEADER + REASONS
     extras = Extras(tuple(labels), (2 * chosen, 2 * chosen + 1), below)
     text = title if title is not None else _finding(explained[chosen])
     parts = timeline_parts(
-        [trace for pair in explained for trace in pair[:2]], title=text, width=width, extras=extras
+        [trace for pair in explained for trace in (pair.predicted, pair.measured)],
+        title=text,
+        width=width,
+        extras=extras,
     )
     palette = find_theme(theme)
     data, layout = timeline_update(parts, palette)
@@ -119,14 +118,14 @@ def comparison_update(
 
 def _finding(pair: Pair) -> str:
     """How far off the prediction was, and the reason that weighs most."""
-    ours, theirs = pair.predicted.makespan_ns, pair.measured.makespan_ns
+    ours, theirs = pair.predicted.time_ns, pair.measured.time_ns
     change = signed_percent(theirs / ours - 1)
-    name, value = max(pair.difference.reasons.items(), key=lambda item: abs(item[1]))
+    *steps, _ = steps_of(pair.difference)
+    largest = max(steps, key=lambda step: abs(step.value_ns))
     text = f"{pair.label}: predicted {ours / 1e3:,.1f} µs, measured {theirs / 1e3:,.1f} µs ({change})"
-    if round(value, -2) == 0:
+    if round(largest.value_ns, -2) == 0:
         return text
-    words = REASON_WORDS[name][value < 0]
-    return f"{text}; largest reason: {words}, {value / 1e3:+,.1f} µs".replace("-", "−")
+    return f"{text}; largest reason: {largest.label}, {largest.value_ns / 1e3:+,.1f} µs".replace("-", "−")
 
 
 def _add_strips(pair: Pair, parts: TimelineParts, theme: Theme, data: list[Props], layout: Props) -> None:
@@ -140,19 +139,26 @@ def _add_strips(pair: Pair, parts: TimelineParts, theme: Theme, data: list[Props
         low = bottom_px + (STRIPS - 1 - place) * (STRIP + STRIP_GAP)
         name = axis_name(first + place)
         limit = 1.15 * max(1.0, float(abs(strip.values_ns).max())) / parts.unit.ns
+        tick = _round_down(limit / 1.15)
         layout[axis_name(first + place, "yaxis")] = {
             **axis(theme, strip.label, domain=[low * scale, (low + STRIP) * scale], range=[-limit, limit]),
-            "nticks": 3,
+            "tickvals": [-tick, 0, tick],
+            "ticktext": [f"−{tick:g}{unit}", f"0{unit}", f"+{tick:g}{unit}"],
             "zeroline": True,
             "zerolinecolor": theme.muted,
             "zerolinewidth": 1,
-            "ticksuffix": unit,
         }
         data += strip_series(strip, pair.predicted, ends, name, parts.unit, theme)
     layout["xaxis"]["anchor"] = axis_name(first + STRIPS - 1)
     top = (bottom_px + STRIPS * (STRIP + STRIP_GAP) - STRIP_GAP) * scale
     key = f"{pair.label}: measured − predicted, above zero later or longer"
     layout["annotations"].append(section("Tile errors", theme, top, key))
+
+
+def _round_down(value: float) -> float:
+    """The largest 1, 2 or 5 times a power of ten that is not above a positive value."""
+    power = 10.0 ** floor(log10(value))
+    return power * max(digit for digit in (1, 2, 5) if digit * power <= value * (1 + 1e-9))
 
 
 def _add_reasons(
@@ -176,6 +182,14 @@ def _add_reasons(
             "nticks": 5,
         }
         data.append(reason_series(pair.difference, (x_name, y_name), parts.unit, theme))
-        words = "measured − predicted, " + (parts.unit.symbol or "tiles") if len(pairs) == 1 else pair.label
+        words = _reason_words(pair, parts, is_alone=len(pairs) == 1)
         head = section("Reasons" if place == 0 else "", theme, (REASONS + 6) * scale, words)
         layout["annotations"].append({**head, "x": left})
+
+
+def _reason_words(pair: Pair, parts: TimelineParts, *, is_alone: bool) -> str:
+    """What the bars explain: the drawn passes, which rounds and setup are no part of."""
+    ours, theirs = parts.unit.text(pair.predicted.makespan_ns), parts.unit.text(pair.measured.makespan_ns)
+    if not is_alone:
+        return f"{pair.label}, {ours} → {theirs}"
+    return f"from {ours} predicted to {theirs} measured, first issue to last end"

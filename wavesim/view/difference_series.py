@@ -1,8 +1,8 @@
 """Why a measurement differs from its prediction, as charts: per tile over time, and reason by reason.
 
 Picture: dots above zero for tiles that ended later than predicted, blue for producers and orange for
-consumers; below, bars that climb from 0 by launch, waves, waiting and slower tiles to the total. Where cycles
-were recorded slower tiles are three bars: the shared SM, the clock, and the tile's own cycles.
+consumers; below, bars that climb from 0 by launch, waves, waiting and tile times to the total. Where cycles
+were recorded tile times are three bars: the shared SM, the clock, and the tile's own cycles.
 """
 
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from wavesim.view.canvas import Props
 from wavesim.view.theme import Theme
 from wavesim.view.time_unit import TimeUnit
 
+STEP_WORDS = {"slower tiles": "tile times"}  # the bar may go either way
 MAX_DOTS = 3_000  # per strip; more are thinned evenly
 
 
@@ -46,7 +47,7 @@ def steps_of(difference: Difference) -> tuple[Step, ...]:
     """The reasons, each from where the one before ended, and the total from zero."""
     steps, reached = [], 0.0
     for label, value in difference.finest_reasons.items():
-        steps.append(Step(label, reached, value))
+        steps.append(Step(STEP_WORDS.get(label, label), reached, value))
         reached += value
     return (*steps, Step("total", 0.0, float(difference.total_ns)))
 

@@ -74,9 +74,7 @@ def gain_finding(gains: Sequence[Gain], size_name: str) -> str:
     measured = [gain for gain in gains if gain.measured is not None]
     if not measured:
         best = max(gains, key=lambda gain: gain.predicted)
-        return (
-            f"{best.plan} is predicted to gain up to {best.predicted:.1f} points, at {best.size} {size_name}"
-        )
+        return f"{best.plan}: predicted gain up to {best.predicted:.1f} points, at {best.size} {size_name}"
     best = max(measured, key=lambda gain: gain.measured or 0.0)
     worst = min(measured, key=lambda gain: gain.measured or 0.0)
     errors = [abs(gain.error) for gain in measured if gain.error is not None]
@@ -142,7 +140,7 @@ def _layout(
     ]
     low, high = min(0.0, *values), max(0.0, *values)
     room = max(1.0, 0.1 * (high - low))
-    layout["xaxis"] = axis(theme, size_name, range=[-0.6, len(sizes) - 0.4], showgrid=False)
+    layout["xaxis"] = axis(theme, size_name, range=[-0.6, len(sizes) - 0.2], showgrid=False)
     layout["xaxis"] |= {"tickvals": list(range(len(sizes))), "ticktext": sizes}
     layout["yaxis"] = axis(theme, "improvement over stream sync (points)", range=[low - room, high + room])
     loss = {"type": "rect", "xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": low - room, "y1": 0}

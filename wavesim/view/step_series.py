@@ -12,6 +12,8 @@ from wavesim.view.timeline_data import TimelineParts
 from wavesim.view.wording import text_width
 
 KEY_RESIDENT = "┈┈ resident (busy or waiting)"
+MARKS = {"solid": "━", "dash": "╌╌", "longdashdot": "━·", "dashdot": "╌·", "longdash": "━ ━"}
+HEADER_PX, KEY_GAP_PX = 90.0, 12  # of the words before the key, and between its entries
 NO_CURVE = (np.array([np.nan]), np.array([np.nan]))
 
 
@@ -47,22 +49,29 @@ def curve_series(parts: TimelineParts, place: int, theme: Theme) -> list[Props]:
 
 
 def curve_style(place: int, count: int, theme: Theme) -> tuple[str, str]:
-    """(colour, dash): muted dashes for the baseline, the colour of a gain for the last."""
+    """(colour, dash): muted dashes for the baseline, the colour of a gain for the last, others between."""
     if place == count - 1:
         return theme.good, "solid"
-    return (theme.muted, "dash") if place == 0 else (theme.bad, "longdashdot")
+    if place == 0:
+        return theme.muted, "dash"
+    between = ((theme.bad, "longdashdot"), (theme.ink, "dashdot"), (theme.stage_colour(0), "longdash"))
+    return between[(place - 1) % len(between)]
 
 
 def curve_key(parts: TimelineParts, theme: Theme) -> str:
-    """The key of the curves, in their colours and dashes."""
-    marks = {"solid": "━", "dash": "╌╌", "longdashdot": "━·"}
+    """The key of the curves, in their colours and dashes, in as many lines as it needs."""
     keys = []
     for place, index in enumerate(parts.curves):
         colour, dash = curve_style(place, len(parts.curves), theme)
-        keys.append(f"<span style='color:{colour}'>{marks[dash]} {parts.panels[index].label}</span>")
+        words = f"{MARKS[dash]} {parts.panels[index].label}"
+        keys.append((words, f"<span style='color:{colour}'>{words}</span>"))
     if any(len(parts.panels[index].rows.waiting) for index in parts.curves):
-        keys.append(KEY_RESIDENT)
-    letters = sum(len(parts.panels[index].label) for index in parts.curves) + len(KEY_RESIDENT)
-    if text_width("x" * letters, 15) > parts.frame.plot_width:
-        keys = [key.replace(" (busy or waiting)", "") for key in keys]
-    return "  ".join(keys)
+        keys.append((KEY_RESIDENT, KEY_RESIDENT))
+    lines, used = [""], HEADER_PX
+    for words, drawn in keys:
+        width = 1.1 * text_width(words, 13) + KEY_GAP_PX
+        if used + width > parts.frame.plot_width and lines[-1]:
+            lines, used = [*lines, ""], 0.0
+        lines[-1] += f"{drawn}  "
+        used += width
+    return "<br>".join(line.rstrip() for line in lines)

@@ -23,6 +23,7 @@ from wavesim.view.wording import (
     improvement,
     is_comparable,
     panel_facts,
+    plan_labels,
     provenance,
     text_width,
     workload_text,
@@ -109,7 +110,7 @@ def timeline_parts(
     chosen = _checked(traces, width)
     figures = [metrics_of(trace) for trace in chosen]
     unit = unit_for([trace.makespan_ns for trace in chosen], [figure.waves for figure in figures])
-    labels = extras.labels or tuple(trace.header.plan_label for trace in chosen)
+    labels = extras.labels or plan_labels([trace.header for trace in chosen])
     panels = tuple(
         _panel(label, trace, figure, _baseline(trace, chosen), unit, width)
         for label, trace, figure in zip(labels, chosen, figures, strict=True)
@@ -177,11 +178,13 @@ def _facts(label: str, trace: Trace, facts: str, width: int, boundaries: Boundar
 
 
 def _done(trace: Trace, unit: TimeUnit) -> tuple[str, ...]:
-    """What stands beside the end line: the end of this pass and, where measured, the median of all rounds."""
+    """What stands beside the end line: the end of this pass, then the plan's time where that is another."""
     end = unit.text(trace.makespan_ns)
     lines = [end if unit.symbol else f"t = {end}"]
     if trace.header.rounds_ns:
         lines.append(f"median: {unit.text(trace.time_ns)}")
+    elif trace.time_ns != trace.makespan_ns:
+        lines.append(f"with setup: {unit.text(trace.time_ns)}")
     return tuple(lines)
 
 

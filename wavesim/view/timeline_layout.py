@@ -95,13 +95,14 @@ def _panel_words(panel: PanelParts, index: int, parts: TimelineParts, theme: The
 
 
 def _done_text(panel: PanelParts, theme: Theme) -> str:
+    """The end of the pass, the plan's time where that is another, and the change that this time is."""
     first, *rest = panel.done
-    text = f"<b>done</b><br>{first}"
+    text = f"<span style='color:{theme.ink}'><b>done</b><br>{first}</span>"
+    text += "".join(f"<br><span style='font-size:10px;color:{theme.muted}'>{line}</span>" for line in rest)
     if panel.gain is not None:
         colour = gain_colour(panel.gain, theme)
         text += f"<br><b style='color:{colour}'>{signed_percent(-panel.gain)}</b>"
-    small = "".join(f"<br><span style='font-size:10px;color:{theme.muted}'>{line}</span>" for line in rest)
-    return f"<span style='color:{theme.ink}'>{text}</span>{small}"
+    return text
 
 
 def gain_colour(gain: float, theme: Theme) -> str:

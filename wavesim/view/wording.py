@@ -33,6 +33,28 @@ def provenance(header: Header) -> str:
     return f"measured on {device}{when}{commit}"
 
 
+def order_text(name: str) -> str:
+    """A tile order as a person names it: "groups of 8" for grouped:8, "column by column" for column."""
+    kind, _, size = name.partition(":")
+    if kind == "grouped":
+        return f"groups of {size}"
+    return f"{kind} by {kind}" if name in ("row", "column") else name
+
+
+def plan_labels(headers: Sequence[Header]) -> tuple[str, ...]:
+    """Plans in words; those of the same words are told apart by their orders, else by number."""
+    labels = [header.plan_label for header in headers]
+    ordered = [
+        ", ".join([label, *dict.fromkeys(order_text(name) for name in header.orders.values())])
+        for label, header in zip(labels, headers, strict=True)
+    ]
+    found = [b if labels.count(a) > 1 else a for a, b in zip(labels, ordered, strict=True)]
+    return tuple(
+        f"{label} ({found[: place + 1].count(label)})" if found.count(label) > 1 else label
+        for place, label in enumerate(found)
+    )
+
+
 def waves_text(waves: float) -> str:
     """A number of waves: "4 waves", "3.5 waves", "1 wave"."""
     return f"{waves:.3g} wave{'' if waves == 1 else 's'}"

@@ -1,7 +1,7 @@
 """The comparison view: predicted over measured, tile by tile, and the difference cause by cause.
 
 Picture: choose 1,536 tokens, row semaphores: the simulated timeline above the H200's, dots where tiles
-ended later than predicted, and bars of launch, waves, waiting and slower tiles that add up.
+ended later than predicted, and bars of launch, waves, waiting and tile times that add up.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,13 +17,14 @@ from wavesim.trace import Trace
 from wavesim.view.comparison import Compared, comparison_update
 from wavesim.view.export import figure_html, save_figure
 from wavesim.view.timeline_figure import FigureUpdate
+from wavesim.view.wording import plan_labels
 from wavesim.widgets.drawn import style
 from wavesim.widgets.live_figure import LiveFigure
 from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.tuned_points import predicted_trace
 
 NARROWEST, WIDEST, FIRST_WIDTH = 560, 1400, 960
-Run = tuple[str, Callable[[], tuple[Trace, Trace]]]
+Run = tuple[str, Callable[[], tuple[Trace, Trace, Trace | None]]]  # label; predicted, measured, stream sync
 
 
 class ComparisonView(ipywidgets.VBox):
@@ -66,7 +67,7 @@ class ComparisonView(ipywidgets.VBox):
     def refresh(self) -> None:
         """Draws the chosen run, or says why it cannot be drawn."""
         try:
-            self.figure.redraw(self._update())
+            self._show(self._update())
         except WavesimError as error:
             words = escape(str(error))
             self.problem.value = f"<div role='alert' class='wavesim-problem'><b>Not drawn.</b> {words}</div>"
@@ -74,6 +75,15 @@ class ComparisonView(ipywidgets.VBox):
             return
         self.problem.value = ""
         self._box.remove_class("wavesim-stale")
+
+    def _show(self, update: FigureUpdate) -> None:
+        """Edits the figure on screen, or replaces the one that no browser has drawn yet."""
+        if self.figure.is_drawn:
+            self.figure.redraw(update)
+            return
+        undrawn, self.figure = self.figure, LiveFigure(update)
+        self._box.children = [self.figure]
+        undrawn.close()
 
     def html(self) -> str:
         """The chosen run's figure for a page that has no kernel; 5 MB, as plotly.js is in it."""
@@ -84,24 +94,29 @@ class ComparisonView(ipywidgets.VBox):
         return save_figure(self._still(theme, width), path)
 
     def _still(self, theme: str, width: int = FIRST_WIDTH) -> go.Figure:
-        update = comparison_update([self._runs[self.choice.value][1]()], theme=theme, width=width)
+        update = self._drawn(theme, width)
         return go.Figure(data=update.data, layout=update.layout)
 
     def _update(self) -> FigureUpdate:
         width = min(WIDEST, max(NARROWEST, self._watch.width or FIRST_WIDTH))
-        _, traces = self._runs[self.choice.value]
-        return comparison_update([traces()], theme=self._watch.theme, width=width)
+        return self._drawn(self._watch.theme, width)
+
+    def _drawn(self, theme: str, width: int) -> FigureUpdate:
+        ours, theirs, stream = self._runs[self.choice.value][1]()
+        return comparison_update([(ours, theirs)], theme=theme, width=width, baseline=stream)
 
 
 def _runs_of(compared: Compared) -> list[Run]:
     pairs = zip(compared.predicted, compared.measured, strict=True)
+    stream = next((trace for trace in compared.measured if trace and trace.header.plan == "stream"), None)
+    names = plan_labels([ours.header for ours in compared.predicted])
     return [
-        (ours.header.plan_label, lambda ours=ours, theirs=theirs: (ours, theirs))  # type: ignore[misc]
-        for ours, theirs in pairs
+        (name, lambda ours=ours, theirs=theirs: (ours, theirs, stream))  # type: ignore[misc]
+        for name, (ours, theirs) in zip(names, pairs, strict=True)
         if theirs is not None
     ]
 
 
 def _recorded_run(case: Case, plan: str) -> Run:
     label = f"{case.tokens:,} tokens, {case.trace(plan).header.plan_label.lower()}"
-    return label, lambda: (predicted_trace(case, plan)[0], case.trace(plan))
+    return label, lambda: (predicted_trace(case, plan)[0], case.trace(plan), case.trace("stream"))

@@ -25,8 +25,12 @@ class LiveFigure(go.FigureWidget):
     """A figure with a fixed number of series that `redraw` brings up to date in one message.
 
     After each redraw a browser reports every default that plotly.js filled in. Nothing here reads them,
-    and merging them costs more than a redraw, so they are dropped, and not echoed to other views.
+    and merging them costs more than a redraw, so they are dropped, and not echoed to other views. The first
+    report says that the figure is drawn: a browser loses edits that reach it earlier, so until then
+    `is_drawn` is False and a change needs a new figure.
     """
+
+    is_drawn = False
 
     _js2py_traceDeltas = traitlets.Dict(allow_none=True).tag(  # noqa: N815  # plotly's name
         sync=True, echo_update=False, **custom_serializers
@@ -83,6 +87,7 @@ class LiveFigure(go.FigureWidget):
         self._py2js_update = None  # type: ignore[assignment]  # allow_none does not reach the stub
 
     def _handler_js2py_traceDeltas(self, _: Any) -> None:  # noqa: N802  # plotly's name
+        self.is_drawn = True
         self._trace_edit_in_process = False
         self._js2py_traceDeltas = None  # type: ignore[assignment]  # allow_none does not reach the stub
 

@@ -157,9 +157,10 @@ function drawLines(pen, panel, scene, place, until) {
   pen.text(x, middle, "done", { weight: 600 });
   panel.done.forEach((line, index) => {
     const [size, color] = index ? [10, theme.muted] : [13, theme.ink];
-    pen.text(x, middle + 18 * (index + 1) + (index && panel.gain ? 18 : 0), line, { size, color });
+    pen.text(x, middle + 18 * (index + 1), line, { size, color });
   });
-  if (panel.gain) pen.text(x, middle + 36, panel.gain.words, { weight: 600, color: colour });
+  const below = middle + 18 * (panel.done.length + 1);
+  if (panel.gain) pen.text(x, below, panel.gain.words, { weight: 600, color: colour });
 }
 
 // The time axis under everything, with dotted lines upward to `top`.
