@@ -15,7 +15,7 @@ from wavesim.io.gpu_results import GpuResults, load_results, newest_results
 from wavesim.view.bench_figure import copy_figure, limit_figure, product_figure, rivals_figure, speed_figure
 from wavesim.view.panels_figure import Dot, Panel, Scale, Series, small_panels
 from wavesim.view.results_page import docs_text, pictures, write_results_docs, write_results_page
-from wavesim.view.results_words import findings
+from wavesim.view.results_words import findings, measured_how
 from wavesim.view.theme import DARK, LIGHT
 
 SAMPLE = Path(__file__).parent / "data" / "gpu_results" / "trimmed.json"
@@ -76,6 +76,16 @@ def test_the_limit_is_the_longer_of_arithmetic_and_reading(results: GpuResults):
     measured = Limits.of(results)
     assert 500 < measured.flops_per_ns / 1000 < 989  # below the data sheet's TFLOP/s
     assert 3000 < measured.bytes_per_ns < 4815
+
+
+def test_the_page_says_which_kernels_at_what_power_and_what_a_copy_pays(results: GpuResults):
+    words = measured_how(results)
+    assert (
+        "sources 6369efb47b338987; if the kernels have changed since, `python -m wavesim_gpu report`" in words
+    )
+    assert "(power limit 700 W)" in words
+    assert "the limit holds on average" in words
+    assert "leaves" in next(picture.text for picture in pictures(results) if picture.name == "copies")
 
 
 def test_screened_cases_are_not_shown(results: GpuResults):

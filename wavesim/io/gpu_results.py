@@ -62,7 +62,10 @@ class Case:
 
 @dataclass(frozen=True)
 class GpuResults:
-    """One benchmark run. `cases` are the usable ones; `wrong` and `empty` say which were left out."""
+    """One benchmark run. `cases` are the usable ones; `wrong` and `empty` say which were left out.
+
+    `kernel_sources` is the hash of its kernels' sources.
+    """
 
     path: Path
     device: str
@@ -70,6 +73,7 @@ class GpuResults:
     date: str
     commit: str
     kernels: str
+    kernel_sources: str
     versions: Mapping[str, str]
     cases: tuple[Case, ...]
     wrong: tuple[Case, ...] = ()
@@ -132,6 +136,7 @@ def load_results(path: Path) -> GpuResults:
         date=top.get("date", str),
         commit=top.get("commit", str),
         kernels=top.get("kernels", str),
+        kernel_sources=top.get("kernel_sources", str),
         versions={str(name): str(value) for name, value in versions.items()},
         cases=tuple(case for case in cases if case.is_right is not False and case.rounds_ns),
         wrong=tuple(case for case in cases if case.is_right is False),

@@ -16,12 +16,13 @@ def measured_how(results: GpuResults) -> str:
     """One paragraph: on what, with which versions, at which clocks and power."""
     cases = [case for workload in PAIRS for case in results.of(workload)]
     versions = ", ".join(f"{name} {text}" for name, text in results.versions.items() if text)
-    power = f" (limit {results.power_limit_w:.0f} W)" if results.power_limit_w is not None else ""
+    power = f" (power limit {results.power_limit_w:.0f} W)" if results.power_limit_w is not None else ""
     return (
         f"Measured on one {results.device}{power}, {results.date}, commit {results.short_commit}, "
-        f"{results.kernels} kernels; {versions}. All contenders of a size ran in turns in one process, so "
-        f"that each met the same clocks and caches; times are medians with quartiles{_ranges(cases)}. Every "
-        "output was compared with a higher-precision reference before it was timed."
+        f"{results.kernels} kernels (sources {results.kernel_sources}; if the kernels have changed since, "
+        f"`python -m wavesim_gpu report` says so); {versions}. All contenders of a size ran in turns in "
+        "one process, so that each met the same clocks and caches; times are medians with quartiles"
+        f"{_ranges(cases)}. Every output was compared with a higher-precision reference before it was timed."
     )
 
 
@@ -29,7 +30,12 @@ def _ranges(cases: list[Case]) -> str:
     clocks = [median(case.clocks_ghz) for case in cases if case.clocks_ghz]
     powers = [case.power_w for case in cases if case.power_w is not None]
     said = f"; SM clocks {min(clocks):.2f} to {max(clocks):.2f} GHz" if clocks else ""
-    return said + (f", power {min(powers):.0f} to {max(powers):.0f} W" if powers else "")
+    if powers:
+        said += (
+            f"; power {min(powers):.0f} to {max(powers):.0f} W (the board's reading of an instant where "
+            "the driver has one; the limit holds on average)"
+        )
+    return said
 
 
 def findings(results: GpuResults) -> list[str]:
