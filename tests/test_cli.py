@@ -64,6 +64,22 @@ def test_compare_lists_plans_with_the_baseline_first(capsys: pytest.CaptureFixtu
     assert [row["plan"] for row in rows] == ["stream", "tile", "row"]
 
 
+def test_commands_predict_the_same_gain_for_the_same_plan(capsys: pytest.CaptureFixture[str]):
+    for order in ("row", "grouped:4"):
+        words = ("gpt3-mlp", "--tokens", "768", "--sync", "row", "--order", order)
+        simulated, compared = (run_json(capsys, command, *words) for command in ("simulate", "compare"))
+        rows = compared["rows"]
+        assert isinstance(rows, list)
+        assert simulated["improvement_points"] == rows[1]["predicted_points"]
+        assert main(["simulate", *words]) == 0
+        assert f"simulated {rows[1]['predicted_ns'] / 1e3:.1f} us (" in capsys.readouterr().out
+
+
+def test_costs_recorded_in_another_order_say_so(capsys: pytest.CaptureFixture[str]):
+    assert main(["simulate", "gpt3-mlp", "--order", "column"]) == 0
+    assert "stream-sync run in row order, not this plan's" in capsys.readouterr().out
+
+
 def test_split_k_is_an_option_and_what_is_only_predicted_is_said(capsys: pytest.CaptureFixture[str]):
     arguments = ("simulate", "gpt3-mlp", "--tokens", "128")
     whole, split = (run_json(capsys, *arguments, "--split-k", count) for count in ("1", "2"))
@@ -83,6 +99,11 @@ def test_split_k_is_an_option_and_what_is_only_predicted_is_said(capsys: pytest.
         (["simulate", "gpt3-mlp", "--split-k", "2", "--sync", "stream-k"], "splits K itself. Use split_k=1"),
         (["simulate", "toy", "--order", "zigzag"], "'zigzag'; known are row, column"),
         (["simulate", "gpt3-mlp", "--device", "h300"], "h300"),
+        (["simulate", "toy", "--head-start", "-3"], "head-start is -3; it must be at least 0"),
+        (
+            ["simulate", "gpt3-mlp", "--sync", "row", "--no-wait-kernel", "--head-start", "500"],
+            "blocks wait for semaphores that will not be posted, the first: gemm2 block",
+        ),
         (["simulate", "gpt3-mlp", "--tokens", "0"], "m is 0"),
         (["simulate", "gpt3-mlp", "--tokens", "-5"], "m is -5"),
         (["simulate", "gpt3-mlp", "--tile", "128"], "'128'; write ROWSxCOLUMNS"),

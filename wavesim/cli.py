@@ -15,13 +15,13 @@ from typing import Any, NoReturn
 
 from wavesim import __version__
 from wavesim.analysis.advice_options import add_advise_options
-from wavesim.errors import WavesimError
+from wavesim.errors import DeadlockError, DescriptionError, WavesimError
 from wavesim.gen.command_options import add_gen_options, add_tune_options
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.order import parse_order
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import WORDS, StreamSync, parse_plan
+from wavesim.model.plan import WORDS, Plan, SemaphoreSync, StreamSync, parse_plan
 from wavesim.workloads.catalogue import WORKLOADS, parse_tile, workload
 
 BAD_INPUT = 2
@@ -34,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], int] = options.command
     try:
         return command(options)
+    except DeadlockError as error:
+        sys.stderr.write(f"wavesim: {error.summary}\n")
+        return BAD_INPUT
     except WavesimError as error:
         sys.stderr.write(f"wavesim: {error}\n")
         return BAD_INPUT
@@ -147,14 +150,16 @@ def _simulate(options: argparse.Namespace) -> int:
     from wavesim.analysis.safety import safety_of
     from wavesim.sim.simulation import simulate
 
+    if options.head_start < 0:
+        raise DescriptionError(f"head-start is {options.head_start}; it must be at least 0")
     pipeline, device = _described_split(options)
     plan = parse_plan(
         options.sync, options.order, wait_kernel=not options.no_wait_kernel, head_start=options.head_start
     )
-    if options.no_wait_kernel:
-        sys.stderr.write(f"wavesim: without the wait-kernel: {safety_of(pipeline, plan, device).reason}\n")
     costs, basis = default_costs(pipeline, device, options.order)
     trace = simulate(pipeline, plan, device, costs)
+    if options.no_wait_kernel:
+        sys.stderr.write(f"wavesim: without the wait-kernel: {safety_of(pipeline, plan, device).reason}\n")
     stream = simulate(pipeline, StreamSync(parse_order(options.order)), device, costs)
     found = metrics_of(trace)
     result = {
@@ -169,13 +174,19 @@ def _simulate(options: argparse.Namespace) -> int:
     }
     words = (
         f"{pipeline.name} on {device.name}, {plan.label}, order {options.order}: simulated "
-        f"{found.makespan_ns / 1e3:.1f} us, "
+        f"{trace.time_ns / 1e3:.1f} us{_outside(trace.header.setup_ns, plan)}, "
         f"{result['improvement_points']:+.1f} points over stream sync; SMs {found.busy_utilisation:.0%} "
         "busy, "
         f"{found.resident_utilisation:.0%} resident\ncosts: {basis}"
         + (f"\n{plan.caveat}" if plan.caveat else "")
     )
     return _print(options, result, words)
+
+
+def _outside(outside_ns: int, plan: Plan) -> str:
+    """How much of a plan's time is around its blocks."""
+    words = "setup and fork" if isinstance(plan, SemaphoreSync) else "setup"
+    return f" ({outside_ns / 1e3:.1f} of them {words})" if outside_ns else ""
 
 
 def _compare(options: argparse.Namespace) -> int:

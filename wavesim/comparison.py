@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from wavesim.analysis.default_cost import default_costs
+from wavesim.analysis.default_cost import find_costs
 from wavesim.analysis.prediction import (
+    TIME_WORDS,
     Measured,
     improvement_points,
     measured_improvement,
@@ -120,6 +121,7 @@ class Comparison:
             f"measured: {self.source}",
             f"before: {self.history}",
             *self.caveats,
+            f"times: {TIME_WORDS}",
             "points of improvement over stream sync, 1 - t / t_stream; error = predicted - measured",
         )
 
@@ -144,19 +146,20 @@ def compare(
     """Predicts all plans and sets measurements beside them: live with a runner, else from recordings.
 
     A stream-sync plan in the first plan's order is put first if there is none. Stream sync and semaphores
-    are measured; plans that need other kernels are only predicted. Predictions come
-    from the stream-sync measurement alone where there is one, else from `costs`, else from the
-    workload's default.
+    are measured; plans that need other kernels are only predicted. Predictions come from `costs` if given,
+    else from the live stream-sync measurement alone, else from the best costs known (`find_costs`).
     """
     plans = _with_baseline(plans)
     measured, source = _measure(pipeline, plans, device, runner, rounds)
     baseline = measured[0]
-    if costs is None and baseline is not None:
+    is_scored = costs is None and runner is not None
+    if costs is None and baseline is not None and runner is not None:
         require_same_kernels(pipeline, baseline, device)
         costs = calibrate(baseline, per_block=True)
         basis = "calibrated on the measured stream-sync run and microbenchmarked overheads"
     elif costs is None:
-        costs, basis = default_costs(pipeline, device, plans[0].order.name)
+        known = find_costs(pipeline, device, _order_name(plans[0]))
+        costs, basis, is_scored = known.model, known.source, known.case is not None
     else:
         basis = "with costs given by the caller"
     predicted = tuple(simulate(pipeline, plan, device, costs) for plan in plans)
@@ -165,9 +168,23 @@ def compare(
         for plan, ours, theirs in zip(plans, predicted, measured, strict=True)
     )
     most = max(info.blocks_per_sm for info in predicted[0].header.stages)
-    past = history(most, baseline is not None)
-    caveats = tuple(plan.caveat for plan in plans if plan.caveat)
+    past = history(most, is_scored)
+    caveats = tuple(plan.caveat for plan in plans if plan.caveat) + _other_orders(plans)
     return Comparison(pipeline.name, rows, predicted, measured, basis, source, past, caveats)
+
+
+def _order_name(plan: Plan) -> str:
+    """The one order of all stages, "" where they differ."""
+    return "" if plan.orders else plan.order.name
+
+
+def _other_orders(plans: tuple[Plan, ...]) -> tuple[str, ...]:
+    """Says which plans take their tiles in another order than the one whose costs predict them."""
+    first = _order_name(plans[0])
+    others = dict.fromkeys(plan.label for plan in plans[1:] if _order_name(plan) != first)
+    if not others:
+        return ()
+    return (f"{', '.join(others)}: predicted with the costs of stream sync's order, not of its own",)
 
 
 def _with_baseline(plans: Sequence[Plan]) -> tuple[Plan, ...]:
@@ -234,10 +251,10 @@ def _improvement(trace: Trace, baseline: Trace) -> Measured | None:
     return measured_improvement(trace, baseline) if is_together else None
 
 
-def history(blocks_per_sm: int, is_calibrated: bool) -> str:
+def history(blocks_per_sm: int, is_scored: bool) -> str:
     """How far predictions of this kind have differed from measurements, by the committed scores."""
-    if not is_calibrated:
-        return "uncalibrated predictions have not been scored; take the sign and the shape, not the size"
+    if not is_scored:
+        return "predictions from such costs have not been scored; take the sign and the shape, not the size"
     name = "own-1-block" if blocks_per_sm == 1 else "own-2-blocks"
     score = committed_scores().get(name)
     if score is None:

@@ -63,6 +63,12 @@ class DeadlockError(WavesimError, RuntimeError):
         self.detail = detail
         super().__init__(self._message())
 
+    @property
+    def summary(self) -> str:
+        """One line: how many blocks wait, and what the first of them waits for."""
+        first = f", the first: {self.waiters[0]}" if self.waiters else ""
+        return f"deadlock: {len(self.waiters)} blocks wait for semaphores that will not be posted{first}"
+
     def _message(self) -> str:
         shown = [f"  {waiter}" for waiter in self.waiters[:8]]
         if len(self.waiters) > len(shown):

@@ -1,12 +1,14 @@
 """The best costs known for a pipeline on a device, and where they come from in words.
 
 Picture: the toy's tiles take one unit and nothing else costs time; the GPT-3 MLP on an H200 is
-calibrated on a stream-sync run that ships with wavesim, of its own size or, where the caller allows it,
-of the nearest; on an A100 nobody measured, so the catalogue's roofline has to do, and the words say so.
+calibrated on a stream-sync run that ships with wavesim, of its own size and tile order or, as the words
+then say, of another order or (where the caller allows it) of the nearest size; on an A100 nobody measured,
+so the catalogue's roofline has to do. Everything that predicts takes its costs from here.
 """
 
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import mean
 
 from wavesim.analysis.prediction import Measured, measured_improvement
 from wavesim.io.recordings import Case, cases, find_case
@@ -17,6 +19,8 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.sim.calibration import calibrate
 from wavesim.sim.cost import CostModel, roofline, zero_cost
 from wavesim.workloads.figure_one import TILE_NS
+
+RECORDED_ORDERS = ("row", "grouped:4", "grouped:8")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +41,13 @@ class KnownCosts:
     def tile_times(self) -> str:
         """Tile times in words; where blocks share an SM they are those of a block alone."""
         alone = " when alone on its SM" if len(self.model.sharing) > 1 else ""
-        times = self.model.tile_ns.items()
-        words = (f"{stage} tile {time / 1000:.0f} µs" for stage, time in times if isinstance(time, int))
+        times = {stage: (t if isinstance(t, int) else mean(t)) for stage, t in self.model.tile_ns.items()}
+        words = (f"{stage} tile {time / 1000:.0f} µs" for stage, time in times.items())
         return ", ".join(words) + alone
 
 
 def default_costs(pipeline: Pipeline, device: Device, order: str = "row") -> tuple[CostModel, str]:
-    """(costs, where they come from in words), from a recording of just these kernels or from none."""
+    """(costs, where they come from in words), from a recording of just this size or from none."""
     known = find_costs(pipeline, device, order)
     return known.model, known.source
 
@@ -54,13 +58,13 @@ def find_costs(
 ) -> KnownCosts:
     """Costs for a pipeline: the toy's, else a recording's, else the roofline's.
 
-    With `is_any_size` the recording of the nearest size, and of any order, serves where there is none
-    of its own. Raises `DescriptionError`.
+    A recording in another order serves where there is none in this one, with `is_any_size` also that of
+    the nearest size. Raises `DescriptionError`.
     """
     if not any(stage.kernel.flops_per_block for stage in pipeline.stages):
         words = "unit tile time, nothing else costs time (the paper's Figure 1)"
         return KnownCosts(zero_cost(pipeline, TILE_NS), words)
-    case = (_nearest_case if is_any_size else find_case)(pipeline, device, order)
+    case = _case(pipeline, device, order) or (_nearest_case(pipeline, device, order) if is_any_size else None)
     if case is not None:
         return _recorded(case, int(pipeline.parameters["tokens"]), order)
     words = f"a roofline from {device.name}'s data sheet, never measured"
@@ -68,15 +72,30 @@ def find_costs(
 
 
 def _recorded(case: Case, tokens: int, order: str) -> KnownCosts:
-    """Costs of a case's stream-sync run. In clock cycles a tile costs nearly the same at every size."""
+    """Costs of a case's stream-sync run. In clock cycles a tile costs nearly the same at every size.
+
+    At its own size each block takes its own time, as in the predictions that are scored; the blocks of
+    another grid take the mean.
+    """
     stream = case.trace("stream")
     head = stream.header
     size = "" if case.tokens == tokens else f" at {case.tokens:,} tokens, the nearest size"
-    under = "" if case.order == order else f" in {case.order} order"
+    under = "" if case.order == order else f" in {case.order} order, not this plan's"
     when = f"{head.device['name']}, {head.date[:10]}, commit {head.commit[:7]}"
     is_exact = (case.tokens, case.order) == (tokens, order)
     words = f"calibrated on the recorded stream-sync run{size}{under} ({when})"
-    return KnownCosts(calibrate(stream), words, case if is_exact else None)
+    model = calibrate(stream, per_block=case.tokens == tokens)
+    return KnownCosts(model, words, case if is_exact else None)
+
+
+def _case(pipeline: Pipeline, device: Device, order: str) -> Case | None:
+    """The recording of this size in this order, else in the first order that has one.
+
+    "derived grouped:4", a choice of orders by name, is nearest to the last order that it names.
+    """
+    tried = (order, order.rpartition(" ")[2], *RECORDED_ORDERS)
+    found = (find_case(pipeline, device, name) for name in tried)
+    return next((case for case in found if case is not None), None)
 
 
 def _nearest_case(pipeline: Pipeline, device: Device, order: str) -> Case | None:

@@ -23,6 +23,8 @@ from wavesim.sim.program import build_program
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
 
+TIME_WORDS = "a plan's whole time: its blocks and what is around them, setup and, under semaphores, fork"
+
 
 def improvement_points(time_ns: float, stream_ns: float) -> float:
     """1 - t / t_stream, in points of a hundred."""

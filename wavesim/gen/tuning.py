@@ -12,7 +12,7 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wavesim.analysis.prediction import improvement_points
+from wavesim.analysis.prediction import TIME_WORDS, improvement_points
 from wavesim.analysis.safety import safety_of
 from wavesim.analysis.validation import committed_scores
 from wavesim.gen.candidates import (
@@ -46,6 +46,16 @@ class TunedPlan:
     predicted_ns: int
     improvement_points: float
     semaphores: int
+
+    @property
+    def words(self) -> str:
+        """The plan as one says it: "row semaphores, grouped:4 order"."""
+        sync, _, rest = self.name.partition(" ")
+        orders, _, without = rest.partition(" no-wait-kernel")
+        words = "stream sync" if isinstance(self.plan, StreamSync) else f"{sync} semaphores"
+        is_without = isinstance(self.plan, SemaphoreSync) and not self.plan.wait_kernel
+        words += f", {orders} order"
+        return words + (f", no wait-kernel{without}" if is_without else "")
 
 
 @dataclass(frozen=True)
@@ -94,6 +104,7 @@ class Tuning:
         state = "" if self.is_complete else " (interrupted: the plans simulated so far)"
         return (
             f"{len(self.plans)} plans simulated in {self.seconds:.1f} s{state}; left out: {left}",
+            f"predicted: {TIME_WORDS}",
             f"gain: points over the best stream-sync plan, simulated, {self.basis}; {margin}",
         )
 
@@ -128,7 +139,7 @@ def tune(
         workload=pipeline.name,
         device=device.name,
         plans=search.ranked(),
-        margin_points=margin_points(pipeline, device),
+        margin_points=margin_points(pipeline, device) if search.books[""].is_scored else None,
         basis=search.books[""].basis,
         left_out=search.left_out,
         seconds=time.monotonic() - began,

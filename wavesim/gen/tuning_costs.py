@@ -1,19 +1,16 @@
 """The costs that tuning simulates with: one basis for all plans of a pipeline, so that they can be compared.
 
-Picture: a recording of the stream-sync run in groups of four rows is there, none in groups of two; the
-latter is simulated with the former's costs rather than with a roofline, which would always win.
+Picture: a recording of the stream-sync run in row order is there, none in groups of two rows; the latter is
+simulated with the former's costs rather than with a roofline, which would always win.
 """
 
 from dataclasses import dataclass, field
 
-from wavesim.analysis.default_cost import default_costs
-from wavesim.io.recordings import find_case
+from wavesim.analysis.default_cost import KnownCosts, find_costs
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.sim.cost import CostModel
-
-RECORDED_ORDERS = ("row", "grouped:4", "grouped:8")
 
 
 @dataclass
@@ -30,13 +27,18 @@ class CostBook:
         """Where the costs come from, in words."""
         if self.given is not None:
             return "with costs given by the caller"
-        return default_costs(self.pipeline, self.device, self._source("row"))[1]
+        return self._known("row").source
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether predictions with costs like these have been held against measurements."""
+        return self.given is None and self._known("row").case is not None
 
     def costs(self, order: str) -> CostModel:
         """The costs of plans with the choice of orders of that name."""
         costs = self.given or self._of_order.get(order)
         if costs is None:
-            costs = default_costs(self.pipeline, self.device, self._source(order))[0]
+            costs = self._known(order).model
             self._of_order[order] = costs
         return costs
 
@@ -56,8 +58,5 @@ class CostBook:
         ]
         return max(blocks)
 
-    def _source(self, order: str) -> str:
-        """The order whose recording serves: its own if there is one, else the first that has one."""
-        tried = (order, order.rpartition(" ")[2], *RECORDED_ORDERS)
-        found = (name for name in tried if find_case(self.pipeline, self.device, name) is not None)
-        return next(found, order)
+    def _known(self, order: str) -> KnownCosts:
+        return find_costs(self.pipeline, self.device, order)
