@@ -71,9 +71,9 @@ PRODUCTS = Picture(
 COPIES = Picture(
     "copies",
     "What semaphores cost",
-    "Copies of one full wave have no tail to fill, so that only the price is left: waiting, posting, drawing "
-    "tiles, and one atomic per block as it leaves, by which the last one knows to put the counters back to "
-    "zero; on one stream, and on two with the fork between them.",
+    "Copies of one full wave have no tail to fill, so that only the price is left: waiting, posting and "
+    "drawing tiles, and, where the kernels put their counters back to zero themselves, one atomic per block "
+    "as it leaves; on one stream, and on two with the fork between them.",
     copy_figure,
 )
 EVERYTHING = (
