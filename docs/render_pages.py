@@ -24,6 +24,8 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 from traitlets.config import Config
 
+from wavesim.view.theme import DARK, LIGHT, counterparts
+
 ROOT = Path(__file__).parent.parent
 STYLE = Path(__file__).parent / "pages.css"
 GUIDE = "synchronise-your-kernel"
@@ -37,11 +39,26 @@ plotly.io.renderers.default = "plotly_mimetype"
 show_static()
 """
 PAGE = """<!DOCTYPE html>
-<html lang="en" data-theme="light"><head><meta charset="utf-8">
+<html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>
 <link rel="stylesheet" href="{root}pages.css">{script}</head>
-<body><nav><a href="{root}index.html">wavesim notebooks</a>{links}</nav><main>{body}</main></body></html>
+<body><nav><a href="{root}index.html">wavesim notebooks</a>{links}</nav><main>{body}</main>{recolour}
+</body></html>
 """
+# Figures are drawn for a light page. In a dark one each colour gives way to its counterpart.
+RECOLOUR = """<script>(() => {{
+  if (!window.matchMedia("(prefers-color-scheme: dark)").matches) return;
+  const pairs = {pairs};
+  const dark = (value) => {{
+    if (typeof value === "string")
+      return value.replace(/#[0-9A-F]{{6}}|rgba\\(\\d+,\\d+,\\d+,/g, (found) => pairs[found] ?? found);
+    if (Array.isArray(value)) return value.map(dark);
+    if (value === null || typeof value !== "object" || ArrayBuffer.isView(value)) return value;
+    return Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, dark(entry)]));
+  }};
+  addEventListener("load", () => document.querySelectorAll(".js-plotly-plot").forEach(
+    (el) => Plotly.react(el, dark(el.data), dark(el.layout))));
+}})();</script>"""
 TIMEOUT_S = 120
 # Without encryption, which is the default, the kernel warns about its sockets in every notebook.
 KERNEL = Config({"KernelManager": {"transport_encryption": "auto"}})
@@ -94,7 +111,11 @@ def body_of(notebook: nbformat.NotebookNode) -> str:
 def page(title: str, body: str, *, root: str = "", links: str = "", has_plotly: bool = False) -> str:
     """A whole page; `root` leads to the folder of index.html."""
     script = f'<script src="{root}plotly.min.js"></script>' if has_plotly else ""
-    return PAGE.format(title=html.escape(title), body=body, root=root, links=links, script=script)
+    pairs = json.dumps(counterparts(LIGHT, DARK))
+    recolour = RECOLOUR.format(pairs=pairs) if has_plotly else ""
+    return PAGE.format(
+        title=html.escape(title), body=body, root=root, links=links, script=script, recolour=recolour
+    )
 
 
 def write_notebook(path: Path, names: list[str], out: Path) -> str:
@@ -115,7 +136,12 @@ def write_shared(out: Path) -> None:
     """What all pages use: the style and plotly's script."""
     (out / "plotly.min.js").write_text(get_plotlyjs(), encoding="utf-8")
     (out / "pages.css").write_text(
-        STYLE.read_text(encoding="utf-8") + HtmlFormatter().get_style_defs(".highlight"), encoding="utf-8"
+        STYLE.read_text(encoding="utf-8")
+        + HtmlFormatter().get_style_defs(".highlight")
+        + "\n@media (prefers-color-scheme: dark) {\n"
+        + HtmlFormatter(style="github-dark").get_style_defs(".highlight")
+        + "\n.highlight { background: var(--card); }\n}\n",
+        encoding="utf-8",
     )
 
 

@@ -43,18 +43,19 @@ def staircase(
     palette = find_theme(theme)
     traces = [one_kernel(count, device, block, tile_ns, sharing) for count in counts]
     slots = device.sm_count * traces[0].header.stages[0].blocks_per_sm
-    title = f"{slots} slots: every block that starts a new wave costs a whole one"
+    title, tiles = _words(slots, traces[0].header.stages[0].blocks_per_sm, sharing)
     where = f"{device.name.upper()} with {device.sm_count} SMs"
-    below = f"one kernel, all tiles take equally long, simulated on {where}"
+    below = f"one kernel, {tiles}, simulated on {where}"
     head = heading(title, below, width - LEFT - RIGHT)
     size = (width, head.height + PLOT_HEIGHT + BOTTOM)
     layout = base_layout(palette, head, size, (LEFT, RIGHT, head.height, BOTTOM))
     layout["xaxis"] = axis(palette, "thread blocks")
     layout["yaxis"] = axis(palette, "time (one tile alone on its SM = 1)", rangemode="tozero")
     full = max(trace.makespan_ns for trace in traces if len(trace) <= slots) / tile_ns
+    free = f"blocks / {slots} slots{f' × {full:.2g}' if full != 1 else ''}: if work could be cut freely"
     lines = {
         "simulated": ([t.makespan_ns / tile_ns for t in traces], "solid", "hv", palette.stage_colour(0)),
-        "blocks / slots: if work could be cut freely": (
+        free: (
             [count / slots * full for count in counts],
             "dash",
             "linear",
@@ -74,3 +75,16 @@ def staircase(
         for name, (values, dash, shape, colour) in lines.items()
     ]
     return go.Figure(data=data, layout=layout)
+
+
+def _words(slots: int, per_sm: int, sharing: tuple[float, ...]) -> tuple[str, str]:
+    """Title, and what tiles take: blocks that share an SM slow each other, and steps are no whole ones."""
+    if per_sm == 1 or len(sharing) == 1:
+        return (
+            f"{slots} slots: every block that starts a new wave costs a whole one",
+            "all tiles take equally long",
+        )
+    return (
+        f"{slots} slots on {slots // per_sm} SMs: blocks that share an SM slow each other: smaller steps",
+        "tiles take equally long but where they share an SM",
+    )

@@ -128,7 +128,12 @@ function drawDependencies(pen, scene, layout, chosen, relations) {
   const { cellWidth, cellHeight } = layout.grids[chosen.stage];
   // Outside the green line, which may run around this one tile.
   pen.rect(left - 3.5, top - 3.5, cellWidth + 7, cellHeight + 7, null, { radius: 6, stroke: theme.ink, line: 3 });
-  drawDependencyKey(pen, layout.height - 34);
+  drawDependencyKey(pen, layout.height - 34, layout.grids.some(isNumbered));
+}
+
+// Whether a grid's tiles have room for their numbers.
+function isNumbered(grid) {
+  return grid.cellWidth >= 24 && grid.cellHeight >= 15;
 }
 
 function drawGrid(pen, scene, grid, index, chosen, relations) {
@@ -138,14 +143,14 @@ function drawGrid(pen, scene, grid, index, chosen, relations) {
   const dependency = scene.dependencies.find((one) => one.producer === stage.name);
   const meant = new Set([...(relations.reads.get(index) ?? []), ...(relations.readers.get(index) ?? [])]);
   const [inset, radius] = grid.cellWidth >= 8 && grid.cellHeight >= 8 ? [1, 3] : [0.3, 0];
-  const isNumbered = grid.cellWidth >= 24 && grid.cellHeight >= 15;
+  const hasNumbers = isNumbered(grid);
   for (let tile = 0; tile < stage.places.length; tile++) {
     const [left, top] = cellOf(grid, tile);
     const isMeant = meant.has(tile) || (chosen.stage === index && chosen.tile === tile);
     const tint = dependency ? TINTS[dependency.semaphores[tile] % 2] : TINTS[0];
     const [w, h] = [grid.cellWidth - 2 * inset, grid.cellHeight - 2 * inset];
     pen.rect(left + inset, top + inset, w, h, isMeant ? colour : `${colour}${tint}`, { radius });
-    if (!isNumbered) continue;
+    if (!hasNumbers) continue;
     const color = isMeant ? theme.stage_text[index % theme.stage_text.length] : theme.ink;
     const style = { size: 12, weight: isMeant ? 600 : 400, color, align: "center" };
     pen.text(left + grid.cellWidth / 2, top + grid.cellHeight / 2, String(stage.places[tile] + 1), style);
@@ -211,17 +216,18 @@ function drawArrow(pen, layout, [from, tile, to, reader]) {
   pen.path([[x1, y1], barb(0.35), barb(-0.35)], { fill: pen.theme.ink });
 }
 
-function drawDependencyKey(pen, y) {
+function drawDependencyKey(pen, y, hasNumbers) {
   const { theme } = pen;
   const two = (x, middle) => {
     pen.rect(x, middle - 6, 6, 12, theme.stages[0]);
     pen.rect(x + 6, middle - 6, 6, 12, theme.stages[1]);
   };
   const tints = (x, middle) => TINTS.forEach((tint, i) => pen.rect(x + 6 * i, middle - 6, 6, 12, `${theme.stages[0]}${tint}`));
+  const order = ["order of processing", (x, middle) => pen.text(x + 6, middle, "1", { size: 12, weight: 600, align: "center" })];
   drawKey(pen, EDGE, y, [
     ["read by or reads the chosen tile", two],
     ["tiles that post the same semaphore", swatch(pen, null, { stroke: theme.good, line: 2.4 })],
     ["tints: neighbouring semaphores", tints],
-    ["order of processing", (x, middle) => pen.text(x + 6, middle, "1", { size: 12, weight: 600, align: "center" })],
+    ...(hasNumbers ? [order] : []),
   ]);
 }
