@@ -32,7 +32,7 @@ PORTABLE = ROOT / "kernels" / "gemm.cu"
 INCLUDE = re.compile(r"^#include <([\w/.]+)>", re.MULTILINE)
 COMMENT = re.compile(r" *//.*")
 MUTANTS = ("none", "no_wait", "no_post", "no_fence", "early_post")
-INSTALL = "pip install 'wavesim[nvrtc]' (or: cuda-bindings and nvidia-cuda-nvrtc)"
+INSTALL = "in a checkout: .venv/bin/pip install -e '.[nvrtc]' (or: cuda-bindings and nvidia-cuda-nvrtc)"
 CACHE = Path.home() / ".cache" / "wavesim" / "cubin"
 _lock = threading.Lock()
 

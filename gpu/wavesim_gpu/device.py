@@ -13,7 +13,7 @@ import numpy as np
 from wavesim.errors import DeviceError
 from wavesim.model.device import Device, from_attributes
 
-INSTALL = "pip install 'wavesim[gpu]' (or: pip install cupy-cuda13x)"
+INSTALL = "in a checkout: .venv/bin/pip install -e '.[gpu]' (or: pip install cupy-cuda13x)"
 OLDEST = (8, 0)
 # Numbers of cudaDeviceAttr; CUDA 13 dropped them from the properties but not from the attributes.
 CLOCK_KHZ, MEMORY_CLOCK_KHZ, MEMORY_BUS_BITS = 13, 36, 37

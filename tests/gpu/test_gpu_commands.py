@@ -154,7 +154,7 @@ def test_without_cupy_the_error_names_the_install_line():
         "except DeviceError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'wavesim[gpu]'" in done.stdout
+    assert ".venv/bin/pip install -e '.[gpu]'" in done.stdout
 
 
 def test_importing_the_runner_needs_no_gpu_cupy_simpy_or_plotly():

@@ -49,7 +49,9 @@ def predicted_score(policy: Policy, stream: Trace | None = None, device: Device 
     Raises `DescriptionError` for a policy that is refused.
     """
     pipeline, known = gpt3_mlp(TOKENS), device or devices.load("h200")
-    costs = default_costs(pipeline, known, ORDER.name)[0] if stream is None else calibrate(stream)
+    costs = (
+        default_costs(pipeline, known, ORDER.name)[0] if stream is None else calibrate(stream, per_block=True)
+    )
     before = simulate(pipeline, StreamSync(order=ORDER), known, costs)
     after = simulate(pipeline, SemaphoreSync(policy, order=ORDER), known, costs)
     count = policy.table(pipeline.stages[0].grid).count
