@@ -78,13 +78,13 @@ def staircase(
 
 
 def _words(slots: int, per_sm: int, sharing: tuple[float, ...]) -> tuple[str, str]:
-    """Title, and what tiles take: blocks that share an SM slow each other, and steps are no whole ones."""
+    """Title, and what tiles take: blocks that share an SM slow each other, and steps are not all whole ones."""
     if per_sm == 1 or len(sharing) == 1:
         return (
             f"{slots} slots: every block that starts a new wave costs a whole one",
             "all tiles take equally long",
         )
     return (
-        f"{slots} slots on {slots // per_sm} SMs: blocks that share an SM slow each other: smaller steps",
+        f"{slots} slots: a block that joins another on its SM adds part of a tile time, a new wave a whole one",
         "tiles take equally long but where they share an SM",
     )

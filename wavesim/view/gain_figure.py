@@ -14,7 +14,7 @@ from wavesim.errors import DescriptionError
 from wavesim.view.canvas import Heading, Props, axis, base_layout, heading, note
 from wavesim.view.theme import Theme, find_theme
 
-LEFT, RIGHT, BOTTOM, PLOT_HEIGHT = 66, 30, 106, 330
+LEFT, RIGHT, BOTTOM, PLOT_HEIGHT = 66, 56, 106, 330
 SYMBOLS = ("circle", "square", "triangle-up", "star")
 OPEN_SYMBOLS = ("diamond-open", "diamond-open-dot", "diamond-wide-open", "diamond-tall-open")
 
@@ -140,7 +140,7 @@ def _layout(
     ]
     low, high = min(0.0, *values), max(0.0, *values)
     room = max(1.0, 0.1 * (high - low))
-    layout["xaxis"] = axis(theme, size_name, range=[-0.6, len(sizes) - 0.2], showgrid=False)
+    layout["xaxis"] = axis(theme, size_name, range=[-0.6, len(sizes) - 0.4], showgrid=False)
     layout["xaxis"] |= {"tickvals": list(range(len(sizes))), "ticktext": sizes}
     layout["yaxis"] = axis(theme, "improvement over stream sync (points)", range=[low - room, high + room])
     loss = {"type": "rect", "xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": low - room, "y1": 0}
@@ -149,7 +149,7 @@ def _layout(
         {**loss, "fillcolor": theme.card, "line": {"width": 0}, "layer": "below"},
         {**zero, "line": {"color": theme.muted, "width": 1.5}, "layer": "below"},
     ]
-    corner = {"xref": "paper", "x": 1, "xanchor": "right", "y": 0}
+    corner = {"xref": "paper", "x": 1, "xanchor": "left", "xshift": 6, "y": 0}  # beside the markers
     layout["annotations"] = [
         {**note("gain ↑", theme, size=11), **corner, "yanchor": "bottom", "yshift": 2},
         {**note("loss ↓", theme, size=11), **corner, "yanchor": "top", "yshift": -2},
