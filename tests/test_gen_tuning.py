@@ -33,6 +33,17 @@ def test_figure_one_is_tuned_to_three_waves():
     assert isinstance(best.plan, SemaphoreSync)
 
 
+def test_a_margin_is_told_only_where_such_predictions_were_scored():
+    plans, pipeline = [SemaphoreSync(RowSync())], workload("gpt3-mlp", 512)
+    assert tune(TOY, DEVICE).margin_points is None
+    assert tune(pipeline, H200, costs_of(pipeline), plans=plans).margin_points is None
+    assert tune(pipeline, H200, plans=plans).margin_points is not None
+
+
+def test_the_plan_to_run_is_said_in_words():
+    assert tune(TOY, DEVICE).best.words == "row semaphores, row order"
+
+
 def test_the_ranking_is_sorted_and_its_figures_are_the_simulators():
     tuning = tune(TOY, DEVICE)
     times = [row.predicted_ns for row in tuning.plans]
