@@ -85,6 +85,6 @@ def _words(slots: int, per_sm: int, sharing: tuple[float, ...]) -> tuple[str, st
             "all tiles take equally long",
         )
     return (
-        f"{slots} slots: a block that joins another on its SM adds part of a tile time, a new wave a whole one",
+        f"{slots} slots: a second block on an SM adds part of a tile time, a new wave a whole one",
         "tiles take equally long but where they share an SM",
     )
