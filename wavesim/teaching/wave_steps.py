@@ -78,7 +78,7 @@ def staircase(
 
 
 def _words(slots: int, per_sm: int, sharing: tuple[float, ...]) -> tuple[str, str]:
-    """Title, and what tiles take: blocks that share an SM slow each other, and steps are not all whole ones."""
+    """Title, and what tiles take: blocks that share an SM slow each other."""
     if per_sm == 1 or len(sharing) == 1:
         return (
             f"{slots} slots: every block that starts a new wave costs a whole one",
