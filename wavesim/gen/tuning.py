@@ -38,11 +38,15 @@ HELPS_POINTS = 1.0  # a smaller predicted gain is not worth two streams
 
 @dataclass(frozen=True)
 class TunedPlan:
-    """One plan of the ranking; improvements are over the best stream-sync plan, in points."""
+    """One plan of the ranking; improvements are over the best stream-sync plan, in points.
+
+    `order` names its choice of orders, which its costs were found by.
+    """
 
     name: str
     pipeline: Pipeline
     plan: Plan
+    order: str
     predicted_ns: int
     improvement_points: float
     semaphores: int
@@ -211,6 +215,7 @@ class Search:
                 name=(entry := self._candidates[key]).name,
                 pipeline=entry.pipeline,
                 plan=entry.plan,
+                order=entry.order,
                 predicted_ns=ns,
                 improvement_points=improvement_points(ns, min(streams)),
                 semaphores=entry.semaphores,

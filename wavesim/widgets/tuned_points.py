@@ -72,11 +72,12 @@ def _tuned_point(
     stream = next((other for other in tuning.plans if isinstance(other.plan, StreamSync)), None)
 
     def traces() -> Traces:
-        base = stream.plan if stream is not None else StreamSync(row.plan.order, row.plan.orders)
-        plans = ((stream or row).pipeline, base), (row.pipeline, row.plan)
+        base = stream or row
+        base_plan = base.plan if stream is not None else StreamSync(row.plan.order, row.plan.orders)
+        plans = (base.pipeline, base_plan, base.order), (row.pipeline, row.plan, row.order)
         first, second = (
-            simulate(pipe, plan, device, costs or default_costs(pipe, device, plan.order.name)[0])
-            for pipe, plan in plans
+            simulate(pipe, plan, device, costs or default_costs(pipe, device, order)[0])
+            for pipe, plan, order in plans
         )
         return first, second
 
