@@ -61,20 +61,21 @@ class Launches:
         for stream in others:
             first.wait_event(self._event(stream))
 
-    def capture(self) -> Any:
-        """The same as a CUDA graph. In it parallel branches have no order; the wait-kernels give one."""
+    def capture(self, repeats: int = 1) -> Any:
+        """The same as a CUDA graph, `repeats` times. In it only wait-kernels order parallel branches."""
         first = self.streams[0]
         with first:
             first.begin_capture()
             try:
-                self.enqueue()
+                for _ in range(repeats):
+                    self.enqueue()
             finally:
                 graph = first.end_capture()
         return graph
 
-    def launcher(self) -> Callable[[], None]:
-        """What replays the graph."""
-        graph = self.capture()
+    def launcher(self, repeats: int = 1) -> Callable[[], None]:
+        """What replays the graph of so many runs, one after the other."""
+        graph = self.capture(repeats)
         return lambda: graph.launch(self.streams[0])
 
     def synchronize(self) -> None:

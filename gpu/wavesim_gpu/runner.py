@@ -145,6 +145,10 @@ class CupyRunner:
         """What starts one run of the program: a graph replay, or plain launches."""
         return program.launcher() if self.is_graph else program.enqueue
 
+    def contender(self, program: Program, repeats: int = 1) -> Contender:
+        """The program as something to time: `repeats` runs in one graph."""
+        return Contender(program.launcher(repeats), program.streams[0], repeats)
+
     def verdict(self, program: Program, launch: Any, expected: Mapping[str, Any]) -> Verdict:
         """Runs once on poisoned outputs and compares results and final semaphore values."""
         operands = program.operands

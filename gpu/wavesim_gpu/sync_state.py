@@ -31,8 +31,8 @@ class SyncState:
     """Counters and schedules of one pipeline under one plan, on the current GPU.
 
     `options` are those that the headers take, by default all that hold for the plan; `always_draws` is for
-    persistent kernels. With `block_count`, the blocks of all launches, the last one zeroes the counters;
-    without, `reset` does it before each run.
+    persistent kernels. With `block_count`, the blocks of all launches, the last one zeroes the counters; with
+    `is_put_back` each waiter puts its semaphore back; without either, `reset` does it before each run.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class SyncState:
         options: tuple[Option, ...] | None = None,
         always_draws: bool = False,
         block_count: int = 0,
+        is_put_back: bool = False,
     ) -> None:
         check_plan(pipeline, plan)
         require_fit(pipeline)
@@ -69,6 +70,7 @@ class SyncState:
             header.counts_blocks for header in self.headers.values()
         )
         self._block_count = block_count if self._is_touched else 0
+        self._is_self_resetting = is_put_back or self._block_count > 0
         self.errors = self._cupy.zeros(ERROR_BUFFER.itemsize // WORD, np.uint32)
         self._tables: list[Any] = []
         self._records = [
@@ -112,20 +114,20 @@ class SyncState:
 
     def reset(self, stream: Any) -> None:
         """Zeroes semaphores, counters and tickets, in stream order, unless kernels do it or touch none."""
-        if self._block_count or not self._is_touched:
+        if self._is_self_resetting or not self._is_touched:
             return
         self._cupy.cuda.runtime.memsetAsync(self.words.data.ptr, 0, self.words.nbytes, stream.ptr)
 
     def values(self) -> NDArray[np.uint32]:
-        """What all semaphores read now, in pool order; all counters where the last block zeroes them."""
-        if self._block_count:
+        """What all semaphores read now, in pool order; all counters where the kernels zero them."""
+        if self._is_self_resetting:
             return np.asarray(self.words.get())
         return np.asarray(self.words[self._first : self._first + self._semaphores].get())
 
     @property
     def finals(self) -> NDArray[np.uint32]:
-        """What all semaphores must read after a run, in pool order: 0 where the last block zeroes them."""
-        if self._block_count:
+        """What all semaphores must read after a run, in pool order: 0 where the kernels zero them."""
+        if self._is_self_resetting:
             return np.zeros(self.words.size, np.uint32)
         parts = [
             np.bincount(array.table.semaphore_of_tile, minlength=array.table.count) for array in self.arrays

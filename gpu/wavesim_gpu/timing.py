@@ -23,15 +23,19 @@ WARM_UP_S = 0.15
 
 @dataclass(frozen=True)
 class Contender:
-    """Something to time: `launch` starts it, in the order of `stream`."""
+    """Something to time: `launch` starts it, in the order of `stream`, `repeats` times, one after the other.
+
+    More than once where it is short: the events around a launch, and a graph's own start, take microseconds.
+    """
 
     launch: Callable[[], None]
     stream: Any
+    repeats: int = 1
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """One contender's rounds: nanoseconds, and the mean SM clock in GHz while each ran."""
+    """One contender's rounds: nanoseconds of a run, and the mean SM clock in GHz while each ran."""
 
     times_ns: list[int]
     clocks_ghz: list[float]
@@ -79,7 +83,8 @@ def interleaved(
     cupy.cuda.Device().synchronize()
     found = [Rounds([], []) for _ in contenders]
     for (index, start, end), clock in zip(marks, stamps.clocks_ghz(), strict=True):
-        found[index].times_ns.append(round(cupy.cuda.get_elapsed_time(start, end) * 1e6))
+        run_ms = cupy.cuda.get_elapsed_time(start, end) / contenders[index].repeats
+        found[index].times_ns.append(round(run_ms * 1e6))
         found[index].clocks_ghz.append(round(clock, 4))
     return found
 

@@ -123,14 +123,14 @@ class Product:
 
 
 class LtChain:
-    """A pipeline of GEMMs by cuBLASLt, with outputs of its own, as a CUDA graph."""
+    """A pipeline of GEMMs by cuBLASLt, with outputs of its own, as a CUDA graph of `repeats` runs."""
 
-    def __init__(self, operands: Operands) -> None:
+    def __init__(self, operands: Operands, repeats: int = 1) -> None:
         cupy = require_cupy()
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.outputs = {name: cupy.empty_like(array) for name, array in operands.c.items()}
         self._steps = [self._step(operands, stage) for stage in operands.pipeline.stages]
-        self._graph = self._captured()
+        self._graph = self._captured(repeats)
 
     def launch(self) -> None:
         """Replays the graph."""
@@ -159,11 +159,11 @@ class LtChain:
         launch_both(self.stream)  # loads the kernel, which a capture could not
         return launch_both
 
-    def _captured(self) -> Any:
+    def _captured(self, repeats: int) -> Any:
         self.stream.synchronize()
         with self.stream:
             self.stream.begin_capture()
-            for step in self._steps:
+            for step in self._steps * repeats:
                 step(self.stream)
             return self.stream.end_capture()
 

@@ -15,9 +15,12 @@ WARM_UPS = 3  # what torch asks for before a capture
 
 
 class TorchChain:
-    """A pipeline of GEMMs by PyTorch. Raises `DeviceError` where torch is missing or has no CUDA."""
+    """A pipeline of GEMMs by PyTorch, as a CUDA graph of `repeats` runs.
 
-    def __init__(self, operands: Operands) -> None:
+    Raises `DeviceError` where torch is missing or has no CUDA.
+    """
+
+    def __init__(self, operands: Operands, repeats: int = 1) -> None:
         self._torch = _torch()
         cupy = require_cupy()
         self._side = self._torch.cuda.Stream()
@@ -31,7 +34,8 @@ class TorchChain:
         self._torch.cuda.synchronize()
         self._graph = self._torch.cuda.CUDAGraph()
         with self._torch.cuda.graph(self._graph, stream=self._side):
-            results = self._run()
+            for _ in range(repeats):
+                results = self._run()
         self.outputs = {name: cupy.from_dlpack(self._raw(tensor)) for name, tensor in results.items()}
 
     def launch(self) -> None:

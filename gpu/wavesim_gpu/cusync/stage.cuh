@@ -117,11 +117,11 @@ public:
     // add fence.proxy.async.global. `line`: the record that the waiting is written to.
     __device__ __forceinline__ void wait_for(const Awaited& fact, const Tile& tile, int line = 0) const {
         if constexpr (mutant == Mutant::no_wait) return;
-        if (value(fact.counter) < fact.value) {
-            const WaitStart began = recorder_.begin_wait();
-            spin(fact, tile);
-            recorder_.end_wait(began, line);
-        }
+        // Acquire: where the first look sees the value, it is all that a wait costs.
+        if (load_acquire(counters() + fact.counter) >= fact.value) return;
+        const WaitStart began = recorder_.begin_wait();
+        spin(fact, tile);
+        recorder_.end_wait(began, line);
         acquire_fence();  // after the relaxed load that saw the value: turns the pair into an acquire
     }
 
@@ -155,13 +155,15 @@ public:
 
     // ---- All threads of the block call these. ----
 
-    // Takes the next position in the tile order, once per block.
+    // Takes the next position in the tile order, once per block. Where none is drawn, no thread waits for another.
     __device__ __forceinline__ Tile begin() {
-        __shared__ int shared_position;
-        if (is_leader()) {
-            recorder_.start();
-            shared_position = next_position();
+        if (is_leader()) recorder_.start();
+        if constexpr (!Generated::draws_position) {
+            if (is_leader()) next_position();
+            return tile_ = tile_at(static_cast<int>(blockIdx.x));
         }
+        __shared__ int shared_position;
+        if (is_leader()) shared_position = next_position();
         __syncthreads();
         return tile_ = tile_at(shared_position);
     }
@@ -172,6 +174,13 @@ public:
         if (is_leader()) wait_for(awaited(input, x, y), tile_);
         // Block barrier: hands the leader's acquire on to the other threads.
         __syncthreads();
+    }
+
+    // After wait, in a kernel whose blocks each wait for tiles that no other block waits for: the semaphore back to zero
+    // for the next run, so that blocks need not be counted as they leave.
+    __device__ __forceinline__ void put_back(int input, int x, int y) const {
+        if constexpr (Generated::input_count == 0) return;
+        if (is_leader()) store_relaxed(counters() + awaited(input, x, y).counter, 0);
     }
 
     // My tile is there, after the stores of all threads. With is_last_slice false (an earlier split-K slice)

@@ -1,11 +1,13 @@
 """What tile-level synchronisation costs kernels with nothing to gain: the paper's copy kernels (section V-D).
 
 Picture: two kernels copy 16 KB per block, one full wave at the highest occupancy; the second's block waits
-for the first's block of the same number. Timed against the same pair without semaphores, first on one stream,
-where only looking, drawing and posting are added, then on two, as tile-level synchronisation is used.
+for the first's block of the same number. Timed against the same pair without semaphores in stream order: with
+semaphores too on that one stream, where only looking and posting are added; on two streams, as on GPUs that
+know no better; and on one by dependent launch, where blocks of the second kernel start as blocks of the first
+leave.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from wavesim.model.dependency import Dependency, x, y
+from wavesim.model.device import Device
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
@@ -26,7 +29,7 @@ from wavesim_gpu.program import wait_launch
 from wavesim_gpu.runner import Verdict
 from wavesim_gpu.studies.case import describe_case, time_together
 from wavesim_gpu.sync_state import SyncState
-from wavesim_gpu.timing import Contender
+from wavesim_gpu.timing import Contender, Rounds
 
 SOURCE = Path(__file__).parents[1] / "kernels" / "copy.cu"
 BYTES_PER_BLOCK = 16 << 10  # as in copy.cu
@@ -34,48 +37,88 @@ THREADS = (128, 256, 1024)
 WARM_UP_S = 0.3
 HEAD_START_PER_RUN_NS = 50_000  # a run lasts some 20 us, its launch from Python longer
 STAGES = ("first", "second")
+FIRST_DEPENDENT = (9, 0)
 
 
 @dataclass(frozen=True)
-class CopyPair:
-    """Both kernels under one plan, ready to launch; `is_one_stream` puts them one after the other."""
+class Way:
+    """How the pair is launched: its plan, on one stream or two, the second kernel dependent or not."""
 
-    launches: Launches
+    plan: Plan
+    is_one_stream: bool = True
+    is_dependent: bool = False
+
+
+WAYS = {
+    "stream": Way(StreamSync()),
+    "ready": Way(SemaphoreSync(TileSync(), wait_kernel=False)),
+    "tile": Way(SemaphoreSync(TileSync()), is_one_stream=False),
+    "pdl": Way(StreamSync(), is_dependent=True),
+    "tile on one stream": Way(SemaphoreSync(TileSync(), wait_kernel=False), is_dependent=True),
+}
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """What is copied, to where and on to where: the same for all ways, so that each meets the same L2."""
+
     source: Any
+    middle: Any
     out: Any
 
-    def verdict(self, launch: Any) -> Verdict:
-        """Runs once on an emptied output and compares."""
+    @classmethod
+    def of(cls, size: int) -> "Buffers":
+        """All on the current GPU, of `size` bytes."""
+        cupy = require_cupy()
+        source = cupy.arange(size, dtype="uint32").astype("uint8")
+        return cls(source, cupy.empty_like(source), cupy.empty_like(source))
+
+    def spoil(self) -> None:
+        """Overwrites what a run must write."""
+        self.middle.fill(0xFF)
         self.out.fill(0xFF)
         require_cupy().cuda.Device().synchronize()
-        launch()
-        self.launches.synchronize()
-        is_equal = bool((self.out == self.source).all())
-        sync = self.launches.sync
-        return Verdict(
-            {"second": 0.0 if is_equal else 1.0}, is_equal, bool((sync.values() == sync.finals).all())
-        )
+
+    def is_copied(self) -> bool:
+        """Whether the output is the source."""
+        return bool((self.out == self.source).all())
 
 
-def copy_pair(threads: int, plan: Plan, *, is_one_stream: bool) -> CopyPair:
-    """One full wave of both kernels at the highest occupancy that `threads` per block allow."""
-    cupy = require_cupy()
-    device = query()
-    blocks = device.sm_count * min(device.max_threads_per_sm // threads, device.max_blocks_per_sm)
-    source, middle, out = (cupy.empty(blocks * BYTES_PER_BLOCK, "uint8") for _ in range(3))
-    source[:] = cupy.arange(source.size, dtype="uint32").astype("uint8")
+def verdict_of(launches: Launches, launch: Callable[[], None], buffers: Buffers) -> Verdict:
+    """Runs once on spoilt buffers and compares."""
+    buffers.spoil()
+    launch()
+    launches.synchronize()
+    is_right, sync = buffers.is_copied(), launches.sync
+    has_right_semaphores = bool((sync.values() == sync.finals).all())
+    return Verdict({"second": 0.0 if is_right else 1.0}, is_right, has_right_semaphores)
+
+
+def copy_pair(threads: int, way: Way, buffers: Buffers) -> Launches:
+    """Both kernels, ready to launch: a block per 16 KB."""
+    blocks = buffers.source.size // BYTES_PER_BLOCK
     pipeline = describe_pair(blocks, threads)
-    shape = KernelLaunch(f"copy<{threads}>", threads, 0, blocks)
-    sync = SyncState(pipeline, plan, block_count=len(STAGES) * blocks)
+    # A wait-kernel needs started blocks counted; without one only semaphores change: waiters put them back.
+    counts_blocks = isinstance(way.plan, SemaphoreSync) and way.plan.wait_kernel
+    sync = SyncState(
+        pipeline,
+        way.plan,
+        block_count=len(STAGES) * blocks if counts_blocks else 0,
+        is_put_back=not counts_blocks,
+    )
+    ends = ((buffers.source, buffers.middle), (buffers.middle, buffers.out))
     found: list[Launch] = []
-    for index, (name, ends) in enumerate(zip(STAGES, ((source, middle), (middle, out)), strict=True)):
-        stream = 0 if is_one_stream else index
-        if isinstance(plan, SemaphoreSync) and plan.wait_kernel and index:
+    for index, (name, arrays) in enumerate(zip(STAGES, ends, strict=True)):
+        stream = 0 if way.is_one_stream else index
+        if index and counts_blocks:
             found.append(wait_launch(sync, name, stream, Build()))
+        shape = KernelLaunch(
+            f"copy<{threads}>", threads, 0, blocks, is_dependent=way.is_dependent and index > 0
+        )
         function = load_function(SOURCE, shape.expression, Build(), header=sync.headers[name].text)
-        addresses = np.array([array.data.ptr for array in ends], np.uint64).view(np.dtype("V16"))[0]
+        addresses = np.array([array.data.ptr for array in arrays], np.uint64).view(np.dtype("V16"))[0]
         found.append(Launch(function, shape, (sync.params(name), addresses), stream))
-    return CopyPair(Launches(sync, tuple(found), 1 if is_one_stream else 2), source, out)
+    return Launches(sync, found, 1 if way.is_one_stream else len(STAGES))
 
 
 def describe_pair(blocks: int, threads: int) -> Pipeline:
@@ -84,25 +127,37 @@ def describe_pair(blocks: int, threads: int) -> Pipeline:
     return Pipeline("copy-pair", [first, second], [Dependency(second[x, y], [first[x, y]])])
 
 
+def ways_on(device: Device) -> dict[str, Way]:
+    """Those that a GPU knows: dependent launch came with sm_90."""
+    is_new = device.compute_capability >= FIRST_DEPENDENT
+    return {name: way for name, way in WAYS.items() if is_new or not way.is_dependent}
+
+
+def full_wave(device: Device, threads: int) -> int:
+    """Blocks of one full wave at the highest occupancy that `threads` per block allow."""
+    return device.sm_count * min(device.max_threads_per_sm // threads, device.max_blocks_per_sm)
+
+
 def copy_cases(threads: Sequence[int] = THREADS, rounds: int = 200) -> list[dict[str, Any]]:
-    """`rounds` graph replays of each, in turns, for every block size."""
+    """`rounds` graph replays of each way, in turns, for every block size."""
+    device = query()
     cases: list[dict[str, Any]] = []
     for count in threads:
-        pairs = {
-            "stream": copy_pair(count, StreamSync(), is_one_stream=True),
-            "ready": copy_pair(count, SemaphoreSync(TileSync(), wait_kernel=False), is_one_stream=True),
-            "tile": copy_pair(count, SemaphoreSync(TileSync()), is_one_stream=False),
+        buffers = Buffers.of(full_wave(device, count) * BYTES_PER_BLOCK)
+        pairs = {name: copy_pair(count, way, buffers) for name, way in ways_on(device).items()}
+        launches = {name: pair.launcher() for name, pair in pairs.items()}
+        verdicts = {name: verdict_of(pair, launches[name], buffers) for name, pair in pairs.items()}
+        good = {
+            name: Contender(launches[name], pair.streams[0])
+            for name, pair in pairs.items()
+            if verdicts[name].is_good
         }
-        launches = {name: pair.launches.launcher() for name, pair in pairs.items()}
-        verdicts = {name: pair.verdict(launches[name]) for name, pair in pairs.items()}
-        contenders = {
-            name: Contender(launches[name], pair.launches.streams[0]) for name, pair in pairs.items()
-        }
-        found, sampler = time_together(
-            contenders, rounds, WARM_UP_S, HEAD_START_PER_RUN_NS * rounds * len(contenders)
-        )
+        found, sampler = time_together(good, rounds, WARM_UP_S, HEAD_START_PER_RUN_NS * rounds * len(good))
         for pair in pairs.values():
-            pair.launches.sync.check()
+            pair.sync.check()
         tags = {"workload": "copy-pair", "threads": count}
-        cases += [describe_case(name, tags, found[name], verdicts[name], sampler) for name in pairs]
+        cases += [
+            describe_case(name, tags, found.get(name, Rounds([], [])), verdicts[name], sampler)
+            for name in pairs
+        ]
     return cases
