@@ -133,7 +133,7 @@ private:
 
     __device__ __forceinline__ void load_a(int tile_y, int chunk, int slot, bool is_shared) const {
         constexpr int rows = S::tile_m / S::cluster;
-        if (!is_first_lane()) return;
+        if (!tma::is_elected()) return;
         load_parts<rows * 128>(shared_.ring + slot * S::stage_bytes, shared_.full(slot), is_shared,
                                [&](int part) { return Corner{chunk * S::tile_k, tile_y * S::tile_m + part * rows}; }, p_.a);
     }
@@ -143,7 +143,7 @@ private:
         constexpr int rows = S::tile_k / S::cluster;
         const int slot = place_.slot;
         place_.advance();
-        if (!is_first_lane()) return;
+        if (!tma::is_elected()) return;
         const unsigned full = shared_.full(slot);
         mbarrier::expect(full, S::stage_bytes);
         unsigned to = shared_.ring + slot * S::stage_bytes + S::a_bytes;

@@ -13,6 +13,14 @@ __device__ __forceinline__ void prefetch(const TensorMap& map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
+// One lane of a converged warp, always the same. The compiler knows that it is one: it puts no loop around the instructions
+// whose operands are the warp's, as it does after a comparison of thread numbers.
+__device__ __forceinline__ bool is_elected() {
+    unsigned is_me;
+    asm volatile("{ .reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p; }" : "=r"(is_me));
+    return is_me != 0;
+}
+
 // The box whose corner is (column, row), global to shared; the bytes count at `barrier`.
 __device__ __forceinline__ void load(unsigned to, const TensorMap& map, int column, int row, unsigned barrier) {
     asm volatile(
