@@ -26,6 +26,8 @@ class Prediction:
     - `in_cycles`: the measured improvement with the clock's changes taken out, where cycles were recorded.
     - `time_error_percent`: of the plan's time. `replay_error_points`, `replay_error_percent`: of the makespan
       when the run's own tile times are fed in, over the stream-sync time and over its own.
+    - `before`: what was predicted before the plan had run, and `repeats`: the improvement each time that the
+      whole comparison was made, where that was recorded. `set_name`: its set within the source.
     - `outlier`: why the case is named but not scored, in words; "" for the others.
     """
 
@@ -42,6 +44,9 @@ class Prediction:
     in_cycles: float | None = None
     replay_error_points: float | None = None
     replay_error_percent: float | None = None
+    before: float | None = None
+    repeats: tuple[float, ...] = ()
+    set_name: str = ""
     outlier: str = ""
 
     @property

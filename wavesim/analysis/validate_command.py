@@ -7,10 +7,22 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
+import numpy as np
+
 from wavesim.analysis.intervals import half_widths, write_half_widths
 from wavesim.analysis.judged import Prediction
+from wavesim.analysis.judged_predictions import clock_drift_percent, model_standing, unmeasured
 from wavesim.analysis.policy_choice import PolicyChoice, policy_choices
-from wavesim.analysis.validation import Score, all_predictions, outliers, scores, worse_sets, write_scores
+from wavesim.analysis.validation import (
+    Score,
+    all_predictions,
+    judged_sets,
+    outliers,
+    scores,
+    worse_sets,
+    write_scores,
+)
+from wavesim.io.judged_runs import JudgedRun, find_runs, model_sources
 
 # Of each column: its title, its width, and what it says.
 COLUMNS = (
@@ -25,6 +37,8 @@ COLUMNS = (
     ("time %", 8, "median error of the predicted time, in percent of it"),
     ("cycles", 8, "as median, against the improvement in SM cycles, where the clock was measured"),
     ("in 80 %", 9, "share of the cases inside the 80 % interval that a prediction comes with"),
+    ("repeat", 8, "by how much the improvement differed when the whole comparison was made again, median"),
+    ("before", 13, "median and p90 of what was predicted on the device before the plans had run"),
 )
 REGRET = (
     "Order: of every two policies measured 2 points or more apart; two predicted equal count as wrong.\n"
@@ -50,27 +64,54 @@ def run_validate(options: Namespace, progress: Callable[[int, int], None] | None
     if options.write:
         write_scores(results)
         write_half_widths(half_widths(found))
+    runs = find_runs()
+    learnt = [score for score in scores(found, "development") if score.name in judged_sets(found)]
     document = {
         "sets": [asdict(score) for score in results],
+        "judged_development_sets": [asdict(score) for score in learnt],
+        "judged_runs": [model_standing(run, model_sources()) for run in runs],
+        "not_measured": [text for run in runs for text in unmeasured(run)],
         "choices": [asdict(choice) for choice in policy_choices(found)],
         "outliers": outliers(found),
     }
-    words = [*_table(results), "", *_choices(found), *(_list(found) if options.list else [])]
+    words = [*_table(results), "", *_choices(found), *_judged(runs, learnt, options.list)]
+    words += _list(found) if options.list else []
     words.append(f"named, not scored ({len(outliers(found))}): --list shows them" if not options.list else "")
     return Validation(found, results, worse_sets(results), document, "\n".join(words).rstrip())
 
 
+def _judged(runs: Sequence[JudgedRun], learnt: Sequence[Score], is_long: bool) -> list[str]:
+    """The judged runs: who predicted, what their clock did, the development half, what is missing."""
+    lines = ["", "Judged runs, development half:", *_rows(learnt)] if learnt else []
+    for run in runs:
+        drift = clock_drift_percent(run)
+        lines.append(model_standing(run, model_sources()))
+        if drift:
+            lines.append(
+                f"  stream sync took {np.median(drift):+.1f} % longer beside the plans than before them, "
+                f"at most {max(drift, key=abs):+.1f} %"
+            )
+        missing = unmeasured(run)
+        lines.append(f"  not measured or not predicted: {len(missing)}" + ("" if is_long else " (--list)"))
+        lines += [f"    {text}" for text in missing] if is_long else []
+    return lines
+
+
 def _table(results: Sequence[Score]) -> list[str]:
+    lines = _rows(results)
+    legend = [f"  {title:<8} {words}" for title, _, words in COLUMNS if words]
+    return [*lines, "Test half only. own-replay: errors in points of the stream-sync makespan.", *legend]
+
+
+def _rows(results: Sequence[Score]) -> list[str]:
     rows = [tuple(title for title, _, _ in COLUMNS), *(_cells(score) for score in results)]
-    lines = [
+    return [
         "".join(
             cell.ljust(width) if i == 0 else cell.rjust(width)
             for i, (cell, (_, width, _)) in enumerate(zip(row, COLUMNS, strict=True))
         )
         for row in rows
     ]
-    legend = [f"  {title:<8} {words}" for title, _, words in COLUMNS if words]
-    return [*lines, "Test half only. own-replay: errors in points of the stream-sync makespan.", *legend]
 
 
 def _cells(score: Score) -> tuple[str, ...]:
@@ -86,11 +127,17 @@ def _cells(score: Score) -> tuple[str, ...]:
         _number(score.median_time_error_percent),
         _number(score.median_abs_error_cycles_points),
         _share(score.interval_coverage),
+        _number(score.repeat_noise_points),
+        _pair(score.before_median_abs_error_points, score.before_p90_abs_error_points),
     )
 
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
+
+
+def _pair(median: float | None, p90: float | None) -> str:
+    return "-" if median is None or p90 is None else f"{median:.2f} {p90:.2f}"
 
 
 def _share(value: float | None) -> str:
@@ -119,6 +166,7 @@ def _list(found: Sequence[Prediction]) -> list[str]:
     return [
         f"{p.source} {p.name} ({p.half}): predicted {p.predicted:+.1f}, measured {p.measured.median:+.1f} "
         f"({p.measured.low:+.1f} to {p.measured.high:+.1f}), error {p.error:+.1f}"
+        + (f", before {p.before:+.1f}" if p.before is not None else "")
         + (f"; not scored: {p.outlier}" if p.outlier else "")
         for p in ranked
     ]

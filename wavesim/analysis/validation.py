@@ -13,8 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
+from wavesim.analysis.halves import Half
 from wavesim.analysis.intervals import half_widths
 from wavesim.analysis.judged import Prediction
+from wavesim.analysis.judged_predictions import SOURCE as JUDGED
+from wavesim.analysis.judged_predictions import predictions_of_runs
 from wavesim.analysis.other_measurements import published_predictions, sketch_predictions
 from wavesim.analysis.own_measurements import own_predictions
 from wavesim.io.recordings import FOLDER, cases
@@ -32,7 +35,9 @@ class Score:
     those of the plan's time, `..._cycles_points` those against the improvement in SM cycles.
     `noise_points` is the median half-width between the quartiles of what was measured. `sign_agreement` is
     over cases that gained or lost 2 points or more. `interval_coverage` is the share of cases inside their
-    80 % interval, `interval_width_points` its median width. None where there is nothing of the kind.
+    80 % interval, `interval_width_points` its median width. `repeat_noise_points`: by how much the
+    improvement differed when the whole comparison was made again, median; `before_...` are the errors of
+    what was predicted on the device before the plans ran. None where there is nothing of the kind.
     """
 
     name: str
@@ -49,6 +54,9 @@ class Score:
     p90_abs_error_cycles_points: float | None = None
     interval_coverage: float | None = None
     interval_width_points: float | None = None
+    repeat_noise_points: float | None = None
+    before_median_abs_error_points: float | None = None
+    before_p90_abs_error_points: float | None = None
 
 
 def predictions(
@@ -65,8 +73,8 @@ def predictions(
 
 
 def all_predictions(progress: Callable[[int, int], None] | None = None) -> list[Prediction]:
-    """Predicts every stored measurement: recordings, sketches and published rows."""
-    others = chain(published_predictions(), sketch_predictions())
+    """Predicts every stored measurement: recordings, judged runs, sketches and published rows."""
+    others = chain(predictions_of_runs(), published_predictions(), sketch_predictions())
     return [*predictions(progress=progress), *chain.from_iterable(others)]
 
 
@@ -79,18 +87,28 @@ def sets_of(found: Sequence[Prediction]) -> dict[str, list[Prediction]]:
         "own-1-block-row": [p for p in own if p.blocks_per_sm == 1 and p.plan == "row"],
         "own-2-blocks": [p for p in own if p.blocks_per_sm >= 2],
         "own-all": own,
+        **judged_sets(scored),
         **{name: [p for p in scored if p.source == name] for name in _OTHERS},
     }
     return {name: members for name, members in sets.items() if members}
 
 
-def scores(found: Sequence[Prediction]) -> list[Score]:
-    """The scores of all sets, test half only."""
+def judged_sets(found: Sequence[Prediction]) -> dict[str, list[Prediction]]:
+    """The named sets of the judged runs, and all of them together."""
+    judged = [p for p in found if p.source == JUDGED]
+    names = sorted({p.set_name for p in judged})
+    return {name: [p for p in judged if p.set_name == name] for name in names} | {"judged-all": judged}
+
+
+def scores(found: Sequence[Prediction], half: Half = "test") -> list[Score]:
+    """The scores of all sets, of one half: those of the test half are what is claimed."""
     widths = half_widths(found)
-    tested = {name: [p for p in members if p.half == "test"] for name, members in sets_of(found).items()}
-    result = [_score(name, members, widths) for name, members in tested.items() if members]
-    replayed = [p for p in tested.get("own-all", []) if p.replay_error_points is not None]
-    return [*result, *([_replay_score(replayed)] if replayed else [])]
+    chosen = {name: [p for p in members if p.half == half] for name, members in sets_of(found).items()}
+    result = [_score(name, members, widths) for name, members in chosen.items() if members]
+    for name, of in (("own-replay", "own-all"), ("judged-replay", "judged-all")):
+        replayed = [p for p in chosen.get(of, []) if p.replay_error_points is not None]
+        result += [_replay_score(name, replayed)] if replayed else []
+    return result
 
 
 _OTHERS = (
@@ -116,6 +134,8 @@ def _score(name: str, members: list[Prediction], widths: Mapping[str, float]) ->
     agreeing = sum((p.predicted > 0) == (p.measured.median > 0) for p in counted)
     known = [p for p in members if p.kind in widths]
     inside = sum(abs(p.error) <= widths[p.kind] for p in known)
+    apart = [max(p.repeats) - min(p.repeats) for p in members if len(p.repeats) > 1]
+    before = [p.before - p.measured.median for p in members if p.before is not None]
     return Score(
         name=name,
         cases=len(members),
@@ -131,14 +151,17 @@ def _score(name: str, members: list[Prediction], widths: Mapping[str, float]) ->
         p90_abs_error_cycles_points=_p90(in_cycles) if in_cycles else None,
         interval_coverage=round(inside / len(known), 3) if known else None,
         interval_width_points=_median([2 * widths[p.kind] for p in known]) if known else None,
+        repeat_noise_points=_median(apart) if apart else None,
+        before_median_abs_error_points=_median(before) if before else None,
+        before_p90_abs_error_points=_p90(before) if before else None,
     )
 
 
-def _replay_score(replayed: Sequence[Prediction]) -> Score:
+def _replay_score(name: str, replayed: Sequence[Prediction]) -> Score:
     points = [p.replay_error_points or 0.0 for p in replayed]
     percent = [p.replay_error_percent or 0.0 for p in replayed]
     return Score(
-        name="own-replay",
+        name=name,
         cases=len(points),
         median_abs_error_points=_median(points),
         p90_abs_error_points=_p90(points),

@@ -21,6 +21,9 @@ WIDTH = 720
 SOURCES = {  # of a set, by how its name starts
     "own-kernel": "simulated from two kernel times; measured on an H200, our kernels",
     "own": "simulated from the stream-sync trace; measured on an H200, our kernels",
+    "portable": "simulated from a stream-sync trace made before; measured on an H200, our mma.sync kernels",
+    "hopper": "simulated from a stream-sync trace made before; measured on an H200, our Hopper kernels",
+    "judged": "simulated from stream-sync traces made before; measured on an H200, our kernels",
     "sketch": "simulated from the stream-sync trace; measured on an H200, sketch kernels",
     "published": "simulated from stream-sync times; measured on V100 and A100 by the paper's authors",
 }
