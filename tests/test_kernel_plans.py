@@ -247,8 +247,10 @@ def test_a_file_keeps_which_iterations_a_row_computed(tmp_path):
 
 
 def test_the_gpu_runner_refuses_what_it_would_run_as_something_else():
-    for plan in (DependentLaunch(), StreamK(), Persistent(), PersistentStream(), StreamSync(launch="host")):
-        with pytest.raises(DescriptionError, match=r"the GPU runner takes StreamSync\(\) and SemaphoreSync"):
+    for plan in (DependentLaunch(), StreamK(), PersistentStream(), StreamSync(launch="host")):
+        with pytest.raises(DescriptionError, match=r"the GPU runner takes StreamSync\(\), SemaphoreSync"):
             _require_safe(toy(), plan, PORTABLE)
     _require_safe(toy(), StreamSync(), PORTABLE)
+    with pytest.raises(DescriptionError, match=r"Persistent\(\) needs kernels='hopper'"):
+        _require_safe(toy(), Persistent(), PORTABLE)
     _require_safe(toy(), SemaphoreSync(), PORTABLE)

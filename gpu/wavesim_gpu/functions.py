@@ -17,6 +17,7 @@ from wavesim.model.plan import Plan
 from wavesim_gpu.compiler import Build, compile_cubin
 from wavesim_gpu.device import architecture, query, require_cupy
 from wavesim_gpu.kernels.family import Family
+from wavesim_gpu.planned_kernels import kernels_of
 
 FULL_CARVEOUT = 100  # percent: without it kernels that ask for less shared memory shut each other out
 GENERATED = "generated.cuh"  # how kernels include their stage's generated header
@@ -68,16 +69,14 @@ def load_function(
 def compile_ahead(pipeline: Pipeline, plans: Iterable[Plan], builds: Iterable[Build], family: Family) -> None:
     """Compiles the kernels of several plans at once, in threads, for the cache that loading reads."""
     arch, device = architecture(require_cupy()), query()
-    wanted = {
-        (
-            family.launch(stage.gemm, device).expression,
-            build,
-            stage_header(pipeline, plan, stage.name, always_draws=family.is_persistent).text,
-        )
-        for plan in plans
-        for stage in pipeline.stages
-        for build in builds
-    }
+    wanted = set()
+    for plan in plans:
+        texts = {
+            stage.name: stage_header(pipeline, plan, stage.name, always_draws=family.is_persistent).text
+            for stage in pipeline.stages
+        }
+        for kernel in kernels_of(pipeline, plan, family, device):
+            wanted |= {(kernel.launch.expression, build, kernel.header(texts)) for build in builds}
     with ThreadPoolExecutor() as pool:
         done = [
             pool.submit(compile_cubin, family.source, (name,), arch, build, {GENERATED: header})

@@ -2,26 +2,27 @@
 
 Picture: under row semaphores GPT-3's MLP is three launches on two streams: the first GEMM, the wait-kernel
 and the second GEMM. With dependent launch it is two on one stream: the second GEMM may start once every block
-of the first has, which is all that the wait-kernel is for. `launches.py` enqueues and captures them.
+of the first has, which is all that the wait-kernel is for. As one persistent kernel it is one launch.
+`launches.py` enqueues and captures them.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.gen.options import Option
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync
 from wavesim_gpu.compiler import Build
 from wavesim_gpu.device import query, require_cupy
 from wavesim_gpu.functions import Function, load_function
 from wavesim_gpu.kernels import control
 from wavesim_gpu.kernels.families import family_named
-from wavesim_gpu.kernels.family import Addresses, Family, KernelLaunch
+from wavesim_gpu.kernels.family import Addresses, Family
 from wavesim_gpu.launches import Launch, Launches
 from wavesim_gpu.operands import Operands
+from wavesim_gpu.planned_kernels import PlannedKernel, kernels_of
 from wavesim_gpu.sync_state import SyncState
 
 
@@ -48,7 +49,8 @@ class Program(Launches):
         self.build, self.family = build or Build(), family or family_named("portable")
         self.pipeline, self.plan, self.operands = pipeline, plan, operands
         self._is_forked = isinstance(plan, SemaphoreSync) and not self.family.is_dependent
-        self.shapes = {stage.name: self._shape(stage) for stage in pipeline.stages}
+        kernels = kernels_of(pipeline, plan, self.family, query())
+        self.shapes = {name: kernel.launch for kernel in kernels for name in kernel.stages}
         if is_self_resetting is None:
             is_self_resetting = self.family.is_persistent
         sync = SyncState(
@@ -58,13 +60,13 @@ class Program(Launches):
             is_recording=self.build.is_recording,
             options=options,
             always_draws=self.family.is_persistent,
-            block_count=sum(shape.blocks for shape in self.shapes.values()) if is_self_resetting else 0,
+            block_count=sum(kernel.launch.blocks for kernel in kernels) if is_self_resetting else 0,
         )
         self.sync, self._cupy = sync, require_cupy()
         self._partials: list[Any] = []
         self._wait_times: dict[str, Any] = {}
         self.functions: dict[str, Function] = {}
-        launches = [launch for stage in pipeline.stages for launch in self._stage_launches(stage.name)]
+        launches = [launch for kernel in kernels for launch in self._launches(kernel)]
         super().__init__(sync, launches, len(pipeline.stages) if self._is_forked else 1)
 
     def blocks_per_sm(self, name: str) -> int:
@@ -79,34 +81,28 @@ class Program(Launches):
             for name, times in ((n, t.get()) for n, t in self._wait_times.items())
         }
 
-    def _shape(self, stage: Stage) -> KernelLaunch:
-        """How a stage is launched. The first one starts only after all that the caller did before."""
-        shape = self.family.launch(stage.gemm, query())
-        has_producers = self.pipeline.dependency_of(stage.name) is not None
-        return replace(shape, is_dependent=shape.is_dependent and has_producers)
-
-    def _stage_launches(self, name: str) -> list[Launch]:
-        index = self.sync.names.index(name)
-        stream = index if self._is_forked else 0
+    def _launches(self, kernel: PlannedKernel) -> list[Launch]:
+        first, shape = kernel.stages[0], kernel.launch
+        stream = self.sync.names.index(first) if self._is_forked else 0
         launches = []
         if self._is_forked and self.plan.wait_kernel:
-            launches += self._wait_launch(name, stream)
-        shape = self.shapes[name]
+            launches += self._wait_launch(first, stream)
         function = load_function(
             self.family.source,
             shape.expression,
             self.build,
             shape.dynamic_shared_bytes,
-            self.sync.headers[name].text,
+            kernel.header({name: header.text for name, header in self.sync.headers.items()}),
         )
-        self.functions[name] = function
-        if self.blocks_per_sm(name) < 1:
+        self.functions |= dict.fromkeys(kernel.stages, function)
+        if self.blocks_per_sm(first) < 1:
             raise DeviceError(
-                f"stage {name}: a block of {shape.threads} threads, {function.registers} registers "
+                f"stage {first}: a block of {shape.threads} threads, {function.registers} registers "
                 f"and {shape.dynamic_shared_bytes} bytes of shared memory does not fit on this GPU. "
                 "Use smaller tiles"
             )
-        return [*launches, Launch(function, shape, self._arguments(name), stream)]
+        arguments = [argument for name in kernel.stages for argument in self._arguments(name)]
+        return [*launches, Launch(function, shape, tuple(arguments), stream)]
 
     def _arguments(self, name: str) -> tuple[Any, ...]:
         work = self.pipeline.stage(name).gemm

@@ -18,13 +18,13 @@ from wavesim.errors import DescriptionError, WavesimError
 from wavesim.gen.options import Option
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import Plan, SemaphoreSync
+from wavesim.model.plan import Persistent, Plan, SemaphoreSync
 from wavesim.trace import Trace
 from wavesim_gpu.clocks import Reading, Sampler
 from wavesim_gpu.compiler import Build
 from wavesim_gpu.device import query, require_cupy
 from wavesim_gpu.functions import compile_ahead
-from wavesim_gpu.kernels.families import family_named
+from wavesim_gpu.kernels.families import family_named, joint_of
 from wavesim_gpu.kernels.family import Family
 from wavesim_gpu.measured_trace import build_trace
 from wavesim_gpu.operands import Operands, bind, is_right, random_operands, reference, relative_errors
@@ -215,9 +215,13 @@ def _require_safe(pipeline: Pipeline, plan: Plan, family: Family) -> None:
     Checked where nothing orders the kernels; with wait-kernels or dependent launch producers come first. Also
     for plans that are only simulated: what the kernels themselves do is the runner's family, not a plan.
     """
+    if isinstance(plan, Persistent):  # its tiles wait only for tiles that were taken before
+        joint_of(family)
+        return
     if plan.name != "stream" and not isinstance(plan, SemaphoreSync):
         raise DescriptionError(
-            f"{plan.label}: the GPU runner takes StreamSync() and SemaphoreSync(); simulate() takes this one"
+            f"{plan.label}: the GPU runner takes StreamSync(), SemaphoreSync() and Persistent(); simulate() "
+            "takes this one"
         )
     if isinstance(plan, SemaphoreSync) and not family.takes_semaphores:
         raise DescriptionError(f"{plan.label}: the kernels {family.name!r} run under stream sync only")

@@ -85,5 +85,15 @@ def test_the_tuned_plan_is_the_fastest_in_screening_stream_sync_included(study):
 
 
 def test_variants_are_all_kinds_in_all_cuts_and_orders():
-    found = variants_of(HOPPER.kinds, [(WIDE, WIDE), (WIDE, SQUARE)], [ROW, parse_order("grouped:4")])
-    assert len(set(found)) == len(HOPPER.kinds) * 4
+    cuts, kinds = [(WIDE, WIDE), (WIDE, SQUARE)], [kind for kind in HOPPER.kinds if not kind.is_joint]
+    found = variants_of(kinds, cuts, [ROW, parse_order("grouped:4")])
+    assert len(set(found)) == len(kinds) * 4 == len(found)
+
+
+def test_one_kernel_for_both_stages_is_screened_in_the_cut_of_either_for_both_and_is_no_semaphore_plan():
+    joint = [kind for kind in HOPPER.kinds if kind.is_joint]
+    assert {kind.plan for kind in joint} == {"persistent", "persistent:tile"}
+    found = variants_of(joint[:1], [(WIDE, SQUARE)], [ROW])
+    assert [variant.cuts for variant in found] == [(WIDE, SQUARE), (WIDE, WIDE), (SQUARE, SQUARE)]
+    assert not any(variant.has_semaphores for variant in found)
+    assert len({str(variant) for variant in variants_of(joint, [(WIDE, WIDE)], [ROW])}) == len(joint)

@@ -13,7 +13,7 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.order import RowMajor
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import Plan, SemaphoreSync
+from wavesim.model.plan import Plan, SemaphorePlan, SemaphoreSync
 from wavesim.model.semaphores import edges_of
 
 AVOID_WAIT_KERNEL = "avoid wait-kernel"
@@ -40,12 +40,16 @@ def options_for(pipeline: Pipeline, plan: Plan, device: Device) -> tuple[Option,
 
 
 def kernel_options(pipeline: Pipeline, plan: Plan) -> tuple[Option, ...]:
-    """Those options of a plan that kernels are compiled with: all but the wait-kernel's, on any device."""
-    if not isinstance(plan, SemaphoreSync):
+    """Those options of a plan that kernels are compiled with: all but the wait-kernel's, on any device.
+
+    Of a plan with semaphores; blocks of a persistent kernel draw their tiles whatever the order.
+    """
+    if not isinstance(plan, SemaphorePlan):
         return ()
     consumers = [dependency.consumer.stage for dependency in pipeline.dependencies]
+    is_issued = isinstance(plan, SemaphoreSync)
     return (
-        *(_custom_order(stage, plan) for stage in pipeline.stages),
+        *(_custom_order(stage, plan) for stage in pipeline.stages if is_issued),
         *(_reorder_loads(stage) for stage in consumers),
         *(_plain_store(pipeline, plan, *edge) for edge in edges_of(pipeline)),
     )
@@ -70,7 +74,7 @@ def _wait_kernel(pipeline: Pipeline, plan: SemaphoreSync, device: Device) -> Opt
     return Option(AVOID_WAIT_KERNEL, pipeline.name, found.is_safe, found.reason)
 
 
-def _custom_order(stage: Stage, plan: SemaphoreSync) -> Option:
+def _custom_order(stage: Stage, plan: SemaphorePlan) -> Option:
     order = plan.order_of(stage.name)
     tiles = order.sequence(stage.grid)
     if tiles == RowMajor().sequence(stage.grid):
@@ -92,7 +96,7 @@ def _reorder_loads(stage: Stage) -> Option:
     return Option(REORDER_LOADS, stage.name, is_used=False, why=why)
 
 
-def _plain_store(pipeline: Pipeline, plan: SemaphoreSync, producer: str, consumer: str) -> Option:
+def _plain_store(pipeline: Pipeline, plan: SemaphorePlan, producer: str, consumer: str) -> Option:
     grid = pipeline.stage(producer).grid
     table = plan.policy_of(producer, consumer).table(grid)
     most = max(table.value_of_tile)

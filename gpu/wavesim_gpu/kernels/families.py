@@ -4,8 +4,11 @@ Picture: `family_named("portable")` is the tensor-core GEMM for every GPU from s
 `family_named("hopper")` the one that uses all that an sm_90 has.
 """
 
+from collections.abc import Mapping
+
 from wavesim.errors import DescriptionError
-from wavesim_gpu.kernels.family import Families, Family
+from wavesim_gpu.kernels.both_sm90 import HOPPER_BOTH
+from wavesim_gpu.kernels.family import Families, Family, Joint
 from wavesim_gpu.kernels.gemm import PORTABLE
 from wavesim_gpu.kernels.gemm_sm90 import HOPPER, HOPPER_DEPENDENT, HOPPER_PER_TILE, HOPPER_STREAM_K
 
@@ -13,9 +16,21 @@ FAMILIES: Families = {
     family.name: family for family in (PORTABLE, HOPPER, HOPPER_PER_TILE, HOPPER_DEPENDENT, HOPPER_STREAM_K)
 }
 
+JOINT: Mapping[str, Joint] = {HOPPER.name: HOPPER_BOTH}
+
 
 def family_named(name: str) -> Family:
     """The family of that name. Raises `DescriptionError` that lists them."""
     if name not in FAMILIES:
         raise DescriptionError(f"kernels is {name!r}; there are {', '.join(FAMILIES)}")
     return FAMILIES[name]
+
+
+def joint_of(family: Family) -> Joint:
+    """The family's kernel for a whole pipeline. Raises `DescriptionError` for a family that has none."""
+    if family.name not in JOINT:
+        raise DescriptionError(
+            f"the kernels {family.name!r} compute one stage per launch; Persistent() needs "
+            f"kernels={' or '.join(map(repr, JOINT))}"
+        )
+    return JOINT[family.name]

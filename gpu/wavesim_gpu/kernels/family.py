@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
+from wavesim.model.pipeline import Pipeline
 
 
 @dataclass(frozen=True)
@@ -76,5 +77,17 @@ class Family(Protocol):
     def partial_bytes(self, gemm: Gemm) -> int:
         """Bytes of fp32 partial sums that split-K keeps; 0 without it."""
 
+
+class Joint(Protocol):
+    """One persistent kernel for a whole pipeline, of a family's source file and with the family's arguments.
+
+    Its <generated.cuh> has the header of each stage in a namespace of its own, by `SPACES`.
+    """
+
+    def launch(self, pipeline: Pipeline, device: Device) -> KernelLaunch:
+        """How to launch it. Raises `DescriptionError`, with the fix, for a pipeline it cannot compute."""
+
+
+SPACES = ("first", "second")
 
 Families = Mapping[str, Family]

@@ -18,55 +18,42 @@
 // copy engine has completed the tile's stores. The two blocks of a cluster take neighbours in the tile order; where these
 // share a column, or a row, each block loads half of B, or of A, into both.
 //
+// Two dependent products in one launch (both_sm90): blocks take the tiles of the first, then those of the second. The
+// ring and the notes run on, so that the second's B is loaded while the first's last tile is multiplied:
+//
+//   loading warp      | tile of stage 1: ... | of stage 2: B0 B1 .wait. A0 A1 | ...
+//   math warpgroup 0  |     ## k0 ## k1 ## ... ## last ## out     | ## k0 ## ...
+//
 // In sm90/:
 //   shape.cuh   what the host chooses
-//   shared.cuh  what the warps share
+//   block.cuh   the warps of a block in their roles; shared.cuh: what they share
 //   loader.cuh  the loading warp; turns.cuh: which tile is next; stream_k.cuh: how K is dealt out
 //   math.cuh    a math warpgroup; slices.cuh: sums of several blocks; epilogue.cuh: what becomes of the sums
 //   storer.cuh  a storing warp
 //   mbarrier.cuh, tma.cuh, wgmma.cuh: the instructions
 
-#include <kernels/sm90/epilogue.cuh>
-#include <kernels/sm90/loader.cuh>
-#include <kernels/sm90/math.cuh>
+#include <generated.cuh>
+
+#include <kernels/sm90/block.cuh>
 #include <kernels/sm90/shape.cuh>
 #include <kernels/sm90/shared.cuh>
-#include <kernels/sm90/storer.cuh>
-#include <kernels/sm90/stream_k.cuh>
-#include <kernels/sm90/turns.cuh>
 
-template <class S, bool IS_BF16, Activation ACTIVATION>
+// `Generated`: the stage's struct in the generated header.
+template <class S, bool IS_BF16, Activation ACTIVATION, class Generated>
 __global__ void __launch_bounds__(S::threads, 1)
-    gemm_sm90(const __grid_constant__ SyncParams sync, const __grid_constant__ GemmSm90Params p) {
+    gemm_sm90(const __grid_constant__ cusync::StageParams<Generated> sync, const __grid_constant__ GemmSm90Params p) {
     extern __shared__ __align__(1024) unsigned char bytes[];
-    using Math = MathGroup<S, IS_BF16, ACTIVATION>;
-    const Shared<S> shared(bytes);
-    const Stage stage(sync);
-    // Under programmatic dependent launch the next kernel may start as soon as there is room; else it says nothing.
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    if (threadIdx.x == 0) {
-        shared.init();
-        tma::prefetch(p.a), tma::prefetch(p.b), tma::prefetch(p.c);
-    }
-    cluster_barrier<S>();
-    const int warp = static_cast<int>(threadIdx.x) / 32, group = warp / 4 - 1;
-    if (group < 0) {
-        if constexpr (S::warpgroups > 1) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::other_registers));
-        if (warp == 0) {
-            Loader<S>(sync, stage, p, shared).run();
-        } else if (warp <= S::warpgroups) {
-            Storer<S, Math::pieces>(stage, p, shared, warp - 1).run();
-        }
-    } else {
-        if constexpr (S::warpgroups > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::math_registers));
-        Math(p, shared, group).run();
-    }
-    // Neither block may leave while the other still loads into it or arrives at its barriers.
-    __syncwarp();
-    if constexpr (S::cluster > 1) {
-        cluster_barrier<S>();
-    } else {
-        __syncthreads();
-    }
+    run_block<S, IS_BF16>(Shared<S>(bytes), Part<Generated, ACTIVATION>(sync, p));
     if (threadIdx.x == 0) cusync::leave(sync.sync);
+}
+
+// Both products have one shape. Tiles of the second wait only for tiles that were taken before: no deadlock.
+template <class S, bool IS_BF16, Activation FIRST_ACTIVATION, class First, Activation SECOND_ACTIVATION, class Second>
+__global__ void __launch_bounds__(S::threads, 1) both_sm90(
+    const __grid_constant__ cusync::StageParams<First> first_sync, const __grid_constant__ GemmSm90Params first_p,
+    const __grid_constant__ cusync::StageParams<Second> second_sync, const __grid_constant__ GemmSm90Params second_p) {
+    extern __shared__ __align__(1024) unsigned char bytes[];
+    run_block<S, IS_BF16>(Shared<S>(bytes), Part<First, FIRST_ACTIVATION>(first_sync, first_p),
+                          Part<Second, SECOND_ACTIVATION>(second_sync, second_p));
+    if (threadIdx.x == 0) cusync::leave(first_sync.sync);
 }

@@ -152,7 +152,7 @@ class Hopper:
             Form.STREAM_K: min(slots, tiles * (gemm.k // TILE_K)),  # at least one chunk each
         }[self.form]
         return KernelLaunch(
-            f"gemm_sm90<{shape.name}, {is_bf16}, Activation::{activation}>",
+            f"gemm_sm90<{shape.name}, {is_bf16}, Activation::{activation}, generated::stage>",
             shape.threads,
             shape.dynamic_shared_bytes,
             blocks,

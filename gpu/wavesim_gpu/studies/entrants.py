@@ -1,7 +1,7 @@
 """Which kernels of ours take part on a GPU: their tiles, and the kinds of plan that they can run.
 
 Picture: on an H200 the Hopper kernels take part, in eight tile shapes, under stream sync, with dependent
-launch and under semaphores; on an A100 the portable ones.
+launch, under semaphores and as one persistent kernel; on an A100 the portable ones.
 """
 
 from collections.abc import Iterable
@@ -61,6 +61,8 @@ HOPPER = Entrant(
         Kind("stream-k", "stream", "hopper-stream-k"),
         Kind("pdl", "stream", "hopper-dependent"),
         *(Kind(f"{plan} on one stream", plan, "hopper-dependent") for plan in ("row", "tile")),
+        # One kernel for both stages, in tiles of one shape; the faster of the two plans stands for it.
+        *(Kind("persistent", plan, "hopper") for plan in ("persistent", "persistent:tile")),
     ),
 )
 

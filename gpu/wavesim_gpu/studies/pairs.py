@@ -15,13 +15,13 @@ from typing import Any
 from wavesim.errors import DeadlockError, DescriptionError
 from wavesim.model.order import Order
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import Plan, SemaphorePlan, parse_plan
+from wavesim.model.plan import Persistent, Plan, SemaphoreSync, parse_plan
 from wavesim_gpu.baselines.cublaslt import LtChain
 from wavesim_gpu.baselines.torch_chain import TorchChain
 from wavesim_gpu.compiler import Build
 from wavesim_gpu.functions import compile_ahead
 from wavesim_gpu.operands import Operands, bind, reference
-from wavesim_gpu.program import require_gemms
+from wavesim_gpu.planned_kernels import kernels_of
 from wavesim_gpu.runner import CupyRunner, Verdict
 from wavesim_gpu.studies.case import (
     SCREENING_ROUNDS,
@@ -45,6 +45,11 @@ class Kind:
     plan: str
     kernels: str
 
+    @property
+    def is_joint(self) -> bool:
+        """Whether one kernel computes both stages, in tiles of one shape."""
+        return isinstance(parse_plan(self.plan), Persistent)
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -61,11 +66,11 @@ class Variant:
 
     @property
     def has_semaphores(self) -> bool:
-        """Whether stages are synchronised by tiles."""
-        return isinstance(self.plan, SemaphorePlan)
+        """Whether kernels are synchronised by tiles; one kernel for both stages is a rival."""
+        return isinstance(self.plan, SemaphoreSync)
 
     def __str__(self) -> str:
-        return f"{self.kind.name} {self.cuts[0]} {self.cuts[1]} {self.order.name}"
+        return f"{self.kind.name} {self.kind.plan} {self.cuts[0]} {self.cuts[1]} {self.order.name}"
 
 
 class PairStudy:
@@ -157,8 +162,9 @@ class PairStudy:
         return found
 
     def _has_kernels(self, variant: Variant) -> bool:
+        runner = self._runners[variant.kind.kernels]
         try:
-            require_gemms(self._pipeline(variant.cuts), self._runners[variant.kind.kernels].family)
+            kernels_of(self._pipeline(variant.cuts), variant.plan, runner.family, runner.device)
         except DescriptionError:
             return False
         return True
@@ -227,9 +233,15 @@ class PairStudy:
 def variants_of(
     kinds: Iterable[Kind], cuts: Iterable[tuple[Cut, Cut]], orders: Iterable[Order]
 ) -> list[Variant]:
-    """All kinds in all cuts and orders."""
+    """All kinds in all cuts and orders; joint kinds also in each stage's cut for both stages."""
     cuts, orders = list(cuts), list(orders)
-    return [Variant(kind, cut, order) for kind in kinds for cut in cuts for order in orders]
+    joint = list(dict.fromkeys([*cuts, *((cut, cut) for pair in cuts for cut in pair)]))
+    return [
+        Variant(kind, cut, order)
+        for kind in kinds
+        for cut in (joint if kind.is_joint else cuts)
+        for order in orders
+    ]
 
 
 def _is_there(make: Callable[[Operands], Any]) -> bool:

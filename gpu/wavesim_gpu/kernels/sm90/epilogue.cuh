@@ -4,16 +4,33 @@
 
 #include <kernels/sm90/math.cuh>
 
+// Sums up the slices of a tile that has some; whoever does hands over the outputs.
+template <class S, bool IS_BF16>
+template <class Part>
+__device__ __forceinline__ void MathGroup<S, IS_BF16>::finish(const Part& part, TileNote& note) {
+    if (note.slices > 1 && note.is_whole && !reduce_slices(part.p, shared_, note, sum_)) note.is_whole = 0;
+    if (!note.is_whole) {
+        hand_over_nothing();
+        return;
+    }
+#pragma unroll
+    for (int f = 0; f < S::frags_m; ++f) {
+#pragma unroll
+        for (int piece = 0; piece < pieces_of<S, Part::activation>(); ++piece) stage<Part::activation>(sum_[f], piece);
+    }
+}
+
 // In place of the outputs of a tile that is not stored.
-template <class S, bool IS_BF16, Activation ACTIVATION>
-__device__ __forceinline__ void MathGroup<S, IS_BF16, ACTIVATION>::hand_over_nothing() {
+template <class S, bool IS_BF16>
+__device__ __forceinline__ void MathGroup<S, IS_BF16>::hand_over_nothing() {
     mbarrier::wait(shared_.drained(group_, staged_.slot), staged_.parity ^ 1);
     hand_over();
 }
 
 // Rounds 64 columns of outputs and puts them where the copy engine will fetch them, swizzled as it expects.
-template <class S, bool IS_BF16, Activation ACTIVATION>
-__device__ __forceinline__ void MathGroup<S, IS_BF16, ACTIVATION>::stage(const float (&sum)[S::tile_n / 2], int piece) {
+template <class S, bool IS_BF16>
+template <Activation ACTIVATION>
+__device__ __forceinline__ void MathGroup<S, IS_BF16>::stage(const float (&sum)[S::tile_n / 2], int piece) {
     mbarrier::wait(shared_.drained(group_, staged_.slot), staged_.parity ^ 1);
     const int lane = threadIdx.x & 31, warp = (threadIdx.x / 32) & 3;
     const unsigned slot = shared_.staging + (group_ * S::staged + staged_.slot) * S::panel_bytes;
@@ -27,7 +44,7 @@ __device__ __forceinline__ void MathGroup<S, IS_BF16, ACTIVATION>::stage(const f
             const float* from = sum + (piece * 8 + j) * 4;
             unsigned packed[4];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) packed[i] = pack<IS_BF16>(activated(from[2 * i]), activated(from[2 * i + 1]));
+            for (int i = 0; i < 4; ++i) packed[i] = pack<IS_BF16>(activated<ACTIVATION>(from[2 * i]), activated<ACTIVATION>(from[2 * i + 1]));
             store_matrices(row + (((j + (lane >> 4)) ^ (lane & 7)) << 4), packed);
         }
     }
@@ -35,8 +52,8 @@ __device__ __forceinline__ void MathGroup<S, IS_BF16, ACTIVATION>::stage(const f
 }
 
 // Columns come in pairs of gate and value, which one thread holds; two threads' results make one 4-byte store.
-template <class S, bool IS_BF16, Activation ACTIVATION>
-__device__ __forceinline__ void MathGroup<S, IS_BF16, ACTIVATION>::stage_products(
+template <class S, bool IS_BF16>
+__device__ __forceinline__ void MathGroup<S, IS_BF16>::stage_products(
     const float (&sum)[S::tile_n / 2], int piece, unsigned row, int lane) {
 #pragma unroll
     for (int j = 0; j < 16; j += 2) {
@@ -55,26 +72,27 @@ __device__ __forceinline__ void MathGroup<S, IS_BF16, ACTIVATION>::stage_product
     }
 }
 
-template <class S, bool IS_BF16, Activation ACTIVATION>
-__device__ __forceinline__ float MathGroup<S, IS_BF16, ACTIVATION>::activated(float x) {
+template <class S, bool IS_BF16>
+template <Activation ACTIVATION>
+__device__ __forceinline__ float MathGroup<S, IS_BF16>::activated(float x) {
     return ACTIVATION == Activation::gelu ? gelu(x) : x;
 }
 
-template <class S, bool IS_BF16, Activation ACTIVATION>
-__device__ __forceinline__ float MathGroup<S, IS_BF16, ACTIVATION>::swiglu(float gate, float value) {
+template <class S, bool IS_BF16>
+__device__ __forceinline__ float MathGroup<S, IS_BF16>::swiglu(float gate, float value) {
     return __fdividef(gate, 1.0f + __expf(-gate)) * value;
 }
 
-template <class S, bool IS_BF16, Activation ACTIVATION>
-__device__ __forceinline__ void MathGroup<S, IS_BF16, ACTIVATION>::store_matrices(unsigned to, const unsigned (&r)[4]) {
+template <class S, bool IS_BF16>
+__device__ __forceinline__ void MathGroup<S, IS_BF16>::store_matrices(unsigned to, const unsigned (&r)[4]) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(r[0]), "r"(r[1]),
                  "r"(r[2]), "r"(r[3])
                  : "memory");
 }
 
 // The slot is the storing warp's.
-template <class S, bool IS_BF16, Activation ACTIVATION>
-__device__ __forceinline__ void MathGroup<S, IS_BF16, ACTIVATION>::hand_over() {
+template <class S, bool IS_BF16>
+__device__ __forceinline__ void MathGroup<S, IS_BF16>::hand_over() {
     tma::publish_shared();
     __syncwarp();
     if ((threadIdx.x & 31) == 0) mbarrier::arrive(shared_.staged(group_, staged_.slot));

@@ -5,12 +5,36 @@
 #include <cusync/schedule.cuh>
 #include <kernels/sm90/shared.cuh>
 
+// How far the loading warp has come in the rings of its block, whatever the stage.
 template <class S>
+struct LoaderPlaces {
+    mbarrier::Place<S::stages> chunk;  // of the next chunk of B
+    mbarrier::Place<notes> note;
+    mbarrier::Place<letters> mail;
+
+    __device__ __forceinline__ void announce(const Shared<S>& shared, const TileNote& tile) {
+        mbarrier::wait(shared.read(note.slot), note.parity ^ 1);
+        if (threadIdx.x == 0) {
+            shared.control().note[note.slot] = tile;
+            if (tile.tile.linear >= 0) cusync::Recorder<notes>().start(note.slot);
+            mbarrier::arrive(shared.noted(note.slot));
+        }
+        __syncwarp();
+        note.advance();
+    }
+
+    __device__ __forceinline__ void announce_end(const Shared<S>& shared) {
+        TileNote end{};
+        end.tile.linear = end.tile.position = -1;
+        announce(shared, end);
+    }
+};
+
+template <class S, class Part>
 class Loader {
 public:
-    __device__ __forceinline__ Loader(
-        const SyncParams& sync, const Stage& stage, const GemmSm90Params& p, const Shared<S>& shared)
-        : sync_(sync), stage_(stage), p_(p), shared_(shared), rank_(block_rank<S>()) {}
+    __device__ __forceinline__ Loader(const Part& part, const Shared<S>& shared, LoaderPlaces<S>& at)
+        : sync_(part.sync), stage_(part.stage), p_(part.p), shared_(shared), at_(at), rank_(block_rank<S>()) {}
 
     // Takes tiles until there are none, or one.
     __device__ __forceinline__ void run() {
@@ -20,13 +44,13 @@ public:
         while (position_of(turn, 0) < stage_.positions()) {
             turn = from_first_lane(load(piece_of(tile_of(turn, rank_)), turn));
         }
-        announce_end();
     }
 
 private:
-    using Input = cusync::ScheduleWait<Stage>;
+    using Generated = typename Part::Generated;
+    using Input = cusync::ScheduleWait<typename Part::Stage>;
 
-    static constexpr bool has_input = generated::stage::input_count > 0;
+    static constexpr bool has_input = Generated::input_count > 0;
     static constexpr int take_ahead = 4;  // chunks before a tile's end at which the next tile is taken
     static constexpr int never = 0x3fffffff;
 
@@ -44,28 +68,11 @@ private:
     __device__ __forceinline__ void run_stream_k();
     static __device__ __forceinline__ int block_of(int unit, long long units);
 
-    __device__ __forceinline__ void announce(const TileNote& note) {
-        mbarrier::wait(shared_.read(note_.slot), note_.parity ^ 1);
-        if (is_first_lane()) {
-            shared_.control().note[note_.slot] = note;
-            if (note.tile.linear >= 0) stage_.recorder().start(note_.slot);
-            mbarrier::arrive(shared_.noted(note_.slot));
-        }
-        __syncwarp();
-        note_.advance();
-    }
-
-    __device__ __forceinline__ void announce_end() {
-        TileNote end{};
-        end.tile.linear = end.tile.position = -1;
-        announce(end);
-    }
-
     // Announces the tile and fills the ring with its chunks. Returns the next turn, which the first lane knows.
     __device__ __forceinline__ int load(const TileNote& note, int turn) {
         const cusync::Tile tile = note.tile;
-        const int line = note_.slot;
-        announce(note);
+        const int line = at_.note.slot;
+        at_.announce(shared_, note);
         const int take_at = p_.is_persistent && !S::is_stream_k ? max(note.first, note.last - take_ahead) : -1;
         bool shares_a = false, shares_b = false;
         if constexpr (S::cluster > 1) {
@@ -73,13 +80,13 @@ private:
             shares_b = tile.x == other.x, shares_a = !shares_b && tile.y == other.y;
         }
         int next = never, next_b = note.first;
-        mbarrier::Place<S::stages> a_place = place_;
+        mbarrier::Place<S::stages> a_place = at_.chunk;
         Input input(stage_, tile, line);
         for (int chunk = note.first; chunk < note.last; ++chunk) {
             __syncwarp();  // a lane left behind could miss a whole turn of the ring
-            if constexpr (!generated::stage::reorders_loads) settle(input, chunk);
+            if constexpr (!Generated::reorders_loads) settle(input, chunk);
             if (next_b == chunk) {
-                mbarrier::wait(shared_.empty(place_.slot), place_.parity ^ 1);
+                mbarrier::wait(shared_.empty(at_.chunk.slot), at_.chunk.parity ^ 1);
                 load_b(tile.x, next_b++, shares_b);
             }
             if (awaits_grid_ || !is_ready(input, chunk)) {
@@ -99,7 +106,7 @@ private:
 
     // Whether the next chunk of B has a place now: one lane's answer, so that all lanes go the same way.
     __device__ __forceinline__ bool is_slot_empty() const {
-        return from_first_lane(mbarrier::has_ended_now(shared_.empty(place_.slot), place_.parity ^ 1)) != 0;
+        return from_first_lane(mbarrier::has_ended_now(shared_.empty(at_.chunk.slot), at_.chunk.parity ^ 1)) != 0;
     }
 
     // Whether all that the chunk of A needs is there, as one look tells.
@@ -141,8 +148,8 @@ private:
     // Arms the slot for A and B and starts B.
     __device__ __forceinline__ void load_b(int tile_x, int chunk, bool is_shared) {
         constexpr int rows = S::tile_k / S::cluster;
-        const int slot = place_.slot;
-        place_.advance();
+        const int slot = at_.chunk.slot;
+        at_.chunk.advance();
         if (!tma::is_elected()) return;
         const unsigned full = shared_.full(slot);
         mbarrier::expect(full, S::stage_bytes);
@@ -175,14 +182,12 @@ private:
         }
     }
 
-    const SyncParams& sync_;
-    const Stage& stage_;
+    const cusync::StageParams<Generated>& sync_;
+    const typename Part::Stage& stage_;
     const GemmSm90Params& p_;
     const Shared<S>& shared_;
+    LoaderPlaces<S>& at_;
     const int rank_;
-    mbarrier::Place<S::stages> place_;  // of the next chunk of B
-    mbarrier::Place<notes> note_;
-    mbarrier::Place<letters> mail_;
     bool awaits_grid_ = !has_input;
     bool is_slice_next_ = false;
 };

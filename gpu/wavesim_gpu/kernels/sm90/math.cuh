@@ -4,34 +4,21 @@
 #include <kernels/sm90/slices.cuh>
 #include <kernels/sm90/wgmma.cuh>
 
-template <class S, bool IS_BF16, Activation ACTIVATION>
+template <class S, bool IS_BF16>
 class MathGroup {
 public:
-    __device__ __forceinline__ MathGroup(const GemmSm90Params& p, const Shared<S>& shared, int group)
-        : p_(p), shared_(shared), group_(group) {
+    __device__ __forceinline__ MathGroup(const Shared<S>& shared, int group) : shared_(shared), group_(group) {
         a_ = wgmma::describe(shared.ring + group * S::frags_m * S::panel_bytes, 16, 1024);
         b_ = wgmma::describe(shared.ring + S::a_bytes, S::panel_bytes, 1024);
     }
 
-    __device__ __forceinline__ void run() {
+    template <class... Parts>
+    __device__ __forceinline__ void run(const Parts&... parts) {
         for_each_tile<S>(shared_, [&](TileNote& note, int) {
             accumulate(note.first, note.last);
-            if (note.slices > 1 && note.is_whole && !reduce_slices(p_, shared_, note, sum_)) note.is_whole = 0;
-            if (!note.is_whole) {
-                hand_over_nothing();
-                return;
-            }
-#pragma unroll
-            for (int f = 0; f < S::frags_m; ++f) {
-#pragma unroll
-                for (int piece = 0; piece < pieces; ++piece) stage(sum_[f], piece);
-            }
+            with_part(note, [&](const auto& part) { finish(part, note); }, parts...);
         });
     }
-
-    // Staging slots that a fragment fills one after the other.
-    static constexpr int pieces = S::tile_n / (ACTIVATION == Activation::swiglu ? 128 : 64);
-    static_assert(ACTIVATION != Activation::swiglu || S::tile_n % 128 == 0, "SwiGLU halves the columns");
 
 private:
     // sum_ = the product over these chunks. One batch of multiply-adds stays in flight.
@@ -71,15 +58,18 @@ private:
     }
 
     // In epilogue.cuh: what becomes of the sums.
+    template <class Part>
+    __device__ __forceinline__ void finish(const Part& part, TileNote& note);
     __device__ __forceinline__ void hand_over_nothing();
+    template <Activation ACTIVATION>
     __device__ __forceinline__ void stage(const float (&sum)[S::tile_n / 2], int piece);
     __device__ __forceinline__ void stage_products(const float (&sum)[S::tile_n / 2], int piece, unsigned row, int lane);
+    template <Activation ACTIVATION>
     static __device__ __forceinline__ float activated(float x);
     static __device__ __forceinline__ float swiglu(float gate, float value);
     static __device__ __forceinline__ void store_matrices(unsigned to, const unsigned (&r)[4]);
     __device__ __forceinline__ void hand_over();
 
-    const GemmSm90Params& p_;
     const Shared<S>& shared_;
     const int group_;
     wgmma::Descriptor a_, b_;  // of the ring's first slot

@@ -38,3 +38,10 @@ struct Shape {
     static_assert(warpgroups <= 3, "one storing warp each, beside the loading warp");
     static_assert(tile_n % 64 == 0 && tile_n <= 256 && (cluster == 1 || cluster == 2));
 };
+
+// Staging slots that a fragment of outputs fills one after the other: 64 columns each, of which SwiGLU makes half as many.
+template <class S, Activation ACTIVATION>
+constexpr int pieces_of() {
+    static_assert(ACTIVATION != Activation::swiglu || S::tile_n % 128 == 0, "SwiGLU halves the columns");
+    return S::tile_n / (ACTIVATION == Activation::swiglu ? 128 : 64);
+}

@@ -4,8 +4,6 @@
 //   | stage 0: A, B | stage 1: A, B | ... | staging slots of warpgroup 0 | of warpgroup 1 | ... | Control |
 #pragma once
 
-#include <generated.cuh>
-
 #include <cusync/lane_stage.cuh>
 #include <kernels/sm90/mbarrier.cuh>
 #include <kernels/sm90/shape.cuh>
@@ -16,8 +14,20 @@ constexpr int letters = 8;
 
 constexpr int notes = 2;  // tiles that a block may have begun and not finished
 
-using Stage = cusync::LaneStage<generated::stage, notes>;
-using SyncParams = cusync::StageParams<generated::stage>;
+// What a block does for one stage of the pipeline: it computes tiles of one product.
+template <class Generated_, Activation ACTIVATION_>
+struct Part {
+    using Generated = Generated_;
+    using Stage = cusync::LaneStage<Generated, notes>;
+    static constexpr Activation activation = ACTIVATION_;
+
+    __device__ __forceinline__ Part(const cusync::StageParams<Generated>& sync, const GemmSm90Params& p)
+        : sync(sync), p(p), stage(sync) {}
+
+    const cusync::StageParams<Generated>& sync;
+    const GemmSm90Params& p;
+    const Stage stage;
+};
 
 // A tile, broadcast by the loading warp to the math and storing warps.
 struct TileNote {
@@ -27,6 +37,7 @@ struct TileNote {
     int ticket, sums;   // where its slices meet, and where the first of them leaves its sum
     int stored;         // warpgroups whose part of the tile is complete
     int is_whole;       // whether it is stored: not where it lies outside, nor an earlier slice of split-K
+    int stage;          // of the pipeline
 };
 
 // What lies after the ring and the staging slots.
@@ -119,5 +130,17 @@ __device__ __forceinline__ void for_each_tile(const Shared<S>& shared, Body&& bo
         body(note, place.slot);
         __syncwarp();
         if ((threadIdx.x & 31) == 0) mbarrier::arrive(shared.read(place.slot));
+    }
+}
+
+// Calls body(part) with the part that the note's tile belongs to.
+template <class Body, class First, class... Others>
+__device__ __forceinline__ void with_part(const TileNote& note, Body&& body, const First& first, const Others&... others) {
+    if constexpr (sizeof...(others) == 0) {
+        body(first);
+    } else if (note.stage == first.sync.sync.stage) {
+        body(first);
+    } else {
+        with_part(note, body, others...);
     }
 }

@@ -9,8 +9,8 @@
 
 // This block's share of the last tiles' chunks first, so that sums that others wait for come early; then
 // whole tiles, the same number in every block.
-template <class S>
-__device__ __forceinline__ void Loader<S>::run_stream_k() {
+template <class S, class Part>
+__device__ __forceinline__ void Loader<S, Part>::run_stream_k() {
     static_assert(!S::is_stream_k || !has_input, "Stream-K runs under stream sync");
     const int tiles = stage_.positions(), blocks = gridDim.x, block = blockIdx.x, chunks = chunks_of_k();
     const int whole = tiles % blocks == 0 ? tiles : max(tiles / blocks - 1, 0) * blocks;
@@ -25,12 +25,11 @@ __device__ __forceinline__ void Loader<S>::run_stream_k() {
         unit += last - first;
     }
     for (int position = block; position < whole; position += blocks) load(piece_of(stage_.tile_at(position)), never);
-    announce_end();
 }
 
 // The block in whose share a chunk is.
-template <class S>
-__device__ __forceinline__ int Loader<S>::block_of(int unit, long long units) {
+template <class S, class Part>
+__device__ __forceinline__ int Loader<S, Part>::block_of(int unit, long long units) {
     const int blocks = gridDim.x;
     int block = static_cast<int>(static_cast<long long>(unit) * blocks / units);
     while (units * (block + 1) / blocks <= unit) ++block;

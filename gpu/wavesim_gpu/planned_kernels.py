@@ -1,0 +1,46 @@
+"""Which kernels compute a pipeline under a plan, and with which generated header each is compiled.
+
+Picture: under row semaphores GPT-3's MLP is two kernels with a header each; under `Persistent()` it is one,
+whose header has both stages.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from wavesim.model.device import Device
+from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.plan import Persistent, Plan
+from wavesim_gpu.kernels.families import joint_of
+from wavesim_gpu.kernels.family import SPACES, Family, KernelLaunch
+
+
+@dataclass(frozen=True)
+class PlannedKernel:
+    """One launch, and the names of the stages that it computes."""
+
+    stages: tuple[str, ...]
+    launch: KernelLaunch
+
+    def header(self, texts: Mapping[str, str]) -> str:
+        """The text of <generated.cuh>, from those of all stages: the only stage's, or each in a namespace."""
+        if len(self.stages) == 1:
+            return texts[self.stages[0]]
+        spaces = zip(SPACES, self.stages, strict=True)
+        return "".join(f"namespace {space} {{\n{texts[name]}}}\n" for space, name in spaces)
+
+
+def kernels_of(pipeline: Pipeline, plan: Plan, family: Family, device: Device) -> tuple[PlannedKernel, ...]:
+    """In the order of their launches. Raises `DescriptionError`, with the fix, for what it cannot do."""
+    names = tuple(stage.name for stage in pipeline.stages)
+    if isinstance(plan, Persistent):
+        return (PlannedKernel(names, joint_of(family).launch(pipeline, device)),)
+    return tuple(
+        PlannedKernel((stage.name,), _launch(pipeline, stage, family, device)) for stage in pipeline.stages
+    )
+
+
+def _launch(pipeline: Pipeline, stage: Stage, family: Family, device: Device) -> KernelLaunch:
+    """The first stage starts only after all that the caller did before."""
+    launch = family.launch(stage.gemm, device)
+    has_producers = pipeline.dependency_of(stage.name) is not None
+    return replace(launch, is_dependent=launch.is_dependent and has_producers)
