@@ -16,12 +16,11 @@ from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import RowSync, TileSync
 from wavesim.sim.cost import zero_cost
 from wavesim.sim.simulation import simulate
-from wavesim.teaching.published_gains import held_out, median_error, published_gain, published_rows
+from wavesim.teaching.published_view import PublishedView
 from wavesim.teaching.readiness import readiness_picture
 from wavesim.teaching.rival_plans import rivals
 from wavesim.teaching.wave_steps import staircase
 from wavesim.view.export import save_figure
-from wavesim.view.gain_figure import gain_overview
 from wavesim.view.safety_figure import safety_picture
 from wavesim.view.timeline_figure import timeline
 from wavesim.widgets import DependencyExplorer, OccupancyExplorer, TunerView, WavePlayer
@@ -52,25 +51,16 @@ def draw_rivals(path: Path) -> None:
     save_figure(timeline(found, title="One hole, three cures"), path)
 
 
-def draw_published(path: Path) -> None:
-    """The paper's MLP on a V100, published and predicted."""
-    rows = published_rows("V100", "gpt3")
-    gains, unseen = ([published_gain(row) for row in some] for some in (rows, held_out(rows)))
-    title = (
-        f"GPT-3's MLP on a V100: the {len(unseen)} rows that no constant was fitted to are predicted within "
-        f"{median_error(unseen):.1f} points, all {len(gains)} within {median_error(gains):.1f} (medians)"
-    )
-    source = (
-        "V100, GPT-3 MLP, measured by the paper's authors; predicted (constants fitted to half of all rows)"
-    )
-    save_figure(gain_overview(gains, source=source, size_name="rows (B × S)", title=title), path)
-
-
 def draw_tuner(path: Path) -> None:
     """The best plan of each policy at four sizes."""
     device = load("h200")
     tunings = {tokens: tune(gpt3_mlp(tokens), device) for tokens in (768, 1024, 1280, 1536)}
     TunerView.tuned(tunings, device).chart.save(path)
+
+
+def draw_published(path: Path) -> None:
+    """The paper's MLP on a V100, published and predicted."""
+    PublishedView().chart.save(path)
 
 
 PICTURES: dict[str, Callable[[Path], object]] = {

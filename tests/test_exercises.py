@@ -101,6 +101,11 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     "9.2": [(384, "whole tiles"), (279, "equal shares"), (0, "between")],
     "10.1": [((5, 3.6), "printed"), ((5, 4.8), "blocks"), ((6, 5), "over")],
     "10.2": [(2.4, "2.4"), (4, "no tile is cut")],
+    "10.3": [
+        ((512, "row"), "0.2 points off"),
+        ((2048, "tile"), "5.3 points off"),
+        ((64, "tile"), "no point"),
+    ],
     "11.1": [(-2.3, "gain in time"), (-4.6, "gain in cycles"), (0, "less that in cycles")],
     "11.2": [("waiting", "another"), ("the clock", "none of")],
     "12.1": [(6.2, "ms"), (0.005, "ms")],

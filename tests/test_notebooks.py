@@ -29,10 +29,8 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 MAX_LINES = 10
 MAX_SECONDS, MAX_SECONDS_TOGETHER = 60, 360
 FORBIDDEN = ("!pip", "%pip", "%conda", "urlopen", "urlretrieve", "requests.")
-WIDGETS = (*wavesim.widgets.__all__, "LitmusExplorer", "AdviceBrowser")
+WIDGETS = (*wavesim.widgets.__all__, "LitmusExplorer", "AdviceBrowser", "PublishedView")
 LIVE = ("01_start_here", "07_policies", "09_rivals", "11_predicted_and_measured")
-# Widgets of a notebook that shows its question in a figure and a table instead.
-WITHOUT_WIDGET = ("10_the_paper",)
 # Said of a misconception, in the notebook that meets it.
 MISCONCEPTIONS = {
     "occupancy is speed": "02_waves_and_occupancy",
@@ -155,7 +153,7 @@ def test_a_notebook_offers_exactly_its_lessons_exercises_and_says_where_solution
 def test_a_notebook_has_a_widget(path):
     code = code_of(path)
     shown = [name for name in WIDGETS if re.search(rf"^(?:\w+ = )?{name}[(.]", code, flags=re.MULTILINE)]
-    assert shown or path.stem in WITHOUT_WIDGET
+    assert shown
 
 
 @each_notebook

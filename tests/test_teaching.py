@@ -30,6 +30,7 @@ from wavesim.teaching.litmus import (
 from wavesim.teaching.litmus_explorer import LitmusExplorer, litmus_table
 from wavesim.teaching.paper_tables import table, wave_counts
 from wavesim.teaching.published_gains import held_out, median_error, published_gain, published_rows
+from wavesim.teaching.published_view import PublishedView
 from wavesim.teaching.readiness import readiness_of, readiness_picture
 from wavesim.teaching.rival_plans import rivals, split_in_k
 from wavesim.teaching.wave_steps import one_kernel, staircase
@@ -291,6 +292,34 @@ class TestPaper:
         assert not [row for row in rows if row.beats_work_conservation]
         with_them = median_error([published_gain(row) for row in rows])
         assert with_them < median_error([published_gain(row, has_constants=False) for row in rows])
+
+    def test_a_choice_and_a_switch_draw_other_predictions_beside_the_same_published_numbers(self):
+        view = PublishedView()
+        before = view.chart.scene
+        assert view.prediction.row.size == 1024  # the largest published gain
+        assert "0.7 points off on 8 unseen rows, 0.8 on all 19" in before["title"]
+        assert "Predicted +21.3, published +24.2." in view.words.value
+        view.constants.value = False
+        after = view.chart.scene
+        assert [p["measured"] for p in after["points"]] == [p["measured"] for p in before["points"]]
+        assert [p["predicted"] for p in after["points"]] != [p["predicted"] for p in before["points"]]
+        assert view.prediction.row.size == 1024
+        assert "Predicted +19.4, published +24.2." in view.words.value
+        view.choice.value = "A100, LLaMA's MLP"
+        assert [p["size"] for p in view.chart.scene["points"]] == [0, 0]
+        assert "on V100" not in view.timelines.scene["subtitle"]
+        assert view.words.value in view.html()
+
+    def test_the_words_lead_from_the_timelines_to_the_predicted_number(self):
+        view = PublishedView()
+        for index, one in enumerate(view.points):
+            view.chart.chosen = index
+            stream, trace = one.traces()
+            found = view.prediction
+            assert found.points_at_one_clock == pytest.approx(100 * (1 - trace.time_ns / stream.time_ns))
+            assert found.points == one.gain.predicted
+            assert abs(found.points) <= abs(found.points_at_one_clock)
+            assert f"{found.row.size:,} rows, {found.row.policy} semaphores" in view.words.value
 
 
 class TestHopperPairs:

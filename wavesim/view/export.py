@@ -47,8 +47,10 @@ COLLECT = """<script>(async () => {
   }
   const pre = document.createElement("pre");
   pre.id = "wavesim-svg";
+  const ground = getComputedStyle(document.body).backgroundColor;
   pre.dataset.svg = encodeURIComponent(
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${top}">${parts.join("")}</svg>`);
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${top}">` +
+    `<rect width="100%" height="100%" fill="${ground}"/>${parts.join("")}</svg>`);
   document.body.append(pre);
 })();</script>"""
 FOUND = re.compile(r'id="wavesim-svg" data-svg="([^"]*)"')

@@ -74,7 +74,8 @@ def gain_finding(gains: Sequence[Gain], size_name: str) -> str:
     measured = [gain for gain in gains if gain.measured is not None]
     if not measured:
         best = max(gains, key=lambda gain: gain.predicted)
-        return f"{best.plan}: predicted gain up to {best.predicted:.1f} points, at {best.size} {size_name}"
+        name = best.plan[:1].upper() + best.plan[1:]
+        return f"{name}: predicted gain up to {best.predicted:.1f} points, at {best.size} {size_name}"
     best = max(measured, key=lambda gain: gain.measured or 0.0)
     worst = min(measured, key=lambda gain: gain.measured or 0.0)
     errors = [abs(gain.error) for gain in measured if gain.error is not None]

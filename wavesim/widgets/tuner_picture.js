@@ -1,7 +1,7 @@
 // Gain over size, a curve per policy: what is measured is filled and has whiskers, what is predicted is open.
 // A point is chosen by click or arrow keys; the kernel then draws its timelines below.
 
-const [GAIN_LEFT, GAIN_RIGHT, GAIN_PX, REACH_PX] = [66, 40, 260, 14];
+const [GAIN_LEFT, GAIN_RIGHT, GAIN_PX, REACH_PX] = [66, 56, 260, 14];
 
 function tunerLayout(scene, width) {
   const top = headingHeight(scene.title, [scene.subtitle], width - GAIN_LEFT - 20) + 30;
@@ -35,8 +35,8 @@ function drawTuner(pen, scene, layout, chosen) {
     pen.text(GAIN_LEFT - 8, y, `${gain > 0 ? "+" : gain < 0 ? "−" : ""}${Math.abs(gain)}`, { size: 12, color: theme.muted, align: "right" });
   }
   pen.text(GAIN_LEFT, layout.top - 16, "improvement over stream sync (points)", { size: 12, color: theme.muted });
-  pen.text(right, layout.y(0) - 9, "gain ↑", { size: 11, color: theme.muted, align: "right" });
-  pen.text(right, layout.y(0) + 10, "loss ↓", { size: 11, color: theme.muted, align: "right" });
+  pen.text(right + 6, layout.y(0) - 9, "gain ↑", { size: 11, color: theme.muted });
+  pen.text(right + 6, layout.y(0) + 10, "loss ↓", { size: 11, color: theme.muted });
   const bottom = layout.top + GAIN_PX;
   const apart = Math.ceil(scene.sizes.length / Math.floor((right - GAIN_LEFT) / 52));
   scene.sizes.forEach((size, index) => {
@@ -94,7 +94,7 @@ function drawTunerKey(pen, scene, y) {
   ]);
   const predicted = (x, middle) => drawDiamond(pen, x + 6, middle, 6, { stroke: pen.theme.muted, line: 1.6 });
   const whiskers = (x, middle) => pen.path([[x + 6, middle - 7], [x + 6, middle + 7]], { stroke: pen.theme.muted, line: 1.6 });
-  const measured = [["predicted", predicted], ["quartiles of interleaved rounds", whiskers]];
+  const measured = [["predicted", predicted], [scene.spread, whiskers]];
   drawKey(pen, GAIN_LEFT, y, [...policies, ...(hasMeasured ? measured : [])]);
 }
 
@@ -111,8 +111,7 @@ function pointWords(scene, point) {
 }
 
 function render({ model, el }) {
-  const scene = model.get("scene");
-  let [chosen, layout] = [model.get("chosen"), null];
+  let [scene, chosen, layout] = [model.get("scene"), model.get("chosen"), null];
   const told = element("div", { class: "wavesim-told", role: "status", "aria-live": "polite" });
   const keys = element("div", { class: "wavesim-keys" }, "Click a point, or: ← → change the size · ↑ ↓ the policy · the timelines below follow");
   const root = element("div", {
@@ -169,12 +168,16 @@ function render({ model, el }) {
     const box = picture.canvas.getBoundingClientRect();
     choose(nearest(event.clientX - box.left, event.clientY - box.top));
   });
-  const moved = () => model.get("chosen") !== chosen && choose(model.get("chosen"), false);
-  model.on("change:chosen", moved);
+  const changed = () => {
+    const isNew = model.get("scene") !== scene;
+    scene = model.get("scene");
+    if (isNew || model.get("chosen") !== chosen) choose(model.get("chosen"), false);
+  };
+  model.on("change:scene change:chosen", changed);
   choose(chosen, false);
   el.wavesim = picture;
   return () => {
-    model.off("change:chosen", moved);
+    model.off("change:scene change:chosen", changed);
     picture.end();
   };
 }

@@ -23,6 +23,8 @@ from wavesim.widgets.drawn import DrawnWidget, script, style
 from wavesim.widgets.plans_picture import PlansPicture
 from wavesim.widgets.tuned_points import TunedPoint, points_of_tunings, recorded_points
 
+QUARTILES = "quartiles of interleaved rounds"
+
 
 class TunerPicture(DrawnWidget):
     """The chart of gains; `chosen` is the index of the chosen point."""
@@ -35,24 +37,31 @@ class TunerPicture(DrawnWidget):
 class TunerView(ipywidgets.VBox):
     """Gains and the timelines of the chosen one. `source` says what was simulated or measured, on what.
 
-    Made by `tuned` from tunings or by `recorded` from the shipped recordings. Raises `DescriptionError`
-    for no points.
+    Made by `tuned` from tunings or by `recorded` from the shipped recordings. `title` replaces the
+    finding, `size_name` is what a point's size counts, `spread` what its low and high are. Raises
+    `DescriptionError` for no points.
     """
 
-    def __init__(self, points: Sequence[TunedPoint], source: str) -> None:
-        if not points:
-            raise DescriptionError("TunerView: points is empty; give at least one")
-        self.points = tuple(points)
-        best = max(range(len(points)), key=lambda index: _worth(points[index]))
-        self.chart = TunerPicture(scene=_scene(self.points, source), chosen=best)
+    def __init__(
+        self,
+        points: Sequence[TunedPoint],
+        source: str,
+        *,
+        title: str = "",
+        size_name: str = "tokens",
+        spread: str = QUARTILES,
+    ) -> None:
+        self._words = {"sizeName": size_name, "spread": spread}
+        self.points = _known(points)
+        self.chart = TunerPicture(scene=self._scene(source, title), chosen=_best(self.points))
         self.timelines = PlansPicture(self._parts())
         self.problem = ipywidgets.HTML()
         self._box = ipywidgets.Box([self.timelines])
         self._box.add_class("wavesim-picture")
         self.chart.observe(lambda _: self.refresh(), names="chosen")
-        look = ipywidgets.HTML(f"<style>{style('what_if.css')}</style>")
-        look.add_class("wavesim-style")
-        super().__init__([look, self.chart, self.problem, self._box])
+        self._look = ipywidgets.HTML(f"<style>{style('what_if.css')}</style>")
+        self._look.add_class("wavesim-style")
+        super().__init__([self._look, self.chart, self.problem, self._box])
         self.add_class("wavesim")
 
     @classmethod
@@ -81,6 +90,19 @@ class TunerView(ipywidgets.VBox):
         """The chosen point."""
         return self.points[self.chart.chosen]
 
+    def show(self, points: Sequence[TunedPoint], source: str, *, title: str = "") -> None:
+        """Draws these points in place; the same size and policy stay chosen. Raises `DescriptionError`."""
+        before, self.points = self.point, _known(points)
+        place = (before.tokens, before.gain.plan)
+        places = [(point.tokens, point.gain.plan) for point in self.points]
+        chosen = places.index(place) if place in places else _best(self.points)
+        is_same = self.chart.chosen == chosen
+        with self.chart.hold_sync():
+            self.chart.scene = self._scene(source, title)
+            self.chart.chosen = chosen  # draws the timelines if it changes
+        if is_same:
+            self.refresh()
+
     def refresh(self) -> None:
         """Draws the chosen point's timelines, or says why they cannot be made."""
         try:
@@ -104,31 +126,42 @@ class TunerView(ipywidgets.VBox):
     def _parts(self) -> TimelineParts:
         return timeline_parts(self.point.traces())
 
+    def _scene(self, source: str, title: str) -> Props:
+        points = self.points
+        sizes = sorted({point.tokens for point in points})
+        policies = list(dict.fromkeys(point.gain.plan for point in points))
+        finding = gain_finding([point.gain for point in points], self._words["sizeName"])
+        return {
+            **self._words,
+            "title": title or finding,
+            "subtitle": source,
+            "sizes": [f"{size:,}" for size in sizes],
+            "policies": policies,
+            "points": [
+                {
+                    "size": sizes.index(point.tokens),
+                    "policy": policies.index(point.gain.plan),
+                    "name": point.name,
+                    "predicted": point.gain.predicted,
+                    "measured": point.gain.measured,
+                    "low": point.gain.low,
+                    "high": point.gain.high,
+                }
+                for point in points
+            ],
+        }
+
+
+def _known(points: Sequence[TunedPoint]) -> tuple[TunedPoint, ...]:
+    if not points:
+        raise DescriptionError("TunerView: points is empty; give at least one")
+    return tuple(points)
+
+
+def _best(points: Sequence[TunedPoint]) -> int:
+    return max(range(len(points)), key=lambda index: _worth(points[index]))
+
 
 def _worth(point: TunedPoint) -> float:
     gain = point.gain
     return gain.predicted if gain.measured is None else gain.measured
-
-
-def _scene(points: Sequence[TunedPoint], source: str) -> Props:
-    sizes = sorted({point.tokens for point in points})
-    policies = list(dict.fromkeys(point.gain.plan for point in points))
-    return {
-        "title": gain_finding([point.gain for point in points], "tokens"),
-        "subtitle": source,
-        "sizeName": "tokens",
-        "sizes": [f"{size:,}" for size in sizes],
-        "policies": policies,
-        "points": [
-            {
-                "size": sizes.index(point.tokens),
-                "policy": policies.index(point.gain.plan),
-                "name": point.name,
-                "predicted": point.gain.predicted,
-                "measured": point.gain.measured,
-                "low": point.gain.low,
-                "high": point.gain.high,
-            }
-            for point in points
-        ],
-    }

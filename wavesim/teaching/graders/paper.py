@@ -1,4 +1,4 @@
-"""Exercises of notebook 10: Table IV's counts from its grids, and what a fraction of a wave costs."""
+"""Exercises of notebook 10: Table IV's counts, what a fraction of a wave costs, the worst prediction."""
 
 from typing import Any
 
@@ -12,6 +12,7 @@ from wavesim.sim.cost import zero_cost
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.exercises import Exercise, pair, require
 from wavesim.teaching.paper_tables import wave_counts
+from wavesim.teaching.published_gains import published_prediction, published_rows
 from wavesim.workloads.figure_one import toy
 
 TILE_NS = 1_000
@@ -50,7 +51,29 @@ def grade_fraction(answer: Any) -> str:
     return "Three: 2.4 is a sum of work, and time comes in whole tiles here."
 
 
+def furthest_off() -> tuple[int, str]:
+    """(rows, policy) of the V100's GPT-3 point whose prediction differs most from what was published."""
+    found = [published_prediction(row) for row in published_rows("V100", "gpt3")]
+    worst = max(found, key=lambda one: abs(one.error_points))
+    return worst.row.size, worst.row.policy
+
+
+def grade_furthest(answer: Any) -> str:
+    """The V100's GPT-3 point that is predicted worst, with the machine's costs."""
+    rows, policy = pair(answer, 'rows, and "row" or "tile"')
+    require(policy in ("row", "tile"), f'{policy!r} is neither "row" nor "tile".')
+    here = [one for one in published_rows("V100", "gpt3") if (one.size, one.policy) == (rows, policy)]
+    require(bool(here), f"no point of {rows} rows with {policy} semaphores is drawn.")
+    error = published_prediction(here[0]).error_points
+    require(
+        (rows, policy) == furthest_off(),
+        f"that one is {abs(error):.1f} points off. Diamonds are predicted: which is furthest from its dot?",
+    )
+    return f"{error:+.1f} points: a gain was predicted where the authors measured a loss."
+
+
 EXERCISES = (
     Exercise("10.1", "Table IV, 1024 rows, corrected: (stream sync, sum of fractions)", grade_corrected),
     Exercise("10.2", "96 + 96 equal tiles on 80 slots with semaphores, in tile times", grade_fraction),
+    Exercise("10.3", "The V100's GPT-3 point that is predicted worst: (rows, policy)", grade_furthest),
 )

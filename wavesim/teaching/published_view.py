@@ -1,0 +1,121 @@
+"""The paper's gains to choose from: a GPU and a model, a size and a policy, predicted beside published.
+
+Picture: V100, GPT-3's MLP: at 512 rows row semaphores were published with +19.0 points, predicted are +18.8;
+without the machine's costs +16.9. Below are the two simulated timelines, and what the clock takes back.
+"""
+
+from functools import lru_cache
+
+import ipywidgets
+
+from wavesim.teaching.published_gains import (
+    PublishedPrediction,
+    is_held_out,
+    median_error,
+    published_prediction,
+    published_rows,
+)
+from wavesim.widgets.summary import signed
+from wavesim.widgets.tuned_points import TunedPoint
+from wavesim.widgets.tuner_view import TunerView
+
+FIGURES = {
+    "V100, GPT-3's MLP": ("V100", "gpt3"),
+    "V100, LLaMA's MLP": ("V100", "llama"),
+    "A100, GPT-3's MLP": ("A100", "gpt3"),
+    "A100, LLaMA's MLP": ("A100", "llama"),
+}
+
+
+class PublishedView(TunerView):
+    """A tuner view of the published rows, with a choice of GPU and model and a switch for fitted costs."""
+
+    def __init__(self) -> None:
+        self.choice = ipywidgets.Dropdown(description="Figure", options=list(FIGURES))
+        self.constants = ipywidgets.Checkbox(
+            value=True, description="the machine's costs: launch, wait, clock", indent=False
+        )
+        self.words = ipywidgets.HTML()
+        super().__init__(
+            self._points(),
+            self._source(),
+            title=self._title(),
+            size_name="rows (B × S)",
+            spread="quartiles, from the authors' standard deviations",
+        )
+        for control in (self.choice, self.constants):
+            control.observe(lambda _: self._change(), names="value")
+        controls = ipywidgets.HBox([self.choice, self.constants])
+        self.children = [self._look, controls, self.chart, self.words, self.problem, self._box]
+        self._say()
+
+    @property
+    def prediction(self) -> PublishedPrediction:
+        """The chosen point's."""
+        return self._predictions()[self.chart.chosen]
+
+    def refresh(self) -> None:
+        """Draws the chosen point's timelines and says how they lead to its number."""
+        super().refresh()
+        self._say()
+
+    def html(self) -> str:
+        """What is shown now, without the controls, for a page that has no kernel."""
+        return f"{self.chart.html()}{self.words.value}{self.timelines.html()}"
+
+    def _change(self) -> None:
+        self.show(self._points(), self._source(), title=self._title())
+
+    def _predictions(self) -> tuple[PublishedPrediction, ...]:
+        return _predictions(*FIGURES[self.choice.value], self.constants.value)
+
+    def _points(self) -> list[TunedPoint]:
+        return [_point(one) for one in self._predictions()]
+
+    def _source(self) -> str:
+        costs = "the machine's costs, fitted to half of all rows" if self.constants.value else "nothing else"
+        return f"Measured by the authors; simulated from both kernels' times under stream sync and {costs}"
+
+    def _title(self) -> str:
+        """How far off the predictions are; rows are unseen if no constant was fitted to them."""
+        found = self._predictions()
+        everywhere = f"{median_error([one.gain for one in found]):.1f}"
+        unseen = [one.gain for one in found if is_held_out(one.row)]
+        if not self.constants.value:
+            return f"{self.choice.value}: {everywhere} points off without the machine's costs (median)"
+        if not unseen:
+            return f"{self.choice.value}: {everywhere} points off, on rows that costs were fitted to (median)"
+        return (
+            f"{self.choice.value}: {median_error(unseen):.1f} points off on {len(unseen)} unseen rows, "
+            f"{everywhere} on all {len(found)} (medians)"
+        )
+
+    def _say(self) -> None:
+        self.words.value = (
+            f"<p role='status'>{_words(self.prediction, has_constants=self.constants.value)}</p>"
+        )
+
+
+@lru_cache
+def _predictions(device: str, model: str, has_constants: bool) -> tuple[PublishedPrediction, ...]:
+    rows = published_rows(device, model)
+    return tuple(published_prediction(row, has_constants=has_constants) for row in rows)
+
+
+def _point(one: PublishedPrediction) -> TunedPoint:
+    return TunedPoint(one.row.size, one.gain, one.gain.plan.lower(), lambda: (one.stream, one.trace))
+
+
+def _words(one: PublishedPrediction, *, has_constants: bool) -> str:
+    """From the timelines to the predicted number, and to the published one."""
+    at_one_clock = one.points_at_one_clock
+    taken = at_one_clock - one.points
+    fitted = (
+        "No constant was fitted to this row." if is_held_out(one.row) else "Constants were fitted to it too."
+    )
+    return (
+        f"<b>{one.row.size:,} rows, {one.gain.plan.lower()}.</b> The timelines below differ by "
+        f"{signed(at_one_clock)} at one clock; a clock limited by power takes back "
+        f"{taken:.1f}, as fuller SMs draw more. <b>Predicted {signed(one.points, '')}, published "
+        f"{signed(one.row.improvement_points, '')}.</b> {fitted if has_constants else ''}"
+    )
