@@ -1,10 +1,10 @@
 """The Hopper GEMM compiles with no GPU, refuses what it cannot do, computes every shape, waits and posts."""
 
 import re
-import struct
 from dataclasses import replace
 
 import pytest
+from cubin_facts import registers_at_launch
 from small_pipelines import chain, pair
 
 from wavesim.errors import CompileError, DeadlockError, DescriptionError, DeviceError
@@ -63,24 +63,6 @@ def test_every_shape_compiles_for_hopper_and_uses_its_instructions(nvrtc, tile):
         assert instruction in ptx
     assert ("multicast::cluster" in ptx) == (SHAPES[tile[:2]].cluster > 1)
     assert ("setmaxnreg" in ptx) == (SHAPES[tile[:2]].warpgroups > 1)
-
-
-REGISTER_COUNT = 0x2F  # EIATTR_REGCOUNT: symbol, registers
-
-
-def registers_at_launch(cubin):
-    """Per thread, of an ELF file's only kernel, from the attributes in its section .nv.info."""
-    sections, size, count, names = struct.unpack_from("<Q10xHHH", cubin, 0x28)
-    headers = [struct.unpack_from("<IIQQQQ", cubin, sections + i * size) for i in range(count)]
-    strings = headers[names][4]
-    (info,) = [h for h in headers if cubin[strings + h[0] :].startswith(b".nv.info\0")]
-    at, end = info[4], info[4] + info[5]
-    while at < end:
-        kind, attribute, length = struct.unpack_from("<BBH", cubin, at)
-        if attribute == REGISTER_COUNT:
-            return struct.unpack_from("<II", cubin, at + 4)[1]
-        at += 4 + (length if kind == 4 else 0)  # other kinds hold their value where this one has its length
-    raise AssertionError("no register count")
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=lambda shape: shape.name)

@@ -1,0 +1,299 @@
+"""One persistent kernel for both stages: compiles with no GPU, refuses, waits, posts, drains, records."""
+
+import re
+
+import pytest
+from cubin_facts import registers_at_launch
+from small_pipelines import chain, pair
+
+from wavesim.errors import CompileError, DeadlockError, DescriptionError, DeviceError
+from wavesim.gen.single_stage import stage_header
+from wavesim.model.dependency import gemm_rows
+from wavesim.model.device import load
+from wavesim.model.kernel import Gemm
+from wavesim.model.order import Grouped, RowMajor
+from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.plan import Persistent, StreamSync
+from wavesim.model.policy import RowSync, TileSync
+from wavesim_gpu import compiler
+from wavesim_gpu.compiler import Build, compile_cubin
+from wavesim_gpu.functions import GENERATED
+from wavesim_gpu.kernels import gemm_sm90
+from wavesim_gpu.kernels.families import FAMILIES, family_named, joint_of
+from wavesim_gpu.kernels.gemm_sm90 import HOPPER, SHAPES
+from wavesim_gpu.planned_kernels import kernels_of
+
+H200 = load("h200")
+TILES = [(m, n, 64) for m, n in SHAPES]
+WIDE, SQUARE, SMALL = (128, 256, 64), (128, 128, 64), (64, 128, 64)
+POLICIES = pytest.mark.parametrize("policy", [RowSync(), TileSync()], ids=lambda policy: policy.name)
+DELAY_NS = 300_000
+
+
+def alike(tile, **options):
+    """A pair in one tile shape that fills no tile at the edges, with an odd number of tiles a row."""
+    sizes = {"m": tile[0] * 3 - 5, "k": 320, "hidden": 576, "n": tile[1] * 3 - 8} | options
+    return pair(tiles=(tile, tile), **sizes)
+
+
+def gated(tile, m=300, k=256, hidden=640, n=392, dtype="bf16"):
+    """LLaMA's way: the first product makes pairs of gate and value, which leave half as many columns."""
+    first = Stage("gemm1", Gemm("gemm1", m, 2 * hidden, k, *tile, dtype=dtype, activation="swiglu"))
+    second = Stage("gemm2", Gemm("gemm2", m, n, hidden, *tile, dtype=dtype))
+    return Pipeline("gated", [first, second], [gemm_rows(first, second)])
+
+
+def compiled(pipeline, plan, build=None):
+    (kernel,) = kernels_of(pipeline, plan, HOPPER, H200)
+    texts = {
+        name: stage_header(pipeline, plan, name, always_draws=HOPPER.is_persistent).text
+        for name in kernel.stages
+    }
+    headers = {GENERATED: kernel.header(texts)}
+    return compile_cubin(HOPPER.source, [kernel.launch.expression], "sm_90a", build or Build(), headers)
+
+
+@pytest.fixture
+def nvrtc():
+    pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
+    try:
+        compiler._nvrtc()
+    except CompileError as error:
+        pytest.skip(str(error))
+
+
+@POLICIES
+@pytest.mark.parametrize("tile", TILES, ids=str)
+def test_every_shape_compiles_and_no_warpgroup_asks_for_more_registers_than_there_are(nvrtc, tile, policy):
+    """Asking for more is a wait without end: setmaxnreg.inc waits until somebody gives registers away."""
+    shape = SHAPES[tile[:2]]
+    cubin = compiled(alike(tile), Persistent(policy, order=Grouped(2)))
+    assert f"wgmma.mma_async.sync.aligned.m64n{tile[1]}k16" in cubin.ptx
+    assert "fence.proxy.async.global" in cubin.ptx
+    post = "st.release.gpu.global.u32" if policy == TileSync() else "red.release.gpu.global.add.u32"
+    assert post in cubin.ptx
+    given = {int(n) for n in re.findall(r"setmaxnreg\.dec\S* \t?(\d+)", cubin.ptx)}
+    taken = {int(n) for n in re.findall(r"setmaxnreg\.inc\S* \t?(\d+)", cubin.ptx)}
+    if shape.warpgroups == 1:
+        assert not given | taken
+        return
+    (others,), (math,) = given, taken
+    assert 128 * (others + shape.warpgroups * math) <= shape.threads * registers_at_launch(cubin.data)
+
+
+def test_the_second_stage_loads_b_before_it_waits():
+    header = stage_header(alike(WIDE), Persistent(), "gemm2", always_draws=True)
+    assert "reorders_loads = true" in header.text
+    assert not header.is_constant  # one kernel for every number of tokens
+
+
+@pytest.mark.parametrize("build", [Build(is_recording=True), Build(mutant="early_post"), Build(delay_ns=5)])
+def test_it_compiles_in_every_build_with_swiglu(nvrtc, build):
+    assert compiled(gated(WIDE), Persistent(TileSync()), build).data
+
+
+def test_both_stages_multiply_in_one_loop(nvrtc):
+    """However their tiles end: a second copy would cost instruction cache."""
+    count = {}
+    header = stage_header(alike(WIDE), Persistent(), "gemm2", always_draws=True).text
+    name = HOPPER.launch(alike(WIDE).stages[1].gemm, H200).expression
+    one = compile_cubin(HOPPER.source, [name], "sm_90a", Build(), {GENERATED: header}).ptx
+    for key, ptx in (("one", one), ("both", compiled(alike(WIDE), Persistent()).ptx)):
+        count[key] = ptx.count("wgmma.mma_async")
+    assert count["one"] == count["both"] > 0
+
+
+def test_it_is_one_launch_of_a_block_per_sm_or_fewer_in_whole_clusters():
+    for tile, tiles, blocks in ((WIDE, 3 * 3 + 3 * 3, 18), ((128, 192, 64), 10 + 10, 20)):
+        (kernel,) = kernels_of(alike(tile), Persistent(), HOPPER, H200)
+        assert kernel.stages == ("gemm1", "gemm2")
+        assert (tiles, kernel.launch.blocks) == (blocks, blocks)
+        assert kernel.launch.cluster == SHAPES[tile[:2]].cluster
+    (large,) = kernels_of(alike(WIDE, m=4096, n=12288), Persistent(), HOPPER, H200)
+    assert large.launch.blocks == 132
+
+
+def test_other_plans_have_a_launch_per_stage():
+    kernels = kernels_of(alike(WIDE), StreamSync(), HOPPER, H200)
+    assert [kernel.stages for kernel in kernels] == [("gemm1",), ("gemm2",)]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "words"),
+    [
+        (chain(300, (256, 512, 384, 128), (WIDE,) * 3), "it has 3 stages; the kernel computes 2"),
+        (
+            pair(m=300, k=256, hidden=512, n=384, tiles=(WIDE, SQUARE)),
+            r"128x256 of fp16 \(gemm1\), 128x128 of fp16 \(gemm2\); .* Give both the same tile",
+        ),
+        (alike((96, 256, 64)), "the tile is 96x256x64; the Hopper kernels have"),
+    ],
+    ids=["three stages", "two tiles", "unknown tile"],
+)
+def test_what_it_cannot_compute_is_refused_with_the_fix(pipeline, words):
+    with pytest.raises(DescriptionError, match=words):
+        kernels_of(pipeline, Persistent(), HOPPER, H200)
+
+
+def test_families_without_such_a_kernel_and_other_gpus_are_refused():
+    assert joint_of(HOPPER)
+    for name in FAMILIES.keys() - {"hopper"}:
+        with pytest.raises(DescriptionError, match=f"{name}.* one stage per launch; .* kernels='hopper'"):
+            kernels_of(alike(WIDE), Persistent(), family_named(name), H200)
+    with pytest.raises(DeviceError, match=r"the kernels 'hopper' need 9\.0"):
+        kernels_of(alike(WIDE), Persistent(), HOPPER, load("a100-80gb"))
+
+
+# ---- On a GPU.
+
+
+@pytest.fixture
+def measuring(runner):
+    from wavesim_gpu.device import query
+    from wavesim_gpu.runner import CupyRunner
+
+    if query().compute_capability != gemm_sm90.HOPPER_CAPABILITY:
+        pytest.skip("not a Hopper GPU")
+    return lambda limit_s=5.0, **options: CupyRunner(
+        limit_s=limit_s, commit="test", kernels="hopper", **options
+    )
+
+
+def verdict_of(runner, pipeline, plan, build=None, runs=2):
+    """Of the first bad run, or the last. Counters are left as they are: the semaphores' final values show."""
+    from wavesim_gpu.operands import reference
+
+    operands = runner.operands(pipeline, seed=31)
+    program = runner.program(operands, plan, build or Build(), is_self_resetting=False)
+    assert len(program.launches) == len(program.streams) == 1
+    launch, expected = runner.launcher(program), reference(operands)
+    verdicts = [runner.verdict(program, launch, expected) for _ in range(runs)]
+    return next((verdict for verdict in verdicts if not verdict.is_good), verdicts[-1])
+
+
+@pytest.mark.gpu
+@POLICIES
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+@pytest.mark.parametrize("tile", TILES, ids=str)
+def test_every_shape_is_right_at_the_edges(measuring, tile, dtype, policy):
+    verdict = verdict_of(measuring(), alike(tile, dtype=dtype), Persistent(policy))
+    assert verdict.is_good, verdict
+
+
+@pytest.mark.gpu
+@POLICIES
+@pytest.mark.parametrize("tile", [tile for tile in TILES if tile[1] % 128 == 0], ids=str)
+def test_swiglu_leaves_half_the_columns_to_the_second_stage(measuring, tile, policy):
+    verdict = verdict_of(measuring(), gated(tile), Persistent(policy), Build(delay_ns=50_000))
+    assert verdict.is_good, verdict
+
+
+@pytest.mark.gpu
+@POLICIES
+@pytest.mark.parametrize("order", [Grouped(2), RowMajor()], ids=str)
+@pytest.mark.parametrize("tile", TILES, ids=str)
+def test_every_shape_waits_for_every_chunk_when_columns_come_late_one_by_one(measuring, order, policy, tile):
+    """A tile that reads one chunk too early reads NaN: the next column is still 0.1 ms away."""
+    pipeline = alike(tile, k=128, hidden=1280, n=tile[1] * 2 + 8)
+    verdict = verdict_of(measuring(), pipeline, Persistent(policy, order=order), Build(delay_ns=100_000))
+    assert verdict.is_good, verdict
+
+
+@pytest.mark.gpu
+@POLICIES
+@pytest.mark.parametrize("tile", TILES, ids=str)
+def test_blocks_take_several_tiles_of_one_chunk_or_many_of_both_stages(measuring, tile, policy):
+    """Hundreds of tiles: rings, notes and letters turn many times, the switch of stages falls anywhere."""
+    for k, hidden in ((64, 64 * 21), (512, 1280)):
+        pipeline = alike(tile, m=2000, k=k, hidden=hidden, n=2560)
+        verdict = verdict_of(measuring(), pipeline, Persistent(policy, order=Grouped(4)), runs=4)
+        assert verdict.is_good, verdict
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("split_k", [(2, 3), (1, 2), (3, 1)], ids=str)
+@pytest.mark.parametrize("tile", TILES, ids=str)
+def test_split_k_slices_of_either_stage_wait_and_add_up(measuring, split_k, tile):
+    pipeline = alike(tile, k=384, hidden=1280, n=tile[1] * 3, split_k=split_k)
+    verdict = verdict_of(measuring(), pipeline, Persistent(TileSync()), Build(delay_ns=50_000))
+    assert verdict.is_good, verdict
+
+
+@pytest.mark.gpu
+@POLICIES
+@pytest.mark.parametrize("mutant", ["no_wait", "early_post"])
+@pytest.mark.parametrize("tile", [WIDE, (128, 192, 64)], ids=str)
+def test_a_dropped_wait_and_an_early_post_give_wrong_numbers(measuring, tile, policy, mutant):
+    build = Build(mutant=mutant, delay_ns=DELAY_NS)
+    pipeline = alike(tile, hidden=1280)
+    assert not verdict_of(measuring(), pipeline, Persistent(policy), build).is_right
+
+
+@pytest.mark.gpu
+@POLICIES
+@pytest.mark.parametrize("tile", [WIDE, (128, 192, 64), SMALL], ids=str)
+def test_a_dropped_post_is_a_deadlock_and_the_next_run_is_right(measuring, tile, policy):
+    """Blocks drain as if they had been let through, clusters too."""
+    with pytest.raises(DeadlockError, match="gemm1") as caught:
+        verdict_of(measuring(limit_s=0.05), alike(tile), Persistent(policy), Build(mutant="no_post"))
+    assert {waiter.stage for waiter in caught.value.waiters} == {"gemm2"}
+    assert verdict_of(measuring(), alike(tile), Persistent(policy)).is_good
+
+
+@pytest.mark.gpu
+@POLICIES
+@pytest.mark.parametrize("is_graph", [True, False], ids=["graph", "plain stream"])
+@pytest.mark.parametrize("tile", [SQUARE, WIDE], ids=str)
+def test_a_run_leaves_its_counters_at_zero_and_can_be_replayed(measuring, tile, policy, is_graph):
+    """No memset comes between replays: what the last block zeroes is all that the next run starts from."""
+    from wavesim_gpu.operands import reference
+
+    runner = measuring(is_graph=is_graph)
+    operands = runner.operands(alike(tile, m=700, n=520), seed=5)
+    program = runner.program(operands, Persistent(policy))
+    launch, expected = runner.launcher(program), reference(operands)
+    for _ in range(3):
+        verdict = runner.verdict(program, launch, expected)
+        assert verdict.is_good, verdict
+        assert not program.sync.words.get().any()
+
+
+@pytest.mark.gpu
+def test_measured_beside_stream_sync_every_tile_of_both_stages_is_recorded_once_and_in_order(measuring):
+    pipeline = alike(WIDE, m=2000, k=512, hidden=1280, n=2560)
+    plans = [StreamSync(), Persistent(RowSync()), Persistent(TileSync())]
+    traces = measuring().measure(pipeline, plans, rounds=3)
+    assert [trace.header.plan for trace in traces] == ["stream", "persistent", "persistent:tile"]
+    (dependency,) = pipeline.dependencies
+    for trace in traces:
+        for index, stage in enumerate(pipeline.stages):
+            rows = trace.stage == index
+            found = sorted(zip(trace.x[rows].tolist(), trace.y[rows].tolist(), strict=True))
+            assert found == sorted(stage.grid)
+        assert (trace.end_ns > trace.start_ns).all()
+        first, second = (trace.rows_of(stage.name) for stage in pipeline.stages)
+        for y in range(pipeline.stages[1].grid.y):
+            rows = sorted({tile[1] for _, tile in dependency.producer_tiles(0, y)})
+            made = trace.end_ns[first & (trace.y >= rows[0]) & (trace.y <= rows[-1])].max()
+            assert (trace.end_ns[second & (trace.y == y)] >= made - 2 * trace.header.timer_step_ns).all()
+
+
+@pytest.mark.gpu
+def test_the_second_stage_starts_before_the_first_has_ended(measuring):
+    """A wave and a half of each: under stream sync nothing overlaps, in one kernel the tail is filled."""
+    pipeline = alike(WIDE, m=128 * 10, k=1024, hidden=20 * 256, n=20 * 256)
+    stream, joint = measuring().measure(pipeline, [StreamSync(), Persistent(RowSync())], rounds=3)
+    for trace, is_filled in ((stream, False), (joint, True)):
+        first, second = trace.rows_of("gemm1"), trace.rows_of("gemm2")
+        assert (trace.start_ns[second].min() < trace.end_ns[first].max()) == is_filled
+
+
+@pytest.mark.gpu
+def test_the_runner_refuses_it_for_kernels_that_compute_one_stage_each(measuring):
+    from wavesim_gpu.runner import CupyRunner
+
+    portable = CupyRunner(commit="test")
+    with pytest.raises(DescriptionError, match="Persistent\\(\\) needs kernels='hopper'"):
+        portable.measure(pair(), [Persistent()])
+    with pytest.raises(DescriptionError, match="Give both the same tile"):
+        measuring().measure(pair(m=300, k=256, hidden=512, n=384, tiles=(WIDE, SQUARE)), [Persistent()])
