@@ -32,7 +32,7 @@ def test_equal_traces_differ_by_nothing():
 
 def test_a_longer_kernel_boundary_is_launch_and_nothing_else():
     found = explain_difference(run(BASE), run(replace(BASE, boundary_ns=350)))
-    assert found.reasons == {"launch": 250.0, "waves": 0.0, "waiting": 0.0, "slower tiles": 0.0}
+    assert found.reasons == {"launch": 250.0, "waves": 0.0, "waiting": 0.0, "tile times": 0.0}
 
 
 def test_slower_tiles_cost_their_own_time_and_that_of_the_emptier_slots_beside_them():

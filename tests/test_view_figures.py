@@ -161,7 +161,8 @@ def figure_words(figure: Any) -> str:
 def test_a_comparison_says_both_times_and_the_largest_reason(pair: tuple[Trace, Trace], theme: str) -> None:
     figure = predicted_and_measured([pair], theme=theme, width=1400)
     assert figure.layout.title.text == (
-        "Row semaphores: predicted 3.0 µs, measured 5.0 µs (+66.7 %); largest reason: tile times, +0.3 µs"
+        "Row semaphores: predicted 3.0 µs, measured 5.0 µs (+66.7 %); "
+        "largest reason in the run drawn: tile times, +0.3 µs"
     )  # the rounds' median, as tables say; the reasons are those of the recorded pass
     assert "from 3.00 µs predicted to 3.30 µs measured, first issue to last end" in figure_words(figure)
     text = figure_words(figure)

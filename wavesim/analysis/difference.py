@@ -63,17 +63,17 @@ class Difference:
             "launch": self.launch_ns,
             "waves": self.waves_ns,
             "waiting": self.waiting_ns,
-            "slower tiles": self.slower_tiles_ns,
+            "tile times": self.slower_tiles_ns,
         }
 
     @property
     def finest_reasons(self) -> dict[str, float]:
-        """The same with slower tiles split where that is known; they add up as well."""
+        """The same with tile times split where that is known; they add up as well."""
         if self.slower_tiles is None:
             return self.reasons
         parts = self.slower_tiles
         found = {"shared SM": parts.sharing_ns, "clock": parts.clock_ns, "tile cycles": parts.cycles_ns}
-        return {name: value for name, value in self.reasons.items() if name != "slower tiles"} | found
+        return {name: value for name, value in self.reasons.items() if name != "tile times"} | found
 
 
 def explain_difference(predicted: Trace, measured: Trace, calibration: Trace | None = None) -> Difference:

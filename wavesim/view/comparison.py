@@ -125,7 +125,10 @@ def _finding(pair: Pair) -> str:
     text = f"{pair.label}: predicted {ours / 1e3:,.1f} µs, measured {theirs / 1e3:,.1f} µs ({change})"
     if round(largest.value_ns, -2) == 0:
         return text
-    return f"{text}; largest reason: {largest.label}, {largest.value_ns / 1e3:+,.1f} µs".replace("-", "−")
+    # Both times are medians of rounds where there are any; the reasons are of one recorded run.
+    where = " in the run drawn" if pair.measured.header.rounds_ns else ""
+    reason = f"{largest.label}, {largest.value_ns / 1e3:+,.1f} µs".replace("-", "−")
+    return f"{text}; largest reason{where}: {reason}"
 
 
 def _add_strips(pair: Pair, parts: TimelineParts, theme: Theme, data: list[Props], layout: Props) -> None:

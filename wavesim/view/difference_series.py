@@ -15,7 +15,6 @@ from wavesim.view.canvas import Props
 from wavesim.view.theme import Theme
 from wavesim.view.time_unit import TimeUnit
 
-STEP_WORDS = {"slower tiles": "tile times"}  # the bar may go either way
 MAX_DOTS = 3_000  # per strip; more are thinned evenly
 
 
@@ -47,7 +46,7 @@ def steps_of(difference: Difference) -> tuple[Step, ...]:
     """The reasons, each from where the one before ended, and the total from zero."""
     steps, reached = [], 0.0
     for label, value in difference.finest_reasons.items():
-        steps.append(Step(STEP_WORDS.get(label, label), reached, value))
+        steps.append(Step(label, reached, value))
         reached += value
     return (*steps, Step("total", 0.0, float(difference.total_ns)))
 
