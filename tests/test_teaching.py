@@ -330,6 +330,7 @@ class TestHopperPairs:
 
     def write(self, folder, name, *found):
         document = {"device": {"name": "NVIDIA H200"}, "date": "2026-11-21T00:00:00", "cases": found}
+        document |= {"versions": {}, "commit": "c", "kernels": "hopper", "kernel_sources": "0"}
         (folder / name).write_text(json.dumps(document))
 
     def test_the_newest_file_with_pairs_is_shown_beside_its_own_baseline(self, tmp_path):

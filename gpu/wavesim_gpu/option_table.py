@@ -12,10 +12,10 @@ from statistics import median, quantiles
 from typing import Any
 
 from wavesim.errors import RecordingError
+from wavesim.io.gpu_results import newest_results
 from wavesim.model.device import load, names
 from wavesim.workloads.catalogue import parse_tile
 from wavesim.workloads.gpt3 import gpt3_mlp
-from wavesim_gpu.report import newest
 
 BASE = "vanilla"
 
@@ -39,7 +39,7 @@ class OptionRow:
 
 def option_rows(folder: Path) -> list[OptionRow]:
     """All rows of the newest results. Raises `RecordingError` if there are none, or a result was wrong."""
-    path = newest(folder)
+    path = newest_results(folder)
     result = json.loads(path.read_text())
     found: dict[tuple[int, str], dict[str, dict[str, Any]]] = {}
     for case in result["cases"]:

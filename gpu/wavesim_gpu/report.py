@@ -4,235 +4,200 @@ Picture: the JSON that a benchmark wrote on an H200 last week becomes a handful 
 unless the kernels have changed since: then it says so and the command exits 2.
 """
 
-import json
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from statistics import geometric_mean, median, stdev
 from typing import Any
 
+from wavesim.analysis.gpu_standing import (
+    CUBE,
+    LIBRARIES,
+    PROMPT,
+    Limits,
+    Pair,
+    Summary,
+    cube,
+    fastest_own,
+    pairs_of,
+    products,
+    separations,
+    speeds,
+)
+from wavesim.analysis.semaphore_costs import best_ways, copy_overheads, primitive_costs
 from wavesim.errors import RecordingError
+from wavesim.io.gpu_results import GpuResults, load_results, newest_results
 from wavesim_gpu.compiler import source_hash
 from wavesim_gpu.kernels.families import family_named
 
-MAX_BYTES = 64 << 20
-LARGE, SMALL = range(1024, 1 << 30), range(256, 1024)  # tokens
+LARGE, SMALL = range(1024, 1 << 30), range(PROMPT, 1024)  # tokens
 PAIR_LABELS = {"gpt3-mlp": "gpt3", "llama-mlp": "llama"}
-Times = Mapping[str, float]  # median ns by name
-UPPER_95 = 1.96
+RIVALS = {
+    "cublas": "cublaslt",
+    "torch": "torch",
+    "stream": "stream",
+    "pdl": "pdl",
+    "streamk": "stream-k",
+    "persistent": "persistent",
+}
+UNITS = {"": False, "_cycles": True}  # of a figure's name: whether it compares SM cycles, not times
+Figures = dict[str, Any]
 
 
 class StaleResultsError(RecordingError):
     """The kernel sources have changed since the results were measured."""
 
 
-def newest(folder: Path) -> Path:
-    """The newest results file. Raises `RecordingError` if there is none."""
-    files = sorted(folder.glob("*.json"))
-    if not files:
-        raise RecordingError(f"{folder}: no results; run `python -m wavesim_gpu bench` on a GPU")
-    return files[-1]
-
-
-def sum_up(folder: Path) -> dict[str, Any]:
+def sum_up(folder: Path) -> Figures:
     """Ratios and gains of the newest results. `a_vs_b` is the time of b over that of a.
 
-    Raises `StaleResultsError` if the kernels differ from the measured ones, `RecordingError` for a damaged
-    file.
+    With `_cycles` at the end of the name, SM cycles instead of time. Raises `StaleResultsError` if the
+    kernels differ from the measured ones, `RecordingError` for a damaged file.
     """
-    path = newest(folder)
-    result = read_results(path)
-    current = source_hash(family_named(result["kernels"]).source)
-    if result["kernel_sources"] != current:
+    results = load_results(newest_results(folder))
+    current = source_hash(family_named(results.kernels).source)
+    if results.kernel_sources != current:
         raise StaleResultsError(
-            f"{path}: measured with {result['kernels']} kernel sources {result['kernel_sources']}; they are "
-            f"{current} now. Run `python -m wavesim_gpu bench` again"
+            f"{results.path}: measured with {results.kernels} kernel sources {results.kernel_sources}; they "
+            f"are {current} now. Run `python -m wavesim_gpu bench` again"
         )
-    summary = {
-        "file": path.name,
-        "device": result["device"]["name"],
-        "date": result["date"],
-        "commit": result["commit"],
-        "kernels": result["kernels"],
-    }
-    try:
-        return summary | _figures(result["cases"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RecordingError(
-            f"{path}: a case is damaged ({type(error).__name__}: {error}); measure again or restore the file"
-        ) from None
+    return {
+        "file": results.path.name,
+        "device": results.device,
+        "date": results.date,
+        "commit": results.commit,
+        "kernels": results.kernels,
+        "wrong_results": len(results.wrong),
+    } | _figures(results)
 
 
-def read_results(path: Path) -> dict[str, Any]:
-    """One results file. Raises `RecordingError` for one that is too large, not JSON, or of another kind."""
-    if path.stat().st_size > MAX_BYTES:
-        raise RecordingError(f"{path}: {path.stat().st_size} bytes; at most {MAX_BYTES} are read")
-    try:
-        result = json.loads(path.read_text())
-    except ValueError as error:
-        raise RecordingError(f"{path}: not JSON: {error}") from None
-    for name in ("device", "date", "commit", "kernels", "kernel_sources", "cases"):
-        if not isinstance(result, dict) or name not in result:
-            raise RecordingError(f"{path}: field {name!r} is missing; the file is not a benchmark result")
-    if not isinstance(result["device"], dict) or "name" not in result["device"]:
-        raise RecordingError(f"{path}: field 'device.name' is missing; the file is not a benchmark result")
-    if not isinstance(result["kernels"], str):
-        raise RecordingError(f"{path}: field 'kernels' is {result['kernels']!r}; it must be a family's name")
-    return result
-
-
-def good_cases(cases: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those with right results, screening left out."""
-    return [
-        case
-        for case in cases
-        if (case["verdict"] is None or case["verdict"]["is_good"]) and case.get("is_final", True)
-    ]
-
-
-def medians(cases: Iterable[dict[str, Any]], workload: str, *key: str) -> dict[tuple[Any, ...], Times]:
-    """{key values: {case name: median ns}} of one workload."""
-    found: dict[tuple[Any, ...], dict[str, float]] = {}
-    for case in cases:
-        if case["workload"] == workload and case["rounds_ns"]:
-            found.setdefault(tuple(case[name] for name in key), {})[case["name"]] = median(case["rounds_ns"])
-    return found
-
-
-def pair_times(cases: Iterable[dict[str, Any]], workload: str) -> dict[int, Times]:
-    """{tokens: {name: median ns}}, also by the roles that screening gave: "tuned", "cusync"."""
-    cases = [case for case in cases if case["workload"] == workload]
-    found = {tokens: dict(times) for (tokens,), times in medians(cases, workload, "tokens").items()}
-    for case in cases:
-        for role in case.get("roles", ()):
-            found[case["tokens"]][role] = median(case["rounds_ns"])
-    return found
-
-
-def _figures(cases: list[dict[str, Any]]) -> dict[str, Any]:
-    good = good_cases(cases)
-    wrong = sum(case["verdict"] is not None and not case["verdict"]["is_good"] for case in cases)
-    figures: dict[str, Any] = {"wrong_results": wrong} | _limits(good) | _product_figures(good)
+def _figures(results: GpuResults) -> Figures:
+    figures = _limits(results) | _product_figures(results)
     for workload, label in PAIR_LABELS.items():
-        figures |= _pair_figures(pair_times(good, workload), label)
-    return figures | _small_figures(good) | _copy_figures(good) | _recording_figures(good)
+        figures |= _pair_figures(pairs_of(results, workload), label)
+    return figures | _small_figures(results) | _copy_figures(results) | _other_figures(results)
 
 
-def _limits(cases: list[dict[str, Any]]) -> dict[str, Any]:
+def _limits(results: GpuResults) -> Figures:
     """The sustained rates of the run."""
-    figures = {}
-    for case in cases:
-        if case["workload"] == "limit":
-            amount, name = (
-                (case["flops"], "matmul_tflops") if "flops" in case else (case["bytes"], "copy_gbs")
-            )
-            figures[name] = round(amount / median(case["rounds_ns"]) / (1000 if "flops" in case else 1), 1)
-    return figures
-
-
-def _product_figures(cases: list[dict[str, Any]]) -> dict[str, Any]:
-    """Our GEMM's best cut against cuBLASLt."""
-    ratios: dict[str, list[float]] = {"large": [], "small": []}
-    for times in medians(cases, "cube", "m").values():
-        ratios["large"] += _speeds(times)
-    for (tokens, *_), times in medians(cases, "product", "tokens", "of", "stage").items():
-        for size, sizes in (("large", LARGE), ("small", SMALL)):
-            if tokens in sizes:
-                ratios[size] += _speeds(times)
-    return {f"gemm_vs_cublas_{size}_min": round(min(found), 4) for size, found in ratios.items() if found}
-
-
-def _speeds(times: Times) -> list[float]:
-    """Our speed over cuBLASLt's; nothing where one of them was wrong."""
-    return [times["cublaslt"] / times["ours"]] if {"cublaslt", "ours"} <= times.keys() else []
-
-
-def _pair_figures(by_tokens: Mapping[int, Times], label: str) -> dict[str, Any]:
-    """The tuned plan against everything else, from M = 256."""
-    tuned = {tokens: times for tokens, times in by_tokens.items() if tokens >= SMALL.start}
-    figures: dict[str, Any] = {}
-    for ours, theirs, name in (
-        ("tuned", "cublaslt", "cublas"),
-        ("tuned", "torch", "torch"),
-        ("tuned", "stream", "stream"),
-        ("tuned", "pdl", "pdl"),
-        ("tuned", "stream-k", "streamk"),
-        ("tuned", "persistent", "persistent"),
-    ):
-        ratios = [times[theirs] / times[ours] for times in tuned.values() if {ours, theirs} <= times.keys()]
-        if ratios:
-            figures |= {
-                f"{label}_vs_{name}_geomean": round(geometric_mean(ratios), 4),
-                f"{label}_vs_{name}_min": round(min(ratios), 4),
-                f"{label}_vs_{name}_max": round(max(ratios), 4),
-            }
-    same = [
-        t["same-cut stream"] / t["same-cut"]
-        for t in tuned.values()
-        if {"same-cut", "same-cut stream"} <= t.keys()
-    ]
-    if same:
-        figures[f"{label}_same_tile_vs_stream_max"] = round(max(same), 4)
-    streamk = [
-        t["cublaslt"] / t["stream-k"]
-        for m, t in tuned.items()
-        if m in LARGE and {"stream-k", "cublaslt"} <= t.keys()
-    ]
-    if streamk:
-        prefix = "" if label == "gpt3" else f"{label}_"
-        figures[f"{prefix}streamk_vs_cublas_min"] = round(min(streamk), 4)
-    return figures
-
-
-def _small_figures(cases: list[dict[str, Any]]) -> dict[str, Any]:
-    """Batches of at most 128: our best time over that of reading the weights at the copy's bandwidth."""
-    copies = [case for case in cases if case["workload"] == "limit" and "bytes" in case]
-    if not copies:
+    if not results.of("limit"):
         return {}
-    bytes_per_ns = copies[0]["bytes"] / median(copies[0]["rounds_ns"])
-    worst = []
-    for workload in PAIR_LABELS:
-        weights = {c["tokens"]: c["weight_bytes"] for c in cases if c["workload"] == workload}
-        for tokens, times in pair_times(cases, workload).items():
-            if tokens < SMALL.start:
-                ours = min(time for name, time in times.items() if name not in ("cublaslt", "torch"))
-                worst.append(ours * bytes_per_ns / weights[tokens])
-    return {"small_m_time_over_limit_max": round(max(worst), 4)} if worst else {}
+    limits = Limits.of(results)
+    return {
+        "matmul_tflops": round(limits.flops_per_ns / 1000, 1),
+        "copy_gbs": round(limits.bytes_per_ns, 1),
+    }
 
 
-def _copy_figures(cases: list[dict[str, Any]]) -> dict[str, Any]:
-    """What semaphores cost copies: upper end of the mean's 95 % interval over paired rounds, worst size."""
-    found: dict[int, dict[str, list[int]]] = {}
-    for case in cases:
-        if case["workload"] == "copy-pair":
-            found.setdefault(case["threads"], {})[case["name"]] = case["rounds_ns"]
-    figures: dict[str, Any] = {}
-    for name, key in (
-        ("ready", "copy_overhead_percent_upper95"),
-        ("tile", "copy_two_streams_percent_upper95"),
-    ):
-        bounds = {
-            threads: round(_upper_percent(times["stream"], times[name]), 2)
-            for threads, times in found.items()
-            if {"stream", name} <= times.keys()
-        }
-        if bounds:
-            figures |= {key: max(bounds.values()), f"{key}_by_threads": bounds}
-    return figures
+def _product_figures(results: GpuResults) -> Figures:
+    """Our GEMM's best cut against cuBLASLt, the worst size; and every size in time, cycles and clock."""
+    sizes: list[tuple[int, Pair]] = [(CUBE, cube(results))]
+    sizes += [entry for by_tokens in products(results).values() for entry in by_tokens.items()]
+    figures: Figures = {}
+    for unit, in_cycles in UNITS.items():
+        for label, tokens in (("large", LARGE), ("small", SMALL)):
+            found = [
+                speed.value
+                for size, pair in sizes
+                for _, speed in speeds({size: pair}, "ours", "cublaslt", in_cycles=in_cycles).values()
+                if size in tokens
+            ]
+            if found:
+                figures[f"gemm_vs_cublas_{label}_min{unit}"] = round(min(found), 4)
+    apart = {
+        f"{what}, M = {tokens}": {name: round(ratio, 4) for name, ratio in asdict(one).items()}
+        for (what, tokens), one in separations(results).items()
+    }
+    return figures | ({"vs_cublas_by_size": apart} if apart else {})
 
 
-def _upper_percent(plain: list[int], synchronised: list[int]) -> float:
-    """Rounds are paired: both ran next to each other."""
-    percents = [100 * (ours / theirs - 1) for theirs, ours in zip(plain, synchronised, strict=True)]
-    return sum(percents) / len(percents) + UPPER_95 * stdev(percents) / len(percents) ** 0.5
+def _pair_figures(pairs: Mapping[int, Pair], label: str) -> Figures:
+    """The tuned plan against everything else, from M = 256."""
+    prompts = {tokens: cases for tokens, cases in pairs.items() if tokens >= PROMPT}
+    large = {tokens: cases for tokens, cases in prompts.items() if tokens in LARGE}
+    prefix = "" if label == "gpt3" else f"{label}_"
+    figures: Figures = {}
+    for unit, in_cycles in UNITS.items():
+
+        def ratios(
+            ours: str, theirs: str, sizes: Mapping[int, Pair] = prompts, in_cycles: bool = in_cycles
+        ) -> list[float]:
+            found = speeds(sizes, ours, theirs, in_cycles=in_cycles)
+            return [speed.value for _, speed in found.values()]
+
+        for name, rival in RIVALS.items():
+            figures |= _summed(f"{label}_vs_{name}", ratios("tuned", rival), unit)
+        if same := ratios("same-cut", "same-cut stream"):
+            figures[f"{label}_same_tile_vs_stream_max{unit}"] = round(max(same), 4)
+        if streamk := ratios("stream-k", "cublaslt", large):
+            figures[f"{prefix}streamk_vs_cublas_min{unit}"] = round(min(streamk), 4)
+    chosen = [speed.value for _, speed in speeds(prompts, "predicted", "tuned").values()]
+    return figures | _summed(f"{label}_predicted_vs_tuned", chosen, "")
 
 
-def _recording_figures(cases: list[dict[str, Any]]) -> dict[str, Any]:
-    """What recording costs, in percent of the unrecorded time."""
-    pairs = medians(cases, "recording", "tile")
-    if not pairs:
+def _summed(name: str, ratios: Iterable[float], unit: str) -> Figures:
+    total = Summary.of(ratios)
+    if total is None:
         return {}
     return {
-        "recording_overhead_percent": {
-            tile: round(100 * (t["recorded"] / t["timed"] - 1), 2) for (tile,), t in pairs.items()
-        }
+        f"{name}_geomean{unit}": round(total.geomean, 4),
+        f"{name}_min{unit}": round(total.worst, 4),
+        f"{name}_max{unit}": round(total.best, 4),
     }
+
+
+def _small_figures(results: GpuResults) -> Figures:
+    """Batches of at most 128: our best time over that of reading the weights at the copy's bandwidth."""
+    if not results.of("limit"):
+        return {}
+    bytes_per_ns = Limits.of(results).bytes_per_ns
+    ours: list[float] = []
+    library: list[float] = []
+    for workload in PAIR_LABELS:
+        for tokens, cases in pairs_of(results, workload).items():
+            fastest = fastest_own(cases)
+            if tokens < PROMPT and fastest is not None and fastest.weight_bytes:
+                floor = fastest.weight_bytes / bytes_per_ns
+                ours.append(fastest.median_ns / floor)
+                library += [cases[name].median_ns / floor for name in LIBRARIES[:1] if name in cases]
+    figures = {"small_m_time_over_limit_max": ours, "small_m_cublas_time_over_limit_max": library}
+    return {name: round(max(found), 4) for name, found in figures.items() if found}
+
+
+def _copy_figures(results: GpuResults) -> Figures:
+    """What semaphores cost copies: the cheapest way for each block size; every way with its interval."""
+    overheads = copy_overheads(results)
+    best = best_ways(overheads)
+    if not best:
+        return {}
+    return {
+        "copy_overhead_percent_upper95": round(max(one.upper95 for one in best.values()), 2),
+        "copy_overhead_best_way_by_threads": {
+            threads: {
+                "way": one.case.name,
+                "percent": round(one.percent, 2),
+                "upper95": round(one.upper95, 2),
+            }
+            for threads, one in best.items()
+        },
+        "copy_overhead_percent_by_way": {
+            way: {
+                one.threads: [round(value, 2) for value in (one.low95, one.percent, one.upper95)]
+                for one in group
+            }
+            for way, group in overheads.items()
+        },
+    }
+
+
+def _other_figures(results: GpuResults) -> Figures:
+    """What each primitive costs on its own, in ns; and recording, in percent of the unrecorded time."""
+    figures: Figures = {}
+    if costs := primitive_costs(results):
+        figures["primitive_ns"] = {f"{one.name}, {one.blocks} blocks": round(one.ns, 1) for one in costs}
+    cases = {(case.words.get("tile", ""), case.name): case for case in results.of("recording")}
+    recorded = {
+        tile: round(100 * (case.median_ns / cases[tile, "timed"].median_ns - 1), 2)
+        for (tile, name), case in cases.items()
+        if name == "recorded" and (tile, "timed") in cases
+    }
+    return figures | ({"recording_overhead_percent": recorded} if recorded else {})

@@ -1,4 +1,4 @@
-"""What a GPU benchmark's cases amount to: speeds, gains, distances to the limit, the cost of semaphores.
+"""What a GPU benchmark's cases amount to: speeds, gains, distances to the limit.
 
 Picture: cuBLASLt 495 us, our row semaphores 508 us: a speed of 0.974, between 0.970 and 0.979 by the
 quartiles of the rounds. Above 1 is faster, whoever is compared; `Speed.of` is the one definition.
@@ -6,19 +6,20 @@ quartiles of the rounds. Above 1 is faster, whoever is compared; `Speed.of` is t
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, geometric_mean, median, stdev
+from statistics import geometric_mean, median
 
 from wavesim.errors import RecordingError
 from wavesim.io.gpu_results import Case, GpuResults, quartiles
 
 LIBRARIES = ("cublaslt", "torch")
 PAIRS = {"gpt3-mlp": "GPT-3 MLP", "llama-mlp": "LLaMA 65B MLP"}
+CUBE = 8192
 PROMPT = 256  # tokens from which the arithmetic dominates; below, the reading of the weights
-UPPER_95 = 1.96
 
 # In the order in which they are shown.
 LABELS = {
     "tuned": "tuned plan",
+    "predicted": "simulator's choice",
     "cusync": "best semaphores",
     "cublaslt": "cuBLASLt",
     "torch": "PyTorch",
@@ -27,6 +28,7 @@ LABELS = {
     "stream per tile": "stream, block per tile",
     "pdl": "dependent launch",
     "stream-k": "Stream-K",
+    "stream-k pdl": "Stream-K, dependent",
     "persistent": "one persistent kernel",
     "row": "row semaphores",
     "tile": "tile semaphores",
@@ -157,52 +159,63 @@ def fastest_own(cases: Pair) -> Case | None:
     return min(own, key=lambda case: case.median_ns, default=None)
 
 
-def products(results: GpuResults) -> dict[tuple[str, str], dict[int, tuple[Case, Speed]]]:
-    """{(workload, stage): {tokens: (our case, its speed over cuBLASLt)}}."""
-    found: dict[tuple[str, str], dict[int, dict[str, Case]]] = {}
+Product = tuple[str, str]  # (workload, stage); ("cube", "") of 8192 x 8192 x 8192
+
+
+def products(results: GpuResults) -> dict[Product, dict[int, Pair]]:
+    """{(workload, stage): {tokens: {name: case}}}, smallest first; `speeds` compares them."""
+    found: dict[Product, dict[int, dict[str, Case]]] = {}
     for case in results.of("product"):
         if case.tokens is not None:
             by_tokens = found.setdefault((case.product_of, case.stage), {})
             by_tokens.setdefault(case.tokens, {})[case.name] = case
-    return {key: speeds(dict(sorted(sizes.items())), "ours", "cublaslt") for key, sizes in found.items()}
+    return {key: dict(sorted(sizes.items())) for key, sizes in found.items()}
 
 
-def cube_speed(results: GpuResults) -> Speed | None:
-    """Our GEMM's speed over cuBLASLt at 8192 cubed; None where it was not measured."""
-    ours, theirs = results.first("cube", "ours"), results.first("cube", "cublaslt")
-    return None if ours is None or theirs is None else Speed.of(ours.rounds_ns, theirs.rounds_ns)
+def cube(results: GpuResults) -> Pair:
+    """Ours and cuBLASLt's case at 8192 cubed, by name; empty where it was not measured."""
+    return {case.name: case for case in results.of("cube")}
 
 
 @dataclass(frozen=True)
-class CopyOverhead:
-    """What semaphores add to a pair of copies, in percent of the same pair under stream sync, paired rounds.
+class Separation:
+    """What separates ours from theirs: speed in time = speed in SM cycles x ratio of the clocks.
 
-    `upper95` is the upper end of the mean's 95 % interval.
+    A clock ratio below 1 says that ours ran at a lower clock: these kernels are limited by power.
     """
 
-    case: Case
-    threads: int
-    median: float
-    low: float
-    high: float
-    upper95: float
+    time: float
+    cycles: float
+    clock: float
+
+    @classmethod
+    def of(cls, ours: Case, theirs: Case) -> "Separation | None":
+        """None where clocks were not measured."""
+        if not ours.clocks_ghz or not theirs.clocks_ghz:
+            return None
+        return cls(
+            theirs.median_ns / ours.median_ns,
+            median(theirs.cycles) / median(ours.cycles),
+            median(ours.clocks_ghz) / median(theirs.clocks_ghz),
+        )
 
 
-def copy_overheads(results: GpuResults) -> dict[str, list[CopyOverhead]]:
-    """By the name of the plan, smallest blocks first."""
-    cases = results.of("copy-pair")
-    plain = {case.threads: case for case in cases if case.name == "stream"}
-    found: dict[str, list[CopyOverhead]] = {}
-    for case in sorted(cases, key=lambda one: one.threads or 0):
-        if case.name != "stream" and case.threads is not None and case.threads in plain:
-            found.setdefault(case.name, []).append(_overhead(case, case.threads, plain[case.threads]))
-    return found
-
-
-def _overhead(case: Case, threads: int, plain: Case) -> CopyOverhead:
-    rounds = zip(plain.rounds_ns, case.rounds_ns, strict=False)
-    percents = [100 * (ours / theirs - 1) for theirs, ours in rounds]
-    low, high = quartiles(percents)
-    spread = stdev(percents) if len(percents) > 1 else 0.0
-    upper = fmean(percents) + UPPER_95 * spread / len(percents) ** 0.5
-    return CopyOverhead(case, threads, median(percents), low, high, upper)
+def separations(results: GpuResults) -> dict[tuple[str, int], Separation]:
+    """{("workload, stage" or workload of a pair, M): ours beside cuBLASLt's}; of a pair the tuned plan's."""
+    contests: dict[tuple[str, int], tuple[Case, Case]] = {}
+    for (workload, stage), sizes in products(results).items():
+        for tokens, cases in sizes.items():
+            if "ours" in cases and "cublaslt" in cases:
+                contests[f"{PAIRS.get(workload, workload)}, {stage} alone", tokens] = (
+                    cases["ours"],
+                    cases["cublaslt"],
+                )
+    both = cube(results)
+    if "ours" in both and "cublaslt" in both:
+        contests["8192 cubed", CUBE] = both["ours"], both["cublaslt"]
+    for workload, name in PAIRS.items():
+        for tokens, cases in pairs_of(results, workload).items():
+            if "tuned" in cases and "cublaslt" in cases:
+                contests[f"{name}, tuned plan", tokens] = cases["tuned"], cases["cublaslt"]
+    found = {key: Separation.of(*both) for key, both in contests.items()}
+    return {key: one for key, one in found.items() if one is not None}

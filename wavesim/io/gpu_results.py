@@ -22,6 +22,7 @@ FOLDER = Path("gpu/results")
 class Case:
     """One contender at one size. `rounds_ns` and `clocks_ghz` are one per round; clocks may be absent.
 
+    A round is the mean of `repeats` runs in a row, or `operations` uses of a primitive by each of `blocks`.
     `is_right` is None where there is nothing to be right about. A case that is not final only served to
     choose the final ones. `words` are the remaining texts: plan, kernels, cuts, order, way, tile.
     """
@@ -35,6 +36,9 @@ class Case:
     roles: tuple[str, ...] = ()
     tokens: int | None = None
     threads: int | None = None
+    repeats: int = 1
+    operations: int | None = None
+    blocks: int | None = None
     stage: str = ""
     product_of: str = ""
     weight_bytes: int | None = None
@@ -212,6 +216,9 @@ def _case(fields: _Fields) -> Case:
         product_of=fields.maybe("of", str, ""),
         tokens=fields.maybe("tokens", int),
         threads=fields.maybe("threads", int),
+        repeats=fields.maybe("repeats", int, 1),
+        operations=fields.maybe("operations", int),
+        blocks=fields.maybe("blocks", int),
         weight_bytes=fields.maybe("weight_bytes", int),
         flops=fields.maybe("flops", int),
         copied_bytes=fields.maybe("bytes", int),

@@ -4,12 +4,12 @@ Picture: GPT-3's MLP at 1,024 tokens on an H200: 506 us on one stream, 505 with 
 semaphores, 604 with a semaphore per tile, 495 by cuBLASLt. Read from `gpu/results`, in a checkout.
 """
 
-import json
 from pathlib import Path
-from statistics import median
-from typing import Any
 
 import wavesim
+from wavesim.analysis.gpu_standing import pairs_of
+from wavesim.errors import RecordingError
+from wavesim.io.gpu_results import GpuResults, load_results
 from wavesim.teaching.shown import Shown
 
 RESULTS = Path(wavesim.__file__).parents[1] / "gpu" / "results"
@@ -29,23 +29,23 @@ Times = dict[int, dict[str, float]]  # tokens -> contender -> median in microsec
 def measured_pairs(folder: Path = RESULTS) -> Shown | None:
     """The newest benchmark's pairs as a table, or None where no results are."""
     for path in sorted(folder.glob("*.json"), reverse=True):
-        document = json.loads(path.read_text(encoding="utf-8"))
-        times = _times(document)
+        try:
+            results = load_results(path)
+        except RecordingError:  # of another version: an older file may do
+            continue
+        times = _times(results)
         if times:
-            return _table(times, f"{document['device']['name']}, {document['date'][:10]}, measured")
+            return _table(times, f"{results.device}, {results.date[:10]}, measured")
     return None
 
 
-def _times(document: Any) -> Times:
-    """Medians of the final, correct cases; empty for a document of another kind."""
-    found: Times = {}
-    cases = document.get("cases", ()) if isinstance(document, dict) else ()
-    for case in cases:
-        is_ours = case.get("workload") == WORKLOAD and case.get("name") in CONTENDERS and case.get("tokens")
-        is_good = bool((case.get("verdict") or {}).get("is_good")) and case.get("is_final", False)
-        if is_ours and is_good:
-            found.setdefault(case["tokens"], {})[case["name"]] = median(case["rounds_ns"]) / 1e3
-    return {tokens: times for tokens, times in sorted(found.items()) if BASELINE in times}
+def _times(results: GpuResults) -> Times:
+    """Medians of the final, correct cases, where the baseline is among them."""
+    found = {
+        tokens: {name: case.median_ns / 1e3 for name, case in cases.items() if name in CONTENDERS}
+        for tokens, cases in pairs_of(results, WORKLOAD).items()
+    }
+    return {tokens: times for tokens, times in found.items() if BASELINE in times}
 
 
 def _table(times: Times, source: str) -> Shown:

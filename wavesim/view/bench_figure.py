@@ -10,14 +10,14 @@ from dataclasses import replace
 import plotly.graph_objects as go
 
 from wavesim.analysis.gpu_standing import (
+    CUBE,
     PAIRS,
     PROMPT,
     Limits,
     Pair,
     Speed,
     Summary,
-    copy_overheads,
-    cube_speed,
+    cube,
     fastest_own,
     label,
     over_limit,
@@ -27,8 +27,9 @@ from wavesim.analysis.gpu_standing import (
     speeds,
     summary,
 )
+from wavesim.analysis.semaphore_costs import CUSYNC_WAYS, CopyOverhead, best_ways, copy_overheads
 from wavesim.io.gpu_results import Case, GpuResults
-from wavesim.view.bench_dots import dots, finding, hover, span, verdict_panel
+from wavesim.view.bench_dots import Found, dots, finding, hover, span, verdict_panel
 from wavesim.view.panels_figure import Dot, Panel, Scale, Series, fitting, small_panels
 
 RIVALS = ("cublaslt", "torch", "stream", "stream per tile", "pdl", "stream-k", "persistent")
@@ -36,7 +37,12 @@ WITHIN = (0.6, 1.4)  # what a speed's axis shows at most; beyond it stand arrowh
 LIMIT_WITHIN = (0.8, 3.0)
 TOKENS = "tokens (M), evenly spaced; a dotted line parts token generation from prompts"
 FACTS = "in grey: geometric mean (worst to best) from M\u00a0=\u00a0256; whiskers: quartiles"
-COPY_WORDS = {"ready": "on one stream", "tile": "on two streams"}
+COPY_WORDS = {
+    "ready": "semaphores in stream order",
+    "tile": "semaphores on two streams",
+    "tile on one stream": "semaphores, dependent launch",
+    "pdl": "dependent launch, no semaphores",
+}
 TITLE_RIVALS = ("cublaslt", "stream", "pdl", "stream-k")
 
 
@@ -73,12 +79,7 @@ def rivals_figure(results: GpuResults, workload: str, theme: str = "light") -> g
         if total is None:
             continue
         in_cycles = speeds(pairs, ours, theirs, in_cycles=True)
-        panel = verdict_panel(title, in_time, list(pairs), "in time", shift=-0.18)
-        hollow = Series(
-            "in SM cycles", dots(in_cycles, list(pairs), "in cycles"), "muted", "diamond-open", 0.18
-        )
-        cycles = f"<br>cycles {span(in_cycles)}" if in_cycles else ""
-        panels.append(replace(panel, series=[*panel.series, hollow], facts=f"time {total}{cycles}"))
+        panels.append(_in_both(title, in_time, in_cycles, list(pairs)))
         if ours == "tuned" and theirs in TITLE_RIVALS:
             said.append(f"{total.geomean:.3f} of {label(theirs)}'s")
     return _speed_panels(
@@ -90,6 +91,14 @@ def rivals_figure(results: GpuResults, workload: str, theme: str = "light") -> g
         theme=theme,
         header=62,
     )
+
+
+def _in_both(title: str, in_time: Found, in_cycles: Found, tokens: Sequence[int]) -> Panel:
+    """One contest in time, and hollow beside it in SM cycles."""
+    panel = verdict_panel(title, in_time, tokens, "in time", shift=-0.18)
+    hollow = Series("in SM cycles", dots(in_cycles, tokens, "in cycles"), "muted", "diamond-open", 0.18)
+    cycles = f"<br>cycles {span(in_cycles)}" if in_cycles else ""
+    return replace(panel, series=[*panel.series, hollow], facts=f"time {span(in_time)}{cycles}")
 
 
 def limit_figure(results: GpuResults, theme: str = "light") -> go.Figure:
@@ -147,69 +156,65 @@ def _ends(values: Sequence[float]) -> str:
 
 
 def product_figure(results: GpuResults, theme: str = "light") -> go.Figure:
-    """Our GEMM alone, product by product, as speed over cuBLASLt's."""
-    found = products(results)
-    large = [one.value for by in found.values() for size, (_, one) in by.items() if size >= PROMPT]
-    total, cube = Summary.of(large), cube_speed(results)
+    """Our GEMM alone, product by product, as speed over cuBLASLt's in time and in SM cycles."""
+    both = {key: _both_speeds(pairs) for key, pairs in products(results).items()}
+    large = [one.value for by, _ in both.values() for size, (_, one) in by.items() if size >= PROMPT]
+    total, at_cube = Summary.of(large), _both_speeds({CUBE: cube(results)})[0].get(CUBE)
     title = "Our GEMM alone beside cuBLASLt"
     if total is not None:
         title = f"Our GEMM alone has {total.geomean:.3f} of cuBLASLt's speed, {total.worst:.2f} at worst"
     return _speed_panels(
         [
-            verdict_panel(f"{PAIRS.get(workload, workload)}, {stage}", one, list(one), "than cuBLASLt")
-            for (workload, stage), one in found.items()
+            _in_both(f"{PAIRS.get(workload, workload)}, {stage}", *one, list(one[0]))
+            for (workload, stage), one in both.items()
         ],
         "speed over cuBLASLt",
-        title=title + (f"; {cube.value:.3f}\u00a0at\u00a08192\u00a0cubed" if cube is not None else ""),
+        title=title
+        + (f"; {at_cube[1].value:.3f}\u00a0at\u00a08192\u00a0cubed" if at_cube is not None else ""),
         source=f"our cut chosen per size in earlier rounds; {provenance(results)}; {FACTS}",
         theme=theme,
         columns=2,
         panel_height=150,
+        header=62,
     )
 
 
+def _both_speeds(pairs: Mapping[int, Pair]) -> tuple[Found, Found]:
+    """Ours over cuBLASLt's, in time and in SM cycles."""
+    return speeds(pairs, "ours", "cublaslt"), speeds(pairs, "ours", "cublaslt", in_cycles=True)
+
+
 def copy_figure(results: GpuResults, theme: str = "light") -> go.Figure:
-    """What semaphores add to a pair of copies that has nothing to gain, by threads per block."""
+    """What each way to put semaphores between two copies adds, which have nothing to gain, by threads."""
     found = copy_overheads(results)
     sizes = sorted({one.threads for group in found.values() for one in group})
     panels = []
-    for name, group in sorted(found.items()):
-        points = []
-        for one in group:
-            words = hover(one.case, Speed(one.median, one.low, one.high), "% more than stream sync")
-            words += f"<br>mean's 95 % interval ends at {one.upper95:.2f} %"
-            points.append(Dot(sizes.index(one.threads), one.median, one.low, one.high, words))
-        ends = [
-            replace(p, value=one.upper95, low=one.upper95, high=one.upper95)
-            for p, one in zip(points, group, strict=True)
-        ]
-        panels.append(
-            Panel(
-                f"semaphores {COPY_WORDS.get(name, label(name))}",
-                "95 % ends: " + ", ".join(f"{one.upper95:.1f} %" for one in group),
-                [str(size) for size in sizes],
-                [
-                    Series("median, whiskers: quartiles of paired rounds", points, "ink"),
-                    Series("upper end of the mean's 95 % interval", ends, "bad", "line-ew", 0.0),
-                ],
-            )
-        )
-    worst = {name: max(one.upper95 for one in group) for name, group in sorted(found.items())}
-    said = [f"{value:.1f} % {COPY_WORDS.get(name, label(name))}" for name, value in worst.items()]
+    for way in [way for way in COPY_WORDS if way in found]:
+        points = [_copy_dot(one, sizes.index(one.threads)) for one in found[way]]
+        ends = ", ".join(f"{one.upper95:.1f} %" for one in found[way])
+        name, colour = ("with semaphores", "ink") if way in CUSYNC_WAYS else ("without", "muted")
+        series = Series(f"{name}: ratio of medians, whiskers: its 95 % interval", points, colour)
+        panels.append(Panel(COPY_WORDS[way], f"95 % ends: {ends}", [str(size) for size in sizes], [series]))
+    best = best_ways(found)
+    said = ", ".join(f"{one.upper95:.1f}\u00a0% at {threads}" for threads, one in best.items())
     scale = fitting("added time (%)", _dots_of(panels), (-100.0, 1000.0), even=0.0)
     return small_panels(
         panels,
         replace(scale, is_shaded=False, digits=1),
-        title=f"With nothing to gain, semaphores cost at most {' and '.join(said)}",
-        source="two dependent copies of 16 KB per block, one full wave each, over the same pair under "
-        "stream sync; "
-        f"measured on {results.device}, {results.date[:10]}, commit {results.short_commit}; at most: "
-        "the worst block size's upper end of the mean's 95 % interval",
+        title=f"With nothing to gain, semaphores launched the cheapest way cost at most {said} threads",
+        source="two dependent copies of 16 KB per block, one full wave each, over the same pair in stream "
+        "order without semaphores; at most: the upper end of the 95 % interval; "
+        f"measured on {results.device}, {results.date[:10]}, commit {results.short_commit}",
         size_name="threads per block",
-        columns=max(2, len(panels)),
+        columns=2,
         panel_height=180,
         theme=theme,
     )
+
+
+def _copy_dot(one: CopyOverhead, at: int) -> Dot:
+    words = hover(one.case, Speed(one.percent, one.low95, one.upper95), "% more than stream order")
+    return Dot(at, one.percent, one.low95, one.upper95, words)
 
 
 def _speed_panels(

@@ -14,11 +14,11 @@ import plotly.graph_objects as go
 
 from wavesim.analysis.gpu_standing import (
     PAIRS,
-    copy_overheads,
     label,
     pairs_of,
     products,
 )
+from wavesim.analysis.semaphore_costs import copy_overheads
 from wavesim.errors import RecordingError
 from wavesim.io.gpu_results import GpuResults
 from wavesim.view.bench_figure import (
@@ -31,6 +31,7 @@ from wavesim.view.bench_figure import (
 )
 from wavesim.view.export import save_figure
 from wavesim.view.page import Section, Table, write_page
+from wavesim.view.results_tables import cost_notes, docs_tables
 from wavesim.view.results_words import findings, measured_how
 
 COLUMNS = ("pair", "M", "contender", "time µs", "quartiles µs", "over cuBLASLt", "GHz", "W", "cuts", "order")
@@ -65,15 +66,16 @@ PRODUCTS = Picture(
     "products",
     "Our GEMM alone",
     "What tile-level synchronisation has to make up for where our kernels are slower than cuBLASLt's, before "
-    "any two kernels meet.",
+    "any two kernels meet. Where dot and diamond part, the clock made the difference.",
     product_figure,
 )
 COPIES = Picture(
     "copies",
     "What semaphores cost",
-    "Copies of one full wave have no tail to fill, so that only the price is left: waiting, posting and "
-    "drawing tiles, and, where the kernels put their counters back to zero themselves, one atomic per block "
-    "as it leaves; on one stream, and on two with the fork between them.",
+    "Copies of one full wave have no tail to fill, so that only the price is left. In stream order it is "
+    "looking, posting and putting the semaphore back; on two streams also the fork, the wait-kernel and an "
+    "atomic per block as it leaves. By dependent launch a block of the second copy starts as one of the "
+    "first leaves, which semaphores allow; dependent launch without them waits for the whole first copy.",
     copy_figure,
 )
 EVERYTHING = (
@@ -145,6 +147,7 @@ def write_results_page(path: Path, results: GpuResults) -> Path:
         figures=[Section(p.draw(results, "light"), p.heading, p.text) for p in pictures(results)],
         lead="\n\n".join([*findings(results), measured_how(results)]),
         table=Table(COLUMNS, list(_rows(results)), caption=f"All final cases, {provenance(results)}"),
+        notes=cost_notes(results),
         has_figures_first=True,
     )
 
@@ -176,7 +179,7 @@ def docs_text(results: GpuResults) -> str:
         title = picture.draw(results, "light").layout.title.text.replace("<br>", " ")
         shown = SHOWN.format(name=picture.name, title=title)
         parts += [f"## {picture.heading}", fill(picture.text, LINE), shown]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, *docs_tables(results)]) + "\n"
 
 
 def _rows(results: GpuResults) -> Iterator[list[str]]:

@@ -1,0 +1,80 @@
+"""The GPU benchmark's tables: what separates us from cuBLASLt, and what each primitive costs on its own.
+
+Picture: "GPT-3 MLP, gemm1 alone, M = 1024: 0.976 in time = 0.977 in SM cycles x 0.999 of its clock".
+"""
+
+from collections.abc import Sequence
+
+from wavesim.analysis.gpu_standing import separations
+from wavesim.analysis.semaphore_costs import best_ways, copy_overheads, primitive_costs
+from wavesim.io.gpu_results import GpuResults
+
+Rows = list[tuple[str, ...]]
+APART = ("what", "M", "speed over cuBLASLt in time", "in SM cycles", "our clock over its clock")
+USES = ("primitive", "blocks at once", "ns", "quartiles over rounds", "SM cycles")
+APART_WORDS = (
+    "Speed in time is speed in SM cycles times the ratio of the clocks. Cycles below 1 are the kernel's own: "
+    "start, epilogue, waves, launch; a clock ratio below 1 says that ours draws more power for the same work."
+)
+USES_WORDS = (
+    "One thread per block uses the primitive again and again; what the empty loop takes is taken off. A wait "
+    "is for a semaphore that is there already."
+)
+
+
+def separation_rows(results: GpuResults) -> Rows:
+    """One per product and pair and size."""
+    return [
+        (what, str(tokens), f"{one.time:.3f}", f"{one.cycles:.3f}", f"{one.clock:.3f}")
+        for (what, tokens), one in separations(results).items()
+    ]
+
+
+def primitive_rows(results: GpuResults) -> Rows:
+    """One per primitive and number of blocks."""
+    return [
+        (
+            one.name,
+            str(one.blocks),
+            f"{one.ns:.0f}",
+            f"{one.low_ns:.0f} to {one.high_ns:.0f}",
+            f"{one.cycles:.0f}" if one.cycles else "",
+        )
+        for one in primitive_costs(results)
+    ]
+
+
+def markdown_table(columns: Sequence[str], rows: Rows) -> str:
+    """Columns and rows between bars."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def docs_tables(results: GpuResults) -> list[str]:
+    """Headings, words and tables of what was measured, as parts of a page in Markdown."""
+    parts = []
+    for heading, words, columns, rows in (
+        ("What separates us from cuBLASLt", APART_WORDS, APART, separation_rows(results)),
+        ("What each primitive costs on its own", USES_WORDS, USES, primitive_rows(results)),
+    ):
+        if rows:
+            parts += [f"## {heading}", words, markdown_table(columns, rows)]
+    return parts
+
+
+def cost_notes(results: GpuResults) -> list[str]:
+    """The same as sentences, and which way of launching copies with semaphores was cheapest."""
+    said = [
+        f"{what}, M = {tokens}: {time} of cuBLASLt's speed = {cycles} in SM cycles x {clock} of its clock."
+        for what, tokens, time, cycles, clock in separation_rows(results)
+    ]
+    said += [
+        f"{name}, {blocks} blocks at once: {ns} ns ({span})."
+        for name, blocks, ns, span, _ in primitive_rows(results)
+    ]
+    for threads, one in best_ways(copy_overheads(results)).items():
+        said.append(
+            f"Copies of {threads} threads per block: of the ways with semaphores {one.case.name!r} adds "
+            f"least, {one.percent:.1f} % ({one.low95:.1f} to {one.upper95:.1f})."
+        )
+    return said
