@@ -39,6 +39,18 @@ def _parser() -> argparse.ArgumentParser:
     record.add_argument(
         "--hopper", action="store_true", help="the Hopper kernels' traces, not the portable ones'"
     )
+    record.add_argument(
+        "--judged",
+        action="store_true",
+        help="stream sync first, then predictions and their hash, then the plans; needs simpy",
+    )
+    record.add_argument(
+        "--device", default="h200", help="what --judged predicts for, by the catalogue's name"
+    )
+    record.add_argument(
+        "--seconds", type=float, default=230.0, help="after these --judged begins nothing new"
+    )
+    record.add_argument("--only", default="", help="of --judged, sizes whose name contains this")
     record.set_defaults(run=_record)
     overheads = commands.add_parser("overheads", help="measure launch, fork, signal and post costs")
     overheads.add_argument("--out", type=Path, help="folder for the results (gpu/results/overheads)")
@@ -72,6 +84,8 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _record(options: argparse.Namespace) -> int:
+    if options.judged:
+        return _record_judged(options)
     from wavesim_gpu.record import HOPPER_SETS, PORTABLE_SETS, make_recordings  # noqa: PLC0415  # as above
 
     wanted = HOPPER_SETS if options.hopper else PORTABLE_SETS
@@ -80,6 +94,19 @@ def _record(options: argparse.Namespace) -> int:
         f"{len(paths)} recordings, {sum(path.stat().st_size for path in paths) / 1e6:.1f} MB, "
         f"in {options.out}"
     )
+    return 0
+
+
+def _record_judged(options: argparse.Namespace) -> int:
+    from wavesim.workloads.judged_sizes import all_sizes  # noqa: PLC0415  # report needs none of this
+    from wavesim_gpu.judged_run import make_judged_run  # noqa: PLC0415
+    from wavesim_gpu.runner import current_commit  # noqa: PLC0415
+
+    sizes = [size for size in all_sizes() if options.only in size.name]
+    commit = options.commit or current_commit()
+    failures = make_judged_run(options.out, sizes, commit, options.device, options.seconds)
+    size_mb = sum(path.stat().st_size for path in options.out.iterdir()) / 1e6
+    print(f"{len(sizes)} sizes, {len(failures)} failures, {size_mb:.1f} MB, in {options.out}")
     return 0
 
 
