@@ -24,6 +24,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 from traitlets.config import Config
 
+from wavesim.view.raster import dark_rasters
 from wavesim.view.theme import DARK, LIGHT, counterparts
 
 ROOT = Path(__file__).parent.parent
@@ -56,8 +57,11 @@ RECOLOUR = """<script>(() => {{
     if (value === null || typeof value !== "object" || ArrayBuffer.isView(value)) return value;
     return Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, dark(entry)]));
   }};
-  addEventListener("load", () => document.querySelectorAll(".js-plotly-plot").forEach(
-    (el) => Plotly.react(el, dark(el.data), dark(el.layout))));
+  addEventListener("load", () => document.querySelectorAll(".js-plotly-plot").forEach((el) => {{
+    const layout = dark(el.layout);
+    layout.meta?.darkImages?.forEach((source, place) => {{ layout.images[place].source = source; }});
+    Plotly.react(el, dark(el.data), layout);
+  }}));
 }})();</script>"""
 TIMEOUT_S = 120
 # Without encryption, which is the default, the kernel warns about its sockets in every notebook.
@@ -86,7 +90,9 @@ def make_static(notebook: nbformat.NotebookNode) -> None:
     for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
         data = output.get("data", {})
         if PLOTLY in data:
-            figure = plotly.io.from_json(json.dumps(data.pop(PLOTLY)))
+            spec = data.pop(PLOTLY)
+            spec["layout"]["meta"] = dark_rasters(spec["layout"])
+            figure = plotly.io.from_json(json.dumps(spec))
             data["text/html"] = figure.to_html(full_html=False, include_plotlyjs=False)
         if data.pop(VIEW, None) is not None and "text/html" not in data:
             data["text/html"] = "<p class='needs-kernel'>This widget needs a running kernel.</p>"

@@ -7,7 +7,11 @@ from pathlib import Path
 import plotly.graph_objects as go
 import pytest
 
+from wavesim import StreamSync, gpt3_mlp, simulate, timeline
+from wavesim.analysis.default_cost import default_costs
 from wavesim.errors import DescriptionError
+from wavesim.model.device import load
+from wavesim.view.export import figure_html
 from wavesim.view.page import Section, Table, page_html, write_page
 from wavesim.view.theme import DARK, LIGHT, counterparts
 
@@ -78,3 +82,15 @@ def test_table_numbers_stand_right_and_gains_and_losses_are_told_apart(figure: g
 def test_a_row_of_another_length_is_refused() -> None:
     with pytest.raises(DescriptionError, match="row 0 has 1 cells"):
         Table(("a", "b"), [("1",)])
+
+
+def test_a_page_carries_large_timelines_in_both_themes() -> None:
+    trace = simulate(
+        gpt3_mlp(6144), StreamSync(), load("h200"), default_costs(gpt3_mlp(6144), load("h200"))[0]
+    )
+    light, dark = (timeline([trace, trace], theme=theme) for theme in ("light", "dark"))
+    layout = embedded(page_html(title="t", figures=[light]))["figures"][0]["layout"]
+    assert len(layout["images"]) == 2
+    assert layout["meta"]["darkImages"] == [image.source for image in dark.layout.images]
+    # plotly writes a slash of base64 as its code
+    assert figure_html(light).replace("\\u002f", "/").count(dark.layout.images[0].source) == 2

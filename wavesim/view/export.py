@@ -16,6 +16,7 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from wavesim.errors import DescriptionError, DeviceError
+from wavesim.view.raster import dark_rasters
 from wavesim.view.theme import find_theme
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
@@ -66,7 +67,8 @@ def save_figure(figure: go.Figure, path: str | Path) -> Path:
 
 def figure_html(figure: go.Figure) -> str:
     """A fragment that shows a plotly figure with no network: 5 MB, as plotly.js is in it."""
-    body = figure.to_html(full_html=False, include_plotlyjs=False, config={"displayModeBar": False})
+    both = go.Figure(figure).update_layout(meta=dark_rasters(figure.to_plotly_json()["layout"]))
+    body = both.to_html(full_html=False, include_plotlyjs=False, config={"displayModeBar": False})
     name = re.search(r'<div id="([^"]+)" class="plotly-graph-div"', body)
     assert name is not None, "plotly has changed its page"
     svg = (

@@ -21,7 +21,7 @@
     button.textContent = isDark ? "Light" : "Dark";
     data.figures.forEach((figure, index) => {
       const spec = isDark ? { data: dark(figure.data), layout: dark(figure.layout) } : structuredClone(figure);
-      if (isDark) figure.darkImages.forEach((source, place) => { spec.layout.images[place].source = source; });
+      if (isDark) spec.layout.meta?.darkImages?.forEach((source, place) => { spec.layout.images[place].source = source; });
       Plotly.react(`figure-${index}`, spec.data, spec.layout, { displayModeBar: false });
     });
   };

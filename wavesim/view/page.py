@@ -16,7 +16,7 @@ from plotly.offline import get_plotlyjs
 
 import wavesim
 from wavesim.errors import DescriptionError
-from wavesim.view.raster import URI_START, recoloured
+from wavesim.view.raster import dark_rasters
 from wavesim.view.theme import DARK, LIGHT, counterparts
 
 HERE = Path(__file__).parent
@@ -147,10 +147,7 @@ def _spec(figure: go.Figure) -> dict[str, Any]:
     spec: dict[str, Any] = json.loads(figure.to_json())
     layout = spec.get("layout", {})
     layout.pop("template", None)  # all our figures say their colours themselves
-    sources = [image["source"] for image in layout.get("images", [])]
-    colours = counterparts(LIGHT, DARK)
-    dark = [recoloured(source, colours) if source.startswith(URI_START) else source for source in sources]
-    return {"data": spec["data"], "layout": layout, "darkImages": dark}
+    return {"data": spec["data"], "layout": {**layout, "meta": dark_rasters(layout)}}
 
 
 def _paragraphs(text: str, kind: str = "") -> str:

@@ -8,12 +8,13 @@ import base64
 import struct
 import zlib
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.view.sm_rows import Segments, SmRows
-from wavesim.view.theme import Theme
+from wavesim.view.theme import DARK, LIGHT, Theme, counterparts
 
 EMPTY, IDLE, IDLE_HATCH, WAITING, WAITING_HATCH, FIRST_STAGE = range(6)
 HATCH_STEP = 12  # pixels from one hatch line to the next
@@ -98,6 +99,14 @@ def recoloured(uri: str, colours: Mapping[str, str]) -> str:
     entries = (f"#{old[i : i + 3].hex().upper()}" for i in range(0, size, 3))
     new = b"".join(bytes.fromhex(colours.get(entry, entry)[1:]) for entry in entries)
     return URI_START + base64.b64encode(png[: at - 4] + _chunk(b"PLTE", new) + png[at + 8 + size :]).decode()
+
+
+def dark_rasters(layout: Mapping[str, Any]) -> dict[str, list[str]]:
+    """A light layout's images in dark colours, as the `meta` by which a page of both themes finds them."""
+    sources = [image["source"] for image in layout.get("images") or ()]
+    colours = counterparts(LIGHT, DARK)
+    dark = [recoloured(source, colours) if source.startswith(URI_START) else source for source in sources]
+    return {"darkImages": dark} if dark else {}
 
 
 def _chunk(kind: bytes, body: bytes) -> bytes:
