@@ -9,7 +9,7 @@
 #include <kernels/sm90/shape.cuh>
 
 // Positions that one block of a cluster may have drawn and the other not yet read: the first is ahead of the second by
-// the ring at most, and by one tile that it takes early.
+// the ring at most, by one tile that it takes early, and by the position past a stage's end that sends it to the next.
 constexpr int letters = 8;
 
 constexpr int notes = 2;  // tiles that a block may have begun and not finished
