@@ -6,86 +6,21 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
+from judged_pretending import HOPPER, PORTABLE, Pretender, pretended, stamped
 
 from wavesim.analysis.halves import half_of
 from wavesim.analysis.judged_predictions import foretell, model_standing, predictions_of_runs, unmeasured
 from wavesim.analysis.validation import scores
 from wavesim.errors import DescriptionError, DeviceError, RecordingError
-from wavesim.io.judged_runs import STAMP, Comparison, PlanRounds, find_runs, model_sources
+from wavesim.io.judged_runs import find_runs, model_sources
 from wavesim.model.device import load
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.plan import StreamSync, parse_plan
-from wavesim.sim.cost import OVERHEADS, CostModel
-from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
-from wavesim.workloads.judged_sizes import BASELINE, RIVALS, JudgedSize, all_sizes
-from wavesim_gpu.judged_measuring import Compared
+from wavesim.workloads.judged_sizes import BASELINE, all_sizes
 from wavesim_gpu.judged_run import JudgedRunner, predict_in_processes
 from wavesim_gpu.judged_worker import Worker, WorkerError
-
-WIDE = ((128, 256), (128, 256))
-PORTABLE = JudgedSize("portable", "gpt3-mlp", 384, WIDE)  # in the test half, by its hash
-HOPPER = JudgedSize("hopper-per-tile", "llama-mlp", 384, WIDE, plans=RIVALS)  # likewise
-TRUE_COSTS = CostModel({"gemm1": 151_000, "gemm2": 80_500}, **(OVERHEADS | {"boundary_ns": 1_600}))
-
-
-class Pretender:
-    """Measures by simulating. What it is asked for is noted, with whether predictions were there already."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.asked: list[tuple[str, str, bool]] = []
-        self.broken: set[str] = set()  # plans that break the process down
-        self.wrong: set[str] = set()  # plans with wrong results
-        self.refuses: str = ""  # name of a size without a stream-sync run
-
-    def facts(self) -> dict[str, object]:
-        return {"gpu": {"name": "pretended"}, "versions": {"driver": "0"}}
-
-    def prepare(self, sizes) -> None:
-        self._note("prepare", f"{len(sizes)} sizes")
-
-    def streams(self, size: JudgedSize) -> dict[str, Trace]:
-        self._note("streams", size.name)
-        if size.name == self.refuses:
-            raise DeviceError("no room")
-        return {order: pretended(size, order, BASELINE) for order in size.orders}
-
-    def compare(self, size: JudgedSize, plans, repeat: int, stamp: str) -> Compared:
-        self._note(f"repeat {repeat}", size.name)
-        if self.broken & set(plans):
-            raise WorkerError("a kernel hung")
-        missing = {f"{order} {word}": "wrong" for order in size.orders for word in self.wrong & set(plans)}
-        words = [word for word in (BASELINE, *plans) if word not in self.wrong]
-        traces = {(order, word): pretended(size, order, word) for order in size.orders for word in words}
-        slower = 1.0 + 0.002 * repeat  # plans take 0.2 % longer when all is repeated
-        rounds = {
-            key: PlanRounds(
-                tuple(int(ns * (1.0 if key[1] == BASELINE else slower)) for ns in trace.header.rounds_ns),
-                (1.5,) * len(trace.header.rounds_ns),
-            )
-            for key, trace in traces.items()
-        }
-        kept = [] if repeat else [stamped(t, stamp) for key, t in traces.items() if key[1] in ("row", "tile")]
-        return Compared(Comparison(size.name, repeat, rounds, 600.0), kept, missing)
-
-    def _note(self, what: str, size: str) -> None:
-        self.asked.append((what, size, (self.folder / "predictions.sha256").exists()))
-
-
-def pretended(size: JudgedSize, order: str, word: str) -> Trace:
-    """One plan as if measured."""
-    trace = simulate(size.pipeline(), parse_plan(word, order), load("h200"), TRUE_COSTS)
-    scatter = 1.0 + 0.01 * np.sin(np.arange(20))
-    rounds = tuple(int(trace.time_ns * factor) for factor in scatter)
-    header = replace(trace.header, source="measured", rounds_ns=rounds, costs={}, setup_ns=0)
-    return replace(trace, header=header, waits=None)
-
-
-def stamped(trace: Trace, stamp: str) -> Trace:
-    return replace(trace, header=replace(trace.header, versions={STAMP: stamp}))
 
 
 def predict(found):

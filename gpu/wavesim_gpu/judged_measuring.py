@@ -5,9 +5,10 @@ are written `compare(size, ...)` times stream sync and every plan in both orders
 records the overlapped ones; their traces carry the predictions' hash.
 """
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -91,8 +92,8 @@ class GpuMeasurer:
     def prepare(self, sizes: Sequence[JudgedSize]) -> None:
         """Compiles what the sizes need, on all cores. What does not compile fails when its turn comes."""
         alike = {(size.kernels, size.workload, size.tiles, size.split_k): size for size in sizes}
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(self._compile, alike.values()))
+        for size in alike.values():
+            self._compile(size)
 
     def streams(self, size: JudgedSize) -> dict[str, Trace]:
         """Stream sync by itself: a trace per order, with its rounds."""
@@ -130,13 +131,14 @@ class GpuMeasurer:
         return self._runner(size, entry.word).program(operands, entry.plan, build)
 
     def _compile(self, size: JudgedSize) -> None:
-        for word in (BASELINE, *size.plans):
-            plans = [Entry(order, word).plan for order in size.orders]
-            builds = (Build(), Build(is_recording=True))
-            try:
-                compile_ahead(size.pipeline(), plans, builds, self._runner(size, word).family)
-            except WavesimError:
-                continue
+        words = (BASELINE, *size.plans)
+        families: dict[Any, list[Plan]] = {}
+        for word in words:
+            plans = families.setdefault(self._runner(size, word).family, [])
+            plans += [Entry(order, word).plan for order in size.orders]
+        for family, plans in families.items():
+            with suppress(WavesimError):
+                compile_ahead(size.pipeline(), plans, (Build(), Build(is_recording=True)), family)
 
     def _time(self, size: JudgedSize, operands: Operands, entries: Sequence[Entry]) -> Timed:
         """Interleaved rounds of all entries that give right results. Raises if stream sync does not."""
@@ -158,7 +160,9 @@ class GpuMeasurer:
             rounds = interleaved(list(contenders.values()), self._rounds, WARM_UP_S)
         for entry in contenders:
             programs[entry].sync.check()
-        found = [PlanRounds(tuple(one.times_ns), tuple(one.clocks_ghz)) for one in rounds]
+        # 0 is no clock: no SM left both stamps.
+        clocks = [tuple(0.0 if math.isnan(clock) else clock for clock in one.clocks_ghz) for one in rounds]
+        found = [PlanRounds(tuple(one.times_ns), own) for one, own in zip(rounds, clocks, strict=True)]
         return Timed(dict(zip(contenders, found, strict=True)), contenders, sampler.reading, missing)
 
     def _require_right(

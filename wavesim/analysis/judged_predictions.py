@@ -107,7 +107,7 @@ def _improvement(found: Sequence[Comparison], order: str, word: str) -> Measured
 def _in_cycles(found: Sequence[Comparison], order: str, word: str) -> float | None:
     """Improvement in SM cycles: each round's time times its own clock."""
     ours, theirs = (pooled(found, order, one) for one in (word, BASELINE))
-    if not all(clock > 0 for clock in (*ours.ghz, *theirs.ghz)):  # NaN where no SM left both stamps
+    if not all(clock > 0 for clock in (*ours.ghz, *theirs.ghz)):  # 0 where no SM left both stamps
         return None
     cycles = [[ns * ghz for ns, ghz in zip(one.ns, one.ghz, strict=True)] for one in (ours, theirs)]
     return improvement_of_rounds(*cycles).median

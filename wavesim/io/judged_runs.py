@@ -43,7 +43,7 @@ class Foretold:
 
 @dataclass(frozen=True)
 class PlanRounds:
-    """Unrecorded rounds of one plan: nanoseconds, and the SM clock in GHz while each ran."""
+    """Unrecorded rounds of one plan: nanoseconds, and the SM clock in GHz while each ran, 0 if unknown."""
 
     ns: tuple[int, ...]
     ghz: tuple[float, ...]
@@ -64,9 +64,9 @@ def trace_path(folder: Path, size: JudgedSize, order: str, plan: str) -> Path:
     return folder / f"{size.stem}_{order.replace(':', '')}_{plan}.npz"
 
 
-def model_sources() -> str:
+def model_sources(package: Path | None = None) -> str:
     """Sixteen hex digits over all that predictions are made of: names and contents of the package's files."""
-    root = Path(wavesim.__file__).parent
+    root = Path(wavesim.__file__).parent if package is None else package
     files = sorted(
         path
         for name in MODEL

@@ -1,0 +1,35 @@
+"""The measurer of judged runs on a real GPU: small sizes, both families, every kind of plan."""
+
+import pytest
+
+from wavesim.analysis.invariants import violations
+from wavesim.workloads.judged_sizes import BASELINE, RIVALS, SEMAPHORES, JudgedSize
+
+pytestmark = pytest.mark.gpu
+
+WIDE = ((128, 256), (128, 256))
+SIZES = (
+    JudgedSize("portable", "gpt3-mlp", 200, WIDE),
+    JudgedSize("portable", "gpt3-mlp", 200, ((64, 64), (64, 64)), (2, 1)),
+    JudgedSize("hopper-per-tile", "llama-mlp", 200, WIDE, plans=RIVALS),
+    JudgedSize("hopper", "llama-mlp", 200, WIDE),
+)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
+def test_a_size_is_measured_before_and_after_its_predictions(runner, size):
+    from wavesim_gpu.judged_measuring import GpuMeasurer
+
+    if size.kernels != "portable" and runner.device.compute_capability != (9, 0):
+        pytest.skip("not a Hopper GPU")
+    measurer = GpuMeasurer("test", rounds=3)
+    streams = measurer.streams(size)
+    assert set(streams) == set(size.orders)
+    if size.kernels != "hopper":
+        assert [violations(trace) for trace in streams.values()] == [[], []]
+    found = measurer.compare(size, size.plans, 0, "f" * 64)
+    assert found.missing == {}
+    expected = {(order, word) for order in size.orders for word in (BASELINE, *size.plans)}
+    assert set(found.comparison.rounds) == expected
+    traced = [word for word in size.plans if word in (*SEMAPHORES, "pdl")]
+    assert [trace.header.plan for trace in found.traces] == traced * 2
