@@ -132,8 +132,8 @@ def _replay_error_ns(
 def _kind(size: JudgedSize, word: str, stream: Trace) -> str:
     if word not in SEMAPHORES:
         return f"stream-sync trace, {word}"
-    family = size.kernels.partition("-")[0]
-    return kind_of(f"{family} stream-sync trace", _blocks_per_sm(stream))
+    known = "stream-sync trace" if size.kernels == "portable" else "stream-sync trace of a Hopper kernel"
+    return kind_of(known, _blocks_per_sm(stream))
 
 
 def _blocks_per_sm(stream: Trace) -> int:
