@@ -44,7 +44,11 @@ __global__ void __launch_bounds__(S::threads, 1)
     gemm_sm90(const __grid_constant__ cusync::StageParams<Generated> sync, const __grid_constant__ GemmSm90Params p) {
     extern __shared__ __align__(1024) unsigned char bytes[];
     run_block<S, IS_BF16>(Shared<S>(bytes), Part<Generated, ACTIVATION>(sync, p));
-    if (threadIdx.x == 0) cusync::leave(sync.sync);
+    if (threadIdx.x == 0) {
+        // With semaphores nothing else waits for the grid before; what follows this one must find that all have left.
+        cusync::wait_for_previous();
+        cusync::leave(sync.sync);
+    }
 }
 
 // Both products have one shape. Tiles of the second wait only for tiles that were taken before: no deadlock.

@@ -2,6 +2,7 @@
 // waits for what it is read from, as far as the chunk at hand needs it.
 #pragma once
 
+#include <cusync/dependent_launch.cuh>
 #include <cusync/schedule.cuh>
 #include <kernels/sm90/shared.cuh>
 
@@ -134,7 +135,7 @@ private:
     // Under programmatic dependent launch: until the kernel before has ended and A is there; else returns at once.
     // Semaphores say more than that.
     __device__ __forceinline__ void wait_for_grid() {
-        asm volatile("griddepcontrol.wait;" ::: "memory");
+        cusync::wait_for_previous();
         awaits_grid_ = false;
     }
 
@@ -152,7 +153,7 @@ private:
         at_.chunk.advance();
         if (!tma::is_elected()) return;
         const unsigned full = shared_.full(slot);
-        mbarrier::expect(full, S::stage_bytes);
+        mbarrier::expect(full, p_.load_bytes);
         unsigned to = shared_.ring + slot * S::stage_bytes + S::a_bytes;
 #pragma unroll
         for (int panel = 0; panel < S::tile_n / 64; ++panel, to += S::panel_bytes) {

@@ -4,12 +4,13 @@
 #include <kernels/sm90/tma.cuh>
 
 struct GemmSm90Params {
-    TensorMap a;  // (m, k), boxes of (tile_m / cluster, 64)
+    TensorMap a;  // (m, k), boxes of (tile_m / cluster, 64), or of m rows in eights where that is less
     TensorMap b;  // (k, n), boxes of (64 / cluster, 64)
     TensorMap c;  // (m, columns), boxes of (64, 64)
     float* partials;    // (tile, slice, tile_m * tile_n), in the order the threads hold them
     unsigned* tickets;  // one per tile: slices that are done
     int k;
+    int load_bytes;     // of a ring slot's boxes of A and B
     int is_persistent;  // blocks take tiles until there are none, instead of one each
 };
 static_assert(sizeof(GemmSm90Params) == 448, "gemm_sm90.py packs 448 bytes");
