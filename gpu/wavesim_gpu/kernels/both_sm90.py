@@ -44,12 +44,13 @@ def _two_alike(pipeline: Pipeline) -> list[Gemm]:
         raise DescriptionError(
             f"{start}: it has {len(gemms)} stages; the kernel computes {len(SPACES)}. Use SemaphoreSync()"
         )
-    kinds = {gemm.name: f"{gemm.tile_m}x{gemm.tile_n} of {gemm.dtype}" for gemm in gemms}
+    # The rows decide whether blocks come in clusters.
+    kinds = {gemm.name: f"{gemm.m} rows in {gemm.tile_m}x{gemm.tile_n} of {gemm.dtype}" for gemm in gemms}
     if len(set(kinds.values())) > 1:
         found = ", ".join(f"{kind} ({name})" for name, kind in kinds.items())
         raise DescriptionError(
             f"{start}: the tiles are {found}; its stages share one ring of tiles in shared memory. Give both "
-            "the same tile and element type, or use SemaphoreSync()"
+            "as many rows, the same tile and element type, or use SemaphoreSync()"
         )
     return gemms
 

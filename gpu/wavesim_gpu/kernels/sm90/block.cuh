@@ -1,6 +1,7 @@
 // A thread block: its warps in their roles, for one stage of a pipeline or for several, one after the other.
 #pragma once
 
+#include <cusync/dependent_launch.cuh>
 #include <kernels/sm90/epilogue.cuh>
 #include <kernels/sm90/loader.cuh>
 #include <kernels/sm90/math.cuh>
@@ -11,7 +12,7 @@
 template <class S, bool IS_BF16, class... Parts>
 __device__ __forceinline__ void run_block(const Shared<S>& shared, const Parts&... parts) {
     // Under programmatic dependent launch the next kernel may start as soon as there is room; else it says nothing.
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    cusync::let_next_start();
     if (threadIdx.x == 0) {
         shared.init();
         ((tma::prefetch(parts.p.a), tma::prefetch(parts.p.b), tma::prefetch(parts.p.c)), ...);
