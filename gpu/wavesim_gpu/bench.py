@@ -6,7 +6,7 @@ as cuBLASLt and PyTorch run it. The file is written after each step, so that an 
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import product
@@ -22,31 +22,37 @@ from wavesim_gpu.runner import CupyRunner
 from wavesim_gpu.studies.case import RESULTS, describe_case, time_together
 from wavesim_gpu.studies.copies import copy_cases
 from wavesim_gpu.studies.entrants import Entrant, entrant_for
-from wavesim_gpu.studies.pairs import Kind, PairStudy, variants_of
+from wavesim_gpu.studies.pairs import PairStudy
+from wavesim_gpu.studies.predicted import Predictor, choosable
 from wavesim_gpu.studies.products import Way, product_cases
 from wavesim_gpu.studies.recordings import recording_cases
 from wavesim_gpu.studies.shapes import Cut, Workload, products_of
+from wavesim_gpu.studies.variants import generated, under_all, variants_of
 
 SMALL = (1, 16, 64, 128)  # token generation: the time of reading the weights
 PROMPT = tuple(range(256, 4097, 256))
 LARGE_ORDERS, SMALL_ORDERS = ("grouped:4", "grouped:8"), ("row",)
 CUTS_PER_STAGE = 2
+SHORT_REPEATS = 5  # in one graph: a batch this small takes a hundred microseconds, events and a start several
 COMMON_CUTS = (Cut(128, 256), Cut(128, 256))  # measured at every size, whatever suits it best
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Which sizes are measured, for how many rounds, and whether every generated policy is."""
+    """Which sizes are measured, for how many rounds, under which policies; at `thorough` ones under all."""
 
     tokens: Mapping[Workload, tuple[int, ...]] = field(
         default_factory=lambda: {"gpt3-mlp": SMALL + PROMPT, "llama-mlp": SMALL + PROMPT[1::2]}
     )
     policies: tuple[str, ...] = ("row", "tile", "block:2x1", "block:4x1", "block:8x1")
+    thorough: tuple[tuple[Workload, int], ...] = (("gpt3-mlp", 1024),)
     rounds: int = 20
     copy_rounds: int = 200
 
 
-QUICK = Scope(tokens={"gpt3-mlp": (128, 1024, 1536), "llama-mlp": (1024,)}, policies=("row", "tile"))
+QUICK = Scope(
+    tokens={"gpt3-mlp": (128, 1024, 1536), "llama-mlp": (1024,)}, policies=("row", "tile"), thorough=()
+)
 
 
 def run_bench(scope: Scope, out: Path = RESULTS, commit: str | None = None) -> Path:
@@ -114,22 +120,30 @@ def size_cases(
     runner = runners[entrant.kernels]
     cases: list[dict[str, Any]] = []
     cuts: list[list[Cut]] = []
+    times: list[Mapping[Way, float]] = []
     for stage, gemm in products_of(workload, tokens).items():
         tags = {"workload": "product", "of": workload, "stage": stage, "tokens": tokens}
         own, ranked = product_cases(runner, entrant, gemm, _orders(tokens), scope.rounds, tags)
         cases += own
         cuts.append(_best_cuts(ranked))
-    study = PairStudy(runners, workload, tokens, entrant.tile_k, cuts[0][0])
-    pairs = dict.fromkeys([*product(*cuts), *([COMMON_CUTS] if tokens > max(SMALL) else [])])
-    study.screen(variants_of(entrant.kinds, pairs, _orders(tokens)))
+        times.append(ranked)
+    is_short = tokens <= max(SMALL)
+    repeats = SHORT_REPEATS if is_short else 1
+    study = PairStudy(runners, workload, tokens, entrant.tile_k, cuts[0][0], repeats)
+    pairs = dict.fromkeys([*product(*cuts), *([] if is_short else [COMMON_CUTS])])
+    variants = variants_of(entrant.kinds, pairs, _orders(tokens))
+    choice = Predictor(workload, tokens, entrant.tile_k, query(), times).best(choosable(variants))
+    if choice is not None:
+        study.expect(choice.variant, choice.predicted_ns)
+    study.screen(variants)
     best = study.best(has_semaphores=True)
     if best is not None:
-        policies = [Kind(policy, policy, best.kind.kernels) for policy in scope.policies]
-        study.screen(variants_of(policies, [best.cuts], [best.order]))
+        is_thorough = (workload, tokens) in scope.thorough
+        study.screen(under_all([best], generated(study.pipeline(best)) if is_thorough else scope.policies))
     return cases + study.finish(scope.rounds)
 
 
-def _best_cuts(ranked: list[Way]) -> list[Cut]:
+def _best_cuts(ranked: Iterable[Way]) -> list[Cut]:
     """The fastest few, each once."""
     return list(dict.fromkeys(way.cut for way in ranked))[:CUTS_PER_STAGE]
 

@@ -66,24 +66,48 @@ def load_function(
     return _loaded[key]
 
 
-def compile_ahead(pipeline: Pipeline, plans: Iterable[Plan], builds: Iterable[Build], family: Family) -> None:
-    """Compiles the kernels of several plans at once, in threads, for the cache that loading reads."""
-    arch, device = architecture(require_cupy()), query()
-    wanted = set()
-    for plan in plans:
-        texts = {
-            stage.name: stage_header(pipeline, plan, stage.name, always_draws=family.is_persistent).text
-            for stage in pipeline.stages
-        }
-        for kernel in kernels_of(pipeline, plan, family, device):
-            wanted |= {(kernel.launch.expression, build, kernel.header(texts)) for build in builds}
+@dataclass(frozen=True)
+class Wanted:
+    """A kernel to be compiled: its file, template instance or name, build, and text of <generated.cuh>."""
+
+    source: Path
+    expression: str
+    build: Build
+    header: str
+
+
+def wanted_kernels(pipeline: Pipeline, plan: Plan, build: Build, family: Family) -> set[Wanted]:
+    """Those of a pipeline under a plan."""
+    texts = {
+        stage.name: stage_header(pipeline, plan, stage.name, always_draws=family.is_persistent).text
+        for stage in pipeline.stages
+    }
+    kernels = kernels_of(pipeline, plan, family, query())
+    return {
+        Wanted(family.source, kernel.launch.expression, build, kernel.header(texts)) for kernel in kernels
+    }
+
+
+def compile_all(wanted: Iterable[Wanted]) -> None:
+    """Compiles each once, in threads, for the cache that loading reads."""
+    arch = architecture(require_cupy())
     with ThreadPoolExecutor() as pool:
         done = [
-            pool.submit(compile_cubin, family.source, (name,), arch, build, {GENERATED: header})
-            for name, build, header in wanted
+            pool.submit(
+                compile_cubin, one.source, (one.expression,), arch, one.build, {GENERATED: one.header}
+            )
+            for one in set(wanted)
         ]
-        for one in done:
-            one.result()
+        for compiled in done:
+            compiled.result()
+
+
+def compile_ahead(pipeline: Pipeline, plans: Iterable[Plan], builds: Iterable[Build], family: Family) -> None:
+    """The kernels of several plans of one pipeline, in several builds."""
+    plans = list(plans)
+    compile_all(
+        one for build in builds for plan in plans for one in wanted_kernels(pipeline, plan, build, family)
+    )
 
 
 def _configured(cupy: Any, module: Any, name: str, dynamic_shared_bytes: int) -> Function:

@@ -6,10 +6,13 @@ import pytest
 from wavesim.model.device import load
 from wavesim.model.order import parse_order
 from wavesim_gpu.clock_stamps import mean_clocks
+from wavesim_gpu.studies.copies import full_wave, ways_on
 from wavesim_gpu.studies.entrants import HOPPER, PORTABLE, entrant_for
-from wavesim_gpu.studies.pairs import Kind, PairStudy, Variant, variants_of
-from wavesim_gpu.studies.products import ways_of
+from wavesim_gpu.studies.pairs import PairStudy
+from wavesim_gpu.studies.predicted import Predictor, choosable
+from wavesim_gpu.studies.products import Way, splits_of, ways_of
 from wavesim_gpu.studies.shapes import Cut, mlp_pair, products_of, weight_bytes
+from wavesim_gpu.studies.variants import Kind, Variant, generated, plan_named, under_all, variants_of
 from wavesim_gpu.timing import Rounds
 
 ROW = parse_order("row")
@@ -35,6 +38,14 @@ def test_the_hopper_kernels_enter_on_a_hopper_and_the_portable_ones_elsewhere():
     assert HOPPER.relatives[0] == "hopper"
     assert not PORTABLE.can_compute(products_of("llama-mlp", 1024).values())  # no SwiGLU
     assert HOPPER.can_compute(products_of("llama-mlp", 1024).values())
+
+
+def test_k_is_split_where_that_fills_waves_and_slices_stay_worth_their_sums():
+    assert splits_of(tiles=24, chunks=192, sm_count=132) == [1, 5, 10, 11]  # 120, 240 and 264 blocks
+    assert splits_of(tiles=48, chunks=192, sm_count=132) == [1, 2, 5]  # 96 at once, 240
+    assert splits_of(tiles=132, chunks=192, sm_count=132) == [1, 2]
+    assert splits_of(tiles=400, chunks=192, sm_count=132) == [1]
+    assert splits_of(tiles=11, chunks=20, sm_count=132) == [1, 5]  # slices of four chunks at least
 
 
 def test_a_product_is_measured_in_every_cut_that_suits_it_and_k_is_split_only_for_few_blocks():
@@ -68,6 +79,16 @@ def study():
     return made
 
 
+def test_the_simulators_choice_is_measured_with_the_others_even_if_it_is_nobodys_fastest(study):
+    slow = next(variant for variant in study._screened if study._screened[variant] == 120.0)
+    study.expect(slow, 110_000)
+    assert study._finalists()["predicted"] == slow
+    assert study._roles()["predicted"] == slow
+    fast = study.best(has_semaphores=True)
+    study.expect(fast, 100_000)
+    assert "predicted" not in study._finalists()  # it is there as the fastest of its kind
+
+
 def test_finalists_are_the_fastest_of_each_kind_and_the_cut_where_semaphores_gain_most(study):
     found = {name: (variant.kind.name, variant.cuts[0]) for name, variant in study._finalists().items()}
     assert found == {
@@ -82,6 +103,53 @@ def test_the_tuned_plan_is_the_fastest_in_screening_stream_sync_included(study):
     roles = study._roles()
     assert roles["tuned"].kind.name == "stream"
     assert roles["cusync"].kind.name == "row"
+
+
+def test_policies_that_were_generated_run_on_the_kernels_and_by_the_launch_of_the_best(study):
+    one = next(kind for kind in HOPPER.kinds if kind.name == "row on one stream")
+    made = one.under("block:2x1")
+    assert (made.name, made.kernels) == ("block:2x1 on one stream", "hopper-dependent")
+    plan = plan_named("block:2x1", parse_order("grouped:4"))
+    assert (plan.policy.name, plan.order.name) == ("block:2x1", "grouped:4")
+    names = generated(mlp_pair("gpt3-mlp", 1024, (WIDE, WIDE), 64))
+    assert {"tile", "row", "block:2x1"} <= set(names)
+    best = study.best(has_semaphores=True)
+    found = under_all([best], names)
+    assert [variant.plan.policy.name for variant in found] == names
+    assert {variant.cuts for variant in found} == {best.cuts}
+
+
+def test_stream_k_takes_part_in_cuts_that_were_split():
+    kinds = [kind for kind in HOPPER.kinds if kind.name.startswith("stream-k")]
+    found = variants_of(kinds, [(Cut(64, 256, 11), Cut(64, 128))], [ROW])
+    assert {variant.cuts for variant in found} == {(Cut(64, 256), Cut(64, 128))}
+    assert {variant.kind.kernels for variant in found} == {"hopper-stream-k", "hopper-stream-k-dependent"}
+
+
+def test_the_prediction_is_of_the_products_measured_alone():
+    times = {Way(WIDE, ROW): 2 * 100_000.0 + 5_700}  # 192 tiles: two waves of 100 us, and the launch
+    predictor = Predictor("gpt3-mlp", 1024, 64, load("h200"), [times, {Way(WIDE, ROW): 3 * 50_000.0 + 5_700}])
+    found = {
+        kind.name: Variant(kind, (WIDE, WIDE), ROW)
+        for kind in HOPPER.kinds
+        if kind.name in ("stream", "row", "row on one stream")
+    }
+    assert predictor.predicted_ns(found["stream"]) == 350_000 + 1_080 + 5_700
+    # 192 tiles of 100 us, 384 of 50, 132 SMs: the second wave leaves 72 SMs to the first rows of the other.
+    row = predictor.predicted_ns(found["row on one stream"])
+    assert 192 * 100_000 / 132 + 384 * 50_000 / 132 < row - 5_700 < 350_000
+    assert predictor.predicted_ns(found["row"]) > row  # the fork
+    best = predictor.best(choosable(found.values()))
+    assert best.variant is found["row on one stream"]
+    assert best.predicted_ns == row
+    assert predictor.best([Variant(found["row"].kind, (SQUARE, WIDE), ROW)]) is None  # was not timed
+
+
+def test_copies_run_by_dependent_launch_where_the_gpu_knows_it():
+    assert set(ways_on(load("h200"))) == {"stream", "ready", "tile", "pdl", "tile on one stream"}
+    assert set(ways_on(load("a100-80gb"))) == {"stream", "ready", "tile"}
+    assert full_wave(load("h200"), 1024) == 264
+    assert full_wave(load("h200"), 128) == 132 * 16
 
 
 def test_variants_are_all_kinds_in_all_cuts_and_orders():

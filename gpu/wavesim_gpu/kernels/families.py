@@ -5,6 +5,7 @@ Picture: `family_named("portable")` is the tensor-core GEMM for every GPU from s
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from wavesim.errors import DescriptionError
 from wavesim_gpu.kernels.both_sm90 import HOPPER_BOTH
@@ -12,9 +13,9 @@ from wavesim_gpu.kernels.family import Families, Family, Joint
 from wavesim_gpu.kernels.gemm import PORTABLE
 from wavesim_gpu.kernels.gemm_sm90 import HOPPER, HOPPER_DEPENDENT, HOPPER_PER_TILE, HOPPER_STREAM_K
 
-FAMILIES: Families = {
-    family.name: family for family in (PORTABLE, HOPPER, HOPPER_PER_TILE, HOPPER_DEPENDENT, HOPPER_STREAM_K)
-}
+HOPPER_STREAM_K_DEPENDENT = replace(HOPPER_STREAM_K, name="hopper-stream-k-dependent", is_dependent=True)
+HOPPERS = (HOPPER, HOPPER_PER_TILE, HOPPER_DEPENDENT, HOPPER_STREAM_K, HOPPER_STREAM_K_DEPENDENT)
+FAMILIES: Families = {family.name: family for family in (PORTABLE, *HOPPERS)}
 
 JOINT: Mapping[str, Joint] = {HOPPER.name: HOPPER_BOTH}
 

@@ -12,8 +12,8 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim_gpu.kernels import gemm, gemm_sm90
 from wavesim_gpu.kernels.families import family_named
-from wavesim_gpu.studies.pairs import Kind
 from wavesim_gpu.studies.shapes import Cut
+from wavesim_gpu.studies.variants import Kind
 
 PORTABLE_TILE_K = 32
 
@@ -59,6 +59,7 @@ HOPPER = Entrant(
         *(Kind(plan, plan, "hopper") for plan in ("stream", "row", "tile")),
         Kind("stream per tile", "stream", "hopper-per-tile"),
         Kind("stream-k", "stream", "hopper-stream-k"),
+        Kind("stream-k pdl", "stream", "hopper-stream-k-dependent"),
         Kind("pdl", "stream", "hopper-dependent"),
         *(Kind(f"{plan} on one stream", plan, "hopper-dependent") for plan in ("row", "tile")),
         # One kernel for both stages, in tiles of one shape; the faster of the two plans stands for it.

@@ -6,20 +6,17 @@ difference was largest.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from importlib.util import find_spec
 from statistics import median
 from typing import Any
 
 from wavesim.errors import DeadlockError, DescriptionError
-from wavesim.model.order import Order
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import Persistent, Plan, SemaphoreSync, parse_plan
 from wavesim_gpu.baselines.cublaslt import LtChain
 from wavesim_gpu.baselines.torch_chain import TorchChain
 from wavesim_gpu.compiler import Build
-from wavesim_gpu.functions import compile_ahead
+from wavesim_gpu.functions import compile_all, wanted_kernels
+from wavesim_gpu.kernels.families import family_named
 from wavesim_gpu.operands import Operands, bind, reference
 from wavesim_gpu.planned_kernels import kernels_of
 from wavesim_gpu.runner import CupyRunner, Verdict
@@ -31,54 +28,32 @@ from wavesim_gpu.studies.case import (
     time_together,
 )
 from wavesim_gpu.studies.shapes import Cut, Workload, mlp_pair, weight_bytes
+from wavesim_gpu.studies.variants import STREAM, Variant
 from wavesim_gpu.timing import Contender, Rounds
 
-LIBRARIES: Mapping[str, Callable[[Operands], Any]] = {"cublaslt": LtChain, "torch": TorchChain}
-STREAM, SAME_CUT = "stream", "same-cut"
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A way to launch and synchronise: its name in the results, the plan, the family of kernels it needs."""
-
-    name: str
-    plan: str
-    kernels: str
-
-    @property
-    def is_joint(self) -> bool:
-        """Whether one kernel computes both stages, in tiles of one shape."""
-        return isinstance(parse_plan(self.plan), Persistent)
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One thing to run: a kind, in a cut of each stage, in one tile order."""
-
-    kind: Kind
-    cuts: tuple[Cut, Cut]
-    order: Order
-
-    @property
-    def plan(self) -> Plan:
-        """The plan."""
-        return parse_plan(self.kind.plan, self.order.name)
-
-    @property
-    def has_semaphores(self) -> bool:
-        """Whether kernels are synchronised by tiles; one kernel for both stages is a rival."""
-        return isinstance(self.plan, SemaphoreSync)
-
-    def __str__(self) -> str:
-        return f"{self.kind.name} {self.kind.plan} {self.cuts[0]} {self.cuts[1]} {self.order.name}"
+LIBRARIES: Mapping[str, Callable[[Operands, int], Any]] = {"cublaslt": LtChain, "torch": TorchChain}
+SAME_CUT, PREDICTED = "same-cut", "predicted"
 
 
 class PairStudy:
-    """One workload at one size. Screen as often as wanted, then `finish`."""
+    """One workload at one size. Screen as often as wanted, then `finish`.
+
+    Every timed round is `repeats` runs back to back.
+    """
+
+    predicted: Variant | None = None  # the simulator's choice, if it made one
+    _predicted_ns: int
 
     def __init__(
-        self, runners: Mapping[str, CupyRunner], workload: Workload, tokens: int, tile_k: int, some: Cut
+        self,
+        runners: Mapping[str, CupyRunner],
+        workload: Workload,
+        tokens: int,
+        tile_k: int,
+        some: Cut,
+        repeats: int = 1,
     ) -> None:
+        self._repeats = repeats
         self._runners, self._workload, self._tokens, self._tile_k = runners, workload, tokens, tile_k
         pipeline = self._pipeline((some, some))
         self._base = next(iter(runners.values())).operands(pipeline, seed=tokens)
@@ -88,6 +63,7 @@ class PairStudy:
         self._verdicts: dict[Variant, Verdict] = {}
         self._screened: dict[Variant, float] = {}
         self._tags = {"workload": workload, "tokens": tokens, "weight_bytes": weight_bytes(pipeline)}
+        self._tags |= {"repeats": repeats}
         self.cases: list[dict[str, Any]] = []
 
     def screen(self, variants: Iterable[Variant]) -> None:
@@ -95,7 +71,7 @@ class PairStudy:
 
         Kernels that lack a cut are left out.
         """
-        new = [v for v in variants if v not in self._verdicts and self._has_kernels(v)]
+        new = [v for v in dict.fromkeys(variants) if v not in self._verdicts and self._has_kernels(v)]
         self._compile(new)
         for variant in new:
             self._prepare(variant)
@@ -112,6 +88,14 @@ class PairStudy:
             self._screened[variant] = median(found[str(variant)].times_ns)
             self._add(variant.kind.name, found[str(variant)], self._verdicts[variant], sampler, variant)
 
+    def pipeline(self, variant: Variant) -> Pipeline:
+        """The pair in the variant's cuts."""
+        return self._pipeline(variant.cuts)
+
+    def expect(self, variant: Variant, predicted_ns: int) -> None:
+        """Takes down what the simulator would run, before anything is measured."""
+        self.predicted, self._predicted_ns = variant, predicted_ns
+
     def best(self, *, has_semaphores: bool) -> Variant | None:
         """The fastest screened so far with semaphores, or without."""
         those = [variant for variant in self._screened if variant.has_semaphores == has_semaphores]
@@ -120,10 +104,10 @@ class PairStudy:
     def finish(self, rounds: int) -> list[dict[str, Any]]:
         """The finalists and the libraries in turns; all cases, screening included."""
         finalists = self._finalists()
-        libraries = {name: make(self._base) for name, make in LIBRARIES.items() if _is_there(make)}
+        libraries = {n: make(self._base, self._repeats) for n, make in LIBRARIES.items() if _is_there(make)}
         judged = {name: self._judged(library) for name, library in libraries.items()}
         contenders = {name: self._contenders[variant] for name, variant in finalists.items()}
-        contenders |= {n: Contender(library.launch, library.stream) for n, library in libraries.items()}
+        contenders |= {n: Contender(lib.launch, lib.stream, self._repeats) for n, lib in libraries.items()}
         found, sampler = time_together(contenders, rounds)
         for name, variant in finalists.items():
             self._programs[variant].sync.check()
@@ -143,6 +127,7 @@ class PairStudy:
         return {
             "cusync": self.best(has_semaphores=True),
             "tuned": min(plain, key=self._screened.__getitem__, default=None),
+            PREDICTED: self.predicted,
         }
 
     def _finalists(self) -> dict[str, Variant]:
@@ -150,6 +135,8 @@ class PairStudy:
         found: dict[str, Variant] = {}
         for variant in sorted(self._screened, key=self._screened.__getitem__):
             found.setdefault(variant.kind.name, variant)
+        if self.predicted in self._screened and self.predicted not in found.values():
+            found[PREDICTED] = self.predicted
         plain = {(v.cuts, v.order): v for v in self._screened if v.kind.name == STREAM}
         gains = {
             v: self._screened[plain[v.cuts, v.order]] / self._screened[v]
@@ -170,18 +157,13 @@ class PairStudy:
         return True
 
     def _compile(self, variants: Sequence[Variant]) -> None:
-        groups: dict[tuple[str, tuple[Cut, Cut]], list[Plan]] = {}
-        for variant in variants:
-            groups.setdefault((variant.kind.kernels, variant.cuts), []).append(variant.plan)
-        with ThreadPoolExecutor() as pool:
-            done = [
-                pool.submit(
-                    compile_ahead, self._pipeline(cuts), plans, (Build(),), self._runners[kernels].family
-                )
-                for (kernels, cuts), plans in groups.items()
-            ]
-            for one in done:
-                one.result()
+        compile_all(
+            wanted
+            for variant in variants
+            for wanted in wanted_kernels(
+                self._pipeline(variant.cuts), variant.plan, Build(), family_named(variant.kind.kernels)
+            )
+        )
 
     def _prepare(self, variant: Variant) -> None:
         runner = self._runners[variant.kind.kernels]
@@ -189,15 +171,15 @@ class PairStudy:
         first = pipeline.stages[0].name
         operands = bind(pipeline, {first: self._base.a[first]}, self._base.b)
         program = runner.program(operands, variant.plan)
-        launch = runner.launcher(program)
+        contender = runner.contender(program, self._repeats)
         try:
-            verdict = runner.verdict(program, launch, self._expected)
+            verdict = runner.verdict(program, contender.launch, self._expected)
         except DeadlockError as error:
             verdict = Verdict({str(error).splitlines()[0]: float("nan")}, False, False)
         self._verdicts[variant] = verdict
         if verdict.is_good:
             self._programs[variant] = program
-            self._contenders[variant] = Contender(launch, program.streams[0])
+            self._contenders[variant] = contender
         else:
             self._add(variant.kind.name, Rounds([], []), verdict, None, variant)
 
@@ -227,23 +209,11 @@ class PairStudy:
                 "cuts": [str(cut) for cut in variant.cuts],
                 "order": variant.order.name,
             }
+        if variant is not None and variant == self.predicted:
+            words["predicted_ns"] = self._predicted_ns
         self.cases.append(describe_case(name, {**self._tags, **words}, rounds, verdict, sampler))
 
 
-def variants_of(
-    kinds: Iterable[Kind], cuts: Iterable[tuple[Cut, Cut]], orders: Iterable[Order]
-) -> list[Variant]:
-    """All kinds in all cuts and orders; joint kinds also in each stage's cut for both stages."""
-    cuts, orders = list(cuts), list(orders)
-    joint = list(dict.fromkeys([*cuts, *((cut, cut) for pair in cuts for cut in pair)]))
-    return [
-        Variant(kind, cut, order)
-        for kind in kinds
-        for cut in (joint if kind.is_joint else cuts)
-        for order in orders
-    ]
-
-
-def _is_there(make: Callable[[Operands], Any]) -> bool:
+def _is_there(make: Callable[[Operands, int], Any]) -> bool:
     """PyTorch is optional; cuBLASLt comes with CuPy."""
     return make is not TorchChain or find_spec("torch") is not None

@@ -5,7 +5,6 @@ beside cuBLASLt's fastest algorithm, so that neither is chosen by luck.
 """
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -16,7 +15,7 @@ from wavesim.model.plan import StreamSync
 from wavesim_gpu.baselines.cublaslt import LtChain
 from wavesim_gpu.compiler import Build
 from wavesim_gpu.device import query
-from wavesim_gpu.functions import compile_ahead
+from wavesim_gpu.functions import compile_all, wanted_kernels
 from wavesim_gpu.operands import Operands, bind, reference
 from wavesim_gpu.runner import CupyRunner, WrongResultError
 from wavesim_gpu.studies.case import (
@@ -30,7 +29,8 @@ from wavesim_gpu.studies.entrants import Entrant
 from wavesim_gpu.studies.shapes import Cut, single
 from wavesim_gpu.timing import Contender, Rounds
 
-MAX_SPLIT = 4
+MAX_SPLIT, MIN_CHUNKS = 12, 4  # slices of K, and chunks in each of them
+FULL = 0.9  # of the last wave, in blocks
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,26 @@ def ways_of(entrant: Entrant, gemm: Gemm, orders: Iterable[Order], sm_count: int
     for tile_m, tile_n in entrant.tiles:
         if tile_m >= 2 * max(gemm.m, 64):
             continue  # more than half of every tile would lie outside
-        blocks = Cut(tile_m, tile_n).applied(gemm, entrant.tile_k).grid.tiles
-        for split in range(1, MAX_SPLIT + 1):
+        tiles = Cut(tile_m, tile_n).applied(gemm, entrant.tile_k).grid.tiles
+        for split in splits_of(tiles, gemm.k // entrant.tile_k, sm_count):
             cut = Cut(tile_m, tile_n, split)
-            if (split == 1 or blocks * split <= 2 * sm_count) and entrant.suits(gemm, cut):
+            if entrant.suits(gemm, cut):
                 found += [Way(cut, order) for order in orders]
     return found
+
+
+def splits_of(tiles: int, chunks: int, sm_count: int) -> list[int]:
+    """Into how many slices K is worth cutting: one; the most whose blocks fit at once; and, of at most two
+    waves of blocks, those that are nearly full.
+    """
+    most = min(MAX_SPLIT, max(1, chunks // MIN_CHUNKS), 2 * sm_count // tiles)
+    at_once = max(1, min(most, sm_count // tiles))
+    full = [
+        split
+        for split in range(2, most + 1)
+        if tiles * split / sm_count >= FULL * -(-tiles * split // sm_count)
+    ]
+    return sorted({1, at_once, *full})
 
 
 def product_cases(
@@ -65,8 +79,8 @@ def product_cases(
     orders: Iterable[Order],
     rounds: int,
     tags: Mapping[str, Any],
-) -> tuple[list[dict[str, Any]], list[Way]]:
-    """The fastest way and cuBLASLt, measured; and all ways, fastest first by screening."""
+) -> tuple[list[dict[str, Any]], dict[Way, float]]:
+    """The fastest way and cuBLASLt, measured; and the median ns in screening of all ways, fastest first."""
     ways = ways_of(entrant, gemm, orders, query().sm_count)
     base = runner.operands(single(gemm, ways[0].cut, entrant.tile_k), seed=gemm.m)
     expected = reference(base)
@@ -78,8 +92,9 @@ def product_cases(
     if not good:
         raise WrongResultError(f"{gemm.name}, m={gemm.m}: every cut gives wrong results; nothing was timed")
     screened, _ = time_together({str(w): contenders[w] for w in good}, SCREENING_ROUNDS, SCREENING_WARM_UP_S)
-    ranked = sorted(good, key=lambda way: median(screened[str(way)].times_ns))
-    best, library = ranked[0], LtChain(base)
+    times_ns = {way: float(median(screened[str(way)].times_ns)) for way in good}
+    ranked = dict(sorted(times_ns.items(), key=lambda entry: entry[1]))
+    best, library = next(iter(ranked)), LtChain(base)
     verdicts = {"ours": judged[best], "cublaslt": _judged(library, base, expected)}
     final = {"ours": contenders[best], "cublaslt": Contender(library.launch, library.stream)}
     found, sampler = time_together(final, rounds)
@@ -98,19 +113,13 @@ def product_cases(
 
 
 def _compile(runner: CupyRunner, entrant: Entrant, gemm: Gemm, ways: Iterable[Way]) -> None:
-    with ThreadPoolExecutor() as pool:
-        done = [
-            pool.submit(
-                compile_ahead,
-                single(gemm, way.cut, entrant.tile_k),
-                [StreamSync(way.order)],
-                (Build(),),
-                runner.family,
-            )
-            for way in ways
-        ]
-        for one in done:
-            one.result()
+    compile_all(
+        wanted
+        for way in ways
+        for wanted in wanted_kernels(
+            single(gemm, way.cut, entrant.tile_k), StreamSync(way.order), Build(), runner.family
+        )
+    )
 
 
 def _program(runner: CupyRunner, entrant: Entrant, base: Operands, gemm: Gemm, way: Way) -> Any:
