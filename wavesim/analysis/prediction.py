@@ -18,7 +18,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, StreamSync, parse_plan
 from wavesim.sim.calibration import calibrate, costs_from_kernel_times
 from wavesim.sim.cost import OVERHEADS, CostModel
-from wavesim.sim.machine_costs import MachineCosts, machine_of
+from wavesim.sim.machine_costs import MachineCosts, machine_of, memory_of
 from wavesim.sim.program import build_program
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
@@ -117,7 +117,9 @@ def sustained_points(points: float, clock_share: float) -> float:
 def predict_from_stream(pipeline: Pipeline, plan: Plan, device: Device, stream: Trace) -> tuple[Trace, float]:
     """(the plan's trace, improvement in points) predicted from a stream-sync run and `OVERHEADS`."""
     require_same_kernels(pipeline, stream, device)
-    _, trace, improvement = predict_pair(pipeline, plan, device, calibrate(stream, per_block=True))
+    memory = memory_of(device)
+    costs = calibrate(stream, per_block=True, behind=(pipeline, memory) if memory else None)
+    _, trace, improvement = predict_pair(pipeline, plan, device, costs)
     return trace, improvement
 
 

@@ -20,6 +20,7 @@ from wavesim.model.plan import StreamSync
 from wavesim.sim.calibration_checks import require_calibratable
 from wavesim.sim.cost import OVERHEADS, CostModel
 from wavesim.sim.machine_costs import SENIORITY, SHARED_SPEED, MachineCosts, machine_of
+from wavesim.sim.memory import Memory, slowdowns
 from wavesim.sim.sharing_fit import Regimes, fit_speeds
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
@@ -30,11 +31,18 @@ UNIT_NS = 1_000_000
 FloatArray = NDArray[np.float64]
 
 
-def calibrate(trace: Trace, *, per_block: bool = False, **measured_ns: int) -> CostModel:
+def calibrate(
+    trace: Trace,
+    *,
+    per_block: bool = False,
+    behind: tuple[Pipeline, Memory] | None = None,
+    **measured_ns: int,
+) -> CostModel:
     """The cost model of a stream-sync trace: tile times, speeds on a shared SM, kernel boundary.
 
     A stage has one tile time, its blocks' mean, or with `per_block` each block its own. What one wait and
     one post cost cannot be seen there and is left at `OVERHEADS`; `measured_ns` replaces them by name.
+    With the kernels' shapes and the memory `behind` them, tile times are those at an idle DRAM.
     Raises `RecordingError` for a trace of another plan (the run to be predicted must not be looked at),
     and for one that is partial or too short.
     """
@@ -42,12 +50,15 @@ def calibrate(trace: Trace, *, per_block: bool = False, **measured_ns: int) -> C
     most = max(info.blocks_per_sm for info in trace.header.stages)
     sharing, seniority, work = _alone(trace) if most == 1 else _shared(trace, most)
     work = work * _clock_ratio(trace)
+    if behind is not None:
+        work = work / slowdowns(trace, *behind)
     tile_ns: dict[str, int | Sequence[int]] = {}
     for index, info in enumerate(trace.header.stages):
         rows = trace.stage == index
         tile_ns[info.name] = _by_tile(trace, rows, work) if per_block else round(float(work[rows].mean()))
     overheads = OVERHEADS | {"boundary_ns": _boundary_ns(trace)} | measured_ns
-    return CostModel(tile_ns, sharing=sharing, seniority=seniority, **overheads)
+    memory = None if behind is None else behind[1]
+    return CostModel(tile_ns, sharing=sharing, seniority=seniority, memory=memory, **overheads)
 
 
 def costs_from_kernel_times(
@@ -80,7 +91,7 @@ def costs_from_kernel_times(
         trace = simulate(alone, StreamSync(SlicesLast(RowMajor())), device, costs)
         blocks_ns = kernel_ns[stage.name] - machine.kernel_launch_ns
         tile_ns[stage.name] = max(1, round(UNIT_NS * blocks_ns / trace.makespan_ns))
-    return CostModel(tile_ns, sharing=sharing, seniority=seniority, **machine.overheads)
+    return CostModel(tile_ns, sharing=sharing, seniority=seniority, memory=None, **machine.overheads)
 
 
 def _clock_ratio(trace: Trace) -> float:

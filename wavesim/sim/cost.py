@@ -13,6 +13,7 @@ from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.sim.memory import Memory
 
 FIXED_COSTS = (
     "launch_ns",
@@ -58,6 +59,8 @@ class CostModel:
       the last entry holds for more. Blocks that spin take no share.
     - `seniority`: how much faster than that mean the block issued first runs, as a share of it; the
       others lose as much in all. 0.16: the elder of two runs at 1.16 of the mean, the younger at 0.84.
+    - `memory`: the L2 and the DRAM that all blocks share; `tile_ns` are then times at an idle DRAM. None
+      where tiles take what they take whatever runs beside them.
     """
 
     tile_ns: Mapping[str, int | Sequence[int]]
@@ -77,6 +80,7 @@ class CostModel:
     fork_ns: int = 0
     sharing: tuple[float, ...] = (1.0,)
     seniority: float = 0.0
+    memory: Memory | None = None
 
     def __post_init__(self) -> None:
         for name in FIXED_COSTS:
@@ -165,7 +169,7 @@ def roofline(pipeline: Pipeline, device: Device) -> CostModel:
             )
         tile_ns[stage.name] = max(1, round(max(math_s, copy_s) * 1e9))
         most = max(most, occupancy_of(device, kernel.block).blocks_per_sm)
-    return CostModel(tile_ns, sharing=tuple(1 / n for n in range(1, most + 1)), **OVERHEADS)
+    return CostModel(tile_ns, sharing=tuple(1 / n for n in range(1, most + 1)), memory=None, **OVERHEADS)
 
 
 # Medians on an NVIDIA H200, 2026-11-20, of kernels with next to no work and of kernels that never have to

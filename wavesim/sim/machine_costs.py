@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from wavesim.model.device import Device
 from wavesim.sim.cost import OVERHEADS
+from wavesim.sim.memory import Memory
 
 # Two blocks of our portable GEMM on one SM of an H200: medians of least squares over the development half of
 # the stream-sync recordings (`fit_speeds`). The published rows agree, and show too little to fit their own.
@@ -51,6 +52,11 @@ def machine_of(device: Device) -> MachineCosts:
     return _KNOWN.get(device.name, _H200)
 
 
+def memory_of(device: Device) -> Memory | None:
+    """The L2 and DRAM of a device on which both were measured; None for others."""
+    return _MEMORY.get(device.name)
+
+
 def is_known(device: Device) -> bool:
     """Whether anything was measured on such a device."""
     return device.name == "h200" or device.name in _KNOWN
@@ -73,6 +79,9 @@ def _by_cutlass(wait_ns: int) -> MachineCosts:
     return MachineCosts(overheads, LAUNCH_NS, CLOCK_SHARE)
 
 
+# Half of an L2 of 60 MB, because each half keeps what its own SMs read; and the bandwidth from which GEMMs
+# that lose step do not find it again (a copy moves 4.3 TB/s). Traces of sketch kernels, development half.
+_MEMORY = {"h200": Memory(l2_bytes=30_000_000, dram_bytes_per_s=3.7e12)}
 _H200 = MachineCosts(OVERHEADS, 0, 0.0)
 _KNOWN = {
     "v100": _by_cutlass(V100_WAIT_NS),

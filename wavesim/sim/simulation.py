@@ -1,5 +1,6 @@
 """simulate(): a pipeline, a plan and a device in, a Trace out."""
 
+from dataclasses import asdict
 from importlib.metadata import version
 
 import numpy as np
@@ -7,15 +8,20 @@ import numpy as np
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
-from wavesim.model.pipeline import Pipeline
+from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import DependentLaunch, Plan
 from wavesim.model.semaphores import SemaphoreArray
 from wavesim.sim.cost import FIXED_COSTS, CostModel, roofline
 from wavesim.sim.engine import Engine
+from wavesim.sim.l2_reads import FloatArray
 from wavesim.sim.launches import LaunchedProgram
+from wavesim.sim.memory import Memory, by_block, by_row, slowdowns
 from wavesim.sim.program import Program, StageProgram
 from wavesim.sim.stream_k import StreamKStage
 from wavesim.trace import PART_COLUMNS, DependencyInfo, Event, Header, IntArray, StageInfo, Trace, Waits
+
+MEMORY_ROUNDS = 3  # in which tile times and traffic settle
+SETTLED = 0.005  # of its time, by which no block's may still change
 
 
 def simulate(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel | None = None) -> Trace:
@@ -25,9 +31,34 @@ def simulate(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel | 
     blocks, orders or policies that can't be, `DeadlockError` when blocks wait for ever.
     """
     model = roofline(pipeline, device) if costs is None else costs
-    engine = Engine(pipeline, plan, device, model)
+    if model.memory is None:
+        return _run(pipeline, plan, device, model)
+    return _settled(pipeline, plan, device, model, model.memory)
+
+
+def _run(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> Trace:
+    engine = Engine(pipeline, plan, device, costs)
     engine.run()
-    return _trace(engine, pipeline, plan, device, model)
+    return _trace(engine, pipeline, plan, device, costs)
+
+
+def _settled(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel, memory: Memory) -> Trace:
+    """Simulates again, with tiles as slow as the traffic of the last run makes them, until that settles."""
+    trace = _run(pipeline, plan, device, costs)
+    slower = [np.ones(stage.grid.size) for stage in pipeline.stages]
+    for _ in range(MEMORY_ROUNDS):
+        rows = slowdowns(trace, pipeline, memory, by_row(trace, slower))
+        before, slower = slower, [by_block(trace, index, rows) for index in range(len(slower))]
+        if all(np.allclose(*pair, rtol=SETTLED, atol=0.0) for pair in zip(before, slower, strict=True)):
+            break
+        times = zip(pipeline.stages, slower, strict=True)
+        tile_ns = {stage.name: _longer(costs, stage, factors) for stage, factors in times}
+        trace = _run(pipeline, plan, device, costs.with_tile_ns(**tile_ns))
+    return trace
+
+
+def _longer(costs: CostModel, stage: Stage, factors: FloatArray) -> list[int]:
+    return [int(time) for time in np.rint(np.asarray(costs.tile_times(stage)) * factors)]
 
 
 def _trace(engine: Engine, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> Trace:
@@ -137,6 +168,7 @@ def _describe_costs(costs: CostModel, plan: Plan) -> dict[str, object]:
         "tile_ns": tile_ns,
         "sharing": list(costs.sharing),
         "seniority": costs.seniority,
+        **({"memory": asdict(costs.memory)} if costs.memory else {}),
         **{name: getattr(costs, name) for name in FIXED_COSTS},
         **prefetch,
     }
