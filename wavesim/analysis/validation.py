@@ -21,6 +21,7 @@ from wavesim.analysis.judged_predictions import predictions_of_runs
 from wavesim.analysis.other_measurements import published_predictions, sketch_predictions
 from wavesim.analysis.own_measurements import own_predictions
 from wavesim.io.recordings import FOLDER, cases
+from wavesim.workloads.judged_sizes import SEMAPHORES
 
 SCORES = FOLDER / "scores.json"
 GAIN_THAT_COUNTS = 2.0  # points; below it the sign of a gain is not scored
@@ -94,10 +95,11 @@ def sets_of(found: Sequence[Prediction]) -> dict[str, list[Prediction]]:
 
 
 def judged_sets(found: Sequence[Prediction]) -> dict[str, list[Prediction]]:
-    """The named sets of the judged runs, and all of them together."""
+    """The named sets of the judged runs, and all plans with semaphores together; rivals only by name."""
     judged = [p for p in found if p.source == JUDGED]
     names = sorted({p.set_name for p in judged})
-    return {name: [p for p in judged if p.set_name == name] for name in names} | {"judged-all": judged}
+    sets = {name: [p for p in judged if p.set_name == name] for name in names}
+    return sets | {"judged-all": [p for p in judged if p.plan in SEMAPHORES]}
 
 
 def scores(found: Sequence[Prediction], half: Half = "test") -> list[Score]:
@@ -133,7 +135,7 @@ def _score(name: str, members: list[Prediction], widths: Mapping[str, float]) ->
     counted = [p for p in members if abs(p.measured.median) >= GAIN_THAT_COUNTS]
     agreeing = sum((p.predicted > 0) == (p.measured.median > 0) for p in counted)
     known = [p for p in members if p.kind in widths]
-    inside = sum(abs(p.error) <= widths[p.kind] for p in known)
+    inside = sum(abs(p.error) <= widths[p.kind] * p.spread for p in known)
     apart = [max(p.repeats) - min(p.repeats) for p in members if len(p.repeats) > 1]
     before = [p.before - p.measured.median for p in members if p.before is not None]
     return Score(
@@ -150,7 +152,7 @@ def _score(name: str, members: list[Prediction], widths: Mapping[str, float]) ->
         median_abs_error_cycles_points=_median(in_cycles) if in_cycles else None,
         p90_abs_error_cycles_points=_p90(in_cycles) if in_cycles else None,
         interval_coverage=round(inside / len(known), 3) if known else None,
-        interval_width_points=_median([2 * widths[p.kind] for p in known]) if known else None,
+        interval_width_points=_median([2 * widths[p.kind] * p.spread for p in known]) if known else None,
         repeat_noise_points=_median(apart) if apart else None,
         before_median_abs_error_points=_median(before) if before else None,
         before_p90_abs_error_points=_p90(before) if before else None,
