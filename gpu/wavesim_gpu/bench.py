@@ -24,8 +24,9 @@ from wavesim_gpu.studies.copies import copy_cases
 from wavesim_gpu.studies.entrants import Entrant, entrant_for
 from wavesim_gpu.studies.pairs import PairStudy
 from wavesim_gpu.studies.predicted import Predictor, choosable
+from wavesim_gpu.studies.primitives import primitive_cases
 from wavesim_gpu.studies.products import Way, product_cases
-from wavesim_gpu.studies.recordings import recording_cases
+from wavesim_gpu.studies.recordings import ready_cases, recording_cases
 from wavesim_gpu.studies.shapes import Cut, Workload, products_of
 from wavesim_gpu.studies.variants import generated, under_all, variants_of
 
@@ -93,7 +94,10 @@ def _steps(runners: Mapping[str, CupyRunner], entrant: Entrant, scope: Scope) ->
                     f"{workload} {tokens}",
                     lambda w=workload, t=tokens: size_cases(runners, entrant, w, t, scope),
                 )
-    yield "recording", lambda: recording_cases(runner, Cut(128, 256), entrant.tile_k, 3 * scope.rounds)
+    yield "primitives", primitive_cases
+    wide, rounds = COMMON_CUTS[0], 3 * scope.rounds
+    yield "recording", lambda: recording_cases(runner, wide, entrant.tile_k, rounds)
+    yield "semaphores that are there", lambda: ready_cases(runner, wide, entrant.tile_k, rounds)
 
 
 def ceiling_cases(rounds: int) -> list[dict[str, Any]]:

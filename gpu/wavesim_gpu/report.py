@@ -23,7 +23,13 @@ from wavesim.analysis.gpu_standing import (
     separations,
     speeds,
 )
-from wavesim.analysis.semaphore_costs import best_ways, copy_overheads, primitive_costs
+from wavesim.analysis.semaphore_costs import (
+    PLAIN,
+    best_ways,
+    copy_overheads,
+    primitive_costs,
+    ratio_of_medians,
+)
 from wavesim.errors import RecordingError
 from wavesim.io.gpu_results import GpuResults, load_results, newest_results
 from wavesim_gpu.compiler import source_hash
@@ -190,7 +196,7 @@ def _copy_figures(results: GpuResults) -> Figures:
 
 
 def _other_figures(results: GpuResults) -> Figures:
-    """What each primitive costs on its own, in ns; and recording, in percent of the unrecorded time."""
+    """What a primitive costs on its own, in ns; recording, and semaphores that are there, in percent."""
     figures: Figures = {}
     if costs := primitive_costs(results):
         figures["primitive_ns"] = {f"{one.name}, {one.blocks} blocks": round(one.ns, 1) for one in costs}
@@ -200,4 +206,11 @@ def _other_figures(results: GpuResults) -> Figures:
         for (tile, name), case in cases.items()
         if name == "recorded" and (tile, "timed") in cases
     }
-    return figures | ({"recording_overhead_percent": recorded} if recorded else {})
+    figures |= {"recording_overhead_percent": recorded} if recorded else {}
+    ready = {case.name: case for case in results.of("ready-pair")}
+    paid = {
+        name: round(100 * (ratio_of_medians(case.rounds_ns, ready[PLAIN].rounds_ns).value - 1), 2)
+        for name, case in ready.items()
+        if name != PLAIN and PLAIN in ready
+    }
+    return figures | ({"ready_semaphores_percent": paid} if paid else {})

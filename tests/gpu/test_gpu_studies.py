@@ -1,15 +1,20 @@
 """The benchmark's choices, where there is no GPU: cuts, entrants, finalists, clocks from stamps."""
 
+import re
+
 import numpy as np
 import pytest
 
 from wavesim.model.device import load
 from wavesim.model.order import parse_order
 from wavesim_gpu.clock_stamps import mean_clocks
+from wavesim_gpu.compiler import Build, compile_cubin
 from wavesim_gpu.studies.copies import full_wave, ways_on
 from wavesim_gpu.studies.entrants import HOPPER, PORTABLE, entrant_for
 from wavesim_gpu.studies.pairs import PairStudy
 from wavesim_gpu.studies.predicted import Predictor, choosable
+from wavesim_gpu.studies.primitives import NAMES, is_as_used, middle
+from wavesim_gpu.studies.primitives import SOURCE as PRIMITIVES
 from wavesim_gpu.studies.products import Way, splits_of, ways_of
 from wavesim_gpu.studies.shapes import Cut, mlp_pair, products_of, weight_bytes
 from wavesim_gpu.studies.variants import Kind, Variant, generated, plan_named, under_all, variants_of
@@ -150,6 +155,29 @@ def test_copies_run_by_dependent_launch_where_the_gpu_knows_it():
     assert set(ways_on(load("a100-80gb"))) == {"stream", "ready", "tile"}
     assert full_wave(load("h200"), 1024) == 264
     assert full_wave(load("h200"), 128) == 132 * 16
+
+
+def test_a_primitives_time_is_the_median_blocks_and_its_clock_cycles_over_time():
+    durations = np.array([[500_000, 1_000_000], [600_000, 1_200_000], [900_000, 1_800_000]], np.uint64)
+    assert middle(durations) == (600_000, 2.0)
+
+
+def test_counters_must_show_every_use():
+    counters = np.ones(32 * 3, np.uint32)
+    counters[0] = 5_000
+    assert is_as_used(counters, 5_000)
+    assert not is_as_used(counters, 5_001)
+    counters[64] = 2
+    assert not is_as_used(counters, 5_000)
+
+
+def test_every_primitive_compiles_and_is_other_code_than_the_empty_loop():
+    bodies = set()
+    for index, name in enumerate(NAMES):
+        build = Build(is_recording=name == "recording")
+        ptx = compile_cubin(PRIMITIVES, (f"primitive<{index}>",), "sm_90a", build).ptx
+        bodies.add(re.sub(r"primitiveILi\d+E", "primitive", ptx))
+    assert len(bodies) == len(NAMES)
 
 
 def test_variants_are_all_kinds_in_all_cuts_and_orders():

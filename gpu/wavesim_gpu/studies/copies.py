@@ -94,8 +94,9 @@ def verdict_of(launches: Launches, launch: Callable[[], None], buffers: Buffers)
     return Verdict({"second": 0.0 if is_right else 1.0}, is_right, has_right_semaphores)
 
 
-def copy_pair(threads: int, way: Way, buffers: Buffers) -> Launches:
+def copy_pair(threads: int, way: Way, buffers: Buffers, build: Build | None = None) -> Launches:
     """Both kernels, ready to launch: a block per 16 KB."""
+    build = build or Build()
     blocks = buffers.source.size // BYTES_PER_BLOCK
     pipeline = describe_pair(blocks, threads)
     # A wait-kernel needs started blocks counted; without one only semaphores change: waiters put them back.
@@ -111,11 +112,11 @@ def copy_pair(threads: int, way: Way, buffers: Buffers) -> Launches:
     for index, (name, arrays) in enumerate(zip(STAGES, ends, strict=True)):
         stream = 0 if way.is_one_stream else index
         if index and counts_blocks:
-            found.append(wait_launch(sync, name, stream, Build()))
+            found.append(wait_launch(sync, name, stream, build))
         shape = KernelLaunch(
             f"copy<{threads}>", threads, 0, blocks, is_dependent=way.is_dependent and index > 0
         )
-        function = load_function(SOURCE, shape.expression, Build(), header=sync.headers[name].text)
+        function = load_function(SOURCE, shape.expression, build, header=sync.headers[name].text)
         addresses = np.array([array.data.ptr for array in arrays], np.uint64).view(np.dtype("V16"))[0]
         found.append(Launch(function, shape, (sync.params(name), addresses), stream))
     return Launches(sync, found, 1 if way.is_one_stream else len(STAGES))

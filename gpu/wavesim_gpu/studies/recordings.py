@@ -1,14 +1,20 @@
-"""What recording costs: the same plan built with it and without, in turns."""
+"""What a GEMM pays for recording, and for semaphores that are always there: the same pair with and without.
 
+Picture: GPT-3's MLP at 1,024 tokens with its kernels one after the other, so that no tile has to wait: stream
+sync, row semaphores and tile semaphores differ by what looking and posting cost, and by nothing else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from wavesim.model.plan import parse_plan
 from wavesim_gpu.compiler import Build
 from wavesim_gpu.operands import reference
+from wavesim_gpu.program import Program
 from wavesim_gpu.runner import CupyRunner
 from wavesim_gpu.studies.case import describe_case, time_together
 from wavesim_gpu.studies.shapes import Cut, mlp_pair
-from wavesim_gpu.timing import Contender
 
 TOKENS = 1024
 
@@ -17,17 +23,37 @@ def recording_cases(
     runner: CupyRunner, cut: Cut, tile_k: int, rounds: int, order: str = "grouped:4"
 ) -> list[dict[str, Any]]:
     """GPT-3's MLP under row semaphores, timed and recorded, as two cases."""
+    plan = parse_plan("row", order)
     operands = runner.operands(mlp_pair("gpt3-mlp", TOKENS, (cut, cut), tile_k), seed=1)
-    expected, plan = reference(operands), parse_plan("row", order)
     programs = {
         name: runner.program(operands, plan, Build(is_recording=name == "recorded"))
         for name in ("timed", "recorded")
     }
-    launches = {name: runner.launcher(program) for name, program in programs.items()}
-    verdicts = {name: runner.verdict(programs[name], launches[name], expected) for name in programs}
-    contenders = {name: Contender(launches[name], programs[name].streams[0]) for name in programs}
+    tags = {"workload": "recording", "tokens": TOKENS, "tile": str(cut), "kernels": runner.family.name}
+    return _cases(runner, programs, rounds, tags)
+
+
+def ready_cases(
+    runner: CupyRunner, cut: Cut, tile_k: int, rounds: int, order: str = "grouped:4"
+) -> list[dict[str, Any]]:
+    """GPT-3's MLP with one kernel after the other, without semaphores and with them, as three cases."""
+    operands = runner.operands(mlp_pair("gpt3-mlp", TOKENS, (cut, cut), tile_k), seed=1)
+    plans = {name: parse_plan(name, order, wait_kernel=False) for name in ("stream", "row", "tile")}
+    programs = {name: runner.program(operands, plan) for name, plan in plans.items()}
+    for program in programs.values():
+        program.launches = tuple(replace(launch, stream=0) for launch in program.launches)
+    tags = {"workload": "ready-pair", "tokens": TOKENS, "tile": str(cut), "kernels": runner.family.name}
+    return _cases(runner, programs, rounds, tags)
+
+
+def _cases(
+    runner: CupyRunner, programs: Mapping[str, Program], rounds: int, tags: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Each program checked, then all in turns."""
+    expected = reference(next(iter(programs.values())).operands)
+    contenders = {name: runner.contender(program) for name, program in programs.items()}
+    verdicts = {n: runner.verdict(programs[n], one.launch, expected) for n, one in contenders.items()}
     found, sampler = time_together(contenders, rounds)
     for program in programs.values():
         program.sync.check()
-    tags = {"workload": "recording", "tokens": TOKENS, "tile": str(cut), "kernels": runner.family.name}
     return [describe_case(name, tags, found[name], verdicts[name], sampler) for name in programs]
