@@ -143,6 +143,20 @@ def test_the_cheapest_way_is_chosen_among_those_with_semaphores_for_each_block_s
     assert f"{best.upper95:.1f} % at 128" in text
 
 
+def test_what_the_simulator_chose_is_held_against_what_screening_chose(tmp_path: Path):
+    def add(document: dict[str, Any]) -> None:
+        tuned = next(
+            case
+            for case in document["cases"]
+            if "tuned" in case.get("roles", ()) and (case["workload"], case["tokens"]) == ("gpt3-mlp", 1024)
+        )
+        slower = [round(ns / 0.9) for ns in tuned["rounds_ns"]]
+        document["cases"].append({**tuned, "name": "predicted", "roles": ["predicted"], "rounds_ns": slower})
+
+    said = findings(load_results(changed(tmp_path, add)))
+    assert any("simulator's choice" in line and "0.900" in line for line in said)
+
+
 def test_time_is_cycles_over_clock_at_every_size(results: GpuResults):
     found = separations(results)
     assert ("8192 cubed", 8192) in found

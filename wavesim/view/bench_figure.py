@@ -32,7 +32,16 @@ from wavesim.io.gpu_results import Case, GpuResults
 from wavesim.view.bench_dots import Found, dots, finding, hover, span, verdict_panel
 from wavesim.view.panels_figure import Dot, Panel, Scale, Series, fitting, small_panels
 
-RIVALS = ("cublaslt", "torch", "stream", "stream per tile", "pdl", "stream-k", "persistent")
+RIVALS = (
+    "cublaslt",
+    "torch",
+    "stream",
+    "stream per tile",
+    "pdl",
+    "stream-k",
+    "stream-k pdl",
+    "persistent",
+)
 WITHIN = (0.6, 1.4)  # what a speed's axis shows at most; beyond it stand arrowheads with numbers
 LIMIT_WITHIN = (0.8, 3.0)
 TOKENS = "tokens (M), evenly spaced; a dotted line parts token generation from prompts"

@@ -9,7 +9,7 @@ from statistics import median
 from wavesim.analysis.gpu_standing import PAIRS, PROMPT, label, pairs_of, speeds, summary
 from wavesim.io.gpu_results import Case, GpuResults
 
-RIVALS = ("cublaslt", "torch", "stream", "pdl", "stream-k", "persistent")
+RIVALS = ("cublaslt", "torch", "stream", "pdl", "stream-k", "stream-k pdl", "persistent")
 
 
 def measured_how(results: GpuResults) -> str:
@@ -57,6 +57,12 @@ def _pair_findings(results: GpuResults, workload: str) -> list[str]:
         said.append(
             f"{name}, speed of the tuned plan, geometric mean (worst to best) at {_sizes(list(pairs))}, "
             f"over {over}."
+        )
+    chosen = summary(speeds(pairs, "predicted", "tuned"))
+    if chosen is not None:
+        said.append(
+            f"{name}, speed of the simulator's choice, made from the products' times alone before any pair "
+            f"was measured, over the tuned plan, which screening chose: {chosen}."
         )
     same = summary(speeds(pairs, "cusync", "same-cut stream"))
     if same is not None:
