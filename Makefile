@@ -8,13 +8,16 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint
 # What the demo imports: of the package's dependencies, those that are not Jupyter.
 DEMO_NEEDS := numpy simpy plotly ijson
 
+FIRST := lab/tree/notebooks/01_start_here.ipynb
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check images results gallery pages lab gpu-test gpu-bench clean
+.PHONY: help setup demo test check images results gallery pages lab binder gpu-test gpu-bench clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
 	@echo "make test       the tests that need no GPU"
 	@echo "make lab        JupyterLab on the first notebook"
+	@echo "make binder     the link that opens this checkout's GitHub repository on mybinder.org"
 	@echo "make check      lint, format and types"
 	@echo "make images     the README's pictures, drawn again"
 	@echo "make results    docs/results.md and build/results.html from the newest gpu/results (needs Chromium)"
@@ -53,6 +56,11 @@ pages: $(VENV)/.has-all
 
 lab: $(VENV)/.has-all
 	$(PY) -m jupyterlab --ServerApp.root_dir=. notebooks/01_start_here.ipynb
+
+binder:
+	@git remote get-url origin 2>/dev/null | sed -E 's#\.git$$##' | \
+	  sed -nE 's#^(https://github\.com/|git@github\.com:)([^/]+/[^/]+)$$#https://mybinder.org/v2/gh/\2/HEAD?urlpath=$(FIRST)#p' | grep . || \
+	  { echo "the git remote 'origin' is no GitHub repository; Binder needs a public one" >&2; exit 1; }
 
 gpu-test:
 	@$(PYTHON) -c "import cupy; cupy.cuda.runtime.getDeviceCount()" 2>/dev/null || \

@@ -76,7 +76,22 @@ def test_what_binder_installs_runs_the_first_notebook(checkout, tmp_path):
     assert (tmp_path / "01_start_here.html").stat().st_size > 100_000
 
 
-def test_the_readmes_badge_opens_the_first_notebook():
+def test_the_readmes_badge_names_no_repository_that_may_not_be_there():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (target,) = re.findall(r"\(https://mybinder\.org/v2/gh/[^)]*/HEAD\?urlpath=lab/tree/([^)]+)\)", readme)
-    assert (ROOT / target).is_file()
+    assert "(https://mybinder.org/)" in readme
+    assert "mybinder.org/v2/gh" not in readme
+    assert "`make binder`" in readme
+
+
+@pytest.mark.parametrize("remote", ["https://github.com/who/what.ever.git", "git@github.com:who/what.ever"])
+def test_make_binder_prints_the_link_of_the_checkouts_own_repository(remote, tmp_path):
+    run("git", "init", tmp_path)
+    command = ("make", "-s", "-f", ROOT / "Makefile", "binder")
+    nowhere = run(*command, cwd=tmp_path)
+    assert nowhere.returncode != 0
+    assert "Binder needs a public one" in nowhere.stderr
+    run("git", "remote", "add", "origin", remote, cwd=tmp_path)
+    link = run(*command, cwd=tmp_path).stdout.strip()
+    found = re.fullmatch(r"https://mybinder\.org/v2/gh/who/what\.ever/HEAD\?urlpath=lab/tree/(.+)", link)
+    assert found is not None, link
+    assert (ROOT / found[1]).is_file()
