@@ -8,9 +8,11 @@ import pytest
 from judged_pretending import HOPPER, pretended
 
 from wavesim.io.judged_runs import STAMP
+from wavesim.model.device import load
 from wavesim.workloads.judged_sizes import BASELINE, RIVALS, all_sizes
-from wavesim_gpu import judged_measuring
+from wavesim_gpu import functions, judged_measuring
 from wavesim_gpu.clocks import Reading
+from wavesim_gpu.kernels.families import family_named
 from wavesim_gpu.runner import Verdict, WrongResultError
 from wavesim_gpu.timing import Rounds
 
@@ -33,8 +35,8 @@ class FakeRunner:
     wrong: frozenset[str] = frozenset()
     ran: ClassVar[list[FakeProgram]] = []
 
-    def __init__(self, commit: str) -> None:
-        self.family = None
+    def __init__(self, commit: str, kernels: str) -> None:
+        self.family = family_named(kernels)
 
     def operands(self, pipeline, seed):
         return pipeline.parameters["judged_size"]
@@ -109,3 +111,17 @@ def test_the_gpus_measurer_leaves_out_what_is_wrong_and_raises_if_stream_sync_is
     monkeypatch.setattr(FakeRunner, "wrong", frozenset({"hopper-per-tile"}))
     with pytest.raises(WrongResultError, match="relative errors"):
         measurer.streams(HOPPER)
+
+
+def test_every_kernel_that_the_sizes_need_is_compiled_once_and_what_cannot_be_is_left(measurer, monkeypatch):
+    asked = []
+    monkeypatch.setattr(functions, "query", lambda: load("h200"))
+    monkeypatch.setattr(judged_measuring, "compile_all", asked.append)
+    impossible = replace(HOPPER, tiles=((128, 256), (192, 192)), workload="gpt3-mlp", kernels="portable")
+    measurer.prepare([*all_sizes(), impossible])
+    (kernels,) = asked
+    alike = {(one.source.name, one.expression, one.build, one.header) for one in kernels}
+    assert len(alike) == len(kernels)
+    assert {one.build.is_recording for one in kernels} == {False, True}
+    assert any("64, 64, 32" in one.expression for one in kernels)
+    assert any(one.expression.endswith("swiglu, generated::stage>") for one in kernels)

@@ -21,9 +21,8 @@ from wavesim.workloads.judged_sizes import BASELINE, JudgedSize
 from wavesim_gpu.clocks import Reading, Sampler
 from wavesim_gpu.compiler import Build, source_hash
 from wavesim_gpu.device import query, versions
-from wavesim_gpu.functions import compile_ahead
+from wavesim_gpu.functions import Wanted, compile_all, wanted_kernels
 from wavesim_gpu.kernels.families import FAMILIES
-from wavesim_gpu.kernels.gemm_sm90 import HOPPER_PER_TILE
 from wavesim_gpu.measured_trace import build_trace
 from wavesim_gpu.operands import Operands, reference
 from wavesim_gpu.program import Program
@@ -34,8 +33,7 @@ from wavesim_gpu.timing import Contender, interleaved, run_in_turn
 ROUNDS = 20
 WARM_UP_S = 0.1
 REPLAYS, LEAD_NS = 5, 30_000_000  # recorded runs, of which the median is kept, each after that much of load
-DEPENDENT = replace(HOPPER_PER_TILE, name="hopper-per-tile-dependent", is_dependent=True)
-RIVAL_FAMILIES = {"pdl": DEPENDENT, "stream-k": FAMILIES["hopper-stream-k"]}
+RIVAL_KERNELS = {"pdl": "hopper-per-tile-dependent", "stream-k": "hopper-stream-k"}
 UNTRACED = ("stream-k",)  # a cut tile is recorded once, by the block that stores it
 
 
@@ -50,7 +48,7 @@ class Entry:
     def plan(self) -> Plan:
         """What the kernels are given: rivals of semaphores are other kernels under stream sync."""
         named = parse_plan(self.word, self.order)
-        return StreamSync(named.order) if self.word in RIVAL_FAMILIES else named
+        return StreamSync(named.order) if self.word in RIVAL_KERNELS else named
 
 
 @dataclass(frozen=True)
@@ -82,18 +80,20 @@ class GpuMeasurer:
 
     def facts(self) -> dict[str, Any]:
         """Of the device and its software, and hashes of the kernels' sources."""
-        families = (*FAMILIES.values(), DEPENDENT)
         return {
             "gpu": device_fields(query()),
             "versions": versions(),
-            "kernel_sources": {family.name: source_hash(family.source) for family in families},
+            "kernel_sources": {name: source_hash(family.source) for name, family in FAMILIES.items()},
         }
 
     def prepare(self, sizes: Sequence[JudgedSize]) -> None:
         """Compiles what the sizes need, on all cores. What does not compile fails when its turn comes."""
-        alike = {(size.kernels, size.workload, size.tiles, size.split_k): size for size in sizes}
-        for size in alike.values():
-            self._compile(size)
+        wanted: set[Wanted] = set()
+        for size in sizes:
+            with suppress(WavesimError):
+                wanted |= self._kernels(size)
+        with suppress(WavesimError):
+            compile_all(wanted)
 
     def streams(self, size: JudgedSize) -> dict[str, Trace]:
         """Stream sync by itself: a trace per order, with its rounds."""
@@ -117,12 +117,10 @@ class GpuMeasurer:
         return Compared(comparison, labelled, timed.missing)
 
     def _runner(self, size: JudgedSize, word: str) -> CupyRunner:
-        family = RIVAL_FAMILIES.get(word, FAMILIES[size.kernels])
-        if family.name not in self._runners:
-            runner = CupyRunner(commit=self._commit)
-            runner.family = family
-            self._runners[family.name] = runner
-        return self._runners[family.name]
+        kernels = RIVAL_KERNELS.get(word, size.kernels)
+        if kernels not in self._runners:
+            self._runners[kernels] = CupyRunner(commit=self._commit, kernels=kernels)
+        return self._runners[kernels]
 
     def _operands(self, size: JudgedSize) -> Operands:
         return self._runner(size, BASELINE).operands(size.pipeline(), seed=size.tokens)
@@ -130,15 +128,16 @@ class GpuMeasurer:
     def _program(self, size: JudgedSize, operands: Operands, entry: Entry, build: Build) -> Program:
         return self._runner(size, entry.word).program(operands, entry.plan, build)
 
-    def _compile(self, size: JudgedSize) -> None:
-        words = (BASELINE, *size.plans)
-        families: dict[Any, list[Plan]] = {}
-        for word in words:
-            plans = families.setdefault(self._runner(size, word).family, [])
-            plans += [Entry(order, word).plan for order in size.orders]
-        for family, plans in families.items():
-            with suppress(WavesimError):
-                compile_ahead(size.pipeline(), plans, (Build(), Build(is_recording=True)), family)
+    def _kernels(self, size: JudgedSize) -> set[Wanted]:
+        """All that a size needs compiled."""
+        pipeline, builds = size.pipeline(), (Build(), Build(is_recording=True))
+        entries = [Entry(order, word) for order in size.orders for word in (BASELINE, *size.plans)]
+        return {
+            kernel
+            for entry in entries
+            for build in builds
+            for kernel in wanted_kernels(pipeline, entry.plan, build, self._runner(size, entry.word).family)
+        }
 
     def _time(self, size: JudgedSize, operands: Operands, entries: Sequence[Entry]) -> Timed:
         """Interleaved rounds of all entries that give right results. Raises if stream sync does not."""

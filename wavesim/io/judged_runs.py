@@ -21,7 +21,10 @@ from wavesim.workloads.judged_sizes import BASELINE, JudgedSize, all_sizes
 
 RUNS = FOLDER / "judged"
 STAMP = "predictions"  # in the versions of a trace's header: the hash of what was written before it ran
-MODEL = ("model", "sim", "workloads", "trace.py", "analysis/prediction.py", "analysis/judged_predictions.py")
+MODEL = (
+    *("model", "sim", "workloads", "trace.py"),
+    *(f"analysis/{name}.py" for name in ("prediction", "intervals", "judged_predictions")),
+)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,15 @@ from wavesim_gpu.kernels.gemm import PORTABLE
 from wavesim_gpu.kernels.gemm_sm90 import HOPPER, HOPPER_DEPENDENT, HOPPER_PER_TILE, HOPPER_STREAM_K
 
 HOPPER_STREAM_K_DEPENDENT = replace(HOPPER_STREAM_K, name="hopper-stream-k-dependent", is_dependent=True)
-HOPPERS = (HOPPER, HOPPER_PER_TILE, HOPPER_DEPENDENT, HOPPER_STREAM_K, HOPPER_STREAM_K_DEPENDENT)
+HOPPER_PER_TILE_DEPENDENT = replace(HOPPER_PER_TILE, name="hopper-per-tile-dependent", is_dependent=True)
+HOPPERS = (
+    HOPPER,
+    HOPPER_PER_TILE,
+    HOPPER_DEPENDENT,
+    HOPPER_PER_TILE_DEPENDENT,
+    HOPPER_STREAM_K,
+    HOPPER_STREAM_K_DEPENDENT,
+)
 FAMILIES: Families = {family.name: family for family in (PORTABLE, *HOPPERS)}
 
 JOINT: Mapping[str, Joint] = {HOPPER.name: HOPPER_BOTH}
