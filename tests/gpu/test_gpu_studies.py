@@ -1,14 +1,20 @@
 """The benchmark's choices, where there is no GPU: cuts, entrants, finalists, clocks from stamps."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from wavesim.model.device import load
 from wavesim.model.order import parse_order
+from wavesim_gpu import bench
 from wavesim_gpu.clock_stamps import mean_clocks
+from wavesim_gpu.clocks import Reading
 from wavesim_gpu.compiler import Build, compile_cubin
+from wavesim_gpu.kernels.families import family_named
+from wavesim_gpu.runner import Verdict
+from wavesim_gpu.studies import pairs
 from wavesim_gpu.studies.copies import full_wave, ways_on
 from wavesim_gpu.studies.entrants import HOPPER, PORTABLE, entrant_for
 from wavesim_gpu.studies.pairs import PairStudy
@@ -193,3 +199,87 @@ def test_one_kernel_for_both_stages_is_screened_in_the_cut_of_either_for_both_an
     assert [variant.cuts for variant in found] == [(WIDE, SQUARE), (WIDE, WIDE), (SQUARE, SQUARE)]
     assert not any(variant.has_semaphores for variant in found)
     assert len({str(variant) for variant in variants_of(joint, [(WIDE, WIDE)], [ROW])}) == len(joint)
+
+
+class ModelGpu:
+    """Stands for an H200: a pair takes its tiles' time in full waves, with semaphores a tenth less."""
+
+    device = load("h200")
+    family = family_named("hopper")
+
+    def operands(self, pipeline, seed=0):
+        return SimpleNamespace(pipeline=pipeline)
+
+    @staticmethod
+    def pair_ns(variant):
+        pipeline = mlp_pair("gpt3-mlp", 1024, variant.cuts, HOPPER.tile_k)
+        waves = sum(
+            -(-stage.grid.size // 132) * stage.gemm.k * cut.tile_m * cut.tile_n // cut.split_k
+            for stage, cut in zip(pipeline.stages, variant.cuts, strict=True)
+        )
+        return round(waves / 5_000 * (0.9 if variant.has_semaphores else 1))
+
+
+@pytest.fixture
+def on_model(monkeypatch):
+    """`size_cases` as on a GPU, with every measurement made up by `ModelGpu`."""
+    told = {}
+
+    def prepare(study, variant):
+        study._verdicts[variant] = Verdict({}, is_right=True, has_right_semaphores=True)
+        study._programs[variant] = SimpleNamespace(sync=SimpleNamespace(check=lambda: None))
+        study._contenders[variant] = variant
+        told["repeats"] = study._repeats
+
+    def time_together(contenders, rounds, *_):
+        sampler = SimpleNamespace(reading=Reading(None, None, 0))
+        times = {name: ModelGpu.pair_ns(variant) for name, variant in contenders.items()}
+        return {name: Rounds([ns] * rounds, [1.5] * rounds) for name, ns in times.items()}, sampler
+
+    def product_cases(runner, entrant, gemm, orders, rounds, tags):
+        def alone(way):
+            blocks = way.cut.applied(gemm, entrant.tile_k).grid.size
+            return (
+                -(-blocks // 132) * gemm.k * way.cut.tile_m * way.cut.tile_n / way.cut.split_k / 5_000 + 6e3
+            )
+
+        return [], dict(
+            sorted(((w, alone(w)) for w in ways_of(entrant, gemm, orders, 132)), key=lambda entry: entry[1])
+        )
+
+    monkeypatch.setattr(bench, "query", lambda: ModelGpu.device)
+    monkeypatch.setattr(bench, "product_cases", product_cases)
+    monkeypatch.setattr(pairs, "reference", lambda operands: {})
+    monkeypatch.setattr(pairs, "LIBRARIES", {})
+    monkeypatch.setattr(pairs, "time_together", time_together)
+    monkeypatch.setattr(PairStudy, "_compile", lambda *_: None)
+    monkeypatch.setattr(PairStudy, "_prepare", prepare)
+    runners = {name: ModelGpu() for name in HOPPER.relatives}
+    for name, runner in runners.items():
+        runner.family = family_named(name)
+    return lambda tokens, scope: (bench.size_cases(runners, HOPPER, "gpt3-mlp", tokens, scope), told)
+
+
+def test_a_size_is_screened_in_every_kind_and_ends_with_the_choices_named(on_model):
+    cases, told = on_model(1024, bench.Scope(rounds=3))
+    final = {case["name"]: case for case in cases if case["is_final"]}
+    assert told["repeats"] == 1
+    assert {"stream", "pdl", "stream-k", "stream-k pdl", "row", "tile on one stream", "persistent"} <= set(
+        final
+    )
+    assert {"same-cut", "same-cut stream"} <= set(final)
+    roles = {role for case in final.values() for role in case["roles"]}
+    assert roles == {"cusync", "tuned", "predicted"}
+    expected = [case["predicted_ns"] for case in cases if "predicted_ns" in case]
+    assert expected
+    assert all(0.5 < ns / min(final["row"]["rounds_ns"]) < 2 for ns in expected)
+    policies = {case["plan"] for case in cases}  # this size is a thorough one
+    assert {"block:2x1", "block:1x2", "block:4x4"} <= policies
+
+
+def test_small_batches_repeat_and_stream_k_has_cuts_to_enter_with(on_model):
+    cases, told = on_model(64, bench.Scope(rounds=3))
+    assert told["repeats"] == 5
+    assert all(case["repeats"] == 5 for case in cases)
+    assert [case for case in cases if case["name"] == "stream-k pdl" and case["is_final"]]
+    assert "block:4x1" in {case["plan"] for case in cases}
