@@ -11,9 +11,10 @@ from judged_pretending import HOPPER, PORTABLE, Pretender, pretended, stamped
 
 from wavesim.analysis.halves import half_of
 from wavesim.analysis.judged_predictions import foretell, model_standing, predictions_of_runs, unmeasured
+from wavesim.analysis.judged_regret import regret_words, size_regrets
 from wavesim.analysis.validation import scores
 from wavesim.errors import DescriptionError, DeviceError, RecordingError
-from wavesim.io.judged_runs import find_runs, model_sources
+from wavesim.io.judged_runs import JudgedRun, find_runs, model_sources
 from wavesim.model.device import load
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.plan import StreamSync, parse_plan
@@ -78,6 +79,23 @@ def test_what_the_model_says_now_stands_beside_what_it_said_before(tmp_path: Pat
     )
     (members,) = predictions_of_runs(tmp_path)
     assert [one.predicted - one.before for one in members] == pytest.approx([5.0] * 4)
+
+
+def test_regret_is_what_the_plan_predicted_best_loses_to_the_best_measured(tmp_path: Path):
+    make_run(tmp_path / "run")
+    (run,) = find_runs(tmp_path)
+    (found,) = size_regrets(run)
+    assert (found.plans, found.points) == (6, 0.0)
+    assert found.chosen == found.best == ("row", "stream")  # at this size semaphores only cost
+    assert "of 6 to 6 all measured, test half: mean regret 0.00 points over 1 sizes" in regret_words(run)
+    path = tmp_path / "run" / "comparisons.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        line["rounds"]["grouped:4 tile"]["ns"] = [int(ns * 0.9) for ns in line["rounds"]["row stream"]["ns"]]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (again,) = size_regrets(JudgedRun(run.folder))
+    assert again.best == ("grouped:4", "tile")
+    assert again.points == pytest.approx(10.0, abs=0.1)
 
 
 def test_a_changed_prediction_is_refused(tmp_path: Path):

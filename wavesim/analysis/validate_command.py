@@ -12,6 +12,7 @@ import numpy as np
 from wavesim.analysis.intervals import half_widths, write_half_widths
 from wavesim.analysis.judged import Prediction
 from wavesim.analysis.judged_predictions import clock_drift_percent, model_standing, unmeasured
+from wavesim.analysis.judged_regret import regret_words, size_regrets
 from wavesim.analysis.policy_choice import PolicyChoice, policy_choices
 from wavesim.analysis.validation import (
     Score,
@@ -70,6 +71,7 @@ def run_validate(options: Namespace, progress: Callable[[int, int], None] | None
         "sets": [asdict(score) for score in results],
         "judged_development_sets": [asdict(score) for score in learnt],
         "judged_runs": [model_standing(run, model_sources()) for run in runs],
+        "judged_regrets": [asdict(one) for run in runs for one in size_regrets(run)],
         "not_measured": [text for run in runs for text in unmeasured(run)],
         "choices": [asdict(choice) for choice in policy_choices(found)],
         "outliers": outliers(found),
@@ -91,6 +93,7 @@ def _judged(runs: Sequence[JudgedRun], learnt: Sequence[Score], is_long: bool) -
                 f"  stream sync took {np.median(drift):+.1f} % longer beside the plans than before them, "
                 f"at most {max(drift, key=abs):+.1f} %"
             )
+        lines += [f"  {words}" for words in [regret_words(run)] if words]
         missing = unmeasured(run)
         lines.append(f"  not measured or not predicted: {len(missing)}" + ("" if is_long else " (--list)"))
         lines += [f"    {text}" for text in missing] if is_long else []
