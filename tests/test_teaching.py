@@ -136,6 +136,27 @@ class TestLitmus:
         found = guide_test().outcomes(reorder=False)
         assert list(found) == [(("A", 1), ("B", 2)), (("A", 10), ("B", 2)), (("A", 10), ("B", 20))]
 
+    def test_every_interleaving_is_listed_once_under_its_outcome(self):
+        test = guide_test()
+        accesses = [[f"{name}: {op}" for op in operations] for name, operations in test.threads.items()]
+        listed = [order for orders in test.orders(reorder=False).values() for order in orders]
+        assert sorted(listed) == sorted(tuple(order) for order in interleavings(*accesses))
+        for outcome, orders in test.orders().items():
+            assert len(orders) == 6, outcome
+
+    def test_fences_are_no_accesses_and_halve_the_orders(self):
+        fenced = (guide_test(writer_fence=True), guide_test(writer_fence=True, reader_fence=True))
+        for test, count in zip(fenced, (12, 6), strict=True):
+            listed = [order for orders in test.orders().values() for order in orders]
+            assert len(listed) == len(set(listed)) == count
+            assert all(len(order) == 4 for order in listed)
+            assert list(test.orders()) == list(test.outcomes())
+
+    def test_orders_of_a_long_test_are_not_listed(self):
+        stores = {name: [store("X", 1)] * 5 for name in "ab"}
+        with pytest.raises(DescriptionError, match="10 operations; orders are listed of at most 8"):
+            Litmus(stores, {"X": 0}).orders()
+
     @pytest.mark.parametrize("writer_fence", [False, True])
     @pytest.mark.parametrize("reader_fence", [False, True])
     def test_only_both_fences_together_forbid_it(self, writer_fence, reader_fence):

@@ -20,6 +20,7 @@ from wavesim.errors import DescriptionError
 Kind = Literal["store", "load", "fence", "post", "wait"]
 Outcome = tuple[tuple[str, int], ...]  # (register, value), in the order of the program
 MAX_OPERATIONS = 12
+MAX_LISTED = 8
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,25 @@ class Litmus:
                     seen.add(step.key)
                     pending.append(step)
         return dict(sorted(found.items()))
+
+    def orders(self, *, reorder: bool = True) -> dict[Outcome, list[tuple[str, ...]]]:
+        """Every order of performing the accesses, by the outcome it leads to; fences are no accesses.
+
+        Raises `DescriptionError` for more than `MAX_LISTED` operations: too many orders to list.
+        """
+        count = sum(len(operations) for operations in self.threads.values())
+        if count > MAX_LISTED:
+            raise DescriptionError(f"Litmus: {count} operations; orders are listed of at most {MAX_LISTED}")
+        found: dict[Outcome, dict[tuple[str, ...], None]] = {}
+        pending = [_State({name: frozenset() for name in self.threads}, dict(self.memory), {}, ())]
+        while pending:
+            state = pending.pop()
+            steps = list(self._steps(state, reorder=reorder))
+            if not steps and self._is_finished(state):
+                accesses = tuple(step for step in state.history if not step.endswith(str(fence())))
+                found.setdefault(tuple(sorted(state.registers.items())), {})[accesses] = None
+            pending.extend(reversed(steps))
+        return {outcome: list(listed) for outcome, listed in sorted(found.items())}
 
     def _is_finished(self, state: "_State") -> bool:
         return all(len(done) == len(self.threads[name]) for name, done in state.done.items())

@@ -1,6 +1,6 @@
-"""A litmus test to play with: fences on and off, which outcomes remain, and an order that leads to each.
+"""A litmus test to play with: fences on and off, which outcomes remain, and all orders that lead to each.
 
-Picture: "A = 1, B = 20: possible, reader: A = X, writer: Y = 20, ..." becomes impossible with both fences.
+Picture: "A = 1, B = 20: possible, in 6 of 24 orders" becomes impossible with both fences, which leave 6.
 """
 
 from html import escape
@@ -20,17 +20,18 @@ SWITCHES = {
 
 
 def litmus_table(test: Litmus, *, reorder: bool = True) -> str:
-    """An HTML table of the outcomes of the test's weakest form: which this one allows, and how."""
-    allowed = test.outcomes(reorder=reorder)
+    """An HTML table of the outcomes of the test's weakest form: which this one allows, in which orders."""
+    allowed = test.orders(reorder=reorder)
+    count = sum(map(len, allowed.values()))
     every = sorted({*allowed, *_weakest(test).outcomes()})
-    rows = "".join(_row(outcome, allowed.get(outcome)) for outcome in every)
+    rows = "".join(_row(outcome, allowed.get(outcome, []), count) for outcome in every)
     programs = "".join(
         f"<td style='{CELL}'><b>{escape(name)}</b><br>"
         + "<br>".join(f"<code>{escape(str(operation))}</code>" for operation in operations)
         + "</td>"
         for name, operations in test.threads.items()
     )
-    titles = ("outcome", "possible?", "performed in this order")
+    titles = ("outcome", "possible?", f"in how many of the {count} orders of performing the accesses")
     head = "<tr>" + "".join(f"<th style='{CELL}'>{title}</th>" for title in titles) + "</tr>"
     start = ", ".join(f"{name} = {value}" for name, value in test.memory.items())
     return f"<p>At first {start}.</p><table><tr>{programs}</tr></table><table>{head}{rows}</table>"
@@ -40,13 +41,20 @@ def _weakest(test: Litmus) -> Litmus:
     return semaphore_test() if "semaphore" in test.memory else guide_test()
 
 
-def _row(outcome: Outcome, history: tuple[str, ...] | None) -> str:
+def _row(outcome: Outcome, orders: list[tuple[str, ...]], count: int) -> str:
     words = ", ".join(f"{name} = {value}" for name, value in outcome)
     wrong = f"<br><small>{WRONG[outcome]}</small>" if outcome in WRONG else ""
-    verdict = "✗ impossible" if history is None else "● possible"
-    steps = " → ".join(escape(step) for step in history or ())
-    cells = (f"{words}{wrong}", verdict, f"<small>{steps}</small>")
+    verdict = "● possible" if orders else "✗ impossible"
+    cells = (f"{words}{wrong}", verdict, _listed(orders, count))
     return "<tr>" + "".join(f"<td style='{CELL}'>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _listed(orders: list[tuple[str, ...]], count: int) -> str:
+    """How many orders, and behind that all of them."""
+    if not orders:
+        return ""
+    lines = "".join(f"<li>{' → '.join(map(escape, order))}</li>" for order in orders)
+    return f"<details><summary>{len(orders)} of {count}</summary><ol><small>{lines}</small></ol></details>"
 
 
 class LitmusExplorer(ipywidgets.VBox):
