@@ -2,7 +2,9 @@
 
 What keeps these tests steady, each learnt from a failure: Lab is driven through its application object
 and not its menus; the kernel's websocket is awaited before anything runs; sliders are moved by keyboard;
-assertions wait for a text or a count, never for pixels or a time to pass.
+assertions wait for a text or a count, never for pixels or a time to pass. What keeps them quick: one server,
+one browser for each module, whose cache holds JupyterLab's files from the first page on, and no kernel that
+outlives its test.
 """
 
 import json
@@ -55,6 +57,8 @@ SHOW_CELL = """async words => {
 OUTPUT_ERRORS = """() => window.jupyterapp.shell.currentWidget.content.widgets
   .filter(cell => cell.model.type === 'code').flatMap(cell => cell.model.outputs.toJSON())
   .filter(output => output.output_type === 'error').map(output => output.evalue)"""
+SHUT_DOWN = "async () => window.jupyterapp?.serviceManager.sessions.shutdownAll()"
+PATIENCE_MS = 60_000
 # JupyterLab's own words about itself; none of them is about a notebook or a widget.
 HARMLESS_CONSOLE = ("ResizeObserver loop", "favicon", "Failed to load resource")
 
@@ -155,7 +159,7 @@ class Visit:
 
     def _await_notebook(self, name: str) -> None:
         is_open = "name => window.jupyterapp?.shell?.currentWidget?.context?.path === name"
-        self.page.wait_for_function(is_open, arg=name, timeout=60_000)
+        self.page.wait_for_function(is_open, arg=name)
         self.page.evaluate(READY)
 
     def save_and_reload(self, name: str) -> None:
@@ -194,26 +198,46 @@ class Visit:
         self.page.evaluate(RUN_ALL)
         return list(self.page.evaluate(OUTPUT_ERRORS))
 
+    def close(self) -> None:
+        """Ends the page and its kernels, which would be idle beside the tests that follow."""
+        self.page.evaluate(SHUT_DOWN)
+        self.page.close()
 
-@pytest.fixture
-def visit(chromium: str, tmp_path: Path) -> Iterator[Visit]:
-    """A fresh browser that cannot resolve any name."""
+
+@pytest.fixture(scope="session")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The browser's folder; its cache serves all modules."""
+    return tmp_path_factory.mktemp("browser")
+
+
+# Not for the session: other tests' event loops cannot run beside Playwright's.
+@pytest.fixture(scope="module")
+def browser(chromium: str, profile: Path) -> Iterator[Any]:
+    """A browser that cannot resolve any name."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
-            tmp_path / "browser",
+            profile,
             executable_path=chromium,
             headless=True,
             args=[*FLAGS, NO_DNS],
             viewport={"width": 1440, "height": 1300},
         )
-        seen = Visit(context.pages[0])
-        seen.page.on("console", lambda message: _note_console(seen, message))
-        seen.page.on("pageerror", lambda error: seen.console_errors.append(str(error)))
-        seen.page.on("request", lambda request: _note_request(seen, request.url))
-        yield seen
+        context.set_default_timeout(PATIENCE_MS)
+        yield context
         context.close()
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Visit]:
+    """A new page."""
+    seen = Visit(browser.new_page())
+    seen.page.on("console", lambda message: _note_console(seen, message))
+    seen.page.on("pageerror", lambda error: seen.console_errors.append(str(error)))
+    seen.page.on("request", lambda request: _note_request(seen, request.url))
+    yield seen
+    seen.close()
 
 
 def _note_console(visit: Visit, message: Any) -> None:

@@ -20,7 +20,7 @@ def test_pairs_are_chosen_marked_and_opened_in_the_explorer(lab, visit):
     page = visit.page
     visit.open(lab, lab.write("advice.ipynb", SOURCE))
     assert visit.run_all() == []
-    page.wait_for_selector(FIGURE, timeout=60_000)
+    page.wait_for_selector(FIGURE)
     saving = page.locator("p", has_text="Tile sync:").first
     before = saving.text_content()
     page.get_by_role("button", name="no", exact=True).press("Enter")
@@ -40,7 +40,7 @@ def test_pairs_are_chosen_marked_and_opened_in_the_explorer(lab, visit):
     )
 
     page.get_by_label("Pair", exact=True).press("ArrowDown")
-    page.wait_for_selector(FIGURE, timeout=60_000)
+    page.wait_for_selector(FIGURE)
     assert page.locator(".wavesim-picture").count() == 0
     assert visit.outside == []
     assert visit.console_errors == []

@@ -40,8 +40,8 @@ def tiles(page: Any) -> str:
 
 
 def await_picture(page: Any) -> None:
-    page.wait_for_selector(".wavesim .wavesim-drawn canvas[data-drawn]", timeout=60_000)
-    page.wait_for_selector(".wavesim .noUi-handle[aria-label]", timeout=60_000)
+    page.wait_for_selector(".wavesim .wavesim-drawn canvas[data-drawn]")
+    page.wait_for_selector(".wavesim .noUi-handle[aria-label]")
 
 
 def explorer(lab: Any, name: str, **start: Any) -> str:
