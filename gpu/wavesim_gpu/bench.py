@@ -33,7 +33,10 @@ from wavesim_gpu.studies.variants import generated, under_all, variants_of
 SMALL = (1, 16, 64, 128)  # token generation: the time of reading the weights
 PROMPT = tuple(range(256, 4097, 256))
 LARGE_ORDERS, SMALL_ORDERS = ("grouped:4", "grouped:8"), ("row",)
-CUTS_PER_STAGE = 2
+CUTS_PER_STAGE, CUTS_OF_SMALL = (
+    2,
+    3,
+)  # small products alone are partly in the L2 and pairs are not: more of them
 SHORT_REPEATS = 5  # in one graph: a batch this small takes a hundred microseconds, events and a start several
 COMMON_CUTS = (Cut(128, 256), Cut(128, 256))  # measured at every size, whatever suits it best
 
@@ -121,7 +124,7 @@ def size_cases(
     runners: Mapping[str, CupyRunner], entrant: Entrant, workload: Workload, tokens: int, scope: Scope
 ) -> list[dict[str, Any]]:
     """Both products alone, then the pair."""
-    runner = runners[entrant.kernels]
+    runner, is_short = runners[entrant.kernels], tokens <= max(SMALL)
     cases: list[dict[str, Any]] = []
     cuts: list[list[Cut]] = []
     times: list[Mapping[Way, float]] = []
@@ -129,9 +132,8 @@ def size_cases(
         tags = {"workload": "product", "of": workload, "stage": stage, "tokens": tokens}
         own, ranked = product_cases(runner, entrant, gemm, _orders(tokens), scope.rounds, tags)
         cases += own
-        cuts.append(_best_cuts(ranked))
+        cuts.append(_best_cuts(ranked, CUTS_OF_SMALL if is_short else CUTS_PER_STAGE))
         times.append(ranked)
-    is_short = tokens <= max(SMALL)
     repeats = SHORT_REPEATS if is_short else 1
     study = PairStudy(runners, workload, tokens, entrant.tile_k, cuts[0][0], repeats)
     pairs = dict.fromkeys([*product(*cuts), *([] if is_short else [COMMON_CUTS])])
@@ -147,9 +149,9 @@ def size_cases(
     return cases + study.finish(scope.rounds)
 
 
-def _best_cuts(ranked: Iterable[Way]) -> list[Cut]:
+def _best_cuts(ranked: Iterable[Way], count: int) -> list[Cut]:
     """The fastest few, each once."""
-    return list(dict.fromkeys(way.cut for way in ranked))[:CUTS_PER_STAGE]
+    return list(dict.fromkeys(way.cut for way in ranked))[:count]
 
 
 def _orders(tokens: int) -> list[Order]:
