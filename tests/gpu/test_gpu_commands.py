@@ -164,8 +164,20 @@ def test_importing_the_runner_needs_no_gpu_cupy_simpy_or_plotly():
         "import sys\n"
         "for name in ('cupy', 'simpy', 'plotly'): sys.modules[name] = None\n"
         "import wavesim_gpu.runner, wavesim_gpu.bench, wavesim_gpu.record, wavesim_gpu.report\n"
+        "import wavesim_gpu.judged_run\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_judged_run_without_simpy_says_what_is_missing_and_exits_2(tmp_path):
+    code = (
+        "import sys; sys.modules['simpy'] = None\n"
+        "from wavesim_gpu.__main__ import main\n"
+        f"sys.exit(main(['record', '--judged', '--out', {str(tmp_path / 'run')!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "predictions need simpy: pip install simpy, or put its wheel on PYTHONPATH\n"
 
 
 def option_cases(**changes):
