@@ -187,6 +187,18 @@ def test_a_misconception_is_met_head_on(words, stem):
     assert words in prose_of(ROOT / "notebooks" / f"{stem}.ipynb").lower()
 
 
+def test_the_list_of_notebooks_and_misconceptions_agrees_with_them():
+    listed, _, misconceptions = (ROOT / "notebooks" / "README.md").read_text("utf-8").partition("## Misc")
+    for path in NOTEBOOKS:
+        first = nbformat.read(path, 4).cells[0].source
+        question, minutes = first.splitlines()[0][2:], re.search(r"\*\*Time:\*\* (\d+)", first)[1]
+        assert f"| {int(path.stem[:2])} | [{question}]({path.name}) | {minutes} |" in listed
+    rows = re.findall(r'^\| "[^|]+\|([^|]+)\|', misconceptions, flags=re.MULTILINE)
+    assert len(rows) == len(MISCONCEPTIONS)
+    for row, stem in zip(rows, MISCONCEPTIONS.values(), strict=True):
+        assert f"({stem}.ipynb)" in row
+
+
 def test_reading_paths_take_the_time_they_promise():
     prose = prose_of(NOTEBOOKS[0])
     minutes = {p.stem: int(re.search(r"\*\*Time:\*\* (\d+)", prose_of(p))[1]) for p in NOTEBOOKS}
