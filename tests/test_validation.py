@@ -11,7 +11,7 @@ from recorded import pretended, write_case
 
 from wavesim.analysis import validation
 from wavesim.analysis.halves import committed_split, half_of
-from wavesim.analysis.intervals import half_widths
+from wavesim.analysis.intervals import half_widths, spread_points
 from wavesim.analysis.judged import Prediction, by_ceil_formula
 from wavesim.analysis.other_measurements import published_predictions, sketch_predictions
 from wavesim.analysis.own_measurements import ceil_formula
@@ -23,11 +23,15 @@ from wavesim.io.published import published_runs
 from wavesim.io.recordings import cases
 from wavesim.io.sketch import sketch_cases
 from wavesim.model.device import load
+from wavesim.model.plan import parse_plan
+from wavesim.sim.cost import CostModel
+from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim.workloads.judged_sizes import all_sizes
 
 IN_TEST_HALF = 1024  # tokens of "gpt3-mlp 128x256", by its hash
+IN_STEP = "grouped:4"  # an order in which tiles as fast as the pretended ones ask little of DRAM
 
 
 def made_up(case: str, plan: str, predicted: float, measured: float, **more) -> Prediction:
@@ -71,7 +75,7 @@ def test_cases_are_found_by_file_name_and_a_stray_name_is_an_error(tmp_path: Pat
 
 
 def test_a_world_that_behaves_like_the_model_is_predicted_and_replayed_exactly(tmp_path: Path):
-    write_case(tmp_path, IN_TEST_HALF)
+    write_case(tmp_path, IN_TEST_HALF, IN_STEP)
     found = [p for p in predictions(tmp_path) if p.source == "own"]
     assert [p.plan for p in found] == ["row", "tile"]
     assert [p.error for p in found] == pytest.approx([0.0, 0.0], abs=0.02)
@@ -79,7 +83,7 @@ def test_a_world_that_behaves_like_the_model_is_predicted_and_replayed_exactly(t
 
 
 def test_a_perturbed_recording_changes_the_score(tmp_path: Path):
-    write_case(tmp_path, IN_TEST_HALF)
+    write_case(tmp_path, IN_TEST_HALF, IN_STEP)
     before = scores(predictions(tmp_path))[0]
     path = next(tmp_path.glob("*/*_row.npz"))
     trace = Trace.load(path)
@@ -90,7 +94,7 @@ def test_a_perturbed_recording_changes_the_score(tmp_path: Path):
 
 
 def test_a_perturbed_calibration_trace_changes_the_score(tmp_path: Path):
-    write_case(tmp_path, IN_TEST_HALF)
+    write_case(tmp_path, IN_TEST_HALF, IN_STEP)
     before = scores(predictions(tmp_path))[0]
     path = next(tmp_path.glob("*/*_stream.npz"))
     trace = Trace.load(path)
@@ -178,7 +182,7 @@ def test_published_rows_that_nothing_can_predict_are_flagged_by_name():
 
 
 def test_a_recording_that_beats_work_conservation_is_an_outlier(tmp_path: Path):
-    write_case(tmp_path, IN_TEST_HALF)
+    write_case(tmp_path, IN_TEST_HALF, IN_STEP)
     path = next(tmp_path.glob("*/*_row.npz"))
     trace = Trace.load(path)
     faster = tuple(int(time * 0.8) for time in trace.header.rounds_ns)
@@ -268,3 +272,26 @@ def test_validate_writes_the_page_and_one_json_object(
     assert {entry["name"] for entry in document["sets"]} == {"own-1-block", "own-1-block-row", "own-all"}
     assert document["choices"] == document["outliers"] == []
     assert "own-1-block-row: median error 0.5 points" in page.read_text()
+
+
+def test_an_interval_is_wider_where_a_start_weighs_more_and_where_sms_stand_idle():
+    device = load("h200")
+    costs = CostModel({"gemm1": 160_000, "gemm2": 85_000})
+    spreads = []
+    for tokens, order in ((3_072, "grouped:4"), (768, "grouped:4"), (768, "grouped:8")):
+        pipeline = gpt3_mlp(tokens)
+        trace = simulate(pipeline, parse_plan("row", order), device, costs)
+        spreads.append(spread_points(trace, 0.0))
+    assert spreads == sorted(spreads)
+    assert spreads[0] < 1.0 < spreads[2]
+    slowed = replace(trace, header=replace(trace.header, costs={"memory": {"slower_percent": 10.0}}))
+    assert spread_points(slowed, 0.0) == pytest.approx(spreads[2] + 4.0)
+
+
+def test_each_size_weighs_the_same_in_an_interval_whatever_its_number_of_cases():
+    seen = named("development", 9)
+    found = [made_up(case, "row", 1.0 + i, 1.0) for i, case in enumerate(seen)]
+    often = [made_up(seen[0], f"plan {i}", 1.0, 1.0) for i in range(100)]
+    assert half_widths([*found, *often]) == half_widths(found) == {"some": 7.0}
+    wide = [replace(p, spread=2.0) for p in found]
+    assert half_widths(wide) == {"some": 3.5}

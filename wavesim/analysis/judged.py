@@ -24,6 +24,7 @@ class Prediction:
     - `source`: which measurements: own, own-kernel-times, sketch, published-mlp, ...
     - `kind`: what was known and what shared an SM; cases of a kind have one interval.
     - `in_cycles`: the measured improvement with the clock's changes taken out, where cycles were recorded.
+    - `spread`: how hard it was to predict, in points (`intervals.spread_points`); 1 where nothing says so.
     - `time_error_percent`: of the plan's time. `replay_error_points`, `replay_error_percent`: of the makespan
       when the run's own tile times are fed in, over the stream-sync time and over its own.
     - `before`: what was predicted before the plan had run, and `repeats`: the improvement each time that the
@@ -41,6 +42,7 @@ class Prediction:
     ceil_formula: float
     time_error_percent: float
     blocks_per_sm: int = 1
+    spread: float = 1.0
     in_cycles: float | None = None
     replay_error_points: float | None = None
     replay_error_percent: float | None = None
@@ -67,14 +69,14 @@ class Prediction:
 
 def kernel_times_kind(device: Device, blocks_per_sm: int) -> str:
     """The kind of a prediction from kernel times; there are no intervals of devices never scored."""
-    if device.name == "h200" and blocks_per_sm <= MOST_SCORED_BLOCKS:
+    if device.name == "h200":
         return kind_of("kernel times, h200", blocks_per_sm)
     return "kernel times, published" if machine_of(device).clock_share else f"kernel times, {device.name}"
 
 
 def kind_of(known: str, blocks_per_sm: int) -> str:
-    """Cases that share an interval: by what was known, and whether blocks share an SM."""
-    return f"{known}, {'1 block' if blocks_per_sm == 1 else '2 blocks'} per SM"
+    """Cases that share an interval: by what was known; more blocks on an SM than were recorded are apart."""
+    return known if blocks_per_sm <= MOST_SCORED_BLOCKS else f"{known}, {blocks_per_sm} blocks per SM"
 
 
 def by_ceil_formula(blocks: Sequence[int], slots: Sequence[int]) -> float:

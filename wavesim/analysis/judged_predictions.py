@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wavesim.analysis.intervals import half_width
+from wavesim.analysis.intervals import half_width, spread_points
 from wavesim.analysis.judged import Prediction, kind_of
 from wavesim.analysis.own_measurements import ceil_formula
 from wavesim.analysis.prediction import (
@@ -40,18 +40,17 @@ def foretell(size: JudgedSize, streams: Mapping[str, Trace], device_name: str) -
     for order, stream in streams.items():
         for word in size.plans:
             try:
-                points, time_ns = _predicted(size, order, word, device, stream)
+                trace, points = _predicted(size, order, word, device, stream)
             except WavesimError as error:
                 found.append(Foretold(size.name, order, word, error=str(error)))
                 continue
-            margin = half_width(_kind(size, word, stream))
-            found.append(Foretold(size.name, order, word, points, margin, time_ns, stream.time_ns))
+            margin = half_width(_kind(size, word, stream), spread_points(trace, points))
+            found.append(Foretold(size.name, order, word, points, margin, trace.time_ns, stream.time_ns))
     return found
 
 
-def _predicted(size: JudgedSize, order: str, word: str, device: Device, stream: Trace) -> tuple[float, int]:
-    trace, points = predict_from_stream(size.pipeline(), parse_plan(word, order), device, stream)
-    return points, trace.time_ns
+def _predicted(size: JudgedSize, order: str, word: str, device: Device, stream: Trace) -> tuple[Trace, float]:
+    return predict_from_stream(size.pipeline(), parse_plan(word, order), device, stream)
 
 
 def predictions_of_runs(folder: Path | None = None) -> Iterator[list[Prediction]]:
@@ -73,7 +72,7 @@ def _judged(
     run: JudgedRun, size: JudgedSize, order: str, before: Foretold, repeats: Sequence[Comparison]
 ) -> Prediction:
     word, stream, device = before.plan, run.stream(size, order), devices.load(run.facts["device"])
-    predicted, _ = _predicted(size, order, word, device, stream)
+    trace, predicted = _predicted(size, order, word, device, stream)
     each = [_improvement([one], order, word) for one in repeats if (order, word) in one.rounds]
     whole = [one for one in repeats if (order, word) in one.rounds]
     measured = _improvement(whole, order, word)
@@ -93,6 +92,7 @@ def _judged(
         ceil_formula=ceil_formula(stream),
         time_error_percent=100.0 * ((100.0 - predicted) / (100.0 - measured.median) - 1.0),
         blocks_per_sm=_blocks_per_sm(stream),
+        spread=spread_points(trace, predicted),
         in_cycles=_in_cycles(whole, order, word),
         replay_error_points=100.0 * late[0] / stream.makespan_ns if late else None,
         replay_error_percent=100.0 * late[0] / late[1] if late else None,

@@ -6,6 +6,7 @@ scheduler can predict from their baseline are named with the reason, and left ou
 
 from collections.abc import Iterator
 
+from wavesim.analysis.intervals import spread_points
 from wavesim.analysis.judged import Prediction, by_ceil_formula, kernel_times_kind, kind_of
 from wavesim.analysis.own_measurements import ceil_formula
 from wavesim.analysis.prediction import Measured, predict_from_kernel_times, predict_pair
@@ -46,7 +47,7 @@ def published_predictions() -> Iterator[list[Prediction]]:
 
 
 def _published(run: PublishedRun, machine: MachineCosts, source: str, kind: str) -> Prediction:
-    _, predicted = predict_from_kernel_times(run.pipeline, run.plan, run.device, run.kernel_ns, machine)
+    trace, predicted = predict_from_kernel_times(run.pipeline, run.plan, run.device, run.kernel_ns, machine)
     measured, noise = run.improvement_points, run.noise_points
     stages = run.pipeline.stages
     per_sm = [occupancy_of(run.device, stage.kernel.block).blocks_per_sm for stage in stages]
@@ -62,6 +63,7 @@ def _published(run: PublishedRun, machine: MachineCosts, source: str, kind: str)
         ceil_formula=by_ceil_formula([stage.grid.size for stage in stages], slots),
         time_error_percent=100.0 * ((100.0 - predicted) / (100.0 - measured) - 1.0),
         blocks_per_sm=max(per_sm),
+        spread=spread_points(trace, predicted),
         outlier=_why_not_scored(run),
     )
 

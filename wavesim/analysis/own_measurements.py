@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from wavesim.analysis.intervals import spread_points
 from wavesim.analysis.judged import Prediction, by_ceil_formula, kernel_times_kind, kind_of
 from wavesim.analysis.prediction import (
     improvement_points,
@@ -43,12 +44,13 @@ def _of_case(case: Case) -> Iterator[Prediction]:
         judged = _judged(case, pipeline, device, stream, name)
         yield judged
         plan = parse_plan(name, case.order)
-        _, predicted = predict_from_kernel_times(pipeline, plan, device, kernel_times(stream))
+        trace, predicted = predict_from_kernel_times(pipeline, plan, device, kernel_times(stream))
         yield replace(
             judged,
             source="own-kernel-times",
             kind=kernel_times_kind(device, judged.blocks_per_sm),
             predicted=predicted,
+            spread=spread_points(trace, predicted),
             time_error_percent=_time_error(predicted, judged.measured.median),
             replay_error_points=None,
             replay_error_percent=None,
@@ -71,6 +73,7 @@ def _judged(case: Case, pipeline: Pipeline, device: Device, stream: Trace, name:
         ceil_formula=ceil_formula(stream),
         time_error_percent=100.0 * (trace.time_ns / measured.time_ns - 1.0),
         blocks_per_sm=max(per_sm),
+        spread=spread_points(trace, predicted),
         in_cycles=_improvement_in_cycles(measured, stream),
         replay_error_points=100.0 * late_ns / stream.makespan_ns,
         replay_error_percent=100.0 * late_ns / measured.makespan_ns,

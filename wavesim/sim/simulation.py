@@ -1,6 +1,7 @@
 """simulate(): a pipeline, a plan and a device in, a Trace out."""
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from importlib.metadata import version
 
 import numpy as np
@@ -54,7 +55,15 @@ def _settled(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel, m
         times = zip(pipeline.stages, slower, strict=True)
         tile_ns = {stage.name: _longer(costs, stage, factors) for stage, factors in times}
         trace = _run(pipeline, plan, device, costs.with_tile_ns(**tile_ns))
-    return trace
+    return _with_slowdown(trace, slower)
+
+
+def _with_slowdown(trace: Trace, slower: Sequence[FloatArray]) -> Trace:
+    """The trace with the share of its blocks' work, in percent, that DRAM added."""
+    work = trace.end_ns - trace.start_ns - trace.wait_ns
+    added = float((work * (1.0 - 1.0 / by_row(trace, slower))).sum()) / max(1, int(work.sum()))
+    memory = {**trace.header.costs["memory"], "slower_percent": round(100.0 * added, 2)}
+    return replace(trace, header=replace(trace.header, costs={**trace.header.costs, "memory": memory}))
 
 
 def _longer(costs: CostModel, stage: Stage, factors: FloatArray) -> list[int]:

@@ -1,11 +1,12 @@
 """The score as a page: a picture per set, every case a dot, and the table of scores above them.
 
 Picture: measured improvement to the right, predicted upwards; on the diagonal the prediction is right.
-Full dots are the test half, rings the development half; the band is the 80 % interval.
+Full dots are the test half, rings the development half; the band is the median 80 % interval.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 import plotly.graph_objects as go
 
@@ -78,8 +79,8 @@ HALVES = ("development", "test")
 
 
 def _margin(members: Sequence[Prediction]) -> float:
-    """The widest half-width of the set's kinds."""
-    return max(half_width(p.kind) for p in members)
+    """The median half-width of the set's cases; each has its own."""
+    return median(half_width(p.kind, p.spread) for p in members)
 
 
 def _diagonal(low: float, high: float, margin: float, theme: Theme) -> list[Props]:
