@@ -7,7 +7,7 @@ import pytest
 from recorded import pretended
 
 from wavesim import comparison
-from wavesim.comparison import compare, find_runner
+from wavesim.comparison import compare, described_measurement, find_runner
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
@@ -35,6 +35,13 @@ def test_a_runner_is_measured_live_and_the_prediction_uses_its_stream_run_alone(
     assert "stream-sync run and microbenchmarked" in found.basis
     assert found.rows[1].error_points == pytest.approx(0.0, abs=0.3)
     assert "error" in found.table()
+
+
+def test_a_measurement_outside_a_checkout_names_no_commit():
+    trace = pretended(1024, "stream", "row")
+    bare = replace(trace, header=replace(trace.header, commit=""))
+    assert "commit abcdef0, medians of" in described_measurement(trace)
+    assert "2026-01-01, medians of" in described_measurement(bare)
 
 
 def test_plans_that_need_other_kernels_are_predicted_beside_the_measured_ones_and_say_so():

@@ -225,10 +225,8 @@ def _recording(case: Case | None, plan: Plan) -> Trace | None:
 def described_measurement(trace: Trace) -> str:
     """Device, date, commit and rounds of a measured trace, in words."""
     head = trace.header
-    return (
-        f"{head.device['name']}, {head.date[:10]}, commit {head.commit[:7]}, medians of "
-        f"{len(head.rounds_ns)} interleaved rounds"
-    )
+    made = [head.device["name"], head.date[:10], *([f"commit {head.commit[:7]}"] if head.commit else [])]
+    return f"{', '.join(made)}, medians of {len(head.rounds_ns)} interleaved rounds"
 
 
 def _row(plan: Plan, ours: Trace, theirs: Trace | None, stream: Trace, baseline: Trace | None) -> Row:
