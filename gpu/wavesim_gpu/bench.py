@@ -6,6 +6,7 @@ as cuBLASLt and PyTorch run it. The file is written after each step, so that an 
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -33,10 +34,7 @@ from wavesim_gpu.studies.variants import generated, under_all, variants_of
 SMALL = (1, 16, 64, 128)  # token generation: the time of reading the weights
 PROMPT = tuple(range(256, 4097, 256))
 LARGE_ORDERS, SMALL_ORDERS = ("grouped:4", "grouped:8"), ("row",)
-CUTS_PER_STAGE, CUTS_OF_SMALL = (
-    2,
-    3,
-)  # small products alone are partly in the L2 and pairs are not: more of them
+CUTS_PER_STAGE, CUTS_OF_SMALL = 2, 3  # a small product alone is partly in the L2, a pair is not: more
 SHORT_REPEATS = 5  # in one graph: a batch this small takes a hundred microseconds, events and a start several
 COMMON_CUTS = (Cut(128, 256), Cut(128, 256))  # measured at every size, whatever suits it best
 
@@ -76,9 +74,11 @@ def run_bench(scope: Scope, out: Path = RESULTS, commit: str | None = None) -> P
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{date.replace(':', '').replace('+0000', 'Z')}.json"
     for label, step in _steps(runners, entrant, scope):
+        began = time.monotonic()
         result["cases"] += step()
         path.write_text(json.dumps(result, separators=(",", ":")))
-        print(label, file=sys.stderr, flush=True)  # noqa: T201  # progress
+        took_s = time.monotonic() - began
+        print(f"{label}: {took_s:.1f} s", file=sys.stderr, flush=True)  # noqa: T201  # progress
     return path
 
 
