@@ -14,7 +14,7 @@ from wavesim_gpu.clocks import Reading
 from wavesim_gpu.compiler import Build, compile_cubin
 from wavesim_gpu.kernels.families import family_named
 from wavesim_gpu.runner import Verdict
-from wavesim_gpu.studies import pairs
+from wavesim_gpu.studies import copies, pairs
 from wavesim_gpu.studies.copies import full_wave, ways_on
 from wavesim_gpu.studies.entrants import HOPPER, PORTABLE, entrant_for
 from wavesim_gpu.studies.pairs import PairStudy
@@ -154,6 +154,20 @@ def test_the_prediction_is_of_the_products_measured_alone():
     assert best.variant is found["row on one stream"]
     assert best.predicted_ns == row
     assert predictor.best([Variant(found["row"].kind, (SQUARE, WIDE), ROW)]) is None  # was not timed
+
+
+def test_short_runs_are_timed_in_batches_and_every_round_is_kept(monkeypatch):
+    asked = []
+
+    def time_together(contenders, rounds, warm_up_s, head_start_ns):
+        asked.append((rounds, head_start_ns))
+        return {name: Rounds([len(asked)] * rounds, [1.0] * rounds) for name in contenders}, None
+
+    monkeypatch.setattr(copies, "time_together", time_together)
+    found, _ = copies.time_in_batches({"stream": None, "tile": None}, 50)
+    assert asked == [(20, 2_000_000), (20, 2_000_000), (10, 1_000_000)]
+    assert found["tile"].times_ns == [1] * 20 + [2] * 20 + [3] * 10
+    assert len(found["stream"].clocks_ghz) == 50
 
 
 def test_copies_run_by_dependent_launch_where_the_gpu_knows_it():
