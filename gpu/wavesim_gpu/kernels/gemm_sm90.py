@@ -25,7 +25,7 @@ PANEL = 64  # columns or rows of one swizzled piece of shared memory, PANEL * 12
 CONTROL_BYTES = 1024  # sm90/shared.cuh, Control: barriers and notes, after the ring and the staging slots
 HOPPER_CAPABILITY = (9, 0)
 MOST_SMS = 132  # of a Hopper GPU
-# Stream-K cuts up fewer than two waves of tiles, each in two at most; of less than a wave, 3 * SMs at most.
+# Slices of the tiles that Stream-K cuts up: at most 393 on 132 SMs, whatever the number of tiles.
 STREAM_K_SUMS = 4 * MOST_SMS
 TICKET_BYTES = 4096
 

@@ -13,7 +13,9 @@ template <class S, class Part>
 __device__ __forceinline__ void Loader<S, Part>::run_stream_k() {
     static_assert(!S::is_stream_k || !has_input, "Stream-K runs under stream sync");
     const int tiles = stage_.positions(), blocks = gridDim.x, block = blockIdx.x, chunks = chunks_of_k();
-    const int whole = tiles % blocks == 0 ? tiles : max(tiles / blocks - 1, 0) * blocks;
+    const int left = tiles % blocks, last_full = min(tiles - left, blocks);
+    // A small rest alone would be cut into many slices per tile: it is dealt out with a full wave.
+    const int whole = tiles - left - (left > 0 && 4 * left < blocks ? last_full : 0);
     const int cut = tiles - whole, most_slices = (blocks + cut - 1) / max(cut, 1) + 1;
     const long long units = static_cast<long long>(cut) * chunks;
     const int end = static_cast<int>(units * (block + 1) / blocks);
