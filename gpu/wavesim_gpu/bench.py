@@ -141,7 +141,7 @@ def size_cases(
     choice = Predictor(workload, tokens, entrant.tile_k, query(), times).best(choosable(variants))
     if choice is not None:
         study.expect(choice.variant, choice.predicted_ns)
-    study.screen(variants)
+    study.screen_in_turn(variants)
     best = study.best(has_semaphores=True)
     if best is not None:
         is_thorough = (workload, tokens) in scope.thorough

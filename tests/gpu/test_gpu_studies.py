@@ -289,6 +289,18 @@ def test_a_size_is_screened_in_every_kind_and_ends_with_the_choices_named(on_mod
     assert {"block:2x1", "block:1x2", "block:4x4"} <= policies
 
 
+def test_kinds_that_follow_are_tried_only_where_their_leader_was_best(on_model):
+    cases, _ = on_model(2048, bench.Scope(rounds=3))
+    tried = {}
+    for case in cases:
+        if not case["is_final"]:
+            tried.setdefault(case["name"], {})[*case["cuts"], case["order"]] = case["rounds_ns"][0]
+    leader = tried["stream"]
+    assert len(leader) > 3
+    assert set(tried["pdl"]) == set(sorted(leader, key=leader.get)[:3])
+    assert len(tried["tile"]) == 3
+
+
 def test_small_batches_repeat_and_stream_k_has_cuts_to_enter_with(on_model):
     cases, told = on_model(64, bench.Scope(rounds=3))
     assert told["repeats"] == 5

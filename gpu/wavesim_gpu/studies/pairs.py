@@ -33,6 +33,7 @@ from wavesim_gpu.timing import Contender, Rounds
 
 LIBRARIES: Mapping[str, Callable[[Operands, int], Any]] = {"cublaslt": LtChain, "torch": TorchChain}
 SAME_CUT, PREDICTED = "same-cut", "predicted"
+FOLLOWED = 3  # variants of a kind in which those that follow it are tried
 
 
 class PairStudy:
@@ -87,6 +88,17 @@ class PairStudy:
             self._programs[variant].sync.check()
             self._screened[variant] = median(found[str(variant)].times_ns)
             self._add(variant.kind.name, found[str(variant)], self._verdicts[variant], sampler, variant)
+
+    def screen_in_turn(self, variants: Iterable[Variant]) -> None:
+        """The same in two steps: kinds that follow another one only in the best few variants of that one."""
+        variants = list(variants)
+        self.screen(variant for variant in variants if not variant.kind.follows or variant == self.predicted)
+        self.screen(variant for variant in variants if self._is_worth_it(variant))
+
+    def _is_worth_it(self, variant: Variant) -> bool:
+        leaders = [v for v in self._screened if v.kind.name == variant.kind.follows]
+        best = sorted(leaders, key=self._screened.__getitem__)[:FOLLOWED]
+        return not leaders or (variant.cuts, variant.order) in [(v.cuts, v.order) for v in best]
 
     def pipeline(self, variant: Variant) -> Pipeline:
         """The pair in the variant's cuts."""

@@ -20,11 +20,15 @@ STREAM = "stream"
 
 @dataclass(frozen=True)
 class Kind:
-    """A way to launch and synchronise: its name in the results, the plan, the family of kernels it needs."""
+    """A way to launch and synchronise: its name in the results, the plan, the family of kernels it needs.
+
+    One that `follows` another kind, of which it differs little, is tried in that one's best variants only.
+    """
 
     name: str
     plan: str
     kernels: str
+    follows: str = ""
 
     @property
     def is_joint(self) -> bool:
