@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 from wavesim.analysis.gpu_standing import Limits, Separation, Speed, pairs_of, separations, speeds, summary
-from wavesim.analysis.semaphore_costs import best_ways, copy_overheads, primitive_costs, ratio_of_medians
+from wavesim.analysis.semaphore_costs import (
+    best_ways,
+    copy_overheads,
+    primitive_costs,
+    ratio_of_medians,
+    ready_costs,
+)
 from wavesim.cli import main
 from wavesim.errors import RecordingError
 from wavesim.io.gpu_results import Case, GpuResults, load_results, newest_results
@@ -166,6 +172,17 @@ def test_time_is_cycles_over_clock_at_every_size(results: GpuResults):
     slow = Case("ours", "product", (200, 200, 200), (1.0, 1.0, 1.0))
     fast = Case("cublaslt", "product", (100, 100, 100), (1.25, 1.25, 1.25))
     assert Separation.of(slow, fast) == Separation(0.5, 0.625, 0.8)
+
+
+def test_semaphores_that_are_there_cost_what_the_pair_takes_beyond_stream_sync(tmp_path: Path):
+    def add(document: dict[str, Any]) -> None:
+        for name, ns in (("stream", 500_000), ("row", 501_000)):
+            case = {"name": name, "workload": "ready-pair", "tokens": 1024, "verdict": {"is_good": True}}
+            document["cases"].append({**case, "rounds_ns": [ns] * 20})
+
+    found = load_results(changed(tmp_path, add))
+    assert ready_costs(found)["row"].value == pytest.approx(1.002)
+    assert "takes +0.20 % with row semaphores" in " ".join(docs_text(found).split())
 
 
 def test_a_primitive_costs_what_its_loop_takes_beyond_the_empty_one(tmp_path: Path):

@@ -23,13 +23,7 @@ from wavesim.analysis.gpu_standing import (
     separations,
     speeds,
 )
-from wavesim.analysis.semaphore_costs import (
-    PLAIN,
-    best_ways,
-    copy_overheads,
-    primitive_costs,
-    ratio_of_medians,
-)
+from wavesim.analysis.semaphore_costs import best_ways, copy_overheads, primitive_costs, ready_costs
 from wavesim.errors import RecordingError
 from wavesim.io.gpu_results import GpuResults, load_results, newest_results
 from wavesim_gpu.compiler import source_hash
@@ -199,7 +193,7 @@ def _other_figures(results: GpuResults) -> Figures:
     """What a primitive costs on its own, in ns; recording, and semaphores that are there, in percent."""
     figures: Figures = {}
     if costs := primitive_costs(results):
-        figures["primitive_ns"] = {f"{one.name}, {one.blocks} blocks": round(one.ns, 1) for one in costs}
+        figures["primitive_ns"] = {f"{one.name}, by {one.blocks}": round(one.ns, 1) for one in costs}
     cases = {(case.words.get("tile", ""), case.name): case for case in results.of("recording")}
     recorded = {
         tile: round(100 * (case.median_ns / cases[tile, "timed"].median_ns - 1), 2)
@@ -207,10 +201,5 @@ def _other_figures(results: GpuResults) -> Figures:
         if name == "recorded" and (tile, "timed") in cases
     }
     figures |= {"recording_overhead_percent": recorded} if recorded else {}
-    ready = {case.name: case for case in results.of("ready-pair")}
-    paid = {
-        name: round(100 * (ratio_of_medians(case.rounds_ns, ready[PLAIN].rounds_ns).value - 1), 2)
-        for name, case in ready.items()
-        if name != PLAIN and PLAIN in ready
-    }
+    paid = {name: round(100 * (ratio.value - 1), 2) for name, ratio in ready_costs(results).items()}
     return figures | ({"ready_semaphores_percent": paid} if paid else {})

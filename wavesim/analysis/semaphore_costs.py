@@ -108,6 +108,15 @@ def primitive_costs(results: GpuResults) -> list[PrimitiveCost]:
     ]
 
 
+def ready_costs(results: GpuResults) -> dict[str, Interval]:
+    """{policy: time over stream sync's} of a GEMM pair in stream order, whose semaphores are always there."""
+    cases = {case.name: case for case in results.of("ready-pair")}
+    plain = cases.pop(PLAIN, None)
+    if plain is None:
+        return {}
+    return {name: ratio_of_medians(case.rounds_ns, plain.rounds_ns) for name, case in cases.items()}
+
+
 def _primitive_cost(case: Case, loop: Case) -> PrimitiveCost:
     def each(total: float, empty: float) -> float:
         return (total - empty) / (case.operations or 1)

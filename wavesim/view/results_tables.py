@@ -4,11 +4,13 @@ Picture: "GPT-3 MLP, gemm1 alone, M = 1024: 0.976 in time = 0.977 in SM cycles x
 """
 
 from collections.abc import Sequence
+from textwrap import fill
 
 from wavesim.analysis.gpu_standing import separations
-from wavesim.analysis.semaphore_costs import best_ways, copy_overheads, primitive_costs
+from wavesim.analysis.semaphore_costs import best_ways, copy_overheads, primitive_costs, ready_costs
 from wavesim.io.gpu_results import GpuResults
 
+LINE = 118
 Rows = list[tuple[str, ...]]
 APART = ("what", "M", "speed over cuBLASLt in time", "in SM cycles", "our clock over its clock")
 USES = ("primitive", "blocks at once", "ns", "quartiles over rounds", "SM cycles")
@@ -58,8 +60,8 @@ def docs_tables(results: GpuResults) -> list[str]:
         ("What each primitive costs on its own", USES_WORDS, USES, primitive_rows(results)),
     ):
         if rows:
-            parts += [f"## {heading}", words, markdown_table(columns, rows)]
-    return parts
+            parts += [f"## {heading}", fill(words, LINE), markdown_table(columns, rows)]
+    return parts + [fill(line, LINE) for line in _ready_notes(results)]
 
 
 def cost_notes(results: GpuResults) -> list[str]:
@@ -69,12 +71,23 @@ def cost_notes(results: GpuResults) -> list[str]:
         for what, tokens, time, cycles, clock in separation_rows(results)
     ]
     said += [
-        f"{name}, {blocks} blocks at once: {ns} ns ({span})."
+        f"{name}, by {blocks} at once: {ns} ns ({span})."
         for name, blocks, ns, span, _ in primitive_rows(results)
     ]
+    said += _ready_notes(results)
     for threads, one in best_ways(copy_overheads(results)).items():
         said.append(
             f"Copies of {threads} threads per block: of the ways with semaphores {one.case.name!r} adds "
             f"least, {one.percent:.1f} % ({one.low95:.1f} to {one.upper95:.1f})."
         )
     return said
+
+
+def _ready_notes(results: GpuResults) -> list[str]:
+    """What semaphores cost GPT-3's pair when its kernels run one after the other, so that all are there."""
+    return [
+        f"GPT-3's pair in stream order, where every semaphore is there before it is asked for, takes "
+        f"{100 * (ratio.value - 1):+.2f} % with {name} semaphores ({100 * (ratio.low - 1):+.2f} to "
+        f"{100 * (ratio.high - 1):+.2f})."
+        for name, ratio in ready_costs(results).items()
+    ]
