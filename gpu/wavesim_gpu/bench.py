@@ -36,7 +36,7 @@ PROMPT = tuple(range(256, 4097, 256))
 LARGE_ORDERS, SMALL_ORDERS = ("grouped:4", "grouped:8"), ("row",)
 CUTS_PER_STAGE, CUTS_OF_SMALL = 2, 3  # a small product alone is partly in the L2, a pair is not: more
 SHORT_REPEATS = 5  # in one graph: a batch this small takes a hundred microseconds, events and a start several
-COMMON_CUTS = (Cut(128, 256), Cut(128, 256))  # measured at every size, whatever suits it best
+COMMON_CUTS = (Cut(128, 256), Cut(256, 128))  # measured for both stages at every size, whatever suits it best
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def size_cases(
         times.append(ranked)
     repeats = SHORT_REPEATS if is_short else 1
     study = PairStudy(runners, workload, tokens, entrant.tile_k, cuts[0][0], repeats)
-    pairs = dict.fromkeys([*product(*cuts), *([] if is_short else [COMMON_CUTS])])
+    pairs = dict.fromkeys([*product(*cuts), *([] if is_short else ((cut, cut) for cut in COMMON_CUTS))])
     variants = variants_of(entrant.kinds, pairs, _orders(tokens))
     choice = Predictor(workload, tokens, entrant.tile_k, query(), times).best(choosable(variants))
     if choice is not None:

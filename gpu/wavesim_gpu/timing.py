@@ -1,13 +1,15 @@
 """Interleaved timing: several variants in turns, in one process, all queued before the first has ended.
 
-Picture: A B C, B C A, C A B, ...: every variant meets the same clocks, caches and power as the others, so
-that their differences mean something where their absolute times drift. Between them stamps tell each one's
-own SM clock, so that it has a number of cycles too.
+Picture: A B C, C A B, A C B, ...: every variant meets the same clocks, caches and power as the others, so
+that their differences mean something where their absolute times drift. The order is drawn anew each round:
+behind one that draws little power everything runs at a higher clock. Between them stamps tell each one's own
+SM clock, so that it has a number of cycles too.
 """
 
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from wavesim_gpu.clock_stamps import ClockStamps
@@ -47,7 +49,7 @@ class Rounds:
 
 
 def interleaved_ns(contenders: Sequence[Contender], rounds: int) -> list[list[int]]:
-    """Nanoseconds per contender and round; each round starts with the next contender."""
+    """Nanoseconds per contender and round; each round is in an order of its own."""
     return [found.times_ns for found in interleaved(contenders, rounds)]
 
 
@@ -57,7 +59,7 @@ def interleaved(
     warm_up_s: float = WARM_UP_S,
     head_start_ns: int = HEAD_START_NS,
 ) -> list[Rounds]:
-    """Times and clocks per contender and round; each round starts with the next contender.
+    """Times and clocks per contender and round; each round is in an order of its own.
 
     Give runs that are shorter than their launch from Python, some 40 us, a head start for all of them.
     """
@@ -69,9 +71,9 @@ def interleaved(
     stamps.make(contenders[0].stream)
     last = _mark(cupy, contenders[0].stream)
     marks: list[tuple[int, Any, Any]] = []
-    for turn in range(rounds):
-        for step in range(len(contenders)):
-            index = (turn + step) % len(contenders)
+    shuffled = Random(0)
+    for _ in range(rounds):
+        for index in shuffled.sample(range(len(contenders)), len(contenders)):
             stream = contenders[index].stream
             stream.wait_event(last)
             start = _mark(cupy, stream)

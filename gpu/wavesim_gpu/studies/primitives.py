@@ -110,9 +110,13 @@ def _rounds(benches: dict[str, Bench], rounds: int, operations: int) -> dict[str
 
 
 def middle(durations: np.ndarray[Any, Any]) -> tuple[int, float]:
-    """The median block's nanoseconds, and the median clock in GHz. `durations` (blocks, 2): ns, cycles."""
-    clocks = durations[:, 1] / durations[:, 0]
-    return round(float(np.median(durations[:, 0]))), round(float(np.median(clocks)), 4)
+    """The median block's nanoseconds, and the median clock in GHz. `durations` (blocks, 2): ns, cycles.
+
+    The clock is 0 where all ended within a step of the timer, as the empty loop does.
+    """
+    timed = durations[durations[:, 0] > 0]
+    clock = float(np.median(timed[:, 1] / timed[:, 0])) if len(timed) else 0.0
+    return round(float(np.median(durations[:, 0]))), round(clock, 4)
 
 
 def _verdict(name: str, bench: Bench, rounds: int, operations: int) -> Verdict:
