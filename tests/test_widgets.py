@@ -128,6 +128,31 @@ def test_choosing_a_workload_or_device_sets_the_controls_that_follow():
     assert widget.controls.tokens.disabled
 
 
+def test_a_workload_of_another_unit_brings_its_own_sizes_and_tiles():
+    widget = WhatIf(tokens=2048)
+    controls = widget.controls
+    controls.workload.value = "llama-mlp"
+    assert controls.tokens.value == 2048
+    controls.workload.value = "vgg-conv-256"
+    assert (controls.tokens.description, controls.tokens.value) == ("Images", 16)
+    assert controls.tile.value == "64x256"
+    assert max(value for _, value in controls.tokens.options) == 128
+    controls.tile.value = "256x128"
+    controls.device.value = "t4"
+    controls.workload.value = "gpt3-mlp"
+    assert (controls.tokens.description, controls.tokens.value) == ("Tokens (rows)", 1024)
+    assert start_scenario(workload="resnet-conv").tokens == 16
+
+
+def test_the_last_setting_that_ran_is_told_in_the_workloads_own_unit():
+    widget = WhatIf(workload="resnet-conv-512")
+    widget.controls.policy.value = "tile"
+    widget.controls.wait_kernel.value = False
+    widget.controls.head_start.value = 12
+    widget.controls.sm_count.value = 1
+    assert "resnet-conv-512, 16 images, tile 64x64" in widget.finding.value
+
+
 def test_every_control_is_labelled():
     assert all(control.description for control in WhatIf(workload="toy").controls.all)
 

@@ -3,7 +3,7 @@
 Picture: three columns of drop-downs and sliders above the figure; Tab reaches each, arrow keys change it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +11,12 @@ import ipywidgets
 
 from wavesim.model import device as devices
 from wavesim.widgets.scenario import ORDERS, Scenario
-from wavesim.workloads.catalogue import WORKLOADS
+from wavesim.workloads.catalogue import DEFAULTS, IMAGE_UNIT, WORKLOADS, Defaults
 from wavesim.workloads.gpt3 import KERNEL_TILES
 
 # Every 128 rows where recordings and partly filled waves are, coarser where bars turn into a picture.
 TOKENS = (*range(128, 4096, 128), *range(4096, 12_289, 256))
+IMAGES = (1, 2, 4, *range(8, 129, 8))  # of a batch: 6,272 tiles of the largest convolutions
 ORDER_WORDS = {
     "row": "row by row",
     "column": "column by column",
@@ -42,7 +43,8 @@ class Controls:
             "Workload", [(WORKLOAD_WORDS.get(name, name), name) for name in names], start.workload
         )
         self.tokens = _slider("Tokens (rows)", TOKENS, start.tokens)
-        self.tile = _choice("Tile", [(f"{m} × {n}", f"{m}x{n}") for m, n in KERNEL_TILES], start.tile)
+        self.tile = _choice("Tile", [(start.tile, start.tile)], start.tile)
+        self._offer_sizes(start.tokens, start.tile)
         self.device = _choice(
             "Device", devices.names() if start.given is None else [start.device], start.device
         )
@@ -94,6 +96,10 @@ class Controls:
         self._is_following = True
         try:
             if change["owner"] is self.workload:
+                usual = _usual(change["new"])
+                is_same = usual.unit == _usual(change["old"]).unit
+                m, n = usual.tile
+                self._offer_sizes(*(self._size if is_same else (usual.tokens, f"{m}x{n}")))
                 self.device.value = "toy" if self.workload.value == "toy" else "h200"
             if change["owner"] in (self.workload, self.device):
                 self.sm_count.value = devices.load(self.device.value).sm_count
@@ -101,6 +107,21 @@ class Controls:
         finally:
             self._is_following = False
         self._on_change()
+
+    @property
+    def _size(self) -> tuple[int, str]:
+        return self.tokens.value, self.tile.value
+
+    def _offer_sizes(self, tokens: int, tile: str) -> None:
+        """Lets choose among the workload's sizes and tiles; these are chosen."""
+        usual = _usual(self.workload.value)
+        is_images = usual.unit == IMAGE_UNIT
+        self.tokens.description = "Images" if is_images else "Tokens (rows)"
+        self.tokens.options = _numbers(IMAGES if is_images else TOKENS, tokens)
+        self.tokens.value = tokens
+        tiles = [f"{m}x{n}" for m, n in dict.fromkeys((*KERNEL_TILES, usual.tile))]
+        self.tile.options = [(word.replace("x", " × "), word) for word in dict.fromkeys((*tiles, tile))]
+        self.tile.value = tile
 
     def _enable(self) -> None:
         """Controls that have no effect now are greyed out."""
@@ -124,7 +145,9 @@ def start_scenario(**chosen: Any) -> Scenario:
         return given
     name = chosen.get("workload", Scenario.workload)
     device = chosen.get("device", "toy" if name == "toy" else Scenario.device)
-    defaults = {"device": device, "sm_count": devices.load(device).sm_count}
+    m, n = _usual(name).tile
+    size = {"tokens": _usual(name).tokens, "tile": f"{m}x{n}"}
+    defaults = {**size, "device": device, "sm_count": devices.load(device).sm_count}
     return replace(Scenario(), **(defaults | chosen))
 
 
@@ -132,9 +155,18 @@ def _choice(label: str, options: Any, value: str) -> ipywidgets.Dropdown:
     return ipywidgets.Dropdown(description=label, options=options, value=value, style=LABEL)
 
 
-def _slider(label: str, values: Any, value: int) -> ipywidgets.SelectionSlider:
-    """A slider over the values, and over the start value if it lies between them."""
-    options = [(f"{number:,}", number) for number in sorted({*values, value})]
+def _usual(name: str) -> Defaults:
+    """Of a workload; the catalogue's most common ones for kernels that are in none."""
+    return DEFAULTS.get(name, Defaults())
+
+
+def _numbers(values: Iterable[int], value: int) -> list[tuple[str, int]]:
+    """The values, and the start value if it lies between them."""
+    return [(f"{number:,}", number) for number in sorted({*values, value})]
+
+
+def _slider(label: str, values: Iterable[int], value: int) -> ipywidgets.SelectionSlider:
+    options = _numbers(values, value)
     return ipywidgets.SelectionSlider(description=label, options=options, value=value, style=LABEL)
 
 

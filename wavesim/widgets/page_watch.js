@@ -18,9 +18,12 @@ function nameSliders(root) {
     const value = slider.querySelector(".widget-readout");
     const handle = slider.querySelector(".noUi-handle");
     if (!label || !value || !handle || handle.hasAttribute("aria-label")) continue;
-    handle.setAttribute("aria-label", label.textContent);
-    const say = () => handle.setAttribute("aria-valuetext", value.textContent);
-    new MutationObserver(say).observe(value, { childList: true, characterData: true, subtree: true });
+    const say = () => {
+      handle.setAttribute("aria-label", label.textContent);
+      handle.setAttribute("aria-valuetext", value.textContent);
+    };
+    const watch = new MutationObserver(say);
+    for (const part of [label, value]) watch.observe(part, { childList: true, characterData: true, subtree: true });
     say();
   }
   return sliders.length > 0 && sliders.every((slider) => slider.querySelector(".noUi-handle[aria-label]"));

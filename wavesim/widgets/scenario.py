@@ -17,7 +17,7 @@ from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.model.policy import parse_policy
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
-from wavesim.workloads.catalogue import parse_tile, workload
+from wavesim.workloads.catalogue import DEFAULTS, IMAGE_UNIT, parse_tile, workload
 
 # Word -> (every stage's order, the last stage's where it differs).
 ORDERS: dict[str, tuple[Order, Order | None]] = {
@@ -67,6 +67,12 @@ class Scenario:
     wait_kernel: bool = True
     head_start: int = 0
     given: GivenKernels | None = None
+
+    @property
+    def unit(self) -> str:
+        """What `tokens` counts, in a word."""
+        usual = DEFAULTS.get(self.workload)
+        return "images" if usual is not None and usual.unit == IMAGE_UNIT else "tokens"
 
     @property
     def baseline(self) -> "Scenario":

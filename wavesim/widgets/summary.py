@@ -101,9 +101,9 @@ def _still_shown(shown: Answer | None) -> str:
     if shown is None:
         return ""
     head, case = shown.chosen.header, shown.scenario
-    tokens = "" if case.workload == "toy" else f", {case.tokens:,} tokens, tile {case.tile}"
+    size = "" if case.workload == "toy" else f", {case.tokens:,} {case.unit}, tile {case.tile}"
     place = f"{case.sm_count} SMs of {case.device}, {case.order} order"
-    setting = f"{case.workload}{tokens}, {place}, {head.plan_label}"
+    setting = f"{case.workload}{size}, {place}, {head.plan_label}"
     return f"<br><i>The picture still shows the last setting that ran: {setting}.</i>"
 
 

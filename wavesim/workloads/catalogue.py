@@ -18,6 +18,7 @@ from wavesim.workloads.hopper import gpt3_mlp_hopper, llama_mlp_hopper
 from wavesim.workloads.llama import llama_mlp, llama_mlp_three_gemms
 
 Tile = tuple[int, int]
+IMAGE_UNIT = "images of the batch"
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def _add_convolutions() -> None:
                 name = f"{model}-conv" + (f"-{channels}" if channels else "") + ending
                 layer = partial(conv_layer, model, channels or usual, is_as_published=is_as_published)
                 WORKLOADS[name] = layer
-                DEFAULTS[name] = Defaults(16, PUBLISHED_TILES[channels or usual], "images of the batch")
+                DEFAULTS[name] = Defaults(16, PUBLISHED_TILES[channels or usual], IMAGE_UNIT)
 
 
 _add_convolutions()
