@@ -15,7 +15,7 @@ from wavesim.sim.calibration import calibrate, costs_from_kernel_times
 from wavesim.sim.calibration_checks import contradictions
 from wavesim.sim.calibration_words import words_of_kernel_times, words_of_trace
 from wavesim.sim.cost import CostModel
-from wavesim.sim.machine_costs import machine_of
+from wavesim.sim.machine_costs import machine_of, memory_behind
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
@@ -112,6 +112,9 @@ def test_a_calibration_says_what_it_used_and_what_it_left_at_default():
         "used: tile times of 192 and 384 blocks, 1.6 us between kernels; left at the default:"
     )
     assert "look 0.9 us" in words
+    assert words.endswith("left out: L2 and DRAM")
+    behind = memory_behind(gpt3_mlp(1024), load("h200"))
+    assert words_of_trace(trace, calibrate(trace, behind=behind)).endswith("an L2 of 30 MB and 3.5 TB/s")
     times = {"gemm1": 400_000, "gemm2": 390_000}
     v100, b200 = load("v100"), load("b200")
     small = gpt3_mlp(1024, (128, 128))

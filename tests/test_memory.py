@@ -22,7 +22,7 @@ from wavesim.workloads.figure_one import TILE_NS, toy
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 H200 = load("h200")
-MEMORY = Memory(30_000_000, 3.7e12)
+MEMORY = Memory(30_000_000, 3.5e12)
 FAST = {"gemm1": 130_000, "gemm2": 66_000}  # ns per 128x256 tile, as fast as wgmma makes them
 TOKENS = 1_536
 
@@ -122,19 +122,21 @@ def test_the_trace_says_what_is_behind_the_sms_and_nothing_where_nothing_is():
     costs = CostModel(FAST, memory=MEMORY)
     pipeline = gpt3_mlp(256)
     trace = simulate(pipeline, StreamSync(), H200, costs)
-    assert trace.header.costs["memory"] == {"l2_bytes": 30_000_000, "dram_bytes_per_s": 3.7e12}
+    said = dict(trace.header.costs["memory"])
+    assert 0.0 < said.pop("slower_percent") < 2.0
+    assert said == {"l2_bytes": 30_000_000, "dram_bytes_per_s": 3.5e12}
     assert "memory" not in simulate(pipeline, StreamSync(), H200, replace(costs, memory=None)).header.costs
 
 
 def test_calibration_takes_out_of_the_tile_times_what_a_busy_dram_put_in():
     pipeline = gpt3_mlp(TOKENS)
-    memory = Memory(30_000_000, 3.3e12)  # so little that even blocks in step ask for much of it
+    memory = Memory(30_000_000, 3.4e12)  # so little that even blocks in step ask for much of it
     costs = replace(uneven(pipeline, **FAST), memory=memory)
     stream = simulate(pipeline, StreamSync(), H200, costs)
     alone = np.mean(costs.tile_ns["gemm2"])
     slower, found = calibrate(stream), calibrate(stream, behind=(pipeline, memory))
     assert (slower.memory, found.memory) == (None, memory)
-    assert slower.tile_ns["gemm2"] > 1.015 * alone
+    assert slower.tile_ns["gemm2"] > 1.01 * alone
     assert found.tile_ns["gemm2"] == pytest.approx(alone, rel=0.01)
 
 

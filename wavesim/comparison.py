@@ -24,7 +24,9 @@ from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.sim.calibration import calibrate
+from wavesim.sim.calibration_words import words_of_trace
 from wavesim.sim.cost import CostModel
+from wavesim.sim.machine_costs import memory_behind
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
 
@@ -155,8 +157,8 @@ def compare(
     is_scored = costs is None and runner is not None
     if costs is None and baseline is not None and runner is not None:
         require_same_kernels(pipeline, baseline, device)
-        costs = calibrate(baseline, per_block=True)
-        basis = "calibrated on the measured stream-sync run and microbenchmarked overheads"
+        costs = calibrate(baseline, per_block=True, behind=memory_behind(pipeline, device))
+        basis = f"calibrated on the measured stream-sync run; {words_of_trace(baseline, costs)}"
     elif costs is None:
         known = find_costs(pipeline, device, _order_name(plans[0]))
         costs, basis, is_scored = known.model, known.source, known.case is not None

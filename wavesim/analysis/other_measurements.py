@@ -17,7 +17,13 @@ from wavesim.model.plan import SemaphoreSync
 from wavesim.model.policy import RowSync, TileSync
 from wavesim.sim.calibration import calibrate, costs_from_kernel_times
 from wavesim.sim.calibration_checks import beats_work_conservation
-from wavesim.sim.machine_costs import MachineCosts, machine_of, memory_of, with_host_sync, without_constants
+from wavesim.sim.machine_costs import (
+    MachineCosts,
+    machine_of,
+    memory_behind,
+    with_host_sync,
+    without_constants,
+)
 
 SMALLEST_SIZE = 128  # tokens; below it the published MLPs are bound by memory
 # Nanoseconds per wait, fitted to the development half in steps of 125: in one kernel all warps wait at a
@@ -87,9 +93,8 @@ def _sketch(case: SketchCase, name: str) -> Prediction:
     stream = case.trace("stream")
     policy = RowSync() if name == "row" else TileSync()
     plan = SemaphoreSync(policy, order=case.order)
-    memory = memory_of(case.device)
-    behind = (case.pipeline, memory) if memory else None
-    costs = calibrate(stream, per_block=True, behind=behind, wait_ns=SKETCH_WAIT_NS[case.kernel, case.tile])
+    behind, wait_ns = memory_behind(case.pipeline, case.device), SKETCH_WAIT_NS[case.kernel, case.tile]
+    costs = calibrate(stream, per_block=True, behind=behind, wait_ns=wait_ns)
     _, trace, predicted = predict_pair(case.pipeline, plan, case.device, costs)
     stream_us, time_us = case.time_us["stream"], case.time_us[name]
     measured = 100.0 * (1.0 - time_us / stream_us)

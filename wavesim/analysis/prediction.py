@@ -18,7 +18,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, StreamSync, parse_plan
 from wavesim.sim.calibration import calibrate, costs_from_kernel_times
 from wavesim.sim.cost import OVERHEADS, CostModel
-from wavesim.sim.machine_costs import MachineCosts, machine_of, memory_of
+from wavesim.sim.machine_costs import MachineCosts, machine_of, memory_behind
 from wavesim.sim.program import build_program
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
@@ -117,8 +117,7 @@ def sustained_points(points: float, clock_share: float) -> float:
 def predict_from_stream(pipeline: Pipeline, plan: Plan, device: Device, stream: Trace) -> tuple[Trace, float]:
     """(the plan's trace, improvement in points) predicted from a stream-sync run and `OVERHEADS`."""
     require_same_kernels(pipeline, stream, device)
-    memory = memory_of(device)
-    costs = calibrate(stream, per_block=True, behind=(pipeline, memory) if memory else None)
+    costs = calibrate(stream, per_block=True, behind=memory_behind(pipeline, device))
     _, trace, improvement = predict_pair(pipeline, plan, device, costs)
     return trace, improvement
 

@@ -18,20 +18,29 @@ def words_of_trace(trace: Trace, costs: CostModel) -> str:
     used = f"used: tile times of {counts} blocks, {costs.boundary_ns / 1_000:.1f} us between kernels"
     if len(costs.sharing) > 1:
         used += f", {_sharing(costs)}"
-    return f"{used}; left at the default: {_overheads(costs)}"
+    return f"{used}; left at the default: {_overheads(costs)}; {_memory(costs)}"
 
 
 def words_of_kernel_times(device: Device, costs: CostModel) -> str:
     """What `costs_from_kernel_times` took from the user and what it assumed of the device."""
     source = device.name if is_known(device) else f"an H200, nothing is known of the {device.name}"
     shared = f", {_sharing(costs)}" if len(costs.sharing) > 1 else ""
-    return f"used: one time per kernel; assumed, as of {source}: {_overheads(costs)}{shared}"
+    return (
+        f"used: one time per kernel; assumed, as of {source}: {_overheads(costs)}{shared}; {_memory(costs)}"
+    )
 
 
 def _overheads(costs: CostModel) -> str:
     names = [name for name in PER_BLOCK if getattr(costs, name) or name in OVERHEADS]
     words = (f"{name.removesuffix('_ns')} {getattr(costs, name) / 1_000:g} us" for name in names)
     return ", ".join(words)
+
+
+def _memory(costs: CostModel) -> str:
+    if costs.memory is None:
+        return "left out: L2 and DRAM"
+    l2_mb, dram_tb = costs.memory.l2_bytes / 1e6, costs.memory.dram_bytes_per_s / 1e12
+    return f"tile times are those at an idle DRAM, behind them an L2 of {l2_mb:.0f} MB and {dram_tb:g} TB/s"
 
 
 def _sharing(costs: CostModel) -> str:

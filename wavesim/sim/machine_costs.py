@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wavesim.model.device import Device
+from wavesim.model.pipeline import Pipeline
 from wavesim.sim.cost import OVERHEADS
 from wavesim.sim.memory import Memory
 
@@ -57,6 +58,12 @@ def memory_of(device: Device) -> Memory | None:
     return _MEMORY.get(device.name)
 
 
+def memory_behind(pipeline: Pipeline, device: Device) -> tuple[Pipeline, Memory] | None:
+    """What `calibrate` is to take DRAM out of the tile times with; None where that is not known."""
+    memory = memory_of(device)
+    return None if memory is None else (pipeline, memory)
+
+
 def is_known(device: Device) -> bool:
     """Whether anything was measured on such a device."""
     return device.name == "h200" or device.name in _KNOWN
@@ -81,7 +88,7 @@ def _by_cutlass(wait_ns: int) -> MachineCosts:
 
 # Half of an L2 of 60 MB, because each half keeps what its own SMs read; and the bandwidth from which GEMMs
 # that lose step do not find it again (a copy moves 4.3 TB/s). Traces of sketch kernels, development half.
-_MEMORY = {"h200": Memory(l2_bytes=30_000_000, dram_bytes_per_s=3.7e12)}
+_MEMORY = {"h200": Memory(l2_bytes=30_000_000, dram_bytes_per_s=3.5e12)}
 _H200 = MachineCosts(OVERHEADS, 0, 0.0)
 _KNOWN = {
     "v100": _by_cutlass(V100_WAIT_NS),

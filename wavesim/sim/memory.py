@@ -19,7 +19,7 @@ from wavesim.trace import IntArray, Trace
 # The bend between compute- and DRAM-bound, with one block per SM and with more: while one of several waits
 # for memory another computes. The first fitted to the development half of the sketch traces; the second
 # because our recordings with two show no slowdown below the whole bandwidth.
-SHARPNESS, SHARPNESS_SHARED = 8, 24
+SHARPNESS, SHARPNESS_SHARED = 8, 64
 BINS_PER_TILE = 8  # of a typical tile, in which traffic is added up
 MOST_OF_DRAM = 0.97  # of its bandwidth, that a measured run can have used
 
@@ -53,7 +53,7 @@ def slowdowns(
     """By how much each block of a trace is slowed down by DRAM, (blocks,), 1 or more.
 
     `before` is what a simulated trace was already slowed down by, and the result is what it should have been;
-    what a block loses to a busy DRAM is distributed as the waiting times of a queue are. Without `before` the
+    what a block loses to a busy DRAM differs, as a sum of several waiting times does. Without `before` the
     trace is as measured, and a block's own share in the loss unknown.
     """
     reads = reads_of(trace, pipeline)
@@ -90,8 +90,8 @@ def _mean_over(trace: Trace, rows: BoolArray, by_bin: FloatArray, bin_ns: float)
 
 
 def _unevenness(blocks: int) -> FloatArray:
-    """Exponentially distributed with mean 1, the same every time: who waits at a busy DRAM is chance."""
-    return np.random.default_rng(blocks).exponential(size=blocks)
+    """With mean 1 and spread 0.5, as measured, the same every time: who waits at a busy DRAM is chance."""
+    return np.random.default_rng(blocks).gamma(4.0, 0.25, blocks)
 
 
 def by_block(trace: Trace, stage: int, values: FloatArray) -> FloatArray:

@@ -16,6 +16,7 @@ from wavesim.model.order import Grouped
 from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import Policy, RowSync, TileSync
 from wavesim.sim.calibration import calibrate
+from wavesim.sim.machine_costs import memory_behind
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.use_gpu import Measuring
 from wavesim.trace import Trace
@@ -50,7 +51,9 @@ def predicted_score(policy: Policy, stream: Trace | None = None, device: Device 
     """
     pipeline, known = gpt3_mlp(TOKENS), device or devices.load("h200")
     costs = (
-        default_costs(pipeline, known, ORDER.name)[0] if stream is None else calibrate(stream, per_block=True)
+        default_costs(pipeline, known, ORDER.name)[0]
+        if stream is None
+        else calibrate(stream, per_block=True, behind=memory_behind(pipeline, known))
     )
     before = simulate(pipeline, StreamSync(order=ORDER), known, costs)
     after = simulate(pipeline, SemaphoreSync(policy, order=ORDER), known, costs)
