@@ -98,6 +98,15 @@ def test_a_device_brings_its_own_carveouts():
     assert [label for label, _ in explorer.carveout.options] == ["the largest", "32 KiB", "64 KiB"]
 
 
+def test_a_carveout_that_holds_no_block_says_which_is_used():
+    explorer = OccupancyExplorer(shared_kib=36)
+    assert "hold no such block" not in explorer.picture.scene["subtitle"]
+    explorer.carveout.value = 8 * 1024
+    assert "8 KiB hold no such block: the carve-out is 64 KiB" in explorer.picture.scene["subtitle"]
+    explorer.carveout.value = 100 * 1024
+    assert "hold no such block" not in explorer.picture.scene["subtitle"]
+
+
 # --- tuner view ---
 
 

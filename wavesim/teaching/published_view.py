@@ -33,7 +33,10 @@ class PublishedView(TunerView):
     def __init__(self) -> None:
         self.choice = ipywidgets.Dropdown(description="Figure", options=list(FIGURES))
         self.constants = ipywidgets.Checkbox(
-            value=True, description="the machine's costs: launch, wait, clock", indent=False
+            value=True,
+            description="costs fitted to the machine: launch, wait, sharing an SM, clock",
+            indent=False,
+            layout={"width": "auto"},
         )
         self.words = ipywidgets.HTML()
         super().__init__(
@@ -73,7 +76,7 @@ class PublishedView(TunerView):
         return [_point(one) for one in self._predictions()]
 
     def _source(self) -> str:
-        costs = "the machine's costs, fitted to half of all rows" if self.constants.value else "nothing else"
+        costs = "costs fitted to half of all rows" if self.constants.value else "nothing fitted"
         return f"Measured by the authors; simulated from both kernels' times under stream sync and {costs}"
 
     def _title(self) -> str:
@@ -82,7 +85,7 @@ class PublishedView(TunerView):
         everywhere = f"{median_error([one.gain for one in found]):.1f}"
         unseen = [one.gain for one in found if is_held_out(one.row)]
         if not self.constants.value:
-            return f"{self.choice.value}: {everywhere} points off without the machine's costs (median)"
+            return f"{self.choice.value}: {everywhere} points off without fitted costs (median)"
         if not unseen:
             return f"{self.choice.value}: {everywhere} points off, on rows that costs were fitted to (median)"
         return (
@@ -110,12 +113,13 @@ def _words(one: PublishedPrediction, *, has_constants: bool) -> str:
     """From the timelines to the predicted number, and to the published one."""
     at_one_clock = one.points_at_one_clock
     taken = at_one_clock - one.points
+    law = "fitted" if has_constants else "by the cube of the clock"
     fitted = (
         "No constant was fitted to this row." if is_held_out(one.row) else "Constants were fitted to it too."
     )
     return (
         f"<b>{one.row.size:,} rows, {one.gain.plan.lower()}.</b> The timelines below differ by "
         f"{signed(at_one_clock)} at one clock; a clock limited by power takes back "
-        f"{taken:.1f}, as fuller SMs draw more. <b>Predicted {signed(one.points, '')}, published "
+        f"{taken:.1f} ({law}), as fuller SMs draw more. <b>Predicted {signed(one.points, '')}, published "
         f"{signed(one.row.improvement_points, '')}.</b> {fitted if has_constants else ''}"
     )

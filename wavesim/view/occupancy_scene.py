@@ -78,8 +78,16 @@ def _facts(launch: Launch, occupancy: Occupancy) -> str:
         f"{block.threads} threads, {block.registers} registers each, {shared} "
         f"on {launch.device.name.upper()}: "
         f"{occupancy.warps_per_sm} of {warps} warps, an occupancy of {occupancy.fraction:.0%}. "
-        "Computed, not measured"
+        f"{_raised(launch)}Computed, not measured"
     ).replace("%", " %")
+
+
+def _raised(launch: Launch) -> str:
+    """That the carve-out chosen holds no block, so that a larger one is used."""
+    wanted, used = launch.carveout_bytes, launch.shared_level
+    if wanted is None or carveout_level(launch.device, wanted) == used:
+        return ""
+    return f"{wanted / KIB:g} KiB hold no such block: the carve-out is {used / KIB:g} KiB. "
 
 
 def _resources(launch: Launch, occupancy: Occupancy) -> list[Props]:

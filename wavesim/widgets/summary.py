@@ -115,9 +115,13 @@ def deadlock_words(error: DeadlockError) -> str:
     stages = sorted({waiter.stage for waiter in error.waiters})
     starved = " ".join(f"Never issued: {escape(fact)}." for fact in error.starved)
     x, y, _ = first.tile
+    count = len(error.waiters)
+    they = f"{count} blocks of {', '.join(stages)} hold SM slots and spin"
+    if count == 1:
+        they = f"1 block of {stages[0]} holds its SM slot and spins"
     return (
-        f"{len(error.waiters)} blocks of {', '.join(stages)} hold SM slots and spin on semaphores that "
-        f"nobody can post. For one, tile ({x}, {y}) of {first.stage} on SM {first.sm} waits for "
+        f"{they} on semaphores that nobody can post. For one, tile ({x}, {y}) of {first.stage} on SM "
+        f"{first.sm} waits for "
         f"{escape(first.semaphore)}: it reads {first.seen} and needs {first.awaited}. {starved} Spinning "
         "blocks never leave, so nothing moves again. The wait-kernel rules this out: it keeps consumers off "
         "the device until the producer has started."

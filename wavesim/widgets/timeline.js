@@ -77,16 +77,20 @@ function drawRowLabel(pen, sm, slots, place) {
 }
 
 // Tiles, waits and idle stretches. Where rows are thin everything touches, where they are tall it is rounded.
+// Thin rows end at whole pixels: blended, the colours of two stages would look like that of waiting.
 function drawRows(pen, panel, scene, place, until) {
   const { theme } = pen;
   const { stage, row, issue, work, end } = panel.blocks;
   const gap = place.row >= 8 ? Math.min(4, place.row * 0.2) : place.row >= 3 ? 1 : 0;
   const radius = place.row >= 24 ? 6 : place.row >= 10 ? 2 : 0;
+  const edge = (index) => place.top + (place.row < 8 ? Math.round(index * place.row) : index * place.row);
   const bar = (index, from, to, fill, style = {}) => {
+    const height = edge(index + 1) - edge(index) - gap;
+    if (height <= 0) return;
     const left = place.left + from * place.perNs;
     let width = (to - from) * place.perNs;
     if (width > 8) width -= Math.max(1, gap / 2);
-    pen.rect(left, place.top + index * place.row + gap / 2, Math.max(width, 0.5), place.row - gap, fill, { radius, ...style });
+    pen.rect(left, edge(index) + (place.row < 8 ? 0 : gap / 2), Math.max(width, 0.5), height, fill, { radius, ...style });
   };
   const label = (index, from, to, words, color, size = 13) => {
     const x = place.left + ((from + to) / 2) * place.perNs;

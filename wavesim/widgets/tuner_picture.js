@@ -99,7 +99,8 @@ function drawTunerKey(pen, scene, y) {
 }
 
 function signedPoints(value) {
-  return `${value > 0 ? "+" : value < 0 ? "−" : "±"}${Math.abs(value).toFixed(1)}`;
+  const size = Math.abs(value).toFixed(1);
+  return `${size === "0.0" ? "±" : value > 0 ? "+" : "−"}${size}`;
 }
 
 function pointWords(scene, point) {
