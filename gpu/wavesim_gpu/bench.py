@@ -36,7 +36,7 @@ PROMPT = tuple(range(256, 4097, 256))
 LARGE_ORDERS, SMALL_ORDERS = ("grouped:4", "grouped:8"), ("row",)
 CUTS_PER_STAGE, CUTS_OF_SMALL = 2, 3  # a small product alone is partly in the L2, a pair is not: more
 SHORT_REPEATS = 5  # in one graph: a batch this small takes a hundred microseconds, events and a start several
-COMMON_CUTS = (Cut(128, 256), Cut(256, 128))  # measured for both stages at every size, whatever suits it best
+COMMON_CUTS = (Cut(128, 256), Cut(256, 128), Cut(128, 192))  # for both stages, whatever suits each alone
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _steps(runners: Mapping[str, CupyRunner], entrant: Entrant, scope: Scope) ->
     runner = runners[entrant.kernels]
     yield "limits", lambda: ceiling_cases(scope.rounds)
     yield "copy pairs", lambda: copy_cases(rounds=scope.copy_rounds)
-    yield f"{CUBE} cubed", lambda: cube_cases(runner, entrant, scope.rounds)
+    yield f"{CUBE} cubed", lambda: cube_cases(runners, entrant, scope.rounds)
     for workload, sizes in scope.tokens.items():
         if entrant.can_compute(products_of(workload, sizes[0]).values()):
             for tokens in sizes:
@@ -114,30 +114,37 @@ def ceiling_cases(rounds: int) -> list[dict[str, Any]]:
     ]
 
 
-def cube_cases(runner: CupyRunner, entrant: Entrant, rounds: int) -> list[dict[str, Any]]:
+def cube_cases(runners: Mapping[str, CupyRunner], entrant: Entrant, rounds: int) -> list[dict[str, Any]]:
     """Our GEMM against cuBLASLt at the size that everyone quotes."""
     gemm = cube_pipeline().stages[0].gemm
-    return product_cases(runner, entrant, gemm, _orders(CUBE), rounds, {"workload": "cube"})[0]
+    return product_cases(runners, entrant, gemm, _orders(CUBE), rounds, {"workload": "cube"})[0]
 
 
 def size_cases(
     runners: Mapping[str, CupyRunner], entrant: Entrant, workload: Workload, tokens: int, scope: Scope
 ) -> list[dict[str, Any]]:
     """Both products alone, then the pair."""
-    runner, is_short = runners[entrant.kernels], tokens <= max(SMALL)
+    is_short = tokens <= max(SMALL)
     cases: list[dict[str, Any]] = []
     cuts: list[list[Cut]] = []
-    times: list[Mapping[Way, float]] = []
+    of_stream_k: list[Cut] = []
+    times: list[Mapping[tuple[Cut, Order], float]] = []
     for stage, gemm in products_of(workload, tokens).items():
         tags = {"workload": "product", "of": workload, "stage": stage, "tokens": tokens}
-        own, ranked = product_cases(runner, entrant, gemm, _orders(tokens), scope.rounds, tags)
+        own, ranked = product_cases(runners, entrant, gemm, _orders(tokens), scope.rounds, tags)
         cases += own
-        cuts.append(_best_cuts(ranked, CUTS_OF_SMALL if is_short else CUTS_PER_STAGE))
-        times.append(ranked)
+        by_tile = {way: ns for way, ns in ranked.items() if way.kernels == entrant.kernels}
+        times.append({(way.cut, way.order): ns for way, ns in by_tile.items()})
+        cuts.append(_best_cuts(by_tile, CUTS_OF_SMALL if is_short else CUTS_PER_STAGE))
+        of_stream_k += _best_cuts((way for way in ranked if way.kernels == entrant.stream_k), 1)
     repeats = SHORT_REPEATS if is_short else 1
     study = PairStudy(runners, workload, tokens, entrant.tile_k, cuts[0][0], repeats)
     pairs = dict.fromkeys([*product(*cuts), *([] if is_short else ((cut, cut) for cut in COMMON_CUTS))])
     variants = variants_of(entrant.kinds, pairs, _orders(tokens))
+    if of_stream_k:
+        first, second = of_stream_k
+        unsplit = [kind for kind in entrant.kinds if kind.is_unsplit]
+        variants = list(dict.fromkeys([*variants, *variants_of(unsplit, [(first, second)], _orders(tokens))]))
     choice = Predictor(workload, tokens, entrant.tile_k, query(), times).best(choosable(variants))
     if choice is not None:
         study.expect(choice.variant, choice.predicted_ns)

@@ -140,9 +140,6 @@ def test_a_wrong_product_is_left_out_and_the_others_are_reported(tmp_path):
     assert (found["wrong_results"], found["gemm_vs_cublas_large_min"]) == (1, 0.8)
 
 
-@pytest.mark.xfail(
-    raises=reports.StaleResultsError, reason="the Hopper kernels have changed since; to be measured again"
-)
 def test_the_shipped_results_are_of_the_shipped_kernels():
     assert reports.sum_up(SHIPPED)["wrong_results"] == 0
 

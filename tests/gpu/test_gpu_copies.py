@@ -64,4 +64,5 @@ def test_every_primitive_leaves_its_counters_as_so_many_uses_do(runner):
     cases = primitive_cases(rounds=2, operations=100)
     assert {case["name"] for case in cases} == set(NAMES)
     assert all(case["verdict"]["is_good"] for case in cases)
-    assert all(time > 0 for case in cases for time in case["rounds_ns"])
+    used = [case for case in cases if case["name"] != "empty loop"]  # which ends within a step of the timer
+    assert all(time > 0 for case in used for time in case["rounds_ns"])

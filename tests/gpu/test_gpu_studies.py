@@ -21,7 +21,7 @@ from wavesim_gpu.studies.pairs import PairStudy
 from wavesim_gpu.studies.predicted import Predictor, choosable
 from wavesim_gpu.studies.primitives import NAMES, is_as_used, middle
 from wavesim_gpu.studies.primitives import SOURCE as PRIMITIVES
-from wavesim_gpu.studies.products import Way, splits_of, ways_of
+from wavesim_gpu.studies.products import splits_of, ways_of
 from wavesim_gpu.studies.shapes import Cut, mlp_pair, products_of, weight_bytes
 from wavesim_gpu.studies.variants import Kind, Variant, generated, plan_named, under_all, variants_of
 from wavesim_gpu.timing import Rounds
@@ -138,8 +138,8 @@ def test_stream_k_takes_part_in_cuts_that_were_split():
 
 
 def test_the_prediction_is_of_the_products_measured_alone():
-    times = {Way(WIDE, ROW): 2 * 100_000.0 + 5_700}  # 192 tiles: two waves of 100 us, and the launch
-    predictor = Predictor("gpt3-mlp", 1024, 64, load("h200"), [times, {Way(WIDE, ROW): 3 * 50_000.0 + 5_700}])
+    times = {(WIDE, ROW): 2 * 100_000.0 + 5_700}  # 192 tiles: two waves of 100 us, and the launch
+    predictor = Predictor("gpt3-mlp", 1024, 64, load("h200"), [times, {(WIDE, ROW): 3 * 50_000.0 + 5_700}])
     found = {
         kind.name: Variant(kind, (WIDE, WIDE), ROW)
         for kind in HOPPER.kinds

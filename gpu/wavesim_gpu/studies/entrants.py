@@ -20,12 +20,16 @@ PORTABLE_TILE_K = 32
 
 @dataclass(frozen=True)
 class Entrant:
-    """A family and what it can be asked for; `kinds` may need relatives of it, launched otherwise."""
+    """A family and what it can be asked for; `kinds` may need relatives of it, launched otherwise.
+
+    `stream_k` is its relative that splits K itself, if there is one.
+    """
 
     kernels: str
     tiles: tuple[tuple[int, int], ...]
     tile_k: int
     kinds: tuple[Kind, ...]
+    stream_k: str | None = None
 
     @property
     def relatives(self) -> tuple[str, ...]:
@@ -51,6 +55,7 @@ PORTABLE = Entrant(
     PORTABLE_TILE_K,
     tuple(Kind(plan, plan, "portable") for plan in ("stream", "row", "tile")),
 )
+STREAM_K = "hopper-stream-k"
 HOPPER = Entrant(
     "hopper",
     tuple(gemm_sm90.SHAPES),
@@ -59,7 +64,7 @@ HOPPER = Entrant(
         Kind("stream", "stream", "hopper"),
         Kind("stream per tile", "stream", "hopper-per-tile", follows="stream"),
         Kind("pdl", "stream", "hopper-dependent", follows="stream"),
-        Kind("stream-k", "stream", "hopper-stream-k"),
+        Kind("stream-k", "stream", STREAM_K),
         Kind("stream-k pdl", "stream", "hopper-stream-k-dependent", follows="stream-k"),
         Kind("row on one stream", "row", "hopper-dependent"),
         Kind("tile on one stream", "tile", "hopper-dependent", follows="row on one stream"),
@@ -67,6 +72,7 @@ HOPPER = Entrant(
         # One kernel for both stages, in tiles of one shape; the faster of the two plans stands for it.
         *(Kind("persistent", plan, "hopper") for plan in ("persistent", "persistent:tile")),
     ),
+    STREAM_K,
 )
 
 

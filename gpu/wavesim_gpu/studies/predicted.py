@@ -11,11 +11,11 @@ from wavesim.analysis.ahead import ahead_ns, least_ns
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block
+from wavesim.model.order import Order
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import SemaphoreSync
 from wavesim_gpu.kernels.families import family_named
-from wavesim_gpu.studies.products import Way
-from wavesim_gpu.studies.shapes import Workload, mlp_pair
+from wavesim_gpu.studies.shapes import Cut, Workload, mlp_pair
 from wavesim_gpu.studies.variants import STREAM, Variant
 
 
@@ -31,14 +31,14 @@ class Choice:
 class Predictor:
     """Predicts one workload's pairs at one size from its products measured alone.
 
-    `times_ns`: for the first and the second product, of each way that was timed.
+    `times_ns`: for the first and the second product, of each cut and order that was timed.
     """
 
     workload: Workload
     tokens: int
     tile_k: int
     device: Device
-    times_ns: Sequence[Mapping[Way, float]]
+    times_ns: Sequence[Mapping[tuple[Cut, Order], float]]
 
     def best(self, variants: Iterable[Variant]) -> Choice | None:
         """The one with the shortest predicted time; those with a product that was not timed are left out."""
@@ -65,13 +65,13 @@ class Predictor:
         )
 
     def _is_known(self, variant: Variant) -> bool:
-        ways = (Way(cut, variant.order) for cut in variant.cuts)
+        ways = ((cut, variant.order) for cut in variant.cuts)
         return all(way in times for way, times in zip(ways, self.times_ns, strict=True))
 
     def _kernel_ns(self, variant: Variant) -> dict[str, float]:
         stages = mlp_pair(self.workload, self.tokens, variant.cuts, self.tile_k).stages
         return {
-            stage.name: times[Way(cut, variant.order)]
+            stage.name: times[cut, variant.order]
             for stage, cut, times in zip(stages, variant.cuts, self.times_ns, strict=True)
         }
 

@@ -16,6 +16,7 @@ from wavesim_gpu.baselines.cublaslt import LtChain
 from wavesim_gpu.compiler import Build
 from wavesim_gpu.device import query
 from wavesim_gpu.functions import compile_all, wanted_kernels
+from wavesim_gpu.kernels.families import family_named
 from wavesim_gpu.operands import Operands, bind, reference
 from wavesim_gpu.runner import CupyRunner, WrongResultError
 from wavesim_gpu.studies.case import (
@@ -35,17 +36,21 @@ FULL = 0.9  # of the last wave, in blocks
 
 @dataclass(frozen=True)
 class Way:
-    """A cut and a tile order."""
+    """Which kernels, in which cut and tile order."""
 
+    kernels: str
     cut: Cut
     order: Order
 
     def __str__(self) -> str:
-        return f"{self.cut} {self.order.name}"
+        return f"{self.kernels} {self.cut} {self.order.name}"
 
 
 def ways_of(entrant: Entrant, gemm: Gemm, orders: Iterable[Order], sm_count: int) -> list[Way]:
-    """Every cut that the kernels have, in every order; K is split only where blocks are few."""
+    """Every cut that the kernels have, in every order; K is split only where blocks are few.
+
+    And by Stream-K, which splits K itself, every tile shape.
+    """
     orders, found = list(orders), []
     for tile_m, tile_n in entrant.tiles:
         if tile_m >= 2 * max(gemm.m, 64):
@@ -54,7 +59,8 @@ def ways_of(entrant: Entrant, gemm: Gemm, orders: Iterable[Order], sm_count: int
         for split in splits_of(tiles, gemm.k // entrant.tile_k, sm_count):
             cut = Cut(tile_m, tile_n, split)
             if entrant.suits(gemm, cut):
-                found += [Way(cut, order) for order in orders]
+                kernels = [entrant.kernels, *([entrant.stream_k] if entrant.stream_k and split == 1 else [])]
+                found += [Way(name, cut, order) for name in kernels for order in orders]
     return found
 
 
@@ -73,19 +79,23 @@ def splits_of(tiles: int, chunks: int, sm_count: int) -> list[int]:
 
 
 def product_cases(
-    runner: CupyRunner,
+    runners: Mapping[str, CupyRunner],
     entrant: Entrant,
     gemm: Gemm,
     orders: Iterable[Order],
     rounds: int,
     tags: Mapping[str, Any],
 ) -> tuple[list[dict[str, Any]], dict[Way, float]]:
-    """The fastest way and cuBLASLt, measured; and the median ns in screening of all ways, fastest first."""
+    """The fastest way and cuBLASLt, measured; and the median ns in screening of all ways, fastest first.
+
+    `runners` by name of their kernels.
+    """
+    runner = runners[entrant.kernels]
     ways = ways_of(entrant, gemm, orders, query().sm_count)
     base = runner.operands(single(gemm, ways[0].cut, entrant.tile_k), seed=gemm.m)
     expected = reference(base)
-    _compile(runner, entrant, gemm, ways)
-    programs = {way: _program(runner, entrant, base, gemm, way) for way in ways}
+    _compile(entrant, gemm, ways)
+    programs = {way: _program(runners[way.kernels], entrant, base, gemm, way) for way in ways}
     contenders = {way: _contender(runner, program) for way, program in programs.items()}
     judged = {way: runner.verdict(programs[way], contenders[way].launch, expected) for way in ways}
     good = [way for way in ways if judged[way].is_good]
@@ -99,7 +109,7 @@ def product_cases(
     final = {"ours": contenders[best], "cublaslt": Contender(library.launch, library.stream)}
     found, sampler = time_together(final, rounds)
     programs[best].sync.check()
-    shape = {"m": gemm.m, "n": gemm.n, "k": gemm.k, "flops": gemm.flops, "kernels": runner.family.name}
+    shape = {"m": gemm.m, "n": gemm.n, "k": gemm.k, "flops": gemm.flops, "kernels": entrant.kernels}
     cases = [
         describe_case(name, {**tags, **shape, "way": str(best)}, found[name], verdicts[name], sampler)
         for name in final
@@ -112,12 +122,12 @@ def product_cases(
     return cases, ranked
 
 
-def _compile(runner: CupyRunner, entrant: Entrant, gemm: Gemm, ways: Iterable[Way]) -> None:
+def _compile(entrant: Entrant, gemm: Gemm, ways: Iterable[Way]) -> None:
     compile_all(
         wanted
         for way in ways
         for wanted in wanted_kernels(
-            single(gemm, way.cut, entrant.tile_k), StreamSync(way.order), Build(), runner.family
+            single(gemm, way.cut, entrant.tile_k), StreamSync(way.order), Build(), family_named(way.kernels)
         )
     )
 
