@@ -194,7 +194,7 @@ class _Fields:
 
 def _case(fields: _Fields) -> Case:
     name, workload = fields.get("name", str), fields.get("workload", str)
-    is_primitive = fields.value.get("workload") == "primitive"  # an empty loop ends within a step of the timer
+    is_primitive = workload == "primitive"  # an empty loop ends within a step of the timer
     rounds = fields.numbers("rounds_ns", int, may_be_zero=is_primitive)
     clocks = fields.numbers("clocks_ghz", (int, float), may_be_zero=is_primitive)
     if clocks and len(clocks) != len(rounds):
