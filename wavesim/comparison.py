@@ -13,6 +13,7 @@ from wavesim.analysis.default_cost import find_costs
 from wavesim.analysis.prediction import (
     TIME_WORDS,
     Measured,
+    calibrate_for,
     improvement_points,
     measured_improvement,
     require_same_kernels,
@@ -23,10 +24,8 @@ from wavesim.io.recordings import Case, find_case
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
-from wavesim.sim.calibration import calibrate
 from wavesim.sim.calibration_words import words_of_trace
 from wavesim.sim.cost import CostModel
-from wavesim.sim.machine_costs import memory_behind
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
 
@@ -157,7 +156,7 @@ def compare(
     is_scored = costs is None and runner is not None
     if costs is None and baseline is not None and runner is not None:
         require_same_kernels(pipeline, baseline, device)
-        costs = calibrate(baseline, per_block=True, behind=memory_behind(pipeline, device))
+        costs = calibrate_for(pipeline, device, baseline)
         basis = f"calibrated on the measured stream-sync run; {words_of_trace(baseline, costs)}"
     elif costs is None:
         known = find_costs(pipeline, device, _order_name(plans[0]))

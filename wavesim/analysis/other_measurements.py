@@ -5,22 +5,22 @@ scheduler can predict from their baseline are named with the reason, and left ou
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from wavesim.analysis.intervals import spread_points
 from wavesim.analysis.judged import Prediction, by_ceil_formula, kernel_times_kind, kind_of
 from wavesim.analysis.own_measurements import ceil_formula
-from wavesim.analysis.prediction import Measured, predict_from_kernel_times, predict_pair
+from wavesim.analysis.prediction import Measured, calibrate_for, predict_from_kernel_times, predict_pair
 from wavesim.io.published import PublishedRun, published_runs
 from wavesim.io.sketch import SketchCase, sketch_cases
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.plan import SemaphoreSync
 from wavesim.model.policy import RowSync, TileSync
-from wavesim.sim.calibration import calibrate, costs_from_kernel_times
+from wavesim.sim.calibration import costs_from_kernel_times
 from wavesim.sim.calibration_checks import beats_work_conservation
 from wavesim.sim.machine_costs import (
     MachineCosts,
     machine_of,
-    memory_behind,
     with_host_sync,
     without_constants,
 )
@@ -93,8 +93,8 @@ def _sketch(case: SketchCase, name: str) -> Prediction:
     stream = case.trace("stream")
     policy = RowSync() if name == "row" else TileSync()
     plan = SemaphoreSync(policy, order=case.order)
-    behind, wait_ns = memory_behind(case.pipeline, case.device), SKETCH_WAIT_NS[case.kernel, case.tile]
-    costs = calibrate(stream, per_block=True, behind=behind, wait_ns=wait_ns)
+    known = calibrate_for(case.pipeline, case.device, stream)
+    costs = replace(known, wait_ns=SKETCH_WAIT_NS[case.kernel, case.tile])
     _, trace, predicted = predict_pair(case.pipeline, plan, case.device, costs)
     stream_us, time_us = case.time_us["stream"], case.time_us[name]
     measured = 100.0 * (1.0 - time_us / stream_us)

@@ -18,7 +18,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, StreamSync, parse_plan
 from wavesim.sim.calibration import calibrate, costs_from_kernel_times
 from wavesim.sim.cost import OVERHEADS, CostModel
-from wavesim.sim.machine_costs import MachineCosts, machine_of, memory_behind
+from wavesim.sim.machine_costs import MachineCosts, clock_gain_of, machine_of, memory_behind
 from wavesim.sim.program import build_program
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
@@ -114,10 +114,17 @@ def sustained_points(points: float, clock_share: float) -> float:
     return 100.0 * (1.0 - float((1.0 - points / 100.0) ** (1.0 - clock_share)))
 
 
+def calibrate_for(pipeline: Pipeline, device: Device, stream: Trace) -> CostModel:
+    """The costs of a stream-sync run, each block's own, with all that is known of the device around them."""
+    behind = memory_behind(pipeline, device)
+    gain = clock_gain_of(device, max(info.blocks_per_sm for info in stream.header.stages))
+    return calibrate(stream, per_block=True, behind=behind, clock_gain=gain)
+
+
 def predict_from_stream(pipeline: Pipeline, plan: Plan, device: Device, stream: Trace) -> tuple[Trace, float]:
     """(the plan's trace, improvement in points) predicted from a stream-sync run and `OVERHEADS`."""
     require_same_kernels(pipeline, stream, device)
-    costs = calibrate(stream, per_block=True, behind=memory_behind(pipeline, device))
+    costs = calibrate_for(pipeline, device, stream)
     _, trace, improvement = predict_pair(pipeline, plan, device, costs)
     return trace, improvement
 

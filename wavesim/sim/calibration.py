@@ -23,6 +23,7 @@ from wavesim.sim.machine_costs import SENIORITY, SHARED_SPEED, MachineCosts, mac
 from wavesim.sim.memory import Memory, slowdowns
 from wavesim.sim.sharing_fit import Regimes, fit_speeds
 from wavesim.sim.simulation import simulate
+from wavesim.sim.sm_clock import clock_factors
 from wavesim.trace import Trace
 
 LEAST_ALONE, MOST_ALONE = 0.02, 0.98  # share of block time spent alone between which a trace tells speeds
@@ -36,20 +37,22 @@ def calibrate(
     *,
     per_block: bool = False,
     behind: tuple[Pipeline, Memory] | None = None,
+    clock_gain: float = 0.0,
     **measured_ns: int,
 ) -> CostModel:
     """The cost model of a stream-sync trace: tile times, speeds on a shared SM, kernel boundary.
 
     A stage has one tile time, its blocks' mean, or with `per_block` each block its own. What one wait and
     one post cost cannot be seen there and is left at `OVERHEADS`; `measured_ns` replaces them by name.
-    With the kernels' shapes and the memory `behind` them, tile times are those at an idle DRAM.
+    With the kernels' shapes and the memory `behind` them, tile times are those at an idle DRAM, with a
+    `clock_gain` those at the clock of a device that is all busy.
     Raises `RecordingError` for a trace of another plan (the run to be predicted must not be looked at),
     and for one that is partial or too short.
     """
     require_calibratable(trace)
     most = max(info.blocks_per_sm for info in trace.header.stages)
     sharing, seniority, work = _alone(trace) if most == 1 else _shared(trace, most)
-    work = work * _clock_ratio(trace)
+    work = work * _clock_ratio(trace) * clock_factors(trace, clock_gain)
     if behind is not None:
         work = work / slowdowns(trace, *behind)
     tile_ns: dict[str, int | Sequence[int]] = {}
@@ -57,8 +60,14 @@ def calibrate(
         rows = trace.stage == index
         tile_ns[info.name] = _by_tile(trace, rows, work) if per_block else round(float(work[rows].mean()))
     overheads = OVERHEADS | {"boundary_ns": _boundary_ns(trace)} | measured_ns
-    memory = None if behind is None else behind[1]
-    return CostModel(tile_ns, sharing=sharing, seniority=seniority, memory=memory, **overheads)
+    return CostModel(
+        tile_ns,
+        sharing=sharing,
+        seniority=seniority,
+        memory=None if behind is None else behind[1],
+        clock_gain=clock_gain,
+        **overheads,
+    )
 
 
 def costs_from_kernel_times(

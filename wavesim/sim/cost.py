@@ -61,6 +61,8 @@ class CostModel:
       others lose as much in all. 0.16: the elder of two runs at 1.16 of the mean, the younger at 0.84.
     - `memory`: the L2 and the DRAM that all blocks share; `tile_ns` are then times at an idle DRAM. None
       where tiles take what they take whatever runs beside them.
+    - `clock_gain`: by how much higher the SM clock is with next to nothing running than with all SMs
+      computing, as a share of the latter, at which `tile_ns` are. 0.05: one block alone runs at 1.05 of it.
     """
 
     tile_ns: Mapping[str, int | Sequence[int]]
@@ -81,6 +83,7 @@ class CostModel:
     sharing: tuple[float, ...] = (1.0,)
     seniority: float = 0.0
     memory: Memory | None = None
+    clock_gain: float = 0.0
 
     def __post_init__(self) -> None:
         for name in FIXED_COSTS:
@@ -100,6 +103,8 @@ class CostModel:
             raise DescriptionError(
                 f"CostModel: seniority is {self.seniority}; it must be at least 0 and below 1"
             )
+        if not 0 <= self.clock_gain <= 1:
+            raise DescriptionError(f"CostModel: clock_gain is {self.clock_gain}; it must be 0 to 1")
 
     def tile_times(self, stage: Stage) -> int | list[int]:
         """One time for all blocks of a stage, or a list of one per block. Raises `DescriptionError`."""

@@ -16,12 +16,13 @@ from wavesim.sim.cost import FIXED_COSTS, CostModel, roofline
 from wavesim.sim.engine import Engine
 from wavesim.sim.l2_reads import FloatArray
 from wavesim.sim.launches import LaunchedProgram
-from wavesim.sim.memory import Memory, by_block, by_row, slowdowns
+from wavesim.sim.memory import by_block, by_row, slowdowns
 from wavesim.sim.program import Program, StageProgram
+from wavesim.sim.sm_clock import clock_factors
 from wavesim.sim.stream_k import StreamKStage
 from wavesim.trace import PART_COLUMNS, DependencyInfo, Event, Header, IntArray, StageInfo, Trace, Waits
 
-MEMORY_ROUNDS = 3  # in which tile times and traffic settle
+SETTLING_ROUNDS = 3  # of tile times and what they depend on
 SETTLED = 0.005  # of its time, by which no block's may still change
 
 
@@ -32,9 +33,9 @@ def simulate(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel | 
     blocks, orders or policies that can't be, `DeadlockError` when blocks wait for ever.
     """
     model = roofline(pipeline, device) if costs is None else costs
-    if model.memory is None:
+    if model.memory is None and not model.clock_gain:
         return _run(pipeline, plan, device, model)
-    return _settled(pipeline, plan, device, model, model.memory)
+    return _settled(pipeline, plan, device, model)
 
 
 def _run(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> Trace:
@@ -43,19 +44,23 @@ def _run(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> Tr
     return _trace(engine, pipeline, plan, device, costs)
 
 
-def _settled(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel, memory: Memory) -> Trace:
-    """Simulates again, with tiles as slow as the traffic of the last run makes them, until that settles."""
+def _settled(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> Trace:
+    """Simulates again, with tiles as long as the last run's traffic and clock say, until that settles."""
     trace = _run(pipeline, plan, device, costs)
-    slower = [np.ones(stage.grid.size) for stage in pipeline.stages]
-    for _ in range(MEMORY_ROUNDS):
-        rows = slowdowns(trace, pipeline, memory, by_row(trace, slower))
-        before, slower = slower, [by_block(trace, index, rows) for index in range(len(slower))]
-        if all(np.allclose(*pair, rtol=SETTLED, atol=0.0) for pair in zip(before, slower, strict=True)):
+    slower = longer = [np.ones(stage.grid.size) for stage in pipeline.stages]
+    for _ in range(SETTLING_ROUNDS):
+        if costs.memory is not None:
+            rows = slowdowns(trace, pipeline, costs.memory, by_row(trace, slower))
+            slower = [by_block(trace, index, rows) for index in range(len(slower))]
+        clocks = clock_factors(trace, costs.clock_gain)
+        before = longer
+        longer = [factors / by_block(trace, index, clocks) for index, factors in enumerate(slower)]
+        if all(np.allclose(*pair, rtol=SETTLED, atol=0.0) for pair in zip(before, longer, strict=True)):
             break
-        times = zip(pipeline.stages, slower, strict=True)
+        times = zip(pipeline.stages, longer, strict=True)
         tile_ns = {stage.name: _longer(costs, stage, factors) for stage, factors in times}
         trace = _run(pipeline, plan, device, costs.with_tile_ns(**tile_ns))
-    return _with_slowdown(trace, slower)
+    return trace if costs.memory is None else _with_slowdown(trace, slower)
 
 
 def _with_slowdown(trace: Trace, slower: Sequence[FloatArray]) -> Trace:
@@ -177,6 +182,7 @@ def _describe_costs(costs: CostModel, plan: Plan) -> dict[str, object]:
         "tile_ns": tile_ns,
         "sharing": list(costs.sharing),
         "seniority": costs.seniority,
+        "clock_gain": costs.clock_gain,
         **({"memory": asdict(costs.memory)} if costs.memory else {}),
         **{name: getattr(costs, name) for name in FIXED_COSTS},
         **prefetch,

@@ -7,7 +7,7 @@ nothing there, one per tile 12 points with 144 of them; six well chosen ones gai
 from dataclasses import dataclass, replace
 
 from wavesim.analysis.default_cost import default_costs
-from wavesim.analysis.prediction import Measured, improvement_points, measured_improvement
+from wavesim.analysis.prediction import Measured, calibrate_for, improvement_points, measured_improvement
 from wavesim.comparison import described_measurement
 from wavesim.io.recordings import find_case
 from wavesim.model import device as devices
@@ -15,8 +15,6 @@ from wavesim.model.device import Device
 from wavesim.model.order import Grouped
 from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import Policy, RowSync, TileSync
-from wavesim.sim.calibration import calibrate
-from wavesim.sim.machine_costs import memory_behind
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.use_gpu import Measuring
 from wavesim.trace import Trace
@@ -53,7 +51,7 @@ def predicted_score(policy: Policy, stream: Trace | None = None, device: Device 
     costs = (
         default_costs(pipeline, known, ORDER.name)[0]
         if stream is None
-        else calibrate(stream, per_block=True, behind=memory_behind(pipeline, known))
+        else calibrate_for(pipeline, known, stream)
     )
     before = simulate(pipeline, StreamSync(order=ORDER), known, costs)
     after = simulate(pipeline, SemaphoreSync(policy, order=ORDER), known, costs)
