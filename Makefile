@@ -11,7 +11,7 @@ DEMO_NEEDS := numpy simpy plotly ijson
 FIRST := lab/tree/notebooks/01_start_here.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check images results gallery pages lab binder gpu-test gpu-bench clean
+.PHONY: help setup demo test check images results gallery pages lab binder gpu-test gpu-bench gpu-sanitize clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
@@ -66,6 +66,10 @@ gpu-test:
 	@$(PYTHON) -c "import cupy; cupy.cuda.runtime.getDeviceCount()" 2>/dev/null || \
 	  { echo "no GPU or no CuPy: run on a machine with an NVIDIA GPU, PYTHON=an interpreter with CuPy and pytest" >&2; exit 1; }
 	PYTHONPATH=.:gpu $(PYTHON) -m pytest -m gpu tests/gpu
+
+# memcheck and racecheck over every kernel at small sizes.
+gpu-sanitize:
+	PYTHON=$(PYTHON) tests/gpu/sanitize.sh
 
 gpu-bench:
 	PYTHONPATH=.:gpu $(PYTHON) -m wavesim_gpu bench

@@ -1,0 +1,35 @@
+#!/bin/bash
+# memcheck and racecheck over every kernel at small sizes: `make gpu-sanitize`. Needs compute-sanitizer and a GPU.
+# Calls that the driver refuses on purpose (CuPy asks what there is) are not errors of ours. The tool runs one
+# kernel at a time, so these tests say nothing about semaphores between kernels; the mutants' tests do.
+cd "$(dirname "$0")/../.." || exit 1
+export PYTHONPATH=.:gpu
+hopper=tests/gpu/test_gpu_gemm_sm90.py both=tests/gpu/test_gpu_both_stages.py
+edges=$hopper::test_every_shape_is_right_under_stream_sync_at_the_edges
+declare -A tests=(
+  [portable]="tests/gpu/test_gpu_results.py::test_split_k_gives_the_same_bits_every_time"
+  [wide]="$edges[3-(128, 256, 64)-hopper-fp16]"
+  [three-warpgroups]="$edges[3-(192, 192, 64)-hopper-per-tile-bf16]"
+  [cluster]="$edges[2-(128, 192, 64)-hopper-dependent-fp16]"
+  [few-rows]="$edges[0.2-(64, 128, 64)-hopper-fp16]"
+  [split-k]="$hopper::test_split_k_slices_wait_and_add_up[(192, 192, 64)-hopper-2]"
+  [stream-k]="$hopper::test_stream_k_adds_up_the_tiles_that_it_cut[(300, 1280, 700)-(128, 192, 64)]"
+  [both-stages]="$both::test_every_shape_is_right_at_the_edges[(128, 256, 64)-379-fp16-row]"
+  [swiglu]="$both::test_swiglu_leaves_half_the_columns_to_the_second_stage[(128, 256, 64)-row]"
+  [copies]="tests/gpu/test_gpu_copies.py::test_every_way_to_launch_copies_is_right_again_and_again[256]"
+  [primitives]="tests/gpu/test_gpu_copies.py::test_every_primitive_leaves_its_counters_as_so_many_uses_do"
+)
+logs=$(mktemp -d)
+check() {
+  timeout 120 compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 9 \
+    "${PYTHON:-python3}" -m pytest -q -p no:cacheprovider -m gpu "${tests[$2]}" >"$logs/$1.$2" 2>&1
+  local code=$?
+  echo "$1 $2: exit $code, $(grep -hoE '[0-9]+ (errors|hazards displayed)' "$logs/$1.$2" | tail -1)," \
+    "$(grep -hoE '[0-9]+ (passed|failed)' "$logs/$1.$2" | head -1)"
+  ((code)) && tail -20 "$logs/$1.$2" && touch "$logs/failed"
+}
+for tool in memcheck racecheck; do
+  for name in "${!tests[@]}"; do check $tool "$name" & done
+  wait
+done
+[[ ! -e $logs/failed ]]
