@@ -114,6 +114,14 @@ def test_a_kernel_of_half_the_speed_loses_nothing():
         assert run(plan, MEMORY, **slow) == pytest.approx(run(plan, None, **slow), rel=0.005)
 
 
+def test_under_streamk_nothing_is_said_of_dram():
+    pipeline = gpt3_mlp(640)
+    costs = CostModel(FAST, memory=MEMORY)
+    trace = simulate(pipeline, StreamK(), H200, costs)
+    assert "memory" not in trace.header.costs
+    assert trace.makespan_ns == simulate(pipeline, StreamK(), H200, CostModel(FAST)).makespan_ns
+
+
 def test_the_same_simulation_twice_is_the_same():
     assert run(SemaphoreSync(RowSync()), MEMORY, **FAST) == run(SemaphoreSync(RowSync()), MEMORY, **FAST)
 
