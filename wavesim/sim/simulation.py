@@ -29,8 +29,9 @@ SETTLED = 0.005  # of its time, by which no block's may still change
 def simulate(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel | None = None) -> Trace:
     """Runs the pipeline on the simulated device; deterministic.
 
-    Without `costs` the catalogue's roofline is used (`roofline`). Under Stream-K L2 and DRAM are left out. Raises `DescriptionError` for
-    blocks, orders or policies that can't be, `DeadlockError` when blocks wait for ever.
+    Without `costs` the catalogue's roofline is used (`roofline`). Under Stream-K L2 and DRAM are left out.
+    Raises `DescriptionError` for blocks, orders or policies that can't be, `DeadlockError` when blocks wait
+    for ever.
     """
     model = roofline(pipeline, device) if costs is None else costs
     if isinstance(plan, StreamK):  # blocks start at depths of K of their own: nothing was measured of that
