@@ -74,9 +74,11 @@ class StreamSync(Plan):
 class SemaphoreSync(SemaphorePlan):
     """A stream per stage; consumer tiles wait on semaphores for the producer tiles they read (cuSync).
 
-    `wait_kernel` keeps a consumer's blocks from being issued before its producer has started.
-    `head_start` (simulator only, without the wait-kernel): blocks of the consumer that reach
-    the device before the producer's first; what a race between two streams can do.
+    Each waiting block first does the `prefetch` share of its work that reads no producer, 0 to 1: weights
+    that it loads into shared memory (`weight_prefetch.prefetch_share`). `wait_kernel` keeps a consumer's
+    blocks from being issued before its producer has started. `head_start` (simulator only, without the
+    wait-kernel): blocks of the consumer that reach the device before the producer's first; what a race
+    between two streams can do.
     """
 
     policy: Policy = RowSync()
@@ -85,9 +87,14 @@ class SemaphoreSync(SemaphorePlan):
     orders: Mapping[str, Order] = field(default_factory=dict)
     wait_kernel: bool = True
     head_start: int = 0
+    prefetch: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.prefetch, int | float) or not 0 <= self.prefetch <= 1:
+            raise DescriptionError(
+                f"SemaphoreSync: prefetch is {self.prefetch!r}; it is a share of the work, from 0 to 1"
+            )
         if not isinstance(self.head_start, int) or self.head_start < 0:
             raise DescriptionError(f"SemaphoreSync: head_start is {self.head_start!r}; it must be at least 0")
         if self.head_start and self.wait_kernel:
@@ -104,6 +111,7 @@ class SemaphoreSync(SemaphorePlan):
     @property
     def label(self) -> str:
         words = self.policy_label[0].upper() + self.policy_label[1:]
+        words += f", {100 * self.prefetch:.2g} % prefetched" if self.prefetch else ""
         return words if self.wait_kernel else f"{words}, no wait-kernel"
 
 

@@ -23,10 +23,8 @@ from wavesim.model.plan import (
 from wavesim.model.policy import Policy
 from wavesim.model.semaphores import SemaphoreArray
 from wavesim.model.waits import Wait
-from wavesim.sim.program import Program, StageProgram, build_program
+from wavesim.sim.program import SHARE_UNIT, Program, StageProgram, build_program
 from wavesim.sim.stream_k import split_stages
-
-PREFETCH_UNIT = 1_000_000  # shares of the work are kept in millionths
 
 
 @dataclass(frozen=True)
@@ -134,14 +132,14 @@ def _fused(stages: Sequence[Stage]) -> Kernel:
 
 def _with_grid_waits(program: Program, plan: DependentLaunch) -> Program:
     """Every stage but the last posts one semaphore per grid, which the next stage's blocks await."""
-    wait_at = round(plan.prefetch * PREFETCH_UNIT)
+    wait_at = round(plan.prefetch * SHARE_UNIT)
     stages, arrays = list(program.stages), []
     for index, (before, stage) in enumerate(zip(program.stages[:-1], program.stages[1:], strict=True)):
         name, grid = before.stage.name, before.stage.grid
         array = SemaphoreArray(name, WholeGrid(), WholeGrid().table(grid), index, grid)
         arrays.append(array)
         stages[index] = replace(stages[index], posts=((index,),) * grid.tiles)
-        wait = Wait(wait_at, PREFETCH_UNIT, index, name, (0, 0))
+        wait = Wait(wait_at, SHARE_UNIT, index, name, (0, 0))
         stages[index + 1] = DependentStage(
             stage.index, stage.stage, stage.blocks, stage.posts, None, {name: array}, grid_wait=(wait,)
         )

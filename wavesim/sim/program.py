@@ -5,14 +5,16 @@ semaphore y at 24) before its first K step, and each tile of the first one post.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wavesim.model.dependency import Dependency
 from wavesim.model.order import Tile
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import Plan, check_plan
+from wavesim.model.plan import Plan, SemaphoreSync, check_plan
 from wavesim.model.semaphores import SemaphoreArray, semaphore_arrays
 from wavesim.model.waits import Wait, position_in_slice, waits_of
+
+SHARE_UNIT = 1_000_000  # shares of the work are kept in millionths
 
 
 @dataclass
@@ -25,6 +27,7 @@ class StageProgram:
     posts: tuple[tuple[int, ...], ...]
     dependency: Dependency | None
     arrays: Mapping[str, SemaphoreArray]
+    prefetch: float = 0.0
     _cache: dict[tuple[int, int, int], tuple[Wait, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -59,12 +62,22 @@ class StageProgram:
         key = (x if self._uses_x else 0, y if self._uses_y else 0, z)
         if key not in self._cache:
             shares = position_in_slice(z, self.stage.grid.z)
-            self._cache[key] = waits_of(self.dependency, (x, y), self._semaphore_of, shares)
+            waits = waits_of(self.dependency, (x, y), self._semaphore_of, shares)
+            self._cache[key] = prefetched(waits, self.prefetch) if self.prefetch else waits
         return self._cache[key]
 
     def _semaphore_of(self, producer: str, tile: Tile) -> int:
         array = self.arrays[producer]
         return array.first + array.table.semaphore_of_tile[tile[1] * array.grid.x + tile[0]]
+
+
+def prefetched(waits: tuple[Wait, ...], share: float) -> tuple[Wait, ...]:
+    """The same waits, none before so large a share of the work is done."""
+    first = round(share * SHARE_UNIT)
+    return tuple(
+        replace(wait, done=first, of=SHARE_UNIT) if wait.done * SHARE_UNIT < first * wait.of else wait
+        for wait in waits
+    )
 
 
 @dataclass(frozen=True)
@@ -108,4 +121,5 @@ def _stage_program(
     awaited = {
         producer: array for array in arrays for producer, consumer in array.edges if consumer == stage.name
     }
-    return StageProgram(index, stage, blocks, posts, pipeline.dependency_of(stage.name), awaited)
+    prefetch = plan.prefetch if isinstance(plan, SemaphoreSync) else 0.0
+    return StageProgram(index, stage, blocks, posts, pipeline.dependency_of(stage.name), awaited, prefetch)
