@@ -43,7 +43,7 @@ def test_the_advice_browser_shows_its_findings_and_its_pair_without_a_kernel():
     text = browser.html()
     assert browser.findings.value in text
     assert "flash_fwd_kernel" in text
-    assert text.count("plotly-graph-div") == 1
+    assert text.count('<div id="wavesim-drawn-') == 1
     assert AdviceBrowser in SHOWN
 
 

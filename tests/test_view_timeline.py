@@ -8,17 +8,20 @@ import pytest
 
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load
+from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.order import ColumnMajor
-from wavesim.model.pipeline import Pipeline
+from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Persistent, PersistentStream, Plan, SemaphoreSync, StreamK, StreamSync
 from wavesim.model.policy import TileSync
 from wavesim.sim.cost import zero_cost
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
+from wavesim.view.raster import FIRST_STAGE, paint
 from wavesim.view.sm_rows import lay_out
 from wavesim.view.theme import DARK, LIGHT
 from wavesim.view.timeline_data import timeline_parts
 from wavesim.view.timeline_figure import timeline, timeline_update
+from wavesim.view.timeline_scene import scene_of_timeline
 from wavesim.workloads.figure_one import TILE_NS, toy
 from wavesim.workloads.gpt3 import gpt3_mlp
 
@@ -181,6 +184,33 @@ def test_segments_of_a_row_fill_its_time_exactly(waiting_trace: Trace) -> None:
     blocks = (waiting_trace.end_ns - waiting_trace.issue_ns).sum()
     idle = (rows.idle.end_ns - rows.idle.start_ns).sum()
     assert blocks + idle == rows.count * rows.makespan_ns
+
+
+@pytest.fixture
+def uneven() -> Trace:
+    """On 2 SMs of an H200 four blocks of one per SM, then eight of two per SM, each 1 us long."""
+    sizes = {"large": (4, 150), "small": (8, 100)}
+    stages = [
+        Stage(name, Kernel(name, Grid(count), Block(128, 64, dynamic_shared_bytes=kib * 1024)))
+        for name, (count, kib) in sizes.items()
+    ]
+    pipeline = Pipeline("uneven", stages)
+    return simulate(pipeline, StreamSync(), load("h200").with_sm_count(2), zero_cost(pipeline, 1_000))
+
+
+def test_a_block_that_fills_an_sm_covers_all_of_its_rows(uneven: Trace) -> None:
+    rows = lay_out(uneven)
+    assert (rows.count, rows.span.tolist()) == (4, [2] * 4 + [1] * 8)
+    assert sorted(rows.work.row[:4].tolist()) == [0, 0, 2, 2]
+    codes = paint(rows, uneven.stage, width=40, scale=1, end_ns=4_000)
+    assert (codes[:, 5] == FIRST_STAGE).all()
+    assert (codes[:, 25] == FIRST_STAGE + 1).all()
+    large, small = (one for one in timeline(uneven).data if (one.name or "").startswith(("P =", "C =")))
+    assert set(large.y) == {0.5, 2.5}
+    assert [set(one.width) for one in (large, small)] == [{1.8}, {0.8}]
+    assert not len(rows.idle)
+    blocks = scene_of_timeline(timeline_parts([uneven]))["panels"][0]["blocks"]
+    assert list(np.frombuffer(blocks["span"]["data"], np.uint8)) == [2] * 4 + [1] * 8
 
 
 def test_the_number_of_series_depends_on_panels_and_stages_alone(

@@ -35,8 +35,9 @@ def paint(
     per_ns = width / max(end_ns, 1.0)
     _fill(canvas, rows.idle, np.full(len(rows.idle), IDLE), width, per_ns)
     gap = 1 if width / max(1.0, len(rows.work) / max(1, rows.count)) >= 8 else 0
-    _fill(canvas, rows.work, stage + FIRST_STAGE, width, per_ns, gap)
-    _fill(canvas, rows.waiting, np.full(len(rows.waiting), WAITING), width, per_ns)
+    work, waiting = rows.work.spread(rows.span), rows.waiting.spread(rows.span)
+    _fill(canvas, work, stage[work.block] + FIRST_STAGE, width, per_ns, gap)
+    _fill(canvas, waiting, np.full(len(waiting), WAITING), width, per_ns)
     image = np.repeat(canvas.reshape(rows.count, width), scale, axis=0)
     if has_lines:
         image[scale - 1 :: scale] = EMPTY

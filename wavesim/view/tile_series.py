@@ -49,6 +49,19 @@ def bars_of(segments: Segments, parts: TimelineParts, inset_px: float = 0.0) -> 
     }
 
 
+def bar_width(parts: TimelineParts) -> float:
+    """Height of a tile of one row, in rows."""
+    return 0.8 if parts.frame.row_height >= 8 else 1.0
+
+
+def _tall(segments: Segments, panel: PanelParts, parts: TimelineParts) -> Props:
+    """Place and height of bars where some cover several rows; nothing where none does."""
+    if not len(segments) or panel.rows.span.max() == 1:
+        return {}
+    below = panel.rows.span[segments.block] - 1
+    return {"y": (segments.row + below / 2).astype(np.float32), "width": below + bar_width(parts)}
+
+
 def gap_px(parts: TimelineParts) -> float:
     """Pixels between tiles: wide on a toy, a hair on a GPU."""
     return float(min(GAP_PX * 2, max(1.0, parts.frame.row_height / 6)))
@@ -57,7 +70,8 @@ def gap_px(parts: TimelineParts) -> float:
 def stage_bars(panel: PanelParts, stage: int, parts: TimelineParts) -> Props:
     """Bars, labels and hover facts of one stage's blocks."""
     mask = panel.trace.stage == stage
-    props = bars_of(panel.rows.work.where(mask), parts, gap_px(parts))
+    work = panel.rows.work.where(mask)
+    props = {**bars_of(work, parts, gap_px(parts)), **_tall(work, panel, parts)}
     if not mask.any():
         return {**props, "text": None, "customdata": None, "hoverinfo": "skip"}
     return {
@@ -104,7 +118,7 @@ def is_part(trace: Trace, block: int) -> bool:
 def waiting_bars(panel: PanelParts, parts: TimelineParts) -> Props:
     """Bars of all waits; where rows are tall, each says who waits."""
     waiting = panel.rows.waiting
-    props = bars_of(waiting, parts)
+    props = {**bars_of(waiting, parts), **_tall(waiting, panel, parts)}
     if not len(waiting) or parts.frame.row_height < 2 * LABEL_HEIGHT_PX:
         return {**props, "text": None}
     labels = [f"{_label(panel.trace, block, len(parts.stages))} waits" for block in waiting.block.tolist()]

@@ -18,6 +18,7 @@ from wavesim.view.raster import paint, png_uri
 from wavesim.view.step_series import curve_series
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.tile_series import (
+    bar_width,
     bars_of,
     gap_px,
     hover_points,
@@ -106,13 +107,12 @@ def _panel_series(panel: PanelParts, index: int, parts: TimelineParts, theme: Th
 
 
 def _bar(index: int, parts: TimelineParts) -> Props:
-    width = 0.8 if parts.frame.row_height >= 8 else 1.0
     return {
         "type": "bar",
         "orientation": "h",
         "xaxis": "x",
         "yaxis": axis_name(index),
-        "width": width,
+        "width": bar_width(parts),
         "cliponaxis": True,
     }
 

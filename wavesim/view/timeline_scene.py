@@ -103,6 +103,7 @@ def _blocks(panel: PanelParts) -> Props:
     columns = {name: getattr(trace, name) for name in names}
     columns |= {
         "row": panel.rows.work.row,
+        "span": panel.rows.span,
         "issue": trace.issue_ns - origin,
         "start": trace.start_ns - origin,
         "work": panel.rows.work.start_ns,

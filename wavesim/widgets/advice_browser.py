@@ -9,7 +9,6 @@ from collections.abc import Callable
 from html import escape
 
 import ipywidgets
-import plotly.graph_objects as go
 
 from wavesim.analysis.advice import Advice, Pair
 from wavesim.analysis.advice_description import pair_description
@@ -20,26 +19,23 @@ from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import TileSync
 from wavesim.sim.calibration import costs_from_kernel_times
 from wavesim.sim.simulation import simulate
-from wavesim.view.export import figure_html
-from wavesim.view.timeline_figure import timeline
+from wavesim.view.timeline_data import timeline_parts
 from wavesim.widgets.page_watch import PageWatch
+from wavesim.widgets.plans_picture import PlansPicture
 from wavesim.widgets.scenario import GivenKernels
 from wavesim.widgets.what_if import WhatIf
 
 MARKS = {"unknown": None, "yes": True, "no": False}
 MOST_BLOCKS = 40_000  # of a pair that is simulated; more would take over a second
 MOST_PAIRS = 40
-HEIGHT = 840  # two whole GPUs on one screen, however many blocks share an SM
 ASSUMED = "Which tile reads which is assumed: a profile does not tell."
 
 
 class AdviceBrowser(ipywidgets.VBox):
-    """Browses an advice; `advice` follows the marks. `theme` is the figures', by default the page's."""
+    """Browses an advice; `advice` follows the marks."""
 
-    def __init__(self, advice: Advice, theme: str | None = None) -> None:
+    def __init__(self, advice: Advice) -> None:
         self.advice = advice
-        self._theme = theme
-        self._watch = PageWatch()
         self._is_setting = False
         items = "".join(f"<li>{escape(text)}</li>" for text in findings(advice))
         self.findings = ipywidgets.HTML(f"<ol>{items}</ol>")
@@ -59,9 +55,8 @@ class AdviceBrowser(ipywidgets.VBox):
         self.choice.observe(lambda _: self._show(), names="value")
         self.mark.observe(lambda _: self._marked(), names="value")
         self.open_button.on_click(lambda _: self._explore())
-        self._watch.observe(lambda _: self._restyle(), names="is_light")
         parts = [self.findings, self.choice, self.mark, self.words, self.open_button, self.picture]
-        super().__init__([*parts, self._watch])
+        super().__init__([*parts, PageWatch()])
         self.add_class("wavesim")  # the watch keeps keys pressed inside it from JupyterLab
         self._show()
 
@@ -113,12 +108,6 @@ class AdviceBrowser(ipywidgets.VBox):
             f"{milliseconds(pair.gap_saving.likely_ns)}.</p>"
         )
 
-    def _restyle(self) -> None:
-        """Figures take the page's theme; the explorer does so by itself."""
-        is_figure = any(isinstance(child, go.FigureWidget) for child in self.picture.children)
-        if self.pair is not None and is_figure:
-            self.picture.children = self._figures(self.pair)
-
     def _explore(self) -> None:
         """Puts the explorer in the picture's place; another pair brings the picture back."""
         if self.pair is not None:
@@ -131,7 +120,7 @@ class AdviceBrowser(ipywidgets.VBox):
         """The pair simulated on one stream and with tile semaphores."""
         plans = (StreamSync(), SemaphoreSync(TileSync()))
         traces = [simulate(given.pipeline, plan, given.device, given.costs.model) for plan in plans]
-        return go.FigureWidget(timeline(traces, theme=self._theme or self._watch.theme, height=HEIGHT))
+        return PlansPicture(timeline_parts(traces))
 
     def _or_reason(
         self, draw: Callable[[GivenKernels], ipywidgets.Widget], pair: Pair
@@ -160,6 +149,4 @@ def given_kernels(pair: Pair) -> GivenKernels:
 
 def _still(child: ipywidgets.Widget) -> str:
     """What stands in the picture's place, for a page that has no kernel."""
-    if isinstance(child, go.FigureWidget):
-        return figure_html(go.Figure(child))
-    return str(child.html() if isinstance(child, WhatIf) else child.value)
+    return str(child.html() if isinstance(child, WhatIf | PlansPicture) else child.value)

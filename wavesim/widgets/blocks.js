@@ -46,7 +46,7 @@ function blockAt(panel, place, x, y) {
   const ns = (x - place.left) / place.perNs;
   const { blocks } = panel;
   for (let b = 0; b < blocks.row.length; b++) {
-    if (blocks.row[b] === row && blocks.issue[b] <= ns && ns < blocks.end[b]) return b;
+    if (blocks.row[b] <= row && row < blocks.row[b] + blocks.span[b] && blocks.issue[b] <= ns && ns < blocks.end[b]) return b;
   }
   return -1;
 }

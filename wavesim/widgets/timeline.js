@@ -77,40 +77,48 @@ function drawRowLabel(pen, sm, slots, place) {
 }
 
 // Tiles, waits and idle stretches. Where rows are thin everything touches, where they are tall it is rounded.
-// Thin rows end at whole pixels: blended, the colours of two stages would look like that of waiting.
+// Thin rows end at whole pixels, and have one at least: blended, two stages would look like waiting.
 function drawRows(pen, panel, scene, place, until) {
   const { theme } = pen;
-  const { stage, row, issue, work, end } = panel.blocks;
+  const { stage, row, span, issue, work, end } = panel.blocks;
   const gap = place.row >= 8 ? Math.min(4, place.row * 0.2) : place.row >= 3 ? 1 : 0;
   const radius = place.row >= 24 ? 6 : place.row >= 10 ? 2 : 0;
   const edge = (index) => place.top + (place.row < 8 ? Math.round(index * place.row) : index * place.row);
-  const bar = (index, from, to, fill, style = {}) => {
-    const height = edge(index + 1) - edge(index) - gap;
-    if (height <= 0) return;
+  const bar = (index, span, from, to, fill, style = {}) => {
+    const height = Math.max(1, edge(index + span) - edge(index) - gap);
     const left = place.left + from * place.perNs;
     let width = (to - from) * place.perNs;
     if (width > 8) width -= Math.max(1, gap / 2);
     pen.rect(left, edge(index) + (place.row < 8 ? 0 : gap / 2), Math.max(width, 0.5), height, fill, { radius, ...style });
   };
-  const label = (index, from, to, words, color, size = 13) => {
+  const label = (index, span, from, to, words, color, size = 13) => {
     const x = place.left + ((from + to) / 2) * place.perNs;
-    pen.text(x, place.top + (index + 0.5) * place.row, words, { size, weight: size > 12 ? 600 : 400, color, align: "center" });
+    pen.text(x, place.top + (index + span / 2) * place.row, words, { size, weight: size > 12 ? 600 : 400, color, align: "center" });
   };
   const has = (from, to, words) => place.row >= LABEL_ROW_PX && (to - from) * place.perNs > Math.max(LABEL_PX, words.length * 7 + 6);
   const { idle } = panel;
   for (let i = 0; i < idle.row.length; i++) {
     const to = Math.min(idle.end[i], until);
     if (to <= idle.start[i]) continue;
-    bar(idle.row[i], idle.start[i], to, "idle", place.row >= 16 ? { stroke: theme.idle_hatch } : {});
-    if (place.row >= 24 && has(idle.start[i], to, "idle")) label(idle.row[i], idle.start[i], to, "idle", theme.muted, 11);
+    bar(idle.row[i], 1, idle.start[i], to, "idle", place.row >= 16 ? { stroke: theme.idle_hatch } : {});
+    if (place.row >= 24 && has(idle.start[i], to, "idle")) label(idle.row[i], 1, idle.start[i], to, "idle", theme.muted, 11);
   }
+  const name = (b) => {
+    const to = Math.min(panel.labelled[b], until);
+    if (issue[b] > until || place.row < LABEL_ROW_PX) return;
+    const words = tileLabel(panel, scene.stages, b);
+    if (to > work[b] && has(work[b], to, words)) {
+      label(row[b], span[b], work[b], to, words, theme.stage_text[stage[b] % theme.stage_text.length]);
+    }
+  };
   for (let kind = 0; kind < scene.stages.length; kind++) {
     for (let b = 0; b < stage.length; b++) {
       if (stage[b] !== kind || issue[b] > until) continue;
       const to = Math.min(end[b], until);
       const colour = theme.stages[kind % theme.stages.length];
       const outline = isPart(panel.blocks, b) && place.row >= 8 ? { stroke: theme.ink, dash: [4, 3] } : {};
-      if (to > work[b]) bar(row[b], work[b], to, colour, outline);
+      if (to > work[b]) bar(row[b], span[b], work[b], to, colour, outline);
+      if (span[b] > 1) name(b); // a later stage's tile may cover it
     }
   }
   const { waits } = panel;
@@ -118,24 +126,18 @@ function drawRows(pen, panel, scene, place, until) {
     const to = Math.min(waits.end[i], until);
     if (to <= waits.start[i]) continue;
     const b = waits.block[i];
-    bar(row[b], waits.start[i], to, "waiting");
+    bar(row[b], span[b], waits.start[i], to, "waiting");
     const words = `${tileLabel(panel, scene.stages, b)} waits`;
     if (place.row >= 24 && has(waits.start[i], to, words)) {
       const middle = place.left + ((waits.start[i] + to) / 2) * place.perNs;
-      const y = place.top + (row[b] + 0.5) * place.row;
+      const y = place.top + (row[b] + span[b] / 2) * place.row;
       const width = textWidth(words, { size: 11 }) + 10;
       pen.rect(middle - width / 2, y - 9, width, 18, theme.background, { radius: 5 });
-      label(row[b], waits.start[i], to, words, theme.ink, 11);
+      label(row[b], span[b], waits.start[i], to, words, theme.ink, 11);
     }
   }
-  if (place.row < LABEL_ROW_PX) return;
   for (let b = 0; b < stage.length; b++) {
-    const to = Math.min(panel.labelled[b], until);
-    if (issue[b] > until) continue;
-    const words = tileLabel(panel, scene.stages, b);
-    if (to > work[b] && has(work[b], to, words)) {
-      label(row[b], work[b], to, words, theme.stage_text[stage[b] % theme.stage_text.length]);
-    }
+    if (span[b] === 1) name(b);
   }
 }
 
