@@ -10,6 +10,7 @@ from wavesim.io.judged_runs import STAMP, Comparison, PlanRounds
 from wavesim.model.device import load
 from wavesim.model.plan import parse_plan
 from wavesim.sim.cost import OVERHEADS, CostModel
+from wavesim.sim.machine_costs import overheads_of
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
 from wavesim.workloads.judged_sizes import BASELINE, RIVALS, JudgedSize
@@ -20,6 +21,11 @@ WIDE = ((128, 256), (128, 256))
 PORTABLE = JudgedSize("portable", "gpt3-mlp", 384, WIDE)  # in the test half, by its hash
 HOPPER = JudgedSize("hopper-per-tile", "llama-mlp", 384, WIDE, plans=RIVALS)  # likewise
 TRUE_COSTS = CostModel({"gemm1": 151_000, "gemm2": 80_500}, **(OVERHEADS | {"boundary_ns": 1_600}))
+
+
+def true_costs(size: JudgedSize) -> CostModel:
+    """The world's costs, with what semaphores cost the family of kernels."""
+    return replace(TRUE_COSTS, **overheads_of(size.pipeline()))
 
 
 class Pretender:
@@ -68,7 +74,7 @@ class Pretender:
 
 def pretended(size: JudgedSize, order: str, word: str) -> Trace:
     """One plan as if measured."""
-    trace = simulate(size.pipeline(), parse_plan(word, order), load("h200"), TRUE_COSTS)
+    trace = simulate(size.pipeline(), parse_plan(word, order), load("h200"), true_costs(size))
     scatter = 1.0 + 0.01 * np.sin(np.arange(20))
     rounds = tuple(int(trace.time_ns * factor) for factor in scatter)
     header = replace(trace.header, source="measured", rounds_ns=rounds, costs={}, setup_ns=0)

@@ -114,7 +114,7 @@ def test_a_calibration_says_what_it_used_and_what_it_left_at_default():
     assert "look 0.9 us" in words
     assert words.endswith("left out: L2 and DRAM")
     behind = memory_behind(gpt3_mlp(1024), load("h200"))
-    assert words_of_trace(trace, calibrate(trace, behind=behind)).endswith("an L2 of 30 MB and 3.5 TB/s")
+    assert words_of_trace(trace, calibrate(trace, behind=behind)).endswith("an L2 of 30 MB and 3.8 TB/s")
     times = {"gemm1": 400_000, "gemm2": 390_000}
     v100, b200 = load("v100"), load("b200")
     small = gpt3_mlp(1024, (128, 128))

@@ -86,16 +86,16 @@ def test_regret_is_what_the_plan_predicted_best_loses_to_the_best_measured(tmp_p
     (run,) = find_runs(tmp_path)
     (found,) = size_regrets(run)
     assert (found.plans, found.points) == (6, 0.0)
-    assert found.chosen == found.best == ("row", "stream")  # at this size semaphores only cost
+    assert found.best[1] != "stream"  # the boundary between the kernels is gained, the same in all plans
     assert "of 6 to 6 all measured, test half: mean regret 0.00 points over 1 sizes" in regret_words(run)
     path = tmp_path / "run" / "comparisons.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
-        line["rounds"]["grouped:4 tile"]["ns"] = [int(ns * 0.9) for ns in line["rounds"]["row stream"]["ns"]]
+        line["rounds"]["row row"]["ns"] = [int(ns * 0.9) for ns in line["rounds"]["row stream"]["ns"]]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     (again,) = size_regrets(JudgedRun(run.folder))
-    assert again.best == ("grouped:4", "tile")
-    assert again.points == pytest.approx(10.0, abs=0.1)
+    assert again.best == ("row", "row") != again.chosen
+    assert again.points == pytest.approx(10.0 - 0.4, abs=0.1)
 
 
 def test_a_changed_prediction_is_refused(tmp_path: Path):

@@ -22,7 +22,7 @@ from wavesim.workloads.figure_one import TILE_NS, toy
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 H200 = load("h200")
-MEMORY = Memory(30_000_000, 3.5e12)
+MEMORY = Memory(30_000_000, 3.8e12)
 FAST = {"gemm1": 130_000, "gemm2": 66_000}  # ns per 128x256 tile, as fast as wgmma makes them
 TOKENS = 1_536
 
@@ -132,7 +132,7 @@ def test_the_trace_says_what_is_behind_the_sms_and_nothing_where_nothing_is():
     trace = simulate(pipeline, StreamSync(), H200, costs)
     said = dict(trace.header.costs["memory"])
     assert 0.0 < said.pop("slower_percent") < 2.0
-    assert said == {"l2_bytes": 30_000_000, "dram_bytes_per_s": 3.5e12}
+    assert said == {"l2_bytes": 30_000_000, "dram_bytes_per_s": 3.8e12}
     assert "memory" not in simulate(pipeline, StreamSync(), H200, replace(costs, memory=None)).header.costs
 
 

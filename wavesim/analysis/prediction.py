@@ -18,7 +18,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, StreamSync, parse_plan
 from wavesim.sim.calibration import calibrate, costs_from_kernel_times
 from wavesim.sim.cost import OVERHEADS, CostModel
-from wavesim.sim.machine_costs import MachineCosts, clock_gain_of, machine_of, memory_behind
+from wavesim.sim.machine_costs import MachineCosts, clock_gain_of, machine_of, memory_behind, overheads_of
 from wavesim.sim.program import build_program
 from wavesim.sim.simulation import simulate
 from wavesim.trace import Trace
@@ -118,7 +118,7 @@ def calibrate_for(pipeline: Pipeline, device: Device, stream: Trace) -> CostMode
     """The costs of a stream-sync run, each block's own, with all that is known of the device around them."""
     behind = memory_behind(pipeline, device)
     gain = clock_gain_of(device, max(info.blocks_per_sm for info in stream.header.stages))
-    return calibrate(stream, per_block=True, behind=behind, clock_gain=gain)
+    return calibrate(stream, per_block=True, behind=behind, clock_gain=gain, **overheads_of(pipeline))
 
 
 def predict_from_stream(pipeline: Pipeline, plan: Plan, device: Device, stream: Trace) -> tuple[Trace, float]:

@@ -17,9 +17,9 @@ from wavesim.sim.l2_reads import FloatArray, dram_bytes, reads_of
 from wavesim.trace import IntArray, Trace
 
 # The bend between compute- and DRAM-bound, with one block per SM and with more: while one of several waits
-# for memory another computes. The first fitted to the development half of the sketch traces; the second
+# for memory another computes. The first fitted to the development halves of sketch and Hopper; the second
 # because our recordings with two show no slowdown below the whole bandwidth.
-SHARPNESS, SHARPNESS_SHARED = 8, 64
+SHARPNESS, SHARPNESS_SHARED = 7, 64
 BINS_PER_TILE = 8  # of a typical tile, in which traffic is added up
 MOST_OF_DRAM = 0.97  # of its bandwidth, that a measured run can have used
 
@@ -34,8 +34,8 @@ class Memory:
     - `l2_bytes`: of the L2, what holds operands: where each of two halves keeps a copy, about half of it.
     - `dram_bytes_per_s`: the most that GEMMs out of step read.
 
-    A tile that takes c ns at an idle DRAM and asks for d times the bandwidth takes c * (1 + d^8)^(1/8), with
-    one block per SM: 0.7 % longer at seven tenths of it, 9 % at all of it.
+    A tile that takes c ns at an idle DRAM and asks for d times the bandwidth takes c * (1 + d^7)^(1/7), with
+    one block per SM: 1 % longer at seven tenths of it, 10 % at all of it.
     """
 
     l2_bytes: int
@@ -90,8 +90,8 @@ def _mean_over(trace: Trace, rows: BoolArray, by_bin: FloatArray, bin_ns: float)
 
 
 def _unevenness(blocks: int) -> FloatArray:
-    """With mean 1 and spread 0.5, as measured, the same every time: who waits at a busy DRAM is chance."""
-    return np.random.default_rng(blocks).gamma(4.0, 0.25, blocks)
+    """With mean 1 and spread 0.7, the same every time: who waits at a busy DRAM is chance."""
+    return np.random.default_rng(blocks).gamma(2.0, 0.5, blocks)
 
 
 def by_block(trace: Trace, stage: int, values: FloatArray) -> FloatArray:
