@@ -73,6 +73,13 @@ def reads_of(trace: Trace, pipeline: Pipeline) -> Reads:
     return Reads(*(np.concatenate(column) for column in columns)).sorted()
 
 
+def working_span(trace: Trace) -> tuple[IntArray, IntArray]:
+    """(begin, end) of each block's work: after its spinning, or before, where a part waits for others' sums."""
+    if trace.k_first is not None:
+        return trace.start_ns, trace.end_ns - trace.wait_ns
+    return trace.start_ns + trace.wait_ns, trace.end_ns
+
+
 def _slabs(gemm: Gemm) -> int:
     return -(-gemm.k // SLAB_K)
 
@@ -85,8 +92,8 @@ def _of_stage(trace: Trace, rows: IntArray, gemm: Gemm, first: int) -> list[Read
     inside = (slab + 1 > begin[:, None] * count) & (slab < end[:, None] * count)
     which, slabs = np.nonzero(inside)
     share = np.maximum(0.0, slabs / count - begin[which]) / (end - begin)[which]
-    start = (trace.start_ns + trace.wait_ns)[rows]
-    at_ns = start[which] + share * (trace.end_ns[rows] - start)[which]
+    start, end_ns = (times[rows] for times in working_span(trace))
+    at_ns = start[which].astype(float) + share * (end_ns - start)[which]
     panels = ((trace.y[rows], gemm.tile_m, 0), (trace.x[rows], gemm.tile_n, gemm.grid.y))
     depth = -(-gemm.k // count)
     return [

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
-from wavesim.sim.l2_reads import FloatArray, dram_bytes, reads_of
+from wavesim.sim.l2_reads import FloatArray, dram_bytes, reads_of, working_span
 from wavesim.trace import IntArray, Trace
 
 # The bend between compute- and DRAM-bound, with one block per SM and with more: while one of several waits
@@ -72,7 +72,9 @@ def slowdowns(
         by_bin = _reached(load, sharpness) if before is None else (1.0 + load**sharpness) ** (1.0 / sharpness)
         rows = trace.stage == index
         found[rows] = _mean_over(trace, rows, by_bin, bin_ns)
-    return found if before is None else 1.0 + (found - 1.0) * _unevenness(len(trace))
+    if before is None or trace.k_first is not None:  # parts of Stream-K are out of step to begin with
+        return found
+    return 1.0 + (found - 1.0) * _unevenness(len(trace))
 
 
 def _reached(load: FloatArray, sharpness: int) -> FloatArray:
@@ -84,7 +86,7 @@ def _mean_over(trace: Trace, rows: BoolArray, by_bin: FloatArray, bin_ns: float)
     """The mean of a value by bin over the work of each of these blocks."""
     edges = np.arange(by_bin.size + 1) * bin_ns
     total = np.concatenate([[0.0], np.cumsum(by_bin)]) * bin_ns
-    begin, end = (trace.start_ns + trace.wait_ns)[rows], trace.end_ns[rows]
+    begin, end = (times[rows] for times in working_span(trace))
     span = np.interp(end, edges, total) - np.interp(begin, edges, total)
     return np.asarray(np.where(end > begin, span / np.maximum(1, end - begin), 1.0))
 

@@ -10,7 +10,7 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import DependentLaunch, Plan, StreamK
+from wavesim.model.plan import DependentLaunch, Plan
 from wavesim.model.semaphores import SemaphoreArray
 from wavesim.sim.cost import FIXED_COSTS, CostModel, roofline
 from wavesim.sim.engine import Engine
@@ -29,13 +29,10 @@ SETTLED = 0.005  # of its time, by which no block's may still change
 def simulate(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel | None = None) -> Trace:
     """Runs the pipeline on the simulated device; deterministic.
 
-    Without `costs` the catalogue's roofline is used (`roofline`). Under Stream-K L2 and DRAM are left out.
-    Raises `DescriptionError` for blocks, orders or policies that can't be, `DeadlockError` when blocks wait
-    for ever.
+    Without `costs` the catalogue's roofline is used (`roofline`). Raises `DescriptionError` for
+    blocks, orders or policies that can't be, `DeadlockError` when blocks wait for ever.
     """
     model = roofline(pipeline, device) if costs is None else costs
-    if isinstance(plan, StreamK):  # blocks start at depths of K of their own: nothing was measured of that
-        model = replace(model, memory=None)
     if model.memory is None and not model.clock_gain:
         return _run(pipeline, plan, device, model)
     return _settled(pipeline, plan, device, model)
