@@ -4,7 +4,14 @@ from functools import partial
 from pathlib import Path
 
 import plotly.graph_objects as go
-from draw_model import clock_figure, set_figure, sharing_figure, wait_figure
+from draw_model import (
+    busy_clock_figure,
+    clock_figure,
+    memory_figure,
+    set_figure,
+    sharing_figure,
+    wait_figure,
+)
 
 from wavesim.analysis.validation import all_predictions, predictions, scores
 from wavesim.comparison import compare
@@ -71,6 +78,8 @@ def main() -> None:
         "gain": gain_figure,
         "compare": comparison_figure,
         "model-sharing": sharing_figure,
+        "model-memory": memory_figure,
+        "model-busy-clock": busy_clock_figure,
         "model-clock": clock_figure,
         "model-waits": wait_figure,
         **of_sets,

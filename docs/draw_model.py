@@ -7,15 +7,18 @@ import numpy as np
 import plotly.graph_objects as go
 
 from wavesim.analysis.judged import Prediction
-from wavesim.analysis.prediction import predict_from_kernel_times
+from wavesim.analysis.prediction import calibrate_for, predict_from_kernel_times
 from wavesim.analysis.validation import Score, sets_of
 from wavesim.io.published import PublishedRun, published_runs
 from wavesim.io.recordings import cases
+from wavesim.io.sketch import sketch_cases
 from wavesim.model.device import load
-from wavesim.model.plan import StreamSync
+from wavesim.model.plan import SemaphoreSync, StreamSync
+from wavesim.model.policy import RowSync
 from wavesim.sim.calibration import calibrate
-from wavesim.sim.machine_costs import machine_of
+from wavesim.sim.machine_costs import H200_CLOCK_GAIN, machine_of
 from wavesim.sim.simulation import simulate
+from wavesim.sim.sm_clock import busy_share, clock_factors
 from wavesim.trace import Trace
 from wavesim.view.canvas import axis, base_layout, heading
 from wavesim.view.score_page import score_figure
@@ -48,6 +51,45 @@ def _first(trace: Trace) -> np.ndarray:
 
 def _durations(trace: Trace) -> np.ndarray:
     return (trace.end_ns - trace.start_ns)[_first(trace)]
+
+
+def memory_figure(theme: str) -> go.Figure:
+    """How long a fast GEMM's tiles take in row-major order: measured, simulated with DRAM and without."""
+    case = next(c for c in sketch_cases() if c.name == "sketch wgmma 128x256 M=4096 row_major run2")
+    costs = calibrate_for(case.pipeline, case.device, case.trace("stream"))
+    plan = SemaphoreSync(RowSync(), order=case.order)
+    runs = {
+        "measured on an H200": case.trace("row"),
+        "simulated, DRAM shared": simulate(case.pipeline, plan, case.device, costs),
+        "simulated, tiles as in stream sync": simulate(
+            case.pipeline, plan, case.device, replace(costs, memory=None)
+        ),
+    }
+    series = {name: _second_over_first(trace) for name, trace in runs.items()}
+    words = "Out of step tiles fetch for themselves what the L2 held for all, and take longer and longer"
+    source = "sketch wgmma kernel, GPT-3 MLP, 4096 tokens, 128x256 tiles, row-major, row semaphores"
+    titles = ("start (µs)", "tile of the second over one of the first")
+    return _scatter(series, words, source, titles, 1.0, theme)
+
+
+def _second_over_first(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
+    """Starts in microseconds, and times of the second GEMM's tiles over the first's mean: no clock in it."""
+    work = trace.end_ns - trace.start_ns - trace.wait_ns
+    return trace.start_ns[~_first(trace)] / 1_000, work[~_first(trace)] / work[_first(trace)].mean()
+
+
+def busy_clock_figure(theme: str) -> go.Figure:
+    """The clock of the blocks of a short run by how many SMs computed, and what the model makes of it."""
+    case = next(c for c in cases() if (c.tile, c.tokens, c.order) == ("128x256", 768, "row"))
+    trace = case.trace("stream")
+    share = busy_share(trace)
+    clock_ghz = trace.cycles / (trace.end_ns - trace.start_ns)
+    factors = clock_factors(trace, H200_CLOCK_GAIN)
+    full = float(np.median(clock_ghz[share > 0.95] / factors[share > 0.95]))
+    series = {"measured on an H200": (100 * share, clock_ghz), "the model": (100 * share, full * factors)}
+    words = f"Beside idle SMs the clock is up to {H200_CLOCK_GAIN:.0%} higher"
+    source = "GPT-3 MLP, 768 tokens, 128x256 tiles, stream sync: every block, cycles over nanoseconds"
+    return _scatter(series, words, source, ("SMs computing (%)", "SM clock (GHz)"), 1.0, theme)
 
 
 def clock_figure(theme: str) -> go.Figure:
