@@ -16,7 +16,13 @@ from wavesim.analysis.judged import Prediction, by_ceil_formula
 from wavesim.analysis.other_measurements import published_predictions, sketch_predictions
 from wavesim.analysis.own_measurements import ceil_formula
 from wavesim.analysis.policy_choice import policy_choices
-from wavesim.analysis.prediction import Measured, improvement_points, measured_improvement, replay
+from wavesim.analysis.prediction import (
+    Measured,
+    improvement_points,
+    measured_improvement,
+    predict_from_stream,
+    replay,
+)
 from wavesim.analysis.validation import Score, outliers, predictions, scores, worse_sets
 from wavesim.errors import RecordingError
 from wavesim.io.published import published_runs
@@ -295,3 +301,23 @@ def test_each_size_weighs_the_same_in_an_interval_whatever_its_number_of_cases()
     assert half_widths([*found, *often]) == half_widths(found) == {"some": 7.0}
     wide = [replace(p, spread=2.0) for p in found]
     assert half_widths(wide) == {"some": 3.5}
+
+
+def test_a_calibration_run_faster_than_the_devices_peak_is_named_and_not_scored(tmp_path: Path):
+    write_case(tmp_path, IN_TEST_HALF, IN_STEP)
+    path = next(tmp_path.glob("*/*_stream.npz"))
+    trace = Trace.load(path)
+    fields = {name: getattr(trace, name) // 4 for name in ("issue_ns", "start_ns", "end_ns")}
+    rounds = tuple(time // 4 for time in trace.header.rounds_ns)
+    replace(trace, **fields, header=replace(trace.header, rounds_ns=rounds)).save(path)
+    named_cases = outliers(predictions(tmp_path))
+    assert any(
+        "gemm1 is said to reach" in line and "above the h200's peak of 989" in line for line in named_cases
+    )
+
+
+def test_a_trace_of_a_device_with_other_sms_is_not_calibrated_on():
+    with pytest.raises(RecordingError, match="h200 has 66 SMs here, 132 in the recording"):
+        predict_from_stream(
+            gpt3_mlp(512), parse_plan("row"), load("h200").with_sm_count(66), pretended(512, "stream")
+        )

@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from wavesim.analysis.default_cost import find_costs
+from wavesim.analysis.own_measurements import kernel_times
 from wavesim.analysis.prediction import (
     TIME_WORDS,
     Measured,
@@ -24,6 +25,7 @@ from wavesim.io.recordings import Case, find_case
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.sim.calibration_checks import contradictions
 from wavesim.sim.calibration_words import words_of_trace
 from wavesim.sim.cost import CostModel
 from wavesim.sim.simulation import simulate
@@ -171,6 +173,8 @@ def compare(
     most = max(info.blocks_per_sm for info in predicted[0].header.stages)
     past = history(most, is_scored)
     caveats = tuple(plan.caveat for plan in plans if plan.caveat) + _other_orders(plans)
+    if baseline is not None:
+        caveats += contradictions(pipeline, device, kernel_times(baseline))
     return Comparison(pipeline.name, rows, predicted, measured, basis, source, past, caveats)
 
 

@@ -25,7 +25,7 @@ from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import parse_plan
 from wavesim.sim.calibration import calibrate
-from wavesim.sim.calibration_checks import beats_work_conservation
+from wavesim.sim.calibration_checks import beats_work_conservation, contradictions
 from wavesim.trace import Trace
 from wavesim.workloads.catalogue import parse_tile, workload
 
@@ -77,8 +77,14 @@ def _judged(case: Case, pipeline: Pipeline, device: Device, stream: Trace, name:
         in_cycles=_improvement_in_cycles(measured, stream),
         replay_error_points=100.0 * late_ns / stream.makespan_ns,
         replay_error_percent=100.0 * late_ns / measured.makespan_ns,
-        outlier=beats_work_conservation(measured.time_ns, pipeline, device, calibrate(stream)),
+        outlier=_why_not_scored(pipeline, device, stream, measured),
     )
+
+
+def _why_not_scored(pipeline: Pipeline, device: Device, stream: Trace, measured: Trace) -> str:
+    """A calibration run faster than the device can be, or a run that beats it by more than scheduling can."""
+    flags = contradictions(pipeline, device, kernel_times(stream))
+    return "; ".join(flags) or beats_work_conservation(measured.time_ns, pipeline, device, calibrate(stream))
 
 
 def ceil_formula(stream: Trace) -> float:
