@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wavesim.analysis.gpu_standing import Limits, Separation, Speed, pairs_of, separations, speeds, summary
+from wavesim.analysis.gpu_standing import (
+    Limits,
+    Separation,
+    Speed,
+    pairs_of,
+    separations,
+    speeds,
+    summary,
+    with_generated_as_one,
+)
 from wavesim.analysis.semaphore_costs import (
     best_ways,
     copy_overheads,
@@ -23,6 +32,7 @@ from wavesim.io.gpu_results import Case, GpuResults, load_results, newest_result
 from wavesim.view.bench_figure import copy_figure, limit_figure, product_figure, rivals_figure, speed_figure
 from wavesim.view.panels_figure import Dot, Panel, Scale, Series, small_panels
 from wavesim.view.results_page import docs_text, pictures, write_results_docs, write_results_page
+from wavesim.view.results_tables import policy_rows
 from wavesim.view.results_words import findings, measured_how
 from wavesim.view.theme import DARK, LIGHT
 
@@ -204,6 +214,22 @@ def test_every_plan_has_a_dot_with_its_ratio_and_its_facts(results: GpuResults):
     words = next(words for words in found if words.startswith("<b>row semaphores</b>"))
     for part in ("M = 1024", f"{ratio:.3f}", "8 rounds", "128x192, 256x128", "grouped:8", "GHz", "687 W"):
         assert part in words
+
+
+def test_other_generated_policies_share_a_panel_and_fill_a_table_of_their_own(results: GpuResults):
+    measured = [case for case in results.of("gpt3-mlp") if case.is_final and case.name.startswith("block:")]
+    assert len({case.name for case in measured}) > 20
+    shown = pairs_of(results, "gpt3-mlp")
+    for tokens, cases in with_generated_as_one(shown).items():
+        here = [case for case in measured if case.tokens == tokens]
+        assert not any(name.startswith("block:") for name in cases)
+        assert cases["generated"].median_ns == min(case.median_ns for case in here)
+        assert len(cases) == len(shown[tokens]) - len(here) + 1
+    rows = policy_rows(results)
+    times = [float(row[4]) for row in rows]
+    assert times == sorted(times)
+    assert len(rows) > 20
+    assert {row[1] for row in rows} == {"1024"}
 
 
 def test_titles_name_the_mean_that_the_dots_have(results: GpuResults):

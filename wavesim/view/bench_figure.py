@@ -26,6 +26,7 @@ from wavesim.analysis.gpu_standing import (
     rank,
     speeds,
     summary,
+    with_generated_as_one,
 )
 from wavesim.analysis.semaphore_costs import CUSYNC_WAYS, CopyOverhead, best_ways, copy_overheads
 from wavesim.io.gpu_results import Case, GpuResults
@@ -64,7 +65,7 @@ def provenance(results: GpuResults) -> str:
 
 def speed_figure(results: GpuResults, workload: str, theme: str = "light") -> go.Figure:
     """Every library, baseline and plan of a pair, over the number of tokens, as speed over cuBLASLt."""
-    pairs = pairs_of(results, workload)
+    pairs = with_generated_as_one(pairs_of(results, workload))
     names = {name for cases in pairs.values() for name in cases} - {"cublaslt"}
     found = {name: speeds(pairs, name, "cublaslt") for name in sorted(names, key=lambda n: (rank(n), n))}
     return _speed_panels(
@@ -80,7 +81,7 @@ def rivals_figure(results: GpuResults, workload: str, theme: str = "light") -> g
     """The tuned plan against each rival, in time and in SM cycles; then semaphores in one cut."""
     pairs = pairs_of(results, workload)
     contests = [(rival, "tuned", f"over {label(rival)}") for rival in RIVALS]
-    contests.append(("same-cut stream", "cusync", "semaphores over stream, same cut"))
+    contests.append(("same-cut stream", "same-cut", "semaphores over stream, same cut"))
     panels, said = [], []
     for theirs, ours, title in contests:
         in_time = speeds(pairs, ours, theirs)

@@ -6,17 +6,24 @@ Picture: "GPT-3 MLP, gemm1 alone, M = 1024: 0.976 in time = 0.977 in SM cycles x
 from collections.abc import Sequence
 from textwrap import fill
 
-from wavesim.analysis.gpu_standing import separations
+from wavesim.analysis.gpu_standing import PAIRS, generated_of, label, pairs_of, separations
 from wavesim.analysis.semaphore_costs import best_ways, copy_overheads, primitive_costs, ready_costs
 from wavesim.io.gpu_results import GpuResults
 
 LINE = 118
+MANY = 6  # generated policies at a size, of which elsewhere only a few are measured
+NAMED = ("row", "tile")
 Rows = list[tuple[str, ...]]
 APART = ("what", "M", "speed over cuBLASLt in time", "in SM cycles", "our clock over its clock")
 USES = ("primitive", "blocks at once", "ns", "quartiles over rounds", "SM cycles")
 APART_WORDS = (
     "Speed in time is speed in SM cycles times the ratio of the clocks. Cycles below 1 are the kernel's own: "
     "start, epilogue, waves, launch; a clock ratio below 1 says that ours draws more power for the same work."
+)
+POLICIES = ("what", "M", "policy", "tiles of both stages", "us", "speed over cuBLASLt")
+POLICIES_WORDS = (
+    "Every policy that the generator derives, in the tiles that were best with semaphores, and row and tile "
+    "semaphores in their own best ones, fastest first; medians of the final rounds."
 )
 USES_WORDS = (
     "One thread per block uses the primitive again and again; what the empty loop takes is taken off. A wait "
@@ -30,6 +37,31 @@ def separation_rows(results: GpuResults) -> Rows:
         (what, str(tokens), f"{one.time:.3f}", f"{one.cycles:.3f}", f"{one.clock:.3f}")
         for (what, tokens), one in separations(results).items()
     ]
+
+
+def policy_rows(results: GpuResults) -> Rows:
+    """One per generated policy, at the sizes where more than a few were measured."""
+    rows: Rows = []
+    for workload, name in PAIRS.items():
+        for tokens, cases in pairs_of(results, workload).items():
+            others, library = generated_of(cases), cases.get("cublaslt")
+            if len(others) < MANY or library is None:
+                continue
+            known = [
+                case for key, case in cases.items() if case.name == key and case.words.get("plan") in NAMED
+            ]
+            rows += [
+                (
+                    name,
+                    str(tokens),
+                    label(case.name),
+                    case.words.get("cuts", ""),
+                    f"{case.median_ns / 1000:.1f}",
+                    f"{library.median_ns / case.median_ns:.3f}",
+                )
+                for case in sorted([*others, *known], key=lambda case: case.median_ns)
+            ]
+    return rows
 
 
 def primitive_rows(results: GpuResults) -> Rows:
@@ -57,6 +89,7 @@ def docs_tables(results: GpuResults) -> list[str]:
     parts = []
     for heading, words, columns, rows in (
         ("What separates us from cuBLASLt", APART_WORDS, APART, separation_rows(results)),
+        ("Every generated policy", POLICIES_WORDS, POLICIES, policy_rows(results)),
         ("What each primitive costs on its own", USES_WORDS, USES, primitive_rows(results)),
     ):
         if rows:
