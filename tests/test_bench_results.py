@@ -216,7 +216,8 @@ def test_every_plan_has_a_dot_with_its_ratio_and_its_facts(results: GpuResults):
         assert part in words
 
 
-def test_other_generated_policies_share_a_panel_and_fill_a_table_of_their_own(results: GpuResults):
+def test_other_generated_policies_share_a_panel_and_fill_a_table_of_their_own():
+    results = load_results(newest_results())
     measured = [case for case in results.of("gpt3-mlp") if case.is_final and case.name.startswith("block:")]
     assert len({case.name for case in measured}) > 20
     shown = pairs_of(results, "gpt3-mlp")

@@ -20,6 +20,7 @@ declare -A tests=(
   [primitives]="tests/gpu/test_gpu_copies.py::test_every_primitive_leaves_its_counters_as_so_many_uses_do"
 )
 logs=$(mktemp -d)
+trap 'trap - TERM; kill 0' INT TERM # whoever stops this stops the tools too, which would share the GPU with what follows
 check() {
   timeout 120 compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 9 \
     "${PYTHON:-python3}" -m pytest -q -p no:cacheprovider -m gpu "${tests[$2]}" >"$logs/$1.$2" 2>&1
