@@ -12,6 +12,7 @@ from wavesim.analysis.halves import Half, half_of
 from wavesim.analysis.prediction import Measured, improvement_points
 from wavesim.model.device import Device
 from wavesim.sim.machine_costs import machine_of
+from wavesim.trace import StageInfo
 
 MOST_SCORED_BLOCKS = 2  # per SM, in our recordings
 
@@ -77,6 +78,14 @@ def kernel_times_kind(device: Device, blocks_per_sm: int) -> str:
 def kind_of(known: str, blocks_per_sm: int) -> str:
     """Cases that share an interval: by what was known; more blocks on an SM than were recorded are apart."""
     return known if blocks_per_sm <= MOST_SCORED_BLOCKS else f"{known}, {blocks_per_sm} blocks per SM"
+
+
+def trace_kind(known: str, stages: Sequence[StageInfo]) -> str:
+    """Cases predicted from a trace that share an interval: those that split K, others by blocks per SM."""
+    most = max(info.blocks_per_sm for info in stages)
+    if any(info.grid[2] > 1 for info in stages) and most <= MOST_SCORED_BLOCKS:
+        return f"{known}, split-K"
+    return f"{known}, 1 block per SM" if most == 1 else f"{known}, {most} blocks per SM"
 
 
 def by_ceil_formula(blocks: Sequence[int], slots: Sequence[int]) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from wavesim.analysis.intervals import half_width, spread_points
-from wavesim.analysis.judged import Prediction, kind_of
+from wavesim.analysis.judged import Prediction, trace_kind
 from wavesim.analysis.own_measurements import ceil_formula
 from wavesim.analysis.prediction import (
     Measured,
@@ -133,7 +133,7 @@ def _kind(size: JudgedSize, word: str, stream: Trace) -> str:
     if word not in SEMAPHORES:
         return f"stream-sync trace, {word}"
     known = "stream-sync trace" if size.kernels == "portable" else "stream-sync trace of a Hopper kernel"
-    return kind_of(known, _blocks_per_sm(stream))
+    return trace_kind(known, stream.header.stages)
 
 
 def _blocks_per_sm(stream: Trace) -> int:

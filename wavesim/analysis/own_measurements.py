@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from wavesim.analysis.intervals import spread_points
-from wavesim.analysis.judged import Prediction, by_ceil_formula, kernel_times_kind, kind_of
+from wavesim.analysis.judged import Prediction, by_ceil_formula, kernel_times_kind, trace_kind
 from wavesim.analysis.prediction import (
     improvement_points,
     measured_improvement,
@@ -67,7 +67,7 @@ def _judged(case: Case, pipeline: Pipeline, device: Device, stream: Trace, name:
         plan=name,
         source="own",
         group=f"{case.workload} {case.tile} M={case.tokens}",
-        kind=kind_of("stream-sync trace", max(per_sm)),
+        kind=trace_kind("stream-sync trace", stream.header.stages),
         predicted=predicted,
         measured=measured_improvement(measured, stream),
         ceil_formula=ceil_formula(stream),
