@@ -375,6 +375,15 @@ def test_a_page_that_fails_leaves_no_file(tmp_path: Path):
     assert not (tmp_path / "docs").exists()
 
 
+def test_semaphores_are_compared_with_stream_sync_in_the_same_tiles(tmp_path: Path):
+    stream = raw("gpt3-mlp", "same-cut stream", 1024)
+    halved = {**stream, "name": "same-cut", "rounds_ns": [time // 2 for time in stream["rounds_ns"]]}
+    path = changed(tmp_path, lambda document: document["cases"].append(halved))
+    assert [
+        line for line in findings(load_results(path)) if "the same tiles" in line and "most: 2.000" in line
+    ]
+
+
 def test_the_words_are_made_from_the_file(results: GpuResults, capsys: pytest.CaptureFixture[str]):
     words = docs_text(results)
     assert "trimmed.json" in words

@@ -64,9 +64,12 @@ def _pair_findings(results: GpuResults, workload: str) -> list[str]:
             f"{name}, speed of the simulator's choice, made from the products' times alone before any pair "
             f"was measured, over the tuned plan, which screening chose: {chosen}."
         )
-    same = summary(speeds(pairs, "cusync", "same-cut stream"))
+    same = summary(speeds(pairs, "same-cut", "same-cut stream"))
     if same is not None:
-        said.append(f"{name}, speed of the best semaphores over stream sync in the same cut: {same}.")
+        said.append(
+            f"{name}, speed of semaphores over stream sync where both have the same tiles and order, those "
+            f"in which screening found semaphores to gain the most: {same}."
+        )
     return said
 
 
