@@ -6,11 +6,12 @@ the newest anywhere.
 
 import argparse
 import json
+import math
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from wavesim.errors import WavesimError
+from wavesim.errors import DescriptionError, WavesimError
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,7 +21,9 @@ def main(arguments: list[str] | None = None) -> int:
         return int(options.run(options))
     except WavesimError as error:
         print(str(error), file=sys.stderr)
-        return 2
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}; give another path", file=sys.stderr)
+    return 2
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -98,11 +101,23 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def _record_judged(options: argparse.Namespace) -> int:
-    from wavesim.workloads.judged_sizes import all_sizes  # noqa: PLC0415  # report needs none of this
+    from wavesim.model.device import load  # noqa: PLC0415  # report needs none of this
+    from wavesim.workloads.judged_sizes import all_sizes  # noqa: PLC0415
     from wavesim_gpu.judged_run import make_judged_run  # noqa: PLC0415
     from wavesim_gpu.runner import current_commit  # noqa: PLC0415
 
-    sizes = [size for size in all_sizes() if options.only in size.name]
+    known = all_sizes()
+    sizes = [size for size in known if options.only in size.name]
+    if not sizes:
+        raise DescriptionError(
+            f"--only is {options.only!r}; it is in none of the {len(known)} names, which are such as "
+            f"{known[0].name!r}"
+        )
+    if not 0 < options.seconds < math.inf:
+        raise DescriptionError(
+            f"--seconds is {options.seconds:g}; it must be above 0 and finite, such as 230"
+        )
+    load(options.device)  # before any measurement: it names those there are
     commit = options.commit or current_commit()
     failures = make_judged_run(options.out, sizes, commit, options.device, options.seconds)
     size_mb = sum(path.stat().st_size for path in options.out.iterdir()) / 1e6

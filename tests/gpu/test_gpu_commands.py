@@ -83,6 +83,30 @@ def test_a_damaged_field_exits_2_in_one_line(tmp_path, capsys, field):
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("--only", "fast"), "--only is 'fast'; it is in none of the 80 names, which are such as 'portable"),
+        (("--seconds", "0"), "--seconds is 0; it must be above 0 and finite"),
+        (("--seconds", "nan"), "--seconds is nan; it must be above 0"),
+        (("--device", "gtx"), "gtx"),
+    ],
+)
+def test_a_judged_run_of_nothing_or_for_no_time_is_refused_before_it_begins(tmp_path, capsys, given, words):
+    folder = tmp_path / "run"
+    assert main(["record", "--judged", "--out", str(folder), *given]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+    assert not folder.exists()
+
+
+def test_a_folder_that_cannot_be_made_is_told_in_one_line(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main(["record", "--judged", "--out", str(tmp_path / "file" / "run")]) == 2
+    assert capsys.readouterr().err == f"{tmp_path / 'file' / 'run'}: Not a directory; give another path\n"
+
+
 def test_gpu_tests_without_cupy_say_so_in_one_line():
     done = subprocess.run(
         ["make", "gpu-test", "PYTHON=/bin/false"],

@@ -12,9 +12,10 @@ from wavesim.model.plan import parse_plan
 from wavesim_gpu.compiler import Build
 from wavesim_gpu.operands import reference
 from wavesim_gpu.program import Program
-from wavesim_gpu.runner import CupyRunner
+from wavesim_gpu.runner import CupyRunner, WrongResultError
 from wavesim_gpu.studies.case import describe_case, time_together
 from wavesim_gpu.studies.shapes import Cut, mlp_pair
+from wavesim_gpu.timing import Rounds
 
 TOKENS = 1024
 
@@ -49,11 +50,17 @@ def ready_cases(
 def _cases(
     runner: CupyRunner, programs: Mapping[str, Program], rounds: int, tags: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Each program checked, then all in turns."""
+    """Each program checked, then those that are right in turns."""
     expected = reference(next(iter(programs.values())).operands)
     contenders = {name: runner.contender(program) for name, program in programs.items()}
     verdicts = {n: runner.verdict(programs[n], one.launch, expected) for n, one in contenders.items()}
-    found, sampler = time_together(contenders, rounds)
+    good = {name: one for name, one in contenders.items() if verdicts[name].is_good}
+    if not good:
+        raise WrongResultError(f"{tags['workload']}: every program gives wrong results; nothing was timed")
+    found, sampler = time_together(good, rounds)
     for program in programs.values():
         program.sync.check()
-    return [describe_case(name, tags, found[name], verdicts[name], sampler) for name in programs]
+    return [
+        describe_case(name, tags, found.get(name, Rounds([], [])), verdicts[name], sampler)
+        for name in programs
+    ]
