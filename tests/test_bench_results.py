@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -19,6 +20,7 @@ from wavesim.analysis.gpu_standing import (
     summary,
     with_generated_as_one,
 )
+from wavesim.analysis.product_cycles import product_cycles, shares
 from wavesim.analysis.semaphore_costs import (
     best_ways,
     copy_overheads,
@@ -35,6 +37,7 @@ from wavesim.view.results_page import docs_text, pictures, write_results_docs, w
 from wavesim.view.results_tables import policy_rows
 from wavesim.view.results_words import findings, measured_how
 from wavesim.view.theme import DARK, LIGHT
+from wavesim.workloads.gpt3 import gpt3_mlp
 
 SAMPLE = Path(__file__).parent / "data" / "gpu_results" / "trimmed.json"
 
@@ -231,6 +234,31 @@ def test_other_generated_policies_share_a_panel_and_fill_a_table_of_their_own():
     assert times == sorted(times)
     assert len(rows) > 20
     assert {row[1] for row in rows} == {"1024"}
+
+
+def test_the_cycles_of_a_product_are_split_into_parts_that_add_up():
+    gemm = gpt3_mlp(1792).stage("gemm1").gemm
+    ideal = 2 * 1792 * 6144 * 12288 / 4096 / 132  # cycles of 132 SMs that do nothing but multiply
+    raw = {
+        "name": "ours",
+        "workload": "product",
+        "rounds_ns": (1_000_000,),
+        "clocks_ghz": (0.6,),
+        "stage": gemm.name,
+        "product_of": "gpt3-mlp",
+        "tokens": 1792,
+        "words": {"way": "hopper 128x256 grouped:8"},
+    }
+    library = Case(**{**raw, "name": "cublaslt", "rounds_ns": (900_000,)})
+    results = replace(load_results(SAMPLE), cases=(Case(**raw), library))
+    (one,) = product_cycles(results).values()
+    assert one.multiply == pytest.approx(ideal / 1000)
+    assert one.wave == pytest.approx((3 - 336 / 132) * 2 * 128 * 256 * 12288 / 4096 / 1000)  # 336 tiles
+    assert (one.outside, one.total, one.library) == (pytest.approx(0, abs=1e-9), 600.0, pytest.approx(540.0))
+    assert sum(shares(one).values()) == pytest.approx(1)
+    by_stream_k = Case(**{**raw, "words": {"way": "hopper-stream-k 128x256 grouped:8"}})
+    (other,) = product_cycles(replace(results, cases=(by_stream_k, library))).values()
+    assert (other.wave, other.rest) == (0, pytest.approx(one.rest + one.wave))
 
 
 def test_titles_name_the_mean_that_the_dots_have(results: GpuResults):

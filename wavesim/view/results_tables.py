@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from textwrap import fill
 
 from wavesim.analysis.gpu_standing import PAIRS, generated_of, label, pairs_of, separations
+from wavesim.analysis.product_cycles import product_cycles, shares
 from wavesim.analysis.semaphore_costs import best_ways, copy_overheads, primitive_costs, ready_costs
 from wavesim.io.gpu_results import GpuResults
 
@@ -15,6 +16,25 @@ MANY = 6  # generated policies at a size, of which elsewhere only a few are meas
 NAMED = ("row", "tile")
 Rows = list[tuple[str, ...]]
 APART = ("what", "M", "speed over cuBLASLt in time", "in SM cycles", "our clock over its clock")
+SPENT = (
+    "product",
+    "M",
+    "our way",
+    "our kilocycles",
+    "multiplying",
+    "outside",
+    "last wave",
+    "rest",
+    "cuBLASLt's kilocycles",
+    "multiplying",
+)
+SPENT_WORDS = (
+    "Of our SM cycles: multiplying is the least that the tensor cores need, at 2,048 multiply-adds per cycle "
+    "and SM; outside, what tiles past the matrix's edge add; last wave, SMs without a tile in it; the rest is "
+    "launch, filling and draining the pipeline, epilogues, sums of slices and waiting for memory. Part of the "
+    "rest does not grow with M: the launch of a graph, which cuBLASLt's time holds too. The parts are computed "
+    "from the tiles; the sums are measured."
+)
 USES = ("primitive", "blocks at once", "ns", "quartiles over rounds", "SM cycles")
 APART_WORDS = (
     "Speed in time is speed in SM cycles times the ratio of the clocks. Cycles below 1 are the kernel's own: "
@@ -36,6 +56,22 @@ def separation_rows(results: GpuResults) -> Rows:
     return [
         (what, str(tokens), f"{one.time:.3f}", f"{one.cycles:.3f}", f"{one.clock:.3f}")
         for (what, tokens), one in separations(results).items()
+    ]
+
+
+def spent_rows(results: GpuResults) -> Rows:
+    """One per product and size: where our cycles go, beside cuBLASLt's."""
+    return [
+        (
+            what,
+            str(tokens),
+            one.way,
+            f"{one.total:.0f}",
+            *(f"{100 * abs(share):.1f} %" for share in shares(one).values()),
+            f"{one.library:.0f}",
+            f"{100 * one.multiply / one.library:.1f} %",
+        )
+        for (what, tokens), one in product_cycles(results).items()
     ]
 
 
@@ -89,6 +125,7 @@ def docs_tables(results: GpuResults) -> list[str]:
     parts = []
     for heading, words, columns, rows in (
         ("What separates us from cuBLASLt", APART_WORDS, APART, separation_rows(results)),
+        ("Where the cycles of a product go", SPENT_WORDS, SPENT, spent_rows(results)),
         ("Every generated policy", POLICIES_WORDS, POLICIES, policy_rows(results)),
         ("What each primitive costs on its own", USES_WORDS, USES, primitive_rows(results)),
     ):
