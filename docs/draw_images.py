@@ -71,7 +71,14 @@ def main() -> None:
     results = scores(found)
     of_sets = {
         f"score-{name}": partial(set_figure, name, found, results)
-        for name in ("own-1-block", "own-2-blocks", "published-mlp", "published-resnet", "sketch")
+        for name in (
+            "own-1-block",
+            "own-2-blocks",
+            "judged-all",
+            "published-mlp",
+            "published-resnet",
+            "sketch",
+        )
     }
     pictures = {
         "toy": toy_figure,
