@@ -6,8 +6,8 @@ Picture: "GPT-3 MLP, gemm1 alone, M = 1024: 0.976 in time = 0.977 in SM cycles x
 from collections.abc import Sequence
 from textwrap import fill
 
+from wavesim.analysis.cycle_parts import product_cycles, shares
 from wavesim.analysis.gpu_standing import PAIRS, generated_of, label, pairs_of, separations
-from wavesim.analysis.product_cycles import product_cycles, shares
 from wavesim.analysis.semaphore_costs import best_ways, copy_overheads, primitive_costs, ready_costs
 from wavesim.io.gpu_results import GpuResults
 
@@ -30,10 +30,10 @@ SPENT = (
 )
 SPENT_WORDS = (
     "Of our SM cycles: multiplying is the least that the tensor cores need, at 2,048 multiply-adds per cycle "
-    "and SM; outside, what tiles past the matrix's edge add; last wave, SMs without a tile in it; the rest is "
-    "launch, filling and draining the pipeline, epilogues, sums of slices and waiting for memory. Part of the "
-    "rest does not grow with M: the launch of a graph, which cuBLASLt's time holds too. The parts are computed "
-    "from the tiles; the sums are measured."
+    "and SM; outside, what tiles past the matrix's edge add; last wave, SMs without a tile in it; the rest "
+    "is launch, filling and draining the pipeline, epilogues, sums of slices and waiting for memory. Part of "
+    "the rest does not grow with M: the launch of a graph, which cuBLASLt's time holds too. The parts are "
+    "computed from the tiles; the sums are measured."
 )
 USES = ("primitive", "blocks at once", "ns", "quartiles over rounds", "SM cycles")
 APART_WORDS = (
