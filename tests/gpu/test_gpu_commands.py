@@ -36,6 +36,7 @@ def write(folder, **changes):
         case("cublaslt", times=[1600], **pair),
         case("tile", times=[1], is_final=False, **pair),
         case("row", times=[90], roles=["tuned"], **small),
+        case("pdl", times=[85], **small),  # faster in the final rounds, and not what screening chose
         case("cublaslt", times=[10], **small),
         case("stream", "copy-pair", [100, 100, 100], threads=128),
         case("ready", "copy-pair", [101, 102, 103], threads=128),
