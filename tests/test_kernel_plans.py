@@ -243,7 +243,7 @@ def test_a_file_keeps_which_iterations_a_row_computed(tmp_path):
     loaded = Trace.load(trace.save(tmp_path / "trace.npz"))
     assert parts_of(loaded) == parts_of(trace)
     assert set(loaded.k_of) == {96}
-    assert "predicted only" in loaded.header.note
+    assert "what partial sums cost is an estimate" in loaded.header.note
 
 
 def test_the_gpu_runner_refuses_what_it_would_run_as_something_else():

@@ -370,7 +370,7 @@ class TestHopperPairs:
         wrong = self.case("row", 1, verdict={"is_good": False})
         early = self.case("tile", 1, is_final=False)
         self.write(tmp_path, "2026-11-21.json", self.case("stream", 500), wrong, early)
-        assert [row[1] for row in measured_pairs(tmp_path).cells].count("-") == 5
+        assert [row[1] for row in measured_pairs(tmp_path).cells].count("-") == 7
 
     def test_without_results_there_is_no_table(self, tmp_path):
         assert measured_pairs(tmp_path) is None

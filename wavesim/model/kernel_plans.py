@@ -1,8 +1,8 @@
 """Plans that need other kernels than one tile per block: dependent launch, Stream-K, persistent kernels.
 
 Picture: six unit tiles on four SMs take two waves with a block per tile, and 1.5 tile times under Stream-K,
-which cuts all six into four equal runs. No prediction of these has been scored against a
-measurement yet; each says what it assumes.
+which cuts all six into four equal runs. Predictions of dependent launch and Stream-K are scored against an
+H200 (`wavesim validate`), those of persistent kernels are not; each says what it assumes.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,8 @@ class DependentLaunch(Plan):
 
     @property
     def caveat(self) -> str:
-        return f"{self.label}: its boundary was measured once, with sketch kernels; predicted only"
+        share = "; what it prefetches is predicted only" if self.prefetch else ""
+        return f"{self.label}: scored on our Hopper kernels only (hopper-pdl in `wavesim validate`){share}"
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ class StreamK(Plan):
 
     @property
     def caveat(self) -> str:
-        return f"{self.label}: what partial sums cost is an estimate; predicted only"
+        known = "on our Hopper kernels often several points off (hopper-stream-k in `wavesim validate`)"
+        return f"{self.label}: what partial sums cost is an estimate; {known}"
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class PersistentStream(Plan):
 
     @property
     def caveat(self) -> str:
-        return f"{self.label}: costs are those of blocks that draw one tile each; predicted only"
+        return f"{self.label}: costs are those of blocks that draw one tile each; not scored"
 
 
 @dataclass(frozen=True)
@@ -133,4 +135,4 @@ class Persistent(SemaphorePlan):
 
     @property
     def caveat(self) -> str:
-        return f"{self.label}: costs are those of blocks that draw one tile each; predicted only"
+        return f"{self.label}: costs are those of blocks that draw one tile each; not scored"

@@ -200,7 +200,7 @@ class Hopper:
 HOPPER = Hopper("hopper")
 HOPPER_PER_TILE = Hopper("hopper-per-tile", Form.ONE_EACH)
 HOPPER_DEPENDENT = Hopper("hopper-dependent", is_dependent=True)
-# Compiles, and how it divides work was checked on the CPU; not yet run on a GPU. Under stream sync only.
+# Under stream sync only, and under dependent launch.
 HOPPER_STREAM_K = Hopper("hopper-stream-k", Form.STREAM_K)
 
 
