@@ -15,6 +15,7 @@ from wavesim_gpu.compiler import Build, compile_cubin
 from wavesim_gpu.kernels.families import family_named
 from wavesim_gpu.runner import Verdict
 from wavesim_gpu.studies import copies, pairs
+from wavesim_gpu.studies.case import describe_case
 from wavesim_gpu.studies.copies import full_wave, ways_on
 from wavesim_gpu.studies.entrants import HOPPER, PORTABLE, entrant_for
 from wavesim_gpu.studies.pairs import PairStudy
@@ -307,3 +308,28 @@ def test_small_batches_repeat_and_stream_k_has_cuts_to_enter_with(on_model):
     assert all(case["repeats"] == 5 for case in cases)
     assert [case for case in cases if case["name"] == "stream-k pdl" and case["is_final"]]
     assert "block:4x1" in {case["plan"] for case in cases}
+
+
+def test_a_round_without_a_clock_costs_the_clocks_and_not_the_file():
+    times = [1_000, 1_100]
+    for clocks, kept in (([1.5, 1.6], [1.5, 1.6]), ([1.5, float("nan")], [])):
+        case = describe_case("stream", {}, Rounds(times, clocks), None, None)
+        assert (case["rounds_ns"], case["clocks_ghz"]) == (times, kept)
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_a_library_with_wrong_results_is_never_timed(on_model, monkeypatch, is_right):
+    library = SimpleNamespace(launch=None, stream=None)
+    monkeypatch.setattr(pairs, "LIBRARIES", {"cublaslt": lambda operands, repeats: library})
+    monkeypatch.setattr(PairStudy, "_judged", lambda *_: Verdict({}, is_right, has_right_semaphores=True))
+    timed = []
+
+    def time_together(contenders, rounds, *_):
+        timed.extend(contenders)
+        sampler = SimpleNamespace(reading=Reading(None, None, 0))
+        return {name: Rounds([1_000] * rounds, [1.5] * rounds) for name in contenders}, sampler
+
+    monkeypatch.setattr(pairs, "time_together", time_together)
+    cases, _ = on_model(2048, bench.Scope(rounds=3))
+    (case,) = (case for case in cases if case["name"] == "cublaslt")
+    assert ("cublaslt" in timed) == bool(case["rounds_ns"]) == case["verdict"]["is_good"] == is_right

@@ -1,5 +1,6 @@
 """One row of the results: who, on what, every round's time and clock, and whether the result was right."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -29,13 +30,17 @@ def time_together(
 def describe_case(
     name: str, tags: Mapping[str, Any], rounds: Rounds, verdict: Verdict | None, sampler: Sampler | None
 ) -> dict[str, Any]:
-    """One row. Without a verdict there is nothing to be right about, as for a copy by the driver."""
+    """One row. Without a verdict there is nothing to be right about, as for a copy by the driver.
+
+    Without clocks where a round has none, because no SM left both stamps: readers take all or none.
+    """
+    has_clocks = all(math.isfinite(clock) for clock in rounds.clocks_ghz)
     judged = None if verdict is None else {**asdict(verdict), "is_good": verdict.is_good}
     return {
         "name": name,
         **tags,
         "rounds_ns": rounds.times_ns,
-        "clocks_ghz": rounds.clocks_ghz,
+        "clocks_ghz": rounds.clocks_ghz if has_clocks else [],
         "verdict": judged,
         **(asdict(sampler.reading) if sampler is not None else {}),
     }

@@ -119,7 +119,11 @@ class PairStudy:
         libraries = {n: make(self._base, self._repeats) for n, make in LIBRARIES.items() if _is_there(make)}
         judged = {name: self._judged(library) for name, library in libraries.items()}
         contenders = {name: self._contenders[variant] for name, variant in finalists.items()}
-        contenders |= {n: Contender(lib.launch, lib.stream, self._repeats) for n, lib in libraries.items()}
+        contenders |= {
+            name: Contender(library.launch, library.stream, self._repeats)
+            for name, library in libraries.items()
+            if judged[name].is_good
+        }
         found, sampler = time_together(contenders, rounds)
         for name, variant in finalists.items():
             self._programs[variant].sync.check()
@@ -130,7 +134,7 @@ class PairStudy:
             ]
             self._add(name, found[name], self._verdicts[variant], sampler, variant, roles)
         for name, verdict in judged.items():
-            self._add(name, found[name], verdict, sampler, None, [])
+            self._add(name, found.get(name, Rounds([], [])), verdict, sampler, None, [])
         return self.cases
 
     def _roles(self) -> dict[str, Variant | None]:
