@@ -1,6 +1,8 @@
 """The judged runs that ship: predicted by committed code, in good order, large enough."""
 
+import json
 import subprocess
+import sys
 import tarfile
 from io import BytesIO
 from pathlib import Path
@@ -8,28 +10,73 @@ from pathlib import Path
 import pytest
 
 from wavesim.analysis.invariants import violations
-from wavesim.io.judged_runs import JudgedRun, find_runs, model_sources
+from wavesim.io.judged_runs import Foretold, JudgedRun, find_runs, model_sources
 from wavesim.workloads.judged_sizes import BASELINE, SEMAPHORES
 
 RUNS = find_runs()
 FEWEST_CASES = 150
 
 
-@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
-def test_a_run_was_predicted_by_the_committed_model(run: JudgedRun, tmp_path: Path):
-    made_by = run.made_by
-    assert made_by["commit"] == run.facts["commit"]
+# Run by the package of that commit: stream-sync traces in, predictions out.
+FORETELL = """
+import json, sys
+from dataclasses import asdict
+from pathlib import Path
+from wavesim.analysis.judged_predictions import foretell
+from wavesim.io.judged_runs import JudgedRun
+run = JudgedRun(Path(sys.argv[1]))
+sizes = [size for size in run.sizes() if size.name in sys.argv[2:]]
+streams = {size: {order: run.stream(size, order) for order in size.orders} for size in sizes}
+found = [one for size in sizes for one in foretell(size, streams[size], run.facts["device"])]
+print(json.dumps([asdict(one) for one in found]))
+"""
+
+
+@pytest.fixture(params=RUNS, ids=lambda run: run.name)
+def run_and_model(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[JudgedRun, Path]:
+    """A run, and a folder with the package of the commit that predicted."""
+    run: JudgedRun = request.param
+    commit = run.made_by["commit"]
     done = subprocess.run(
-        ["git", "archive", made_by["commit"], "wavesim"],
+        ["git", "archive", commit, "wavesim"],
         capture_output=True,
         check=False,
         cwd=Path(__file__).parent.parent,
     )
     if done.returncode:
-        pytest.skip(f"git does not know commit {made_by['commit']}")
+        pytest.skip(f"git does not know commit {commit}")
     with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
         archive.extractall(tmp_path, filter="data")
-    assert made_by["model_sources"] == model_sources(tmp_path / "wavesim")
+    return run, tmp_path
+
+
+def test_a_run_was_predicted_by_the_committed_model(run_and_model: tuple[JudgedRun, Path]):
+    run, folder = run_and_model
+    assert run.made_by["commit"] == run.facts["commit"]
+    assert run.made_by["model_sources"] == model_sources(folder / "wavesim")
+
+
+def test_that_model_still_predicts_the_same_from_the_stored_stream_sync_traces(
+    run_and_model: tuple[JudgedRun, Path],
+):
+    run, folder = run_and_model
+    families: dict[str, str] = {}
+    for size in run.sizes():
+        families.setdefault(size.kernels, size.name)
+    done = subprocess.run(
+        [sys.executable, "-c", FORETELL, run.folder, *families.values()],
+        cwd=folder,  # whose package comes before the installed one
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    again = [Foretold(**one) for one in json.loads(done.stdout)]
+    assert {one.size for one in again} == set(families.values())
+    for one in again:
+        before = run.predictions[one.size, one.order, one.plan]
+        assert (one.time_ns, one.stream_ns) == (before.time_ns, before.stream_ns)
+        assert one.improvement_points == pytest.approx(before.improvement_points)
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
