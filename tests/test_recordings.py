@@ -8,6 +8,9 @@ from wavesim.analysis.judged import Prediction
 from wavesim.analysis.validation import all_predictions, committed_scores, scores, worse_sets
 from wavesim.io.recordings import Case, cases
 
+# Every stored measurement is predicted once, for all tests: two minutes of one core, more beside other work.
+pytestmark = pytest.mark.timeout(900)
+
 SIZES = range(256, 3073, 256)
 CASES = cases()
 
