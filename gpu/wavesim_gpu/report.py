@@ -36,6 +36,7 @@ RIVALS = {
     "stream": "stream",
     "pdl": "pdl",
     "streamk": "stream-k",
+    "streamk_pdl": "stream-k pdl",
     "persistent": "persistent",
 }
 UNITS = {"": False, "_cycles": True}  # of a figure's name: whether it compares SM cycles, not times
