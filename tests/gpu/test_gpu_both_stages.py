@@ -6,7 +6,7 @@ import pytest
 from cubin_facts import registers_at_launch
 from small_pipelines import chain, pair
 
-from wavesim.errors import CompileError, DeadlockError, DescriptionError, DeviceError
+from wavesim.errors import DeadlockError, DescriptionError, DeviceError
 from wavesim.gen.single_stage import stage_header
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
@@ -15,7 +15,6 @@ from wavesim.model.order import Grouped, RowMajor
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import Persistent, StreamSync
 from wavesim.model.policy import RowSync, TileSync
-from wavesim_gpu import compiler
 from wavesim_gpu.compiler import Build, compile_cubin
 from wavesim_gpu.functions import GENERATED
 from wavesim_gpu.kernels import gemm_sm90
@@ -58,15 +57,6 @@ def compiled(pipeline, plan, build=None):
     }
     headers = {GENERATED: kernel.header(texts)}
     return compile_cubin(HOPPER.source, [kernel.launch.expression], "sm_90a", build or Build(), headers)
-
-
-@pytest.fixture
-def nvrtc():
-    pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
-    try:
-        compiler._nvrtc()
-    except CompileError as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize(("tile", "m", "policy"), COMPILED, ids=str)

@@ -31,13 +31,7 @@ VARIANTS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def nvrtc():
-    pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
-    try:
-        compiler._nvrtc()
-    except CompileError as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("nvrtc")
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

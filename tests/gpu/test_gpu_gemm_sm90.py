@@ -7,7 +7,7 @@ import pytest
 from cubin_facts import registers_at_launch
 from small_pipelines import chain, pair
 
-from wavesim.errors import CompileError, DeadlockError, DescriptionError, DeviceError
+from wavesim.errors import DeadlockError, DescriptionError, DeviceError
 from wavesim.gen.single_stage import stage_header
 from wavesim.model.device import load
 from wavesim.model.kernel import Gemm
@@ -35,15 +35,6 @@ def one(tile, m=300, n=400, k=512, **options):
 def middle(tile):
     """A stage that both waits and posts."""
     return chain(300, (256, 512, 384, 128), (tile, tile, tile))
-
-
-@pytest.fixture
-def nvrtc():
-    pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
-    try:
-        compiler._nvrtc()
-    except CompileError as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize("tile", TILES, ids=str)
