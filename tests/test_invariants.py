@@ -10,6 +10,7 @@ from toy_schedules import HALF_SM, pair, run, stage
 
 from wavesim.analysis.invariants import violations
 from wavesim.errors import DeadlockError
+from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import SemaphoreSync, StreamK, StreamSync
 from wavesim.model.policy import TileSync
 from wavesim.sim.simulation import simulate
@@ -133,4 +134,8 @@ def test_partial_sums_that_nobody_adds_up_are_seen():
     split = run(pair(stage("a", 1, slices=2), stage("b", 1)), StreamSync(), partial_ns=100, fixup_ns=50)
     (row,) = np.flatnonzero(split.end_ns == 1_200)
     assert violations(split) == []
-    assert violations(tampered(split, "end_ns", row, 1_100)) == ["a: 0 blocks add up the slices of 1 tiles"]
+    assert violations(tampered(split, "end_ns", row, 1_100)) == ["a: 0 blocks add up the parts of 1 tiles"]
+    cut = run(Pipeline("three", [stage("a", 3)]), StreamK(), partial_ns=100, fixup_ns=50)
+    assert violations(cut) == []
+    (row,) = np.flatnonzero((cut.x == 0) & (cut.z == 0))  # three quarters of a tile, and both parts' sums
+    assert violations(tampered(cut, "end_ns", row, 850)) == ["a: 2 blocks add up the parts of 3 tiles"]

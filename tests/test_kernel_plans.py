@@ -92,6 +92,16 @@ def test_a_dependent_kernels_blocks_come_once_all_blocks_before_have_started():
 def test_stream_k_computes_six_tiles_on_four_sms_in_one_and_a_half_tile_times():
     trace = run(ONE_KERNEL, StreamK())
     assert schedule(trace, "gemm1") == [
+        *[((0, 2), 0, 0, 0.5), ((0, 2), 1, 0, 0.5), ((1, 2), 2, 0, 0.5), ((1, 2), 3, 0, 0.5)],
+        *[((0, 0), 0, 0.5, 1.5), ((1, 0), 1, 0.5, 1.5), ((0, 1), 2, 0.5, 1.5), ((1, 1), 3, 0.5, 1.5)],
+    ]
+    assert parts_of(trace)[:5] == [(0, 0, 48), (1, 48, 96), (0, 0, 48), (1, 48, 96), (0, 0, 96)]
+    assert waves(run(toy(), StreamK())) == 3  # and the pair in twice that
+
+
+def test_with_two_waves_split_a_block_may_have_the_end_of_one_tile_and_the_start_of_the_next():
+    trace = run(ONE_KERNEL, StreamK(waves=2))
+    assert schedule(trace, "gemm1") == [
         ((0, 0), 0, 0, 1),
         ((1, 0), 1, 0, 0.5),
         ((1, 1), 2, 0, 1),
@@ -101,30 +111,25 @@ def test_stream_k_computes_six_tiles_on_four_sms_in_one_and_a_half_tile_times():
         ((0, 2), 2, 1, 1.5),
         ((1, 2), 3, 0.5, 1.5),
     ]
-    assert parts_of(trace)[:5] == [(0, 0, 96), (1, 48, 96), (0, 0, 96), (1, 48, 96), (0, 0, 48)]
-    assert waves(run(toy(), StreamK())) == 3  # and the pair in twice that
 
 
-def test_with_one_wave_split_whole_tiles_come_first():
-    trace = run(ONE_KERNEL, StreamK(waves=1))
-    assert schedule(trace, "gemm1") == [
-        *[((0, 0), 0, 0, 1), ((1, 0), 1, 0, 1), ((0, 1), 2, 0, 1), ((1, 1), 3, 0, 1)],
-        *[((0, 2), 0, 1, 1.5), ((0, 2), 1, 1, 1.5), ((1, 2), 2, 1, 1.5), ((1, 2), 3, 1, 1.5)],
-    ]
+@pytest.mark.parametrize(
+    ("tiles", "cut"), [(132, 0), (133, 133), (164, 164), (165, 33), (200, 68), (297, 33), (296, 164)]
+)
+def test_a_rest_of_less_than_a_quarter_of_a_wave_is_cut_with_the_wave_before_it(tiles, cut):
+    assert StreamK().cut_tiles(tiles, 132) == cut
 
 
-def test_the_block_that_starts_a_tile_waits_for_the_others_sums_and_adds_them():
-    trace = run(ONE_KERNEL, StreamK(waves=1), partial_ns=100, fixup_ns=200)
-    owner, other = 4, 5
-    assert (trace.end_ns[other], trace.end_ns[owner]) == (1_600, 1_500 + 100 + 200)
-    assert (trace.wait_ns[owner], trace.wait_ns[other]) == (100, 0)
-    waits = trace.waits
-    assert (waits.block.tolist(), waits.start_ns.tolist(), waits.end_ns.tolist()) == (
-        [4, 6],
-        [1_500, 1_500],
-        [1_600, 1_600],
-    )
-    assert trace.header.dependencies[0].policy == "partial sums"
+def test_the_part_of_a_tile_that_comes_last_adds_the_sums_and_the_others_go_on():
+    trace = run(ONE_KERNEL, StreamK(), partial_ns=100, fixup_ns=200)
+    # Both parts of a tile are stored at 0.6; the one on the higher SM adds the two and is later from then on.
+    assert trace.end_ns.tolist() == [600, 600 + 400] * 2 + [1_600, 2_000] * 2
+    assert not trace.wait_ns.any()
+    uneven = run(Pipeline("five", [stage("a", 5)]), StreamK(waves=2), fixup_ns=200)
+    # 1.25 tiles each. Tile 1: a quarter in block 0, from 1 to 1.25, the rest in block 1, until 0.75.
+    is_second = (uneven.x == 1) & (uneven.y == 0)
+    assert uneven.end_ns[is_second & (uneven.z == 1)].tolist() == [750]
+    assert uneven.end_ns[is_second & (uneven.z == 0)].tolist() == [1_250 + 2 * 200]
 
 
 def test_a_grid_of_whole_waves_is_not_split_and_a_small_one_is_shared_by_all():
@@ -132,13 +137,13 @@ def test_a_grid_of_whole_waves_is_not_split_and_a_small_one_is_shared_by_all():
     assert whole.makespan_ns == 2_000
     assert set(whole.k_upto - whole.k_first) == {96}
     small = run(Pipeline("one", [stage("a", 1)]), StreamK(), fixup_ns=10)
-    assert small.makespan_ns == 250 + 3 * 10  # a quarter each, and three others' sums
+    assert small.makespan_ns == 250 + 4 * 10  # a quarter each, and the sums of all four
 
 
 def test_stream_k_runs_cover_every_iteration_once_whatever_the_numbers():
-    for tiles, iterations, slots, count in [(6, 3, 4, 2), (1, 2, 5, 1), (13, 7, 5, 3), (9, 1, 4, 1)]:
+    for tiles, iterations, slots, cut in [(6, 3, 4, 6), (1, 2, 5, 1), (13, 7, 5, 13), (9, 1, 4, 1)]:
         names = tuple((index, 0) for index in range(tiles))
-        lists = block_lists(names, iterations, slots, count)
+        lists = block_lists(names, iterations, slots, cut)
         covered = [(p.tile, k) for parts in lists for p in parts for k in range(p.first, p.upto)]
         assert sorted(covered) == [(tile, k) for tile in names for k in range(iterations)]
         runs = [sum(p.upto - p.first for p in parts) for parts in lists]

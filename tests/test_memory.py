@@ -14,7 +14,7 @@ from wavesim.model.plan import Plan, SemaphoreSync, StreamK, StreamSync
 from wavesim.model.policy import RowSync
 from wavesim.sim.calibration import calibrate
 from wavesim.sim.cost import CostModel
-from wavesim.sim.l2_reads import Reads, dram_bytes, reads_of, working_span
+from wavesim.sim.l2_reads import Reads, dram_bytes, reads_of
 from wavesim.sim.machine_costs import memory_of
 from wavesim.sim.memory import Memory, by_block, by_row, slowdowns
 from wavesim.sim.simulation import simulate
@@ -125,15 +125,6 @@ def test_streamk_loses_step_by_design_and_pays_for_it():
     )
     assert stream < 1.02
     assert stream_k > 1.08
-
-
-def test_a_part_of_streamk_works_first_and_waits_for_the_others_sums_at_its_end():
-    pipeline = gpt3_mlp(640)
-    trace = simulate(pipeline, StreamK(), H200, CostModel(FAST, partial_ns=4_000, fixup_ns=4_000))
-    begin, end = working_span(trace)
-    assert (begin == trace.start_ns).all()
-    assert trace.wait_ns.any()
-    assert (trace.end_ns - end == trace.wait_ns).all()
 
 
 def test_the_same_simulation_twice_is_the_same():

@@ -276,12 +276,12 @@ def test_no_traces_an_empty_one_and_an_unknown_theme_are_refused(figure_one: lis
 def test_parts_of_tiles_are_outlined_numbered_and_explained() -> None:
     figure = timeline(run(StreamK(waves=1)))
     first = tiles(figure)[0]
-    assert list(first.text) == ["P0", "P1", "P2", "P3", "P4.0", "P4.1", "P5.0", "P5.1"]
-    assert [width > 0 for width in first.marker.line.width] == [False] * 4 + [True] * 4
-    assert [facts[9] for facts in first.customdata[3:6]] == [
-        "",
+    assert list(first.text) == ["P4.0", "P4.1", "P5.0", "P5.1", "P0", "P1", "P2", "P3"]
+    assert [width > 0 for width in first.marker.line.width] == [True] * 4 + [False] * 4
+    assert [facts[9] for facts in first.customdata[2:5]] == [
         ", part: K iterations 0 to 48 of 96",
         ", part: K iterations 48 to 96 of 96",
+        "",
     ]
     assert all(bar.marker.line.width == 0 for bar in tiles(timeline(run(StreamSync()))))
 

@@ -25,8 +25,11 @@ def opening_and_closing(trace: Trace, stage: str) -> tuple[int, int]:
     return opening_ns, (has_semaphores and stage in producers) * costs["post_ns"]
 
 
-def expected_busy_ns(trace: Trace, stage: int) -> tuple[IntArray, int] | None:
-    """(nanoseconds per row of the stage, what one split-K slice per tile adds); None if tile times differ."""
+def expected_busy_ns(trace: Trace, stage: int) -> tuple[IntArray, IntArray] | None:
+    """Nanoseconds per row of the stage, and what the last part of its tile adds; None if tile times differ.
+
+    Both arrays (rows of the stage,).
+    """
     costs, info = trace.header.costs, trace.header.stages[stage]
     tile_ns = costs["tile_ns"].get(info.name)
     if not isinstance(tile_ns, int):
@@ -35,10 +38,10 @@ def expected_busy_ns(trace: Trace, stage: int) -> tuple[IntArray, int] | None:
     if trace.k_first is not None and trace.k_upto is not None and trace.k_of is not None:
         share = tile_ns * trace.k_upto[rows] // trace.k_of[rows]
         share -= tile_ns * trace.k_first[rows] // trace.k_of[rows]
-        z, tile = trace.z[rows], trace.y[rows] * info.grid[0] + trace.x[rows]
-        others = np.bincount(tile)[tile] - 1
-        return share + np.where(z > 0, costs["partial_ns"], costs["fixup_ns"] * others), 0
-    slices = info.grid[2]
-    is_split = slices > 1
-    per_block = tile_ns + sum(opening_and_closing(trace, info.name)) + is_split * costs["partial_ns"]
-    return np.full(int(rows.sum()), per_block), is_split * slices * costs["fixup_ns"]
+        tile = trace.y[rows] * info.grid[0] + trace.x[rows]
+        parts = np.bincount(tile)[tile]
+    else:
+        share = np.full(int(rows.sum()), tile_ns + sum(opening_and_closing(trace, info.name)))
+        parts = np.full(share.size, info.grid[2])
+    is_split = parts > 1
+    return share + is_split * costs["partial_ns"], is_split * parts * costs["fixup_ns"]

@@ -157,8 +157,6 @@ def _waits(trace: Trace) -> Iterator[str]:
     ready: dict[tuple[int, int], int] = {}
     for number, info in enumerate(trace.header.dependencies):
         mine = trace.rows_of(info.producer)
-        if info.producer == info.consumer:
-            mine &= trace.z > 0  # a tile's first part awaits the sums of the others
         columns = next(stage.grid[0] for stage in trace.header.stages if stage.name == info.producer)
         tiles = trace.y[mine] * columns + trace.x[mine]
         for tile, end in zip(tiles.tolist(), trace.end_ns[mine].tolist(), strict=True):
@@ -192,12 +190,14 @@ def _work(trace: Trace) -> Iterator[str]:
         expected_ns, reduction_ns = found
         rows = np.flatnonzero(trace.stage == number)
         extra = busy[rows] - expected_ns
-        for row, more in zip(rows[extra != 0], extra[extra != 0], strict=True):
-            if more != reduction_ns:
+        is_last = (extra == reduction_ns) & (reduction_ns > 0)
+        for row, more in zip(rows[~is_last], extra[~is_last], strict=True):
+            if more:
                 yield f"{_block(trace, row)} computes {busy[row]} ns; its work is {busy[row] - more} ns"
-        added, tiles = int((extra == reduction_ns).sum()), info.grid[0] * info.grid[1]
-        if reduction_ns and added != tiles:
-            yield f"{info.name}: {added} blocks add up the slices of {tiles} tiles"
+        tile = trace.y[rows] * info.grid[0] + trace.x[rows]
+        added, tiles = np.unique(tile[is_last]), np.unique(tile[reduction_ns > 0])
+        if added.size != is_last.sum() or added.size != tiles.size:
+            yield f"{info.name}: {is_last.sum()} blocks add up the parts of {tiles.size} tiles"
 
 
 def _reads(trace: Trace, dependency: Dependency) -> Iterator[str]:

@@ -167,11 +167,15 @@ class OracleBlocks(ABC):
     # --- the end of a block ---
 
     def _finish(self, block: OracleBlock) -> None:
-        """The last split-K slice to come here adds up the sums of all, if that takes time."""
-        if self.charges[block.stage].reduction_ns:
+        """The last part of a tile to come here adds up the sums of all, if that takes time."""
+        if self._reduction(block):
             self.turns.append((block.sm, block.slot, self._take_ticket, block))
         else:
             self._exit(block, is_last=self._is_last(block))
+
+    def _reduction(self, block: OracleBlock) -> int:
+        times = self.charges[block.stage].reduction_ns
+        return times[self.program.stages[block.stage].output(block.position)] if times else 0
 
     def _is_last(self, block: OracleBlock) -> bool:
         output = self.program.stages[block.stage].output(block.position)
@@ -180,7 +184,7 @@ class OracleBlocks(ABC):
 
     def _take_ticket(self, block: OracleBlock) -> None:
         if self._is_last(block):
-            self.at(self.now + self.charges[block.stage].reduction_ns, self._exit_last, block)
+            self.at(self.now + self._reduction(block), self._exit_last, block)
         else:
             self._exit(block, is_last=False)
 

@@ -27,7 +27,6 @@ from wavesim.model.plan import (
     Persistent,
     Plan,
     SemaphoreSync,
-    StreamK,
     check_plan,
 )
 from wavesim.sim.placement import Footprint, footprint
@@ -80,8 +79,6 @@ def _why_never(plan: Plan, pipeline: Pipeline) -> str:
     """Why a plan without streams of its own can't deadlock, whatever the device."""
     if isinstance(plan, DependentLaunch):
         return "a kernel's blocks are issued after all blocks of the kernel that they wait for"
-    if isinstance(plan, StreamK):
-        return "all blocks of a kernel are resident at once, and none waits before it has posted its own sums"
     if isinstance(plan, Persistent) and pipeline.dependencies:
         return "a block waits only for tiles that resident blocks drew before it did"
     return "no block waits on a semaphore"

@@ -1,8 +1,8 @@
 """Plans that need other kernels than one tile per block: dependent launch, Stream-K, persistent kernels.
 
 Picture: six unit tiles on four SMs take two waves with a block per tile, and 1.5 tile times under Stream-K,
-which cuts all six into four equal runs. Predictions of dependent launch and Stream-K are scored against an
-H200 (`wavesim validate`), those of persistent kernels are not; each says what it assumes.
+which cuts the last two into four equal runs. Predictions of dependent launch and Stream-K are scored against
+an H200 (`wavesim validate`), those of persistent kernels are not; each says what it assumes.
 """
 
 from collections.abc import Mapping
@@ -13,6 +13,8 @@ from wavesim.model.kernel import require_positive
 from wavesim.model.order import Order, RowMajor
 from wavesim.model.plan_base import Plan, SemaphorePlan
 from wavesim.model.policy import Policy, RowSync
+
+SMALL_REST = 4  # times fewer tiles than slots in the last wave: too few for Stream-K to cut these alone
 
 
 @dataclass(frozen=True)
@@ -57,29 +59,41 @@ class DependentLaunch(Plan):
 class StreamK(Plan):
     """Stream sync between Stream-K kernels: the last `waves` waves of each are split evenly over all slots.
 
-    A kernel is one block per slot. Whole waves come first, a tile per block; the tiles of the last, partly
-    filled wave and of `waves` - 1 full ones before it are cut into equal runs of K iterations, one per
-    block. Who starts a tile adds up what the others made of it. A grid of whole waves is not split.
-    Assumed: an iteration takes the same time everywhere; partial sums cost `CostModel.partial_ns` to
-    store and `fixup_ns` to add. Our Hopper kernel differs: blocks do their share of the cut tiles first, and
-    whoever comes last adds up. Source: Osama et al., Stream-K (PPoPP 2023), data-parallel hybrids.
+    A kernel is one block per slot. The tiles of the last, partly filled wave, and of `waves` - 1 full ones
+    before it, are cut into equal runs of K iterations, one per block, which come first: then the sums that
+    others need are early, and whole tiles follow, the same number in every block. Of the parts of a tile the
+    one that comes last adds up all. A grid of whole waves is not split. Without `waves` it is one, or two
+    where the last one is filled to less than a quarter: a few tiles alone would be cut into many parts.
+    Partial sums cost `CostModel.partial_ns` to store and `fixup_ns` to add. Source: Osama et al., Stream-K
+    (PPoPP 2023), data-parallel hybrids; our Hopper kernel, `stream_k.cuh`.
     """
 
-    waves: int = 2
+    waves: int | None = None
     order: Order = RowMajor()
     orders: Mapping[str, Order] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive("StreamK", waves=self.waves)
+        if self.waves is not None:
+            require_positive("StreamK", waves=self.waves)
 
     @property
     def name(self) -> str:
-        return "stream-k" if self.waves == StreamK.waves else f"stream-k:{self.waves}"
+        return "stream-k" if self.waves is None else f"stream-k:{self.waves}"
 
     @property
     def label(self) -> str:
+        if self.waves is None:
+            return "Stream-K"
         return f"Stream-K, last {f'{self.waves} waves' if self.waves > 1 else 'wave'} split"
+
+    def cut_tiles(self, tiles: int, slots: int) -> int:
+        """How many of a kernel's tiles are cut into parts, on so many slots."""
+        rest = tiles % slots
+        if not rest:
+            return 0
+        waves = self.waves or (2 if SMALL_REST * rest < slots else 1)
+        return min(tiles, rest + (waves - 1) * slots)
 
     @property
     def caveat(self) -> str:

@@ -145,7 +145,7 @@ def parse_plan(text: str, order: str = "row", *, wait_kernel: bool = True, head_
         if kind == "pdl":
             return DependentLaunch(float(setting or 0), tiles)
         if kind == "stream-k":
-            return StreamK(int(setting or StreamK.waves), tiles)
+            return StreamK(int(setting) if setting else None, tiles)
         if kind == "persistent":
             return Persistent(parse_policy(setting or "row"), order=tiles)
         if text == "persistent-stream":

@@ -155,8 +155,9 @@ class BlockLives:
     # --- the end of an item ---
 
     def _end(self, program: StageProgram, position: int, row: int) -> None:
-        """Its work is done. Where slices have to be added up the last one of the tile does that first."""
-        if self._charges[program.index].reduction_ns:
+        """Its work is done. Where parts have to be added up the last one of the tile does that first."""
+        reduction_ns = self._charges[program.index].reduction_ns
+        if reduction_ns and reduction_ns[program.output(position)]:
             act = partial(self._take_ticket, program, position, row)
             self._turns.take(self.rows.sm[row], self.rows.slot[row], act)
             return
@@ -173,7 +174,7 @@ class BlockLives:
             Task(self._add_up(program, position, row))
 
     def _add_up(self, program: StageProgram, position: int, row: int) -> Life:
-        yield self._env.timeout(self._charges[program.index].reduction_ns)
+        yield self._env.timeout(self._charges[program.index].reduction_ns[program.output(position)])
         self._exit(program, position, row, is_last=True)
 
     def _exit(self, program: StageProgram, position: int, row: int, *, is_last: bool) -> None:

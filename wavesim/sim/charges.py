@@ -17,14 +17,15 @@ class Charges:
     """Nanoseconds; lists are by position in the stage's issue order.
 
     `opening_ns` is spent before the work, `wait_ns` at each wait, `closing_ns` after the work. The last of a
-    tile's split-K slices to get there spends `reduction_ns` more. A post is seen `signal_ns` later.
+    tile's parts to get there spends its `reduction_ns` more (by output; empty if nothing is added up). A post
+    is seen `signal_ns` later.
     """
 
     work_ns: list[int]
     opening_ns: int
     wait_ns: int
     closing_ns: list[int]
-    reduction_ns: int
+    reduction_ns: list[int]
     signal_ns: int
 
 
@@ -34,13 +35,12 @@ def charges_of(costs: CostModel, plan: Plan, program: StageProgram) -> Charges:
     is_drawing = has_semaphores or isinstance(plan, PersistentStream)
     is_waiting = has_semaphores and bool(program.arrays)
     is_dependent = isinstance(plan, DependentLaunch)
-    slices = program.stage.grid.z
     return Charges(
         work_ns=_work(costs, program),
         opening_ns=is_drawing * costs.counter_ns + is_waiting * costs.look_ns,
         wait_ns=0 if is_dependent else costs.wait_ns,
         closing_ns=_closing(costs, program, has_semaphores and program.has_posts),
-        reduction_ns=costs.fixup_ns * slices if slices > 1 else 0,
+        reduction_ns=_reduction(costs, program),
         signal_ns=costs.dependent_ns if is_dependent else costs.signal_ns,
     )
 
@@ -56,8 +56,14 @@ def _work(costs: CostModel, program: StageProgram) -> list[int]:
 
 
 def _closing(costs: CostModel, program: StageProgram, is_posting: bool) -> list[int]:
-    """Storing partial sums, adding other blocks' to them, posting."""
+    """Storing partial sums, posting."""
     if isinstance(program, StreamKStage):
-        return [costs.partial_ns * (part.index > 0) + costs.fixup_ns * part.others for part in program.parts]
+        return [costs.partial_ns * (part.count > 1) for part in program.parts]
     is_split = program.stage.grid.z > 1
     return [is_split * costs.partial_ns + is_posting * costs.post_ns] * len(program.blocks)
+
+
+def _reduction(costs: CostModel, program: StageProgram) -> list[int]:
+    """Adding up the sums of a tile's parts, by output: for every part but the only one."""
+    times = [costs.fixup_ns * count if count > 1 else 0 for count in program.contributors]
+    return times if any(times) else []

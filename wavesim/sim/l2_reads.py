@@ -74,9 +74,7 @@ def reads_of(trace: Trace, pipeline: Pipeline) -> Reads:
 
 
 def working_span(trace: Trace) -> tuple[IntArray, IntArray]:
-    """(begin, end) of each block's work: after its spinning; before it where parts wait for others' sums."""
-    if trace.k_first is not None:
-        return trace.start_ns, trace.end_ns - trace.wait_ns
+    """(begin, end) of each block's work: after its spinning."""
     return trace.start_ns + trace.wait_ns, trace.end_ns
 
 

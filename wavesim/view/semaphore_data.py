@@ -43,16 +43,11 @@ class SemaphoreHistory:
 
 def semaphore_histories(trace: Trace) -> list[SemaphoreHistory]:
     """One history per dependency. Raises `DescriptionError` for a plan that has no semaphores."""
-    between = [
-        (index, info)
-        for index, info in enumerate(trace.header.dependencies)
-        if info.producer != info.consumer  # the others guard a tile's partial sums
-    ]
-    if not between:
+    if not trace.header.dependencies:
         raise DescriptionError(
             f"plan {trace.header.plan_label!r} has no semaphores; draw a trace of row or tile semaphores"
         )
-    return [_history(trace, index, info) for index, info in between]
+    return [_history(trace, index, info) for index, info in enumerate(trace.header.dependencies)]
 
 
 def _history(trace: Trace, index: int, info: DependencyInfo) -> SemaphoreHistory:

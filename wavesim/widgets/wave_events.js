@@ -20,21 +20,13 @@ function stepsOf(panel, scene) {
   return steps.sort((a, b) => a.ns - b.ns || STEP_RANK[a.kind] - STEP_RANK[b.kind] || a.block - b.block);
 }
 
-// A tile is posted when its last split-K slice has ended; the partial sums of a tile that Stream-K has cut
-// by each part but the first, which adds them up.
+// A tile is posted when its last split-K slice has ended.
 function postsOf(panel, scene) {
-  const { stage, x, y, end, k_first: first } = panel.blocks;
+  const { stage, x, y, end } = panel.blocks;
   const posts = [];
   panel.dependencies.forEach((dependency, index) => {
     const producer = scene.stages.findIndex((info) => info.name === dependency.producer);
     const columns = scene.stages[producer].grid[0];
-    if (dependency.producer === dependency.consumer) {
-      for (let b = 0; b < stage.length; b++) {
-        if (stage[b] !== producer || !first?.[b]) continue;
-        posts.push({ kind: "post", ns: end[b], block: b, dependency: index, semaphore: dependency.semaphores[y[b] * columns + x[b]] });
-      }
-      return;
-    }
     const last = new Map();
     for (let b = 0; b < stage.length; b++) {
       if (stage[b] !== producer) continue;

@@ -129,14 +129,10 @@ function drawSemaphores(pen, panel, part, state, step) {
   const { theme } = pen;
   const dependency = panel.dependencies[part.dependency];
   const values = state.values[part.dependency];
-  // Nobody posts or awaits a semaphore whose value is 0: of a tile that Stream-K has left whole.
-  const used = dependency.values.filter((value) => value > 0).length;
-  const ready = values.reduce((sum, value, s) => sum + (value && value >= dependency.values[s] ? 1 : 0), 0);
-  const name = dependency.producer === dependency.consumer ? "partial sums" : "semaphores";
-  pen.text(part.left, part.top - 20, name, { weight: 600 });
-  pen.text(part.left + 94, part.top - 20, `${ready} / ${used} ready`, { size: 12, color: theme.muted });
+  const ready = values.reduce((sum, value, s) => sum + (value >= dependency.values[s] ? 1 : 0), 0);
+  pen.text(part.left, part.top - 20, "semaphores", { weight: 600 });
+  pen.text(part.left + 94, part.top - 20, `${ready} / ${values.length} ready`, { size: 12, color: theme.muted });
   semaphoreCells(part, values.length).forEach(([left, top, width, height], s) => {
-    if (!dependency.values[s]) return;
     const share = Math.min(1, values[s] / dependency.values[s]);
     const isReady = share >= 1;
     pen.rect(left, top, width, height, theme.idle, { radius: 2 });
