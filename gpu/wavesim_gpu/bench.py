@@ -15,14 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.model.order import Order, parse_order
-from wavesim_gpu.baselines.ceiling import CUBE, ceiling_contenders, cube_pipeline, matmul_flops
+from wavesim_gpu.baselines.ceiling import CUBE, CopyPass, cube_pipeline, matmul_flops
+from wavesim_gpu.baselines.cublaslt import LtChain
 from wavesim_gpu.compiler import source_hash
 from wavesim_gpu.device import query, versions
 from wavesim_gpu.kernels.families import family_named
-from wavesim_gpu.runner import CupyRunner
-from wavesim_gpu.studies.case import RESULTS, describe_case, time_together
+from wavesim_gpu.operands import random_operands, reference
+from wavesim_gpu.runner import CupyRunner, Verdict
+from wavesim_gpu.studies.case import RESULTS, describe_case
 from wavesim_gpu.studies.copies import copy_cases
 from wavesim_gpu.studies.entrants import Entrant, entrant_for
+from wavesim_gpu.studies.entry import NONE, Entry, library_entry, time_and_judge
 from wavesim_gpu.studies.pairs import PairStudy
 from wavesim_gpu.studies.predicted import Predictor, choosable
 from wavesim_gpu.studies.primitives import primitive_cases
@@ -30,6 +33,7 @@ from wavesim_gpu.studies.products import Way, product_cases
 from wavesim_gpu.studies.recordings import ready_cases, recording_cases
 from wavesim_gpu.studies.shapes import Cut, Workload, products_of
 from wavesim_gpu.studies.variants import generated, under_all, variants_of
+from wavesim_gpu.timing import Contender
 
 SMALL = (1, 16, 64, 128)  # token generation: the time of reading the weights
 PROMPT = tuple(range(256, 4097, 256))
@@ -105,13 +109,28 @@ def _steps(runners: Mapping[str, CupyRunner], entrant: Entrant, scope: Scope) ->
 
 def ceiling_cases(rounds: int) -> list[dict[str, Any]]:
     """The limits: matmul rate and copy bandwidth."""
-    limits = ceiling_contenders()
-    found, sampler = time_together({name: contender for name, (contender, _) in limits.items()}, rounds)
-    amounts = {"matmul": {"flops": matmul_flops()}, "copy": {"bytes": 2 * limits["copy"][1].size}}
+    copy, operands = CopyPass(), random_operands(cube_pipeline())
+    entries = {
+        "matmul": library_entry(LtChain(operands), operands, reference(operands)),
+        "copy": _copy_entry(copy),
+    }
+    found, verdicts, sampler = time_and_judge(entries, rounds)
+    amounts = {"matmul": {"flops": matmul_flops()}, "copy": {"bytes": 2 * copy.size}}
     return [
-        describe_case(name, {"workload": "limit", **amounts[name]}, found[name], None, sampler)
-        for name in limits
+        describe_case(
+            name, {"workload": "limit", **amounts[name]}, found.get(name, NONE), verdicts[name], sampler
+        )
+        for name in entries
     ]
+
+
+def _copy_entry(copy: CopyPass) -> Entry:
+    def judge() -> Verdict:
+        is_right = copy.is_copied()
+        return Verdict({"copy": 0.0 if is_right else 1.0}, is_right, has_right_semaphores=True)
+
+    copy.launch()
+    return Entry(Contender(copy.launch, copy.stream), judge(), copy.spoil, judge)
 
 
 def cube_cases(runners: Mapping[str, CupyRunner], entrant: Entrant, rounds: int) -> list[dict[str, Any]]:

@@ -28,15 +28,20 @@ class Operands:
 
     def poison(self, stream: Any = None) -> None:
         """Fills every output with NaN, so that what is not written, or read too early, shows."""
-        runtime = require_cupy().cuda.runtime
-        for array in self.c.values():
-            runtime.memsetAsync(array.data.ptr, 0xFF, array.nbytes, stream.ptr if stream is not None else 0)
+        poison(self.c, stream)
 
     def outputs(self) -> dict[str, Any]:
         """What each stage wrote, as float32."""
         return {
             stage.name: to_float32(self.c[stage.name], stage.gemm.dtype) for stage in self.pipeline.stages
         }
+
+
+def poison(outputs: Mapping[str, Any], stream: Any = None) -> None:
+    """Fills arrays with NaN, in a stream's order."""
+    runtime = require_cupy().cuda.runtime
+    for array in outputs.values():
+        runtime.memsetAsync(array.data.ptr, 0xFF, array.nbytes, stream.ptr if stream is not None else 0)
 
 
 def random_operands(pipeline: Pipeline, seed: int = 0, partial_bytes: int = 0) -> Operands:

@@ -31,8 +31,8 @@ from wavesim_gpu.device import query, versions
 from wavesim_gpu.functions import compile_ahead
 from wavesim_gpu.operands import reference
 from wavesim_gpu.runner import CupyRunner
-from wavesim_gpu.studies.case import RESULTS, describe_case, time_together
-from wavesim_gpu.timing import Contender
+from wavesim_gpu.studies.case import RESULTS, describe_case
+from wavesim_gpu.studies.entry import NONE, sharing_entry, time_and_judge
 
 OPTION_TOKENS = (64, 128, 256)
 TUNED_TOKENS = (256, 512, 768, 1024, 1536, 2048, 3072, 4096)
@@ -95,19 +95,18 @@ def _timed(
         name: runner.program(operands, variant.plan, options=variant.options)
         for name, variant in variants.items()
     }
-    launches = {name: runner.launcher(program) for name, program in programs.items()}
-    verdicts = {name: runner.verdict(programs[name], launches[name], expected) for name in variants}
-    contenders = {name: Contender(launches[name], programs[name].streams[0]) for name in variants}
-    times, sampler = time_together(contenders, rounds)
-    for program in programs.values():
-        program.sync.check()
+    entries = {
+        name: sharing_entry(runner, program, runner.contender(program), expected)
+        for name, program in programs.items()
+    }
+    times, verdicts, sampler = time_and_judge(entries, rounds)
     tags = {"workload": "gpt3-mlp", "tokens": tokens, "tile": f"{TILE[0]}x{TILE[1]}"}
     print(f"M={tokens}: {len(variants)} plans", file=sys.stderr, flush=True)  # noqa: T201  # progress
     return [
         describe_case(
             name,
             {**tags, "has_wait_kernel": _has_wait_kernel(variant.plan)},
-            times[name],
+            times.get(name, NONE),
             verdicts[name],
             sampler,
         )

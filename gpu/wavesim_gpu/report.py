@@ -67,6 +67,9 @@ def sum_up(folder: Path) -> Figures:
         "commit": results.commit,
         "kernels": results.kernels,
         "wrong_results": len(results.wrong),
+        "wrong": [
+            f"{case.workload} {case.tokens or case.threads or ''} {case.name}" for case in results.wrong
+        ],
     } | _figures(results)
 
 

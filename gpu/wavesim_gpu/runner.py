@@ -151,16 +151,23 @@ class CupyRunner:
 
     def verdict(self, program: Program, launch: Any, expected: Mapping[str, Any]) -> Verdict:
         """Runs once on poisoned outputs and compares results and final semaphore values."""
-        operands = program.operands
-        operands.poison(program.streams[0])
+        program.operands.poison(program.streams[0])
         launch()
+        return self.verdict_on_last(program, expected)
+
+    def verdict_on_last(self, program: Program, expected: Mapping[str, Any]) -> Verdict:
+        """What the program's last run left: its results and final semaphore values compared.
+
+        Raises `DeadlockError` if a wait ran out of time in any run since the last look.
+        """
         program.synchronize()
+        operands = program.operands
         errors = relative_errors(operands, expected)
         has_right_semaphores = bool((program.sync.values() == program.sync.finals).all())
         return Verdict(errors, is_right(operands, errors), has_right_semaphores)
 
     def time(self, operands: Operands, plans: Sequence[Plan], *, rounds: int = 20) -> list[Timing]:
-        """Interleaved, unrecorded rounds of all plans, each after a check of its results."""
+        """Interleaved, unrecorded rounds of all plans, between two checks of each one's results."""
         for plan in plans:
             _require_safe(operands.pipeline, plan, self.family)
         compile_ahead(operands.pipeline, plans, (Build(),), self.family)
@@ -169,14 +176,16 @@ class CupyRunner:
         expected = reference(operands)
         verdicts = [self.verdict(*pair, expected) for pair in zip(programs, launches, strict=True)]
         for plan, verdict in zip(plans, verdicts, strict=True):
-            _require_good(operands.pipeline, plan, verdict)
+            _require_good(operands.pipeline, plan, verdict, "not timed")
         contenders = [
             Contender(launch, program.streams[0]) for launch, program in zip(launches, programs, strict=True)
         ]
         with Sampler() as sampler:
             times = interleaved_ns(contenders, rounds)
-        for program in programs:
+        for plan, program, launch in zip(plans, programs, launches, strict=True):
             program.sync.check()
+            again = self.verdict(program, launch, expected)
+            _require_good(operands.pipeline, plan, again, "after its timed rounds")
         return [
             Timing(plan, tuple(own), verdict, sampler.reading)
             for plan, own, verdict in zip(plans, times, verdicts, strict=True)
@@ -233,11 +242,11 @@ def _require_safe(pipeline: Pipeline, plan: Plan, family: Family) -> None:
             )
 
 
-def _require_good(pipeline: Pipeline, plan: Plan, verdict: Verdict) -> None:
+def _require_good(pipeline: Pipeline, plan: Plan, verdict: Verdict, when: str) -> None:
     if not verdict.is_good:
         raise WrongResultError(
             f"{pipeline.name} under {plan.label}: relative errors {dict(verdict.errors)}, semaphores "
-            f"{'right' if verdict.has_right_semaphores else 'wrong'}; not timed"
+            f"{'right' if verdict.has_right_semaphores else 'wrong'}; {when}"
         )
 
 

@@ -150,7 +150,7 @@ def test_wrong_results_are_left_out_and_counted(tmp_path):
     )
     (tmp_path / "2026.json").write_text(json.dumps(data))
     found = reports.sum_up(tmp_path)
-    assert found["wrong_results"] == 1
+    assert (found["wrong_results"], found["wrong"]) == (1, ["gpt3-mlp 1024 row"])
     assert found["gpt3_vs_stream_max"] == 1.25
 
 

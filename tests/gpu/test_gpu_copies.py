@@ -66,3 +66,28 @@ def test_every_primitive_leaves_its_counters_as_so_many_uses_do(runner):
     assert all(case["verdict"]["is_good"] for case in cases)
     used = [case for case in cases if case["name"] != "empty loop"]  # which ends within a step of the timer
     assert all(time > 0 for case in used for time in case["rounds_ns"])
+
+
+def test_what_is_judged_after_the_rounds_is_what_they_wrote(runner):
+    from small_pipelines import pair
+
+    from wavesim.model.plan import parse_plan
+    from wavesim_gpu.baselines.cublaslt import LtChain
+    from wavesim_gpu.operands import reference
+    from wavesim_gpu.studies.entry import library_entry, program_entry, sharing_entry, time_and_judge
+
+    operands = runner.operands(pair(), seed=3)
+    expected = reference(operands)
+    program, sharing = (runner.program(operands, parse_plan("row")) for _ in range(2))
+    entries = {
+        "ours": program_entry(runner, program, runner.contender(program), expected),
+        "cublaslt": library_entry(LtChain(operands), operands, expected),
+    }
+    for name, entry in entries.items():
+        assert entry.verdict.is_good, name
+        entry.spoil()
+        assert not entry.judge().is_right, name
+    entries["sharing"] = sharing_entry(runner, sharing, runner.contender(sharing), expected)
+    found, verdicts, _ = time_and_judge(entries, 2, 0.01)
+    assert list(found) == list(entries)
+    assert all(verdict.is_good for verdict in verdicts.values()), verdicts

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from wavesim.errors import DeadlockError
 from wavesim.model.device import load
 from wavesim.model.order import parse_order
 from wavesim_gpu import bench
@@ -14,10 +15,11 @@ from wavesim_gpu.clocks import Reading
 from wavesim_gpu.compiler import Build, compile_cubin
 from wavesim_gpu.kernels.families import family_named
 from wavesim_gpu.runner import Verdict
-from wavesim_gpu.studies import copies, pairs
+from wavesim_gpu.studies import copies, entry, pairs
 from wavesim_gpu.studies.case import describe_case
 from wavesim_gpu.studies.copies import full_wave, ways_on
 from wavesim_gpu.studies.entrants import HOPPER, PORTABLE, entrant_for
+from wavesim_gpu.studies.entry import Entry, time_and_judge
 from wavesim_gpu.studies.pairs import PairStudy
 from wavesim_gpu.studies.predicted import Predictor, choosable
 from wavesim_gpu.studies.primitives import NAMES, is_as_used, middle
@@ -28,6 +30,7 @@ from wavesim_gpu.studies.variants import Kind, Variant, generated, plan_named, u
 from wavesim_gpu.timing import Rounds
 
 ROW = parse_order("row")
+GOOD = Verdict({}, is_right=True, has_right_semaphores=True)
 WIDE, SQUARE = Cut(128, 256), Cut(128, 128)
 
 
@@ -240,11 +243,9 @@ def on_model(monkeypatch):
     """`size_cases` as on a GPU, with every measurement made up by `ModelGpu`."""
     told = {}
 
-    def prepare(study, variant):
-        study._verdicts[variant] = Verdict({}, is_right=True, has_right_semaphores=True)
-        study._programs[variant] = SimpleNamespace(sync=SimpleNamespace(check=lambda: None))
-        study._contenders[variant] = variant
+    def entry_of(study, variant):
         told["repeats"] = study._repeats
+        return Entry(variant, GOOD, lambda: None, lambda: told.get(str(variant), GOOD))
 
     def time_together(contenders, rounds, *_):
         sampler = SimpleNamespace(reading=Reading(None, None, 0))
@@ -266,9 +267,9 @@ def on_model(monkeypatch):
     monkeypatch.setattr(bench, "product_cases", product_cases)
     monkeypatch.setattr(pairs, "reference", lambda operands: {})
     monkeypatch.setattr(pairs, "LIBRARIES", {})
-    monkeypatch.setattr(pairs, "time_together", time_together)
+    monkeypatch.setattr(entry, "time_together", time_together)
     monkeypatch.setattr(PairStudy, "_compile", lambda *_: None)
-    monkeypatch.setattr(PairStudy, "_prepare", prepare)
+    monkeypatch.setattr(PairStudy, "_entry", entry_of)
     runners = {name: ModelGpu() for name in HOPPER.relatives}
     for name, runner in runners.items():
         runner.family = family_named(name)
@@ -319,9 +320,11 @@ def test_a_round_without_a_clock_costs_the_clocks_and_not_the_file():
 
 @pytest.mark.parametrize("is_right", [True, False])
 def test_a_library_with_wrong_results_is_never_timed(on_model, monkeypatch, is_right):
-    library = SimpleNamespace(launch=None, stream=None)
-    monkeypatch.setattr(pairs, "LIBRARIES", {"cublaslt": lambda operands, repeats: library})
-    monkeypatch.setattr(PairStudy, "_judged", lambda *_: Verdict({}, is_right, has_right_semaphores=True))
+    monkeypatch.setattr(pairs, "LIBRARIES", {"cublaslt": lambda operands, repeats: None})
+    verdict = Verdict({}, is_right, has_right_semaphores=True)
+    monkeypatch.setattr(
+        pairs, "library_entry", lambda *_: Entry(None, verdict, lambda: None, lambda: verdict)
+    )
     timed = []
 
     def time_together(contenders, rounds, *_):
@@ -329,7 +332,64 @@ def test_a_library_with_wrong_results_is_never_timed(on_model, monkeypatch, is_r
         sampler = SimpleNamespace(reading=Reading(None, None, 0))
         return {name: Rounds([1_000] * rounds, [1.5] * rounds) for name in contenders}, sampler
 
-    monkeypatch.setattr(pairs, "time_together", time_together)
+    monkeypatch.setattr(entry, "time_together", time_together)
     cases, _ = on_model(2048, bench.Scope(rounds=3))
-    (case,) = (case for case in cases if case["name"] == "cublaslt")
-    assert ("cublaslt" in timed) == bool(case["rounds_ns"]) == case["verdict"]["is_good"] == is_right
+    (row,) = (case for case in cases if case["name"] == "cublaslt")
+    assert ("cublaslt" in timed) == bool(row["rounds_ns"]) == row["verdict"]["is_good"] == is_right
+
+
+def test_a_plan_that_is_wrong_after_its_screening_is_named_and_is_no_finalist(on_model, capsys):
+    cases, told = on_model(2048, bench.Scope(rounds=3))
+    tuned = next(case for case in cases if "tuned" in case.get("roles", []))
+    culprit = next(
+        case
+        for case in cases
+        if not case["is_final"] and all(case[key] == tuned[key] for key in ("name", "plan", "cuts", "order"))
+    )
+    name = f"{culprit['name']} {culprit['plan']} {' '.join(culprit['cuts'])} {culprit['order']}"
+    told[name] = Verdict({"gemm2": 0.5}, is_right=False, has_right_semaphores=True)
+    capsys.readouterr()
+    cases, _ = on_model(2048, bench.Scope(rounds=3))
+    words = f"{name}: wrong after its timed rounds: errors {{'gemm2': 0.5}}, semaphores right\n"
+    assert capsys.readouterr().err == words
+    (bad,) = (case for case in cases if not case["verdict"]["is_good"])
+    assert not bad["is_final"]
+    assert bad["rounds_ns"]
+    tuned = next(case for case in cases if "tuned" in case["roles"])
+    assert any(tuned[key] != bad[key] for key in ("name", "plan", "cuts", "order"))
+
+
+def test_outputs_are_spoilt_before_the_rounds_and_judged_after_them_in_every_case(monkeypatch, capsys):
+    told = []
+    wrong = Verdict({"gemm1": float("nan")}, is_right=False, has_right_semaphores=False)
+
+    def entry_of(name, before, after):
+        def judge():
+            told.append(f"judge {name}")
+            if after is None:
+                raise DeadlockError((), (), "a wait ran out of its time limit of 2 s")
+            return after
+
+        return Entry(name, before, lambda: told.append(f"spoil {name}"), judge)
+
+    def time_together(contenders, rounds, *_):
+        told.append(f"time {' '.join(contenders)}")
+        return {name: Rounds([1] * rounds, [1.5] * rounds) for name in contenders}, None
+
+    monkeypatch.setattr(entry, "time_together", time_together)
+    entries = {
+        "right": entry_of("right", GOOD, GOOD),
+        "never": entry_of("never", wrong, GOOD),
+        "later": entry_of("later", GOOD, wrong),
+        "stuck": entry_of("stuck", GOOD, None),
+    }
+    found, verdicts, _ = time_and_judge(entries, 3)
+    timed = ["right", "later", "stuck"]
+    spoils, judgements = ([f"{word} {name}" for name in timed] for word in ("spoil", "judge"))
+    assert told == [*spoils, "time right later stuck", *judgements]
+    assert list(found) == timed
+    assert [name for name, verdict in verdicts.items() if verdict.is_good] == ["right"]
+    named = capsys.readouterr().err.splitlines()
+    assert [line.partition(":")[0] for line in named] == ["later", "stuck"]
+    assert "deadlock" in named[1]
+    assert time_and_judge({"never": entries["never"]}, 3) == ({}, {"never": wrong}, None)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from wavesim_gpu.clocks import Sampler
-from wavesim_gpu.operands import Operands, is_right, relative_errors
 from wavesim_gpu.runner import Verdict
 from wavesim_gpu.timing import HEAD_START_NS, WARM_UP_S, Contender, Rounds, interleaved
 
@@ -44,9 +43,3 @@ def describe_case(
         "verdict": judged,
         **(asdict(sampler.reading) if sampler is not None else {}),
     }
-
-
-def judge(operands: Operands, outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> Verdict:
-    """Whether a library's outputs for the same operands are right; it has no semaphores to be wrong about."""
-    errors = relative_errors(Operands(operands.pipeline, operands.a, operands.b, outputs), expected)
-    return Verdict(errors, is_right(operands, errors), has_right_semaphores=True)

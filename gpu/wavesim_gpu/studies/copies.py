@@ -9,6 +9,7 @@ leave.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from wavesim_gpu.launches import Launch, Launches
 from wavesim_gpu.program import wait_launch
 from wavesim_gpu.runner import Verdict
 from wavesim_gpu.studies.case import describe_case, time_together
+from wavesim_gpu.studies.entry import NONE, Entry, judged_again, or_stuck
 from wavesim_gpu.sync_state import SyncState
 from wavesim_gpu.timing import Contender, Rounds
 
@@ -87,7 +89,8 @@ class Buffers:
 
 
 def verdict_of(launches: Launches, launch: Callable[[], None], buffers: Buffers) -> Verdict:
-    """Runs once on spoilt buffers and compares."""
+    """Runs once on spoilt buffers and compares. Raises `DeadlockError` for any wait since the last look."""
+    launches.sync.check()
     buffers.spoil()
     launch()
     launches.synchronize()
@@ -166,19 +169,17 @@ def copy_cases(threads: Sequence[int] = THREADS, rounds: int = 200) -> list[dict
     for count in threads:
         buffers = Buffers.of(full_wave(device, count) * BYTES_PER_BLOCK)
         pairs = {name: copy_pair(count, way, buffers) for name, way in ways_on(device).items()}
-        launches = {name: pair.launcher() for name, pair in pairs.items()}
-        verdicts = {name: verdict_of(pair, launches[name], buffers) for name, pair in pairs.items()}
-        good = {
-            name: Contender(launches[name], pair.streams[0])
-            for name, pair in pairs.items()
-            if verdicts[name].is_good
-        }
-        found, sampler = time_in_batches(good, rounds)
-        for pair in pairs.values():
-            pair.sync.check()
+        entries = {name: _entry(pair, buffers) for name, pair in pairs.items()}
+        good = {name: entry for name, entry in entries.items() if entry.verdict.is_good}
+        found, sampler = time_in_batches({name: entry.contender for name, entry in good.items()}, rounds)
+        verdicts = {name: entry.verdict for name, entry in entries.items()} | judged_again(good)
         tags = {"workload": "copy-pair", "threads": count}
-        cases += [
-            describe_case(name, tags, found.get(name, Rounds([], [])), verdicts[name], sampler)
-            for name in pairs
-        ]
+        cases += [describe_case(name, tags, found.get(name, NONE), verdicts[name], sampler) for name in pairs]
     return cases
+
+
+def _entry(pair: Launches, buffers: Buffers) -> Entry:
+    """The buffers are everybody's, so each judgement overwrites them and runs once more."""
+    launch = pair.launcher()
+    judge = partial(verdict_of, pair, launch, buffers)
+    return Entry(Contender(launch, pair.streams[0]), or_stuck(judge), buffers.spoil, judge)

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from statistics import median
 from typing import Any
 
-from wavesim.errors import DeadlockError, DescriptionError
+from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
 from wavesim_gpu.baselines.cublaslt import LtChain
 from wavesim_gpu.baselines.torch_chain import TorchChain
@@ -20,16 +20,11 @@ from wavesim_gpu.kernels.families import family_named
 from wavesim_gpu.operands import Operands, bind, reference
 from wavesim_gpu.planned_kernels import kernels_of
 from wavesim_gpu.runner import CupyRunner, Verdict
-from wavesim_gpu.studies.case import (
-    SCREENING_ROUNDS,
-    SCREENING_WARM_UP_S,
-    describe_case,
-    judge,
-    time_together,
-)
+from wavesim_gpu.studies.case import SCREENING_ROUNDS, SCREENING_WARM_UP_S, describe_case
+from wavesim_gpu.studies.entry import NONE, Entry, library_entry, program_entry, time_and_judge
 from wavesim_gpu.studies.shapes import Cut, Workload, mlp_pair, weight_bytes
 from wavesim_gpu.studies.variants import STREAM, Variant
-from wavesim_gpu.timing import Contender, Rounds
+from wavesim_gpu.timing import Rounds
 
 LIBRARIES: Mapping[str, Callable[[Operands, int], Any]] = {"cublaslt": LtChain, "torch": TorchChain}
 SAME_CUT, PREDICTED = "same-cut", "predicted"
@@ -59,35 +54,28 @@ class PairStudy:
         pipeline = self._pipeline((some, some))
         self._base = next(iter(runners.values())).operands(pipeline, seed=tokens)
         self._expected = reference(self._base)
-        self._programs: dict[Variant, Any] = {}
-        self._contenders: dict[Variant, Contender] = {}
-        self._verdicts: dict[Variant, Verdict] = {}
+        self._entries: dict[Variant, Entry] = {}
         self._screened: dict[Variant, float] = {}
         self._tags = {"workload": workload, "tokens": tokens, "weight_bytes": weight_bytes(pipeline)}
         self._tags |= {"repeats": repeats}
         self.cases: list[dict[str, Any]] = []
 
     def screen(self, variants: Iterable[Variant]) -> None:
-        """A few rounds of those not screened yet; a wrong or stuck one is reported and never timed.
+        """A few rounds of those not screened yet; a wrong or stuck one is reported, and no finalist.
 
         Kernels that lack a cut are left out.
         """
-        new = [v for v in dict.fromkeys(variants) if v not in self._verdicts and self._has_kernels(v)]
+        new = [v for v in dict.fromkeys(variants) if v not in self._entries and self._has_kernels(v)]
         self._compile(new)
-        for variant in new:
-            self._prepare(variant)
-        good = [variant for variant in new if self._verdicts[variant].is_good]
-        if not good:
-            return
-        found, sampler = time_together(
-            {str(variant): self._contenders[variant] for variant in good},
-            SCREENING_ROUNDS,
-            SCREENING_WARM_UP_S,
+        self._entries |= {variant: self._entry(variant) for variant in new}
+        found, verdicts, sampler = time_and_judge(
+            {str(variant): self._entries[variant] for variant in new}, SCREENING_ROUNDS, SCREENING_WARM_UP_S
         )
-        for variant in good:
-            self._programs[variant].sync.check()
-            self._screened[variant] = median(found[str(variant)].times_ns)
-            self._add(variant.kind.name, found[str(variant)], self._verdicts[variant], sampler, variant)
+        for variant in new:
+            name = str(variant)
+            if verdicts[name].is_good:
+                self._screened[variant] = median(found[name].times_ns)
+            self._add(variant.kind.name, found.get(name, NONE), verdicts[name], sampler, variant)
 
     def screen_in_turn(self, variants: Iterable[Variant]) -> None:
         """The same in two steps: kinds that follow another one only in the best few variants of that one."""
@@ -117,24 +105,21 @@ class PairStudy:
         """The finalists and the libraries in turns; all cases, screening included."""
         finalists = self._finalists()
         libraries = {n: make(self._base, self._repeats) for n, make in LIBRARIES.items() if _is_there(make)}
-        judged = {name: self._judged(library) for name, library in libraries.items()}
-        contenders = {name: self._contenders[variant] for name, variant in finalists.items()}
-        contenders |= {
-            name: Contender(library.launch, library.stream, self._repeats)
+        entries = {name: self._entries[variant] for name, variant in finalists.items()}
+        entries |= {
+            name: library_entry(library, self._base, self._expected, self._repeats)
             for name, library in libraries.items()
-            if judged[name].is_good
         }
-        found, sampler = time_together(contenders, rounds)
+        found, verdicts, sampler = time_and_judge(entries, rounds)
         for name, variant in finalists.items():
-            self._programs[variant].sync.check()
             roles = [
                 role
                 for role, holder in self._roles().items()
                 if holder == variant and not name.startswith(SAME_CUT)
             ]
-            self._add(name, found[name], self._verdicts[variant], sampler, variant, roles)
-        for name, verdict in judged.items():
-            self._add(name, found.get(name, Rounds([], [])), verdict, sampler, None, [])
+            self._add(name, found[name], verdicts[name], sampler, variant, roles)
+        for name in libraries:
+            self._add(name, found.get(name, NONE), verdicts[name], sampler, None, [])
         return self.cases
 
     def _roles(self) -> dict[str, Variant | None]:
@@ -181,31 +166,17 @@ class PairStudy:
             )
         )
 
-    def _prepare(self, variant: Variant) -> None:
+    def _entry(self, variant: Variant) -> Entry:
+        """The variant over outputs of its own."""
         runner = self._runners[variant.kind.kernels]
         pipeline = self._pipeline(variant.cuts)
         first = pipeline.stages[0].name
         operands = bind(pipeline, {first: self._base.a[first]}, self._base.b)
         program = runner.program(operands, variant.plan)
-        contender = runner.contender(program, self._repeats)
-        try:
-            verdict = runner.verdict(program, contender.launch, self._expected)
-        except DeadlockError as error:
-            verdict = Verdict({str(error).splitlines()[0]: float("nan")}, False, False)
-        self._verdicts[variant] = verdict
-        if verdict.is_good:
-            self._programs[variant] = program
-            self._contenders[variant] = contender
-        else:
-            self._add(variant.kind.name, Rounds([], []), verdict, None, variant)
+        return program_entry(runner, program, runner.contender(program, self._repeats), self._expected)
 
     def _pipeline(self, cuts: tuple[Cut, Cut]) -> Pipeline:
         return mlp_pair(self._workload, self._tokens, cuts, self._tile_k)
-
-    def _judged(self, library: Any) -> Verdict:
-        library.launch()
-        library.stream.synchronize()
-        return judge(self._base, library.outputs, self._expected)
 
     def _add(
         self,

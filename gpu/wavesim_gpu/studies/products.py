@@ -19,20 +19,14 @@ from wavesim_gpu.functions import compile_all, wanted_kernels
 from wavesim_gpu.kernels.families import family_named
 from wavesim_gpu.operands import Operands, bind, reference
 from wavesim_gpu.runner import CupyRunner, WrongResultError
-from wavesim_gpu.studies.case import (
-    SCREENING_ROUNDS,
-    SCREENING_WARM_UP_S,
-    describe_case,
-    judge,
-    time_together,
-)
+from wavesim_gpu.studies.case import SCREENING_ROUNDS, SCREENING_WARM_UP_S, describe_case
 from wavesim_gpu.studies.entrants import Entrant
+from wavesim_gpu.studies.entry import NONE, library_entry, program_entry, time_and_judge
 from wavesim_gpu.studies.shapes import Cut, single
-from wavesim_gpu.timing import Contender, Rounds
+from wavesim_gpu.timing import Contender
 
 MAX_SPLIT, MIN_CHUNKS = 12, 4  # slices of K, and chunks in each of them
 FULL = 0.9  # of the last wave, in blocks
-NONE = Rounds([], [])  # of what is wrong
 
 
 @dataclass(frozen=True)
@@ -96,20 +90,21 @@ def product_cases(
     base = runner.operands(single(gemm, ways[0].cut, entrant.tile_k), seed=gemm.m)
     expected = reference(base)
     _compile(entrant, gemm, ways)
-    programs = {way: _program(runners[way.kernels], entrant, base, gemm, way) for way in ways}
-    contenders = {way: _contender(runner, program) for way, program in programs.items()}
-    judged = {way: runner.verdict(programs[way], contenders[way].launch, expected) for way in ways}
-    good = [way for way in ways if judged[way].is_good]
+    entries = {}
+    for way in ways:
+        program = _program(runners[way.kernels], entrant, base, gemm, way)
+        entries[way] = program_entry(runner, program, _contender(runner, program), expected)
+    screened, judged, _ = time_and_judge(
+        {str(way): entries[way] for way in ways}, SCREENING_ROUNDS, SCREENING_WARM_UP_S
+    )
+    good = [way for way in ways if judged[str(way)].is_good]
     if not good:
         raise WrongResultError(f"{gemm.name}, m={gemm.m}: every cut gives wrong results; nothing was timed")
-    screened, _ = time_together({str(w): contenders[w] for w in good}, SCREENING_ROUNDS, SCREENING_WARM_UP_S)
     times_ns = {way: float(median(screened[str(way)].times_ns)) for way in good}
     ranked = dict(sorted(times_ns.items(), key=lambda entry: entry[1]))
-    best, library = next(iter(ranked)), LtChain(base)
-    verdicts = {"ours": judged[best], "cublaslt": _judged(library, base, expected)}
-    final = {"ours": contenders[best], "cublaslt": Contender(library.launch, library.stream)}
-    found, sampler = time_together({name: final[name] for name in final if verdicts[name].is_good}, rounds)
-    programs[best].sync.check()
+    best = next(iter(ranked))
+    final = {"ours": entries[best], "cublaslt": library_entry(LtChain(base), base, expected)}
+    found, verdicts, sampler = time_and_judge(final, rounds)
     shape = {"m": gemm.m, "n": gemm.n, "k": gemm.k, "flops": gemm.flops, "kernels": entrant.kernels}
     cases = [
         describe_case(
@@ -118,7 +113,7 @@ def product_cases(
         for name in final
     ]
     cases += [
-        describe_case("ours", {**tags, **shape, "way": str(way)}, NONE, judged[way], None)
+        describe_case("ours", {**tags, **shape, "way": str(way)}, NONE, judged[str(way)], None)
         for way in ways
         if way not in good
     ]
@@ -142,9 +137,3 @@ def _program(runner: CupyRunner, entrant: Entrant, base: Operands, gemm: Gemm, w
 
 def _contender(runner: CupyRunner, program: Any) -> Contender:
     return Contender(runner.launcher(program), program.streams[0])
-
-
-def _judged(library: LtChain, base: Operands, expected: Mapping[str, Any]) -> Any:
-    library.launch()
-    library.stream.synchronize()
-    return judge(base, library.outputs, expected)

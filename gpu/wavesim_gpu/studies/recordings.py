@@ -13,9 +13,9 @@ from wavesim_gpu.compiler import Build
 from wavesim_gpu.operands import reference
 from wavesim_gpu.program import Program
 from wavesim_gpu.runner import CupyRunner, WrongResultError
-from wavesim_gpu.studies.case import describe_case, time_together
+from wavesim_gpu.studies.case import describe_case
+from wavesim_gpu.studies.entry import NONE, sharing_entry, time_and_judge
 from wavesim_gpu.studies.shapes import Cut, mlp_pair
-from wavesim_gpu.timing import Rounds
 
 TOKENS = 1024
 
@@ -52,15 +52,11 @@ def _cases(
 ) -> list[dict[str, Any]]:
     """Each program checked, then those that are right in turns."""
     expected = reference(next(iter(programs.values())).operands)
-    contenders = {name: runner.contender(program) for name, program in programs.items()}
-    verdicts = {n: runner.verdict(programs[n], one.launch, expected) for n, one in contenders.items()}
-    good = {name: one for name, one in contenders.items() if verdicts[name].is_good}
-    if not good:
+    entries = {
+        name: sharing_entry(runner, program, runner.contender(program), expected)
+        for name, program in programs.items()
+    }
+    found, verdicts, sampler = time_and_judge(entries, rounds)
+    if not found:
         raise WrongResultError(f"{tags['workload']}: every program gives wrong results; nothing was timed")
-    found, sampler = time_together(good, rounds)
-    for program in programs.values():
-        program.sync.check()
-    return [
-        describe_case(name, tags, found.get(name, Rounds([], [])), verdicts[name], sampler)
-        for name in programs
-    ]
+    return [describe_case(name, tags, found.get(name, NONE), verdicts[name], sampler) for name in programs]
