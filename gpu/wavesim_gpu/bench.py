@@ -17,9 +17,7 @@ from typing import Any
 from wavesim.model.order import Order, parse_order
 from wavesim_gpu.baselines.ceiling import CUBE, CopyPass, cube_pipeline, matmul_flops
 from wavesim_gpu.baselines.cublaslt import LtChain
-from wavesim_gpu.compiler import source_hash
 from wavesim_gpu.device import query, versions
-from wavesim_gpu.kernels.families import family_named
 from wavesim_gpu.operands import random_operands, reference
 from wavesim_gpu.runner import CupyRunner, Verdict
 from wavesim_gpu.studies.case import RESULTS, describe_case
@@ -33,6 +31,7 @@ from wavesim_gpu.studies.products import Way, product_cases
 from wavesim_gpu.studies.recordings import ready_cases, recording_cases
 from wavesim_gpu.studies.shapes import Cut, Workload, products_of
 from wavesim_gpu.studies.variants import generated, under_all, variants_of
+from wavesim_gpu.timed_sources import timed_hash
 from wavesim_gpu.timing import Contender
 
 SMALL = (1, 16, 64, 128)  # token generation: the time of reading the weights
@@ -72,7 +71,7 @@ def run_bench(scope: Scope, out: Path = RESULTS, commit: str | None = None) -> P
         "versions": versions(),
         "commit": next(iter(runners.values())).commit,
         "kernels": entrant.kernels,
-        "kernel_sources": source_hash(family_named(entrant.kernels).source),
+        "kernel_sources": timed_hash(entrant.kernels),
         "cases": [],
     }
     out.mkdir(parents=True, exist_ok=True)

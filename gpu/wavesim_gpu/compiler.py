@@ -81,14 +81,14 @@ def sources(path: Path) -> tuple[Path, ...]:
 
 
 @cache
-def source_hash(path: Path = PORTABLE) -> str:
-    """Sixteen hex digits over a family's own files, names and contents, by default the portable GEMM's.
+def source_hash(*paths: Path) -> str:
+    """Sixteen hex digits over the files of kernels, names and contents, by default the portable GEMM's.
 
-    Another family's files do not change it. What the generator writes counts too, comments aside, as for a
+    Other kernels' files do not change it. What the generator writes counts too, comments aside, as for a
     pair of GEMMs in grouped order under row and tile semaphores.
     """
     digest = hashlib.sha256()
-    for file in sources(path):
+    for file in sorted({file for path in paths or (PORTABLE,) for file in sources(path)}):
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     digest.update(COMMENT.sub("", "".join(_sample_headers())).encode())
     return digest.hexdigest()[:16]

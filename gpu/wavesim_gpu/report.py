@@ -25,8 +25,7 @@ from wavesim.analysis.gpu_standing import (
 from wavesim.analysis.semaphore_costs import best_ways, copy_overheads, primitive_costs, ready_costs
 from wavesim.errors import RecordingError
 from wavesim.io.gpu_results import GpuResults, load_results, newest_results
-from wavesim_gpu.compiler import source_hash
-from wavesim_gpu.kernels.families import family_named
+from wavesim_gpu.timed_sources import timed_hash
 
 LARGE, SMALL = range(1024, 1 << 30), range(PROMPT, 1024)  # tokens
 PAIR_LABELS = {"gpt3-mlp": "gpt3", "llama-mlp": "llama"}
@@ -44,7 +43,7 @@ Figures = dict[str, Any]
 
 
 class StaleResultsError(RecordingError):
-    """The kernel sources have changed since the results were measured."""
+    """The sources of what was timed have changed since."""
 
 
 def sum_up(folder: Path) -> Figures:
@@ -54,7 +53,7 @@ def sum_up(folder: Path) -> Figures:
     kernels differ from the measured ones, `RecordingError` for a damaged file.
     """
     results = load_results(newest_results(folder))
-    current = source_hash(family_named(results.kernels).source)
+    current = timed_hash(results.kernels)
     if results.kernel_sources != current:
         raise StaleResultsError(
             f"{results.path}: measured with {results.kernels} kernel sources {results.kernel_sources}; they "

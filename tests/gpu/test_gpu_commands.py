@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from wavesim_gpu import compiler, timed_sources
 from wavesim_gpu import report as reports
 from wavesim_gpu.__main__ import main
-from wavesim_gpu.compiler import source_hash
-from wavesim_gpu.kernels.families import family_named
+from wavesim_gpu.kernels.families import FAMILIES
+from wavesim_gpu.timed_sources import timed_hash
 
 SHIPPED = Path(__file__).parents[2] / "gpu" / "results"
 
@@ -49,7 +50,7 @@ def write(folder, **changes):
         "device": {"name": "H200"},
         "versions": {"driver": "1"},
         "kernels": "portable",
-        "kernel_sources": source_hash(family_named("portable").source),
+        "kernel_sources": timed_hash("portable"),
         "cases": cases,
     }
     (folder / "2026.json").write_text(json.dumps(result | changes))
@@ -118,6 +119,23 @@ def test_gpu_tests_without_cupy_say_so_in_one_line():
     )
     assert done.returncode != 0
     assert done.stderr.startswith("no GPU or no CuPy: run on a machine with an NVIDIA GPU")
+
+
+def test_every_kernel_that_is_timed_counts_in_the_results_hash(monkeypatch, tmp_path, capsys):
+    timed = {path.name for name in FAMILIES for path in timed_sources.kernel_files(name)}
+    there = {path.name for path in (compiler.ROOT / "kernels").glob("*.cu")}
+    assert timed == there - {"clock_stamp.cu"}  # an instrument, outside of what is timed
+    write(tmp_path)
+    for name in ("copy.cu", "primitives.cu", "control.cu", "swiglu.cu"):
+        changed = tmp_path / name
+        changed.write_text((compiler.ROOT / "kernels" / name).read_text() + "// more\n")
+        with monkeypatch.context() as patch:
+            others = [path for path in timed_sources.BESIDE if path.name != name]
+            patch.setattr(timed_sources, "BESIDE", (*others, changed))
+            assert main(["report", "--json", "--results", str(tmp_path)]) == 2
+        assert "measured with portable kernel sources" in capsys.readouterr().err
+        changed.unlink()
+    assert main(["report", "--json", "--results", str(tmp_path)]) == 0
 
 
 def test_a_report_on_other_kernels_exits_2(tmp_path, capsys):

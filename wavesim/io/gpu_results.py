@@ -68,7 +68,7 @@ class Case:
 class GpuResults:
     """One benchmark run. `cases` are the usable ones; `wrong` and `empty` say which were left out.
 
-    `kernel_sources` is the hash of its kernels' sources.
+    `kernel_sources` is the hash of the sources of all that was timed.
     """
 
     path: Path
