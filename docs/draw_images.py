@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 from draw_model import (
     busy_clock_figure,
     clock_figure,
+    draws_figure,
     memory_figure,
     set_figure,
     sharing_figure,
@@ -85,6 +86,7 @@ def main() -> None:
         "gain": gain_figure,
         "compare": comparison_figure,
         "model-sharing": sharing_figure,
+        "model-draws": draws_figure,
         "model-memory": memory_figure,
         "model-busy-clock": busy_clock_figure,
         "model-clock": clock_figure,

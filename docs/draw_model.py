@@ -9,11 +9,12 @@ import plotly.graph_objects as go
 from wavesim.analysis.judged import Prediction
 from wavesim.analysis.prediction import calibrate_for, predict_from_kernel_times
 from wavesim.analysis.validation import Score, sets_of
+from wavesim.io.judged_runs import find_runs
 from wavesim.io.published import PublishedRun, published_runs
 from wavesim.io.recordings import cases
 from wavesim.io.sketch import sketch_cases
 from wavesim.model.device import load
-from wavesim.model.plan import SemaphoreSync, StreamSync
+from wavesim.model.plan import SemaphoreSync, StreamSync, parse_plan
 from wavesim.model.policy import RowSync
 from wavesim.sim.calibration import calibrate
 from wavesim.sim.machine_costs import H200_CLOCK_GAIN, machine_of
@@ -37,12 +38,37 @@ def sharing_figure(theme: str) -> go.Figure:
     runs = {
         "measured on an H200": stream,
         "simulated, the elder ahead": simulate(pipeline, StreamSync(), load("h200"), costs),
-        "simulated, in step": simulate(pipeline, StreamSync(), load("h200"), replace(costs, seniority=0.0)),
+        "simulated, in step": simulate(
+            pipeline, StreamSync(), load("h200"), replace(costs, seniority=(0.0,))
+        ),
     }
     series = {name: (trace.start_ns[_first(trace)], _durations(trace)) for name, trace in runs.items()}
-    words = f"The elder of two blocks runs {costs.seniority:.0%} above their mean speed, the younger below it"
+    words = f"The elder of two blocks runs {costs.lead(2):.0%} above their mean speed, the younger below it"
     source = "GPT-3 MLP, 3072 tokens, 128x128 tiles, stream sync: blocks of the first GEMM"
     return _scatter(series, words, source, ("start (µs)", "time of a block (µs)"), 1e-3, theme)
+
+
+def draws_figure(theme: str) -> go.Figure:
+    """When the producer's tiles are there, in the order of the draws: which of them share an SM decides."""
+    run = find_runs()[0]
+    size = next(s for s in run.sizes() if s.name == "portable gpt3-mlp 128x128 M=384")
+    pipeline, plan = size.pipeline(), parse_plan("tile", "grouped:4")
+    stream, measured = run.stream(size, "grouped:4"), run.trace(size, "grouped:4", "tile")
+    costs = calibrate_for(pipeline, load("h200"), stream)
+    runs = {
+        "measured on an H200": measured,
+        "simulated": simulate(pipeline, plan, load("h200"), costs),
+        "simulated, drawn as issued": simulate(
+            pipeline, plan, load("h200"), replace(costs, draws_by_sm=False)
+        ),
+    }
+    series = {
+        name: (np.arange(_first(trace).sum()), 100 * trace.end_ns[_first(trace)] / trace.makespan_ns)
+        for name, trace in runs.items()
+    }
+    words = "Tiles that share an SM are neighbours in the order of the draws, and take longer"
+    source = "GPT-3 MLP, 384 tokens, 128x128 tiles in groups of 4 rows, tile semaphores: first GEMM"
+    return _scatter(series, words, source, ("drawn as number", "end (% of the run)"), 1.0, theme)
 
 
 def _first(trace: Trace) -> np.ndarray:

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from toy_schedules import HALF_SM, TOY, UNIT_NS, pair, run, schedule, stage, waves
+from toy_schedules import HALF_SM, THIRD_SM, TOY, UNIT_NS, pair, run, schedule, stage, waves
 
 from wavesim.errors import DeadlockError
 from wavesim.model.dependency import Dependency, gemm_rows, x, y
 from wavesim.model.device import load
 from wavesim.model.kernel import Block, Gemm
+from wavesim.model.order import ColumnMajor
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import RowSync, TileSync
@@ -229,6 +230,23 @@ def test_a_block_speeds_up_as_soon_as_its_neighbour_ends():
     one_sm = TOY.with_sm_count(1)
     trace = run(alone(stage("a", 2, block=HALF_SM)), StreamSync(), {"a": [1, 3]}, one_sm, sharing=(1.0, 0.5))
     assert trace.end_ns.tolist() == [2_000, 4_000]  # 1 of 3 units done by 2, the other 2 alone
+
+
+def test_of_three_blocks_on_an_sm_the_eldest_runs_ahead_and_the_youngest_falls_as_far_behind():
+    one_sm = TOY.with_sm_count(1)
+    speeds = {"sharing": (1.0, 0.5, 0.4), "seniority": (0.0, 0.0, 0.5)}
+    trace = run(alone(stage("a", 3, block=THIRD_SM)), StreamSync(), {"a": [6, 4, 6]}, one_sm, **speeds)
+    # 0.6, 0.4 and 0.2 per us up to 10 us; then the third has 4 left, and all of the SM.
+    assert trace.end_ns.tolist() == [10_000, 10_000, 14_000]
+
+
+def test_blocks_of_an_sm_draw_one_tile_after_the_other_where_blockidx_would_deal_them_out():
+    pipeline = pair(stage("a", 3, 2, block=HALF_SM), stage("b", 1, block=HALF_SM))
+    drawn = run(pipeline, SemaphoreSync(order=ColumnMajor()))
+    for plan, costs in ((SemaphoreSync(), {}), (SemaphoreSync(order=ColumnMajor()), {"draws_by_sm": False})):
+        dealt = run(pipeline, plan, **costs)
+        assert dealt.sm[dealt.stage == 0].tolist() == [0, 1, 2, 3, 0, 1]
+    assert drawn.sm[drawn.stage == 0].tolist() == [0, 0, 2, 1, 1, 3]
 
 
 def test_a_spinning_block_takes_no_share_of_its_sm():

@@ -11,6 +11,7 @@ from wavesim.trace import Trace
 TOY = load("toy")
 WHOLE_SM = Block(threads=1024, registers=64)
 HALF_SM = Block(threads=512, registers=64)
+THIRD_SM = Block(threads=320, registers=64)
 UNIT_NS = 1_000
 
 

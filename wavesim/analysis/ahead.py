@@ -57,4 +57,4 @@ def _wave(device: Device, stage: Stage) -> int:
 
 
 def _overhead(device: Device, name: str) -> int:
-    return machine_of(device).overheads.get(name, 0)
+    return int(machine_of(device).overheads.get(name, 0))

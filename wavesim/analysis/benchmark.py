@@ -76,7 +76,7 @@ def _costs(pipeline: Pipeline) -> CostModel:
         stage.name: [base + 97 * (i % 13) for i in range(stage.grid.size)]
         for stage, base in zip(pipeline.stages, (150_000, 80_000), strict=True)
     }
-    return CostModel(tile_ns, sharing=(1.0,), memory=None, **OVERHEADS)
+    return CostModel(tile_ns, **OVERHEADS)
 
 
 def _cpu_ms(run: Callable[[], object]) -> float:

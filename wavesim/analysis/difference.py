@@ -116,9 +116,9 @@ def _lost_to_company_ns(trace: Trace, predicted: Trace) -> float:
     sharing = tuple(predicted.header.costs.get("sharing", (1.0,)))
     if len(sharing) == 1:
         return 0.0
-    seniority = float(predicted.header.costs.get("seniority", 0.0))
+    seniority = tuple(predicted.header.costs.get("seniority", (0.0,)))
     regimes = Regimes.of(trace, len(sharing))
-    total: FloatArray = (regimes.eldest + regimes.other).sum(axis=1)
+    total: FloatArray = regimes.together.sum(axis=1)
     lost = total - regimes.work(sharing, seniority)
     return float((lost * sm_share(trace)).sum()) / trace.header.sm_count
 

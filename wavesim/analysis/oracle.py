@@ -18,6 +18,7 @@ from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync
 from wavesim.sim.cost import CostModel
+from wavesim.sim.dispatcher import SPREAD, SPREAD_OVER
 from wavesim.sim.placement import footprint
 
 
@@ -27,7 +28,8 @@ class QueuedKernel:
 
     rank: int
     blocks: deque[OracleBlock]
-    launch: int = -1  # whose last blocks these are
+    launch: int = -1  # whose blocks these are; a wait-kernel's are nobody's
+    is_first: bool = False  # only the first of them; the others come later
 
 
 class Oracle(OracleBlocks):
@@ -87,7 +89,7 @@ class Oracle(OracleBlocks):
                 host += self.between_ns
             if ahead:  # before everything else
                 first = deque(self.items[number][:ahead])
-                self.arrivals.append(QueuedKernel(rank - 2 * len(self.stages), first))
+                self.arrivals.append(QueuedKernel(rank - 2 * len(self.stages), first, number, is_first=True))
             self.launched_at.append(host)
             if launch.follows == "nothing" and not launch.has_wait_kernel:
                 self.at(host, self.arrivals.append, self._queued(number, ahead))
@@ -110,14 +112,20 @@ class Oracle(OracleBlocks):
         self.arrivals.clear()
         while self.queue:
             kernel = self.queue[0]
-            for block in self.room.fill(self.untried, kernel.blocks):
+            placed = list(self.room.fill(self.untried, kernel.blocks))
+            for block in _drawn(placed) if self._is_drawing(kernel) else placed:
                 self._issued(block)
             if kernel.blocks:
                 self.untried = set()
                 return
             self.queue.popleft()
             self.untried = set(self.all_sms)
-            self._all_issued(kernel.launch)
+            if not kernel.is_first:
+                self._all_issued(kernel.launch)
+
+    def _is_drawing(self, kernel: QueuedKernel) -> bool:
+        is_drawing = kernel.launch >= 0 and self.program.launches[kernel.launch].is_drawing
+        return is_drawing and self.costs.draws_by_sm
 
     def _issued(self, block: OracleBlock) -> None:
         if block.footprint is self.wait_kernel:
@@ -160,3 +168,13 @@ class Oracle(OracleBlocks):
     def _end_wait_kernel(self, kernel: OracleBlock) -> None:
         self.leave(kernel)
         self._follow(self.launch[kernel.stage])
+
+
+def _drawn(blocks: list[OracleBlock]) -> list[OracleBlock]:
+    """The same blocks on the same places; if any SM has several they get them SM by SM."""
+    sms = [block.sm for block in blocks]
+    if len(set(sms)) < len(sms):
+        places = sorted((b.sm * SPREAD % SPREAD_OVER, b.sm, b.slot) for b in blocks)
+        for block, (_, sm, slot) in zip(blocks, places, strict=True):
+            block.sm, block.slot = sm, slot
+    return blocks

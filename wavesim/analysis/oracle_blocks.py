@@ -16,7 +16,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan
 from wavesim.model.waits import Wait
 from wavesim.sim.charges import charges_of
-from wavesim.sim.cost import RATE_UNIT, CostModel
+from wavesim.sim.cost import CostModel
 from wavesim.sim.launches import launched
 from wavesim.sim.placement import Footprint, footprint
 
@@ -58,7 +58,7 @@ class OracleBlocks(ABC):
         self.missing = self.program.semaphore_values  # posts until ready
         self.held_up: list[list[OracleBlock]] = [[] for _ in self.missing]
         self.computing: list[ComputingBlocks] | None = None
-        if set(costs.rates) != {(RATE_UNIT, RATE_UNIT)}:
+        if costs.is_shared:
             self.computing = [ComputingBlocks(costs.rates, self.at) for _ in range(device.sm_count)]
         self._build_stages(device)
 

@@ -86,10 +86,11 @@ class SmRoom:
 class ComputingBlocks:
     """Blocks that compute on one SM: [work left in ns / RATE_UNIT, then, who, age].
 
-    Of n of them the eldest runs at rates[n - 1][0], the others at rates[n - 1][1].
+    Of n of them the eldest runs at rates[n - 1][0], the next one at rates[n - 1][1] and so on; places and
+    companies beyond the last are like the last.
     """
 
-    rates: tuple[tuple[int, int], ...]
+    rates: tuple[tuple[int, ...], ...]
     at: Callable[[int, Callable[[Any], None], Any], None]
     members: list[list[Any]] = field(default_factory=list)
     since: int = 0
@@ -112,9 +113,9 @@ class ComputingBlocks:
         """Every member with the rate it runs at."""
         if not self.members:
             return []
-        eldest = min(self.members, key=lambda member: member[3])
-        fast, slow = self.rates[min(len(self.members), len(self.rates)) - 1]
-        return [(member, fast if member is eldest else slow) for member in self.members]
+        rates = self.rates[min(len(self.members), len(self.rates)) - 1]
+        by_age = sorted(self.members, key=lambda member: member[3])
+        return [(member, rates[min(place, len(rates) - 1)]) for place, member in enumerate(by_age)]
 
     def _plan(self, now: int) -> None:
         """Comes back when the first of them has had its work, unless something changes before."""

@@ -1,8 +1,8 @@
 """Calibration: a cost model from what a user has before trying tile sync.
 
 Picture: the stream-sync trace says that a tile of the first GEMM takes 151 us and one of the second 80 us,
-and that 1.6 us pass between the kernels. With two blocks per SM it also says how much faster a block runs
-once its neighbour has left, and how far the elder of two gets ahead. With two kernel times and no trace,
+and that 1.6 us pass between the kernels. With several blocks per SM it also says how much faster a block runs
+once a neighbour has left, and how far the eldest gets ahead. With two kernel times and no trace,
 tile times are those at which each kernel, simulated alone, takes its time.
 """
 
@@ -19,14 +19,15 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import StreamSync
 from wavesim.sim.calibration_checks import require_calibratable
 from wavesim.sim.cost import OVERHEADS, CostModel
-from wavesim.sim.machine_costs import SENIORITY, SHARED_SPEED, MachineCosts, machine_of
+from wavesim.sim.machine_costs import DEMAND, SENIORITY, MachineCosts, machine_of
 from wavesim.sim.memory import Memory, slowdowns
 from wavesim.sim.sharing_fit import Regimes, fit_speeds
 from wavesim.sim.simulation import simulate
 from wavesim.sim.sm_clock import clock_factors
+from wavesim.sim.sm_demand import shared_speeds
 from wavesim.trace import Trace
 
-LEAST_ALONE, MOST_ALONE = 0.02, 0.98  # share of block time spent alone between which a trace tells speeds
+MOST_TOGETHER = 0.98  # share of block time in equal companies above which a trace does not tell speeds
 UNIT_NS = 1_000_000
 # Blocks of split-K slices have stored their partial sums, or added others', within their times; so much is
 # not yet in these. Fitted to the development half of the judged runs, in steps of 1 us.
@@ -97,7 +98,7 @@ def costs_from_kernel_times(
                 f"{machine.kernel_launch_ns} on a {device.name}. Check the unit, or time longer kernels"
             )
     most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
-    sharing, seniority = machine.sharing(most), machine.seniority if most > 1 else 0.0
+    sharing, seniority = machine.sharing(most), (0.0, machine.seniority)
     tile_ns = {}
     for stage in pipeline.stages:
         alone = Pipeline(stage.name, [stage])
@@ -123,30 +124,24 @@ def _boundary_ns(trace: Trace) -> int:
     return round(sum(gaps) / len(gaps)) if gaps else OVERHEADS["boundary_ns"]
 
 
-Speeds = tuple[tuple[float, ...], float, FloatArray]
+Speeds = tuple[tuple[float, ...], tuple[float, ...], FloatArray]
 
 
 def _alone(trace: Trace) -> Speeds:
     """One block per SM: nothing is shared, a block's work is its time. No post is in it."""
-    return (1.0,), 0.0, (trace.end_ns - trace.start_ns).astype(float)
+    return (1.0,), (0.0,), (trace.end_ns - trace.start_ns).astype(float)
 
 
 def _shared(trace: Trace, most: int) -> Speeds:
     """Several blocks per SM: (mean speeds, seniority, the time each block would have taken alone).
 
-    Where the trace shows too little of a block alone, or speeds that cannot be, they stay at the defaults.
+    Where the trace shows blocks in companies of one size only, speeds stay at the defaults.
     """
     regimes = Regimes.of(trace, most)
-    sharing, seniority = _default_speeds(most)
-    if LEAST_ALONE < regimes.alone_share < MOST_ALONE:
-        found, ahead = fit_speeds(trace, regimes)
-        if all(1 / n - 0.05 <= speed <= 1.0 for n, speed in enumerate(found, start=1)) and 0 <= ahead < 1:
-            sharing, seniority = found, ahead
+    is_telling = max(regimes.shares) < MOST_TOGETHER
+    demand, seniority = fit_speeds(trace, regimes) if is_telling else (DEMAND, (0.0, SENIORITY))
+    sharing = shared_speeds(demand, most)
     return sharing, seniority, regimes.work(sharing, seniority)
-
-
-def _default_speeds(most: int) -> tuple[tuple[float, ...], float]:
-    return tuple(max(SHARED_SPEED ** (n - 1), 1 / n) for n in range(1, most + 1)), SENIORITY
 
 
 def _by_tile(trace: Trace, rows: NDArray[np.bool_], work: FloatArray) -> list[int]:

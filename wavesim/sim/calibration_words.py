@@ -44,5 +44,6 @@ def _memory(costs: CostModel) -> str:
 
 
 def _sharing(costs: CostModel) -> str:
-    speed, lead = costs.sharing[1], costs.seniority
-    return f"two blocks of an SM at {speed:.2f} of the speed of one, the elder {lead:.0%} ahead"
+    count = len(costs.sharing)
+    speed, lead = costs.sharing[-1], costs.lead(count)
+    return f"{count} blocks of an SM at {speed:.2f} of the speed of one, the eldest {lead:.0%} ahead"

@@ -7,6 +7,7 @@ nothing but these figures, so every one of them has a meaning and a unit.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
@@ -57,8 +58,11 @@ class CostModel:
     - `fork_ns`: more of it where stages have streams of their own: reset of semaphores, fork, join.
     - `sharing`: mean speed of 1, 2, 3... blocks computing on one SM, relative to one alone;
       the last entry holds for more. Blocks that spin take no share.
-    - `seniority`: how much faster than that mean the block issued first runs, as a share of it; the
-      others lose as much in all. 0.16: the elder of two runs at 1.16 of the mean, the younger at 0.84.
+    - `seniority`: of 1, 2, 3... such blocks by how much the eldest runs ahead of that mean, as a share of it;
+      the youngest falls as far behind, the others in even steps between; the last entry holds for more.
+      (0.0, 0.16): the elder of two runs at 1.16 of the mean, the younger at 0.84.
+    - `draws_by_sm`: blocks issued at once that draw their tiles do so SM by SM, as measured; False: in the
+      order in which they were issued.
     - `memory`: the L2 and the DRAM that all blocks share; `tile_ns` are then times at an idle DRAM. None
       where tiles take what they take whatever runs beside them.
     - `clock_gain`: by how much higher the SM clock is with next to nothing running than with all SMs
@@ -81,7 +85,8 @@ class CostModel:
     setup_ns: int = 0
     fork_ns: int = 0
     sharing: tuple[float, ...] = (1.0,)
-    seniority: float = 0.0
+    seniority: tuple[float, ...] = (0.0,)
+    draws_by_sm: bool = True
     memory: Memory | None = None
     clock_gain: float = 0.0
 
@@ -99,9 +104,9 @@ class CostModel:
                 f"CostModel: sharing is {self.sharing}; it starts with 1.0 (a block alone) and stays at "
                 "or above 0.001"
             )
-        if not 0 <= self.seniority < 1:
+        if not self.seniority or not all(0 <= lead < 1 for lead in self.seniority):
             raise DescriptionError(
-                f"CostModel: seniority is {self.seniority}; it must be at least 0 and below 1"
+                f"CostModel: seniority is {self.seniority}; each entry must be at least 0 and below 1"
             )
         if not 0 <= self.clock_gain <= 1:
             raise DescriptionError(f"CostModel: clock_gain is {self.clock_gain}; it must be 0 to 1")
@@ -123,14 +128,24 @@ class CostModel:
         return [int(time) for time in times]
 
     @property
-    def rates(self) -> tuple[tuple[int, int], ...]:
-        """Speeds of the eldest and of each other one of 1, 2, 3... computing blocks, in thousandths."""
-        shared = (
-            (speed * (1 + self.seniority), speed * (1 - self.seniority / n))
-            for n, speed in enumerate(self.sharing[1:], start=1)
+    def rates(self) -> tuple[tuple[int, ...], ...]:
+        """Speeds of each of 1, 2, 3... computing blocks, the eldest first, in thousandths."""
+        return (
+            (RATE_UNIT,),
+            *(
+                tuple(_thousandths(speed * (1 + self.lead(n) * (1 - 2 * i / (n - 1)))) for i in range(n))
+                for n, speed in enumerate(self.sharing[1:], start=2)
+            ),
         )
-        rates = ((_thousandths(eldest), _thousandths(other)) for eldest, other in shared)
-        return ((RATE_UNIT, RATE_UNIT), *rates)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether blocks of one SM slow each other down."""
+        return any(rate != RATE_UNIT for rates in self.rates for rate in rates)
+
+    def lead(self, count: int) -> float:
+        """Of `count` blocks computing on one SM by how much the eldest runs ahead of their mean speed."""
+        return self.seniority[min(count, len(self.seniority)) - 1]
 
     def between_launches_ns(self, plan: Plan) -> int:
         """From one launch to the next on the host, by how the plan launches its kernels."""
@@ -174,7 +189,8 @@ def roofline(pipeline: Pipeline, device: Device) -> CostModel:
             )
         tile_ns[stage.name] = max(1, round(max(math_s, copy_s) * 1e9))
         most = max(most, occupancy_of(device, kernel.block).blocks_per_sm)
-    return CostModel(tile_ns, sharing=tuple(1 / n for n in range(1, most + 1)), memory=None, **OVERHEADS)
+    sharing = tuple(1 / n for n in range(1, most + 1))
+    return CostModel(tile_ns, sharing=sharing, **OVERHEADS)
 
 
 # Medians on an NVIDIA H200, 2026-11-20, of kernels with next to no work and of kernels that never have to
@@ -185,7 +201,7 @@ def roofline(pipeline: Pipeline, device: Device) -> CostModel:
 # per launch from Python through CuPy, 0.83 us from kernel to kernel in a CUDA graph under dependent launch
 # (1.05 us without). partial_ns and fixup_ns are estimates, not measured: the 131 KB of fp32 sums of a 128x256
 # tile, on all 132 SMs at once, at the 4.3 TB/s that a copy was measured to move; smaller tiles take less.
-OVERHEADS = {
+OVERHEADS: dict[str, Any] = {
     "host_ns": 4_500,
     "boundary_ns": 1_080,
     "dependent_ns": 830,

@@ -43,12 +43,11 @@ class Engine:
         self._dispatcher = Dispatcher(self._env, device)
         self._wait_kernel_footprint = footprint(device, WAIT_KERNEL)
         self._wait_kernels: dict[int, Waiter] = {}  # those that spin, by the stage they stand before
-        is_shared = len(set(costs.rates)) > 1
         self._blocks = BlockLives(
             self._env,
             self.program,
             [charges_of(costs, plan, stage) for stage in self.program.stages],
-            [SharedSm(self._env, costs.rates) for _ in range(device.sm_count)] if is_shared else None,
+            [SharedSm(self._env, costs.rates) for _ in range(device.sm_count)] if costs.is_shared else None,
             costs.block_ns,
             self._release,
         )
@@ -105,7 +104,10 @@ class Engine:
     ) -> None:
         life = partial(self._blocks.first, launch)
         block = self._footprints[launch.stages[0]]
-        self._dispatcher.enqueue(Launch(launch.kernel.name, rank, block, life, first, upto, issued))
+        is_drawing = launch.is_drawing and self._costs.draws_by_sm
+        self._dispatcher.enqueue(
+            Launch(launch.kernel.name, rank, block, life, first, upto, issued, is_drawing)
+        )
 
     def _release(self, sm: int, slot: int, stage: int) -> None:
         self._dispatcher.release(sm, slot, self._footprints[stage])

@@ -11,6 +11,7 @@ from typing import Literal
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.occupancy import occupancy_of
+from wavesim.model.order import Order, RowMajor
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import (
     DependentLaunch,
@@ -48,7 +49,8 @@ class KernelLaunch:
 
     `then`: what a block does after an item: it ends, draws the next item that nobody has drawn, or goes on to
     `StageProgram.following`. `follows`: its turn in its stream comes at once, once every block of the
-    launch before has started, or once they have all ended; or after its wait-kernel.
+    launch before has started, or once they have all ended; or after its wait-kernel. `is_drawing`: the first
+    items are drawn from a counter too, by blocks under semaphores in any order but the hardware's own.
     """
 
     kernel: Kernel
@@ -57,6 +59,7 @@ class KernelLaunch:
     follows: Literal["nothing", "start", "end"] = "nothing"
     then: Literal["end", "draw", "following"] = "end"
     has_wait_kernel: bool = False
+    is_drawing: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,9 @@ def _launches(program: Program, plan: Plan, device: Device, slots: list[int]) ->
         kernel = _fused([stage.stage for stage in program.stages])
         items = sum(len(stage.blocks) for stage in program.stages)
         blocks = min(items, _slots(device, kernel.block))
-        return (KernelLaunch(kernel, tuple(range(len(program.stages))), blocks, then="draw"),)
+        return (
+            KernelLaunch(kernel, tuple(range(len(program.stages))), blocks, then="draw", is_drawing=True),
+        )
     return tuple(_launch(stage, plan, slots[stage.index]) for stage in program.stages)
 
 
@@ -105,16 +110,22 @@ def _launch(program: StageProgram, plan: Plan, slots: int) -> KernelLaunch:
     kernel, stages, size = program.stage.kernel, (program.index,), len(program.blocks)
     if isinstance(plan, SemaphoreSync):
         has_wait_kernel = plan.wait_kernel and bool(program.arrays)
-        return KernelLaunch(kernel, stages, size, has_wait_kernel=has_wait_kernel)
+        is_drawing = not _is_row_major(plan.order_of(program.stage.name), program.stage.grid)
+        return KernelLaunch(kernel, stages, size, has_wait_kernel=has_wait_kernel, is_drawing=is_drawing)
     if program.index == 0:
         follows: Literal["nothing", "start", "end"] = "nothing"
     else:
         follows = "start" if isinstance(plan, DependentLaunch) else "end"
     if isinstance(plan, PersistentStream):
-        return KernelLaunch(kernel, stages, min(size, slots), follows, "draw")
+        return KernelLaunch(kernel, stages, min(size, slots), follows, "draw", is_drawing=True)
     if isinstance(plan, StreamK):
         return KernelLaunch(kernel, stages, min(size, slots), follows, "following")
     return KernelLaunch(kernel, stages, size, follows)
+
+
+def _is_row_major(order: Order, grid: Grid) -> bool:
+    """Whether blocks need not draw their positions: their number in the grid says it."""
+    return order == RowMajor() or order.sequence(grid) == RowMajor().sequence(grid)
 
 
 def _slots(device: Device, block: Block) -> int:

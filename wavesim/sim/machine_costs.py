@@ -6,15 +6,18 @@ half of that; on our H200, with kernels that look at semaphores ahead of need, n
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
+from typing import Any
 
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.sim.cost import OVERHEADS
 from wavesim.sim.memory import Memory
+from wavesim.sim.sm_demand import shared_speeds
 
 # Two blocks of our portable GEMM on one SM of an H200: medians of least squares over the development half of
 # the stream-sync recordings (`fit_speeds`). The published rows agree, and show too little to fit their own.
-SHARED_SPEED, SENIORITY = 0.57, 0.15
+DEMAND, SENIORITY = 1.067, 0.15
 
 # Fitted to the development half of the published rows, in steps of 250 ns and 0.05 (`wavesim validate`).
 LAUNCH_NS = 3_000  # per kernel, without a graph
@@ -33,23 +36,22 @@ class MachineCosts:
 
     - `overheads`: fields of `CostModel`, in nanoseconds.
     - `kernel_launch_ns`: what the measured time of one kernel contains besides its blocks.
-    - `shared_speed`: speed of each of two blocks on one SM, relative to one alone; n run at its (n-1)th
-      power.
-    - `seniority`: as in `CostModel`.
+    - `demand`: how much of an SM one block asks for (`shared_speeds`).
+    - `seniority`: the lead of the eldest of several blocks on an SM, as in `CostModel`.
     - `clock_share`: of the logarithm of the cycles saved, the share that a power-limited clock takes back
       when a plan runs by itself for long; 0 where plans are measured in turns and share a clock. At the
       limit busy SMs x clock^3 is constant, which would be 1/3; power that idle SMs draw makes it less.
     """
 
-    overheads: Mapping[str, int]
+    overheads: Mapping[str, Any]
     kernel_launch_ns: int
     clock_share: float
-    shared_speed: float = SHARED_SPEED
+    demand: float = DEMAND
     seniority: float = SENIORITY
 
     def sharing(self, most: int) -> tuple[float, ...]:
-        """Speeds of 1, 2, ... up to `most` blocks; never less than an equal share of one block's speed."""
-        return tuple(max(self.shared_speed ** (n - 1), 1 / n) for n in range(1, most + 1))
+        """Speeds of 1, 2, ... up to `most` blocks, as `CostModel` has them."""
+        return shared_speeds(self.demand, most)
 
 
 def machine_of(device: Device) -> MachineCosts:
@@ -85,14 +87,14 @@ def is_known(device: Device) -> bool:
 
 def without_constants() -> MachineCosts:
     """Nothing fitted: no overheads, SMs shared with nothing lost or won, the clock by the cube law."""
-    return MachineCosts({}, 0, clock_share=1 / 3, shared_speed=0.0, seniority=0.0)
+    return MachineCosts({}, 0, clock_share=1 / 3, demand=inf, seniority=0.0)
 
 
 def with_host_sync(machine: MachineCosts) -> MachineCosts:
     """The same where the host waits for every kernel; the GPU then idles too often for a power limit."""
     each = HOST_SYNC_NS + machine.overheads["boundary_ns"]
     overheads = {**machine.overheads, "boundary_ns": each, "setup_ns": each}
-    return MachineCosts(overheads, each, 0.0, machine.shared_speed, machine.seniority)
+    return MachineCosts(overheads, each, 0.0, machine.demand, machine.seniority)
 
 
 def _by_cutlass(wait_ns: int) -> MachineCosts:

@@ -2,8 +2,9 @@
 
 Picture: two blocks compute on one SM, each at 0.56 of the speed it has alone on average. The elder gets
 more of it, 0.65, the younger 0.47: of two that start together one ends after 230 us and the other after
-280, and from then on they are out of step. When a block ends or starts to spin, those left speed up at
-once. Observed on an NVIDIA H200 (docs/the-model.md).
+280, and from then on they are out of step. Of four small ones the eldest ends after 168 us, the others after
+175, 184 and 196. When a block ends or starts to spin, those left speed up at once. Observed on an NVIDIA H200
+(docs/the-model.md).
 """
 
 from bisect import insort
@@ -31,9 +32,12 @@ class Member:
 
 
 class SharedSm:
-    """Of n computing blocks the eldest progresses at rates[n - 1][0] / RATE_UNIT, others at [n - 1][1]."""
+    """Of n computing blocks the i-th eldest progresses at rates[n - 1][i] / RATE_UNIT.
 
-    def __init__(self, env: Environment, rates: tuple[tuple[int, int], ...]) -> None:
+    Places and companies beyond the last are like the last.
+    """
+
+    def __init__(self, env: Environment, rates: tuple[tuple[int, ...], ...]) -> None:
         self._env = env
         self._rates = rates
         self._members: list[Member] = []  # eldest first
@@ -56,24 +60,22 @@ class SharedSm:
         """Takes what was done since the last change off the work left."""
         now = int(self._env.now)
         elapsed, self._since = now - self._since, now
-        if not self._members:
-            return
-        eldest, other = self._rates_now()
-        self._members[0].left -= elapsed * eldest
-        for member in self._members[1:]:
-            member.left -= elapsed * other
+        for member, rate in zip(self._members, self._rates_now(), strict=False):
+            member.left -= elapsed * rate
 
-    def _rates_now(self) -> tuple[int, int]:
-        return self._rates[min(len(self._members), len(self._rates)) - 1]
+    def _rates_now(self) -> tuple[int, ...]:
+        """Of the computing blocks, the eldest first; at least as many as there are."""
+        count = len(self._members)
+        if count <= len(self._rates):
+            return self._rates[count - 1]
+        return self._rates[-1] + self._rates[-1][-1:] * count
 
     def _set_alarm(self) -> None:
         """One pending alarm per SM: the earliest instant at which a block has had its work."""
         if self._alarm is not None:
             self._alarm.silence()
-        eldest, other = self._rates_now()
-        delay = -(-self._members[0].left // eldest)
-        for member in self._members[1:]:
-            delay = min(delay, -(-member.left // other))
+        pairs = zip(self._members, self._rates_now(), strict=False)
+        delay = min(-(-member.left // rate) for member, rate in pairs)
         self._alarm = Alarm(self._env, self._ring, NORMAL, max(0, delay))
 
     def _ring(self, _: Event) -> None:

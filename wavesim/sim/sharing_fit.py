@@ -2,30 +2,41 @@
 
 Picture: a block computed for 233 us as the elder of two, another one for 187 us as the younger and 93 us as
 the elder, a third mostly alone. All had the same work, so the elder runs at 0.65 of the speed alone and
-the younger at 0.47: least squares, with one unknown for each speed and one for each stage's work.
+the younger at 0.47. Of four small blocks on an SM hardly one is ever alone: that three get 0.97 of what four
+get done says how much of the SM one asks for, and by that how fast it would be by itself.
 """
 
 from dataclasses import dataclass
+from math import exp, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wavesim.sim.sm_demand import shared_speeds
 from wavesim.trace import Trace
 
 FloatArray = NDArray[np.float64]
+LEAST_SEEN = 0.05  # share of all block time below which a company does not tell who is how far ahead
+MOST_LEAD = 0.9
+LEAST_DEMAND, MOST_DEMAND = 0.1, 4.0  # of an SM; beyond, speeds no longer depend on it
+PRECISION = 1e-3  # of the demand's logarithm
+KEPT = (sqrt(5) - 1) / 2  # of an interval in which the least is looked for (golden section)
 
 
 @dataclass(frozen=True, eq=False)
 class Regimes:
-    """Nanoseconds each block spent (blocks, most) as the eldest, or another, of 1, 2, 3... on its SM."""
+    """Nanoseconds each block spent (blocks, most) on its SM as one of 1, 2, 3... blocks.
 
-    eldest: FloatArray
-    other: FloatArray
+    `standing` is the same times the block's place among them: from 1, the eldest, to -1, the youngest.
+    """
+
+    together: FloatArray
+    standing: FloatArray
 
     @classmethod
     def of(cls, trace: Trace, most: int) -> "Regimes":
-        """Time by company and age; with more than `most` blocks on an SM counted as `most`."""
-        eldest, other = np.zeros((len(trace), most)), np.zeros((len(trace), most))
+        """Time by company and place; with more than `most` blocks on an SM counted as `most`."""
+        together, standing = np.zeros((len(trace), most)), np.zeros((len(trace), most))
         for sm in np.unique(trace.sm):
             # Stages and, within them, rows are in the order of issue; start stamps of one instant are not.
             rows = np.flatnonzero(trace.sm == sm)
@@ -33,50 +44,53 @@ class Regimes:
             edges = np.unique(np.concatenate([starts, ends]))
             inside = (starts[:, None] <= edges[:-1]) & (ends[:, None] >= edges[1:])
             spans = inside * np.diff(edges)
-            company = np.clip(inside.sum(axis=0), 1, most)
-            is_first = inside & (inside.cumsum(axis=0) == 1)
+            company = inside.sum(axis=0)
+            place = 1 - 2 * (inside.cumsum(axis=0) - 1) / np.maximum(1, company - 1)
             for n in range(1, most + 1):
-                eldest[rows, n - 1] = (spans * is_first)[:, company == n].sum(axis=1)
-                other[rows, n - 1] = (spans * ~is_first)[:, company == n].sum(axis=1)
-        return cls(eldest, other)
+                is_here = np.clip(company, 1, most) == n
+                together[rows, n - 1] = spans[:, is_here].sum(axis=1)
+                standing[rows, n - 1] = (spans * place)[:, is_here].sum(axis=1)
+        return cls(together, standing)
 
     @property
-    def alone_share(self) -> float:
-        """Share of all block time that blocks spent alone."""
-        return float(self.eldest[:, 0].sum() / (self.eldest.sum() + self.other.sum()))
+    def shares(self) -> FloatArray:
+        """Share of all block time by company, (most,)."""
+        return np.asarray(self.together.sum(axis=0) / self.together.sum())
 
-    def work(self, sharing: tuple[float, ...], seniority: float) -> FloatArray:
+    def work(self, sharing: tuple[float, ...], seniority: tuple[float, ...]) -> FloatArray:
         """Time each block would have taken alone, (blocks,)."""
         mean = np.array(sharing)
-        rank = np.maximum(1, np.arange(len(sharing)))
-        is_shared = np.arange(len(sharing)) > 0
-        fast, slow = mean * (1 + seniority * is_shared), mean * (1 - seniority * is_shared / rank)
-        result: FloatArray = self.eldest @ fast + self.other @ slow
-        return result
+        lead = np.array([0.0, *(seniority[min(n, len(seniority) - 1)] for n in range(1, mean.size))])
+        return np.asarray(self.together @ mean + self.standing @ (mean * lead))
 
 
-def fit_speeds(trace: Trace, regimes: Regimes) -> tuple[tuple[float, ...], float]:
-    """(mean speed of 1, 2, 3... blocks on an SM, seniority) by least squares; speed alone is 1.
+def fit_speeds(trace: Trace, regimes: Regimes) -> tuple[float, tuple[float, ...]]:
+    """(demand of one block, seniority of 1, 2, 3... blocks on an SM) by least squares.
 
-    For block i of stage s: sum of time x speed, over its regimes, = work(s). Companies that the trace does
-    not show take the last known speed, shared out among more.
+    For block i of stage s: sum of time x speed, over its regimes, = work(s). A demand gives all mean speeds
+    (`shared_speeds`); the one that leaves the least squares, as a share of the work, is taken.
     """
-    most = regimes.eldest.shape[1]
-    seen = [n for n in range(1, most) if regimes.eldest[:, n].sum() > 0]
-    stages = np.arange(len(trace.header.stages))
-    member = -(trace.stage[:, None] == stages).astype(float)
-    scale = float((regimes.eldest + regimes.other).sum(axis=1).mean())
-    system = np.hstack([regimes.eldest[:, seen] / scale, regimes.other[:, seen] / scale, member])
-    found = np.linalg.lstsq(system, -regimes.eldest[:, 0] / scale, rcond=None)[0]
-    speeds, weights, seniorities = [1.0], [0.0], [0.0]
-    for n in range(1, most):
-        if n not in seen:
-            speeds.append(speeds[-1] * n / (n + 1))
-            continue
-        fast, slow = found[seen.index(n)], found[len(seen) + seen.index(n)]
-        mean = float(fast + n * slow) / (n + 1)
-        speeds.append(mean)
-        weights.append(float(regimes.eldest[:, n].sum()))
-        seniorities.append(float(fast) / mean - 1 if mean > 0 else 0.0)
-    seniority = float(np.average(seniorities, weights=weights)) if sum(weights) else 0.0
-    return tuple(round(speed, 3) for speed in speeds), round(seniority, 3)
+    low, high = log(LEAST_DEMAND), log(MOST_DEMAND)
+    while high - low > PRECISION:
+        left, right = high - KEPT * (high - low), low + KEPT * (high - low)
+        if _leads(trace, regimes, exp(left))[0] < _leads(trace, regimes, exp(right))[0]:
+            high = right
+        else:
+            low = left
+    demand = exp((low + high) / 2)
+    return demand, _leads(trace, regimes, demand)[1]
+
+
+def _leads(trace: Trace, regimes: Regimes, demand: float) -> tuple[float, tuple[float, ...]]:
+    """(squares left, seniority) with the mean speeds of a demand; none where a company was hardly seen."""
+    speeds = np.array(shared_speeds(demand, regimes.together.shape[1]))
+    seen = [n for n in range(1, speeds.size) if regimes.shares[n] > LEAST_SEEN]
+    member = (trace.stage[:, None] == np.arange(len(trace.header.stages))).astype(float)
+    work = regimes.together @ speeds
+    scale = float(work.mean())
+    system = np.hstack([-(regimes.standing * speeds)[:, seen] / scale, member])
+    found = np.linalg.lstsq(system, work / scale, rcond=None)[0]
+    leads = np.zeros(speeds.size)
+    leads[seen] = np.clip(found[: len(seen)], 0.0, MOST_LEAD)
+    squares = float(((work / scale - system @ found) ** 2).sum())
+    return squares, tuple(round(float(lead), 3) for lead in leads)
