@@ -5,14 +5,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cubin_facts import registers_at_launch
 
 from wavesim.errors import DeadlockError
+from wavesim.gen.single_stage import stage_header
 from wavesim.model.device import load
 from wavesim.model.order import parse_order
 from wavesim_gpu import bench
 from wavesim_gpu.clock_stamps import mean_clocks
 from wavesim_gpu.clocks import Reading
 from wavesim_gpu.compiler import Build, compile_cubin
+from wavesim_gpu.functions import GENERATED
 from wavesim_gpu.kernels.families import family_named
 from wavesim_gpu.runner import Verdict
 from wavesim_gpu.studies import copies, entry, pairs
@@ -179,6 +182,20 @@ def test_copies_run_by_dependent_launch_where_the_gpu_knows_it():
     assert set(ways_on(load("a100-80gb"))) == {"stream", "ready", "tile"}
     assert full_wave(load("h200"), 1024) == 264
     assert full_wave(load("h200"), 128) == 132 * 16
+
+
+@pytest.mark.parametrize("threads", copies.THREADS)
+def test_a_full_wave_of_copies_fits_on_the_gpu_under_every_plan(nvrtc, threads):
+    h200, registers_of_sm = load("h200"), 1 << 16
+    blocks = full_wave(h200, threads)
+    for way in copies.WAYS.values():
+        pipeline = copies.describe_pair(blocks, threads)
+        for stage in copies.STAGES:
+            header = stage_header(pipeline, way.plan, stage).text
+            name = f"copy<{threads}>"
+            cubin = compile_cubin(copies.SOURCE, (name,), "sm_90a", Build(), {GENERATED: header})
+            registers = -(-registers_at_launch(cubin.data) // 8) * 8  # handed out in eights
+            assert registers * threads * blocks <= registers_of_sm * h200.sm_count, (stage, way)
 
 
 def test_a_primitives_time_is_the_median_blocks_and_its_clock_cycles_over_time():

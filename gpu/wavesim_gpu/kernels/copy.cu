@@ -11,26 +11,34 @@ struct CopyParams {
     uint4* out;
 };
 
-constexpr int bytes_per_block = 16 << 10;
+constexpr int bytes_per_block = 16 << 10, threads_per_sm = 2048;
+constexpr int most_in_flight = 4;  // loads of a thread: with more registers an SM would not hold all its threads
 
-// All loads are in flight before the first store.
+// A batch's loads are in flight before its first store.
 template <int THREADS>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, threads_per_sm / THREADS)
 copy(const __grid_constant__ cusync::StageParams<generated::stage> sync, const __grid_constant__ CopyParams p) {
-    constexpr int rounds = bytes_per_block / 16 / THREADS;
+    constexpr int rounds = bytes_per_block / 16 / THREADS, batch = rounds < most_in_flight ? rounds : most_in_flight;
     cusync::let_next_start();
     cusync::Stage<generated::stage> stage(sync);
-    const cusync::Tile tile = stage.begin();
-    const long long first = static_cast<long long>(tile.linear) * (bytes_per_block / 16) + threadIdx.x;
+    stage.begin();
+    const int block = static_cast<int>(blockIdx.x);  // one row of tiles, in their order: no division
+    const cusync::Tile tile = {block, 0, 0, block, block};
+    const long long first = static_cast<long long>(block) * (bytes_per_block / 16) + threadIdx.x;
     // Without semaphores the whole kernel before has to end; with them the one block does.
     if constexpr (generated::stage::input_count == 0) cusync::wait_for_previous();
     stage.wait(0, tile.x, tile.y);
-    uint4 values[rounds];
 #pragma unroll
-    for (int i = 0; i < rounds; ++i) values[i] = p.in[first + i * THREADS];
-    if (sync.sync.counter_count == 0) stage.put_back(0, tile.x, tile.y);  // no other block waits for it
-    stage.before_stores(tile);
+    for (int begin = 0; begin < rounds; begin += batch) {
+        uint4 values[batch];
 #pragma unroll
-    for (int i = 0; i < rounds; ++i) p.out[first + i * THREADS] = values[i];
+        for (int i = 0; i < batch; ++i) values[i] = p.in[first + (begin + i) * THREADS];
+        if (begin == 0) {
+            if (sync.sync.counter_count == 0) stage.put_back(0, tile.x, tile.y);  // no other block waits for it
+            stage.before_stores(tile);
+        }
+#pragma unroll
+        for (int i = 0; i < batch; ++i) p.out[first + (begin + i) * THREADS] = values[i];
+    }
     stage.finish(tile);
 }
