@@ -8,13 +8,15 @@ from recorded import pretended
 
 from wavesim.analysis.prediction import sustained_points
 from wavesim.errors import DescriptionError, RecordingError
+from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
+from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import SemaphoreSync, StreamSync
 from wavesim.model.policy import RowSync
 from wavesim.sim.calibration import calibrate, costs_from_kernel_times
 from wavesim.sim.calibration_checks import contradictions
 from wavesim.sim.calibration_words import words_of_kernel_times, words_of_trace
-from wavesim.sim.cost import CostModel
+from wavesim.sim.cost import OVERHEADS, CostModel
 from wavesim.sim.machine_costs import machine_of, memory_behind
 from wavesim.sim.sharing_fit import Regimes
 from wavesim.sim.simulation import simulate
@@ -62,6 +64,32 @@ def test_each_block_keeps_its_own_work_where_that_is_asked_for():
     costs = CostModel({"gemm1": times, "gemm2": 80_000})
     found = calibrate(simulate(gpt3_mlp(1024), StreamSync(), load("h200"), costs), per_block=True)
     assert found.tile_ns == {"gemm1": times, "gemm2": [80_000] * 384}
+
+
+def test_the_time_between_two_blocks_of_an_sm_is_found_and_is_no_part_of_the_boundary():
+    costs = CostModel({"gemm1": 150_000, "gemm2": 80_000}, block_ns=1_440, boundary_ns=200)
+    trace = simulate(gpt3_mlp(1024), StreamSync(), load("h200"), costs)
+    found = calibrate(trace)
+    assert (found.block_ns, found.boundary_ns) == (1_440, 200)
+    assert found.tile_ns == {"gemm1": 150_000, "gemm2": 80_000}
+    assert found.setup_ns == OVERHEADS["setup_ns"] - 1_440  # measured up to a block's first instruction
+    assert "0.2 us between kernels and 1.4 between two blocks of an SM;" in words_of_trace(trace, found)
+
+
+@pytest.mark.parametrize("slices", [2, 3])
+def test_what_adding_slices_costs_is_found_and_no_slice_keeps_it_as_its_own(slices: int):
+    plain = gpt3_mlp(400)
+    first, second = (Stage(s.name, replace(s.gemm, split_k=slices)) for s in plain.stages)
+    pipeline = Pipeline("split", [first, second], [gemm_rows(first, second)])
+    tile_ns = {
+        stage.name: [50_000 + 10 * i for i in range(stage.grid.tiles)] * slices for stage in pipeline.stages
+    }
+    costs = CostModel(tile_ns, partial_ns=2_000, sums_ns={"gemm1": 6_000, "gemm2": 5_000})
+    trace = simulate(pipeline, StreamSync(), load("h200"), costs)
+    found = calibrate(trace, per_block=True)
+    assert found.tile_ns == tile_ns
+    assert (found.partial_ns, found.sums_ns) == (2_000, {"gemm1": 6_000, "gemm2": 5_000})
+    assert ", 6.0 us to add a slice of gemm1, 5.0 us to add" in words_of_trace(trace, found)
 
 
 def test_an_overlapped_run_is_refused_because_it_is_what_is_to_be_predicted():

@@ -1,8 +1,10 @@
 """What each block of a simulated trace must have computed, from its header alone.
 
 Picture: under row semaphores a producer tile of 150 us takes 151: it draws its tile (0.6 us) and posts
-(0.4 us). A Stream-K part of a third of the tile takes 50 us and the time to store its partial sums.
+(0.4 us). A Stream-K part of a third of the tile takes 50 us, and time to store its sums or add others'.
 """
+
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -25,10 +27,10 @@ def opening_and_closing(trace: Trace, stage: str) -> tuple[int, int]:
     return opening_ns, (has_semaphores and stage in producers) * costs["post_ns"]
 
 
-def expected_busy_ns(trace: Trace, stage: int) -> tuple[IntArray, IntArray] | None:
-    """Nanoseconds per row of the stage, and what the last part of its tile adds; None if tile times differ.
+def expected_work_ns(trace: Trace, stage: int) -> tuple[IntArray, IntArray] | None:
+    """Nanoseconds per row of the stage without what sums cost, and in how many parts its tile is made.
 
-    Both arrays (rows of the stage,).
+    Both arrays (rows of the stage,); None if tile times differ.
     """
     costs, info = trace.header.costs, trace.header.stages[stage]
     tile_ns = costs["tile_ns"].get(info.name)
@@ -39,9 +41,23 @@ def expected_busy_ns(trace: Trace, stage: int) -> tuple[IntArray, IntArray] | No
         share = tile_ns * trace.k_upto[rows] // trace.k_of[rows]
         share -= tile_ns * trace.k_first[rows] // trace.k_of[rows]
         tile = trace.y[rows] * info.grid[0] + trace.x[rows]
-        parts = np.bincount(tile)[tile]
-    else:
-        share = np.full(int(rows.sum()), tile_ns + sum(opening_and_closing(trace, info.name)))
-        parts = np.full(share.size, info.grid[2])
-    is_split = parts > 1
-    return share + is_split * costs["partial_ns"], is_split * parts * costs["fixup_ns"]
+        return share, np.bincount(tile)[tile]
+    share = np.full(int(rows.sum()), tile_ns + sum(opening_and_closing(trace, info.name)))
+    return share, np.full(share.size, info.grid[2])
+
+
+def is_summed_up(end_ns: IntArray, more_ns: IntArray, costs: Mapping[str, int]) -> bool:
+    """Whether the parts of a tile spend on sums, `more_ns`, what that costs; both arrays (parts,).
+
+    All but the last to have done its work store theirs; once they have, it adds them to its own. Of parts
+    that are done together any may have come last.
+    """
+    done_ns = end_ns - more_ns
+    for last in np.flatnonzero(done_ns == done_ns.max()):
+        others = np.delete(done_ns, last)
+        expected = np.full(done_ns.size, costs["partial_ns"])
+        waiting_ns = max(0, int(others.max()) + costs["partial_ns"] - int(done_ns[last]))
+        expected[last] = waiting_ns + costs["fixup_ns"] * others.size
+        if (more_ns == expected).all():
+            return True
+    return False

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from wavesim.analysis.expected_work import expected_busy_ns, opening_and_closing
+from wavesim.analysis.expected_work import expected_work_ns, is_summed_up, opening_and_closing
 from wavesim.model.dependency import Dependency
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace import IntArray, Trace
@@ -184,20 +184,21 @@ def _work(trace: Trace) -> Iterator[str]:
         return
     busy = trace.end_ns - trace.start_ns - trace.wait_ns
     for number, info in enumerate(trace.header.stages):
-        found = expected_busy_ns(trace, number)
+        found = expected_work_ns(trace, number)
         if found is None:
             continue
-        expected_ns, reduction_ns = found
+        work_ns, parts = found
         rows = np.flatnonzero(trace.stage == number)
-        extra = busy[rows] - expected_ns
-        is_last = (extra == reduction_ns) & (reduction_ns > 0)
-        for row, more in zip(rows[~is_last], extra[~is_last], strict=True):
+        more_ns = busy[rows] - work_ns
+        for row, more in zip(rows[parts == 1], more_ns[parts == 1], strict=True):
             if more:
                 yield f"{_block(trace, row)} computes {busy[row]} ns; its work is {busy[row] - more} ns"
         tile = trace.y[rows] * info.grid[0] + trace.x[rows]
-        added, tiles = np.unique(tile[is_last]), np.unique(tile[reduction_ns > 0])
-        if added.size != is_last.sum() or added.size != tiles.size:
-            yield f"{info.name}: {is_last.sum()} blocks add up the parts of {tiles.size} tiles"
+        for split in np.unique(tile[parts > 1]):
+            mine = tile == split
+            if not is_summed_up(trace.end_ns[rows][mine], more_ns[mine], trace.header.costs):
+                place = (int(split % info.grid[0]), int(split // info.grid[0]))
+                yield f"{info.name} tile {place}: its parts spend {more_ns[mine].tolist()} ns on sums"
 
 
 def _reads(trace: Trace, dependency: Dependency) -> Iterator[str]:

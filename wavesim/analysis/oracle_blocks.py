@@ -74,7 +74,9 @@ class OracleBlocks(ABC):
             )
         self.items = [[b for s in launch.stages for b in self.stages[s]] for launch in self.program.launches]
         self.drawn = [launch.blocks for launch in self.program.launches]
-        self.slices = [program.contributors for program in self.program.stages]
+        self.parts = [program.contributors for program in self.program.stages]
+        self.came = [[0] * len(parts) for parts in self.parts]
+        self.stored = [[0] * len(parts) for parts in self.parts]  # when the sums of those that came are there
         self.left = [len(blocks) for blocks in self.stages]
         self.has_started = [False] * len(self.stages)
 
@@ -125,8 +127,7 @@ class OracleBlocks(ABC):
             time += charges.wait_ns
             block.wait += charges.wait_ns
             block.passed += 1
-        closing_ns = charges.closing_ns[block.position]
-        self.at(time + block.work - block.done + closing_ns, self._finish, block)
+        self.at(time + block.work - block.done + charges.closing_ns, self._finish, block)
 
     # --- a block that shares its SM: step by step ---
 
@@ -146,8 +147,7 @@ class OracleBlocks(ABC):
 
     def _computed(self, block: OracleBlock) -> None:
         if block.passed == len(block.waits):
-            closing_ns = self.charges[block.stage].closing_ns[block.position]
-            self.at(self.now + closing_ns, self._finish, block)
+            self.at(self.now + self.charges[block.stage].closing_ns, self._finish, block)
             return
         block.arrival = self.now
         semaphore = block.waits[block.passed].semaphore
@@ -167,26 +167,32 @@ class OracleBlocks(ABC):
     # --- the end of a block ---
 
     def _finish(self, block: OracleBlock) -> None:
-        """The last part of a tile to come here adds up the sums of all, if that takes time."""
-        if self._reduction(block):
+        """A block whose tile is made by others too takes a ticket: the last one adds up."""
+        if self.parts[block.stage][self._output(block)] > 1:
             self.turns.append((block.sm, block.slot, self._take_ticket, block))
         else:
-            self._exit(block, is_last=self._is_last(block))
+            self._exit_last(block)
 
-    def _reduction(self, block: OracleBlock) -> int:
-        times = self.charges[block.stage].reduction_ns
-        return times[self.program.stages[block.stage].output(block.position)] if times else 0
-
-    def _is_last(self, block: OracleBlock) -> bool:
-        output = self.program.stages[block.stage].output(block.position)
-        self.slices[block.stage][output] -= 1
-        return not self.slices[block.stage][output]
+    def _output(self, block: OracleBlock) -> int:
+        return self.program.stages[block.stage].output(block.position)
 
     def _take_ticket(self, block: OracleBlock) -> None:
-        if self._is_last(block):
-            self.at(self.now + self._reduction(block), self._exit_last, block)
+        stage, output, charges = block.stage, self._output(block), self.charges[block.stage]
+        self.came[stage][output] += 1
+        end, act = self.now + charges.partial_ns, self._exit_early
+        if self.came[stage][output] == self.parts[stage][output]:
+            others = self.parts[stage][output] - 1
+            end = max(self.now, self.stored[stage][output]) + charges.fixup_ns * others
+            act = self._exit_last
         else:
-            self._exit(block, is_last=False)
+            self.stored[stage][output] = end
+        if end > self.now:
+            self.at(end, act, block)
+        else:
+            act(block)
+
+    def _exit_early(self, block: OracleBlock) -> None:
+        self._exit(block, is_last=False)
 
     def _exit_last(self, block: OracleBlock) -> None:
         self._exit(block, is_last=True)

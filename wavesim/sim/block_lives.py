@@ -43,8 +43,9 @@ class BlockLives:
         self.stages: list[StageState] = []
         for stage in program.stages:
             row = sum(state.blocks_left for state in self.stages)
-            size = len(stage.blocks)
-            self.stages.append(StageState(row, size, stage.contributors, Event(env), Event(env)))
+            size, parts = len(stage.blocks), stage.contributors
+            stored_ns = [0] * len(parts)
+            self.stages.append(StageState(row, size, parts, parts.copy(), stored_ns, Event(env), Event(env)))
         self._env, self._program, self._charges, self._shared = env, program, charges, shared
         self._block_ns, self._release = block_ns, release
         self._turns = Turns(env)
@@ -94,7 +95,7 @@ class BlockLives:
             clock += charges.wait_ns
             waited += charges.wait_ns
         rows.wait[row] = waited
-        yield env.timeout(clock + work - done + charges.closing_ns[position] - int(env.now))
+        yield env.timeout(clock + work - done + charges.closing_ns - int(env.now))
         self._end(program, position, row)
 
     def _together(self, program: StageProgram, position: int, row: int) -> Life:
@@ -131,7 +132,7 @@ class BlockLives:
         rows.wait[row] = waited
         if work > done:
             yield shared.compute(work - done, age, ahead)
-        yield env.timeout(charges.closing_ns[position])
+        yield env.timeout(charges.closing_ns)
         self._end(program, position, row)
 
     def _first_instruction(self, program: StageProgram, row: int) -> Life:
@@ -155,27 +156,35 @@ class BlockLives:
     # --- the end of an item ---
 
     def _end(self, program: StageProgram, position: int, row: int) -> None:
-        """Its work is done. Where parts have to be added up the last one of the tile does that first."""
-        reduction_ns = self._charges[program.index].reduction_ns
-        if reduction_ns and reduction_ns[program.output(position)]:
+        """Its work is done. Of a tile in parts, who comes at one instant does so one after the other."""
+        if self.stages[program.index].parts[program.output(position)] > 1:
             act = partial(self._take_ticket, program, position, row)
             self._turns.take(self.rows.sm[row], self.rows.slot[row], act)
-            return
-        state, output = self.stages[program.index], program.output(position)
-        state.slices_left[output] -= 1
-        self._exit(program, position, row, is_last=not state.slices_left[output])
+        else:
+            self._exit(program, position, row, is_last=True)
 
     def _take_ticket(self, program: StageProgram, position: int, row: int) -> None:
+        """All but the last store their sums; the last waits until they have, and adds them to its own."""
         state, output = self.stages[program.index], program.output(position)
-        state.slices_left[output] -= 1
-        if state.slices_left[output]:
-            self._exit(program, position, row, is_last=False)
+        charges, now = self._charges[program.index], int(self._env.now)
+        state.parts_left[output] -= 1
+        is_last = not state.parts_left[output]
+        if is_last:
+            others_ns = charges.fixup_ns * (state.parts[output] - 1)
+            delay_ns = max(0, state.stored_ns[output] - now) + others_ns
         else:
-            Task(self._add_up(program, position, row))
+            delay_ns = charges.partial_ns
+            state.stored_ns[output] = now + delay_ns
+        if delay_ns:
+            Task(self._sum_up(program, position, row, delay_ns, is_last=is_last))
+        else:
+            self._exit(program, position, row, is_last=is_last)
 
-    def _add_up(self, program: StageProgram, position: int, row: int) -> Life:
-        yield self._env.timeout(self._charges[program.index].reduction_ns[program.output(position)])
-        self._exit(program, position, row, is_last=True)
+    def _sum_up(
+        self, program: StageProgram, position: int, row: int, delay_ns: int, *, is_last: bool
+    ) -> Life:
+        yield self._env.timeout(delay_ns)
+        self._exit(program, position, row, is_last=is_last)
 
     def _exit(self, program: StageProgram, position: int, row: int, *, is_last: bool) -> None:
         """The last contributor posts the output; the last block ends the stage; the slot is freed or used."""

@@ -21,6 +21,7 @@ from wavesim.sim.calibration_checks import require_calibratable
 from wavesim.sim.cost import OVERHEADS, CostModel
 from wavesim.sim.machine_costs import DEMAND, SENIORITY, MachineCosts, machine_of
 from wavesim.sim.memory import Memory, slowdowns
+from wavesim.sim.partial_sums import PARTIAL_NS, without_sums
 from wavesim.sim.sharing_fit import Regimes, fit_speeds
 from wavesim.sim.simulation import simulate
 from wavesim.sim.sm_clock import clock_factors
@@ -29,8 +30,8 @@ from wavesim.trace import Trace
 
 MOST_TOGETHER = 0.98  # share of block time in equal companies above which a trace does not tell speeds
 UNIT_NS = 1_000_000
-# Blocks of split-K slices have stored their partial sums, or added others', within their times; so much is
-# not yet in these. Fitted to the development half of the judged runs, in steps of 1 us.
+# With several blocks per SM, split-K slices have stored their sums, or added others', within their times; so
+# much is not yet in these. Fitted to the development half of the judged runs, in steps of 1 us.
 PARTLY_SEEN = {"partial_ns": 2_000, "fixup_ns": 1_000}
 
 FloatArray = NDArray[np.float64]
@@ -44,7 +45,7 @@ def calibrate(
     clock_gain: float = 0.0,
     **measured_ns: int,
 ) -> CostModel:
-    """The cost model of a stream-sync trace: tile times, speeds on a shared SM, kernel boundary.
+    """The cost model of a stream-sync trace: tile times, speeds on a shared SM, what lies between blocks.
 
     A stage has one tile time, its blocks' mean, or with `per_block` each block its own. What one wait and
     one post cost cannot be seen there and is left at `OVERHEADS`; `measured_ns` replaces them by name.
@@ -56,6 +57,10 @@ def calibrate(
     require_calibratable(trace)
     most = max(info.blocks_per_sm for info in trace.header.stages)
     sharing, seniority, work = _alone(trace) if most == 1 else _shared(trace, most)
+    turnover_ns, sums_ns = 0, dict[str, int]()
+    if most == 1:
+        turnover_ns = _turnover_ns(trace)
+        work, sums_ns = without_sums(trace, work)
     work = work * _clock_ratio(trace) * clock_factors(trace, clock_gain)
     if behind is not None:
         work = work / slowdowns(trace, *behind)
@@ -63,8 +68,14 @@ def calibrate(
     for index, info in enumerate(trace.header.stages):
         rows = trace.stage == index
         tile_ns[info.name] = _by_tile(trace, rows, work) if per_block else round(float(work[rows].mean()))
-    is_split = any(info.grid[2] > 1 for info in trace.header.stages)
-    seen = {"boundary_ns": _boundary_ns(trace)} | (PARTLY_SEEN if is_split else {})
+    # Boundary and setup were measured up to a block's first instruction, its start included.
+    seen = {
+        "block_ns": turnover_ns,
+        "boundary_ns": max(0, _boundary_ns(trace) - turnover_ns),
+        "setup_ns": max(0, OVERHEADS["setup_ns"] - turnover_ns),
+    }
+    if any(info.grid[2] > 1 for info in trace.header.stages):
+        seen |= PARTLY_SEEN if most > 1 else {"partial_ns": PARTIAL_NS}
     overheads = OVERHEADS | seen | measured_ns
     return CostModel(
         tile_ns,
@@ -72,6 +83,7 @@ def calibrate(
         seniority=seniority,
         memory=None if behind is None else behind[1],
         clock_gain=clock_gain,
+        sums_ns=sums_ns,
         **overheads,
     )
 
@@ -113,6 +125,18 @@ def _clock_ratio(trace: Trace) -> float:
     """Timed rounds over the one recorded pass: they ran at another clock, by a few percent."""
     rounds_ns = trace.time_ns - OVERHEADS["setup_ns"]
     return rounds_ns / trace.makespan_ns if trace.header.rounds_ns and rounds_ns > 0 else 1.0
+
+
+def _turnover_ns(trace: Trace) -> int:
+    """From a block's end to the first instruction of the next one on its SM, median; one block per SM."""
+    gaps: list[int] = []
+    for stage in range(len(trace.header.stages)):
+        rows = np.flatnonzero(trace.stage == stage)
+        rows = rows[np.lexsort((trace.start_ns[rows], trace.sm[rows]))]
+        before, after = rows[:-1], rows[1:]
+        is_same = trace.sm[before] == trace.sm[after]
+        gaps += (trace.start_ns[after] - trace.end_ns[before])[is_same].tolist()
+    return max(0, round(float(np.median(gaps)))) if gaps else OVERHEADS["block_ns"]
 
 
 def _boundary_ns(trace: Trace) -> int:

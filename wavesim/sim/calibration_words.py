@@ -16,6 +16,10 @@ def words_of_trace(trace: Trace, costs: CostModel) -> str:
     """What `calibrate` took from a trace and what it could not see there."""
     counts = " and ".join(str(int((trace.stage == s).sum())) for s in range(len(trace.header.stages)))
     used = f"used: tile times of {counts} blocks, {costs.boundary_ns / 1_000:.1f} us between kernels"
+    if costs.block_ns:
+        used += f" and {costs.block_ns / 1_000:.1f} between two blocks of an SM"
+    for stage, sums_ns in costs.sums_ns.items():
+        used += f", {sums_ns / 1_000:.1f} us to add a slice of {stage}"
     if len(costs.sharing) > 1:
         used += f", {_sharing(costs)}"
     return f"{used}; left at the default: {_overheads(costs)}; {_memory(costs)}"

@@ -1,7 +1,7 @@
 """What a plan charges each block of a stage: its work, and what comes before, at and after it.
 
 Picture: under row semaphores a consumer block of 80 us also draws its tile (0.6 us) and looks at its
-semaphores (0.9 us); as one of two split-K slices it also stores its partial sums.
+semaphores (0.9 us); as one of two split-K slices it also stores its sums, or adds the other's to its own.
 """
 
 from dataclasses import dataclass
@@ -14,18 +14,19 @@ from wavesim.sim.stream_k import StreamKStage
 
 @dataclass(frozen=True)
 class Charges:
-    """Nanoseconds; lists are by position in the stage's issue order.
+    """Nanoseconds; `work_ns` is by position in the stage's issue order.
 
-    `opening_ns` is spent before the work, `wait_ns` at each wait, `closing_ns` after the work. The last of a
-    tile's parts to get there spends its `reduction_ns` more (by output; empty if nothing is added up). A post
-    is seen `signal_ns` later.
+    `opening_ns` is spent before the work, `wait_ns` at each wait, `closing_ns` after the work. Of a tile's
+    parts all but the last to get there then spend `partial_ns`, and once they have the last `fixup_ns` for
+    each of them. A post is seen `signal_ns` later.
     """
 
     work_ns: list[int]
     opening_ns: int
     wait_ns: int
-    closing_ns: list[int]
-    reduction_ns: list[int]
+    closing_ns: int
+    partial_ns: int
+    fixup_ns: int
     signal_ns: int
 
 
@@ -39,8 +40,9 @@ def charges_of(costs: CostModel, plan: Plan, program: StageProgram) -> Charges:
         work_ns=_work(costs, program),
         opening_ns=is_drawing * costs.counter_ns + is_waiting * costs.look_ns,
         wait_ns=0 if is_dependent else costs.wait_ns,
-        closing_ns=_closing(costs, program, has_semaphores and program.has_posts),
-        reduction_ns=_reduction(costs, program),
+        closing_ns=has_semaphores * program.has_posts * costs.post_ns,
+        partial_ns=costs.partial_ns,
+        fixup_ns=costs.sums_ns.get(program.stage.name, costs.fixup_ns),
         signal_ns=costs.dependent_ns if is_dependent else costs.signal_ns,
     )
 
@@ -53,17 +55,3 @@ def _work(costs: CostModel, program: StageProgram) -> list[int]:
     if isinstance(times, int):
         return [times] * len(program.blocks)
     return [times[(z * grid.y + y) * grid.x + x] for x, y, z in program.blocks]
-
-
-def _closing(costs: CostModel, program: StageProgram, is_posting: bool) -> list[int]:
-    """Storing partial sums, posting."""
-    if isinstance(program, StreamKStage):
-        return [costs.partial_ns * (part.count > 1) for part in program.parts]
-    is_split = program.stage.grid.z > 1
-    return [is_split * costs.partial_ns + is_posting * costs.post_ns] * len(program.blocks)
-
-
-def _reduction(costs: CostModel, program: StageProgram) -> list[int]:
-    """Adding up the sums of a tile's parts, by output: for every part but the only one."""
-    times = [costs.fixup_ns * count if count > 1 else 0 for count in program.contributors]
-    return times if any(times) else []

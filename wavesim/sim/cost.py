@@ -6,7 +6,7 @@ nothing but these figures, so every one of them has a meaning and a unit.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wavesim.errors import DescriptionError
@@ -51,9 +51,10 @@ class CostModel:
     - `wait_ns`: every wait, also on a semaphore that is ready; 0 for kernels that look ahead of need.
     - `post_ns`: added to a block whose tile posts, fence included.
     - `signal_ns`: from a post to its being seen on another SM.
-    - `partial_ns`: storing the partial sums of a tile: every split-K slice, and Stream-K's part of a tile.
-    - `fixup_ns`: adding one block's partial sums to the others': the last split-K slice does so for every
-      slice, the block that starts a split tile under Stream-K for every other part.
+    - `partial_ns`: storing the sums of a split-K slice, or of a part of a tile under Stream-K: all do but the
+      last of their tile to get there.
+    - `fixup_ns`: adding another part's sums to its own: the last one does so for every other.
+    - `sums_ns`: the same by stage, where measured.
     - `setup_ns`: around the blocks of a run: graph launch to first block, last block to completion.
     - `fork_ns`: more of it where stages have streams of their own: reset of semaphores, fork, join.
     - `sharing`: mean speed of 1, 2, 3... blocks computing on one SM, relative to one alone;
@@ -89,6 +90,7 @@ class CostModel:
     draws_by_sm: bool = True
     memory: Memory | None = None
     clock_gain: float = 0.0
+    sums_ns: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in FIXED_COSTS:
@@ -205,6 +207,7 @@ OVERHEADS: dict[str, Any] = {
     "host_ns": 4_500,
     "boundary_ns": 1_080,
     "dependent_ns": 830,
+    "block_ns": 0,
     "counter_ns": 600,
     "look_ns": 900,
     "post_ns": 400,

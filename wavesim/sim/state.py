@@ -59,11 +59,17 @@ class Rows:
 
 @dataclass
 class StageState:
-    """What changes about a stage while it runs."""
+    """What changes about a stage while it runs.
+
+    By output: `parts` is how many blocks make it, `parts_left` how many of them have not ended their work,
+    `stored_ns` when the others' sums are all stored.
+    """
 
     first_row: int
     blocks_left: int
-    slices_left: list[int]
+    parts: list[int]
+    parts_left: list[int]
+    stored_ns: list[int]
     started: Event
     done: Event
     is_launched: bool = False
