@@ -11,6 +11,7 @@ from wavesim.errors import DeadlockError
 from wavesim.gen.single_stage import stage_header
 from wavesim.model.device import load
 from wavesim.model.order import parse_order
+from wavesim.model.plan import SemaphoreSync
 from wavesim_gpu import bench
 from wavesim_gpu.clock_stamps import mean_clocks
 from wavesim_gpu.clocks import Reading
@@ -185,15 +186,18 @@ def test_copies_run_by_dependent_launch_where_the_gpu_knows_it():
 
 
 @pytest.mark.parametrize("threads", copies.THREADS)
-def test_a_full_wave_of_copies_fits_on_the_gpu_under_every_plan(nvrtc, threads):
+def test_a_full_wave_of_copies_fits_on_the_gpu_under_every_plan_and_posts_by_adding(nvrtc, threads):
     h200, registers_of_sm = load("h200"), 1 << 16
     blocks = full_wave(h200, threads)
     for way in copies.WAYS.values():
         pipeline = copies.describe_pair(blocks, threads)
         for stage in copies.STAGES:
-            header = stage_header(pipeline, way.plan, stage).text
+            header = stage_header(pipeline, way.plan, stage, copies.options_of(pipeline, way.plan)).text
             name = f"copy<{threads}>"
             cubin = compile_cubin(copies.SOURCE, (name,), "sm_90a", Build(), {GENERATED: header})
+            is_poster = stage == "first" and isinstance(way.plan, SemaphoreSync)
+            assert ("red.release.gpu" in cubin.ptx) == is_poster
+            assert "st.release.gpu" not in cubin.ptx
             registers = -(-registers_at_launch(cubin.data) // 8) * 8  # handed out in eights
             assert registers * threads * blocks <= registers_of_sm * h200.sm_count, (stage, way)
 

@@ -122,7 +122,7 @@ public:
         const WaitStart began = recorder_.begin_wait();
         spin(fact, tile);
         recorder_.end_wait(began, line);
-        acquire_fence();  // after the relaxed load that saw the value: turns the pair into an acquire
+        load_acquire(counters() + fact.counter);  // spinning was relaxed; cheaper than a fence amid others' stores
     }
 
     // The tile is there: every store that this thread made, or was shown by a barrier just before, is published. After

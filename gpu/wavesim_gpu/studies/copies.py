@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from wavesim.gen.options import PLAIN_STORE, Option, kernel_options, without_option
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block, Grid, Kernel
@@ -109,6 +110,7 @@ def copy_pair(threads: int, way: Way, buffers: Buffers, build: Build | None = No
     sync = SyncState(
         pipeline,
         way.plan,
+        options=options_of(pipeline, way.plan),
         block_count=len(STAGES) * blocks if counts_blocks else 0,
         is_put_back=not counts_blocks,
     )
@@ -131,6 +133,11 @@ def describe_pair(blocks: int, threads: int) -> Pipeline:
     """The two kernels and who reads what."""
     first, second = (Stage(name, Kernel(name, Grid(blocks), Block(threads))) for name in STAGES)
     return Pipeline("copy-pair", [first, second], [Dependency(second[x, y], [first[x, y]])])
+
+
+def options_of(pipeline: Pipeline, plan: Plan) -> tuple[Option, ...]:
+    """All that hold but plain stores: blocks that end with a post are done sooner if it adds (H200)."""
+    return without_option(kernel_options(pipeline, plan), PLAIN_STORE)
 
 
 def ways_on(device: Device) -> dict[str, Way]:
