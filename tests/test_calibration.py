@@ -126,7 +126,7 @@ def test_kernel_times_give_tile_times_at_which_each_kernel_takes_its_time():
     costs = costs_from_kernel_times(pipeline, device, given)
     trace = simulate(pipeline, StreamSync(), device, replace(costs, boundary_ns=0))
     assert trace.makespan_ns == pytest.approx(790_000, rel=1e-3)
-    assert costs.seniority == (0.0, machine_of(device).seniority)
+    assert costs.seniority == (0.0, machine_of(device).lead)
 
 
 def test_a_stage_without_a_time_is_named():

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from hashlib import sha256
+from math import sqrt
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,8 @@ from recorded import pretended, write_case
 
 from wavesim.analysis import validation
 from wavesim.analysis.halves import committed_split, half_of
-from wavesim.analysis.intervals import half_widths, spread_points
-from wavesim.analysis.judged import Prediction, by_ceil_formula
+from wavesim.analysis.intervals import FITTED, half_widths, spread_points, unseen_over_seen
+from wavesim.analysis.judged import Prediction, by_ceil_formula, kernel_times_kind, trace_kind
 from wavesim.analysis.other_measurements import published_predictions, sketch_predictions
 from wavesim.analysis.own_measurements import ceil_formula
 from wavesim.analysis.policy_choice import policy_choices
@@ -32,7 +33,7 @@ from wavesim.model.device import load
 from wavesim.model.plan import parse_plan
 from wavesim.sim.cost import CostModel
 from wavesim.sim.simulation import simulate
-from wavesim.trace import Trace
+from wavesim.trace import StageInfo, Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim.workloads.judged_sizes import all_sizes
 
@@ -166,6 +167,30 @@ def test_only_the_test_half_is_scored_and_only_the_other_makes_intervals():
     assert (score.cases, score.median_abs_error_points) == (5, 2.0)
     assert half_widths(found) == {"some": 8.0}  # 9 of the 10 errors 0 to 9 do not exceed 8
     assert (score.interval_coverage, score.interval_width_points) == (1.0, 16.0)
+
+
+def test_where_constants_were_fitted_to_a_kinds_own_errors_its_intervals_are_wider():
+    seen = named("development", 8)
+    found = [made_up(case, "row", 1.0 + i, 1.0) for i, case in enumerate(seen)]
+    kind = "kernel times, published"
+    assert FITTED[kind] == 4
+    plain, fitted = half_widths(found)["some"], half_widths([replace(p, kind=kind) for p in found])[kind]
+    assert fitted == pytest.approx(plain * sqrt((8 + 4) / (8 - 4)), abs=0.01)
+    assert unseen_over_seen(kind, 4) == sqrt(3)  # two constants at most of four sizes
+
+
+def test_kinds_go_by_what_was_known_and_what_shares_an_sm():
+    stage = StageInfo("a", (8, 8, 1), 1, 256)
+    kinds = [
+        trace_kind("known", (replace(stage, **change), stage))
+        for change in ({}, {"blocks_per_sm": 2}, {"blocks_per_sm": 4}, {"grid": (8, 8, 2)})
+    ]
+    several = "known, several blocks per SM"
+    assert kinds == ["known, 1 block per SM", several, several, "known, split-K"]
+    small, large = (gpt3_mlp(tokens, (128, 128)) for tokens in (64, 1024))
+    v100 = load("v100")
+    assert kernel_times_kind(large, v100, 1) == "kernel times, published"
+    assert kernel_times_kind(small, v100, 1) == "kernel times, published, memory-bound"
 
 
 def test_an_outlier_is_named_and_neither_scored_nor_used_for_intervals():

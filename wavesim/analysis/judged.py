@@ -11,6 +11,9 @@ from math import ceil
 from wavesim.analysis.halves import Half, half_of
 from wavesim.analysis.prediction import Measured, improvement_points
 from wavesim.model.device import Device
+from wavesim.model.kernel import Gemm
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.weight_prefetch import is_memory_bound
 from wavesim.sim.machine_costs import machine_of
 from wavesim.trace import StageInfo
 
@@ -68,11 +71,14 @@ class Prediction:
         return f"{self.case} {self.plan}"
 
 
-def kernel_times_kind(device: Device, blocks_per_sm: int) -> str:
+def kernel_times_kind(pipeline: Pipeline, device: Device, blocks_per_sm: int) -> str:
     """The kind of a prediction from kernel times; there are no intervals of devices never scored."""
     if device.name == "h200":
         return kind_of("kernel times, h200", blocks_per_sm)
-    return "kernel times, published" if machine_of(device).clock_share else f"kernel times, {device.name}"
+    known = "kernel times, published" if machine_of(device).clock_share else f"kernel times, {device.name}"
+    gemms = [stage.work for stage in pipeline.stages]
+    is_slow = all(isinstance(gemm, Gemm) and is_memory_bound(gemm, device) for gemm in gemms)
+    return f"{known}, memory-bound" if is_slow else known
 
 
 def kind_of(known: str, blocks_per_sm: int) -> str:
@@ -81,11 +87,11 @@ def kind_of(known: str, blocks_per_sm: int) -> str:
 
 
 def trace_kind(known: str, stages: Sequence[StageInfo]) -> str:
-    """Cases predicted from a trace that share an interval: those that split K, others by blocks per SM."""
-    most = max(info.blocks_per_sm for info in stages)
-    if any(info.grid[2] > 1 for info in stages) and most <= MOST_SCORED_BLOCKS:
+    """Cases predicted from a trace that share an interval: split K, others by whether blocks share an SM."""
+    if any(info.grid[2] > 1 for info in stages):
         return f"{known}, split-K"
-    return f"{known}, 1 block per SM" if most == 1 else f"{known}, {most} blocks per SM"
+    is_alone = all(info.blocks_per_sm == 1 for info in stages)
+    return f"{known}, 1 block per SM" if is_alone else f"{known}, several blocks per SM"
 
 
 def by_ceil_formula(blocks: Sequence[int], slots: Sequence[int]) -> float:

@@ -44,7 +44,7 @@ def published_predictions() -> Iterator[list[Prediction]]:
         source = "published-mlp" if run.size >= SMALLEST_SIZE else "published-mlp-small"
         machine = machine_of(run.device)
         yield [
-            _published(run, machine, source, kernel_times_kind(run.device, 1)),
+            _published(run, machine, source, kernel_times_kind(run.pipeline, run.device, 1)),
             _published(run, without_constants(), f"{source}-no-constants", "kernel times, no constants"),
         ]
     for run in published_runs("conv"):

@@ -48,7 +48,7 @@ def _of_case(case: Case) -> Iterator[Prediction]:
         yield replace(
             judged,
             source="own-kernel-times",
-            kind=kernel_times_kind(device, judged.blocks_per_sm),
+            kind=kernel_times_kind(pipeline, device, judged.blocks_per_sm),
             predicted=predicted,
             spread=spread_points(trace, predicted),
             time_error_percent=_time_error(predicted, judged.measured.median),

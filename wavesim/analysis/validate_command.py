@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from wavesim.analysis.gates import gate_lines, gates_of
 from wavesim.analysis.intervals import half_widths, write_half_widths
 from wavesim.analysis.judged import Prediction
 from wavesim.analysis.judged_predictions import clock_drift_percent, model_standing, unmeasured
@@ -38,6 +39,7 @@ COLUMNS = (
     ("time %", 8, "median error of the predicted time, in percent of it"),
     ("cycles", 8, "as median, against the improvement in SM cycles, where the clock was measured"),
     ("in 80 %", 9, "share of the cases inside the 80 % interval that a prediction comes with"),
+    ("width", 7, "of these intervals, median, in points"),
     ("repeat", 8, "by how much the improvement differed when the whole comparison was made again, median"),
     ("before", 13, "median and p90 of what was predicted on the device before the plans had run"),
 )
@@ -66,6 +68,8 @@ def run_validate(options: Namespace, progress: Callable[[int, int], None] | None
         write_scores(results)
         write_half_widths(half_widths(found))
     runs = find_runs()
+    choices = policy_choices(found)
+    gates = gates_of(results, choices)
     learnt = [score for score in scores(found, "development") if score.name in judged_sets(found)]
     document = {
         "sets": [asdict(score) for score in results],
@@ -73,10 +77,12 @@ def run_validate(options: Namespace, progress: Callable[[int, int], None] | None
         "judged_runs": [model_standing(run, model_sources()) for run in runs],
         "judged_regrets": [asdict(one) for run in runs for one in size_regrets(run)],
         "not_measured": [text for run in runs for text in unmeasured(run)],
-        "choices": [asdict(choice) for choice in policy_choices(found)],
+        "choices": [asdict(choice) for choice in choices],
+        "gates": [asdict(gate) for gate in gates],
         "outliers": outliers(found),
     }
-    words = [*_table(results), "", *_choices(found), *_judged(runs, learnt, options.list)]
+    words = [*_table(results), "", *_choices(choices), "", *gate_lines(gates)]
+    words += _judged(runs, learnt, options.list)
     words += _list(found) if options.list else []
     words.append(f"named, not scored ({len(outliers(found))}): --list shows them" if not options.list else "")
     return Validation(found, results, worse_sets(results), document, "\n".join(words).rstrip())
@@ -130,6 +136,7 @@ def _cells(score: Score) -> tuple[str, ...]:
         _number(score.median_time_error_percent),
         _number(score.median_abs_error_cycles_points),
         _share(score.interval_coverage),
+        _number(score.interval_width_points),
         _number(score.repeat_noise_points),
         _pair(score.before_median_abs_error_points, score.before_p90_abs_error_points),
     )
@@ -147,11 +154,11 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"
 
 
-def _choices(found: Sequence[Prediction]) -> list[str]:
+def _choices(choices: Sequence[PolicyChoice]) -> list[str]:
     lines = [
         f"{choice.name}: {_order_text(choice)}, mean regret {choice.mean_regret_points:.2f} points over "
         f"{choice.cases} cases"
-        for choice in policy_choices(found)
+        for choice in choices
     ]
     return [*lines, REGRET] if lines else []
 

@@ -58,7 +58,7 @@ def verdict_on(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, int])
     enough = max(gains.values()) - NO_BETTER_POINTS
     best = next(name for name, gain in gains.items() if gain >= enough)
     most = max(info.blocks_per_sm for info in stream.header.stages)
-    margin = half_width(kernel_times_kind(device, most), spread_points(traces[best], gains[best]))
+    margin = half_width(kernel_times_kind(pipeline, device, most), spread_points(traces[best], gains[best]))
     basis = words_of_kernel_times(device, costs)
     flags = "".join(f"; {flag}" for flag in contradictions(pipeline, device, kernel_ns))
     if gains[best] < HELPS_POINTS:

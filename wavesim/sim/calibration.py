@@ -13,19 +13,18 @@ from numpy.typing import NDArray
 
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
-from wavesim.model.occupancy import occupancy_of
 from wavesim.model.order import RowMajor, SlicesLast
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import StreamSync
 from wavesim.sim.calibration_checks import require_calibratable
 from wavesim.sim.cost import OVERHEADS, CostModel
-from wavesim.sim.machine_costs import DEMAND, SENIORITY, MachineCosts, machine_of
+from wavesim.sim.machine_costs import SENIORITY, MachineCosts, machine_of
 from wavesim.sim.memory import Memory, slowdowns
 from wavesim.sim.partial_sums import PARTIAL_NS, without_sums
 from wavesim.sim.sharing_fit import Regimes, fit_speeds
 from wavesim.sim.simulation import simulate
 from wavesim.sim.sm_clock import clock_factors
-from wavesim.sim.sm_demand import shared_speeds
+from wavesim.sim.sm_demand import FULL_DEMAND, leads, shared_speeds
 from wavesim.trace import Trace
 
 MOST_TOGETHER = 0.98  # share of block time in equal companies above which a trace does not tell speeds
@@ -109,8 +108,7 @@ def costs_from_kernel_times(
                 f"stage {stage.name!r} is said to take {kernel_ns[stage.name]} ns; its launch alone takes "
                 f"{machine.kernel_launch_ns} on a {device.name}. Check the unit, or time longer kernels"
             )
-    most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
-    sharing, seniority = machine.sharing(most), (0.0, machine.seniority)
+    sharing, seniority = machine.speeds(pipeline, device)
     tile_ns = {}
     for stage in pipeline.stages:
         alone = Pipeline(stage.name, [stage])
@@ -118,7 +116,7 @@ def costs_from_kernel_times(
         trace = simulate(alone, StreamSync(SlicesLast(RowMajor())), device, costs)
         blocks_ns = kernel_ns[stage.name] - machine.kernel_launch_ns
         tile_ns[stage.name] = max(1, round(UNIT_NS * blocks_ns / trace.makespan_ns))
-    return CostModel(tile_ns, sharing=sharing, seniority=seniority, memory=None, **machine.overheads)
+    return CostModel(tile_ns, sharing=sharing, seniority=seniority, **machine.overheads)
 
 
 def _clock_ratio(trace: Trace) -> float:
@@ -163,7 +161,11 @@ def _shared(trace: Trace, most: int) -> Speeds:
     """
     regimes = Regimes.of(trace, most)
     is_telling = max(regimes.shares) < MOST_TOGETHER
-    demand, seniority = fit_speeds(trace, regimes) if is_telling else (DEMAND, (0.0, SENIORITY))
+    if is_telling:
+        demand, seniority = fit_speeds(trace, regimes)
+    else:
+        demand = FULL_DEMAND / most
+        seniority = leads(demand, most, SENIORITY)
     sharing = shared_speeds(demand, most)
     return sharing, seniority, regimes.work(sharing, seniority)
 

@@ -10,20 +10,24 @@ from math import inf
 from typing import Any
 
 from wavesim.model.device import Device
+from wavesim.model.kernel import Gemm
+from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
+from wavesim.model.weight_prefetch import is_memory_bound
 from wavesim.sim.cost import OVERHEADS
 from wavesim.sim.memory import Memory
-from wavesim.sim.sm_demand import shared_speeds
+from wavesim.sim.sm_demand import FULL_DEMAND, leads, shared_speeds
 
-# Two blocks of our portable GEMM on one SM of an H200: medians of least squares over the development half of
+# Two blocks of our portable GEMM on one SM of an H200: median of least squares over the development half of
 # the stream-sync recordings (`fit_speeds`). The published rows agree, and show too little to fit their own.
-DEMAND, SENIORITY = 1.067, 0.15
+SENIORITY = 0.15
 
 # Fitted to the development half of the published rows, in steps of 250 ns and 0.05 (`wavesim validate`).
 LAUNCH_NS = 3_000  # per kernel, without a graph
 HOST_SYNC_NS = 8_000  # from a kernel's end to the next launch, where the host waits in between
 V100_WAIT_NS, A100_WAIT_NS = 1_500, 750  # per wait of CUTLASS's GEMM
 CLOCK_SHARE = 0.25
+V100_DEMAND = 0.5  # of one block: its loads go through registers, and it waits for them; in steps of 0.1
 # Cycles over nanoseconds of blocks against the share of SMs that compute, our traces, development half: 0.05
 # to 0.065 in runs of 0.8 ms. Runs that are at the power limit throughout show less, and have few idle SMs.
 # With two blocks per SM, where SMs are seldom idle as a whole, it is 0.01 to 0.02 and left out.
@@ -36,8 +40,9 @@ class MachineCosts:
 
     - `overheads`: fields of `CostModel`, in nanoseconds.
     - `kernel_launch_ns`: what the measured time of one kernel contains besides its blocks.
-    - `demand`: how much of an SM one block asks for (`shared_speeds`).
-    - `seniority`: the lead of the eldest of several blocks on an SM, as in `CostModel`.
+    - `demand`: how much of an SM one block asks for (`shared_speeds`), unless memory is what it waits for;
+      None where as many as fit ask for `FULL_DEMAND`.
+    - `lead`: of the eldest of the blocks that crowd an SM, over their mean speed.
     - `clock_share`: of the logarithm of the cycles saved, the share that a power-limited clock takes back
       when a plan runs by itself for long; 0 where plans are measured in turns and share a clock. At the
       limit busy SMs x clock^3 is constant, which would be 1/3; power that idle SMs draw makes it less.
@@ -46,12 +51,17 @@ class MachineCosts:
     overheads: Mapping[str, Any]
     kernel_launch_ns: int
     clock_share: float
-    demand: float = DEMAND
-    seniority: float = SENIORITY
+    demand: float | None = None
+    lead: float = SENIORITY
 
-    def sharing(self, most: int) -> tuple[float, ...]:
-        """Speeds of 1, 2, ... up to `most` blocks, as `CostModel` has them."""
-        return shared_speeds(self.demand, most)
+    def speeds(self, pipeline: Pipeline, device: Device) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """(sharing, seniority) of blocks that share an SM, as `CostModel` has them."""
+        most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
+        demand = FULL_DEMAND / most if self.demand is None else self.demand
+        gemms = [stage.work for stage in pipeline.stages if isinstance(stage.work, Gemm)]
+        if gemms and all(is_memory_bound(gemm, device) for gemm in gemms):
+            demand = inf
+        return shared_speeds(demand, most), leads(demand, most, self.lead)
 
 
 def machine_of(device: Device) -> MachineCosts:
@@ -87,19 +97,19 @@ def is_known(device: Device) -> bool:
 
 def without_constants() -> MachineCosts:
     """Nothing fitted: no overheads, SMs shared with nothing lost or won, the clock by the cube law."""
-    return MachineCosts({}, 0, clock_share=1 / 3, demand=inf, seniority=0.0)
+    return MachineCosts({}, 0, clock_share=1 / 3, demand=inf, lead=0.0)
 
 
 def with_host_sync(machine: MachineCosts) -> MachineCosts:
     """The same where the host waits for every kernel; the GPU then idles too often for a power limit."""
     each = HOST_SYNC_NS + machine.overheads["boundary_ns"]
     overheads = {**machine.overheads, "boundary_ns": each, "setup_ns": each}
-    return MachineCosts(overheads, each, 0.0, machine.demand, machine.seniority)
+    return MachineCosts(overheads, each, 0.0, machine.demand, machine.lead)
 
 
-def _by_cutlass(wait_ns: int) -> MachineCosts:
+def _by_cutlass(wait_ns: int, demand: float | None = None) -> MachineCosts:
     overheads = {"boundary_ns": LAUNCH_NS, "setup_ns": LAUNCH_NS, "wait_ns": wait_ns}
-    return MachineCosts(overheads, LAUNCH_NS, CLOCK_SHARE)
+    return MachineCosts(overheads, LAUNCH_NS, CLOCK_SHARE, demand)
 
 
 # Half of an L2 of 60 MB, because each half keeps what its own SMs read; and the bandwidth from which GEMMs
@@ -114,7 +124,7 @@ _PORTABLE = {"counter_ns": 0, "look_ns": 0, "post_ns": 0, "fork_ns": 0}
 _OF_KERNELS = {"hopper": _HOPPER, "hopper-per-tile": _HOPPER, "portable": _PORTABLE}
 _H200 = MachineCosts(OVERHEADS, 0, 0.0)
 _KNOWN = {
-    "v100": _by_cutlass(V100_WAIT_NS),
+    "v100": _by_cutlass(V100_WAIT_NS, V100_DEMAND),
     "a100-40gb": _by_cutlass(A100_WAIT_NS),
     "a100-80gb": _by_cutlass(A100_WAIT_NS),
 }

@@ -1,0 +1,49 @@
+"""Gates: what must be reached and what is aimed at, held against the scores."""
+
+from dataclasses import replace
+
+from wavesim.analysis.gates import Bound, Gate, gate_lines, gates_of
+from wavesim.analysis.policy_choice import PolicyChoice
+from wavesim.analysis.validation import Score
+
+MLPS = Score("published-mlp", 12, 2.0, 4.0, sign_agreement=0.8)
+CHOICE = PolicyChoice("published-mlp", 6, 0.83, 0.43, 6, 0)
+
+
+def standings(found: list[Gate], name: str) -> dict[str, str]:
+    return {gate.figure: gate.standing for gate in found if gate.name == name}
+
+
+def test_a_figure_reaches_what_is_aimed_at_or_only_what_must_be_or_neither():
+    error, sign = Bound("error", 2.5, 1.5), Bound("sign", 0.85, 0.95, is_least=True)
+    assert [error.standing(value) for value in (1.5, 1.51, 2.5, 2.51)] == ["aim", "must", "must", "missed"]
+    assert [sign.standing(value) for value in (0.95, 0.94, 0.84)] == ["aim", "must", "missed"]
+    assert Bound("width", 4.0).standing(1.0) == "must"
+    assert error.standing(None) == "not scored"
+
+
+def test_scores_and_choices_are_held_against_every_gate_of_their_set():
+    found = standings(gates_of([MLPS], [CHOICE]), "published-mlp")
+    assert found == {
+        "median_abs_error_points": "must",
+        "p90_abs_error_points": "aim",
+        "sign_agreement": "missed",
+        "order_agreement": "must",
+        "mean_regret_points": "aim",
+    }
+
+
+def test_a_set_that_was_not_scored_is_there_and_counted_nowhere():
+    found = gates_of([MLPS], [CHOICE])
+    assert set(standings(found, "own-all").values()) == {"not scored"}
+    lines = gate_lines(found)
+    assert len(lines) == len(found) + 2
+    assert lines[-1] == "What must be is reached by 4 of 5, what is aimed at by 2 of 5."
+
+
+def test_only_larger_sets_have_to_beat_no_gain_and_counted_waves():
+    large = Score("sketch", 20, 2.0, 3.0, no_gain_median_points=4.0, ceil_formula_median_points=1.9)
+    assert standings(gates_of([large], []), "sketch") == {"median_abs_error_points": "missed"}
+    better = replace(large, ceil_formula_median_points=2.1)
+    assert standings(gates_of([better], []), "sketch") == {"median_abs_error_points": "must"}
+    assert standings(gates_of([replace(large, cases=19)], []), "sketch") == {}
