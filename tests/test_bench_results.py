@@ -105,6 +105,10 @@ def test_the_page_says_which_kernels_at_what_power_and_what_a_copy_pays(results:
         "sources 6369efb47b338987; if the kernels have changed since, `python -m wavesim_gpu report`" in words
     )
     assert "(power limit 700 W)" in words
+    assert words.endswith("before it was timed.")
+    assert measured_how(replace(results, is_judged_after=True)).endswith(
+        "before it was timed, and once more after."
+    )
     assert "the limit holds on average" in words
     assert "as it leaves" in next(picture.text for picture in pictures(results) if picture.name == "copies")
 

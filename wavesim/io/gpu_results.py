@@ -68,7 +68,8 @@ class Case:
 class GpuResults:
     """One benchmark run. `cases` are the usable ones; `wrong` and `empty` say which were left out.
 
-    `kernel_sources` is the hash of the sources of all that was timed.
+    `kernel_sources` is the hash of the sources of all that was timed. `is_judged_after`: whether outputs were
+    compared after the timed rounds too.
     """
 
     path: Path
@@ -82,6 +83,7 @@ class GpuResults:
     cases: tuple[Case, ...]
     wrong: tuple[Case, ...] = ()
     empty: tuple[Case, ...] = ()
+    is_judged_after: bool = False
 
     @property
     def short_commit(self) -> str:
@@ -141,6 +143,7 @@ def load_results(path: Path) -> GpuResults:
         commit=top.get("commit", str),
         kernels=top.get("kernels", str),
         kernel_sources=top.get("kernel_sources", str),
+        is_judged_after=top.maybe("is_judged_after", bool, default=False),
         versions={str(name): str(value) for name, value in versions.items()},
         cases=tuple(case for case in cases if case.is_right is not False and case.rounds_ns),
         wrong=tuple(case for case in cases if case.is_right is False),

@@ -22,7 +22,8 @@ def measured_how(results: GpuResults) -> str:
         f"{results.kernels} kernels (sources {results.kernel_sources}; if the kernels have changed since, "
         f"`python -m wavesim_gpu report` says so); {versions}. All contenders of a size ran in turns in "
         "one process, so that each met the same clocks and caches; times are medians with quartiles"
-        f"{_ranges(cases)}. Every output was compared with a higher-precision reference before it was timed."
+        f"{_ranges(cases)}. Every output was compared with a higher-precision reference before it was timed"
+        f"{', and once more after' if results.is_judged_after else ''}."
     )
 
 
