@@ -165,15 +165,17 @@ def test_the_prediction_is_of_the_products_measured_alone():
 
 
 def test_short_runs_are_timed_in_batches_and_every_round_is_kept(monkeypatch):
-    asked = []
+    asked, begun = [], []
 
     def time_together(contenders, rounds, warm_up_s, head_start_ns):
         asked.append((rounds, head_start_ns))
+        begun.append(next(iter(contenders)))
         return {name: Rounds([len(asked)] * rounds, [1.0] * rounds) for name in contenders}, None
 
     monkeypatch.setattr(copies, "time_together", time_together)
     found, _ = copies.time_in_batches({"stream": None, "tile": None}, 50)
     assert asked == [(20, 2_000_000), (20, 2_000_000), (10, 1_000_000)]
+    assert begun == ["stream", "tile", "stream"]
     assert found["tile"].times_ns == [1] * 20 + [2] * 20 + [3] * 10
     assert len(found["stream"].clocks_ghz) == 50
 

@@ -157,12 +157,17 @@ def time_in_batches(
     """As `time_together`, in batches that fit whole into a stream's queue.
 
     Once that is full the host only adds a run when one has ended, and runs this short would wait for it.
+    Batches draw the same orders, but begin with another contender each, so that nobody always runs behind
+    the same one.
     """
     found, sampler = {name: Rounds([], []) for name in contenders}, None
+    names = list(contenders)
     for done in range(0, rounds, BATCH_ROUNDS):
         count = min(BATCH_ROUNDS, rounds - done)
         head_start_ns = HEAD_START_PER_RUN_NS * count * len(contenders)
-        batch, sampler = time_together(contenders, count, WARM_UP_S, head_start_ns)
+        turned = {name: contenders[name] for name in names}
+        batch, sampler = time_together(turned, count, WARM_UP_S, head_start_ns)
+        names = names[1:] + names[:1]
         for name, one in batch.items():
             found[name].times_ns.extend(one.times_ns)
             found[name].clocks_ghz.extend(one.clocks_ghz)
