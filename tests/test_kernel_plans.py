@@ -132,6 +132,12 @@ def test_the_part_of_a_tile_that_comes_last_adds_the_sums_and_the_others_go_on()
     assert uneven.end_ns[is_second & (uneven.z == 0)].tolist() == [1_250 + 200]
 
 
+def test_what_lies_at_the_edges_of_tiles_is_paid_once_per_block():
+    trace = run(ONE_KERNEL, StreamK(), edge_ns=100)
+    assert trace.end_ns.tolist() == [100 + 450] * 4 + [550 + 900] * 4
+    assert run(ONE_KERNEL, StreamSync(), edge_ns=100).makespan_ns == 2_000  # blocks of their own
+
+
 def test_a_grid_of_whole_waves_is_not_split_and_a_small_one_is_shared_by_all():
     whole = run(Pipeline("eight", [stage("a", 8)]), StreamK())
     assert whole.makespan_ns == 2_000

@@ -38,12 +38,21 @@ def expected_work_ns(trace: Trace, stage: int) -> tuple[IntArray, IntArray] | No
         return None
     rows = trace.stage == stage
     if trace.k_first is not None and trace.k_upto is not None and trace.k_of is not None:
-        share = tile_ns * trace.k_upto[rows] // trace.k_of[rows]
-        share -= tile_ns * trace.k_first[rows] // trace.k_of[rows]
+        edge_ns = costs["edge_ns"]
+        inner_ns = max(0, tile_ns - edge_ns)
+        share = inner_ns * trace.k_upto[rows] // trace.k_of[rows]
+        share -= inner_ns * trace.k_first[rows] // trace.k_of[rows]
+        share[_first_of_blocks(trace.sm[rows], trace.slot[rows])] += edge_ns
         tile = trace.y[rows] * info.grid[0] + trace.x[rows]
         return share, np.bincount(tile)[tile]
     share = np.full(int(rows.sum()), tile_ns + sum(opening_and_closing(trace, info.name)))
     return share, np.full(share.size, info.grid[2])
+
+
+def _first_of_blocks(sm: IntArray, slot: IntArray) -> IntArray:
+    """Of items in the order of rounds, each block's first; a slot holds one block of the stage."""
+    place = sm * (slot.max() + 1) + slot
+    return np.asarray(np.unique(place, return_index=True)[1])
 
 
 def is_summed_up(end_ns: IntArray, more_ns: IntArray, costs: Mapping[str, int]) -> bool:

@@ -20,7 +20,7 @@ from wavesim.sim.calibration_checks import require_calibratable
 from wavesim.sim.cost import OVERHEADS, CostModel
 from wavesim.sim.machine_costs import SENIORITY, MachineCosts, machine_of
 from wavesim.sim.memory import Memory, slowdowns
-from wavesim.sim.partial_sums import PARTIAL_NS, without_sums
+from wavesim.sim.partial_sums import without_sums
 from wavesim.sim.sharing_fit import Regimes, fit_speeds
 from wavesim.sim.simulation import simulate
 from wavesim.sim.sm_clock import clock_factors
@@ -29,6 +29,7 @@ from wavesim.trace import Trace
 
 MOST_TOGETHER = 0.98  # share of block time in equal companies above which a trace does not tell speeds
 UNIT_NS = 1_000_000
+PARTIAL_NS = 2_000  # storing the sums of a split-K slice, with one block per SM; tried in steps of 1 us
 # With several blocks per SM, split-K slices have stored their sums, or added others', within their times; so
 # much is not yet in these. Fitted to the development half of the judged runs, in steps of 1 us.
 PARTLY_SEEN = {"partial_ns": 2_000, "fixup_ns": 1_000}
@@ -59,7 +60,7 @@ def calibrate(
     turnover_ns, sums_ns = 0, dict[str, int]()
     if most == 1:
         turnover_ns = _turnover_ns(trace)
-        work, sums_ns = without_sums(trace, work)
+        work, sums_ns = without_sums(trace, work, measured_ns.get("partial_ns", PARTIAL_NS))
     work = work * _clock_ratio(trace) * clock_factors(trace, clock_gain)
     if behind is not None:
         work = work / slowdowns(trace, *behind)

@@ -51,7 +51,10 @@ def _work(costs: CostModel, program: StageProgram) -> list[int]:
     times, grid = costs.tile_times(program.stage), program.stage.grid
     if isinstance(program, StreamKStage):
         tiles = [times] * grid.tiles if isinstance(times, int) else times
-        return [part.share_ns(tiles[part.tile[1] * grid.x + part.tile[0]]) for part in program.parts]
+        return [
+            costs.edge_ns * is_first + part.share_ns(max(0, tiles[program.output(i)] - costs.edge_ns))
+            for i, (part, is_first) in enumerate(zip(program.parts, program.is_first, strict=True))
+        ]
     if isinstance(times, int):
         return [times] * len(program.blocks)
     return [times[(z * grid.y + y) * grid.x + x] for x, y, z in program.blocks]

@@ -22,6 +22,7 @@ FIXED_COSTS = (
     "boundary_ns",
     "dependent_ns",
     "block_ns",
+    "edge_ns",
     "counter_ns",
     "look_ns",
     "wait_ns",
@@ -46,6 +47,8 @@ class CostModel:
     - `boundary_ns`: from a kernel's last block, or the next launch if later, to that next kernel's turn.
     - `dependent_ns`: under dependent launch, from a kernel's last block to the return of the waits for it.
     - `block_ns`: from a block's issue to its first instruction.
+    - `edge_ns`: of a tile's time, what a block that has another one does beside it: filling its pipeline,
+      storing what it has computed. Stream-K's blocks pay it once, for all their parts and tiles.
     - `counter_ns`: drawing a tile from the counter, every block under semaphores.
     - `look_ns`: once in a block that waits: looking at its semaphores ahead of need.
     - `wait_ns`: every wait, also on a semaphore that is ready; 0 for kernels that look ahead of need.
@@ -76,6 +79,7 @@ class CostModel:
     boundary_ns: int = 0
     dependent_ns: int = 0
     block_ns: int = 0
+    edge_ns: int = 0
     counter_ns: int = 0
     look_ns: int = 0
     wait_ns: int = 0

@@ -6,7 +6,7 @@ have pushed it out, and fetches it again. Source: kernels on an NVIDIA H200 (doc
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,13 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Reads:
-    """Slabs by the time they are asked for, arrays (reads,): when, by which row of the trace, what, bytes."""
+    """Slabs as they are read, arrays (reads,): from when, for how long, by which row, what, bytes.
+
+    Where a block's share of K ends within a slab, it reads part of it.
+    """
 
     at_ns: FloatArray
+    span_ns: FloatArray
     row: IntArray
     slab: IntArray
     size_bytes: IntArray
@@ -33,7 +37,8 @@ class Reads:
     def sorted(self) -> "Reads":
         """The same in the order of time."""
         order = np.argsort(self.at_ns, kind="stable")
-        return Reads(self.at_ns[order], self.row[order], self.slab[order], self.size_bytes[order])
+        at_ns, span_ns = self.at_ns[order], self.span_ns[order]
+        return Reads(at_ns, span_ns, self.row[order], self.slab[order], self.size_bytes[order])
 
 
 def dram_bytes(reads: Reads, l2_bytes: int) -> IntArray:
@@ -68,9 +73,9 @@ def reads_of(trace: Trace, pipeline: Pipeline) -> Reads:
             first += _slabs(stage.work) * (stage.grid.x + stage.grid.y)
     if not found:
         empty = np.zeros(0, dtype=np.int64)
-        return Reads(empty.astype(float), empty, empty, empty)
-    columns = zip(*((reads.at_ns, reads.row, reads.slab, reads.size_bytes) for reads in found), strict=True)
-    return Reads(*(np.concatenate(column) for column in columns)).sorted()
+        return Reads(empty.astype(float), empty.astype(float), empty, empty, empty)
+    names = [column.name for column in fields(Reads)]
+    return Reads(*(np.concatenate([getattr(reads, name) for reads in found]) for name in names)).sorted()
 
 
 def working_span(trace: Trace) -> tuple[IntArray, IntArray]:
@@ -89,17 +94,19 @@ def _of_stage(trace: Trace, rows: IntArray, gemm: Gemm, first: int) -> list[Read
     slab = np.arange(count)
     inside = (slab + 1 > begin[:, None] * count) & (slab < end[:, None] * count)
     which, slabs = np.nonzero(inside)
-    share = np.maximum(0.0, slabs / count - begin[which]) / (end - begin)[which]
+    from_k = np.maximum(slabs / count, begin[which])
+    depth = np.minimum((slabs + 1) / count, end[which]) - from_k
     start, end_ns = (times[rows] for times in working_span(trace))
-    at_ns = start[which].astype(float) + share * (end_ns - start)[which]
+    ns_per_k = ((end_ns - start) / (end - begin))[which]
+    at_ns = start[which] + (from_k - begin[which]) * ns_per_k
     panels = ((trace.y[rows], gemm.tile_m, 0), (trace.x[rows], gemm.tile_n, gemm.grid.y))
-    depth = -(-gemm.k // count)
     return [
         Reads(
             at_ns,
+            depth * ns_per_k,
             rows[which],
             first + (before + panel[which]) * count + slabs,
-            np.full(which.size, width * depth * ELEMENT_BYTES),
+            np.rint(width * depth * gemm.k * ELEMENT_BYTES).astype(np.int64),
         )
         for panel, width, before in panels
     ]

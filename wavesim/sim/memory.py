@@ -6,20 +6,23 @@ some more and some less, which takes them further out of step.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
-from wavesim.sim.l2_reads import FloatArray, dram_bytes, reads_of, working_span
+from wavesim.sim.l2_reads import FloatArray, Reads, dram_bytes, reads_of, working_span
 from wavesim.trace import IntArray, Trace
 
 # The bend between compute- and DRAM-bound, with one block per SM and with more: while one of several waits
 # for memory another computes. The first fitted to the development halves of sketch and Hopper; the second
 # because our recordings with two show no slowdown below the whole bandwidth.
 SHARPNESS, SHARPNESS_SHARED = 7, 64
+# Of DRAM's bandwidth, what is left to blocks that each read at a place of their own in K, and so in DRAM:
+# parts of Stream-K. Judged run, Hopper kernel, development half, in steps of 0.05.
+SCATTERED = 0.85
 BINS_PER_TILE = 8  # of a typical tile, in which traffic is added up
 MOST_OF_DRAM = 0.97  # of its bandwidth, that a measured run can have used
 
@@ -56,25 +59,47 @@ def slowdowns(
     what a block loses to a busy DRAM differs, as a sum of several waiting times does. Without `before` the
     trace is as measured, and a block's own share in the loss unknown.
     """
-    reads = reads_of(trace, pipeline)
+    reads, bandwidth = reads_of(trace, pipeline), memory.dram_bytes_per_s
     if not reads.row.size:
         return np.ones(len(trace))
+    is_cut = trace.k_first is not None
+    if is_cut and before is not None:
+        reads, bandwidth = _drifted(reads, trace, before), SCATTERED * bandwidth
     missed = dram_bytes(reads, memory.l2_bytes)
     work = trace.end_ns - trace.start_ns - trace.wait_ns
     bin_ns = max(1.0, float(np.median(work)) / BINS_PER_TILE)
-    bins = (reads.at_ns / bin_ns).astype(np.int64)
-    weight = missed if before is None else missed * before[reads.row]
-    rate = np.bincount(bins, weight, int(trace.end_ns.max() / bin_ns) + 1) / (bin_ns * 1e-9)
-    load = rate / memory.dram_bytes_per_s
+    asked = missed if before is None else missed * before[reads.row]
+    load = _rate(reads, asked, bin_ns) / bandwidth
     found = np.ones(len(trace))
     for index, info in enumerate(trace.header.stages):
         sharpness = SHARPNESS if info.blocks_per_sm == 1 else SHARPNESS_SHARED
         by_bin = _reached(load, sharpness) if before is None else (1.0 + load**sharpness) ** (1.0 / sharpness)
         rows = trace.stage == index
         found[rows] = _mean_over(trace, rows, by_bin, bin_ns)
-    if before is None or trace.k_first is not None:  # parts of Stream-K are out of step to begin with
+    if before is None or is_cut:
         return found
     return 1.0 + (found - 1.0) * _unevenness(len(trace))
+
+
+def _drifted(reads: Reads, trace: Trace, before: FloatArray) -> Reads:
+    """Reads of Stream-K's blocks as they come if some are slowed down more than others.
+
+    By the end of its part a block has lost what all do, but not by any time before. Two that happen to read
+    the same slab at once do not go on doing so.
+    """
+    uneven = (1.0 + (before - 1.0) * _unevenness(len(trace))) / before
+    start, by_row = trace.start_ns[reads.row], uneven[reads.row]
+    at_ns = start + (reads.at_ns - start) * by_row
+    return replace(reads, at_ns=at_ns, span_ns=reads.span_ns * by_row).sorted()
+
+
+def _rate(reads: Reads, size_bytes: FloatArray | IntArray, bin_ns: float) -> FloatArray:
+    """Bytes per second in each bin of time, (bins,), each read spread over its span."""
+    span_ns = np.maximum(reads.span_ns, bin_ns)
+    begin, end = ((times / bin_ns).astype(np.int64) for times in (reads.at_ns, reads.at_ns + span_ns))
+    each, count = size_bytes / (span_ns * 1e-9), int(end.max()) + 1
+    rate = np.cumsum(np.bincount(begin, each, count) - np.bincount(end, each, count))
+    return np.asarray(np.maximum(0.0, rate))
 
 
 def _reached(load: FloatArray, sharpness: int) -> FloatArray:

@@ -10,15 +10,13 @@ from numpy.typing import NDArray
 
 from wavesim.trace import IntArray, Trace
 
-# Storing a slice's sums: what its block takes longer than its share of a whole tile's. In Hopper's, judged
-# run, development half, by cycles; the last slice's own time hardly depends on it.
-PARTIAL_NS = 2_000
-
 FloatArray = NDArray[np.float64]
 
 
-def without_sums(trace: Trace, work_ns: FloatArray) -> tuple[FloatArray, dict[str, int]]:
+def without_sums(trace: Trace, work_ns: FloatArray, partial_ns: int) -> tuple[FloatArray, dict[str, int]]:
     """(the blocks' work without storing and adding sums, nanoseconds for adding one slice by stage).
+
+    What storing costs, `partial_ns`, a trace does not tell; that it is the same for all is what counts.
 
     The last slice of a tile ends when it has added the others': after its own work or after the last of
     these was stored, whichever is later. It is taken to have worked as long as they did, on average.
@@ -28,11 +26,11 @@ def without_sums(trace: Trace, work_ns: FloatArray) -> tuple[FloatArray, dict[st
         if info.grid[2] > 1:
             slices = _slices(trace, index)
             others, last = slices[:, :-1], slices[:, -1]
-            alone = work_ns[others].mean(axis=1) - PARTIAL_NS
+            alone = work_ns[others].mean(axis=1) - partial_ns
             since_stored = trace.end_ns[last] - trace.end_ns[others].max(axis=1)
             adding = np.minimum(work_ns[last] - alone, since_stored)
             sums_ns[info.name] = max(0, round(float(np.median(adding)) / others.shape[1]))
-            found[others] -= PARTIAL_NS
+            found[others] -= partial_ns
             found[last] = alone
     return np.maximum(1.0, found), sums_ns
 

@@ -56,6 +56,12 @@ class StreamKStage(StageProgram):
             counts[part.tile[1] * grid.x + part.tile[0]] = part.count
         return counts
 
+    @property
+    def is_first(self) -> list[bool]:
+        """Whether an item is the first of its block."""
+        later = set(self.next_of)
+        return [position not in later for position in range(len(self.parts))]
+
     def following(self, position: int) -> int:
         """The same block's next item, -1 after its last."""
         return self.next_of[position]
