@@ -113,6 +113,19 @@ def test_the_gpus_measurer_leaves_out_what_is_wrong_and_raises_if_stream_sync_is
         measurer.streams(HOPPER)
 
 
+def test_what_turns_wrong_during_its_rounds_is_left_out_too(measurer, monkeypatch):
+    def interleaved(contenders, rounds, _warm_up_s):
+        monkeypatch.setattr(FakeRunner, "wrong", frozenset({"hopper-stream-k"}))
+        return [Rounds([1_000_000] * rounds, [1.5] * rounds) for _ in contenders]
+
+    monkeypatch.setattr(judged_measuring, "interleaved", interleaved)
+    found = measurer.compare(HOPPER, HOPPER.plans, 0, "f" * 64)
+    assert set(found.missing) == {"row stream-k", "grouped:4 stream-k"}
+    assert all(why.endswith("after its rounds") for why in found.missing.values())
+    assert ("row", "pdl") in found.comparison.rounds
+    assert ("row", "stream-k") not in found.comparison.rounds
+
+
 def test_every_kernel_that_the_sizes_need_is_compiled_once_and_what_cannot_be_is_left(measurer, monkeypatch):
     asked = []
     monkeypatch.setattr(functions, "query", lambda: load("h200"))

@@ -7,8 +7,8 @@ records the overlapped ones; their traces carry the predictions' hash.
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -28,7 +28,7 @@ from wavesim_gpu.operands import Operands, reference
 from wavesim_gpu.program import Program
 from wavesim_gpu.runner import CupyRunner, WrongResultError
 from wavesim_gpu.stamps import device_fields
-from wavesim_gpu.timing import Contender, interleaved, run_in_turn
+from wavesim_gpu.timing import Contender, Rounds, interleaved, run_in_turn
 
 ROUNDS = 20
 WARM_UP_S = 0.1
@@ -140,38 +140,36 @@ class GpuMeasurer:
         }
 
     def _time(self, size: JudgedSize, operands: Operands, entries: Sequence[Entry]) -> Timed:
-        """Interleaved rounds of all entries that give right results. Raises if stream sync does not."""
+        """Interleaved rounds of all entries that are right before and after. Raises if stream sync is not."""
         expected = reference(operands)
         programs: dict[Entry, Program] = {}
         contenders: dict[Entry, Contender] = {}
         missing: dict[str, str] = {}
         for entry in entries:
-            try:
-                programs[entry] = self._program(size, operands, entry, Build())
-                contenders[entry] = self._contender(size, programs[entry])
-                self._require_right(size, entry, programs[entry], contenders[entry], expected)
-            except WavesimError as error:
-                if entry.word == BASELINE:
-                    raise
-                missing[f"{entry.order} {entry.word}"] = str(error)
-                contenders.pop(entry, None)
+            with _set_aside(entry, missing):
+                program = self._program(size, operands, entry, Build())
+                contender = self._contender(size, program)
+                self._require_right(size, entry, program, contender, expected, "not timed")
+                programs[entry], contenders[entry] = program, contender
         with Sampler() as sampler:
-            rounds = interleaved(list(contenders.values()), self._rounds, WARM_UP_S)
-        for entry in contenders:
-            programs[entry].sync.check()
-        # 0 is no clock: no SM left both stamps.
-        clocks = [tuple(0.0 if math.isnan(clock) else clock for clock in one.clocks_ghz) for one in rounds]
-        found = [PlanRounds(tuple(one.times_ns), own) for one, own in zip(rounds, clocks, strict=True)]
-        return Timed(dict(zip(contenders, found, strict=True)), contenders, sampler.reading, missing)
+            timed = interleaved(list(contenders.values()), self._rounds, WARM_UP_S)
+        rounds = {}
+        for entry, one in zip(list(contenders), timed, strict=True):
+            with _set_aside(entry, missing):
+                contender = contenders.pop(entry)
+                programs[entry].sync.check()
+                self._require_right(size, entry, programs[entry], contender, expected, "after its rounds")
+                rounds[entry], contenders[entry] = _plan_rounds(one), contender
+        return Timed(rounds, contenders, sampler.reading, missing)
 
     def _require_right(
-        self, size: JudgedSize, entry: Entry, program: Program, contender: Contender, expected: Any
+        self, size: JudgedSize, entry: Entry, program: Program, contender: Contender, expected: Any, when: str
     ) -> None:
         verdict = self._runner(size, entry.word).verdict(program, contender.launch, expected)
         if not verdict.is_good:
             raise WrongResultError(
                 f"relative errors {dict(verdict.errors)}, semaphores "
-                f"{'right' if verdict.has_right_semaphores else 'wrong'}; not timed"
+                f"{'right' if verdict.has_right_semaphores else 'wrong'}; {when}"
             )
 
     def _record(
@@ -203,6 +201,23 @@ class GpuMeasurer:
     def _notes(self) -> dict[str, str]:
         date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
         return {"date": date, "commit": self._commit, "mode": "CUDA graph"}
+
+
+@contextmanager
+def _set_aside(entry: Entry, missing: dict[str, str]) -> Iterator[None]:
+    """What goes wrong with an entry is taken down in `missing`, and raised if it is stream sync."""
+    try:
+        yield
+    except WavesimError as error:
+        if entry.word == BASELINE:
+            raise
+        missing[f"{entry.order} {entry.word}"] = str(error)
+
+
+def _plan_rounds(rounds: Rounds) -> PlanRounds:
+    """A clock of 0 is none: no SM left both stamps."""
+    clocks = tuple(0.0 if math.isnan(clock) else clock for clock in rounds.clocks_ghz)
+    return PlanRounds(tuple(rounds.times_ns), clocks)
 
 
 def _labelled(trace: Trace, entry: Entry, stamp: str) -> Trace:
