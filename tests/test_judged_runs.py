@@ -88,6 +88,13 @@ def test_regret_is_what_the_plan_predicted_best_loses_to_the_best_measured(tmp_p
     assert (found.plans, found.points) == (6, 0.0)
     assert found.best[1] != "stream"  # the boundary between the kernels is gained, the same in all plans
     assert "of 6 to 6 all measured, test half: mean regret 0.00 points over 1 sizes" in regret_words(run)
+    now = [one for members in predictions_of_runs(tmp_path) for one in members]
+    assert size_regrets(run, now=now) == [found]
+    worse = [replace(one, predicted=-5.0) for one in now]
+    (chosen,) = size_regrets(run, now=worse)
+    assert chosen.chosen[1] == "stream"
+    assert chosen.points > 0.0
+    assert "predicted fastest now, after the model was changed, of 6" in regret_words(run, worse)
     path = tmp_path / "run" / "comparisons.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:

@@ -1,24 +1,27 @@
 """What it costs to run the plan that was predicted best, over all plans of a size in both tile orders.
 
 Picture: ten plans of a size are listed and predicted before any of them runs; the one predicted fastest then
-takes 1 % longer than the fastest measured: the regret is about a point of the stream-sync time.
+takes 1 % longer than the fastest measured: the regret is about a point of the stream-sync time. The same is
+asked of what the model says now, which was changed since in view of the development half.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from wavesim.analysis.halves import Half, half_of
+from wavesim.analysis.judged import Prediction
 from wavesim.io.judged_runs import Comparison, JudgedRun, pooled
 from wavesim.workloads.judged_sizes import BASELINE, JudgedSize
 
 Choice = tuple[str, str]  # order, plan
+Points = Mapping[tuple[str, str], float]  # predicted improvement by case, which is size and order, and plan
 
 
 @dataclass(frozen=True)
 class SizeRegret:
-    """One size: (order, plan) predicted fastest before and measured fastest; points of stream sync's time."""
+    """One size: (order, plan) predicted fastest and measured fastest; points of stream sync's time."""
 
     size: str
     chosen: Choice
@@ -27,29 +30,37 @@ class SizeRegret:
     points: float
 
 
-def size_regrets(run: JudgedRun, half: Half = "test") -> list[SizeRegret]:
-    """The sizes of one half, worst first; stream sync is one of the plans, in each order."""
-    found = [_regret(run, size) for size in run.sizes() if half_of(size.name) == half]
+def size_regrets(
+    run: JudgedRun, half: Half = "test", now: Sequence[Prediction] | None = None
+) -> list[SizeRegret]:
+    """The sizes of one half, worst first; stream sync is one of the plans, in each order.
+
+    Chosen by what was predicted before the run, or by the predictions of `now`.
+    """
+    points = _before(run) if now is None else {(p.case, p.plan): p.predicted for p in now}
+    found = [_regret(run, size, points) for size in run.sizes() if half_of(size.name) == half]
     return sorted(found, key=lambda one: -one.points)
 
 
-def _regret(run: JudgedRun, size: JudgedSize) -> SizeRegret:
+def _before(run: JudgedRun) -> Points:
+    return {
+        (f"{one.size} {one.order}", one.plan): one.improvement_points
+        for one in run.predictions.values()
+        if not one.error
+    }
+
+
+def _regret(run: JudgedRun, size: JudgedSize, predicted_points: Points) -> SizeRegret:
     repeats = run.comparisons[size.name]
     measured = {choice: _median_ns(repeats, *choice) for choice in repeats[0].rounds}
-    predicted = {choice: time for choice in measured if (time := _predicted_ns(run, size, *choice))}
+    predicted = {}
+    for order, word in measured:
+        points = 0.0 if word == BASELINE else predicted_points.get((f"{size.name} {order}", word))
+        if points is not None:
+            predicted[order, word] = run.stream(size, order).time_ns * (1.0 - points / 100.0)
     chosen, best = min(predicted, key=predicted.__getitem__), min(measured, key=measured.__getitem__)
     points = 100.0 * (measured[chosen] - measured[best]) / measured[size.orders[0], BASELINE]
     return SizeRegret(size.name, chosen, best, len(measured), round(points, 3))
-
-
-def _predicted_ns(run: JudgedRun, size: JudgedSize, order: str, word: str) -> float:
-    """What was predicted before; 0 for a plan that was not."""
-    if word == BASELINE:
-        return float(run.stream(size, order).time_ns)
-    found = run.predictions.get((size.name, order, word))
-    if found is None or found.error:
-        return 0.0
-    return found.stream_ns * (1.0 - found.improvement_points / 100.0)
 
 
 def _median_ns(repeats: Sequence[Comparison], order: str, word: str) -> float:
@@ -57,14 +68,15 @@ def _median_ns(repeats: Sequence[Comparison], order: str, word: str) -> float:
     return float(np.median(pooled(there, order, word).ns))
 
 
-def regret_words(run: JudgedRun) -> str:
-    """One line of the test half; "" if it has no sizes."""
-    found = size_regrets(run)
+def regret_words(run: JudgedRun, now: Sequence[Prediction] | None = None) -> str:
+    """One line of the test half, before or by the predictions of `now`; "" if it has no sizes."""
+    found = size_regrets(run, now=now)
     if not found:
         return ""
     worst = found[0]
+    chosen = "fastest before" if now is None else "fastest now, after the model was changed"
     return (
-        f"plan predicted fastest before, of {min(one.plans for one in found)} to "
+        f"plan predicted {chosen}, of {min(one.plans for one in found)} to "
         f"{max(one.plans for one in found)} all measured, test half: mean regret "
         f"{np.mean([one.points for one in found]):.2f} points over {len(found)} sizes, worst "
         f"{worst.points:.2f} ({worst.size}: {' '.join(worst.chosen)} instead of {' '.join(worst.best)})"

@@ -76,19 +76,22 @@ def run_validate(options: Namespace, progress: Callable[[int, int], None] | None
         "judged_development_sets": [asdict(score) for score in learnt],
         "judged_runs": [model_standing(run, model_sources()) for run in runs],
         "judged_regrets": [asdict(one) for run in runs for one in size_regrets(run)],
+        "judged_regrets_now": [asdict(one) for run in runs for one in size_regrets(run, now=found)],
         "not_measured": [text for run in runs for text in unmeasured(run)],
         "choices": [asdict(choice) for choice in choices],
         "gates": [asdict(gate) for gate in gates],
         "outliers": outliers(found),
     }
     words = [*_table(results), "", *_choices(choices), "", *gate_lines(gates)]
-    words += _judged(runs, learnt, options.list)
+    words += _judged(runs, found, learnt, options.list)
     words += _list(found) if options.list else []
     words.append(f"named, not scored ({len(outliers(found))}): --list shows them" if not options.list else "")
     return Validation(found, results, worse_sets(results), document, "\n".join(words).rstrip())
 
 
-def _judged(runs: Sequence[JudgedRun], learnt: Sequence[Score], is_long: bool) -> list[str]:
+def _judged(
+    runs: Sequence[JudgedRun], found: Sequence[Prediction], learnt: Sequence[Score], is_long: bool
+) -> list[str]:
     """The judged runs: who predicted, what their clock did, the development half, what is missing."""
     lines = ["", "Judged runs, development half:", *_rows(learnt)] if learnt else []
     for run in runs:
@@ -99,7 +102,7 @@ def _judged(runs: Sequence[JudgedRun], learnt: Sequence[Score], is_long: bool) -
                 f"  stream sync took {np.median(drift):+.1f} % longer beside the plans than before them, "
                 f"at most {max(drift, key=abs):+.1f} %"
             )
-        lines += [f"  {words}" for words in [regret_words(run)] if words]
+        lines += [f"  {words}" for words in (regret_words(run), regret_words(run, found)) if words]
         missing = unmeasured(run)
         lines.append(f"  not measured or not predicted: {len(missing)}" + ("" if is_long else " (--list)"))
         lines += [f"    {text}" for text in missing] if is_long else []
