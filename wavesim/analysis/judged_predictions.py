@@ -62,16 +62,17 @@ def predictions_of_runs(folder: Path | None = None) -> Iterator[list[Prediction]
 
 def _of_size(run: JudgedRun, size: JudgedSize) -> Iterator[Prediction]:
     repeats = run.comparisons[size.name]
+    streams = {order: run.stream(size, order) for order in {order for order, _ in repeats[0].rounds}}
     for order, word in repeats[0].rounds:
         before = run.predictions.get((size.name, order, word))
         if word != BASELINE and before is not None and not before.error:
-            yield _judged(run, size, order, before, repeats)
+            yield _judged(run, size, streams[order], before, repeats)
 
 
 def _judged(
-    run: JudgedRun, size: JudgedSize, order: str, before: Foretold, repeats: Sequence[Comparison]
+    run: JudgedRun, size: JudgedSize, stream: Trace, before: Foretold, repeats: Sequence[Comparison]
 ) -> Prediction:
-    word, stream, device = before.plan, run.stream(size, order), devices.load(run.facts["device"])
+    word, order, device = before.plan, before.order, devices.load(run.facts["device"])
     trace, predicted = _predicted(size, order, word, device, stream)
     each = [_improvement([one], order, word) for one in repeats if (order, word) in one.rounds]
     whole = [one for one in repeats if (order, word) in one.rounds]

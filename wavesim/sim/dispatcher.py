@@ -101,7 +101,7 @@ class Dispatcher:
     def _places(self, launch: Launch) -> list[Place]:
         """Where a launch's next blocks go, as many as there is room for now."""
         places: list[Place] = []
-        while launch.next + len(places) < launch.upto:
+        for _ in range(launch.next, launch.upto):
             place = self._pool.place(launch.footprint)
             if place is None:
                 break

@@ -19,7 +19,7 @@ from wavesim.sim.charges import charges_of
 from wavesim.sim.cost import CostModel
 from wavesim.sim.deadlock import deadlock_error
 from wavesim.sim.dispatcher import Dispatcher, Launch
-from wavesim.sim.launches import KernelLaunch, launched
+from wavesim.sim.launches import KernelLaunch, LaunchedProgram, launched
 from wavesim.sim.placement import footprint
 from wavesim.sim.program import StageProgram
 from wavesim.sim.sharing import SharedSm
@@ -27,10 +27,17 @@ from wavesim.sim.task import Life
 
 
 class Engine:
-    """One run of a pipeline under a plan on a device: built, run once, read."""
+    """One run of a pipeline under a plan on a device: built, run once, read. `program`: where worked out."""
 
-    def __init__(self, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> None:
-        self.program = launched(pipeline, plan, device)
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        plan: Plan,
+        device: Device,
+        costs: CostModel,
+        program: LaunchedProgram | None = None,
+    ) -> None:
+        self.program = program or launched(pipeline, plan, device)
         self._footprints = {
             stage: footprint(device, launch.kernel)
             for launch in self.program.launches

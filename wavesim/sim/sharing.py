@@ -74,16 +74,22 @@ class SharedSm:
         """One pending alarm per SM: the earliest instant at which a block has had its work."""
         if self._alarm is not None:
             self._alarm.silence()
-        pairs = zip(self._members, self._rates_now(), strict=False)
-        delay = min(-(-member.left // rate) for member, rate in pairs)
-        self._alarm = Alarm(self._env, self._ring, NORMAL, max(0, delay))
+        delay = max(0, min(map(_due, self._members, self._rates_now())))
+        self._alarm = Alarm(self._env, self._ring, NORMAL, delay)
 
     def _ring(self, _: Event) -> None:
         self._alarm = None
         self._advance()
-        ended = [member for member in self._members if member.left <= 0]
-        self._members = [member for member in self._members if member.left > 0]
-        for member in ended:
-            member.event.succeed(member.left)
+        members, self._members = self._members, []
+        for member in members:
+            if member.left > 0:
+                self._members.append(member)
+            else:
+                member.event.succeed(member.left)
         if self._members:
             self._set_alarm()
+
+
+def _due(member: Member, rate: int) -> int:
+    """Whole nanoseconds until a block has had its work, at its present rate."""
+    return -(-member.left // rate)

@@ -1,7 +1,8 @@
 """simulate(): a pipeline, a plan and a device in, a Trace out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import lru_cache
 from importlib.metadata import version
 
 import numpy as np
@@ -15,7 +16,7 @@ from wavesim.model.semaphores import SemaphoreArray
 from wavesim.sim.cost import FIXED_COSTS, CostModel, roofline
 from wavesim.sim.engine import Engine
 from wavesim.sim.l2_reads import FloatArray
-from wavesim.sim.launches import LaunchedProgram
+from wavesim.sim.launches import LaunchedProgram, launched
 from wavesim.sim.memory import by_block, by_row, slowdowns
 from wavesim.sim.program import Program, StageProgram
 from wavesim.sim.sm_clock import clock_factors
@@ -33,20 +34,19 @@ def simulate(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel | 
     blocks, orders or policies that can't be, `DeadlockError` when blocks wait for ever.
     """
     model = roofline(pipeline, device) if costs is None else costs
-    if model.memory is None and not model.clock_gain:
-        return _run(pipeline, plan, device, model)
-    return _settled(pipeline, plan, device, model)
+    program = launched(pipeline, plan, device)
+
+    def run(costs: CostModel) -> Trace:
+        engine = Engine(pipeline, plan, device, costs, program)
+        engine.run()
+        return _trace(engine, pipeline, plan, device, costs)
+
+    return run(model) if model.memory is None and not model.clock_gain else _settled(pipeline, model, run)
 
 
-def _run(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> Trace:
-    engine = Engine(pipeline, plan, device, costs)
-    engine.run()
-    return _trace(engine, pipeline, plan, device, costs)
-
-
-def _settled(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> Trace:
+def _settled(pipeline: Pipeline, costs: CostModel, run: Callable[[CostModel], Trace]) -> Trace:
     """Simulates again, with tiles as long as the last run's traffic and clock say, until that settles."""
-    trace = _run(pipeline, plan, device, costs)
+    trace = run(costs)
     slower = longer = [np.ones(stage.grid.size) for stage in pipeline.stages]
     for _ in range(SETTLING_ROUNDS):
         if costs.memory is not None:
@@ -59,7 +59,7 @@ def _settled(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -
             break
         times = zip(pipeline.stages, longer, strict=True)
         tile_ns = {stage.name: _longer(costs, stage, factors) for stage, factors in times}
-        trace = _run(pipeline, plan, device, costs.with_tile_ns(**tile_ns))
+        trace = run(costs.with_tile_ns(**tile_ns))
     return trace if costs.memory is None else _with_slowdown(trace, slower)
 
 
@@ -131,11 +131,16 @@ def _header(
         orders={stage.name: plan.order_of(stage.name).name for stage in pipeline.stages},
         dependencies=describe_dependencies(program),
         parameters=dict(pipeline.parameters),
-        versions={"simpy": version("simpy"), "numpy": np.__version__},
+        versions={"simpy": _simpy_version(), "numpy": np.__version__},
         costs=_describe_costs(costs, plan),
         setup_ns=costs.outside_ns(plan),
         note=plan.caveat,
     )
+
+
+@lru_cache(maxsize=1)
+def _simpy_version() -> str:
+    return version("simpy")  # reads files
 
 
 def describe_device(device: Device) -> dict[str, object]:
