@@ -11,6 +11,7 @@ from draw_model import (
     memory_figure,
     set_figure,
     sharing_figure,
+    stream_k_figure,
     wait_figure,
 )
 
@@ -88,6 +89,7 @@ def main() -> None:
         "model-sharing": sharing_figure,
         "model-draws": draws_figure,
         "model-memory": memory_figure,
+        "model-stream-k": stream_k_figure,
         "model-busy-clock": busy_clock_figure,
         "model-clock": clock_figure,
         "model-waits": wait_figure,

@@ -6,10 +6,16 @@ from dataclasses import replace
 import numpy as np
 import plotly.graph_objects as go
 
+from wavesim.analysis.halves import half_of
 from wavesim.analysis.judged import Prediction
-from wavesim.analysis.prediction import calibrate_for, predict_from_kernel_times
+from wavesim.analysis.prediction import (
+    calibrate_for,
+    improvement_of_rounds,
+    predict_from_kernel_times,
+    predict_pair,
+)
 from wavesim.analysis.validation import Score, sets_of
-from wavesim.io.judged_runs import find_runs
+from wavesim.io.judged_runs import JudgedRun, find_runs, pooled
 from wavesim.io.published import PublishedRun, published_runs
 from wavesim.io.recordings import cases
 from wavesim.io.sketch import sketch_cases
@@ -25,6 +31,7 @@ from wavesim.view.canvas import axis, base_layout, heading
 from wavesim.view.score_page import score_figure
 from wavesim.view.theme import Theme, find_theme
 from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.judged_sizes import JudgedSize
 
 WIDTH, PLOT, LEFT, RIGHT, BOTTOM = 860, 330, 70, 30, 100
 SYMBOLS = ("circle", "diamond-open", "x-thin-open")
@@ -102,6 +109,35 @@ def _second_over_first(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     """Starts in microseconds, and times of the second GEMM's tiles over the first's mean: no clock in it."""
     work = trace.end_ns - trace.start_ns - trace.wait_ns
     return trace.start_ns[~_first(trace)] / 1_000, work[~_first(trace)] / work[_first(trace)].mean()
+
+
+def stream_k_figure(theme: str) -> go.Figure:
+    """Gains of Stream-K, development half: predicted, with DRAM left out, and with that and sums left out."""
+    run = find_runs()[0]
+    sizes = [s for s in run.sizes() if "stream-k" in s.plans and half_of(s.name) == "development"]
+    rows = [_stream_k_gains(run, size, order) for size in sizes for order in size.orders]
+    measured, *predicted = np.array(rows).T
+    names = ("predicted", "an idle DRAM", "an idle DRAM, sums for nothing")
+    words = "Blocks that start anywhere in K share little in the L2: where Stream-K loses, it is to DRAM"
+    source = "Hopper kernel, GPT-3 and LLaMA MLP, judged run on an H200, development half, two orders each"
+    series = {name: (measured, points) for name, points in zip(names, predicted, strict=True)}
+    return _scatter(
+        series, words, source, ("measured (points)", "predicted (points)"), 1.0, theme, diagonal=True
+    )
+
+
+def _stream_k_gains(run: JudgedRun, size: JudgedSize, order: str) -> tuple[float, ...]:
+    """Measured, then predicted with less and less of what Stream-K costs."""
+    repeats = run.comparisons[size.name]
+    ours, theirs = (pooled(repeats, order, word).ns for word in ("stream-k", "stream"))
+    pipeline, plan = size.pipeline(), parse_plan("stream-k", order)
+    full = calibrate_for(pipeline, load("h200"), run.stream(size, order))
+    idle = replace(full, memory=None)
+    ways = (full, idle, replace(idle, partial_ns=0, fixup_ns=0))
+    return (
+        improvement_of_rounds(ours, theirs).median,
+        *(predict_pair(pipeline, plan, load("h200"), costs)[2] for costs in ways),
+    )
 
 
 def busy_clock_figure(theme: str) -> go.Figure:
