@@ -12,7 +12,8 @@ from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.plan import SemaphoreSync, StreamSync
-from wavesim.model.policy import RowSync
+from wavesim.model.policy import RowSync, TileSync
+from wavesim.sim.builds import as_built
 from wavesim.sim.calibration import calibrate, costs_from_kernel_times
 from wavesim.sim.calibration_checks import contradictions
 from wavesim.sim.calibration_words import words_of_kernel_times, words_of_trace
@@ -171,3 +172,19 @@ def test_a_calibration_says_what_it_used_and_what_it_left_at_default():
 def test_a_kernel_shorter_than_its_launch_is_refused():
     with pytest.raises(DescriptionError, match="'gemm1' is said to take 500 ns; its launch alone takes 3000"):
         costs_from_kernel_times(gpt3_mlp(1024), load("v100"), {"gemm1": 500, "gemm2": 400_000})
+
+
+def test_tile_semaphores_run_the_consumers_of_a_faster_build_and_only_those_where_that_was_seen():
+    costs = CostModel({"gemm1": 100_000, "gemm2": 50_000})
+    size = JudgedSize("portable", "gpt3-mlp", 640, ((128, 256), (128, 256)))
+    built = as_built(costs, size.pipeline(), SemaphoreSync(TileSync()))
+    assert built.tile_ns["gemm1"] == 100_000
+    assert set(built.tile_ns["gemm2"]) == {49_500}
+    other = replace(size, kernels="hopper-per-tile")
+    for pipeline, plan in (
+        (size.pipeline(), SemaphoreSync(RowSync())),
+        (size.pipeline(), StreamSync()),
+        (other.pipeline(), SemaphoreSync(TileSync())),
+        (replace(size, split_k=(2, 2)).pipeline(), SemaphoreSync(TileSync())),
+    ):
+        assert as_built(costs, pipeline, plan) == costs

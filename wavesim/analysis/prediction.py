@@ -17,6 +17,7 @@ from wavesim.model.occupancy import occupancy_of
 from wavesim.model.order import Order, parse_order
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, StreamSync, parse_plan
+from wavesim.sim.builds import as_built
 from wavesim.sim.calibration import calibrate, costs_from_kernel_times
 from wavesim.sim.cost import OVERHEADS, CostModel
 from wavesim.sim.machine_costs import MachineCosts, clock_gain_of, machine_of, memory_behind, overheads_of
@@ -127,7 +128,7 @@ def predict_from_stream(pipeline: Pipeline, plan: Plan, device: Device, stream: 
     require_same_kernels(pipeline, stream, device)
     orders = tuple(plan.orders.items())
     costs, baseline_ns = _stream_sync(pipeline, device, stream, plan.order, orders)
-    trace = simulate(pipeline, plan, device, costs)
+    trace = simulate(pipeline, plan, device, as_built(costs, pipeline, plan))
     return trace, improvement_points(trace.time_ns, baseline_ns)
 
 
