@@ -30,6 +30,9 @@ public:
     // Whether everything that `item` needs is there already, and acquired.
     __device__ __forceinline__ bool has(int item) const { return item < ready_before_; }
 
+    // Items below this one have all they need.
+    __device__ __forceinline__ int ready_before() const { return ready_before_; }
+
     // The same after one look at its semaphores and those after it, without waiting.
     __device__ __forceinline__ bool look(int item) {
         do seen_ = stage_.value(fact_.counter);

@@ -15,13 +15,19 @@ from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim_gpu.kernels.family import Addresses, KernelLaunch
-from wavesim_gpu.tensor_map import ELEMENT_BYTES, encode
+from wavesim_gpu.tensor_map import (
+    ELEMENT_BYTES,
+    PANEL,
+    encode,
+    encode_panels,
+    encode_tiles,
+    tiles_in_panels,
+)
 
 SOURCE = Path(__file__).with_name("gemm_sm90.cu")
 TILE_K = 64
 ALIGNMENT = 16  # bytes: addresses and rows of what the copy engine moves
 ROW_UNIT = 8  # rows that shared memory's swizzle repeats after
-PANEL = 64  # columns or rows of one swizzled piece of shared memory, PANEL * 128 bytes
 CONTROL_BYTES = 1024  # sm90/shared.cuh, Control: barriers and notes, after the ring and the staging slots
 HOPPER_CAPABILITY = (9, 0)
 MOST_SMS = 132  # of a Hopper GPU
@@ -32,10 +38,13 @@ TICKET_BYTES = 4096
 # sm90/shape.cuh, GemmSm90Params.
 PARAMS = np.dtype(
     {
-        "names": ["a", "b", "c", "partials", "tickets", "k", "load_bytes", "is_persistent"],
-        "formats": ["V128", "V128", "V128", "<u8", "<u8", "<i4", "<i4", "<i4"],
-        "offsets": [0, 128, 256, 384, 392, 400, 404, 408],
-        "itemsize": 448,
+        "names": [
+            *("a", "b", "c", "b_tiles", "c_tiles", "partials", "tickets"),
+            *("k", "load_bytes", "is_persistent", "whole_tiles", "is_dependent"),
+        ],
+        "formats": ["V128"] * 5 + ["<u8"] * 2 + ["<i4"] * 5,
+        "offsets": [0, 128, 256, 384, 512, 640, 648, 656, 660, 664, 668, 672],
+        "itemsize": 704,
     }
 )
 
@@ -45,8 +54,8 @@ class Shape:
     """One tile shape: `warpgroups` x `fragments` x 64 rows, by `tile_n` columns.
 
     `staged` output slots per warpgroup. `can_pair_rows`: where there are two rows of tiles, blocks come in
-    clusters of two that load B once for both. Measured: 9 % at 256 tokens; with more rows, and for the
-    other shapes, clusters lose 1 to 3 %.
+    clusters of two that load B once for both. Measured: 8 to 12 % at 128 tokens; with more rows, and for
+    the other shapes, clusters lose 1 to 4 %.
     """
 
     warpgroups: int
@@ -64,6 +73,11 @@ class Shape:
         return 64 * self.warpgroups * self.fragments
 
     @property
+    def loaded_columns(self) -> int:
+        """Columns of B that the ring has room for: whole panels."""
+        return -(-self.tile_n // PANEL) * PANEL
+
+    @property
     def threads(self) -> int:
         """Math warpgroups, and one whose warps load and store."""
         return 128 * (1 + self.warpgroups)
@@ -71,7 +85,7 @@ class Shape:
     @property
     def dynamic_shared_bytes(self) -> int:
         """The ring of stages, the staging slots, barriers."""
-        ring = self.stages * (self.tile_m + self.tile_n) * ELEMENT_BYTES * TILE_K
+        ring = self.stages * (self.tile_m + self.loaded_columns) * ELEMENT_BYTES * TILE_K
         return ring + self.warpgroups * self.staged * PANEL * 128 + CONTROL_BYTES
 
     @property
@@ -85,13 +99,17 @@ SHAPES = {
     (shape.tile_m, shape.tile_n): shape
     for shape in (
         Shape(2, 1, 256, stages=4, staged=2),
+        Shape(2, 1, 240, stages=4, staged=2),
+        Shape(2, 1, 224, stages=4, staged=2),
+        Shape(2, 1, 208, stages=4, staged=2),
+        Shape(2, 1, 176, stages=5, staged=1),
         Shape(2, 2, 128, stages=4, staged=2),
         Shape(3, 1, 192, stages=4, staged=1),
-        Shape(2, 1, 192, stages=5, staged=1, can_pair_rows=True),
+        Shape(2, 1, 192, stages=5, staged=1),
         Shape(3, 1, 128, stages=5, staged=1),
         Shape(2, 1, 128, stages=6, staged=2),
         Shape(1, 1, 256, stages=5, staged=2),
-        Shape(1, 1, 192, stages=6, staged=2),
+        Shape(1, 1, 192, stages=6, staged=2, can_pair_rows=True),
         Shape(1, 1, 128, stages=6, staged=2),
     )
 }
@@ -171,11 +189,12 @@ class Hopper:
         record = np.zeros(1, PARAMS)[0]
         # Rows outside of A cost the copy engine as much as others: with 16 tokens a tenth of the time.
         rows_of_a = min(shape.tile_m, -(-gemm.m // ROW_UNIT) * ROW_UNIT)
-        record["load_bytes"] = (rows_of_a + shape.tile_n) * ELEMENT_BYTES * TILE_K
+        record["load_bytes"] = (rows_of_a + shape.loaded_columns) * ELEMENT_BYTES * TILE_K
+        b, c = (gemm.k, gemm.n), (gemm.m, gemm.columns)
         maps = (
             ("a", addresses.a, (gemm.m, gemm.k), (rows_of_a // shape.cluster, TILE_K)),
-            ("b", addresses.b, (gemm.k, gemm.n), (TILE_K // shape.cluster, PANEL)),
-            ("c", addresses.c, (gemm.m, gemm.columns), (PANEL, PANEL)),
+            ("b", addresses.b, b, (TILE_K // shape.cluster, PANEL)),
+            ("c", addresses.c, c, (PANEL, PANEL)),
         )
         for name, address, size, box in maps:
             if address % ALIGNMENT:
@@ -184,10 +203,15 @@ class Hopper:
                     f"multiple of {ALIGNMENT} bytes. Use cupy.ascontiguousarray"
                 )
             record[name] = encode(address, size, box, gemm.dtype)
+        record["b_tiles"] = encode_panels(addresses.b, b, shape.tile_n, TILE_K, gemm.dtype)
+        record["whole_tiles"] = tiles_in_panels(gemm.n, shape.tile_n)
+        columns = gemm.columns * shape.tile_n // gemm.n  # of a tile's outputs
+        record["c_tiles"] = encode_tiles(addresses.c, c, columns, PANEL, gemm.dtype)
         record["partials"], record["tickets"] = addresses.partials, addresses.tickets
         if self.form is Form.STREAM_K:  # the kernel puts its tickets back to zero itself
             record["partials"], record["tickets"] = addresses.partials + TICKET_BYTES, addresses.partials
-        record["k"], record["is_persistent"] = gemm.k, self.is_persistent
+        record["k"] = gemm.k
+        record["is_persistent"], record["is_dependent"] = self.is_persistent, self.is_dependent
         return (record,)
 
     def partial_bytes(self, gemm: Gemm) -> int:
@@ -219,11 +243,6 @@ def shape_of(gemm: Gemm) -> Shape:
                 f"Gemm {gemm.name}: {name} is {size}; on the GPU it must be a multiple of {unit}. Pad it to "
                 f"{-(-size // unit) * unit}"
             )
-    if gemm.activation == "swiglu" and gemm.tile_n % (2 * PANEL):
-        raise DescriptionError(
-            f"Gemm {gemm.name}: tile_n is {gemm.tile_n}; with swiglu it must be a multiple of {2 * PANEL}. "
-            "Use 128 or 256"
-        )
     shape = SHAPES[gemm.tile_m, gemm.tile_n]
     has_two_rows = shape.tile_m < gemm.m <= 2 * shape.tile_m
     return replace(shape, cluster=2) if shape.can_pair_rows and has_two_rows else shape

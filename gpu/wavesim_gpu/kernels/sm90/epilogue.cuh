@@ -1,5 +1,9 @@
-// The end of a tile: a math warpgroup activates, rounds and puts its outputs into the staging slots, laid out as the copy
-// engine expects them, and hands these over to its storing warp.
+// The end of a tile: a math warpgroup activates and rounds its outputs in pieces of 64 columns, puts them into the
+// staging slots, laid out as the copy engine expects them, and hands these over to its storing warp. Pieces for which no
+// slot is free it holds back, rounded, until the next tile's first multiply-adds are on their way:
+//
+//   tile 0: ## last ## | round, stage pieces 0, 1 | tile 1: k0, k1 issued | stage pieces 2, 3 | ...
+//                                                           ######## k0 ############# k1 ########
 #pragma once
 
 #include <kernels/sm90/math.cuh>
@@ -8,67 +12,101 @@
 template <class S, bool IS_BF16>
 template <class Part>
 __device__ __forceinline__ void MathGroup<S, IS_BF16>::finish(const Part& part, TileNote& note) {
-    if (note.slices > 1 && note.is_whole && !reduce_slices(part.p, shared_, note, sum_)) note.is_whole = 0;
-    if (!note.is_whole) {
+    bool is_whole = note.is_whole;
+    if (note.slices > 1 && is_whole) is_whole = reduce_slices(part.p, part.sync.sync.errors, shared_, note, sum_);
+    if (!is_whole) {
         hand_over_nothing();
         return;
     }
+    constexpr int pieces = pieces_of<S, Part::activation>(), all = S::frags_m * pieces;
+    constexpr int at_once = pieces_at_once<S, Part::activation>();
+    each<all>([&](auto index) {
+        constexpr int i = index.value;
+        if constexpr (i < at_once) {
+            Piece piece;
+            round_piece<Part::activation>(sum_[i / pieces], i % pieces, piece);
+            hand_over(piece);
+        } else {
+            round_piece<Part::activation>(sum_[i / pieces], i % pieces, held_[i - at_once]);
+        }
+    });
+    held_count_ = all - at_once;
+}
+
+// What a tile left behind, if anything.
+template <class S, bool IS_BF16>
+__device__ __forceinline__ void MathGroup<S, IS_BF16>::hand_over_held() {
+    if (held_count_ == 0) return;
 #pragma unroll
-    for (int f = 0; f < S::frags_m; ++f) {
-#pragma unroll
-        for (int piece = 0; piece < pieces_of<S, Part::activation>(); ++piece) stage<Part::activation>(sum_[f], piece);
+    for (int i = 0; i < S::staged; ++i) {
+        if (i < held_count_) hand_over(held_[i]);
     }
+    held_count_ = 0;
+}
+
+// Puts 64 columns of outputs where the copy engine will fetch them, swizzled as it expects.
+template <class S, bool IS_BF16>
+__device__ __forceinline__ void MathGroup<S, IS_BF16>::hand_over(const Piece& piece) {
+    mbarrier::wait(shared_.drained(group_, staged_.slot), staged_.parity ^ 1);
+    const int lane = threadIdx.x & 31, warp = (threadIdx.x / 32) & 3;
+    // Lane l names row l % 16 of the left (l < 16) or right of two neighbouring 16-byte chunks.
+    const unsigned row =
+        shared_.staging + (group_ * S::staged + staged_.slot) * S::panel_bytes + (warp * 16 + (lane & 15)) * 128;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) store_matrices(row + (((2 * i + (lane >> 4)) ^ (lane & 7)) << 4), piece + 4 * i);
+    hand_over_slot();
 }
 
 // In place of the outputs of a tile that is not stored.
 template <class S, bool IS_BF16>
 __device__ __forceinline__ void MathGroup<S, IS_BF16>::hand_over_nothing() {
     mbarrier::wait(shared_.drained(group_, staged_.slot), staged_.parity ^ 1);
-    hand_over();
+    hand_over_slot();
 }
 
-// Rounds 64 columns of outputs and puts them where the copy engine will fetch them, swizzled as it expects.
+// The slot is the storing warp's.
+template <class S, bool IS_BF16>
+__device__ __forceinline__ void MathGroup<S, IS_BF16>::hand_over_slot() {
+    tma::publish_shared();
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0) mbarrier::arrive(shared_.staged(group_, staged_.slot));
+    staged_.advance();
+}
+
+// A piece of a fragment's sums, activated and rounded. What lies past the tile's columns is not stored.
 template <class S, bool IS_BF16>
 template <Activation ACTIVATION>
-__device__ __forceinline__ void MathGroup<S, IS_BF16>::stage(const float (&sum)[S::tile_n / 2], int piece) {
-    mbarrier::wait(shared_.drained(group_, staged_.slot), staged_.parity ^ 1);
-    const int lane = threadIdx.x & 31, warp = (threadIdx.x / 32) & 3;
-    const unsigned slot = shared_.staging + (group_ * S::staged + staged_.slot) * S::panel_bytes;
-    if constexpr (ACTIVATION == Activation::swiglu) {
-        stage_products(sum, piece, slot + (warp * 16 + lane / 4) * 128, lane);
-    } else {
-        // Lane l names row l % 16 of the left (l < 16) or right of two neighbouring 16-byte chunks.
-        const unsigned row = slot + (warp * 16 + (lane & 15)) * 128;
+__device__ __forceinline__ void MathGroup<S, IS_BF16>::round_piece(
+    const float (&sum)[S::tile_n / 2], int piece, Piece& rounded) {
+    constexpr int sums = ACTIVATION == Activation::swiglu ? 2 : 1;  // groups of 8 sums for one of 8 outputs
 #pragma unroll
-        for (int j = 0; j < 8; j += 2) {
-            const float* from = sum + (piece * 8 + j) * 4;
-            unsigned packed[4];
-#pragma unroll
-            for (int i = 0; i < 4; ++i) packed[i] = pack<IS_BF16>(activated<ACTIVATION>(from[2 * i]), activated<ACTIVATION>(from[2 * i + 1]));
-            store_matrices(row + (((j + (lane >> 4)) ^ (lane & 7)) << 4), packed);
+    for (int j = 0; j < 8; ++j) {
+        const int group = (piece * 8 + j) * sums;
+        unsigned* const to = rounded + 2 * j;
+        if (group >= S::tile_n / 8) {
+            to[0] = to[1] = 0;
+        } else if constexpr (ACTIVATION == Activation::swiglu) {
+            round_products(sum + group * 4, to);
+        } else {
+            const float* from = sum + group * 4;
+            to[0] = pack<IS_BF16>(activated<ACTIVATION>(from[0]), activated<ACTIVATION>(from[1]));
+            to[1] = pack<IS_BF16>(activated<ACTIVATION>(from[2]), activated<ACTIVATION>(from[3]));
         }
     }
-    hand_over();
 }
 
-// Columns come in pairs of gate and value, which one thread holds; two threads' results make one 4-byte store.
+// Of two groups of sums 8 columns. Lane l of 4 holds a pair of gate and value of either group, for columns l and 4 + l;
+// it has to make columns 2l and 2l + 1.
 template <class S, bool IS_BF16>
-__device__ __forceinline__ void MathGroup<S, IS_BF16>::stage_products(
-    const float (&sum)[S::tile_n / 2], int piece, unsigned row, int lane) {
+__device__ __forceinline__ void MathGroup<S, IS_BF16>::round_products(const float* from, unsigned* rounded) {
+    const int lane = threadIdx.x & 3;
 #pragma unroll
-    for (int j = 0; j < 16; j += 2) {
-        const float* from = sum + (piece * 16 + j) * 4;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const float left = swiglu(from[half * 2], from[half * 2 + 1]);
-            const float right = swiglu(from[4 + half * 2], from[4 + half * 2 + 1]);
-            // An even lane makes the pair of group j, its odd neighbour that of group j + 1.
-            const float other = __shfl_xor_sync(0xffffffffu, lane & 1 ? left : right, 1);
-            const unsigned packed = lane & 1 ? pack<IS_BF16>(other, right) : pack<IS_BF16>(left, other);
-            const int column = (j + (lane & 1)) * 4 + (lane & 2);
-            const unsigned to = row + half * 8 * 128 + (((column >> 3) ^ ((lane >> 2) & 7)) << 4) + (column & 7) * 2;
-            asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(packed) : "memory");
-        }
+    for (int half = 0; half < 2; ++half, from += 2) {
+        const float left = swiglu(from[0], from[1]), right = swiglu(from[4], from[5]);
+        // An even lane makes a pair of the first group, its odd neighbour one of the second; then lanes 1 and 2 swap.
+        const float other = __shfl_xor_sync(0xffffffffu, lane & 1 ? left : right, 1);
+        const unsigned made = lane & 1 ? pack<IS_BF16>(other, right) : pack<IS_BF16>(left, other);
+        rounded[half] = __shfl_sync(0xffffffffu, made, (lane & 1) << 1 | lane >> 1, 4);
     }
 }
 
@@ -84,17 +122,8 @@ __device__ __forceinline__ float MathGroup<S, IS_BF16>::swiglu(float gate, float
 }
 
 template <class S, bool IS_BF16>
-__device__ __forceinline__ void MathGroup<S, IS_BF16>::store_matrices(unsigned to, const unsigned (&r)[4]) {
+__device__ __forceinline__ void MathGroup<S, IS_BF16>::store_matrices(unsigned to, const unsigned* r) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(r[0]), "r"(r[1]),
                  "r"(r[2]), "r"(r[3])
                  : "memory");
-}
-
-// The slot is the storing warp's.
-template <class S, bool IS_BF16>
-__device__ __forceinline__ void MathGroup<S, IS_BF16>::hand_over() {
-    tma::publish_shared();
-    __syncwarp();
-    if ((threadIdx.x & 31) == 0) mbarrier::arrive(shared_.staged(group_, staged_.slot));
-    staged_.advance();
 }

@@ -35,7 +35,8 @@ template <class S, class Part>
 class Loader {
 public:
     __device__ __forceinline__ Loader(const Part& part, const Shared<S>& shared, LoaderPlaces<S>& at)
-        : sync_(part.sync), stage_(part.stage), p_(part.p), shared_(shared), at_(at), rank_(block_rank<S>()) {}
+        : sync_(part.sync), stage_(part.stage), p_(part.p), shared_(shared), at_(at), rank_(block_rank<S>()),
+          awaits_grid_(!has_input && part.p.is_dependent) {}
 
     // Takes tiles until there are none, or one.
     __device__ __forceinline__ void run() {
@@ -83,26 +84,40 @@ private:
         int next = never, next_b = note.first;
         mbarrier::Place<S::stages> a_place = at_.chunk;
         Input input(stage_, tile, line);
-        for (int chunk = note.first; chunk < note.last; ++chunk) {
-            __syncwarp();  // a lane left behind could miss a whole turn of the ring
+        for (int chunk = note.first; chunk < note.last;) {
             if constexpr (!Generated::reorders_loads) settle(input, chunk);
-            if (next_b == chunk) {
-                mbarrier::wait(shared_.empty(at_.chunk.slot), at_.chunk.parity ^ 1);
-                load_b(tile.x, next_b++, shares_b);
-            }
-            if (awaits_grid_ || !is_ready(input, chunk)) {
-                // B does not wait: as much of it as the ring has room for.
-                while (next_b < note.last && is_slot_empty()) {
-                    load_b(tile.x, next_b++, shares_b);
+            if (awaits_grid_ || (has_input && !input.has(chunk))) {
+                if (next_b == chunk) load_b(tile.x, next_b++, shares_b);
+                if (awaits_grid_ || !is_ready(input, chunk)) {
+                    // B does not wait: as much of it as the ring has room for.
+                    while (next_b < note.last && is_slot_empty()) load_b(tile.x, next_b++, shares_b);
+                    if (awaits_grid_) wait_for_grid();
+                    settle(input, chunk);
                 }
-                if (awaits_grid_) wait_for_grid();
-                settle(input, chunk);
             }
-            load_a(tile.y, chunk, a_place.slot, shares_a);
-            a_place.advance();
-            if (chunk == take_at) next = take_turn();  // looked at when the tile has been loaded
+            int end = has_input ? min(note.last, input.ready_before()) : note.last;
+            if (chunk <= take_at) end = min(end, take_at + 1);
+            load_ready(tile, chunk, end, next_b, a_place, shares_a, shares_b);
+            chunk = end, next_b = max(next_b, end);
+            if (chunk == take_at + 1) next = take_turn();  // looked at when the tile has been loaded
         }
         return next;
+    }
+
+    // Chunks that need nothing more, one after the other: by one lane that meets no other between them, which takes half
+    // the time. B is there or on its way before chunk `next_b`.
+    __device__ __forceinline__ void load_ready(const cusync::Tile& tile, int chunk, int end, int next_b,
+                                               mbarrier::Place<S::stages>& a_place, bool shares_a, bool shares_b) {
+        if (tma::is_elected()) {
+            mbarrier::Place<S::stages> place = a_place;
+            for (int i = chunk; i < end; ++i, place.advance()) {
+                if (i >= next_b) start_b(tile.x, i, place, shares_b);
+                start_a(tile.y, i, place.slot, shares_a);
+            }
+        }
+        __syncwarp();
+        a_place.advance(end - chunk);
+        if (end > next_b) at_.chunk.advance(end - next_b);
     }
 
     // Whether the next chunk of B has a place now: one lane's answer, so that all lanes go the same way.
@@ -132,55 +147,56 @@ private:
         tma::acquire_global();
     }
 
-    // Under programmatic dependent launch: until the kernel before has ended and A is there; else returns at once.
-    // Semaphores say more than that.
+    // Under programmatic dependent launch: until the kernel before has ended and A is there. Semaphores say more than that.
     __device__ __forceinline__ void wait_for_grid() {
         cusync::wait_for_previous();
         awaits_grid_ = false;
     }
 
-    __device__ __forceinline__ void load_a(int tile_y, int chunk, int slot, bool is_shared) const {
-        constexpr int rows = S::tile_m / S::cluster;
-        if (!tma::is_elected()) return;
-        load_parts<rows * 128>(shared_.ring + slot * S::stage_bytes, shared_.full(slot), is_shared,
-                               [&](int part) { return Corner{chunk * S::tile_k, tile_y * S::tile_m + part * rows}; }, p_.a);
+    // The next chunk of B.
+    __device__ __forceinline__ void load_b(int tile_x, int chunk, bool is_shared) {
+        if (tma::is_elected()) start_b(tile_x, chunk, at_.chunk, is_shared);
+        __syncwarp();
+        at_.chunk.advance();
     }
 
-    // Arms the slot for A and B and starts B.
-    __device__ __forceinline__ void load_b(int tile_x, int chunk, bool is_shared) {
+    __device__ __forceinline__ void start_a(int tile_y, int chunk, int slot, bool is_shared) const {
+        constexpr int rows = S::tile_m / S::cluster;
+        load_parts<rows * 128>(shared_.ring + slot * S::stage_bytes, shared_.full(slot), is_shared, p_.a, [&](int part) {
+            return tma::Corner{chunk * S::tile_k, tile_y * S::tile_m + part * rows};
+        });
+    }
+
+    // Waits for the slot, arms it for A and B and starts B.
+    __device__ __forceinline__ void start_b(
+        int tile_x, int chunk, const mbarrier::Place<S::stages>& place, bool is_shared) const {
         constexpr int rows = S::tile_k / S::cluster;
-        const int slot = at_.chunk.slot;
-        at_.chunk.advance();
-        if (!tma::is_elected()) return;
-        const unsigned full = shared_.full(slot);
+        const unsigned full = shared_.full(place.slot);
+        mbarrier::wait(shared_.empty(place.slot), place.parity ^ 1);
         mbarrier::expect(full, p_.load_bytes);
-        unsigned to = shared_.ring + slot * S::stage_bytes + S::a_bytes;
+        unsigned to = shared_.ring + place.slot * S::stage_bytes + S::a_bytes;
+        if (S::cluster == 1 && tile_x < p_.whole_tiles) {
+            tma::load_panels(to, p_.b_tiles, tile_x, chunk * S::tile_k, full);
+            return;
+        }
 #pragma unroll
-        for (int panel = 0; panel < S::tile_n / 64; ++panel, to += S::panel_bytes) {
-            const int column = tile_x * S::tile_n + panel * 64;
-            load_parts<rows * 128>(to, full, is_shared, [&](int part) { return Corner{column, chunk * S::tile_k + part * rows}; },
-                                   p_.b);
+        for (int panel = 0; panel < S::panels; ++panel, to += S::panel_bytes) {
+            load_parts<rows * 128>(to, full, is_shared, p_.b, [&](int part) {
+                return tma::Corner{tile_x * S::tile_n + panel * 64, chunk * S::tile_k + part * rows};
+            });
         }
     }
-
-    struct Corner {
-        int column, row;
-    };
 
     // A box in as many parts as the cluster has blocks: each block loads its part into all, or all parts into its own.
     template <int BYTES, class CornerOf>
     __device__ __forceinline__ void load_parts(
-        unsigned to, unsigned full, bool is_shared, CornerOf&& corner_of, const TensorMap& map) const {
+        unsigned to, unsigned full, bool is_shared, const TensorMap& map, CornerOf&& corner_of) const {
         if (S::cluster > 1 && is_shared) {
-            const Corner corner = corner_of(rank_);
-            tma::load_to_many(to + rank_ * BYTES, map, corner.column, corner.row, full, (1 << S::cluster) - 1);
+            tma::load_to_many(to + rank_ * BYTES, map, corner_of(rank_), full, (1 << S::cluster) - 1);
             return;
         }
 #pragma unroll
-        for (int part = 0; part < S::cluster; ++part) {
-            const Corner corner = corner_of(part);
-            tma::load(to + part * BYTES, map, corner.column, corner.row, full);
-        }
+        for (int part = 0; part < S::cluster; ++part) tma::load(to + part * BYTES, map, corner_of(part), full);
     }
 
     const cusync::StageParams<Generated>& sync_;
@@ -189,6 +205,6 @@ private:
     const Shared<S>& shared_;
     LoaderPlaces<S>& at_;
     const int rank_;
-    bool awaits_grid_ = !has_input;
+    bool awaits_grid_;
     bool is_slice_next_ = false;
 };

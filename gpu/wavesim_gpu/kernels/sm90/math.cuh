@@ -14,17 +14,31 @@ public:
 
     template <class... Parts>
     __device__ __forceinline__ void run(const Parts&... parts) {
-        for_each_tile<S>(shared_, [&](TileNote& note, int) {
+        const auto wait = [&](unsigned barrier, unsigned parity) {
+            if (!has_ended(barrier, parity)) hand_over_held();
+            mbarrier::wait(barrier, parity);
+        };
+        for_each_tile<S>(shared_, wait, [&](TileNote& note, int) {
             accumulate(note.first, note.last);
+            hand_over_held();
             with_part(note, [&](const auto& part) { finish(part, note); }, parts...);
         });
+        hand_over_held();
     }
 
 private:
-    // sum_ = the product over these chunks. One batch of multiply-adds stays in flight.
+    // sum_ = the product over these chunks. One batch of multiply-adds stays in flight, as long as there is another one
+    // to start; else its slot is wanted back, and outputs that were held back may be what others wait for.
     __device__ __forceinline__ void accumulate(int first, int last) {
+        bool is_one_running = false;
         for (int chunk = first; chunk < last; ++chunk) {
-            mbarrier::wait(shared_.full(place_.slot), place_.parity);
+            const unsigned full = shared_.full(place_.slot);
+            if (!has_ended(full, place_.parity)) {
+                if (is_one_running) settle<0>();
+                is_one_running = false;
+                hand_over_held();
+                mbarrier::wait(full, place_.parity);
+            }
             const wgmma::Descriptor slot = place_.slot * (S::stage_bytes / 16);
             wgmma::begin();
             each<S::tile_k / 16>([&](auto step) {
@@ -36,15 +50,27 @@ private:
                 });
             });
             wgmma::commit();
-            if (chunk > first) {
-                wgmma::wait<1>();
-                release(previous_);
+            if (is_one_running) {
+                hand_over_held();  // two batches run meanwhile
+                settle<1>();
             }
+            is_one_running = true;
             previous_ = place_.slot;
             place_.advance();
         }
-        wgmma::wait<0>();
+        settle<0>();
+    }
+
+    // Until all batches but PENDING have ended: the slot of the one that was waited for is free.
+    template <int PENDING>
+    __device__ __forceinline__ void settle() {
+        wgmma::wait<PENDING>();
         release(previous_);
+    }
+
+    // As one look tells, and for all lanes alike.
+    static __device__ __forceinline__ bool has_ended(unsigned barrier, unsigned parity) {
+        return __all_sync(0xffffffffu, mbarrier::has_ended_now(barrier, parity));
     }
 
     // This warp no longer needs the slot: told to every block whose loads go there.
@@ -57,18 +83,23 @@ private:
         }
     }
 
+    // 64 columns of a fragment's outputs, as stmatrix takes them: four groups of 16 columns, four words each.
+    using Piece = unsigned[16];
+
     // In epilogue.cuh: what becomes of the sums.
     template <class Part>
     __device__ __forceinline__ void finish(const Part& part, TileNote& note);
-    __device__ __forceinline__ void hand_over_nothing();
     template <Activation ACTIVATION>
-    __device__ __forceinline__ void stage(const float (&sum)[S::tile_n / 2], int piece);
-    __device__ __forceinline__ void stage_products(const float (&sum)[S::tile_n / 2], int piece, unsigned row, int lane);
+    static __device__ __forceinline__ void round_piece(const float (&sum)[S::tile_n / 2], int piece, Piece& rounded);
+    static __device__ __forceinline__ void round_products(const float* sum, unsigned* rounded);
     template <Activation ACTIVATION>
     static __device__ __forceinline__ float activated(float x);
     static __device__ __forceinline__ float swiglu(float gate, float value);
-    static __device__ __forceinline__ void store_matrices(unsigned to, const unsigned (&r)[4]);
-    __device__ __forceinline__ void hand_over();
+    __device__ __forceinline__ void hand_over(const Piece& piece);
+    __device__ __forceinline__ void hand_over_nothing();
+    __device__ __forceinline__ void hand_over_held();
+    __device__ __forceinline__ void hand_over_slot();
+    static __device__ __forceinline__ void store_matrices(unsigned to, const unsigned* r);
 
     const Shared<S>& shared_;
     const int group_;
@@ -77,4 +108,6 @@ private:
     mbarrier::Place<S::stages> place_;
     mbarrier::Place<S::staged> staged_;
     int previous_ = 0;
+    Piece held_[S::staged];  // until the next tile's first multiply-adds are on their way
+    int held_count_ = 0;
 };

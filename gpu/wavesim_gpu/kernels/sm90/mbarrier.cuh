@@ -1,6 +1,9 @@
 // Barriers in shared memory that threads and the copy engine arrive at: a doorbell with a phase. A ring of slots has
 // two per slot, `full` and `empty`; whoever fills waits for empty, whoever empties waits for full. Addresses are
 // shared-window addresses; "remote" means the same place in another block of the cluster.
+//
+// A wait here has no time limit: it is for the copy engine, or for warps of the same cluster, and what these wait for in
+// the end, semaphores and the slices of a tile, has one.
 #pragma once
 
 #ifndef MBARRIER_LIMIT_NS
@@ -88,6 +91,10 @@ struct Place {
 
     __device__ __forceinline__ void advance() {
         if (++slot == SLOTS) slot = 0, parity ^= 1;
+    }
+    __device__ __forceinline__ void advance(int places) {
+        const int turns = (slot + places) / SLOTS;
+        slot += places - turns * SLOTS, parity ^= turns & 1;
     }
 };
 

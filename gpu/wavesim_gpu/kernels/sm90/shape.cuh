@@ -7,13 +7,19 @@ struct GemmSm90Params {
     TensorMap a;  // (m, k), boxes of (tile_m / cluster, 64), or of m rows in eights where that is less
     TensorMap b;  // (k, n), boxes of (64 / cluster, 64)
     TensorMap c;  // (m, columns), boxes of (64, 64)
+    // B by tiles, a box for all columns of one: (tiles, panels of 64 columns, k, 64), boxes of (1, panels, 64, 64). Where a
+    // tile's columns are no multiple of 64, its last panel reaches into the next tile.
+    TensorMap b_tiles;
+    TensorMap c_tiles;  // C by tiles, where a box ends with its tile: (m, tiles, columns of a tile), boxes of (64, 1, 64)
     float* partials;    // (tile, slice, tile_m * tile_n), in the order the threads hold them
     unsigned* tickets;  // one per tile: slices that are done
     int k;
     int load_bytes;     // of a ring slot's boxes of A and B
     int is_persistent;  // blocks take tiles until there are none, instead of one each
+    int whole_tiles;    // of a row of tiles, those that b_tiles has
+    int is_dependent;   // launched before the kernel ahead of it has ended
 };
-static_assert(sizeof(GemmSm90Params) == 448, "gemm_sm90.py packs 448 bytes");
+static_assert(sizeof(GemmSm90Params) == 704, "gemm_sm90.py packs 704 bytes");
 
 enum class Activation { none = 0, gelu = 1, swiglu = 2 };
 
@@ -25,9 +31,13 @@ struct Shape {
     static constexpr int tile_m = 64 * warpgroups * frags_m, tile_n = TILE_N_, tile_k = 64;
     static constexpr bool is_stream_k = IS_STREAM_K_;
     static constexpr int staged = STAGED_;  // slots per warpgroup, 64 x 64 outputs each
+    // Pieces of as many outputs that a math thread may hold back until the next tile: as many as there are slots. With three
+    // math warpgroups it has no registers for them.
+    static constexpr int held = warpgroups < 3 ? staged : 0;
     static constexpr int threads = 128 * (1 + warpgroups), math_warps = 4 * warpgroups;
-    static constexpr int a_bytes = tile_m * 128, b_bytes = tile_n * 128, stage_bytes = a_bytes + b_bytes;
-    static constexpr int panel_bytes = 64 * 128;  // 64 columns of B, or a fragment's 64 rows of A or of staged C
+    static constexpr int panels = (tile_n + 63) / 64;  // of B, 64 columns each; the last one may be filled up with zeros
+    static constexpr int panel_bytes = 64 * 128;       // of B, or a fragment's 64 rows of A or of staged C
+    static constexpr int a_bytes = tile_m * 128, b_bytes = panels * panel_bytes, stage_bytes = a_bytes + b_bytes;
     static constexpr int ring_bytes = stages * stage_bytes, staging_bytes = warpgroups * staged * panel_bytes;
     // Registers per thread once the loading and storing warps have given theirs away.
     static constexpr int math_registers = warpgroups == 3 ? 152 : 216, other_registers = warpgroups == 3 ? 56 : 72;
@@ -37,12 +47,24 @@ struct Shape {
     static_assert(warpgroups == 1 || 128 * (other_registers + warpgroups * math_registers) <= threads * start_registers);
     static_assert(!is_stream_k || cluster == 1, "a cluster's blocks would have to cut alike");
     static_assert(warpgroups <= 3, "one storing warp each, beside the loading warp");
-    static_assert(tile_n % 64 == 0 && tile_n <= 256 && (cluster == 1 || cluster == 2));
+    static_assert(tile_n % 16 == 0 && tile_n <= 256 && (cluster == 1 || cluster == 2));
 };
 
-// Staging slots that a fragment of outputs fills one after the other: 64 columns each, of which SwiGLU makes half as many.
+// Columns of a tile's outputs: of two sums SwiGLU makes one.
+template <class S, Activation ACTIVATION>
+constexpr int columns_of() {
+    return S::tile_n / (ACTIVATION == Activation::swiglu ? 2 : 1);
+}
+
+// Staging slots that a fragment of outputs fills one after the other: 64 columns each, the last one perhaps in part.
 template <class S, Activation ACTIVATION>
 constexpr int pieces_of() {
-    static_assert(ACTIVATION != Activation::swiglu || S::tile_n % 128 == 0, "SwiGLU halves the columns");
-    return S::tile_n / (ACTIVATION == Activation::swiglu ? 128 : 64);
+    return (columns_of<S, ACTIVATION>() + 63) / 64;
+}
+
+// How many of them a math thread stages as soon as the tile ends; the others it holds back.
+template <class S, Activation ACTIVATION>
+constexpr int pieces_at_once() {
+    constexpr int all = S::frags_m * pieces_of<S, ACTIVATION>();
+    return all - S::held > S::staged ? all - S::held : all < S::staged ? all : S::staged;
 }

@@ -43,7 +43,7 @@ struct TileNote {
 // What lies after the ring and the staging slots.
 template <class S>
 struct Control {
-    static_assert(S::stages < letters - 1);
+    static_assert(S::cluster == 1 || S::stages < letters - 1);
 
     unsigned long long full[S::stages], empty[S::stages];
     unsigned long long noted[notes], read[notes];
@@ -119,12 +119,12 @@ __device__ __forceinline__ void cluster_barrier() {
     }
 }
 
-// Reads the loading warp's notes, one warp at a time. Calls body(note, slot) for each tile.
-template <class S, class Body>
-__device__ __forceinline__ void for_each_tile(const Shared<S>& shared, Body&& body) {
+// Reads the loading warp's notes, one warp at a time. Calls body(note, slot) for each tile, wait(barrier, parity) before.
+template <class S, class Wait, class Body>
+__device__ __forceinline__ void for_each_tile(const Shared<S>& shared, Wait&& wait, Body&& body) {
     mbarrier::Place<notes> place;
     for (;; place.advance()) {
-        mbarrier::wait(shared.noted(place.slot), place.parity);
+        wait(shared.noted(place.slot), place.parity);
         TileNote& note = shared.control().note[place.slot];
         if (note.tile.position < 0) return;
         body(note, place.slot);

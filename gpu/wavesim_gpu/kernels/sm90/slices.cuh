@@ -5,6 +5,9 @@
 #include <kernels/sm90/shared.cuh>
 #include <kernels/tensor_core.cuh>
 
+// Of a tile's slices by the block that adds them up, until it gives up.
+constexpr unsigned most_polls = 1u << 23;
+
 // A math thread's part of an output tile, in registers.
 template <class S>
 using Sums = float[S::frags_m][S::tile_n / 2];
@@ -32,10 +35,13 @@ __device__ __forceinline__ void add_parts(float (&total)[COUNT], const float4* f
     }
 }
 
+// Loads in flight while slices are added up: a divisor of the groups, as large as the registers allow.
+constexpr int batch_of(int groups, int most) { return groups % most == 0 ? most : batch_of(groups, most - 1); }
+
 // This slice's sum becomes that of all: those before it, itself, those after it. A batch of loads is in flight.
 template <class S>
 __device__ __forceinline__ void add_slices(Sums<S>& sums, const float4* all, int own, int slices, int stride) {
-    constexpr int groups = S::tile_n / 8, batch = S::warpgroups * S::frags_m * groups <= 48 ? 8 : 4;
+    constexpr int groups = S::tile_n / 8, batch = batch_of(groups, S::warpgroups * S::frags_m * groups <= 48 ? 8 : 4);
     each<S::frags_m * groups / batch>([&](auto index) {
         constexpr int first = index.value * batch;
         float total[4 * batch];
@@ -54,10 +60,10 @@ __device__ __forceinline__ void add_slices(Sums<S>& sums, const float4* all, int
 
 // The first slices to come leave their sums in global memory; the last adds them to its own, in slice order, so
 // that the result does not depend on which came last. Returns whether this block is the last. Only slices that have
-// come already are waited for, so that it is no matter where the others are.
+// come already are waited for, so that it is no matter where the others are. All math threads have read the note.
 template <class S>
 __device__ __forceinline__ bool reduce_slices(
-    const GemmSm90Params& p, const Shared<S>& shared, const TileNote& note, Sums<S>& sums) {
+    const GemmSm90Params& p, cusync::ErrorBuffer* errors, const Shared<S>& shared, TileNote& note, Sums<S>& sums) {
     constexpr int quads = S::frags_m * S::tile_n / 8, threads = S::math_warps * 32;
     const int thread = static_cast<int>(threadIdx.x) - 128, slices = note.slices;
     unsigned* const ticket = p.tickets + note.ticket;  // slices that came, and above bit 16 those that left a sum
@@ -73,13 +79,19 @@ __device__ __forceinline__ bool reduce_slices(
             const float* sum = sums[q / (S::tile_n / 8)] + q % (S::tile_n / 8) * 4;
             mine[q * threads] = make_float4(sum[0], sum[1], sum[2], sum[3]);
         }
-        // Barrier before the release: it publishes all math threads' sums.
+        if (thread == 0) note.is_whole = 0;
+        // Barrier before the release: it publishes all math threads' sums, and the note to the storing warps.
         math_barrier<S>();
         if (thread == 0) add_release(ticket, 1u << 16);
         return false;
     }
     if (thread == 0) {
-        while (cusync::load_relaxed(ticket) >> 16 != static_cast<unsigned>(slices - 1)) {}
+        // Polls take 0.25 us and more each: some seconds. The host then finds the run aborted, and its sums are void.
+        for (unsigned polls = 0; cusync::load_relaxed(ticket) >> 16 != static_cast<unsigned>(slices - 1); ++polls) {
+            if (polls < most_polls) continue;
+            atomicExch(&errors->aborted, 1u);
+            break;
+        }
         cusync::acquire_fence();
         if constexpr (S::is_stream_k) *ticket = 0;  // nobody looks at it any more in this launch
     }

@@ -19,7 +19,7 @@ public:
 
     template <class... Parts>
     __device__ __forceinline__ void run(const Parts&... parts) {
-        for_each_tile<S>(shared_, [&](TileNote& note, int line) {
+        for_each_tile<S>(shared_, mbarrier::wait, [&](TileNote& note, int line) {
             if ((threadIdx.x & 31) != 0) return;
             with_part(note, [&](const auto& part) { store(part, note, line); }, parts...);
         });
@@ -28,8 +28,9 @@ public:
 private:
     template <class Part>
     __device__ __forceinline__ void store(const Part& part, TileNote& note, int line) {
-        constexpr int pieces = pieces_of<S, Part::activation>();
+        constexpr int pieces = pieces_of<S, Part::activation>(), at_once = pieces_at_once<S, Part::activation>();
         const cusync::Tile tile = note.tile;
+        const bool is_last_column = tile.x == part.sync.generated.columns - 1;
         for (int i = 0; i < S::frags_m * pieces; ++i) {
             mbarrier::wait(shared_.staged(group_, staged_.slot), staged_.parity);
             const int slot = staged_.slot;
@@ -40,13 +41,33 @@ private:
             }
             if (i == 0) before_stores(part.stage, tile);
             const int fragment = group_ * S::frags_m + i / pieces;
-            tma::store(part.p.c, (tile.x * pieces + i % pieces) * 64, tile.y * S::tile_m + fragment * 64,
-                       shared_.staging + (group_ * S::staged + slot) * S::panel_bytes);
-            // All but the newest have been read: their slots are free.
-            tma::wait_read<S::staged - 1>();
-            if (i >= S::staged - 1) mbarrier::arrive(shared_.drained(group_, staged_.slot));
+            store_piece<Part::activation>(part.p, tile, is_last_column, i % pieces, tile.y * S::tile_m + fragment * 64,
+                                          shared_.staging + (group_ * S::staged + slot) * S::panel_bytes);
+            if (is_reading_) {
+                tma::wait_read<1>();
+                mbarrier::arrive(shared_.drained(group_, slot ^ 1));
+            }
+            // Pieces that come in the next tile find all slots free: a warp must not wait there for one that another warp
+            // has yet to fill, as the other may wait for it, in wgmma.
+            is_reading_ = S::staged == 2 && i != at_once - 1;
+            if (!is_reading_) {
+                tma::wait_read<0>();
+                mbarrier::arrive(shared_.drained(group_, slot));
+            }
         }
         finish(part.stage, note, line);
+    }
+
+    // 64 columns, or what is left of the tile's: those that follow are the next tile's.
+    template <Activation ACTIVATION>
+    static __device__ __forceinline__ void store_piece(
+        const GemmSm90Params& p, const cusync::Tile& tile, bool is_last_column, int piece, int row, unsigned from) {
+        constexpr int columns = columns_of<S, ACTIVATION>();
+        if (columns % 64 != 0 && piece == columns / 64 && !is_last_column) {
+            tma::store(p.c_tiles, tma::TileCorner{piece * 64, tile.x, row}, from);
+        } else {
+            tma::store(p.c, tma::Corner{tile.x * columns + piece * 64, row}, from);
+        }
     }
 
     // The last storing warp to finish a tile posts it.
@@ -55,7 +76,8 @@ private:
         const bool is_whole = note.is_whole;
         if (is_whole) {
             tma::wait_stored();
-            if constexpr (S::staged == 2) mbarrier::arrive(shared_.drained(group_, staged_.slot ^ 1));
+            if (is_reading_) mbarrier::arrive(shared_.drained(group_, staged_.slot ^ 1));
+            is_reading_ = false;
         }
         if (count_stored(&note.stored) < S::warpgroups - 1) return;
         if constexpr (cusync::mutant != cusync::Mutant::early_post) {
@@ -77,4 +99,5 @@ private:
     const Shared<S>& shared_;
     const int group_;
     mbarrier::Place<S::staged> staged_;
+    bool is_reading_ = false;  // whether the copy engine may still read the slot before
 };

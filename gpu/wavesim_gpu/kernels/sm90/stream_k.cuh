@@ -18,13 +18,19 @@ __device__ __forceinline__ void Loader<S, Part>::run_stream_k() {
     const int whole = tiles - left - (left > 0 && 4 * left < blocks ? last_full : 0);
     const int cut = tiles - whole, most_slices = (blocks + cut - 1) / max(cut, 1) + 1;
     const long long units = static_cast<long long>(cut) * chunks;
-    const int end = static_cast<int>(units * (block + 1) / blocks);
-    for (int unit = static_cast<int>(units * block / blocks); unit < end;) {
-        const int tile = unit / chunks, first = unit - tile * chunks, last = min(chunks, first + end - unit);
-        const int first_block = block_of(tile * chunks, units), last_block = block_of((tile + 1) * chunks - 1, units);
-        load({stage_.tile_at(whole + tile), first, last, block - first_block, last_block - first_block + 1, tile,
-              tile * most_slices, 0, 1}, never);
-        unit += last - first;
+    const int begin = static_cast<int>(units * block / blocks), end = static_cast<int>(units * (block + 1) / blocks);
+    // What starts a tile comes before what ends another: blocks are then at about the same chunk of K at a time, and find
+    // in the L2 what others have fetched.
+    const int turn = max(begin, end / chunks * chunks);
+    for (int part = 0; part < 2; ++part) {
+        const int stop = part == 0 ? end : turn;
+        for (int unit = part == 0 ? turn : begin; unit < stop;) {
+            const int tile = unit / chunks, first = unit - tile * chunks, last = min(chunks, first + stop - unit);
+            const int first_block = block_of(tile * chunks, units), last_block = block_of((tile + 1) * chunks - 1, units);
+            load({stage_.tile_at(whole + tile), first, last, block - first_block, last_block - first_block + 1, tile,
+                  tile * most_slices, 0, 1}, never);
+            unit += last - first;
+        }
     }
     for (int position = block; position < whole; position += blocks) load(piece_of(stage_.tile_at(position)), never);
 }

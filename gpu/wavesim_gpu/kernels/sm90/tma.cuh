@@ -21,28 +21,51 @@ __device__ __forceinline__ bool is_elected() {
     return is_me != 0;
 }
 
-// The box whose corner is (column, row), global to shared; the bytes count at `barrier`.
-__device__ __forceinline__ void load(unsigned to, const TensorMap& map, int column, int row, unsigned barrier) {
+// Where a box begins: in a matrix, or in one whose columns are numbered by tile and within the tile.
+struct Corner {
+    int column, row;
+};
+struct TileCorner {
+    int column, tile, row;
+};
+
+// The box, global to shared; the bytes count at `barrier`.
+__device__ __forceinline__ void load(unsigned to, const TensorMap& map, Corner at, unsigned barrier) {
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to),
-        "l"(&map), "r"(column), "r"(row), "r"(barrier)
+        "l"(&map), "r"(at.column), "r"(at.row), "r"(barrier)
+        : "memory");
+}
+
+// All panels of a tile's columns, from row `row` on.
+__device__ __forceinline__ void load_panels(unsigned to, const TensorMap& map, int tile, int row, unsigned barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {0, %2, 0, %3}], [%4];" ::"r"(
+            to),
+        "l"(&map), "r"(row), "r"(tile), "r"(barrier)
         : "memory");
 }
 
 // The same into every block of the cluster whose bit is set, at the same place and counted at the same barrier of each.
 __device__ __forceinline__ void load_to_many(
-    unsigned to, const TensorMap& map, int column, int row, unsigned barrier, unsigned short blocks) {
+    unsigned to, const TensorMap& map, Corner at, unsigned barrier, unsigned short blocks) {
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, "
         "%3}], [%4], %5;" ::"r"(to),
-        "l"(&map), "r"(column), "r"(row), "r"(barrier), "h"(blocks)
+        "l"(&map), "r"(at.column), "r"(at.row), "r"(barrier), "h"(blocks)
         : "memory");
 }
 
 // Shared to global; a bulk group of its own.
-__device__ __forceinline__ void store(const TensorMap& map, int column, int row, unsigned from) {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map), "r"(column),
-                 "r"(row), "r"(from)
+__device__ __forceinline__ void store(const TensorMap& map, Corner at, unsigned from) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map), "r"(at.column),
+                 "r"(at.row), "r"(from)
+                 : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+__device__ __forceinline__ void store(const TensorMap& map, TileCorner at, unsigned from) {
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(&map),
+                 "r"(at.column), "r"(at.tile), "r"(at.row), "r"(from)
                  : "memory");
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }

@@ -37,40 +37,66 @@ template <int N, bool IS_BF16>
 struct MultiplyAdd;
 
 // clang-format off
-#define WGMMA_D8(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
-#define WGMMA_D32(i) WGMMA_D8(i), WGMMA_D8(i + 8), WGMMA_D8(i + 16), WGMMA_D8(i + 24)
-#define WGMMA_R0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define WGMMA_R1 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define WGMMA_R2 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define WGMMA_R3 "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define WGMMA_F8(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+// Of N columns, N / 2 of D's registers: as operands, and by their numbers in the instruction.
+#define WGMMA_D16 WGMMA_F8(0)
+#define WGMMA_D32 WGMMA_D16, WGMMA_F8(8)
+#define WGMMA_D48 WGMMA_D32, WGMMA_F8(16)
+#define WGMMA_D64 WGMMA_D48, WGMMA_F8(24)
+#define WGMMA_D80 WGMMA_D64, WGMMA_F8(32)
+#define WGMMA_D96 WGMMA_D80, WGMMA_F8(40)
+#define WGMMA_D112 WGMMA_D96, WGMMA_F8(48)
+#define WGMMA_D128 WGMMA_D112, WGMMA_F8(56)
+#define WGMMA_D144 WGMMA_D128, WGMMA_F8(64)
+#define WGMMA_D160 WGMMA_D144, WGMMA_F8(72)
+#define WGMMA_D176 WGMMA_D160, WGMMA_F8(80)
+#define WGMMA_D192 WGMMA_D176, WGMMA_F8(88)
+#define WGMMA_D208 WGMMA_D192, WGMMA_F8(96)
+#define WGMMA_D224 WGMMA_D208, WGMMA_F8(104)
+#define WGMMA_D240 WGMMA_D224, WGMMA_F8(112)
+#define WGMMA_D256 WGMMA_D240, WGMMA_F8(120)
+#define WGMMA_R16 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define WGMMA_R32 WGMMA_R16 ", " "%8, %9, %10, %11, %12, %13, %14, %15"
+#define WGMMA_R48 WGMMA_R32 ", " "%16, %17, %18, %19, %20, %21, %22, %23"
+#define WGMMA_R64 WGMMA_R48 ", " "%24, %25, %26, %27, %28, %29, %30, %31"
+#define WGMMA_R80 WGMMA_R64 ", " "%32, %33, %34, %35, %36, %37, %38, %39"
+#define WGMMA_R96 WGMMA_R80 ", " "%40, %41, %42, %43, %44, %45, %46, %47"
+#define WGMMA_R112 WGMMA_R96 ", " "%48, %49, %50, %51, %52, %53, %54, %55"
+#define WGMMA_R128 WGMMA_R112 ", " "%56, %57, %58, %59, %60, %61, %62, %63"
+#define WGMMA_R144 WGMMA_R128 ", " "%64, %65, %66, %67, %68, %69, %70, %71"
+#define WGMMA_R160 WGMMA_R144 ", " "%72, %73, %74, %75, %76, %77, %78, %79"
+#define WGMMA_R176 WGMMA_R160 ", " "%80, %81, %82, %83, %84, %85, %86, %87"
+#define WGMMA_R192 WGMMA_R176 ", " "%88, %89, %90, %91, %92, %93, %94, %95"
+#define WGMMA_R208 WGMMA_R192 ", " "%96, %97, %98, %99, %100, %101, %102, %103"
+#define WGMMA_R224 WGMMA_R208 ", " "%104, %105, %106, %107, %108, %109, %110, %111"
+#define WGMMA_R240 WGMMA_R224 ", " "%112, %113, %114, %115, %116, %117, %118, %119"
+#define WGMMA_R256 WGMMA_R240 ", " "%120, %121, %122, %123, %124, %125, %126, %127"
 // A, B and ADD are the operand numbers after D's N / 2.
-#define WGMMA_DEFINE(N, BF16, TYPE, REGISTERS, A, B, ADD, ...)                                                     \
+#define WGMMA_DEFINE(N, BF16, TYPE, A, B, ADD)                                                                     \
     template <>                                                                                                    \
     struct MultiplyAdd<N, BF16> {                                                                                  \
         static __device__ __forceinline__ void run(float (&d)[N / 2], Descriptor a, Descriptor b, int is_adding) { \
             asm volatile("{ .reg .pred p; setp.ne.b32 p, " ADD ", 0;\n"                                            \
                          "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE                           \
-                         " {" REGISTERS "}, " A ", " B ", p, 1, 1, 0, 1; }"                                        \
-                         : __VA_ARGS__ : "l"(a), "l"(b), "r"(is_adding));                                          \
+                         " {" WGMMA_R##N "}, " A ", " B ", p, 1, 1, 0, 1; }"                                       \
+                         : WGMMA_D##N : "l"(a), "l"(b), "r"(is_adding));                                           \
         }                                                                                                          \
     };
-#define WGMMA_DEFINE_BOTH(N, REGISTERS, A, B, ADD, ...)                     \
-    WGMMA_DEFINE(N, false, "f16", REGISTERS, A, B, ADD, __VA_ARGS__)        \
-    WGMMA_DEFINE(N, true, "bf16", REGISTERS, A, B, ADD, __VA_ARGS__)
+#define WGMMA_DEFINE_BOTH(N, A, B, ADD)         \
+    WGMMA_DEFINE(N, false, "f16", A, B, ADD)    \
+    WGMMA_DEFINE(N, true, "bf16", A, B, ADD)
 
-WGMMA_DEFINE_BOTH(64, WGMMA_R0, "%32", "%33", "%34", WGMMA_D32(0))
-WGMMA_DEFINE_BOTH(128, WGMMA_R0 ", " WGMMA_R1, "%64", "%65", "%66", WGMMA_D32(0), WGMMA_D32(32))
-WGMMA_DEFINE_BOTH(192, WGMMA_R0 ", " WGMMA_R1 ", " WGMMA_R2, "%96", "%97", "%98", WGMMA_D32(0), WGMMA_D32(32), WGMMA_D32(64))
-WGMMA_DEFINE_BOTH(256, WGMMA_R0 ", " WGMMA_R1 ", " WGMMA_R2 ", " WGMMA_R3, "%128", "%129", "%130", WGMMA_D32(0), WGMMA_D32(32), WGMMA_D32(64), WGMMA_D32(96))
+WGMMA_DEFINE_BOTH(64, "%32", "%33", "%34")
+WGMMA_DEFINE_BOTH(128, "%64", "%65", "%66")
+WGMMA_DEFINE_BOTH(176, "%88", "%89", "%90")
+WGMMA_DEFINE_BOTH(192, "%96", "%97", "%98")
+WGMMA_DEFINE_BOTH(208, "%104", "%105", "%106")
+WGMMA_DEFINE_BOTH(224, "%112", "%113", "%114")
+WGMMA_DEFINE_BOTH(240, "%120", "%121", "%122")
+WGMMA_DEFINE_BOTH(256, "%128", "%129", "%130")
 
 #undef WGMMA_DEFINE_BOTH
 #undef WGMMA_DEFINE
-#undef WGMMA_R3
-#undef WGMMA_R2
-#undef WGMMA_R1
-#undef WGMMA_R0
-#undef WGMMA_D32
-#undef WGMMA_D8
 // clang-format on
 
 // D's registers belong to the tensor cores from begin to wait.
