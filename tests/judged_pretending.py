@@ -9,6 +9,7 @@ from wavesim.errors import DeviceError
 from wavesim.io.judged_runs import STAMP, Comparison, PlanRounds
 from wavesim.model.device import load
 from wavesim.model.plan import parse_plan
+from wavesim.sim.builds import as_built
 from wavesim.sim.cost import OVERHEADS, CostModel
 from wavesim.sim.machine_costs import overheads_of
 from wavesim.sim.simulation import simulate
@@ -74,7 +75,8 @@ class Pretender:
 
 def pretended(size: JudgedSize, order: str, word: str) -> Trace:
     """One plan as if measured."""
-    trace = simulate(size.pipeline(), parse_plan(word, order), load("h200"), true_costs(size))
+    pipeline, plan = size.pipeline(), parse_plan(word, order)
+    trace = simulate(pipeline, plan, load("h200"), as_built(true_costs(size), pipeline, plan))
     scatter = 1.0 + 0.01 * np.sin(np.arange(20))
     rounds = tuple(int(trace.time_ns * factor) for factor in scatter)
     header = replace(trace.header, source="measured", rounds_ns=rounds, costs={}, setup_ns=0)

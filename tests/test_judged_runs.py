@@ -102,7 +102,7 @@ def test_regret_is_what_the_plan_predicted_best_loses_to_the_best_measured(tmp_p
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     (again,) = size_regrets(JudgedRun(run.folder))
     assert again.best == ("row", "row") != again.chosen
-    assert again.points == pytest.approx(10.0 - 0.4, abs=0.1)
+    assert again.points == pytest.approx(10.0 - 0.9, abs=0.1)  # tile, the boundary and a faster build
 
 
 def test_a_changed_prediction_is_refused(tmp_path: Path):
