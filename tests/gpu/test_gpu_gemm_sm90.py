@@ -231,7 +231,7 @@ def test_stream_k_adds_up_the_tiles_that_it_cut(tile, sizes):
 @pytest.mark.parametrize("policy", [RowSync(), TileSync()], ids=lambda policy: policy.name)
 @pytest.mark.parametrize("tile", TILES, ids=str)
 def test_blocks_of_many_tiles_hold_outputs_back_and_lose_none(tile, policy):
-    """A block computes up to 30 tiles, one after the other; outputs of one are staged while the next begins."""
+    """A block computes up to 30 tiles in turn; outputs of one are staged while the next begins."""
     pipeline = pair(m=2000, k=256, hidden=1280, n=6144, tiles=(tile, tile))
     plan = SemaphoreSync(policy, order=Grouped(4))
     assert verdict_of("hopper", pipeline, plan, runs=20).is_good
