@@ -36,7 +36,7 @@ from wavesim_gpu.timing import Contender
 
 SMALL = (1, 16, 64, 128)  # token generation: the time of reading the weights
 PROMPT = tuple(range(256, 4097, 256))
-LARGE_ORDERS, SMALL_ORDERS = ("grouped:4", "grouped:8"), ("row",)
+LARGE_ORDERS, SMALL_ORDERS = ("grouped:4", "grouped:8"), ("column",)
 CUTS_PER_STAGE, CUTS_OF_SMALL = 2, 3  # a small product alone is partly in the L2, a pair is not: more
 SHORT_REPEATS = 5  # in one graph: a batch this small takes a hundred microseconds, events and a start several
 COMMON_CUTS = (Cut(128, 256), Cut(256, 128), Cut(128, 192))  # for both stages, whatever suits each alone
