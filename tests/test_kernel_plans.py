@@ -79,6 +79,13 @@ def test_the_boundary_of_a_dependent_launch_is_hidden_by_what_comes_before_the_w
     assert run(toy(), DependentLaunch(0.25), **costs).makespan_ns == 2_000 + 830 + 750 + 1_000
 
 
+def test_blocks_that_wait_for_a_grid_have_filled_their_pipelines_by_then():
+    # Of the consumer's first four two are issued at 1 and two at 2, when the wait is over: these take all of 1.
+    trace = run(toy(), DependentLaunch(), edge_ns=100)
+    assert trace.end_ns[trace.rows_of("gemm2")].tolist() == [2_900, 2_900, 3_000, 3_000, 3_900, 3_900]
+    assert trace.wait_ns[trace.rows_of("gemm2")].tolist() == [900, 900, 0, 0, 0, 0]
+
+
 def test_a_dependent_kernels_blocks_come_once_all_blocks_before_have_started():
     trace = run(pair(stage("a", 2), stage("b", 2)), DependentLaunch(), block_ns=100, launch_ns=50)
     assert trace.issue_ns.tolist() == [0, 0, 100, 100]  # a's blocks start 0.1 after they are issued at 0

@@ -214,6 +214,7 @@ def _reads(trace: Trace, dependency: Dependency) -> Iterator[str]:
         is_exact = not costs["partial_ns"] and not costs["fixup_ns"]
     opening_ns, closing_ns = opening_and_closing(trace, name) if is_exact else (0, 0)
     prefetch = float(costs.get("prefetch", 0.0))
+    ahead_ns = costs.get("edge_ns", 0) if trace.header.plan.startswith("pdl") else 0
     ends = _tile_ends(trace)
     for row in np.flatnonzero(trace.rows_of(name)).tolist():
         done_ns = int(trace.end_ns[row]) - closing_ns
@@ -222,7 +223,7 @@ def _reads(trace: Trace, dependency: Dependency) -> Iterator[str]:
         for tile, done, of in _tiles_read(
             dependency, int(trace.x[row]), int(trace.y[row]), int(trace.z[row])
         ):
-            rest = work - max(work * done // of, ceil(work * prefetch))
+            rest = work - max(work * done // of, ceil(work * prefetch), min(work, ahead_ns))
             if done_ns + _slack(trace) - rest < ends[tile]:
                 yield (
                     f"{_block(trace, row)} ends at {trace.end_ns[row]} ns, too soon after {tile[0]} tile "

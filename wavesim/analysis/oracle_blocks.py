@@ -118,7 +118,7 @@ class OracleBlocks(ABC):
         charges, waits = self.charges[block.stage], block.waits
         while block.passed < len(waits):
             wait = waits[block.passed]
-            due = block.work * wait.done // wait.of
+            due = charges.due_ns(block.work, wait)
             time, block.done = time + due - block.done, due
             if self.missing[wait.semaphore]:
                 block.arrival = time
@@ -137,7 +137,7 @@ class OracleBlocks(ABC):
         due = block.work
         if block.passed < len(block.waits):
             wait = block.waits[block.passed]
-            due = block.work * wait.done // wait.of
+            due = self.charges[block.stage].due_ns(block.work, wait)
         amount, block.done = due - block.done, due
         if amount:
             age = (block.issue, block.stage, block.position)

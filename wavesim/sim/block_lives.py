@@ -84,7 +84,7 @@ class BlockLives:
         work = charges.work_ns[position]
         done = waited = 0
         for wait in program.waits(position):
-            due = work * wait.done // wait.of
+            due = charges.due_ns(work, wait)
             clock, done = clock + due - done, due
             semaphore = self.semaphores[wait.semaphore]
             if not semaphore.is_ready:
@@ -114,7 +114,7 @@ class BlockLives:
             semaphore = self.semaphores[wait.semaphore]
             if semaphore.is_ready and not charges.wait_ns:
                 continue
-            due = work * wait.done // wait.of
+            due = charges.due_ns(work, wait)
             if due > done:
                 computed = shared.compute(due - done, age, ahead)
                 yield computed

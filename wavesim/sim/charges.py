@@ -7,6 +7,7 @@ semaphores (0.9 us); as one of two split-K slices it also stores its sums, or ad
 from dataclasses import dataclass
 
 from wavesim.model.plan import DependentLaunch, PersistentStream, Plan, SemaphorePlan
+from wavesim.model.waits import Wait
 from wavesim.sim.cost import CostModel
 from wavesim.sim.program import StageProgram
 from wavesim.sim.stream_k import StreamKStage
@@ -18,16 +19,21 @@ class Charges:
 
     `opening_ns` is spent before the work, `wait_ns` at each wait, `closing_ns` after the work. Of a tile's
     parts all but the last to get there then spend `partial_ns`, and once they have the last `fixup_ns` for
-    each of them. A post is seen `signal_ns` later.
+    each of them. A post is seen `signal_ns` later. However early a wait, `ahead_ns` of the work is before it.
     """
 
     work_ns: list[int]
     opening_ns: int
     wait_ns: int
+    ahead_ns: int
     closing_ns: int
     partial_ns: int
     fixup_ns: int
     signal_ns: int
+
+    def due_ns(self, work_ns: int, wait: Wait) -> int:
+        """How much of its work a block has done when it comes to a wait."""
+        return max(work_ns * wait.done // wait.of, min(work_ns, self.ahead_ns))
 
 
 def charges_of(costs: CostModel, plan: Plan, program: StageProgram) -> Charges:
@@ -40,6 +46,7 @@ def charges_of(costs: CostModel, plan: Plan, program: StageProgram) -> Charges:
         work_ns=_work(costs, program),
         opening_ns=is_drawing * costs.counter_ns + is_waiting * costs.look_ns,
         wait_ns=0 if is_dependent else costs.wait_ns,
+        ahead_ns=costs.edge_ns if is_dependent else 0,
         closing_ns=has_semaphores * program.has_posts * costs.post_ns,
         partial_ns=costs.partial_ns,
         fixup_ns=costs.sums_ns.get(program.stage.name, costs.fixup_ns),

@@ -48,7 +48,8 @@ class CostModel:
     - `dependent_ns`: under dependent launch, from a kernel's last block to the return of the waits for it.
     - `block_ns`: from a block's issue to its first instruction.
     - `edge_ns`: of a tile's time, what a block that has another one does beside it: filling its pipeline,
-      storing what it has computed. Stream-K's blocks pay it once, for all their parts and tiles.
+      storing what it has computed. Stream-K's blocks pay it once, for all their parts and tiles; under
+      dependent launch it lies before the wait.
     - `counter_ns`: drawing a tile from the counter, every block under semaphores.
     - `look_ns`: once in a block that waits: looking at its semaphores ahead of need.
     - `wait_ns`: every wait, also on a semaphore that is ready; 0 for kernels that look ahead of need.
