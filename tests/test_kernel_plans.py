@@ -80,7 +80,7 @@ def test_the_boundary_of_a_dependent_launch_is_hidden_by_what_comes_before_the_w
 
 
 def test_blocks_that_wait_for_a_grid_have_filled_their_pipelines_by_then():
-    # Of the consumer's first four two are issued at 1 and two at 2, when the wait is over: these take all of 1.
+    # Of the first four two are issued at 1 and two at 2, when the wait is over: these take all of 1.
     trace = run(toy(), DependentLaunch(), edge_ns=100)
     assert trace.end_ns[trace.rows_of("gemm2")].tolist() == [2_900, 2_900, 3_000, 3_000, 3_900, 3_900]
     assert trace.wait_ns[trace.rows_of("gemm2")].tolist() == [900, 900, 0, 0, 0, 0]
