@@ -18,8 +18,7 @@ from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync
 from wavesim.sim.cost import CostModel
-from wavesim.sim.dispatcher import SPREAD, SPREAD_OVER
-from wavesim.sim.placement import footprint
+from wavesim.sim.placement import SPREAD, SPREAD_OVER, footprint
 
 
 @dataclass(eq=False)

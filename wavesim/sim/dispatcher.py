@@ -12,10 +12,8 @@ from simpy import Environment, Event
 
 from wavesim.model.device import Device
 from wavesim.sim.alarm import DISPATCH, Alarm
-from wavesim.sim.placement import Footprint, SmPool
+from wavesim.sim.placement import SPREAD, SPREAD_OVER, Footprint, SmPool
 from wavesim.sim.task import Life, Task
-
-SPREAD, SPREAD_OVER = 40_503, 65_536  # multiples of the golden section: neighbours come far apart
 
 
 @dataclass(eq=False)

@@ -12,6 +12,9 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Kernel
 from wavesim.model.occupancy import allocation, default_carveout, occupancy_of
 
+# Of SMs' numbers: multiples of the golden section, so that neighbours come far apart.
+SPREAD, SPREAD_OVER = 40_503, 65_536
+
 
 @dataclass(frozen=True)
 class Footprint:
