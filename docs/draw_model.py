@@ -118,7 +118,7 @@ def stream_k_figure(theme: str) -> go.Figure:
     rows = [_stream_k_gains(run, size, order) for size in sizes for order in size.orders]
     measured, *predicted = np.array(rows).T
     names = ("predicted", "an idle DRAM", "an idle DRAM, sums for nothing")
-    words = "Blocks that start anywhere in K share little in the L2: where Stream-K loses, it is to DRAM"
+    words = "Runs taken in order start anywhere in K and share little in the L2: what they lose, they lose to DRAM"
     source = "Hopper kernel, GPT-3 and LLaMA MLP, judged run on an H200, development half, two orders each"
     series = {name: (measured, points) for name, points in zip(names, predicted, strict=True)}
     return _scatter(
@@ -130,7 +130,7 @@ def _stream_k_gains(run: JudgedRun, size: JudgedSize, order: str) -> tuple[float
     """Measured, then predicted with less and less of what Stream-K costs."""
     repeats = run.comparisons[size.name]
     ours, theirs = (pooled(repeats, order, word).ns for word in ("stream-k", "stream"))
-    pipeline, plan = size.pipeline(), parse_plan("stream-k", order)
+    pipeline, plan = size.pipeline(), parse_plan(run.meaning("stream-k"), order)
     full = calibrate_for(pipeline, load("h200"), run.stream(size, order))
     idle = replace(full, memory=None)
     ways = (full, idle, replace(idle, partial_ns=0, fixup_ns=0))

@@ -143,7 +143,8 @@ def kernel_plans(draw, pipeline: Pipeline):
             return DependentLaunch(draw(st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 1.0])), orders=orders)
         case "stream-k":
             assume(all(stage.grid.z == 1 for stage in pipeline.stages))
-            return StreamK(draw(st.sampled_from([None, 1, 2, 3])), orders=orders)
+            waves = draw(st.sampled_from([None, 1, 2, 3]))
+            return StreamK(waves, orders=orders, in_order=draw(st.booleans()))
         case "persistent":
             return Persistent(policies=draw(edge_policies(pipeline)), orders=orders)
         case "persistent stream":

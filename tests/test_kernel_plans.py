@@ -106,8 +106,17 @@ def test_stream_k_computes_six_tiles_on_four_sms_in_one_and_a_half_tile_times():
     assert waves(run(toy(), StreamK())) == 3  # and the pair in twice that
 
 
-def test_with_two_waves_split_a_block_may_have_the_end_of_one_tile_and_the_start_of_the_next():
+def test_of_its_run_a_block_computes_the_start_of_a_tile_before_the_end_of_another():
     trace = run(ONE_KERNEL, StreamK(waves=2))
+    assert schedule(trace, "gemm1") == [
+        *[((1, 0), 0, 0, 0.5), ((1, 0), 1, 0, 0.5), ((0, 2), 2, 0, 0.5), ((0, 2), 3, 0, 0.5)],
+        *[((0, 0), 0, 0.5, 1.5), ((0, 1), 1, 0.5, 1.5), ((1, 1), 2, 0.5, 1.5), ((1, 2), 3, 0.5, 1.5)],
+    ]
+    assert parts_of(trace)[:3] == [(0, 0, 48), (1, 48, 96), (0, 0, 48)]
+
+
+def test_in_order_it_takes_the_run_as_it_comes():
+    trace = run(ONE_KERNEL, StreamK(waves=2, in_order=True))
     assert schedule(trace, "gemm1") == [
         ((0, 0), 0, 0, 1),
         ((1, 0), 1, 0, 0.5),
@@ -133,10 +142,10 @@ def test_the_part_of_a_tile_that_comes_last_adds_the_sums_and_the_others_go_on()
     assert trace.end_ns.tolist() == [600, 600 + 200] * 2 + [1_600, 1_800] * 2
     assert not trace.wait_ns.any()
     uneven = run(Pipeline("five", [stage("a", 5)]), StreamK(waves=2), fixup_ns=200)
-    # 1.25 tiles each. Tile 1: a quarter in block 0, from 1 to 1.25, the rest in block 1, until 0.75.
+    # 1.25 tiles each. Tile 1: a quarter in block 0, until 0.25, the rest in block 1, from 0.5 to 1.25.
     is_second = (uneven.x == 1) & (uneven.y == 0)
-    assert uneven.end_ns[is_second & (uneven.z == 1)].tolist() == [750]
-    assert uneven.end_ns[is_second & (uneven.z == 0)].tolist() == [1_250 + 200]
+    assert uneven.end_ns[is_second & (uneven.z == 0)].tolist() == [250]
+    assert uneven.end_ns[is_second & (uneven.z == 1)].tolist() == [1_250 + 200]
 
 
 def test_what_lies_at_the_edges_of_tiles_is_paid_once_per_block():
@@ -156,7 +165,7 @@ def test_a_grid_of_whole_waves_is_not_split_and_a_small_one_is_shared_by_all():
 def test_stream_k_runs_cover_every_iteration_once_whatever_the_numbers():
     for tiles, iterations, slots, cut in [(6, 3, 4, 6), (1, 2, 5, 1), (13, 7, 5, 13), (9, 1, 4, 1)]:
         names = tuple((index, 0) for index in range(tiles))
-        lists = block_lists(names, iterations, slots, cut)
+        lists = block_lists(names, iterations, slots, cut, in_order=tiles % 2 == 0)
         covered = [(p.tile, k) for parts in lists for p in parts for k in range(p.first, p.upto)]
         assert sorted(covered) == [(tile, k) for tile in names for k in range(iterations)]
         runs = [sum(p.upto - p.first for p in parts) for parts in lists]

@@ -33,6 +33,7 @@ def test_a_plans_name_reads_back_as_the_plan():
         ("pdl", DependentLaunch(), "Dependent launch (PDL)"),
         ("pdl:0.05", DependentLaunch(0.05), "Dependent launch (PDL), 5 % prefetched"),
         ("stream-k", StreamK(), "Stream-K"),
+        ("stream-k-in-order", StreamK(in_order=True), "Stream-K, runs in order"),
         ("stream-k:2", StreamK(2), "Stream-K, last 2 waves split"),
         ("stream-k:1", StreamK(1), "Stream-K, last wave split"),
         ("persistent", Persistent(), "One persistent kernel, row semaphores"),

@@ -12,7 +12,7 @@ from wavesim.trace import IntArray, Trace
 
 # First words of plan names. Blocks of the first kinds start with their tile, of the others with a tile
 # counter; only blocks of plans in neither set look at semaphores and post.
-WITHOUT_COUNTER = {"stream", "graph", "host", "pdl", "stream-k"}
+WITHOUT_COUNTER = {"stream", "graph", "host", "pdl", "stream-k", "stream-k-in-order"}
 WITHOUT_SEMAPHORES = {*WITHOUT_COUNTER, "persistent-stream"}
 
 

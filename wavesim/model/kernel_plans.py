@@ -61,8 +61,10 @@ class StreamK(Plan):
 
     A kernel is one block per slot. The tiles of the last, partly filled wave, and of `waves` - 1 full ones
     before it, are cut into equal runs of K iterations, one per block, which come first: then the sums that
-    others need are early, and whole tiles follow, the same number in every block. Of the parts of a tile the
-    one that comes last adds up all. A grid of whole waves is not split. Without `waves` it is one, or two
+    others need are early, and whole tiles follow, the same number in every block. Of its run a block first
+    computes what starts a tile, then what ends another: all are then at about the same place in K and share
+    the L2. `in_order` instead takes the run as it comes. Of the parts of a tile the one that comes last adds
+    up all. A grid of whole waves is not split. Without `waves` it is one, or two
     where the last one is filled to less than a quarter: a few tiles alone would be cut into many parts.
     Partial sums cost `CostModel.partial_ns` to store and `fixup_ns` to add. Source: Osama et al., Stream-K
     (PPoPP 2023), data-parallel hybrids; our Hopper kernel, `stream_k.cuh`.
@@ -71,6 +73,7 @@ class StreamK(Plan):
     waves: int | None = None
     order: Order = RowMajor()
     orders: Mapping[str, Order] = field(default_factory=dict)
+    in_order: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,13 +82,15 @@ class StreamK(Plan):
 
     @property
     def name(self) -> str:
-        return "stream-k" if self.waves is None else f"stream-k:{self.waves}"
+        word = "stream-k-in-order" if self.in_order else "stream-k"
+        return word if self.waves is None else f"{word}:{self.waves}"
 
     @property
     def label(self) -> str:
+        words = "Stream-K, runs in order" if self.in_order else "Stream-K"
         if self.waves is None:
-            return "Stream-K"
-        return f"Stream-K, last {f'{self.waves} waves' if self.waves > 1 else 'wave'} split"
+            return words
+        return f"{words}, last {f'{self.waves} waves' if self.waves > 1 else 'wave'} split"
 
     def cut_tiles(self, tiles: int, slots: int) -> int:
         """How many of a kernel's tiles are cut into parts, on so many slots."""

@@ -31,7 +31,8 @@ __all__ = [
 
 Launch = Literal["stream", "graph", "host"]
 WORDS = (
-    "stream, row, tile, graph, host, pdl[:SHARE], stream-k[:WAVES], persistent[:POLICY], persistent-stream"
+    "stream, row, tile, graph, host, pdl[:SHARE], stream-k[:WAVES], stream-k-in-order[:WAVES], "
+    "persistent[:POLICY], persistent-stream"
 )
 
 
@@ -144,14 +145,15 @@ def parse_plan(text: str, order: str = "row", *, wait_kernel: bool = True, head_
             return StreamSync(tiles, launch=text)  # type: ignore[arg-type]  # is one of them
         if kind == "pdl":
             return DependentLaunch(float(setting or 0), tiles)
-        if kind == "stream-k":
-            return StreamK(int(setting) if setting else None, tiles)
+        if kind in ("stream-k", "stream-k-in-order"):
+            waves = int(setting) if setting else None
+            return StreamK(waves, tiles, in_order=kind.endswith("-in-order"))
         if kind == "persistent":
             return Persistent(parse_policy(setting or "row"), order=tiles)
         if text == "persistent-stream":
             return PersistentStream(tiles)
         policy = parse_policy(text)
     except ValueError as error:
-        is_ours = isinstance(error, DescriptionError) and kind in ("pdl", "stream-k")
+        is_ours = isinstance(error, DescriptionError) and kind in ("pdl", "stream-k", "stream-k-in-order")
         raise DescriptionError(str(error) if is_ours else f"sync is {text!r}; known are {WORDS}") from None
     return SemaphoreSync(policy, order=tiles, wait_kernel=wait_kernel, head_start=head_start)

@@ -73,7 +73,8 @@ def split_stages(program: Program, plan: StreamK, slots: list[int]) -> Program:
     for stage, count in zip(program.stages, slots, strict=True):
         tiles = tuple((x, y) for x, y, _ in stage.blocks)
         cut = plan.cut_tiles(len(tiles), count)
-        stages.append(_stage(stage, block_lists(tiles, _iterations(stage.stage), count, cut)))
+        lists = block_lists(tiles, _iterations(stage.stage), count, cut, in_order=plan.in_order)
+        stages.append(_stage(stage, lists))
     return Program(tuple(stages), ())
 
 
@@ -86,18 +87,24 @@ def _iterations(stage: Stage) -> int:
     return -(-stage.work.k // stage.work.tile_k) if isinstance(stage.work, Gemm) else USUAL_ITERATIONS
 
 
-def block_lists(tiles: tuple[Tile, ...], iterations: int, slots: int, cut: int) -> list[list[Part]]:
-    """What each of so many resident blocks computes: its run of the last `cut` tiles, then whole tiles."""
+def block_lists(
+    tiles: tuple[Tile, ...], iterations: int, slots: int, cut: int, *, in_order: bool = False
+) -> list[list[Part]]:
+    """What each of so many resident blocks computes: its run of the last `cut` tiles, then whole tiles.
+
+    Of its run the tile that it starts comes before what it ends, so that all blocks are at about the same
+    place in K; or all `in_order`.
+    """
     whole = len(tiles) - cut
     bounds = [cut * iterations * slot // slots for slot in range(slots + 1)]
     places = sorted(set(bounds))
-    found = [
-        [
-            *_run(tiles[whole:], iterations, begin, end, places),
-            *(Part(tile, 0, iterations, iterations) for tile in tiles[slot:whole:slots]),
-        ]
-        for slot, (begin, end) in enumerate(pairwise(bounds))
-    ]
+    found = []
+    for slot, (begin, end) in enumerate(pairwise(bounds)):
+        turn = begin if in_order else max(begin, end // iterations * iterations)
+        parts = [*_run(tiles[whole:], iterations, turn, end, places)]
+        parts += _run(tiles[whole:], iterations, begin, turn, places)
+        parts += [Part(tile, 0, iterations, iterations) for tile in tiles[slot:whole:slots]]
+        found.append(parts)
     return [parts for parts in found if parts]
 
 

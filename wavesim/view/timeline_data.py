@@ -32,7 +32,8 @@ from wavesim.view.wording import (
 MAX_BARS = 3_000  # tiles in all; beyond them a browser takes longer than a slider allows
 HEADER_SIZE = 13
 MAX_STEPS = 4_000
-STREAM_ORDERED = ("stream", "graph", "host", "stream-k", "persistent-stream")  # first words of plan names
+# First words of plan names.
+STREAM_ORDERED = ("stream", "graph", "host", "stream-k", "stream-k-in-order", "persistent-stream")
 
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 Boundaries = tuple[tuple[int, str], ...]
