@@ -118,7 +118,7 @@ def stream_k_figure(theme: str) -> go.Figure:
     rows = [_stream_k_gains(run, size, order) for size in sizes for order in size.orders]
     measured, *predicted = np.array(rows).T
     names = ("predicted", "an idle DRAM", "an idle DRAM, sums for nothing")
-    words = "Runs taken in order start anywhere in K and share little in the L2: what they lose, they lose to DRAM"
+    words = "Runs in order start anywhere in K and share little in the L2: what they lose, they lose to DRAM"
     source = "Hopper kernel, GPT-3 and LLaMA MLP, judged run on an H200, development half, two orders each"
     series = {name: (measured, points) for name, points in zip(names, predicted, strict=True)}
     return _scatter(
