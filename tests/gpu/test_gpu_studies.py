@@ -20,7 +20,7 @@ from wavesim_gpu.functions import GENERATED
 from wavesim_gpu.kernels.families import family_named
 from wavesim_gpu.runner import Verdict
 from wavesim_gpu.studies import copies, entry, pairs
-from wavesim_gpu.studies.case import describe_case
+from wavesim_gpu.studies.case import SCREENING_ROUNDS, describe_case
 from wavesim_gpu.studies.copies import full_wave, ways_on
 from wavesim_gpu.studies.entrants import HOPPER, PORTABLE, entrant_for
 from wavesim_gpu.studies.entry import Entry, time_and_judge
@@ -95,7 +95,18 @@ def study():
     stream, row = Kind("stream", "stream", "hopper"), Kind("row", "row", "hopper")
     times = {(stream, WIDE): 100.0, (row, WIDE): 101.0, (stream, SQUARE): 150.0, (row, SQUARE): 120.0}
     made._screened = {Variant(kind, (cut, cut), ROW): time for (kind, cut), time in times.items()}
+    made._shortlisted = dict(made._screened)
     return made
+
+
+def test_what_was_lucky_in_the_first_screening_is_not_chosen_in_the_second(study):
+    def medians(variants, rounds):
+        assert rounds > SCREENING_ROUNDS
+        return {variant: 104.0 if variant.kind.name == "stream" else 103.0 for variant in variants}
+
+    study._medians = medians
+    study._shortlist()
+    assert study._roles()["tuned"].kind.name == "row"
 
 
 def test_the_simulators_choice_is_measured_with_the_others_even_if_it_is_nobodys_fastest(study):

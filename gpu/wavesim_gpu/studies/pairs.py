@@ -20,7 +20,12 @@ from wavesim_gpu.kernels.families import family_named
 from wavesim_gpu.operands import Operands, bind, reference
 from wavesim_gpu.planned_kernels import kernels_of
 from wavesim_gpu.runner import CupyRunner, Verdict
-from wavesim_gpu.studies.case import SCREENING_ROUNDS, SCREENING_WARM_UP_S, describe_case
+from wavesim_gpu.studies.case import (
+    SCREENING_ROUNDS,
+    SCREENING_WARM_UP_S,
+    SHORTLIST_ROUNDS,
+    describe_case,
+)
 from wavesim_gpu.studies.entry import NONE, Entry, library_entry, program_entry, time_and_judge
 from wavesim_gpu.studies.shapes import Cut, Workload, mlp_pair, weight_bytes
 from wavesim_gpu.studies.variants import STREAM, Variant
@@ -29,6 +34,7 @@ from wavesim_gpu.timing import Rounds
 LIBRARIES: Mapping[str, Callable[[Operands, int], Any]] = {"cublaslt": LtChain, "torch": TorchChain}
 SAME_CUT, PREDICTED = "same-cut", "predicted"
 FOLLOWED = 3  # variants of a kind in which those that follow it are tried
+SHORTLIST = 3  # variants of a kind that are screened again
 
 
 class PairStudy:
@@ -56,6 +62,7 @@ class PairStudy:
         self._expected = reference(self._base)
         self._entries: dict[Variant, Entry] = {}
         self._screened: dict[Variant, float] = {}
+        self._shortlisted: dict[Variant, float] = {}
         self._tags = {"workload": workload, "tokens": tokens, "weight_bytes": weight_bytes(pipeline)}
         self._tags |= {"repeats": repeats}
         self.cases: list[dict[str, Any]] = []
@@ -68,14 +75,25 @@ class PairStudy:
         new = [v for v in dict.fromkeys(variants) if v not in self._entries and self._has_kernels(v)]
         self._compile(new)
         self._entries |= {variant: self._entry(variant) for variant in new}
-        found, verdicts, sampler = time_and_judge(
-            {str(variant): self._entries[variant] for variant in new}, SCREENING_ROUNDS, SCREENING_WARM_UP_S
-        )
-        for variant in new:
+        self._screened |= self._medians(new, SCREENING_ROUNDS)
+
+    def _medians(self, variants: Sequence[Variant], rounds: int) -> dict[Variant, float]:
+        """In ns, of those that are right; all become cases."""
+        entries = {str(variant): self._entries[variant] for variant in variants}
+        found, verdicts, sampler = time_and_judge(entries, rounds, SCREENING_WARM_UP_S)
+        for variant in variants:
             name = str(variant)
-            if verdicts[name].is_good:
-                self._screened[variant] = median(found[name].times_ns)
             self._add(variant.kind.name, found.get(name, NONE), verdicts[name], sampler, variant)
+        good = [variant for variant in variants if verdicts[str(variant)].is_good]
+        return {variant: median(found[str(variant)].times_ns) for variant in good}
+
+    def _shortlist(self) -> None:
+        """The fastest few of each kind, screened again."""
+        kinds: dict[str, list[Variant]] = {}
+        for variant in sorted(self._screened, key=self._screened.__getitem__):
+            kinds.setdefault(variant.kind.name, []).append(variant)
+        few = [variant for those in kinds.values() for variant in those[:SHORTLIST]]
+        self._shortlisted = self._medians(few, SHORTLIST_ROUNDS)
 
     def screen_in_turn(self, variants: Iterable[Variant]) -> None:
         """The same in two steps: kinds that follow another one only in the best few variants of that one."""
@@ -98,11 +116,13 @@ class PairStudy:
 
     def best(self, *, has_semaphores: bool) -> Variant | None:
         """The fastest screened so far with semaphores, or without."""
-        those = [variant for variant in self._screened if variant.has_semaphores == has_semaphores]
-        return min(those, key=self._screened.__getitem__, default=None)
+        screened = self._shortlisted or self._screened
+        those = [variant for variant in screened if variant.has_semaphores == has_semaphores]
+        return min(those, key=screened.__getitem__, default=None)
 
     def finish(self, rounds: int) -> list[dict[str, Any]]:
         """The finalists and the libraries in turns; all cases, screening included."""
+        self._shortlist()
         finalists = self._finalists()
         libraries = {n: make(self._base, self._repeats) for n, make in LIBRARIES.items() if _is_there(make)}
         entries = {name: self._entries[variant] for name, variant in finalists.items()}
@@ -124,17 +144,17 @@ class PairStudy:
 
     def _roles(self) -> dict[str, Variant | None]:
         """Chosen by screening, so that the final rounds judge a choice that was made without them."""
-        plain = [v for v in self._screened if v.has_semaphores or v.kind.name == STREAM]
+        plain = [v for v in self._shortlisted if v.has_semaphores or v.kind.name == STREAM]
         return {
             "cusync": self.best(has_semaphores=True),
-            "tuned": min(plain, key=self._screened.__getitem__, default=None),
+            "tuned": min(plain, key=self._shortlisted.__getitem__, default=None),
             PREDICTED: self.predicted,
         }
 
     def _finalists(self) -> dict[str, Variant]:
         """The fastest of each kind by its name, and both of the cut and order where semaphores gain most."""
         found: dict[str, Variant] = {}
-        for variant in sorted(self._screened, key=self._screened.__getitem__):
+        for variant in sorted(self._shortlisted, key=self._shortlisted.__getitem__):
             found.setdefault(variant.kind.name, variant)
         if self.predicted in self._screened and self.predicted not in found.values():
             found[PREDICTED] = self.predicted

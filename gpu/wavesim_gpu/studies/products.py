@@ -19,14 +19,20 @@ from wavesim_gpu.functions import compile_all, wanted_kernels
 from wavesim_gpu.kernels.families import family_named
 from wavesim_gpu.operands import Operands, bind, reference
 from wavesim_gpu.runner import CupyRunner, WrongResultError
-from wavesim_gpu.studies.case import SCREENING_ROUNDS, SCREENING_WARM_UP_S, describe_case
+from wavesim_gpu.studies.case import (
+    SCREENING_ROUNDS,
+    SCREENING_WARM_UP_S,
+    SHORTLIST_ROUNDS,
+    describe_case,
+)
 from wavesim_gpu.studies.entrants import Entrant
 from wavesim_gpu.studies.entry import NONE, library_entry, program_entry, time_and_judge
 from wavesim_gpu.studies.shapes import Cut, single
-from wavesim_gpu.timing import Contender
+from wavesim_gpu.timing import Contender, Rounds
 
 MAX_SPLIT, MIN_CHUNKS = 12, 4  # slices of K, and chunks in each of them
 FULL = 0.9  # of the last wave, in blocks
+SHORTLIST = 6  # ways that are screened again
 
 
 @dataclass(frozen=True)
@@ -100,8 +106,16 @@ def product_cases(
     good = [way for way in ways if judged[str(way)].is_good]
     if not good:
         raise WrongResultError(f"{gemm.name}, m={gemm.m}: every cut gives wrong results; nothing was timed")
-    times_ns = {way: float(median(screened[str(way)].times_ns)) for way in good}
-    ranked = dict(sorted(times_ns.items(), key=lambda entry: entry[1]))
+    ranked = _ranked({way: screened[str(way)] for way in good})
+    few = {str(way): way for way in list(ranked)[:SHORTLIST]}
+    again, judged_again, _ = time_and_judge(
+        {name: entries[way] for name, way in few.items()}, SHORTLIST_ROUNDS, SCREENING_WARM_UP_S
+    )
+    judged |= judged_again
+    good = [way for way in ranked if judged[str(way)].is_good]
+    ranked = _ranked({few[name]: rounds for name, rounds in again.items() if few[name] in good}) | {
+        way: ranked[way] for way in good if way not in few.values()
+    }
     best = next(iter(ranked))
     final = {"ours": entries[best], "cublaslt": library_entry(LtChain(base), base, expected)}
     found, verdicts, sampler = time_and_judge(final, rounds)
@@ -118,6 +132,12 @@ def product_cases(
         if way not in good
     ]
     return cases, ranked
+
+
+def _ranked(screened: Mapping[Way, Rounds]) -> dict[Way, float]:
+    """Median ns, fastest first."""
+    medians = {way: float(median(rounds.times_ns)) for way, rounds in screened.items()}
+    return dict(sorted(medians.items(), key=lambda entry: entry[1]))
 
 
 def _compile(entrant: Entrant, gemm: Gemm, ways: Iterable[Way]) -> None:
