@@ -3,7 +3,11 @@
 from dataclasses import replace
 
 from wavesim.analysis.gates import Bound, Gate, gate_lines, gates_of
+from wavesim.analysis.halves import half_of
+from wavesim.analysis.judged import Prediction
+from wavesim.analysis.order_choice import OrderChoice, compared_orders
 from wavesim.analysis.policy_choice import PolicyChoice
+from wavesim.analysis.prediction import Measured
 from wavesim.analysis.validation import Score
 
 MLPS = Score("published-mlp", 12, 2.0, 4.0, sign_agreement=0.8)
@@ -39,6 +43,31 @@ def test_a_set_that_was_not_scored_is_there_and_counted_nowhere():
     lines = gate_lines(found)
     assert len(lines) == len(found) + 2
     assert lines[-1] == "What must be is reached by 4 of 5, what is aimed at by 2 of 5."
+
+
+def of_order(order: str, predicted: float, measured: float, noise: float = 0.2) -> Prediction:
+    name = next(f"hopper M={i}" for i in range(100) if half_of(f"hopper M={i}") == "test")
+    around = Measured(measured, measured - noise, measured + noise)
+    facts = {"source": "judged", "kind": "some", "ceil_formula": 0.0, "time_error_percent": 0.0}
+    return Prediction(
+        f"{name} {order}",
+        "row",
+        name,
+        predicted=predicted,
+        measured=around,
+        set_name="hopper-1-block",
+        **facts,
+    )
+
+
+def test_of_two_orders_the_sign_of_what_one_gains_over_the_other_and_its_size_are_gates():
+    right = compared_orders([of_order("row", 8.0, 9.0), of_order("grouped:4", 5.0, 5.5)])
+    assert right == OrderChoice("hopper-orders", 1, 1.0, 1.0, 1)  # 3.0 more predicted, 3.5 measured
+    wrong = compared_orders([of_order("row", 5.0, 9.0), of_order("grouped:4", 5.5, 5.5)])
+    assert wrong == OrderChoice("hopper-orders", 1, 0.0, 0.0, 1)
+    assert set(standings(gates_of([], [], wrong), "hopper-orders").values()) == {"missed"}
+    assert compared_orders([of_order("row", 8.0, 9.0, 1.2), of_order("grouped:4", 5.0, 5.5)]) is None  # noisy
+    assert compared_orders([of_order("row", 8.0, 9.0)]) is None
 
 
 def test_only_larger_sets_have_to_beat_no_gain_and_counted_waves():

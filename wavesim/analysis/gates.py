@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from wavesim.analysis.order_choice import OrderChoice
 from wavesim.analysis.policy_choice import PolicyChoice
 from wavesim.analysis.validation import Score
 
@@ -70,6 +71,7 @@ ALL_OWN = (
 CONSTANTS = (*_errors((2.5, 7.0), (1.5, 5.0)), Bound("sign_agreement", 0.85, 0.95, is_least=True))
 REPLAY = (Bound("median_time_error_percent", 1.0, 0.5), Bound("p90_time_error_percent", 2.0, 1.0))
 CHOICE = (Bound("order_agreement", 0.8, 0.9, is_least=True), Bound("mean_regret_points", 1.0, 0.5))
+ORDER = (Bound("sign_agreement", 1.0, is_least=True), Bound("within_share", 1.0, is_least=True))
 # What is asked, in words, of which sets, and the bounds.
 GATES: tuple[tuple[str, tuple[str, ...], tuple[Bound, ...]], ...] = (
     ("MLPs, no constant", ("published-mlp-no-constants",), _errors((4.0, 10.0), (3.0, 8.0))),
@@ -86,12 +88,16 @@ GATES: tuple[tuple[str, tuple[str, ...], tuple[Bound, ...]], ...] = (
 CHOSEN = ("published-mlp",)  # sets of which the order of policies and the regret are gates
 
 
-def gates_of(scores: Sequence[Score], choices: Sequence[PolicyChoice]) -> list[Gate]:
+def gates_of(
+    scores: Sequence[Score], choices: Sequence[PolicyChoice], orders: OrderChoice | None = None
+) -> list[Gate]:
     """Every gate with what was found, also of sets that were not scored."""
     by_name = {score.name: score for score in scores}
     chosen = {choice.name: choice for choice in choices}
     found = [gate for what, names, bounds in GATES for gate in _held(what, names, by_name, bounds)]
-    return [*found, *_held("row or tile", CHOSEN, chosen, CHOICE), *_rivals(scores)]
+    found += _held("row or tile", CHOSEN, chosen, CHOICE)
+    found += _held("row-major or grouped", ("hopper-orders",), {"hopper-orders": orders}, ORDER)
+    return [*found, *_rivals(scores)]
 
 
 def _held(

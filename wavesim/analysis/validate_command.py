@@ -14,6 +14,7 @@ from wavesim.analysis.intervals import half_widths, write_half_widths
 from wavesim.analysis.judged import Prediction
 from wavesim.analysis.judged_predictions import clock_drift_percent, model_standing, unmeasured
 from wavesim.analysis.judged_regret import regret_words, size_regrets
+from wavesim.analysis.order_choice import compared_orders
 from wavesim.analysis.policy_choice import PolicyChoice, policy_choices
 from wavesim.analysis.validation import (
     Score,
@@ -69,7 +70,8 @@ def run_validate(options: Namespace, progress: Callable[[int, int], None] | None
         write_half_widths(half_widths(found))
     runs = find_runs()
     choices = policy_choices(found)
-    gates = gates_of(results, choices)
+    orders = compared_orders(found)
+    gates = gates_of(results, choices, orders)
     learnt = [score for score in scores(found, "development") if score.name in judged_sets(found)]
     document = {
         "sets": [asdict(score) for score in results],
@@ -79,6 +81,7 @@ def run_validate(options: Namespace, progress: Callable[[int, int], None] | None
         "judged_regrets_now": [asdict(one) for run in runs for one in size_regrets(run, now=found)],
         "not_measured": [text for run in runs for text in unmeasured(run)],
         "choices": [asdict(choice) for choice in choices],
+        "orders": asdict(orders) if orders is not None else None,
         "gates": [asdict(gate) for gate in gates],
         "outliers": outliers(found),
     }
