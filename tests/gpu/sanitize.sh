@@ -10,13 +10,14 @@ declare -A tests=(
   [portable]="tests/gpu/test_gpu_results.py::test_split_k_gives_the_same_bits_every_time"
   [wide]="$edges[3-(128, 256, 64)-hopper-fp16]"
   [three-warpgroups]="$edges[3-(192, 192, 64)-hopper-per-tile-bf16]"
-  [cluster]="$edges[2-(128, 192, 64)-hopper-dependent-fp16]"
+  [cluster]="$edges[2-(64, 192, 64)-hopper-dependent-fp16]"
+  [part-of-a-panel]="$edges[3-(128, 240, 64)-hopper-fp16]"
   [few-rows]="$edges[0.2-(64, 128, 64)-hopper-fp16]"
   [split-k]="$hopper::test_split_k_slices_wait_and_add_up[(192, 192, 64)-hopper-2]"
   [stream-k]="$hopper::test_stream_k_adds_up_the_tiles_that_it_cut[(300, 1280, 700)-(128, 192, 64)]"
   [both-stages]="$both::test_every_shape_is_right_at_the_edges[(128, 256, 64)-379-fp16-row]"
-  [swiglu]="$both::test_swiglu_leaves_half_the_columns_to_the_second_stage[(128, 256, 64)-row]"
-  [copies]="tests/gpu/test_gpu_copies.py::test_every_way_to_launch_copies_is_right_again_and_again[256]"
+  [swiglu]="$both::test_swiglu_leaves_half_the_columns_to_the_second_stage[(128, 176, 64)-row]"
+  [copies]="tests/gpu/test_gpu_copies.py::test_every_way_to_launch_copies_is_right_again_and_again[1024]"
   [primitives]="tests/gpu/test_gpu_copies.py::test_every_primitive_leaves_its_counters_as_so_many_uses_do"
 )
 logs=$(mktemp -d)

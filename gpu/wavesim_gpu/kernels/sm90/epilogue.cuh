@@ -15,7 +15,7 @@ __device__ __forceinline__ void MathGroup<S, IS_BF16>::finish(const Part& part, 
     bool is_whole = note.is_whole;
     if (note.slices > 1 && is_whole) is_whole = reduce_slices(part.p, part.sync.sync.errors, shared_, note, sum_);
     if (!is_whole) {
-        hand_over_nothing();
+        hand_over_nothing(note);
         return;
     }
     constexpr int pieces = pieces_of<S, Part::activation>(), all = S::frags_m * pieces;
@@ -59,8 +59,9 @@ __device__ __forceinline__ void MathGroup<S, IS_BF16>::hand_over(const Piece& pi
 
 // In place of the outputs of a tile that is not stored.
 template <class S, bool IS_BF16>
-__device__ __forceinline__ void MathGroup<S, IS_BF16>::hand_over_nothing() {
+__device__ __forceinline__ void MathGroup<S, IS_BF16>::hand_over_nothing(TileNote& note) {
     mbarrier::wait(shared_.drained(group_, staged_.slot), staged_.parity ^ 1);
+    if ((threadIdx.x & 127) == 0) note.has_outputs[group_] = 0;  // by a thread that arrives at the slot's barrier itself
     hand_over_slot();
 }
 

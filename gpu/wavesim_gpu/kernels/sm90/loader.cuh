@@ -16,7 +16,9 @@ struct LoaderPlaces {
     __device__ __forceinline__ void announce(const Shared<S>& shared, const TileNote& tile) {
         mbarrier::wait(shared.read(note.slot), note.parity ^ 1);
         if (threadIdx.x == 0) {
-            shared.control().note[note.slot] = tile;
+            TileNote& there = shared.control().note[note.slot];
+            there = tile;
+            for (int& has_outputs : there.has_outputs) has_outputs = tile.is_whole;
             if (tile.tile.linear >= 0) cusync::Recorder<notes>().start(note.slot);
             mbarrier::arrive(shared.noted(note.slot));
         }

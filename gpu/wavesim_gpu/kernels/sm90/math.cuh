@@ -96,7 +96,7 @@ private:
     static __device__ __forceinline__ float activated(float x);
     static __device__ __forceinline__ float swiglu(float gate, float value);
     __device__ __forceinline__ void hand_over(const Piece& piece);
-    __device__ __forceinline__ void hand_over_nothing();
+    __device__ __forceinline__ void hand_over_nothing(TileNote& note);
     __device__ __forceinline__ void hand_over_held();
     __device__ __forceinline__ void hand_over_slot();
     static __device__ __forceinline__ void store_matrices(unsigned to, const unsigned* r);

@@ -36,8 +36,9 @@ struct TileNote {
     int slice, slices;
     int ticket, sums;   // where its slices meet, and where the first of them leaves its sum
     int stored;         // warpgroups whose part of the tile is complete
-    int is_whole;       // whether it is stored: not where it lies outside, nor an earlier slice of split-K
+    int is_whole;       // whether it may be stored: not where it lies outside
     int stage;          // of the pipeline
+    int has_outputs[3]; // whether a warpgroup hands over outputs: not of a slice that comes before the last
 };
 
 // What lies after the ring and the staging slots.

@@ -60,10 +60,10 @@ __device__ __forceinline__ void add_slices(Sums<S>& sums, const float4* all, int
 
 // The first slices to come leave their sums in global memory; the last adds them to its own, in slice order, so
 // that the result does not depend on which came last. Returns whether this block is the last. Only slices that have
-// come already are waited for, so that it is no matter where the others are. All math threads have read the note.
+// come already are waited for, so that it is no matter where the others are.
 template <class S>
 __device__ __forceinline__ bool reduce_slices(
-    const GemmSm90Params& p, cusync::ErrorBuffer* errors, const Shared<S>& shared, TileNote& note, Sums<S>& sums) {
+    const GemmSm90Params& p, cusync::ErrorBuffer* errors, const Shared<S>& shared, const TileNote& note, Sums<S>& sums) {
     constexpr int quads = S::frags_m * S::tile_n / 8, threads = S::math_warps * 32;
     const int thread = static_cast<int>(threadIdx.x) - 128, slices = note.slices;
     unsigned* const ticket = p.tickets + note.ticket;  // slices that came, and above bit 16 those that left a sum
@@ -79,8 +79,7 @@ __device__ __forceinline__ bool reduce_slices(
             const float* sum = sums[q / (S::tile_n / 8)] + q % (S::tile_n / 8) * 4;
             mine[q * threads] = make_float4(sum[0], sum[1], sum[2], sum[3]);
         }
-        if (thread == 0) note.is_whole = 0;
-        // Barrier before the release: it publishes all math threads' sums, and the note to the storing warps.
+        // Barrier before the release: it publishes all math threads' sums.
         math_barrier<S>();
         if (thread == 0) add_release(ticket, 1u << 16);
         return false;

@@ -35,7 +35,7 @@ private:
             mbarrier::wait(shared_.staged(group_, staged_.slot), staged_.parity);
             const int slot = staged_.slot;
             staged_.advance();
-            if (!note.is_whole) {
+            if (!note.has_outputs[group_]) {
                 mbarrier::arrive(shared_.drained(group_, slot));
                 break;
             }
@@ -73,7 +73,7 @@ private:
     // The last storing warp to finish a tile posts it.
     template <class Stage>
     __device__ __forceinline__ void finish(const Stage& stage, TileNote& note, int line) {
-        const bool is_whole = note.is_whole;
+        const bool is_whole = note.has_outputs[group_];
         if (is_whole) {
             tma::wait_stored();
             if (is_reading_) mbarrier::arrive(shared_.drained(group_, staged_.slot ^ 1));
