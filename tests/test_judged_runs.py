@@ -105,18 +105,6 @@ def test_regret_is_what_the_plan_predicted_best_loses_to_the_best_measured(tmp_p
     assert again.points == pytest.approx(10.0 - 0.9, abs=0.1)  # tile, the boundary and a faster build
 
 
-def test_a_word_that_meant_another_plan_is_predicted_as_that_plan(tmp_path: Path):
-    make_run(tmp_path / "run", (HOPPER,))
-    path = tmp_path / "run" / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"plans": {"stream-k": "stream"}}))
-    (run,) = find_runs(tmp_path)
-    assert [run.meaning(word) for word in ("stream-k", "row")] == ["stream", "row"]
-    (members,) = predictions_of_runs(tmp_path)
-    found = [one for one in members if one.plan == "stream-k"]
-    assert [one.predicted for one in found] == [0.0, 0.0]
-    assert all(one.before > 1.0 for one in found)
-
-
 def test_a_changed_prediction_is_refused(tmp_path: Path):
     make_run(tmp_path / "run")
     path = tmp_path / "run" / "predictions.json"

@@ -31,19 +31,20 @@ LEAST_POINTS, START_NS, IDLE_SHARE, DRAM_SHARE = 0.25, 8_000, 0.04, 0.4
 
 # How many constants of a kind's predictions were chosen by the errors of its development half. Published
 # rows: launch, wait, demand, clock. Host waits: the wait, demand. Sketches: a wait, and a share of L2,
-# bandwidth and bend of the DRAM, which 36 sizes have in common. One block per SM: what builds differ by.
-# Several: their bend. Split K: storing and adding sums. Hopper's split K: storing, of those. Stream-K: its
-# share of the DRAM, drifting.
+# bandwidth and bend of the DRAM, which 36 sizes have in common. One block per SM: what builds differ by; on
+# Hopper what semaphores cost a producer, a consumer, and the edges of a tile. Several: their bend. Split K:
+# storing and adding sums. Hopper's split K: storing, and semaphores. Stream-K: its share of the DRAM,
+# drifting, storing and adding.
 FITTED = {
     "kernel times, published": 4,
     "kernel times, host waits": 2,
     "sketch trace": 2,
-    "stream-sync trace of a Hopper kernel, 1 block per SM": 2,
-    "stream-sync trace of a Hopper kernel, split-K": 1,
+    "stream-sync trace of a Hopper kernel, 1 block per SM": 3,
+    "stream-sync trace of a Hopper kernel, split-K": 2,
     "stream-sync trace, 1 block per SM": 1,
     "stream-sync trace, several blocks per SM": 1,
     "stream-sync trace, split-K": 2,
-    "stream-sync trace, stream-k": 2,
+    "stream-sync trace, stream-k": 4,
 }
 
 

@@ -73,7 +73,7 @@ def _judged(
     run: JudgedRun, size: JudgedSize, stream: Trace, before: Foretold, repeats: Sequence[Comparison]
 ) -> Prediction:
     word, order, device = before.plan, before.order, devices.load(run.facts["device"])
-    trace, predicted = _predicted(size, order, run.meaning(word), device, stream)
+    trace, predicted = _predicted(size, order, word, device, stream)
     each = [_improvement([one], order, word) for one in repeats if (order, word) in one.rounds]
     whole = [one for one in repeats if (order, word) in one.rounds]
     measured = _improvement(whole, order, word)

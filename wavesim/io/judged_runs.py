@@ -128,13 +128,6 @@ class JudgedRun:
             raise RecordingError(f"{self.folder / 'run.json'}: 'device' is missing; not a judged run")
         return found
 
-    def meaning(self, word: str) -> str:
-        """The plan that a word of this run is called today: run.json's `plans` names those that have changed.
-
-        Stream-K's blocks took their runs in order until 2026-11-21.
-        """
-        return str(self.facts.get("plans", {}).get(word, word))
-
     @cached_property
     def stamp(self) -> str:
         """The SHA-256 of predictions.json. Raises if it is not the one that was written beside it."""
