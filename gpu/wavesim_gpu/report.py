@@ -128,6 +128,7 @@ def _pair_figures(pairs: Mapping[int, Pair], label: str) -> Figures:
 
         for name, rival in RIVALS.items():
             figures |= _summed(f"{label}_vs_{name}", ratios("tuned", rival), unit)
+        figures |= _summed(f"{label}_persistent_vs_cublas", ratios("persistent", "cublaslt"), unit)
         if same := ratios("same-cut", "same-cut stream"):
             figures[f"{label}_same_tile_vs_stream_max{unit}"] = round(max(same), 4)
         if streamk := ratios("stream-k", "cublaslt", large):

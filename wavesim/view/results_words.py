@@ -65,6 +65,11 @@ def _pair_findings(results: GpuResults, workload: str) -> list[str]:
             f"{name}, speed of the simulator's choice, made from the products' times alone before any pair "
             f"was measured, over the tuned plan, which screening chose: {chosen}."
         )
+    joint = summary(speeds(pairs, "persistent", "cublaslt"))
+    if joint is not None:
+        said.append(
+            f"{name}, speed of one persistent kernel, its stages joined by semaphores, over cuBLASLt: {joint}."
+        )
     same = summary(speeds(pairs, "same-cut", "same-cut stream"))
     if same is not None:
         said.append(
