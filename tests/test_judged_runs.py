@@ -90,6 +90,8 @@ def test_regret_is_what_the_plan_predicted_best_loses_to_the_best_measured(tmp_p
     assert "of 6 to 6 all measured, test half: mean regret 0.00 points over 1 sizes" in regret_words(run)
     now = [one for members in predictions_of_runs(tmp_path) for one in members]
     assert size_regrets(run, now=now) == [found]
+    of_another = [replace(p, run="another", predicted=-p.predicted) for p in now]
+    assert size_regrets(run, now=[*now, *of_another]) == [found]
     worse = [replace(one, predicted=-5.0) for one in now]
     (chosen,) = size_regrets(run, now=worse)
     assert chosen.chosen[1] == "stream"

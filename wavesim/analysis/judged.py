@@ -33,6 +33,7 @@ class Prediction:
       when the run's own tile times are fed in, over the stream-sync time and over its own.
     - `before`: what was predicted before the plan had run, and `repeats`: the improvement each time that the
       whole comparison was made, where that was recorded. `set_name`: its set within the source.
+    - `run`: the judged run that it is of, by its folder's name; "" for other sources.
     - `outlier`: why the case is named but not scored, in words; "" for the others.
     """
 
@@ -53,6 +54,7 @@ class Prediction:
     before: float | None = None
     repeats: tuple[float, ...] = ()
     set_name: str = ""
+    run: str = ""
     outlier: str = ""
 
     @property

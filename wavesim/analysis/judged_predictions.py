@@ -85,6 +85,7 @@ def _judged(
         group=size.name,
         source=SOURCE,
         set_name=size.set_name if word in SEMAPHORES else f"{size.kernels.partition('-')[0]}-{word}",
+        run=run.folder.name,
         kind=_kind(size, word, stream),
         predicted=predicted,
         before=before.improvement_points,

@@ -37,7 +37,8 @@ def size_regrets(
 
     Chosen by what was predicted before the run, or by the predictions of `now`.
     """
-    points = _before(run) if now is None else {(p.case, p.plan): p.predicted for p in now}
+    of_run = [p for p in now or () if p.run == run.folder.name]
+    points = _before(run) if now is None else {(p.case, p.plan): p.predicted for p in of_run}
     found = [_regret(run, size, points) for size in run.sizes() if half_of(size.name) == half]
     return sorted(found, key=lambda one: -one.points)
 

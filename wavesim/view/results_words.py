@@ -68,7 +68,8 @@ def _pair_findings(results: GpuResults, workload: str) -> list[str]:
     joint = summary(speeds(pairs, "persistent", "cublaslt"))
     if joint is not None:
         said.append(
-            f"{name}, speed of one persistent kernel, its stages joined by semaphores, over cuBLASLt: {joint}."
+            f"{name}, speed of one persistent kernel, its stages joined by semaphores, over cuBLASLt: "
+            f"{joint}."
         )
     same = summary(speeds(pairs, "same-cut", "same-cut stream"))
     if same is not None:
