@@ -118,7 +118,11 @@ def stream_k_figure(theme: str) -> go.Figure:
     rows = [_stream_k_gains(run, size, order) for size in sizes for order in size.orders]
     measured, *predicted = np.array(rows).T
     names = ("predicted", "an idle DRAM", "an idle DRAM, sums for nothing")
-    words = "Runs in order start anywhere in K and share little in the L2: what they lose, they lose to DRAM"
+    full, idle, free = predicted
+    words = (
+        f"As simulated, sums cost Stream-K {min(free - idle):.0f} to {max(free - idle):.0f} points, "
+        f"a busy DRAM up to {max(idle - full):.0f}"
+    )
     source = "Hopper kernel, GPT-3 and LLaMA MLP, judged run on an H200, development half, two orders each"
     series = {name: (measured, points) for name, points in zip(names, predicted, strict=True)}
     return _scatter(
@@ -130,7 +134,7 @@ def _stream_k_gains(run: JudgedRun, size: JudgedSize, order: str) -> tuple[float
     """Measured, then predicted with less and less of what Stream-K costs."""
     repeats = run.comparisons[size.name]
     ours, theirs = (pooled(repeats, order, word).ns for word in ("stream-k", "stream"))
-    pipeline, plan = size.pipeline(), parse_plan(run.meaning("stream-k"), order)
+    pipeline, plan = size.pipeline(), parse_plan("stream-k", order)
     full = calibrate_for(pipeline, load("h200"), run.stream(size, order))
     idle = replace(full, memory=None)
     ways = (full, idle, replace(idle, partial_ns=0, fixup_ns=0))
