@@ -10,8 +10,8 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.plan import Plan, SemaphoreSync
 from wavesim.sim.cost import CostModel
 
-# Of a consumer, by kernels, tile and policy, where no K is split: steps of 0.005, judged run, development
-# half.
+# Of a consumer, by kernels, tile and policy, where no K is split: steps of 0.005, first judged run,
+# development half.
 CONSUMERS = {
     ("portable", (128, 256), "tile"): 0.99,
     ("portable", (256, 128), "tile"): 0.99,

@@ -31,7 +31,7 @@ MOST_TOGETHER = 0.98  # share of block time in equal companies above which a tra
 UNIT_NS = 1_000_000
 PARTIAL_NS = 2_000  # storing the sums of a split-K slice, with one block per SM; tried in steps of 1 us
 # With several blocks per SM, split-K slices have stored their sums, or added others', within their times; so
-# much is not yet in these. Fitted to the development half of the judged runs, in steps of 1 us.
+# much is not yet in these. Fitted to the development half of the first judged run, in steps of 1 us.
 PARTLY_SEEN = {"partial_ns": 2_000, "fixup_ns": 1_000}
 
 FloatArray = NDArray[np.float64]

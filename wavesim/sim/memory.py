@@ -21,7 +21,7 @@ from wavesim.trace import IntArray, Trace
 # because our recordings with two show no slowdown below the whole bandwidth.
 SHARPNESS, SHARPNESS_SHARED = 7, 64
 # Of DRAM's bandwidth, what is left to blocks that each read at a place of their own in K, and so in DRAM:
-# parts of Stream-K. Judged run, Hopper kernel, development half, in steps of 0.05.
+# parts of Stream-K. First judged run, Hopper kernel, development half, in steps of 0.05.
 SCATTERED = 0.85
 BINS_PER_TILE = 8  # of a typical tile, in which traffic is added up
 MOST_OF_DRAM = 0.97  # of its bandwidth, that a measured run can have used
