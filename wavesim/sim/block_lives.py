@@ -84,9 +84,11 @@ class BlockLives:
         work = charges.work_ns[position]
         done = waited = 0
         for wait in program.waits(position):
+            semaphore = self.semaphores[wait.semaphore]
+            if semaphore.is_ready and not charges.wait_ns:
+                continue  # most waits: when the block gets there makes no difference
             due = charges.due_ns(work, wait)
             clock, done = clock + due - done, due
-            semaphore = self.semaphores[wait.semaphore]
             if not semaphore.is_ready:
                 self.spinning[row] = (program, position, wait.semaphore)
                 yield semaphore.ready

@@ -44,12 +44,12 @@ class Reads:
 def dram_bytes(reads: Reads, l2_bytes: int) -> IntArray:
     """Of reads in the order of time the bytes that come from DRAM, (reads,): least recently used go first."""
     held: OrderedDict[int, int] = OrderedDict()
-    free = l2_bytes
+    use_again, free = held.move_to_end, l2_bytes
     missed = []
     sizes = reads.size_bytes.tolist()
     for i, slab in enumerate(reads.slab.tolist()):
         if slab in held:
-            held.move_to_end(slab)
+            use_again(slab)
             continue
         missed.append(i)
         held[slab] = sizes[i]
