@@ -18,7 +18,7 @@ from wavesim_gpu.device import query
 from wavesim_gpu.functions import compile_all, wanted_kernels
 from wavesim_gpu.kernels.families import family_named
 from wavesim_gpu.operands import Operands, bind, reference
-from wavesim_gpu.runner import CupyRunner, WrongResultError
+from wavesim_gpu.runner import CupyRunner, Verdict, WrongResultError
 from wavesim_gpu.studies.case import (
     SCREENING_ROUNDS,
     SCREENING_WARM_UP_S,
@@ -26,7 +26,7 @@ from wavesim_gpu.studies.case import (
     describe_case,
 )
 from wavesim_gpu.studies.entrants import Entrant
-from wavesim_gpu.studies.entry import NONE, library_entry, program_entry, time_and_judge
+from wavesim_gpu.studies.entry import NONE, Entry, library_entry, program_entry, time_and_judge
 from wavesim_gpu.studies.shapes import Cut, single
 from wavesim_gpu.timing import Contender, Rounds
 
@@ -100,22 +100,9 @@ def product_cases(
     for way in ways:
         program = _program(runners[way.kernels], entrant, base, gemm, way)
         entries[way] = program_entry(runner, program, _contender(runner, program), expected)
-    screened, judged, _ = time_and_judge(
-        {str(way): entries[way] for way in ways}, SCREENING_ROUNDS, SCREENING_WARM_UP_S
-    )
-    good = [way for way in ways if judged[str(way)].is_good]
-    if not good:
+    ranked, judged = _screened(entries)
+    if not ranked:
         raise WrongResultError(f"{gemm.name}, m={gemm.m}: every cut gives wrong results; nothing was timed")
-    ranked = _ranked({way: screened[str(way)] for way in good})
-    few = {str(way): way for way in list(ranked)[:SHORTLIST]}
-    again, judged_again, _ = time_and_judge(
-        {name: entries[way] for name, way in few.items()}, SHORTLIST_ROUNDS, SCREENING_WARM_UP_S
-    )
-    judged |= judged_again
-    good = [way for way in ranked if judged[str(way)].is_good]
-    ranked = _ranked({few[name]: rounds for name, rounds in again.items() if few[name] in good}) | {
-        way: ranked[way] for way in good if way not in few.values()
-    }
     best = next(iter(ranked))
     final = {"ours": entries[best], "cublaslt": library_entry(LtChain(base), base, expected)}
     found, verdicts, sampler = time_and_judge(final, rounds)
@@ -129,9 +116,23 @@ def product_cases(
     cases += [
         describe_case("ours", {**tags, **shape, "way": str(way)}, NONE, judged[str(way)], None)
         for way in ways
-        if way not in good
+        if way not in ranked
     ]
     return cases, ranked
+
+
+def _screened(entries: Mapping[Way, Entry]) -> tuple[dict[Way, float], dict[str, Verdict]]:
+    """Median ns of those that are right, fastest first, the fastest few by a second look; all verdicts."""
+    found, judged, _ = time_and_judge(
+        {str(way): entry for way, entry in entries.items()}, SCREENING_ROUNDS, SCREENING_WARM_UP_S
+    )
+    ranked = _ranked({way: found[str(way)] for way in entries if judged[str(way)].is_good})
+    few = list(ranked)[:SHORTLIST]
+    again, still, _ = time_and_judge(
+        {str(way): entries[way] for way in few}, SHORTLIST_ROUNDS, SCREENING_WARM_UP_S
+    )
+    first = _ranked({way: again[str(way)] for way in few if still[str(way)].is_good})
+    return first | {way: ns for way, ns in ranked.items() if way not in few}, judged | still
 
 
 def _ranked(screened: Mapping[Way, Rounds]) -> dict[Way, float]:
