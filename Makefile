@@ -26,6 +26,7 @@ help:
 	@echo "make setup      the virtual environment $(VENV) with everything"
 	@echo "make gpu-test   the GPU's tests      (PYTHON=an interpreter with CuPy and pytest; installs nothing)"
 	@echo "make gpu-bench  the GPU's benchmarks (PYTHON=an interpreter with CuPy; installs nothing)"
+	@echo "make gpu-sanitize  memcheck and racecheck of the GPU's kernels (needs compute-sanitizer)"
 	@echo "make clean      remove $(VENV) and build outputs"
 
 setup: $(VENV)/.has-all

@@ -64,10 +64,10 @@ class StreamK(Plan):
     others need are early, and whole tiles follow, the same number in every block. Of its run a block first
     computes what starts a tile, then what ends another: all are then at about the same place in K and share
     the L2. `in_order` instead takes the run as it comes. Of the parts of a tile the one that comes last adds
-    up all. A grid of whole waves is not split. Without `waves` it is one, or two
-    where the last one is filled to less than a quarter: a few tiles alone would be cut into many parts.
-    Partial sums cost `CostModel.partial_ns` to store and `fixup_ns` to add. Source: Osama et al., Stream-K
-    (PPoPP 2023), data-parallel hybrids; our Hopper kernel, `stream_k.cuh`.
+    up all. A grid of whole waves is not split. Without `waves` one is, or two where the last one is filled to
+    less than a quarter: a few tiles alone would be cut into many parts. Partial sums
+    cost `CostModel.partial_ns` to store and `fixup_ns` to add. Source: Osama et al., Stream-K (PPoPP 2023),
+    data-parallel hybrids; our Hopper kernel, `stream_k.cuh`.
     """
 
     waves: int | None = None
