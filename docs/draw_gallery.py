@@ -7,19 +7,19 @@ semaphores; each is what a reader of the notebook sees, written by the widget's 
 from collections.abc import Callable
 from pathlib import Path
 
-from wavesim.analysis.default_cost import default_costs
-from wavesim.gen.tuning import tune
+from wavesim.costs.cost_model import zero_cost
 from wavesim.model.device import load
 from wavesim.model.kernel import DEFAULT_GEMM_BLOCK
-from wavesim.model.order import ColumnMajor
-from wavesim.model.plan import SemaphoreSync, StreamSync
-from wavesim.model.policy import RowSync, TileSync
-from wavesim.sim.cost import zero_cost
+from wavesim.plan.order import ColumnMajor
+from wavesim.plan.plan import SemaphoreSync, StreamSync
+from wavesim.plan.policy import RowSync, TileSync
+from wavesim.predict.defaults import default_costs
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.published_view import PublishedView
 from wavesim.teaching.readiness import readiness_picture
 from wavesim.teaching.rival_plans import rivals
 from wavesim.teaching.wave_steps import staircase
+from wavesim.tuning.search import tune
 from wavesim.view.export import save_figure
 from wavesim.view.safety_figure import safety_picture
 from wavesim.view.timeline_figure import timeline

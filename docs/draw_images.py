@@ -15,12 +15,12 @@ from draw_model import (
     wait_figure,
 )
 
-from wavesim.analysis.validation import all_predictions, predictions, scores
 from wavesim.comparison import compare
+from wavesim.costs.cost_model import zero_cost
+from wavesim.evaluation.validation import all_predictions, predictions, scores
 from wavesim.model.device import load
-from wavesim.model.plan import SemaphoreSync, StreamSync, parse_plan
-from wavesim.model.policy import TileSync
-from wavesim.sim.cost import zero_cost
+from wavesim.plan.plan import SemaphoreSync, StreamSync, parse_plan
+from wavesim.plan.policy import TileSync
 from wavesim.sim.simulation import simulate
 from wavesim.view.gain_figure import Gain, gain_overview
 from wavesim.view.timeline_figure import timeline

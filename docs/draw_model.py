@@ -6,32 +6,32 @@ from dataclasses import replace
 import numpy as np
 import plotly.graph_objects as go
 
-from wavesim.analysis.halves import half_of
-from wavesim.analysis.judged import Prediction
-from wavesim.analysis.prediction import (
+from wavesim.costs.calibration import calibrate
+from wavesim.costs.clock import busy_share, clock_factors
+from wavesim.costs.device_costs import H200_CLOCK_GAIN, machine_of
+from wavesim.evaluation.blind_runs import JudgedRun, find_runs, pooled
+from wavesim.evaluation.blind_sizes import JudgedSize
+from wavesim.evaluation.score_page import score_figure
+from wavesim.evaluation.scored_case import Prediction
+from wavesim.evaluation.split import half_of
+from wavesim.evaluation.validation import Score, sets_of
+from wavesim.model.device import load
+from wavesim.plan.plan import SemaphoreSync, StreamSync, parse_plan
+from wavesim.plan.policy import RowSync
+from wavesim.predict.prediction import (
     calibrate_for,
     improvement_of_rounds,
     predict_from_kernel_times,
     predict_pair,
 )
-from wavesim.analysis.validation import Score, sets_of
-from wavesim.io.judged_runs import JudgedRun, find_runs, pooled
-from wavesim.io.published import PublishedRun, published_runs
-from wavesim.io.recordings import cases
-from wavesim.io.sketch import sketch_cases
-from wavesim.model.device import load
-from wavesim.model.plan import SemaphoreSync, StreamSync, parse_plan
-from wavesim.model.policy import RowSync
-from wavesim.sim.calibration import calibrate
-from wavesim.sim.machine_costs import H200_CLOCK_GAIN, machine_of
+from wavesim.recordings.published_rows import PublishedRun, published_runs
+from wavesim.recordings.shipped import cases
+from wavesim.recordings.sketches import sketch_cases
 from wavesim.sim.simulation import simulate
-from wavesim.sim.sm_clock import busy_share, clock_factors
-from wavesim.trace import Trace
+from wavesim.trace.trace import Trace
 from wavesim.view.canvas import axis, base_layout, heading
-from wavesim.view.score_page import score_figure
 from wavesim.view.theme import Theme, find_theme
 from wavesim.workloads.gpt3 import gpt3_mlp
-from wavesim.workloads.judged_sizes import JudgedSize
 
 WIDTH, PLOT, LEFT, RIGHT, BOTTOM = 860, 330, 70, 30, 100
 SYMBOLS = ("circle", "diamond-open", "x-thin-open")

@@ -19,7 +19,7 @@ from operator import or_
 from wavesim.model.device import Device
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import SemaphoreSync
+from wavesim.plan.plan import SemaphoreSync
 from wavesim.sim.placement import Footprint, footprint
 from wavesim.sim.program import Program, build_program
 

@@ -22,10 +22,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from wavesim.analysis.advice import advise
-from wavesim.analysis.advice_words import summary_text
+from wavesim.advise.advice import advise
+from wavesim.advise.advice_text import summary_text
+from wavesim.advise.profile_file import EXAMPLE, load_profile
 from wavesim.errors import WavesimError
-from wavesim.io.profile_file import EXAMPLE, load_profile
 
 MAX_MB = 1_500
 MAX_SECONDS = 20

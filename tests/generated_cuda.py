@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from wavesim.gen.names import Names
-from wavesim.gen.orders import order_sets
-from wavesim.gen.policies import GroupedSync, derive_policies
-from wavesim.gen.tile_map import Blocks, Cycle, Whole
+from wavesim.codegen.names import Names
+from wavesim.codegen.orders import order_sets
+from wavesim.codegen.policies import GroupedSync, derive_policies
+from wavesim.codegen.tile_map import Blocks, Cycle, Whole
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor, SlicesLast
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import SemaphoreSync
-from wavesim.model.policy import CustomPolicy, RowSync, TileSync
-from wavesim.model.semaphores import edges_of, semaphore_arrays
+from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor, SlicesLast
+from wavesim.plan.plan import SemaphoreSync
+from wavesim.plan.policy import CustomPolicy, RowSync, TileSync
+from wavesim.plan.semaphores import edges_of, semaphore_arrays
 
 BLOCK = Block(256, 64)
 

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import numpy as np
 
+from wavesim.costs.builds import as_built
+from wavesim.costs.cost_model import OVERHEADS, CostModel
+from wavesim.costs.device_costs import overheads_of
 from wavesim.errors import DeviceError
-from wavesim.io.judged_runs import STAMP, Comparison, PlanRounds
+from wavesim.evaluation.blind_runs import STAMP, Comparison, PlanRounds
+from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, JudgedSize
 from wavesim.model.device import load
-from wavesim.model.plan import parse_plan
-from wavesim.sim.builds import as_built
-from wavesim.sim.cost import OVERHEADS, CostModel
-from wavesim.sim.machine_costs import overheads_of
+from wavesim.plan.plan import parse_plan
 from wavesim.sim.simulation import simulate
-from wavesim.trace import Trace
-from wavesim.workloads.judged_sizes import BASELINE, RIVALS, JudgedSize
-from wavesim_gpu.judged_measuring import Compared
-from wavesim_gpu.judged_worker import WorkerError
+from wavesim.trace.trace import Trace
+from wavesim_gpu.evaluation.blind_measuring import Compared
+from wavesim_gpu.evaluation.blind_worker import WorkerError
 
 WIDE = ((128, 256), (128, 256))
 PORTABLE = JudgedSize("portable", "gpt3-mlp", 384, WIDE)  # in the test half, by its hash

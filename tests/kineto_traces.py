@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from wavesim.io.profile_file import EXAMPLE
+from wavesim.advise.profile_file import EXAMPLE
 
 FOLDER = Path(__file__).parent / "data" / "kineto"
 REAL = {

@@ -3,13 +3,14 @@
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from wavesim.costs.cost_model import FIXED_COSTS, CostModel
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import Device, load
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import (
+from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor
+from wavesim.plan.plan import (
     DependentLaunch,
     Persistent,
     PersistentStream,
@@ -18,8 +19,7 @@ from wavesim.model.plan import (
     StreamK,
     StreamSync,
 )
-from wavesim.model.policy import CustomPolicy, RowSync, TileSync
-from wavesim.sim.cost import FIXED_COSTS, CostModel
+from wavesim.plan.policy import CustomPolicy, RowSync, TileSync
 from wavesim.sim.launches import launched
 
 DEVICES = [load("toy").with_sm_count(count) for count in (1, 2, 3, 4, 7)]

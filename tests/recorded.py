@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from wavesim.io.recordings import file_name
+from wavesim.costs.cost_model import OVERHEADS, CostModel
 from wavesim.model.device import load
-from wavesim.model.plan import parse_plan
-from wavesim.sim.cost import OVERHEADS, CostModel
+from wavesim.plan.plan import parse_plan
+from wavesim.recordings.shipped import file_name
 from wavesim.sim.simulation import simulate
-from wavesim.trace import Trace
+from wavesim.trace.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 TRUE_COSTS = CostModel({"gemm1": 151_000, "gemm2": 80_500}, **(OVERHEADS | {"boundary_ns": 1_600}))

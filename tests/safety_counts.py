@@ -17,7 +17,7 @@ from functools import partial
 from exhaustive_search import Rules, Search, TooLargeError
 from safety_cases import case_of
 
-from wavesim.analysis.safety import safety_of
+from wavesim.check.deadlock import safety_of
 
 MOST_STATES = 6_000
 ANY_HARDWARE = Rules()

@@ -1,12 +1,12 @@
 """Short ways to build small pipelines on the 4-SM toy and to write down who ran where and when."""
 
+from wavesim.costs.cost_model import CostModel
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import Device, load
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.sim.cost import CostModel
 from wavesim.sim.simulation import simulate
-from wavesim.trace import Trace
+from wavesim.trace.trace import Trace
 
 TOY = load("toy")
 WHOLE_SM = Block(threads=1024, registers=64)

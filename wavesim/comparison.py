@@ -9,9 +9,17 @@ from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from wavesim.analysis.default_cost import find_costs
-from wavesim.analysis.own_measurements import kernel_times
-from wavesim.analysis.prediction import (
+from wavesim.costs.calibration_checks import contradictions
+from wavesim.costs.calibration_text import words_of_trace
+from wavesim.costs.cost_model import CostModel
+from wavesim.errors import DescriptionError, DeviceError
+from wavesim.evaluation.recorded_cases import kernel_times
+from wavesim.evaluation.validation import committed_scores
+from wavesim.model.device import Device
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.predict.defaults import find_costs
+from wavesim.predict.prediction import (
     TIME_WORDS,
     Measured,
     calibrate_for,
@@ -19,17 +27,9 @@ from wavesim.analysis.prediction import (
     measured_improvement,
     require_same_kernels,
 )
-from wavesim.analysis.validation import committed_scores
-from wavesim.errors import DescriptionError, DeviceError
-from wavesim.io.recordings import Case, find_case
-from wavesim.model.device import Device
-from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
-from wavesim.sim.calibration_checks import contradictions
-from wavesim.sim.calibration_words import words_of_trace
-from wavesim.sim.cost import CostModel
+from wavesim.recordings.shipped import Case, find_case
 from wavesim.sim.simulation import simulate
-from wavesim.trace import Trace
+from wavesim.trace.trace import Trace
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -130,7 +130,9 @@ class Comparison:
 
     def figure(self, theme: str = "light", **options: Any) -> "Figure":
         """Predicted and measured timelines of every plan on one axis, with the reasons for the difference."""
-        from wavesim.view.comparison import comparison_figure  # plotly only where a figure is drawn
+        from wavesim.view.comparison import (
+            comparison_figure,  # plotly only where a figure is drawn  # plotly only where a figure is drawn
+        )
 
         return comparison_figure(self, theme=theme, **options)
 

@@ -24,11 +24,11 @@ from triton_pair import TritonPair
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import SemaphoreSync, StreamSync
-from wavesim.model.policy import RowSync
-from wavesim_gpu.device import query, versions
-from wavesim_gpu.operands import random_operands
+from wavesim.plan.plan import SemaphoreSync, StreamSync
+from wavesim.plan.policy import RowSync
 from wavesim_gpu.runner import CupyRunner, current_commit
+from wavesim_gpu.runtime.device import query, versions
+from wavesim_gpu.runtime.operands import random_operands
 
 RESULTS = Path(__file__).parents[1] / "results" / "advice"
 PROFILED, ROUNDS = 20, 40

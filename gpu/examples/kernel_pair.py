@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from wavesim.gen.cuda import generate
+from wavesim.codegen.cuda import generate
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import Plan
-from wavesim_gpu.compiler import Build
-from wavesim_gpu.device import query, require_cupy
-from wavesim_gpu.functions import load_function
-from wavesim_gpu.sync_state import SyncState
+from wavesim.plan.plan import Plan
+from wavesim_gpu.cusync.sync_state import SyncState
+from wavesim_gpu.runtime.compiler import Build
+from wavesim_gpu.runtime.device import query, require_cupy
+from wavesim_gpu.runtime.functions import load_function
 
 HERE = Path(__file__).parent
 TILE = 16

@@ -47,8 +47,8 @@ serves all sizes for which the generator writes the very same text.
 
 A kernel with a software pipeline asks first and settles later, from one warp, before a barrier that it has
 anyway, so that waiting costs next to nothing when the tile is already there: see
-`gpu/wavesim_gpu/cusync/schedule.cuh` and its use in `gpu/wavesim_gpu/kernels/gemm.cu`. The host side of this
-example is `gpu/examples/kernel_pair.py`.
+`gpu/wavesim_gpu/cusync/schedule.cuh` and its use in `gpu/wavesim_gpu/kernels/sm80/gemm.cu`. The host side
+of this example is `gpu/examples/kernel_pair.py`.
 
 A wait that lasts longer than its limit (2 s unless told otherwise) raises `DeadlockError` on the host, which
 says who waited where for what; the CUDA context survives.

@@ -15,7 +15,7 @@ import triton.language as tl
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Gemm, Grid, Kernel
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim_gpu.recorder.triton_recorder import begin, begin_wait, end, end_wait
+from wavesim_gpu.record.triton_recorder import begin, begin_wait, end, end_wait
 
 GELU_WARPS = 4
 PATIENCE = 1 << 20  # looks at a semaphore, a third of a second: then a tile gives up, so that nothing hangs

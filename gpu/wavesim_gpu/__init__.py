@@ -2,7 +2,8 @@
 
 Picture: the simulator answers "what would this plan do"; `CupyRunner.measure` takes the same pipeline
 and the same plan to a GPU and answers with the same kind of `Trace`. Import what you need from
-`wavesim_gpu.runner`, `wavesim_gpu.device` and `wavesim_gpu.compiler`; nothing here needs a GPU to import.
+`wavesim_gpu.runner`, `wavesim_gpu.runtime.device` and `wavesim_gpu.runtime.compiler`; nothing here needs a
+GPU to import.
 """
 
 from typing import Any
@@ -13,11 +14,11 @@ __all__ = ["Recording", "mlp"]
 def __getattr__(name: str) -> Any:
     """`mlp` and `Recording`, imported on first use."""
     if name == "mlp":
-        from wavesim_gpu.tuned_mlp import mlp  # noqa: PLC0415  # light until it is used
+        from wavesim_gpu.tuned_mlp import mlp  # noqa: PLC0415  # light until it is used  # noqa: PLC0415  # light until it is used
 
         return mlp
     if name == "Recording":
-        from wavesim_gpu.recorder import Recording  # noqa: PLC0415  # light until it is used
+        from wavesim_gpu.record import Recording  # noqa: PLC0415  # light until it is used  # noqa: PLC0415  # light until it is used
 
         return Recording
     raise AttributeError(f"module 'wavesim_gpu' has no attribute {name!r}")

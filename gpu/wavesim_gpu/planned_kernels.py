@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import Persistent, Plan
-from wavesim_gpu.kernels.families import joint_of
-from wavesim_gpu.kernels.family import SPACES, Family, KernelLaunch
+from wavesim.plan.plan import Persistent, Plan
+from wavesim_gpu.kernels.backend import SPACES, Family, KernelLaunch
+from wavesim_gpu.kernels.backends import joint_of
 
 
 @dataclass(frozen=True)

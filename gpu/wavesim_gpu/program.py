@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from wavesim.codegen.options import Option
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim.gen.options import Option
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import Plan, SemaphoreSync
-from wavesim_gpu.compiler import Build
-from wavesim_gpu.device import query, require_cupy
-from wavesim_gpu.functions import Function, load_function
+from wavesim.plan.plan import Plan, SemaphoreSync
+from wavesim_gpu.cusync.sync_state import SyncState
 from wavesim_gpu.kernels import control
-from wavesim_gpu.kernels.families import family_named
-from wavesim_gpu.kernels.family import Addresses, Family
-from wavesim_gpu.launches import Launch, Launches
-from wavesim_gpu.operands import Operands
+from wavesim_gpu.kernels.backend import Addresses, Family
+from wavesim_gpu.kernels.backends import family_named
 from wavesim_gpu.planned_kernels import PlannedKernel, kernels_of
-from wavesim_gpu.sync_state import SyncState
+from wavesim_gpu.runtime.compiler import Build
+from wavesim_gpu.runtime.device import query, require_cupy
+from wavesim_gpu.runtime.functions import Function, load_function
+from wavesim_gpu.runtime.launches import Launch, Launches
+from wavesim_gpu.runtime.operands import Operands
 
 
 class Program(Launches):

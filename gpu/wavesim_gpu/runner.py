@@ -13,23 +13,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wavesim.analysis.safety import safety_of
+from wavesim.check.deadlock import safety_of
+from wavesim.codegen.options import Option
 from wavesim.errors import DescriptionError, WavesimError
-from wavesim.gen.options import Option
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import Persistent, Plan, SemaphoreSync
-from wavesim.trace import Trace
-from wavesim_gpu.clocks import Reading, Sampler
-from wavesim_gpu.compiler import Build
-from wavesim_gpu.device import query, require_cupy
-from wavesim_gpu.functions import compile_ahead
-from wavesim_gpu.kernels.families import family_named, joint_of
-from wavesim_gpu.kernels.family import Family
-from wavesim_gpu.measured_trace import build_trace
-from wavesim_gpu.operands import Operands, bind, is_right, random_operands, reference, relative_errors
+from wavesim.plan.plan import Persistent, Plan, SemaphoreSync
+from wavesim.trace.trace import Trace
+from wavesim_gpu.kernels.backend import Family
+from wavesim_gpu.kernels.backends import family_named, joint_of
 from wavesim_gpu.program import Program, require_gemms
-from wavesim_gpu.timing import Contender, interleaved_ns, run_in_turn
+from wavesim_gpu.record.measured_trace import build_trace
+from wavesim_gpu.runtime.clocks import Reading, Sampler
+from wavesim_gpu.runtime.compiler import Build
+from wavesim_gpu.runtime.device import query, require_cupy
+from wavesim_gpu.runtime.functions import compile_ahead
+from wavesim_gpu.runtime.operands import Operands, bind, is_right, random_operands, reference, relative_errors
+from wavesim_gpu.runtime.timing import Contender, interleaved_ns, run_in_turn
 
 RECORDED_REPLAYS = 5
 LEAD_NS = 60_000_000  # a sustained load settles the clock in a few tens of milliseconds

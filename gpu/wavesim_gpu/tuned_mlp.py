@@ -17,17 +17,17 @@ import numpy as np
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Activation, Gemm
-from wavesim.model.order import Grouped
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
-from wavesim.model.policy import RowSync
-from wavesim_gpu.device import require_cupy
-from wavesim_gpu.kernels.families import family_named
-from wavesim_gpu.kernels.family import Addresses, Family
-from wavesim_gpu.operands import Operands, random_operands
+from wavesim.plan.order import Grouped
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.plan.policy import RowSync
+from wavesim_gpu.kernels.backend import Addresses, Family
+from wavesim_gpu.kernels.backends import family_named
 from wavesim_gpu.program import Program
 from wavesim_gpu.runner import CupyRunner
-from wavesim_gpu.tensors import (
+from wavesim_gpu.runtime.device import require_cupy
+from wavesim_gpu.runtime.operands import Operands, random_operands
+from wavesim_gpu.runtime.tensors import (
     Tensor,
     current_stream,
     empty_like,

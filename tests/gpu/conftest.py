@@ -26,7 +26,7 @@ def cupy(runner):
 def nvrtc():
     """Skips where CUDA's compiler is not installed; it needs no GPU."""
     pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
-    from wavesim_gpu import compiler
+    from wavesim_gpu.runtime import compiler
 
     try:
         compiler._nvrtc()

@@ -6,21 +6,21 @@ import pytest
 from cubin_facts import registers_at_launch
 from small_pipelines import chain, pair
 
+from wavesim.codegen.single_stage import stage_header
 from wavesim.errors import DeadlockError, DescriptionError, DeviceError
-from wavesim.gen.single_stage import stage_header
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
 from wavesim.model.kernel import Gemm
-from wavesim.model.order import Grouped, RowMajor
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import Persistent, StreamSync
-from wavesim.model.policy import RowSync, TileSync
-from wavesim_gpu.compiler import Build, compile_cubin
-from wavesim_gpu.functions import GENERATED
-from wavesim_gpu.kernels import gemm_sm90
-from wavesim_gpu.kernels.families import FAMILIES, family_named, joint_of
-from wavesim_gpu.kernels.gemm_sm90 import HOPPER, SHAPES, shape_of
+from wavesim.plan.order import Grouped, RowMajor
+from wavesim.plan.plan import Persistent, StreamSync
+from wavesim.plan.policy import RowSync, TileSync
+from wavesim_gpu.kernels.backends import FAMILIES, family_named, joint_of
+from wavesim_gpu.kernels.sm90 import gemm_sm90
+from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER, SHAPES, shape_of
 from wavesim_gpu.planned_kernels import kernels_of
+from wavesim_gpu.runtime.compiler import Build, compile_cubin
+from wavesim_gpu.runtime.functions import GENERATED
 
 H200 = load("h200")
 TILES = [(m, n, 64) for m, n in SHAPES]
@@ -147,8 +147,8 @@ def test_families_without_such_a_kernel_and_other_gpus_are_refused():
 
 @pytest.fixture
 def measuring(runner):
-    from wavesim_gpu.device import query
     from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.runtime.device import query
 
     if query().compute_capability != gemm_sm90.HOPPER_CAPABILITY:
         pytest.skip("not a Hopper GPU")
@@ -159,7 +159,7 @@ def measuring(runner):
 
 def verdict_of(runner, pipeline, plan, build=None, runs=2):
     """Of the first bad run, or the last. Counters are left as they are: the semaphores' final values show."""
-    from wavesim_gpu.operands import reference
+    from wavesim_gpu.runtime.operands import reference
 
     operands = runner.operands(pipeline, seed=31)
     program = runner.program(operands, plan, build or Build(), is_self_resetting=False)
@@ -248,7 +248,7 @@ def test_a_dropped_post_is_a_deadlock_and_the_next_run_is_right(measuring, tile,
 @pytest.mark.parametrize(("tile", "m"), [(SQUARE, 700), (WIDE, 700), ((64, 192, 64), 125)], ids=str)
 def test_a_run_leaves_its_counters_at_zero_and_can_be_replayed(measuring, tile, m, policy, is_graph):
     """No memset comes between replays: what the last block zeroes is all that the next run starts from."""
-    from wavesim_gpu.operands import reference
+    from wavesim_gpu.runtime.operands import reference
 
     runner = measuring(is_graph=is_graph)
     operands = runner.operands(alike(tile, m=m, n=520), seed=5)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from wavesim_gpu import compiler, timed_sources
-from wavesim_gpu import report as reports
 from wavesim_gpu.__main__ import main
-from wavesim_gpu.kernels.families import FAMILIES
-from wavesim_gpu.timed_sources import timed_hash
+from wavesim_gpu.evaluation import report as reports
+from wavesim_gpu.evaluation import timed_sources
+from wavesim_gpu.evaluation.timed_sources import timed_hash
+from wavesim_gpu.kernels.backends import FAMILIES
+from wavesim_gpu.runtime import compiler
 
 SHIPPED = Path(__file__).parents[2] / "gpu" / "results"
 
@@ -190,7 +191,7 @@ def test_the_shipped_results_are_of_the_shipped_kernels():
 def test_without_cupy_the_error_names_the_install_line():
     code = (
         "import sys; sys.modules['cupy'] = None\n"
-        "from wavesim_gpu.device import require_cupy\n"
+        "from wavesim_gpu.runtime.device import require_cupy\n"
         "from wavesim.errors import DeviceError\n"
         "try: require_cupy()\n"
         "except DeviceError as error: print(error)\n"
@@ -203,8 +204,9 @@ def test_importing_the_runner_needs_no_gpu_cupy_simpy_or_plotly():
     code = (
         "import sys\n"
         "for name in ('cupy', 'simpy', 'plotly'): sys.modules[name] = None\n"
-        "import wavesim_gpu.runner, wavesim_gpu.bench, wavesim_gpu.record, wavesim_gpu.report\n"
-        "import wavesim_gpu.judged_run\n"
+        "import wavesim_gpu.runner, wavesim_gpu.evaluation.bench, wavesim_gpu.evaluation.record_cases\n"
+        "import wavesim_gpu.evaluation.report\n"
+        "import wavesim_gpu.evaluation.blind_run\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -6,18 +6,19 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from small_pipelines import pair
 
+from wavesim.codegen.cuda import generate
+from wavesim.codegen.single_stage import stage_header
 from wavesim.errors import CompileError, DescriptionError
-from wavesim.gen.cuda import generate
-from wavesim.gen.single_stage import stage_header
 from wavesim.model.device import load
 from wavesim.model.kernel import Gemm
-from wavesim.model.order import Grouped
-from wavesim.model.plan import SemaphoreSync, StreamSync
-from wavesim.model.policy import RowSync, TileSync
-from wavesim_gpu import compiler
-from wavesim_gpu.compiler import Build, compile_cubin
-from wavesim_gpu.functions import GENERATED
-from wavesim_gpu.kernels import control, gemm
+from wavesim.plan.order import Grouped
+from wavesim.plan.plan import SemaphoreSync, StreamSync
+from wavesim.plan.policy import RowSync, TileSync
+from wavesim_gpu.kernels import control
+from wavesim_gpu.kernels.sm80 import gemm
+from wavesim_gpu.runtime import compiler
+from wavesim_gpu.runtime.compiler import Build, compile_cubin
+from wavesim_gpu.runtime.functions import GENERATED
 
 HEADERS = {GENERATED: stage_header(pair(), SemaphoreSync(TileSync(), order=Grouped(2)), "gemm2").text}
 PRODUCER = {GENERATED: stage_header(pair(), SemaphoreSync(RowSync()), "gemm1").text}

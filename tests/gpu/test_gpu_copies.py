@@ -7,7 +7,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture
 def copies(runner):
-    from wavesim_gpu.studies import copies
+    from wavesim_gpu.evaluation.studies import copies
 
     return copies
 
@@ -26,7 +26,7 @@ def test_every_way_to_launch_copies_is_right_again_and_again(copies, runner, thr
 @pytest.mark.parametrize("mutant", ["no_wait", "no_post"])
 def test_a_copy_that_does_not_wait_or_post_is_noticed(copies, runner, mutant):
     from wavesim.errors import DeadlockError
-    from wavesim_gpu.compiler import Build
+    from wavesim_gpu.runtime.compiler import Build
 
     buffers = copies.Buffers.of(64 * copies.BYTES_PER_BLOCK)
     for name, way in copies.ways_on(runner.device).items():
@@ -41,11 +41,11 @@ def test_a_copy_that_does_not_wait_or_post_is_noticed(copies, runner, mutant):
 
 
 def test_runs_that_follow_each_other_in_one_graph_are_right(runner):
-    from wavesim.model.plan import parse_plan
-    from wavesim_gpu.kernels.gemm_sm90 import HOPPER_CAPABILITY
-    from wavesim_gpu.operands import reference
+    from wavesim.plan.plan import parse_plan
+    from wavesim_gpu.evaluation.studies.shapes import Cut, mlp_pair
+    from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER_CAPABILITY
     from wavesim_gpu.runner import CupyRunner
-    from wavesim_gpu.studies.shapes import Cut, mlp_pair
+    from wavesim_gpu.runtime.operands import reference
 
     if runner.device.compute_capability != HOPPER_CAPABILITY:
         pytest.skip("the kernels that start by dependent launch need a Hopper GPU")
@@ -59,7 +59,7 @@ def test_runs_that_follow_each_other_in_one_graph_are_right(runner):
 
 
 def test_every_primitive_leaves_its_counters_as_so_many_uses_do(runner):
-    from wavesim_gpu.studies.primitives import NAMES, primitive_cases
+    from wavesim_gpu.evaluation.studies.primitives import NAMES, primitive_cases
 
     cases = primitive_cases(rounds=2, operations=100)
     assert {case["name"] for case in cases} == set(NAMES)
@@ -71,10 +71,15 @@ def test_every_primitive_leaves_its_counters_as_so_many_uses_do(runner):
 def test_what_is_judged_after_the_rounds_is_what_they_wrote(runner):
     from small_pipelines import pair
 
-    from wavesim.model.plan import parse_plan
-    from wavesim_gpu.baselines.cublaslt import LtChain
-    from wavesim_gpu.operands import reference
-    from wavesim_gpu.studies.entry import library_entry, program_entry, sharing_entry, time_and_judge
+    from wavesim.plan.plan import parse_plan
+    from wavesim_gpu.evaluation.baselines.cublaslt import LtChain
+    from wavesim_gpu.evaluation.studies.entry import (
+        library_entry,
+        program_entry,
+        sharing_entry,
+        time_and_judge,
+    )
+    from wavesim_gpu.runtime.operands import reference
 
     operands = runner.operands(pair(), seed=3)
     expected = reference(operands)

@@ -4,9 +4,9 @@ import pytest
 from small_pipelines import pair
 
 from wavesim.errors import DeadlockError
-from wavesim.model.order import Grouped
-from wavesim.model.plan import SemaphoreSync
-from wavesim.model.policy import RowSync, TileSync
+from wavesim.plan.order import Grouped
+from wavesim.plan.plan import SemaphoreSync
+from wavesim.plan.policy import RowSync, TileSync
 
 pytestmark = pytest.mark.gpu
 
@@ -63,7 +63,7 @@ def test_a_wait_kernel_without_its_producer_is_a_deadlock_too(impatient):
 
 
 def test_after_a_deadlock_the_context_lives_and_the_next_run_is_right(impatient):
-    from wavesim_gpu.operands import reference
+    from wavesim_gpu.runtime.operands import reference
 
     program = without_producer(impatient, SemaphoreSync(TileSync(), wait_kernel=False))
     impatient.launcher(program)()

@@ -7,20 +7,20 @@ import pytest
 from cubin_facts import registers_at_launch
 from small_pipelines import chain, pair
 
+from wavesim.codegen.single_stage import stage_header
 from wavesim.errors import DeadlockError, DescriptionError, DeviceError
-from wavesim.gen.single_stage import stage_header
 from wavesim.model.device import load
 from wavesim.model.kernel import Gemm
-from wavesim.model.order import Grouped, RowMajor
-from wavesim.model.plan import SemaphoreSync, StreamSync
-from wavesim.model.policy import RowSync, TileSync
-from wavesim_gpu import compiler
-from wavesim_gpu.compiler import Build, compile_cubin
-from wavesim_gpu.functions import GENERATED
-from wavesim_gpu.kernels import gemm_sm90
-from wavesim_gpu.kernels.family import Addresses
-from wavesim_gpu.kernels.gemm_sm90 import HOPPER, HOPPER_PER_TILE, HOPPER_STREAM_K, SHAPES
+from wavesim.plan.order import Grouped, RowMajor
+from wavesim.plan.plan import SemaphoreSync, StreamSync
+from wavesim.plan.policy import RowSync, TileSync
+from wavesim_gpu.kernels.backend import Addresses
+from wavesim_gpu.kernels.sm90 import gemm_sm90
+from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER, HOPPER_PER_TILE, HOPPER_STREAM_K, SHAPES
 from wavesim_gpu.runner import _require_safe
+from wavesim_gpu.runtime import compiler
+from wavesim_gpu.runtime.compiler import Build, compile_cubin
+from wavesim_gpu.runtime.functions import GENERATED
 
 H200 = load("h200")
 TILES = [(m, n, 64) for m, n in SHAPES]
@@ -90,8 +90,8 @@ def test_stream_k_compiles_under_stream_sync(nvrtc, tile):
 
 
 def test_all_headers_of_the_folder_count_in_the_source_hash():
-    folder = HOPPER.source.parent / "sm90"
-    assert set(folder.iterdir()) <= set(compiler.sources(HOPPER.source))
+    folder = HOPPER.source.parent
+    assert set(folder.glob("*.cu*")) <= set(compiler.sources(HOPPER.source))
 
 
 def test_waits_are_compiled_out_where_nothing_is_waited_for(nvrtc):
@@ -164,8 +164,8 @@ def test_misaligned_arrays_are_refused():
 
 
 def verdict_of(kernels, pipeline, plan, build=None, seed=21, limit_s=5.0, runs=1):
-    from wavesim_gpu.operands import reference
     from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.runtime.operands import reference
 
     runner = CupyRunner(limit_s=limit_s, commit="test", kernels=kernels)
     operands = runner.operands(pipeline, seed=seed)
@@ -181,7 +181,7 @@ def hopper(request):
     if request.node.get_closest_marker("gpu") is None:
         return
     request.getfixturevalue("runner")
-    from wavesim_gpu.device import query
+    from wavesim_gpu.runtime.device import query
 
     if query().compute_capability != gemm_sm90.HOPPER_CAPABILITY:
         pytest.skip("not a Hopper GPU")
@@ -296,8 +296,8 @@ def test_recorded_tiles_are_all_there_once(cupy):
 @pytest.mark.parametrize("policy", [RowSync(), TileSync()], ids=lambda policy: policy.name)
 def test_a_run_leaves_its_counters_at_zero_and_can_be_replayed(kernels, policy):
     """No memset comes between replays: what the last block zeroes is all that the next run starts from."""
-    from wavesim_gpu.operands import reference
     from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.runtime.operands import reference
 
     runner = CupyRunner(limit_s=5.0, commit="test", kernels=kernels)
     tile = (128, 128, 64)

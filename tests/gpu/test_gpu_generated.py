@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from generated_cuda import expected_numbers, probe, random_pipeline, random_plan
 
-from wavesim.gen.cuda import generate
-from wavesim.gen.orders import orders_backward
-from wavesim.gen.policies import derive_policies
+from wavesim.codegen.cuda import generate
+from wavesim.codegen.orders import orders_backward
+from wavesim.codegen.policies import derive_policies
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.order import Grouped, RowMajor
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import SemaphoreSync
-from wavesim.model.policy import RowSync, TileSync
-from wavesim.model.semaphores import edges_of
+from wavesim.plan.order import Grouped, RowMajor
+from wavesim.plan.plan import SemaphoreSync
+from wavesim.plan.policy import RowSync, TileSync
+from wavesim.plan.semaphores import edges_of
 from wavesim.workloads.catalogue import workload
 
 pytestmark = pytest.mark.gpu
@@ -49,8 +49,8 @@ extern "C" __global__ void wait_for_start(unsigned* counters) {
 @pytest.fixture
 def compiled(cupy, tmp_path):
     """Compiles text for this GPU into a module."""
-    from wavesim_gpu.compiler import compile_cubin
-    from wavesim_gpu.device import architecture
+    from wavesim_gpu.runtime.compiler import compile_cubin
+    from wavesim_gpu.runtime.device import architecture
 
     def build(text):
         path = tmp_path / "generated.cu"

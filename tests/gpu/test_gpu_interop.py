@@ -6,8 +6,8 @@ import pytest
 
 import wavesim_gpu
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim_gpu.device import require_cupy
-from wavesim_gpu.tensors import tensor_of
+from wavesim_gpu.runtime.device import require_cupy
+from wavesim_gpu.runtime.tensors import tensor_of
 from wavesim_gpu.tuned_mlp import choice
 
 TOLERANCE = {"float16": 2e-3, "bfloat16": 1e-2}
@@ -114,7 +114,7 @@ def captured(torch, x, w1, w2):
 @pytest.mark.gpu
 @pytest.mark.parametrize("plan", ["tuned", "stream", "row"])
 def test_a_captured_graph_replays_on_new_inputs(torch, plan, monkeypatch):
-    from wavesim.model.plan import parse_plan
+    from wavesim.plan.plan import parse_plan
     from wavesim_gpu import tuned_mlp
 
     x, w1, w2 = operands(torch, seed=7)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from wavesim.analysis.invariants import violations
-from wavesim.workloads.judged_sizes import BASELINE, RIVALS, SEMAPHORES, JudgedSize
+from wavesim.check.invariants import violations
+from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, SEMAPHORES, JudgedSize
 
 pytestmark = pytest.mark.gpu
 
@@ -18,7 +18,7 @@ SIZES = (
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
 def test_a_size_is_measured_before_and_after_its_predictions(runner, size):
-    from wavesim_gpu.judged_measuring import GpuMeasurer
+    from wavesim_gpu.evaluation.blind_measuring import GpuMeasurer
 
     if size.kernels != "portable" and runner.device.compute_capability != (9, 0):
         pytest.skip("not a Hopper GPU")

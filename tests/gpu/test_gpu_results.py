@@ -7,10 +7,10 @@ from small_pipelines import SMALL, SQUARE, TALL, WIDE, chain, fork, pair
 
 from wavesim.errors import DescriptionError
 from wavesim.model.kernel import Gemm
-from wavesim.model.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import SemaphoreSync, StreamSync
-from wavesim.model.policy import CustomPolicy, RowSync, TileSync
+from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor
+from wavesim.plan.plan import SemaphoreSync, StreamSync
+from wavesim.plan.policy import CustomPolicy, RowSync, TileSync
 
 pytestmark = pytest.mark.gpu
 
@@ -37,7 +37,7 @@ def plans(order):
 
 def check(runner, pipeline, plan, seed, replays=2):
     """A fresh random input, poisoned outputs before every replay."""
-    from wavesim_gpu.operands import reference
+    from wavesim_gpu.runtime.operands import reference
 
     operands = runner.operands(pipeline, seed)
     expected = reference(operands)

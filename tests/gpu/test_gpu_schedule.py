@@ -8,14 +8,14 @@ from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import SemaphoreSync
-from wavesim.model.policy import RowSync, TileSync
-from wavesim.model.semaphores import semaphore_arrays
+from wavesim.plan.plan import SemaphoreSync
+from wavesim.plan.policy import RowSync, TileSync
+from wavesim.plan.semaphores import semaphore_arrays
 from wavesim.sim.program import build_program
-from wavesim_gpu.layout import BLOCK_RECORD, ERROR_BUFFER, SYNC_PARAMS, stage_params
-from wavesim_gpu.schedule import LAST, wait_schedule
-from wavesim_gpu.stamps import slots
-from wavesim_gpu.sync_state import counter_name, require_fit
+from wavesim_gpu.cusync.layout import BLOCK_RECORD, ERROR_BUFFER, SYNC_PARAMS, stage_params
+from wavesim_gpu.cusync.sync_state import counter_name, require_fit
+from wavesim_gpu.cusync.waits import LAST, wait_schedule
+from wavesim_gpu.record.stamps import slots
 
 
 def schedule(pipeline, policy):

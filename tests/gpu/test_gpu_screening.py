@@ -8,20 +8,20 @@ import pytest
 
 from wavesim.errors import DeadlockError
 from wavesim.model.device import load
-from wavesim.model.order import parse_order
-from wavesim_gpu import bench
-from wavesim_gpu.clocks import Reading
-from wavesim_gpu.kernels.families import family_named
+from wavesim.plan.order import parse_order
+from wavesim_gpu.evaluation import bench
+from wavesim_gpu.evaluation.studies import entry, pairs, products
+from wavesim_gpu.evaluation.studies.case import SCREENING_ROUNDS
+from wavesim_gpu.evaluation.studies.entrants import HOPPER
+from wavesim_gpu.evaluation.studies.entry import Entry, time_and_judge
+from wavesim_gpu.evaluation.studies.pairs import PairStudy
+from wavesim_gpu.evaluation.studies.products import Way, ways_of
+from wavesim_gpu.evaluation.studies.shapes import Cut, mlp_pair
+from wavesim_gpu.evaluation.studies.variants import Kind, Variant, generated, plan_named, under_all
+from wavesim_gpu.kernels.backends import family_named
 from wavesim_gpu.runner import Verdict
-from wavesim_gpu.studies import entry, pairs, products
-from wavesim_gpu.studies.case import SCREENING_ROUNDS
-from wavesim_gpu.studies.entrants import HOPPER
-from wavesim_gpu.studies.entry import Entry, time_and_judge
-from wavesim_gpu.studies.pairs import PairStudy
-from wavesim_gpu.studies.products import Way, ways_of
-from wavesim_gpu.studies.shapes import Cut, mlp_pair
-from wavesim_gpu.studies.variants import Kind, Variant, generated, plan_named, under_all
-from wavesim_gpu.timing import Rounds
+from wavesim_gpu.runtime.clocks import Reading
+from wavesim_gpu.runtime.timing import Rounds
 
 ROW = parse_order("row")
 GOOD = Verdict({}, is_right=True, has_right_semaphores=True)

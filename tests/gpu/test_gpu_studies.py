@@ -6,25 +6,25 @@ import numpy as np
 import pytest
 from cubin_facts import registers_at_launch
 
-from wavesim.gen.single_stage import stage_header
+from wavesim.codegen.single_stage import stage_header
 from wavesim.model.device import load
-from wavesim.model.order import parse_order
-from wavesim.model.plan import SemaphoreSync
-from wavesim_gpu.clock_stamps import mean_clocks
-from wavesim_gpu.compiler import Build, compile_cubin
-from wavesim_gpu.functions import GENERATED
+from wavesim.plan.order import parse_order
+from wavesim.plan.plan import SemaphoreSync
+from wavesim_gpu.evaluation.studies import copies
+from wavesim_gpu.evaluation.studies.case import describe_case
+from wavesim_gpu.evaluation.studies.copies import full_wave, ways_on
+from wavesim_gpu.evaluation.studies.entrants import HOPPER, PORTABLE, entrant_for
+from wavesim_gpu.evaluation.studies.predicted import Predictor, choosable
+from wavesim_gpu.evaluation.studies.primitives import NAMES, is_as_used, middle
+from wavesim_gpu.evaluation.studies.primitives import SOURCE as PRIMITIVES
+from wavesim_gpu.evaluation.studies.products import splits_of, ways_of
+from wavesim_gpu.evaluation.studies.shapes import Cut, mlp_pair, products_of, weight_bytes
+from wavesim_gpu.evaluation.studies.variants import Variant, variants_of
 from wavesim_gpu.runner import Verdict
-from wavesim_gpu.studies import copies
-from wavesim_gpu.studies.case import describe_case
-from wavesim_gpu.studies.copies import full_wave, ways_on
-from wavesim_gpu.studies.entrants import HOPPER, PORTABLE, entrant_for
-from wavesim_gpu.studies.predicted import Predictor, choosable
-from wavesim_gpu.studies.primitives import NAMES, is_as_used, middle
-from wavesim_gpu.studies.primitives import SOURCE as PRIMITIVES
-from wavesim_gpu.studies.products import splits_of, ways_of
-from wavesim_gpu.studies.shapes import Cut, mlp_pair, products_of, weight_bytes
-from wavesim_gpu.studies.variants import Variant, variants_of
-from wavesim_gpu.timing import Rounds
+from wavesim_gpu.runtime.clock_stamps import mean_clocks
+from wavesim_gpu.runtime.compiler import Build, compile_cubin
+from wavesim_gpu.runtime.functions import GENERATED
+from wavesim_gpu.runtime.timing import Rounds
 
 ROW = parse_order("row")
 GOOD = Verdict({}, is_right=True, has_right_semaphores=True)

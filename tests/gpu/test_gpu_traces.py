@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from small_pipelines import fork, pair
 
-from wavesim.model.plan import SemaphoreSync, StreamSync
-from wavesim.model.policy import RowSync, TileSync
-from wavesim.trace import Trace
+from wavesim.plan.plan import SemaphoreSync, StreamSync
+from wavesim.plan.policy import RowSync, TileSync
+from wavesim.trace.trace import Trace
 
 pytestmark = pytest.mark.gpu
 PLANS = [StreamSync(), SemaphoreSync(RowSync()), SemaphoreSync(TileSync())]

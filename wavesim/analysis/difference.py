@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.analysis.metrics import metrics_of, sm_share, work_ns
+from wavesim.costs.sharing_fit import Regimes
 from wavesim.errors import RecordingError
-from wavesim.sim.sharing_fit import Regimes
-from wavesim.trace import Trace
+from wavesim.trace.trace import Trace
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

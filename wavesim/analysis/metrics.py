@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim.trace import Trace
+from wavesim.trace.trace import Trace
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

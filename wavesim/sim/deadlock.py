@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from wavesim.errors import DeadlockError, Waiter
-from wavesim.sim.block_lives import BlockLives
+from wavesim.sim.block_process import BlockLives
 from wavesim.sim.dispatcher import Launch
 from wavesim.sim.launches import LaunchedProgram
 from wavesim.sim.program import StageProgram

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from simpy import Environment, Event
 
 from wavesim.model.device import Device
-from wavesim.sim.alarm import DISPATCH, Alarm
 from wavesim.sim.placement import SPREAD, SPREAD_OVER, Footprint, SmPool
 from wavesim.sim.task import Life, Task
+from wavesim.sim.timer import DISPATCH, Alarm
 
 
 @dataclass(eq=False)

@@ -9,20 +9,20 @@ from functools import partial
 
 from simpy import Environment, Event
 
+from wavesim.costs.cost_model import CostModel
 from wavesim.errors import Waiter
 from wavesim.model.device import Device
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import Plan, SemaphoreSync
-from wavesim.sim.block_lives import BlockLives
-from wavesim.sim.charges import charges_of
-from wavesim.sim.cost import CostModel
+from wavesim.plan.plan import Plan, SemaphoreSync
+from wavesim.sim.block_costs import charges_of
+from wavesim.sim.block_process import BlockLives
 from wavesim.sim.deadlock import deadlock_error
 from wavesim.sim.dispatcher import Dispatcher, Launch
 from wavesim.sim.launches import KernelLaunch, LaunchedProgram, launched
 from wavesim.sim.placement import footprint
 from wavesim.sim.program import StageProgram
-from wavesim.sim.sharing import SharedSm
+from wavesim.sim.shared_sm import SharedSm
 from wavesim.sim.task import Life
 
 

@@ -11,9 +11,9 @@ from typing import Literal
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.occupancy import occupancy_of
-from wavesim.model.order import Order, RowMajor
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import (
+from wavesim.plan.order import Order, RowMajor
+from wavesim.plan.plan import (
     DependentLaunch,
     Persistent,
     PersistentStream,
@@ -21,9 +21,9 @@ from wavesim.model.plan import (
     SemaphoreSync,
     StreamK,
 )
-from wavesim.model.policy import Policy
-from wavesim.model.semaphores import SemaphoreArray
-from wavesim.model.waits import Wait
+from wavesim.plan.policy import Policy
+from wavesim.plan.semaphores import SemaphoreArray
+from wavesim.plan.waits import Wait
 from wavesim.sim.program import SHARE_UNIT, Program, StageProgram, build_program
 from wavesim.sim.stream_k import split_stages
 

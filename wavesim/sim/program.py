@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from wavesim.model.dependency import Dependency
-from wavesim.model.order import Tile
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import Plan, SemaphoreSync, check_plan
-from wavesim.model.semaphores import SemaphoreArray, semaphore_arrays
-from wavesim.model.waits import Wait, position_in_slice, waits_of
+from wavesim.plan.order import Tile
+from wavesim.plan.plan import Plan, SemaphoreSync, check_plan
+from wavesim.plan.semaphores import SemaphoreArray, semaphore_arrays
+from wavesim.plan.waits import Wait, position_in_slice, waits_of
 
 SHARE_UNIT = 1_000_000  # shares of the work are kept in millionths
 

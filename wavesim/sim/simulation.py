@@ -7,21 +7,21 @@ from importlib.metadata import version
 
 import numpy as np
 
+from wavesim.costs.clock import clock_factors
+from wavesim.costs.cost_model import FIXED_COSTS, CostModel, roofline
+from wavesim.costs.dram import by_block, by_row, slowdowns
+from wavesim.costs.l2 import FloatArray
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import DependentLaunch, Plan
-from wavesim.model.semaphores import SemaphoreArray
-from wavesim.sim.cost import FIXED_COSTS, CostModel, roofline
+from wavesim.plan.plan import DependentLaunch, Plan
+from wavesim.plan.semaphores import SemaphoreArray
 from wavesim.sim.engine import Engine
-from wavesim.sim.l2_reads import FloatArray
 from wavesim.sim.launches import LaunchedProgram, launched
-from wavesim.sim.memory import by_block, by_row, slowdowns
 from wavesim.sim.program import Program, StageProgram
-from wavesim.sim.sm_clock import clock_factors
 from wavesim.sim.stream_k import StreamKStage
-from wavesim.trace import PART_COLUMNS, DependencyInfo, Event, Header, IntArray, StageInfo, Trace, Waits
+from wavesim.trace.trace import PART_COLUMNS, DependencyInfo, Event, Header, IntArray, StageInfo, Trace, Waits
 
 SETTLING_ROUNDS = 3  # of tile times and what they depend on
 SETTLED = 0.005  # of its time, by which no block's may still change

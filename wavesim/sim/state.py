@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from simpy import Environment, Event
 
-from wavesim.sim.alarm import NORMAL, Alarm
+from wavesim.sim.timer import NORMAL, Alarm
 
 
 class Semaphore:

@@ -12,9 +12,9 @@ from itertools import pairwise
 
 from wavesim.errors import DescriptionError
 from wavesim.model.kernel import Gemm
-from wavesim.model.order import Tile
 from wavesim.model.pipeline import Stage
-from wavesim.model.plan import StreamK
+from wavesim.plan.order import Tile
+from wavesim.plan.plan import StreamK
 from wavesim.sim.program import Program, StageProgram
 
 # K iterations of a tile whose kernel does not say: enough for halves and thirds of it to come out even.

@@ -6,18 +6,18 @@ nothing there, one per tile 12 points with 144 of them; six well chosen ones gai
 
 from dataclasses import dataclass, replace
 
-from wavesim.analysis.default_cost import default_costs
-from wavesim.analysis.prediction import Measured, calibrate_for, improvement_points, measured_improvement
 from wavesim.comparison import described_measurement
-from wavesim.io.recordings import find_case
 from wavesim.model import device as devices
 from wavesim.model.device import Device
-from wavesim.model.order import Grouped
-from wavesim.model.plan import SemaphoreSync, StreamSync
-from wavesim.model.policy import Policy, RowSync, TileSync
+from wavesim.plan.order import Grouped
+from wavesim.plan.plan import SemaphoreSync, StreamSync
+from wavesim.plan.policy import Policy, RowSync, TileSync
+from wavesim.predict.defaults import default_costs
+from wavesim.predict.prediction import Measured, calibrate_for, improvement_points, measured_improvement
+from wavesim.recordings.shipped import find_case
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.use_gpu import Measuring
-from wavesim.trace import Trace
+from wavesim.trace.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 TOKENS, ORDER = 768, Grouped(8)

@@ -6,9 +6,9 @@ clock ran 2 % faster than under stream sync and hid half of the loss.
 
 from dataclasses import dataclass
 
-from wavesim.analysis.prediction import improvement_points
 from wavesim.errors import RecordingError
-from wavesim.trace import Trace
+from wavesim.predict.prediction import improvement_points
+from wavesim.trace.trace import Trace
 
 
 @dataclass(frozen=True)

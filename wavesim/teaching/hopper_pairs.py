@@ -7,9 +7,9 @@ Stream-K, 861 with row semaphores, 875 by cuBLASLt. Read from `gpu/results`, in 
 from pathlib import Path
 
 import wavesim
-from wavesim.analysis.gpu_standing import pairs_of
 from wavesim.errors import RecordingError
-from wavesim.io.gpu_results import GpuResults, load_results
+from wavesim.evaluation.gpu_results import GpuResults, load_results
+from wavesim.evaluation.speedups import pairs_of
 from wavesim.teaching.shown import Shown
 
 RESULTS = Path(wavesim.__file__).parents[1] / "gpu" / "results"

@@ -7,12 +7,12 @@ two kernels' stream-sync times and constants of the V100 that were fitted to oth
 from dataclasses import dataclass
 from statistics import median
 
-from wavesim.analysis.halves import half_of
-from wavesim.analysis.prediction import improvement_points, predict_pair, sustained_points
-from wavesim.io.published import PublishedRun, published_runs
-from wavesim.sim.calibration import costs_from_kernel_times
-from wavesim.sim.machine_costs import machine_of, without_constants
-from wavesim.trace import Trace
+from wavesim.costs.device_costs import machine_of, without_constants
+from wavesim.evaluation.split import half_of
+from wavesim.predict.kernel_times import costs_from_kernel_times
+from wavesim.predict.prediction import improvement_points, predict_pair, sustained_points
+from wavesim.recordings.published_rows import PublishedRun, published_runs
+from wavesim.trace.trace import Trace
 from wavesim.view.gain_figure import Gain
 
 LABELS = {"row": "Row semaphores", "tile": "Tile semaphores"}

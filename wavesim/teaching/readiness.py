@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
-from wavesim.trace import IntArray, Trace
+from wavesim.trace.trace import IntArray, Trace
 from wavesim.view.canvas import Props, axis, base_layout, heading
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.time_unit import unit_for

@@ -7,15 +7,15 @@ an H200 measured 12. All predictions use the same tile times; only the semaphore
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wavesim.analysis.default_cost import default_costs
-from wavesim.analysis.prediction import improvement_points, measured_improvement
-from wavesim.io.recordings import find_case
 from wavesim.model import device as devices
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import Plan, StreamSync, parse_plan
+from wavesim.plan.plan import Plan, StreamSync, parse_plan
+from wavesim.predict.defaults import default_costs
+from wavesim.predict.prediction import improvement_points, measured_improvement
+from wavesim.recordings.shipped import find_case
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.shown import Shown
-from wavesim.trace import Trace
+from wavesim.trace.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 PLANS = ("stream", "pdl:0.05", "stream-k", "persistent-stream", "row", "tile", "persistent")

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from wavesim.costs.cost_model import CostModel
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import StreamSync
-from wavesim.sim.cost import CostModel
+from wavesim.plan.plan import StreamSync
 from wavesim.sim.simulation import simulate
-from wavesim.trace import Trace
+from wavesim.trace.trace import Trace
 from wavesim.view.canvas import axis, base_layout, heading
 from wavesim.view.theme import Theme, find_theme
 

@@ -11,8 +11,8 @@ import numpy as np
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Box, Dependency
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import SemaphoreSync
-from wavesim.trace import IntArray
+from wavesim.plan.plan import SemaphoreSync
+from wavesim.trace.trace import IntArray
 
 Tile = tuple[int, int]
 GAP_TILES, MIN_STEP_TILES = 1.6, 5.0

@@ -12,8 +12,8 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import SemaphoreSync
-from wavesim.trace import IntArray
+from wavesim.plan.plan import SemaphoreSync
+from wavesim.trace.trace import IntArray
 from wavesim.view.canvas import Heading, Props, base_layout, heading, note
 from wavesim.view.dependency_data import DependencyParts, Tile, TileGrid, dependency_parts
 from wavesim.view.theme import Theme, find_theme

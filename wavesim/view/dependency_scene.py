@@ -8,9 +8,9 @@ import numpy as np
 
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency
-from wavesim.model.order import Order
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import SemaphorePlan
+from wavesim.plan.order import Order
+from wavesim.plan.plan import SemaphorePlan
 from wavesim.view.canvas import Props
 from wavesim.view.tile_series import stage_letters
 from wavesim.view.timeline_scene import packed

@@ -7,11 +7,11 @@ and a block of gemm1 outside that fits into none of them.
 from dataclasses import dataclass
 from math import ceil, sqrt
 
-from wavesim.analysis.safety import SafetyVerdict, WorstCase, safety_of
+from wavesim.check.deadlock import SafetyVerdict, WorstCase, safety_of
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import Plan
+from wavesim.plan.plan import Plan
 
 MOST_IN_A_ROW = 12
 WAIT_KERNEL = "wait-kernel of "

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import Plan, SemaphoreSync
+from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.view.canvas import Heading, Props, base_layout, heading, note
 from wavesim.view.safety_data import WAIT_KERNEL, Cell, SafetyParts, safety_parts
 from wavesim.view.theme import Theme, find_theme

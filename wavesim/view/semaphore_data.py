@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import DescriptionError
-from wavesim.trace import DependencyInfo, IntArray, Trace
+from wavesim.trace.trace import DependencyInfo, IntArray, Trace
 
 FloatArray = NDArray[np.float64]
 

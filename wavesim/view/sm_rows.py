@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim.trace import IntArray, Trace
+from wavesim.trace.trace import IntArray, Trace
 
 
 @dataclass(frozen=True)

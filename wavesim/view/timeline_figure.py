@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from wavesim.trace import Trace
+from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Props, axis_name
 from wavesim.view.raster import paint, png_uri
 from wavesim.view.step_series import curve_series

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.analysis.metrics import metrics_of
-from wavesim.trace import PART_COLUMNS, Trace
+from wavesim.trace.trace import PART_COLUMNS, Trace
 from wavesim.view.canvas import Props
 from wavesim.view.tile_series import stage_letters
 from wavesim.view.timeline_data import PanelParts, TimelineParts

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from wavesim.analysis.metrics import metrics_of
-from wavesim.trace import Trace
+from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Heading, Props, axis, axis_name, base_layout, heading, section
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.timeline_data import PanelParts, TimelineParts, timeline_parts

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 
 from wavesim.analysis.metrics import Metrics
-from wavesim.trace import DependencyInfo, Header, Trace
+from wavesim.trace.trace import DependencyInfo, Header, Trace
 from wavesim.view.time_unit import TimeUnit
 
 NO_BREAK = "\u00a0"

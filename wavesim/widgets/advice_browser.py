@@ -10,14 +10,14 @@ from html import escape
 
 import ipywidgets
 
-from wavesim.analysis.advice import Advice, Pair
-from wavesim.analysis.advice_description import pair_description
-from wavesim.analysis.advice_words import findings, interval_text, milliseconds, pair_label, share_text
-from wavesim.analysis.default_cost import KnownCosts
+from wavesim.advise.advice import Advice, Pair
+from wavesim.advise.advice_text import findings, interval_text, milliseconds, pair_label, share_text
+from wavesim.advise.pair_file import pair_description
 from wavesim.errors import WavesimError
-from wavesim.model.plan import SemaphoreSync, StreamSync
-from wavesim.model.policy import TileSync
-from wavesim.sim.calibration import costs_from_kernel_times
+from wavesim.plan.plan import SemaphoreSync, StreamSync
+from wavesim.plan.policy import TileSync
+from wavesim.predict.defaults import KnownCosts
+from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.sim.simulation import simulate
 from wavesim.view.timeline_data import timeline_parts
 from wavesim.widgets.page_watch import PageWatch

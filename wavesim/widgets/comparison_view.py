@@ -12,8 +12,8 @@ import ipywidgets
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError, WavesimError
-from wavesim.io.recordings import Case, cases
-from wavesim.trace import Trace
+from wavesim.recordings.shipped import Case, cases
+from wavesim.trace.trace import Trace
 from wavesim.view.comparison import Compared, comparison_update
 from wavesim.view.export import figure_html, save_figure
 from wavesim.view.timeline_figure import FigureUpdate

@@ -8,7 +8,7 @@ import traitlets
 
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import SemaphorePlan, SemaphoreSync
+from wavesim.plan.plan import SemaphorePlan, SemaphoreSync
 from wavesim.view.dependency_scene import scene_of_dependencies
 from wavesim.widgets.drawn import DrawnWidget, script
 

@@ -8,15 +8,15 @@ statement of where the costs come from. Nothing here knows of widgets.
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from wavesim.analysis.default_cost import KnownCosts, find_costs
 from wavesim.model import device as devices
 from wavesim.model.device import Device
-from wavesim.model.order import ColumnMajor, Grouped, Order, Reversed, RowMajor
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import Plan, SemaphoreSync, StreamSync
-from wavesim.model.policy import parse_policy
+from wavesim.plan.order import ColumnMajor, Grouped, Order, Reversed, RowMajor
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.plan.policy import parse_policy
+from wavesim.predict.defaults import KnownCosts, find_costs
 from wavesim.sim.simulation import simulate
-from wavesim.trace import Trace
+from wavesim.trace.trace import Trace
 from wavesim.workloads.catalogue import DEFAULTS, IMAGE_UNIT, parse_tile, workload
 
 # Word -> (every stage's order, the last stage's where it differs).

@@ -7,9 +7,9 @@ time went below. The finding is a live region, so that a screen reader speaks it
 from html import escape
 
 from wavesim.analysis.metrics import metrics_of
-from wavesim.analysis.prediction import improvement_points
 from wavesim.errors import DeadlockError, WavesimError
-from wavesim.trace import Trace
+from wavesim.predict.prediction import improvement_points
+from wavesim.trace.trace import Trace
 from wavesim.widgets.scenario import Answer
 from wavesim.workloads.figure_one import TILE_NS
 

@@ -7,17 +7,17 @@ traces behind the point are made or loaded when somebody asks for them.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from wavesim.analysis.default_cost import default_costs
-from wavesim.analysis.prediction import measured_improvement, predict_from_stream
+from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError
-from wavesim.gen.tuning import TunedPlan, Tuning
-from wavesim.io.recordings import Case, cases
 from wavesim.model.device import Device, load
-from wavesim.model.order import parse_order
-from wavesim.model.plan import StreamSync, parse_plan
-from wavesim.sim.cost import CostModel
+from wavesim.plan.order import parse_order
+from wavesim.plan.plan import StreamSync, parse_plan
+from wavesim.predict.defaults import default_costs
+from wavesim.predict.prediction import measured_improvement, predict_from_stream
+from wavesim.recordings.shipped import Case, cases
 from wavesim.sim.simulation import simulate
-from wavesim.trace import Trace
+from wavesim.trace.trace import Trace
+from wavesim.tuning.search import TunedPlan, Tuning
 from wavesim.view.gain_figure import Gain
 from wavesim.workloads.catalogue import parse_tile, workload
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import ipywidgets
 import traitlets
 
+from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError, WavesimError
-from wavesim.gen.tuning import Tuning
 from wavesim.model.device import Device
-from wavesim.sim.cost import CostModel
+from wavesim.tuning.search import Tuning
 from wavesim.view.canvas import Props
 from wavesim.view.export import save_html
 from wavesim.view.gain_figure import gain_finding

@@ -6,14 +6,14 @@ turns orange. Space plays, arrow keys step, and the tile grids of both kernels f
 
 import traitlets
 
-from wavesim.analysis.default_cost import default_costs
+from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.plan import Plan
-from wavesim.sim.cost import CostModel
+from wavesim.plan.plan import Plan
+from wavesim.predict.defaults import default_costs
 from wavesim.sim.simulation import simulate
-from wavesim.trace import Trace
+from wavesim.trace.trace import Trace
 from wavesim.view.timeline_data import timeline_parts
 from wavesim.view.timeline_scene import scene_of_timeline
 from wavesim.widgets.drawn import DrawnWidget, script

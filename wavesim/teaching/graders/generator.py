@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from wavesim.gen.policies import policy_named
+from wavesim.codegen.policies import policy_named
 from wavesim.model.dependency import Dependency
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.teaching.exercises import Exercise, WrongAnswer, pair, require

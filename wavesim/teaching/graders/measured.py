@@ -4,13 +4,13 @@ from typing import Any
 
 from wavesim.analysis.difference import Difference, explain_difference
 from wavesim.comparison import compare
-from wavesim.io.recordings import find_case
 from wavesim.model import device as devices
-from wavesim.model.plan import SemaphoreSync, StreamSync
-from wavesim.model.policy import RowSync
+from wavesim.plan.plan import SemaphoreSync, StreamSync
+from wavesim.plan.policy import RowSync
+from wavesim.recordings.shipped import find_case
 from wavesim.teaching.clock import gain_by_clock
 from wavesim.teaching.exercises import Exercise, require
-from wavesim.trace import Trace
+from wavesim.trace.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 

@@ -3,15 +3,15 @@
 from functools import lru_cache
 from typing import Any
 
-from wavesim.analysis.default_cost import default_costs
-from wavesim.analysis.prediction import improvement_points
-from wavesim.gen.l2_traffic import bytes_per_wave
 from wavesim.model import device as devices
-from wavesim.model.order import Grouped, Order, RowMajor
-from wavesim.model.plan import SemaphoreSync, StreamSync
-from wavesim.model.policy import RowSync
+from wavesim.plan.order import Grouped, Order, RowMajor
+from wavesim.plan.plan import SemaphoreSync, StreamSync
+from wavesim.plan.policy import RowSync
+from wavesim.predict.defaults import default_costs
+from wavesim.predict.prediction import improvement_points
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.exercises import Exercise, pair, require
+from wavesim.tuning.l2_traffic import bytes_per_wave
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 TOKENS = 1024

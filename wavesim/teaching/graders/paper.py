@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from wavesim.costs.cost_model import zero_cost
 from wavesim.model import device as devices
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Grid, Kernel
 from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.model.plan import SemaphoreSync
-from wavesim.model.policy import TileSync
-from wavesim.sim.cost import zero_cost
+from wavesim.plan.plan import SemaphoreSync
+from wavesim.plan.policy import TileSync
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.exercises import Exercise, pair, require
 from wavesim.teaching.paper_tables import wave_counts

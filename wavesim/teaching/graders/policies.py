@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from wavesim.codegen.policies import renumbered
 from wavesim.errors import DescriptionError
-from wavesim.gen.policies import renumbered
 from wavesim.model.kernel import Grid
-from wavesim.model.policy import Policy, SemaphoreTable
+from wavesim.plan.policy import Policy, SemaphoreTable
 from wavesim.teaching.assignment import LEAST_POINTS, MOST_SEMAPHORES, predicted_score
 from wavesim.teaching.exercises import Exercise, WrongAnswer, require
 

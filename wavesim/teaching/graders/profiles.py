@@ -5,11 +5,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from wavesim.analysis.advice import Advice, advise
-from wavesim.analysis.verdict import verdict_on
+from wavesim.advise.advice import Advice, advise
+from wavesim.advise.profile_file import EXAMPLE, load_profile
 from wavesim.errors import WavesimError
-from wavesim.io.description import load_description
-from wavesim.io.profile_file import EXAMPLE, load_profile
+from wavesim.model.description import load_description
+from wavesim.predict.verdict import verdict_on
 from wavesim.teaching.exercises import Exercise, WrongAnswer, require
 
 

@@ -3,13 +3,13 @@
 from functools import lru_cache
 from typing import Any
 
-from wavesim.analysis.default_cost import default_costs
 from wavesim.analysis.metrics import metrics_of
 from wavesim.model import device as devices
-from wavesim.model.plan import StreamSync
+from wavesim.plan.plan import StreamSync
+from wavesim.predict.defaults import default_costs
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.exercises import Exercise, require, whole
-from wavesim.trace import Trace
+from wavesim.trace.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 SLOTS, COLUMNS, CONSUMER_COLUMNS = 132, 24, 48

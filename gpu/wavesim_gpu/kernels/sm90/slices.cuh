@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kernels/sm90/shared.cuh>
-#include <kernels/tensor_core.cuh>
+#include <kernels/sm80/tensor_core.cuh>
 
 // Of a tile's slices by the block that adds them up, until it gives up.
 constexpr unsigned most_polls = 1u << 23;

@@ -1,0 +1,1 @@
+"""Semaphores on the device: the headers that kernels include, and the memory behind them."""

@@ -1,0 +1,228 @@
+"""The device memory behind one plan: counters, tickets, wait schedules, records and the error buffer.
+
+Picture: `SyncState(pipeline, plan)` lays everything out once; `headers[stage]` is the generated header that a
+kernel is compiled with and `params(stage)` the parameter it takes, whatever it computes; `reset()` zeroes all
+that a run changes with one memset, and `check()` turns what waiters wrote into a `DeadlockError`.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavesim.codegen.options import Option, kernel_options
+from wavesim.codegen.policies import values_of
+from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.stage_text import StageLinks
+from wavesim.errors import DeadlockError, DescriptionError, Waiter
+from wavesim.model.kernel import Gemm
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.plan import Plan, check_plan
+from wavesim.plan.semaphores import SemaphoreArray, edges_of, semaphore_arrays
+from wavesim.trace.trace import DependencyInfo
+from wavesim_gpu.cusync.layout import (
+    BLOCK_RECORD,
+    ERROR_BUFFER,
+    MAX_INPUTS,
+    MAX_STAGES,
+    MAX_WAITERS,
+    stage_params,
+)
+from wavesim_gpu.cusync.waits import wait_schedule
+from wavesim_gpu.runtime.device import require_cupy
+
+WORD = 4
+
+
+class SyncState:
+    """Counters and schedules of one pipeline under one plan, on the current GPU.
+
+    `options` are those that the headers take, by default all that hold for the plan; `always_draws` is for
+    persistent kernels. With `block_count`, the blocks of all launches, the last one zeroes the counters; with
+    `is_put_back` each waiter puts its semaphore back; without either, `reset` does it before each run.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        plan: Plan,
+        *,
+        limit_ns: int = 2_000_000_000,
+        is_recording: bool = False,
+        options: tuple[Option, ...] | None = None,
+        always_draws: bool = False,
+        block_count: int = 0,
+        is_put_back: bool = False,
+    ) -> None:
+        check_plan(pipeline, plan)
+        require_fit(pipeline)
+        self._cupy = require_cupy()
+        self.pipeline, self.plan, self.limit_ns = pipeline, plan, limit_ns
+        self.arrays = semaphore_arrays(pipeline, plan)
+        self._always_draws = always_draws
+        self.names = tuple(stage.name for stage in pipeline.stages)
+        chosen = kernel_options(pipeline, plan) if options is None else options
+        self.headers = {
+            name: stage_header(pipeline, plan, name, chosen, always_draws=always_draws) for name in self.names
+        }
+        self._first = len(self.names) + 1  # started blocks per stage and gave_up come before the semaphores
+        self._semaphores = sum(array.table.count for array in self.arrays)
+        tickets = [stage.grid.tiles if stage.grid.z > 1 else 0 for stage in pipeline.stages]
+        self._ticket_starts = np.cumsum([0, *tickets[:-1]]) + self._first + self._semaphores
+        # Counters and tickets: all that a run changes, side by side, to be zeroed in one go; last the count
+        # of blocks that have left. A multiple of 16 bytes.
+        count = self._first + self._semaphores + sum(tickets) + 1
+        self.words = self._cupy.zeros(-(-count // 4) * 4, np.uint32)
+        self._is_touched = self._semaphores + sum(tickets) > 0 or any(
+            header.counts_blocks for header in self.headers.values()
+        )
+        self._block_count = block_count if self._is_touched else 0
+        self._is_self_resetting = is_put_back or self._block_count > 0
+        self.errors = self._cupy.zeros(ERROR_BUFFER.itemsize // WORD, np.uint32)
+        self._tables: list[Any] = []
+        self._records = [
+            self._cupy.zeros(stage.grid.size * BLOCK_RECORD.itemsize, np.uint8) if is_recording else None
+            for stage in pipeline.stages
+        ]
+
+    def params(self, name: str) -> Any:
+        """The `cusync::StageParams` of a stage, as the launch takes it."""
+        index = self.names.index(name)
+        sizes = self.headers[name].sizes
+        record = np.zeros(1, stage_params(len(sizes)))[0]
+        record["sizes"][: len(sizes)] = sizes
+        sync = record["sync"]
+        sync["counters"], sync["errors"] = self.words.data.ptr, self.errors.data.ptr
+        sync["limit_ns"] = self.limit_ns
+        sync["records"] = self._records[index].data.ptr if self._records[index] is not None else 0
+        sync["stage"], sync["stage_count"] = index, len(self.names)
+        if self._block_count:
+            sync["counter_count"], sync["block_count"] = self.words.size, self._block_count
+        stage, dependency = self.pipeline.stages[index], self.pipeline.dependency_of(name)
+        inputs = {edge[0]: array for array, edge in StageLinks.of(name, self.arrays).inputs}
+        if inputs and dependency is not None and isinstance(stage.work, Gemm):
+            schedule = wait_schedule(stage, dependency, inputs)
+            sync["schedule"], sync["schedule_first"] = (
+                self._table(schedule.steps),
+                self._table(schedule.first),
+            )
+        return record
+
+    @property
+    def dependencies(self) -> tuple[DependencyInfo, ...]:
+        """Every producer-consumer pair under its policy, for a trace's header."""
+        by_edge = {edge: array for array in self.arrays for edge in array.edges}
+        edges = [edge for edge in edges_of(self.pipeline) if edge in by_edge]
+        return tuple(_info(edge, by_edge[edge]) for edge in edges)
+
+    def tickets(self, name: str) -> int:
+        """Device address of a stage's split-K tickets, one per tile."""
+        return int(self.words.data.ptr + WORD * self._ticket_starts[self.names.index(name)])
+
+    def reset(self, stream: Any) -> None:
+        """Zeroes semaphores, counters and tickets, in stream order, unless kernels do it or touch none."""
+        if self._is_self_resetting or not self._is_touched:
+            return
+        self._cupy.cuda.runtime.memsetAsync(self.words.data.ptr, 0, self.words.nbytes, stream.ptr)
+
+    def values(self) -> NDArray[np.uint32]:
+        """What all semaphores read now, in pool order; all counters where the kernels zero them."""
+        if self._is_self_resetting:
+            return np.asarray(self.words.get())
+        return np.asarray(self.words[self._first : self._first + self._semaphores].get())
+
+    @property
+    def finals(self) -> NDArray[np.uint32]:
+        """What all semaphores must read after a run, in pool order: 0 where the kernels zero them."""
+        if self._is_self_resetting:
+            return np.zeros(self.words.size, np.uint32)
+        parts = [
+            np.bincount(array.table.semaphore_of_tile, minlength=array.table.count) for array in self.arrays
+        ]
+        return np.concatenate(parts).astype(np.uint32) if parts else np.zeros(0, np.uint32)
+
+    def records(self, name: str) -> NDArray[Any]:
+        """What the stage's blocks recorded in the last run, in issue order."""
+        raw = self._records[self.names.index(name)]
+        assert raw is not None, "built without recording"
+        return np.asarray(raw.get()).view(BLOCK_RECORD)
+
+    def check(self) -> None:
+        """Raises `DeadlockError` if a wait ran out of time since the last check; clears what it reports."""
+        found = np.asarray(self.errors.get()).view(ERROR_BUFFER)[0]
+        if not found["aborted"]:
+            return
+        self.errors.fill(0)
+        self.words.fill(0)
+        self._cupy.cuda.Device().synchronize()
+        count = min(int(found["waiter_count"]), MAX_WAITERS)
+        waiters = tuple(self._waiter(row) for row in found["waiters"][:count])
+        raise DeadlockError(waiters, self._starved(found["issued"]), self._detail(found))
+
+    def _waiter(self, row: Any) -> Waiter:
+        return Waiter(
+            stage=self.names[row["stage"]],
+            tile=(int(row["x"]), int(row["y"]), int(row["z"])),
+            sm=int(row["sm"]),
+            slot=-1,  # the hardware does not tell
+            semaphore=counter_name(self.arrays, self.names, int(row["counter"])),
+            seen=int(row["seen"]),
+            awaited=int(row["awaited"]),
+        )
+
+    def _starved(self, issued: Any) -> tuple[str, ...]:
+        """Stages with blocks not yet started, of those whose blocks count themselves.
+
+        Persistent blocks, and clusters of them, draw other numbers: they name none.
+        """
+        if self._always_draws:
+            return ()
+        sizes = [stage.grid.size for stage in self.pipeline.stages]
+        return tuple(
+            f"{size - int(count)} of {size} blocks of {name}"
+            for name, size, count in zip(self.names, sizes, issued, strict=False)
+            if count < size and self.headers[name].counts_blocks
+        )
+
+    def _detail(self, found: Any) -> str:
+        count = int(found["waiter_count"])
+        more = (
+            f"; {count} blocks were waiting, the first {MAX_WAITERS} are listed"
+            if count > MAX_WAITERS
+            else ""
+        )
+        return f"a wait ran out of its time limit of {self.limit_ns / 1e9:g} s{more}"
+
+    def _table(self, values: NDArray[np.int32]) -> int:
+        """Copies a table to the device and keeps it alive as long as this state."""
+        array = self._cupy.asarray(values)
+        self._tables.append(array)
+        return int(array.data.ptr)
+
+
+def _info(edge: tuple[str, str], array: SemaphoreArray) -> DependencyInfo:
+    return DependencyInfo(*edge, array.policy.name, array.table.semaphore_of_tile, values_of(array.table))
+
+
+def counter_name(arrays: tuple[SemaphoreArray, ...], stages: tuple[str, ...], index: int) -> str:
+    """The counter of that index in words, for errors: the start of a stage, or a semaphore."""
+    if index < len(stages):
+        return f"start of {stages[index]}"
+    semaphore = index - len(stages) - 1
+    array = next(array for array in reversed(arrays) if array.first <= semaphore)
+    return f"{array.producer} {array.policy.name}[{semaphore - array.first}]"
+
+
+def require_fit(pipeline: Pipeline) -> None:
+    """Raises `DescriptionError` where the device's fixed tables are too small for a pipeline."""
+    if len(pipeline.stages) > MAX_STAGES:
+        raise DescriptionError(
+            f"pipeline {pipeline.name} has {len(pipeline.stages)} stages; the GPU runner takes at "
+            f"most {MAX_STAGES}. Split it"
+        )
+    for dependency in pipeline.dependencies:
+        if len(dependency.producers) > MAX_INPUTS:
+            raise DescriptionError(
+                f"{dependency}: {len(dependency.producers)} producers; the GPU runner takes at most "
+                f"{MAX_INPUTS}. Put a stage between"
+            )

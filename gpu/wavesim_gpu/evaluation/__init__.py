@@ -1,0 +1,1 @@
+"""What the GPU benchmark measures, and blind runs."""

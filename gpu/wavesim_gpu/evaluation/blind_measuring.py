@@ -1,0 +1,232 @@
+"""Measures the sizes of a judged run on the GPU at hand: stream sync by itself, then all plans in turns.
+
+Picture: `streams(size)` times stream sync in both tile orders and records each once. After the predictions
+are written `compare(size, ...)` times stream sync and every plan in both orders in turns, 20 rounds each, and
+records the overlapped ones; their traces carry the predictions' hash.
+"""
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from wavesim.errors import WavesimError
+from wavesim.evaluation.blind_runs import STAMP, Comparison, PlanRounds
+from wavesim.evaluation.blind_sizes import BASELINE, JudgedSize
+from wavesim.plan.plan import Plan, StreamSync, parse_plan
+from wavesim.trace.trace import Trace
+from wavesim_gpu.kernels.backends import FAMILIES
+from wavesim_gpu.program import Program
+from wavesim_gpu.record.measured_trace import build_trace
+from wavesim_gpu.record.stamps import device_fields
+from wavesim_gpu.runner import CupyRunner, WrongResultError
+from wavesim_gpu.runtime.clocks import Reading, Sampler
+from wavesim_gpu.runtime.compiler import Build, source_hash
+from wavesim_gpu.runtime.device import query, versions
+from wavesim_gpu.runtime.functions import Wanted, compile_all, wanted_kernels
+from wavesim_gpu.runtime.operands import Operands, reference
+from wavesim_gpu.runtime.timing import Contender, Rounds, interleaved, run_in_turn
+
+ROUNDS = 20
+WARM_UP_S = 0.1
+REPLAYS, LEAD_NS = 5, 30_000_000  # recorded runs, of which the median is kept, each after that much of load
+RIVAL_KERNELS = {"pdl": "hopper-per-tile-dependent", "stream-k": "hopper-stream-k"}
+UNTRACED = ("stream-k",)  # a cut tile is recorded once, by the block that stores it
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One plan of a size in one order: its word, and what our kernels run it as."""
+
+    order: str
+    word: str
+
+    @property
+    def plan(self) -> Plan:
+        """What the kernels are given: rivals of semaphores are other kernels under stream sync."""
+        named = parse_plan(self.word, self.order)
+        return StreamSync(named.order) if self.word in RIVAL_KERNELS else named
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One comparison, the traces of its overlapped plans, and why plans are missing, by order and word."""
+
+    comparison: Comparison
+    traces: Sequence[Trace]
+    missing: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What ran in turns: rounds and launches by entry; clock and power meanwhile; why others did not."""
+
+    rounds: dict[Entry, PlanRounds]
+    contenders: dict[Entry, Contender]
+    reading: Reading
+    missing: Mapping[str, str]
+
+
+class GpuMeasurer:
+    """Measures sizes one after the other in this process. `commit` is that of the kernels."""
+
+    def __init__(self, commit: str, rounds: int = ROUNDS) -> None:
+        query()  # the context is made here, not in the time of the first question
+        self._commit, self._rounds = commit, rounds
+        self._runners: dict[str, CupyRunner] = {}
+
+    def facts(self) -> dict[str, Any]:
+        """Of the device and its software, and hashes of the kernels' sources."""
+        return {
+            "gpu": device_fields(query()),
+            "versions": versions(),
+            "kernel_sources": {name: source_hash(family.source) for name, family in FAMILIES.items()},
+        }
+
+    def prepare(self, sizes: Sequence[JudgedSize]) -> None:
+        """Compiles what the sizes need, on all cores. What does not compile fails when its turn comes."""
+        wanted: set[Wanted] = set()
+        for size in sizes:
+            with suppress(WavesimError):
+                wanted |= self._kernels(size)
+        with suppress(WavesimError):
+            compile_all(wanted)
+
+    def streams(self, size: JudgedSize) -> dict[str, Trace]:
+        """Stream sync by itself: a trace per order, with its rounds."""
+        operands = self._operands(size)
+        entries = [Entry(order, BASELINE) for order in size.orders]
+        traces = self._record(size, operands, entries, self._time(size, operands, entries))
+        return {entry.order: trace for entry, trace in traces.items()}
+
+    def compare(self, size: JudgedSize, plans: Sequence[str], repeat: int, stamp: str) -> Compared:
+        """Plans and stream sync in turns; at the first repeat also a trace of every overlapped plan."""
+        operands = self._operands(size)
+        entries = [Entry(order, word) for order in size.orders for word in (BASELINE, *plans)]
+        timed = self._time(size, operands, entries)
+        rounds = {(entry.order, entry.word): one for entry, one in timed.rounds.items()}
+        comparison = Comparison(size.name, repeat, rounds, timed.reading.power_w)
+        if repeat:
+            return Compared(comparison, [], timed.missing)
+        wanted = [entry for entry in timed.rounds if entry.word not in (BASELINE, *UNTRACED)]
+        traces = self._record(size, operands, wanted, timed)
+        labelled = [_labelled(trace, entry, stamp) for entry, trace in traces.items()]
+        return Compared(comparison, labelled, timed.missing)
+
+    def _runner(self, size: JudgedSize, word: str) -> CupyRunner:
+        kernels = RIVAL_KERNELS.get(word, size.kernels)
+        if kernels not in self._runners:
+            self._runners[kernels] = CupyRunner(commit=self._commit, kernels=kernels)
+        return self._runners[kernels]
+
+    def _operands(self, size: JudgedSize) -> Operands:
+        return self._runner(size, BASELINE).operands(size.pipeline(), seed=size.tokens)
+
+    def _program(self, size: JudgedSize, operands: Operands, entry: Entry, build: Build) -> Program:
+        return self._runner(size, entry.word).program(operands, entry.plan, build)
+
+    def _kernels(self, size: JudgedSize) -> set[Wanted]:
+        """All that a size needs compiled."""
+        pipeline, builds = size.pipeline(), (Build(), Build(is_recording=True))
+        entries = [Entry(order, word) for order in size.orders for word in (BASELINE, *size.plans)]
+        return {
+            kernel
+            for entry in entries
+            for build in builds
+            for kernel in wanted_kernels(pipeline, entry.plan, build, self._runner(size, entry.word).family)
+        }
+
+    def _time(self, size: JudgedSize, operands: Operands, entries: Sequence[Entry]) -> Timed:
+        """Interleaved rounds of all entries that are right before and after. Raises if stream sync is not."""
+        expected = reference(operands)
+        programs: dict[Entry, Program] = {}
+        contenders: dict[Entry, Contender] = {}
+        missing: dict[str, str] = {}
+        for entry in entries:
+            with _set_aside(entry, missing):
+                program = self._program(size, operands, entry, Build())
+                contender = self._contender(size, program)
+                self._require_right(size, entry, program, contender, expected, "not timed")
+                programs[entry], contenders[entry] = program, contender
+        with Sampler() as sampler:
+            timed = interleaved(list(contenders.values()), self._rounds, WARM_UP_S)
+        rounds = {}
+        for entry, one in zip(list(contenders), timed, strict=True):
+            with _set_aside(entry, missing):
+                contender = contenders.pop(entry)
+                programs[entry].sync.check()
+                self._require_right(size, entry, programs[entry], contender, expected, "after its rounds")
+                rounds[entry], contenders[entry] = _plan_rounds(one), contender
+        return Timed(rounds, contenders, sampler.reading, missing)
+
+    def _require_right(
+        self, size: JudgedSize, entry: Entry, program: Program, contender: Contender, expected: Any, when: str
+    ) -> None:
+        verdict = self._runner(size, entry.word).verdict(program, contender.launch, expected)
+        if not verdict.is_good:
+            raise WrongResultError(
+                f"relative errors {dict(verdict.errors)}, semaphores "
+                f"{'right' if verdict.has_right_semaphores else 'wrong'}; {when}"
+            )
+
+    def _record(
+        self, size: JudgedSize, operands: Operands, wanted: Sequence[Entry], timed: Timed
+    ) -> dict[Entry, Trace]:
+        """Of a few recorded runs of each wanted entry the one with the median makespan.
+
+        They run in turn right after unrecorded turns of all entries, at the clocks and caches of these.
+        """
+        programs = [self._program(size, operands, entry, Build(is_recording=True)) for entry in wanted]
+        recorded = [self._contender(size, program) for program in programs]
+        turn_ns = sum(statistics.median(one.ns) for one in timed.rounds.values())
+        lead = [*timed.contenders.values()] * max(1, round(LEAD_NS / turn_ns))
+        found: dict[Entry, list[Trace]] = {entry: [] for entry in wanted}
+        for _ in range(REPLAYS):
+            run_in_turn([*lead, *recorded])
+            for program, entry in zip(programs, wanted, strict=True):
+                program.synchronize()
+                rounds_ns = timed.rounds[entry].ns
+                found[entry].append(build_trace(program, rounds_ns, timed.reading, self._notes()))
+        return {
+            entry: sorted(traces, key=lambda trace: trace.makespan_ns)[len(traces) // 2]
+            for entry, traces in found.items()
+        }
+
+    def _contender(self, size: JudgedSize, program: Program) -> Contender:
+        return Contender(self._runner(size, BASELINE).launcher(program), program.streams[0])
+
+    def _notes(self) -> dict[str, str]:
+        date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        return {"date": date, "commit": self._commit, "mode": "CUDA graph"}
+
+
+@contextmanager
+def _set_aside(entry: Entry, missing: dict[str, str]) -> Iterator[None]:
+    """What goes wrong with an entry is taken down in `missing`, and raised if it is stream sync."""
+    try:
+        yield
+    except WavesimError as error:
+        if entry.word == BASELINE:
+            raise
+        missing[f"{entry.order} {entry.word}"] = str(error)
+
+
+def _plan_rounds(rounds: Rounds) -> PlanRounds:
+    """A clock of 0 is none: no SM left both stamps."""
+    clocks = tuple(0.0 if math.isnan(clock) else clock for clock in rounds.clocks_ghz)
+    return PlanRounds(tuple(rounds.times_ns), clocks)
+
+
+def _labelled(trace: Trace, entry: Entry, stamp: str) -> Trace:
+    """With the plan's own name, and the hash of the predictions that were there before."""
+    plan = parse_plan(entry.word, entry.order)
+    header = replace(
+        trace.header,
+        plan=plan.name,
+        plan_label=plan.label,
+        versions={**trace.header.versions, STAMP: stamp},
+    )
+    return replace(trace, header=header)

@@ -1,0 +1,103 @@
+"""What can be run of a pair: in which kind of plan and launch, in which cuts, in which order.
+
+Picture: "row on one stream" is row semaphores on the Hopper kernels that start by dependent launch; in cuts
+128x192 and 128x256, grouped by 8, it is one variant of GPT-3's MLP.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from wavesim.codegen.policies import GroupedSync, derive_policies
+from wavesim.codegen.tile_map import Blocks
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.order import Order, RowMajor
+from wavesim.plan.plan import Persistent, Plan, SemaphoreSync, parse_plan
+from wavesim_gpu.evaluation.studies.shapes import Cut
+from wavesim_gpu.kernels.backends import family_named
+
+STREAM = "stream"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A way to launch and synchronise: its name in the results, the plan, the family of kernels it needs.
+
+    One that `follows` another kind, of which it differs little, is tried in that one's best variants only.
+    """
+
+    name: str
+    plan: str
+    kernels: str
+    follows: str = ""
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether one kernel computes both stages, in tiles of one shape."""
+        return isinstance(plan_named(self.plan, RowMajor()), Persistent)
+
+    @property
+    def is_unsplit(self) -> bool:
+        """Whether its kernels cut K themselves, as Stream-K's do, and take no split."""
+        return not family_named(self.kernels).takes_semaphores
+
+    def under(self, policy: str) -> "Kind":
+        """The same kernels, launched alike, under another policy."""
+        return Kind(policy + self.name.removeprefix(self.plan), policy, self.kernels)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One thing to run: a kind, in a cut of each stage, in one tile order."""
+
+    kind: Kind
+    cuts: tuple[Cut, Cut]
+    order: Order
+
+    @property
+    def plan(self) -> Plan:
+        """The plan."""
+        return plan_named(self.kind.plan, self.order)
+
+    @property
+    def has_semaphores(self) -> bool:
+        """Whether kernels are synchronised by tiles; one kernel for both stages is a rival."""
+        return isinstance(self.plan, SemaphoreSync)
+
+    def __str__(self) -> str:
+        return f"{self.kind.name} {self.kind.plan} {self.cuts[0]} {self.cuts[1]} {self.order.name}"
+
+
+def plan_named(text: str, order: Order) -> Plan:
+    """The plan of a word, or under a generated policy such as "block:2x1": a semaphore per 2 x 1 tiles."""
+    if text.startswith("block:"):
+        columns, rows = (int(number) for number in text.removeprefix("block:").split("x"))
+        return SemaphoreSync(GroupedSync(Blocks(columns), Blocks(rows)), order=order)
+    return parse_plan(text, order.name)
+
+
+def variants_of(
+    kinds: Iterable[Kind], cuts: Iterable[tuple[Cut, Cut]], orders: Iterable[Order]
+) -> list[Variant]:
+    """All kinds in all cuts and orders; joint kinds also in each stage's cut for both, Stream-K unsplit."""
+    cuts, orders = list(cuts), list(orders)
+    joint = list(dict.fromkeys([*cuts, *((cut, cut) for pair in cuts for cut in pair)]))
+    unsplit = list(dict.fromkeys((replace(a, split_k=1), replace(b, split_k=1)) for a, b in cuts))
+    return [
+        Variant(kind, cut, order)
+        for kind in kinds
+        for cut in (joint if kind.is_joint else unsplit if kind.is_unsplit else cuts)
+        for order in orders
+    ]
+
+
+def under_all(variants: Iterable[Variant], policies: Iterable[str]) -> list[Variant]:
+    """Those with semaphores, under each of the policies."""
+    synchronised, policies = [v for v in variants if v.has_semaphores], list(policies)
+    found = [replace(v, kind=v.kind.under(policy)) for v in synchronised for policy in policies]
+    return list(dict.fromkeys(found))
+
+
+def generated(pipeline: Pipeline) -> list[str]:
+    """The names of all policies generated for a pair."""
+    first, second = (stage.name for stage in pipeline.stages)
+    return [derived.name for derived in derive_policies(pipeline, (first, second))]

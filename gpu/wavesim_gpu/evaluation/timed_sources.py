@@ -1,0 +1,23 @@
+"""Everything of ours that a benchmark times, as one hash: results of other sources are stale.
+
+Picture: a comma changed in the copy kernel, and `python -m wavesim_gpu report` says that the results in
+gpu/results were measured with other sources, as it does for the GEMM.
+"""
+
+from pathlib import Path
+
+from wavesim_gpu.kernels.backends import family_named
+from wavesim_gpu.runtime.compiler import ROOT, source_hash
+
+# Beside GEMMs: copy pairs, primitives, the wait-kernel, and SwiGLU after a product of cuBLASLt.
+BESIDE = tuple(ROOT / "kernels" / name for name in ("copy.cu", "primitives.cu", "control.cu", "swiglu.cu"))
+
+
+def kernel_files(kernels: str) -> tuple[Path, ...]:
+    """What the benchmark of the named family runs. Raises `DescriptionError` where there is none."""
+    return (family_named(kernels).source, *BESIDE)
+
+
+def timed_hash(kernels: str) -> str:
+    """Sixteen hex digits over those and all that they include; another family's files do not change it."""
+    return source_hash(*kernel_files(kernels))

@@ -1,0 +1,1 @@
+"""Kernels for sm_80 and later."""

@@ -1,0 +1,1 @@
+"""Kernels for sm_90a: TMA and wgmma."""

@@ -1,0 +1,95 @@
+"""Tensor maps: how the copy engine is told of a matrix and of the boxes it will move.
+
+Picture: A (m, k) in boxes of 128 x 64 becomes 128 opaque bytes that travel to the kernel as a parameter; the
+kernel then names a box by its corner alone, and what lies outside the matrix reads as zeros.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from wavesim.errors import CompileError, DeviceError
+from wavesim_gpu.runtime.compiler import INSTALL
+
+ELEMENT_BYTES = 2
+PANEL = 64  # columns of one swizzled piece of shared memory, 128 bytes
+NO_MAP = np.zeros(1, "V128")[0]
+
+
+def encode(address: int, size: tuple[int, int], box: tuple[int, int], dtype: str) -> Any:
+    """A row-major fp16 or bf16 matrix, (rows, columns), in boxes of (rows, columns), as a 128-byte `np.void`.
+
+    Boxes are 64 columns wide and swizzled by 128 bytes. Raises `DeviceError` with the driver's word.
+    """
+    (rows, columns), (box_rows, box_columns) = size, box
+    return _encode(address, (columns, rows), (columns,), (box_columns, box_rows), dtype)
+
+
+def encode_tiles(address: int, size: tuple[int, int], tile_columns: int, box_rows: int, dtype: str) -> Any:
+    """The same matrix as (rows, tiles, tile_columns), in boxes of (box_rows, 1, 64) that end with their tile.
+
+    Only of whole tiles; all zeros where there is none.
+    """
+    rows, columns = size
+    if columns < tile_columns:
+        return NO_MAP
+    sizes = (tile_columns, columns // tile_columns, rows)
+    return _encode(address, sizes, (tile_columns, columns), (PANEL, 1, box_rows), dtype)
+
+
+def encode_panels(address: int, size: tuple[int, int], tile_columns: int, box_rows: int, dtype: str) -> Any:
+    """The same matrix as (tiles, panels, rows, 64), in boxes of (1, panels, box_rows, 64): all of a tile.
+
+    Only of the first `tiles_in_panels` tiles; all zeros where there is none.
+    """
+    rows, columns = size
+    tiles = tiles_in_panels(columns, tile_columns)
+    if not tiles:
+        return NO_MAP
+    panels = -(-tile_columns // PANEL)
+    return _encode(
+        address,
+        (PANEL, rows, panels, tiles),
+        (columns, PANEL, tile_columns),
+        (PANEL, box_rows, panels, 1),
+        dtype,
+    )
+
+
+def tiles_in_panels(columns: int, tile_columns: int) -> int:
+    """How many tiles of a row lie inside the matrix when each is filled up to whole panels of 64 columns."""
+    filled = -(-tile_columns // PANEL) * PANEL
+    return max(0, (columns - filled) // tile_columns + 1)
+
+
+def _encode(
+    address: int, sizes: tuple[int, ...], strides: tuple[int, ...], box: tuple[int, ...], dtype: str
+) -> Any:
+    """Innermost first; `strides` in elements, of all dimensions but the innermost."""
+    try:
+        from cuda.bindings import driver  # noqa: PLC0415  # an optional package, named in the error
+    except ImportError as error:
+        raise CompileError(f"cuda-bindings is not installed ({error}); {INSTALL}") from error
+    kinds = driver.CUtensorMapDataType
+    kind = (
+        kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT16 if dtype == "fp16" else kinds.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+    )
+    status, tensor_map = driver.cuTensorMapEncodeTiled(
+        kind,
+        len(sizes),
+        address,
+        [driver.cuuint64_t(size) for size in sizes],
+        [driver.cuuint64_t(stride * ELEMENT_BYTES) for stride in strides],
+        [driver.cuuint32_t(size) for size in box],
+        [driver.cuuint32_t(1) for _ in sizes],
+        driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+        driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+    )
+    if int(status) != 0:
+        raise DeviceError(
+            f"no tensor map for {' x '.join(map(str, reversed(sizes)))} in boxes of "
+            f"{' x '.join(map(str, reversed(box)))}: {status.name}"
+        )
+    return np.array([int(word) for word in tensor_map.opaque], np.uint64).view("V128")[0]

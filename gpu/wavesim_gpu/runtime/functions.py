@@ -1,0 +1,131 @@
+"""Kernels as loaded functions: compiled for this GPU, with the full shared-memory carve-out.
+
+Picture: `load_function(SOURCE, "gemm<Shape<...>>", Build(), header=text)` compiles once, keeps the machine
+code on disk and the function in memory; `compile_ahead` does that for many plans at once, a core each.
+"""
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wavesim.codegen.single_stage import stage_header
+from wavesim.model.kernel import Block
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.plan import Plan
+from wavesim_gpu.kernels.backend import Family
+from wavesim_gpu.planned_kernels import kernels_of
+from wavesim_gpu.runtime.compiler import Build, compile_cubin
+from wavesim_gpu.runtime.device import architecture, query, require_cupy
+
+FULL_CARVEOUT = 100  # percent: without it kernels that ask for less shared memory shut each other out
+GENERATED = "generated.cuh"  # how kernels include their stage's generated header
+_loaded: dict[tuple[int, str, str, Build, str], "Function"] = {}  # a module is loaded per GPU
+
+
+@dataclass(frozen=True)
+class Function:
+    """A loaded kernel and what the driver says of it. `module` keeps it loaded."""
+
+    module: Any
+    function: Any
+    registers: int
+    static_shared_bytes: int
+    local_bytes: int
+
+    def block(self, threads: int, dynamic_shared_bytes: int) -> Block:
+        """What one of its blocks occupies."""
+        return Block(threads, self.registers, self.static_shared_bytes, dynamic_shared_bytes)
+
+    def blocks_per_sm(self, threads: int, dynamic_shared_bytes: int) -> int:
+        """Resident blocks per SM, the driver's own answer."""
+        driver = require_cupy().cuda.driver
+        return int(
+            driver.occupancyMaxActiveBlocksPerMultiprocessor(self.function.ptr, threads, dynamic_shared_bytes)
+        )
+
+
+def load_function(
+    source: Path, name: str, build: Build, dynamic_shared_bytes: int = 0, header: str = ""
+) -> Function:
+    """The named kernel, or template instance, compiled for this GPU, with the full carve-out.
+
+    `header` is the text of <generated.cuh>.
+    """
+    cupy = require_cupy()
+    key = (cupy.cuda.Device().id, f"{source}", name, build, header)
+    if key not in _loaded:
+        is_template = "<" in name
+        cubin = compile_cubin(
+            source, (name,) if is_template else (), architecture(cupy), build, {GENERATED: header}
+        )
+        module = cupy.cuda.function.Module()
+        module.load(cubin.data)
+        _loaded[key] = _configured(cupy, module, cubin.lowered.get(name, name), dynamic_shared_bytes)
+    return _loaded[key]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A kernel to be compiled: its file, template instance or name, build, and text of <generated.cuh>."""
+
+    source: Path
+    expression: str
+    build: Build
+    header: str
+
+
+def wanted_kernels(pipeline: Pipeline, plan: Plan, build: Build, family: Family) -> set[Wanted]:
+    """Those of a pipeline under a plan."""
+    texts = {
+        stage.name: stage_header(pipeline, plan, stage.name, always_draws=family.is_persistent).text
+        for stage in pipeline.stages
+    }
+    kernels = kernels_of(pipeline, plan, family, query())
+    return {
+        Wanted(family.source, kernel.launch.expression, build, kernel.header(texts)) for kernel in kernels
+    }
+
+
+def compile_all(wanted: Iterable[Wanted]) -> None:
+    """Compiles each once, in threads, for the cache that loading reads."""
+    arch = architecture(require_cupy())
+    with ThreadPoolExecutor() as pool:
+        done = [
+            pool.submit(
+                compile_cubin, one.source, (one.expression,), arch, one.build, {GENERATED: one.header}
+            )
+            for one in set(wanted)
+        ]
+        for compiled in done:
+            compiled.result()
+
+
+def compile_ahead(pipeline: Pipeline, plans: Iterable[Plan], builds: Iterable[Build], family: Family) -> None:
+    """The kernels of several plans of one pipeline, in several builds."""
+    plans = list(plans)
+    compile_all(
+        one for build in builds for plan in plans for one in wanted_kernels(pipeline, plan, build, family)
+    )
+
+
+def _configured(cupy: Any, module: Any, name: str, dynamic_shared_bytes: int) -> Function:
+    driver = cupy.cuda.driver
+    function = module.get_function(name)
+    driver.funcSetAttribute(
+        function.ptr, driver.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, FULL_CARVEOUT
+    )
+    if dynamic_shared_bytes:
+        driver.funcSetAttribute(
+            function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic_shared_bytes
+        )
+    registers, shared, local = (
+        int(driver.funcGetAttribute(attribute, function.ptr))
+        for attribute in (
+            driver.CU_FUNC_ATTRIBUTE_NUM_REGS,
+            driver.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
+            driver.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
+        )
+    )
+    return Function(module, function, registers, shared, local)

@@ -1,0 +1,78 @@
+"""Gates: what must be reached and what is aimed at, held against the scores."""
+
+from dataclasses import replace
+
+from wavesim.evaluation.order_choice import OrderChoice, compared_orders
+from wavesim.evaluation.policy_choice import PolicyChoice
+from wavesim.evaluation.scored_case import Prediction
+from wavesim.evaluation.split import half_of
+from wavesim.evaluation.thresholds import Bound, Gate, gate_lines, gates_of
+from wavesim.evaluation.validation import Score
+from wavesim.predict.prediction import Measured
+
+MLPS = Score("published-mlp", 12, 2.0, 4.0, sign_agreement=0.8)
+CHOICE = PolicyChoice("published-mlp", 6, 0.83, 0.43, 6, 0)
+
+
+def standings(found: list[Gate], name: str) -> dict[str, str]:
+    return {gate.figure: gate.standing for gate in found if gate.name == name}
+
+
+def test_a_figure_reaches_what_is_aimed_at_or_only_what_must_be_or_neither():
+    error, sign = Bound("error", 2.5, 1.5), Bound("sign", 0.85, 0.95, is_least=True)
+    assert [error.standing(value) for value in (1.5, 1.51, 2.5, 2.51)] == ["aim", "must", "must", "missed"]
+    assert [sign.standing(value) for value in (0.95, 0.94, 0.84)] == ["aim", "must", "missed"]
+    assert Bound("width", 4.0).standing(1.0) == "must"
+    assert error.standing(None) == "not scored"
+
+
+def test_scores_and_choices_are_held_against_every_gate_of_their_set():
+    found = standings(gates_of([MLPS], [CHOICE]), "published-mlp")
+    assert found == {
+        "median_abs_error_points": "must",
+        "p90_abs_error_points": "aim",
+        "sign_agreement": "missed",
+        "order_agreement": "must",
+        "mean_regret_points": "aim",
+    }
+
+
+def test_a_set_that_was_not_scored_is_there_and_counted_nowhere():
+    found = gates_of([MLPS], [CHOICE])
+    assert set(standings(found, "own-all").values()) == {"not scored"}
+    lines = gate_lines(found)
+    assert len(lines) == len(found) + 2
+    assert lines[-1] == "What must be is reached by 4 of 5, what is aimed at by 2 of 5."
+
+
+def of_order(order: str, predicted: float, measured: float, noise: float = 0.2) -> Prediction:
+    name = next(f"hopper M={i}" for i in range(100) if half_of(f"hopper M={i}") == "test")
+    around = Measured(measured, measured - noise, measured + noise)
+    facts = {"source": "judged", "kind": "some", "ceil_formula": 0.0, "time_error_percent": 0.0}
+    return Prediction(
+        f"{name} {order}",
+        "row",
+        name,
+        predicted=predicted,
+        measured=around,
+        set_name="hopper-1-block",
+        **facts,
+    )
+
+
+def test_of_two_orders_the_sign_of_what_one_gains_over_the_other_and_its_size_are_gates():
+    right = compared_orders([of_order("row", 8.0, 9.0), of_order("grouped:4", 5.0, 5.5)])
+    assert right == OrderChoice("hopper-orders", 1, 1.0, 1.0, 1)  # 3.0 more predicted, 3.5 measured
+    wrong = compared_orders([of_order("row", 5.0, 9.0), of_order("grouped:4", 5.5, 5.5)])
+    assert wrong == OrderChoice("hopper-orders", 1, 0.0, 0.0, 1)
+    assert set(standings(gates_of([], [], wrong), "hopper-orders").values()) == {"missed"}
+    assert compared_orders([of_order("row", 8.0, 9.0, 1.2), of_order("grouped:4", 5.0, 5.5)]) is None  # noisy
+    assert compared_orders([of_order("row", 8.0, 9.0)]) is None
+
+
+def test_only_larger_sets_have_to_beat_no_gain_and_counted_waves():
+    large = Score("sketch", 20, 2.0, 3.0, no_gain_median_points=4.0, ceil_formula_median_points=1.9)
+    assert standings(gates_of([large], []), "sketch") == {"median_abs_error_points": "missed"}
+    better = replace(large, ceil_formula_median_points=2.1)
+    assert standings(gates_of([better], []), "sketch") == {"median_abs_error_points": "must"}
+    assert standings(gates_of([replace(large, cases=19)], []), "sketch") == {}

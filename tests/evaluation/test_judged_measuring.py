@@ -1,0 +1,141 @@
+"""The measurer of judged runs, on a GPU that is pretended: which kernels run what, and what is left out."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import ClassVar
+
+import pytest
+from judged_pretending import HOPPER, pretended
+
+from wavesim.evaluation.blind_runs import STAMP
+from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, all_sizes
+from wavesim.model.device import load
+from wavesim_gpu.evaluation import blind_measuring as judged_measuring
+from wavesim_gpu.kernels.backends import family_named
+from wavesim_gpu.runner import Verdict, WrongResultError
+from wavesim_gpu.runtime import functions
+from wavesim_gpu.runtime.clocks import Reading
+from wavesim_gpu.runtime.timing import Rounds
+
+
+class FakeProgram:
+    """Stands for a program on a GPU: remembers what it was made of."""
+
+    def __init__(self, size, family, plan, build) -> None:
+        self.size, self.family, self.plan, self.build = size, family, plan, build
+        self.streams = ("a stream",)
+        self.sync = SimpleNamespace(check=lambda: None)
+
+    def synchronize(self) -> None:
+        pass
+
+
+class FakeRunner:
+    """Stands for a `CupyRunner`; programs of `wrong` families have wrong results."""
+
+    wrong: frozenset[str] = frozenset()
+    ran: ClassVar[list[FakeProgram]] = []
+
+    def __init__(self, commit: str, kernels: str) -> None:
+        self.family = family_named(kernels)
+
+    def operands(self, pipeline, seed):
+        return pipeline.parameters["judged_size"]
+
+    def program(self, operands, plan, build):
+        return FakeProgram(operands, self.family, plan, build)
+
+    def launcher(self, program):
+        return lambda: FakeRunner.ran.append(program)
+
+    def verdict(self, program, launch, expected):
+        return Verdict({"gemm1": 0.0}, self.family.name not in FakeRunner.wrong, has_right_semaphores=True)
+
+
+@pytest.fixture
+def measurer(monkeypatch):
+    """A `GpuMeasurer` on a GPU that is pretended, contender by contender."""
+
+    def interleaved(contenders, rounds, _warm_up_s):
+        return [Rounds([1_000_000] * rounds, [1.5] * rounds) for _ in contenders]
+
+    def build_trace(program, rounds_ns, _reading, _notes):
+        sizes = {size.name: size for size in all_sizes()}
+        found = pretended(sizes[program.size], program.plan.order.name, program.plan.name)
+        return replace(found, header=replace(found.header, rounds_ns=rounds_ns))
+
+    class Sampler:
+        reading = Reading(1500.0, 600.0, 3)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+    def run_in_turn(contenders):
+        for one in contenders:
+            one.launch()
+
+    fakes = {"CupyRunner": FakeRunner, "Sampler": Sampler, "interleaved": interleaved}
+    fakes |= {"build_trace": build_trace, "run_in_turn": run_in_turn}
+    fakes |= {"query": lambda: None, "reference": lambda _operands: {}}
+    for name, fake in fakes.items():
+        monkeypatch.setattr(judged_measuring, name, fake)
+    monkeypatch.setattr(FakeRunner, "ran", [])
+    return judged_measuring.GpuMeasurer("abcdef0")
+
+
+def test_the_gpus_measurer_runs_rivals_on_their_own_kernels_and_names_their_traces(measurer):
+    streams = measurer.streams(HOPPER)
+    assert {order: trace.header.plan for order, trace in streams.items()} == {
+        "row": "stream",
+        "grouped:4": "stream",
+    }
+    found = measurer.compare(HOPPER, HOPPER.plans, 0, "f" * 64)
+    assert set(found.comparison.rounds) == {(o, word) for o in HOPPER.orders for word in (BASELINE, *RIVALS)}
+    assert [trace.header.plan for trace in found.traces] == ["row", "tile", "pdl"] * 2
+    assert {trace.header.versions[STAMP] for trace in found.traces} == {"f" * 64}
+    families = {(one.family.name, one.plan.name, one.build.is_recording) for one in FakeRunner.ran}
+    assert ("hopper-per-tile-dependent", "stream", True) in families
+    assert ("hopper-stream-k", "stream", False) in families
+    assert ("hopper-stream-k", "stream", True) not in families
+    assert measurer.compare(HOPPER, ("row",), 1, "f" * 64).traces == []
+
+
+def test_the_gpus_measurer_leaves_out_what_is_wrong_and_raises_if_stream_sync_is(measurer, monkeypatch):
+    monkeypatch.setattr(FakeRunner, "wrong", frozenset({"hopper-stream-k"}))
+    found = measurer.compare(HOPPER, HOPPER.plans, 0, "f" * 64)
+    assert set(found.missing) == {"row stream-k", "grouped:4 stream-k"}
+    assert ("row", "pdl") in found.comparison.rounds
+    assert ("row", "stream-k") not in found.comparison.rounds
+    monkeypatch.setattr(FakeRunner, "wrong", frozenset({"hopper-per-tile"}))
+    with pytest.raises(WrongResultError, match="relative errors"):
+        measurer.streams(HOPPER)
+
+
+def test_what_turns_wrong_during_its_rounds_is_left_out_too(measurer, monkeypatch):
+    def interleaved(contenders, rounds, _warm_up_s):
+        monkeypatch.setattr(FakeRunner, "wrong", frozenset({"hopper-stream-k"}))
+        return [Rounds([1_000_000] * rounds, [1.5] * rounds) for _ in contenders]
+
+    monkeypatch.setattr(judged_measuring, "interleaved", interleaved)
+    found = measurer.compare(HOPPER, HOPPER.plans, 0, "f" * 64)
+    assert set(found.missing) == {"row stream-k", "grouped:4 stream-k"}
+    assert all(why.endswith("after its rounds") for why in found.missing.values())
+    assert ("row", "pdl") in found.comparison.rounds
+    assert ("row", "stream-k") not in found.comparison.rounds
+
+
+def test_every_kernel_that_the_sizes_need_is_compiled_once_and_what_cannot_be_is_left(measurer, monkeypatch):
+    asked = []
+    monkeypatch.setattr(functions, "query", lambda: load("h200"))
+    monkeypatch.setattr(judged_measuring, "compile_all", asked.append)
+    impossible = replace(HOPPER, tiles=((128, 256), (192, 192)), workload="gpt3-mlp", kernels="portable")
+    measurer.prepare([*all_sizes(), impossible])
+    (kernels,) = asked
+    alike = {(one.source.name, one.expression, one.build, one.header) for one in kernels}
+    assert len(alike) == len(kernels)
+    assert {one.build.is_recording for one in kernels} == {False, True}
+    assert any("64, 64, 32" in one.expression for one in kernels)
+    assert any(one.expression.endswith("swiglu, generated::stage>") for one in kernels)

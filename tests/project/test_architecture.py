@@ -1,0 +1,239 @@
+"""Imports point one way, each third-party package has one owner, and `import wavesim` is light.
+
+Import arrows, lowest first; a part may use what is above it in the list, never what is below:
+
+    errors <- model, trace <- plan, workloads <- costs <- sim, analysis, recordings <- check, predict
+           <- codegen <- tuning, view <- advise <- widgets <- comparison <- teaching, evaluation <- cli
+"""
+
+import ast
+import functools
+import graphlib
+import importlib
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WAVESIM = ROOT / "wavesim"
+WAVESIM_GPU = ROOT / "gpu" / "wavesim_gpu"
+
+RANKS = {
+    "errors": 0,
+    "model": 1,
+    "trace": 1,
+    "plan": 2,
+    "workloads": 2,
+    "costs": 3,
+    "sim": 4,
+    "analysis": 4,
+    "recordings": 4,
+    "check": 5,
+    "predict": 5,
+    "codegen": 6,
+    "tuning": 7,
+    "view": 7,
+    "advise": 8,
+    "widgets": 9,
+    "comparison": 10,
+    "teaching": 11,
+    "evaluation": 11,
+    "cli": 12,
+    "__main__": 13,
+}
+OWNERS = {
+    "simpy": {"sim"},
+    "ijson": {"advise"},
+    # LiveFigure is a subclass of plotly's FigureWidget, so the widgets name plotly too.
+    # The notebooks' own figures and forms are in teaching, where no other part can come to need them.
+    "plotly": {"view", "advise", "widgets", "teaching", "evaluation"},
+    "ipywidgets": {"widgets", "teaching"},
+    "anywidget": {"widgets"},
+    "traitlets": {"widgets"},
+    "IPython": {"widgets"},
+}
+EVERYWHERE = {"numpy"}
+# Importing any of these would need simpy, plotly or a notebook, which a GPU machine need not have.
+NOT_FOR_GPU = {"sim", "view", "widgets", "comparison", "cli"}
+HEAVY = ["simpy", "plotly", "ipywidgets", "anywidget", "cupy"]
+# A None in sys.modules makes the import fail as if the package were not installed.
+WITHOUT_HEAVY = f"import sys; sys.modules.update(dict.fromkeys({HEAVY!r}))"
+# Files of wavesim_gpu that meet PyTorch's tensors or Triton's kernels; nothing imports the last two unasked.
+OPTIONAL = {
+    ("buffers.py", "torch"),
+    ("recorder_overhead.py", "torch"),
+    ("recorder_overhead.py", "triton_pair"),
+    ("tensors.py", "torch"),
+    ("torch_chain.py", "torch"),
+    ("triton_recorder.py", "triton"),
+}
+DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
+
+
+def sources(package: Path) -> list[Path]:
+    return sorted(package.rglob("*.py"))
+
+
+def imports(path: Path, *, typing_too: bool = True) -> Iterator[str]:
+    """Absolute dotted names that a file imports, at any depth; type checkers' own only if `typing_too`."""
+    package = path.relative_to(ROOT / "gpu" if WAVESIM_GPU in path.parents else ROOT).parent.parts
+    for node in walk(ast.parse(path.read_text(encoding="utf-8")), typing_too):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            stem = ".".join(part for part in (base, node.module) if part)
+            # `from wavesim import model` names a part, `from wavesim.model import Device` a class of one.
+            yield from (f"{stem}.{alias.name}" for alias in node.names)
+
+
+def walk(node: ast.AST, typing_too: bool) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        is_typing = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+        if typing_too or not is_typing:
+            yield child
+            yield from walk(child, typing_too)
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(WAVESIM).parts[0].removesuffix(".py")
+
+
+def part_arrows() -> set[tuple[str, str]]:
+    arrows = set()
+    for path in sources(WAVESIM):
+        if path == WAVESIM / "__init__.py":
+            continue
+        for name in imports(path):
+            owner, *rest = name.split(".")
+            if owner == "wavesim" and rest and rest[0] != part_of(path):
+                arrows.add((part_of(path), rest[0]))
+    return arrows
+
+
+def third_parties(package: Path) -> Iterator[tuple[Path, str]]:
+    for path in sources(package):
+        # An annotation needs a package only where types are checked.
+        for name in imports(path, typing_too=False):
+            top = name.split(".")[0]
+            if top not in sys.stdlib_module_names and top not in {"wavesim", "wavesim_gpu"}:
+                yield path, top
+
+
+def run_python(code: str, cwd: Path) -> str:
+    done = subprocess.run([sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_part_of_wavesim_has_a_rank():
+    assert {part_of(path) for path in sources(WAVESIM)} - {"__init__"} <= set(RANKS)
+
+
+def test_imports_point_from_higher_parts_to_lower_ones():
+    wrong = {f"{a} -> {b}" for a, b in part_arrows() if b in RANKS and RANKS[b] > RANKS[a]}
+    assert not wrong
+
+
+def test_parts_of_equal_rank_never_import_each_other_in_a_circle():
+    graph: dict[str, set[str]] = {}
+    for importer, imported in part_arrows():
+        graph.setdefault(importer, set()).add(imported)
+    list(graphlib.TopologicalSorter(graph).static_order())
+
+
+def test_each_third_party_package_is_imported_only_by_its_owner():
+    wrong = {
+        f"{path.relative_to(ROOT)} imports {top}"
+        for path, top in third_parties(WAVESIM)
+        if top not in EVERYWHERE and part_of(path) not in OWNERS.get(top, set())
+    }
+    assert not wrong
+
+
+def test_wavesim_never_imports_wavesim_gpu():
+    wrong = [
+        path for path in sources(WAVESIM) if any(n.split(".")[0] == "wavesim_gpu" for n in imports(path))
+    ]
+    assert not wrong
+
+
+def test_wavesim_gpu_imports_nothing_that_a_gpu_machine_may_lack():
+    if not WAVESIM_GPU.exists():
+        pytest.skip("there is no gpu/wavesim_gpu")
+    wrong = {
+        f"{path.name}: {top}"
+        for path, top in third_parties(WAVESIM_GPU)
+        if top not in {"numpy", "cupy", "cuda", "pynvml"} and (path.name, top) not in OPTIONAL
+    }
+    for path in sources(WAVESIM_GPU):
+        for name in imports(path):
+            owner, part, *_ = [*name.split("."), ""]
+            if owner == "wavesim" and part in NOT_FOR_GPU:
+                wrong.add(f"{path.name}: {name}")
+    assert not wrong
+
+
+def test_no_file_is_a_drawer_for_odds_and_ends():
+    files = [p for top in ("wavesim", "gpu", "tests") for p in (ROOT / top).rglob("*.py")]
+    assert not [p for p in files if p.stem in DRAWERS]
+
+
+def test_gpu_is_a_folder_and_not_a_package():
+    assert not (ROOT / "gpu" / "__init__.py").exists()
+
+
+def test_importing_wavesim_loads_none_of_the_heavy_packages(tmp_path):
+    heavy = [*HEAVY, "wavesim_gpu"]
+    out = run_python(f"import sys, wavesim; print([m for m in {heavy!r} if m in sys.modules])", tmp_path)
+    assert out.strip() == "[]"
+
+
+def test_every_public_name_of_wavesim_resolves(tmp_path):
+    code = "import wavesim; print([n for n in wavesim.__all__ if getattr(wavesim, n, None) is None])"
+    assert run_python(code, tmp_path).strip() == "[]"
+
+
+def test_describing_and_loading_need_neither_simpy_nor_plotly_nor_cupy(tmp_path):
+    parts = "wavesim.model, wavesim.trace.trace, wavesim.workloads.catalogue, wavesim.recordings.shipped"
+    run_python(f"{WITHOUT_HEAVY}; import wavesim, {parts}", tmp_path)
+
+
+def test_the_gpu_package_and_its_command_start_without_cupy(tmp_path):
+    if not (WAVESIM_GPU / "__main__.py").exists():
+        pytest.skip("there is no gpu/wavesim_gpu command")
+    run_python(f"{WITHOUT_HEAVY}; import wavesim_gpu, wavesim_gpu.__main__, wavesim_gpu.runner", tmp_path)
+
+
+def test_no_module_shares_its_name_with_a_function_beside_it():
+    wrong = []
+    for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]:
+        beside = {p.stem for p in path.parent.iterdir() if p.suffix == ".py" or p.is_dir()}
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        wrong += [f"{path.relative_to(ROOT)}: {name}()" for name in sorted(functions & beside)]
+    assert "\n".join(wrong) == ""
+
+
+def test_every_public_method_has_a_docstring_of_its_own_or_its_base():
+    bare = []
+    for path in sources(WAVESIM):
+        if path.stem == "__main__":
+            continue
+        module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+        for owner_name, owner in inspect.getmembers(module, inspect.isclass):
+            if owner.__module__ == module.__name__ and not owner_name.startswith("_"):
+                public = [name for name in vars(owner) if not name.startswith("_")]
+                bare += [f"{owner_name}.{name}" for name in public if lacks_docstring(owner, name)]
+    assert not bare
+
+
+def lacks_docstring(owner: type, name: str) -> bool:
+    member = inspect.getattr_static(owner, name)
+    is_method = isinstance(member, property | functools.cached_property | classmethod | staticmethod)
+    # inspect.getdoc looks at the base classes too.
+    return (is_method or inspect.isfunction(member)) and not inspect.getdoc(getattr(owner, name))

@@ -1,0 +1,181 @@
+"""The built wheel holds everything and works elsewhere; pins agree; notebooks carry no outputs."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import nbformat
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import wavesim
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+MAX_RECORDINGS_BYTES = 10_000_000
+
+
+def requirements(path: Path) -> dict[str, Requirement]:
+    lines = (line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    parsed = (Requirement(line) for line in lines if line)
+    return {canonicalize_name(r.name): r for r in parsed}
+
+
+def pinned_version(requirement: Requirement) -> str:
+    (pin,) = requirement.specifier
+    assert pin.operator == "=="
+    return pin.version
+
+
+PINS = {name: pinned_version(r) for name, r in requirements(ROOT / "constraints.txt").items()}
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory) -> Path:
+    """The wheel of the committed and uncommitted sources, built without touching the network."""
+    out = tmp_path_factory.mktemp("wheel")
+    copy = tmp_path_factory.mktemp("source")
+    # A copy, so that a stale build folder of the checkout cannot end up in the wheel.
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    for name in ("wavesim", "gpu/wavesim_gpu"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, copy]
+    done = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = out.glob("wavesim-*.whl")
+    return path
+
+
+@pytest.fixture(scope="session")
+def installed(wheel, tmp_path_factory) -> Path:
+    """A folder that holds the installed wheel and nothing of the checkout."""
+    target = tmp_path_factory.mktemp("elsewhere")
+    install = ["pip", "install", "--quiet", "--no-deps", "--no-index", "--target", target, wheel]
+    subprocess.run([sys.executable, "-m", *install], check=True)
+    return target
+
+
+def run_installed(installed: Path, *arguments: str) -> str:
+    """Standard output of the interpreter, run outside the checkout with the wheel first on its path."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=installed,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_wheel_holds_every_source_and_data_file(wheel):
+    packages = {"wavesim": ROOT, "wavesim_gpu": ROOT / "gpu"}
+    expected = {
+        path.relative_to(base).as_posix()
+        for package, base in packages.items()
+        for path in (base / package).rglob("*")
+        if path.is_file() and path.parent.name != "__pycache__"
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        assert expected <= set(archive.namelist())
+
+
+def test_the_wheel_installs_wavesim_and_wavesim_gpu_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        tops = {name.split("/")[0] for name in archive.namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"wavesim", "wavesim_gpu"}
+
+
+# The whole of it takes minutes and is computed once, in test_recordings.
+FIRST_OF_EACH = """
+from wavesim.evaluation import blind_predictions as judged_predictions
+from wavesim.evaluation import published_and_sketches as other_measurements
+from wavesim.evaluation import recorded_cases as own_measurements
+from wavesim.evaluation import validation
+found = [
+    next(iter(predict()))
+    for predict in (
+        own_measurements.own_predictions,
+        judged_predictions.predictions_of_runs,
+        other_measurements.published_predictions,
+        other_measurements.sketch_predictions,
+    )
+]
+print([len(members) for members in found], len(validation.committed_scores()))
+"""
+
+
+def test_the_wheel_predicts_stored_measurements_of_every_kind_where_there_is_no_checkout(installed):
+    where = run_installed(installed, "-c", "import wavesim; print(wavesim.__file__)").strip()
+    assert Path(where).is_relative_to(installed)
+    counts, scores = run_installed(installed, "-c", FIRST_OF_EACH).rsplit(maxsplit=1)
+    assert all(json.loads(counts))
+    assert len(json.loads(counts)) == 4
+    assert int(scores) > 0
+
+
+def test_the_wheels_command_validates_where_there_is_no_checkout(installed):
+    command = "import sys; from wavesim.cli.command_line import main; sys.exit(main())"
+    assert "--json" in run_installed(installed, "-c", command, "validate", "--help")
+
+
+def test_the_wheel_announces_its_command_and_its_gpu_runner(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith("entry_points.txt"))
+        text = archive.read(name).decode()
+    assert "wavesim = wavesim.cli.command_line:main" in text
+    assert "cupy = wavesim_gpu.runner:CupyRunner" in text
+
+
+def test_an_editable_install_makes_no_folder_of_the_checkout_importable(tmp_path):
+    code = "import importlib.util as u; print([n for n in ('gpu', 'tests', 'notebooks') if u.find_spec(n)])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_declared_dependency_is_pinned_to_a_version_it_allows():
+    extras = PROJECT["optional-dependencies"]
+    declared = [Requirement(r) for group in (PROJECT["dependencies"], *extras.values()) for r in group]
+    for requirement in declared:
+        if requirement.name != "wavesim":
+            assert requirement.specifier.contains(PINS[canonicalize_name(requirement.name)]), requirement
+
+
+def test_binder_installs_exactly_the_runtime_dependencies_at_the_pinned_versions():
+    binder = requirements(ROOT / "binder" / "requirements.txt")
+    assert set(binder) == {canonicalize_name(Requirement(r).name) for r in PROJECT["dependencies"]}
+    assert {name: pinned_version(r) for name, r in binder.items()} == {name: PINS[name] for name in binder}
+
+
+@pytest.mark.parametrize("name", ["binder/postBuild", "binder/start", ".ci/run"])
+def test_scripts_that_are_run_by_name_are_executable(name):
+    assert os.access(ROOT / name, os.X_OK)
+
+
+def test_the_version_is_the_same_everywhere():
+    assert wavesim.__version__ == PROJECT["version"]
+
+
+def test_the_recordings_stay_small():
+    sizes = [path.stat().st_size for path in (ROOT / "wavesim" / "recordings").rglob("*.npz")]
+    assert sum(sizes) < MAX_RECORDINGS_BYTES
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.name)
+def test_notebooks_are_committed_without_outputs_or_widget_state(path):
+    notebook = nbformat.read(path, as_version=4)
+    assert "widgets" not in notebook.metadata
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert not cell.outputs
+            assert cell.execution_count is None

@@ -1,0 +1,139 @@
+"""The command line: the JSON that scripts read, and one clear line for bad input."""
+
+import json
+
+import pytest
+
+import wavesim
+from wavesim.cli.command_line import main
+
+SIMULATE_NAMES = {
+    "workload",
+    "device",
+    "sync",
+    "makespan_ns",
+    "waves",
+    "busy_utilisation",
+    "resident_utilisation",
+    "improvement_points",
+}
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+    assert main([*arguments, "--json"]) == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "waves", "improvement"),
+    [
+        (("--sync", "stream"), 4.0, 0.0),
+        (("--sync", "row"), 3.0, 25.0),
+        (("--sync", "tile"), 3.0, 25.0),
+        (("--sync", "tile", "--order", "column"), 3.5, 12.5),
+        (("--sync", "row", "--order", "column"), 4.0, 0.0),
+        (("--sync", "graph"), 4.0, 0.0),
+        (("--sync", "pdl"), 4.0, 0.0),
+        (("--sync", "pdl:0.5"), 3.5, 12.5),
+        (("--sync", "stream-k"), None, 25.0),
+        (("--sync", "persistent:tile"), 3.0, 25.0),
+        (("--sync", "persistent-stream"), 4.0, 0.0),
+    ],
+)
+def test_simulate_gives_the_papers_figure_one(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], waves: float | None, improvement: float
+):
+    found = run_json(capsys, "simulate", "toy", *arguments)
+    assert set(found) == SIMULATE_NAMES
+    assert (found["waves"], found["improvement_points"]) == (waves, improvement)
+
+
+def test_waves_are_null_where_tile_times_differ(capsys: pytest.CaptureFixture[str]):
+    found = run_json(
+        capsys, "simulate", "gpt3-mlp", "--tokens", "512", "--sync", "row", "--device", "a100-80gb"
+    )
+    assert found["waves"] is None
+    assert isinstance(found["makespan_ns"], int)
+
+
+def test_compare_lists_plans_with_the_baseline_first(capsys: pytest.CaptureFixture[str]):
+    found = run_json(capsys, "compare", "toy", "--sync", "tile,row")
+    rows = found["rows"]
+    assert isinstance(rows, list)
+    assert [row["plan"] for row in rows] == ["stream", "tile", "row"]
+
+
+def test_commands_predict_the_same_gain_for_the_same_plan(capsys: pytest.CaptureFixture[str]):
+    for order in ("row", "grouped:4"):
+        words = ("gpt3-mlp", "--tokens", "768", "--sync", "row", "--order", order)
+        simulated, compared = (run_json(capsys, command, *words) for command in ("simulate", "compare"))
+        rows = compared["rows"]
+        assert isinstance(rows, list)
+        assert simulated["improvement_points"] == rows[1]["predicted_points"]
+        assert main(["simulate", *words]) == 0
+        assert f"simulated {rows[1]['predicted_ns'] / 1e3:.1f} us (" in capsys.readouterr().out
+
+
+def test_costs_recorded_in_another_order_say_so(capsys: pytest.CaptureFixture[str]):
+    assert main(["simulate", "gpt3-mlp", "--order", "column"]) == 0
+    assert "stream-sync run in row order, not this plan's" in capsys.readouterr().out
+
+
+def test_split_k_is_an_option_and_what_is_only_predicted_is_said(capsys: pytest.CaptureFixture[str]):
+    arguments = ("simulate", "gpt3-mlp", "--tokens", "128")
+    whole, split = (run_json(capsys, *arguments, "--split-k", count) for count in ("1", "2"))
+    assert split["makespan_ns"] < whole["makespan_ns"]  # 24 of 132 SMs have work without it
+    assert main([*arguments, "--sync", "stream-k"]) == 0
+    assert "what partial sums cost is an estimate; on our Hopper kernels" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulate", "gpt5"], "'gpt5'; known are"),
+        (["simulate", "toy", "--sync", "magic"], "'magic'; known are stream, row, tile"),
+        (["simulate", "toy", "--sync", "stream-k:0"], "waves is 0; it must be an integer of at least 1"),
+        (["simulate", "toy", "--split-k", "2"], "gemm1 is a Kernel, not a Gemm"),
+        (["simulate", "gpt3-mlp", "--split-k", "0"], "split_k is 0"),
+        (["simulate", "gpt3-mlp", "--split-k", "2", "--sync", "stream-k"], "splits K itself. Use split_k=1"),
+        (["simulate", "toy", "--order", "zigzag"], "'zigzag'; known are row, column"),
+        (["simulate", "gpt3-mlp", "--device", "h300"], "h300"),
+        (["simulate", "toy", "--head-start", "-3"], "head-start is -3; it must be at least 0"),
+        (
+            ["simulate", "gpt3-mlp", "--sync", "row", "--no-wait-kernel", "--head-start", "500"],
+            "blocks wait for semaphores that will not be posted, the first: gemm2 block",
+        ),
+        (["simulate", "gpt3-mlp", "--tokens", "0"], "m is 0"),
+        (["simulate", "gpt3-mlp", "--tokens", "-5"], "m is -5"),
+        (["simulate", "gpt3-mlp", "--tile", "128"], "'128'; write ROWSxCOLUMNS"),
+        (["simulate", "gpt3-mlp", "--tile", "0x128"], "tile_m is 0"),
+        (["simulate", "gpt3-mlp", "--tile", "1024x1024"], "threads is 8192"),
+        (["compare", "toy", "--html", "/proc/nowhere/page.html"], "/proc/nowhere"),
+        (["predict", "nowhere.toml"], "nowhere.toml: cannot be read"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_two(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+):
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_arguments_of_the_wrong_kind_are_one_line_and_status_two(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", "gpt3-mlp", "--tokens", "many"])
+    assert ended.value.code == 2
+    message = capsys.readouterr().err
+    assert "invalid int value: 'many'" in message
+    assert message.count("\n") == 1
+
+
+def test_the_version_is_one_line(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"wavesim {wavesim.__version__}\n"

@@ -1,0 +1,107 @@
+"""Comparison cells: live with a runner, from recordings without, and what they say about it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from recorded import pretended
+
+from wavesim import comparison
+from wavesim.comparison import compare, described_measurement, find_runner
+from wavesim.costs.cost_model import zero_cost
+from wavesim.errors import DescriptionError, DeviceError
+from wavesim.model.dependency import gemm_rows
+from wavesim.model.device import load
+from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.plan.order import Grouped
+from wavesim.plan.plan import DependentLaunch, Plan, SemaphoreSync, StreamK, StreamSync
+from wavesim.plan.policy import RowSync, TileSync
+from wavesim.trace.trace import Trace
+from wavesim.workloads.figure_one import toy
+from wavesim.workloads.gpt3 import gpt3_mlp
+
+
+class PretendedRunner:
+    """A runner whose GPU is the simulator with known costs."""
+
+    def measure(self, pipeline: Pipeline, plans: Sequence[Plan], *, rounds: int = 20) -> list[Trace]:
+        tokens = int(pipeline.parameters["tokens"])
+        return [pretended(tokens, plan.name, plan.order.name) for plan in plans]
+
+
+def test_a_runner_is_measured_live_and_the_prediction_uses_its_stream_run_alone():
+    plan = SemaphoreSync(RowSync(), order=Grouped(4))  # in step, so that DRAM adds nothing
+    found = compare(gpt3_mlp(1024), [plan], load("h200"), PretendedRunner())
+    assert [row.plan for row in found.rows] == ["stream", "row"]
+    assert found.source.startswith("live, h200, 2026-01-01, commit abcdef0")
+    assert "the measured stream-sync run; used: tile times of 192 and 384 blocks, 1.6 us" in found.basis
+    assert "behind them an L2 of 30 MB and 3.8 TB/s" in found.basis
+    assert found.rows[1].error_points == pytest.approx(0.0, abs=0.3)
+    assert "error" in found.table()
+
+
+def test_a_measurement_outside_a_checkout_names_no_commit():
+    trace = pretended(1024, "stream", "row")
+    bare = replace(trace, header=replace(trace.header, commit=""))
+    assert "commit abcdef0, medians of" in described_measurement(trace)
+    assert "2026-01-01, medians of" in described_measurement(bare)
+
+
+def test_plans_that_need_other_kernels_are_predicted_beside_the_measured_ones_and_say_so():
+    plans = [DependentLaunch(), StreamSync(launch="host"), SemaphoreSync(RowSync()), StreamK()]
+    found = compare(gpt3_mlp(1024), plans, load("h200"), PretendedRunner())
+    assert [(row.plan, row.measured_ns is None) for row in found.rows] == [
+        ("stream", False),
+        ("pdl", True),
+        ("host", True),
+        ("row", False),
+        ("stream-k", True),
+    ]
+    assert {plan.caveat for plan in plans if plan.caveat} <= set(found.notes)
+    assert [bool(plan.caveat) for plan in plans] == [True, True, False, True]
+    assert all(len(row.label) < found.table().index("order") for row in found.rows)
+
+
+def test_without_runner_and_recording_only_the_prediction_is_shown_and_said_so():
+    found = compare(toy(), [SemaphoreSync(TileSync())], load("toy"), costs=zero_cost(toy(), 1_000))
+    assert found.rows[1].predicted_points == 25.0
+    assert found.rows[1].measured_points is None
+    assert "no recording" in found.source
+
+
+def test_the_baseline_is_put_first_whatever_the_order_of_plans():
+    plans = [SemaphoreSync(TileSync()), StreamSync(), SemaphoreSync(RowSync())]
+    found = compare(toy(), plans, load("toy"), costs=zero_cost(toy(), 1_000))
+    assert [row.plan for row in found.rows] == ["stream", "tile", "row"]
+
+
+def test_no_plans_is_an_error():
+    with pytest.raises(DescriptionError, match="plans is empty"):
+        compare(toy(), [], load("toy"))
+
+
+def test_a_gpu_that_is_required_but_missing_is_an_error_that_names_the_install_line(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(comparison, "entry_points", lambda group: [])
+    assert find_runner("auto") is None
+    assert find_runner("never") is None
+    with pytest.raises(DeviceError, match="pip install"):
+        find_runner("require")
+    with pytest.raises(DescriptionError, match="'maybe'"):
+        find_runner("maybe")  # type: ignore[arg-type]
+
+
+def test_recordings_of_other_hardware_are_not_set_beside_a_prediction():
+    found = compare(gpt3_mlp(512), [SemaphoreSync(TileSync())], load("h200").with_sm_count(66))
+    assert found.rows[1].measured_ns is None
+    assert "no recording" in found.source
+
+
+def test_recordings_of_other_kernels_of_the_same_grid_are_not_set_beside_a_prediction():
+    pipeline = gpt3_mlp(1024)
+    first, second = (stage.gemm for stage in pipeline.stages)
+    stages = Stage("gemm1", replace(first, k=1_024)), Stage("gemm2", second)
+    shallow = Pipeline("gpt3-mlp", stages, [gemm_rows(*stages)], pipeline.parameters)
+    assert compare(shallow, [SemaphoreSync(RowSync())], load("h200")).rows[1].measured_ns is None
+    assert compare(pipeline, [SemaphoreSync(RowSync())], load("h200")).rows[1].measured_ns is not None

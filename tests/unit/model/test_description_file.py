@@ -1,0 +1,134 @@
+"""Users' own pairs from TOML: what is read, what is refused, and the verdict."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from wavesim.cli.command_line import main
+from wavesim.errors import DescriptionError, RecordingError
+from wavesim.model.description import load_description
+from wavesim.plan.plan import StreamSync
+from wavesim.predict.kernel_times import costs_from_kernel_times
+from wavesim.predict.verdict import Verdict, verdict_on
+from wavesim.sim.simulation import simulate
+
+EXAMPLE = Path(__file__).parents[3] / "docs" / "pair.toml"
+
+
+def verdict_of(path: Path) -> Verdict:
+    found = load_description(path)
+    return verdict_on(found.pipeline, found.device, found.kernel_ns)
+
+
+def changed(tmp_path: Path, old: str, new: str) -> Path:
+    text = EXAMPLE.read_text()
+    assert old in text
+    path = tmp_path / "pair.toml"
+    path.write_text(text.replace(old, new))
+    return path
+
+
+def test_the_example_is_two_kernels_and_the_rows_of_one_dependency():
+    found = load_description(EXAMPLE)
+    assert [str(stage.grid) for stage in found.pipeline.stages] == ["24 x 8", "48 x 8"]
+    assert str(found.pipeline.dependencies[0].needs[0]) == "gemm1[:, y]"
+    assert found.kernel_ns == {"gemm1": 320_000, "gemm2": 255_000}
+
+
+def test_costs_reproduce_each_kernels_measured_time():
+    found = load_description(EXAMPLE)
+    costs = costs_from_kernel_times(found.pipeline, found.device, found.kernel_ns)
+    stream = simulate(found.pipeline, StreamSync(), found.device, costs)
+    assert stream.makespan_ns == pytest.approx(575_000 + costs.boundary_ns, rel=0.001)
+
+
+def test_the_verdict_names_a_plan_inside_its_interval_and_why():
+    found = load_description(EXAMPLE)
+    verdict = verdict_on(found.pipeline, found.device, found.kernel_ns)
+    assert verdict.best.startswith("row")
+    assert verdict.low < verdict.improvement_points < verdict.high
+    assert verdict.improvement_points >= max(verdict.improvements.values()) - 0.5
+    assert "last waves" in verdict.reason
+
+
+def test_full_waves_leave_nothing_to_win_and_stream_sync_is_best(tmp_path: Path):
+    text = EXAMPLE.read_text().replace("[24, 8]", "[33, 8]").replace("[48, 8]", "[33, 8]")
+    path = tmp_path / "full.toml"
+    path.write_text(text)
+    found = load_description(path)
+    verdict = verdict_on(found.pipeline, found.device, found.kernel_ns)
+    assert (verdict.best, verdict.improvement_points) == ("stream", 0.0)
+    assert "nearly full" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('device = "h200"', 'device = "h300"', "h300"),
+        ("threads = 256", "threads = 4096", "4096"),
+        ("registers = 232", 'registers = "many"', r"stages\[0\].registers.*'many'"),
+        ("kernel_us = 320.0", "kernel_us = -1", r"kernel_us.*-1"),
+        ("grid = [24, 8]", "grid = [0, 8]", "x is 0"),
+        ('"gemm1[:, y]"', '"gemm1[:, y + 1]"', r"\(0, 7\) reads row 8; rows of .* 24 x 8 are 0 to 7"),
+        ('"gemm1[:, y]"', '"gemm1[2 * x, y]"', r"reads column 24; columns of .* 24 x 8 are 0 to 23"),
+        ('name = "gemm2"', 'name = "gemm1"', r"stages\[1\].name.* two stages are named gemm1; give"),
+        ('device = "h200"', "", "field 'device' is missing; write device = \"h200\""),
+        ("kernel_us = 320.0", "", r"stages\[0\].kernel_us' is missing; write kernel_us = 320.0"),
+        ('device = "h200"', "device = 200", "field 'device' is 200; expected a text"),
+        ('"gemm1[:, y]"', '"gemm1[:, x * y]"', "not affine"),
+        ('"gemm1[:, y]"', '"gemm1[::2, y]"', "gemm1.*write STAGE"),
+        ('"gemm1[:, y]"', '"__import__(1)"', "write STAGE"),
+        ('"gemm1[:, y]"', '"gemm3[:, y]"', "'gemm3'; the stages are"),
+        ("kernel_us = 320.0", "kernel_ms = 3", "kernel_ms.*is unknown"),
+    ],
+)
+def test_bad_input_names_value_and_fix(tmp_path: Path, old: str, new: str, message: str):
+    path = changed(tmp_path, old, new)
+    with pytest.raises((RecordingError, DescriptionError), match=message):
+        verdict_of(path)
+
+
+def test_a_file_that_is_not_toml_or_not_there_is_one_clear_error(tmp_path: Path):
+    path = tmp_path / "broken.toml"
+    path.write_bytes(b"\xff\xfe device =")
+    for bad in (path, tmp_path / "missing.toml"):
+        with pytest.raises(RecordingError, match=str(bad.name)):
+            load_description(bad)
+
+
+def test_the_command_prints_one_json_object_with_the_agreed_names(capsys: pytest.CaptureFixture[str]):
+    assert main(["predict", str(EXAMPLE), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {"best", "improvement_points", "low", "high", "reason"}
+
+
+def test_kernels_too_short_for_semaphores_are_told_what_it_would_cost(tmp_path: Path):
+    text = EXAMPLE.read_text().replace("[24, 8]", "[33, 8]").replace("[48, 8]", "[66, 8]")
+    path = tmp_path / "short.toml"
+    path.write_text(
+        text.replace("kernel_us = 320.0", "kernel_us = 3.0").replace("kernel_us = 255.0", "kernel_us = 3.0")
+    )
+    verdict = verdict_of(path)
+    assert verdict.best == "stream"
+    loss = max(gain for name, gain in verdict.improvements.items() if name != "stream")
+    assert loss < -20
+    assert f"costs {-loss:.1f} points" in verdict.reason
+    assert "drawing tiles, looking at semaphores and posting add" in verdict.reason
+
+
+def test_an_interval_from_no_recordings_is_wider(tmp_path: Path):
+    here, there = verdict_of(EXAMPLE), verdict_of(changed(tmp_path, "h200", "b200"))
+    assert there.high - there.low > here.high - here.low
+
+
+def test_a_time_faster_than_the_peak_is_flagged_where_operations_are_given(tmp_path: Path):
+    possible = verdict_of(changed(tmp_path, "kernel_us = 320.0", "kernel_us = 320.0\nflops = 155e9"))
+    assert "peak" not in possible.reason
+    impossible = verdict_of(changed(tmp_path, "kernel_us = 320.0", "kernel_us = 32.0\nflops = 155e9"))
+    assert "gemm1 is said to reach 4844 TFLOP/s, above the h200's peak of 989" in impossible.reason
+
+
+def test_operations_that_are_no_number_are_refused(tmp_path: Path):
+    with pytest.raises(RecordingError, match=r"stages\[0\].flops"):
+        load_description(changed(tmp_path, "kernel_us = 320.0", 'kernel_us = 320.0\nflops = "many"'))

@@ -1,0 +1,37 @@
+"""The SimPy model and the reference simulator, two programs of the same semantics, agree on every block."""
+
+import pytest
+from both_simulators import check_equal
+from hypothesis import given, seed, settings
+from random_pipelines import cases, kernel_plan_cases
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_simpy_and_the_oracle_agree_on_every_block_and_every_deadlock(part):
+    deadlocks = []
+
+    @seed(part)
+    @settings(max_examples=1000)
+    @given(case=cases())
+    def check(case):
+        deadlocks.append(check_equal(case))
+
+    check()
+    assert any(deadlocks)
+    assert not all(deadlocks)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_they_agree_under_dependent_launch_stream_k_and_persistent_kernels_which_never_deadlock(part):
+    seen = set()
+
+    @seed(part)
+    @settings(max_examples=1000)
+    @given(case=kernel_plan_cases())
+    def check(case):
+        seen.add(case[1].name.partition(":")[0])
+        assert not check_equal(case)
+
+    check()
+    stream_k = {"stream-k", "stream-k-in-order"}
+    assert seen == {"pdl", *stream_k, "persistent", "persistent-stream", "graph", "host"}

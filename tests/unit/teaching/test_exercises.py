@@ -1,0 +1,188 @@
+"""Every exercise takes its solution, refuses wrong answers with a hint, and leaves an open one open."""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wavesim import (
+    ColumnMajor,
+    CustomPolicy,
+    Dependency,
+    DescriptionError,
+    Grouped,
+    RowMajor,
+    RowSync,
+    SemaphoreSync,
+    StreamSync,
+    TileSync,
+    x,
+    y,
+)
+from wavesim.teaching import WrongAnswer, check
+from wavesim.teaching.exercises import LESSONS, exercise, exercises_of
+from wavesim.teaching.graders.generator import tall_pair
+from wavesim.teaching.litmus import fence, load, post, store, wait
+
+ROOT = Path(__file__).parents[3]
+SOLUTIONS = {
+    number: answer
+    for path in sorted((ROOT / "solutions").glob("s*.py"))
+    for number, answer in runpy.run_path(str(path))["ANSWERS"].items()
+}
+NUMBERS = [one.number for lesson in LESSONS for one in exercises_of(lesson)]
+FIRST, TALL = tall_pair()
+STORE, LOAD = store("tile", 42), load("read", "tile")
+POST, WAIT = post("semaphore", release=False), wait("semaphore", 1, acquire=False)
+PAIR = str(SOLUTIONS["12.2"])
+
+
+def policy(semaphore: Any, value: int) -> CustomPolicy:
+    return CustomPolicy("mine", semaphore, lambda x, y, grid: value)
+
+
+# Answers a reader might well give, each with a word of the hint that it must get.
+WRONG: dict[str, list[tuple[Any, str]]] = {
+    "1.1": [((3, 3), "one stream"), ((4, 2.4), "semaphores"), (4, "two values")],
+    "1.2": [(4, "waves"), (5, "waves"), (7, "between"), (2.5, "whole")],
+    "1.3": [(2048, "nearly full"), (1280, "nearly full"), (999, "none of")],
+    "2.1": [(132, "one block per SM"), (396, "fit on each")],
+    "2.2": [(233_472 // 3, "only 2"), (70_000, "leave room"), (300_000, "no block")],
+    "2.3": [(170 * 1024, "no level"), (164 * 1024, "together"), (228 * 1024, "smaller level")],
+    "3.1": [(0, "none has started"), (576, "whole rows"), (264, "whole rows")],
+    "3.2": [(13.2, "work itself"), (82.7, "work itself"), ("17", "not a number")],
+    "3.3": [(1024, "last wave"), (1000, "multiple"), (8192, "between")],
+    "4.1": [(5, "one SM is left"), (3, "one SM is left"), (13, "between")],
+    "4.2": [
+        (SemaphoreSync(TileSync(), wait_kernel=False), "can deadlock"),
+        (SemaphoreSync(RowSync(), order=ColumnMajor()), "4 waves"),
+        (StreamSync(), "3 are possible"),
+        ("wait_kernel", "give a plan"),
+    ],
+    "4.3": [(6, "can deadlock"), (12, "one fewer")],
+    "5.1": [({(1, 2), (10, 2), (10, 20)}, "1 outcome"), ({(10, 1)}, "cannot happen"), (4, "set of pairs")],
+    "5.2": [
+        (([STORE, POST], [WAIT, LOAD]), "read 0"),
+        (([STORE, fence(), POST], [WAIT, LOAD]), "read 0"),
+        (([STORE, POST], [WAIT, fence(), LOAD]), "read 0"),
+        (([POST, fence(), STORE], [WAIT, fence(), LOAD]), "read 0"),
+        (([STORE], [WAIT, fence(), LOAD]), "never ends"),
+        (([STORE, post("semaphore", release=True)], [WAIT, fence(), LOAD]), "relaxed"),
+        (([STORE, fence(), POST], [WAIT]), "must load"),
+    ],
+    "5.3": [(1, "can read"), (0, "can read"), (3, "for ever")],
+    "6.1": [((24, 192), "grouped:8"), ((192, 185), "row"), ((24, 24), "grouped:8")],
+    "6.2": [(RowMajor(), "MB"), (Grouped(8), "too late"), (ColumnMajor(), "too late"), ("row", "no order")],
+    "7.1": [
+        (policy(lambda x, y, grid: y, 24), "two per row"),
+        (policy(lambda x, y, grid: 2 * y + x % 2, 12), "halves"),
+        (policy(lambda x, y, grid: 2 * y + x // 12, 24), "waits for ever"),
+        (policy(lambda x, y, grid: 2 * y + x // 12, 1), "before it is written"),
+    ],
+    "7.2": [
+        (RowSync(), "must share"),
+        (TileSync(), "must share"),
+        (policy(lambda x, y, grid: 12 * y + x // 3, 3), "must share"),
+    ],
+    "7.3": [
+        (RowSync(), "points predicted"),
+        (TileSync(), "at most 12"),
+        (policy(lambda x, y, grid: 99, 1), "semaphore"),
+    ],
+    "8.1": [
+        (Dependency(TALL[x, y], [FIRST[:, y]]), "would not wait"),
+        (Dependency(TALL[x, y], [FIRST[:, 2 * y]]), "would not wait"),
+        (Dependency(TALL[x, y], [FIRST[:, :]]), "does not read"),
+        ("gemm1[:, 2y]", "no dependency"),
+    ],
+    "8.2": [((5, 24), "value 24"), ((6, 12), "semaphore 6")],
+    "9.1": [(1, "73 %"), (2, "73 %"), (3, "73 %"), (7, "between")],
+    "9.2": [(384, "whole tiles"), (279, "equal shares"), (0, "between")],
+    "10.1": [((5, 3.6), "printed"), ((5, 4.8), "blocks"), ((6, 5), "over")],
+    "10.2": [(2.4, "2.4"), (4, "no tile is cut")],
+    "10.3": [
+        ((512, "row"), "points off"),
+        ((2048, "tile"), "points off"),
+        ((64, "tile"), "no point"),
+    ],
+    "11.1": [(-2.3, "gain in time"), (-4.6, "gain in cycles"), (0, "less that in cycles")],
+    "11.2": [("waiting", "another"), ("tile cycles", "+3.1 µs"), ("slower tiles", "none of")],
+    "12.1": [(6.2, "ms"), (0.005, "ms")],
+    "12.2": [
+        (PAIR.replace("[48, 8]", "[24, 8]"), "384"),
+        (PAIR.replace("gemm1[:, y]", "gemm1[x, y]"), "x"),
+        (PAIR.replace("gemm1[:, y]", "gemm1[0, y]"), "read by nobody"),
+        (PAIR.partition("[[dependencies]]")[0], "dependencies"),
+        (12, "text"),
+    ],
+}
+
+
+def test_every_notebook_with_graders_has_exercises_solutions_and_wrong_answers():
+    assert set(NUMBERS) == set(SOLUTIONS) == set(WRONG)
+    assert all(len(exercises_of(lesson)) >= 2 for lesson in LESSONS)
+    assert len(set(NUMBERS)) == len(NUMBERS)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_solution_is_right_and_is_told_why(number):
+    feedback = check(number, SOLUTIONS[number])
+    assert feedback.is_right
+    assert feedback.text.startswith(f"{number}: right. ")
+    assert len(feedback.text) > len(f"{number}: right. ") + 10
+
+
+@pytest.mark.parametrize(
+    ("number", "answer", "hint"), [(n, *case) for n, cases in WRONG.items() for case in cases]
+)
+def test_a_wrong_answer_fails_with_its_hint(number, answer, hint):
+    with pytest.raises(WrongAnswer, match=f"^{number}: ") as caught:
+        check(number, answer)
+    assert hint in str(caught.value)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_nonsense_is_a_wrong_answer_and_no_crash(number):
+    for nonsense in (object(), "?", -1, [], (None, None, None), float("nan")):
+        with pytest.raises(WrongAnswer):
+            check(number, nonsense)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_an_open_exercise_does_not_fail_and_is_not_right(number):
+    for missing in (..., None, (..., ...)):
+        feedback = check(number, missing)
+        assert not feedback.is_right
+        assert "open" in repr(feedback)
+
+
+def test_several_answers_can_be_right():
+    for number, answer in [
+        ("1.2", 3),
+        ("3.3", 2816),
+        ("6.2", Grouped(5)),
+        ("7.3", policy(lambda x, y, grid: x // 2, 12)),
+    ]:
+        assert check(number, answer).is_right
+
+
+def test_a_hint_does_not_give_the_solution_away():
+    for number in ("1.3", "2.2", "3.1", "4.1", "5.3", "8.2"):
+        for answer, _ in WRONG[number]:
+            with pytest.raises(WrongAnswer) as caught:
+                check(number, answer)
+            solution = SOLUTIONS[number]
+            assert f" {solution} " not in f" {str(caught.value).replace('.', ' ').replace(',', '')} "
+
+
+def test_a_wrong_answer_is_shown_in_a_notebook_without_a_traceback():
+    with pytest.raises(WrongAnswer) as caught:
+        check("1.2", 4)
+    assert caught.value._render_traceback_() == [f"✗ {caught.value}"]
+
+
+def test_an_unknown_exercise_is_named_with_those_there_are():
+    for number in ("1.9", "99.1", "x"):
+        with pytest.raises(DescriptionError, match="there are"):
+            exercise(number)

@@ -1,0 +1,172 @@
+"""Tuning: the ranking, what is left out and why, and that stream sync wins when nothing beats it."""
+
+import json
+
+import pytest
+
+from wavesim.check.deadlock import safety_of
+from wavesim.cli.command_line import main
+from wavesim.cli.gen_commands import described_plan, with_split_k
+from wavesim.costs.cost_model import CostModel, roofline, zero_cost
+from wavesim.errors import DescriptionError
+from wavesim.model.device import load
+from wavesim.model.kernel import Block, Grid, Kernel
+from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.plan.order import Grouped, RowMajor
+from wavesim.plan.plan import SemaphoreSync, StreamSync
+from wavesim.plan.policy import RowSync, TileSync
+from wavesim.sim.simulation import simulate
+from wavesim.tuning.l2_traffic import bytes_per_wave
+from wavesim.tuning.search import tune
+from wavesim.workloads.catalogue import workload
+
+TOY, DEVICE, H200 = workload("toy"), load("toy"), load("h200")
+
+
+def costs_of(pipeline, first=150_000, second=80_000):
+    return CostModel({"gemm1": first, "gemm2": second}, boundary_ns=1_050)
+
+
+def test_figure_one_is_tuned_to_three_waves():
+    best = tune(TOY, DEVICE).best
+    assert (best.predicted_ns, best.improvement_points) == (3_000, 25.0)
+    assert isinstance(best.plan, SemaphoreSync)
+
+
+def test_a_margin_is_told_only_where_such_predictions_were_scored():
+    plans, pipeline = [SemaphoreSync(RowSync())], workload("gpt3-mlp", 512)
+    assert tune(TOY, DEVICE).margin_points is None
+    assert tune(pipeline, H200, costs_of(pipeline), plans=plans).margin_points is None
+    assert tune(pipeline, H200, plans=plans).margin_points is not None
+
+
+def test_the_plan_to_run_is_said_in_words():
+    assert tune(TOY, DEVICE).best.words == "row semaphores, row order"
+
+
+def test_the_ranking_is_sorted_and_its_figures_are_the_simulators():
+    tuning = tune(TOY, DEVICE)
+    times = [row.predicted_ns for row in tuning.plans]
+    assert times == sorted(times)
+    for row in tuning.plans[:5] + tuning.plans[-5:]:
+        assert simulate(TOY, row.plan, DEVICE, zero_cost(TOY, 1_000)).makespan_ns == row.predicted_ns
+
+
+def test_no_plan_that_can_deadlock_is_ranked():
+    tuning = tune(TOY, DEVICE)
+    assert all(safety_of(TOY, row.plan, DEVICE).is_safe for row in tuning.plans)
+    assert tuning.left_out["can deadlock"] > 0
+
+
+def test_stream_sync_wins_when_nothing_beats_it():
+    pipeline = workload("gpt3-mlp", 256)
+    tuning = tune(pipeline, H200.with_sm_count(24), costs_of(pipeline))  # 48 and 96 tiles: whole waves
+    assert isinstance(tuning.best.plan, StreamSync)
+    assert tuning.best.improvement_points == 0.0
+
+
+def test_a_pipeline_without_dependencies_is_tuned_to_stream_sync():
+    alone = Pipeline("alone", [Stage("gemm1", Kernel("gemm1", Grid(3, 2), Block(1024, 64)))])
+    tuning = tune(alone, DEVICE, CostModel({"gemm1": 1_000}))
+    assert isinstance(tuning.best.plan, StreamSync)
+
+
+def test_variants_are_searched_too_and_hopeless_ones_left_out():
+    base, plans = workload("gpt3-mlp", 512), [SemaphoreSync(RowSync())]
+    small = workload("gpt3-mlp", 512, (128, 128))
+    tuning = tune(base, H200, variants={"128x128": small}, plans=plans)
+    assert {row.name for row in tuning.plans} >= {"stream row", "stream row 128x128", "row row"}
+    slow = {"slow": with_split_k(base, 4)}
+    assert (
+        tune(base, H200, costs_of(base), variants=slow, plans=plans).left_out["cannot beat stream sync"] == 1
+    )
+
+
+def test_a_users_own_plans_are_ranked_with_a_baseline():
+    plans = [SemaphoreSync(TileSync()), SemaphoreSync(RowSync(), wait_kernel=False)]
+    tuning = tune(TOY, DEVICE, plans=plans)
+    assert {row.name for row in tuning.plans} == {"stream row", "tile row"}
+    assert tuning.left_out["can deadlock"] == 1
+
+
+def test_split_k_keeps_the_dependencies():
+    split = with_split_k(workload("gpt3-mlp", 256), 2)
+    assert [stage.grid.z for stage in split.stages] == [2, 2]
+    assert str(split.dependencies[0]) == "gemm2[x, y] needs gemm1[:, y]"
+
+
+def test_of_equally_fast_plans_the_one_that_reads_least_of_memory_comes_first():
+    pipeline = workload("gpt3-mlp", 2_048)
+    stage = pipeline.stages[1]
+    assert bytes_per_wave(stage, RowMajor(), H200) > 2 * bytes_per_wave(stage, Grouped(8), H200)
+    plans = [StreamSync(order) for order in (RowMajor(), Grouped(8), Grouped(2))]
+    tuning = tune(pipeline, H200, costs_of(pipeline), plans=plans)
+    assert tuning.best.name == "stream grouped:8"
+
+
+def test_plans_are_named_as_gen_lists_them():
+    attention = workload("attention-as-published")
+    plan = described_plan(attention, "row", "derived")
+    assert plan.order_of("qkv").name == "derived"
+    with pytest.raises(DescriptionError, match="policy is 'strided:5'"):
+        described_plan(attention, "strided:5", "row")
+    assert described_plan(attention, "stream", "grouped:4").name == "stream"
+
+
+def run_json(capsys, *arguments):
+    assert main([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_gen_prints_what_can_be_generated_as_json(capsys):
+    found = run_json(capsys, "gen", "gpt3-mlp", "--tokens", "1024")
+    assert set(found) == {"dependencies", "policies", "orders", "options"}
+    row = next(policy for policy in found["policies"] if policy["name"] == "row")
+    assert (row["dependency"], row["semaphores"], row["values"]) == ("gemm1 -> gemm2", 8, [24] * 8)
+    assert all(set(option) >= {"name", "used", "why"} for option in found["options"])
+
+
+def test_gen_writes_the_header(capsys, tmp_path):
+    path = tmp_path / "mlp.cuh"
+    assert main(["gen", "gpt3-mlp", "--order", "grouped:4", "--out", str(path)]) == 0
+    assert "struct gemm1_to_gemm2" in path.read_text()
+    capsys.readouterr()
+    assert main(["gen", "toy"]) == 0
+    assert "#pragma once" in capsys.readouterr().out
+
+
+def test_tune_prints_the_ranking_as_json(capsys):
+    found = run_json(capsys, "tune", "toy")
+    assert set(found) >= {"plans", "seconds"}
+    assert found["plans"][0]["predicted_ns"] == 3_000
+    assert found["plans"][-1]["predicted_ns"] >= found["plans"][0]["predicted_ns"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["gen", "gpt9"], "workload is 'gpt9'; known are"),
+        (["tune", "gpt9"], "workload is 'gpt9'; known are"),
+        (["gen", "toy", "--sync", "magic"], "policy is 'magic'"),
+        (["gen", "toy", "--order", "magic"], "order is 'magic'"),
+        (["gen", "toy", "--out", "/nowhere/at/all.cuh"], "/nowhere/at/all.cuh: cannot be written"),
+        (["tune", "toy", "--split-k", "none"], "split-k is 'none'"),
+        (["tune", "toy", "--split-k", "2"], "not a Gemm"),
+        (["tune", "toy", "--results", "/"], "cannot be opened for results"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_two(capsys, arguments, words):
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert words in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_costs_from_the_catalogue_do_where_nothing_was_measured():
+    pipeline = workload("gpt3-mlp", 1_024)
+    device = load("a100-80gb")
+    tuning = tune(pipeline, device, plans=[SemaphoreSync(RowSync())])
+    assert "roofline" in tuning.basis
+    stream = simulate(pipeline, StreamSync(), device, roofline(pipeline, device))
+    assert tuning.best.predicted_ns == stream.time_ns

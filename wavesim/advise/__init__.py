@@ -1,0 +1,1 @@
+"""Profile in, report out: readers of profiler traces, waves, overlap, advice."""

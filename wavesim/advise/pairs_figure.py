@@ -1,0 +1,85 @@
+"""The pairs worth looking at, as bars: what tile sync could win, its interval, and the launch gaps beside it.
+
+Picture: a row per pair, a bar from nothing to the estimate, a whisker over the interval, an open diamond
+where a CUDA graph or programmatic launch would get; pairs hidden from the analysis have no bar.
+"""
+
+import plotly.graph_objects as go
+
+from wavesim.advise.advice import Advice, Pair
+from wavesim.advise.advice_text import short_label
+from wavesim.view.canvas import Props, axis, base_layout, heading
+from wavesim.view.theme import Theme, find_theme
+
+LEFT, RIGHT, BOTTOM, ROW = 420, 40, 100, 34
+SHOWN = 8
+LABEL = 66
+
+
+def advice_pairs(advice: Advice, *, theme: str | Theme = "light", width: int = 1000) -> go.Figure:
+    """The first pairs of the ranking. Raises `DescriptionError` for an unknown theme."""
+    palette = find_theme(theme)
+    pairs = [pair for pair in advice.pairs if pair.saving.likely_ns > 0 or pair.gap_ns > 0][:SHOWN]
+    title = _title(pairs)
+    place = advice.profile.device_name
+    words = f"{place}, estimated from the profile, over all occurrences; nothing was rewritten"
+    head = heading(title, words, width - 60)
+    size = (width, head.height + ROW * max(1, len(pairs)) + BOTTOM)
+    layout = base_layout(palette, head, size, (LEFT, RIGHT, head.height, BOTTOM))
+    layout["title"] |= {"xref": "container", "x": 0.02}
+    layout["xaxis"] = axis(
+        palette, "time over the whole profile (µs)", zeroline=True, zerolinecolor=palette.muted
+    )
+    layout["yaxis"] = axis(palette, range=[len(pairs) - 0.5, -0.5], showgrid=False)
+    layout["yaxis"] |= {"tickvals": list(range(len(pairs))), "ticktext": [_label(pair) for pair in pairs]}
+    return go.Figure(data=[_bars(pairs, palette), _gaps(pairs, palette)], layout=layout)
+
+
+def _title(pairs: list[Pair]) -> str:
+    """The finding: which pair, or that gaps weigh more than any."""
+    if not pairs:
+        return "No pair of kernels runs back to back"
+    best = max(pairs, key=lambda pair: pair.saving.likely_ns)
+    if best.saving.likely_ns <= 0:
+        return "Tile sync has nothing to win in these pairs; launch gaps have"
+    return f"Most to win: {best.producer.name.short} → {best.consumer.name.short}"
+
+
+def _label(pair: Pair) -> str:
+    text = f"{short_label(pair.producer, 20)} → {short_label(pair.consumer, 20)}"
+    return f"{text if len(text) <= LABEL else text[: LABEL - 1] + '…'}  <b>{pair.number}</b>"
+
+
+def _bars(pairs: list[Pair], theme: Theme) -> Props:
+    likely = [pair.saving.likely_ns / 1e3 for pair in pairs]
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": "tile sync, with its interval",
+        "y": list(range(len(pairs))),
+        "x": likely,
+        "width": 0.5,
+        "marker": {"color": theme.good},
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [(pair.saving.high_ns - pair.saving.likely_ns) / 1e3 for pair in pairs],
+            "arrayminus": [(pair.saving.likely_ns - pair.saving.low_ns) / 1e3 for pair in pairs],
+            "color": theme.ink,
+            "thickness": 1.4,
+            "width": 5,
+        },
+        "hovertemplate": "tile sync %{x:,.1f} µs<extra></extra>",
+    }
+
+
+def _gaps(pairs: list[Pair], theme: Theme) -> Props:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "launch gaps above a CUDA graph's 1.05 µs",
+        "y": list(range(len(pairs))),
+        "x": [pair.gap_saving.likely_ns / 1e3 for pair in pairs],
+        "marker": {"symbol": "diamond-open", "size": 11, "color": theme.bad, "line": {"width": 2}},
+        "hovertemplate": "gaps %{x:,.1f} µs<extra></extra>",
+    }

@@ -1,0 +1,41 @@
+"""A profile from any file that wavesim reads: Kineto JSON, plain or gzipped, or an Nsight Systems export.
+
+Picture: the first bytes decide, not the name: "SQLite format 3" or else JSON.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import wavesim
+from wavesim.advise.kineto import load_kineto
+from wavesim.advise.nsight import SQLITE_MAGIC, load_nsight
+from wavesim.advise.profile import Profile
+from wavesim.errors import RecordingError
+from wavesim.model import device as devices
+
+EXAMPLE = Path(wavesim.__file__).parent / "recordings" / "profiles" / "h100-qwen1.5-0.5b.json.gz"
+
+
+def load_profile(path: str | Path, device: str | None = None) -> Profile:
+    """Reads a profile. `device` names a catalogued device that all of it is taken to have run on.
+
+    Raises `RecordingError` in one line for what is no profile, `DescriptionError` for an unknown device.
+    """
+    path = Path(path)
+    known = None if device is None else devices.load(device)
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(SQLITE_MAGIC))
+    except OSError as error:
+        raise RecordingError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if not start:
+        raise RecordingError(f"{path}: the file is empty")
+    profile = load_nsight(path) if start == SQLITE_MAGIC else load_kineto(path)
+    if known is None:
+        return profile
+    notes = [note for note in profile.notes if "--device" not in note]
+    return replace(
+        profile,
+        devices=dict.fromkeys(profile.devices, known),
+        notes=(*notes, f"Taken to have run on {known.name}, as asked."),
+    )

@@ -1,0 +1,1 @@
+"""What must hold: invariants of traces, deadlock freedom of plans, residency of waiting blocks."""

@@ -1,0 +1,72 @@
+"""What each block of a simulated trace must have computed, from its header alone.
+
+Picture: under row semaphores a producer tile of 150 us takes 151: it draws its tile (0.6 us) and posts
+(0.4 us). A Stream-K part of a third of the tile takes 50 us, and time to store its sums or add others'.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from wavesim.trace.trace import IntArray, Trace
+
+# First words of plan names. Blocks of the first kinds start with their tile, of the others with a tile
+# counter; only blocks of plans in neither set look at semaphores and post.
+WITHOUT_COUNTER = {"stream", "graph", "host", "pdl", "stream-k", "stream-k-in-order"}
+WITHOUT_SEMAPHORES = {*WITHOUT_COUNTER, "persistent-stream"}
+
+
+def opening_and_closing(trace: Trace, stage: str) -> tuple[int, int]:
+    """Nanoseconds that a stage's blocks spend before their work and, posting, after it."""
+    costs, kind = trace.header.costs, trace.header.plan.partition(":")[0]
+    producers = {info.producer for info in trace.header.dependencies}
+    consumers = {info.consumer for info in trace.header.dependencies}
+    has_semaphores = kind not in WITHOUT_SEMAPHORES
+    opening_ns = (kind not in WITHOUT_COUNTER) * costs["counter_ns"]
+    opening_ns += (has_semaphores and stage in consumers) * costs["look_ns"]
+    return opening_ns, (has_semaphores and stage in producers) * costs["post_ns"]
+
+
+def expected_work_ns(trace: Trace, stage: int) -> tuple[IntArray, IntArray] | None:
+    """Nanoseconds per row of the stage without what sums cost, and in how many parts its tile is made.
+
+    Both arrays (rows of the stage,); None if tile times differ.
+    """
+    costs, info = trace.header.costs, trace.header.stages[stage]
+    tile_ns = costs["tile_ns"].get(info.name)
+    if not isinstance(tile_ns, int):
+        return None
+    rows = trace.stage == stage
+    if trace.k_first is not None and trace.k_upto is not None and trace.k_of is not None:
+        edge_ns = costs["edge_ns"]
+        inner_ns = max(0, tile_ns - edge_ns)
+        share = inner_ns * trace.k_upto[rows] // trace.k_of[rows]
+        share -= inner_ns * trace.k_first[rows] // trace.k_of[rows]
+        share[_first_of_blocks(trace.sm[rows], trace.slot[rows])] += edge_ns
+        tile = trace.y[rows] * info.grid[0] + trace.x[rows]
+        return share, np.bincount(tile)[tile]
+    share = np.full(int(rows.sum()), tile_ns + sum(opening_and_closing(trace, info.name)))
+    return share, np.full(share.size, info.grid[2])
+
+
+def _first_of_blocks(sm: IntArray, slot: IntArray) -> IntArray:
+    """Of items in the order of rounds, each block's first; a slot holds one block of the stage."""
+    place = sm * (slot.max() + 1) + slot
+    return np.asarray(np.unique(place, return_index=True)[1])
+
+
+def is_summed_up(end_ns: IntArray, more_ns: IntArray, costs: Mapping[str, int]) -> bool:
+    """Whether the parts of a tile spend on sums, `more_ns`, what that costs; both arrays (parts,).
+
+    All but the last to have done its work store theirs; once they have, it adds them to its own. Of parts
+    that are done together any may have come last.
+    """
+    done_ns = end_ns - more_ns
+    for last in np.flatnonzero(done_ns == done_ns.max()):
+        others = np.delete(done_ns, last)
+        expected = np.full(done_ns.size, costs["partial_ns"])
+        waiting_ns = max(0, int(others.max()) + costs["partial_ns"] - int(done_ns[last]))
+        expected[last] = waiting_ns + costs["fixup_ns"] * others.size
+        if (more_ns == expected).all():
+            return True
+    return False

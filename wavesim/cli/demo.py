@@ -1,0 +1,156 @@
+"""The demo: the GPT-3 MLP at the paper's sizes, predicted and measured, as a table and a page.
+
+Picture: one line per size and plan, with the improvement over stream sync that was predicted from
+the stream-sync run and the one an H200 gave; then the timelines, one over the other.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from wavesim.comparison import Comparison, Row, compare
+from wavesim.costs.cost_model import zero_cost
+from wavesim.model import device as devices
+from wavesim.plan.plan import SemaphoreSync, StreamSync, parse_plan
+from wavesim.plan.policy import TileSync
+from wavesim.sim.simulation import simulate
+from wavesim.view.gain_figure import Gain, gain_overview
+from wavesim.view.page import Section, Table, write_page
+from wavesim.view.timeline_figure import timeline
+from wavesim.workloads.figure_one import TILE_NS, toy
+from wavesim.workloads.gpt3 import gpt3_mlp
+
+SIZES = (256, 512, 768, 1024, 1536, 2048, 3072)
+TILE = (128, 256)
+ORDER = "row"
+POLICIES = ("row", "tile")
+COLUMNS = ("tokens", "plan", "predicted us", "measured us", "predicted gain", "measured gain", "error")
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the demo found: one entry per size and plan, and the same as plain text."""
+
+    rows: list[dict[str, Any]]
+    table: str
+
+
+def run_demo(html: Path, progress: Callable[[int, int], None]) -> Demo:
+    """Compares every size, writes the page and returns the table. `progress(done, total)` after each size."""
+    device = devices.load("h200")
+    plans = [parse_plan(name, ORDER) for name in ("stream", *POLICIES)]
+    compared: dict[int, Comparison] = {}
+    for done, tokens in enumerate(SIZES, start=1):
+        compared[tokens] = compare(gpt3_mlp(tokens, TILE), plans, device)
+        progress(done, len(SIZES))
+    cells = [_cells(tokens, row) for tokens, row in _rows(compared)]
+    _write(html, compared, cells)
+    rows = [
+        {"tokens": tokens, **asdict(row), "error_points": row.error_points} for tokens, row in _rows(compared)
+    ]
+    return Demo(rows, _text(cells, compared))
+
+
+def _rows(compared: dict[int, Comparison]) -> Iterator[tuple[int, Row]]:
+    for tokens, comparison in compared.items():
+        yield from ((tokens, row) for row in comparison.rows)
+
+
+def _cells(tokens: int, row: Row) -> tuple[str, ...]:
+    measured = "-" if row.measured_ns is None else f"{row.measured_ns / 1e3:.1f}"
+    gain = "-" if row.measured_points is None else f"{row.measured_points.median:+.1f}"
+    error = "-" if row.error_points is None else f"{row.error_points:+.1f}"
+    if row.plan == "stream":
+        return (str(tokens), row.label, f"{row.predicted_ns / 1e3:.1f}", measured, "", "", "")
+    return (
+        str(tokens),
+        row.label,
+        f"{row.predicted_ns / 1e3:.1f}",
+        measured,
+        f"{row.predicted_points:+.1f}",
+        gain,
+        error,
+    )
+
+
+def _text(cells: list[tuple[str, ...]], compared: dict[int, Comparison]) -> str:
+    widths = [max(len(line[i]) for line in (COLUMNS, *cells)) for i in range(len(COLUMNS))]
+    lines = [
+        "  ".join(text.ljust(width) if i == 1 else text.rjust(width) for i, (text, width) in enumerate(pairs))
+        for pairs in (list(zip(line, widths, strict=True)) for line in (COLUMNS, *cells))
+    ]
+    notes = next(iter(compared.values())).notes
+    head = f"GPT-3 MLP (M x 12288 -> 6144 -> 12288, fp16), tiles {TILE[0]} x {TILE[1]}, {ORDER}-major, H200"
+    return "\n".join([head, "", *lines, "", *notes])
+
+
+def _write(html: Path, compared: dict[int, Comparison], cells: list[tuple[str, ...]]) -> None:
+    """The page: the finding, the table, gain over size, Figure 1, and the best and worst size in full."""
+    notes = next(iter(compared.values())).notes
+    table = Table(COLUMNS, cells, caption="; ".join(notes[:2]), signed=("predicted gain", "measured gain"))
+    best, worst = _extremes(compared)
+    figures = [
+        Section(_gains(compared, notes), "Where it pays", _PAYS),
+        Section(_figure_one(), "Why", _WHY),
+        Section(compared[best].figure(), f"The best size: {best} tokens", _TIMELINES),
+    ]
+    if worst != best:
+        figures.append(Section(compared[worst].figure(), f"The worst: {worst} tokens", _WORST))
+    write_page(html, title=_title(compared, best), lead=_LEAD, table=table, notes=notes, figures=figures)
+
+
+def _gain(row: Row) -> float:
+    return row.predicted_points if row.measured_points is None else row.measured_points.median
+
+
+def _extremes(compared: dict[int, Comparison]) -> tuple[int, int]:
+    """Sizes with the largest and the smallest gain of any plan."""
+    gains = sorted((_gain(row), tokens) for tokens, row in _rows(compared) if row.plan != "stream")
+    return gains[-1][1], gains[0][1]
+
+
+def _title(compared: dict[int, Comparison], best: int) -> str:
+    low, where = min((_gain(row), tokens) for tokens, row in _rows(compared) if row.plan != "stream")
+    high = max(_gain(row) for row in compared[best].rows)
+    is_measured = compared[best].measured[0] is not None
+    verb = "takes" if is_measured else "is predicted to take"
+    rest = f"costs {-low:.0f} % at {where}" if low < -0.5 else f"gains {abs(low):.0f} % at {where}"
+    return f"Tile-level synchronisation {verb} {high:.0f} % off GPT-3's MLP at {best} tokens, and {rest}"
+
+
+def _gains(compared: dict[int, Comparison], notes: tuple[str, ...]) -> Any:
+    gains = [
+        Gain(
+            str(tokens),
+            row.label,
+            row.predicted_points,
+            row.measured_points.median if row.measured_points else None,
+            row.measured_points.low if row.measured_points else None,
+            row.measured_points.high if row.measured_points else None,
+        )
+        for tokens, row in _rows(compared)
+        if row.plan != "stream"
+    ]
+    return gain_overview(gains, source="; ".join(notes[:2]))
+
+
+def _figure_one() -> Any:
+    device, pipeline = devices.load("toy"), toy()
+    costs = zero_cost(pipeline, TILE_NS)
+    return timeline(
+        [simulate(pipeline, plan, device, costs) for plan in (StreamSync(), SemaphoreSync(TileSync()))]
+    )
+
+
+_LEAD = (
+    "Two dependent GEMMs. On one stream the second waits for all of the first, and both last waves stay part "
+    "empty. With semaphores its tiles wait only for the tiles they read."
+)
+_PAYS = (
+    "Improvement is 1 - t / t_stream, in points. Predictions use the stream-sync run of each size; "
+    "measurements are medians of interleaved rounds, whiskers their quartiles."
+)
+_WHY = "The paper's Figure 1: two kernels of six tiles on four SMs, every tile one unit of time."
+_TIMELINES = "Every block on every SM, predicted above measured; then tile by tile, and why the two differ."
+_WORST = "Where there is nothing to fill, or blocks wait longer than they gain."

@@ -1,0 +1,113 @@
+"""generate(): a self-contained CUDA header of a pipeline's orders, policies and options.
+
+Picture: for the GPT-3 MLP under row semaphores the header has `struct gemm1` and `struct gemm2`, which say
+which tile a block computes, and `struct gemm1_to_gemm2`, with `semaphore(x, y) = y`, `value(x, y) = columns`,
+and what a consumer tile reads. Its first comment lists the lines to add to a kernel. It includes
+nothing, compiles with nvcc and NVRTC, and its formulas also with any C++17 compiler, for tests.
+"""
+
+from itertools import chain
+from typing import Literal
+
+from wavesim.codegen.any_grid import on_any_grid
+from wavesim.codegen.cuda_text import Sizes, identifier
+from wavesim.codegen.dependency_text import array_lines
+from wavesim.codegen.header_text import ARITHMETIC, PRIMITIVES, PROLOGUE
+from wavesim.codegen.names import Names
+from wavesim.codegen.options import Option, options_for
+from wavesim.codegen.run_text import run_lines
+from wavesim.codegen.stage_text import StageLinks, stage_lines, start_of
+from wavesim.codegen.usage_text import usage_lines
+from wavesim.errors import DescriptionError
+from wavesim.model.device import Device
+from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.plan.plan import Plan, check_plan
+from wavesim.plan.semaphores import SemaphoreArray, edges_of, semaphore_arrays
+
+SizesWord = Literal["constant", "runtime"]
+
+
+def generate(
+    pipeline: Pipeline,
+    plan: Plan,
+    device: Device,
+    namespace: str | None = None,
+    *,
+    sizes: SizesWord = "constant",
+) -> str:
+    """The header's text; everything is in `namespace`, by default the pipeline's name.
+
+    With `sizes="runtime"` the grids are data members that the host fills (`run_with`), so that one compiled
+    kernel serves every size: every pipeline for which the text comes out the same. Orders and policies must
+    then have a formula.
+
+    Raises `DescriptionError` for those that have none, for plans, orders and policies that don't fit the
+    pipeline, and for names that become the same in C++.
+    """
+    check_plan(pipeline, plan)
+    if sizes not in ("constant", "runtime"):
+        raise DescriptionError(f"sizes is {sizes!r}; it must be 'constant' or 'runtime'")
+    names, mode = Names(), Sizes(is_constant=sizes == "constant")
+    _require_distinct(pipeline, names)
+    options = options_for(pipeline, plan, device)
+    if not mode.is_constant:
+        options = on_any_grid(options, pipeline, plan)
+    arrays = semaphore_arrays(pipeline, plan)
+    space = identifier(pipeline.name if namespace is None else namespace)
+    parts = [
+        *usage_lines(pipeline, plan, device, options, space, mode),
+        PROLOGUE,
+        f"namespace {space} {{",
+        "",
+        *counter_lines(pipeline, sum(array.table.count for array in arrays), mode),
+        "",
+        ARITHMETIC,
+        PRIMITIVES,
+        *chain.from_iterable(array_lines(pipeline, array, options, mode, names) for array in arrays),
+        *chain.from_iterable(
+            _stage(pipeline, stage, plan, options, arrays, mode) for stage in pipeline.stages
+        ),
+        *([] if mode.is_constant else run_lines(pipeline, arrays, names, space)),
+        f"}}  // namespace {space}",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _stage(
+    pipeline: Pipeline,
+    stage: Stage,
+    plan: Plan,
+    options: tuple[Option, ...],
+    arrays: tuple[SemaphoreArray, ...],
+    sizes: Sizes,
+) -> list[str]:
+    links = StageLinks.of(stage.name, arrays)
+    start = start_of(stage, plan, options, links)
+    return stage_lines(pipeline, stage, plan, options, links, start, sizes, Names())
+
+
+def counter_lines(pipeline: Pipeline, semaphores: int, sizes: Sizes) -> list[str]:
+    """Where each counter is."""
+    stages = len(pipeline.stages)
+    lines = [
+        "// All counters are unsigned, in one array, and zero before every run: one of started blocks per",
+        "// stage, one that a waiter sets when it gives up, then the semaphores.",
+        f"constexpr int gave_up = {stages}, first_semaphore = {stages + 1};",
+    ]
+    if sizes.is_constant:
+        lines.append(
+            f"constexpr int semaphore_count = {semaphores}, counter_count = {stages + 1 + semaphores};"
+        )
+    return lines
+
+
+def _require_distinct(pipeline: Pipeline, names: Names) -> None:
+    words = {stage.name: names.stage(stage.name) for stage in pipeline.stages}
+    words |= {" -> ".join(edge): names.edge(edge) for edge in edges_of(pipeline)}
+    owners: dict[str, str] = {}
+    for name, word in words.items():
+        if word in owners:
+            raise DescriptionError(
+                f"pipeline {pipeline.name}: {owners[word]!r} and {name!r} are both {word} in C++; rename one"
+            )
+        owners[word] = name

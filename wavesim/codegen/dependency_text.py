@@ -1,0 +1,160 @@
+"""CUDA text of a dependency: which semaphore a tile posts, at which value it is there, what is read.
+
+Picture: `struct gemm1_to_gemm2` with `semaphore(x, y)`, `value(x, y)`, `wait(counters, x, y)` and,
+for what a consumer tile reads, `need_0(x, y)`.
+"""
+
+from collections.abc import Iterable
+from itertools import chain
+
+from wavesim.codegen.cuda_text import INDENT, Sizes, index_text, table_lines
+from wavesim.codegen.formulas import PolicyFormula, fitted_formula, policy_formula
+from wavesim.codegen.names import Names
+from wavesim.codegen.options import PLAIN_STORE, Option, is_used
+from wavesim.codegen.tile_map import fit_map
+from wavesim.errors import DescriptionError
+from wavesim.model.kernel import Grid
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.tile_set import TileSet
+from wavesim.plan.semaphores import Edge, SemaphoreArray
+
+
+def array_lines(
+    pipeline: Pipeline,
+    array: SemaphoreArray,
+    options: tuple[Option, ...],
+    sizes: Sizes,
+    names: Names,
+    edges: tuple[Edge, ...] | None = None,
+) -> Iterable[str]:
+    """A struct per edge; of those that share semaphores the first holds the map. `edges`: only these."""
+    wanted = array.edges if edges is None else tuple(edge for edge in array.edges if edge in edges)
+    for number, edge in enumerate(wanted):
+        producer, consumer = (names.stage(stage) for stage in edge)
+        yield f"// Dependency of {consumer} on {producer}, policy {array.policy.name}."
+        base = "" if number == 0 else f" : {names.edge(wanted[0])}"
+        yield f"struct {names.edge(edge)}{base} {{"
+        body = [] if number else _policy_lines(pipeline, array, options, sizes, producer)
+        body += _need_lines(pipeline, edge, sizes, names) if edges is None else []
+        while body and not body[-1]:
+            body.pop()
+        yield from (INDENT + line if line and not line.startswith("#") else line for line in body)
+        yield "};\n"
+
+
+def formula_of(array: SemaphoreArray, grid: Grid, sizes: Sizes) -> PolicyFormula | None:
+    """The formula of an array's policy, or None where only a table on this grid can say it."""
+    known = policy_formula(array.policy, grid if sizes.is_constant else None)
+    if known is not None or not sizes.is_constant:
+        return known
+    fitted = fit_map(array.table, grid)
+    return None if fitted is None else fitted_formula(fitted, grid)
+
+
+def has_one_poster(array: SemaphoreArray, options: tuple[Option, ...]) -> bool:
+    """Whether posts are plain stores."""
+    return is_used(options, PLAIN_STORE, " -> ".join(array.edges[0]))
+
+
+def _policy_lines(
+    pipeline: Pipeline, array: SemaphoreArray, options: tuple[Option, ...], sizes: Sizes, producer: str
+) -> list[str]:
+    grid = pipeline.stage(array.producer).grid
+    first = array.first + len(pipeline.stages) + 1
+    is_alone = str(has_one_poster(array, options)).lower()
+    return [
+        f"{sizes.members(columns=grid.x, rows=grid.y)}  // tiles of {producer}",
+        f"{sizes.members(first=first)}  // its first semaphore among the counters",
+        f"static constexpr bool has_one_poster = {is_alone};",
+        "",
+        *_map_lines(array, grid, sizes, producer),
+        "",
+        "#if defined(__CUDACC__)",
+        f"// Until tile (x, y) of {producer} is there. All threads of the block call it.",
+        *sizes.device_function("void wait(unsigned* counters, int x, int y)", [_wait("wait_for")]),
+        "// The same for one thread of warps that have roles of their own.",
+        *sizes.device_function("void wait_tile(unsigned* counters, int x, int y)", [_wait("wait_alone")]),
+        "#endif",
+        "",
+    ]
+
+
+def _wait(name: str) -> str:
+    return f"{name}(counters, first + semaphore(x, y), static_cast<unsigned>(value(x, y)));"
+
+
+def _map_lines(array: SemaphoreArray, grid: Grid, sizes: Sizes, producer: str) -> list[str]:
+    said = f"// The semaphore that tile (x, y) of {producer} posts, and its value once the tile is there."
+    formula = formula_of(array, grid, sizes)
+    if formula is not None:
+        return [
+            "// How many semaphores there are.",
+            *sizes.function("int count()", [f"return {formula.count or array.table.count};"]),
+            said,
+            *sizes.function("int semaphore(int x, int y)", [f"return {formula.semaphore};"]),
+            *sizes.function("int value(int x, int y)", [f"return {formula.value};"]),
+        ]
+    _require_constant(sizes, f"policy {array.policy.name}")
+    return [
+        *sizes.function("int count()", [f"return {array.table.count};"]),
+        said,
+        *_looked_up("semaphore", array.table.semaphore_of_tile, sizes),
+        *_looked_up("value", array.table.value_of_tile, sizes),
+    ]
+
+
+def _looked_up(name: str, numbers: tuple[int, ...], sizes: Sizes) -> list[str]:
+    body = [*table_lines(f"{name}_of_tile", numbers), f"return {name}_of_tile[y * columns + x];"]
+    return sizes.function(f"int {name}(int x, int y)", body, is_formula=False)
+
+
+def _require_constant(sizes: Sizes, what: str) -> None:
+    if not sizes.is_constant:
+        raise DescriptionError(
+            f"{what} is a table for one grid, so the header cannot leave its sizes to run time. Use constant "
+            "sizes, or an order and a policy with a formula: row, tile, block, strided; row, column, grouped"
+        )
+
+
+def _need_lines(pipeline: Pipeline, edge: Edge, sizes: Sizes, names: Names) -> list[str]:
+    dependency = pipeline.dependency_of(edge[1])
+    assert dependency is not None, "every edge comes from a dependency"
+    needs = [need for need in dependency.needs if need.stage.name == edge[0]]
+    lines = [
+        f"static constexpr int need_count = {len(needs)};",
+        f"// Tiles of {names.stage(edge[0])} that tile (x, y) of {names.stage(edge[1])} reads.",
+    ]
+    for number, need in enumerate(needs):
+        lines.append(f"// {need}")
+        lines += _box_lines(need, dependency.consumer.stage.grid, number, sizes)
+    return lines
+
+
+def _box_lines(need: TileSet, grid: Grid, number: int, sizes: Sizes) -> list[str]:
+    texts = _box_texts(need)
+    head = f"Box need_{number}(int x, int y)"
+    if texts is not None:
+        return sizes.function(head, [f"return {{{', '.join(texts)}}};"])
+    _require_constant(sizes, f"{need}")
+    numbers = list(chain.from_iterable(need.box(x, y) for x, y in grid))
+    body = [
+        *table_lines("edges_of_tile", numbers),
+        f"const int* const edge = edges_of_tile + 4 * (y * {grid.x} + x);",
+        f"return {{edge[0], edge[1], {need.columns.step}, edge[2], edge[3], {need.rows.step}}};",
+    ]
+    return sizes.function(head, body, is_formula=False)
+
+
+def _box_texts(need: TileSet) -> list[str] | None:
+    """Begin, end and step along x and y as C++, or None where only a table can say them."""
+    found: list[str] = []
+    for axis, extent in ((need.columns, "columns"), (need.rows, "rows")):
+        start = index_text(axis.start)
+        if axis.is_slice:
+            stop = extent if axis.stop is None else index_text(axis.stop)
+        else:
+            stop = None if start is None else f"{start} + 1"
+        if start is None or stop is None:
+            return None
+        found += [start, stop, str(axis.step)]
+    return found

@@ -1,0 +1,108 @@
+"""Options: what a plan can leave out on this device, decided from occupancy and grids, with the reason.
+
+Picture: 96 + 96 blocks on 132 SMs with two blocks each all fit at once, so consumers can never keep a
+producer out and the wait-kernel may go; 384 + 768 blocks do not, and it stays.
+Source: paper, IV-C. Its rule for the wait-kernel ("less than two waves") is unsafe: enough consumers can
+fill the GPU before the first producer is issued. Here the safety check decides.
+"""
+
+from dataclasses import dataclass, replace
+
+from wavesim.check.deadlock import safety_of
+from wavesim.model.device import Device
+from wavesim.model.kernel import Gemm
+from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.plan.order import RowMajor
+from wavesim.plan.plan import Plan, SemaphorePlan, SemaphoreSync
+from wavesim.plan.semaphores import edges_of
+
+AVOID_WAIT_KERNEL = "avoid wait-kernel"
+AVOID_CUSTOM_ORDER = "avoid custom order"
+REORDER_LOADS = "reorder tile loads"
+PLAIN_STORE = "plain store"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of one stage or dependency (`subject`), whether it is used, and why or why not."""
+
+    name: str
+    subject: str
+    is_used: bool
+    why: str
+
+
+def options_for(pipeline: Pipeline, plan: Plan, device: Device) -> tuple[Option, ...]:
+    """Every option of a plan; none under stream sync, where nothing is there to be left out."""
+    if not isinstance(plan, SemaphoreSync):
+        return ()
+    return (_wait_kernel(pipeline, plan, device), *kernel_options(pipeline, plan))
+
+
+def kernel_options(pipeline: Pipeline, plan: Plan) -> tuple[Option, ...]:
+    """Those options of a plan that kernels are compiled with: all but the wait-kernel's, on any device.
+
+    Of a plan with semaphores; blocks of a persistent kernel draw their tiles whatever the order.
+    """
+    if not isinstance(plan, SemaphorePlan):
+        return ()
+    consumers = [dependency.consumer.stage for dependency in pipeline.dependencies]
+    is_issued = isinstance(plan, SemaphoreSync)
+    return (
+        *(_custom_order(stage, plan) for stage in pipeline.stages if is_issued),
+        *(_reorder_loads(stage) for stage in consumers),
+        *(_plain_store(pipeline, plan, *edge) for edge in edges_of(pipeline)),
+    )
+
+
+def without_option(options: tuple[Option, ...], name: str) -> tuple[Option, ...]:
+    """The same with one option left off everywhere, as for a comparison."""
+    return tuple(
+        replace(option, is_used=False, why="switched off") if option.name == name else option
+        for option in options
+    )
+
+
+def is_used(options: tuple[Option, ...], name: str, subject: str) -> bool:
+    """Whether an option is used for a stage or dependency."""
+    return any(option.is_used for option in options if (option.name, option.subject) == (name, subject))
+
+
+def _wait_kernel(pipeline: Pipeline, plan: SemaphoreSync, device: Device) -> Option:
+    without = replace(plan, wait_kernel=False)
+    found = safety_of(pipeline, without, device)
+    return Option(AVOID_WAIT_KERNEL, pipeline.name, found.is_safe, found.reason)
+
+
+def _custom_order(stage: Stage, plan: SemaphorePlan) -> Option:
+    order = plan.order_of(stage.name)
+    tiles = order.sequence(stage.grid)
+    if tiles == RowMajor().sequence(stage.grid):
+        why = "the order is row-major, the order in which blocks are issued: blockIdx says which tile it is"
+        return Option(AVOID_CUSTOM_ORDER, stage.name, is_used=True, why=why)
+    first = next(i for i, (ours, theirs) in enumerate(zip(tiles, stage.grid, strict=True)) if ours != theirs)
+    why = (
+        f"the order {order.name} differs from the order in which blocks are issued, first at "
+        f"position {first}: tile {tiles[first]}; blocks draw their position from a counter"
+    )
+    return Option(AVOID_CUSTOM_ORDER, stage.name, is_used=False, why=why)
+
+
+def _reorder_loads(stage: Stage) -> Option:
+    if isinstance(stage.work, Gemm):
+        why = "only A comes from a producer: B is loaded before the wait, and its latency hides the wait"
+        return Option(REORDER_LOADS, stage.name, is_used=True, why=why)
+    why = "nothing is known of what this kernel loads besides its producers' tiles; load that before the wait"
+    return Option(REORDER_LOADS, stage.name, is_used=False, why=why)
+
+
+def _plain_store(pipeline: Pipeline, plan: SemaphorePlan, producer: str, consumer: str) -> Option:
+    grid = pipeline.stage(producer).grid
+    table = plan.policy_of(producer, consumer).table(grid)
+    most = max(table.value_of_tile)
+    subject = f"{producer} -> {consumer}"
+    if most == 1:
+        why = "every semaphore has one poster, which can store 1 (release) in place of an atomic add"
+        return Option(PLAIN_STORE, subject, is_used=True, why=why)
+    why = f"up to {most} tiles post the same semaphore, which needs an atomic add"
+    return Option(PLAIN_STORE, subject, is_used=False, why=why)

@@ -1,0 +1,145 @@
+"""The first comment of a generated header: what it is for, which options it uses, the lines to add.
+
+Picture: a CUTLASS-style kernel gains three lines: one at its top that says which tile it computes, one
+wait before it loads a chunk of A, one post after its epilogue.
+"""
+
+import textwrap
+from collections.abc import Iterator
+
+from wavesim.codegen.cuda_text import Sizes, identifier
+from wavesim.codegen.options import AVOID_WAIT_KERNEL, REORDER_LOADS, Option, is_used
+from wavesim.model.device import Device
+from wavesim.model.kernel import Gemm
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.plan import Plan, SemaphoreSync
+from wavesim.plan.semaphores import edges_of
+
+
+def usage_lines(
+    pipeline: Pipeline, plan: Plan, device: Device, options: tuple[Option, ...], space: str, sizes: Sizes
+) -> list[str]:
+    """The comment block."""
+    orders = ", ".join(f"{stage.name} {plan.order_of(stage.name).name}" for stage in pipeline.stages)
+    words = [
+        f"{pipeline.name} on {device.name}: {plan.label}. Orders: {orders}.",
+        "Written by wavesim gen; change the description and write it again, not this file.",
+        "",
+        *_dependency_words(pipeline),
+        "",
+        *(_option_words(options) if sizes.is_constant else _size_words(pipeline, options, space)),
+        *_kernel_words(pipeline, plan, options, space, sizes),
+    ]
+    return [f"// {line}".rstrip() for text in words for line in _wrapped(text)] + [""]
+
+
+def _wrapped(text: str) -> list[str]:
+    if text.startswith("    "):
+        return [text]
+    return textwrap.wrap(text, 104, subsequent_indent="  " if text.startswith("- ") else "") or [""]
+
+
+def _dependency_words(pipeline: Pipeline) -> list[str]:
+    return ["What reads what:", *(f"- {dependency}" for dependency in pipeline.dependencies)]
+
+
+def _option_words(options: tuple[Option, ...]) -> Iterator[str]:
+    if options:
+        yield "Options:"
+        for option in options:
+            yield f"- {option.name}, {option.subject}: {'yes' if option.is_used else 'no'}, {option.why}."
+        yield ""
+
+
+def _size_words(pipeline: Pipeline, options: tuple[Option, ...], space: str) -> Iterator[str]:
+    """What a header that leaves its sizes to run time promises, word for word the same at every size."""
+    yield (
+        "Sizes are known at run time: fill the grids in on the host, pass each kernel its own stage as a "
+        "parameter, and call its members on that."
+    )
+    grids = ", ".join(f"{{{identifier(stage.name)} columns, rows, slices}}" for stage in pipeline.stages)
+    yield f"    const {space}::Run run = {space}::run_with({grids});"
+    yield (
+        "What is read is written as described, with the description's own constants: this header serves all "
+        "sizes for which wavesim gen writes the very same text. Whether the wait-kernel may go depends on "
+        "them."
+    )
+    yield ""
+    if options:
+        yield "Options:"
+        for option in options:
+            if option.name != AVOID_WAIT_KERNEL:
+                yield f"- {option.name}, {option.subject}: {'yes' if option.is_used else 'no'}."
+        yield ""
+
+
+def _kernel_words(
+    pipeline: Pipeline, plan: Plan, options: tuple[Option, ...], space: str, sizes: Sizes
+) -> Iterator[str]:
+    consumers = {consumer for _, consumer in edges_of(pipeline)}
+    stage_word, count = ("STAGE::", f"{space}::") if sizes.is_constant else ("stage.", "run.")
+    yield (
+        f"Lines to add. Launch each kernel as a one-dimensional grid of {stage_word}blocks() blocks; "
+        f"`counters` is unsigned[{count}counter_count] in global memory, zeroed on the first stream before "
+        "every run."
+    )
+    if not isinstance(plan, SemaphoreSync):
+        yield "Stream sync: launch the kernels one after another on one stream; nobody waits or posts."
+    for stage in pipeline.stages:
+        word = f"{space}::{identifier(stage.name)}"
+        at = f"{word}::" if sizes.is_constant else "stage."
+        yield ""
+        yield f"In the kernel of {stage.name}:"
+        if not sizes.is_constant:
+            yield f"    ... (const __grid_constant__ {word} stage, unsigned* counters, ...) {{"
+        yield f"    const {space}::Tile tile = {at}begin(counters);  // in place of blockIdx"
+        if stage.name in consumers and isinstance(plan, SemaphoreSync):
+            yield from _wait_words(pipeline, stage.name, options, space, sizes)
+        else:
+            yield "    ... main loop ..."
+        yield "    ... epilogue: store the tile ..."
+        if pipeline.consumers_of(stage.name) and isinstance(plan, SemaphoreSync):
+            slices = " (split-K: only the block that stores the sum)" if stage.grid.z > 1 else ""
+            yield f"    {at}post(counters, tile);  // after the last store{slices}"
+    yield ""
+    yield (
+        "begin, wait and post are called by all threads of a block. Kernels whose warps have roles of their "
+        "own, or whose blocks compute tile after tile, use what they are made of from one thread each: "
+        "next_position, tile_at, wait_tile and post_tile."
+    )
+    yield from _wait_kernel_words(pipeline, plan, space)
+
+
+def _wait_words(
+    pipeline: Pipeline, consumer: str, options: tuple[Option, ...], space: str, sizes: Sizes
+) -> Iterator[str]:
+    is_gemm = isinstance(pipeline.stage(consumer).work, Gemm)
+    yield "    for (each chunk of the main loop) {"
+    if is_used(options, REORDER_LOADS, consumer):
+        yield "        ... load the chunk of B: nobody has to be waited for ..."
+    for producer, reader in edges_of(pipeline):
+        if reader == consumer:
+            edge = sizes.reach(
+                f"{space}::{identifier(f'{producer}_to_{consumer}')}", f"stage.from_{identifier(producer)}"
+            )
+            what = "the chunk's columns of A" if is_gemm else f"tile (column, row) of {producer}"
+            yield f"        {edge}wait(counters, column, row);  // before the first load of {what}"
+    yield "        ... load the rest and compute ..."
+    yield "    }"
+
+
+def _wait_kernel_words(pipeline: Pipeline, plan: Plan, space: str) -> Iterator[str]:
+    if not isinstance(plan, SemaphoreSync):
+        return
+    yield ""
+    yield "On the host: a stream per kernel, producers launched first."
+    if not plan.wait_kernel:
+        yield "No wait-kernel: see its option above for why that is safe on this device, and only there."
+        return
+    yield "Before each consumer, on its stream, one thread that ends once its producers have started:"
+    yield "    __global__ void wait_for_start(unsigned* counters, int started) {"
+    yield f"        {space}::wait_for(counters, started, 1);"
+    yield "    }"
+    for producer, consumer in edges_of(pipeline):
+        name = f"{space}::{identifier(producer)}"
+        yield f"    wait_for_start<<<1, 32, 0, {identifier(consumer)}_stream>>>(counters, {name}::started);"

@@ -1,0 +1,145 @@
+"""How much longer tiles take because the blocks running now ask more of DRAM than it gives.
+
+Picture: 132 blocks in step, row after row, read 2.0 TB/s of DRAM and lose nothing. Out of step each fetches
+for itself what the L2 would have held for all: 3.9 TB/s of the 4.3 there are, and tiles take a fifth longer,
+some more and some less, which takes them further out of step.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavesim.costs.l2 import FloatArray, Reads, dram_bytes, reads_of, working_span
+from wavesim.errors import DescriptionError
+from wavesim.model.pipeline import Pipeline
+from wavesim.trace.trace import IntArray, Trace
+
+# The bend between compute- and DRAM-bound, with one block per SM and with more: while one of several waits
+# for memory another computes. The first fitted to the development halves of sketch and Hopper; the second
+# because our recordings with two show no slowdown below the whole bandwidth.
+SHARPNESS, SHARPNESS_SHARED = 7, 64
+# Of DRAM's bandwidth, what is left to blocks that each read at a place of their own in K, and so in DRAM:
+# parts of Stream-K. First judged run, Hopper kernel, development half, in steps of 0.05.
+SCATTERED = 0.85
+BINS_PER_TILE = 8  # of a typical tile, in which traffic is added up
+MOST_OF_DRAM = 0.97  # of its bandwidth, that a measured run can have used
+
+
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What is behind the SMs.
+
+    - `l2_bytes`: of the L2, what holds operands: where each of two halves keeps a copy, about half of it.
+    - `dram_bytes_per_s`: the most that GEMMs out of step read.
+
+    A tile that takes c ns at an idle DRAM and asks for d times the bandwidth takes c * (1 + d^7)^(1/7), with
+    one block per SM: 1 % longer at seven tenths of it, 10 % at all of it.
+    """
+
+    l2_bytes: int
+    dram_bytes_per_s: float
+
+    def __post_init__(self) -> None:
+        for name in ("l2_bytes", "dram_bytes_per_s"):
+            if getattr(self, name) <= 0:
+                raise DescriptionError(f"Memory: {name} is {getattr(self, name)}; it must be above 0")
+
+
+def slowdowns(
+    trace: Trace, pipeline: Pipeline, memory: Memory, before: FloatArray | None = None
+) -> FloatArray:
+    """By how much each block of a trace is slowed down by DRAM, (blocks,), 1 or more.
+
+    `before` is what a simulated trace was already slowed down by, and the result is what it should have been;
+    what a block loses to a busy DRAM differs, as a sum of several waiting times does. Without `before` the
+    trace is as measured, and a block's own share in the loss unknown.
+    """
+    reads, bandwidth = reads_of(trace, pipeline), memory.dram_bytes_per_s
+    if not reads.row.size:
+        return np.ones(len(trace))
+    is_cut = trace.k_first is not None
+    if is_cut and before is not None:
+        reads, bandwidth = _drifted(reads, trace, before), SCATTERED * bandwidth
+    missed = dram_bytes(reads, memory.l2_bytes)
+    work = trace.end_ns - trace.start_ns - trace.wait_ns
+    bin_ns = max(1.0, float(np.median(work)) / BINS_PER_TILE)
+    asked = missed if before is None else missed * before[reads.row]
+    load = _rate(reads, asked, bin_ns) / bandwidth
+    found = np.ones(len(trace))
+    for index, info in enumerate(trace.header.stages):
+        sharpness = SHARPNESS if info.blocks_per_sm == 1 else SHARPNESS_SHARED
+        by_bin = _reached(load, sharpness) if before is None else (1.0 + load**sharpness) ** (1.0 / sharpness)
+        rows = trace.stage == index
+        found[rows] = _mean_over(trace, rows, by_bin, bin_ns)
+    if before is None or is_cut:
+        return found
+    return 1.0 + (found - 1.0) * _unevenness(len(trace))
+
+
+def _drifted(reads: Reads, trace: Trace, before: FloatArray) -> Reads:
+    """Reads of Stream-K's blocks as they come if some are slowed down more than others.
+
+    By the end of its part a block has lost what all do, but not by any time before. Two that happen to read
+    the same slab at once do not go on doing so.
+    """
+    uneven = (1.0 + (before - 1.0) * _unevenness(len(trace))) / before
+    start, by_row = trace.start_ns[reads.row], uneven[reads.row]
+    at_ns = start + (reads.at_ns - start) * by_row
+    return replace(reads, at_ns=at_ns, span_ns=reads.span_ns * by_row).sorted()
+
+
+def _rate(reads: Reads, size_bytes: FloatArray | IntArray, bin_ns: float) -> FloatArray:
+    """Bytes per second in each bin of time, (bins,), each read spread over its span."""
+    span_ns = np.maximum(reads.span_ns, bin_ns)
+    begin, end = ((times / bin_ns).astype(np.int64) for times in (reads.at_ns, reads.at_ns + span_ns))
+    each, count = size_bytes / (span_ns * 1e-9), int(end.max()) + 1
+    rate = np.cumsum(np.bincount(begin, each, count) - np.bincount(end, each, count))
+    return np.asarray(np.maximum(0.0, rate))
+
+
+def _reached(load: FloatArray, sharpness: int) -> FloatArray:
+    """The same slowdown by the bandwidth that was reached in spite of it."""
+    return np.asarray((1.0 - np.minimum(load, MOST_OF_DRAM) ** sharpness) ** (-1.0 / sharpness))
+
+
+def _mean_over(trace: Trace, rows: BoolArray, by_bin: FloatArray, bin_ns: float) -> FloatArray:
+    """The mean of a value by bin over the work of each of these blocks."""
+    edges = np.arange(by_bin.size + 1) * bin_ns
+    total = np.concatenate([[0.0], np.cumsum(by_bin)]) * bin_ns
+    begin, end = (times[rows] for times in working_span(trace))
+    span = np.interp(end, edges, total) - np.interp(begin, edges, total)
+    return np.asarray(np.where(end > begin, span / np.maximum(1, end - begin), 1.0))
+
+
+def _unevenness(blocks: int) -> FloatArray:
+    """With mean 1 and spread 0.7, the same every time: who waits at a busy DRAM is chance."""
+    return np.random.default_rng(blocks).gamma(2.0, 0.5, blocks)
+
+
+def by_block(trace: Trace, stage: int, values: FloatArray) -> FloatArray:
+    """A stage's values in the grid's row-major order, slice after slice; parts of a tile by their time."""
+    rows = np.flatnonzero(trace.stage == stage)
+    work = np.maximum(1, (trace.end_ns - trace.start_ns - trace.wait_ns)[rows])
+    block, size = _blocks(trace, stage), int(np.prod(trace.header.stages[stage].grid))
+    return np.bincount(block, values[rows] * work, size) / np.bincount(block, work, size)
+
+
+def by_row(trace: Trace, values: Sequence[FloatArray]) -> FloatArray:
+    """The same the other way round: for every row of the trace its block's value."""
+    result = np.ones(len(trace))
+    for stage, of_blocks in enumerate(values):
+        result[trace.stage == stage] = of_blocks[_blocks(trace, stage)]
+    return result
+
+
+def _blocks(trace: Trace, stage: int) -> IntArray:
+    """Each of a stage's rows as an index into its grid's blocks; a tile's parts under Stream-K are one."""
+    x_count, y_count, _ = trace.header.stages[stage].grid
+    rows = np.flatnonzero(trace.stage == stage)
+    slices = trace.z[rows] if trace.k_first is None else 0
+    return np.asarray((slices * y_count + trace.y[rows]) * x_count + trace.x[rows])

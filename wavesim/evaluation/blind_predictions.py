@@ -1,0 +1,174 @@
+"""Judged runs, predicted: what was written down before the plans ran, and what the model says now.
+
+Picture: of "hopper-per-tile gpt3-mlp 128x256 M=1408" in row order there are three numbers for row semaphores:
+predicted on the device before they had run, predicted by the model of today, and measured, twice.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from wavesim.costs.calibration import calibrate
+from wavesim.costs.calibration_checks import beats_work_conservation
+from wavesim.errors import WavesimError
+from wavesim.evaluation.blind_runs import Comparison, Foretold, JudgedRun, find_runs, pooled
+from wavesim.evaluation.blind_sizes import BASELINE, SEMAPHORES, JudgedSize
+from wavesim.evaluation.recorded_cases import ceil_formula
+from wavesim.evaluation.scored_case import Prediction, trace_kind
+from wavesim.model import device as devices
+from wavesim.model.device import Device
+from wavesim.plan.plan import parse_plan
+from wavesim.predict.intervals import half_width, spread_points
+from wavesim.predict.prediction import (
+    Measured,
+    improvement_of_rounds,
+    predict_from_stream,
+    replay,
+)
+from wavesim.trace.trace import Trace
+
+SOURCE = "judged"
+
+
+def foretell(size: JudgedSize, streams: Mapping[str, Trace], device_name: str) -> list[Foretold]:
+    """What all plans of a size will take, from its stream-sync traces by order and nothing else.
+
+    A plan that cannot be predicted is there with the reason.
+    """
+    device, found = devices.load(device_name), []
+    for order, stream in streams.items():
+        for word in size.plans:
+            try:
+                trace, points = _predicted(size, order, word, device, stream)
+            except WavesimError as error:
+                found.append(Foretold(size.name, order, word, error=str(error)))
+                continue
+            margin = half_width(_kind(size, word, stream), spread_points(trace, points))
+            found.append(Foretold(size.name, order, word, points, margin, trace.time_ns, stream.time_ns))
+    return found
+
+
+def _predicted(size: JudgedSize, order: str, word: str, device: Device, stream: Trace) -> tuple[Trace, float]:
+    return predict_from_stream(size.pipeline(), parse_plan(word, order), device, stream)
+
+
+def predictions_of_runs(folder: Path | None = None) -> Iterator[list[Prediction]]:
+    """The predictions of each size in turn. Raises `RecordingError` for a run that was changed."""
+    for run in find_runs(folder):
+        for size in run.sizes():
+            yield list(_of_size(run, size))
+
+
+def _of_size(run: JudgedRun, size: JudgedSize) -> Iterator[Prediction]:
+    repeats = run.comparisons[size.name]
+    streams = {order: run.stream(size, order) for order in {order for order, _ in repeats[0].rounds}}
+    for order, word in repeats[0].rounds:
+        before = run.predictions.get((size.name, order, word))
+        if word != BASELINE and before is not None and not before.error:
+            yield _judged(run, size, streams[order], before, repeats)
+
+
+def _judged(
+    run: JudgedRun, size: JudgedSize, stream: Trace, before: Foretold, repeats: Sequence[Comparison]
+) -> Prediction:
+    word, order, device = before.plan, before.order, devices.load(run.facts["device"])
+    trace, predicted = _predicted(size, order, word, device, stream)
+    each = [_improvement([one], order, word) for one in repeats if (order, word) in one.rounds]
+    whole = [one for one in repeats if (order, word) in one.rounds]
+    measured = _improvement(whole, order, word)
+    late = _replay_error_ns(run, size, order, word, device)
+    measured_ns = stream.time_ns * (1.0 - measured.median / 100.0)  # at the clock that the tile times are of
+    return Prediction(
+        case=f"{size.name} {order}",
+        plan=word,
+        group=size.name,
+        source=SOURCE,
+        set_name=size.set_name if word in SEMAPHORES else f"{size.kernels.partition('-')[0]}-{word}",
+        run=run.folder.name,
+        kind=_kind(size, word, stream),
+        predicted=predicted,
+        before=before.improvement_points,
+        measured=measured,
+        repeats=tuple(one.median for one in each),
+        ceil_formula=ceil_formula(stream),
+        time_error_percent=100.0 * ((100.0 - predicted) / (100.0 - measured.median) - 1.0),
+        blocks_per_sm=_blocks_per_sm(stream),
+        spread=spread_points(trace, predicted),
+        in_cycles=_in_cycles(whole, order, word),
+        replay_error_points=100.0 * late[0] / stream.makespan_ns if late else None,
+        replay_error_percent=100.0 * late[0] / late[1] if late else None,
+        outlier=beats_work_conservation(measured_ns, size.pipeline(), device, calibrate(stream)),
+    )
+
+
+def _improvement(found: Sequence[Comparison], order: str, word: str) -> Measured:
+    return improvement_of_rounds(pooled(found, order, word).ns, pooled(found, order, BASELINE).ns)
+
+
+def _in_cycles(found: Sequence[Comparison], order: str, word: str) -> float | None:
+    """Improvement in SM cycles: each round's time times its own clock."""
+    ours, theirs = (pooled(found, order, one) for one in (word, BASELINE))
+    if not all(clock > 0 for clock in (*ours.ghz, *theirs.ghz)):  # 0 where no SM left both stamps
+        return None
+    cycles = [[ns * ghz for ns, ghz in zip(one.ns, one.ghz, strict=True)] for one in (ours, theirs)]
+    return improvement_of_rounds(*cycles).median
+
+
+def _replay_error_ns(
+    run: JudgedRun, size: JudgedSize, order: str, word: str, device: Device
+) -> tuple[int, int] | None:
+    """(simulated minus measured makespan, measured makespan) with the run's own tile times.
+
+    None for what left no trace, and where a tile's start and end say nothing of its work: under dependent
+    launch it waits unseen, in persistent kernels tiles of a block overlap.
+    """
+    if word not in SEMAPHORES or size.kernels == "hopper":
+        return None
+    trace = run.trace(size, order, word)
+    if trace is None:
+        return None
+    return replay(size.pipeline(), trace, device).makespan_ns - trace.makespan_ns, trace.makespan_ns
+
+
+def _kind(size: JudgedSize, word: str, stream: Trace) -> str:
+    if word not in SEMAPHORES:
+        return f"stream-sync trace, {word}"
+    known = "stream-sync trace" if size.kernels == "portable" else "stream-sync trace of a Hopper kernel"
+    return trace_kind(known, stream.header.stages)
+
+
+def _blocks_per_sm(stream: Trace) -> int:
+    return max(info.blocks_per_sm for info in stream.header.stages)
+
+
+def model_standing(run: JudgedRun, sources_now: str) -> str:
+    """One line: which predictions these are, and whether the model has changed since."""
+    made_by = run.made_by
+    is_same = made_by.get("model_sources") == sources_now
+    return (
+        f"{run.name}: predictions written before the plans ran, SHA-256 {run.stamp[:16]}, by commit "
+        f"{made_by.get('commit', '')[:12] or 'unknown'}; the model "
+        + ("is the same now" if is_same else "has changed since: 'before' is what it said then")
+    )
+
+
+def clock_drift_percent(run: JudgedRun) -> list[float]:
+    """Per case, stream sync in turns with the plans over stream sync by itself before: what the clock did."""
+    return [
+        100.0 * (float(np.median(first.rounds[order, BASELINE].ns)) / run.stream(size, order).time_ns - 1.0)
+        for size in run.sizes()
+        for first in run.comparisons[size.name][:1]
+        for order in size.orders
+        if (order, BASELINE) in first.rounds
+    ]
+
+
+def unmeasured(run: JudgedRun) -> list[str]:
+    """What the run could not measure or predict, by name, with the reason."""
+    failed = [f"{name}: {reason}" for name, reason in run.facts.get("failures", {}).items()]
+    return failed + [
+        f"{one.size} {one.order} {one.plan}: not predicted: {one.error}"
+        for one in run.predictions.values()
+        if one.error
+    ]

@@ -1,0 +1,235 @@
+"""Judged runs: stream sync measured first, then predictions written and hashed, then the plans measured.
+
+Picture: a folder holds run.json (device, versions, commit), a stream-sync trace per case,
+predictions.json and its SHA-256, comparisons.jsonl (every round of all plans in turns, a line per size and
+repeat), and a trace of every overlapped plan that carries the hash: it was written before they ran.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import wavesim
+from wavesim.errors import RecordingError
+from wavesim.evaluation.blind_sizes import BASELINE, JudgedSize, all_sizes
+from wavesim.recordings.shipped import FOLDER
+from wavesim.trace.trace import Trace
+
+RUNS = FOLDER / "judged"
+STAMP = "predictions"  # in the versions of a trace's header: the hash of what was written before it ran
+MODEL = (
+    *("model", "plan", "trace", "costs", "sim", "workloads"),
+    *("predict/prediction.py", "predict/intervals.py", "evaluation/blind_predictions.py"),
+)
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """One prediction: plan and order of a size, points of improvement with its 80 % interval, nanoseconds.
+
+    `error` says why there is none; the numbers are 0 then.
+    """
+
+    size: str
+    order: str
+    plan: str
+    improvement_points: float = 0.0
+    half_width_points: float = 0.0
+    time_ns: int = 0
+    stream_ns: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class PlanRounds:
+    """Unrecorded rounds of one plan: nanoseconds, and the SM clock in GHz while each ran, 0 if unknown."""
+
+    ns: tuple[int, ...]
+    ghz: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All plans of a size measured in turns, once: rounds by (order, plan). `repeat` counts from 0."""
+
+    size: str
+    repeat: int
+    rounds: Mapping[tuple[str, str], PlanRounds]
+    power_w: float | None = None
+
+
+def trace_path(folder: Path, size: JudgedSize, order: str, plan: str) -> Path:
+    """Where the trace of a plan is."""
+    return folder / f"{size.stem}_{order.replace(':', '')}_{plan}.npz"
+
+
+def model_sources(package: Path | None = None) -> str:
+    """Sixteen hex digits over all that predictions are made of: names and contents of the package's files."""
+    root = Path(wavesim.__file__).parent if package is None else package
+    files = sorted(
+        path
+        for name in MODEL
+        for path in ((root / name).rglob("*") if (root / name).is_dir() else [root / name])
+        if path.suffix in (".py", ".toml")
+    )
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def write_facts(folder: Path, facts: Mapping[str, Any]) -> None:
+    """run.json: what was measured on what; written anew as more is known."""
+    draft = folder / "run.json.draft"
+    draft.write_text(json.dumps(facts, indent=1) + "\n")
+    draft.replace(folder / "run.json")
+
+
+def write_predictions(folder: Path, found: Iterable[Foretold], made_by: Mapping[str, str]) -> str:
+    """predictions.json, and its SHA-256 beside it. Returns that; nothing may be predicted afterwards."""
+    path = folder / "predictions.json"
+    if path.exists():
+        raise RecordingError(f"{path} is there already; predictions are written once. Use another folder")
+    document = {"made_by": dict(made_by), "predictions": [asdict(one) for one in found]}
+    path.write_text(json.dumps(document, indent=0) + "\n")
+    stamp = hashlib.sha256(path.read_bytes()).hexdigest()
+    (folder / "predictions.sha256").write_text(f"{stamp}  predictions.json\n")
+    return stamp
+
+
+def append_comparison(folder: Path, found: Comparison) -> None:
+    """One more line of comparisons.jsonl."""
+    rounds = {f"{order} {plan}": asdict(one) for (order, plan), one in found.rounds.items()}
+    line = {"size": found.size, "repeat": found.repeat, "power_w": found.power_w, "rounds": rounds}
+    with (folder / "comparisons.jsonl").open("a") as file:
+        file.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+
+@dataclass(frozen=True)
+class JudgedRun:
+    """One run's folder. All that reads it raises `RecordingError` naming file and field."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return self.folder.name
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """run.json: device, versions, commit, date, what could not be measured and why."""
+        found = _read_json(self.folder / "run.json")
+        if not isinstance(found, dict) or not isinstance(found.get("device"), str):
+            raise RecordingError(f"{self.folder / 'run.json'}: 'device' is missing; not a judged run")
+        return found
+
+    @cached_property
+    def stamp(self) -> str:
+        """The SHA-256 of predictions.json. Raises if it is not the one that was written beside it."""
+        path = self.folder / "predictions.json"
+        found = hashlib.sha256(_read_bytes(path)).hexdigest()
+        written = _read_bytes(self.folder / "predictions.sha256").decode(errors="replace").split()
+        if written[:1] != [found]:
+            raise RecordingError(
+                f"{path}: SHA-256 is {found[:16]}..., written before the measurement was "
+                f"{' '.join(written[:1])[:16] or 'nothing'}...; the predictions were changed afterwards"
+            )
+        return found
+
+    @cached_property
+    def predictions(self) -> dict[tuple[str, str, str], Foretold]:
+        """What was predicted before, by size, order and plan; checked against its hash."""
+        assert self.stamp
+        path = self.folder / "predictions.json"
+        try:
+            found = [Foretold(**entry) for entry in _read_json(path)["predictions"]]
+        except (KeyError, TypeError) as error:
+            raise RecordingError(f"{path}: a prediction is damaged: {error}") from None
+        return {(one.size, one.order, one.plan): one for one in found}
+
+    @cached_property
+    def made_by(self) -> dict[str, str]:
+        """Commit and sources of what predicted."""
+        found = _read_json(self.folder / "predictions.json").get("made_by", {})
+        return {str(key): str(value) for key, value in found.items()}
+
+    @cached_property
+    def comparisons(self) -> dict[str, list[Comparison]]:
+        """By size, in the order of their repeats."""
+        path = self.folder / "comparisons.jsonl"
+        found: dict[str, list[Comparison]] = {}
+        for number, line in enumerate(_read_bytes(path).decode(errors="replace").splitlines(), start=1):
+            try:
+                one = _comparison(json.loads(line))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise RecordingError(f"{path}: line {number} is damaged: {error!r}") from None
+            found.setdefault(one.size, []).append(one)
+        return found
+
+    def sizes(self) -> list[JudgedSize]:
+        """Those that were compared, in the order of the list."""
+        known = {size.name: size for size in all_sizes()}
+        for name in self.comparisons:
+            if name not in known:
+                raise RecordingError(f"{self.folder}: size {name!r} is not in all_sizes()")
+        return [size for name, size in known.items() if name in self.comparisons]
+
+    def stream(self, size: JudgedSize, order: str) -> Trace:
+        """The stream-sync trace that a case was predicted from."""
+        return Trace.load(trace_path(self.folder, size, order, BASELINE))
+
+    def trace(self, size: JudgedSize, order: str, plan: str) -> Trace | None:
+        """The trace of an overlapped plan, None if it left none. Raises if it ran before the predictions."""
+        path = trace_path(self.folder, size, order, plan)
+        if not path.exists():
+            return None
+        trace = Trace.load(path)
+        seen = str(trace.header.versions.get(STAMP, ""))
+        if seen != self.stamp:
+            raise RecordingError(
+                f"{path}: carries the predictions' hash {seen[:16] or 'none'}, the run's is {self.stamp[:16]}"
+            )
+        return trace
+
+
+def find_runs(folder: Path | None = None) -> list[JudgedRun]:
+    """The runs that ship with wavesim, or those of another folder, by name."""
+    where = RUNS if folder is None else folder
+    return [JudgedRun(path.parent) for path in sorted(where.glob("*/run.json"))]
+
+
+def _comparison(entry: Mapping[str, Any]) -> Comparison:
+    rounds = {
+        (key.split(" ")[0], key.split(" ")[1]): PlanRounds(
+            tuple(int(ns) for ns in one["ns"]), tuple(float(ghz) for ghz in one["ghz"])
+        )
+        for key, one in entry["rounds"].items()
+    }
+    return Comparison(str(entry["size"]), int(entry["repeat"]), rounds, entry.get("power_w"))
+
+
+def pooled(found: Sequence[Comparison], order: str, plan: str) -> PlanRounds:
+    """The rounds of a plan in all repeats, one after the other."""
+    parts = [one.rounds[order, plan] for one in found]
+    return PlanRounds(
+        tuple(ns for part in parts for ns in part.ns), tuple(ghz for part in parts for ghz in part.ghz)
+    )
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RecordingError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(_read_bytes(path))
+    except ValueError as error:
+        raise RecordingError(f"{path}: not JSON: {error}") from None

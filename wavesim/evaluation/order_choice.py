@@ -1,0 +1,50 @@
+"""What one tile order gains over another, predicted and measured: row-major against groups of four rows.
+
+Picture: at 900 tokens row semaphores gain 2.0 points more in row-major order than in groups of four rows,
+each over stream sync in its own; predicted are 0.5 less: the sign is wrong, and the size by 2.5 points.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wavesim.evaluation.blind_sizes import ORDERS, SEMAPHORES
+from wavesim.evaluation.scored_case import Prediction
+
+MOST_NOISE = 1.0  # points: half the distance of the quartiles, of either order
+SIZE_POINTS = 2.0  # within which a difference is predicted right, and from which on its sign counts
+SETS = ("hopper-1-block", "hopper-unequal")
+
+
+@dataclass(frozen=True)
+class OrderChoice:
+    """Of one kernel, test half: shares of its cases within 2 points, and with the right sign of `signs`."""
+
+    name: str
+    cases: int
+    within_share: float
+    sign_agreement: float | None
+    signs: int
+
+
+def compared_orders(found: Sequence[Prediction]) -> OrderChoice | None:
+    """Of the Hopper kernel, a tile per block, where both orders repeat well; None if nothing was measured."""
+    by_case: dict[tuple[str, str], dict[str, Prediction]] = {}
+    for one in found:
+        if one.half == "test" and not one.outlier and one.set_name in SETS and one.plan in SEMAPHORES:
+            by_case.setdefault((one.group, one.plan), {})[one.case.rsplit(" ", 1)[1]] = one
+    pairs = [
+        tuple(orders[name] for name in ORDERS)
+        for orders in by_case.values()
+        if set(ORDERS) <= set(orders) and max(map(_noise, orders.values())) < MOST_NOISE
+    ]
+    if not pairs:
+        return None
+    differences = [(a.predicted - b.predicted, a.measured.median - b.measured.median) for a, b in pairs]
+    within = sum(abs(ours - theirs) <= SIZE_POINTS for ours, theirs in differences)
+    large = [ours * theirs > 0 for ours, theirs in differences if abs(theirs) >= SIZE_POINTS]
+    agreement = round(sum(large) / len(large), 3) if large else None
+    return OrderChoice("hopper-orders", len(pairs), round(within / len(pairs), 3), agreement, len(large))
+
+
+def _noise(one: Prediction) -> float:
+    return (one.measured.high - one.measured.low) / 2

@@ -1,0 +1,113 @@
+"""Measurements that are not ours, predicted: published rows from kernel times, sketches from their traces.
+
+Picture: V100, LLaMA, 2048 tokens, row semaphores: from 1465 and 724 us, tiles and split-K alone. Rows that no
+scheduler can predict from their baseline are named with the reason, and left out of the score.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from wavesim.costs.calibration_checks import beats_work_conservation
+from wavesim.costs.device_costs import (
+    MachineCosts,
+    machine_of,
+    with_host_sync,
+    without_constants,
+)
+from wavesim.evaluation.recorded_cases import ceil_formula
+from wavesim.evaluation.scored_case import Prediction, by_ceil_formula, kernel_times_kind, kind_of
+from wavesim.model.occupancy import occupancy_of
+from wavesim.plan.plan import SemaphoreSync
+from wavesim.plan.policy import RowSync, TileSync
+from wavesim.predict.intervals import spread_points
+from wavesim.predict.kernel_times import costs_from_kernel_times
+from wavesim.predict.prediction import Measured, calibrate_for, predict_from_kernel_times, predict_pair
+from wavesim.recordings.published_rows import PublishedRun, published_runs
+from wavesim.recordings.sketches import SketchCase, sketch_cases
+
+SMALLEST_SIZE = 128  # tokens; below it the published MLPs are bound by memory
+# Nanoseconds per wait, fitted to the development half in steps of 125: in one kernel all warps wait at a
+# barrier, and longer with two blocks on the SM; in the other one warp of many waits ahead of need, too little
+# ahead where a tile computes no longer on a producer tile's columns than looking at a semaphore takes.
+SKETCH_WAIT_NS = {
+    ("wmma", (128, 256)): 750,
+    ("wmma", (256, 128)): 750,
+    ("wmma", (128, 128)): 1_250,
+    ("wgmma", (128, 256)): 0,
+    ("wgmma", (128, 128)): 375,
+}
+
+
+def published_predictions() -> Iterator[list[Prediction]]:
+    """Every published row: MLPs with the device's constants and with none, convolutions with host waits."""
+    for run in published_runs("mlp"):
+        source = "published-mlp" if run.size >= SMALLEST_SIZE else "published-mlp-small"
+        machine = machine_of(run.device)
+        yield [
+            _published(run, machine, source, kernel_times_kind(run.pipeline, run.device, 1)),
+            _published(run, without_constants(), f"{source}-no-constants", "kernel times, no constants"),
+        ]
+    for run in published_runs("conv"):
+        machine = with_host_sync(machine_of(run.device))
+        yield [_published(run, machine, "published-resnet", "kernel times, host waits")]
+
+
+def _published(run: PublishedRun, machine: MachineCosts, source: str, kind: str) -> Prediction:
+    trace, predicted = predict_from_kernel_times(run.pipeline, run.plan, run.device, run.kernel_ns, machine)
+    measured, noise = run.improvement_points, run.noise_points
+    stages = run.pipeline.stages
+    per_sm = [occupancy_of(run.device, stage.kernel.block).blocks_per_sm for stage in stages]
+    slots = [run.device.sm_count * count for count in per_sm]
+    return Prediction(
+        case=run.case,
+        plan=run.policy,
+        source=source,
+        kind=kind,
+        group=run.case,
+        predicted=predicted,
+        measured=Measured(measured, measured - noise, measured + noise),
+        ceil_formula=by_ceil_formula([stage.grid.size for stage in stages], slots),
+        time_error_percent=100.0 * ((100.0 - predicted) / (100.0 - measured) - 1.0),
+        blocks_per_sm=max(per_sm),
+        spread=spread_points(trace, predicted),
+        outlier=_why_not_scored(run),
+    )
+
+
+def _why_not_scored(run: PublishedRun) -> str:
+    if not run.is_same_configuration:
+        return "tiles, stages or split-K differ from the baseline's: two effects in one number"
+    if run.kernel_us is None:
+        return ""  # half of the baseline is the host's
+    costs = costs_from_kernel_times(run.pipeline, run.device, run.kernel_ns, without_constants())
+    return beats_work_conservation(1_000 * run.time_us, run.pipeline, run.device, costs)
+
+
+def sketch_predictions() -> Iterator[list[Prediction]]:
+    """Row and tile plans of every sketch, from its stream-sync trace."""
+    for case in sketch_cases():
+        yield [_sketch(case, plan) for plan in ("row", "tile")]
+
+
+def _sketch(case: SketchCase, name: str) -> Prediction:
+    stream = case.trace("stream")
+    policy = RowSync() if name == "row" else TileSync()
+    plan = SemaphoreSync(policy, order=case.order)
+    known = calibrate_for(case.pipeline, case.device, stream)
+    costs = replace(known, wait_ns=SKETCH_WAIT_NS[case.kernel, case.tile])
+    _, trace, predicted = predict_pair(case.pipeline, plan, case.device, costs)
+    stream_us, time_us = case.time_us["stream"], case.time_us[name]
+    measured = 100.0 * (1.0 - time_us / stream_us)
+    noise = 67.4 * 2**0.5 * case.stream_sd_us / stream_us
+    return Prediction(
+        case=case.name,
+        plan=name,
+        source="sketch",
+        kind=kind_of("sketch trace", case.blocks_per_sm),
+        group=case.group,
+        predicted=predicted,
+        measured=Measured(measured, measured - noise, measured + noise),
+        ceil_formula=ceil_formula(stream),
+        time_error_percent=100.0 * (trace.time_ns / (1_000 * time_us) - 1.0),
+        blocks_per_sm=case.blocks_per_sm,
+    )

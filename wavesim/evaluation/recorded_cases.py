@@ -1,0 +1,124 @@
+"""Our own recordings, predicted: from the stream-sync trace, from two kernel times, and replayed.
+
+Picture: of GPT-3's MLP at 1024 tokens, 128 x 256 tiles, the stream-sync recording is all that a prediction
+may look at; the row and tile recordings measured in turns with it are what it is judged by.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from wavesim.costs.calibration import calibrate
+from wavesim.costs.calibration_checks import beats_work_conservation, contradictions
+from wavesim.evaluation.scored_case import Prediction, by_ceil_formula, kernel_times_kind, trace_kind
+from wavesim.model import device as devices
+from wavesim.model.device import Device
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.plan import parse_plan
+from wavesim.predict.intervals import spread_points
+from wavesim.predict.prediction import (
+    improvement_points,
+    measured_improvement,
+    predict_from_kernel_times,
+    predict_from_stream,
+    replay,
+)
+from wavesim.recordings.shipped import Case, cases
+from wavesim.trace.trace import Trace
+from wavesim.workloads.catalogue import parse_tile, workload
+
+
+def own_predictions(folder: Path | None = None) -> Iterator[list[Prediction]]:
+    """The predictions of each recorded case in turn, all plans but stream sync."""
+    for case in cases(folder):
+        yield list(_of_case(case))
+
+
+def _of_case(case: Case) -> Iterator[Prediction]:
+    pipeline = workload(case.workload, case.tokens, parse_tile(case.tile))
+    device = devices.load(case.device)
+    stream = case.trace("stream")
+    for name in sorted(set(case.paths) - {"stream"}):
+        judged = _judged(case, pipeline, device, stream, name)
+        yield judged
+        plan = parse_plan(name, case.order)
+        trace, predicted = predict_from_kernel_times(pipeline, plan, device, kernel_times(stream))
+        yield replace(
+            judged,
+            source="own-kernel-times",
+            kind=kernel_times_kind(pipeline, device, judged.blocks_per_sm),
+            predicted=predicted,
+            spread=spread_points(trace, predicted),
+            time_error_percent=_time_error(predicted, judged.measured.median),
+            replay_error_points=None,
+            replay_error_percent=None,
+        )
+
+
+def _judged(case: Case, pipeline: Pipeline, device: Device, stream: Trace, name: str) -> Prediction:
+    measured = case.trace(name)
+    trace, predicted = predict_from_stream(pipeline, parse_plan(name, case.order), device, stream)
+    late_ns = replay(pipeline, measured, device).makespan_ns - measured.makespan_ns
+    per_sm = [info.blocks_per_sm for info in stream.header.stages]
+    return Prediction(
+        case=case.name,
+        plan=name,
+        source="own",
+        group=f"{case.workload} {case.tile} M={case.tokens}",
+        kind=trace_kind("stream-sync trace", stream.header.stages),
+        predicted=predicted,
+        measured=measured_improvement(measured, stream),
+        ceil_formula=ceil_formula(stream),
+        time_error_percent=100.0 * (trace.time_ns / measured.time_ns - 1.0),
+        blocks_per_sm=max(per_sm),
+        spread=spread_points(trace, predicted),
+        in_cycles=_improvement_in_cycles(measured, stream),
+        replay_error_points=100.0 * late_ns / stream.makespan_ns,
+        replay_error_percent=100.0 * late_ns / measured.makespan_ns,
+        outlier=_why_not_scored(pipeline, device, stream, measured),
+    )
+
+
+def _why_not_scored(pipeline: Pipeline, device: Device, stream: Trace, measured: Trace) -> str:
+    """A calibration run faster than the device can be, or a run that beats it by more than scheduling can."""
+    flags = contradictions(pipeline, device, kernel_times(stream))
+    return "; ".join(flags) or beats_work_conservation(measured.time_ns, pipeline, device, calibrate(stream))
+
+
+def ceil_formula(stream: Trace) -> float:
+    """What counting the waves of a stream-sync trace's kernels would predict, in points."""
+    stages = stream.header.stages
+    blocks = [int(np.prod(info.grid)) for info in stages]
+    return by_ceil_formula(blocks, [stream.header.sm_count * info.blocks_per_sm for info in stages])
+
+
+def kernel_times(stream: Trace) -> dict[str, int]:
+    """What a profiler would show: each kernel from its first block's start to its last one's end."""
+    total_ns = stream.time_ns / stream.makespan_ns
+    return {
+        info.name: round(total_ns * _span_ns(stream, index))
+        for index, info in enumerate(stream.header.stages)
+    }
+
+
+def _span_ns(trace: Trace, stage: int) -> int:
+    rows = trace.stage == stage
+    return int(trace.end_ns[rows].max() - trace.start_ns[rows].min())
+
+
+def _improvement_in_cycles(trace: Trace, stream: Trace) -> float | None:
+    """Improvement of the recorded passes in SM cycles: makespan times the mean clock of its blocks."""
+    cycles = [one.makespan_ns * _clock_ghz(one) for one in (trace, stream) if one.cycles is not None]
+    return improvement_points(cycles[0], cycles[1]) if len(cycles) == 2 else None
+
+
+def _clock_ghz(trace: Trace) -> float:
+    assert trace.cycles is not None
+    return float(trace.cycles.sum() / (trace.end_ns - trace.start_ns).sum())
+
+
+def _time_error(predicted: float, measured: float) -> float:
+    """Percent by which a plan's time is off if its improvement is predicted, stream sync's time known."""
+    return 100.0 * ((100.0 - predicted) / (100.0 - measured) - 1.0)

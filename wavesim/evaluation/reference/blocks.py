@@ -1,0 +1,246 @@
+"""The oracle's thread blocks: how far each gets, and what it does at its end. For `analysis.oracle` only.
+
+Picture: a block of 80 us with waits at 0 and 40 us is walked as far as posts until now allow: to 40 us, where
+it is held up; a post at 55 us walks it on to its end at 95 us.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heappush
+from typing import Any
+
+from wavesim.costs.cost_model import CostModel
+from wavesim.evaluation.reference.sms import ComputingBlocks, SmRoom
+from wavesim.model.device import Device
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.plan import Plan
+from wavesim.plan.waits import Wait
+from wavesim.sim.block_costs import charges_of
+from wavesim.sim.launches import launched
+from wavesim.sim.placement import Footprint, footprint
+
+
+@dataclass(eq=False, slots=True)
+class OracleBlock:
+    """One tile's block, or one item of a persistent block; times in ns, -1 until they are known."""
+
+    stage: int
+    position: int
+    tile: tuple[int, int, int]
+    footprint: Footprint
+    work: int
+    waits: tuple[Wait, ...] = ()
+    sm: int = -1
+    slot: int = -1
+    issue: int = -1
+    start: int = -1
+    wait: int = 0
+    end: int = -1
+    passed: int = 0  # waits behind it
+    done: int = 0  # work it has had, or is having
+    arrival: int = 0  # when it reaches the wait that holds it up
+    ahead: int = 0  # less than none: work it has had beyond `done` on a shared SM, in ns / RATE_UNIT
+
+
+class OracleBlocks(ABC):
+    """The state of a run as far as blocks go, and what they do from issue to exit."""
+
+    def __init__(self, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> None:
+        self.costs = costs
+        self.program = launched(pipeline, plan, device)
+        self.charges = [charges_of(costs, plan, program) for program in self.program.stages]
+        self.now = self.pushes = 0
+        self.heap: list[tuple[int, int, Callable[[Any], None], Any]] = []
+        self.turns: list[tuple[int, int, Callable[[OracleBlock], None], OracleBlock]] = []
+        self.room = SmRoom(device)
+        self.untried = set(range(device.sm_count))  # SMs where the head of the queue may have room
+        self.missing = self.program.semaphore_values  # posts until ready
+        self.held_up: list[list[OracleBlock]] = [[] for _ in self.missing]
+        self.computing: list[ComputingBlocks] | None = None
+        if costs.is_shared:
+            self.computing = [ComputingBlocks(costs.rates, self.at) for _ in range(device.sm_count)]
+        self._build_stages(device)
+
+    def _build_stages(self, device: Device) -> None:
+        self.stages: list[list[OracleBlock]] = []
+        self.launch: list[int] = []  # of each stage
+        for program, charges in zip(self.program.stages, self.charges, strict=True):
+            launch = self.program.launch_of(program.index)
+            self.launch.append(self.program.launches.index(launch))
+            kind, work = footprint(device, launch.kernel), charges.work_ns
+            self.stages.append(
+                [OracleBlock(program.index, i, tile, kind, work[i]) for i, tile in enumerate(program.blocks)]
+            )
+        self.items = [[b for s in launch.stages for b in self.stages[s]] for launch in self.program.launches]
+        self.drawn = [launch.blocks for launch in self.program.launches]
+        self.parts = [program.contributors for program in self.program.stages]
+        self.came = [[0] * len(parts) for parts in self.parts]
+        self.stored = [[0] * len(parts) for parts in self.parts]  # when the sums of those that came are there
+        self.left = [len(blocks) for blocks in self.stages]
+        self.has_started = [False] * len(self.stages)
+
+    def at(self, time: int, act: Callable[[Any], None], subject: Any) -> None:
+        """Has `act(subject)` called at a time."""
+        self.pushes += 1
+        heappush(self.heap, (time, self.pushes, act, subject))
+
+    def take_turns(self) -> None:
+        """What blocks of this instant do one after the other, by SM and slot."""
+        turns, self.turns = self.turns, []
+        for _, _, act, block in sorted(turns, key=lambda turn: turn[:2]):
+            act(block)
+
+    @abstractmethod
+    def started(self, stage: int) -> None:
+        """The first block of a stage executes its first instruction."""
+
+    @abstractmethod
+    def stage_ended(self, stage: int) -> None:
+        """The last block of a stage has ended."""
+
+    def begin(self, block: OracleBlock, delay_ns: int) -> None:
+        """A block that has its SM and slot, from now on; its first instruction is `delay_ns` away."""
+        block.issue, block.start = self.now, self.now + delay_ns
+        block.waits = self.program.stages[block.stage].waits(block.position)
+        if not self.has_started[block.stage]:
+            self.at(block.start, self.started, block.stage)
+        time = block.start + self.charges[block.stage].opening_ns
+        if self.computing is None:
+            self._walk(block, time)
+        else:
+            self.at(time, self._compute, block)
+
+    # --- a block that has its SM's speed to itself: its way is known until the next unready semaphore ---
+
+    def _walk(self, block: OracleBlock, time: int) -> None:
+        """Takes the block from `time` as far as posts until now allow."""
+        charges, waits = self.charges[block.stage], block.waits
+        while block.passed < len(waits):
+            wait = waits[block.passed]
+            due = charges.due_ns(block.work, wait)
+            time, block.done = time + due - block.done, due
+            if self.missing[wait.semaphore]:
+                block.arrival = time
+                self.held_up[wait.semaphore].append(block)
+                return
+            time += charges.wait_ns
+            block.wait += charges.wait_ns
+            block.passed += 1
+        self.at(time + block.work - block.done + charges.closing_ns, self._finish, block)
+
+    # --- a block that shares its SM: step by step ---
+
+    def _compute(self, block: OracleBlock) -> None:
+        """Up to the next wait, or to the end of its work."""
+        assert self.computing is not None
+        due = block.work
+        if block.passed < len(block.waits):
+            wait = block.waits[block.passed]
+            due = self.charges[block.stage].due_ns(block.work, wait)
+        amount, block.done = due - block.done, due
+        if amount:
+            age = (block.issue, block.stage, block.position)
+            self.computing[block.sm].join(self.now, amount, self._computed, block, age)
+        else:
+            self._computed(block)
+
+    def _computed(self, block: OracleBlock) -> None:
+        if block.passed == len(block.waits):
+            self.at(self.now + self.charges[block.stage].closing_ns, self._finish, block)
+            return
+        block.arrival = self.now
+        semaphore = block.waits[block.passed].semaphore
+        if self.missing[semaphore]:
+            self.held_up[semaphore].append(block)
+        else:
+            self._pass_wait(block)
+
+    def _pass_wait(self, block: OracleBlock) -> None:
+        wait_ns = self.charges[block.stage].wait_ns
+        if self.now + wait_ns > block.arrival:
+            block.ahead = 0
+        block.passed += 1
+        block.wait += self.now - block.arrival + wait_ns
+        self.at(self.now + wait_ns, self._compute, block)
+
+    # --- the end of a block ---
+
+    def _finish(self, block: OracleBlock) -> None:
+        """A block whose tile is made by others too takes a ticket: the last one adds up."""
+        if self.parts[block.stage][self._output(block)] > 1:
+            self.turns.append((block.sm, block.slot, self._take_ticket, block))
+        else:
+            self._exit_last(block)
+
+    def _output(self, block: OracleBlock) -> int:
+        return self.program.stages[block.stage].output(block.position)
+
+    def _take_ticket(self, block: OracleBlock) -> None:
+        stage, output, charges = block.stage, self._output(block), self.charges[block.stage]
+        self.came[stage][output] += 1
+        end, act = self.now + charges.partial_ns, self._exit_early
+        if self.came[stage][output] == self.parts[stage][output]:
+            others = self.parts[stage][output] - 1
+            end = max(self.now, self.stored[stage][output]) + charges.fixup_ns * others
+            act = self._exit_last
+        else:
+            self.stored[stage][output] = end
+        if end > self.now:
+            self.at(end, act, block)
+        else:
+            act(block)
+
+    def _exit_early(self, block: OracleBlock) -> None:
+        self._exit(block, is_last=False)
+
+    def _exit_last(self, block: OracleBlock) -> None:
+        self._exit(block, is_last=True)
+
+    def _exit(self, block: OracleBlock, *, is_last: bool) -> None:
+        block.end = self.now
+        stage, program = block.stage, self.program.stages[block.stage]
+        if is_last:
+            for semaphore in program.posts[program.output(block.position)]:
+                self.at(self.now + self.charges[stage].signal_ns, self._post, semaphore)
+        self.left[stage] -= 1
+        if not self.left[stage]:
+            self.stage_ended(stage)
+        following = program.following(block.position)
+        if self.program.launches[self.launch[stage]].then == "draw":
+            self.turns.append((block.sm, block.slot, self._draw, block))
+        elif following >= 0:
+            self._go_on(block, self.stages[stage][following])
+        else:
+            self.leave(block)
+
+    def _draw(self, block: OracleBlock) -> None:
+        """A persistent block takes the next item that nobody has, or leaves."""
+        launch = self.launch[block.stage]
+        item = self.drawn[launch]
+        self.drawn[launch] += 1
+        if item < len(self.items[launch]):
+            self._go_on(block, self.items[launch][item])
+        else:
+            self.leave(block)
+
+    def _go_on(self, block: OracleBlock, following: OracleBlock) -> None:
+        following.sm, following.slot = block.sm, block.slot
+        self.begin(following, 0)
+
+    def leave(self, block: OracleBlock) -> None:
+        """Frees the block's slot."""
+        self.room.leave(block)
+        self.untried.add(block.sm)
+
+    def _post(self, semaphore: int) -> None:
+        self.missing[semaphore] -= 1
+        if self.missing[semaphore]:
+            return
+        blocks, self.held_up[semaphore] = self.held_up[semaphore], []
+        for block in blocks:
+            if self.computing is not None:
+                self._pass_wait(block)
+            else:
+                block.wait += max(0, self.now - block.arrival)
+                self._walk(block, max(self.now, block.arrival))

@@ -1,0 +1,179 @@
+"""The oracle: the simulator's semantics once more, as a bare heapq loop, to check the SimPy model against.
+
+Picture: the same pipeline, plan, device and costs go into both; start, end, SM and slot of every
+block must come out equal, and a deadlock must leave the same blocks waiting. It is also the
+yardstick of speed: `wavesim bench` reports how many times its CPU time SimPy takes.
+
+It shares with the engine the worked-out plan (`launched`), the footprints and what the cost model
+charges, and nothing that happens in time.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from heapq import heappop
+
+from wavesim.costs.cost_model import CostModel
+from wavesim.evaluation.reference.blocks import OracleBlock, OracleBlocks
+from wavesim.model.device import Device
+from wavesim.model.kernel import WAIT_KERNEL
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.plan import Plan, SemaphoreSync
+from wavesim.sim.placement import SPREAD, SPREAD_OVER, footprint
+
+
+@dataclass(eq=False)
+class QueuedKernel:
+    """Blocks to issue in this order. Of kernels that arrive at one instant the lower rank goes first."""
+
+    rank: int
+    blocks: deque[OracleBlock]
+    launch: int = -1  # whose blocks these are; a wait-kernel's are nobody's
+    is_first: bool = False  # only the first of them; the others come later
+
+
+class Oracle(OracleBlocks):
+    """One run: `run()`, then read `blocks` and, after a deadlock, `stuck` and `stuck_wait_kernels`."""
+
+    def __init__(self, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> None:
+        super().__init__(pipeline, plan, device, costs)
+        self.head_start = plan.head_start if isinstance(plan, SemaphoreSync) else 0
+        self.between_ns = costs.between_launches_ns(plan)
+        self.all_sms = range(device.sm_count)
+        self.queue: deque[QueuedKernel] = deque()
+        self.arrivals: list[QueuedKernel] = []
+        self.index = {stage.name: i for i, stage in enumerate(pipeline.stages)}
+        self.wait_kernel = footprint(device, WAIT_KERNEL)
+        self.stuck_wait_kernels: list[OracleBlock] = []  # resident; the stage is the one they stand before
+
+    @property
+    def blocks(self) -> list[OracleBlock]:
+        """All blocks, stage by stage, in issue order."""
+        return [block for stage in self.stages for block in stage]
+
+    @property
+    def stuck(self) -> list[tuple[OracleBlock, int]]:
+        """Blocks that wait for ever, each with its semaphore (global index)."""
+        return [(block, semaphore) for semaphore, blocks in enumerate(self.held_up) for block in blocks]
+
+    def run(self) -> "Oracle":
+        """Everything that completes at an instant, then a dispatch pass, and so on. Returns itself."""
+        self._launch()
+        heap = self.heap
+        while True:
+            while heap and heap[0][0] == self.now:
+                _, _, act, subject = heappop(heap)
+                act(subject)
+            if self.turns:
+                self.take_turns()
+            elif self.arrivals or (self.untried and self.queue):
+                self._dispatch()
+            elif heap:
+                self.now = heap[0][0]
+            else:
+                return self
+
+    # --- launches and the queue ---
+
+    def _launch(self) -> None:
+        """A kernel follows the one before it or its own wait-kernel; otherwise its turn comes at once."""
+        self.launched_at = []
+        host = 0
+        for number, launch in enumerate(self.program.launches):
+            stage = launch.stages[0]
+            has_arrays = bool(self.program.stages[stage].arrays)
+            rank, ahead = 2 * number, self.head_start if has_arrays else 0
+            if launch.has_wait_kernel:
+                kernel = OracleBlock(stage, 0, (0, 0, 0), self.wait_kernel, 0)
+                self.at(host, self.arrivals.append, QueuedKernel(rank, deque([kernel])))
+                host += self.between_ns
+            if ahead:  # before everything else
+                first = deque(self.items[number][:ahead])
+                self.arrivals.append(QueuedKernel(rank - 2 * len(self.stages), first, number, is_first=True))
+            self.launched_at.append(host)
+            if launch.follows == "nothing" and not launch.has_wait_kernel:
+                self.at(host, self.arrivals.append, self._queued(number, ahead))
+            host += self.between_ns
+
+    def _queued(self, launch: int, ahead: int = 0) -> QueuedKernel:
+        blocks = self.items[launch][ahead : self.program.launches[launch].blocks]
+        return QueuedKernel(2 * launch + 1, deque(blocks), launch)
+
+    def _follow(self, launch: int) -> None:
+        """What this launch follows in its stream has ended: a boundary later it is its turn."""
+        turn = max(self.now, self.launched_at[launch]) + self.costs.boundary_ns
+        self.at(turn, self.arrivals.append, self._queued(launch))
+
+    def _dispatch(self) -> None:
+        """Issues from the head of the queue until the head has no room."""
+        if not self.queue:
+            self.untried = set(self.all_sms)
+        self.queue.extend(sorted(self.arrivals, key=lambda kernel: kernel.rank))
+        self.arrivals.clear()
+        while self.queue:
+            kernel = self.queue[0]
+            placed = list(self.room.fill(self.untried, kernel.blocks))
+            for block in _drawn(placed) if self._is_drawing(kernel) else placed:
+                self._issued(block)
+            if kernel.blocks:
+                self.untried = set()
+                return
+            self.queue.popleft()
+            self.untried = set(self.all_sms)
+            if not kernel.is_first:
+                self._all_issued(kernel.launch)
+
+    def _is_drawing(self, kernel: QueuedKernel) -> bool:
+        is_drawing = kernel.launch >= 0 and self.program.launches[kernel.launch].is_drawing
+        return is_drawing and self.costs.draws_by_sm
+
+    def _issued(self, block: OracleBlock) -> None:
+        if block.footprint is self.wait_kernel:
+            block.issue = self.now
+            self.stuck_wait_kernels.append(block)
+            self._look(block)
+        else:
+            self.begin(block, self.costs.block_ns)
+
+    def _all_issued(self, launch: int) -> None:
+        """A dependent launch comes when the last block has executed its first instruction."""
+        if launch >= 0 and self._follows(launch + 1, "start"):
+            turn = max(self.now + self.costs.block_ns, self.launched_at[launch + 1])
+            self.at(turn, self.arrivals.append, self._queued(launch + 1))
+
+    def stage_ended(self, stage: int) -> None:
+        """The next kernel of the stream comes a boundary later."""
+        following = self.launch[stage] + 1
+        if self._follows(following, "end"):
+            self._follow(following)
+
+    def _follows(self, launch: int, fact: str) -> bool:
+        return launch < len(self.program.launches) and self.program.launches[launch].follows == fact
+
+    # --- wait-kernels ---
+
+    def started(self, stage: int) -> None:
+        """Wait-kernels look again."""
+        if not self.has_started[stage]:
+            self.has_started[stage] = True
+            for kernel in tuple(self.stuck_wait_kernels):
+                self._look(kernel)
+
+    def _look(self, kernel: OracleBlock) -> None:
+        """A wait-kernel ends once all the producers of its stage have started."""
+        if all(self.has_started[self.index[name]] for name in self.program.stages[kernel.stage].arrays):
+            self.stuck_wait_kernels.remove(kernel)
+            self.at(self.now + self.costs.signal_ns + self.costs.wait_ns, self._end_wait_kernel, kernel)
+
+    def _end_wait_kernel(self, kernel: OracleBlock) -> None:
+        self.leave(kernel)
+        self._follow(self.launch[kernel.stage])
+
+
+def _drawn(blocks: list[OracleBlock]) -> list[OracleBlock]:
+    """The same blocks on the same places; if any SM has several they get them SM by SM."""
+    sms = [block.sm for block in blocks]
+    if len(set(sms)) < len(sms):
+        places = sorted((b.sm * SPREAD % SPREAD_OVER, b.sm, b.slot) for b in blocks)
+        for block, (_, sm, slot) in zip(blocks, places, strict=True):
+            block.sm, block.slot = sm, slot
+    return blocks

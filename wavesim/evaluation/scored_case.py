@@ -1,0 +1,105 @@
+"""A prediction beside what was measured: what every set of the score is made of.
+
+Picture: "gpt3-mlp 128x256 M=1024 row", row semaphores: predicted +14.1 points, measured +14.3 (14.1 to 14.4
+in half of the rounds); no gain would err by 14.3, counting whole waves by 14.3.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from wavesim.costs.device_costs import machine_of
+from wavesim.costs.weight_prefetch import is_memory_bound
+from wavesim.evaluation.split import Half, half_of
+from wavesim.model.device import Device
+from wavesim.model.kernel import Gemm
+from wavesim.model.pipeline import Pipeline
+from wavesim.predict.prediction import Measured, improvement_points
+from wavesim.trace.trace import StageInfo
+
+MOST_SCORED_BLOCKS = 2  # per SM, in our recordings
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One plan of one case: predicted, and as measured, in points of improvement over stream sync.
+
+    - `group`: kernels and size; all orders and plans of a group are in the same half.
+    - `source`: which measurements: own, own-kernel-times, sketch, published-mlp, ...
+    - `kind`: what was known and what shared an SM; cases of a kind have one interval.
+    - `in_cycles`: the measured improvement with the clock's changes taken out, where cycles were recorded.
+    - `spread`: how hard it was to predict, in points (`intervals.spread_points`); 1 where nothing says so.
+    - `time_error_percent`: of the plan's time. `replay_error_points`, `replay_error_percent`: of the makespan
+      when the run's own tile times are fed in, over the stream-sync time and over its own.
+    - `before`: what was predicted before the plan had run, and `repeats`: the improvement each time that the
+      whole comparison was made, where that was recorded. `set_name`: its set within the source.
+    - `run`: the judged run that it is of, by its folder's name; "" for other sources.
+    - `outlier`: why the case is named but not scored, in words; "" for the others.
+    """
+
+    case: str
+    plan: str
+    group: str
+    source: str
+    kind: str
+    predicted: float
+    measured: Measured
+    ceil_formula: float
+    time_error_percent: float
+    blocks_per_sm: int = 1
+    spread: float = 1.0
+    in_cycles: float | None = None
+    replay_error_points: float | None = None
+    replay_error_percent: float | None = None
+    before: float | None = None
+    repeats: tuple[float, ...] = ()
+    set_name: str = ""
+    run: str = ""
+    outlier: str = ""
+
+    @property
+    def half(self) -> Half:
+        """Whether the model may have been improved while looking at it."""
+        return half_of(self.group)
+
+    @property
+    def error(self) -> float:
+        """Predicted minus measured improvement."""
+        return self.predicted - self.measured.median
+
+    @property
+    def name(self) -> str:
+        """Case and plan, as reports name it."""
+        return f"{self.case} {self.plan}"
+
+
+def kernel_times_kind(pipeline: Pipeline, device: Device, blocks_per_sm: int) -> str:
+    """The kind of a prediction from kernel times; there are no intervals of devices never scored."""
+    if device.name == "h200":
+        return kind_of("kernel times, h200", blocks_per_sm)
+    known = "kernel times, published" if machine_of(device).clock_share else f"kernel times, {device.name}"
+    gemms = [stage.work for stage in pipeline.stages]
+    is_slow = all(isinstance(gemm, Gemm) and is_memory_bound(gemm, device) for gemm in gemms)
+    return f"{known}, memory-bound" if is_slow else known
+
+
+def kind_of(known: str, blocks_per_sm: int) -> str:
+    """Cases that share an interval: by what was known; more blocks on an SM than were recorded are apart."""
+    return known if blocks_per_sm <= MOST_SCORED_BLOCKS else f"{known}, {blocks_per_sm} blocks per SM"
+
+
+def trace_kind(known: str, stages: Sequence[StageInfo]) -> str:
+    """Cases predicted from a trace that share an interval: split K, others by whether blocks share an SM."""
+    if any(info.grid[2] > 1 for info in stages):
+        return f"{known}, split-K"
+    is_alone = all(info.blocks_per_sm == 1 for info in stages)
+    return f"{known}, 1 block per SM" if is_alone else f"{known}, several blocks per SM"
+
+
+def by_ceil_formula(blocks: Sequence[int], slots: Sequence[int]) -> float:
+    """Improvement by counting waves: 1 - ceil(sum of waves) / sum of ceil(waves), in points.
+
+    The formula everybody uses; holds for equal tile times only. Source: paper, Table IV.
+    """
+    waves = [count / room for count, room in zip(blocks, slots, strict=True)]
+    return improvement_points(ceil(sum(waves)), sum(ceil(count) for count in waves))

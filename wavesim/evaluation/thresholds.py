@@ -1,0 +1,149 @@
+"""Gates: what the scores have to reach, written down beforehand, and whether each one is met.
+
+Picture: published MLPs from 128 tokens on, with at most five constants: a median error of 2.5 points must be
+reached and 1.5 is aimed at; 2.0 were found, so that what must be is met and what is aimed at is not.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from wavesim.evaluation.order_choice import OrderChoice
+from wavesim.evaluation.policy_choice import PolicyChoice
+from wavesim.evaluation.validation import Score
+
+FEWEST_RIVALLED = 20  # cases of a set that has to beat "no gain" and the ceil formula
+Standing = Literal["aim", "must", "missed", "not scored"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a figure of a score, an attribute of it, must be at most, or with `is_least` at least.
+
+    `aim`: what it should be; None where that is no more than it must.
+    """
+
+    figure: str
+    must: float
+    aim: float | None = None
+    is_least: bool = False
+
+    def standing(self, value: float | None) -> Standing:
+        """What a value reaches."""
+        if value is None:
+            return "not scored"
+        if self.aim is not None and self._is_met(value, self.aim):
+            return "aim"
+        return "must" if self._is_met(value, self.must) else "missed"
+
+    def _is_met(self, value: float, bound: float) -> bool:
+        return value >= bound if self.is_least else value <= bound
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One figure of one set held against its bounds; the names are those of `wavesim validate --json`."""
+
+    what: str
+    name: str
+    figure: str
+    value: float | None
+    must: float
+    aim: float | None
+    standing: Standing
+
+
+def _errors(must: tuple[float, float], aim: tuple[float, float]) -> tuple[Bound, Bound]:
+    """Median and 90th percentile of the absolute errors."""
+    names = "median_abs_error_points", "p90_abs_error_points"
+    return Bound(names[0], must[0], aim[0]), Bound(names[1], must[1], aim[1])
+
+
+ALL_OWN = (
+    *_errors((1.5, 4.0), (1.0, 3.0)),
+    Bound("sign_agreement", 0.95, is_least=True),
+    Bound("median_time_error_percent", 1.5),
+    Bound("p90_time_error_percent", 4.0),
+    Bound("interval_coverage", 0.7, is_least=True),
+    Bound("interval_coverage", 0.9),
+    Bound("interval_width_points", 4.0),
+)
+CONSTANTS = (*_errors((2.5, 7.0), (1.5, 5.0)), Bound("sign_agreement", 0.85, 0.95, is_least=True))
+REPLAY = (Bound("median_time_error_percent", 1.0, 0.5), Bound("p90_time_error_percent", 2.0, 1.0))
+CHOICE = (Bound("order_agreement", 0.8, 0.9, is_least=True), Bound("mean_regret_points", 1.0, 0.5))
+ORDER = (Bound("sign_agreement", 1.0, is_least=True), Bound("within_share", 1.0, is_least=True))
+# What is asked, in words, of which sets, and the bounds.
+GATES: tuple[tuple[str, tuple[str, ...], tuple[Bound, ...]], ...] = (
+    ("MLPs, no constant", ("published-mlp-no-constants",), _errors((4.0, 10.0), (3.0, 8.0))),
+    ("MLPs, five constants", ("published-mlp",), CONSTANTS),
+    ("convolutions", ("published-resnet",), _errors((3.0, 9.0), (2.0, 6.0))),
+    (
+        "one block per SM",
+        ("own-1-block", "hopper-1-block", "portable-1-block"),
+        _errors((0.7, 2.0), (0.5, 1.5)),
+    ),
+    ("all our kernels", ("own-all", "judged-all"), ALL_OWN),
+    ("replay", ("own-replay", "judged-replay"), REPLAY),
+)
+CHOSEN = ("published-mlp",)  # sets of which the order of policies and the regret are gates
+
+
+def gates_of(
+    scores: Sequence[Score], choices: Sequence[PolicyChoice], orders: OrderChoice | None = None
+) -> list[Gate]:
+    """Every gate with what was found, also of sets that were not scored."""
+    by_name = {score.name: score for score in scores}
+    chosen = {choice.name: choice for choice in choices}
+    found = [gate for what, names, bounds in GATES for gate in _held(what, names, by_name, bounds)]
+    found += _held("row or tile", CHOSEN, chosen, CHOICE)
+    found += _held("row-major or grouped", ("hopper-orders",), {"hopper-orders": orders}, ORDER)
+    return [*found, *_rivals(scores)]
+
+
+def _held(
+    what: str, names: Sequence[str], scored: Mapping[str, object], bounds: Sequence[Bound]
+) -> Iterator[Gate]:
+    for name in names:
+        for bound in bounds:
+            yield _gate(what, name, bound, getattr(scored.get(name), bound.figure, None))
+
+
+def _gate(what: str, name: str, bound: Bound, value: float | None) -> Gate:
+    return Gate(what, name, bound.figure, value, bound.must, bound.aim, bound.standing(value))
+
+
+def _rivals(scores: Sequence[Score]) -> Iterator[Gate]:
+    """Every larger set's median error is below that of "no gain" and of counting whole waves."""
+    for score in scores:
+        rivals = [r for r in (score.no_gain_median_points, score.ceil_formula_median_points) if r is not None]
+        if score.cases >= FEWEST_RIVALLED and rivals:
+            bound = Bound("median_abs_error_points", min(rivals))
+            yield _gate("rivals", score.name, bound, score.median_abs_error_points)
+
+
+def gate_lines(found: Sequence[Gate]) -> list[str]:
+    """The gates as a table, and how many of them are met."""
+    rows = [("gate", "set", "figure", "found", "must", "aim", "reached")]
+    rows += [
+        (
+            gate.what,
+            gate.name,
+            gate.figure,
+            _cell(gate.value),
+            _cell(gate.must),
+            _cell(gate.aim),
+            gate.standing,
+        )
+        for gate in found
+    ]
+    scored = [gate for gate in found if gate.value is not None]
+    with_aim = [gate for gate in scored if gate.aim is not None]
+    reached = sum(gate.standing != "missed" for gate in scored)
+    aimed = sum(gate.standing == "aim" for gate in with_aim)
+    lines = ["{:<22}{:<28}{:<28}{:>7}{:>7}{:>7}  {}".format(*row) for row in rows]
+    must, aim = f"{reached} of {len(scored)}", f"{aimed} of {len(with_aim)}"
+    return [*lines, f"What must be is reached by {must}, what is aimed at by {aim}."]
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

@@ -1,0 +1,188 @@
+"""`wavesim validate`: the scores as a table and as JSON, and what got worse.
+
+Picture: a line per set; where an error is larger than the committed one the command fails and names it.
+"""
+
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from wavesim.evaluation.blind_predictions import clock_drift_percent, model_standing, unmeasured
+from wavesim.evaluation.blind_runs import JudgedRun, find_runs, model_sources
+from wavesim.evaluation.order_choice import compared_orders
+from wavesim.evaluation.policy_choice import PolicyChoice, policy_choices
+from wavesim.evaluation.regret import regret_words, size_regrets
+from wavesim.evaluation.scored_case import Prediction
+from wavesim.evaluation.thresholds import gate_lines, gates_of
+from wavesim.evaluation.validation import (
+    Score,
+    all_predictions,
+    judged_sets,
+    outliers,
+    scores,
+    worse_sets,
+    write_scores,
+)
+from wavesim.predict.intervals import half_widths, write_half_widths
+
+# Of each column: its title, its width, and what it says.
+COLUMNS = (
+    ("set", 28, ""),
+    ("cases", 6, ""),
+    ("median", 8, "median of the absolute errors of the predicted improvement, in points"),
+    ("p90", 7, "nine of ten of these errors are smaller"),
+    ("sign", 6, "share of the cases that gained or lost 2 points or more where the sign was predicted"),
+    ("noise", 7, "of the measurement: half the distance between its quartiles, in points"),
+    ("no gain", 9, "median error of predicting 0 every time"),
+    ("ceil", 6, "median error of the formula that counts waves, rounded up"),
+    ("time %", 8, "median error of the predicted time, in percent of it"),
+    ("cycles", 8, "as median, against the improvement in SM cycles, where the clock was measured"),
+    ("in 80 %", 9, "share of the cases inside the 80 % interval that a prediction comes with"),
+    ("width", 7, "of these intervals, median, in points"),
+    ("repeat", 8, "by how much the improvement differed when the whole comparison was made again, median"),
+    ("before", 13, "median and p90 of what was predicted on the device before the plans had run"),
+)
+REGRET = (
+    "Order: of every two policies measured 2 points or more apart; two predicted equal count as wrong.\n"
+    "Regret: what the policy predicted best loses to the best measured; of equals the first listed is taken."
+)
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What was found: every prediction, the scores, and what is worse than the committed ones, in words."""
+
+    predictions: Sequence[Prediction]
+    scores: Sequence[Score]
+    complaints: Sequence[str]
+    document: dict[str, object]
+    words: str
+
+
+def run_validate(options: Namespace, progress: Callable[[int, int], None] | None = None) -> Validation:
+    """Predicts every stored measurement anew; with `options.write` the scores become the ones to hold to."""
+    found = all_predictions(progress)
+    results = scores(found)
+    if options.write:
+        write_scores(results)
+        write_half_widths(half_widths(found))
+    runs = find_runs()
+    choices = policy_choices(found)
+    orders = compared_orders(found)
+    gates = gates_of(results, choices, orders)
+    learnt = [score for score in scores(found, "development") if score.name in judged_sets(found)]
+    document = {
+        "sets": [asdict(score) for score in results],
+        "judged_development_sets": [asdict(score) for score in learnt],
+        "judged_runs": [model_standing(run, model_sources()) for run in runs],
+        "judged_regrets": [asdict(one) for run in runs for one in size_regrets(run)],
+        "judged_regrets_now": [asdict(one) for run in runs for one in size_regrets(run, now=found)],
+        "not_measured": [text for run in runs for text in unmeasured(run)],
+        "choices": [asdict(choice) for choice in choices],
+        "orders": asdict(orders) if orders is not None else None,
+        "gates": [asdict(gate) for gate in gates],
+        "outliers": outliers(found),
+    }
+    words = [*_table(results), "", *_choices(choices), "", *gate_lines(gates)]
+    words += _judged(runs, found, learnt, options.list)
+    words += _list(found) if options.list else []
+    words.append(f"named, not scored ({len(outliers(found))}): --list shows them" if not options.list else "")
+    return Validation(found, results, worse_sets(results), document, "\n".join(words).rstrip())
+
+
+def _judged(
+    runs: Sequence[JudgedRun], found: Sequence[Prediction], learnt: Sequence[Score], is_long: bool
+) -> list[str]:
+    """The judged runs: who predicted, what their clock did, the development half, what is missing."""
+    lines = ["", "Judged runs, development half:", *_rows(learnt)] if learnt else []
+    for run in runs:
+        drift = clock_drift_percent(run)
+        lines.append(model_standing(run, model_sources()))
+        if drift:
+            lines.append(
+                f"  stream sync took {np.median(drift):+.1f} % longer beside the plans than before them, "
+                f"at most {max(drift, key=abs):+.1f} %"
+            )
+        lines += [f"  {words}" for words in (regret_words(run), regret_words(run, found)) if words]
+        missing = unmeasured(run)
+        lines.append(f"  not measured or not predicted: {len(missing)}" + ("" if is_long else " (--list)"))
+        lines += [f"    {text}" for text in missing] if is_long else []
+    return lines
+
+
+def _table(results: Sequence[Score]) -> list[str]:
+    lines = _rows(results)
+    legend = [f"  {title:<8} {words}" for title, _, words in COLUMNS if words]
+    return [*lines, "Test half only. own-replay: errors in points of the stream-sync makespan.", *legend]
+
+
+def _rows(results: Sequence[Score]) -> list[str]:
+    rows = [tuple(title for title, _, _ in COLUMNS), *(_cells(score) for score in results)]
+    return [
+        "".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, (_, width, _)) in enumerate(zip(row, COLUMNS, strict=True))
+        )
+        for row in rows
+    ]
+
+
+def _cells(score: Score) -> tuple[str, ...]:
+    return (
+        score.name,
+        str(score.cases),
+        f"{score.median_abs_error_points:.2f}",
+        f"{score.p90_abs_error_points:.2f}",
+        _share(score.sign_agreement),
+        _number(score.noise_points),
+        _number(score.no_gain_median_points),
+        _number(score.ceil_formula_median_points),
+        _number(score.median_time_error_percent),
+        _number(score.median_abs_error_cycles_points),
+        _share(score.interval_coverage),
+        _number(score.interval_width_points),
+        _number(score.repeat_noise_points),
+        _pair(score.before_median_abs_error_points, score.before_p90_abs_error_points),
+    )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _pair(median: float | None, p90: float | None) -> str:
+    return "-" if median is None or p90 is None else f"{median:.2f} {p90:.2f}"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"
+
+
+def _choices(choices: Sequence[PolicyChoice]) -> list[str]:
+    lines = [
+        f"{choice.name}: {_order_text(choice)}, mean regret {choice.mean_regret_points:.2f} points over "
+        f"{choice.cases} cases"
+        for choice in choices
+    ]
+    return [*lines, REGRET] if lines else []
+
+
+def _order_text(choice: PolicyChoice) -> str:
+    if choice.order_agreement is None:
+        return "no two policies measured apart"
+    equal = f" ({choice.predicted_equal} are predicted equal)" if choice.predicted_equal else ""
+    return f"policies in the right order {choice.order_agreement:.0%} of {choice.orders}{equal}"
+
+
+def _list(found: Sequence[Prediction]) -> list[str]:
+    """Every case, worst first."""
+    ranked = sorted(found, key=lambda p: (bool(p.outlier), -abs(p.error)))
+    return [
+        f"{p.source} {p.name} ({p.half}): predicted {p.predicted:+.1f}, measured {p.measured.median:+.1f} "
+        f"({p.measured.low:+.1f} to {p.measured.high:+.1f}), error {p.error:+.1f}"
+        + (f", before {p.before:+.1f}" if p.before is not None else "")
+        + (f"; not scored: {p.outlier}" if p.outlier else "")
+        for p in ranked
+    ]

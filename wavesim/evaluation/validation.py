@@ -1,0 +1,213 @@
+"""Validation: the simulator scored against every stored measurement, recomputed each time.
+
+Picture: for each recorded size, tile, order and policy the improvement is predicted from what a user would
+have had before, and compared with the measurement. The score, of the test half alone, stands beside the noise
+of the measurement and two rivals: "no gain", and the ceil(waves) formula.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from wavesim.evaluation.blind_predictions import SOURCE as JUDGED
+from wavesim.evaluation.blind_predictions import predictions_of_runs
+from wavesim.evaluation.blind_sizes import SEMAPHORES
+from wavesim.evaluation.published_and_sketches import published_predictions, sketch_predictions
+from wavesim.evaluation.recorded_cases import own_predictions
+from wavesim.evaluation.scored_case import Prediction
+from wavesim.evaluation.split import Half
+from wavesim.predict.intervals import half_widths
+from wavesim.recordings.shipped import FOLDER, cases
+
+SCORES = FOLDER / "scores.json"
+GAIN_THAT_COUNTS = 2.0  # points; below it the sign of a gain is not scored
+TOLERANCE_POINTS = 0.05  # by which an error may exceed the committed one
+
+
+@dataclass(frozen=True)
+class Score:
+    """The test half of one set; the names are those of `wavesim validate --json`.
+
+    Errors are absolute, in points of improvement (replay: of the stream-sync makespan); `..._percent` are
+    those of the plan's time, `..._cycles_points` those against the improvement in SM cycles.
+    `noise_points` is the median half-width between the quartiles of what was measured. `sign_agreement` is
+    over cases that gained or lost 2 points or more. `interval_coverage` is the share of cases inside their
+    80 % interval, `interval_width_points` its median width. `repeat_noise_points`: by how much the
+    improvement differed when the whole comparison was made again, median; `before_...` are the errors of
+    what was predicted on the device before the plans ran. None where there is nothing of the kind.
+    """
+
+    name: str
+    cases: int
+    median_abs_error_points: float
+    p90_abs_error_points: float
+    sign_agreement: float | None = None
+    noise_points: float | None = None
+    no_gain_median_points: float | None = None
+    ceil_formula_median_points: float | None = None
+    median_time_error_percent: float | None = None
+    p90_time_error_percent: float | None = None
+    median_abs_error_cycles_points: float | None = None
+    p90_abs_error_cycles_points: float | None = None
+    interval_coverage: float | None = None
+    interval_width_points: float | None = None
+    repeat_noise_points: float | None = None
+    before_median_abs_error_points: float | None = None
+    before_p90_abs_error_points: float | None = None
+
+
+def predictions(
+    folder: Path | None = None, progress: Callable[[int, int], None] | None = None
+) -> list[Prediction]:
+    """Predicts every overlapped recording. `progress(done, total)`, if given, is called after each case."""
+    total = len(cases(folder))
+    result: list[Prediction] = []
+    for done, found in enumerate(own_predictions(folder), start=1):
+        result += found
+        if progress is not None:
+            progress(done, total)
+    return result
+
+
+def all_predictions(progress: Callable[[int, int], None] | None = None) -> list[Prediction]:
+    """Predicts every stored measurement: recordings, judged runs, sketches and published rows."""
+    others = chain(predictions_of_runs(), published_predictions(), sketch_predictions())
+    return [*predictions(progress=progress), *chain.from_iterable(others)]
+
+
+def sets_of(found: Sequence[Prediction]) -> dict[str, list[Prediction]]:
+    """The named sets that the predictions fill, both halves, outliers left out."""
+    scored = [p for p in found if not p.outlier]
+    own = [p for p in scored if p.source == "own"]
+    sets = {
+        "own-1-block": [p for p in own if p.blocks_per_sm == 1],
+        "own-1-block-row": [p for p in own if p.blocks_per_sm == 1 and p.plan == "row"],
+        "own-2-blocks": [p for p in own if p.blocks_per_sm >= 2],
+        "own-all": own,
+        **judged_sets(scored),
+        **{name: [p for p in scored if p.source == name] for name in _OTHERS},
+    }
+    return {name: members for name, members in sets.items() if members}
+
+
+def judged_sets(found: Sequence[Prediction]) -> dict[str, list[Prediction]]:
+    """The named sets of the judged runs, and all plans with semaphores together; rivals only by name."""
+    judged = [p for p in found if p.source == JUDGED]
+    names = sorted({p.set_name for p in judged})
+    sets = {name: [p for p in judged if p.set_name == name] for name in names}
+    return sets | {"judged-all": [p for p in judged if p.plan in SEMAPHORES]}
+
+
+def scores(found: Sequence[Prediction], half: Half = "test") -> list[Score]:
+    """The scores of all sets, of one half: those of the test half are what is claimed."""
+    widths = half_widths(found)
+    chosen = {name: [p for p in members if p.half == half] for name, members in sets_of(found).items()}
+    result = [_score(name, members, widths) for name, members in chosen.items() if members]
+    for name, of in (("own-replay", "own-all"), ("judged-replay", "judged-all")):
+        replayed = [p for p in chosen.get(of, []) if p.replay_error_points is not None]
+        result += [_replay_score(name, replayed)] if replayed else []
+    return result
+
+
+_OTHERS = (
+    "own-kernel-times",
+    "sketch",
+    "published-mlp-no-constants",
+    "published-mlp",
+    "published-mlp-small",
+    "published-resnet",
+)
+
+
+def outliers(found: Sequence[Prediction]) -> list[str]:
+    """Cases that are named but not scored, each once, with the reason."""
+    return list(dict.fromkeys(f"{p.name}: {p.outlier}" for p in found if p.outlier))
+
+
+def _score(name: str, members: list[Prediction], widths: Mapping[str, float]) -> Score:
+    errors = [p.error for p in members]
+    times = [p.time_error_percent for p in members]
+    in_cycles = [p.predicted - p.in_cycles for p in members if p.in_cycles is not None]
+    counted = [p for p in members if abs(p.measured.median) >= GAIN_THAT_COUNTS]
+    agreeing = sum((p.predicted > 0) == (p.measured.median > 0) for p in counted)
+    known = [p for p in members if p.kind in widths]
+    inside = sum(abs(p.error) <= widths[p.kind] * p.spread for p in known)
+    apart = [max(p.repeats) - min(p.repeats) for p in members if len(p.repeats) > 1]
+    before = [p.before - p.measured.median for p in members if p.before is not None]
+    return Score(
+        name=name,
+        cases=len(members),
+        median_abs_error_points=_median(errors),
+        p90_abs_error_points=_p90(errors),
+        sign_agreement=round(agreeing / len(counted), 3) if counted else None,
+        noise_points=_median([(p.measured.high - p.measured.low) / 2 for p in members]),
+        no_gain_median_points=_median([p.measured.median for p in members]),
+        ceil_formula_median_points=_median([p.ceil_formula - p.measured.median for p in members]),
+        median_time_error_percent=_median(times),
+        p90_time_error_percent=_p90(times),
+        median_abs_error_cycles_points=_median(in_cycles) if in_cycles else None,
+        p90_abs_error_cycles_points=_p90(in_cycles) if in_cycles else None,
+        interval_coverage=round(inside / len(known), 3) if known else None,
+        interval_width_points=_median([2 * widths[p.kind] * p.spread for p in known]) if known else None,
+        repeat_noise_points=_median(apart) if apart else None,
+        before_median_abs_error_points=_median(before) if before else None,
+        before_p90_abs_error_points=_p90(before) if before else None,
+    )
+
+
+def _replay_score(name: str, replayed: Sequence[Prediction]) -> Score:
+    points = [p.replay_error_points or 0.0 for p in replayed]
+    percent = [p.replay_error_percent or 0.0 for p in replayed]
+    return Score(
+        name=name,
+        cases=len(points),
+        median_abs_error_points=_median(points),
+        p90_abs_error_points=_p90(points),
+        median_time_error_percent=_median(percent),
+        p90_time_error_percent=_p90(percent),
+    )
+
+
+def _median(values: Sequence[float]) -> float:
+    return round(float(np.median(np.abs(values))), 3)
+
+
+def _p90(values: Sequence[float]) -> float:
+    return round(float(np.percentile(np.abs(values), 90)), 3)
+
+
+def committed_scores() -> dict[str, Score]:
+    """The scores as last committed with the package, by set name; empty if there are none."""
+    if not SCORES.exists():
+        return {}
+    return {entry["name"]: Score(**entry) for entry in json.loads(SCORES.read_text())["sets"]}
+
+
+def write_scores(found: list[Score]) -> None:
+    """Stores the scores beside the recordings they were computed from, to be committed with them."""
+    SCORES.write_text(json.dumps({"sets": [asdict(score) for score in found]}, indent=1) + "\n")
+
+
+def worse_sets(found: list[Score]) -> list[str]:
+    """What is worse than the committed scores, in words: an error up by over 0.05 points, or fewer cases."""
+    before = committed_scores()
+    complaints = []
+    for score in found:
+        old = before.get(score.name)
+        if old is None:
+            continue
+        for name in ("median_abs_error_points", "p90_abs_error_points"):
+            was, now = getattr(old, name), getattr(score, name)
+            if now > was + TOLERANCE_POINTS:
+                complaints.append(f"{score.name}: {name} is {now}, was {was}")
+        if score.cases < old.cases:
+            complaints.append(f"{score.name}: {score.cases} cases, were {old.cases}")
+    return complaints + [
+        f"{name}: no cases, were {old.cases}"
+        for name, old in before.items()
+        if name not in {s.name for s in found}
+    ]

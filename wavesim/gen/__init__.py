@@ -1,1 +1,0 @@
-"""cuSyncGen: from a dependency to tile orders, policies, options, CUDA and a tuned plan."""

@@ -1,1 +1,0 @@
-"""Files in and out: recordings and users' descriptions."""

@@ -1,0 +1,58 @@
+"""Waits: which producer tile must be there before how much of a block's work, each semaphore once.
+
+Picture: under row semaphores a block of the second GEMM waits once, before its first K step; under tile
+semaphores before every twenty-fourth of its K loop, for the next tile of the row. The simulator counts in
+shares of the work and a GPU kernel in K chunks; both get the list from here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wavesim.model.dependency import Dependency
+from wavesim.model.tile_set import TileSet
+from wavesim.plan.order import Tile
+
+# (need, j, n, producer tile), the j-th of n tiles of a need -> the share (done, of) of the block's work that
+# is done before the tile is needed; None if this block does not read it.
+Position = Callable[[TileSet, int, int, Tile], tuple[int, int] | None]
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Once done/of of its work is complete, a block needs `semaphore`: for the sake of a producer's tile."""
+
+    done: int
+    of: int
+    semaphore: int
+    producer: str
+    tile: Tile
+
+
+def waits_of(
+    dependency: Dependency, tile: Tile, semaphore_of: Callable[[str, Tile], int], position: Position
+) -> tuple[Wait, ...]:
+    """What a consumer tile's block waits for, in order; each semaphore once, where it is first needed."""
+    found: dict[int, Wait] = {}
+    for need in dependency.needs:
+        producer = need.stage.name
+        for j, n, read in need.walk(need.box(*tile)):
+            place = position(need, j, n, read)
+            if place is None:
+                continue
+            done, of = place
+            semaphore = semaphore_of(producer, read)
+            known = found.get(semaphore)
+            if known is None or done * known.of < known.done * of:
+                found[semaphore] = Wait(done, of, semaphore, producer, read)
+    return tuple(sorted(found.values(), key=lambda wait: wait.done / wait.of))
+
+
+def position_in_slice(z: int, slices: int) -> Position:
+    """In step with the work: the j-th of n tiles is needed once j/n is done; slice z does its part only."""
+
+    def position(_need: TileSet, j: int, n: int, _tile: Tile) -> tuple[int, int] | None:
+        if (j + 1) * slices <= z * n or j * slices >= (z + 1) * n:
+            return None
+        return max(0, j * slices - z * n), n
+
+    return position

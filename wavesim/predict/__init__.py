@@ -1,0 +1,1 @@
+"""Predictions: a plan against stream sync, with its interval and where the figures come from."""

@@ -1,0 +1,125 @@
+"""The best costs known for a pipeline on a device, and where they come from in words.
+
+Picture: the toy's tiles take one unit and nothing else costs time; the GPT-3 MLP on an H200 is
+calibrated on a stream-sync run that ships with wavesim, of its own size and tile order or, as the words
+then say, of another order or (where the caller allows it) of the nearest size; on an A100 nobody measured,
+so the catalogue's roofline has to do. Everything that predicts takes its costs from here.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import mean
+
+from wavesim.costs.calibration import calibrate
+from wavesim.costs.cost_model import CostModel, roofline, zero_cost
+from wavesim.model.device import Device
+from wavesim.model.kernel import Gemm
+from wavesim.model.occupancy import occupancy_of
+from wavesim.model.pipeline import Pipeline
+from wavesim.predict.prediction import Measured, measured_improvement
+from wavesim.recordings.shipped import Case, cases, find_case
+from wavesim.workloads.figure_one import TILE_NS
+
+RECORDED_ORDERS = ("row", "grouped:4", "grouped:8")
+
+
+@dataclass(frozen=True, eq=False)
+class KnownCosts:
+    """A cost model; `source` says where it comes from; `case` is a recording of this size and order."""
+
+    model: CostModel
+    source: str
+    case: Case | None = None
+
+    def measured(self, policy: str) -> Measured | None:
+        """The improvement that was measured for this policy there, if it was."""
+        if self.case is None or policy not in self.case.paths:
+            return None
+        return measured_improvement(self.case.trace(policy), self.case.trace("stream"))
+
+    @property
+    def tile_times(self) -> str:
+        """Tile times in words; where blocks share an SM they are those of a block alone."""
+        alone = " when alone on its SM" if len(self.model.sharing) > 1 else ""
+        times = {stage: (t if isinstance(t, int) else mean(t)) for stage, t in self.model.tile_ns.items()}
+        words = (f"{stage} tile {time / 1000:.0f} µs" for stage, time in times.items())
+        return ", ".join(words) + alone
+
+
+def default_costs(pipeline: Pipeline, device: Device, order: str = "row") -> tuple[CostModel, str]:
+    """(costs, where they come from in words), from a recording of just this size or from none."""
+    known = find_costs(pipeline, device, order)
+    return known.model, known.source
+
+
+@lru_cache(maxsize=64)
+def find_costs(
+    pipeline: Pipeline, device: Device, order: str = "row", *, is_any_size: bool = False
+) -> KnownCosts:
+    """Costs for a pipeline: the toy's, else a recording's, else the roofline's.
+
+    A recording in another order serves where there is none in this one, with `is_any_size` also that of
+    the nearest size. Raises `DescriptionError`.
+    """
+    if not any(stage.kernel.flops_per_block for stage in pipeline.stages):
+        words = "unit tile time, nothing else costs time (the paper's Figure 1)"
+        return KnownCosts(zero_cost(pipeline, TILE_NS), words)
+    case = _case(pipeline, device, order) or (_nearest_case(pipeline, device, order) if is_any_size else None)
+    if case is not None:
+        return _recorded(case, int(pipeline.parameters["tokens"]), order)
+    words = f"a roofline from {device.name}'s data sheet, never measured"
+    return KnownCosts(roofline(pipeline, device), f"{words}: trust the shape and the sign, not the size")
+
+
+def _recorded(case: Case, tokens: int, order: str) -> KnownCosts:
+    """Costs of a case's stream-sync run. In clock cycles a tile costs nearly the same at every size.
+
+    At its own size each block takes its own time, as in the predictions that are scored; the blocks of
+    another grid take the mean.
+    """
+    stream = case.trace("stream")
+    head = stream.header
+    size = "" if case.tokens == tokens else f" at {case.tokens:,} tokens, the nearest size"
+    under = "" if case.order == order else f" in {case.order} order, not this plan's"
+    when = f"{head.device['name']}, {head.date[:10]}, commit {head.commit[:7]}"
+    is_exact = (case.tokens, case.order) == (tokens, order)
+    words = f"calibrated on the recorded stream-sync run{size}{under} ({when})"
+    model = calibrate(stream, per_block=case.tokens == tokens)
+    return KnownCosts(model, words, case if is_exact else None)
+
+
+def _case(pipeline: Pipeline, device: Device, order: str) -> Case | None:
+    """The recording of this size in this order, else in the first order that has one.
+
+    "derived grouped:4", a choice of orders by name, is nearest to the last order that it names.
+    """
+    tried = (order, order.rpartition(" ")[2], *RECORDED_ORDERS)
+    found = (find_case(pipeline, device, name) for name in tried)
+    return next((case for case in found if case is not None), None)
+
+
+def _nearest_case(pipeline: Pipeline, device: Device, order: str) -> Case | None:
+    """The recording of the same kernels: the same size before the same order, then the nearest size."""
+    gemms = [stage.work for stage in pipeline.stages if isinstance(stage.work, Gemm)]
+    if len(gemms) != len(pipeline.stages) or any(gemm.split_k > 1 for gemm in gemms):
+        return None
+    tiles = {f"{gemm.tile_m}x{gemm.tile_n}" for gemm in gemms}
+    tokens = gemms[0].m
+    alike = [
+        case
+        for case in _shipped()
+        if (case.device, case.workload, {case.tile}) == (device.name, pipeline.name, tiles)
+        and "stream" in case.paths
+        and _is_same_occupancy(case, pipeline, device)
+    ]
+    return min(alike, key=lambda case: (abs(case.tokens - tokens), case.order != order), default=None)
+
+
+def _is_same_occupancy(case: Case, pipeline: Pipeline, device: Device) -> bool:
+    recorded = [info.blocks_per_sm for info in case.trace("stream").header.stages]
+    return recorded == [occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages]
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> tuple[Case, ...]:
+    return tuple(cases())

@@ -1,0 +1,187 @@
+"""Predictions of one plan against stream sync, and how they compare with what was measured.
+
+Picture: from the stream-sync recording alone, RowSync at M = 1024 is predicted to gain 14.1
+points; 14.3 were measured; the error is 0.2 points. Improvement is 1 - t / t_stream, in points.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from wavesim.analysis.metrics import work_ns
+from wavesim.costs.builds import as_built
+from wavesim.costs.calibration import calibrate
+from wavesim.costs.cost_model import OVERHEADS, CostModel
+from wavesim.costs.device_costs import MachineCosts, clock_gain_of, machine_of, memory_behind, overheads_of
+from wavesim.errors import RecordingError
+from wavesim.model.device import Device
+from wavesim.model.occupancy import occupancy_of
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.order import Order, parse_order
+from wavesim.plan.plan import Plan, StreamSync, parse_plan
+from wavesim.predict.kernel_times import costs_from_kernel_times
+from wavesim.sim.program import build_program
+from wavesim.sim.simulation import simulate
+from wavesim.trace.trace import Trace
+
+TIME_WORDS = "a plan's whole time: its blocks and what is around them, setup and, under semaphores, fork"
+
+
+def improvement_points(time_ns: float, stream_ns: float) -> float:
+    """1 - t / t_stream, in points of a hundred."""
+    return 100.0 * (1.0 - time_ns / stream_ns)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measured improvement: the median over interleaved rounds and its quartiles, in points."""
+
+    median: float
+    low: float
+    high: float
+
+
+def measured_improvement(trace: Trace, stream: Trace) -> Measured:
+    """Improvement from the unrecorded rounds of two traces measured interleaved.
+
+    Quartiles are over rounds paired in time, so that a clock that moved for both cancels. Raises
+    `RecordingError` if either has no rounds or their numbers differ.
+    """
+    return improvement_of_rounds(trace.header.rounds_ns, stream.header.rounds_ns)
+
+
+def improvement_of_rounds(times: Sequence[float], stream_times: Sequence[float]) -> Measured:
+    """The same from the rounds themselves, in nanoseconds or in cycles."""
+    ours, theirs = np.array(times), np.array(stream_times)
+    if not ours.size or ours.size != theirs.size:
+        raise RecordingError(
+            f"{ours.size} and {theirs.size} rounds; interleaved runs have equally many, at least one"
+        )
+    paired = 100.0 * (1.0 - ours / theirs)
+    low, high = np.percentile(paired, [25, 75])
+    return Measured(
+        improvement_points(float(np.median(ours)), float(np.median(theirs))), float(low), float(high)
+    )
+
+
+def require_same_kernels(pipeline: Pipeline, trace: Trace, device: Device) -> None:
+    """Raises `RecordingError` if a trace's kernels are not the pipeline's: grid or blocks per SM differ."""
+    for stage, info in zip(pipeline.stages, trace.header.stages, strict=False):
+        if device.sm_count != trace.header.sm_count:
+            raise RecordingError(
+                f"{device.name} has {device.sm_count} SMs here, {trace.header.sm_count} in the recording"
+            )
+        grid, resident = stage.grid, occupancy_of(device, stage.kernel.block).blocks_per_sm
+        ours, theirs = ((grid.x, grid.y, grid.z), resident), (tuple(info.grid), info.blocks_per_sm)
+        if ours != theirs:
+            raise RecordingError(
+                f"stage {stage.name}: grid and blocks per SM are {ours} here and {theirs} in the recording"
+            )
+
+
+def predict_pair(
+    pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel
+) -> tuple[Trace, Trace, float]:
+    """(stream-sync trace, the plan's trace, improvement in points), both simulated with the same costs."""
+    stream = simulate(pipeline, StreamSync(plan.order, plan.orders), device, costs)
+    trace = simulate(pipeline, plan, device, costs)
+    return stream, trace, improvement_points(trace.time_ns, stream.time_ns)
+
+
+def predict_from_kernel_times(
+    pipeline: Pipeline,
+    plan: Plan,
+    device: Device,
+    kernel_ns: Mapping[str, int],
+    machine: MachineCosts | None = None,
+) -> tuple[Trace, float]:
+    """(the plan's trace, improvement in points) from the stages' measured times and `machine_of`.
+
+    On a device whose clock is known to take back part of what is saved, the improvement is smaller than
+    that of the trace (`sustained_points`). `machine` replaces what is known of the device.
+    """
+    known = machine or machine_of(device)
+    costs = costs_from_kernel_times(pipeline, device, kernel_ns, known)
+    _, trace, improvement = predict_pair(pipeline, plan, device, costs)
+    return trace, sustained_points(improvement, known.clock_share)
+
+
+def sustained_points(points: float, clock_share: float) -> float:
+    """What is left of an improvement in cycles when the plan runs by itself at the power limit.
+
+    Fuller SMs draw more power, so the clock falls: of the logarithm of the time saved it takes back
+    `clock_share`.
+    """
+    return 100.0 * (1.0 - float((1.0 - points / 100.0) ** (1.0 - clock_share)))
+
+
+def calibrate_for(pipeline: Pipeline, device: Device, stream: Trace) -> CostModel:
+    """The costs of a stream-sync run, each block's own, with all that is known of the device around them."""
+    behind = memory_behind(pipeline, device)
+    gain = clock_gain_of(device, max(info.blocks_per_sm for info in stream.header.stages))
+    return calibrate(stream, per_block=True, behind=behind, clock_gain=gain, **overheads_of(pipeline))
+
+
+def predict_from_stream(pipeline: Pipeline, plan: Plan, device: Device, stream: Trace) -> tuple[Trace, float]:
+    """(the plan's trace, improvement in points) predicted from a stream-sync run and `OVERHEADS`."""
+    require_same_kernels(pipeline, stream, device)
+    orders = tuple(plan.orders.items())
+    costs, baseline_ns = _stream_sync(pipeline, device, stream, plan.order, orders)
+    trace = simulate(pipeline, plan, device, as_built(costs, pipeline, plan))
+    return trace, improvement_points(trace.time_ns, baseline_ns)
+
+
+@lru_cache(maxsize=2)
+def _stream_sync(
+    pipeline: Pipeline, device: Device, stream: Trace, order: Order, orders: tuple[tuple[str, Order], ...]
+) -> tuple[CostModel, int]:
+    """(costs, simulated time) of a stream-sync run: kept, as all plans in its order are held against it."""
+    costs = calibrate_for(pipeline, device, stream)
+    return costs, simulate(pipeline, StreamSync(order, dict(orders)), device, costs).time_ns
+
+
+def replay(pipeline: Pipeline, measured: Trace, device: Device) -> Trace:
+    """The simulated run of a measured trace's own plan, each block taking the time it took there.
+
+    What is left to the simulator is scheduling alone: order, placement, waiting.
+    """
+    plan = parse_plan(measured.header.plan, _order(measured))
+    require_same_kernels(pipeline, measured, device)
+    # Under semaphores the boundary is between wait-kernel and consumer, where a trace has no rows.
+    boundary = max(0, _gap_ns(measured)) if isinstance(plan, StreamSync) else OVERHEADS["boundary_ns"]
+    tile_ns = {stage.name: _times_of(measured, index) for index, stage in enumerate(pipeline.stages)}
+    costs = CostModel(tile_ns, boundary_ns=boundary, wait_ns=_ready_wait_ns(pipeline, plan, measured))
+    return simulate(pipeline, plan, device, costs)
+
+
+def _ready_wait_ns(pipeline: Pipeline, plan: Plan, measured: Trace) -> int:
+    """What a wait took when the semaphore was ready: the least that any consumer block waited, per wait."""
+    least = []
+    for program in build_program(pipeline, plan).stages:
+        count = len(program.waits(0))
+        if count:
+            least.append(int(measured.wait_ns[measured.stage == program.index].min()) // count)
+    return min(least, default=0)
+
+
+def _order(trace: Trace) -> str:
+    orders = set(trace.header.orders.values())
+    if len(orders) != 1:
+        raise RecordingError(f"trace has orders {sorted(orders)}; a replay needs one order for all stages")
+    parse_order(next(iter(orders)))
+    return str(next(iter(orders)))
+
+
+def _gap_ns(trace: Trace) -> int:
+    return int(trace.start_ns[trace.stage == 1].min() - trace.end_ns[trace.stage == 0].max())
+
+
+def _times_of(trace: Trace, index: int) -> list[int]:
+    """Work of every block of a stage in the grid's order, slice after slice."""
+    x_count, y_count, z_count = trace.header.stages[index].grid
+    times = np.zeros(x_count * y_count * z_count, dtype=np.int64)
+    rows = trace.stage == index
+    times[(trace.z[rows] * y_count + trace.y[rows]) * x_count + trace.x[rows]] = work_ns(trace)[rows]
+    return [int(time) for time in times]

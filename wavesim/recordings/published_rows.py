@@ -1,0 +1,154 @@
+"""The published measurements of cuSync on V100 and A100, one object per measured plan.
+
+Picture: V100, GPT-3, 1024 tokens, row semaphores: 1985.65 us measured; all that a user would have had
+before trying is the stream-sync run's 1446.18 and 1174.7 us, tiles of 256 x 256 and no split-K.
+
+Convolutions have no times of their kernels, and their baseline synchronises with the host after each: that
+time is taken off, and what is left is shared out equally. Source: recordings/published/README.md.
+"""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import hypot
+
+from wavesim.costs.weight_prefetch import prefetch_share
+from wavesim.model import device as devices
+from wavesim.model.device import Device
+from wavesim.model.kernel import Gemm
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.order import RowMajor, SlicesLast
+from wavesim.plan.plan import SemaphoreSync
+from wavesim.plan.policy import Policy, RowSync, TileSync
+from wavesim.recordings.published_kernels import KernelChoice, conv_pair, llama_tile_policy, mlp_pair
+from wavesim.recordings.shipped import FOLDER
+
+PUBLISHED = FOLDER / "published"
+DEVICES = {"V100": "v100", "A100": "a100-80gb"}
+POLICIES = ("rowsync", "tilesync")
+KERNEL_FIELDS = ("tile", "stages", "split_k")
+Row = dict[str, str]
+
+
+@dataclass(frozen=True)
+class PublishedRun:
+    """One pair of kernels under one policy, and its stream-sync run; `kernel_us` is None for convolutions.
+
+    `is_same_configuration`: tiles, stages and split-K are those of the baseline. `beats_work_conservation`:
+    faster than a fully used GPU at the baseline's tile rate, which no scheduler can be.
+    """
+
+    case: str
+    policy: str
+    device: Device
+    pipeline: Pipeline
+    plan: SemaphoreSync
+    size: int
+    time_us: float
+    stdev_us: float
+    stream_us: float
+    stream_stdev_us: float
+    kernel_us: tuple[float, float] | None
+    is_same_configuration: bool
+    beats_work_conservation: bool
+
+    @property
+    def improvement_points(self) -> float:
+        """Measured improvement over stream sync."""
+        return 100.0 * (1.0 - self.time_us / self.stream_us)
+
+    @property
+    def noise_points(self) -> float:
+        """Half-width between the quartiles of the improvement, were both times normally distributed."""
+        relative = hypot(self.stdev_us / self.time_us, self.stream_stdev_us / self.stream_us)
+        return 67.4 * relative * self.time_us / self.stream_us
+
+    @property
+    def kernel_ns(self) -> dict[str, int]:
+        """What each stage took under stream sync; for convolutions half of both, host included."""
+        times = self.kernel_us or (self.stream_us / 2, self.stream_us / 2)
+        names = (stage.name for stage in self.pipeline.stages)
+        return {name: round(time * 1_000) for name, time in zip(names, times, strict=True)}
+
+
+def published_runs(operation: str) -> list[PublishedRun]:
+    """Every row and tile measurement of "mlp" or "conv", in the file's order."""
+    violators = {tuple(row.values()) for row in _rows("work_conservation_violators.csv")}
+    return [
+        _run(row, stream, violators)
+        for row, stream in _with_stream()
+        if row["op"] == operation and row["policy"] in POLICIES
+    ]
+
+
+def _rows(name: str) -> list[Row]:
+    with (PUBLISHED / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _with_stream() -> Iterator[tuple[Row, Row]]:
+    """Each row of a policy with its baseline, the last one before it."""
+    stream: Row = {}
+    for row in _rows("measurements.csv"):
+        if row["policy"] == "baseline":
+            stream = row
+        elif row["policy"] in POLICIES:
+            yield row, stream
+
+
+def _run(row: Row, stream: Row, violators: set[tuple[str, ...]]) -> PublishedRun:
+    first, second = (_kernel(row, number) for number in "12")
+    is_mlp = row["op"] == "mlp"
+    size = int(row["M"])
+    pair = (
+        mlp_pair(row["model"], size, first, second)
+        if is_mlp
+        else conv_pair(int(row["channels"]), size * int(row["P"]) * int(row["Q"]), first, second)
+    )
+    device = devices.load(DEVICES[row["device"]])
+    plan = SemaphoreSync(
+        _policy(row),
+        order=SlicesLast(RowMajor()),
+        wait_kernel="AvoidWaitKernel" not in row["opts"],
+        prefetch=_prefetch(pair, device) if "ReorderTileLoads" in row["opts"] else 0.0,
+    )
+    return PublishedRun(
+        case=f"{row['device']} {row['model']} "
+        + (f"M={size}" if is_mlp else f"C={row['channels']} B={size}"),
+        policy=row["policy"].removesuffix("sync"),
+        device=device,
+        pipeline=pair,
+        plan=plan,
+        size=size,
+        time_us=float(row["time_us"]),
+        stdev_us=float(row["stdev_us"] or 0),
+        stream_us=float(stream["time_us"]),
+        stream_stdev_us=float(stream["stdev_us"] or 0),
+        kernel_us=(float(row["gemm1_us"]), float(row["gemm2_us"])) if is_mlp else None,
+        is_same_configuration=_configuration(row) == _configuration(stream),
+        beats_work_conservation=(row["device"], row["model"], row["M"], row["policy"]) in violators,
+    )
+
+
+def _prefetch(pair: Pipeline, device: Device) -> float:
+    """What the second kernel loads before it waits; nothing is known of convolutions."""
+    work = pair.stages[-1].work
+    return prefetch_share(work, device) if isinstance(work, Gemm) else 0.0
+
+
+def _configuration(row: Row) -> list[str]:
+    return [value for field, value in row.items() if field.startswith(KERNEL_FIELDS)]
+
+
+def _kernel(row: Row, number: str) -> KernelChoice:
+    tile_m, tile_n, tile_k, warp_m, warp_n, warp_k = (
+        int(row[f"{kind}{number}_{axis}"]) for kind in ("tile", "warp") for axis in "mnk"
+    )
+    stages, split_k = int(row[f"stages{number}"]), int(row[f"split_k{number}"])
+    return KernelChoice(tile_m, tile_n, tile_k, warp_m, warp_n, warp_k, stages, split_k)
+
+
+def _policy(row: Row) -> Policy:
+    if row["policy"] == "rowsync":
+        return RowSync()
+    return llama_tile_policy() if row["model"] == "llama" else TileSync()

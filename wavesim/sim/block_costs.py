@@ -1,0 +1,67 @@
+"""What a plan charges each block of a stage: its work, and what comes before, at and after it.
+
+Picture: under row semaphores a consumer block of 80 us also draws its tile (0.6 us) and looks at its
+semaphores (0.9 us); as one of two split-K slices it also stores its sums, or adds the other's to its own.
+"""
+
+from dataclasses import dataclass
+
+from wavesim.costs.cost_model import CostModel
+from wavesim.plan.plan import DependentLaunch, PersistentStream, Plan, SemaphorePlan
+from wavesim.plan.waits import Wait
+from wavesim.sim.program import StageProgram
+from wavesim.sim.stream_k import StreamKStage
+
+
+@dataclass(frozen=True)
+class Charges:
+    """Nanoseconds; `work_ns` is by position in the stage's issue order.
+
+    `opening_ns` is spent before the work, `wait_ns` at each wait, `closing_ns` after the work. Of a tile's
+    parts all but the last to get there then spend `partial_ns`, and once they have the last `fixup_ns` for
+    each of them. A post is seen `signal_ns` later. However early a wait, `ahead_ns` of the work is before it.
+    """
+
+    work_ns: list[int]
+    opening_ns: int
+    wait_ns: int
+    ahead_ns: int
+    closing_ns: int
+    partial_ns: int
+    fixup_ns: int
+    signal_ns: int
+
+    def due_ns(self, work_ns: int, wait: Wait) -> int:
+        """How much of its work a block has done when it comes to a wait."""
+        return max(work_ns * wait.done // wait.of, min(work_ns, self.ahead_ns))
+
+
+def charges_of(costs: CostModel, plan: Plan, program: StageProgram) -> Charges:
+    """A stage's charges. Raises `DescriptionError` where the costs lack its tile times."""
+    has_semaphores = isinstance(plan, SemaphorePlan)
+    is_drawing = has_semaphores or isinstance(plan, PersistentStream)
+    is_waiting = has_semaphores and bool(program.arrays)
+    is_dependent = isinstance(plan, DependentLaunch)
+    return Charges(
+        work_ns=_work(costs, program),
+        opening_ns=is_drawing * costs.counter_ns + is_waiting * costs.look_ns,
+        wait_ns=0 if is_dependent else costs.wait_ns,
+        ahead_ns=costs.edge_ns if is_dependent else 0,
+        closing_ns=has_semaphores * program.has_posts * costs.post_ns,
+        partial_ns=costs.partial_ns,
+        fixup_ns=costs.sums_ns.get(program.stage.name, costs.fixup_ns),
+        signal_ns=costs.dependent_ns if is_dependent else costs.signal_ns,
+    )
+
+
+def _work(costs: CostModel, program: StageProgram) -> list[int]:
+    times, grid = costs.tile_times(program.stage), program.stage.grid
+    if isinstance(program, StreamKStage):
+        tiles = [times] * grid.tiles if isinstance(times, int) else times
+        return [
+            costs.edge_ns * is_first + part.share_ns(max(0, tiles[program.output(i)] - costs.edge_ns))
+            for i, (part, is_first) in enumerate(zip(program.parts, program.is_first, strict=True))
+        ]
+    if isinstance(times, int):
+        return [times] * len(program.blocks)
+    return [times[(z * grid.y + y) * grid.x + x] for x, y, z in program.blocks]

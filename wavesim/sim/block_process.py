@@ -1,0 +1,215 @@
+"""The lives of thread blocks: they compute, wait on semaphores, post, and take the next tile or leave.
+
+Picture: a block is issued, draws its tile, spins until the semaphore of its first producer tile is ready,
+computes up to the next wait, and so on; at its end it posts its own tile's semaphores and frees its slot. It
+holds the slot all the while, spinning or not. A persistent block goes on with the next tile instead.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+
+from simpy import Environment, Event
+
+from wavesim.sim.block_costs import Charges
+from wavesim.sim.launches import KernelLaunch, LaunchedProgram
+from wavesim.sim.program import StageProgram
+from wavesim.sim.shared_sm import SharedSm
+from wavesim.sim.state import Rows, Semaphore, StageState
+from wavesim.sim.task import Life, Task
+from wavesim.sim.work_index import Turns
+
+Spinning = dict[int, tuple[StageProgram, int, int]]  # row -> stage, position, semaphore
+
+
+class BlockLives:
+    """What blocks do between issue and exit; `release(sm, slot, stage)` frees a slot.
+
+    Items of a launch are numbered through its stages, in issue order.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        program: LaunchedProgram,
+        charges: list[Charges],
+        shared: list[SharedSm] | None,
+        block_ns: int,
+        release: Callable[[int, int, int], None],
+    ) -> None:
+        self.rows = Rows.of(sum(len(stage.blocks) for stage in program.stages))
+        self.semaphores = [Semaphore(env, value) for value in program.semaphore_values]
+        self.spinning: Spinning = {}
+        self.stages: list[StageState] = []
+        for stage in program.stages:
+            row = sum(state.blocks_left for state in self.stages)
+            size, parts = len(stage.blocks), stage.contributors
+            stored_ns = [0] * len(parts)
+            self.stages.append(StageState(row, size, parts, parts.copy(), stored_ns, Event(env), Event(env)))
+        self._env, self._program, self._charges, self._shared = env, program, charges, shared
+        self._block_ns, self._release = block_ns, release
+        self._turns = Turns(env)
+        self._launches = [program.launch_of(stage.index) for stage in program.stages]
+        self._counters = {launch: count(launch.blocks) for launch in program.launches}
+
+    def first(self, launch: KernelLaunch, position: int, sm: int, slot: int) -> Life:
+        """The life of a launch's block, from its issue; its number is that of its first item."""
+        program, place = self._item(launch, position)
+        return self._life(program, place, sm, slot, self._block_ns)
+
+    def _item(self, launch: KernelLaunch, item: int) -> tuple[StageProgram, int]:
+        """The stage of an item and its position there."""
+        for stage in launch.stages:
+            size = len(self._program.stages[stage].blocks)
+            if item < size:
+                return self._program.stages[stage], item
+            item -= size
+        raise AssertionError("an item beyond the launch's last")
+
+    def _life(self, program: StageProgram, position: int, sm: int, slot: int, delay_ns: int) -> Life:
+        """One item, from now on; its first instruction is `delay_ns` away."""
+        row = self.stages[program.index].first_row + position
+        rows, now = self.rows, int(self._env.now)
+        rows.sm[row], rows.slot[row], rows.issue[row], rows.start[row] = sm, slot, now, now + delay_ns
+        life = self._alone if self._shared is None else self._together
+        return life(program, position, row)
+
+    def _alone(self, program: StageProgram, position: int, row: int) -> Life:
+        """A block at full speed. It looks at each wait ahead of time: a post that comes first is no event."""
+        env, rows, charges = self._env, self.rows, self._charges[program.index]
+        # When the block gets to where the loop is; never before now.
+        clock = rows.start[row] + charges.opening_ns
+        if not self.stages[program.index].started.triggered:
+            yield from self._first_instruction(program, row)
+        work = charges.work_ns[position]
+        done = waited = 0
+        for wait in program.waits(position):
+            semaphore = self.semaphores[wait.semaphore]
+            if semaphore.is_ready and not charges.wait_ns:
+                continue  # most waits: when the block gets there makes no difference
+            due = charges.due_ns(work, wait)
+            clock, done = clock + due - done, due
+            if not semaphore.is_ready:
+                self.spinning[row] = (program, position, wait.semaphore)
+                yield semaphore.ready
+                spun = self._stop_spinning(row, clock)
+                clock, waited = clock + spun, waited + spun
+            clock += charges.wait_ns
+            waited += charges.wait_ns
+        rows.wait[row] = waited
+        yield env.timeout(clock + work - done + charges.closing_ns - int(env.now))
+        self._end(program, position, row)
+
+    def _together(self, program: StageProgram, position: int, row: int) -> Life:
+        """A block at the speed that the SM's other computing blocks leave; spinning takes no share.
+
+        It does not stop at waits that are over where they cost nothing: what is ready now stays so.
+        """
+        assert self._shared is not None
+        env, rows, charges = self._env, self.rows, self._charges[program.index]
+        shared, age = self._shared[rows.sm[row]], (rows.issue[row], row)
+        yield from self._first_instruction(program, row)
+        yield env.timeout(charges.opening_ns)
+        work = charges.work_ns[position]
+        done = waited = ahead = 0
+        for wait in program.waits(position):
+            semaphore = self.semaphores[wait.semaphore]
+            if semaphore.is_ready and not charges.wait_ns:
+                continue
+            due = charges.due_ns(work, wait)
+            if due > done:
+                computed = shared.compute(due - done, age, ahead)
+                yield computed
+                done, ahead = due, computed.value or 0
+            begin = int(env.now)
+            if not semaphore.is_ready:
+                self.spinning[row] = (program, position, wait.semaphore)
+                yield semaphore.ready
+                waited += self._stop_spinning(row, begin)
+            if charges.wait_ns:
+                yield env.timeout(charges.wait_ns)
+                waited += charges.wait_ns
+            if env.now > begin:
+                ahead = 0
+        rows.wait[row] = waited
+        if work > done:
+            yield shared.compute(work - done, age, ahead)
+        yield env.timeout(charges.closing_ns)
+        self._end(program, position, row)
+
+    def _first_instruction(self, program: StageProgram, row: int) -> Life:
+        """Tells wait-kernels that the stage has started, as soon as its first block has."""
+        delay_ns = self.rows.start[row] - int(self._env.now)
+        if delay_ns:
+            yield self._env.timeout(delay_ns)
+        started = self.stages[program.index].started
+        if not started.triggered:
+            started.succeed()
+
+    def _stop_spinning(self, row: int, begin: int) -> int:
+        """The time since `begin`, when the block reached its wait; 0 if the post came first."""
+        _, _, semaphore = self.spinning.pop(row)
+        now = int(self._env.now)
+        if now <= begin:
+            return 0
+        self.rows.waits.append((row, semaphore, begin, now))
+        return now - begin
+
+    # --- the end of an item ---
+
+    def _end(self, program: StageProgram, position: int, row: int) -> None:
+        """Its work is done. Of a tile in parts, who comes at one instant does so one after the other."""
+        if self.stages[program.index].parts[program.output(position)] > 1:
+            act = partial(self._take_ticket, program, position, row)
+            self._turns.take(self.rows.sm[row], self.rows.slot[row], act)
+        else:
+            self._exit(program, position, row, is_last=True)
+
+    def _take_ticket(self, program: StageProgram, position: int, row: int) -> None:
+        """All but the last store their sums; the last waits until they have, and adds them to its own."""
+        state, output = self.stages[program.index], program.output(position)
+        charges, now = self._charges[program.index], int(self._env.now)
+        state.parts_left[output] -= 1
+        is_last = not state.parts_left[output]
+        if is_last:
+            others_ns = charges.fixup_ns * (state.parts[output] - 1)
+            delay_ns = max(0, state.stored_ns[output] - now) + others_ns
+        else:
+            delay_ns = charges.partial_ns
+            state.stored_ns[output] = now + delay_ns
+        if delay_ns:
+            Task(self._sum_up(program, position, row, delay_ns, is_last=is_last))
+        else:
+            self._exit(program, position, row, is_last=is_last)
+
+    def _sum_up(
+        self, program: StageProgram, position: int, row: int, delay_ns: int, *, is_last: bool
+    ) -> Life:
+        yield self._env.timeout(delay_ns)
+        self._exit(program, position, row, is_last=is_last)
+
+    def _exit(self, program: StageProgram, position: int, row: int, *, is_last: bool) -> None:
+        """The last contributor posts the output; the last block ends the stage; the slot is freed or used."""
+        self.rows.end[row] = int(self._env.now)
+        if is_last:
+            for semaphore in program.posts[program.output(position)]:
+                self.semaphores[semaphore].post(self._charges[program.index].signal_ns)
+        state = self.stages[program.index]
+        state.blocks_left -= 1
+        if not state.blocks_left:
+            state.done.succeed()
+        launch, sm, slot = self._launches[program.index], self.rows.sm[row], self.rows.slot[row]
+        if launch.then == "draw":
+            self._turns.take(sm, slot, partial(self._draw, launch, sm, slot))
+        elif (following := program.following(position)) >= 0:
+            Task(self._life(program, following, sm, slot, 0))
+        else:
+            self._release(sm, slot, program.index)
+
+    def _draw(self, launch: KernelLaunch, sm: int, slot: int) -> None:
+        """The block's next item from the tile counter; it leaves when there is none."""
+        item = next(self._counters[launch])
+        if item < sum(len(self._program.stages[stage].blocks) for stage in launch.stages):
+            Task(self._life(*self._item(launch, item), sm, slot, 0))
+        else:
+            self._release(sm, slot, launch.stages[0])

@@ -1,0 +1,95 @@
+"""How the blocks of one SM share it.
+
+Picture: two blocks compute on one SM, each at 0.56 of the speed it has alone on average. The elder gets
+more of it, 0.65, the younger 0.47: of two that start together one ends after 230 us and the other after
+280, and from then on they are out of step. Of four small ones the eldest ends after 168 us, the others after
+175, 184 and 196. When a block ends or starts to spin, those left speed up at once. Observed on an NVIDIA H200
+(docs/the-model.md).
+"""
+
+from bisect import insort
+
+from simpy import Environment, Event
+
+from wavesim.costs.cost_model import RATE_UNIT
+from wavesim.sim.timer import NORMAL, Alarm
+
+Age = tuple[int, int]  # when a block was issued, and its row among those issued at once
+
+
+class Member:
+    """A computing block: its age, its work left in ns / RATE_UNIT, and what fires when that is done."""
+
+    __slots__ = ("age", "event", "left")
+
+    def __init__(self, age: Age, left: int, event: Event) -> None:
+        self.age = age
+        self.left = left
+        self.event = event
+
+    def __lt__(self, other: "Member") -> bool:
+        return self.age < other.age
+
+
+class SharedSm:
+    """Of n computing blocks the i-th eldest progresses at rates[n - 1][i] / RATE_UNIT.
+
+    Places and companies beyond the last are like the last.
+    """
+
+    def __init__(self, env: Environment, rates: tuple[tuple[int, ...], ...]) -> None:
+        self._env = env
+        self._rates = rates
+        self._members: list[Member] = []  # eldest first
+        self._since = 0
+        self._alarm: Alarm | None = None
+
+    def compute(self, work_ns: int, age: Age, ahead: int = 0) -> Event:
+        """An event that fires, at a whole nanosecond, when a block has had `work_ns` of an SM alone.
+
+        Its value is by how much more than that the block has had, at most 0, in ns / RATE_UNIT: `ahead` for a
+        block that computes on at once, so that stops on the way cost nothing.
+        """
+        self._advance()
+        event = Event(self._env)
+        insort(self._members, Member(age, work_ns * RATE_UNIT + ahead, event))
+        self._set_alarm()
+        return event
+
+    def _advance(self) -> None:
+        """Takes what was done since the last change off the work left."""
+        now = int(self._env.now)
+        elapsed, self._since = now - self._since, now
+        for member, rate in zip(self._members, self._rates_now(), strict=False):
+            member.left -= elapsed * rate
+
+    def _rates_now(self) -> tuple[int, ...]:
+        """Of the computing blocks, the eldest first; at least as many as there are."""
+        count = len(self._members)
+        if count <= len(self._rates):
+            return self._rates[count - 1]
+        return self._rates[-1] + self._rates[-1][-1:] * count
+
+    def _set_alarm(self) -> None:
+        """One pending alarm per SM: the earliest instant at which a block has had its work."""
+        if self._alarm is not None:
+            self._alarm.silence()
+        delay = max(0, min(map(_due, self._members, self._rates_now())))
+        self._alarm = Alarm(self._env, self._ring, NORMAL, delay)
+
+    def _ring(self, _: Event) -> None:
+        self._alarm = None
+        self._advance()
+        members, self._members = self._members, []
+        for member in members:
+            if member.left > 0:
+                self._members.append(member)
+            else:
+                member.event.succeed(member.left)
+        if self._members:
+            self._set_alarm()
+
+
+def _due(member: Member, rate: int) -> int:
+    """Whole nanoseconds until a block has had its work, at its present rate."""
+    return -(-member.left // rate)

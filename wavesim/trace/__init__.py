@@ -1,0 +1,1 @@
+"""The one trace, simulated and measured alike, and its file format."""

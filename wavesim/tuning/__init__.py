@@ -1,0 +1,1 @@
+"""Tuning: candidate plans, their simulation in sweeps, the fastest."""

@@ -1,0 +1,153 @@
+"""Candidates: the plans that tuning tries, each once, without those that can deadlock.
+
+Picture: 40 policies x 13 orders of the GPT-3 MLP at M = 2048, and stream sync in every order. Column-major
+is the same as grouped by 16 rows there, so it is not tried twice.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+import wavesim
+from wavesim.check.deadlock import safety_of
+from wavesim.codegen.orders import order_sets
+from wavesim.codegen.policies import DerivedPolicy, derive_policies, renumbered
+from wavesim.costs.cost_model import CostModel
+from wavesim.model.device import Device
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.order import Order, RowMajor
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync, check_plan
+from wavesim.plan.semaphores import Edge, edges_of
+
+ALL_COMBINATIONS = 64  # of the edges' policies; beyond it one edge is varied at a time
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A plan to be tried. `order` names its choice of orders; `semaphores` counts them."""
+
+    name: str
+    pipeline: Pipeline
+    plan: Plan
+    order: str
+    semaphores: int
+
+
+@dataclass
+class Fingerprints:
+    """Digests of what decides a plan's schedule; tiles in order are digested once per stage and order."""
+
+    _known: dict[tuple[str, int], str] = field(default_factory=dict)
+    _kept: list[Order] = field(default_factory=list)  # so that no id is used twice
+
+    def of(self, candidate: Candidate, device: Device, costs: CostModel) -> str:
+        """Equal for plans that must give the same schedule, from run to run of the same version."""
+        pipeline, plan = candidate.pipeline, candidate.plan
+        parts = [wavesim.__version__, repr(device), repr(costs), repr(pipeline.stages)]
+        parts += [str(dependency) for dependency in pipeline.dependencies]
+        parts += [self._order(stage.name, stage.grid, plan.order_of(stage.name)) for stage in pipeline.stages]
+        if isinstance(plan, SemaphoreSync):
+            parts += [f"wait-kernel {plan.wait_kernel} {plan.head_start}"]
+            for producer, consumer in edges_of(pipeline):
+                table = plan.policy_of(producer, consumer).table(pipeline.stage(producer).grid)
+                parts.append(repr(renumbered(table.semaphore_of_tile)))
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
+
+    def _order(self, stage: str, grid: object, order: Order) -> str:
+        key = (stage, id(order))
+        if key not in self._known:
+            self._kept.append(order)
+            text = repr(order.sequence(grid))  # type: ignore[arg-type]  # a stage's grid
+            self._known[key] = f"{stage} {grid} {hashlib.sha256(text.encode()).hexdigest()}"
+        return self._known[key]
+
+
+def stream_candidates(pipeline: Pipeline) -> list[Candidate]:
+    """Stream sync in every order."""
+    return [
+        Candidate(f"stream {name}", pipeline, _with_orders(StreamSync(), orders), name, 0)
+        for name, orders in order_sets(pipeline).items()
+    ]
+
+
+def semaphore_candidates(pipeline: Pipeline, device: Device) -> tuple[list[Candidate], int]:
+    """(semaphore plans in every order that cannot deadlock, how many can): every choice of policies."""
+    if not pipeline.dependencies:
+        return [], 0
+    is_safe = {
+        flag: safety_of(pipeline, SemaphoreSync(wait_kernel=flag), device).is_safe for flag in (True, False)
+    }
+    safe, unsafe = [], 0
+    choices = list(policy_choices(pipeline))
+    for name, orders in order_sets(pipeline).items():
+        for choice in choices:
+            for wait_kernel in (True, False):
+                if is_safe[wait_kernel]:
+                    safe.append(_candidate(pipeline, choice, name, orders, wait_kernel))
+                else:
+                    unsafe += 1
+    return safe, unsafe
+
+
+def given_candidate(pipeline: Pipeline, plan: Plan) -> Candidate:
+    """A caller's own plan. Raises `DescriptionError` for orders and policies that fail or don't fit."""
+    check_plan(pipeline, plan)
+    for stage in pipeline.stages:
+        plan.order_of(stage.name).sequence(stage.grid)
+    count = 0
+    if isinstance(plan, SemaphoreSync):
+        for producer, consumer in edges_of(pipeline):
+            count += plan.policy_of(producer, consumer).table(pipeline.stage(producer).grid).count
+    wait = "" if getattr(plan, "wait_kernel", True) else " no-wait-kernel"
+    return Candidate(f"{plan.name} {plan.order.name}{wait}", pipeline, plan, plan.order.name, count)
+
+
+def _candidate(
+    pipeline: Pipeline,
+    choice: Mapping[Edge, DerivedPolicy],
+    order: str,
+    orders: Mapping[str, Order],
+    wait_kernel: bool,
+) -> Candidate:
+    names = list(dict.fromkeys(entry.name for entry in choice.values()))
+    first = next(iter(choice.values())).policy
+    others = {edge: entry.policy for edge, entry in choice.items() if entry.policy != first}
+    plan = _with_orders(SemaphoreSync(first, policies=others, wait_kernel=wait_kernel), orders)
+    words = f"{'+'.join(names)} {order}" + ("" if wait_kernel else " no-wait-kernel")
+    return Candidate(words, pipeline, plan, order, sum(entry.table.count for entry in choice.values()))
+
+
+def _with_orders(plan: StreamSync | SemaphoreSync, orders: Mapping[str, Order]) -> Plan:
+    """One order for all stages where they agree, as a person would write it."""
+    values = list(orders.values())
+    if all(order == values[0] for order in values):
+        return replace(plan, order=values[0])
+    return replace(plan, order=RowMajor(), orders=dict(orders))
+
+
+def policy_choices(pipeline: Pipeline) -> Iterator[dict[Edge, DerivedPolicy]]:
+    """A policy for every edge: all combinations where they are few; else one edge at a time, notable ones."""
+    edges = edges_of(pipeline)
+    derived = {edge: derive_policies(pipeline, edge) for edge in edges}
+    total = 1
+    for entries in derived.values():
+        total *= len(entries)
+    if len(edges) == 1 or total <= ALL_COMBINATIONS:
+        for combination in product(*derived.values()):
+            yield dict(zip(edges, combination, strict=True))
+        return
+    bases = [{edge: _named(derived[edge], name) for edge in edges} for name in ("tile", "row")]
+    bases.append({edge: derived[edge][-1] for edge in edges})
+    yield from bases
+    for base in bases[:2]:
+        for edge in edges:
+            for entry in derived[edge]:
+                is_notable = entry.paper_name or entry.name == "together" or entry is derived[edge][-1]
+                if is_notable and entry is not base[edge]:
+                    yield base | {edge: entry}
+
+
+def _named(entries: tuple[DerivedPolicy, ...], name: str) -> DerivedPolicy:
+    """The policy of that name, else the finest: on a grid of one column "row" is "tile"."""
+    return next((entry for entry in entries if entry.name == name), entries[0])

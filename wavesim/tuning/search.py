@@ -1,0 +1,269 @@
+"""tune(): policies x orders x options, and tile sizes and split-K where given, searched in the simulator.
+
+Picture: 533 plans of the GPT-3 MLP at M = 2048 in a few seconds; out comes a ranked table whose first row is
+the plan to run, with its predicted gain over the best stream-sync plan and how far such predictions have
+been off. If nothing beats stream sync, stream sync is the first row.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wavesim.check.deadlock import safety_of
+from wavesim.costs.cost_model import CostModel
+from wavesim.evaluation.validation import committed_scores
+from wavesim.model.device import Device
+from wavesim.model.occupancy import occupancy_of
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.order import RowMajor
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.predict.prediction import TIME_WORDS, improvement_points
+from wavesim.tuning.candidates import (
+    Candidate,
+    Fingerprints,
+    given_candidate,
+    semaphore_candidates,
+    stream_candidates,
+)
+from wavesim.tuning.l2_traffic import megabytes_per_wave
+from wavesim.tuning.results_file import ResultsFile
+from wavesim.tuning.sweep import Progress, Question, run_sweep
+from wavesim.tuning.tuning_costs import CostBook
+
+HELPS_POINTS = 1.0  # a smaller predicted gain is not worth two streams
+
+
+@dataclass(frozen=True)
+class TunedPlan:
+    """One plan of the ranking; improvements are over the best stream-sync plan, in points.
+
+    `order` names its choice of orders, which its costs were found by.
+    """
+
+    name: str
+    pipeline: Pipeline
+    plan: Plan
+    order: str
+    predicted_ns: int
+    improvement_points: float
+    semaphores: int
+
+    @property
+    def words(self) -> str:
+        """The plan as one says it: "row semaphores, grouped:4 order"."""
+        sync, _, rest = self.name.partition(" ")
+        orders, _, without = rest.partition(" no-wait-kernel")
+        words = "stream sync" if isinstance(self.plan, StreamSync) else f"{sync} semaphores"
+        is_without = isinstance(self.plan, SemaphoreSync) and not self.plan.wait_kernel
+        words += f", {orders} order"
+        return words + (f", no wait-kernel{without}" if is_without else "")
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Plans, best first. `margin_points`: 90 % of past predictions of the kind were at most so far off.
+
+    It is None where there are none. `left_out` counts plans not simulated, by reason.
+    """
+
+    workload: str
+    device: str
+    plans: tuple[TunedPlan, ...]
+    margin_points: float | None
+    basis: str
+    left_out: Mapping[str, int]
+    seconds: float
+    is_complete: bool
+
+    @property
+    def best(self) -> TunedPlan:
+        """The plan to run: the first, unless it gains too little to be worth two streams."""
+        is_worth_it = self.plans[0].improvement_points >= HELPS_POINTS
+        streams = (row for row in self.plans if isinstance(row.plan, StreamSync))
+        return self.plans[0] if is_worth_it else next(streams, self.plans[0])
+
+    def table(self, rows: int = 12) -> str:
+        """Plain text: the first rows, stream sync, and where the numbers come from."""
+        lines = [f"{'plan':<44}{'predicted':>12}{'gain':>8}{'semaphores':>12}"]
+        shown = list(self.plans[:rows])
+        stream = next((row for row in self.plans if isinstance(row.plan, StreamSync)), None)
+        shown += [stream] if stream is not None and stream not in shown else []
+        for row in shown:
+            figures = f"{row.predicted_ns / 1e3:>9.1f} us{row.improvement_points:>+8.1f}{row.semaphores:>12}"
+            lines.append(f"{row.name:<44}{figures}")
+        return "\n".join([*lines, *self.notes])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the numbers mean."""
+        margin = (
+            "no predictions of this kind have been scored: trust the ranking's ends, not its middle"
+            if self.margin_points is None
+            else f"90 % of scored predictions of this kind were within {self.margin_points:.1f} points"
+        )
+        left = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items() if count) or "none"
+        state = "" if self.is_complete else " (interrupted: the plans simulated so far)"
+        return (
+            f"{len(self.plans)} plans simulated in {self.seconds:.1f} s{state}; left out: {left}",
+            f"predicted: {TIME_WORDS}",
+            f"gain: points over the best stream-sync plan, simulated, {self.basis}; {margin}",
+        )
+
+
+def tune(
+    pipeline: Pipeline,
+    device: Device,
+    costs: CostModel | None = None,
+    *,
+    variants: Mapping[str, Pipeline] | None = None,
+    plans: Sequence[Plan] | None = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    results: Path | None = None,
+) -> Tuning:
+    """Simulates all plans worth trying and ranks them.
+
+    `variants` are the same computation with other tile sizes or split-K, by name; `costs` hold for
+    all of them. `plans` replaces the generated ones. With `results` the sweep goes on where that
+    file stops; after Ctrl-C the ranking is of what is finished.
+
+    Raises `DescriptionError` for plans that don't fit, `RecordingError` for a results file that cannot
+    be read or written.
+    """
+    began = time.monotonic()
+    search = Search({"": pipeline, **(variants or {})}, device, costs, plans)
+    with closing(ResultsFile(results)) if results is not None else nullcontext() as file:
+        is_complete = run_and_keep(search, search.stream_questions(), None, None, file)
+        if is_complete:
+            is_complete = run_and_keep(search, search.semaphore_questions(), executor, progress, file)
+    return Tuning(
+        workload=pipeline.name,
+        device=device.name,
+        plans=search.ranked(),
+        margin_points=margin_points(pipeline, device) if search.books[""].is_scored else None,
+        basis=search.books[""].basis,
+        left_out=search.left_out,
+        seconds=time.monotonic() - began,
+        is_complete=is_complete,
+    )
+
+
+def run_and_keep(
+    search: "Search",
+    questions: list[Question],
+    executor: Executor | None,
+    progress: Progress | None,
+    file: ResultsFile | None,
+) -> bool:
+    """Adds the answers to the search's. Returns whether all questions were answered."""
+    answers = run_sweep(questions, executor, progress, file)
+    search.predicted_ns |= answers.predicted_ns
+    return answers.is_complete
+
+
+class Search:
+    """What is tried, what came out and what was left out, for one call of tune()."""
+
+    def __init__(
+        self,
+        variants: Mapping[str, Pipeline],
+        device: Device,
+        costs: CostModel | None,
+        plans: Sequence[Plan] | None,
+    ) -> None:
+        self.books = {name: CostBook(pipeline, device, costs) for name, pipeline in variants.items()}
+        self.left_out = {"can deadlock": 0, "same schedule as another": 0, "cannot beat stream sync": 0}
+        self.predicted_ns: dict[str, int | None] = {}
+        self._device = device
+        self._plans = plans
+        self._fingerprints = Fingerprints()
+        self._candidates: dict[str, Candidate] = {}
+
+    def stream_questions(self) -> list[Question]:
+        """Stream sync in every order, or as given."""
+        return [
+            question
+            for variant, book in self.books.items()
+            for candidate in self._streams(book.pipeline)
+            for question in self._question(variant, candidate)
+        ]
+
+    def semaphore_questions(self) -> list[Question]:
+        """Semaphore plans that may beat the best stream-sync plan found so far."""
+        best_ns = min(ns for ns in self.predicted_ns.values() if ns is not None)
+        questions = []
+        for variant, book in self.books.items():
+            candidates, unsafe = self._semaphores(book.pipeline)
+            self.left_out["can deadlock"] += unsafe
+            if book.least_ns() >= best_ns:
+                self.left_out["cannot beat stream sync"] += len(candidates)
+                continue
+            for candidate in candidates:
+                questions += self._question(variant, candidate)
+        return questions
+
+    def ranked(self) -> tuple[TunedPlan, ...]:
+        """Fastest first; of equally fast ones the simpler: see `_preference`."""
+        found = {key: ns for key, ns in self.predicted_ns.items() if ns is not None}
+        self.left_out["can deadlock"] += len(self.predicted_ns) - len(found)
+        streams = [ns for key, ns in found.items() if isinstance(self._candidates[key].plan, StreamSync)]
+        rows = [
+            TunedPlan(
+                name=(entry := self._candidates[key]).name,
+                pipeline=entry.pipeline,
+                plan=entry.plan,
+                order=entry.order,
+                predicted_ns=ns,
+                improvement_points=improvement_points(ns, min(streams)),
+                semaphores=entry.semaphores,
+            )
+            for key, ns in found.items()
+        ]
+        return tuple(sorted(rows, key=lambda row: (row.predicted_ns, *self._preference(row))))
+
+    def _preference(self, row: TunedPlan) -> tuple[bool, bool, int, bool, int, bool, str]:
+        """Of equally fast plans: stream sync, one order for all, little L2 traffic, the paper's policies."""
+        return (
+            not isinstance(row.plan, StreamSync),
+            bool(row.plan.orders),
+            megabytes_per_wave(row.pipeline, row.plan, self._device),
+            row.plan.name not in ("stream", "row", "tile"),
+            row.semaphores,
+            row.plan.order != RowMajor(),
+            row.name,
+        )
+
+    def _question(self, variant: str, candidate: Candidate) -> list[Question]:
+        """One question, or none if another plan has the same schedule."""
+        costs = self.books[variant].costs(candidate.order)
+        key = self._fingerprints.of(candidate, self._device, costs)
+        if key in self._candidates:
+            self.left_out["same schedule as another"] += 1
+            return []
+        name = f"{candidate.name} {variant}".strip()
+        self._candidates[key] = replace(candidate, name=name)
+        return [Question(key, name, candidate.pipeline, candidate.plan, self._device, costs)]
+
+    def _streams(self, pipeline: Pipeline) -> list[Candidate]:
+        if self._plans is None:
+            return stream_candidates(pipeline)
+        given = [plan for plan in self._plans if isinstance(plan, StreamSync)]
+        orders = {plan.order: StreamSync(plan.order) for plan in self._plans}
+        return [given_candidate(pipeline, plan) for plan in given or orders.values()]
+
+    def _semaphores(self, pipeline: Pipeline) -> tuple[list[Candidate], int]:
+        if self._plans is None:
+            return semaphore_candidates(pipeline, self._device)
+        given = [plan for plan in self._plans if isinstance(plan, SemaphoreSync)]
+        safe = [plan for plan in given if safety_of(pipeline, plan, self._device).is_safe]
+        return [given_candidate(pipeline, plan) for plan in safe], len(given) - len(safe)
+
+
+def margin_points(pipeline: Pipeline, device: Device) -> float | None:
+    """How far 90 % of the scored predictions with as many blocks per SM were off; None if none are scored."""
+    most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
+    score = committed_scores().get("own-1-block" if most == 1 else "own-2-blocks")
+    return None if score is None or most > 2 else score.p90_abs_error_points

@@ -1,0 +1,160 @@
+"""Sweeps: many plans simulated on any concurrent.futures executor, with progress, interrupt and resume.
+
+Picture: 520 plans in batches of a few on two worker processes; each finished batch goes to the results
+file; Ctrl-C cancels what has not begun and keeps the rest. Dask's `client.get_executor()` does as well.
+"""
+
+import multiprocessing
+import os
+import pickle
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from wavesim.costs.cost_model import CostModel
+from wavesim.errors import DeadlockError, DescriptionError, DeviceError
+from wavesim.model.device import Device
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.plan import Plan
+from wavesim.sim.engine import Engine
+from wavesim.tuning.results_file import ResultsFile
+
+Progress = Callable[[int, int], None]
+TILES_WORTH_A_PROCESS = 100_000  # about a second of simulation; starting workers takes half of one
+BATCHES = 64
+
+
+@dataclass(frozen=True)
+class Question:
+    """One plan to be simulated. `key` stands for all of it, from sweep to sweep."""
+
+    key: str
+    name: str
+    pipeline: Pipeline
+    plan: Plan
+    device: Device
+    costs: CostModel
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Makespans in ns by key, None for a plan that deadlocks. Not complete after an interrupt."""
+
+    predicted_ns: dict[str, int | None]
+    is_complete: bool
+
+
+def predicted_ns(question: Question) -> int | None:
+    """What the simulator says the plan takes, setup included; None if it deadlocks."""
+    engine = Engine(question.pipeline, question.plan, question.device, question.costs)
+    try:
+        engine.run()
+    except DeadlockError:
+        return None
+    blocks_ns = max(engine.rows.end) - min(engine.rows.issue)
+    return blocks_ns + question.costs.outside_ns(question.plan)
+
+
+def answer_batch(batch: Sequence[Question]) -> list[int | None]:
+    """Runs in a worker."""
+    return [predicted_ns(question) for question in batch]
+
+
+def run_sweep(
+    questions: Sequence[Question],
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    results: ResultsFile | None = None,
+) -> Answers:
+    """Answers all questions that `results` does not know; `progress(done, total)` after every batch.
+
+    Without an executor: worker processes where the sweep is long enough to pay for them. An interrupt
+    (Ctrl-C) ends the sweep and keeps what is finished.
+    """
+    found = {q.key: results.known[q.key] for q in questions if results is not None and q.key in results.known}
+    open_questions = [question for question in questions if question.key not in found]
+    tell = progress or (lambda _done, _total: None)
+    tell(len(found), len(questions))
+    try:
+        for batch, answers in _answered(open_questions, executor):
+            for question, answer in zip(batch, answers, strict=True):
+                found[question.key] = answer
+                if results is not None:
+                    results.append(question.key, question.name, answer)
+            tell(len(found), len(questions))
+    except KeyboardInterrupt:
+        return Answers(found, is_complete=False)
+    return Answers(found, is_complete=True)
+
+
+Answered = Iterator[tuple[Sequence[Question], list[int | None]]]
+
+
+def _answered(questions: Sequence[Question], executor: Executor | None) -> Answered:
+    size = max(1, min(16, len(questions) // BATCHES))
+    batches = [questions[i : i + size] for i in range(0, len(questions), size)]
+    tiles = sum(stage.grid.size for question in questions for stage in question.pipeline.stages)
+    if executor is None and (worker_count() == 1 or tiles < TILES_WORTH_A_PROCESS):
+        yield from ((batch, answer_batch(batch)) for batch in batches)
+        return
+    _require_picklable(questions)
+    with _given_or_processes(executor) as pool:
+        waiting: dict[Future[list[int | None]], Sequence[Question]] = {}
+        try:
+            waiting |= {pool.submit(answer_batch, batch): batch for batch in batches}
+            for future in as_completed(waiting):
+                yield waiting[future], future.result()
+        except BrokenProcessPool as error:
+            raise DeviceError(
+                "the worker processes have ended; in a script, put the call under "
+                "`if __name__ == '__main__':`, or pass executor=ThreadPoolExecutor(1)"
+            ) from error
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def worker_count() -> int:
+    """CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _given_or_processes(executor: Executor | None) -> Iterator[Executor]:
+    """The caller's executor, left open, or a process pool of our own."""
+    if executor is not None:
+        yield executor
+        return
+    # Not fork: a notebook's process has threads, whose locks a forked child would hold for ever.
+    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+    context = multiprocessing.get_context(method)
+    with ProcessPoolExecutor(worker_count(), context, initializer=_ignore_interrupts) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C reaches the whole process group; the parent decides what becomes of the sweep."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _require_picklable(questions: Sequence[Question]) -> None:
+    seen: set[int] = set()
+    for question in questions:
+        parts = (question.pipeline, question.plan)
+        if all(id(part) in seen for part in parts):
+            continue
+        seen |= {id(part) for part in parts}
+        try:
+            pickle.dumps(parts)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise DescriptionError(
+                f"plan {question.name} cannot be sent to another process ({error}); define its functions at "
+                "the top level of a module"
+            ) from error

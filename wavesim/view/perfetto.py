@@ -1,0 +1,146 @@
+"""Traces as one file for Perfetto (ui.perfetto.dev): a process per SM, a thread per slot, arrows.
+
+Picture: "simulated, row semaphores: SM 3" above "measured, row semaphores: SM 3"; on slot 0 the slice
+"gemm2 (5, 2)" with "waits for row 2 of gemm1" inside it, and an arrow to it from the last tile of that row.
+
+Format: Trace Event Format of Chromium (JSON, times in microseconds), which Perfetto reads; `.json.gz` too.
+"""
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from wavesim.errors import DescriptionError
+from wavesim.model.pipeline import Pipeline
+from wavesim.trace.trace import Trace
+from wavesim.view.last_producers import find_last_producers
+
+KINDS = (".json", ".json.gz")
+MOST_SMS = 10_000  # pids of one trace; the next begins at a multiple of it
+EVENTS_PID = MOST_SMS - 1  # launches and kernel boundaries, beside the SMs
+Event = dict[str, Any]
+
+
+def write_perfetto(path: str | Path, *traces: Trace, pipeline: Pipeline | None = None) -> Path:
+    """Writes traces, simulated and measured alike, into one file; returns its path.
+
+    Every block is a slice of category "tile", from start to end, and its waits are slices of category
+    "wait" inside it. A flow arrow leads to each consumer tile from the last to end of the tiles it reads,
+    by `pipeline`'s dependencies or, for a catalogued workload, without it. All traces begin at time
+    zero, their first issue.
+
+    Raises `DescriptionError` for no traces, another ending than .json or .json.gz, too many SMs, and
+    a pipeline whose grids are not the trace's.
+    """
+    path = Path(path)
+    if not traces:
+        raise DescriptionError("write_perfetto: no traces; give at least one after the path")
+    if not path.name.endswith(KINDS):
+        raise DescriptionError(f"path is {path.name!r}; its ending must be {' or '.join(KINDS)}")
+    events = [event for index, trace in enumerate(traces) for event in _events(trace, index, pipeline)]
+    document = {
+        "displayTimeUnit": "ns",
+        "otherData": {f"trace {index}": _description(trace) for index, trace in enumerate(traces)},
+        "traceEvents": events,
+    }
+    text = json.dumps(document, separators=(",", ":")).encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
+    return path
+
+
+def _description(trace: Trace) -> str:
+    head = trace.header
+    when = f", {head.date[:10]}, commit {head.commit[:7]}" if head.source == "measured" else ""
+    return f"{head.workload}, {head.plan_label}, {head.source} on {head.device.get('name')}{when}"
+
+
+def _events(trace: Trace, index: int, pipeline: Pipeline | None) -> Iterator[Event]:
+    if trace.header.sm_count >= EVENTS_PID:
+        raise DescriptionError(f"trace {index} has {trace.header.sm_count} SMs; at most {EVENTS_PID - 1}")
+    pids = index * MOST_SMS + trace.sm
+    origin = int(trace.issue_ns.min()) if len(trace) else 0
+    yield from _names(trace, index)
+    yield from _tiles(trace, pids.tolist(), origin)
+    yield from _waits(trace, pids.tolist(), origin)
+    yield from _arrows(trace, pids.tolist(), origin, f"{index}.", find_last_producers(trace, pipeline))
+    for event in trace.events:
+        place = {"pid": index * MOST_SMS + EVENTS_PID, "tid": 0}
+        span = _span(event.start_ns - origin, event.end_ns - origin)
+        yield {"ph": "X", "name": f"{event.name}, {event.stage}", "cat": "launch", **place, **span}
+
+
+def _names(trace: Trace, index: int) -> Iterator[Event]:
+    """What processes and threads are called, in the order they are shown."""
+    label = f"{trace.header.source}, {trace.header.plan_label.lower()}"
+    base = index * MOST_SMS
+    used = sorted(set(zip(trace.sm.tolist(), trace.slot.tolist(), strict=True)))
+    for sm in sorted({sm for sm, _ in used}):
+        yield _meta("process_name", base + sm, name=f"{label}: SM {sm}")
+        yield _meta("process_sort_index", base + sm, sort_index=base + sm)
+    for sm, slot in used:
+        yield {**_meta("thread_name", base + sm, name=f"slot {slot}"), "tid": slot}
+    if trace.events:
+        yield _meta("process_name", base + EVENTS_PID, name=f"{label}: launches")
+        yield _meta("process_sort_index", base + EVENTS_PID, sort_index=base - 1)
+
+
+def _meta(kind: str, pid: int, **arguments: Any) -> Event:
+    return {"ph": "M", "name": kind, "pid": pid, "args": arguments}
+
+
+def _span(start_ns: int, end_ns: int) -> Event:
+    return {"ts": start_ns / 1000, "dur": (end_ns - start_ns) / 1000}
+
+
+def _tiles(trace: Trace, pids: list[int], origin: int) -> Iterator[Event]:
+    stages = trace.header.stages
+    columns = (trace.stage, trace.x, trace.y, trace.z, trace.slot)
+    times = (trace.issue_ns - origin, trace.start_ns - origin, trace.wait_ns, trace.end_ns - origin)
+    rows = zip(pids, *(column.tolist() for column in (*columns, *times)), strict=True)
+    for pid, stage, x, y, z, slot, issue, start, wait, end in rows:
+        tile = f"({x}, {y})" if stages[stage].grid[2] == 1 else f"({x}, {y}), slice {z}"
+        facts = {"stage": stages[stage].name, "x": x, "y": y, "z": z, "issue_ns": issue, "wait_ns": wait}
+        place = {"pid": pid, "tid": slot}
+        name = f"{stages[stage].name} {tile}"
+        yield {"ph": "X", "name": name, "cat": "tile", **place, **_span(start, end), "args": facts}
+
+
+def _waits(trace: Trace, pids: list[int], origin: int) -> Iterator[Event]:
+    """Single waits where they were recorded, else each block's whole wait at its start."""
+    for block, name, start, end in _spans(trace, origin):
+        place = {"pid": pids[block], "tid": int(trace.slot[block])}
+        yield {"ph": "X", "name": name, "cat": "wait", **place, **_span(start, end)}
+
+
+def _spans(trace: Trace, origin: int) -> Iterator[tuple[int, str, int, int]]:
+    """(block, what it waits for, start, end) of every wait that took time."""
+    waits = trace.waits
+    if waits is None or not waits.block.size:
+        for block in (trace.wait_ns > 0).nonzero()[0].tolist():
+            start = int(trace.start_ns[block]) - origin
+            yield block, "waits for a semaphore", start, start + int(trace.wait_ns[block])
+        return
+    columns = (waits.block, waits.dependency, waits.semaphore, waits.start_ns - origin, waits.end_ns - origin)
+    for block, dependency, semaphore, start, end in zip(*(c.tolist() for c in columns), strict=True):
+        if end > start:
+            info = trace.header.dependencies[dependency]
+            value = info.value_of_semaphore[semaphore]
+            yield block, f"waits for {info.policy} {semaphore} of {info.producer} = {value}", start, end
+
+
+def _arrows(
+    trace: Trace, pids: list[int], origin: int, prefix: str, producers: dict[int, int]
+) -> Iterator[Event]:
+    """From within the producer's slice, at its end, to within the consumer's, no earlier."""
+    for consumer, producer in producers.items():
+        flow = {"name": "dependency", "cat": "dependency", "id": f"{prefix}{consumer}"}
+        posted = int(trace.end_ns[producer]) - origin
+        first, last = int(trace.start_ns[consumer]) - origin, int(trace.end_ns[consumer]) - origin
+        ends = (("s", producer, posted - 1), ("f", consumer, min(max(first, posted), last - 1)))
+        for kind, block, time in ends:
+            place = {"pid": pids[block], "tid": int(trace.slot[block])}
+            event = {"ph": kind, **flow, **place, "ts": time / 1000}
+            yield {**event, "bp": "e"} if kind == "f" else event
