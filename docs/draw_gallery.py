@@ -1,6 +1,6 @@
 """Draws the pictures of docs/gallery.md, one per question that a notebook asks: `make gallery`.
 
-Picture: the wave player stopped at its tenth event, the occupancy explorer at 96 KB, Stream-K beside
+Example: the wave player stopped at its tenth event, the occupancy explorer at 96 KB, Stream-K beside
 semaphores; each is what a reader of the notebook sees, written by the widget's own `save`.
 """
 

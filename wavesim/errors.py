@@ -1,6 +1,6 @@
 """What can go wrong, as types: one exception per thing a user can do about it.
 
-Picture: a consumer block spins on a semaphore that nobody will post. Whether that happened in
+Example: a consumer block spins on a semaphore that nobody will post. Whether that happened in
 the simulator or on a GPU, the same `DeadlockError` says who waits, where and for what.
 """
 

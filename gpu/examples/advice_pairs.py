@@ -1,6 +1,6 @@
 """Pairs of kernels as a profiler sees them before anything is rewritten, and what tile sync then gives.
 
-Picture: `python gpu/examples/advice_pairs.py` on a GPU profiles each pair on one stream with PyTorch's
+Example: `python gpu/examples/advice_pairs.py` on a GPU profiles each pair on one stream with PyTorch's
 profiler, then times it in turns on one stream and with a semaphore per tile row. `advice_table.py` asks
 `wavesim advise` what it makes of the profiles, and compares; it needs no GPU.
 """

@@ -1,6 +1,6 @@
 """What `wavesim advise` says of the profiled pairs beside what tile sync gave them: a table, no GPU needed.
 
-Picture: a pair of 470 us; advised: 52 us, 40 to 64; measured: 58 us; inside. `python
+Example: a pair of 470 us; advised: 52 us, 40 to 64; measured: 58 us; inside. `python
 gpu/examples/advice_table.py` writes gpu/results/advice/table.md.
 """
 

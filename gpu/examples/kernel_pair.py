@@ -1,6 +1,6 @@
 """Runs a kernel pair that was not written for tile-level synchronisation: plain, then synchronised.
 
-Picture: describe the two grids and who reads what, pick a plan, compile with the header that is generated for
+Example: describe the two grids and who reads what, pick a plan, compile with the header that is generated for
 both, and hand each kernel the parameter that `SyncState` makes for it. That is the whole host side.
 """
 

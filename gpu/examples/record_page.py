@@ -1,6 +1,6 @@
 """Writes docs/record-your-kernel.md: record_page.md with the recorded pair's lines and what recording costs.
 
-Picture: `python gpu/examples/record_page.py` after a change to the pair or a new measurement; a test says
+Example: `python gpu/examples/record_page.py` after a change to the pair or a new measurement; a test says
 when the page is old.
 """
 

@@ -1,6 +1,6 @@
 """Writes docs/synchronise-your-kernel.md: the difference between the plain and the synchronised kernel pair.
 
-Picture: `python gpu/examples/synchronise_page.py` after a change to either file; a test says when the page is
+Example: `python gpu/examples/synchronise_page.py` after a change to either file; a test says when the page is
 old.
 """
 

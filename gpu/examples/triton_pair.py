@@ -1,6 +1,6 @@
 """Two matrix products in Triton, or one and a GELU, on one stream or with a semaphore per tile row, recorded.
 
-Picture: the kernel of Triton's own tutorial, with the recorder's lines, and for tile-level synchronisation a
+Example: the kernel of Triton's own tutorial, with the recorder's lines, and for tile-level synchronisation a
 wait before its loop and a post after its stores. `is_waiting` and `is_posting` take those out again.
 """
 

@@ -1,6 +1,6 @@
 """wavesim's runner for NVIDIA GPUs: compiles our CUDA C++, runs pipelines under a plan, records traces.
 
-Picture: the simulator answers "what would this plan do"; `CupyRunner.measure` takes the same pipeline
+Example: the simulator answers "what would this plan do"; `CupyRunner.measure` takes the same pipeline
 and the same plan to a GPU and answers with the same kind of `Trace`. Import what you need from
 `wavesim_gpu.runner`, `wavesim_gpu.runtime.device` and `wavesim_gpu.runtime.compiler`; nothing here needs a
 GPU to import.

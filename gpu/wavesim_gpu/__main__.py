@@ -1,6 +1,6 @@
 """Command line of the GPU runner: bench, record, overheads, options, options-table, tuned and report.
 
-Picture: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.json; `report --json` sums up
+Example: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.json; `report --json` sums up
 the newest anywhere.
 """
 

@@ -1,6 +1,6 @@
 """Which kernels compute a pipeline under a plan, and with which generated header each is compiled.
 
-Picture: under row semaphores GPT-3's MLP is two kernels with a header each; under `Persistent()` it is one,
+Example: under row semaphores GPT-3's MLP is two kernels with a header each; under `Persistent()` it is one,
 whose header has both stages.
 """
 

@@ -1,6 +1,6 @@
 """One pipeline under one plan, ready to launch: which kernels with which parameters on which stream.
 
-Picture: under row semaphores GPT-3's MLP is three launches on two streams: the first GEMM, the wait-kernel
+Example: under row semaphores GPT-3's MLP is three launches on two streams: the first GEMM, the wait-kernel
 and the second GEMM. With dependent launch it is two on one stream: the second GEMM may start once every block
 of the first has, which is all that the wait-kernel is for. As one persistent kernel it is one launch.
 `launches.py` enqueues and captures them.

@@ -1,6 +1,6 @@
 """The GPU runner: the same pipeline and plans as the simulator, measured, as the same traces.
 
-Picture: `CupyRunner().measure(pipeline, [stream, row, tile])` checks every plan's result against a float32
+Example: `CupyRunner().measure(pipeline, [stream, row, tile])` checks every plan's result against a float32
 reference, times them in turns over many rounds with recording compiled out, then runs each once more
 with recording for its trace.
 """

@@ -1,6 +1,6 @@
 """`mlp(x, w1, w2)`: two dependent GEMMs on the caller's arrays, tuned where it is first called.
 
-Picture: the first call with new shapes times each tile size under stream sync and under row semaphores on
+Example: the first call with new shapes times each tile size under stream sync and under row semaphores on
 random operands, for some seconds, and keeps the fastest. Every later call launches that on the caller's
 current stream: two kernels and a wait-kernel, forked to a stream of ours and joined again, with all memory
 from the caller's allocator. So from the second call on it can be captured in a graph.

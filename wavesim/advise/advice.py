@@ -1,6 +1,6 @@
 """Advice from a profile: where last waves and stream boundaries cost time, and what could win it back.
 
-Picture: a forward pass on an H100, 1,465 launches in 50 ms. 4 % of the kernels' time is lost in last waves,
+Example: a forward pass on an H100, 1,465 launches in 50 ms. 4 % of the kernels' time is lost in last waves,
 3 % of the step nothing runs between kernels, and a third of it is in kernels that hide their tiles. Of the
 pairs of kernels that follow each other on the stream, one is worth rewriting; the others are not, and why.
 

@@ -1,6 +1,6 @@
 """`wavesim advise`: the advice that its options ask for.
 
-Picture: `wavesim advise trace.json.gz --depend 1,3 --html report.html --pair 1 --toml pair.toml`.
+Example: `wavesim advise trace.json.gz --depend 1,3 --html report.html --pair 1 --toml pair.toml`.
 """
 
 import argparse

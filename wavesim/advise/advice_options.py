@@ -1,6 +1,6 @@
 """The options of `wavesim advise`, apart from what they start, so that other commands need not load it.
 
-Picture: `wavesim advise trace.json.gz --depend 1,3 --html report.html --pair 1 --toml pair.toml`.
+Example: `wavesim advise trace.json.gz --depend 1,3 --html report.html --pair 1 --toml pair.toml`.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """The advice in words: three findings, a table, and what is assumed; plain text that any view can show.
 
-Picture: "1. flash_fwd_kernel -> direct_copy: tile sync would save 90 us, 0.2 % of the time".
+Example: "1. flash_fwd_kernel -> direct_copy: tile sync would save 90 us, 0.2 % of the time".
 """
 
 from collections.abc import Sequence

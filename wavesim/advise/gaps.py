@@ -1,6 +1,6 @@
 """Time in which nothing runs between two kernels: launch gaps, and pauses of the program.
 
-Picture: a kernel ends at 100 us, the next starts at 104: a launch gap of 4 us. The one after it starts 20 ms
+Example: a kernel ends at 100 us, the next starts at 104: a launch gap of 4 us. The one after it starts 20 ms
 later: the program read the next batch, which is a pause.
 """
 

@@ -1,6 +1,6 @@
 """A JSON file of any size as a stream of its parts, plain or gzipped, in bounded memory.
 
-Picture: a profiler trace is one object of 1 GB, nearly all of it the array `traceEvents`. Its events come
+Example: a profiler trace is one object of 1 GB, nearly all of it the array `traceEvents`. Its events come
 out one by one, are looked at and dropped; what is held at any time is a chunk and one event.
 
 ijson parses. It has no limits of its own: a value nested 100,000 deep or a string of 10 GB would fill the

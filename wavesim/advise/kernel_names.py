@@ -1,6 +1,6 @@
 """What a kernel's name tells: its kind, the tile it computes, whether it is persistent, and a short name.
 
-Picture: `sm90_xmma_gemm_bf16bf16_..._tilesize128x128x64_warpgroupsize1x1x1_...` is a GEMM in tiles of
+Example: `sm90_xmma_gemm_bf16bf16_..._tilesize128x128x64_warpgroupsize1x1x1_...` is a GEMM in tiles of
 128 x 128 whose blocks stay and take tile after tile. Names are all a profile has for this, so what is not
 recognised stays "other", and nothing is concluded from it.
 """

@@ -1,6 +1,6 @@
 """PyTorch-profiler (Kineto) traces: Chrome JSON, plain or gzipped, read as a stream.
 
-Picture: of 75,718 events 8,772 are kernels. Each carries its grid, block, registers and shared memory; the
+Example: of 75,718 events 8,772 are kernels. Each carries its grid, block, registers and shared memory; the
 runtime call that launched it shares its correlation id, the operator with the operand shapes its external
 id. Names and categories have changed over the years ("Kernel", "kernel"), stamps from whole microseconds to
 fractions; AMD's events lack most of the launch. What is missing becomes None and a note, never an error.

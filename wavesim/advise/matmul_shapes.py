@@ -1,6 +1,6 @@
 """The matrix product behind a kernel, from the operand shapes that PyTorch's profiler records.
 
-Picture: `aten::addmm` with operands [1024], [8944, 1024], [1024, 1024] is m = 8944, n = 1024, k = 1024.
+Example: `aten::addmm` with operands [1024], [8944, 1024], [1024, 1024] is m = 8944, n = 1024, k = 1024.
 """
 
 from math import prod

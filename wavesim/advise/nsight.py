@@ -1,6 +1,6 @@
 """Nsight Systems profiles: the sqlite file that `nsys export --type sqlite` writes.
 
-Picture: the table `CUPTI_ACTIVITY_KIND_KERNEL` has a row per launch with grid, block, registers and shared
+Example: the table `CUPTI_ACTIVITY_KIND_KERNEL` has a row per launch with grid, block, registers and shared
 memory in columns of their own, `TARGET_INFO_GPU` a row per GPU with all its limits. Columns come and go
 between versions, so those that exist are asked for first; names are indices into `StringIds`.
 

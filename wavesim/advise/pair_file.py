@@ -1,6 +1,6 @@
 """A pair of a profile as the TOML file that `wavesim predict` reads, and as the pipeline it describes.
 
-Picture: flash_fwd_kernel, 1,280 blocks in 113.4 us, then a copy of 17,888 blocks in 28.8 us, on an h100;
+Example: flash_fwd_kernel, 1,280 blocks in 113.4 us, then a copy of 17,888 blocks in 28.8 us, on an h100;
 tile x of the copy needs tile `x * 1280 // 17888` of the attention. The times are the profile's; which tile
 needs which is an assumption until the user has looked, and the file says so.
 """

@@ -1,6 +1,6 @@
 """What tile-level synchronisation would save between two launches, with an interval.
 
-Picture: a GEMM of 1.45 waves, then one of 2.9, one block per SM on an H200, 233 and 220 us. Half of the
+Example: a GEMM of 1.45 waves, then one of 2.9, one block per SM on an H200, 233 and 220 us. Half of the
 second's first wave fits into the hole of the first's last wave: 14 % of both together. On an H200 12 to 13 %
 were measured.
 

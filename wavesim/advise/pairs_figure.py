@@ -1,6 +1,6 @@
 """The pairs worth looking at, as bars: what tile sync could win, its interval, and the launch gaps beside it.
 
-Picture: a row per pair, a bar from nothing to the estimate, a whisker over the interval, an open diamond
+Example: a row per pair, a bar from nothing to the estimate, a whisker over the interval, an open diamond
 where a CUDA graph or programmatic launch would get; pairs hidden from the analysis have no bar.
 """
 

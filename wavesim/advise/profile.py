@@ -1,6 +1,6 @@
 """A profile: which kernels ran when on which stream, as a profiler saw it; no tiles, only launches.
 
-Picture: 1,465 launches of 47 different shapes on one stream of an H100. A shape is a kernel's name with its
+Example: 1,465 launches of 47 different shapes on one stream of an H100. A shape is a kernel's name with its
 grid, threads, registers and shared memory; a launch is a shape, a stream, a start and an end. That is what
 PyTorch's profiler and Nsight Systems both record, and all that the advice is made of.
 

@@ -1,6 +1,6 @@
 """Collects the operations of a profile in columns while a file is read, with bounds on how many.
 
-Picture: 10 million launches are six columns of 80 MB; their names and grids are kept once per shape.
+Example: 10 million launches are six columns of 80 MB; their names and grids are kept once per shape.
 """
 
 from array import array

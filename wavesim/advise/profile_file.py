@@ -1,6 +1,6 @@
 """A profile from any file that wavesim reads: Kineto JSON, plain or gzipped, or an Nsight Systems export.
 
-Picture: the first bytes decide, not the name: "SQLite format 3" or else JSON.
+Example: the first bytes decide, not the name: "SQLite format 3" or else JSON.
 """
 
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """The device of a profile, from what the profiler wrote of it, or from what can be inferred.
 
-Picture: "NVIDIA A100-PG509-200" with 108 SMs is in no catalogue, but its compute capability is; its rates are
+Example: "NVIDIA A100-PG509-200" with 108 SMs is in no catalogue, but its compute capability is; its rates are
 taken from the catalogued A100. A trace without any properties still tells the number of SMs, because
 Kineto's `blocks per SM` is the grid over it.
 """

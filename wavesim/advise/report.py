@@ -1,6 +1,6 @@
 """The advice as a page to forward: three findings in words, the step as a picture, the ranked table.
 
-Picture: `wavesim advise trace.json.gz --html report.html`; the page opens offline, in light or dark.
+Example: `wavesim advise trace.json.gz --html report.html`; the page opens offline, in light or dark.
 """
 
 from pathlib import Path

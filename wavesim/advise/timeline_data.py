@@ -1,6 +1,6 @@
 """What the figures of an advice are drawn from: a step's operations as bars, and where its time goes.
 
-Picture: a step of 35 ms on 1,600 pixels: operations of one kind less than half a pixel apart become one bar.
+Example: a step of 35 ms on 1,600 pixels: operations of one kind less than half a pixel apart become one bar.
 Below, for each of 240 slices of the step, the share in which slots work, stand empty in last waves, are
 hidden in kernels that can't be seen into, or nothing runs at all.
 """
@@ -33,7 +33,7 @@ class StepBars:
 
 
 @dataclass(frozen=True, eq=False)
-class StepPicture:
+class StepExample:
     """One step. `shares` maps work, idle, blind and nothing to their share of each bin, adding up to 1."""
 
     name: str
@@ -45,7 +45,7 @@ class StepPicture:
     shares: Mapping[str, FloatArray]
 
 
-def step_picture(advice: Advice) -> StepPicture:
+def step_picture(advice: Advice) -> StepExample:
     """The step that is longest in kernels' time; the whole profile where it has no steps."""
     name, start, end = _window(advice)
     rows = advice.profile.launches

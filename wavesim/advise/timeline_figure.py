@@ -1,6 +1,6 @@
 """The step of a profile as a picture: what ran on each stream, and below it where the SMs' time went.
 
-Picture: a band per stream, coloured by kind of kernel, white where nothing ran; under it an area per slice of
+Example: a band per stream, coloured by kind of kernel, white where nothing ran; under it an area per slice of
 the step, from working slots at the bottom over empty ones to kernels that hide their tiles.
 """
 

@@ -1,6 +1,6 @@
 """Waves of one launch, and what a second kernel could do in the hole that its last wave leaves.
 
-Picture: 192 blocks on 132 slots are 1.45 waves. The second wave has 60 blocks: for its whole length 72 slots
+Example: 192 blocks on 132 slots are 1.45 waves. The second wave has 60 blocks: for its whole length 72 slots
 stand empty, which is 27 % of the kernel's slot time. Blocks of the next kernel could fill them.
 
 Where several blocks share an SM, one that is alone there runs faster, so that a half-empty last wave costs

@@ -1,6 +1,6 @@
 """The difference between two traces of the same plan, explained.
 
-Picture: predicted 505 us, measured 523 us. The SMs' time says where the 18 us went: 2 in launch
+Example: predicted 505 us, measured 523 us. The SMs' time says where the 18 us went: 2 in launch
 gaps, 4 in emptier waves, 3 in waiting, 9 because tiles took longer. The four add up, always:
 makespan = busy + waiting + tail loss + launch gaps, as means over the SMs, in either trace.
 

@@ -1,6 +1,6 @@
 """Metrics of a trace: what the SM time of a run went into.
 
-Picture: 4 SMs for 4 waves are 16 tile times. Under stream sync 12 of them compute (75 % busy), 4
+Example: 4 SMs for 4 waves are 16 tile times. Under stream sync 12 of them compute (75 % busy), 4
 are lost in the two half-empty last waves. With semaphores a slot may also be held by a block that
 spins: then it is resident, but not busy.
 

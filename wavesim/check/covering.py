@@ -1,6 +1,6 @@
 """Most SMs that can be closed with so many waiting blocks: a covering problem, exact where it is small.
 
-Picture: an SM is closed by two blocks of one kind, or by one of these and one of another; with 11 of
+Example: an SM is closed by two blocks of one kind, or by one of these and one of another; with 11 of
 the first and 3 of the second seven SMs can be closed. Ways and limits are counts per kind.
 """
 

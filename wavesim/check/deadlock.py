@@ -1,6 +1,6 @@
 """Can a plan deadlock on a device? Waiting blocks hold their slots, and nothing is pre-empted.
 
-Picture: Figure 1 without its wait-kernel. If the consumer's launch reaches the device first, four of
+Example: Figure 1 without its wait-kernel. If the consumer's launch reaches the device first, four of
 its blocks take the four SMs and spin; the producer's blocks, which would end the wait, are never
 issued. With five SMs and four consumer blocks one SM stays free, and the producer runs on it.
 

@@ -1,6 +1,6 @@
 """What must hold in every trace, simulated or measured, whatever the costs: each breach in words.
 
-Picture: two blocks in one slot at one time, a tile computed twice, a consumer that ends before
+Example: two blocks in one slot at one time, a tile computed twice, a consumer that ends before
 the producer tile it reads: each is a bug in the engine, the kernels or the recorder.
 """
 

@@ -1,6 +1,6 @@
 """How many SMs waiting blocks can fill: the adversary's side of the safety check.
 
-Picture: 11 waiting blocks of a consumer that fits twice on an SM, against a producer that needs half
+Example: 11 waiting blocks of a consumer that fits twice on an SM, against a producer that needs half
 an SM too: each SM takes two of them before the producer has no room, so 11 blocks close five SMs.
 With kernels of different sizes an SM can be closed in several ways; which SM the hardware puts a
 block on does not matter, because the adversary may choose.

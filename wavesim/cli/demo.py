@@ -1,6 +1,6 @@
 """The demo: the GPT-3 MLP at the paper's sizes, predicted and measured, as a table and a page.
 
-Picture: one line per size and plan, with the improvement over stream sync that was predicted from
+Example: one line per size and plan, with the improvement over stream sync that was predicted from
 the stream-sync run and the one an H200 gave; then the timelines, one over the other.
 """
 

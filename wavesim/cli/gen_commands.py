@@ -1,6 +1,6 @@
 """What `wavesim gen` and `wavesim tune` print and write.
 
-Picture: `wavesim gen gpt3-mlp --sync row --order grouped:4 --out mlp.cuh` writes a header; with `--json` it
+Example: `wavesim gen gpt3-mlp --sync row --order grouped:4 --out mlp.cuh` writes a header; with `--json` it
 lists what could be generated. `wavesim tune gpt3-mlp --tokens 2048` prints a ranked table.
 """
 

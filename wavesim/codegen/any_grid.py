@@ -1,6 +1,6 @@
 """Options that hold whatever the grids are, for headers whose sizes are known at run time only.
 
-Picture: on a grid of one tile row `Grouped(8)` is row-major and blockIdx would do; on larger grids it is not,
+Example: on a grid of one tile row `Grouped(8)` is row-major and blockIdx would do; on larger grids it is not,
 so a header that serves both lets blocks draw their positions.
 """
 

@@ -1,6 +1,6 @@
 """generate(): a self-contained CUDA header of a pipeline's orders, policies and options.
 
-Picture: for the GPT-3 MLP under row semaphores the header has `struct gemm1` and `struct gemm2`, which say
+Example: for the GPT-3 MLP under row semaphores the header has `struct gemm1` and `struct gemm2`, which say
 which tile a block computes, and `struct gemm1_to_gemm2`, with `semaphore(x, y) = y`, `value(x, y) = columns`,
 and what a consumer tile reads. Its first comment lists the lines to add to a kernel. It includes
 nothing, compiles with nvcc and NVRTC, and its formulas also with any C++17 compiler, for tests.

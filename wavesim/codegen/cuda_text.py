@@ -1,6 +1,6 @@
 """Pieces of CUDA text: names, index expressions, tables and functions.
 
-Picture: `Sizes(is_constant=True)` declares `static constexpr int columns = 24` and static functions;
+Example: `Sizes(is_constant=True)` declares `static constexpr int columns = 24` and static functions;
 `Sizes(is_constant=False)` declares `int columns` and const member functions with the very same bodies.
 """
 

@@ -1,6 +1,6 @@
 """CUDA text of a dependency: which semaphore a tile posts, at which value it is there, what is read.
 
-Picture: `struct gemm1_to_gemm2` with `semaphore(x, y)`, `value(x, y)`, `wait(counters, x, y)` and,
+Example: `struct gemm1_to_gemm2` with `semaphore(x, y)`, `value(x, y)`, `wait(counters, x, y)` and,
 for what a consumer tile reads, `need_0(x, y)`.
 """
 

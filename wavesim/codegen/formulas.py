@@ -1,6 +1,6 @@
 """Orders and policies as C++ formulas of `columns` and `rows`, the grid's extents.
 
-Picture: `Grouped(8)` becomes three lines of arithmetic, `TileSync` the formula `x + y * columns`. With
+Example: `Grouped(8)` becomes three lines of arithmetic, `TileSync` the formula `x + y * columns`. With
 the extents known formulas come out simpler, `x % 12 + y * 12` and not `x % 12 + y * smaller(12, columns)`;
 with extents that are known only at run time the same function serves every grid.
 """

@@ -1,6 +1,6 @@
 """The fixed part of a generated header: macros, tiles and boxes, and the device's primitives.
 
-Picture: a semaphore is a counter in global memory; `wait_for` returns once it has reached a value, and
+Example: a semaphore is a counter in global memory; `wait_for` returns once it has reached a value, and
 `add_one` is an atomic add with release semantics. Every header carries them, and includes nothing.
 """
 

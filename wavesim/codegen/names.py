@@ -1,6 +1,6 @@
 """C++ names of stages and dependencies: their own, or neutral ones for a header that many pipelines share.
 
-Picture: `Names()` calls the dependency of gemm2 on gemm1 `gemm1_to_gemm2`; `Names({"gemm1": "stage", "gemm2":
+Example: `Names()` calls the dependency of gemm2 on gemm1 `gemm1_to_gemm2`; `Names({"gemm1": "stage", "gemm2":
 "consumer_0"})` calls it `stage_to_consumer_0`, so that two layers with the same grids give the same text.
 """
 

@@ -1,6 +1,6 @@
 """Options: what a plan can leave out on this device, decided from occupancy and grids, with the reason.
 
-Picture: 96 + 96 blocks on 132 SMs with two blocks each all fit at once, so consumers can never keep a
+Example: 96 + 96 blocks on 132 SMs with two blocks each all fit at once, so consumers can never keep a
 producer out and the wait-kernel may go; 384 + 768 blocks do not, and it stays.
 Source: paper, IV-C. Its rule for the wait-kernel ("less than two waves") is unsafe: enough consumers can
 fill the GPU before the first producer is issued. Here the safety check decides.

@@ -1,6 +1,6 @@
 """Tile orders from dependencies: producers of one consumer tile consecutive, consumers as they become ready.
 
-Picture: an attention score (x, y) reads tiles x, x + 12 and x + 24 of the projection; the derived order
+Example: an attention score (x, y) reads tiles x, x + 12 and x + 24 of the projection; the derived order
 makes those three one after another, then the three of the next score. A chain is worked backwards: the
 last consumer's order gives its producer's, which gives the one before.
 

@@ -1,6 +1,6 @@
 """Policies from a dependency: every way of sharing semaphores that may pay, from one per tile to one for all.
 
-Picture: the second GEMM of an MLP reads whole tile rows, so "tiles that are needed together" are the rows
+Example: the second GEMM of an MLP reads whole tile rows, so "tiles that are needed together" are the rows
 and RowSync falls out; an attention score reads tiles x, x + 12 and x + 24, so tiles twelve columns apart
 are needed together, and that is StridedSync. Coarser and finer groupings of each axis come with them.
 Source: paper, IV-A and IV-B; its generator stops at one semaphore per tile and one per group of N.

@@ -1,6 +1,6 @@
 """What consumer tiles read of one producer, listed once per distinct list.
 
-Picture: all 48 tiles of a row of the second GEMM read the same 24 tiles of the first; they are one entry.
+Example: all 48 tiles of a row of the second GEMM read the same 24 tiles of the first; they are one entry.
 """
 
 from wavesim.errors import DescriptionError

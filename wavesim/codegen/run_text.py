@@ -1,6 +1,6 @@
 """CUDA text that fills a header with grids at run time: `run_with(grids...)`, one member per stage.
 
-Picture: `auto run = mlp::run_with({24, 8, 1}, {48, 8, 1})` on the host; `run.gemm1` is the parameter that
+Example: `auto run = mlp::run_with({24, 8, 1}, {48, 8, 1})` on the host; `run.gemm1` is the parameter that
 the first kernel takes, `run.counter_count` how many counters to zero.
 """
 

@@ -1,6 +1,6 @@
 """The header of one stage alone, for a kernel library: neutral names, sizes at run time where formulas allow.
 
-Picture: the second GEMM of GPT-3's MLP under row semaphores gives `struct generated::stage`, which waits for
+Example: the second GEMM of GPT-3's MLP under row semaphores gives `struct generated::stage`, which waits for
 `producer_0`, word for word the same at every number of tokens: one compiled kernel serves them all, and
 the launch passes the six integers `sizes`.
 """

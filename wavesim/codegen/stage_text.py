@@ -1,6 +1,6 @@
 """CUDA text of a stage: which tile a block computes, and what it posts when the tile is there.
 
-Picture: `struct gemm1` with its grid, `tile_at(position)`, `begin(counters)` and `post(counters, tile)`, and
+Example: `struct gemm1` with its grid, `tile_at(position)`, `begin(counters)` and `post(counters, tile)`, and
 what these are made of, for kernels whose warps have roles of their own.
 """
 

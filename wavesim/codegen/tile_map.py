@@ -1,6 +1,6 @@
 """Tile maps: a semaphore number as a closed formula of a tile's column and row.
 
-Picture: on a grid of 24 columns, `TileMap(Blocks(24), Blocks(1), 0, 1)` is RowSync, semaphore = y;
+Example: on a grid of 24 columns, `TileMap(Blocks(24), Blocks(1), 0, 1)` is RowSync, semaphore = y;
 `TileMap(Cycle(12), Blocks(1), 1, 12)` is the attention layer's StridedSync, semaphore = x % 12 + 12 * y.
 Where a policy has such a formula the generated CUDA computes it; any other becomes a table.
 """

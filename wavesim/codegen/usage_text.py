@@ -1,6 +1,6 @@
 """The first comment of a generated header: what it is for, which options it uses, the lines to add.
 
-Picture: a CUTLASS-style kernel gains three lines: one at its top that says which tile it computes, one
+Example: a CUTLASS-style kernel gains three lines: one at its top that says which tile it computes, one
 wait before it loads a chunk of A, one post after its epilogue.
 """
 

@@ -1,6 +1,6 @@
 """What the compiler makes of two builds of one kernel: time of a tile under semaphores over that without.
 
-Picture: the portable GEMM is compiled for every order and policy. Where 640 tokens leave nothing to overlap,
+Example: the portable GEMM is compiled for every order and policy. Where 640 tokens leave nothing to overlap,
 stream sync and row semaphores take the same time within half a percent, and tile semaphores 1 % less. No
 stream-sync trace says so; a run of that build on semaphores that are ready would.
 """

@@ -1,6 +1,6 @@
 """Calibration: a cost model from what a user has before trying tile sync.
 
-Picture: the stream-sync trace says that a tile of the first GEMM takes 151 us and one of the second 80 us,
+Example: the stream-sync trace says that a tile of the first GEMM takes 151 us and one of the second 80 us,
 and that 1.6 us pass between the kernels. With several blocks per SM it also says how much faster a block runs
 once a neighbour has left, and how far the eldest gets ahead. With two kernel times and no trace,
 tile times are those at which each kernel, simulated alone, takes its time.

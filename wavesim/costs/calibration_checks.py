@@ -1,6 +1,6 @@
 """What a calibration is not made from: flagged by name and reason, never fitted silently.
 
-Picture: a kernel of 155 TFLOP/s on a device whose peak is 125 was not timed right, or did not do its work; a
+Example: a kernel of 155 TFLOP/s on a device whose peak is 125 was not timed right, or did not do its work; a
 stream-sync trace that lacks 40 of 192 blocks would give a speed that no run had.
 """
 

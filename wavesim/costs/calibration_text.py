@@ -1,6 +1,6 @@
 """What a calibration used and what it left at a default, in words.
 
-Picture: "used: tile times of 192 and 384 blocks, 1.6 us between kernels; left at the default: look 0.9 us".
+Example: "used: tile times of 192 and 384 blocks, 1.6 us between kernels; left at the default: look 0.9 us".
 """
 
 from wavesim.costs.cost_model import OVERHEADS, CostModel

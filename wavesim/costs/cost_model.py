@@ -1,6 +1,6 @@
 """Cost models: how long a block computes, and what launches, waits and posts add.
 
-Picture: a 128 x 256 tile of the first GEMM takes 150 us when its block has the SM to itself; two
+Example: a 128 x 256 tile of the first GEMM takes 150 us when its block has the SM to itself; two
 blocks on one SM each run at 0.55 of that speed; a post takes 0.4 us. The engine knows
 nothing but these figures, so every one of them has a meaning and a unit.
 """

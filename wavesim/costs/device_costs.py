@@ -1,6 +1,6 @@
 """What is known of a device besides its catalogue: overheads, sharing of an SM, what its clock takes back.
 
-Picture: on a V100 one wait of CUTLASS's two-stage GEMM costs 1.5 us, on an A100 with three to five stages
+Example: on a V100 one wait of CUTLASS's two-stage GEMM costs 1.5 us, on an A100 with three to five stages
 half of that; on our H200, with kernels that look at semaphores ahead of need, nothing measurable.
 """
 

@@ -1,6 +1,6 @@
 """How much longer tiles take because the blocks running now ask more of DRAM than it gives.
 
-Picture: 132 blocks in step, row after row, read 2.0 TB/s of DRAM and lose nothing. Out of step each fetches
+Example: 132 blocks in step, row after row, read 2.0 TB/s of DRAM and lose nothing. Out of step each fetches
 for itself what the L2 would have held for all: 3.9 TB/s of the 4.3 there are, and tiles take a fifth longer,
 some more and some less, which takes them further out of step.
 """

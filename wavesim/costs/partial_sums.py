@@ -1,6 +1,6 @@
 """What summing up split-K slices costs, found in a stream-sync trace.
 
-Picture: the two slices of a tile start together. One ends after 78 us, having stored its sums, the other
+Example: the two slices of a tile start together. One ends after 78 us, having stored its sums, the other
 after 84: it has waited for them and added them to its own, which took 6 us. Under another plan it may be the
 other way round, so both are taken to have worked for 76 us, and the sums are simulated.
 """

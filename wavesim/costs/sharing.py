@@ -1,6 +1,6 @@
 """How fast each of several blocks computes on one SM, by how much of the SM one of them asks for.
 
-Picture: a block with a tile of 128x128 asks for 1.07 of an SM: two run at 0.57 of the speed of one each,
+Example: a block with a tile of 128x128 asks for 1.07 of an SM: two run at 0.57 of the speed of one each,
 and get little more done. One of 64x64 asks for 0.47: two run at 0.88 each, four at 0.53, and get twice as
 much done. It is the law by which tiles slow down at a busy DRAM, here for what one SM has. Observed on an
 NVIDIA H200 (docs/the-model.md).

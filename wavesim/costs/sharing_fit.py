@@ -1,6 +1,6 @@
 """What a stream-sync trace says about blocks that share an SM: speeds, and every block's work.
 
-Picture: a block computed for 233 us as the elder of two, another one for 187 us as the younger and 93 us as
+Example: a block computed for 233 us as the elder of two, another one for 187 us as the younger and 93 us as
 the elder, a third mostly alone. All had the same work, so the elder runs at 0.65 of the speed alone and
 the younger at 0.47. Of four small blocks on an SM hardly one is ever alone: that three get 0.97 of what four
 get done says how much of the SM one asks for, and by that how fast it would be by itself.

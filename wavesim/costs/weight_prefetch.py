@@ -1,6 +1,6 @@
 """Weights that a block can load before its first wait: as many as fit into its shared memory.
 
-Picture: a V100 block with two stages of 32 of K holds 64 of its 2,048 of K, four fifths of the bytes being
+Example: a V100 block with two stages of 32 of K holds 64 of its 2,048 of K, four fifths of the bytes being
 weights: 2.5 % of a time that is all loading. That is 5 us of 188, which a spinning block would have lost.
 Only of kernels that are bound by memory: where arithmetic takes longer, loading hides behind it anyway.
 """

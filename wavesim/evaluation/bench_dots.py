@@ -1,6 +1,6 @@
 """Dots, panels and findings of the GPU benchmark's figures, with the words that a hover shows.
 
-Picture: "row semaphores, M = 1024: 508.4 us (506 to 510 over 20 rounds), 0.974; cuts 128x192, 256x128,
+Example: "row semaphores, M = 1024: 508.4 us (506 to 510 over 20 rounds), 0.974; cuts 128x192, 256x128,
 order grouped:8; SM clock 1.41 GHz, 687 W".
 """
 

@@ -1,6 +1,6 @@
 """The GPU benchmark as figures: speeds over cuBLASLt, gains of the tuned plan, distance to the limit.
 
-Picture: for each rival a small panel over the numbers of tokens; green dots above 1.0 are faster, magenta
+Example: for each rival a small panel over the numbers of tokens; green dots above 1.0 are faster, magenta
 ones below are slower, wins and losses alike. Every dot's hover names its cuts, order, clock and power.
 """
 

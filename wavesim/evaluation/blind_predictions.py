@@ -1,6 +1,6 @@
 """Judged runs, predicted: what was written down before the plans ran, and what the model says now.
 
-Picture: of "hopper-per-tile gpt3-mlp 128x256 M=1408" in row order there are three numbers for row semaphores:
+Example: of "hopper-per-tile gpt3-mlp 128x256 M=1408" in row order there are three numbers for row semaphores:
 predicted on the device before they had run, predicted by the model of today, and measured, twice.
 """
 

@@ -1,6 +1,6 @@
 """Judged runs: stream sync measured first, then predictions written and hashed, then the plans measured.
 
-Picture: a folder holds run.json (device, versions, commit), a stream-sync trace per case,
+Example: a folder holds run.json (device, versions, commit), a stream-sync trace per case,
 predictions.json and its SHA-256, comparisons.jsonl (every round of all plans in turns, a line per size and
 repeat), and a trace of every overlapped plan that carries the hash: it was written before they ran.
 """

@@ -1,6 +1,6 @@
 """What is measured to judge predictions by: written down, and split into halves, before anything of it ran.
 
-Picture: "hopper-per-tile gpt3-mlp 128x256 M=1408" is one pair of products on one family of kernels. It is
+Example: "hopper-per-tile gpt3-mlp 128x256 M=1408" is one pair of products on one family of kernels. It is
 measured in two tile orders, each under stream sync, row and tile semaphores, with dependent launch and as
 Stream-K. The hash of that name says which half it is in. Sizes are mostly off the round numbers.
 """

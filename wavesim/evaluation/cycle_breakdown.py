@@ -1,6 +1,6 @@
 """Where the SM cycles of a measured product go: multiplying, outside the matrix, the last wave, the rest.
 
-Picture: GPT-3's first product at 1,792 tokens has 336 tiles of 128x256 on 132 SMs. All SMs multiply for 500
+Example: GPT-3's first product at 1,792 tokens has 336 tiles of 128x256 on 132 SMs. All SMs multiply for 500
 thousand cycles; the third wave is filled to a half, which costs 90; launch, pipeline and epilogues cost 40.
 """
 

@@ -1,6 +1,6 @@
 """A pipeline's time ahead of any run of it, from its kernels timed alone; by the oracle, so without simpy.
 
-Picture: GPT-3's products at 1,536 tokens take 369 and 368 us alone, in two and three waves of tiles; under
+Example: GPT-3's products at 1,536 tokens take 369 and 368 us alone, in two and three waves of tiles; under
 row semaphores the oracle puts the pair at 690 us.
 """
 

@@ -1,6 +1,6 @@
 """What one tile order gains over another, predicted and measured: row-major against groups of four rows.
 
-Picture: at 900 tokens row semaphores gain 2.0 points more in row-major order than in groups of four rows,
+Example: at 900 tokens row semaphores gain 2.0 points more in row-major order than in groups of four rows,
 each over stream sync in its own; predicted are 0.5 less: the sign is wrong, and the size by 2.5 points.
 """
 

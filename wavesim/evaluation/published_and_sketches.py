@@ -1,6 +1,6 @@
 """Measurements that are not ours, predicted: published rows from kernel times, sketches from their traces.
 
-Picture: V100, LLaMA, 2048 tokens, row semaphores: from 1465 and 724 us, tiles and split-K alone. Rows that no
+Example: V100, LLaMA, 2048 tokens, row semaphores: from 1465 and 724 us, tiles and split-K alone. Rows that no
 scheduler can predict from their baseline are named with the reason, and left out of the score.
 """
 

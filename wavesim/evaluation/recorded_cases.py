@@ -1,6 +1,6 @@
 """Our own recordings, predicted: from the stream-sync trace, from two kernel times, and replayed.
 
-Picture: of GPT-3's MLP at 1024 tokens, 128 x 256 tiles, the stream-sync recording is all that a prediction
+Example: of GPT-3's MLP at 1024 tokens, 128 x 256 tiles, the stream-sync recording is all that a prediction
 may look at; the row and tile recordings measured in turns with it are what it is judged by.
 """
 

@@ -1,6 +1,6 @@
 """What it costs to run the plan that was predicted best, over all plans of a size in both tile orders.
 
-Picture: ten plans of a size are listed and predicted before any of them runs; the one predicted fastest then
+Example: ten plans of a size are listed and predicted before any of them runs; the one predicted fastest then
 takes 1 % longer than the fastest measured: the regret is about a point of the stream-sync time. The same is
 asked of what the model says now, which was changed since in view of the development half.
 """

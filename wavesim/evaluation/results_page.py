@@ -1,6 +1,6 @@
 """The GPU benchmark's results as one page, as pictures, and as a few words around the pictures.
 
-Picture: `wavesim results --html build/results.html --docs docs` turns the newest results file into a page
+Example: `wavesim results --html build/results.html --docs docs` turns the newest results file into a page
 with every figure and a table, and into docs/results.md with its pictures; no number is typed by hand.
 """
 
@@ -45,7 +45,7 @@ Draw = Callable[[GpuResults, str], go.Figure]
 
 
 @dataclass(frozen=True)
-class Picture:
+class Example:
     """A figure with its file's name and what to look for in it."""
 
     name: str

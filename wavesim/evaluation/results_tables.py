@@ -1,6 +1,6 @@
 """The GPU benchmark's tables: what separates us from cuBLASLt, and what each primitive costs on its own.
 
-Picture: "GPT-3 MLP, gemm1 alone, M = 1024: 0.976 in time = 0.977 in SM cycles x 0.999 of its clock".
+Example: "GPT-3 MLP, gemm1 alone, M = 1024: 0.976 in time = 0.977 in SM cycles x 0.999 of its clock".
 """
 
 from collections.abc import Sequence

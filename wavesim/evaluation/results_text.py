@@ -1,6 +1,6 @@
 """What a GPU benchmark's results say, in sentences: how measured, what was found, what was left out.
 
-Picture: "GPT-3 MLP, speed of the tuned plan, geometric mean (worst to best), over cuBLASLt 0.986 (0.98 to
+Example: "GPT-3 MLP, speed of the tuned plan, geometric mean (worst to best), over cuBLASLt 0.986 (0.98 to
 0.99); PyTorch 1.008 (1.00 to 1.01); ...": every number comes from the file.
 """
 

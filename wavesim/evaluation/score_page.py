@@ -1,6 +1,6 @@
 """The score as a page: a picture per set, every case a dot, and the table of scores above them.
 
-Picture: measured improvement to the right, predicted upwards; on the diagonal the prediction is right.
+Example: measured improvement to the right, predicted upwards; on the diagonal the prediction is right.
 Full dots are the test half, rings the development half; the band is the median 80 % interval.
 """
 

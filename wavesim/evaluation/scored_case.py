@@ -1,6 +1,6 @@
 """A prediction beside what was measured: what every set of the score is made of.
 
-Picture: "gpt3-mlp 128x256 M=1024 row", row semaphores: predicted +14.1 points, measured +14.3 (14.1 to 14.4
+Example: "gpt3-mlp 128x256 M=1024 row", row semaphores: predicted +14.1 points, measured +14.3 (14.1 to 14.4
 in half of the rounds); no gain would err by 14.3, counting whole waves by 14.3.
 """
 

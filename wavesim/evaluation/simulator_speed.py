@@ -1,6 +1,6 @@
 """The simulator's own speed, in the figures that it is held to.
 
-Picture: 9,792 tiles of GPT-3's MLP under row semaphores, simulated by SimPy and by the oracle in
+Example: 9,792 tiles of GPT-3's MLP under row semaphores, simulated by SimPy and by the oracle in
 one process. Their ratio means the same on every machine; milliseconds depend on it and on what
 else runs there.
 """

@@ -1,6 +1,6 @@
 """What a GPU benchmark's cases amount to: speeds, gains, distances to the limit.
 
-Picture: cuBLASLt 492 us, our row semaphores 499 us: a speed of 0.987, between 0.976 and 0.996 by the
+Example: cuBLASLt 492 us, our row semaphores 499 us: a speed of 0.987, between 0.976 and 0.996 by the
 quartiles of the rounds. Above 1 is faster, whoever is compared; `Speed.of` is the one definition.
 """
 

@@ -1,6 +1,6 @@
 """Development and test halves of every set of measurements, fixed before anything was tuned.
 
-Picture: "gpt3-mlp 128x256 M=1536" has an even hash and may be looked at while the model is improved;
+Example: "gpt3-mlp 128x256 M=1536" has an even hash and may be looked at while the model is improved;
 "gpt3-mlp 128x256 M=1024" has an odd one and is only scored. All orders and plans of a size go to the same
 half, so that nothing learnt on one of them is tested on another.
 

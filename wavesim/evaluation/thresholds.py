@@ -1,6 +1,6 @@
 """Gates: what the scores have to reach, written down beforehand, and whether each one is met.
 
-Picture: published MLPs from 128 tokens on, with at most five constants: a median error of 2.5 points must be
+Example: published MLPs from 128 tokens on, with at most five constants: a median error of 2.5 points must be
 reached and 1.5 is aimed at; 2.0 were found, so that what must be is met and what is aimed at is not.
 """
 

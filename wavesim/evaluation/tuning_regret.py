@@ -1,6 +1,6 @@
 """The regret of tuning: how much longer the plan it picks took than the fastest of all that were measured.
 
-Picture: 28 plans were timed in turns at M = 1536. The simulator picks one of them without having seen those
+Example: 28 plans were timed in turns at M = 1536. The simulator picks one of them without having seen those
 times; its regret is its own time over the fastest one's, less one, in points.
 """
 

@@ -1,6 +1,6 @@
 """`wavesim validate`: the scores as a table and as JSON, and what got worse.
 
-Picture: a line per set; where an error is larger than the committed one the command fails and names it.
+Example: a line per set; where an error is larger than the committed one the command fails and names it.
 """
 
 from argparse import Namespace

@@ -1,6 +1,6 @@
 """Validation: the simulator scored against every stored measurement, recomputed each time.
 
-Picture: for each recorded size, tile, order and policy the improvement is predicted from what a user would
+Example: for each recorded size, tile, order and policy the improvement is predicted from what a user would
 have had before, and compared with the measurement. The score, of the test half alone, stands beside the noise
 of the measurement and two rivals: "no gain", and the ceil(waves) formula.
 """

@@ -1,6 +1,6 @@
 """The consumer's side of a dependency: which expression of its tile's coordinates x and y stand for.
 
-Picture: in `Dependency(scores[y, x], [keys[x, y]])` the letters name positions the other way round:
+Example: in `Dependency(scores[y, x], [keys[x, y]])` the letters name positions the other way round:
 x stands for the consumer's row. In `gemm2[2 * x : 2 * x + 2, y]` x stands for half its column.
 """
 

@@ -1,6 +1,6 @@
 """Convolutions computed as implicit GEMMs: the images' pixels are rows, the channels columns.
 
-Picture: a 3 x 3 convolution of 4 images of 28 x 28 pixels with 128 channels is a GEMM of 3136 rows
+Example: a 3 x 3 convolution of 4 images of 28 x 28 pixels with 128 channels is a GEMM of 3136 rows
 (image after image, pixel row after pixel row), 128 columns and a K of 9 x 128. With 128 x 128 tiles its
 grid is 1 column by 25 rows, and one tile covers four and a half pixel rows.
 Source: CUTLASS, implicit GEMM convolution; cuSync paper, IV-B.

@@ -1,6 +1,6 @@
 """Dependencies: which producer tiles a consumer tile reads, written like the maths.
 
-Picture: in an MLP, tile (x, y) of the second GEMM reads the whole tile row y of the first:
+Example: in an MLP, tile (x, y) of the second GEMM reads the whole tile row y of the first:
 `Dependency(consumer=gemm2[x, y], needs=[gemm1[:, y]])`. In attention it reads two single tiles:
 `needs=[gemm1[x, y], gemm1[x + 12, y]]`; after a SwiGLU whose halves two GEMMs make, two rows of two
 producers: `needs=[gate[:, y], up[:, y]]`.

@@ -1,6 +1,6 @@
 """A user's own pair or chain of kernels, from a TOML file.
 
-Picture:
+Example:
 
     device = "h200"
     [[stages]]

@@ -1,6 +1,6 @@
 """Devices: what a GPU has, as far as scheduling and a first estimate of time need it.
 
-Picture: an H200 is 132 SMs; each holds up to 2048 threads, 32 blocks, 65,536 registers and, at
+Example: an H200 is 132 SMs; each holds up to 2048 threads, 32 blocks, 65,536 registers and, at
 the largest carve-out, 228 KB of shared memory. Figures and their sources are in `devices.toml`.
 """
 

@@ -1,6 +1,6 @@
 """Index expressions: affine functions of the consumer's tile coordinates x and y, written as in Python.
 
-Picture: `x + 12`, `2 * x + 1`, `3 - y`, `x // 2`, `x - x // 4 * 4`, and `.at_least(0)`, `.at_most(n)`
+Example: `x + 12`, `2 * x + 1`, `3 - y`, `x // 2`, `x - x // 4 * 4`, and `.at_least(0)`, `.at_most(n)`
 where a tile at the border has fewer neighbours. Nothing else: a product of coordinates is not
 affine, and an expression that cannot be understood at once by a person is no use to a compiler.
 """

@@ -1,6 +1,6 @@
 """Kernels: a grid of thread blocks, what one block occupies, and what it computes.
 
-Picture: a GEMM of 1024 x 6144 cut into 128 x 256 tiles is a grid of 24 columns by 8 rows; each
+Example: a GEMM of 1024 x 6144 cut into 128 x 256 tiles is a grid of 24 columns by 8 rows; each
 of its 192 blocks takes 256 threads and 96 KB of shared memory for as long as it is resident.
 Axes are decided once, here: x counts tile columns, y tile rows, z split-K slices.
 """

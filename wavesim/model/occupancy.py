@@ -1,6 +1,6 @@
 """Occupancy: how many blocks of a kernel one SM holds, by CUDA's own allocation rules.
 
-Picture: blocks of 256 threads, 64 registers per thread and 98 KB of shared memory on an H200. Warps
+Example: blocks of 256 threads, 64 registers per thread and 98 KB of shared memory on an H200. Warps
 alone would allow eight per SM, registers four; but each takes 99 of the SM's 228 KB of shared memory
 (1 KB is reserved per block), so two are resident: 16 of 64 warps, an occupancy of 25 %.
 

@@ -1,6 +1,6 @@
 """Pipelines: kernels that depend on each other, in launch order.
 
-Picture: GPT-3's MLP is two stages and one dependency; a chain has one more of each, a fork has
+Example: GPT-3's MLP is two stages and one dependency; a chain has one more of each, a fork has
 two consumers of one producer. How they are synchronised is not said here but in the plan.
 """
 

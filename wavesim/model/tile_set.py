@@ -1,6 +1,6 @@
 """Tile sets: the tiles of one stage that a consumer tile names, such as `gemm1[:, y]`.
 
-Picture: `stage[x, y]` is one tile, `stage[:, y]` a row, `stage[2 * x : 2 * x + 2, y]` two
+Example: `stage[x, y]` is one tile, `stage[:, y]` a row, `stage[2 * x : 2 * x + 2, y]` two
 neighbours, `stage[x::12, y]` every twelfth tile of the row from column x on.
 
 A slice is walked in step with the consumer's own work (its K loop): of n tiles, the j-th is

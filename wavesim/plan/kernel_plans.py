@@ -1,6 +1,6 @@
 """Plans that need other kernels than one tile per block: dependent launch, Stream-K, persistent kernels.
 
-Picture: six unit tiles on four SMs take two waves with a block per tile, and 1.5 tile times under Stream-K,
+Example: six unit tiles on four SMs take two waves with a block per tile, and 1.5 tile times under Stream-K,
 which cuts the last two into four equal runs. Predictions of dependent launch and Stream-K are scored against
 an H200 (`wavesim validate`), those of persistent kernels are not; each says what it assumes.
 """

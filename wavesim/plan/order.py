@@ -1,6 +1,6 @@
 """Tile orders: which tile the i-th issued block computes.
 
-Picture: blocks draw numbers from a counter as they start; the order says which tile number 17
+Example: blocks draw numbers from a counter as they start; the order says which tile number 17
 means. Row-major finishes tile rows one after another, which is what row semaphores want.
 """
 

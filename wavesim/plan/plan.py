@@ -1,6 +1,6 @@
 """Plans: how a pipeline is launched and synchronised.
 
-Picture: the same two GEMMs, once on one stream (the second starts when the first is done), once on two
+Example: the same two GEMMs, once on one stream (the second starts when the first is done), once on two
 streams with a semaphore per tile row, once as a single kernel whose blocks draw the tiles of both. The
 simulator takes every plan, a GPU runner those it has kernels for.
 """

@@ -1,6 +1,6 @@
 """What every plan has in common: tile orders, a name, and semaphore policies where it has any.
 
-Picture: order_of("gemm2") is the plan's order unless `orders` names another; policy_of("gemm1", "gemm2")
+Example: order_of("gemm2") is the plan's order unless `orders` names another; policy_of("gemm1", "gemm2")
 likewise.
 """
 

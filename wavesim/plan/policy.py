@@ -1,6 +1,6 @@
 """Policies: which semaphore a producer tile posts, and the value that means ready.
 
-Picture: RowSync hangs one counter on each tile row; when the counter of row 3 reads 24, all 24
+Example: RowSync hangs one counter on each tile row; when the counter of row 3 reads 24, all 24
 tiles of that row are in memory. TileSync hangs one on each tile. A policy exists once: the
 simulator evaluates it, and the GPU gets the same map as a table.
 """

@@ -1,6 +1,6 @@
 """Semaphore arrays: which semaphores a plan needs, each producer's in one run of counters.
 
-Picture: a producer with two consumers under row semaphores has one array that both wait on; under two
+Example: a producer with two consumers under row semaphores has one array that both wait on; under two
 policies it has two, and posts both. The simulator and the generated code number them from here.
 """
 

@@ -1,6 +1,6 @@
 """Waits: which producer tile must be there before how much of a block's work, each semaphore once.
 
-Picture: under row semaphores a block of the second GEMM waits once, before its first K step; under tile
+Example: under row semaphores a block of the second GEMM waits once, before its first K step; under tile
 semaphores before every twenty-fourth of its K loop, for the next tile of the row. The simulator counts in
 shares of the work and a GPU kernel in K chunks; both get the list from here.
 """

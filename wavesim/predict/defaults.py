@@ -1,6 +1,6 @@
 """The best costs known for a pipeline on a device, and where they come from in words.
 
-Picture: the toy's tiles take one unit and nothing else costs time; the GPT-3 MLP on an H200 is
+Example: the toy's tiles take one unit and nothing else costs time; the GPT-3 MLP on an H200 is
 calibrated on a stream-sync run that ships with wavesim, of its own size and tile order or, as the words
 then say, of another order or (where the caller allows it) of the nearest size; on an A100 nobody measured,
 so the catalogue's roofline has to do. Everything that predicts takes its costs from here.

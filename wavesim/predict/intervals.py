@@ -1,6 +1,6 @@
 """Intervals: how far predictions of a kind were off on the development half, by how hard each was.
 
-Picture: at 2560 tokens 8 us are half a percent of the run and SMs stand idle for 3 % of it: a spread of 0.8
+Example: at 2560 tokens 8 us are half a percent of the run and SMs stand idle for 3 % of it: a spread of 0.8
 points. At 768 tokens in groups of eight rows 8 us are a whole percent, and SMs wait or stand idle for 36 %,
 so that a few blocks decide when all ends: 2.7. Of the development half the worst case of 8 in 10 sizes was
 off by no more than its spread, times what `recordings/intervals.json` says of the kind; that is more where

@@ -1,6 +1,6 @@
 """A cost model from kernel times alone: tile times at which each kernel, simulated alone, takes its time.
 
-Picture: two GEMMs took 370 and 365 us in a profile; with 384 and 768 tiles on 132 SMs that is 123 and 61 us
+Example: two GEMMs took 370 and 365 us in a profile; with 384 and 768 tiles on 132 SMs that is 123 and 61 us
 per tile.
 """
 

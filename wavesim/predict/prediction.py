@@ -1,6 +1,6 @@
 """Predictions of one plan against stream sync, and how they compare with what was measured.
 
-Picture: from the stream-sync recording alone, RowSync at M = 1024 is predicted to gain 14.1
+Example: from the stream-sync recording alone, RowSync at M = 1024 is predicted to gain 14.1
 points; 14.3 were measured; the error is 0.2 points. Improvement is 1 - t / t_stream, in points.
 """
 

@@ -1,6 +1,6 @@
 """A verdict on a user's own kernels: will tile-level synchronisation help, by how much, and why.
 
-Picture: two kernels of 192 and 384 blocks on 132 SMs, one block per SM: their last waves are 45 %
+Example: two kernels of 192 and 384 blocks on 132 SMs, one block per SM: their last waves are 45 %
 and 91 % full. The plans are simulated from the two measured kernel times alone; the best one, its
 gain and an 80 % interval come out, with the reason in words.
 """

@@ -1,6 +1,6 @@
 """The kernels of the published measurements: CUTLASS GEMMs and convolutions, as far as a simulator cares.
 
-Picture: a 256 x 128 tile by 4 warps with 2 stages takes 128 threads of 255 registers and 48 KB of shared
+Example: a 256 x 128 tile by 4 warps with 2 stages takes 128 threads of 255 registers and 48 KB of shared
 memory; two such blocks live on an SM of a V100, as in the paper's Table I.
 
 Registers are not published. A thread keeps tile_m * tile_n / threads fp32 accumulators and, as CUTLASS's

@@ -1,6 +1,6 @@
 """The published measurements of cuSync on V100 and A100, one object per measured plan.
 
-Picture: V100, GPT-3, 1024 tokens, row semaphores: 1985.65 us measured; all that a user would have had
+Example: V100, GPT-3, 1024 tokens, row semaphores: 1985.65 us measured; all that a user would have had
 before trying is the stream-sync run's 1446.18 and 1174.7 us, tiles of 256 x 256 and no split-K.
 
 Convolutions have no times of their kernels, and their baseline synchronises with the host after each: that

@@ -1,6 +1,6 @@
 """The recordings that ship with wavesim: per-tile traces of our own kernels on real GPUs.
 
-Picture: `recordings/h200/gpt3-mlp_128x256_m1024_grouped8_row.npz` is the GPT-3 MLP at 1024 tokens
+Example: `recordings/h200/gpt3-mlp_128x256_m1024_grouped8_row.npz` is the GPT-3 MLP at 1024 tokens
 with 128 x 256 tiles, grouped order and row semaphores, as one H200 ran it. The traces of one size,
 tile and order, a `Case`, were measured interleaved in one process, and only those are compared.
 """

@@ -1,6 +1,6 @@
 """Traces of throw-away sketch kernels on an H200, made before this project's own: read as any other trace.
 
-Picture: `wmma_128x256_m1024_row.csv.gz` has a line for each of 576 blocks; the medians of its plans' times
+Example: `wmma_128x256_m1024_row.csv.gz` has a line for each of 576 blocks; the medians of its plans' times
 are in `summary.csv`. Source: recordings/sketch/README.md.
 """
 

@@ -1,6 +1,6 @@
 """The lives of thread blocks: they compute, wait on semaphores, post, and take the next tile or leave.
 
-Picture: a block is issued, draws its tile, spins until the semaphore of its first producer tile is ready,
+Example: a block is issued, draws its tile, spins until the semaphore of its first producer tile is ready,
 computes up to the next wait, and so on; at its end it posts its own tile's semaphores and frees its slot. It
 holds the slot all the while, spinning or not. A persistent block goes on with the next tile instead.
 """

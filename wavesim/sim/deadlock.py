@@ -1,6 +1,6 @@
 """What is said of a run that ended with blocks left: who waits for what, and who was never issued.
 
-Picture: four blocks of gemm2 hold the four SMs and wait for tiles of gemm1, whose six blocks are queued.
+Example: four blocks of gemm2 hold the four SMs and wait for tiles of gemm1, whose six blocks are queued.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """The hardware block dispatcher: launched kernels in a queue, blocks issued to SMs with room.
 
-Picture: the first kernel's blocks are issued until the SMs are full or it has no more; only then
+Example: the first kernel's blocks are issued until the SMs are full or it has no more; only then
 come the next kernel's, at once and wherever there is room. Nothing is pre-empted or reordered.
 """
 

@@ -1,6 +1,6 @@
 """The engine: streams, wait-kernels and launches on SimPy; what blocks do is in `block_lives`.
 
-Picture: the first kernel's blocks are queued at once; the second's when its wait-kernel has seen the first
+Example: the first kernel's blocks are queued at once; the second's when its wait-kernel has seen the first
 one start, or when the first is done. A launch hands its blocks' lives to the dispatcher, which issues them.
 Source: the paper's section III; scheduling rules as observed on an NVIDIA H200.
 """

@@ -1,6 +1,6 @@
 """The kernels that a plan launches: how many blocks each has, and what a block does one after the other.
 
-Picture: under stream sync a GEMM of 384 tiles is 384 blocks with one tile each. As a persistent kernel it is
+Example: under stream sync a GEMM of 384 tiles is 384 blocks with one tile each. As a persistent kernel it is
 132 blocks on 132 SMs that draw tile after tile; under Stream-K 132 blocks with a list of their own.
 """
 

@@ -1,6 +1,6 @@
 """Where blocks go: what each SM still has room for, and which SM gets the next block.
 
-Picture: 132 blocks of a kernel that fits twice on an SM land one on each of 132 SMs; the next 66
+Example: 132 blocks of a kernel that fits twice on an SM land one on each of 132 SMs; the next 66
 make pairs. That is breadth-first placement: the SM with the fewest resident blocks comes first.
 """
 

@@ -1,6 +1,6 @@
 """A pipeline and a plan, worked out tile by tile: issue order, waits and posts.
 
-Picture: under RowSync with 24 tile columns, each block of the second GEMM gets one wait (row
+Example: under RowSync with 24 tile columns, each block of the second GEMM gets one wait (row
 semaphore y at 24) before its first K step, and each tile of the first one post.
 """
 

@@ -1,6 +1,6 @@
 """How the blocks of one SM share it.
 
-Picture: two blocks compute on one SM, each at 0.56 of the speed it has alone on average. The elder gets
+Example: two blocks compute on one SM, each at 0.56 of the speed it has alone on average. The elder gets
 more of it, 0.65, the younger 0.47: of two that start together one ends after 230 us and the other after
 280, and from then on they are out of step. Of four small ones the eldest ends after 168 us, the others after
 175, 184 and 196. When a block ends or starts to spin, those left speed up at once. Observed on an NVIDIA H200

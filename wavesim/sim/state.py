@@ -1,6 +1,6 @@
 """What changes while a pipeline runs: semaphores, the trace as it fills, how far each stage is.
 
-Picture: after 300 of 384 blocks a stage has 84 left, row 3's semaphore reads 18 of 24, and 300
+Example: after 300 of 384 blocks a stage has 84 left, row 3's semaphore reads 18 of 24, and 300
 rows of the trace have their end.
 """
 

@@ -1,6 +1,6 @@
 """Stream-K: the last tiles of a kernel cut into equal runs of K iterations, one per resident block.
 
-Picture: 6 tiles of 32 iterations on 4 SMs. The last two are 64 iterations, 16 for each block: the first two
+Example: 6 tiles of 32 iterations on 4 SMs. The last two are 64 iterations, 16 for each block: the first two
 blocks start with half of tile 4 each, the others with half of tile 5; then every block has a whole tile. Of
 the two halves of a tile the one that comes last adds the sums of both.
 """

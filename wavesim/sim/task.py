@@ -1,6 +1,6 @@
 """A lighter simpy process: a generator that yields events, started at once and awaited by nobody.
 
-Picture: a thread block's life is a generator; a simpy Process would add an event for its start and
+Example: a thread block's life is a generator; a simpy Process would add an event for its start and
 one for its end, which nothing looks at, to the one or two that matter.
 """
 

@@ -1,6 +1,6 @@
 """An event at a chosen priority: simpy's timeouts always have the ordinary one.
 
-Picture: all blocks that end at t = 4 us do so first; then, at the same 4 us, one dispatch pass.
+Example: all blocks that end at t = 4 us do so first; then, at the same 4 us, one dispatch pass.
 """
 
 from collections.abc import Callable

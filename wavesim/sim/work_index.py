@@ -1,6 +1,6 @@
 """Turns: what blocks of one instant do one after the other, in an order of their own.
 
-Picture: the two split-K slices of a tile end at the same 4 us. One of them takes the last ticket and adds up
+Example: the two split-K slices of a tile end at the same 4 us. One of them takes the last ticket and adds up
 the sums: the one with the higher SM, whichever event came first.
 """
 

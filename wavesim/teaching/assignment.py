@@ -1,6 +1,6 @@
 """The assignment of notebook 7: a policy of one's own, scored by prediction and, if possible, measurement.
 
-Picture: GPT-3's MLP at 768 tokens on an H200, its tile order fixed to groups of 8 rows. Row semaphores gain
+Example: GPT-3's MLP at 768 tokens on an H200, its tile order fixed to groups of 8 rows. Row semaphores gain
 nothing there, one per tile 12 points with 144 of them; six well chosen ones gain 11.
 """
 

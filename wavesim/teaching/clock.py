@@ -1,6 +1,6 @@
 """Was your gain a clock? The same gain in time and in SM cycles, from recordings that hold both.
 
-Picture: row semaphores at 768 tokens in groups of 8 rows lose 2.3 points of makespan and 4.6 of cycles: the
+Example: row semaphores at 768 tokens in groups of 8 rows lose 2.3 points of makespan and 4.6 of cycles: the
 clock ran 2 % faster than under stream sync and hid half of the loss.
 """
 

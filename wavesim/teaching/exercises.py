@@ -1,6 +1,6 @@
 """Exercises that grade themselves: a wrong answer fails with a hint, never with the solution.
 
-Picture: `check("2.1", 264)` shows "2.1: right. Two blocks on each of 132 SMs"; `check("2.1", 132)` raises
+Example: `check("2.1", 264)` shows "2.1: right. Two blocks on each of 132 SMs"; `check("2.1", 132)` raises
 `WrongAnswer` with a hint, in one line and without a traceback; `check("2.1", ...)` says that it is open,
 so that a notebook that nobody has answered yet still runs from top to bottom.
 """

@@ -1,6 +1,6 @@
 """Pairs as our Hopper kernels ran them: stream sync, dependent launch, semaphores, each in its best tiles.
 
-Picture: GPT-3's MLP at 1,792 tokens on an H200: 927 us on one stream, 920 with dependent launch, 879 by
+Example: GPT-3's MLP at 1,792 tokens on an H200: 927 us on one stream, 920 with dependent launch, 879 by
 Stream-K, 861 with row semaphores, 875 by cuBLASLt. Read from `gpu/results`, in a checkout.
 """
 

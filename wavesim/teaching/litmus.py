@@ -1,6 +1,6 @@
 """Litmus tests: every outcome of a few threads that share memory, with and without fences.
 
-Picture: one thread stores 10 to X and 20 to Y, another loads Y and then X. Interleaving alone gives three
+Example: one thread stores 10 to X and 20 to Y, another loads Y and then X. Interleaving alone gives three
 outcomes; when each thread's accesses may also be performed out of order there is a fourth, Y new and
 X old; a fence between the two accesses of *both* threads forbids it again, one of a single thread does not.
 

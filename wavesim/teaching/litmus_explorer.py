@@ -1,6 +1,6 @@
 """A litmus test to play with: fences on and off, which outcomes remain, and all orders that lead to each.
 
-Picture: "A = 1, B = 20: possible, in 6 of 24 orders" becomes impossible with both fences, which leave 6.
+Example: "A = 1, B = 20: possible, in 6 of 24 orders" becomes impossible with both fences, which leave 6.
 """
 
 from html import escape

@@ -1,6 +1,6 @@
 """The cuSync paper's wave counts, as printed and as its own grids give them.
 
-Picture: Table IV prints 6 waves under stream sync and 4.8 under cuSync for 512 rows. Its grids say 96 and 96
+Example: Table IV prints 6 waves under stream sync and 4.8 under cuSync for 512 rows. Its grids say 96 and 96
 blocks on 80 slots: two waves each, 4 in all, and 2.4 as a sum of fractions. Rows that agree have no mark.
 
 The paper's stream column is a sum of ceilings and its cuSync column a sum of fractions: two different things.

@@ -1,6 +1,6 @@
 """Predictions that a reader commits to before running a cell, and what they are held against afterwards.
 
-Picture: two fields, "Waves on one stream" and "Waves with tile semaphores", and a button Commit. Committed,
+Example: two fields, "Waves on one stream" and "Waves with tile semaphores", and a button Commit. Committed,
 the fields are locked; `reveal(4, 3)` in the next cell sets "you said 4 and 2" beside "it is 4 and 3".
 """
 

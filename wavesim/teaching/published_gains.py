@@ -1,6 +1,6 @@
 """The paper's MLP figure again: published improvements on V100 and A100 beside what our model predicts.
 
-Picture: V100, GPT-3, 512 rows: the repository's result files say +19.0 points for row semaphores; from the
+Example: V100, GPT-3, 512 rows: the repository's result files say +19.0 points for row semaphores; from the
 two kernels' stream-sync times and constants of the V100 that were fitted to other sizes comes +18.8.
 """
 

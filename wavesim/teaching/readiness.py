@@ -1,6 +1,6 @@
 """When a consumer's tiles could have started, and when they did: what a kernel boundary holds back.
 
-Picture: on one stream the curve "inputs are in memory" climbs while the producer still runs and "has started"
+Example: on one stream the curve "inputs are in memory" climbs while the producer still runs and "has started"
 stays at zero until its last tile is done; the area between the two is what the stream makes the tiles wait.
 """
 

@@ -1,6 +1,6 @@
 """Six ways to lose less at a kernel boundary, on one workload: what each is predicted to gain.
 
-Picture: GPT-3's MLP at 1,024 tokens: dependent launch gains 0.2 points, Stream-K 14, row semaphores 12, and
+Example: GPT-3's MLP at 1,024 tokens: dependent launch gains 0.2 points, Stream-K 14, row semaphores 12, and
 an H200 measured 12. All predictions use the same tile times; only the semaphores have been measured there.
 """
 

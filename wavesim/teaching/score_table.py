@@ -1,6 +1,6 @@
 """The committed scores as a table: how far predictions have been off, set by set, beside simpler ones.
 
-Picture: "own-1-block: 36 cases, median 0.5 points, 90 % within 2.5; no gain 3.2, noise 0.2".
+Example: "own-1-block: 36 cases, median 0.5 points, 90 % within 2.5; no gain 3.2, noise 0.2".
 """
 
 from wavesim.evaluation.validation import committed_scores

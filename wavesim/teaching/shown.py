@@ -1,6 +1,6 @@
 """A table to look at, in a notebook and in plain text.
 
-Picture: six rows of Table IV under nine titles, in JupyterLab as HTML, in a terminal in columns.
+Example: six rows of Table IV under nine titles, in JupyterLab as HTML, in a terminal in columns.
 """
 
 from dataclasses import dataclass

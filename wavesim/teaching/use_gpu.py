@@ -1,6 +1,6 @@
 """Where a notebook's measurements come from: this machine's GPU, or the recordings that ship with wavesim.
 
-Picture: `USE_GPU = "auto"` on a laptop prints "recordings (no GPU runner here)"; on a machine with an H200 it
+Example: `USE_GPU = "auto"` on a laptop prints "recordings (no GPU runner here)"; on a machine with an H200 it
 prints "live, on NVIDIA H200"; `"never"` always takes the recordings, and `"require"` fails without a GPU.
 """
 

@@ -1,6 +1,6 @@
 """Time over the number of blocks: the staircase of waves, and its cousin with blocks that share an SM.
 
-Picture: up to 132 blocks take one tile time on 132 SMs, the 133rd doubles it, and nothing changes until 265.
+Example: up to 132 blocks take one tile time on 132 SMs, the 133rd doubles it, and nothing changes until 265.
 """
 
 from collections.abc import Sequence

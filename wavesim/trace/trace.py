@@ -1,6 +1,6 @@
 """The one Trace: who ran where and when, from the simulator and from a GPU alike.
 
-Picture: one row per thread block: stage, tile, SM and slot, when it was issued, when it started,
+Example: one row per thread block: stage, tile, SM and slot, when it was issued, when it started,
 how long it spun on semaphores, when it ended. The header says what everything means, so a trace
 needs nothing else to be drawn, measured, compared or replayed.
 """

@@ -1,6 +1,6 @@
 """Candidates: the plans that tuning tries, each once, without those that can deadlock.
 
-Picture: 40 policies x 13 orders of the GPT-3 MLP at M = 2048, and stream sync in every order. Column-major
+Example: 40 policies x 13 orders of the GPT-3 MLP at M = 2048, and stream sync in every order. Column-major
 is the same as grouped by 16 rows there, so it is not tried twice.
 """
 

@@ -1,6 +1,6 @@
 """L2 and tile orders: what a wave of consecutive tiles reads, to choose among plans that are equally fast.
 
-Picture: 132 consecutive tiles of a row-major order touch three rows of A and all 48 column panels of B,
+Example: 132 consecutive tiles of a row-major order touch three rows of A and all 48 column panels of B,
 157 MB per wave; grouped by eight rows they touch eight rows and 17 columns, 66 MB.
 
 Prototype kernels on an H200 lost 11 to 30 % of a consumer tile's time to row-major order under row

@@ -1,6 +1,6 @@
 """Measuring: the best few tuned plans on a GPU, interleaved, beside what was predicted.
 
-Picture: after tuning, `measure_best(tuning, runner)` runs stream sync and the three best plans in turns and
+Example: after tuning, `measure_best(tuning, runner)` runs stream sync and the three best plans in turns and
 says which of them was fastest, and by how much the ranking was off.
 """
 

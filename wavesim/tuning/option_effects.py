@@ -1,6 +1,6 @@
 """What the options are worth: the paper's Table V, predicted.
 
-Picture: at M = 128 the GPT-3 MLP under tile semaphores, first with everything, then with tile loads
+Example: at M = 128 the GPT-3 MLP under tile semaphores, first with everything, then with tile loads
 reordered (+R), without the wait-kernel too (+WR), and with blocks that take their tile from blockIdx (+WRT).
 """
 

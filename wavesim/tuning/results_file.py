@@ -1,6 +1,6 @@
 """The file of a sweep: one JSON line per finished plan, so that a sweep goes on where it was interrupted.
 
-Picture: `{"key": "9f3a...", "plan": "row grouped:4", "predicted_ns": 652113}`. The key is a digest of
+Example: `{"key": "9f3a...", "plan": "row grouped:4", "predicted_ns": 652113}`. The key is a digest of
 pipeline, device, costs and plan: the same question finds its answer, any other question does not.
 """
 

@@ -1,6 +1,6 @@
 """tune(): policies x orders x options, and tile sizes and split-K where given, searched in the simulator.
 
-Picture: 533 plans of the GPT-3 MLP at M = 2048 in a few seconds; out comes a ranked table whose first row is
+Example: 533 plans of the GPT-3 MLP at M = 2048 in a few seconds; out comes a ranked table whose first row is
 the plan to run, with its predicted gain over the best stream-sync plan and how far such predictions have
 been off. If nothing beats stream sync, stream sync is the first row.
 """

@@ -1,6 +1,6 @@
 """Sweeps: many plans simulated on any concurrent.futures executor, with progress, interrupt and resume.
 
-Picture: 520 plans in batches of a few on two worker processes; each finished batch goes to the results
+Example: 520 plans in batches of a few on two worker processes; each finished batch goes to the results
 file; Ctrl-C cancels what has not begun and keeps the rest. Dask's `client.get_executor()` does as well.
 """
 

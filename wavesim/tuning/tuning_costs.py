@@ -1,6 +1,6 @@
 """The costs that tuning simulates with: one basis for all plans of a pipeline, so that they can be compared.
 
-Picture: a recording of the stream-sync run in row order is there, none in groups of two rows; the latter is
+Example: a recording of the stream-sync run in row order is there, none in groups of two rows; the latter is
 simulated with the former's costs rather than with a roofline, which would always win.
 """
 

@@ -1,6 +1,6 @@
 """What all figures have in common: paper, fonts, title with subtitle, quiet axes, legend at the bottom.
 
-Picture: the finding in 20 pixel letters, below it in grey what it was found on, then the plot.
+Example: the finding in 20 pixel letters, below it in grey what it was found on, then the plot.
 """
 
 from typing import Any, NamedTuple

@@ -1,6 +1,6 @@
 """Predicted and measured, one under the other on one time axis, with the reasons why they differ.
 
-Picture: for each plan a simulated and a measured timeline; then the busy SMs of one plan, its errors
+Example: for each plan a simulated and a measured timeline; then the busy SMs of one plan, its errors
 tile by tile, and for every plan the bars of launch, waves, waiting and tile times that add up to
 the difference of the two passes. All differences are measured minus predicted.
 """

@@ -1,6 +1,6 @@
 """Which producer tiles and semaphores each consumer tile needs, laid out as tile grids side by side.
 
-Picture: 3 x 2 tiles of the first GEMM on the left, 3 x 2 of the second on the right; tile (1, 2) of the
+Example: 3 x 2 tiles of the first GEMM on the left, 3 x 2 of the second on the right; tile (1, 2) of the
 second needs the two tiles of row 2, which share one semaphore.
 """
 

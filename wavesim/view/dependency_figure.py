@@ -1,6 +1,6 @@
 """A dependency as a picture: tile grids side by side, and what one consumer tile has to wait for.
 
-Picture: the producer's grid in blue, its tiles tinted by the semaphore they post; the consumer's in
+Example: the producer's grid in blue, its tiles tinted by the semaphore they post; the consumer's in
 orange, tinted by the one they await; one consumer tile in full colour, arrows from all it reads.
 The number on a tile is its place in the processing order.
 """

@@ -1,6 +1,6 @@
 """Every tile of a pipeline with what it reads, who reads it, its semaphore and its place in the order.
 
-Picture: point at tile (1, 2) of the second GEMM: row 2 of the first lights up, and so does the one
+Example: point at tile (1, 2) of the second GEMM: row 2 of the first lights up, and so does the one
 semaphore that all its tiles post. As plain values for a browser that answers pointing by itself.
 """
 

@@ -1,6 +1,6 @@
 """Why a measurement differs from its prediction, as charts: per tile over time, and reason by reason.
 
-Picture: dots above zero for tiles that ended later than predicted, blue for producers and orange for
+Example: dots above zero for tiles that ended later than predicted, blue for producers and orange for
 consumers; below, bars that climb from 0 by launch, waves, waiting and tile times to the total. Where cycles
 were recorded tile times are three bars: the shared SM, the clock, and the tile's own cycles.
 """

@@ -1,6 +1,6 @@
 """Any view as a file: self-contained HTML, or SVG and PNG drawn by an installed Chromium.
 
-Picture: `save_figure(timeline(traces), "plans.svg")` for a slide; the same call with `.html` for a mail.
+Example: `save_figure(timeline(traces), "plans.svg")` for a slide; the same call with `.html` for a mail.
 Nothing is fetched: the page holds its script, and the browser runs without a network.
 """
 

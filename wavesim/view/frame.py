@@ -1,6 +1,6 @@
 """Where things stand on a timeline figure, in pixels: panels under each other over one time axis.
 
-Picture: title, then per trace a header line over its SM rows, then the chart of busy SMs, the axis and
+Example: title, then per trace a header line over its SM rows, then the chart of busy SMs, the axis and
 the legend. Panels keep their height when one is added; the figure grows.
 """
 

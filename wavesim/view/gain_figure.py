@@ -1,6 +1,6 @@
 """Predicted and measured improvement over stream sync, size by size: the overview of a whole sweep.
 
-Picture: for each number of tokens a filled dot with quartile whiskers (measured) and an open diamond
+Example: for each number of tokens a filled dot with quartile whiskers (measured) and an open diamond
 (predicted); above zero the plan gains, below it loses, and both are shown.
 """
 

@@ -1,6 +1,6 @@
 """For each consumer block of a trace, the block that it could not have gone on without: the last it reads.
 
-Picture: tile (5, 2) of the second GEMM reads row 2 of the first; of its 24 tiles (23, 2) ended last.
+Example: tile (5, 2) of the second GEMM reads row 2 of the first; of its 24 tiles (23, 2) ended last.
 """
 
 from wavesim.errors import DescriptionError

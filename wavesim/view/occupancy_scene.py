@@ -1,6 +1,6 @@
 """What one SM holds of a kernel, resource by resource, and how its grid falls into waves, as plain values.
 
-Picture: two blocks fill 198 of 228 KB of shared memory and a third does not fit, while registers would
+Example: two blocks fill 198 of 228 KB of shared memory and a third does not fit, while registers would
 hold four; below, 133 blocks on 132 SMs: a full wave, and a second with a single block.
 """
 

@@ -1,6 +1,6 @@
 """One self-contained HTML page of figures, a table and prose: opens offline, forwards by mail.
 
-Picture: a title that says the finding, a table of sizes with gains in green and losses in magenta, the
+Example: a title that says the finding, a table of sizes with gains in green and losses in magenta, the
 figures below in the reader's own light or dark theme. plotly.js is inside once; nothing is fetched.
 """
 

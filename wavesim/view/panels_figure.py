@@ -1,6 +1,6 @@
 """Small panels beside each other on one scale: one comparison each, dots with whiskers over sizes.
 
-Picture: twelve panels, each a rival's name in bold with its mean behind it, a line at 1.0 across, green dots
+Example: twelve panels, each a rival's name in bold with its mean behind it, a line at 1.0 across, green dots
 above it and magenta ones on the shaded side below. What lies off the scale is an arrowhead with its number.
 """
 

@@ -1,6 +1,6 @@
 """Traces as one file for Perfetto (ui.perfetto.dev): a process per SM, a thread per slot, arrows.
 
-Picture: "simulated, row semaphores: SM 3" above "measured, row semaphores: SM 3"; on slot 0 the slice
+Example: "simulated, row semaphores: SM 3" above "measured, row semaphores: SM 3"; on slot 0 the slice
 "gemm2 (5, 2)" with "waits for row 2 of gemm1" inside it, and an arrow to it from the last tile of that row.
 
 Format: Trace Event Format of Chromium (JSON, times in microseconds), which Perfetto reads; `.json.gz` too.

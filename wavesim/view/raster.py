@@ -1,6 +1,6 @@
 """Timelines too large for one bar per tile, as a picture: each SM row is a list of run lengths.
 
-Picture: 20,000 tiles on 132 SMs become a 1,800 x 660 palette image of some 15 KB that a browser
+Example: 20,000 tiles on 132 SMs become a 1,800 x 660 palette image of some 15 KB that a browser
 draws as fast as an empty one. Runs are exact to the pixel; nothing is sampled.
 """
 

@@ -1,6 +1,6 @@
 """The worst case of a safety verdict, laid out: which blocks lie on which SM, and what has no room.
 
-Picture: Figure 1 without its wait-kernel: four cells in a row, each filled by a waiting block of gemm2,
+Example: Figure 1 without its wait-kernel: four cells in a row, each filled by a waiting block of gemm2,
 and a block of gemm1 outside that fits into none of them.
 """
 

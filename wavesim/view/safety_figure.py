@@ -1,6 +1,6 @@
 """A safety verdict as a picture: the SMs in the worst case, who waits on them, and who finds no room.
 
-Picture: one box per SM; waiting blocks hatched and framed in their stage's colour, with what they
+Example: one box per SM; waiting blocks hatched and framed in their stage's colour, with what they
 wait for; the kernel they starve in full colour, either on the SMs that are left to it or, where
 none is, outside them all.
 """

@@ -1,6 +1,6 @@
 """What a trace's semaphores counted when: every post, the moment each became ready, who asked first.
 
-Picture: row 3 of the first GEMM gets 24 posts between 130 and 137 µs; at the 24th it is ready.
+Example: row 3 of the first GEMM gets 24 posts between 130 and 137 µs; at the 24th it is ready.
 A tile is posted when its last split-K slice has ended.
 """
 

@@ -1,6 +1,6 @@
 """Semaphores over time as a heat map: how full each counter is, when it is ready and who asked before.
 
-Picture: eight rows of the first GEMM, pale at the left, blue where all 24 of a row's tiles are posted;
+Example: eight rows of the first GEMM, pale at the left, blue where all 24 of a row's tiles are posted;
 a diamond where that happened, a ring where a consumer block began to wait for it.
 """
 

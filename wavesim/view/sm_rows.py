@@ -1,6 +1,6 @@
 """A trace laid out in rows: one row per SM slot, and on it what worked, waited or idled when.
 
-Picture: on the 4-SM toy under stream sync, row 2 holds P2, an idle segment, C2 and another idle one.
+Example: on the 4-SM toy under stream sync, row 2 holds P2, an idle segment, C2 and another idle one.
 Only arithmetic here; bars and rasters are drawn from the same segments.
 """
 

@@ -1,6 +1,6 @@
 """The curves of busy and resident SMs, as plotly properties.
 
-Picture: the baseline dashed and grey, the plan it is compared with solid green over a green area, and
+Example: the baseline dashed and grey, the plan it is compared with solid green over a green area, and
 where a plan's blocks wait, a dotted line above it: resident, but not busy.
 """
 

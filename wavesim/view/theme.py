@@ -1,6 +1,6 @@
 """Colours, fonts and hatches of every figure, light and dark.
 
-Picture: the producer is blue and the consumer orange on every figure, in both themes; waiting is
+Example: the producer is blue and the consumer orange on every figure, in both themes; waiting is
 grey with a back-slash hatch and idle pale with a slash hatch, so that neither is told by colour alone.
 Contrast and colour-blind distances were checked (Machado simulation, CIEDE2000).
 """

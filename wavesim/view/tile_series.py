@@ -1,6 +1,6 @@
 """One plotly series per stage, as arrays: bases, lengths, rows, labels and hover facts of its tiles.
 
-Picture: the producer's six tiles on the toy are base [0, 0, 0, 0, 1, 1], length 1 and the labels P0 to P5.
+Example: the producer's six tiles on the toy are base [0, 0, 0, 0, 1, 1], length 1 and the labels P0 to P5.
 """
 
 import string

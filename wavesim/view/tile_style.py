@@ -1,6 +1,6 @@
 """How tiles, waits and idle SMs look: plotly properties of their bars.
 
-Picture: a solid blue rounded P4; grey with a back-slash hatch while C2 waits; pale slashes for idle.
+Example: a solid blue rounded P4; grey with a back-slash hatch while C2 waits; pale slashes for idle.
 """
 
 from wavesim.view.canvas import Props

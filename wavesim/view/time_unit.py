@@ -1,6 +1,6 @@
 """The unit a figure's time axis is drawn in: whole tiles where all tiles take equally long, else µs or ms.
 
-Picture: the toy's axis reads 0, 1, 2, 3 (one tile = one wave); a GEMM pair on an H200 reads 0 to 500 µs.
+Example: the toy's axis reads 0, 1, 2, 3 (one tile = one wave); a GEMM pair on an H200 reads 0 to 500 µs.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Everything a timeline figure shows, computed from traces and not yet drawn.
 
-Picture: per trace one `PanelParts` with the segments of its SM rows, the words of its header and its
+Example: per trace one `PanelParts` with the segments of its SM rows, the words of its header and its
 curves of busy and resident SMs; around them one `TimelineParts` with title, unit and pixel frame. A
 widget computes new parts after each slider move and gives them to the figure that exists already.
 """

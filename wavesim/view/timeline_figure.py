@@ -1,6 +1,6 @@
 """The timeline: SMs from top to bottom, time from left to right, one panel per trace, busy SMs below.
 
-Picture: stream sync above, row semaphores below, the same two kernels in blue and orange; the dashed
+Example: stream sync above, row semaphores below, the same two kernels in blue and orange; the dashed
 line where the second kernel had to wait is gone, and so is a quarter of the time.
 
 `timeline` makes a figure. A widget makes it once, then hands `timeline_update`'s properties to the same

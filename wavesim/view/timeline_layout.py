@@ -1,6 +1,6 @@
 """Axes, headers, lines and words of a timeline figure, as plotly layout properties.
 
-Picture: bold plan label and muted facts over each panel, dashed kernel boundaries, an end line with
+Example: bold plan label and muted facts over each panel, dashed kernel boundaries, an end line with
 "done t = 3, −25 %" beside it, and one time axis under everything.
 """
 

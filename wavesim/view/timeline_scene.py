@@ -1,6 +1,6 @@
 """A timeline as plain values for a browser that draws it itself: words, and arrays as bytes.
 
-Picture: two plans of 500 tiles each are 40 KB; a slider moves, the arrays are sent, and a canvas shows
+Example: two plans of 500 tiles each are 40 KB; a slider moves, the arrays are sent, and a canvas shows
 them 20 ms later. The same values, base64 inside a page, draw it where there is no kernel.
 """
 

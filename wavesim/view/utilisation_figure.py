@@ -1,6 +1,6 @@
 """SMs busy and resident over time, one panel per trace: how much of the device worked, waited or idled.
 
-Picture: stream sync drops to half before the kernel boundary; with semaphores the dip is gone, or it
+Example: stream sync drops to half before the kernel boundary; with semaphores the dip is gone, or it
 is hatched, because its SMs are held by blocks that wait.
 """
 

@@ -1,6 +1,6 @@
 """The words on figures: what was found, on what, simulated or measured. Every number comes from the trace.
 
-Picture: "Row semaphores: half-empty waves filled, 4 → 3 waves, 25 % less time" above, and over a panel
+Example: "Row semaphores: half-empty waves filled, 4 → 3 waves, 25 % less time" above, and over a panel
 "4 waves · 75 % of SM time busy · simulated on toy".
 """
 

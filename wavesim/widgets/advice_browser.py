@@ -1,6 +1,6 @@
 """The advice as a widget: choose a pair, mark it, and see both plans of it simulated one over the other.
 
-Picture: a list of ranked pairs; below it what tile sync could win and why, a switch "the second reads the
+Example: a list of ranked pairs; below it what tile sync could win and why, a switch "the second reads the
 first: unknown, yes, no", and the pair on one stream above the same pair with a semaphore per tile. A button
 opens the pair in the what-if explorer.
 """

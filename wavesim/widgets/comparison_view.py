@@ -1,6 +1,6 @@
 """The comparison view: predicted over measured, tile by tile, and the difference cause by cause.
 
-Picture: choose 1,536 tokens, row semaphores: the simulated timeline above the H200's, dots where tiles
+Example: choose 1,536 tokens, row semaphores: the simulated timeline above the H200's, dots where tiles
 ended later than predicted, and bars of launch, waves, waiting and tile times that add up.
 """
 

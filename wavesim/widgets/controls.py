@@ -1,6 +1,6 @@
 """The controls of the what-if widget: labelled, keyboard-usable, and a `Scenario` when read.
 
-Picture: three columns of drop-downs and sliders above the figure; Tab reaches each, arrow keys change it.
+Example: three columns of drop-downs and sliders above the figure; Tab reaches each, arrow keys change it.
 """
 
 from collections.abc import Callable, Iterable

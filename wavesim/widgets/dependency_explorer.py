@@ -1,6 +1,6 @@
 """The dependency explorer: whom a tile waits for, who waits for it, through which semaphore, and when.
 
-Picture: the pointer rests on tile (1, 2) of the second GEMM; the two tiles of row 2 of the first stand in
+Example: the pointer rests on tile (1, 2) of the second GEMM; the two tiles of row 2 of the first stand in
 full blue with a green line around them, as they post one semaphore, and arrows lead from them.
 """
 

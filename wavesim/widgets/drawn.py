@@ -1,6 +1,6 @@
 """Widgets that a browser draws itself on a canvas, from a scene that Python computes.
 
-Picture: the kernel sends titles and arrays; the page draws them in its own theme and width, answers
+Example: the kernel sends titles and arrays; the page draws them in its own theme and width, answers
 hovering and keys at once, and saves what it shows as PNG or SVG. The same script, written into a page
 with the scene beside it, needs no kernel at all.
 """

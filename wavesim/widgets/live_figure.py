@@ -1,6 +1,6 @@
 """A plotly figure that lives on screen: made once, then only what changed is sent to the browser.
 
-Picture: a slider moves, 1,000 tiles get new times; one message carries their arrays and the new title,
+Example: a slider moves, 1,000 tiles get new times; one message carries their arrays and the new title,
 and colours, axes and legend stay where they are. After a page reload the browser asks the kernel for
 the figure and gets what was last shown, not what was first.
 """

@@ -1,6 +1,6 @@
 """The occupancy explorer: threads, registers, shared memory and carve-out against blocks per SM and waves.
 
-Picture: shared memory goes from 96 to 120 KiB, the second block's bar no longer fits, "1 block per SM"
+Example: shared memory goes from 96 to 120 KiB, the second block's bar no longer fits, "1 block per SM"
 stands in the title and the grid of 133 blocks takes two waves instead of one. What no SM can run says why.
 """
 

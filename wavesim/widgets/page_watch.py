@@ -1,6 +1,6 @@
 """What the page looks like, as traits: its theme and the width a widget has.
 
-Picture: the reader switches JupyterLab to its dark theme; `is_light` becomes False and the figure is
+Example: the reader switches JupyterLab to its dark theme; `is_light` becomes False and the figure is
 restyled. plotly itself does not notice and would stay a white box.
 """
 

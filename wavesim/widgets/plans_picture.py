@@ -1,6 +1,6 @@
 """Whole timelines on a canvas, with the share of busy SMs: what the what-if explorer redraws at each move.
 
-Picture: stream sync above, row semaphores below, one time axis, 10,000 tiles in 30 ms.
+Example: stream sync above, row semaphores below, one time axis, 10,000 tiles in 30 ms.
 """
 
 from wavesim.view.timeline_data import TimelineParts

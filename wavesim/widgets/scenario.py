@@ -1,6 +1,6 @@
 """What a reader may ask "what if" about, as a value, and the two traces that answer it.
 
-Picture: the GPT-3 MLP at 1,024 tokens in 128 x 256 tiles on 132 SMs of an H200, row semaphores, row-major
+Example: the GPT-3 MLP at 1,024 tokens in 128 x 256 tiles on 132 SMs of an H200, row semaphores, row-major
 order. The answer is two simulated traces with the same costs, stream sync and the chosen plan, and a
 statement of where the costs come from. Nothing here knows of widgets.
 """

@@ -1,6 +1,6 @@
 """Pages without a kernel: every widget shown as the picture it would draw, in the notebook's own output.
 
-Picture: a notebook is run once to be published; `show_static()` comes first, and where a reader with a
+Example: a notebook is run once to be published; `show_static()` comes first, and where a reader with a
 kernel would get sliders the page gets the canvas, with hovering, stepping and the theme still alive.
 """
 

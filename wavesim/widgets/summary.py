@@ -1,6 +1,6 @@
 """The words and figures around the what-if timelines, as HTML: finding, table, costs, and why not.
 
-Picture: "Row semaphores: 3 waves instead of 4, 25.0 points less time" above, a table of where the SMs'
+Example: "Row semaphores: 3 waves instead of 4, 25.0 points less time" above, a table of where the SMs'
 time went below. The finding is a live region, so that a screen reader speaks it after each change.
 """
 

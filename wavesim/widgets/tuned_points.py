@@ -1,6 +1,6 @@
 """Gains to choose from: one per size and policy, predicted by a tuning or measured in the recordings.
 
-Picture: at 1,024 tokens row semaphores are predicted to gain 12.2 points and measured to gain 12.2; the two
+Example: at 1,024 tokens row semaphores are predicted to gain 12.2 points and measured to gain 12.2; the two
 traces behind the point are made or loaded when somebody asks for them.
 """
 

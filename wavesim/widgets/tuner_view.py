@@ -1,6 +1,6 @@
 """The tuner view: gain over size and policy; a click on a point shows the timelines behind it.
 
-Picture: row semaphores gain 14 points at 1,024 tokens and lose 2 at 768; the reader clicks the loss, and
+Example: row semaphores gain 14 points at 1,024 tokens and lose 2 at 768; the reader clicks the loss, and
 below it both plans' timelines show the waits that ate the tail.
 """
 

@@ -1,6 +1,6 @@
 """The wave player: one trace played in the browser, step by step or as a film.
 
-Picture: P4 finishes on SM 0 and posts row 1, whose bar goes from 1 of 3 to 2 of 3; at 3 the hatched C3
+Example: P4 finishes on SM 0 and posts row 1, whose bar goes from 1 of 3 to 2 of 3; at 3 the hatched C3
 turns orange. Space plays, arrow keys step, and the tile grids of both kernels fill in.
 """
 

@@ -1,6 +1,6 @@
 """The what-if explorer: change tokens, tile, device, order or policy and see both timelines follow.
 
-Picture: stream sync above, the chosen plan below, the same time axis, and the gain in words. A setting
+Example: stream sync above, the chosen plan below, the same time axis, and the gain in words. A setting
 that cannot run says why and leaves the last good picture, greyed; a deadlock is told as one.
 """
 

@@ -1,6 +1,6 @@
 """GPT-3 145B's attention under 8-way model parallelism, as a chain of five kernels.
 
-Picture: the first GEMM makes Q, K and V side by side, n tile columns of each. The scores of head
+Example: the first GEMM makes Q, K and V side by side, n tile columns of each. The scores of head
 x's query rows y read Q at column x and K a stride of n further on; the context reads V after
 another stride; the softmax between them and the last GEMM behind complete the chain.
 

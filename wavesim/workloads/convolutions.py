@@ -1,6 +1,6 @@
 """Layers of ResNet-38 and VGG-19: two or four 3 x 3 convolutions, one after the other.
 
-Picture: a tile of 128 pixels of 28 x 28 images covers four and a half pixel rows; the next layer's
+Example: a tile of 128 pixels of 28 x 28 images covers four and a half pixel rows; the next layer's
 tile on the same pixels also reads the pixel rows above and below, its halo, from neighbouring tiles.
 
 Strict, the default: `conv2[x, y]` needs all channels of the tiles with its own pixels and their halo, within

@@ -1,6 +1,6 @@
 """GPT-3 145B's MLP under 8-way model parallelism: X (M, 12288) x W1 -> GeLU -> x W2 -> (M, 12288).
 
-Picture: the second GEMM's tile (x, y) reads the whole tile row y of what the first makes, so a
+Example: the second GEMM's tile (x, y) reads the whole tile row y of what the first makes, so a
 row of semaphores is enough to let it start before the first kernel's last wave has ended.
 Source: cuSync paper, II-B and Figure 2a.
 """

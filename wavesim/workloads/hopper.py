@@ -1,6 +1,6 @@
 """The same products on our Hopper kernels: other K chunks, other blocks, one per SM.
 
-Picture: GPT-3's MLP in 128x256 tiles is blocks of 384 threads (a loading warp, two that multiply) with 225 KB
+Example: GPT-3's MLP in 128x256 tiles is blocks of 384 threads (a loading warp, two that multiply) with 225 KB
 of shared memory; the portable kernel's have 256 threads and 96 KB. Grids and dependencies are the same.
 """
 

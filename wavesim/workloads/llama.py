@@ -1,6 +1,6 @@
 """LLaMA 65B's MLP under 8-way model parallelism: (Swish(X W1) * X V) W2 with H = 8192.
 
-Picture: one GEMM computes both halves, gate and value columns side by side, and its epilogue keeps
+Example: one GEMM computes both halves, gate and value columns side by side, and its epilogue keeps
 their SwiGLU product (M, 2816); the second GEMM's tile (x, y) reads that product's whole tile row y. In the
 paper's variant two GEMMs compute the halves, so the third has two producers.
 

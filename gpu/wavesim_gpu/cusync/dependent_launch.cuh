@@ -1,6 +1,6 @@
 // Programmatic dependent launch, from sm_90 on: a kernel's blocks are issued once every block of the kernel before it in
 // the stream has called let_next_start, or has left. Where the launch is an ordinary one, or the GPU an older one, both
-// do nothing. Picture: the last row of seats is taken, so the doors open for the next show while this one still plays.
+// do nothing. Example: the last row of seats is taken, so the doors open for the next show while this one still plays.
 #pragma once
 
 namespace cusync {

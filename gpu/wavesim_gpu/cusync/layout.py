@@ -1,6 +1,6 @@
 """The structures that host and device share, byte for byte: kernel parameters, block records, errors.
 
-Picture: a kernel parameter is a NumPy record with the same fields in the same places as the struct in the
+Example: a kernel parameter is a NumPy record with the same fields in the same places as the struct in the
 `.cuh` file that it names. The device side asserts the sizes; so does this side.
 """
 

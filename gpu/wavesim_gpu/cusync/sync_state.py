@@ -1,6 +1,6 @@
 """The device memory behind one plan: counters, tickets, wait schedules, records and the error buffer.
 
-Picture: `SyncState(pipeline, plan)` lays everything out once; `headers[stage]` is the generated header that a
+Example: `SyncState(pipeline, plan)` lays everything out once; `headers[stage]` is the generated header that a
 kernel is compiled with and `params(stage)` the parameter it takes, whatever it computes; `reset()` zeroes all
 that a run changes with one memset, and `check()` turns what waiters wrote into a `DeadlockError`.
 """

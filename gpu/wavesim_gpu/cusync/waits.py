@@ -1,6 +1,6 @@
 """When a consuming GEMM's blocks need which producer tile, in K chunks: the list that the device follows.
 
-Picture: under tile semaphores a consumer tile of row 3 walks the list (chunk 0: tile (0, 3)), (chunk 8: tile
+Example: under tile semaphores a consumer tile of row 3 walks the list (chunk 0: tile (0, 3)), (chunk 8: tile
 (1, 3)), ... down its K loop; under row semaphores the list has one entry. Which semaphore that is, and its
 value, the generated header says.
 """

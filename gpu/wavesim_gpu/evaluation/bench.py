@@ -1,6 +1,6 @@
 """The GPU's benchmarks, one JSON file: limits, copies, products, pairs of products, and what recording costs.
 
-Picture: for every size the products first, which say the best tiles; then the pair in every kind of plan and
+Example: for every size the products first, which say the best tiles; then the pair in every kind of plan and
 as cuBLASLt and PyTorch run it. The file is written after each step, so that an interrupt keeps what is done.
 """
 

@@ -1,6 +1,6 @@
 """Measures the sizes of a judged run on the GPU at hand: stream sync by itself, then all plans in turns.
 
-Picture: `streams(size)` times stream sync in both tile orders and records each once. After the predictions
+Example: `streams(size)` times stream sync in both tile orders and records each once. After the predictions
 are written `compare(size, ...)` times stream sync and every plan in both orders in turns, 20 rounds each, and
 records the overlapped ones; their traces carry the predictions' hash.
 """

@@ -1,6 +1,6 @@
 """A judged run: stream sync is measured, predictions are written and hashed, and only then the plans run.
 
-Picture: one folder, in this order: a stream-sync trace of every case; predictions.json, made from these
+Example: one folder, in this order: a stream-sync trace of every case; predictions.json, made from these
 alone, and its SHA-256, printed; then every plan in turns with stream sync, each trace carrying that hash; and
 as far as time goes all of it once more, which says how well it repeats. Files are written as it goes.
 """

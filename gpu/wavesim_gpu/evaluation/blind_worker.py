@@ -1,6 +1,6 @@
 """Measuring in a process of its own, so that a kernel that hangs or faults costs one size and not the run.
 
-Picture: the parent asks "compare this size"; after 20 s without an answer, or a fault that leaves the process
+Example: the parent asks "compare this size"; after 20 s without an answer, or a fault that leaves the process
 without a usable GPU, it is ended by its process id, and the next question goes to a fresh one.
 """
 

@@ -1,6 +1,6 @@
 """What the options save, as in the paper's Table V, and all listed plans at many sizes, for tuning's regret.
 
-Picture: at M = 64, 128 and 256 the same kernels under tile semaphores run in turns: as they come ("vanilla"),
+Example: at M = 64, 128 and 256 the same kernels under tile semaphores run in turns: as they come ("vanilla"),
 with B loaded before the wait (+R), without the wait-kernel too (+WR), and with tiles taken from blockIdx in
 place of a counter (+WRT).
 """

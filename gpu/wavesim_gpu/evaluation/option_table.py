@@ -1,6 +1,6 @@
 """What the options save, measured and predicted side by side: the paper's Table V for our kernels.
 
-Picture: `python -m wavesim_gpu options-table` reads the newest measurement and prints, for M = 64, 128 and
+Example: `python -m wavesim_gpu options-table` reads the newest measurement and prints, for M = 64, 128 and
 256, the time of each variant and its gain over "vanilla", beside the simulator's figures. Needs no GPU.
 """
 

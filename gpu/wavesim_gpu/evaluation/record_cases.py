@@ -1,6 +1,6 @@
 """Makes the recordings that the project ships: MLPs, one trace file per size, tile, order and plan.
 
-Picture: for 1024 tokens and 128x256 tiles, six plans (two orders x stream, row, tile) are timed in turns and
+Example: for 1024 tokens and 128x256 tiles, six plans (two orders x stream, row, tile) are timed in turns and
 each is recorded once; six files come out, such as gpt3-mlp_128x256_m1024_grouped8_row.npz.
 """
 

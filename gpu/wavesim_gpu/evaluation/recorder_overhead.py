@@ -1,6 +1,6 @@
 """What recording costs: kernels with and without the recorder in turns, on tiles of about 100 microseconds.
 
-Picture: `python -m wavesim_gpu.evaluation.recorder_overhead` times the textbook matrix product in CUDA
+Example: `python -m wavesim_gpu.evaluation.recorder_overhead` times the textbook matrix product in CUDA
 C++ (eight blocks per SM) and one in Triton (one block per SM), and writes gpu/results/recorder/DATE.json.
 """
 

@@ -1,6 +1,6 @@
 """Sums up the newest benchmark results: no GPU, no CuPy.
 
-Picture: the JSON that a benchmark wrote on an H200 last week becomes a handful of ratios on a laptop today,
+Example: the JSON that a benchmark wrote on an H200 last week becomes a handful of ratios on a laptop today,
 unless the kernels have changed since: then it says so and the command exits 2.
 """
 

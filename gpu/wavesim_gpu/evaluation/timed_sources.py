@@ -1,6 +1,6 @@
 """Everything of ours that a benchmark times, as one hash: results of other sources are stale.
 
-Picture: a comma changed in the copy kernel, and `python -m wavesim_gpu report` says that the results in
+Example: a comma changed in the copy kernel, and `python -m wavesim_gpu report` says that the results in
 gpu/results were measured with other sources, as it does for the GEMM.
 """
 

@@ -1,6 +1,6 @@
 """What the runner asks of a family of kernels, so that it knows none of them.
 
-Picture: `family.launch(gemm, device)` says which template instance computes a GEMM, with how many threads and
+Example: `family.launch(gemm, device)` says which template instance computes a GEMM, with how many threads and
 blocks; `family.arguments(gemm, addresses)` are its parameters after `cusync::StageParams`.
 """
 

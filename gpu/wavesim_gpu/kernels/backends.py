@@ -1,6 +1,6 @@
 """The families of kernels there are, by name.
 
-Picture: `family_named("portable")` is the tensor-core GEMM for every GPU from sm_80 on,
+Example: `family_named("portable")` is the tensor-core GEMM for every GPU from sm_80 on,
 `family_named("hopper")` the one that uses all that an sm_90 has.
 """
 

@@ -1,6 +1,6 @@
 """Records kernels that are not ours: a header for CUDA C++, the same for Triton, and the way to a `Trace`.
 
-Picture: two lines in your kernel, a buffer of 64 bytes per tile, and out comes what our own runner gives.
+Example: two lines in your kernel, a buffer of 64 bytes per tile, and out comes what our own runner gives.
 `docs/record-your-kernel.md` shows the lines; `INCLUDE` is the folder to give to the compiler.
 """
 

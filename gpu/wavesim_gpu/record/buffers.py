@@ -1,6 +1,6 @@
 """What differs between a CuPy array, a PyTorch tensor and a NumPy array as a recording's buffer.
 
-Picture: the same 16 words of a header, brought to where the buffer is. PyTorch is imported only for those who
+Example: the same 16 words of a header, brought to where the buffer is. PyTorch is imported only for those who
 have it: its tensors are told by their type's module.
 """
 

@@ -1,6 +1,6 @@
 """A recording's buffer, byte for byte as `wavesim_recorder.cuh` writes it: a header, then a record per tile.
 
-Picture: room for 2,112 tiles is 64 + 2,112 x 64 bytes; the header says so, and how many were begun.
+Example: room for 2,112 tiles is 64 + 2,112 x 64 bytes; the header says so, and how many were begun.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Turns what the blocks of a recorded run wrote into a `Trace`.
 
-Picture: every block left one 48-byte line: when it started and ended, on which SM, how long it spun.
+Example: every block left one 48-byte line: when it started and ended, on which SM, how long it spun.
 """
 
 from typing import Any

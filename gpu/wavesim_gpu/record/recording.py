@@ -1,6 +1,6 @@
 """A buffer on the GPU that kernels record into, and the trace that comes out of it.
 
-Picture: `recording = Recording(["gemm1", "gemm2"], capacity=288)`; `recording.buffer` goes to both kernels as
+Example: `recording = Recording(["gemm1", "gemm2"], capacity=288)`; `recording.buffer` goes to both kernels as
 their last argument; after the run `recording.trace(plan=StreamSync())` is an ordinary trace.
 """
 

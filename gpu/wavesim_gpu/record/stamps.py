@@ -1,6 +1,6 @@
 """What follows from the stamps that blocks leave: slots, the clock's step and rate, times counted from zero.
 
-Picture: three blocks on SM 7, the third starting when the first has ended: slots 0, 1 and 0. The hardware
+Example: three blocks on SM 7, the third starting when the first has ended: slots 0, 1 and 0. The hardware
 does not tell slots, so blocks of an SM are laid into the lowest one that is free when they start.
 """
 

@@ -1,6 +1,6 @@
 """From the bytes of a recording to a `Trace`, checked on the way: no GPU needed.
 
-Picture: 64 bytes of header and 288 records of 64 bytes, 96 of stage 0 and 192 of stage 1, become one row per
+Example: 64 bytes of header and 288 records of 64 bytes, 96 of stage 0 and 192 of stage 1, become one row per
 tile, counted from the first start. What is missing, twice there, unfinished or over the capacity is named.
 """
 

@@ -1,6 +1,6 @@
 """The recorder for Triton kernels: what `wavesim_recorder.cuh` is for CUDA C++, in PTX from inside Triton.
 
-Picture: a kernel's parameter `recording` is `Recording.buffer`, or None, which leaves nothing in the kernel.
+Example: a kernel's parameter `recording` is `Recording.buffer`, or None, which leaves nothing in the kernel.
 
     number = begin(recording)                      # first line
     begin_wait(recording, number)                  # around a wait, if there is one

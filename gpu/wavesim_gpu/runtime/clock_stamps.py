@@ -1,6 +1,6 @@
 """The SM clock that a stretch of a stream ran at, from the SMs' own counters.
 
-Picture: stamp, kernel, stamp: 700,000 cycles later on each SM, and 480 us later for all, is 1.46 GHz. NVML's
+Example: stamp, kernel, stamp: 700,000 cycles later on each SM, and 480 us later for all, is 1.46 GHz. NVML's
 sampled clock is an average over milliseconds and over neighbours; this one belongs to the kernel alone.
 """
 

@@ -1,6 +1,6 @@
 """Clock and power while kernels run, read from NVML by a thread beside them.
 
-Picture: our GEMMs draw so much power that the SM clock falls from 1.98 to 1.3 GHz; a time without its
+Example: our GEMMs draw so much power that the SM clock falls from 1.98 to 1.3 GHz; a time without its
 clock says little.
 """
 

@@ -1,6 +1,6 @@
 """Compiles our CUDA C++ at run time, with NVRTC: for the GPU at hand or, with no GPU at all, for any target.
 
-Picture: a `Build` says recording or timing; `compile_cubin` turns one `.cu` file and the names of the
+Example: a `Build` says recording or timing; `compile_cubin` turns one `.cu` file and the names of the
 template instances wanted into machine code, once: results are kept on disk under a key made of all our
 sources, the options and the compiler's version, so an edited header is never served stale.
 """

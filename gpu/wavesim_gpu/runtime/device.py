@@ -1,6 +1,6 @@
 """The GPU at hand as a `Device`, and a clear error where there is none.
 
-Picture: `query()` on an H200 gives what `wavesim.model.device.load("h200")` gives, but as the driver
+Example: `query()` on an H200 gives what `wavesim.model.device.load("h200")` gives, but as the driver
 reports it.
 """
 

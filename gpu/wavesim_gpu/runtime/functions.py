@@ -1,6 +1,6 @@
 """Kernels as loaded functions: compiled for this GPU, with the full shared-memory carve-out.
 
-Picture: `load_function(SOURCE, "gemm<Shape<...>>", Build(), header=text)` compiles once, keeps the machine
+Example: `load_function(SOURCE, "gemm<Shape<...>>", Build(), header=text)` compiles once, keeps the machine
 code on disk and the function in memory; `compile_ahead` does that for many plans at once, a core each.
 """
 

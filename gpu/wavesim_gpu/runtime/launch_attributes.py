@@ -1,6 +1,6 @@
 """Launches with attributes that CuPy's own launch has no words for: clusters and programmatic dependence.
 
-Picture: a Hopper kernel in clusters of two blocks is one `cuLaunchKernelEx` with the attribute cluster
+Example: a Hopper kernel in clusters of two blocks is one `cuLaunchKernelEx` with the attribute cluster
 dimension (2, 1, 1); the parameters are the same NumPy records as for any launch.
 """
 

@@ -1,6 +1,6 @@
 """Kernel launches on the streams of a plan, and a CUDA graph of them all.
 
-Picture: `enqueue()` resets the semaphores, launches every kernel on its stream and joins; captured once, the
+Example: `enqueue()` resets the semaphores, launches every kernel on its stream and joins; captured once, the
 same becomes a graph that can be replayed, and every replay starts from reset semaphores.
 """
 

@@ -1,6 +1,6 @@
 """Matrices on the GPU: random inputs and weights, poisoned outputs, a float32 reference.
 
-Picture: stage 1 reads X, every later stage reads what its producer wrote; each has a weight matrix and an
+Example: stage 1 reads X, every later stage reads what its producer wrote; each has a weight matrix and an
 output of its own. bf16 travels as uint16 bit patterns, since NumPy has no such type.
 """
 

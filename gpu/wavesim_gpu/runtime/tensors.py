@@ -1,6 +1,6 @@
 """Other people's arrays: PyTorch's tensors, all others through `__cuda_array_interface__` or DLPack.
 
-Picture: a `torch.Tensor` on cuda:0 becomes its address, shape, type and device; what is made for it comes
+Example: a `torch.Tensor` on cuda:0 becomes its address, shape, type and device; what is made for it comes
 from PyTorch's allocator and what is launched for it goes to PyTorch's current stream. For anything else CuPy
 does the same. PyTorch is imported only for those who pass its tensors.
 """

@@ -1,6 +1,6 @@
 """Interleaved timing: several variants in turns, in one process, all queued before the first has ended.
 
-Picture: A B C, C A B, A C B, ...: every variant meets the same clocks, caches and power as the others, so
+Example: A B C, C A B, A C B, ...: every variant meets the same clocks, caches and power as the others, so
 that their differences mean something where their absolute times drift. The order is drawn anew each round:
 behind one that draws little power everything runs at a higher clock. Between them stamps tell each one's own
 SM clock, so that it has a number of cycles too.

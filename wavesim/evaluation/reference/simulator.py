@@ -1,6 +1,6 @@
 """The oracle: the simulator's semantics once more, as a bare heapq loop, to check the SimPy model against.
 
-Picture: the same pipeline, plan, device and costs go into both; start, end, SM and slot of every
+Example: the same pipeline, plan, device and costs go into both; start, end, SM and slot of every
 block must come out equal, and a deadlock must leave the same blocks waiting. It is also the
 yardstick of speed: `wavesim bench` reports how many times its CPU time SimPy takes.
 

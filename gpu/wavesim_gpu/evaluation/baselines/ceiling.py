@@ -1,6 +1,6 @@
 """What the GPU can sustain, measured beside what it does: matmul rate, copy bandwidth.
 
-Picture: an 8192-cubed product by cuBLASLt at 790 TFLOP/s and a 4 GB copy at 4.3 TB/s; every other time can
+Example: an 8192-cubed product by cuBLASLt at 790 TFLOP/s and a 4 GB copy at 4.3 TB/s; every other time can
 then be shown as its distance to the nearer of the two limits.
 """
 

@@ -1,6 +1,6 @@
 """cuBLASLt's products with its own fused epilogues, captured in a CUDA graph: the yardstick.
 
-Picture: `Product(a, b, c, "gelu")` asks cuBLASLt for its best algorithms, times the first few and keeps the
+Example: `Product(a, b, c, "gelu")` asks cuBLASLt for its best algorithms, times the first few and keeps the
 fastest; `LtChain(operands)` is GPT-3's MLP as two of them, one after the other. cuBLASLt counts columns
 first: a row-major C = A B is its C^T = B^T A^T, with no transposition anywhere.
 """

@@ -1,6 +1,6 @@
 """SwiGLU as a kernel of its own, for products whose library cannot fuse it.
 
-Picture: a row of 5,632 products, gate, value, gate, value, ..., becomes 2,816 outputs Swish(gate) * value.
+Example: a row of 5,632 products, gate, value, gate, value, ..., becomes 2,816 outputs Swish(gate) * value.
 Each thread reads 16 bytes, four pairs, and writes 8: the pass runs at copy speed.
 """
 

@@ -1,6 +1,6 @@
 """The pipeline as PyTorch runs it: its own matmul and activation kernels, in a torch CUDA graph.
 
-Picture: `gelu(x @ w1) @ w2` captured once and replayed. Outputs and temporaries are torch's own; inputs and
+Example: `gelu(x @ w1) @ w2` captured once and replayed. Outputs and temporaries are torch's own; inputs and
 weights are the very arrays that our kernels read, except that SwiGLU's columns are set apart as torch users
 have them: all gates, then all values.
 """

@@ -1,6 +1,6 @@
 """What tile-level synchronisation costs kernels with nothing to gain: the paper's copy kernels (section V-D).
 
-Picture: two kernels copy 16 KB per block, one full wave at the highest occupancy; the second's block waits
+Example: two kernels copy 16 KB per block, one full wave at the highest occupancy; the second's block waits
 for the first's block of the same number. Timed against the same pair without semaphores in stream order: with
 semaphores too on that one stream, where only looking and posting are added; on two streams, as on GPUs that
 know no better; and on one by dependent launch, where blocks of the second kernel start as blocks of the first

@@ -1,6 +1,6 @@
 """Which kernels of ours take part on a GPU: their tiles, and the kinds of plan that they can run.
 
-Picture: on an H200 the Hopper kernels take part, in thirteen tile shapes, under stream sync, with dependent
+Example: on an H200 the Hopper kernels take part, in thirteen tile shapes, under stream sync, with dependent
 launch, under semaphores and as one persistent kernel; on an A100 the portable ones.
 """
 

@@ -1,6 +1,6 @@
 """Timing that is judged: outputs are compared before the rounds, and what the rounds left is compared again.
 
-Picture: stream sync, row semaphores and cuBLASLt are right, their outputs are overwritten with NaN, twenty
+Example: stream sync, row semaphores and cuBLASLt are right, their outputs are overwritten with NaN, twenty
 rounds run in turns; then each one's outputs, which only those rounds can have written, are compared again.
 """
 

@@ -1,6 +1,6 @@
 """Pairs of dependent products: every way to synchronise ours, and what a user would run instead.
 
-Picture: at each size all kinds of plan are screened in the best few cuts and orders; the fastest of each
+Example: at each size all kinds of plan are screened in the best few cuts and orders; the fastest of each
 kind then runs in turns with cuBLASLt and PyTorch, and so do semaphores and stream sync in the cut where their
 difference was largest.
 """

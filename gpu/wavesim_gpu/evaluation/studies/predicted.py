@@ -1,6 +1,6 @@
 """The simulator's choice of cuts, order and policy for a pair, before any pair is measured.
 
-Picture: GPT-3's products at 1,536 tokens were timed alone, in every cut. From these times alone the
+Example: GPT-3's products at 1,536 tokens were timed alone, in every cut. From these times alone the
 simulator runs thirty plans of the pair, and says: row semaphores, 192x192 tiles, grouped by 8, 690 us.
 """
 

@@ -1,6 +1,6 @@
 """What each primitive costs on its own: wait, post, tile counter, recording; by one block, and by one per SM.
 
-Picture: a thousand waits for a semaphore that is there already take one thread 600 us: 0.6 us each, less the
+Example: a thousand waits for a semaphore that is there already take one thread 600 us: 0.6 us each, less the
 empty loop. On all SMs at once the tile counter, which they share, takes longer than a counter of one's own.
 """
 

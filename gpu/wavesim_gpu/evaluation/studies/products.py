@@ -1,6 +1,6 @@
 """One product at a time: every cut of our kernels against cuBLASLt.
 
-Picture: GPT-3's first product at 1,024 tokens in eight cuts; the fastest is measured again over more rounds,
+Example: GPT-3's first product at 1,024 tokens in eight cuts; the fastest is measured again over more rounds,
 beside cuBLASLt's fastest algorithm, so that neither is chosen by luck.
 """
 

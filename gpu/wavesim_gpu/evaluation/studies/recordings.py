@@ -1,6 +1,6 @@
 """What a GEMM pays for recording, and for semaphores that are always there: the same pair with and without.
 
-Picture: GPT-3's MLP at 1,024 tokens with its kernels one after the other, so that no tile has to wait: stream
+Example: GPT-3's MLP at 1,024 tokens with its kernels one after the other, so that no tile has to wait: stream
 sync, row semaphores and tile semaphores differ by what looking and posting cost, and by nothing else.
 """
 

@@ -1,6 +1,6 @@
 """The pairs that are measured, with a tile shape and a split of their own for each stage.
 
-Picture: at 1,024 tokens GPT-3's first product is best in 128x192 tiles and its second in 128x256; one tile
+Example: at 1,024 tokens GPT-3's first product is best in 128x192 tiles and its second in 128x256; one tile
 for both would lose 20 % on one of them.
 """
 

@@ -1,6 +1,6 @@
 """What can be run of a pair: in which kind of plan and launch, in which cuts, in which order.
 
-Picture: "row on one stream" is row semaphores on the Hopper kernels that start by dependent launch; in cuts
+Example: "row on one stream" is row semaphores on the Hopper kernels that start by dependent launch; in cuts
 128x192 and 128x256, grouped by 8, it is one variant of GPT-3's MLP.
 """
 

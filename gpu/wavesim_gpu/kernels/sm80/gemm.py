@@ -1,6 +1,6 @@
 """The portable tensor-core GEMM: which tile shapes exist, what a block of each occupies, how to launch one.
 
-Picture: `variant(gemm)` finds the template instance for a described `Gemm`; its shape's `threads` and
+Example: `variant(gemm)` finds the template instance for a described `Gemm`; its shape's `threads` and
 `dynamic_shared_bytes` are what the description's `Block` should say. `PORTABLE` is what the runner launches.
 """
 

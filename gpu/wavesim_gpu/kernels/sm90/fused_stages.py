@@ -1,6 +1,6 @@
 """Two dependent products in one launch of Hopper blocks, for `Persistent()`: what they must have in common.
 
-Picture: `HOPPER_BOTH.launch(pair, device)` is the 132 persistent blocks that one product would have; they
+Example: `HOPPER_BOTH.launch(pair, device)` is the 132 persistent blocks that one product would have; they
 take the tiles of the first stage and then those of the second, with no launch and no empty ring between.
 """
 

@@ -1,6 +1,6 @@
 """The Hopper GEMM: which tile shapes exist, and how they are launched.
 
-Picture: `HOPPER.launch(gemm, device)` is 132 persistent blocks, one per SM and in clusters of two where that
+Example: `HOPPER.launch(gemm, device)` is 132 persistent blocks, one per SM and in clusters of two where that
 pays, that take tile after tile.
 """
 
