@@ -33,7 +33,7 @@ class StepBars:
 
 
 @dataclass(frozen=True, eq=False)
-class StepExample:
+class StepPicture:
     """One step. `shares` maps work, idle, blind and nothing to their share of each bin, adding up to 1."""
 
     name: str

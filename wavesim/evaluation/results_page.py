@@ -45,7 +45,7 @@ Draw = Callable[[GpuResults, str], go.Figure]
 
 
 @dataclass(frozen=True)
-class Example:
+class Picture:
     """A figure with its file's name and what to look for in it."""
 
     name: str

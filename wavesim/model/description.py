@@ -1,7 +1,6 @@
 """A user's own pair or chain of kernels, from a TOML file.
 
 Example:
-
     device = "h200"
     [[stages]]
     name = "gemm1"
