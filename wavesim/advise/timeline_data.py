@@ -45,7 +45,7 @@ class StepPicture:
     shares: Mapping[str, FloatArray]
 
 
-def step_picture(advice: Advice) -> StepExample:
+def step_picture(advice: Advice) -> StepPicture:
     """The step that is longest in kernels' time; the whole profile where it has no steps."""
     name, start, end = _window(advice)
     rows = advice.profile.launches
