@@ -71,6 +71,7 @@ OPTIONAL = {
     ("torch_chain.py", "torch"),
     ("triton_recorder.py", "triton"),
 }
+MAX_LINES, MAX_ANALYSIS_FILES = 400, 8
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
 
 
@@ -146,6 +147,31 @@ def test_parts_of_equal_rank_never_import_each_other_in_a_circle():
     list(graphlib.TopologicalSorter(graph).static_order())
 
 
+def module_names() -> dict[str, Path]:
+    """Every module of both packages by its dotted name; a folder's `__init__` has the folder's name.
+
+    Not wavesim's own `__init__`, which names everything and loads it when asked.
+    """
+    found = {}
+    for package in (WAVESIM, WAVESIM_GPU):
+        for path in sources(package):
+            parts = path.relative_to(package.parent).with_suffix("").parts
+            found[".".join(part for part in parts if part != "__init__")] = path
+    return {name: path for name, path in found.items() if path != WAVESIM / "__init__.py"}
+
+
+def test_modules_never_import_each_other_in_a_circle_not_even_inside_functions_or_for_types():
+    names = module_names()
+    graph = {}
+    for name, path in names.items():
+        imported = {i if i in names else i.rpartition(".")[0] for i in imports(path)}
+        graph[name] = imported & set(names) - {name}
+    try:
+        list(graphlib.TopologicalSorter(graph).static_order())
+    except graphlib.CycleError as circle:
+        pytest.fail(" -> ".join(circle.args[1]))
+
+
 def test_each_third_party_package_is_imported_only_by_its_owner():
     wrong = {
         f"{path.relative_to(ROOT)} imports {top}"
@@ -181,6 +207,16 @@ def test_wavesim_gpu_imports_nothing_that_a_gpu_machine_may_lack():
 def test_no_file_is_a_drawer_for_odds_and_ends():
     files = [p for top in ("wavesim", "gpu", "tests") for p in (ROOT / top).rglob("*.py")]
     assert not [p for p in files if p.stem in DRAWERS]
+
+
+def test_no_file_is_longer_than_400_lines():
+    files = [p for top in ("wavesim", "gpu", "tests") for p in (ROOT / top).rglob("*.py")]
+    lengths = {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8").count("\n") for p in files}
+    assert {path: length for path, length in lengths.items() if length > MAX_LINES} == {}
+
+
+def test_the_analysis_of_traces_has_not_become_a_drawer():
+    assert len(sources(WAVESIM / "analysis")) <= MAX_ANALYSIS_FILES
 
 
 def test_gpu_is_a_folder_and_not_a_package():

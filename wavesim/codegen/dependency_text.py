@@ -15,7 +15,7 @@ from wavesim.codegen.tile_map import fit_map
 from wavesim.errors import DescriptionError
 from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.tile_set import TileSet
+from wavesim.model.stage import TileSet
 from wavesim.plan.semaphores import Edge, SemaphoreArray
 
 

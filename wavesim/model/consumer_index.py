@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from wavesim.errors import DescriptionError
 from wavesim.model.index import Index, x, y
-from wavesim.model.tile_set import Axis, TileSet
+from wavesim.model.stage import Axis, TileSet
 
 DIMENSIONS = {"x": x, "y": y}
 PROBES = ((0, 0), (1, 0), (0, 1), (7, 11), (16, 5))  # where an affine expression is compared with its formula

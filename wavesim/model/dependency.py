@@ -12,16 +12,12 @@ once, `gemm2[:, y]` of a whole row. What is stored is always in terms of the con
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from wavesim.errors import DescriptionError
 from wavesim.model.consumer_index import consumer_coordinates
 from wavesim.model.index import Index, as_index, x, y
 from wavesim.model.kernel import Grid
-from wavesim.model.tile_set import Axis, Box, TileSet
-
-if TYPE_CHECKING:
-    from wavesim.model.pipeline import Stage
+from wavesim.model.stage import Axis, Box, Stage, TileSet
 
 __all__ = [
     "MAX_READS",
@@ -136,7 +132,7 @@ def _span_text(word: str, start: int, stop: int) -> str:
     return f"{word} {start}" if stop == start + 1 else f"{word}s {start} to {stop - 1}"
 
 
-def gemm_rows(producer: "Stage", consumer: "Stage") -> Dependency:
+def gemm_rows(producer: Stage, consumer: Stage) -> Dependency:
     """The dependency of a GEMM on the GEMM that makes its A operand: all tile columns of the rows it reads.
 
     Tile heights may differ; the rows are then those that overlap. Raises `DescriptionError`

@@ -7,52 +7,12 @@ two consumers of one producer. How they are synchronised is not said here but in
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 from wavesim.errors import DescriptionError, UnneededStageWarning
-from wavesim.model.dependency import Dependency, TileSet
-from wavesim.model.kernel import Gemm, Grid, Kernel
+from wavesim.model.dependency import Dependency
+from wavesim.model.stage import Stage
 
-
-@runtime_checkable
-class Work(Protocol):
-    """What a stage computes, if it is more than a bare kernel: a `Gemm`, a `Conv2D`."""
-
-    @property
-    def kernel(self) -> Kernel:
-        """The launch that computes it."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A kernel as a part of a pipeline. `stage[x, y]` names its tiles in dependencies."""
-
-    name: str
-    work: Kernel | Work
-
-    def __getitem__(self, key: tuple[object, object]) -> TileSet:
-        return TileSet.of(self, key)
-
-    def __iter__(self) -> None:
-        raise TypeError(f"stage {self.name} is not a sequence; list(stage.grid) gives its tiles")
-
-    @cached_property
-    def kernel(self) -> Kernel:
-        """The launch: grid, block and work per block."""
-        return self.work if isinstance(self.work, Kernel) else self.work.kernel
-
-    @property
-    def grid(self) -> Grid:
-        """The launch's grid."""
-        return self.kernel.grid
-
-    @property
-    def gemm(self) -> Gemm:
-        """The GEMM it computes. Raises `DescriptionError` if it is another kernel."""
-        if not isinstance(self.work, Gemm):
-            raise DescriptionError(f"stage {self.name} is a {type(self.work).__name__}, not a Gemm")
-        return self.work
+__all__ = ["Pipeline", "Stage"]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from wavesim.model.dependency import Dependency
-from wavesim.model.tile_set import TileSet
+from wavesim.model.stage import TileSet
 from wavesim.plan.order import Tile
 
 # (need, j, n, producer tile), the j-th of n tiles of a need -> the share (done, of) of the block's work that

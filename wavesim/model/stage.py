@@ -1,7 +1,8 @@
-"""Tile sets: the tiles of one stage that a consumer tile names, such as `gemm1[:, y]`.
+"""Stages, and tile sets: the tiles of a stage that a consumer tile names, such as `gemm1[:, y]`.
 
-Example: `stage[x, y]` is one tile, `stage[:, y]` a row, `stage[2 * x : 2 * x + 2, y]` two
-neighbours, `stage[x::12, y]` every twelfth tile of the row from column x on.
+Example: `gemm1 = Stage("gemm1", Gemm(...))` is one kernel of a pipeline. `gemm1[x, y]` is one tile,
+`gemm1[:, y]` a row, `gemm1[2 * x : 2 * x + 2, y]` two neighbours, `gemm1[x::12, y]` every twelfth tile
+of the row from column x on.
 
 A slice is walked in step with the consumer's own work (its K loop): of n tiles, the j-th is
 needed once j/n of the consumer tile is done. A plain index is needed at the start.
@@ -9,13 +10,12 @@ needed once j/n of the consumer tile is done. A plain index is needed at the sta
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import Protocol, runtime_checkable
 
 from wavesim.errors import DescriptionError
 from wavesim.model.index import Index, as_index
-
-if TYPE_CHECKING:
-    from wavesim.model.pipeline import Stage
+from wavesim.model.kernel import Gemm, Grid, Kernel
 
 Box = tuple[int, int, int, int]  # x from, x to, y from, y to; half-open
 
@@ -111,3 +111,43 @@ class TileSet:
 
     def __str__(self) -> str:
         return f"{self.stage.name}[{self.columns}, {self.rows}]"
+
+
+@runtime_checkable
+class Work(Protocol):
+    """What a stage computes, if it is more than a bare kernel: a `Gemm`, a `Conv2D`."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The launch that computes it."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A kernel as a part of a pipeline. `stage[x, y]` names its tiles in dependencies."""
+
+    name: str
+    work: Kernel | Work
+
+    def __getitem__(self, key: tuple[object, object]) -> TileSet:
+        return TileSet.of(self, key)
+
+    def __iter__(self) -> None:
+        raise TypeError(f"stage {self.name} is not a sequence; list(stage.grid) gives its tiles")
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The launch: grid, block and work per block."""
+        return self.work if isinstance(self.work, Kernel) else self.work.kernel
+
+    @property
+    def grid(self) -> Grid:
+        """The launch's grid."""
+        return self.kernel.grid
+
+    @property
+    def gemm(self) -> Gemm:
+        """The GEMM it computes. Raises `DescriptionError` if it is another kernel."""
+        if not isinstance(self.work, Gemm):
+            raise DescriptionError(f"stage {self.name} is a {type(self.work).__name__}, not a Gemm")
+        return self.work
