@@ -13,8 +13,7 @@ from wavesim.evaluation.blind_runs import JudgedRun, find_runs, pooled
 from wavesim.evaluation.blind_sizes import JudgedSize
 from wavesim.evaluation.score_page import score_figure
 from wavesim.evaluation.scored_case import Prediction
-from wavesim.evaluation.split import half_of
-from wavesim.evaluation.validation import Score, sets_of
+from wavesim.evaluation.validation import sets_of
 from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync, StreamSync, parse_plan
 from wavesim.plan.policy import RowSync
@@ -24,9 +23,11 @@ from wavesim.predict.prediction import (
     predict_from_kernel_times,
     predict_pair,
 )
+from wavesim.predict.score_history import Score
 from wavesim.recordings.published_rows import PublishedRun, published_runs
 from wavesim.recordings.shipped import cases
 from wavesim.recordings.sketches import sketch_cases
+from wavesim.recordings.split import split_of
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import axis, base_layout, heading
@@ -114,7 +115,7 @@ def _second_over_first(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
 def stream_k_figure(theme: str) -> go.Figure:
     """Gains of Stream-K, development half: predicted, with DRAM left out, and with that and sums left out."""
     run = find_runs()[0]
-    sizes = [s for s in run.sizes() if "stream-k" in s.plans and half_of(s.name) == "development"]
+    sizes = [s for s in run.sizes() if "stream-k" in s.plans and split_of(s.name) == "development"]
     rows = [_stream_k_gains(run, size, order) for size in sizes for order in size.orders]
     measured, *predicted = np.array(rows).T
     names = ("predicted", "an idle DRAM", "an idle DRAM, sums for nothing")

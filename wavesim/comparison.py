@@ -13,12 +13,11 @@ from wavesim.costs.calibration_checks import contradictions
 from wavesim.costs.calibration_text import words_of_trace
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim.evaluation.recorded_cases import kernel_times
-from wavesim.evaluation.validation import committed_scores
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.predict.defaults import find_costs
+from wavesim.predict.kernel_times import kernel_times_of
 from wavesim.predict.prediction import (
     TIME_WORDS,
     Measured,
@@ -27,6 +26,7 @@ from wavesim.predict.prediction import (
     measured_improvement,
     require_same_kernels,
 )
+from wavesim.predict.score_history import history_text
 from wavesim.recordings.shipped import Case, find_case
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
@@ -173,10 +173,10 @@ def compare(
         for plan, ours, theirs in zip(plans, predicted, measured, strict=True)
     )
     most = max(info.blocks_per_sm for info in predicted[0].header.stages)
-    past = history(most, is_scored)
+    past = history_text(most, is_scored)
     caveats = tuple(plan.caveat for plan in plans if plan.caveat) + _other_orders(plans)
     if baseline is not None:
-        caveats += contradictions(pipeline, device, kernel_times(baseline))
+        caveats += contradictions(pipeline, device, kernel_times_of(baseline))
     return Comparison(pipeline.name, rows, predicted, measured, basis, source, past, caveats)
 
 
@@ -254,19 +254,3 @@ def _improvement(trace: Trace, baseline: Trace) -> Measured | None:
     ours, theirs = trace.header, baseline.header
     is_together = (ours.date, ours.commit, ours.parameters) == (theirs.date, theirs.commit, theirs.parameters)
     return measured_improvement(trace, baseline) if is_together else None
-
-
-def history(blocks_per_sm: int, is_scored: bool) -> str:
-    """How far predictions of this kind have differed from measurements, by the committed scores."""
-    if not is_scored:
-        return "predictions from such costs have not been scored; take the sign and the shape, not the size"
-    name = "own-1-block" if blocks_per_sm == 1 else "own-2-blocks"
-    score = committed_scores().get(name)
-    if score is None:
-        return "no committed score for kernels like these"
-    return (
-        f"median error {score.median_abs_error_points:.1f} points, 90 % within "
-        f"{score.p90_abs_error_points:.1f}, "
-        f"over {score.cases} recorded runs with {blocks_per_sm} block{'s' if blocks_per_sm > 1 else ''} "
-        "per SM"
-    )

@@ -5,10 +5,10 @@ from dataclasses import replace
 from wavesim.evaluation.order_choice import OrderChoice, compared_orders
 from wavesim.evaluation.policy_choice import PolicyChoice
 from wavesim.evaluation.scored_case import Prediction
-from wavesim.evaluation.split import half_of
 from wavesim.evaluation.thresholds import Bound, Gate, gate_lines, gates_of
-from wavesim.evaluation.validation import Score
 from wavesim.predict.prediction import Measured
+from wavesim.predict.score_history import Score
+from wavesim.recordings.split import split_of
 
 MLPS = Score("published-mlp", 12, 2.0, 4.0, sign_agreement=0.8)
 CHOICE = PolicyChoice("published-mlp", 6, 0.83, 0.43, 6, 0)
@@ -46,7 +46,7 @@ def test_a_set_that_was_not_scored_is_there_and_counted_nowhere():
 
 
 def of_order(order: str, predicted: float, measured: float, noise: float = 0.2) -> Prediction:
-    name = next(f"hopper M={i}" for i in range(100) if half_of(f"hopper M={i}") == "test")
+    name = next(f"hopper M={i}" for i in range(100) if split_of(f"hopper M={i}") == "test")
     around = Measured(measured, measured - noise, measured + noise)
     facts = {"source": "judged", "kind": "some", "ceil_formula": 0.0, "time_error_percent": 0.0}
     return Prediction(

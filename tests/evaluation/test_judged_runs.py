@@ -14,11 +14,11 @@ from wavesim.evaluation.blind_predictions import foretell, model_standing, predi
 from wavesim.evaluation.blind_runs import JudgedRun, find_runs, model_sources
 from wavesim.evaluation.blind_sizes import BASELINE, all_sizes
 from wavesim.evaluation.regret import regret_words, size_regrets
-from wavesim.evaluation.split import half_of
 from wavesim.evaluation.validation import scores
 from wavesim.model.device import load
 from wavesim.model.occupancy import occupancy_of
 from wavesim.plan.plan import StreamSync, parse_plan
+from wavesim.recordings.split import split_of
 from wavesim.trace.trace import Trace
 from wavesim_gpu.evaluation.blind_run import JudgedRunner, predict_in_processes
 from wavesim_gpu.evaluation.blind_worker import Worker, WorkerError
@@ -53,7 +53,7 @@ def test_stream_sync_comes_first_then_the_hash_then_the_plans(tmp_path: Path, ca
 def test_a_run_is_scored_as_sets_of_its_own_with_its_noise_and_what_was_said_before(tmp_path: Path):
     make_run(tmp_path / "run", (PORTABLE, HOPPER))
     found = [one for members in predictions_of_runs(tmp_path) for one in members]
-    assert {one.half for one in found} == {"test"}
+    assert {one.split for one in found} == {"test"}
     assert len(found) == 2 * 2 + 2 * 4
     by_name = {score.name: score for score in scores(found)}
     names = {"portable-1-block", "hopper-1-block", "hopper-pdl", "hopper-stream-k"}
@@ -218,7 +218,7 @@ def test_the_list_has_all_that_it_should_and_fits_the_device():
         assert not word.isdigit() or counts == {int(word)}
         assert isinstance(parse_plan(BASELINE, size.orders[0]), StreamSync)
     assert per_sm == {1, 2, 4}
-    assert {half_of(size.name) for size in sizes} == {"development", "test"}
+    assert {split_of(size.name) for size in sizes} == {"development", "test"}
 
 
 class Sleeper:

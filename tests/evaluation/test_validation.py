@@ -14,15 +14,16 @@ from wavesim.costs.cost_model import CostModel
 from wavesim.errors import RecordingError
 from wavesim.evaluation import validation
 from wavesim.evaluation.blind_sizes import all_sizes
+from wavesim.evaluation.interval_fit import FITTED, half_widths, unseen_over_seen
 from wavesim.evaluation.policy_choice import policy_choices
 from wavesim.evaluation.published_and_sketches import published_predictions, sketch_predictions
 from wavesim.evaluation.recorded_cases import ceil_formula
-from wavesim.evaluation.scored_case import Prediction, by_ceil_formula, kernel_times_kind, trace_kind
-from wavesim.evaluation.split import committed_split, half_of
-from wavesim.evaluation.validation import Score, outliers, predictions, scores, worse_sets
+from wavesim.evaluation.scored_case import Prediction, by_ceil_formula
+from wavesim.evaluation.validation import outliers, predictions, scores, worse_sets
 from wavesim.model.device import load
 from wavesim.plan.plan import parse_plan
-from wavesim.predict.intervals import FITTED, half_widths, spread_points, unseen_over_seen
+from wavesim.predict.intervals import spread_points
+from wavesim.predict.kinds import kernel_times_kind, trace_kind
 from wavesim.predict.prediction import (
     Measured,
     improvement_points,
@@ -30,9 +31,11 @@ from wavesim.predict.prediction import (
     predict_from_stream,
     replay,
 )
+from wavesim.predict.score_history import Score
 from wavesim.recordings.published_rows import published_runs
 from wavesim.recordings.shipped import cases
 from wavesim.recordings.sketches import sketch_cases
+from wavesim.recordings.split import committed_split, split_of
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import StageInfo, Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
@@ -51,7 +54,7 @@ def made_up(case: str, plan: str, predicted: float, measured: float, **more) -> 
 
 def named(half: str, count: int) -> list[str]:
     names = (f"case {i}" for i in range(1_000))
-    return [name for name in names if half_of(name) == half][:count]
+    return [name for name in names if split_of(name) == half][:count]
 
 
 def test_improvement_is_one_minus_the_ratio_in_points():
@@ -153,10 +156,10 @@ def test_the_committed_split_is_the_hash_of_every_stored_case():
     published = {run.case for operation in ("mlp", "conv") for run in published_runs(operation)}
     sketches = {case.group for case in sketch_cases()}
     assert published | sketches | {size.name for size in all_sizes()} <= set(split)
-    assert {name: half_of(name) for name in split} == split
-    assert {half_of(name) for name in own} == {"development", "test"}
+    assert {name: split_of(name) for name in split} == split
+    assert {split_of(name) for name in own} == {"development", "test"}
     for name in ("gpt3-mlp 128x256 M=1024", "gpt3-mlp 128x256 M=1536"):
-        assert (half_of(name) == "test") == (sha256(name.encode()).digest()[0] % 2 == 1)
+        assert (split_of(name) == "test") == (sha256(name.encode()).digest()[0] % 2 == 1)
 
 
 def test_only_the_test_half_is_scored_and_only_the_other_makes_intervals():

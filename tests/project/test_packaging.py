@@ -99,7 +99,7 @@ FIRST_OF_EACH = """
 from wavesim.evaluation import blind_predictions as judged_predictions
 from wavesim.evaluation import published_and_sketches as other_measurements
 from wavesim.evaluation import recorded_cases as own_measurements
-from wavesim.evaluation import validation
+from wavesim.predict.score_history import committed_scores
 found = [
     next(iter(predict()))
     for predict in (
@@ -109,7 +109,7 @@ found = [
         other_measurements.sketch_predictions,
     )
 ]
-print([len(members) for members in found], len(validation.committed_scores()))
+print([len(members) for members in found], len(committed_scores()))
 """
 
 

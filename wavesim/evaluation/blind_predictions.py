@@ -15,11 +15,12 @@ from wavesim.errors import WavesimError
 from wavesim.evaluation.blind_runs import Comparison, Foretold, JudgedRun, find_runs, pooled
 from wavesim.evaluation.blind_sizes import BASELINE, SEMAPHORES, JudgedSize
 from wavesim.evaluation.recorded_cases import ceil_formula
-from wavesim.evaluation.scored_case import Prediction, trace_kind
+from wavesim.evaluation.scored_case import Prediction
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.plan.plan import parse_plan
 from wavesim.predict.intervals import half_width, spread_points
+from wavesim.predict.kinds import trace_kind
 from wavesim.predict.prediction import (
     Measured,
     improvement_of_rounds,

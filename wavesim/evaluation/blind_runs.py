@@ -23,7 +23,7 @@ RUNS = FOLDER / "judged"
 STAMP = "predictions"  # in the versions of a trace's header: the hash of what was written before it ran
 MODEL = (
     *("model", "plan", "trace", "costs", "sim", "workloads"),
-    *("predict/prediction.py", "predict/intervals.py", "evaluation/blind_predictions.py"),
+    *("predict/prediction.py", "predict/intervals.py", "predict/kinds.py", "evaluation/blind_predictions.py"),
 )
 
 

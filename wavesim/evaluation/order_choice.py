@@ -17,7 +17,7 @@ SETS = ("hopper-1-block", "hopper-unequal")
 
 @dataclass(frozen=True)
 class OrderChoice:
-    """Of one kernel, test half: shares of its cases within 2 points, and with the right sign of `signs`."""
+    """Of one kernel, test split: shares of its cases within 2 points, and with the right sign of `signs`."""
 
     name: str
     cases: int
@@ -30,7 +30,7 @@ def compared_orders(found: Sequence[Prediction]) -> OrderChoice | None:
     """Of the Hopper kernel, a tile per block, where both orders repeat well; None if nothing was measured."""
     by_case: dict[tuple[str, str], dict[str, Prediction]] = {}
     for one in found:
-        if one.half == "test" and not one.outlier and one.set_name in SETS and one.plan in SEMAPHORES:
+        if one.split == "test" and not one.outlier and one.set_name in SETS and one.plan in SEMAPHORES:
             by_case.setdefault((one.group, one.plan), {})[one.case.rsplit(" ", 1)[1]] = one
     pairs = [
         tuple(orders[name] for name in ORDERS)

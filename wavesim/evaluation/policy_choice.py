@@ -29,7 +29,7 @@ class PolicyChoice:
 
 
 def policy_choices(found: Sequence[Prediction]) -> list[PolicyChoice]:
-    """For every source with cases that were measured under several policies; test half, outliers left out."""
+    """For every source with cases measured under several policies; test split, outliers left out."""
     sources = dict.fromkeys(p.source for p in found)
     choices = [_choice(source, [p for p in found if p.source == source]) for source in sources]
     return [choice for choice in choices if choice is not None]
@@ -38,7 +38,7 @@ def policy_choices(found: Sequence[Prediction]) -> list[PolicyChoice]:
 def _choice(source: str, found: Sequence[Prediction]) -> PolicyChoice | None:
     by_case: dict[str, list[Prediction]] = {}
     for one in found:
-        if one.half == "test" and not one.outlier:
+        if one.split == "test" and not one.outlier:
             by_case.setdefault(one.case, []).append(one)
     several = [members for members in by_case.values() if len({p.plan for p in members}) > 1]
     if not several:

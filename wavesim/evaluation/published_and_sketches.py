@@ -15,12 +15,13 @@ from wavesim.costs.device_costs import (
     without_constants,
 )
 from wavesim.evaluation.recorded_cases import ceil_formula
-from wavesim.evaluation.scored_case import Prediction, by_ceil_formula, kernel_times_kind, kind_of
+from wavesim.evaluation.scored_case import Prediction, by_ceil_formula
 from wavesim.model.occupancy import occupancy_of
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.predict.intervals import spread_points
 from wavesim.predict.kernel_times import costs_from_kernel_times
+from wavesim.predict.kinds import kernel_times_kind, kind_of
 from wavesim.predict.prediction import Measured, calibrate_for, predict_from_kernel_times, predict_pair
 from wavesim.recordings.published_rows import PublishedRun, published_runs
 from wavesim.recordings.sketches import SketchCase, sketch_cases

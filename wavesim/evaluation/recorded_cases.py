@@ -12,12 +12,14 @@ import numpy as np
 
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.calibration_checks import beats_work_conservation, contradictions
-from wavesim.evaluation.scored_case import Prediction, by_ceil_formula, kernel_times_kind, trace_kind
+from wavesim.evaluation.scored_case import Prediction, by_ceil_formula
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import parse_plan
 from wavesim.predict.intervals import spread_points
+from wavesim.predict.kernel_times import kernel_times_of
+from wavesim.predict.kinds import kernel_times_kind, trace_kind
 from wavesim.predict.prediction import (
     improvement_points,
     measured_improvement,
@@ -44,7 +46,7 @@ def _of_case(case: Case) -> Iterator[Prediction]:
         judged = _judged(case, pipeline, device, stream, name)
         yield judged
         plan = parse_plan(name, case.order)
-        trace, predicted = predict_from_kernel_times(pipeline, plan, device, kernel_times(stream))
+        trace, predicted = predict_from_kernel_times(pipeline, plan, device, kernel_times_of(stream))
         yield replace(
             judged,
             source="own-kernel-times",
@@ -83,7 +85,7 @@ def _judged(case: Case, pipeline: Pipeline, device: Device, stream: Trace, name:
 
 def _why_not_scored(pipeline: Pipeline, device: Device, stream: Trace, measured: Trace) -> str:
     """A calibration run faster than the device can be, or a run that beats it by more than scheduling can."""
-    flags = contradictions(pipeline, device, kernel_times(stream))
+    flags = contradictions(pipeline, device, kernel_times_of(stream))
     return "; ".join(flags) or beats_work_conservation(measured.time_ns, pipeline, device, calibrate(stream))
 
 
@@ -92,20 +94,6 @@ def ceil_formula(stream: Trace) -> float:
     stages = stream.header.stages
     blocks = [int(np.prod(info.grid)) for info in stages]
     return by_ceil_formula(blocks, [stream.header.sm_count * info.blocks_per_sm for info in stages])
-
-
-def kernel_times(stream: Trace) -> dict[str, int]:
-    """What a profiler would show: each kernel from its first block's start to its last one's end."""
-    total_ns = stream.time_ns / stream.makespan_ns
-    return {
-        info.name: round(total_ns * _span_ns(stream, index))
-        for index, info in enumerate(stream.header.stages)
-    }
-
-
-def _span_ns(trace: Trace, stage: int) -> int:
-    rows = trace.stage == stage
-    return int(trace.end_ns[rows].max() - trace.start_ns[rows].min())
 
 
 def _improvement_in_cycles(trace: Trace, stream: Trace) -> float | None:

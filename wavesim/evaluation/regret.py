@@ -2,7 +2,7 @@
 
 Example: ten plans of a size are listed and predicted before any of them runs; the one predicted fastest then
 takes 1 % longer than the fastest measured: the regret is about a point of the stream-sync time. The same is
-asked of what the model says now, which was changed since in view of the development half.
+asked of what the model says now, which was changed since in view of the development split.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ import numpy as np
 from wavesim.evaluation.blind_runs import Comparison, JudgedRun, pooled
 from wavesim.evaluation.blind_sizes import BASELINE, JudgedSize
 from wavesim.evaluation.scored_case import Prediction
-from wavesim.evaluation.split import Half, half_of
+from wavesim.recordings.split import Split, split_of
 
 Choice = tuple[str, str]  # order, plan
 Points = Mapping[tuple[str, str], float]  # predicted improvement by case, which is size and order, and plan
@@ -31,15 +31,15 @@ class SizeRegret:
 
 
 def size_regrets(
-    run: JudgedRun, half: Half = "test", now: Sequence[Prediction] | None = None
+    run: JudgedRun, split: Split = "test", now: Sequence[Prediction] | None = None
 ) -> list[SizeRegret]:
-    """The sizes of one half, worst first; stream sync is one of the plans, in each order.
+    """The sizes of one split, worst first; stream sync is one of the plans, in each order.
 
     Chosen by what was predicted before the run, or by the predictions of `now`.
     """
     of_run = [p for p in now or () if p.run == run.folder.name]
     points = _before(run) if now is None else {(p.case, p.plan): p.predicted for p in of_run}
-    found = [_regret(run, size, points) for size in run.sizes() if half_of(size.name) == half]
+    found = [_regret(run, size, points) for size in run.sizes() if split_of(size.name) == split]
     return sorted(found, key=lambda one: -one.points)
 
 
@@ -70,7 +70,7 @@ def _median_ns(repeats: Sequence[Comparison], order: str, word: str) -> float:
 
 
 def regret_words(run: JudgedRun, now: Sequence[Prediction] | None = None) -> str:
-    """One line of the test half, before or by the predictions of `now`; "" if it has no sizes."""
+    """One line of the test split, before or by the predictions of `now`; "" if it has no sizes."""
     found = size_regrets(run, now=now)
     if not found:
         return ""
@@ -78,7 +78,7 @@ def regret_words(run: JudgedRun, now: Sequence[Prediction] | None = None) -> str
     chosen = "fastest before" if now is None else "fastest now, after the model was changed"
     return (
         f"plan predicted {chosen}, of {min(one.plans for one in found)} to "
-        f"{max(one.plans for one in found)} all measured, test half: mean regret "
+        f"{max(one.plans for one in found)} all measured, test split: mean regret "
         f"{np.mean([one.points for one in found]):.2f} points over {len(found)} sizes, worst "
         f"{worst.points:.2f} ({worst.size}: {' '.join(worst.chosen)} instead of {' '.join(worst.best)})"
     )

@@ -1,7 +1,7 @@
 """The score as a page: a picture per set, every case a dot, and the table of scores above them.
 
 Example: measured improvement to the right, predicted upwards; on the diagonal the prediction is right.
-Full dots are the test half, rings the development half; the band is the median 80 % interval.
+Full dots are the test split, rings the development split; the band is the median 80 % interval.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,9 @@ from statistics import median
 import plotly.graph_objects as go
 
 from wavesim.evaluation.scored_case import Prediction
-from wavesim.evaluation.validation import Score, outliers, sets_of
+from wavesim.evaluation.validation import outliers, sets_of
 from wavesim.predict.intervals import half_width
+from wavesim.predict.score_history import Score
 from wavesim.view.canvas import Props, axis, base_layout, heading
 from wavesim.view.page import Section, Table, write_page
 from wavesim.view.theme import Theme, find_theme
@@ -43,9 +44,9 @@ def write_score_page(path: str | Path, found: Sequence[Prediction], scores: Sequ
         title="Predicted and measured: how far off, set by set",
         figures=sections,
         lead="Every stored measurement, predicted anew from what a user would have had before it. Errors are "
-        "in points of improvement over stream sync. Scores are of the test half; constants were fitted to "
+        "in points of improvement over stream sync. Scores are of the test split; constants were fitted to "
         "the other.",
-        table=Table(COLUMNS, [_row(score) for score in scores], caption="Test half"),
+        table=Table(COLUMNS, [_row(score) for score in scores], caption="Test split"),
         notes=[f"Not scored: {text}." for text in outliers(found)],
     )
 
@@ -53,13 +54,13 @@ def write_score_page(path: str | Path, found: Sequence[Prediction], scores: Sequ
 def score_figure(
     name: str, members: Sequence[Prediction], score: Score | None, theme: str | Theme = "light"
 ) -> go.Figure:
-    """Predicted over measured improvement of one set; `score` is of its test half, None if that is empty."""
+    """Predicted over measured improvement of one set; `score` is of its test split, None if that is empty."""
     palette = find_theme(theme)
     words = (
         f"{name}: median error {score.median_abs_error_points:.1f} points, 90 % within "
         f"{score.p90_abs_error_points:.1f}"
         if score is not None
-        else f"{name}: no case in the test half"
+        else f"{name}: no case in the test split"
     )
     source = next(text for start, text in SOURCES.items() if name.startswith(start))
     head = heading(words, source, WIDTH - LEFT - RIGHT)
@@ -71,11 +72,11 @@ def score_figure(
     layout["yaxis"] = axis(palette, "predicted improvement (points)", range=[low, high])
     layout["shapes"] = _diagonal(low, high, _margin(members), palette)
     return go.Figure(
-        data=[trace for half in HALVES for trace in _dots(members, half, palette)], layout=layout
+        data=[trace for split in SPLITS for trace in _dots(members, split, palette)], layout=layout
     )
 
 
-HALVES = ("development", "test")
+SPLITS = ("development", "test")
 
 
 def _margin(members: Sequence[Prediction]) -> float:
@@ -93,22 +94,22 @@ def _diagonal(low: float, high: float, margin: float, theme: Theme) -> list[Prop
     ]
 
 
-def _dots(members: Sequence[Prediction], half: str, theme: Theme) -> list[Props]:
+def _dots(members: Sequence[Prediction], split: str, theme: Theme) -> list[Props]:
     series = []
     for index, plan in enumerate(sorted({p.plan for p in members})):
-        chosen = [p for p in members if p.half == half and p.plan == plan]
+        chosen = [p for p in members if p.split == split and p.plan == plan]
         symbol = ("circle", "square", "diamond", "triangle-up")[index % 4]
         series.append(
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": f"{plan}, {half} half",
+                "name": f"{plan}, {split} split",
                 "x": [p.measured.median for p in chosen],
                 "y": [p.predicted for p in chosen],
                 "text": [p.name for p in chosen],
                 "showlegend": bool(chosen),
                 "marker": {
-                    "symbol": symbol if half == "test" else f"{symbol}-open",
+                    "symbol": symbol if split == "test" else f"{symbol}-open",
                     "size": 8,
                     "color": (theme.good, theme.bad, theme.ink, theme.muted)[index % 4],
                 },

@@ -8,23 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from wavesim.costs.device_costs import machine_of
-from wavesim.costs.weight_prefetch import is_memory_bound
-from wavesim.evaluation.split import Half, half_of
-from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
-from wavesim.model.pipeline import Pipeline
 from wavesim.predict.prediction import Measured, improvement_points
-from wavesim.trace.trace import StageInfo
-
-MOST_SCORED_BLOCKS = 2  # per SM, in our recordings
+from wavesim.recordings.split import Split, split_of
 
 
 @dataclass(frozen=True)
 class Prediction:
     """One plan of one case: predicted, and as measured, in points of improvement over stream sync.
 
-    - `group`: kernels and size; all orders and plans of a group are in the same half.
+    - `group`: kernels and size; all orders and plans of a group are in the same split.
     - `source`: which measurements: own, own-kernel-times, sketch, published-mlp, ...
     - `kind`: what was known and what shared an SM; cases of a kind have one interval.
     - `in_cycles`: the measured improvement with the clock's changes taken out, where cycles were recorded.
@@ -58,9 +50,9 @@ class Prediction:
     outlier: str = ""
 
     @property
-    def half(self) -> Half:
-        """Whether the model may have been improved while looking at it."""
-        return half_of(self.group)
+    def split(self) -> Split:
+        """Development, where the model may have been improved while looking at it, or test."""
+        return split_of(self.group)
 
     @property
     def error(self) -> float:
@@ -71,29 +63,6 @@ class Prediction:
     def name(self) -> str:
         """Case and plan, as reports name it."""
         return f"{self.case} {self.plan}"
-
-
-def kernel_times_kind(pipeline: Pipeline, device: Device, blocks_per_sm: int) -> str:
-    """The kind of a prediction from kernel times; there are no intervals of devices never scored."""
-    if device.name == "h200":
-        return kind_of("kernel times, h200", blocks_per_sm)
-    known = "kernel times, published" if machine_of(device).clock_share else f"kernel times, {device.name}"
-    gemms = [stage.work for stage in pipeline.stages]
-    is_slow = all(isinstance(gemm, Gemm) and is_memory_bound(gemm, device) for gemm in gemms)
-    return f"{known}, memory-bound" if is_slow else known
-
-
-def kind_of(known: str, blocks_per_sm: int) -> str:
-    """Cases that share an interval: by what was known; more blocks on an SM than were recorded are apart."""
-    return known if blocks_per_sm <= MOST_SCORED_BLOCKS else f"{known}, {blocks_per_sm} blocks per SM"
-
-
-def trace_kind(known: str, stages: Sequence[StageInfo]) -> str:
-    """Cases predicted from a trace that share an interval: split K, others by whether blocks share an SM."""
-    if any(info.grid[2] > 1 for info in stages):
-        return f"{known}, split-K"
-    is_alone = all(info.blocks_per_sm == 1 for info in stages)
-    return f"{known}, 1 block per SM" if is_alone else f"{known}, several blocks per SM"
 
 
 def by_ceil_formula(blocks: Sequence[int], slots: Sequence[int]) -> float:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from wavesim.evaluation.order_choice import OrderChoice
 from wavesim.evaluation.policy_choice import PolicyChoice
-from wavesim.evaluation.validation import Score
+from wavesim.predict.score_history import Score
 
 FEWEST_RIVALLED = 20  # cases of a set that has to beat "no gain" and the ceil formula
 Standing = Literal["aim", "must", "missed", "not scored"]

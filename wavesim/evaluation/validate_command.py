@@ -11,13 +11,13 @@ import numpy as np
 
 from wavesim.evaluation.blind_predictions import clock_drift_percent, model_standing, unmeasured
 from wavesim.evaluation.blind_runs import JudgedRun, find_runs, model_sources
+from wavesim.evaluation.interval_fit import half_widths, write_half_widths
 from wavesim.evaluation.order_choice import compared_orders
 from wavesim.evaluation.policy_choice import PolicyChoice, policy_choices
 from wavesim.evaluation.regret import regret_words, size_regrets
 from wavesim.evaluation.scored_case import Prediction
 from wavesim.evaluation.thresholds import gate_lines, gates_of
 from wavesim.evaluation.validation import (
-    Score,
     all_predictions,
     judged_sets,
     outliers,
@@ -25,7 +25,7 @@ from wavesim.evaluation.validation import (
     worse_sets,
     write_scores,
 )
-from wavesim.predict.intervals import half_widths, write_half_widths
+from wavesim.predict.score_history import Score
 
 # Of each column: its title, its width, and what it says.
 COLUMNS = (
@@ -95,8 +95,8 @@ def run_validate(options: Namespace, progress: Callable[[int, int], None] | None
 def _judged(
     runs: Sequence[JudgedRun], found: Sequence[Prediction], learnt: Sequence[Score], is_long: bool
 ) -> list[str]:
-    """The judged runs: who predicted, what their clock did, the development half, what is missing."""
-    lines = ["", "Judged runs, development half:", *_rows(learnt)] if learnt else []
+    """The judged runs: who predicted, what their clock did, the development split, what is missing."""
+    lines = ["", "Judged runs, development split:", *_rows(learnt)] if learnt else []
     for run in runs:
         drift = clock_drift_percent(run)
         lines.append(model_standing(run, model_sources()))
@@ -115,7 +115,7 @@ def _judged(
 def _table(results: Sequence[Score]) -> list[str]:
     lines = _rows(results)
     legend = [f"  {title:<8} {words}" for title, _, words in COLUMNS if words]
-    return [*lines, "Test half only. own-replay: errors in points of the stream-sync makespan.", *legend]
+    return [*lines, "Test split only. own-replay: errors in points of the stream-sync makespan.", *legend]
 
 
 def _rows(results: Sequence[Score]) -> list[str]:
@@ -180,7 +180,7 @@ def _list(found: Sequence[Prediction]) -> list[str]:
     """Every case, worst first."""
     ranked = sorted(found, key=lambda p: (bool(p.outlier), -abs(p.error)))
     return [
-        f"{p.source} {p.name} ({p.half}): predicted {p.predicted:+.1f}, measured {p.measured.median:+.1f} "
+        f"{p.source} {p.name} ({p.split}): predicted {p.predicted:+.1f}, measured {p.measured.median:+.1f} "
         f"({p.measured.low:+.1f} to {p.measured.high:+.1f}), error {p.error:+.1f}"
         + (f", before {p.before:+.1f}" if p.before is not None else "")
         + (f"; not scored: {p.outlier}" if p.outlier else "")

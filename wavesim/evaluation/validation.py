@@ -1,13 +1,13 @@
 """Validation: the simulator scored against every stored measurement, recomputed each time.
 
 Example: for each recorded size, tile, order and policy the improvement is predicted from what a user would
-have had before, and compared with the measurement. The score, of the test half alone, stands beside the noise
-of the measurement and two rivals: "no gain", and the ceil(waves) formula.
+have had before, and compared with the measurement. The score is of the test split alone. It stands beside
+the noise of the measurement and two rivals: "no gain", and the ceil(waves) formula.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 
@@ -16,48 +16,16 @@ import numpy as np
 from wavesim.evaluation.blind_predictions import SOURCE as JUDGED
 from wavesim.evaluation.blind_predictions import predictions_of_runs
 from wavesim.evaluation.blind_sizes import SEMAPHORES
+from wavesim.evaluation.interval_fit import half_widths
 from wavesim.evaluation.published_and_sketches import published_predictions, sketch_predictions
 from wavesim.evaluation.recorded_cases import own_predictions
 from wavesim.evaluation.scored_case import Prediction
-from wavesim.evaluation.split import Half
-from wavesim.predict.intervals import half_widths
-from wavesim.recordings.shipped import FOLDER, cases
+from wavesim.predict.score_history import SCORES, Score, committed_scores
+from wavesim.recordings.shipped import cases
+from wavesim.recordings.split import Split
 
-SCORES = FOLDER / "scores.json"
 GAIN_THAT_COUNTS = 2.0  # points; below it the sign of a gain is not scored
 TOLERANCE_POINTS = 0.05  # by which an error may exceed the committed one
-
-
-@dataclass(frozen=True)
-class Score:
-    """The test half of one set; the names are those of `wavesim validate --json`.
-
-    Errors are absolute, in points of improvement (replay: of the stream-sync makespan); `..._percent` are
-    those of the plan's time, `..._cycles_points` those against the improvement in SM cycles.
-    `noise_points` is the median half-width between the quartiles of what was measured. `sign_agreement` is
-    over cases that gained or lost 2 points or more. `interval_coverage` is the share of cases inside their
-    80 % interval, `interval_width_points` its median width. `repeat_noise_points`: by how much the
-    improvement differed when the whole comparison was made again, median; `before_...` are the errors of
-    what was predicted on the device before the plans ran. None where there is nothing of the kind.
-    """
-
-    name: str
-    cases: int
-    median_abs_error_points: float
-    p90_abs_error_points: float
-    sign_agreement: float | None = None
-    noise_points: float | None = None
-    no_gain_median_points: float | None = None
-    ceil_formula_median_points: float | None = None
-    median_time_error_percent: float | None = None
-    p90_time_error_percent: float | None = None
-    median_abs_error_cycles_points: float | None = None
-    p90_abs_error_cycles_points: float | None = None
-    interval_coverage: float | None = None
-    interval_width_points: float | None = None
-    repeat_noise_points: float | None = None
-    before_median_abs_error_points: float | None = None
-    before_p90_abs_error_points: float | None = None
 
 
 def predictions(
@@ -80,7 +48,7 @@ def all_predictions(progress: Callable[[int, int], None] | None = None) -> list[
 
 
 def sets_of(found: Sequence[Prediction]) -> dict[str, list[Prediction]]:
-    """The named sets that the predictions fill, both halves, outliers left out."""
+    """The named sets that the predictions fill, both splits, outliers left out."""
     scored = [p for p in found if not p.outlier]
     own = [p for p in scored if p.source == "own"]
     sets = {
@@ -102,10 +70,10 @@ def judged_sets(found: Sequence[Prediction]) -> dict[str, list[Prediction]]:
     return sets | {"judged-all": [p for p in judged if p.plan in SEMAPHORES]}
 
 
-def scores(found: Sequence[Prediction], half: Half = "test") -> list[Score]:
-    """The scores of all sets, of one half: those of the test half are what is claimed."""
+def scores(found: Sequence[Prediction], split: Split = "test") -> list[Score]:
+    """The scores of all sets, of one split: those of the test split are what is claimed."""
     widths = half_widths(found)
-    chosen = {name: [p for p in members if p.half == half] for name, members in sets_of(found).items()}
+    chosen = {name: [p for p in members if p.split == split] for name, members in sets_of(found).items()}
     result = [_score(name, members, widths) for name, members in chosen.items() if members]
     for name, of in (("own-replay", "own-all"), ("judged-replay", "judged-all")):
         replayed = [p for p in chosen.get(of, []) if p.replay_error_points is not None]
@@ -178,13 +146,6 @@ def _median(values: Sequence[float]) -> float:
 
 def _p90(values: Sequence[float]) -> float:
     return round(float(np.percentile(np.abs(values), 90)), 3)
-
-
-def committed_scores() -> dict[str, Score]:
-    """The scores as last committed with the package, by set name; empty if there are none."""
-    if not SCORES.exists():
-        return {}
-    return {entry["name"]: Score(**entry) for entry in json.loads(SCORES.read_text())["sets"]}
 
 
 def write_scores(found: list[Score]) -> None:

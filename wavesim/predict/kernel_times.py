@@ -14,6 +14,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import RowMajor, SlicesLast
 from wavesim.plan.plan import StreamSync
 from wavesim.sim.simulation import simulate
+from wavesim.trace.trace import Trace
 
 UNIT_NS = 1_000_000
 
@@ -48,3 +49,17 @@ def costs_from_kernel_times(
         blocks_ns = kernel_ns[stage.name] - machine.kernel_launch_ns
         tile_ns[stage.name] = max(1, round(UNIT_NS * blocks_ns / trace.makespan_ns))
     return CostModel(tile_ns, sharing=sharing, seniority=seniority, **machine.overheads)
+
+
+def kernel_times_of(stream: Trace) -> dict[str, int]:
+    """{stage: ns} as a profiler shows a stream-sync run: each kernel from its first start to its last end."""
+    total_ns = stream.time_ns / stream.makespan_ns
+    return {
+        info.name: round(total_ns * _span_ns(stream, index))
+        for index, info in enumerate(stream.header.stages)
+    }
+
+
+def _span_ns(trace: Trace, stage: int) -> int:
+    rows = trace.stage == stage
+    return int(trace.end_ns[rows].max() - trace.start_ns[rows].min())

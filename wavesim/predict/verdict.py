@@ -12,7 +12,6 @@ from wavesim.analysis.metrics import metrics_of
 from wavesim.costs.calibration_checks import contradictions
 from wavesim.costs.calibration_text import words_of_kernel_times
 from wavesim.costs.device_costs import machine_of
-from wavesim.evaluation.scored_case import kernel_times_kind
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Grouped, RowMajor, SlicesLast
@@ -20,6 +19,7 @@ from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.predict.intervals import half_width, spread_points
 from wavesim.predict.kernel_times import costs_from_kernel_times
+from wavesim.predict.kinds import kernel_times_kind
 from wavesim.predict.prediction import improvement_points, sustained_points
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from statistics import median
 
 from wavesim.costs.device_costs import machine_of, without_constants
-from wavesim.evaluation.split import half_of
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.prediction import improvement_points, predict_pair, sustained_points
 from wavesim.recordings.published_rows import PublishedRun, published_runs
+from wavesim.recordings.split import split_of
 from wavesim.trace.trace import Trace
 from wavesim.view.gain_figure import Gain
 
@@ -61,7 +61,7 @@ def published_rows(device: str, model: str) -> list[PublishedRun]:
 def published_prediction(row: PublishedRun, *, has_constants: bool = True) -> PublishedPrediction:
     """Predicted from the row's two stream-sync kernel times.
 
-    With constants of the machine (launch, wait, clock), fitted to the development half of the rows.
+    With constants of the machine (launch, wait, clock), fitted to the development split of the rows.
     """
     machine = machine_of(row.device) if has_constants else without_constants()
     costs = costs_from_kernel_times(row.pipeline, row.device, row.kernel_ns, machine)
@@ -81,7 +81,7 @@ def held_out(rows: list[PublishedRun]) -> list[PublishedRun]:
 
 def is_held_out(row: PublishedRun) -> bool:
     """Whether no constant was fitted to the row."""
-    return half_of(row.case) == "test"
+    return split_of(row.case) == "test"
 
 
 def median_error(gains: list[Gain]) -> float:

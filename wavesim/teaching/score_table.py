@@ -3,7 +3,7 @@
 Example: "own-1-block: 36 cases, median 0.5 points, 90 % within 2.5; no gain 3.2, noise 0.2".
 """
 
-from wavesim.evaluation.validation import committed_scores
+from wavesim.predict.score_history import committed_scores
 from wavesim.teaching.shown import Shown
 
 TITLES = (

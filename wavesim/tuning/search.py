@@ -14,13 +14,13 @@ from pathlib import Path
 
 from wavesim.check.deadlock import safety_of
 from wavesim.costs.cost_model import CostModel
-from wavesim.evaluation.validation import committed_scores
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import RowMajor
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.predict.prediction import TIME_WORDS, improvement_points
+from wavesim.predict.score_history import score_of
 from wavesim.tuning.candidates import (
     Candidate,
     Fingerprints,
@@ -265,5 +265,5 @@ class Search:
 def margin_points(pipeline: Pipeline, device: Device) -> float | None:
     """How far 90 % of the scored predictions with as many blocks per SM were off; None if none are scored."""
     most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
-    score = committed_scores().get("own-1-block" if most == 1 else "own-2-blocks")
+    score = score_of(most)
     return None if score is None or most > 2 else score.p90_abs_error_points

@@ -3,9 +3,11 @@
 import pytest
 
 from wavesim.check.invariants import violations
+from wavesim.evaluation.interval_fit import half_widths
 from wavesim.evaluation.scored_case import Prediction
-from wavesim.evaluation.validation import all_predictions, committed_scores, scores, worse_sets
-from wavesim.predict.intervals import committed_half_widths, half_widths
+from wavesim.evaluation.validation import all_predictions, scores, worse_sets
+from wavesim.predict.intervals import committed_half_widths
+from wavesim.predict.score_history import committed_scores
 from wavesim.recordings.shipped import Case, cases
 
 # Every stored measurement is predicted once, for all tests: two minutes of one core, more beside other work.

@@ -1,0 +1,80 @@
+"""The half-widths of the 80 % intervals: how far predictions of each kind were off on the development split.
+
+Example: of 10 sizes with errors of 0 to 9 spreads, 9 do not exceed 8, and the half-width is 8 spreads; more
+where constants were fitted to these very cases. `recordings/intervals.json` holds the result.
+"""
+
+import json
+from collections.abc import Sequence
+from math import sqrt
+
+from wavesim.evaluation.scored_case import Prediction
+from wavesim.predict.intervals import INTERVALS, committed_half_widths
+
+LEVEL = 0.8
+FEWEST_GROUPS = 4  # of a kind; fewer say nothing of the worst fifth
+
+# How many constants of a kind's predictions were chosen by the errors of its development half. Published
+# rows: launch, wait, demand, clock. Host waits: the wait, demand. Sketches: a wait, and a share of L2,
+# bandwidth and bend of the DRAM, which 36 sizes have in common. One block per SM: what builds differ by; on
+# Hopper what semaphores cost a producer, a consumer, and the edges of a tile. Several: their bend. Split K:
+# storing and adding sums. Hopper's split K: storing, and semaphores. Stream-K: its share of the DRAM,
+# drifting, storing and adding.
+FITTED = {
+    "kernel times, published": 4,
+    "kernel times, host waits": 2,
+    "sketch trace": 2,
+    "stream-sync trace of a Hopper kernel, 1 block per SM": 3,
+    "stream-sync trace of a Hopper kernel, split-K": 2,
+    "stream-sync trace, 1 block per SM": 1,
+    "stream-sync trace, several blocks per SM": 1,
+    "stream-sync trace, split-K": 2,
+    "stream-sync trace, stream-k": 4,
+}
+
+
+def half_widths(found: Sequence[Prediction]) -> dict[str, float]:
+    """Half of the 80 % interval of each kind, over the spread of a case, from the development split.
+
+    Orders and plans of one size err alike, so each of n sizes weighs the same, whatever its number of cases:
+    the least error over spread that a share of LEVEL x (n + 1) / n of that weight does not exceed (conformal
+    prediction with hierarchical data, Lee, Barber and Willett 2023). That holds for errors of cases that
+    nothing was fitted to, so that it is times `unseen_over_seen`. Kinds of fewer than `FEWEST_GROUPS` sizes
+    have none.
+    """
+    kinds: dict[str, dict[str, list[float]]] = {}
+    for one in found:
+        if one.split == "development" and not one.outlier:
+            kinds.setdefault(one.kind, {}).setdefault(one.group, []).append(abs(one.error) / one.spread)
+    return {
+        kind: round(_quantile(list(groups.values())) * unseen_over_seen(kind, len(groups)), 2)
+        for kind, groups in sorted(kinds.items())
+        if len(groups) >= FEWEST_GROUPS
+    }
+
+
+def unseen_over_seen(kind: str, sizes: int) -> float:
+    """How much larger the errors of new sizes are than those of the `sizes` that constants were fitted to.
+
+    Where least squares fit p constants to n values, the mean square of new errors is (n + p) / (n - p) times
+    that of the residuals (final prediction error, Akaike 1969). No more than half as many as sizes count.
+    """
+    constants = min(FITTED.get(kind, 0), sizes / 2)
+    return sqrt((sizes + constants) / (sizes - constants))
+
+
+def _quantile(groups: Sequence[Sequence[float]]) -> float:
+    weighed = sorted((error, 1.0 / len(errors)) for errors in groups for error in errors)
+    enough = LEVEL * (len(groups) + 1)
+    total = 0.0
+    for error, weight in weighed:
+        total += weight
+        if total >= enough - 1e-9:
+            return error
+    return weighed[-1][0]
+
+
+def write_half_widths(widths: dict[str, float]) -> None:
+    """Stores them beside the scores, to be committed with them."""
+    INTERVALS.write_text(json.dumps({"level": LEVEL, "half_width_over_spread": widths}, indent=1) + "\n")
+    committed_half_widths.cache_clear()

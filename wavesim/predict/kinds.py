@@ -1,0 +1,39 @@
+"""Kinds of predictions: the cases that share one interval, by what was known and what shared an SM.
+
+Example: "stream-sync trace, 1 block per SM" and "kernel times, published" are two kinds; each has its own
+half-width in `recordings/intervals.json`.
+"""
+
+from collections.abc import Sequence
+
+from wavesim.costs.device_costs import machine_of
+from wavesim.costs.weight_prefetch import is_memory_bound
+from wavesim.model.device import Device
+from wavesim.model.kernel import Gemm
+from wavesim.model.pipeline import Pipeline
+from wavesim.trace.trace import StageInfo
+
+MOST_SCORED_BLOCKS = 2  # per SM, in our recordings
+
+
+def kernel_times_kind(pipeline: Pipeline, device: Device, blocks_per_sm: int) -> str:
+    """The kind of a prediction from kernel times; there are no intervals of devices never scored."""
+    if device.name == "h200":
+        return kind_of("kernel times, h200", blocks_per_sm)
+    known = "kernel times, published" if machine_of(device).clock_share else f"kernel times, {device.name}"
+    gemms = [stage.work for stage in pipeline.stages]
+    is_slow = all(isinstance(gemm, Gemm) and is_memory_bound(gemm, device) for gemm in gemms)
+    return f"{known}, memory-bound" if is_slow else known
+
+
+def kind_of(known: str, blocks_per_sm: int) -> str:
+    """Cases that share an interval: by what was known; more blocks on an SM than were recorded are apart."""
+    return known if blocks_per_sm <= MOST_SCORED_BLOCKS else f"{known}, {blocks_per_sm} blocks per SM"
+
+
+def trace_kind(known: str, stages: Sequence[StageInfo]) -> str:
+    """Cases predicted from a trace that share an interval: split K, others by whether blocks share an SM."""
+    if any(info.grid[2] > 1 for info in stages):
+        return f"{known}, split-K"
+    is_alone = all(info.blocks_per_sm == 1 for info in stages)
+    return f"{known}, 1 block per SM" if is_alone else f"{known}, several blocks per SM"

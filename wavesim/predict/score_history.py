@@ -1,0 +1,71 @@
+"""How far predictions have been off: the scores committed with the package, and what they say in words.
+
+Example: "own-1-block": 36 recorded runs with one block per SM, a median error of 0.5 points, 90 % within 2.5.
+`wavesim validate` recomputes the scores; whatever else quotes them reads the committed ones here.
+"""
+
+import json
+from dataclasses import dataclass
+
+from wavesim.recordings.shipped import FOLDER
+
+SCORES = FOLDER / "scores.json"
+
+
+@dataclass(frozen=True)
+class Score:
+    """The test split of one set; the names are those of `wavesim validate --json`.
+
+    Errors are absolute, in points of improvement (replay: of the stream-sync makespan); `..._percent` are
+    those of the plan's time, `..._cycles_points` those against the improvement in SM cycles.
+    `noise_points` is the median half-width between the quartiles of what was measured. `sign_agreement` is
+    over cases that gained or lost 2 points or more. `interval_coverage` is the share of cases inside their
+    80 % interval, `interval_width_points` its median width. `repeat_noise_points`: by how much the
+    improvement differed when the whole comparison was made again, median; `before_...` are the errors of
+    what was predicted on the device before the plans ran. None where there is nothing of the kind.
+    """
+
+    name: str
+    cases: int
+    median_abs_error_points: float
+    p90_abs_error_points: float
+    sign_agreement: float | None = None
+    noise_points: float | None = None
+    no_gain_median_points: float | None = None
+    ceil_formula_median_points: float | None = None
+    median_time_error_percent: float | None = None
+    p90_time_error_percent: float | None = None
+    median_abs_error_cycles_points: float | None = None
+    p90_abs_error_cycles_points: float | None = None
+    interval_coverage: float | None = None
+    interval_width_points: float | None = None
+    repeat_noise_points: float | None = None
+    before_median_abs_error_points: float | None = None
+    before_p90_abs_error_points: float | None = None
+
+
+def committed_scores() -> dict[str, Score]:
+    """The scores as last committed with the package, by set name; empty if there are none."""
+    if not SCORES.exists():
+        return {}
+    return {entry["name"]: Score(**entry) for entry in json.loads(SCORES.read_text())["sets"]}
+
+
+def score_of(blocks_per_sm: int) -> Score | None:
+    """The committed score of recorded runs with so many blocks per SM; None if there is none."""
+    return committed_scores().get("own-1-block" if blocks_per_sm == 1 else "own-2-blocks")
+
+
+def history_text(blocks_per_sm: int, is_scored: bool) -> str:
+    """How far predictions of this kind have differed from measurements, by the committed scores."""
+    if not is_scored:
+        return "predictions from such costs have not been scored; take the sign and the shape, not the size"
+    score = score_of(blocks_per_sm)
+    if score is None:
+        return "no committed score for kernels like these"
+    return (
+        f"median error {score.median_abs_error_points:.1f} points, 90 % within "
+        f"{score.p90_abs_error_points:.1f}, "
+        f"over {score.cases} recorded runs with {blocks_per_sm} block{'s' if blocks_per_sm > 1 else ''} "
+        "per SM"
+    )
