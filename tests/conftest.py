@@ -38,3 +38,16 @@ def nvdisasm() -> str:
         for found in Path(folder).glob("cu*/bin/nvdisasm"):
             return str(found)
     pytest.skip("no nvdisasm: pip install 'wavesim[nvrtc]' or the CUDA toolkit")
+
+
+@pytest.fixture
+def nvrtc():
+    """Skips where CUDA's compiler is not installed; it needs no GPU."""
+    pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
+    from wavesim.errors import CompileError
+    from wavesim_gpu.runtime import compiler
+
+    try:
+        compiler._nvrtc()
+    except CompileError as error:
+        pytest.skip(str(error))

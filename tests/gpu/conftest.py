@@ -1,8 +1,8 @@
-"""What the GPU tests share: a runner, and a clean skip where there is no GPU or no compiler."""
+"""What the GPU tests share: a runner, and a clean skip where there is no GPU."""
 
 import pytest
 
-from wavesim.errors import CompileError, DeviceError
+from wavesim.errors import DeviceError
 
 
 @pytest.fixture(scope="session")
@@ -20,15 +20,3 @@ def cupy(runner):
     import cupy
 
     return cupy
-
-
-@pytest.fixture
-def nvrtc():
-    """Skips where CUDA's compiler is not installed; it needs no GPU."""
-    pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
-    from wavesim_gpu.runtime import compiler
-
-    try:
-        compiler._nvrtc()
-    except CompileError as error:
-        pytest.skip(str(error))

@@ -1,6 +1,6 @@
 """Fuzzes the import of profiles: damaged, reordered and hostile files, each of which must end well.
 
-    nice -n 19 .venv/bin/python tests/fuzz_profiles.py --minutes 10
+    nice -n 19 .venv/bin/python tests/support/fuzz_profiles.py --minutes 10
 
 Ends well: a `Profile` whose advice can be computed, or a `RecordingError` of one line, within 20 s of CPU
 and 1,500 MB. Anything else is written to --out with the seed that made it, and the exit is 1.

@@ -7,7 +7,7 @@ from typing import Any
 
 from wavesim.advise.profile_file import EXAMPLE
 
-FOLDER = Path(__file__).parent / "data" / "kineto"
+FOLDER = Path(__file__).parents[1] / "data" / "kineto"
 REAL = {
     "h100": EXAMPLE,
     "b200": FOLDER / "b200_vllm_moe_eager.json.gz",

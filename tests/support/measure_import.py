@@ -1,6 +1,6 @@
 """Time and memory of `wavesim advise` on a large trace, made by repeating a real one with later stamps.
 
-    .venv/bin/python tests/measure_import.py --mb 50 100 200
+    .venv/bin/python tests/support/measure_import.py --mb 50 100 200
 
 Each size is analysed by a fresh process, as a user would; seconds, peak memory and kernels are printed.
 """

@@ -1,4 +1,4 @@
-"""The safety rule against the exhaustive search, counted: `python tests/safety_counts.py --cases 6000`.
+"""The safety rule counted against the exhaustive search: `tests/support/safety_counts.py --cases 6000`.
 
 Every case is searched with all launch orders, head starts, placements and completion orders. Where
 that is too large and all kernels ask for the same carve-out, blocks end as soon as they can, which
