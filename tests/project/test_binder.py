@@ -76,9 +76,8 @@ def test_what_binder_installs_runs_the_first_notebook(checkout, tmp_path):
     assert (tmp_path / "01_start_here.html").stat().st_size > 100_000
 
 
-def test_the_readmes_badge_names_no_repository_that_may_not_be_there():
+def test_the_readme_names_no_repository_that_may_not_be_there():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "(https://mybinder.org/)" in readme
     assert "mybinder.org/v2/gh" not in readme
     assert "`make binder`" in readme
 
