@@ -1,5 +1,4 @@
-"""The README's example runs and describes docs/pair.toml; every figure it and docs/evidence.md claim comes from a
-committed file."""
+"""The README's example runs and describes docs/pair.toml; its claims and docs/evidence.md's are committed figures."""
 
 import csv
 import json
