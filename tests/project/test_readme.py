@@ -1,4 +1,4 @@
-"""The README's example runs and describes docs/pair.toml; its claims and docs/evidence.md's are committed figures."""
+"""The example runs and describes docs/pair.toml; claims here and in docs/evidence.md are committed figures."""
 
 import csv
 import json
