@@ -1,4 +1,4 @@
-"""The example runs and describes docs/pair.toml; claims here and in docs/evidence.md are committed figures."""
+"""The example runs and describes docs/pair.toml; claims, and those of docs/evidence.md, are committed."""
 
 import csv
 import json
