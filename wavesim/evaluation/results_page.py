@@ -1,7 +1,8 @@
 """The GPU benchmark's results as one page, as pictures, and as a few words around the pictures.
 
 Example: `wavesim results --html build/results.html --docs docs` turns the newest results file into a page
-with every figure and a table, and into docs/results.md with its pictures; no number is typed by hand.
+with every figure and a table, and into docs/results.md with its pictures and the summary that ships with the
+package; no number is typed by hand.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from wavesim.evaluation.bench_figure import (
     speed_figure,
 )
 from wavesim.evaluation.gpu_results import GpuResults
+from wavesim.evaluation.pair_summary import write_pair_summary
 from wavesim.evaluation.results_tables import cost_notes, docs_tables
 from wavesim.evaluation.results_text import findings, measured_how
 from wavesim.evaluation.semaphore_costs import copy_overheads
@@ -125,7 +127,7 @@ def _pair_pictures(workload: str) -> list[Picture]:
 def run_results(results: GpuResults, html: Path | None, docs: Path | None) -> tuple[dict[str, object], str]:
     """`wavesim results`: writes what is asked for; returns JSON and words."""
     written = [] if html is None else [write_results_page(html, results)]
-    written += [] if docs is None else write_results_docs(docs, results)
+    written += [] if docs is None else [*write_results_docs(docs, results), *write_pair_summary(results)]
     words = [measured_how(results), *findings(results), *(f"written: {path}" for path in written)]
     document: dict[str, object] = {
         "file": str(results.path),

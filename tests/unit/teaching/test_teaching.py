@@ -346,36 +346,35 @@ class TestPaper:
 
 class TestHopperPairs:
     @staticmethod
-    def case(name, micros, **more):
-        good = {"verdict": {"is_good": True}, "is_final": True, "workload": "gpt3-mlp", "tokens": 1024}
-        return {"name": name, "rounds_ns": [micros * 1000] * 3} | good | more
+    def summary(folder, **times):
+        path = folder / "pairs.json"
+        found = {name: micros * 1000 for name, micros in times.items()}
+        document = {"file": "f.json", "device": "NVIDIA H200", "date": "2026-11-21T00:00:00", "commit": "c"}
+        document |= {"kernels": "hopper", "median_ns": {"gpt3-mlp": {"1024": found, "7": found}}}
+        path.write_text(json.dumps(document))
+        return path
 
-    def write(self, folder, name, *found):
-        document = {"device": {"name": "NVIDIA H200"}, "date": "2026-11-21T00:00:00", "cases": found}
-        document |= {"versions": {}, "commit": "c", "kernels": "hopper", "kernel_sources": "0"}
-        (folder / name).write_text(json.dumps(document))
-
-    def test_the_newest_file_with_pairs_is_shown_beside_its_own_baseline(self, tmp_path):
-        self.write(tmp_path, "2026-11-20.json", self.case("stream", 400), self.case("row", 300))
-        self.write(tmp_path, "2026-11-21.json", self.case("stream", 500), self.case("row", 450))
-        self.write(tmp_path, "2026-11-22.json", {"name": "copy", "workload": "limit", "rounds_ns": [1]})
-        shown = measured_pairs(tmp_path)
-        assert shown.titles[0].startswith("NVIDIA H200, 2026-11-21, measured")
+    def test_each_candidate_is_shown_beside_stream_sync(self, tmp_path):
+        shown = measured_pairs(self.summary(tmp_path, stream=500, row=450))
+        assert shown.titles == (
+            "NVIDIA H200, 2026-11-21, measured: µs (points over stream sync)",
+            "1,024 tokens",
+        )
         rows = {row[0]: row[1] for row in shown.cells}
         assert rows["Persistent kernels, stream sync"] == "500"
         assert rows["Row semaphores"] == "450 (+10.0)"
         assert rows["cuBLASLt"] == "-"
 
-    def test_wrong_and_preliminary_results_are_not_shown(self, tmp_path):
-        wrong = self.case("row", 1, verdict={"is_good": False})
-        early = self.case("tile", 1, is_final=False)
-        self.write(tmp_path, "2026-11-21.json", self.case("stream", 500), wrong, early)
-        assert [row[1] for row in measured_pairs(tmp_path).cells].count("-") == 7
+    def test_a_size_without_its_baseline_is_not_shown(self, tmp_path):
+        assert len(measured_pairs(self.summary(tmp_path, row=450)).titles) == 1
 
-    def test_without_results_there_is_no_table(self, tmp_path):
-        assert measured_pairs(tmp_path) is None
+    def test_a_damaged_summary_is_named(self, tmp_path):
         (tmp_path / "old.json").write_text("[]")
-        assert measured_pairs(tmp_path) is None
+        with pytest.raises(RecordingError, match=r"old\.json: not a summary of measured pairs"):
+            measured_pairs(tmp_path / "old.json")
+
+    def test_the_summary_that_ships_has_every_candidate(self):
+        assert not [row for row in measured_pairs().cells if "-" in row]
 
 
 class TestRivals:

@@ -1,0 +1,43 @@
+"""Pairs of GEMMs as a GPU benchmark measured them: a summary that ships with the package.
+
+Example: GPT-3's MLP at 1,792 tokens on an H200: 927 us on one stream, 861 with row semaphores, 875 by
+cuBLASLt. `wavesim results --docs docs` writes the summary from a full results file.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from wavesim.errors import RecordingError
+from wavesim.recordings.shipped import FOLDER
+
+FILE = FOLDER / "measured_pairs.json"
+
+
+@dataclass(frozen=True)
+class MeasuredPairs:
+    """One benchmark run. `median_ns`: {workload: {tokens: {candidate: median of its rounds in ns}}}.
+
+    `file` is the results file that it sums up; each candidate ran in its own best tiles and order.
+    """
+
+    file: str
+    device: str
+    date: str
+    commit: str
+    kernels: str
+    median_ns: Mapping[str, Mapping[int, Mapping[str, int]]]
+
+
+def measured_pairs_from(path: Path = FILE) -> MeasuredPairs:
+    """The summary as committed. Raises `RecordingError` for a file that is none."""
+    try:
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        pairs = {
+            str(workload): {int(tokens): dict(times) for tokens, times in sizes.items()}
+            for workload, sizes in entry.pop("median_ns").items()
+        }
+        return MeasuredPairs(**entry, median_ns=pairs)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RecordingError(f"{path}: not a summary of measured pairs: {error!r}") from None
