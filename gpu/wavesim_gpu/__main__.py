@@ -21,6 +21,10 @@ def main(arguments: list[str] | None = None) -> int:
         return int(options.run(options))
     except WavesimError as error:
         print(str(error), file=sys.stderr)
+    except ModuleNotFoundError as error:
+        if "wavesim_gpu.evaluation" not in str(error) and "wavesim.evaluation" not in str(error):
+            raise
+        print(f"{error.name} is not installed; this command measures and needs it", file=sys.stderr)
     except OSError as error:
         print(f"{error.filename}: {error.strerror}; give another path", file=sys.stderr)
     return 2
@@ -80,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    from wavesim_gpu.evaluation.bench import QUICK, RESULTS, Scope, run_bench  # noqa: PLC0415  # report needs none of this  # noqa: PLC0415  # report needs none of this
+    from wavesim_gpu.evaluation.bench import QUICK, RESULTS, Scope, run_bench  # noqa: PLC0415  # report needs none of this
 
     print(run_bench(QUICK if options.quick else Scope(), options.out or RESULTS, options.commit))
     return 0
@@ -89,7 +93,7 @@ def _bench(options: argparse.Namespace) -> int:
 def _record(options: argparse.Namespace) -> int:
     if options.judged:
         return _record_judged(options)
-    from wavesim_gpu.evaluation.record_cases import HOPPER_SETS, PORTABLE_SETS, make_recordings  # noqa: PLC0415  # as above  # noqa: PLC0415  # as above
+    from wavesim_gpu.evaluation.record_cases import HOPPER_SETS, PORTABLE_SETS, make_recordings  # noqa: PLC0415  # as above
 
     wanted = HOPPER_SETS if options.hopper else PORTABLE_SETS
     paths = [path for one in wanted for path in make_recordings(options.out, one, options.commit)]
@@ -101,10 +105,10 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def _record_judged(options: argparse.Namespace) -> int:
-    from wavesim.evaluation.blind_sizes import all_sizes  # noqa: PLC0415  # noqa: PLC0415
-    from wavesim.model.device import load  # noqa: PLC0415  # report needs none of this  # noqa: PLC0415  # report needs none of this
-    from wavesim_gpu.evaluation.blind_run import make_judged_run  # noqa: PLC0415  # noqa: PLC0415
-    from wavesim_gpu.runner import current_commit  # noqa: PLC0415  # noqa: PLC0415
+    from wavesim.evaluation.blind_sizes import all_sizes  # noqa: PLC0415  # as above
+    from wavesim.model.device import load  # noqa: PLC0415  # report needs none of this
+    from wavesim_gpu.evaluation.blind_run import make_judged_run  # noqa: PLC0415  # as above
+    from wavesim_gpu.runner import current_commit  # noqa: PLC0415  # as above
 
     known = all_sizes()
     sizes = [size for size in known if options.only in size.name]
@@ -126,7 +130,7 @@ def _record_judged(options: argparse.Namespace) -> int:
 
 
 def _overheads(options: argparse.Namespace) -> int:
-    from wavesim_gpu.evaluation.overheads import write_overheads  # noqa: PLC0415  # report needs none of this  # noqa: PLC0415  # report needs none of this
+    from wavesim_gpu.evaluation.overheads import write_overheads  # noqa: PLC0415  # report needs none of this
 
     path, lines = write_overheads(options.out, options.commit)
     print("\n".join([*lines, str(path)]))
@@ -134,14 +138,14 @@ def _overheads(options: argparse.Namespace) -> int:
 
 
 def _options(options: argparse.Namespace) -> int:
-    from wavesim_gpu.evaluation.option_bench import measure_options  # noqa: PLC0415  # report needs none of this  # noqa: PLC0415  # report needs none of this
+    from wavesim_gpu.evaluation.option_bench import measure_options  # noqa: PLC0415  # report needs none of this
 
     print(measure_options(options.out, options.commit))
     return 0
 
 
 def _options_table(options: argparse.Namespace) -> int:
-    from wavesim_gpu.evaluation.option_table import option_rows, table  # noqa: PLC0415  # report needs none of this  # noqa: PLC0415  # report needs none of this
+    from wavesim_gpu.evaluation.option_table import option_rows, table  # noqa: PLC0415  # report needs none of this
 
     rows = option_rows(options.results or Path(__file__).parents[1] / "results" / "options")
     print(json.dumps([asdict(row) for row in rows]) if options.json else table(rows))
@@ -149,14 +153,14 @@ def _options_table(options: argparse.Namespace) -> int:
 
 
 def _tuned(options: argparse.Namespace) -> int:
-    from wavesim_gpu.evaluation.option_bench import measure_listed  # noqa: PLC0415  # report needs none of this  # noqa: PLC0415  # report needs none of this
+    from wavesim_gpu.evaluation.option_bench import measure_listed  # noqa: PLC0415  # report needs none of this
 
     print(measure_listed(options.out, options.commit))
     return 0
 
 
 def _report(options: argparse.Namespace) -> int:
-    from wavesim_gpu.evaluation.report import sum_up  # noqa: PLC0415  # the other commands need none of this  # noqa: PLC0415  # the other commands need none of this
+    from wavesim_gpu.evaluation.report import sum_up  # noqa: PLC0415  # the other commands need none of this
 
     found = sum_up(options.results or Path(__file__).parents[1] / "results")
     if options.json:

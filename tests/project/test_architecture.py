@@ -188,6 +188,19 @@ def test_wavesim_never_imports_wavesim_gpu():
     assert not wrong
 
 
+def test_only_commands_import_evaluation():
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for package in (WAVESIM, WAVESIM_GPU)
+        for path in sources(package)
+        for name in imports(path)
+        if name.split(".")[1:2] == ["evaluation"]
+        and not {"evaluation", "cli"} & set(path.relative_to(package).parts)
+        and path != WAVESIM_GPU / "__main__.py"
+    ]
+    assert not wrong
+
+
 def test_wavesim_gpu_imports_nothing_that_a_gpu_machine_may_lack():
     if not WAVESIM_GPU.exists():
         pytest.skip("there is no gpu/wavesim_gpu")

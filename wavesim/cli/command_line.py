@@ -26,6 +26,7 @@ from wavesim.workloads.catalogue import WORKLOADS, parse_tile, workload
 
 BAD_INPUT = 2
 INTERRUPTED = 130
+EVALUATION = "wavesim.evaluation"  # the only room that the others work without
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,11 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], int] = options.command
     try:
         return command(options)
-    except DeadlockError as error:
-        sys.stderr.write(f"wavesim: {error.summary}\n")
-        return BAD_INPUT
-    except WavesimError as error:
-        sys.stderr.write(f"wavesim: {error}\n")
+    except (WavesimError, ModuleNotFoundError) as error:
+        sys.stderr.write(f"wavesim: {_bad_input_text(error)}\n")
         return BAD_INPUT
     except KeyboardInterrupt:
         sys.stderr.write("wavesim: interrupted\n")
@@ -48,10 +46,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # the reader has gone: nothing to report
         return 0
-
     except OSError as error:
         sys.stderr.write(f"wavesim: {error.filename}: {error.strerror}; give another path\n")
         return BAD_INPUT
+
+
+def _bad_input_text(error: WavesimError | ModuleNotFoundError) -> str:
+    """One line for an error that a user can do something about; raises any other again."""
+    if isinstance(error, DeadlockError):
+        return error.summary
+    if isinstance(error, WavesimError):
+        return str(error)
+    if not (error.name or "").startswith(EVALUATION):
+        raise error
+    return (
+        f"{EVALUATION} is not installed; this command scores the simulator and needs it: install the whole "
+        "package"
+    )
 
 
 class _OneLineParser(argparse.ArgumentParser):
