@@ -45,7 +45,7 @@ def workload_cases():
     seen = set()
     for name in WORKLOADS:
         pipeline = workload(name)
-        if (key := repr(pipeline.stages) + repr(pipeline.dependencies)) in seen:
+        if (key := (pipeline.stages, pipeline.dependencies)) in seen:
             continue  # another name of the same layer
         seen.add(key)
         yield pipeline, StreamSync(Grouped(4))

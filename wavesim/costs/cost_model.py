@@ -13,6 +13,7 @@ from wavesim.costs.dram import Memory
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
+from wavesim.model.one_line import one_line
 from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 
@@ -117,6 +118,14 @@ class CostModel:
             )
         if not 0 <= self.clock_gain <= 1:
             raise DescriptionError(f"CostModel: clock_gain is {self.clock_gain}; it must be 0 to 1")
+
+    def __repr__(self) -> str:
+        tiles = (
+            f"{stage} {times if isinstance(times, int) else f'of {len(times)} blocks'}"
+            for stage, times in self.tile_ns.items()
+        )
+        fixed = [f"{name} {value}" for name in FIXED_COSTS if (value := getattr(self, name))]
+        return one_line("CostModel", f"tile_ns {', '.join(tiles)}{'; ' if fixed else ''}{', '.join(fixed)}")
 
     def tile_times(self, stage: Stage) -> int | list[int]:
         """One time for all blocks of a stage, or a list of one per block. Raises `DescriptionError`."""

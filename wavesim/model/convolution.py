@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Carveout, Grid, Kernel, require_positive
+from wavesim.model.one_line import one_line
 from wavesim.model.pipeline import Stage
 
 
@@ -41,6 +42,14 @@ class Conv2D:
                 f"Conv2D {self.name}: kernel_size is {self.kernel_size}; it must be odd to keep "
                 "the image's size"
             )
+
+    def __repr__(self) -> str:
+        size = self.kernel_size
+        return one_line(
+            "Conv2D",
+            f"{self.name}: {self.images} x {self.height} x {self.width} x {self.channels} to {self.filters}, "
+            f"filter {size} x {size}, tiles {self.tile_m} x {self.tile_n}",
+        )
 
     @property
     def pixels(self) -> int:

@@ -17,6 +17,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.consumer_index import consumer_coordinates
 from wavesim.model.index import Index, as_index, x, y
 from wavesim.model.kernel import Grid
+from wavesim.model.one_line import one_line
 from wavesim.model.stage import Axis, Box, Stage, TileSet
 
 __all__ = [
@@ -83,6 +84,9 @@ class Dependency:
             for j, n, tile in need.walk(need.box(cx, cy))
         ]
         return [(stage, tile) for _, stage, tile in sorted(found, key=lambda entry: entry[0])]
+
+    def __repr__(self) -> str:
+        return one_line("Dependency", str(self))
 
     def __str__(self) -> str:
         return f"{self.consumer} needs {', '.join(str(need) for need in self.needs)}"

@@ -13,6 +13,7 @@ from typing import Any
 
 from wavesim.errors import DescriptionError
 from wavesim.model.kernel import WARP_SIZE, require_positive
+from wavesim.model.one_line import bytes_text, one_line
 
 SUB_PARTITIONS = 4
 OLDEST_CAPABILITY = (7, 0)
@@ -54,6 +55,15 @@ class Device:
         self._require_figures()
         self._require_thread_limits()
         self._require_carveouts()
+
+    def __repr__(self) -> str:
+        major, minor = self.compute_capability
+        return one_line(
+            "Device",
+            f"{self.name}: {self.sm_count} SMs, compute capability {major}.{minor}, "
+            f"{bytes_text(self.shared_bytes_per_sm)} shared per SM, {self.tensor_flops_per_s / 1e12:.4g} "
+            f"Tflop/s, {self.dram_bytes_per_s / 1e9:.4g} GB/s",
+        )
 
     def _require_figures(self) -> None:
         counts = (

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NoReturn, Union
 
 from wavesim.errors import DescriptionError
+from wavesim.model.one_line import one_line
 
 Operand = Union["Index", int]
 
@@ -106,6 +107,9 @@ class Index:
             return values.get(str(self.operands[0]), self)
         parts = [part.substituted(values) if isinstance(part, Index) else part for part in self.operands]
         return Index(self.operator, tuple(parts))
+
+    def __repr__(self) -> str:
+        return one_line("Index", str(self))
 
     def __str__(self) -> str:
         if self.operator in ("dim", "const"):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from wavesim.errors import DescriptionError
+from wavesim.model.one_line import bytes_text, one_line
 
 WARP_SIZE = 32
 MAX_GRID_X = 2**31 - 1
@@ -116,6 +117,14 @@ class Kernel:
             if getattr(self, name) < 0:
                 raise DescriptionError(f"{self.name}: {name} is {getattr(self, name)}; it must be at least 0")
 
+    def __repr__(self) -> str:
+        block = self.block
+        return one_line(
+            "Kernel",
+            f"{self.name}: grid {self.grid}, {block.threads} threads, {block.registers} registers, "
+            f"{bytes_text(block.shared_bytes)} shared",
+        )
+
 
 # One warp that spins until a consumer's producers have started, ahead of the consumer in its stream.
 WAIT_KERNEL = Kernel("wait-kernel", Grid(1), Block(threads=32, registers=24))
@@ -166,6 +175,15 @@ class Gemm:
                 f"Gemm {self.name}: n is {self.n} and tile_n {self.tile_n}; with swiglu they must be even, "
                 "because columns are pairs of gate and value"
             )
+
+    def __repr__(self) -> str:
+        split = f", split-K {self.split_k}" if self.split_k > 1 else ""
+        activation = f", {self.activation}" if self.activation else ""
+        return one_line(
+            "Gemm",
+            f"{self.name}: m {self.m}, n {self.n}, k {self.k}, tiles {self.tile_m} x {self.tile_n} x "
+            f"{self.tile_k}{split}, {self.dtype}{activation}",
+        )
 
     @property
     def grid(self) -> Grid:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from wavesim.errors import DescriptionError, UnneededStageWarning
 from wavesim.model.dependency import Dependency
+from wavesim.model.one_line import one_line
 from wavesim.model.stage import Stage
 
 __all__ = ["Pipeline", "Stage"]
@@ -87,6 +88,11 @@ class Pipeline:
                     f"pipeline {self.name}: {consumer!r} needs {producer!r}, which is listed after it. "
                     "List producers first"
                 )
+
+    def __repr__(self) -> str:
+        stages = ", ".join(f"{stage.name} {stage.grid}" for stage in self.stages)
+        reads = [f"{d.consumer.stage.name} needs {', '.join(d.producers)}" for d in self.dependencies]
+        return one_line("Pipeline", "; ".join([f"{self.name}: {stages}", *reads]))
 
     def __hash__(self) -> int:
         return hash((self.name, self.stages, self.dependencies))

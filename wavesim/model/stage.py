@@ -16,6 +16,7 @@ from typing import Protocol, runtime_checkable
 from wavesim.errors import DescriptionError
 from wavesim.model.index import Index, as_index
 from wavesim.model.kernel import Gemm, Grid, Kernel
+from wavesim.model.one_line import one_line
 
 Box = tuple[int, int, int, int]  # x from, x to, y from, y to; half-open
 
@@ -55,6 +56,9 @@ class Axis:
         """The range with other expressions in place of its dimensions."""
         stop = None if self.stop is None else self.stop.substituted(values)
         return replace(self, start=self.start.substituted(values), stop=stop)
+
+    def __repr__(self) -> str:
+        return one_line("Axis", str(self))
 
     def __str__(self) -> str:
         if not self.is_slice:
@@ -109,6 +113,9 @@ class TileSet:
         """Producer tiles in a box."""
         return len(range(*box[:2], self.columns.step)) * len(range(*box[2:], self.rows.step))
 
+    def __repr__(self) -> str:
+        return one_line("TileSet", str(self))
+
     def __str__(self) -> str:
         return f"{self.stage.name}[{self.columns}, {self.rows}]"
 
@@ -131,6 +138,9 @@ class Stage:
 
     def __getitem__(self, key: tuple[object, object]) -> TileSet:
         return TileSet.of(self, key)
+
+    def __repr__(self) -> str:
+        return one_line("Stage", f"{self.name}: grid {self.grid}, {type(self.work).__name__}")
 
     def __iter__(self) -> None:
         raise TypeError(f"stage {self.name} is not a sequence; list(stage.grid) gives its tiles")

@@ -6,7 +6,7 @@ is the same as grouped by 16 rows there, so it is not tried twice.
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 
 import wavesim
@@ -15,7 +15,7 @@ from wavesim.codegen.orders import order_sets
 from wavesim.codegen.policies import DerivedPolicy, derive_policies, renumbered
 from wavesim.costs.cost_model import CostModel
 from wavesim.model.device import Device
-from wavesim.model.pipeline import Pipeline
+from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.plan.order import Order, RowMajor
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync, check_plan
 from wavesim.plan.semaphores import Edge, edges_of
@@ -44,7 +44,7 @@ class Fingerprints:
     def of(self, candidate: Candidate, device: Device, costs: CostModel) -> str:
         """Equal for plans that must give the same schedule, from run to run of the same version."""
         pipeline, plan = candidate.pipeline, candidate.plan
-        parts = [wavesim.__version__, repr(device), repr(costs), repr(pipeline.stages)]
+        parts = [wavesim.__version__, *map(_every_field, (device, costs, *pipeline.stages))]
         parts += [str(dependency) for dependency in pipeline.dependencies]
         parts += [self._order(stage.name, stage.grid, plan.order_of(stage.name)) for stage in pipeline.stages]
         if isinstance(plan, SemaphoreSync):
@@ -61,6 +61,11 @@ class Fingerprints:
             text = repr(order.sequence(grid))  # type: ignore[arg-type]  # a stage's grid
             self._known[key] = f"{stage} {grid} {hashlib.sha256(text.encode()).hexdigest()}"
         return self._known[key]
+
+
+def _every_field(description: Device | CostModel | Stage) -> str:
+    """A description with all its fields; its repr is shortened for people."""
+    return f"{type(description).__name__} {asdict(description)!r}"
 
 
 def stream_candidates(pipeline: Pipeline) -> list[Candidate]:

@@ -1,0 +1,18 @@
+"""Reprs of descriptions: one line that fits a terminal, whatever is described.
+
+Example: `<Pipeline gpt3-mlp: gemm1 24 x 8, gemm2 48 x 8; gemm2 needs gemm1>`.
+"""
+
+MOST_LETTERS = 120
+
+
+def one_line(kind: str, text: str) -> str:
+    """`<kind text>`, the text cut so that the whole has at most `MOST_LETTERS` characters."""
+    room = MOST_LETTERS - len(kind) - 3
+    flat = " ".join(text.split())
+    return f"<{kind} {flat if len(flat) <= room else f'{flat[: room - 3]}...'}>"
+
+
+def bytes_text(count: int) -> str:
+    """A size of memory: "96 KB", "1000 bytes"."""
+    return f"{count} bytes" if count % 1024 else f"{count // 1024} KB"
