@@ -44,7 +44,8 @@ class Fingerprints:
     def of(self, candidate: Candidate, device: Device, costs: CostModel) -> str:
         """Equal for plans that must give the same schedule, from run to run of the same version."""
         pipeline, plan = candidate.pipeline, candidate.plan
-        parts = [wavesim.__version__, *map(_every_field, (device, costs, *pipeline.stages))]
+        parts = [wavesim.__version__, _every_field(device), _every_field(costs)]
+        parts += map(_every_field, pipeline.stages)
         parts += [str(dependency) for dependency in pipeline.dependencies]
         parts += [self._order(stage.name, stage.grid, plan.order_of(stage.name)) for stage in pipeline.stages]
         if isinstance(plan, SemaphoreSync):
