@@ -5,17 +5,20 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Each worker takes a run of neighbouring tests, which share fixtures, and then steals from the others.
+PARALLEL := --numprocesses auto --dist worksteal
 # What the demo imports: of the package's dependencies, those that are not Jupyter.
 DEMO_NEEDS := numpy simpy plotly ijson
 
 FIRST := lab/tree/notebooks/01_start_here.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check images results gallery pages lab binder gpu-test gpu-bench gpu-sanitize clean
+.PHONY: help setup demo test quick check images results gallery pages lab binder gpu-test gpu-bench gpu-sanitize clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
-	@echo "make test       the tests that need no GPU"
+	@echo "make test       the tests that need no GPU, on all cores"
+	@echo "make quick      the unit tests but for the slow ones: under a minute"
 	@echo "make lab        JupyterLab on the first notebook"
 	@echo "make binder     the link that opens this checkout's GitHub repository on mybinder.org"
 	@echo "make check      lint, format and types"
@@ -35,8 +38,15 @@ demo: $(VENV)/.has-demo
 	@mkdir -p build
 	$(VENV)/bin/wavesim demo --html build/demo.html
 
+# What is timed runs first, with nothing beside it; everything else on all cores.
 test: $(VENV)/.has-all
-	$(PY) -m pytest -m "not gpu"
+	@status=0; \
+	$(PY) -m pytest -m "alone and not gpu" || status=1; \
+	$(PY) -m pytest -m "not gpu and not alone" $(PARALLEL) || status=1; \
+	exit $$status
+
+quick: $(VENV)/.has-all
+	$(PY) -m pytest -q -m "not gpu and not alone and not slow" $(PARALLEL) tests/unit tests/project/test_architecture.py
 
 check: $(VENV)/.has-all
 	$(PY) -m ruff check .

@@ -117,6 +117,7 @@ def test_pictures_follow_the_pages_theme(lab, visit):
     page.wait_for_function(f"() => ({corner})() === '255,255,255,255'")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("start_tokens", "limit_ms"), [(384, 100), (7_936, 300)], ids=["1,000 tiles", "10,000 tiles"]
 )

@@ -1,11 +1,14 @@
 """Profiler traces for tests: the four real ones, and small made ones in Kineto's form."""
 
+import functools
 import gzip
 import json
 from pathlib import Path
 from typing import Any
 
-from wavesim.advise.profile_file import EXAMPLE
+from wavesim.advise.advice import Advice, advise
+from wavesim.advise.profile import Profile
+from wavesim.advise.profile_file import EXAMPLE, load_profile
 
 FOLDER = Path(__file__).parents[1] / "data" / "kineto"
 REAL = {
@@ -23,6 +26,18 @@ H100 = {
     "warpSize": 32,
     "sharedMemPerMultiprocessor": 233472,
 }
+
+
+@functools.cache
+def profile_of(path: Path) -> Profile:
+    """A profile that several tests read, imported once."""
+    return load_profile(path)
+
+
+@functools.cache
+def advice_of(path: Path) -> Advice:
+    """What is said of it, computed once."""
+    return advise(profile_of(path))
 
 
 def raw_trace(path: Path) -> dict[str, Any]:

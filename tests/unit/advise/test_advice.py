@@ -1,31 +1,17 @@
 """The advice: counted by hand, ranked, marked, written out for `predict`, printed as agreed."""
 
-import json
 from pathlib import Path
 
 import pytest
-from fuzz_profiles import fuzz
-from kineto_traces import REAL, kernel, raw_trace, write_trace
+from kineto_traces import REAL, advice_of, kernel, raw_trace, write_trace
 
 from wavesim.advise.advice import Advice, advise
-from wavesim.advise.advice_text import (
-    findings,
-    headline,
-    pair_rows,
-    pairs_left_out,
-    summary_text,
-    tile_lines,
-)
 from wavesim.advise.kernel_names import parsed_name
-from wavesim.advise.pair_file import pair_toml
 from wavesim.advise.pair_gain import other_tile
 from wavesim.advise.profile_file import load_profile
 from wavesim.advise.wave_model import Waves, hole_of, time_saved
-from wavesim.cli.command_line import main
 from wavesim.errors import DescriptionError
-from wavesim.model.description import load_description
 from wavesim.predict.prediction import measured_improvement
-from wavesim.predict.verdict import verdict_on
 from wavesim.recordings.shipped import cases
 
 ROOT = Path(__file__).parents[3]
@@ -40,11 +26,6 @@ RESIDENT = {
 }  # blocks per SM of grids made to fill the device
 # Share of the kernels' time, in percent, with communication left out: waves under half full, tail loss.
 KNOWN = {"h100": (52, 4.2), "a100": (53, 7.7), "v100": (50, 10.2)}
-
-
-@pytest.fixture(scope="module")
-def advices() -> dict[str, Advice]:
-    return {name: advise(load_profile(path)) for name, path in REAL.items()}
 
 
 def blind_by_hand(trace: dict) -> float:
@@ -62,6 +43,7 @@ def blind_by_hand(trace: dict) -> float:
     return blind / total
 
 
+@pytest.mark.slow
 @each_trace
 def test_the_blind_share_is_that_counted_by_hand(name: str, advices: dict[str, Advice]):
     by_hand = blind_by_hand(raw_trace(REAL[name]))
@@ -118,9 +100,10 @@ def test_the_hole_between_two_that_alternate_is_filled_once(tmp_path: Path):
     assert advice.marked({first.number: False}).pair(second.number).saving.likely_ns == pytest.approx(50_000)
 
 
-@pytest.mark.parametrize("path", [*SHIPPED, *REAL.values()], ids=lambda path: path.name)
+@pytest.mark.slow
+@pytest.mark.parametrize("path", dict.fromkeys([*SHIPPED, *REAL.values()]), ids=lambda path: path.name)
 def test_no_more_can_be_won_than_is_lost(path: Path):
-    advice = advise(load_profile(path))
+    advice = advice_of(path)
     alternatives = [advice, *(advice.marked({pair.number: True}) for pair in advice.visible_pairs[:3])]
     for one in alternatives:
         assert one.recoverable_ns <= (one.tail_loss_ns + one.launch_gap_ns) * (1 + 1e-6)
@@ -195,33 +178,6 @@ def predicted(infos, times) -> tuple[float, float, float]:
     return tuple(100 * value / sum(times) for value in (saving.likely_ns, saving.low_ns, saving.high_ns))
 
 
-def test_a_pair_written_out_is_read_back_and_predicted(tmp_path: Path, advices: dict[str, Advice]):
-    pair = advices["v100"].pair(4)
-    path = tmp_path / "pair.toml"
-    path.write_text(pair_toml(pair, "v100"))
-    found = load_description(path)
-    first, second = found.pipeline.stages
-    assert (first.grid.size, second.grid.size) == (pair.producer.shape.blocks, pair.consumer.shape.blocks)
-    assert first.kernel.block.registers == pair.producer.shape.registers
-    assert found.kernel_ns["producer"] == pytest.approx(pair.producer.mean_ns, abs=1)
-    verdict = verdict_on(found.pipeline, found.device, found.kernel_ns)
-    assert verdict.low <= verdict.improvement_points <= verdict.high
-
-
-@each_trace
-def test_every_visible_pair_can_be_written_out(name: str, tmp_path: Path, advices: dict[str, Advice]):
-    for pair in advices[name].visible_pairs[:12]:
-        if pair.producer.shape.blocks * pair.consumer.shape.blocks < 10**9:
-            (tmp_path / "p.toml").write_text(pair_toml(pair, name))
-            assert load_description(tmp_path / "p.toml").pipeline.dependencies
-
-
-def test_a_hidden_pair_says_why_it_cannot_be_predicted(advices: dict[str, Advice]):
-    hidden = next(pair for pair in advices["h100"].pairs if not pair.is_visible)
-    with pytest.raises(DescriptionError, match="persistent"):
-        pair_toml(hidden, "h100")
-
-
 def test_another_tile_halves_the_price_of_a_nearly_empty_last_wave(tmp_path: Path):
     # One block per SM, 135 blocks: the second wave has 3. In halves, two per SM, the last 6 run alone.
     block = {"registers_per_thread": 128, "shared_memory": 150_000, "block": [256, 1, 1]}
@@ -238,127 +194,3 @@ def test_another_tile_halves_the_price_of_a_nearly_empty_last_wave(tmp_path: Pat
         == pytest.approx(200_000 * (1 - 1.72 / 2 / 0.91), rel=0.01)
     )
     assert advice.other_tiles[0][0] is gemm
-
-
-def test_three_findings_name_the_pair_the_gaps_and_what_is_hidden(advices: dict[str, Advice]):
-    for advice in advices.values():
-        first, second, third = findings(advice)
-        assert "tile sync" in first
-        assert "nothing runs" in second
-        assert "cannot see" in third
-        assert "%" in headline(advice)
-
-
-def test_a_line_has_one_unit_and_the_table_says_what_it_leaves_out(advices: dict[str, Advice]):
-    advice = advices["h100"]
-    text = summary_text(advice)
-    assert "would save 0.09 ms (-0.22 to 0.17 ms), 0.2 % of" in text
-    assert len(pair_rows(advice)) < len(advice.pairs)
-    assert f"The first {len(pair_rows(advice))} of {len(advice.pairs)} pairs" in text
-    one = advise(load_profile(ROOT / "gpu" / "results" / "advice" / "triton-gelu-m1536.json.gz"))
-    assert "Together" not in findings(one)[0]
-    assert not pairs_left_out(one)
-
-
-def test_another_tile_says_what_differs(advices: dict[str, Advice]):
-    (line,) = tile_lines(advices["v100"])
-    assert "2.10 waves as before, the last one faster because" in line
-
-
-@each_trace
-def test_the_command_prints_one_json_object_with_the_agreed_names(
-    name: str, capsys: pytest.CaptureFixture[str]
-):
-    assert main(["advise", str(REAL[name]), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    top = {"device", "kernels", "compute_ns", "tail_loss_ns", "launch_gap_ns", "blind_share", "pairs"}
-    assert set(found) == top
-    each = {"producer", "consumer", "count", "recoverable_ns", "low_ns", "high_ns"}
-    assert found["pairs"]
-    assert all(set(pair) == each for pair in found["pairs"])
-
-
-def test_the_command_writes_the_report_and_the_pair(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    page, toml = tmp_path / "r.html", tmp_path / "p.toml"
-    arguments = ["--html", str(page), "--toml", str(toml), "--pair", "2", "--depend", "2"]
-    assert main(["advise", str(REAL["h100"]), *arguments]) == 0
-    assert "(dependent)" in capsys.readouterr().out
-    html = page.read_text()
-    assert "<script src" not in html
-    assert "1. flash_fwd_kernel" in html
-    assert load_description(toml).pipeline.stages
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nowhere.json"], "nowhere.json: cannot be read"),
-        ([__file__], "not JSON"),
-        ([str(REAL["h100"]), "--depend", "one"], "--depend is 'one'"),
-        ([str(REAL["h100"]), "--pair", "999", "--toml", "x.toml"], "pair is 999"),
-        ([str(REAL["h100"]), "--device", "h300"], "h300"),
-    ],
-)
-def test_bad_input_is_one_line_and_status_two(arguments, message, capsys: pytest.CaptureFixture[str]):
-    assert main(["advise", *arguments]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert message in captured.err
-    assert captured.err.count("\n") == 1
-
-
-def test_two_hundred_damaged_files_end_in_a_profile_or_one_clear_line():
-    counts, wrong = fuzz(seconds=30, most=200)
-    assert not wrong
-    assert sum(counts.values()) >= 50
-
-
-def test_the_browser_shows_each_pair_and_keeps_what_the_reader_says(advices: dict[str, Advice]):
-    from wavesim.widgets.advice_browser import AdviceBrowser
-
-    browser = AdviceBrowser(advices["h100"])
-    assert len(browser.picture.children) == 1
-    browser.mark.value = "no"
-    assert browser.pair.is_dependent is False
-    assert browser.pair.saving.high_ns == 0
-    browser.mark.value = "unknown"
-    assert browser.pair.saving == advices["h100"].pair(1).saving
-    hidden = next(pair for pair in advices["h100"].pairs if not pair.is_visible)
-    browser.choice.value = hidden.number
-    assert "persistent" in browser.picture.children[0].value
-
-
-def test_a_pair_opens_in_the_explorer_with_the_profiles_kernels(advices: dict[str, Advice]):
-    from wavesim.widgets.advice_browser import AdviceBrowser
-    from wavesim.widgets.what_if import WhatIf
-
-    browser = AdviceBrowser(advices["h100"])
-    drawn = browser.picture.children
-    browser.open_button.click()
-    (explorer,) = browser.picture.children
-    assert isinstance(explorer, WhatIf)
-    scenario, pair = explorer.controls.scenario, browser.pair
-    assert [stage.grid.size for stage in scenario.pipeline.stages] == [
-        pair.producer.waves.blocks,
-        pair.consumer.waves.blocks,
-    ]
-    assert scenario.whole_device == pair.producer.device
-    before = explorer.answer.chosen
-    explorer.controls.sm_count.value = 100
-    assert explorer.answer.chosen.makespan_ns > before.makespan_ns
-    assert explorer.controls.scenario.given is scenario.given
-    assert "Which tile reads which is assumed" in explorer.costs.value
-    browser.choice.value = browser.advice.visible_pairs[1].number
-    assert browser.picture.children != drawn
-    assert not isinstance(browser.picture.children[0], WhatIf)
-    browser.choice.value = next(pair for pair in advices["h100"].pairs if not pair.is_visible).number
-    assert browser.open_button.disabled
-
-
-def test_figures_need_no_more_than_the_advice_and_agree_with_it(advices: dict[str, Advice]):
-    from wavesim.advise.timeline_data import step_picture
-
-    for advice in advices.values():
-        picture = step_picture(advice)
-        assert all(abs(sum(values) - 1) < 1e-9 for values in zip(*picture.shares.values(), strict=True))
-        assert min(float(share.min()) for share in picture.shares.values()) >= -1e-9

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kineto_traces import H100, REAL, kernel, raw_kernels, write_trace
+from kineto_traces import H100, REAL, kernel, profile_of, raw_kernels, write_trace
 
 from wavesim.advise.advice import advise
 from wavesim.advise.advice_text import summary_text
@@ -22,7 +22,7 @@ each_trace = pytest.mark.parametrize("name", REAL)
 
 @pytest.fixture(scope="module")
 def profiles() -> dict[str, Profile]:
-    return {name: load_profile(path) for name, path in REAL.items()}
+    return {name: profile_of(path) for name, path in REAL.items()}
 
 
 @each_trace
@@ -170,6 +170,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", BAD)
 def test_a_bad_file_is_one_clear_line(what: str, tmp_path: Path):
     data, message = BAD[what]

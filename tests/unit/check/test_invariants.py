@@ -18,6 +18,7 @@ from wavesim.trace.trace import Trace
 from wavesim.workloads.figure_one import toy
 
 
+@pytest.mark.slow
 @settings(max_examples=700)
 @given(case=cases())
 def test_no_simulated_trace_of_any_pipeline_breaks_an_invariant(case):
@@ -31,6 +32,7 @@ def test_no_simulated_trace_of_any_pipeline_breaks_an_invariant(case):
     assert violations(trace, pipeline) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=700)
 @given(case=kernel_plan_cases())
 def test_nor_does_a_trace_of_dependent_launch_stream_k_or_persistent_kernels(case):

@@ -206,6 +206,7 @@ def test_the_search_finds_every_deadlock_that_the_simulator_runs_into():
     assert deadlocks > 50
 
 
+@pytest.mark.slow
 def test_blocks_that_end_at_once_deadlock_where_blocks_that_end_at_any_time_do():
     compared = 0
     for seed in range(10_000, 10_400):
@@ -221,6 +222,7 @@ def test_blocks_that_end_at_once_deadlock_where_blocks_that_end_at_any_time_do()
     assert compared > 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", [Rules(), WHOLE_LAUNCHES], ids=["any hardware", "whole launches"])
 def test_no_unsafe_plan_is_accepted_and_at_most_one_safe_plan_in_twenty_refused(rules):
     counts = count(outcome_of(seed, rules, most_states=2_000) for seed in range(20_000, 20_500))
@@ -230,6 +232,7 @@ def test_no_unsafe_plan_is_accepted_and_at_most_one_safe_plan_in_twenty_refused(
     assert counts["safe, refused"] <= 0.05 * (counts["safe, accepted"] + counts["safe, refused"])
 
 
+@pytest.mark.slow
 def test_no_unsafe_plan_is_accepted_where_only_some_consumers_have_a_wait_kernel():
     outcomes = []
     for seed in range(30_000, 30_400):

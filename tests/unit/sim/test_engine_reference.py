@@ -6,6 +6,7 @@ from hypothesis import given, seed, settings
 from random_pipelines import cases, kernel_plan_cases
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_simpy_and_the_oracle_agree_on_every_block_and_every_deadlock(part):
     deadlocks = []
@@ -21,6 +22,7 @@ def test_simpy_and_the_oracle_agree_on_every_block_and_every_deadlock(part):
     assert not all(deadlocks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 def test_they_agree_under_dependent_launch_stream_k_and_persistent_kernels_which_never_deadlock(part):
     seen = set()

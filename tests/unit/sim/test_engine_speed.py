@@ -1,5 +1,7 @@
 """The simulator's speed: ratios are asserted as they are, milliseconds at three times theirs."""
 
+import pytest
+
 from wavesim.evaluation.simulator_speed import (
     TOKENS_10K,
     TOKENS_100K,
@@ -9,10 +11,12 @@ from wavesim.evaluation.simulator_speed import (
 )
 
 
+@pytest.mark.alone
 def test_simpy_takes_at_most_six_times_the_oracles_time():
     assert simpy_over_oracle() <= 6
 
 
+@pytest.mark.alone
 def test_a_tile_takes_at_most_1_3_times_as_long_among_100_000_as_among_10_000():
     def ratio() -> float:
         few_ms, few = simulation_ms(TOKENS_10K, rounds=5)
@@ -23,6 +27,7 @@ def test_a_tile_takes_at_most_1_3_times_as_long_among_100_000_as_among_10_000():
     assert min(ratio() for _ in range(3)) <= 1.3  # other work on the machine can only lengthen the long run
 
 
+@pytest.mark.alone
 def test_600_tiles_take_15_ms_and_10_000_take_100_ms_on_an_idle_core():
     assert simulation_ms(TOKENS_600)[0] <= 3 * 15
     assert simulation_ms(TOKENS_10K)[0] <= 3 * 100

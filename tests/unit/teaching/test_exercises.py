@@ -125,6 +125,7 @@ def test_every_notebook_with_graders_has_exercises_solutions_and_wrong_answers()
     assert len(set(NUMBERS)) == len(NUMBERS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_solution_is_right_and_is_told_why(number):
     feedback = check(number, SOLUTIONS[number])
@@ -133,6 +134,7 @@ def test_a_solution_is_right_and_is_told_why(number):
     assert len(feedback.text) > len(f"{number}: right. ") + 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "answer", "hint"), [(n, *case) for n, cases in WRONG.items() for case in cases]
 )
@@ -142,6 +144,7 @@ def test_a_wrong_answer_fails_with_its_hint(number, answer, hint):
     assert hint in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", NUMBERS)
 def test_nonsense_is_a_wrong_answer_and_no_crash(number):
     for nonsense in (object(), "?", -1, [], (None, None, None), float("nan")):

@@ -314,6 +314,7 @@ class TestPaper:
         with_them = median_error([published_gain(row) for row in rows])
         assert with_them < median_error([published_gain(row, has_constants=False) for row in rows])
 
+    @pytest.mark.slow
     def test_a_choice_and_a_switch_draw_other_predictions_beside_the_same_published_numbers(self):
         view = PublishedView()
         before = view.chart.scene

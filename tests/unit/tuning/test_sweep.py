@@ -36,6 +36,7 @@ def test_every_executor_gives_the_same_ranking(kind, serial):
         assert ranking(tune(TOY, DEVICE, executor=pool)) == serial
 
 
+@pytest.mark.slow
 def test_our_own_worker_processes_give_the_same_ranking(serial, monkeypatch):
     monkeypatch.setattr(sweep, "TILES_WORTH_A_PROCESS", 0)
     monkeypatch.setattr(sweep, "worker_count", lambda: 2)
@@ -163,6 +164,7 @@ def test_orders_and_policies_that_raise_or_return_nonsense_stop_before_the_sweep
         tune(TOY, DEVICE, plans=[SemaphoreSync(RowSync(), order=Grouped(2)), plan])
 
 
+@pytest.mark.slow
 def test_sweeps_run_on_dask():
     distributed = pytest.importorskip("distributed", reason="pip install distributed")
     cluster = distributed.LocalCluster(

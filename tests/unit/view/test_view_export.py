@@ -90,6 +90,7 @@ def test_a_browser_that_fails_is_named(tmp_path, traces, monkeypatch):
         WavePlayer(traces[1]).save(tmp_path / "player.svg")
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_every_drawn_widget_becomes_a_vector_picture_with_its_words(tmp_path, traces, chromium):
     widgets = {
@@ -104,6 +105,7 @@ def test_every_drawn_widget_becomes_a_vector_picture_with_its_words(tmp_path, tr
         assert any(words in text for text in found), (name, found)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_picture_has_twice_the_pixels_of_its_drawing(tmp_path, traces, chromium):
     player = WavePlayer(traces[1])
@@ -113,6 +115,7 @@ def test_a_picture_has_twice_the_pixels_of_its_drawing(tmp_path, traces, chromiu
     assert columns == 1800
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_plotly_figure_becomes_a_vector_picture_with_its_words(tmp_path, traces, chromium):
     found = texts(save_figure(timeline(traces), tmp_path / "plans.svg"))

@@ -110,6 +110,7 @@ def test_a_carveout_that_holds_no_block_says_which_is_used():
 # --- tuner view ---
 
 
+@pytest.mark.slow
 def test_recorded_gains_are_those_of_the_recordings_and_a_click_shows_their_traces():
     view = TunerView.recorded()
     chosen = next(i for i, p in enumerate(view.points) if (p.tokens, p.gain.plan) == (1024, "row semaphores"))
@@ -121,6 +122,7 @@ def test_recorded_gains_are_those_of_the_recordings_and_a_click_shows_their_trac
     assert "measured on NVIDIA H200" in view.chart.scene["subtitle"]
 
 
+@pytest.mark.slow
 def test_tunings_become_the_best_plan_of_each_policy():
     h200 = device("h200")
     with ThreadPoolExecutor(1) as pool:
@@ -137,6 +139,7 @@ def test_tunings_become_the_best_plan_of_each_policy():
     assert 100 * (1 - trace.time_ns / stream.time_ns) == pytest.approx(best.gain.predicted)
 
 
+@pytest.mark.slow
 def test_a_point_whose_traces_cannot_be_made_says_why_and_keeps_the_picture():
     def broken():
         raise RecordingError("gone.npz: no such file")

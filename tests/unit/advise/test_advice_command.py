@@ -1,0 +1,94 @@
+"""The advise command and what it writes: JSON, the report, a pair as a description, a line for bad input."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fuzz_profiles import fuzz
+from kineto_traces import REAL
+
+from wavesim.advise.advice import Advice
+from wavesim.advise.pair_file import pair_toml
+from wavesim.cli.command_line import main
+from wavesim.errors import DescriptionError
+from wavesim.model.description import load_description
+from wavesim.predict.verdict import verdict_on
+
+each_trace = pytest.mark.parametrize("name", REAL)
+
+
+def test_a_pair_written_out_is_read_back_and_predicted(tmp_path: Path, advices: dict[str, Advice]):
+    pair = advices["v100"].pair(4)
+    path = tmp_path / "pair.toml"
+    path.write_text(pair_toml(pair, "v100"))
+    found = load_description(path)
+    first, second = found.pipeline.stages
+    assert (first.grid.size, second.grid.size) == (pair.producer.shape.blocks, pair.consumer.shape.blocks)
+    assert first.kernel.block.registers == pair.producer.shape.registers
+    assert found.kernel_ns["producer"] == pytest.approx(pair.producer.mean_ns, abs=1)
+    verdict = verdict_on(found.pipeline, found.device, found.kernel_ns)
+    assert verdict.low <= verdict.improvement_points <= verdict.high
+
+
+@pytest.mark.slow
+@each_trace
+def test_every_visible_pair_can_be_written_out(name: str, tmp_path: Path, advices: dict[str, Advice]):
+    for pair in advices[name].visible_pairs[:12]:
+        if pair.producer.shape.blocks * pair.consumer.shape.blocks < 10**9:
+            (tmp_path / "p.toml").write_text(pair_toml(pair, name))
+            assert load_description(tmp_path / "p.toml").pipeline.dependencies
+
+
+def test_a_hidden_pair_says_why_it_cannot_be_predicted(advices: dict[str, Advice]):
+    hidden = next(pair for pair in advices["h100"].pairs if not pair.is_visible)
+    with pytest.raises(DescriptionError, match="persistent"):
+        pair_toml(hidden, "h100")
+
+
+@each_trace
+def test_the_command_prints_one_json_object_with_the_agreed_names(
+    name: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["advise", str(REAL[name]), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    top = {"device", "kernels", "compute_ns", "tail_loss_ns", "launch_gap_ns", "blind_share", "pairs"}
+    assert set(found) == top
+    each = {"producer", "consumer", "count", "recoverable_ns", "low_ns", "high_ns"}
+    assert found["pairs"]
+    assert all(set(pair) == each for pair in found["pairs"])
+
+
+def test_the_command_writes_the_report_and_the_pair(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    page, toml = tmp_path / "r.html", tmp_path / "p.toml"
+    arguments = ["--html", str(page), "--toml", str(toml), "--pair", "2", "--depend", "2"]
+    assert main(["advise", str(REAL["h100"]), *arguments]) == 0
+    assert "(dependent)" in capsys.readouterr().out
+    html = page.read_text()
+    assert "<script src" not in html
+    assert "1. flash_fwd_kernel" in html
+    assert load_description(toml).pipeline.stages
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.json"], "nowhere.json: cannot be read"),
+        ([__file__], "not JSON"),
+        ([str(REAL["h100"]), "--depend", "one"], "--depend is 'one'"),
+        ([str(REAL["h100"]), "--pair", "999", "--toml", "x.toml"], "pair is 999"),
+        ([str(REAL["h100"]), "--device", "h300"], "h300"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_two(arguments, message, capsys: pytest.CaptureFixture[str]):
+    assert main(["advise", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_two_hundred_damaged_files_end_in_a_profile_or_one_clear_line():
+    counts, wrong = fuzz(seconds=30, most=200)
+    assert not wrong
+    assert sum(counts.values()) >= 50
