@@ -1,7 +1,6 @@
-"""The results page: its numbers against numbers worked out by hand, damaged files, wrong results left out."""
+"""What is computed from GPU results: ratios, intervals and limits against numbers worked out by hand."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -9,20 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sample_results import SAMPLE, changed, raw
 
-from wavesim.cli.command_line import main
-from wavesim.errors import RecordingError
 from wavesim.evaluation.bench_figure import (
     copy_figure,
-    limit_figure,
-    product_figure,
-    rivals_figure,
-    speed_figure,
 )
 from wavesim.evaluation.cycle_breakdown import product_cycles, shares
-from wavesim.evaluation.gpu_results import Case, GpuResults, load_results, newest_results
-from wavesim.evaluation.results_page import docs_text, pictures, write_results_docs, write_results_page
-from wavesim.evaluation.results_tables import policy_rows
+from wavesim.evaluation.gpu_results import Case, GpuResults, load_results
+from wavesim.evaluation.results_page import docs_text, pictures
 from wavesim.evaluation.results_text import findings, measured_how
 from wavesim.evaluation.semaphore_costs import (
     best_ways,
@@ -38,45 +31,13 @@ from wavesim.evaluation.speedups import (
     pairs_of,
     separations,
     speeds,
-    summary,
-    with_generated_as_one,
 )
-from wavesim.view.panels_figure import Dot, Panel, Scale, Series, small_panels
-from wavesim.view.theme import DARK, LIGHT
 from wavesim.workloads.gpt3 import gpt3_mlp
-
-SAMPLE = Path(__file__).parents[1] / "data" / "gpu_results" / "trimmed.json"
 
 
 @pytest.fixture
 def results() -> GpuResults:
     return load_results(SAMPLE)
-
-
-def changed(tmp_path: Path, change: Any) -> Path:
-    """The sample after `change(document)`."""
-    document = json.loads(SAMPLE.read_text(encoding="utf-8"))
-    change(document)
-    path = tmp_path / "changed.json"
-    path.write_text(json.dumps(document), encoding="utf-8")
-    return path
-
-
-def raw(workload: str, name: str, tokens: int) -> dict[str, Any]:
-    """The final case of that name in the file itself."""
-    cases = json.loads(SAMPLE.read_text(encoding="utf-8"))["cases"]
-    return next(
-        case
-        for case in cases
-        if (case["workload"], case["name"], case.get("tokens")) == (workload, name, tokens)
-        and case.get("is_final")
-    )
-
-
-def dots(figure: Any) -> list[tuple[float, str]]:
-    return [
-        (y, words) for series in figure.data for y, words in zip(series.y, series.customdata, strict=True)
-    ]
 
 
 def test_a_speed_is_the_others_median_over_ours_with_our_quartiles():
@@ -220,32 +181,6 @@ def test_a_primitive_costs_what_its_loop_takes_beyond_the_empty_one(tmp_path: Pa
     assert "| wait | 132 | 500 | 500 to 500 | 1000 |" in docs_text(found)
 
 
-def test_every_plan_has_a_dot_with_its_ratio_and_its_facts(results: GpuResults):
-    row, library = raw("gpt3-mlp", "row", 1024), raw("gpt3-mlp", "cublaslt", 1024)
-    ratio = median(library["rounds_ns"]) / median(row["rounds_ns"])
-    found = [words for y, words in dots(speed_figure(results, "gpt3-mlp")) if y == pytest.approx(ratio)]
-    words = next(words for words in found if words.startswith("<b>row semaphores</b>"))
-    for part in ("M = 1024", f"{ratio:.3f}", "8 rounds", "128x192, 256x128", "grouped:8", "GHz", "687 W"):
-        assert part in words
-
-
-def test_other_generated_policies_share_a_panel_and_fill_a_table_of_their_own():
-    results = load_results(newest_results())
-    measured = [case for case in results.of("gpt3-mlp") if case.is_final and case.name.startswith("block:")]
-    assert len({case.name for case in measured}) > 20
-    shown = pairs_of(results, "gpt3-mlp")
-    for tokens, cases in with_generated_as_one(shown).items():
-        here = [case for case in measured if case.tokens == tokens]
-        assert not any(name.startswith("block:") for name in cases)
-        assert cases["generated"].median_ns == min(case.median_ns for case in here)
-        assert len(cases) == len(shown[tokens]) - len(here) + 1
-    rows = policy_rows(results)
-    times = [float(row[4]) for row in rows]
-    assert times == sorted(times)
-    assert len(rows) > 20
-    assert {row[1] for row in rows} == {"1024"}
-
-
 def test_the_cycles_of_a_product_are_split_into_parts_that_add_up():
     gemm = gpt3_mlp(1792).stage("gemm1").gemm
     ideal = 2 * 1792 * 6144 * 12288 / 4096 / 132  # cycles of 132 SMs that do nothing but multiply
@@ -269,164 +204,3 @@ def test_the_cycles_of_a_product_are_split_into_parts_that_add_up():
     by_stream_k = Case(**{**raw, "words": {"way": "hopper-stream-k 128x256 grouped:8"}})
     (other,) = product_cycles(replace(results, cases=(by_stream_k, library))).values()
     assert (other.wave, other.rest) == (0, pytest.approx(one.rest + one.wave))
-
-
-def test_titles_name_the_mean_that_the_dots_have(results: GpuResults):
-    total = summary(speeds(pairs_of(results, "gpt3-mlp"), "tuned", "cublaslt"))
-    assert total is not None
-    assert f"{total.geomean:.3f} of cuBLASLt's speed" in speed_figure(results, "gpt3-mlp").layout.title.text
-    assert f"{total.geomean:.3f} of cuBLASLt's" in rivals_figure(
-        results, "gpt3-mlp"
-    ).layout.title.text.replace("<br>", " ")
-
-
-def test_gains_are_shown_in_time_and_in_cycles(results: GpuResults):
-    names = {series.name for series in rivals_figure(results, "gpt3-mlp").data if len(series.x)}
-    assert "in SM cycles" in names
-    assert names & {"faster in time", "slower in time"}
-
-
-@pytest.mark.parametrize("draw", [limit_figure, product_figure, copy_figure])
-def test_each_figure_says_what_was_measured_on_what_in_both_themes(draw: Any, results: GpuResults):
-    for theme in ("light", "dark"):
-        figure = draw(results, theme)
-        assert "NVIDIA H200" in figure.layout.title.subtitle.text.replace("<br>", " ")
-        assert re.search(r"\d", figure.layout.title.text)
-        assert len(dots(figure)) > 2
-    assert figure.layout.paper_bgcolor == DARK.background
-
-
-def test_a_dot_beyond_the_scale_is_an_arrowhead_with_its_number():
-    series = Series("s", [Dot(0, 0.2, 0.2, 0.2, "far"), Dot(1, 1.0, 1.0, 1.0, "near")], "good")
-    figure = small_panels(
-        [Panel("p", "", ["1", "2"], [series])], Scale("y", 0.6, 1.4), title="t", source="s", size_name="n"
-    )
-    inside, beyond = figure.data
-    assert list(inside.customdata) == ["near"]
-    assert 0.6 < beyond.y[0] < 0.7
-    assert (list(beyond.text), beyond.marker.symbol) == (["0.20"], ("triangle-down",))
-
-
-def test_wrong_results_are_left_out_and_named(tmp_path: Path):
-    def spoil(document: dict[str, Any]) -> None:
-        for case in document["cases"]:
-            if case["name"] == "row" and case.get("tokens") == 1024 and case["workload"] == "gpt3-mlp":
-                case["verdict"]["is_good"] = False
-                case["rounds_ns"] = [1] * 8  # it would win by far
-
-    found = load_results(changed(tmp_path, spoil))
-    assert "row" not in pairs_of(found, "gpt3-mlp")[1024]
-    said = [line for line in findings(found) if "results were wrong" in line]
-    assert len(said) == 1
-    assert "row semaphores, gpt3-mlp M = 1024" in said[0]
-    assert said[0] in " ".join(docs_text(found).split()).replace("\n", " ")
-
-
-DAMAGES: dict[str, tuple[Any, str]] = {
-    "no cases": (lambda d: d.pop("cases"), "field 'cases' is missing"),
-    "no kernels": (lambda d: d.pop("kernels"), "field 'kernels' is missing"),
-    "a device's name": (lambda d: d.update(device={}), "device: field 'name' is missing"),
-    "a text for a round": (lambda d: d["cases"][3].update(rounds_ns=["x"]), "cases[3]: rounds_ns[0] is 'x'"),
-    "a negative round": (lambda d: d["cases"][3].update(rounds_ns=[-5]), "must be a positive number"),
-    "clocks of other rounds": (lambda d: d["cases"][3].update(clocks_ghz=[1.0]), "one per round"),
-    "a case that is a list": (lambda d: d["cases"].insert(0, []), "cases[0]: field 'name' is missing"),
-    "tokens as text": (lambda d: d["cases"][15].update(tokens="many"), "cases[15]: field 'tokens' is 'many'"),
-    "a verdict without a word": (lambda d: d["cases"][3].update(verdict={}), "field 'is_good' is missing"),
-    "no limits": (lambda d: d.update(cases=d["cases"][2:]), "of workload 'limit' are missing"),
-    "nothing to show": (lambda d: d.update(cases=d["cases"][:2]), "measure again"),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGES)
-def test_a_damaged_file_is_told_in_one_line(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    damage, words = DAMAGES[name]
-    status = main(["results", str(changed(tmp_path, damage)), "--html", str(tmp_path / "page.html")])
-    said = capsys.readouterr()
-    assert (status, said.out) == (2, "")
-    assert said.err.count("\n") == 1
-    assert words in said.err
-    assert not (tmp_path / "page.html").exists()
-
-
-def test_a_cut_off_file_a_missing_one_and_an_empty_folder_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    path = tmp_path / "cut.json"
-    path.write_text(SAMPLE.read_text(encoding="utf-8")[:3000], encoding="utf-8")
-    assert main(["results", str(path)]) == 2
-    assert main(["results", str(tmp_path / "none.json")]) == 2
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 2
-    assert "not JSON" in said[0]
-    assert "No such file" in said[1]
-    with pytest.raises(RecordingError, match="no results file"):
-        newest_results(tmp_path / "nowhere")
-
-
-def test_the_page_holds_everything_and_asks_nobody(results: GpuResults, tmp_path: Path):
-    text = write_results_page(tmp_path / "results.html", results).read_text(encoding="utf-8")
-    own = text.replace(max(re.findall(r"<script>.*?</script>", text, re.DOTALL), key=len), "")
-    assert not re.search(r"""(?:src|href)\s*=|@import|url\(|https?://(?!www\.w3\.org)""", own)
-    assert text.count('class="figure"') == len(pictures(results))
-    for part in (
-        "NVIDIA H200",
-        "2026-11-21",
-        "3d392ef",
-        "driver 580.159.04",
-        "GHz",
-        " W",
-        "dependent launch",
-    ):
-        assert part in own
-
-
-def test_the_docs_show_every_picture_in_both_themes(
-    results: GpuResults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    drawn: dict[Path, str] = {}
-
-    def keep(figure: Any, path: Path) -> Path:  # in place of the browser
-        drawn[path] = figure.layout.paper_bgcolor
-        return path
-
-    monkeypatch.setattr("wavesim.evaluation.results_page.save_figure", keep)
-    words, *_ = write_results_docs(tmp_path, results)
-    linked = re.findall(r'(?:src|srcset)="([^"]+)"', words.read_text(encoding="utf-8"))
-    assert {tmp_path / name for name in linked} == set(drawn)
-    grounds = {"light": LIGHT.background, "dark": DARK.background}
-    assert all(ground == grounds[path.stem.rpartition("-")[2]] for path, ground in drawn.items())
-
-
-def test_uncommitted_changes_are_told_wherever_the_commit_is(tmp_path: Path):
-    path = changed(tmp_path, lambda d: d.update(commit="0123456789abcdef with uncommitted changes to gpu"))
-    found = load_results(path)
-    words = "commit 0123456 with uncommitted changes to gpu"
-    assert words in " ".join(docs_text(found).split())
-    for draw in (limit_figure, copy_figure):
-        assert words in draw(found).layout.title.subtitle.text.replace("<br>", " ")
-
-
-def test_a_page_that_fails_leaves_no_file(tmp_path: Path):
-    path = changed(tmp_path, lambda d: d.update(cases=d["cases"][:2]))
-    with pytest.raises(RecordingError, match="none of its 2 right cases"):
-        write_results_docs(tmp_path / "docs", load_results(path))
-    assert not (tmp_path / "docs").exists()
-
-
-def test_semaphores_are_compared_with_stream_sync_in_the_same_tiles(tmp_path: Path):
-    stream = raw("gpt3-mlp", "same-cut stream", 1024)
-    halved = {**stream, "name": "same-cut", "rounds_ns": [time // 2 for time in stream["rounds_ns"]]}
-    path = changed(tmp_path, lambda document: document["cases"].append(halved))
-    (line,) = [line for line in findings(load_results(path)) if "the same tiles" in line]
-    assert line.endswith("the most: 2.000.")
-
-
-def test_the_words_are_made_from_the_file(results: GpuResults, capsys: pytest.CaptureFixture[str]):
-    words = docs_text(results)
-    assert "trimmed.json" in words
-    for picture in pictures(results):
-        assert f"images/results-{picture.name}-dark.svg" in words
-    assert main(["results", str(SAMPLE), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document["findings"] == findings(results)
-    assert (document["commit"], document["wrong_results"]) == ("3d392ef", 0)

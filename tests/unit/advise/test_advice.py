@@ -101,7 +101,7 @@ def test_the_hole_between_two_that_alternate_is_filled_once(tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", dict.fromkeys([*SHIPPED, *REAL.values()]), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", list(dict.fromkeys([*SHIPPED, *REAL.values()])), ids=lambda path: path.name)
 def test_no_more_can_be_won_than_is_lost(path: Path):
     advice = advice_of(path)
     alternatives = [advice, *(advice.marked({pair.number: True}) for pair in advice.visible_pairs[:3])]

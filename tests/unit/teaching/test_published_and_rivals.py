@@ -1,0 +1,132 @@
+"""Published tables and gains, the Hopper kernels' recorded pairs, and the plans of notebook 9."""
+
+import json
+
+import pytest
+
+from wavesim.errors import RecordingError
+from wavesim.model.occupancy import occupancy_of
+from wavesim.recordings.published_rows import published_runs
+from wavesim.teaching.hopper_pairs import measured_pairs
+from wavesim.teaching.paper_tables import table, wave_counts
+from wavesim.teaching.published_gains import held_out, median_error, published_gain, published_rows
+from wavesim.teaching.published_view import PublishedView
+from wavesim.teaching.rival_plans import rivals, split_in_k
+from wavesim.workloads.gpt3 import gpt3_mlp
+
+
+class TestPaper:
+    def test_table_iv_contradicts_its_own_grids_in_three_rows(self):
+        found = {
+            row.rows: (row.stream, round(row.cusync, 2)) for row in wave_counts() if not row.is_consistent
+        }
+        assert found == {"1-64": (2, 1.5), "512": (4, 2.4), "1024": (6, 4.8)}
+
+    def test_the_slots_are_those_of_the_published_kernels(self):
+        slots = {row.rows: row.slots for row in wave_counts()}
+        for run in published_runs("mlp"):
+            if run.case.startswith("V100 gpt3") and str(run.size) in slots and run.is_same_configuration:
+                fits = min(
+                    occupancy_of(run.device, stage.kernel.block).blocks_per_sm
+                    for stage in run.pipeline.stages
+                )
+                assert 80 * fits == slots[str(run.size)], run.case
+
+    def test_the_tables_are_whole(self):
+        assert [len(table(number)) for number in (1, 4, 5)] == [6, 6, 6]
+        with pytest.raises(FileNotFoundError):
+            table(2)
+
+    def test_constants_help_on_rows_they_were_not_fitted_to(self):
+        rows = held_out(published_rows("V100", "gpt3"))
+        assert rows
+        assert not [row for row in rows if row.beats_work_conservation]
+        with_them = median_error([published_gain(row) for row in rows])
+        assert with_them < median_error([published_gain(row, has_constants=False) for row in rows])
+
+    @pytest.mark.slow
+    def test_a_choice_and_a_switch_draw_other_predictions_beside_the_same_published_numbers(self):
+        view = PublishedView()
+        before = view.chart.scene
+        assert view.prediction.row.size == 1024  # the largest published gain
+        unseen = [published_gain(row) for row in held_out(published_rows("V100", "gpt3"))]
+        assert f"{median_error(unseen):.1f} points off on 8 unseen rows" in before["title"]
+        assert f"Predicted {view.prediction.points:+.1f}, published +24.2." in view.words.value
+        view.constants.value = False
+        after = view.chart.scene
+        assert [p["measured"] for p in after["points"]] == [p["measured"] for p in before["points"]]
+        assert [p["predicted"] for p in after["points"]] != [p["predicted"] for p in before["points"]]
+        assert view.prediction.row.size == 1024
+        assert f"Predicted {after['points'][view.chart.chosen]['predicted']:+.1f}," in view.words.value
+        view.choice.value = "A100, LLaMA's MLP"
+        assert [p["size"] for p in view.chart.scene["points"]] == [0, 0]
+        assert "on V100" not in view.timelines.scene["subtitle"]
+        assert view.words.value in view.html()
+
+    def test_the_words_lead_from_the_timelines_to_the_predicted_number(self):
+        view = PublishedView()
+        for index, one in enumerate(view.points):
+            view.chart.chosen = index
+            stream, trace = one.traces()
+            found = view.prediction
+            assert found.points_at_one_clock == pytest.approx(100 * (1 - trace.time_ns / stream.time_ns))
+            assert found.points == one.gain.predicted
+            assert abs(found.points) <= abs(found.points_at_one_clock)
+            assert f"{found.row.size:,} rows, {found.row.policy} semaphores" in view.words.value
+
+
+class TestHopperPairs:
+    @staticmethod
+    def summary(folder, **times):
+        path = folder / "pairs.json"
+        found = {name: micros * 1000 for name, micros in times.items()}
+        document = {"file": "f.json", "device": "NVIDIA H200", "date": "2026-11-21T00:00:00", "commit": "c"}
+        document |= {"kernels": "hopper", "median_ns": {"gpt3-mlp": {"1024": found, "7": found}}}
+        path.write_text(json.dumps(document))
+        return path
+
+    def test_each_candidate_is_shown_beside_stream_sync(self, tmp_path):
+        shown = measured_pairs(self.summary(tmp_path, stream=500, row=450))
+        assert shown.titles == (
+            "NVIDIA H200, 2026-11-21, measured: µs (points over stream sync)",
+            "1,024 tokens",
+        )
+        rows = {row[0]: row[1] for row in shown.cells}
+        assert rows["Persistent kernels, stream sync"] == "500"
+        assert rows["Row semaphores"] == "450 (+10.0)"
+        assert rows["cuBLASLt"] == "-"
+
+    def test_a_size_without_its_baseline_is_not_shown(self, tmp_path):
+        assert len(measured_pairs(self.summary(tmp_path, row=450)).titles) == 1
+
+    def test_a_damaged_summary_is_named(self, tmp_path):
+        (tmp_path / "old.json").write_text("[]")
+        with pytest.raises(RecordingError, match=r"old\.json: not a summary of measured pairs"):
+            measured_pairs(tmp_path / "old.json")
+
+    def test_the_summary_that_ships_has_every_candidate(self):
+        assert not [row for row in measured_pairs().cells if "-" in row]
+
+
+class TestRivals:
+    def test_all_plans_compute_the_same_work(self):
+        found = rivals(1024)
+        pipeline = gpt3_mlp(1024)
+        tiles = {stage.name: stage.grid.tiles for stage in pipeline.stages}
+        for rival in found:
+            for index, info in enumerate(rival.trace.header.stages):
+                rows = rival.trace.stage == index
+                done = set(zip(rival.trace.x[rows].tolist(), rival.trace.y[rows].tolist(), strict=True))
+                assert len(done) == tiles[info.name], (rival.label, info.name)
+
+    def test_only_recorded_plans_have_a_measured_gain(self):
+        found = {rival.label: rival.measured_points for rival in rivals(1024)}
+        assert {label for label, points in found.items() if points is not None} == {
+            "Row semaphores",
+            "Tile semaphores",
+        }
+
+    def test_split_k_has_the_same_dependency_on_twice_the_blocks(self):
+        whole, halves = gpt3_mlp(1024), split_in_k(gpt3_mlp(1024), 2)
+        assert [stage.grid.size for stage in halves.stages] == [2 * s.grid.size for s in whole.stages]
+        assert halves.dependencies[0].producer_tiles(3, 5) == whole.dependencies[0].producer_tiles(3, 5)
