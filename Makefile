@@ -13,7 +13,7 @@ DEMO_NEEDS := numpy simpy plotly ijson
 FIRST := lab/tree/notebooks/01_start_here.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check images results gallery pages lab binder gpu-test gpu-bench gpu-sanitize clean
+.PHONY: help setup demo test quick check images results gallery pages docs lab binder gpu-test gpu-bench gpu-sanitize clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
@@ -26,6 +26,7 @@ help:
 	@echo "make results    docs/results.md and build/results.html from the newest gpu/results (needs Chromium)"
 	@echo "make gallery    the pictures of docs/gallery.md, drawn again (needs Chromium)"
 	@echo "make pages      every notebook as a static page: build/pages/index.html"
+	@echo "make docs       the documentation as a site, with the API and the notebooks: build/site/index.html"
 	@echo "make setup      the virtual environment $(VENV) with everything"
 	@echo "make gpu-test   the GPU's tests      (PYTHON=an interpreter with CuPy and pytest; installs nothing)"
 	@echo "make gpu-bench  the GPU's benchmarks (PYTHON=an interpreter with CuPy; installs nothing)"
@@ -64,6 +65,9 @@ gallery: $(VENV)/.has-all
 
 pages: $(VENV)/.has-all
 	$(PY) docs/render_pages.py --out build/pages
+
+docs: $(VENV)/.has-all
+	$(PY) docs/build_site.py
 
 lab: $(VENV)/.has-all
 	$(PY) -m jupyterlab --ServerApp.root_dir=. notebooks/01_start_here.ipynb

@@ -5,12 +5,14 @@ widgets as pictures that still answer mouse and keyboard. Nothing is fetched fro
 """
 
 import argparse
+import hashlib
 import html
 import json
 import re
 import shutil
 import tempfile
 import time
+from functools import lru_cache
 from pathlib import Path
 
 import mistune
@@ -64,11 +66,37 @@ RECOLOUR = """<script>(() => {{
   }}));
 }})();</script>"""
 TIMEOUT_S = 120
+# Executed notebooks, by the hash of everything that their outputs come from.
+CACHE = ROOT / "build" / "executed"
 # Without encryption, which is the default, the kernel warns about its sockets in every notebook.
 KERNEL = Config({"KernelManager": {"transport_encryption": "auto"}})
 
 
+@lru_cache(maxsize=1)
+def package_hash() -> str:
+    """The hash of all files that notebooks run: the package with its recordings, and the GPU's Python."""
+    whole = hashlib.sha256()
+    for folder in (ROOT / "wavesim", ROOT / "gpu" / "wavesim_gpu"):
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and path.suffix != ".pyc":
+                whole.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
+    return whole.hexdigest()
+
+
 def executed(path: Path) -> nbformat.NotebookNode:
+    """The notebook with its outputs: of the last run if neither it nor the package has changed since."""
+    key = hashlib.sha256(path.read_bytes() + package_hash().encode() + BEFORE.encode()).hexdigest()[:16]
+    kept = CACHE / f"{path.stem}-{key}.ipynb"
+    if not kept.exists():
+        notebook = run_notebook(path)
+        CACHE.mkdir(parents=True, exist_ok=True)
+        for old in CACHE.glob(f"{path.stem}-*.ipynb"):
+            old.unlink()
+        nbformat.write(notebook, kept)
+    return nbformat.read(kept, 4)
+
+
+def run_notebook(path: Path) -> nbformat.NotebookNode:
     """The notebook after a run in a clean kernel, with static widgets. Raises `CellExecutionError`."""
     notebook = nbformat.read(path, 4)
     notebook.cells.insert(0, nbformat.v4.new_code_cell(BEFORE))
@@ -124,9 +152,9 @@ def page(title: str, body: str, *, root: str = "", links: str = "", has_plotly: 
     )
 
 
-def write_notebook(path: Path, names: list[str], out: Path) -> str:
-    """Runs and writes one notebook; returns its question."""
-    notebook = executed(path)
+def write_notebook(path: Path, names: list[str], out: Path, *, is_executed: bool = True) -> str:
+    """Writes one notebook, with the outputs of a run if `is_executed`; returns its question."""
+    notebook = executed(path) if is_executed else nbformat.read(path, 4)
     make_static(notebook)
     at = names.index(path.stem)
     around = [
@@ -178,6 +206,7 @@ def main() -> None:
         "notebooks", nargs="*", type=Path, default=sorted((ROOT / "notebooks").glob("*.ipynb"))
     )
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "pages")
+    parser.add_argument("--no-run", action="store_true", help="without outputs")
     options = parser.parse_args()
     shutil.rmtree(options.out, ignore_errors=True)
     options.out.mkdir(parents=True)
@@ -185,7 +214,7 @@ def main() -> None:
     names, questions = [path.stem for path in options.notebooks], {}
     for path in options.notebooks:
         began = time.monotonic()
-        questions[path.stem] = write_notebook(path, names, options.out)
+        questions[path.stem] = write_notebook(path, names, options.out, is_executed=not options.no_run)
         print(f"{path.stem}: {time.monotonic() - began:.1f} s", flush=True)  # noqa: T201  # progress of a command
     write_rest(questions, options.out)
 

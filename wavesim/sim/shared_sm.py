@@ -32,7 +32,7 @@ class Member:
 
 
 class SharedSm:
-    """Of n computing blocks the i-th eldest progresses at rates[n - 1][i] / RATE_UNIT.
+    """Of n computing blocks the i-th eldest progresses at `rates[n - 1][i] / RATE_UNIT`.
 
     Places and companies beyond the last are like the last.
     """

@@ -1,0 +1,160 @@
+"""The documentation as a site: pages, API reference from docstrings, executed notebooks: `make docs`.
+
+Example: build/site/index.html is the README, build/site/api/model.html every public name of `wavesim.model` with
+its docstring, build/site/notebooks/ each notebook as it ran. A link that leads nowhere stops the build.
+"""
+
+import argparse
+import logging
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from posixpath import join, normpath, relpath
+from typing import Any
+
+from check_links import dead_links
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+from pygments.formatters import HtmlFormatter
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "build" / "site-source"
+# Where a file of the repository lies in the site; all of docs/ lies at its top.
+PLACES = {"README.md": "index.md", "notebooks": "notebooks/index.html", "solutions": "notebooks/solutions/index.html"}
+TOP_PAGES = ("README.md", "GLOSSARY.md", "CONTRIBUTING.md", "CHANGELOG.md")
+NAV: list[Any] = [
+    {"Start": "index.md"},
+    {"Predictions": [{"How far to trust them": "the-model.md"}, {"Against measurements": "evidence.md"}]},
+    {
+        "Your kernels": [
+            {"Synchronise them": "synchronise-your-kernel.md"},
+            {"Record them": "record-your-kernel.md"},
+        ]
+    },
+    {
+        "On a GPU": [{"Results": "results.md"}, {"The Hopper kernel": "hopper-kernel.md"}],
+    },
+    {"Notebooks": [{"All twelve": "notebooks/index.html"}, {"Gallery": "gallery.md"}]},
+    {
+        "Project": [
+            {"Glossary": "GLOSSARY.md"},
+            {"Contributing": "CONTRIBUTING.md"},
+            {"Changelog": "CHANGELOG.md"},
+        ]
+    },
+]
+# A Markdown link's target, or the source of a picture in HTML.
+LINK = re.compile(r'(?P<before>\]\(|src="|srcset=")(?P<target>[^)"#\s]+)(?P<anchor>#[^)"\s]*)?(?P<after>[)"])')
+CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
+OUTSIDE = ("http://", "https://", "mailto:")
+
+
+def site_place(path: str) -> str:
+    """Where a file or folder of the repository, by its path from the root, lies in the site."""
+    if path in PLACES:
+        return PLACES[path]
+    if path.startswith("notebooks/") and path.endswith(".ipynb"):
+        return path.removesuffix(".ipynb") + ".html"
+    if path.startswith("docs/"):
+        return path.removeprefix("docs/")
+    return path if path in TOP_PAGES else f"files/{path}"
+
+
+def with_site_links(text: str, page: str) -> str:
+    """A page's text with links between files of the repository turned into links of the site.
+
+    A linked file that is not a page is copied into the site; a linked folder becomes a list of its files.
+    """
+
+    def turned(link: re.Match[str]) -> str:
+        target = link["target"]
+        if target.startswith(OUTSIDE):
+            return link[0]
+        path = normpath(join(page.rpartition("/")[0], target))
+        place = site_place(path)
+        if place.startswith("files/"):
+            place = copied(path, place)
+        here = site_place(page).rpartition("/")[0] or "."
+        return f"{link['before']}{relpath(place, here)}{link['anchor'] or ''}{link['after']}"
+
+    parts = CODE.split(text)
+    return "".join(part if i % 2 else LINK.sub(turned, part) for i, part in enumerate(parts))
+
+
+def copied(path: str, place: str) -> str:
+    """Copies a file, or a list of a folder's files as a page, into the site; returns its place there."""
+    origin, target = ROOT / path, SOURCE / place
+    if origin.is_dir():
+        names = sorted(child.name for child in origin.iterdir() if not child.name.startswith(("_", ".")))
+        place, target = f"{place}.md", target.with_suffix(".md")
+        text = f"# {path}\n\n" + "".join(f"- `{name}`\n" for name in names)
+    else:
+        text = origin.read_text(encoding="utf-8")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, encoding="utf-8")
+    return place
+
+
+def write_pages() -> None:
+    """Every Markdown page, and the pictures, the styles and the example that pages link to."""
+    for path in (*(ROOT / name for name in TOP_PAGES), *sorted((ROOT / "docs").glob("*.md"))):
+        page = path.relative_to(ROOT).as_posix()
+        text = with_site_links(path.read_text(encoding="utf-8"), page)
+        (SOURCE / site_place(page)).write_text(text, encoding="utf-8")
+    shutil.copytree(ROOT / "docs" / "images", SOURCE / "images")
+    for name in ("pair.toml", "site.css"):
+        shutil.copy(ROOT / "docs" / name, SOURCE)
+    light, dark = HtmlFormatter().get_style_defs(".highlight"), HtmlFormatter(style="github-dark")
+    styles = f"{light}\n{dark.get_style_defs('[data-bs-theme=dark] .highlight')}\n"
+    (SOURCE / "highlight.css").write_text(styles, encoding="utf-8")
+
+
+def write_reference() -> list[dict[str, str]]:
+    """A page of the API per part of `wavesim` and one for `wavesim_gpu`; returns their table of contents."""
+    folder, contents = SOURCE / "api", []
+    folder.mkdir()
+    for package in (ROOT / "wavesim", ROOT / "gpu" / "wavesim_gpu"):
+        parts: dict[str, list[str]] = {}
+        for path in sorted(package.rglob("*.py")):
+            names = path.relative_to(package.parent).with_suffix("").parts
+            if not names[-1].startswith("__"):
+                part = ".".join(names[:2]) if len(names) > 2 else names[0]
+                parts.setdefault(part, []).append(".".join(names))
+        for part, modules in parts.items():
+            text = f"# {part}\n\n" + "\n".join(f"::: {module}\n" for module in modules)
+            name = part.removeprefix("wavesim.")
+            (folder / f"{name}.md").write_text(text, encoding="utf-8")
+            contents.append({part: f"api/{name}.md"})
+    return contents
+
+
+def write_notebooks(*, is_executed: bool) -> None:
+    """Every notebook as a page; executed unless told otherwise, or taken from the last run if nothing changed."""
+    command = [sys.executable, ROOT / "docs" / "render_pages.py", "--out", SOURCE / "notebooks"]
+    subprocess.run([*command, *([] if is_executed else ["--no-run"])], check=True)  # noqa: S603  # our own
+
+
+def main() -> None:
+    """Builds the site into build/site. Exits with status 1 where a link leads nowhere."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--no-run", action="store_true", help="notebooks as they are, without outputs")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "site")
+    options = parser.parse_args()
+    logging.basicConfig(format="%(message)s")  # mkdocs' warnings, each of which stops the build
+    began = time.monotonic()
+    shutil.rmtree(SOURCE, ignore_errors=True)
+    SOURCE.mkdir(parents=True)
+    write_notebooks(is_executed=not options.no_run)
+    write_pages()
+    nav = [*NAV, {"Reference": write_reference()}]
+    build(load_config(str(ROOT / "mkdocs.yml"), nav=nav, site_dir=str(options.out.resolve())))
+    dead = dead_links(options.out)
+    print(*dead, f"{options.out}: {time.monotonic() - began:.0f} s, {len(dead)} dead links", sep="\n")  # noqa: T201
+    sys.exit(1 if dead else 0)
+
+
+if __name__ == "__main__":
+    main()

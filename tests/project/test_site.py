@@ -1,0 +1,76 @@
+"""The documentation builds as a site in strict mode, and a link that leads nowhere is named."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def run_docs(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+
+
+def dead_links_of(site: Path) -> list[str]:
+    code = f"import sys; sys.path.insert(0, {str(DOCS)!r}); from check_links import dead_links; import pathlib; "
+    done = run_docs("-c", code + f"print(*dead_links(pathlib.Path({str(site)!r})), sep='\\n')")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\n")[:-1] if done.stdout.strip() else []
+
+
+def test_a_link_to_a_file_or_an_anchor_that_is_not_there_is_named(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a.png").write_bytes(b"")
+    (tmp_path / "index.html").write_text(
+        '<h1 id="here">x</h1><a href="#here">1</a><a href="sub/b.html#there">2</a><img src="a.png">'
+        '<a href="https://example.org/gone">outside</a>'
+        '<a href="#nowhere">3</a><a href="sub/c.html">4</a><source srcset="b.png 2x">'
+    )
+    (tmp_path / "sub" / "b.html").write_text('<p id="there"></p><a href="../index.html#away">5</a>')
+    assert dead_links_of(tmp_path) == [
+        "index.html: #nowhere",
+        "index.html: sub/c.html",
+        "index.html: b.png",
+        "sub/b.html: ../index.html#away",
+    ]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The whole site but for the notebooks' outputs, which test_notebooks and test_pages look at."""
+    out = tmp_path_factory.mktemp("site") / "out"
+    done = run_docs(DOCS / "build_site.py", "--no-run", "--out", out)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return out
+
+
+def test_the_site_has_every_page_every_notebook_and_every_part_of_the_api(site):
+    pages = {path.stem for path in DOCS.glob("*.md")} | {"index", "GLOSSARY", "CONTRIBUTING", "CHANGELOG"}
+    assert pages <= {path.stem for path in site.glob("*.html")}
+    notebooks = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
+    assert notebooks <= {path.stem for path in (site / "notebooks").glob("*.html")}
+    rooms = {path.parent.name for path in (ROOT / "wavesim").glob("*/__init__.py")}
+    assert rooms <= {path.stem for path in (site / "api").glob("*.html")}
+
+
+def test_the_reference_shows_public_names_with_their_docstrings(site):
+    text = (site / "api" / "model.html").read_text(encoding="utf-8")
+    assert 'id="wavesim.model.dependency.Dependency"' in text
+    plain = re.sub(r"<[^>]+>", "", text)
+    from wavesim import Dependency
+
+    assert Dependency.__doc__.splitlines()[0].split("`")[0].strip() in plain
+
+
+def test_the_site_fetches_nothing_from_outside(site):
+    for path in (site / "index.html", site / "the-model.html", site / "api" / "model.html"):
+        text = path.read_text(encoding="utf-8")
+        fetched = re.findall(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"([^\"]+)\"", text)
+        assert fetched
+        assert not [source for source in fetched if source.startswith(("http", "//"))], path
