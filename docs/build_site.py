@@ -1,7 +1,7 @@
 """The documentation as a site: pages, API reference from docstrings, executed notebooks: `make docs`.
 
-Example: build/site/index.html is the README, build/site/api/model.html every public name of `wavesim.model` with
-its docstring, build/site/notebooks/ each notebook as it ran. A link that leads nowhere stops the build.
+Example: build/site/index.html is the README, build/site/api/model.html every public name of `wavesim.model`
+with its docstring, build/site/notebooks/ each notebook as it ran. A link that leads nowhere stops the build.
 """
 
 import argparse
@@ -23,7 +23,11 @@ from pygments.formatters import HtmlFormatter
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "build" / "site-source"
 # Where a file of the repository lies in the site; all of docs/ lies at its top.
-PLACES = {"README.md": "index.md", "notebooks": "notebooks/index.html", "solutions": "notebooks/solutions/index.html"}
+PLACES = {
+    "README.md": "index.md",
+    "notebooks": "notebooks/index.html",
+    "solutions": "notebooks/solutions/index.html",
+}
 TOP_PAGES = ("README.md", "GLOSSARY.md", "CONTRIBUTING.md", "CHANGELOG.md")
 NAV: list[Any] = [
     {"Start": "index.md"},
@@ -47,7 +51,9 @@ NAV: list[Any] = [
     },
 ]
 # A Markdown link's target, or the source of a picture in HTML.
-LINK = re.compile(r'(?P<before>\]\(|src="|srcset=")(?P<target>[^)"#\s]+)(?P<anchor>#[^)"\s]*)?(?P<after>[)"])')
+LINK = re.compile(
+    r'(?P<before>\]\(|src="|srcset=")(?P<target>[^)"#\s]+)(?P<anchor>#[^)"\s]*)?(?P<after>[)"])'
+)
 CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
 OUTSIDE = ("http://", "https://", "mailto:")
 
@@ -132,7 +138,7 @@ def write_reference() -> list[dict[str, str]]:
 
 
 def write_notebooks(*, is_executed: bool) -> None:
-    """Every notebook as a page; executed unless told otherwise, or taken from the last run if nothing changed."""
+    """Every notebook as a page, with the outputs of a run unless told otherwise."""
     command = [sys.executable, ROOT / "docs" / "render_pages.py", "--out", SOURCE / "notebooks"]
     subprocess.run([*command, *([] if is_executed else ["--no-run"])], check=True)  # noqa: S603  # our own
 

@@ -1,10 +1,10 @@
-"""Links within a built site that lead nowhere: to a file that is not there, or to an anchor that its page lacks.
+"""Dead links within a built site: to a file that is not there, or to an anchor that its page lacks.
 
 Example: `dead_links(Path("build/site"))` is ["index.html: the-model.html#gone"]. Links to other sites are not
 followed.
 """
 
-from functools import lru_cache
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -28,7 +28,7 @@ class _Page(HTMLParser):
                 self.anchors.add(value)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _page(path: Path) -> _Page:
     found = _Page()
     found.feed(path.read_text(encoding="utf-8"))
@@ -37,14 +37,14 @@ def _page(path: Path) -> _Page:
 
 def dead_links(site: Path) -> list[str]:
     """`page: link` for every link of every page that leads nowhere in the site."""
-    dead = []
-    for path in sorted(site.resolve().rglob("*.html")):
-        if path.name == "404.html":  # shown at any address, so its links start at the server's root
-            continue
-        for link in _page(path).links:
-            if not _leads_somewhere(link, path):
-                dead.append(f"{path.relative_to(site.resolve()).as_posix()}: {link}")
-    return dead
+    root = site.resolve()
+    return [
+        f"{path.relative_to(root).as_posix()}: {link}"
+        for path in sorted(root.rglob("*.html"))
+        if path.name != "404.html"  # shown at any address, so its links start at the server's root
+        for link in _page(path).links
+        if not _leads_somewhere(link, path)
+    ]
 
 
 def _leads_somewhere(link: str, page: Path) -> bool:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from wavesim import Dependency
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
@@ -18,10 +20,13 @@ def run_docs(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def dead_links_of(site: Path) -> list[str]:
-    code = f"import sys; sys.path.insert(0, {str(DOCS)!r}); from check_links import dead_links; import pathlib; "
-    done = run_docs("-c", code + f"print(*dead_links(pathlib.Path({str(site)!r})), sep='\\n')")
+    code = (
+        f"import sys; from pathlib import Path; sys.path.insert(0, {str(DOCS)!r})\n"
+        f"from check_links import dead_links; print(*dead_links(Path({str(site)!r})), sep='\\n')"
+    )
+    done = run_docs("-c", code)
     assert done.returncode == 0, done.stderr
-    return done.stdout.split("\n")[:-1] if done.stdout.strip() else []
+    return done.stdout.splitlines()
 
 
 def test_a_link_to_a_file_or_an_anchor_that_is_not_there_is_named(tmp_path):
@@ -63,8 +68,7 @@ def test_the_reference_shows_public_names_with_their_docstrings(site):
     text = (site / "api" / "model.html").read_text(encoding="utf-8")
     assert 'id="wavesim.model.dependency.Dependency"' in text
     plain = re.sub(r"<[^>]+>", "", text)
-    from wavesim import Dependency
-
+    assert Dependency.__doc__
     assert Dependency.__doc__.splitlines()[0].split("`")[0].strip() in plain
 
 
