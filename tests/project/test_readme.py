@@ -180,3 +180,56 @@ def test_the_advice_that_held_is_as_many_pairs_as_the_table_says():
     assert table.count("| triton-") == 7
     assert "Eleven of the twelve" in EVIDENCE
     assert "seven of them Triton kernels" in EVIDENCE
+
+
+MODEL = " ".join((ROOT / "docs" / "the-model.md").read_text(encoding="utf-8").split())
+
+
+def both(name: str, before: str = "") -> str:
+    return f"{points(SCORES[name][before + MEDIAN])}, {points(SCORES[name][before + P90])}"
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("one block per SM: {} points (portable GEMM)", "own-1-block"),
+        ("(portable GEMM), {} (Hopper GEMM)", "hopper-1-block"),
+        ("two blocks per SM: {} |", "own-2-blocks"),
+        ("| {} (our GEMM);", "own-kernel-times"),
+        ("(our GEMM); {} (published V100 and A100 MLPs)", "published-mlp"),
+        ("Errors are {} points (median, 90 %; test split)", "hopper-stream-k"),
+    ],
+)
+def test_what_the_model_page_says_of_errors_is_a_committed_score(words, name):
+    assert words.format(both(name)) in MODEL
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("one block per SM ({} to {} points)", "hopper-1-block"),
+        ("dependent launch ({} to {})", "hopper-pdl"),
+        ("Stream-K ({} to {})", "hopper-stream-k"),
+        ("split-K ({} to {})", "hopper-split-k"),
+        ("unequal tiles ({} to {})", "hopper-unequal"),
+    ],
+)
+def test_what_the_model_page_says_of_the_blind_run_before_and_today_is_a_committed_score(words, name):
+    assert words.format(both(name, "before_"), both(name)) in MODEL
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("{} % of the first recordings", "own-all"),
+        ("{} % of the blind run", "judged-all"),
+        ("dependent launch ({} %)", "hopper-pdl"),
+    ],
+)
+def test_the_coverages_on_the_model_page_are_committed_scores(words, name):
+    assert words.format(round(100 * SCORES[name]["interval_coverage"])) in MODEL
+
+
+def test_every_file_that_the_model_page_names_exists():
+    for path in re.findall(r"`(wavesim/[\w/.]+)`", MODEL):
+        assert (ROOT / path).exists(), path
