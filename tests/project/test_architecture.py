@@ -72,6 +72,8 @@ OPTIONAL = {
     ("triton_recorder.py", "triton"),
 }
 MAX_LINES, MAX_ANALYSIS_FILES = 400, 8
+# What Jupyter calls to show a value may import one module of pictures from anywhere; a test says which.
+DISPLAY, PICTURES = "_repr_html_", "wavesim.view.display"
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
 
 
@@ -95,7 +97,8 @@ def imports(path: Path, *, typing_too: bool = True) -> Iterator[str]:
 def walk(node: ast.AST, typing_too: bool) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
         is_typing = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
-        if typing_too or not is_typing:
+        is_display = isinstance(child, ast.FunctionDef) and child.name == DISPLAY
+        if (typing_too or not is_typing) and not is_display:
             yield child
             yield from walk(child, typing_too)
 
@@ -170,6 +173,17 @@ def test_modules_never_import_each_other_in_a_circle_not_even_inside_functions_o
         list(graphlib.TopologicalSorter(graph).static_order())
     except graphlib.CycleError as circle:
         pytest.fail(" -> ".join(circle.args[1]))
+
+
+def test_a_rich_display_imports_the_pictures_and_nothing_else():
+    used = set()
+    for path in sources(WAVESIM):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name == DISPLAY:
+                found = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
+                assert all(isinstance(n, ast.ImportFrom) and n.module == PICTURES for n in found), path
+                used |= {part_of(path)} if found else set()
+    assert {"model", "trace"} <= used
 
 
 def test_each_third_party_package_is_imported_only_by_its_owner():

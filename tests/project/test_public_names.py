@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import wavesim
+import wavesim.widgets
 
 ROOT = Path(__file__).parents[2]
 RIGHT = """
@@ -35,9 +36,9 @@ WRONG = {
 }
 
 
-def static_names() -> dict[str, str]:
-    """What `wavesim/__init__.py` imports for type checkers: name to module."""
-    tree = ast.parse((ROOT / "wavesim" / "__init__.py").read_text(encoding="utf-8"))
+def static_names(package) -> dict[str, str]:
+    """What a package's `__init__` imports for type checkers: name to module."""
+    tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
     assert ast.unparse(block.test) == "TYPE_CHECKING"
     found = {}
@@ -50,8 +51,9 @@ def static_names() -> dict[str, str]:
 
 
 def test_type_checkers_see_the_names_that_are_served_at_run_time():
-    assert static_names() == wavesim._HOME
-    assert set(wavesim.__all__) == {*static_names(), "device"}
+    assert static_names(wavesim) == wavesim._HOME
+    assert set(wavesim.__all__) == {*static_names(wavesim), "device"}
+    assert static_names(wavesim.widgets) == wavesim.widgets._HOME
 
 
 @pytest.fixture(scope="module")

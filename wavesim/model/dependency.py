@@ -17,7 +17,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.consumer_index import consumer_coordinates
 from wavesim.model.index import Index, as_index, x, y
 from wavesim.model.kernel import Grid
-from wavesim.model.one_line import one_line
+from wavesim.model.reprs import one_line
 from wavesim.model.stage import Axis, Box, Stage, TileSet
 
 __all__ = [

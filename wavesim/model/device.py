@@ -13,7 +13,7 @@ from typing import Any
 
 from wavesim.errors import DescriptionError
 from wavesim.model.kernel import WARP_SIZE, require_positive
-from wavesim.model.one_line import bytes_text, one_line
+from wavesim.model.reprs import bytes_text, one_line
 
 SUB_PARTITIONS = 4
 OLDEST_CAPABILITY = (7, 0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NoReturn, Union
 
 from wavesim.errors import DescriptionError
-from wavesim.model.one_line import one_line
+from wavesim.model.reprs import one_line
 
 Operand = Union["Index", int]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from wavesim.errors import DescriptionError
-from wavesim.model.one_line import bytes_text, one_line
+from wavesim.model.reprs import bytes_text, one_line
 
 WARP_SIZE = 32
 MAX_GRID_X = 2**31 - 1

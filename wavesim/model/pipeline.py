@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from wavesim.errors import DescriptionError, UnneededStageWarning
 from wavesim.model.dependency import Dependency
-from wavesim.model.one_line import one_line
+from wavesim.model.reprs import one_line
 from wavesim.model.stage import Stage
 
 __all__ = ["Pipeline", "Stage"]
@@ -93,6 +93,11 @@ class Pipeline:
         stages = ", ".join(f"{stage.name} {stage.grid}" for stage in self.stages)
         reads = [f"{d.consumer.stage.name} needs {', '.join(d.producers)}" for d in self.dependencies]
         return one_line("Pipeline", "; ".join([f"{self.name}: {stages}", *reads]))
+
+    def _repr_html_(self) -> str:
+        from wavesim.view.display import pipeline_html  # noqa: PLC0415  # only where Jupyter shows it
+
+        return pipeline_html(self)
 
     def __hash__(self) -> int:
         return hash((self.name, self.stages, self.dependencies))

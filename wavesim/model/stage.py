@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 from wavesim.errors import DescriptionError
 from wavesim.model.index import Index, as_index
 from wavesim.model.kernel import Gemm, Grid, Kernel
-from wavesim.model.one_line import one_line
+from wavesim.model.reprs import one_line
 
 Box = tuple[int, int, int, int]  # x from, x to, y from, y to; half-open
 

@@ -162,6 +162,11 @@ class Trace:
             f"{len(self)} blocks, {self.makespan_ns / 1000:.1f} us>"
         )
 
+    def _repr_html_(self) -> str:
+        from wavesim.view.display import trace_html  # noqa: PLC0415  # only where Jupyter shows it
+
+        return trace_html(self)
+
     @property
     def makespan_ns(self) -> int:
         """From the first issue to the last end."""

@@ -18,20 +18,16 @@ from wavesim.plan.plan import DependentLaunch, Plan, SemaphoreSync, StreamK, Str
 from wavesim.plan.policy import TileSync
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
-from wavesim.view import (
-    Gain,
-    comparison_figure,
-    dependency_picture,
-    gain_overview,
-    predicted_and_measured,
-    semaphore_map,
-    utilisation,
-)
+from wavesim.view.comparison import comparison_figure, predicted_and_measured
+from wavesim.view.dependency_figure import dependency_picture
 from wavesim.view.difference_series import steps_of
+from wavesim.view.gain_figure import Gain, gain_overview
 from wavesim.view.semaphore_data import semaphore_histories
+from wavesim.view.semaphore_figure import semaphore_map
 from wavesim.view.step_series import curve_style
 from wavesim.view.theme import find_theme
 from wavesim.view.timeline_data import timeline_parts
+from wavesim.view.utilisation_figure import utilisation
 from wavesim.workloads.figure_one import TILE_NS, toy
 
 THEMES = pytest.mark.parametrize("theme", ["light", "dark"])
