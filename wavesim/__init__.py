@@ -40,23 +40,28 @@ if TYPE_CHECKING:
     from wavesim.model.occupancy import Occupancy as Occupancy
     from wavesim.model.occupancy import occupancy_of as occupancy_of
     from wavesim.model.pipeline import Pipeline as Pipeline
-    from wavesim.model.pipeline import Stage as Stage
-    from wavesim.plan.kernel_plans import DependentLaunch as DependentLaunch
-    from wavesim.plan.kernel_plans import Persistent as Persistent
-    from wavesim.plan.kernel_plans import PersistentStream as PersistentStream
-    from wavesim.plan.kernel_plans import StreamK as StreamK
+    from wavesim.model.stage import Stage as Stage
+    from wavesim.plan.launch import DependentLaunch as DependentLaunch
+    from wavesim.plan.launch import OneStream as OneStream
+    from wavesim.plan.launch import StreamPerStage as StreamPerStage
     from wavesim.plan.order import ColumnMajor as ColumnMajor
     from wavesim.plan.order import CustomOrder as CustomOrder
     from wavesim.plan.order import Grouped as Grouped
     from wavesim.plan.order import Order as Order
     from wavesim.plan.order import Reversed as Reversed
     from wavesim.plan.order import RowMajor as RowMajor
+    from wavesim.plan.plan import Plan as Plan
     from wavesim.plan.plan import SemaphoreSync as SemaphoreSync
     from wavesim.plan.plan import StreamSync as StreamSync
     from wavesim.plan.policy import CustomPolicy as CustomPolicy
     from wavesim.plan.policy import Policy as Policy
     from wavesim.plan.policy import RowSync as RowSync
     from wavesim.plan.policy import TileSync as TileSync
+    from wavesim.plan.schedule import Persistent as Persistent
+    from wavesim.plan.schedule import TilePerBlock as TilePerBlock
+    from wavesim.plan.stream_k import StreamK as StreamK
+    from wavesim.plan.sync import KernelBoundary as KernelBoundary
+    from wavesim.plan.sync import Semaphores as Semaphores
     from wavesim.predict.defaults import default_costs as default_costs
     from wavesim.predict.kernel_times import costs_from_kernel_times as costs_from_kernel_times
     from wavesim.sim.simulation import simulate as simulate
@@ -91,11 +96,15 @@ else:
         "model.device": "Device",
         "model.kernel": "Block Gemm Grid Kernel",
         "model.occupancy": "Occupancy occupancy_of",
-        "model.pipeline": "Pipeline Stage",
-        "plan.kernel_plans": "DependentLaunch Persistent PersistentStream StreamK",
+        "model.pipeline": "Pipeline",
+        "model.stage": "Stage",
+        "plan.launch": "DependentLaunch OneStream StreamPerStage",
         "plan.order": "ColumnMajor CustomOrder Grouped Order Reversed RowMajor",
-        "plan.plan": "SemaphoreSync StreamSync",
+        "plan.plan": "Plan SemaphoreSync StreamSync",
         "plan.policy": "CustomPolicy Policy RowSync TileSync",
+        "plan.schedule": "Persistent TilePerBlock",
+        "plan.stream_k": "StreamK",
+        "plan.sync": "KernelBoundary Semaphores",
         "predict.defaults": "default_costs",
         "predict.kernel_times": "costs_from_kernel_times",
         "sim.simulation": "simulate",

@@ -15,7 +15,7 @@ from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.defaults import find_costs
 from wavesim.predict.kernel_times import kernel_times_of
 from wavesim.predict.prediction import (
@@ -209,7 +209,7 @@ def _measure(
     pipeline: Pipeline, plans: tuple[Plan, ...], device: Device, runner: Runner | None, rounds: int
 ) -> Measurements:
     if runner is not None:
-        runs = [plan for plan in plans if plan.name == "stream" or isinstance(plan, SemaphoreSync)]
+        runs = [plan for plan in plans if plan.name == "stream" or plan.launch.is_multi_stream]
         traces = dict(zip(map(plans.index, runs), runner.measure(pipeline, runs, rounds=rounds), strict=True))
         return tuple(map(traces.get, range(len(plans)))), f"live, {described_measurement(traces[0])}"
     found = tuple(_recording(find_case(pipeline, device, plan.order.name), plan) for plan in plans)
@@ -221,9 +221,7 @@ def _measure(
 
 
 def _recording(case: Case | None, plan: Plan) -> Trace | None:
-    is_recorded_form = (
-        not plan.orders and getattr(plan, "wait_kernel", True) and not getattr(plan, "policies", {})
-    )
+    is_recorded_form = not plan.orders and not plan.sync.edge_policies
     if case is None or not is_recorded_form or plan.name not in case.paths:
         return None
     return case.trace(plan.name)

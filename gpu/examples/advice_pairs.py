@@ -23,7 +23,8 @@ from triton_pair import TritonPair
 
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Gemm
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
 from wavesim_gpu.runner import CupyRunner, current_commit

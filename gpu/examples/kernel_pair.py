@@ -12,7 +12,8 @@ import numpy as np
 from wavesim.codegen.cuda import generate
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
 from wavesim_gpu.cusync.sync_state import SyncState
 from wavesim_gpu.runtime.compiler import Build

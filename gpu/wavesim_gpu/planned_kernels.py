@@ -1,15 +1,16 @@
 """Which kernels compute a pipeline under a plan, and with which generated header each is compiled.
 
-Example: under row semaphores GPT-3's MLP is two kernels with a header each; under `Persistent()` it is one,
-whose header has both stages.
+Example: under row semaphores GPT-3's MLP is two kernels with a header each; under
+`Persistent(fused=True)` it is one, whose header has both stages.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from wavesim.model.device import Device
-from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.plan.plan import Persistent, Plan
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.plan.plan import Plan
 from wavesim_gpu.kernels.backend import SPACES, Family, KernelLaunch
 from wavesim_gpu.kernels.backends import joint_of
 
@@ -32,7 +33,7 @@ class PlannedKernel:
 def kernels_of(pipeline: Pipeline, plan: Plan, family: Family, device: Device) -> tuple[PlannedKernel, ...]:
     """In the order of their launches. Raises `DescriptionError`, with the fix, for what it cannot do."""
     names = tuple(stage.name for stage in pipeline.stages)
-    if isinstance(plan, Persistent):
+    if plan.schedule.is_fused:
         return (PlannedKernel(names, joint_of(family).launch(pipeline, device)),)
     return tuple(
         PlannedKernel((stage.name,), _launch(pipeline, stage, family, device)) for stage in pipeline.stages

@@ -13,7 +13,7 @@ import numpy as np
 from wavesim.codegen.options import Option
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import Plan, SemaphoreSync
+from wavesim.plan.plan import Plan
 from wavesim_gpu.cusync.sync_state import SyncState
 from wavesim_gpu.kernels import control
 from wavesim_gpu.kernels.backend import Addresses, Family
@@ -48,7 +48,7 @@ class Program(Launches):
     ) -> None:
         self.build, self.family = build or Build(), family or family_named("portable")
         self.pipeline, self.plan, self.operands = pipeline, plan, operands
-        self._is_forked = isinstance(plan, SemaphoreSync) and not self.family.is_dependent
+        self._is_forked = plan.launch.is_multi_stream and not self.family.is_dependent
         kernels = kernels_of(pipeline, plan, self.family, query())
         self.shapes = {name: kernel.launch for kernel in kernels for name in kernel.stages}
         if is_self_resetting is None:

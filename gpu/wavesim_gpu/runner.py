@@ -18,7 +18,7 @@ from wavesim.codegen.options import Option
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import Persistent, Plan, SemaphoreSync
+from wavesim.plan.plan import Plan
 from wavesim.trace.trace import Trace
 from wavesim_gpu.kernels.backend import Family
 from wavesim_gpu.kernels.backends import family_named, joint_of
@@ -224,17 +224,17 @@ def _require_safe(pipeline: Pipeline, plan: Plan, family: Family) -> None:
     Checked where nothing orders the kernels; with wait-kernels or dependent launch producers come first. Also
     for plans that are only simulated: what the kernels themselves do is the runner's family, not a plan.
     """
-    if isinstance(plan, Persistent):  # its tiles wait only for tiles that were taken before
+    if plan.schedule.is_fused:  # its tiles wait only for tiles that were taken before
         joint_of(family)
         return
-    if plan.name != "stream" and not isinstance(plan, SemaphoreSync):
+    if plan.name != "stream" and not plan.launch.is_multi_stream:
         raise DescriptionError(
-            f"{plan.label}: the GPU runner takes StreamSync(), SemaphoreSync() and Persistent(); simulate() "
-            "takes this one"
+            f"{plan.label}: the GPU runner takes StreamSync(), SemaphoreSync() and Persistent(fused=True); "
+            "simulate() takes this one"
         )
-    if isinstance(plan, SemaphoreSync) and not family.takes_semaphores:
+    if plan.launch.is_multi_stream and not family.takes_semaphores:
         raise DescriptionError(f"{plan.label}: the kernels {family.name!r} run under stream sync only")
-    if isinstance(plan, SemaphoreSync) and not plan.wait_kernel and not family.is_dependent:
+    if plan.launch.is_multi_stream and not plan.launch.wait_kernel and not family.is_dependent:
         verdict = safety_of(pipeline, plan, query())
         if not verdict.is_safe:
             raise DescriptionError(

@@ -17,7 +17,8 @@ import numpy as np
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Activation, Gemm
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.order import Grouped
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
@@ -198,7 +199,7 @@ class PreparedMlp:
             replace(launch, arguments=arguments).enqueue(streams)
         for other in others:
             stream.wait_event(self._event(other))
-        if isinstance(self.program.plan, SemaphoreSync):
+        if self.program.plan.sync.has_semaphores:
             size, to_host = 4, runtime.memcpyDeviceToHost
             runtime.memcpyAsync(self._aborted.ptr, sync.errors.data.ptr, size, to_host, stream.ptr)
 

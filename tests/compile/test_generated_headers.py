@@ -29,7 +29,8 @@ from wavesim.errors import CompileError, DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.order import CustomOrder, Grouped
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import CustomPolicy, RowSync, TileSync
@@ -181,7 +182,7 @@ def device_kernel(pipeline, plan, space):
     for stage in pipeline.stages:
         lines.append(f'extern "C" __global__ void {space}_{stage.name}(unsigned* counters) {{')
         lines.append(f"  {space}::Tile tile = {space}::{stage.name}::begin(counters);")
-        if isinstance(plan, SemaphoreSync):
+        if plan.sync.has_semaphores:
             for producer, consumer in edges_of(pipeline):
                 if consumer == stage.name:
                     lines.append(f"  {space}::{producer}_to_{consumer}::wait(counters, 0, tile.y);")

@@ -17,7 +17,7 @@ from wavesim.evaluation.regret import regret_words, size_regrets
 from wavesim.evaluation.validation import scores
 from wavesim.model.device import load
 from wavesim.model.occupancy import occupancy_of
-from wavesim.plan.plan import StreamSync, parse_plan
+from wavesim.plan.words import parse_plan
 from wavesim.recordings.split import split_of
 from wavesim.trace.trace import Trace
 from wavesim_gpu.evaluation.blind_run import JudgedRunner, predict_in_processes
@@ -216,7 +216,7 @@ def test_the_list_has_all_that_it_should_and_fits_the_device():
         per_sm |= counts
         word = size.set_name.split("-")[1]
         assert not word.isdigit() or counts == {int(word)}
-        assert isinstance(parse_plan(BASELINE, size.orders[0]), StreamSync)
+        assert parse_plan(BASELINE, size.orders[0]).is_stream_sync
     assert per_sm == {1, 2, 4}
     assert {split_of(size.name) for size in sizes} == {"development", "test"}
 

@@ -21,7 +21,7 @@ from wavesim.evaluation.recorded_cases import ceil_formula
 from wavesim.evaluation.scored_case import Prediction, by_ceil_formula
 from wavesim.evaluation.validation import outliers, predictions, scores, worse_sets
 from wavesim.model.device import load
-from wavesim.plan.plan import parse_plan
+from wavesim.plan.words import parse_plan
 from wavesim.predict.intervals import spread_points
 from wavesim.predict.kinds import kernel_times_kind, trace_kind
 from wavesim.predict.prediction import (

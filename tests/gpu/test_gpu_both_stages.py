@@ -11,10 +11,13 @@ from wavesim.errors import DeadlockError, DescriptionError, DeviceError
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
 from wavesim.model.kernel import Gemm
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.order import Grouped, RowMajor
-from wavesim.plan.plan import Persistent, StreamSync
+from wavesim.plan.plan import Plan, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.plan.schedule import Persistent
+from wavesim.plan.sync import Semaphores
 from wavesim_gpu.kernels.backends import FAMILIES, family_named, joint_of
 from wavesim_gpu.kernels.sm90 import gemm_sm90
 from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER, SHAPES, shape_of
@@ -64,7 +67,7 @@ def test_every_shape_compiles_and_no_warpgroup_asks_for_more_registers_than_ther
     """Asking for more is a wait without end: setmaxnreg.inc waits until somebody gives registers away."""
     pipeline = alike(tile, m=m)
     shape = shape_of(pipeline.stages[0].gemm)
-    cubin = compiled(pipeline, Persistent(policy, order=Grouped(2)))
+    cubin = compiled(pipeline, Plan(Persistent(fused=True), sync=Semaphores(policy), order=Grouped(2)))
     assert ("multicast::cluster" in cubin.ptx) == (shape.cluster > 1)
     assert f"wgmma.mma_async.sync.aligned.m64n{tile[1]}k16" in cubin.ptx
     assert "fence.proxy.async.global" in cubin.ptx
@@ -80,34 +83,45 @@ def test_every_shape_compiles_and_no_warpgroup_asks_for_more_registers_than_ther
 
 
 def test_the_second_stage_loads_b_before_it_waits():
-    header = stage_header(alike(WIDE), Persistent(), "gemm2", always_draws=True)
+    header = stage_header(
+        alike(WIDE), Plan(Persistent(fused=True), sync=Semaphores()), "gemm2", always_draws=True
+    )
     assert "reorders_loads = true" in header.text
     assert not header.is_constant  # one kernel for every number of tokens
 
 
 @pytest.mark.parametrize("build", [Build(is_recording=True), Build(mutant="early_post"), Build(delay_ns=5)])
 def test_it_compiles_in_every_build_with_swiglu(nvrtc, build):
-    assert compiled(gated(WIDE), Persistent(TileSync()), build).data
+    assert compiled(gated(WIDE), Plan(Persistent(fused=True), sync=Semaphores(TileSync())), build).data
 
 
 def test_both_stages_multiply_in_one_loop(nvrtc):
     """However their tiles end: a second copy would cost instruction cache."""
     count = {}
-    header = stage_header(alike(WIDE), Persistent(), "gemm2", always_draws=True).text
+    header = stage_header(
+        alike(WIDE), Plan(Persistent(fused=True), sync=Semaphores()), "gemm2", always_draws=True
+    ).text
     name = HOPPER.launch(alike(WIDE).stages[1].gemm, H200).expression
     one = compile_cubin(HOPPER.source, [name], "sm_90a", Build(), {GENERATED: header}).ptx
-    for key, ptx in (("one", one), ("both", compiled(alike(WIDE), Persistent()).ptx)):
+    for key, ptx in (
+        ("one", one),
+        ("both", compiled(alike(WIDE), Plan(Persistent(fused=True), sync=Semaphores())).ptx),
+    ):
         count[key] = ptx.count("wgmma.mma_async")
     assert count["one"] == count["both"] > 0
 
 
 def test_it_is_one_launch_of_a_block_per_sm_or_fewer_in_whole_clusters():
     for tile, m, blocks in ((WIDE, 379, 3 * 3 + 3 * 3), ((64, 192, 64), 125, 2 * 3 + 2 * 3)):
-        (kernel,) = kernels_of(alike(tile, m=m), Persistent(), HOPPER, H200)
+        (kernel,) = kernels_of(
+            alike(tile, m=m), Plan(Persistent(fused=True), sync=Semaphores()), HOPPER, H200
+        )
         assert kernel.stages == ("gemm1", "gemm2")
         assert kernel.launch.blocks == blocks
         assert kernel.launch.cluster == shape_of(alike(tile, m=m).stages[0].gemm).cluster
-    (large,) = kernels_of(alike(WIDE, m=4096, n=12288), Persistent(), HOPPER, H200)
+    (large,) = kernels_of(
+        alike(WIDE, m=4096, n=12288), Plan(Persistent(fused=True), sync=Semaphores()), HOPPER, H200
+    )
     assert large.launch.blocks == 132
 
 
@@ -130,16 +144,16 @@ def test_other_plans_have_a_launch_per_stage():
 )
 def test_what_it_cannot_compute_is_refused_with_the_fix(pipeline, words):
     with pytest.raises(DescriptionError, match=words):
-        kernels_of(pipeline, Persistent(), HOPPER, H200)
+        kernels_of(pipeline, Plan(Persistent(fused=True), sync=Semaphores()), HOPPER, H200)
 
 
 def test_families_without_such_a_kernel_and_other_gpus_are_refused():
     assert joint_of(HOPPER)
     for name in FAMILIES.keys() - {"hopper"}:
         with pytest.raises(DescriptionError, match=f"{name}.* one stage per launch; .* kernels='hopper'"):
-            kernels_of(alike(WIDE), Persistent(), family_named(name), H200)
+            kernels_of(alike(WIDE), Plan(Persistent(fused=True), sync=Semaphores()), family_named(name), H200)
     with pytest.raises(DeviceError, match=r"the kernels 'hopper' need 9\.0"):
-        kernels_of(alike(WIDE), Persistent(), HOPPER, load("a100-80gb"))
+        kernels_of(alike(WIDE), Plan(Persistent(fused=True), sync=Semaphores()), HOPPER, load("a100-80gb"))
 
 
 # ---- On a GPU.
@@ -174,7 +188,9 @@ def verdict_of(runner, pipeline, plan, build=None, runs=2):
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 @BY_ROWS
 def test_every_shape_is_right_at_the_edges(measuring, tile, m, dtype, policy):
-    verdict = verdict_of(measuring(), alike(tile, m=m, dtype=dtype), Persistent(policy))
+    verdict = verdict_of(
+        measuring(), alike(tile, m=m, dtype=dtype), Plan(Persistent(fused=True), sync=Semaphores(policy))
+    )
     assert verdict.is_good, verdict
 
 
@@ -182,7 +198,12 @@ def test_every_shape_is_right_at_the_edges(measuring, tile, m, dtype, policy):
 @POLICIES
 @pytest.mark.parametrize("tile", TILES, ids=str)
 def test_swiglu_leaves_half_the_columns_to_the_second_stage(measuring, tile, policy):
-    verdict = verdict_of(measuring(), gated(tile), Persistent(policy), Build(delay_ns=50_000))
+    verdict = verdict_of(
+        measuring(),
+        gated(tile),
+        Plan(Persistent(fused=True), sync=Semaphores(policy)),
+        Build(delay_ns=50_000),
+    )
     assert verdict.is_good, verdict
 
 
@@ -195,7 +216,12 @@ def test_every_shape_waits_for_every_chunk_when_columns_come_late_one_by_one(
 ):
     """A tile that reads one chunk too early reads NaN: the next column is still 0.1 ms away."""
     pipeline = alike(tile, m=m, k=128, hidden=1280, n=tile[1] * 2 + 8)
-    verdict = verdict_of(measuring(), pipeline, Persistent(policy, order=order), Build(delay_ns=100_000))
+    verdict = verdict_of(
+        measuring(),
+        pipeline,
+        Plan(Persistent(fused=True), sync=Semaphores(policy), order=order),
+        Build(delay_ns=100_000),
+    )
     assert verdict.is_good, verdict
 
 
@@ -207,7 +233,12 @@ def test_blocks_take_several_tiles_of_one_chunk_or_many_of_both_stages(measuring
     rows, wide = (m, 38_400) if m == 250 else (2000, 2560)
     for k, hidden, n in ((64, wide, 1024), (64, 64, wide), (512, 1344, wide)):
         pipeline = alike(tile, m=rows, k=k, hidden=hidden, n=n)
-        verdict = verdict_of(measuring(), pipeline, Persistent(policy, order=Grouped(4)), runs=4)
+        verdict = verdict_of(
+            measuring(),
+            pipeline,
+            Plan(Persistent(fused=True), sync=Semaphores(policy), order=Grouped(4)),
+            runs=4,
+        )
         assert verdict.is_good, verdict
 
 
@@ -216,7 +247,12 @@ def test_blocks_take_several_tiles_of_one_chunk_or_many_of_both_stages(measuring
 @BY_ROWS
 def test_split_k_slices_of_either_stage_wait_and_add_up(measuring, split_k, tile, m):
     pipeline = alike(tile, m=m, k=384, hidden=1280, n=tile[1] * 3, split_k=split_k)
-    verdict = verdict_of(measuring(), pipeline, Persistent(TileSync()), Build(delay_ns=50_000))
+    verdict = verdict_of(
+        measuring(),
+        pipeline,
+        Plan(Persistent(fused=True), sync=Semaphores(TileSync())),
+        Build(delay_ns=50_000),
+    )
     assert verdict.is_good, verdict
 
 
@@ -227,7 +263,9 @@ def test_split_k_slices_of_either_stage_wait_and_add_up(measuring, split_k, tile
 def test_a_dropped_wait_and_an_early_post_give_wrong_numbers(measuring, tile, m, policy, mutant):
     build = Build(mutant=mutant, delay_ns=DELAY_NS)
     pipeline = alike(tile, m=m, hidden=1280)
-    assert not verdict_of(measuring(), pipeline, Persistent(policy), build).is_right
+    assert not verdict_of(
+        measuring(), pipeline, Plan(Persistent(fused=True), sync=Semaphores(policy)), build
+    ).is_right
 
 
 @pytest.mark.gpu
@@ -237,9 +275,14 @@ def test_a_dropped_post_is_a_deadlock_and_the_next_run_is_right(measuring, tile,
     """Blocks drain as if they had been let through, clusters too."""
     pipeline = alike(tile, m=m)
     with pytest.raises(DeadlockError, match="gemm1") as caught:
-        verdict_of(measuring(limit_s=0.05), pipeline, Persistent(policy), Build(mutant="no_post"))
+        verdict_of(
+            measuring(limit_s=0.05),
+            pipeline,
+            Plan(Persistent(fused=True), sync=Semaphores(policy)),
+            Build(mutant="no_post"),
+        )
     assert {waiter.stage for waiter in caught.value.waiters} == {"gemm2"}
-    assert verdict_of(measuring(), pipeline, Persistent(policy)).is_good
+    assert verdict_of(measuring(), pipeline, Plan(Persistent(fused=True), sync=Semaphores(policy))).is_good
 
 
 @pytest.mark.gpu
@@ -252,7 +295,7 @@ def test_a_run_leaves_its_counters_at_zero_and_can_be_replayed(measuring, tile, 
 
     runner = measuring(is_graph=is_graph)
     operands = runner.operands(alike(tile, m=m, n=520), seed=5)
-    program = runner.program(operands, Persistent(policy))
+    program = runner.program(operands, Plan(Persistent(fused=True), sync=Semaphores(policy)))
     launch, expected = runner.launcher(program), reference(operands)
     for _ in range(3):
         verdict = runner.verdict(program, launch, expected)
@@ -263,7 +306,11 @@ def test_a_run_leaves_its_counters_at_zero_and_can_be_replayed(measuring, tile, 
 @pytest.mark.gpu
 def test_measured_beside_stream_sync_every_tile_of_both_stages_is_recorded_once_and_in_order(measuring):
     pipeline = alike(WIDE, m=2000, k=512, hidden=1280, n=2560)
-    plans = [StreamSync(), Persistent(RowSync()), Persistent(TileSync())]
+    plans = [
+        StreamSync(),
+        Plan(Persistent(fused=True), sync=Semaphores(RowSync())),
+        Plan(Persistent(fused=True), sync=Semaphores(TileSync())),
+    ]
     traces = measuring().measure(pipeline, plans, rounds=3)
     assert [trace.header.plan for trace in traces] == ["stream", "persistent", "persistent:tile"]
     (dependency,) = pipeline.dependencies
@@ -284,7 +331,9 @@ def test_measured_beside_stream_sync_every_tile_of_both_stages_is_recorded_once_
 def test_the_second_stage_starts_before_the_first_has_ended(measuring):
     """A wave and a half of each: under stream sync nothing overlaps, in one kernel the tail is filled."""
     pipeline = alike(WIDE, m=128 * 10, k=1024, hidden=20 * 256, n=20 * 256)
-    stream, joint = measuring().measure(pipeline, [StreamSync(), Persistent(RowSync())], rounds=3)
+    stream, joint = measuring().measure(
+        pipeline, [StreamSync(), Plan(Persistent(fused=True), sync=Semaphores(RowSync()))], rounds=3
+    )
     for trace, is_filled in ((stream, False), (joint, True)):
         first, second = trace.rows_of("gemm1"), trace.rows_of("gemm2")
         assert (trace.start_ns[second].min() < trace.end_ns[first].max()) == is_filled
@@ -296,6 +345,9 @@ def test_the_runner_refuses_it_for_kernels_that_compute_one_stage_each(measuring
 
     portable = CupyRunner(commit="test")
     with pytest.raises(DescriptionError, match=r"Persistent\(\) needs kernels='hopper'"):
-        portable.measure(pair(), [Persistent()])
+        portable.measure(pair(), [Plan(Persistent(fused=True), sync=Semaphores())])
     with pytest.raises(DescriptionError, match=r"Give both .* the same tile"):
-        measuring().measure(pair(m=300, k=256, hidden=512, n=384, tiles=(WIDE, SQUARE)), [Persistent()])
+        measuring().measure(
+            pair(m=300, k=256, hidden=512, n=384, tiles=(WIDE, SQUARE)),
+            [Plan(Persistent(fused=True), sync=Semaphores())],
+        )

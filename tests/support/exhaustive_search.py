@@ -19,7 +19,7 @@ from operator import or_
 from wavesim.model.device import Device
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import SemaphoreSync
+from wavesim.plan.plan import Plan
 from wavesim.sim.placement import Footprint, footprint
 from wavesim.sim.program import Program, build_program
 
@@ -76,7 +76,7 @@ class Search:
     def __init__(
         self,
         pipeline: Pipeline,
-        plan: SemaphoreSync,
+        plan: Plan,
         device: Device,
         rules: Rules | None = None,
         guarded: Collection[str] | None = None,
@@ -84,7 +84,7 @@ class Search:
         self.device, self.rules = device, rules or Rules()
         program = build_program(pipeline, plan)
         consumers = {stage.stage.name: stage.index for stage in program.stages if stage.arrays}
-        names = (consumers if plan.wait_kernel else ()) if guarded is None else guarded
+        names = (consumers if plan.launch.wait_kernel else ()) if guarded is None else guarded
         behind = {consumers[name] for name in names}
         self.needs: list[int] = []  # per kind: the kinds of which every block must have ended, as bits
         self.launches = list(launches(program, behind, device, self.needs))

@@ -18,7 +18,8 @@ from wavesim.codegen.policies import GroupedSync, derive_policies
 from wavesim.codegen.tile_map import Blocks, Cycle, Whole
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor, SlicesLast
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import CustomPolicy, RowSync, TileSync

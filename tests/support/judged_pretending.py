@@ -12,7 +12,7 @@ from wavesim.errors import DeviceError
 from wavesim.evaluation.blind_runs import STAMP, Comparison, PlanRounds
 from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, JudgedSize
 from wavesim.model.device import load
-from wavesim.plan.plan import parse_plan
+from wavesim.plan.words import parse_plan
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim_gpu.evaluation.blind_measuring import Compared

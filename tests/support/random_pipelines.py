@@ -8,18 +8,15 @@ from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import Device, load
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.plan.launch import DependentLaunch, OneStream
 from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor
-from wavesim.plan.plan import (
-    DependentLaunch,
-    Persistent,
-    PersistentStream,
-    Plan,
-    SemaphoreSync,
-    StreamK,
-    StreamSync,
-)
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import CustomPolicy, RowSync, TileSync
+from wavesim.plan.schedule import Persistent, TilePerBlock
+from wavesim.plan.stream_k import StreamK
+from wavesim.plan.sync import KernelBoundary, Semaphores
 from wavesim.sim.launches import launched
 
 DEVICES = [load("toy").with_sm_count(count) for count in (1, 2, 3, 4, 7)]
@@ -133,24 +130,37 @@ def edge_policies(draw, pipeline: Pipeline):
     return {edge: draw(st.sampled_from(POLICIES)) for edge in edges}
 
 
+# Schedules and launches beside a block per tile on streams of their own, without semaphores and with them.
+AT_BOUNDARIES = (
+    (TilePerBlock(), DependentLaunch()),
+    (Persistent(), OneStream()),
+    (Persistent(), DependentLaunch()),
+    (StreamK(), OneStream()),
+    (StreamK(2), OneStream()),
+    (StreamK(3, in_order=True), OneStream()),
+    (StreamK(), DependentLaunch()),
+    (TilePerBlock(), OneStream("graph")),
+    (TilePerBlock(), OneStream("host")),
+)
+WITH_SEMAPHORES = (
+    (Persistent(fused=True), OneStream()),
+    (TilePerBlock(), DependentLaunch()),
+    (Persistent(), DependentLaunch()),
+    (TilePerBlock(), OneStream()),
+)
+
+
 @st.composite
 def kernel_plans(draw, pipeline: Pipeline):
-    """Dependent launch, Stream-K, persistent kernels and the two ways to launch a stream."""
+    """Plans that never deadlock: other schedules, launches on one stream, one kernel for all stages."""
     orders = {stage.name: draw(ORDERS) for stage in pipeline.stages}
-    kinds = ["dependent", "stream-k", "persistent", "persistent stream", "graph", "host"]
-    match draw(st.sampled_from(kinds)):
-        case "dependent":
-            return DependentLaunch(draw(st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 1.0])), orders=orders)
-        case "stream-k":
-            assume(all(stage.grid.z == 1 for stage in pipeline.stages))
-            waves = draw(st.sampled_from([None, 1, 2, 3]))
-            return StreamK(waves, orders=orders, in_order=draw(st.booleans()))
-        case "persistent":
-            return Persistent(policies=draw(edge_policies(pipeline)), orders=orders)
-        case "persistent stream":
-            return PersistentStream(orders=orders)
-        case launch:
-            return StreamSync(orders=orders, launch=launch)
+    has_semaphores = draw(st.booleans())
+    schedule, launch = draw(st.sampled_from(WITH_SEMAPHORES if has_semaphores else AT_BOUNDARIES))
+    assume(schedule.after != "following" or all(stage.grid.z == 1 for stage in pipeline.stages))
+    sync = Semaphores(policies=draw(edge_policies(pipeline))) if has_semaphores else KernelBoundary()
+    overlaps = launch.follows == "start" and not schedule.is_fused
+    share = draw(st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 1.0])) if overlaps else 0.0
+    return Plan(schedule, launch, sync, orders=orders, prefetch=share)
 
 
 @st.composite

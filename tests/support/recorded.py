@@ -7,7 +7,7 @@ import numpy as np
 
 from wavesim.costs.cost_model import OVERHEADS, CostModel
 from wavesim.model.device import load
-from wavesim.plan.plan import parse_plan
+from wavesim.plan.words import parse_plan
 from wavesim.recordings.shipped import file_name
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace

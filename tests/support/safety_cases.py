@@ -9,7 +9,8 @@ from random import Random
 from wavesim.model.dependency import Dependency, TileSet, x, y
 from wavesim.model.device import Device, load
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Order, Reversed, RowMajor
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import CustomPolicy, Policy, RowSync, TileSync

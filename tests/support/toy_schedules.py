@@ -4,7 +4,8 @@ from wavesim.costs.cost_model import CostModel
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import Device, load
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 

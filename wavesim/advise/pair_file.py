@@ -15,7 +15,8 @@ from wavesim.model import device as devices
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import Device
 from wavesim.model.kernel import MAX_GRID_YZ, Block, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 
 HEADER = """# {producer} -> {consumer},
 # {count} times back to back in {source} ({device}).

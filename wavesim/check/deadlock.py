@@ -22,13 +22,7 @@ from wavesim.check.residency import Waiting, close_sms
 from wavesim.model.device import Device
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import (
-    DependentLaunch,
-    Persistent,
-    Plan,
-    SemaphoreSync,
-    check_plan,
-)
+from wavesim.plan.plan import Plan, check_plan
 from wavesim.sim.placement import Footprint, footprint
 
 
@@ -69,19 +63,13 @@ def safety_of(pipeline: Pipeline, plan: Plan, device: Device) -> SafetyVerdict:
     Raises `DescriptionError` for a plan that does not fit the pipeline and blocks that no SM can hold.
     """
     check_plan(pipeline, plan)
-    if not isinstance(plan, SemaphoreSync) or not pipeline.dependencies:
-        return SafetyVerdict(True, f"safe: {_why_never(plan, pipeline)}")
+    if not plan.waits_for_grids and not (plan.sync.has_semaphores and pipeline.dependencies):
+        return SafetyVerdict(True, "safe: no block waits on a semaphore")
+    reason = plan.schedule.why_safe or plan.launch.why_safe
+    if reason:
+        return SafetyVerdict(True, f"safe: {reason}")
     consumers = frozenset(dependency.consumer.stage.name for dependency in pipeline.dependencies)
-    return Adversary(pipeline, device, consumers if plan.wait_kernel else frozenset()).verdict()
-
-
-def _why_never(plan: Plan, pipeline: Pipeline) -> str:
-    """Why a plan without streams of its own can't deadlock, whatever the device."""
-    if isinstance(plan, DependentLaunch):
-        return "a kernel's blocks are issued after all blocks of the kernel that they wait for"
-    if isinstance(plan, Persistent) and pipeline.dependencies:
-        return "a block waits only for tiles that resident blocks drew before it did"
-    return "no block waits on a semaphore"
+    return Adversary(pipeline, device, consumers if plan.launch.wait_kernel else frozenset()).verdict()
 
 
 class Adversary:
@@ -105,7 +93,7 @@ class Adversary:
         worst = max((self._against(*head) for head in heads), key=lambda found: found[0].closed_sms)
         case, is_exact = worst
         is_safe = case.closed_sms < case.sm_count
-        return SafetyVerdict(is_safe, (_safe_words if is_safe else _unsafe_words)(case, is_exact), case)
+        return SafetyVerdict(is_safe, (_safe_text if is_safe else _unsafe_text)(case, is_exact), case)
 
     def _against(self, name: str, is_wait_kernel: bool) -> tuple[WorstCase, bool]:
         """The worst case for a stage's next block, or for a stage's wait-kernel."""
@@ -198,7 +186,7 @@ def _block_of(name: str) -> str:
     return f"the {name}" if name.startswith(_wait_kernel_of("")) else f"a block of {name}"
 
 
-def _unsafe_words(case: WorstCase, is_exact: bool) -> str:
+def _unsafe_text(case: WorstCase, is_exact: bool) -> str:
     if not is_exact:
         return (
             f"may deadlock: too many ways to place the waiting blocks to rule out that they leave no "
@@ -214,7 +202,7 @@ def _unsafe_words(case: WorstCase, is_exact: bool) -> str:
     )
 
 
-def _safe_words(case: WorstCase, is_exact: bool) -> str:
+def _safe_text(case: WorstCase, is_exact: bool) -> str:
     if not case.closed_sms:
         return f"safe: whoever waits, every SM has room for {_block_of(case.starved)}"
     at_most = "" if is_exact else "at most "

@@ -8,21 +8,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from wavesim.plan.words import recorded_shape
 from wavesim.trace.trace import IntArray, Trace
-
-# First words of plan names. Blocks of the first kinds start with their tile, of the others with a tile
-# counter; only blocks of plans in neither set look at semaphores and post.
-WITHOUT_COUNTER = {"stream", "graph", "host", "pdl", "stream-k", "stream-k-in-order"}
-WITHOUT_SEMAPHORES = {*WITHOUT_COUNTER, "persistent-stream"}
 
 
 def opening_and_closing(trace: Trace, stage: str) -> tuple[int, int]:
     """Nanoseconds that a stage's blocks spend before their work and, posting, after it."""
-    costs, kind = trace.header.costs, trace.header.plan.partition(":")[0]
+    costs, plan = trace.header.costs, recorded_shape(trace.header.plan, trace.header.plan_data)
     producers = {info.producer for info in trace.header.dependencies}
     consumers = {info.consumer for info in trace.header.dependencies}
-    has_semaphores = kind not in WITHOUT_SEMAPHORES
-    opening_ns = (kind not in WITHOUT_COUNTER) * costs["counter_ns"]
+    has_semaphores = plan.sync.has_semaphores
+    opening_ns = (has_semaphores or plan.schedule.fetches_tiles) * costs["counter_ns"]
     opening_ns += (has_semaphores and stage in consumers) * costs["look_ns"]
     return opening_ns, (has_semaphores and stage in producers) * costs["post_ns"]
 

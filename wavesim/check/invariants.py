@@ -14,6 +14,7 @@ import numpy as np
 from wavesim.check.expected_work import expected_work_ns, is_summed_up, opening_and_closing
 from wavesim.model.dependency import Dependency
 from wavesim.model.pipeline import Pipeline
+from wavesim.plan.words import recorded_shape
 from wavesim.trace.trace import IntArray, Trace
 
 
@@ -214,7 +215,8 @@ def _reads(trace: Trace, dependency: Dependency) -> Iterator[str]:
         is_exact = not costs["partial_ns"] and not costs["fixup_ns"]
     opening_ns, closing_ns = opening_and_closing(trace, name) if is_exact else (0, 0)
     prefetch = float(costs.get("prefetch", 0.0))
-    ahead_ns = costs.get("edge_ns", 0) if trace.header.plan.startswith("pdl") else 0
+    plan = recorded_shape(trace.header.plan, trace.header.plan_data)
+    ahead_ns = costs.get("edge_ns", 0) if plan.waits_for_grids else 0
     ends = _tile_ends(trace)
     for row in np.flatnonzero(trace.rows_of(name)).tolist():
         done_ns = int(trace.end_ns[row]) - closing_ns

@@ -21,7 +21,8 @@ from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import parse_order
-from wavesim.plan.plan import WORDS, Plan, SemaphoreSync, StreamSync, parse_plan
+from wavesim.plan.plan import Plan, StreamSync
+from wavesim.plan.words import WORDS, parse_plan
 from wavesim.workloads.catalogue import WORKLOADS, parse_tile, workload
 
 BAD_INPUT = 2
@@ -196,7 +197,7 @@ def _simulate(options: argparse.Namespace) -> int:
 
 def _outside(outside_ns: int, plan: Plan) -> str:
     """How much of a plan's time is around its blocks."""
-    words = "setup and fork" if isinstance(plan, SemaphoreSync) else "setup"
+    words = "setup and fork" if plan.launch.is_multi_stream else "setup"
     return f" ({outside_ns / 1e3:.1f} of them {words})" if outside_ns else ""
 
 

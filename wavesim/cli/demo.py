@@ -12,8 +12,9 @@ from typing import Any
 from wavesim.comparison import Comparison, Row, compare
 from wavesim.costs.cost_model import zero_cost
 from wavesim.model import device as devices
-from wavesim.plan.plan import SemaphoreSync, StreamSync, parse_plan
+from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
+from wavesim.plan.words import parse_plan
 from wavesim.sim.simulation import simulate
 from wavesim.view.gain_figure import Gain, gain_overview
 from wavesim.view.page import Section, Table, write_page

@@ -49,7 +49,7 @@ def run_tune(
             if int(word) > 1 and "split-k" not in name:
                 variants |= {f"{name} split-k:{word}".strip(): with_split_k(base, int(word))}
     tuning = tune(pipeline, device, variants=variants, progress=progress, results=options.results)
-    words = f"{pipeline.name} on {device.name}\n{tuning.table(options.rows)}\nrun: {tuning.best.words}"
+    words = f"{pipeline.name} on {device.name}\n{tuning.table(options.rows)}\nrun: {tuning.best.text}"
     return tuning, tuning_json(tuning), words
 
 

@@ -10,13 +10,13 @@ from wavesim.codegen.formulas import policy_formula
 from wavesim.codegen.options import AVOID_CUSTOM_ORDER, PLAIN_STORE, Option
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import RowMajor
-from wavesim.plan.plan import Plan, SemaphorePlan
+from wavesim.plan.plan import Plan
 from wavesim.plan.semaphores import edges_of
 
 
 def on_any_grid(options: tuple[Option, ...], pipeline: Pipeline, plan: Plan) -> tuple[Option, ...]:
     """The options with those left off that hold only on the pipeline's own grids."""
-    if not isinstance(plan, SemaphorePlan):
+    if not plan.sync.has_semaphores:
         return options
     row_major = {stage.name for stage in pipeline.stages if isinstance(plan.order_of(stage.name), RowMajor)}
     alone = {" -> ".join(edge) for edge in edges_of(pipeline) if _has_one_poster(plan, edge)}
@@ -29,6 +29,6 @@ def on_any_grid(options: tuple[Option, ...], pipeline: Pipeline, plan: Plan) -> 
     )
 
 
-def _has_one_poster(plan: SemaphorePlan, edge: tuple[str, str]) -> bool:
+def _has_one_poster(plan: Plan, edge: tuple[str, str]) -> bool:
     formula = policy_formula(plan.policy_of(*edge), None)
     return formula is not None and formula.value == "1"

@@ -20,7 +20,8 @@ from wavesim.codegen.stage_text import StageLinks, stage_lines, start_of
 from wavesim.codegen.usage_text import usage_lines
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan, check_plan
 from wavesim.plan.semaphores import SemaphoreArray, edges_of, semaphore_arrays
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from wavesim.check.deadlock import safety_of
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.plan.launch import StreamPerStage
 from wavesim.plan.order import RowMajor
-from wavesim.plan.plan import Plan, SemaphorePlan, SemaphoreSync
+from wavesim.plan.plan import Plan
 from wavesim.plan.semaphores import edges_of
 
 AVOID_WAIT_KERNEL = "avoid wait-kernel"
@@ -33,21 +35,20 @@ class Option:
 
 
 def options_for(pipeline: Pipeline, plan: Plan, device: Device) -> tuple[Option, ...]:
-    """Every option of a plan; none under stream sync, where nothing is there to be left out."""
-    if not isinstance(plan, SemaphoreSync):
-        return ()
-    return (_wait_kernel(pipeline, plan, device), *kernel_options(pipeline, plan))
+    """Every option of a plan; none without semaphores, where nothing is there to be left out."""
+    kernels = kernel_options(pipeline, plan)
+    return (_wait_kernel(pipeline, plan, device), *kernels) if plan.launch.is_multi_stream else kernels
 
 
 def kernel_options(pipeline: Pipeline, plan: Plan) -> tuple[Option, ...]:
     """Those options of a plan that kernels are compiled with: all but the wait-kernel's, on any device.
 
-    Of a plan with semaphores; blocks of a persistent kernel draw their tiles whatever the order.
+    Of a plan with semaphores; blocks of a persistent kernel fetch their tiles whatever the order.
     """
-    if not isinstance(plan, SemaphorePlan):
+    if not plan.sync.has_semaphores:
         return ()
     consumers = [dependency.consumer.stage for dependency in pipeline.dependencies]
-    is_issued = isinstance(plan, SemaphoreSync)
+    is_issued = not plan.schedule.fetches_tiles
     return (
         *(_custom_order(stage, plan) for stage in pipeline.stages if is_issued),
         *(_reorder_loads(stage) for stage in consumers),
@@ -68,13 +69,13 @@ def is_used(options: tuple[Option, ...], name: str, subject: str) -> bool:
     return any(option.is_used for option in options if (option.name, option.subject) == (name, subject))
 
 
-def _wait_kernel(pipeline: Pipeline, plan: SemaphoreSync, device: Device) -> Option:
-    without = replace(plan, wait_kernel=False)
+def _wait_kernel(pipeline: Pipeline, plan: Plan, device: Device) -> Option:
+    without = replace(plan, launch=StreamPerStage(wait_kernel=False))
     found = safety_of(pipeline, without, device)
     return Option(AVOID_WAIT_KERNEL, pipeline.name, found.is_safe, found.reason)
 
 
-def _custom_order(stage: Stage, plan: SemaphorePlan) -> Option:
+def _custom_order(stage: Stage, plan: Plan) -> Option:
     order = plan.order_of(stage.name)
     tiles = order.sequence(stage.grid)
     if tiles == RowMajor().sequence(stage.grid):
@@ -96,7 +97,7 @@ def _reorder_loads(stage: Stage) -> Option:
     return Option(REORDER_LOADS, stage.name, is_used=False, why=why)
 
 
-def _plain_store(pipeline: Pipeline, plan: SemaphorePlan, producer: str, consumer: str) -> Option:
+def _plain_store(pipeline: Pipeline, plan: Plan, producer: str, consumer: str) -> Option:
     grid = pipeline.stage(producer).grid
     table = plan.policy_of(producer, consumer).table(grid)
     most = max(table.value_of_tile)

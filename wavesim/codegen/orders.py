@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from wavesim.codegen.reads import reads_in_order
 from wavesim.errors import DescriptionError
 from wavesim.model.kernel import Grid
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.order import ColumnMajor, Grouped, Order, RowMajor, Tile
 
 L2_ROWS = (2, 4, 8, 16)  # groups of rows that keep A and B panels in the L2; 4 and 8 were best on an H200

@@ -13,9 +13,10 @@ from wavesim.codegen.formulas import order_formula
 from wavesim.codegen.names import Names
 from wavesim.codegen.options import AVOID_CUSTOM_ORDER, REORDER_LOADS, Option, is_used
 from wavesim.errors import DescriptionError
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.order import Order, SlicesLast
-from wavesim.plan.plan import Plan, SemaphoreSync
+from wavesim.plan.plan import Plan
 from wavesim.plan.semaphores import Edge, SemaphoreArray
 
 
@@ -88,10 +89,9 @@ def start_of(
     stage: Stage, plan: Plan, options: tuple[Option, ...], links: StageLinks, *, always_draws: bool = False
 ) -> Start:
     """How a stage's blocks start: blockIdx is the position in the order in which they are issued."""
-    is_synchronised = isinstance(plan, SemaphoreSync)
-    draws = always_draws or (is_synchronised and not is_used(options, AVOID_CUSTOM_ORDER, stage.name))
-    has_wait_kernel = isinstance(plan, SemaphoreSync) and plan.wait_kernel
-    return Start(draws, bool(links.outputs) and has_wait_kernel and not draws)
+    is_custom = plan.sync.has_semaphores and not is_used(options, AVOID_CUSTOM_ORDER, stage.name)
+    draws = always_draws or plan.schedule.fetches_tiles or is_custom
+    return Start(draws, bool(links.outputs) and plan.launch.wait_kernel and not draws)
 
 
 def member_of(edge: Edge, stage: str, names: Names) -> str:

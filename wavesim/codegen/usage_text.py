@@ -12,7 +12,7 @@ from wavesim.codegen.options import AVOID_WAIT_KERNEL, REORDER_LOADS, Option, is
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import Plan, SemaphoreSync
+from wavesim.plan.plan import Plan
 from wavesim.plan.semaphores import edges_of
 
 
@@ -83,7 +83,7 @@ def _kernel_words(
         f"`counters` is unsigned[{count}counter_count] in global memory, zeroed on the first stream before "
         "every run."
     )
-    if not isinstance(plan, SemaphoreSync):
+    if not plan.sync.has_semaphores:
         yield "Stream sync: launch the kernels one after another on one stream; nobody waits or posts."
     for stage in pipeline.stages:
         word = f"{space}::{identifier(stage.name)}"
@@ -93,12 +93,12 @@ def _kernel_words(
         if not sizes.is_constant:
             yield f"    ... (const __grid_constant__ {word} stage, unsigned* counters, ...) {{"
         yield f"    const {space}::Tile tile = {at}begin(counters);  // in place of blockIdx"
-        if stage.name in consumers and isinstance(plan, SemaphoreSync):
-            yield from _wait_words(pipeline, stage.name, options, space, sizes)
+        if stage.name in consumers and plan.sync.has_semaphores:
+            yield from _wait_lines(pipeline, stage.name, options, space, sizes)
         else:
             yield "    ... main loop ..."
         yield "    ... epilogue: store the tile ..."
-        if pipeline.consumers_of(stage.name) and isinstance(plan, SemaphoreSync):
+        if pipeline.consumers_of(stage.name) and plan.sync.has_semaphores:
             slices = " (split-K: only the block that stores the sum)" if stage.grid.z > 1 else ""
             yield f"    {at}post(counters, tile);  // after the last store{slices}"
     yield ""
@@ -107,10 +107,10 @@ def _kernel_words(
         "own, or whose blocks compute tile after tile, use what they are made of from one thread each: "
         "next_position, tile_at, wait_tile and post_tile."
     )
-    yield from _wait_kernel_words(pipeline, plan, space)
+    yield from _host_lines(pipeline, plan, space)
 
 
-def _wait_words(
+def _wait_lines(
     pipeline: Pipeline, consumer: str, options: tuple[Option, ...], space: str, sizes: Sizes
 ) -> Iterator[str]:
     is_gemm = isinstance(pipeline.stage(consumer).work, Gemm)
@@ -128,12 +128,27 @@ def _wait_words(
     yield "    }"
 
 
-def _wait_kernel_words(pipeline: Pipeline, plan: Plan, space: str) -> Iterator[str]:
-    if not isinstance(plan, SemaphoreSync):
+def _one_stream_lines(plan: Plan) -> Iterator[str]:
+    yield "On the host: all kernels on one stream, producers launched first."
+    if plan.launch.follows == "start":
+        yield (
+            "Launch each consumer with the attribute programmaticStreamSerialization; the first instruction "
+            "of each kernel is griddepcontrol.launch_dependents: it starts once every block before it has."
+        )
+
+
+def _host_lines(pipeline: Pipeline, plan: Plan, space: str) -> Iterator[str]:
+    if not plan.sync.has_semaphores:
         return
     yield ""
+    if plan.schedule.is_fused:
+        yield "On the host: one launch of as many blocks as fit at once, each fetching tiles to the end."
+        return
+    if not plan.launch.is_multi_stream:
+        yield from _one_stream_lines(plan)
+        return
     yield "On the host: a stream per kernel, producers launched first."
-    if not plan.wait_kernel:
+    if not plan.launch.wait_kernel:
         yield "No wait-kernel: see its option above for why that is safe on this device, and only there."
         return
     yield "Before each consumer, on its stream, one thread that ends once its producers have started:"

@@ -8,7 +8,7 @@ stream-sync trace says so; a run of that build on semaphores that are ready woul
 from wavesim.costs.cost_model import CostModel
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import Plan, SemaphoreSync
+from wavesim.plan.plan import Plan
 
 # Of a consumer, by kernels, tile and policy, where no K is split: steps of 0.005, first judged run,
 # development half.
@@ -20,13 +20,13 @@ CONSUMERS = {
 
 def as_built(costs: CostModel, pipeline: Pipeline, plan: Plan) -> CostModel:
     """Costs calibrated on stream sync, with the tile times of the builds that a plan runs, where known."""
-    if not isinstance(plan, SemaphoreSync) or any(stage.grid.z > 1 for stage in pipeline.stages):
+    if not plan.sync.has_semaphores or any(stage.grid.z > 1 for stage in pipeline.stages):
         return costs
     kernels = str(pipeline.parameters.get("kernels", ""))
     for stage in (dependency.consumer.stage for dependency in pipeline.dependencies):
         work = stage.work
         tile = (work.tile_m, work.tile_n) if isinstance(work, Gemm) else (0, 0)
-        factor = CONSUMERS.get((kernels, tile, plan.policy.name))
+        factor = CONSUMERS.get((kernels, tile, plan.sync.word))
         if factor is not None:
             times = costs.tile_times(stage)
             each = [times] * stage.grid.size if isinstance(times, int) else times

@@ -13,9 +13,10 @@ from wavesim.costs.dram import Memory
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
-from wavesim.model.pipeline import Pipeline, Stage
 from wavesim.model.reprs import one_line
-from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.plan.plan import Plan
 
 FIXED_COSTS = (
     "launch_ns",
@@ -165,12 +166,11 @@ class CostModel:
 
     def between_launches_ns(self, plan: Plan) -> int:
         """From one launch to the next on the host, by how the plan launches its kernels."""
-        how = plan.launch if isinstance(plan, StreamSync) else "stream"
-        return {"stream": self.launch_ns, "graph": 0, "host": self.host_ns}[how]
+        return {"stream": self.launch_ns, "graph": 0, "host": self.host_ns}[plan.launch.submission]
 
     def outside_ns(self, plan: Plan) -> int:
         """What a run takes besides its blocks: setup, and the fork where stages have streams of their own."""
-        return self.setup_ns + (self.fork_ns if isinstance(plan, SemaphoreSync) else 0)
+        return self.setup_ns + (self.fork_ns if plan.launch.is_multi_stream else 0)
 
     def with_tile_ns(self, **tile_ns: int | Sequence[int]) -> "CostModel":
         """The same costs with other tile times."""

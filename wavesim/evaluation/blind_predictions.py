@@ -18,7 +18,7 @@ from wavesim.evaluation.recorded_cases import ceil_formula
 from wavesim.evaluation.scored_case import Prediction
 from wavesim.model import device as devices
 from wavesim.model.device import Device
-from wavesim.plan.plan import parse_plan
+from wavesim.plan.words import parse_plan
 from wavesim.predict.intervals import half_width, spread_points
 from wavesim.predict.kinds import trace_kind
 from wavesim.predict.prediction import (

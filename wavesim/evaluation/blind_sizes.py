@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.kernel import Gemm
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.workloads.catalogue import Tile, workload
 from wavesim.workloads.gpt3 import gemm_block
 from wavesim.workloads.hopper import BLOCKS, TILE_K

@@ -11,7 +11,8 @@ from wavesim.costs.device_costs import machine_of
 from wavesim.evaluation.reference.simulator import Oracle
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan, StreamSync
 
 

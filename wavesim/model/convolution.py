@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Carveout, Grid, Kernel, require_positive
-from wavesim.model.pipeline import Stage
 from wavesim.model.reprs import one_line
+from wavesim.model.stage import Stage
 
 
 @dataclass(frozen=True)

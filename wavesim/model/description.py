@@ -29,7 +29,8 @@ from wavesim.model import device as devices
 from wavesim.model.dependency import Dependency, Index, TileSet, x, y
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 
 MAX_FILE_BYTES = 1 << 20
 STAGE_FIELDS = {"name", "grid", "threads", "registers", "shared_bytes", "kernel_us", "flops"}

@@ -13,8 +13,6 @@ from wavesim.model.dependency import Dependency
 from wavesim.model.reprs import one_line
 from wavesim.model.stage import Stage
 
-__all__ = ["Pipeline", "Stage"]
-
 
 @dataclass(frozen=True)
 class Pipeline:

@@ -131,10 +131,14 @@ class Work(Protocol):
 
 @dataclass(frozen=True)
 class Stage:
-    """A kernel as a part of a pipeline. `stage[x, y]` names its tiles in dependencies."""
+    """A kernel as a part of a pipeline. `stage[x, y]` names its tiles in dependencies.
+
+    `backend` names the implementation that computes it on a GPU; "" leaves the choice to the runner.
+    """
 
     name: str
     work: Kernel | Work
+    backend: str = ""
 
     def __getitem__(self, key: tuple[object, object]) -> TileSet:
         return TileSet.of(self, key)

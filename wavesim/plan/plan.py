@@ -1,159 +1,201 @@
-"""Plans: how a pipeline is launched and synchronised.
+"""Plans: how a pipeline is scheduled, launched and synchronised, as a value of independent answers.
 
-Example: the same two GEMMs, once on one stream (the second starts when the first is done), once on two
-streams with a semaphore per tile row, once as a single kernel whose blocks draw the tiles of both. The
-simulator takes every plan, a GPU runner those it has kernels for.
+Example: `StreamSync()` is `Plan(TilePerBlock(), OneStream(), KernelBoundary())`: a block per tile, one
+stream, each kernel after the whole of the one before. `SemaphoreSync(RowSync())` is
+`Plan(launch=StreamPerStage(), sync=Semaphores(RowSync()))`, and row semaphores by dependent launch on one
+stream are `Plan(launch=DependentLaunch(), sync=Semaphores(RowSync()))`. What a plan means is asked of its
+parts; combinations that make no sense are refused when they are built.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from dataclasses import dataclass, field, fields
 
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.kernel_plans import DependentLaunch, Persistent, PersistentStream, StreamK
-from wavesim.plan.order import Order, RowMajor, parse_order
-from wavesim.plan.plan_base import Plan, SemaphorePlan
-from wavesim.plan.policy import Policy, RowSync, parse_policy
+from wavesim.plan.launch import Launch, OneStream, StreamPerStage, Submission
+from wavesim.plan.order import Order, RowMajor
+from wavesim.plan.parts import PlanPart, Traits
+from wavesim.plan.policy import Policy, RowSync
+from wavesim.plan.schedule import Schedule, TilePerBlock
+from wavesim.plan.sync import KernelBoundary, Semaphores, Sync
 
-__all__ = [
-    "DependentLaunch",
-    "Persistent",
-    "PersistentStream",
-    "Plan",
-    "SemaphorePlan",
-    "SemaphoreSync",
-    "StreamK",
-    "StreamSync",
-    "check_plan",
-    "parse_plan",
-]
-
-Launch = Literal["stream", "graph", "host"]
-WORDS = (
-    "stream, row, tile, graph, host, pdl[:SHARE], stream-k[:WAVES], stream-k-in-order[:WAVES], "
-    "persistent[:POLICY], persistent-stream"
-)
+# Words of their own for the plans that people ask for most, by schedule, launch and sync.
+SHORT_NAMES = {
+    ("tile", "one-stream", "boundary"): "stream",
+    ("tile", "graph", "boundary"): "graph",
+    ("tile", "host", "boundary"): "host",
+    ("tile", "pdl", "boundary"): "pdl",
+    ("persistent", "one-stream", "boundary"): "persistent-stream",
+    ("fused", "one-stream", "row"): "persistent",
+}
+_KINDS: dict[str, tuple[type[PlanPart], str]] = {
+    "schedule": (Schedule, "TilePerBlock(), Persistent() or another schedule"),
+    "launch": (Launch, "OneStream(), StreamPerStage() or DependentLaunch()"),
+    "sync": (Sync, "KernelBoundary() or Semaphores(RowSync())"),
+}
 
 
 @dataclass(frozen=True)
-class StreamSync(Plan):
-    """All stages on one stream: each waits for the whole of the one before. The baseline.
+class Plan:
+    """Who computes a tile, when a kernel starts, what a tile waits for, and in which order.
 
-    `launch` says how the kernels reach the device: "stream" takes `CostModel.launch_ns` between two,
-    "graph" is a CUDA graph (all at once), "host" launches one by one (`CostModel.host_ns` between two).
-    Our recordings of "stream" were made in CUDA graphs, so under their costs it equals "graph".
+    `order` is each stage's tile order unless `orders` names another for a stage. Each waiting block first
+    does the `prefetch` share of its work that reads no producer, 0 to 1: weights that it loads into shared
+    memory (`weight_prefetch.prefetch_share`). Raises `DescriptionError`, with reason and fix, for parts that
+    do not fit together.
     """
 
+    schedule: Schedule = TilePerBlock()
+    launch: Launch = OneStream()
+    sync: Sync = KernelBoundary()
     order: Order = RowMajor()
     orders: Mapping[str, Order] = field(default_factory=dict)
-    launch: Launch = "stream"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.launch not in get_args(Launch):
-            raise DescriptionError(
-                f"StreamSync: launch is {self.launch!r}; it must be one of {', '.join(get_args(Launch))}"
-            )
-
-    @property
-    def name(self) -> str:
-        return self.launch
-
-    @property
-    def label(self) -> str:
-        how = {"stream": "", "graph": " in a CUDA graph", "host": ", launched one by one"}
-        return f"Stream sync{how[self.launch]}"
-
-    @property
-    def caveat(self) -> str:
-        rate = "4.5 us per launch from Python was measured once, with sketch kernels"
-        return f"{self.label}: {rate}; predicted only" if self.launch == "host" else ""
-
-
-@dataclass(frozen=True)
-class SemaphoreSync(SemaphorePlan):
-    """A stream per stage; consumer tiles wait on semaphores for the producer tiles they read (cuSync).
-
-    Each waiting block first does the `prefetch` share of its work that reads no producer, 0 to 1: weights
-    that it loads into shared memory (`weight_prefetch.prefetch_share`). `wait_kernel` keeps a consumer's
-    blocks from being issued before its producer has started. `head_start` (simulator only, without the
-    wait-kernel): blocks of the consumer that reach the device before the producer's first; what a race
-    between two streams can do.
-    """
-
-    policy: Policy = RowSync()
-    policies: Mapping[tuple[str, str], Policy] = field(default_factory=dict)
-    order: Order = RowMajor()
-    orders: Mapping[str, Order] = field(default_factory=dict)
-    wait_kernel: bool = True
-    head_start: int = 0
     prefetch: float = 0.0
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.prefetch, int | float) or not 0 <= self.prefetch <= 1:
+        for name, (kind, known) in _KINDS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise DescriptionError(f"Plan: {name} is {value!r}; use {known}")
+        for value in (self.order, *self.orders.values()):
+            if not isinstance(value, Order):
+                raise DescriptionError(
+                    f"Plan: order is {value!r}; use RowMajor(), Grouped(8) or parse_order('row')"
+                )
+        self._check_prefetch()
+        self._check_parts()
+
+    def _check_prefetch(self) -> None:
+        is_number = isinstance(self.prefetch, int | float) and not isinstance(self.prefetch, bool)
+        if not is_number or not 0 <= self.prefetch <= 1:
             raise DescriptionError(
-                f"SemaphoreSync: prefetch is {self.prefetch!r}; it is a share of the work, from 0 to 1"
+                f"Plan: prefetch is {self.prefetch!r}; it is a share of the work, from 0 to 1"
             )
-        if not isinstance(self.head_start, int) or self.head_start < 0:
-            raise DescriptionError(f"SemaphoreSync: head_start is {self.head_start!r}; it must be at least 0")
-        if self.head_start and self.wait_kernel:
+        if self.prefetch and not self.sync.has_semaphores and self.launch.follows == "end":
             raise DescriptionError(
-                f"SemaphoreSync: head_start is {self.head_start} but the wait-kernel rules that out; "
-                "set wait_kernel=False"
+                f"Plan: prefetch is {self.prefetch}, but on one stream no block starts before its producers "
+                "have ended. Use DependentLaunch() or Semaphores(RowSync()), or prefetch=0"
             )
+
+    def _check_parts(self) -> None:
+        traits = Traits(self.schedule.is_fused, self.launch.is_multi_stream, self.sync.has_semaphores)
+        for part in self.parts:
+            reason = part.refusal(traits)
+            if reason:
+                others = " with ".join(repr(other) for other in self.parts if other is not part)
+                raise DescriptionError(f"Plan: {part!r} does not go with {others}: {reason}")
+
+    def __hash__(self) -> int:
+        return hash((*self.parts, self.order, tuple(sorted(self.orders)), self.prefetch))
+
+    def __repr__(self) -> str:
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        usual = {one.name: one.default for one in fields(self)} | {"orders": {}}
+        shown = [f"{name}={value!r}" for name, value in given.items() if value != usual[name]]
+        return f"Plan({', '.join(shown)})"
+
+    @property
+    def parts(self) -> tuple[Schedule, Launch, Sync]:
+        """The three answers."""
+        return self.schedule, self.launch, self.sync
 
     @property
     def name(self) -> str:
-        """Short word for tables and file names: the policy's name."""
-        return self.policy.name
+        """Short word for tables and file names; `parse_plan` reads it back."""
+        schedule, launch, sync = (part.word for part in self.parts)
+        share = f"prefetch:{self.prefetch}" if self.prefetch else ""
+        short = SHORT_NAMES.get((schedule, launch, sync))
+        if short and not share:
+            return short
+        match schedule, launch, sync:
+            case "fused", "one-stream", _ if not share:
+                return f"persistent:{sync}"
+            case "tile", "pdl", "boundary":
+                return f"pdl:{self.prefetch}"
+            case _, "one-stream", "boundary":
+                return schedule
+        words = ["" if schedule == "tile" else schedule, launch, share, sync]
+        if words[:2] == ["", "streams"]:
+            words = [share, sync]
+        # What waits comes last: "tile" is a schedule before it and a policy there.
+        return "+".join(word for word in words if word)
 
     @property
     def label(self) -> str:
-        words = self.policy_label[0].upper() + self.policy_label[1:]
-        words += f", {100 * self.prefetch:.2g} % prefetched" if self.prefetch else ""
-        return words if self.wait_kernel else f"{words}, no wait-kernel"
+        """The plan in words: "Row semaphores, dependent launch (PDL)"."""
+        texts = [self.schedule.text, self.sync.text, self.launch.text]
+        if texts[2] and not self.sync.has_semaphores:  # what is launched otherwise says how it waits
+            texts = [texts[0], "" if self.launch.follows == "start" else texts[1], texts[2]]
+        share = f"{100 * self.prefetch:.2g} % prefetched" if self.prefetch else ""
+        label = ", ".join(text for text in (*texts, share) if text)
+        return label[0].upper() + label[1:]
+
+    @property
+    def caveat(self) -> str:
+        """What its predictions rest on that has not been measured here; "" for plans that have been."""
+        caveats = [part.caveat for part in self.parts if part.caveat]
+        if self.prefetch and self.waits_for_grids:
+            caveats.append("what it prefetches is predicted only")
+        return f"{self.label}: {'; '.join(caveats)}" if caveats else ""
+
+    @property
+    def is_stream_sync(self) -> bool:
+        """Whether each kernel waits for the whole of the one before, on one stream: the baseline."""
+        return not self.sync.has_semaphores and self.launch.follows == "end" and self.schedule.after == "end"
+
+    @property
+    def waits_for_grids(self) -> bool:
+        """Whether kernels overlap and their blocks wait for the whole grid before (`griddepcontrol.wait`)."""
+        return self.launch.follows == "start" and not self.sync.has_semaphores
+
+    def order_of(self, stage: str) -> Order:
+        """The tile order of a stage."""
+        return self.orders.get(stage, self.order)
+
+    def policy_of(self, producer: str, consumer: str) -> Policy:
+        """The policy of one dependency. Raises `DescriptionError` for a plan without semaphores."""
+        return self.sync.policy_of(producer, consumer)
+
+
+def StreamSync(  # noqa: N802  # reads as the plan that it builds
+    order: Order = RowMajor(), orders: Mapping[str, Order] | None = None, launch: Submission = "stream"
+) -> Plan:
+    """All stages on one stream: each waits for the whole of the one before. The baseline.
+
+    `launch`: "stream", "graph" or "host", as `OneStream` has it.
+    """
+    return Plan(launch=OneStream(launch), order=order, orders=orders or {})
+
+
+def SemaphoreSync(  # noqa: N802  # reads as the plan that it builds
+    policy: Policy = RowSync(),
+    policies: Mapping[tuple[str, str], Policy] | None = None,
+    order: Order = RowMajor(),
+    orders: Mapping[str, Order] | None = None,
+    wait_kernel: bool = True,
+    head_start: int = 0,
+    prefetch: float = 0.0,
+) -> Plan:
+    """A stream per stage; consumer tiles wait on semaphores for the producer tiles they read (cuSync)."""
+    launch = StreamPerStage(wait_kernel, head_start)
+    return Plan(TilePerBlock(), launch, Semaphores(policy, policies or {}), order, orders or {}, prefetch)
 
 
 def check_plan(pipeline: Pipeline, plan: Plan) -> None:
-    """Raises `DescriptionError` if the plan names stages or dependencies that the pipeline lacks."""
+    """Raises `DescriptionError` for what is no plan, or names stages or dependencies the pipeline lacks."""
+    if not isinstance(plan, Plan):
+        kind = next((name for name, (part, _) in _KINDS.items() if isinstance(plan, part)), "")
+        fix = f"Plan({kind}={plan!r})" if kind else "StreamSync(), SemaphoreSync(RowSync()) or Plan(...)"
+        raise DescriptionError(f"plan is {plan!r}; use {fix}")
     names = [stage.name for stage in pipeline.stages]
     for name in plan.orders:
         if name not in names:
             raise DescriptionError(
                 f"plan {plan.name} orders stage {name!r}; pipeline {pipeline.name} has {names}"
             )
-    if isinstance(plan, SemaphorePlan):
-        edges = [(p, d.consumer.stage.name) for d in pipeline.dependencies for p in d.producers]
-        for edge in plan.policies:
-            if edge not in edges:
-                raise DescriptionError(
-                    f"plan {plan.name} has a policy for {edge}; pipeline {pipeline.name} has {edges}"
-                )
-
-
-def parse_plan(text: str, order: str = "row", *, wait_kernel: bool = True, head_start: int = 0) -> Plan:
-    """The plan that a word names: a policy's name such as "row", or one of `WORDS`, as in "pdl:0.05".
-
-    Raises `DescriptionError`; `wait_kernel` and `head_start` are for plans named by a policy.
-    """
-    tiles = parse_order(order)
-    kind, _, setting = text.partition(":")
-    try:
-        if text in get_args(Launch):
-            return StreamSync(tiles, launch=text)  # type: ignore[arg-type]  # is one of them
-        if kind == "pdl":
-            return DependentLaunch(float(setting or 0), tiles)
-        if kind in ("stream-k", "stream-k-in-order"):
-            waves = int(setting) if setting else None
-            return StreamK(waves, tiles, in_order=kind.endswith("-in-order"))
-        if kind == "persistent":
-            return Persistent(parse_policy(setting or "row"), order=tiles)
-        if text == "persistent-stream":
-            return PersistentStream(tiles)
-        policy = parse_policy(text)
-    except ValueError as error:
-        is_ours = isinstance(error, DescriptionError) and kind in ("pdl", "stream-k", "stream-k-in-order")
-        raise DescriptionError(str(error) if is_ours else f"sync is {text!r}; known are {WORDS}") from None
-    return SemaphoreSync(policy, order=tiles, wait_kernel=wait_kernel, head_start=head_start)
+    edges = [(p, d.consumer.stage.name) for d in pipeline.dependencies for p in d.producers]
+    for edge in plan.sync.edge_policies:
+        if edge not in edges:
+            raise DescriptionError(
+                f"plan {plan.name} has a policy for {edge}; pipeline {pipeline.name} has {edges}"
+            )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import Plan, SemaphorePlan
+from wavesim.plan.plan import Plan
 from wavesim.plan.policy import Policy, SemaphoreTable
 
 Edge = tuple[str, str]  # producer, consumer
@@ -41,7 +41,7 @@ def edges_of(pipeline: Pipeline) -> tuple[Edge, ...]:
 
 def semaphore_arrays(pipeline: Pipeline, plan: Plan) -> tuple[SemaphoreArray, ...]:
     """One array per producer and policy, in the order of the dependencies; none without semaphores."""
-    if not isinstance(plan, SemaphorePlan):
+    if not plan.sync.has_semaphores:
         return ()
     edges: dict[tuple[str, Policy], list[Edge]] = {}
     for producer, consumer in edges_of(pipeline):

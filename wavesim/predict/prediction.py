@@ -15,12 +15,13 @@ from wavesim.costs.builds import as_built
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.cost_model import OVERHEADS, CostModel
 from wavesim.costs.device_costs import MachineCosts, clock_gain_of, machine_of, memory_behind, overheads_of
-from wavesim.errors import RecordingError
+from wavesim.errors import DescriptionError, RecordingError
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.order import Order, parse_order
-from wavesim.plan.plan import Plan, StreamSync, parse_plan
+from wavesim.plan.order import Order
+from wavesim.plan.plan import Plan, StreamSync
+from wavesim.plan.words import recorded_plan
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.sim.program import build_program
 from wavesim.sim.simulation import simulate
@@ -147,10 +148,10 @@ def replay(pipeline: Pipeline, measured: Trace, device: Device) -> Trace:
 
     What is left to the simulator is scheduling alone: order, placement, waiting.
     """
-    plan = parse_plan(measured.header.plan, _order(measured))
+    plan = _recorded_plan(measured)
     require_same_kernels(pipeline, measured, device)
     # Under semaphores the boundary is between wait-kernel and consumer, where a trace has no rows.
-    boundary = max(0, _gap_ns(measured)) if isinstance(plan, StreamSync) else OVERHEADS["boundary_ns"]
+    boundary = max(0, _gap_ns(measured)) if not plan.sync.has_semaphores else OVERHEADS["boundary_ns"]
     tile_ns = {stage.name: _times_of(measured, index) for index, stage in enumerate(pipeline.stages)}
     costs = CostModel(tile_ns, boundary_ns=boundary, wait_ns=_ready_wait_ns(pipeline, plan, measured))
     return simulate(pipeline, plan, device, costs)
@@ -166,12 +167,11 @@ def _ready_wait_ns(pipeline: Pipeline, plan: Plan, measured: Trace) -> int:
     return min(least, default=0)
 
 
-def _order(trace: Trace) -> str:
-    orders = set(trace.header.orders.values())
-    if len(orders) != 1:
-        raise RecordingError(f"trace has orders {sorted(orders)}; a replay needs one order for all stages")
-    parse_order(next(iter(orders)))
-    return str(next(iter(orders)))
+def _recorded_plan(trace: Trace) -> Plan:
+    try:
+        return recorded_plan(trace.header.plan, trace.header.plan_data, trace.header.orders)
+    except DescriptionError as error:
+        raise RecordingError(f"the trace's plan cannot be run again: {error}") from None
 
 
 def _gap_ns(trace: Trace) -> int:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from wavesim.model.dependency import Dependency, gemm_rows, x, y
 from wavesim.model.kernel import Block, Gemm, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.policy import CustomPolicy, Policy
 
 OTHER_REGISTERS, MOST_REGISTERS = 90, 255

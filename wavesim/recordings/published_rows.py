@@ -18,7 +18,7 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import RowMajor, SlicesLast
-from wavesim.plan.plan import SemaphoreSync
+from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.plan.policy import Policy, RowSync, TileSync
 from wavesim.recordings.published_kernels import KernelChoice, conv_pair, llama_tile_policy, mlp_pair
 from wavesim.recordings.shipped import FOLDER
@@ -42,7 +42,7 @@ class PublishedRun:
     policy: str
     device: Device
     pipeline: Pipeline
-    plan: SemaphoreSync
+    plan: Plan
     size: int
     time_us: float
     stdev_us: float

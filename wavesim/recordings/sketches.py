@@ -18,7 +18,8 @@ from wavesim.model import device as devices
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.order import Grouped, Order, RowMajor
 from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Header, StageInfo, Trace

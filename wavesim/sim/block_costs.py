@@ -7,10 +7,10 @@ semaphores (0.9 us); as one of two split-K slices it also stores its sums, or ad
 from dataclasses import dataclass
 
 from wavesim.costs.cost_model import CostModel
-from wavesim.plan.plan import DependentLaunch, PersistentStream, Plan, SemaphorePlan
+from wavesim.plan.plan import Plan
 from wavesim.plan.waits import Wait
 from wavesim.sim.program import StageProgram
-from wavesim.sim.stream_k import StreamKStage
+from wavesim.sim.split_tiles import SplitStage
 
 
 @dataclass(frozen=True)
@@ -38,25 +38,25 @@ class Charges:
 
 def charges_of(costs: CostModel, plan: Plan, program: StageProgram) -> Charges:
     """A stage's charges. Raises `DescriptionError` where the costs lack its tile times."""
-    has_semaphores = isinstance(plan, SemaphorePlan)
-    is_drawing = has_semaphores or isinstance(plan, PersistentStream)
+    has_semaphores = plan.sync.has_semaphores
+    is_fetching = has_semaphores or plan.schedule.fetches_tiles
     is_waiting = has_semaphores and bool(program.arrays)
-    is_dependent = isinstance(plan, DependentLaunch)
+    waits_for_grids = plan.waits_for_grids
     return Charges(
         work_ns=_work(costs, program),
-        opening_ns=is_drawing * costs.counter_ns + is_waiting * costs.look_ns,
-        wait_ns=0 if is_dependent else costs.wait_ns,
-        ahead_ns=costs.edge_ns if is_dependent else 0,
+        opening_ns=is_fetching * costs.counter_ns + is_waiting * costs.look_ns,
+        wait_ns=0 if waits_for_grids else costs.wait_ns,
+        ahead_ns=costs.edge_ns if waits_for_grids else 0,
         closing_ns=has_semaphores * program.has_posts * costs.post_ns,
         partial_ns=costs.partial_ns,
         fixup_ns=costs.sums_ns.get(program.stage.name, costs.fixup_ns),
-        signal_ns=costs.dependent_ns if is_dependent else costs.signal_ns,
+        signal_ns=costs.dependent_ns if waits_for_grids else costs.signal_ns,
     )
 
 
 def _work(costs: CostModel, program: StageProgram) -> list[int]:
     times, grid = costs.tile_times(program.stage), program.stage.grid
-    if isinstance(program, StreamKStage):
+    if isinstance(program, SplitStage):
         tiles = [times] * grid.tiles if isinstance(times, int) else times
         return [
             costs.edge_ns * is_first + part.share_ns(max(0, tiles[program.output(i)] - costs.edge_ns))

@@ -199,7 +199,7 @@ class BlockLives:
         if not state.blocks_left:
             state.done.succeed()
         launch, sm, slot = self._launches[program.index], self.rows.sm[row], self.rows.slot[row]
-        if launch.then == "draw":
+        if launch.then == "fetch":
             self._turns.take(sm, slot, partial(self._draw, launch, sm, slot))
         elif (following := program.following(position)) >= 0:
             Task(self._life(program, following, sm, slot, 0))

@@ -23,7 +23,7 @@ class Launch:
     `start(position, sm, slot)` is the life of one block, from its issue; it must not end in the
     pass that issues it, before its first event. Of launches whose turn comes at the
     same instant the one with the lower `rank` goes first. `issued` fires with the time of the
-    last block's issue. `is_drawing`: blocks draw their positions from a counter (`draw_order`).
+    last block's issue. `is_fetching`: blocks draw their positions from a counter (`draw_order`).
     """
 
     name: str
@@ -33,7 +33,7 @@ class Launch:
     next: int
     upto: int
     issued: Event | None = None
-    is_drawing: bool = False
+    is_fetching: bool = False
 
 
 Place = tuple[int, int]  # SM, slot
@@ -84,7 +84,7 @@ class Dispatcher:
         while self.queue:
             launch = self.queue[0]
             places = self._places(launch)
-            in_turn = draw_order(places) if launch.is_drawing else places
+            in_turn = draw_order(places) if launch.is_fetching else places
             for position, place in enumerate(in_turn, launch.next):
                 Task(launch.start(position, *place))
             launch.next += len(places)

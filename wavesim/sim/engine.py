@@ -14,7 +14,7 @@ from wavesim.errors import Waiter
 from wavesim.model.device import Device
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import Plan, SemaphoreSync
+from wavesim.plan.plan import Plan
 from wavesim.sim.block_costs import charges_of
 from wavesim.sim.block_process import BlockLives
 from wavesim.sim.deadlock import deadlock_error
@@ -44,7 +44,7 @@ class Engine:
             for stage in launch.stages
         }
         self._costs = costs
-        self._head_start = plan.head_start if isinstance(plan, SemaphoreSync) else 0
+        self._head_start = plan.launch.head_start
         self._between_ns = costs.between_launches_ns(plan)
         self._env = Environment()
         self._dispatcher = Dispatcher(self._env, device)
@@ -111,9 +111,9 @@ class Engine:
     ) -> None:
         life = partial(self._blocks.first, launch)
         block = self._footprints[launch.stages[0]]
-        is_drawing = launch.is_drawing and self._costs.draws_by_sm
+        is_fetching = launch.is_fetching and self._costs.draws_by_sm
         self._dispatcher.enqueue(
-            Launch(launch.kernel.name, rank, block, life, first, upto, issued, is_drawing)
+            Launch(launch.kernel.name, rank, block, life, first, upto, issued, is_fetching)
         )
 
     def _release(self, sm: int, slot: int, stage: int) -> None:

@@ -6,26 +6,21 @@ Example: under stream sync a GEMM of 384 tiles is 384 blocks with one tile each.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.occupancy import occupancy_of
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.plan.launch import Follows
 from wavesim.plan.order import Order, RowMajor
-from wavesim.plan.plan import (
-    DependentLaunch,
-    Persistent,
-    PersistentStream,
-    Plan,
-    SemaphoreSync,
-    StreamK,
-)
+from wavesim.plan.plan import Plan
 from wavesim.plan.policy import Policy
+from wavesim.plan.schedule import After
 from wavesim.plan.semaphores import SemaphoreArray
 from wavesim.plan.waits import Wait
 from wavesim.sim.program import SHARE_UNIT, Program, StageProgram, build_program
-from wavesim.sim.stream_k import split_stages
+from wavesim.sim.split_tiles import split_stages
 
 
 @dataclass(frozen=True)
@@ -47,19 +42,19 @@ class WholeGrid(Policy):
 class KernelLaunch:
     """`blocks` thread blocks of `kernel`; the i-th begins with the i-th item of `stages`, in issue order.
 
-    `then`: what a block does after an item: it ends, draws the next item that nobody has drawn, or goes on to
-    `StageProgram.following`. `follows`: its turn in its stream comes at once, once every block of the
-    launch before has started, or once they have all ended; or after its wait-kernel. `is_drawing`: the first
-    items are drawn from a counter too, by blocks under semaphores in any order but the hardware's own.
+    `then`: what a block does after an item: it ends, fetches the next item that nobody has fetched, or goes
+    on to `StageProgram.following`. `follows`: its turn in its stream comes at once, once every block of the
+    launch before has started, or once they have all ended; or after its wait-kernel. `is_fetching`: the first
+    items are fetched from a counter too, by blocks under semaphores in any order but the hardware's own.
     """
 
     kernel: Kernel
     stages: tuple[int, ...]
     blocks: int
-    follows: Literal["nothing", "start", "end"] = "nothing"
-    then: Literal["end", "draw", "following"] = "end"
+    follows: Follows = "nothing"
+    then: After = "end"
     has_wait_kernel: bool = False
-    is_drawing: bool = False
+    is_fetching: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,54 +68,38 @@ class LaunchedProgram(Program):
         return next(launch for launch in self.launches if stage in launch.stages)
 
 
-@dataclass
-class DependentStage(StageProgram):
-    """A stage under dependent launch: each block waits once, for the whole grid before it in the stream."""
-
-    grid_wait: tuple[Wait, ...] = ()
-
-    def waits(self, position: int) -> tuple[Wait, ...]:
-        """The same for every block."""
-        return self.grid_wait
-
-
 def launched(pipeline: Pipeline, plan: Plan, device: Device) -> LaunchedProgram:
     """Works a plan out for a device. Raises `DescriptionError` for what doesn't fit."""
     program = build_program(pipeline, plan)
     slots = [_slots(device, stage.kernel.block) for stage in pipeline.stages]
-    if isinstance(plan, DependentLaunch):
+    if plan.waits_for_grids:
         program = _with_grid_waits(program, plan)
-    elif isinstance(plan, StreamK):
-        program = split_stages(program, plan, slots)
+    program = split_stages(program, plan.schedule, slots)
     return LaunchedProgram(program.stages, program.arrays, _launches(program, plan, device, slots))
 
 
 def _launches(program: Program, plan: Plan, device: Device, slots: list[int]) -> tuple[KernelLaunch, ...]:
-    if isinstance(plan, Persistent):
+    if plan.schedule.is_fused:
         kernel = _fused([stage.stage for stage in program.stages])
         items = sum(len(stage.blocks) for stage in program.stages)
-        blocks = min(items, _slots(device, kernel.block))
-        return (
-            KernelLaunch(kernel, tuple(range(len(program.stages))), blocks, then="draw", is_drawing=True),
-        )
+        blocks = plan.schedule.block_count(items, _slots(device, kernel.block))
+        stages = tuple(range(len(program.stages)))
+        return (KernelLaunch(kernel, stages, blocks, then=plan.schedule.after, is_fetching=True),)
     return tuple(_launch(stage, plan, slots[stage.index]) for stage in program.stages)
 
 
 def _launch(program: StageProgram, plan: Plan, slots: int) -> KernelLaunch:
-    kernel, stages, size = program.stage.kernel, (program.index,), len(program.blocks)
-    if isinstance(plan, SemaphoreSync):
-        has_wait_kernel = plan.wait_kernel and bool(program.arrays)
-        is_drawing = not _is_row_major(plan.order_of(program.stage.name), program.stage.grid)
-        return KernelLaunch(kernel, stages, size, has_wait_kernel=has_wait_kernel, is_drawing=is_drawing)
-    if program.index == 0:
-        follows: Literal["nothing", "start", "end"] = "nothing"
-    else:
-        follows = "start" if isinstance(plan, DependentLaunch) else "end"
-    if isinstance(plan, PersistentStream):
-        return KernelLaunch(kernel, stages, min(size, slots), follows, "draw", is_drawing=True)
-    if isinstance(plan, StreamK):
-        return KernelLaunch(kernel, stages, min(size, slots), follows, "following")
-    return KernelLaunch(kernel, stages, size, follows)
+    stage, schedule = program.stage, plan.schedule
+    is_in_order = _is_row_major(plan.order_of(stage.name), stage.grid)
+    return KernelLaunch(
+        stage.kernel,
+        (program.index,),
+        schedule.block_count(len(program.blocks), slots),
+        plan.launch.follows if program.index else "nothing",
+        schedule.after,
+        has_wait_kernel=plan.launch.wait_kernel and bool(program.arrays),
+        is_fetching=schedule.fetches_tiles or (plan.sync.has_semaphores and not is_in_order),
+    )
 
 
 def _is_row_major(order: Order, grid: Grid) -> bool:
@@ -141,17 +120,17 @@ def _fused(stages: Sequence[Stage]) -> Kernel:
     return Kernel("+".join(stage.name for stage in stages), Grid(1), Block(**most))
 
 
-def _with_grid_waits(program: Program, plan: DependentLaunch) -> Program:
+def _with_grid_waits(program: Program, plan: Plan) -> Program:
     """Every stage but the last posts one semaphore per grid, which the next stage's blocks await."""
     wait_at = round(plan.prefetch * SHARE_UNIT)
     stages, arrays = list(program.stages), []
-    for index, (before, stage) in enumerate(zip(program.stages[:-1], program.stages[1:], strict=True)):
+    for index, before in enumerate(program.stages[:-1]):
         name, grid = before.stage.name, before.stage.grid
         array = SemaphoreArray(name, WholeGrid(), WholeGrid().table(grid), index, grid)
         arrays.append(array)
         stages[index] = replace(stages[index], posts=((index,),) * grid.tiles)
         wait = Wait(wait_at, SHARE_UNIT, index, name, (0, 0))
-        stages[index + 1] = DependentStage(
-            stage.index, stage.stage, stage.blocks, stage.posts, None, {name: array}, grid_wait=(wait,)
+        stages[index + 1] = replace(
+            stages[index + 1], dependency=None, arrays={name: array}, grid_waits=(wait,)
         )
     return Program(tuple(stages), tuple(arrays))

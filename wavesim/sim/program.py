@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from wavesim.model.dependency import Dependency
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.order import Tile
-from wavesim.plan.plan import Plan, SemaphoreSync, check_plan
+from wavesim.plan.plan import Plan, check_plan
 from wavesim.plan.semaphores import SemaphoreArray, semaphore_arrays
 from wavesim.plan.waits import Wait, position_in_slice, waits_of
 
@@ -19,7 +20,10 @@ SHARE_UNIT = 1_000_000  # shares of the work are kept in millionths
 
 @dataclass
 class StageProgram:
-    """One stage: its blocks (x, y, z) in issue order, what they wait for and which semaphores tiles post."""
+    """One stage: its blocks (x, y, z) in issue order, what they wait for and which semaphores tiles post.
+
+    `grid_waits`: what every block waits for alike, where it waits for a whole grid.
+    """
 
     index: int
     stage: Stage
@@ -28,6 +32,7 @@ class StageProgram:
     dependency: Dependency | None
     arrays: Mapping[str, SemaphoreArray]
     prefetch: float = 0.0
+    grid_waits: tuple[Wait, ...] = ()
     _cache: dict[tuple[int, int, int], tuple[Wait, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -56,8 +61,8 @@ class StageProgram:
 
     def waits(self, position: int) -> tuple[Wait, ...]:
         """What the block at a position of the issue order waits for, in order; each semaphore once."""
-        if self.dependency is None or not self.arrays:
-            return ()
+        if self.grid_waits or self.dependency is None or not self.arrays:
+            return self.grid_waits
         x, y, z = self.blocks[position]
         key = (x if self._uses_x else 0, y if self._uses_y else 0, z)
         if key not in self._cache:
@@ -121,5 +126,6 @@ def _stage_program(
     awaited = {
         producer: array for array in arrays for producer, consumer in array.edges if consumer == stage.name
     }
-    prefetch = plan.prefetch if isinstance(plan, SemaphoreSync) else 0.0
-    return StageProgram(index, stage, blocks, posts, pipeline.dependency_of(stage.name), awaited, prefetch)
+    return StageProgram(
+        index, stage, blocks, posts, pipeline.dependency_of(stage.name), awaited, plan.prefetch
+    )

@@ -14,13 +14,15 @@ from wavesim.costs.l2 import FloatArray
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
-from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.plan.plan import DependentLaunch, Plan
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.plan.plan import Plan
 from wavesim.plan.semaphores import SemaphoreArray
+from wavesim.plan.words import plan_data
 from wavesim.sim.engine import Engine
 from wavesim.sim.launches import LaunchedProgram, launched
 from wavesim.sim.program import Program, StageProgram
-from wavesim.sim.stream_k import StreamKStage
+from wavesim.sim.split_tiles import SplitStage
 from wavesim.trace.trace import PART_COLUMNS, DependencyInfo, Event, Header, IntArray, StageInfo, Trace, Waits
 
 SETTLING_ROUNDS = 3  # of tile times and what they depend on
@@ -98,7 +100,7 @@ def _trace(engine: Engine, pipeline: Pipeline, plan: Plan, device: Device, costs
 
 def _parts(program: LaunchedProgram) -> dict[str, IntArray]:
     """The columns that say which K iterations of its tile each block computed, where tiles are split."""
-    parts = [part for stage in program.stages if isinstance(stage, StreamKStage) for part in stage.parts]
+    parts = [part for stage in program.stages if isinstance(stage, SplitStage) for part in stage.parts]
     if not parts:
         return {}
     table = np.array([(part.first, part.upto, part.of) for part in parts], dtype=np.int64)
@@ -127,6 +129,7 @@ def _header(
         workload=pipeline.name,
         plan=plan.name,
         plan_label=plan.label,
+        plan_data=plan_data(plan),
         stages=tuple(describe_stage(program, index, device) for index in range(len(program.stages))),
         orders={stage.name: plan.order_of(stage.name).name for stage in pipeline.stages},
         dependencies=describe_dependencies(program),
@@ -178,7 +181,7 @@ def _dependencies(program: Program) -> list[tuple[StageProgram, SemaphoreArray]]
 
 
 def _describe_costs(costs: CostModel, plan: Plan) -> dict[str, object]:
-    prefetch = {"prefetch": plan.prefetch} if isinstance(plan, DependentLaunch) else {}
+    prefetch = {"prefetch": plan.prefetch} if plan.prefetch else {}
     tile_ns = {
         stage: times if isinstance(times, int) else f"{len(times)} times"
         for stage, times in costs.tile_ns.items()

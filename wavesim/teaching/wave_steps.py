@@ -11,7 +11,8 @@ import plotly.graph_objects as go
 from wavesim.costs.cost_model import CostModel
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.plan import StreamSync
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace

@@ -52,10 +52,11 @@ class DependencyInfo:
 class Header:
     """Everything about a trace that is not a row.
 
-    `rounds_ns` are unrecorded, interleaved timings of the same plan (measured traces);
-    `setup_ns` is the time around the blocks that the plan is charged for (simulated traces).
-    `timer_step_ns` is the resolution of the clock that stamped the rows; `clock_mhz` and
-    `power_w` were read while it ran. `costs` are the cost model's figures (simulated traces).
+    `plan_data` is the plan (`wavesim.plan.words.plan_data`), empty in recordings of before it was stored;
+    `plan` and `plan_label` are for people. `rounds_ns` are unrecorded, interleaved timings of the same plan
+    (measured traces); `setup_ns` is the time around the blocks that the plan is charged for (simulated
+    traces). `timer_step_ns` is the resolution of the clock that stamped the rows; `clock_mhz` and `power_w`
+    were read while it ran. `costs` are the cost model's figures (simulated traces).
     """
 
     source: Literal["simulated", "measured"]
@@ -64,6 +65,7 @@ class Header:
     plan: str
     plan_label: str
     stages: tuple[StageInfo, ...]
+    plan_data: Mapping[str, Any] = field(default_factory=dict)
     orders: Mapping[str, str] = field(default_factory=dict)
     dependencies: tuple[DependencyInfo, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)

@@ -15,10 +15,14 @@ from wavesim.codegen.orders import order_sets
 from wavesim.codegen.policies import DerivedPolicy, derive_policies, renumbered
 from wavesim.costs.cost_model import CostModel
 from wavesim.model.device import Device
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.plan.launch import DependentLaunch
 from wavesim.plan.order import Order, RowMajor
-from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync, check_plan
-from wavesim.plan.semaphores import Edge, edges_of
+from wavesim.plan.plan import Plan, SemaphoreSync, check_plan
+from wavesim.plan.semaphores import Edge, edges_of, semaphore_arrays
+from wavesim.plan.sync import Semaphores
+from wavesim.plan.words import SCHEDULES_TO_TRY, SEMAPHORES_TO_TRY
 
 ALL_COMBINATIONS = 64  # of the edges' policies; beyond it one edge is varied at a time
 
@@ -48,8 +52,8 @@ class Fingerprints:
         parts += map(_every_field, pipeline.stages)
         parts += [str(dependency) for dependency in pipeline.dependencies]
         parts += [self._order(stage.name, stage.grid, plan.order_of(stage.name)) for stage in pipeline.stages]
-        if isinstance(plan, SemaphoreSync):
-            parts += [f"wait-kernel {plan.wait_kernel} {plan.head_start}"]
+        parts += [plan.schedule.word, plan.launch.word, str(plan.prefetch), str(plan.sync.has_semaphores)]
+        if plan.sync.has_semaphores:
             for producer, consumer in edges_of(pipeline):
                 table = plan.policy_of(producer, consumer).table(pipeline.stage(producer).grid)
                 parts.append(repr(renumbered(table.semaphore_of_tile)))
@@ -69,11 +73,15 @@ def _every_field(description: Device | CostModel | Stage) -> str:
     return f"{type(description).__name__} {asdict(description)!r}"
 
 
-def stream_candidates(pipeline: Pipeline) -> list[Candidate]:
-    """Stream sync in every order."""
+def boundary_candidates(pipeline: Pipeline) -> list[Candidate]:
+    """Plans without semaphores in every order: stream sync, other schedules, dependent launch."""
+    plans = (Plan(), *(Plan(schedule) for schedule in SCHEDULES_TO_TRY), Plan(launch=DependentLaunch()))
     return [
-        Candidate(f"stream {name}", pipeline, _with_orders(StreamSync(), orders), name, 0)
+        Candidate(f"{plan.name} {name}", pipeline, _with_orders(plan, orders), name, 0)
+        for plan in plans
+        if plan.is_stream_sync or pipeline.dependencies
         for name, orders in order_sets(pipeline).items()
+        if not (plan.schedule.after == "following" and any(stage.grid.z > 1 for stage in pipeline.stages))
     ]
 
 
@@ -81,19 +89,16 @@ def semaphore_candidates(pipeline: Pipeline, device: Device) -> tuple[list[Candi
     """(semaphore plans in every order that cannot deadlock, how many can): every choice of policies."""
     if not pipeline.dependencies:
         return [], 0
-    is_safe = {
-        flag: safety_of(pipeline, SemaphoreSync(wait_kernel=flag), device).is_safe for flag in (True, False)
-    }
-    safe, unsafe = [], 0
-    choices = list(policy_choices(pipeline))
-    for name, orders in order_sets(pipeline).items():
-        for choice in choices:
-            for wait_kernel in (True, False):
-                if is_safe[wait_kernel]:
-                    safe.append(_candidate(pipeline, choice, name, orders, wait_kernel))
-                else:
-                    unsafe += 1
-    return safe, unsafe
+    plans = [Plan(schedule, launch, Semaphores()) for schedule, launch in SEMAPHORES_TO_TRY]
+    safe_plans = [plan for plan in plans if safety_of(pipeline, plan, device).is_safe]
+    choices, orders = list(policy_choices(pipeline)), order_sets(pipeline)
+    safe = [
+        _candidate(pipeline, plan, choice, name, order)
+        for name, order in orders.items()
+        for choice in choices
+        for plan in safe_plans
+    ]
+    return safe, (len(plans) - len(safe_plans)) * len(choices) * len(orders)
 
 
 def given_candidate(pipeline: Pipeline, plan: Plan) -> Candidate:
@@ -101,30 +106,40 @@ def given_candidate(pipeline: Pipeline, plan: Plan) -> Candidate:
     check_plan(pipeline, plan)
     for stage in pipeline.stages:
         plan.order_of(stage.name).sequence(stage.grid)
-    count = 0
-    if isinstance(plan, SemaphoreSync):
-        for producer, consumer in edges_of(pipeline):
-            count += plan.policy_of(producer, consumer).table(pipeline.stage(producer).grid).count
-    wait = "" if getattr(plan, "wait_kernel", True) else " no-wait-kernel"
-    return Candidate(f"{plan.name} {plan.order.name}{wait}", pipeline, plan, plan.order.name, count)
+    count = sum(array.table.count for array in semaphore_arrays(pipeline, plan))
+    orders = "+".join(order.name for order in plan.orders.values()) or plan.order.name
+    share = f" {100 * plan.prefetch:g} % prefetched" if plan.prefetch and plan.sync.has_semaphores else ""
+    return Candidate(_name(plan.sync.word, orders, plan) + share, pipeline, plan, orders, count)
 
 
 def _candidate(
     pipeline: Pipeline,
+    kind: Plan,
     choice: Mapping[Edge, DerivedPolicy],
     order: str,
     orders: Mapping[str, Order],
-    wait_kernel: bool,
 ) -> Candidate:
     names = list(dict.fromkeys(entry.name for entry in choice.values()))
     first = next(iter(choice.values())).policy
     others = {edge: entry.policy for edge, entry in choice.items() if entry.policy != first}
-    plan = _with_orders(SemaphoreSync(first, policies=others, wait_kernel=wait_kernel), orders)
-    words = f"{'+'.join(names)} {order}" + ("" if wait_kernel else " no-wait-kernel")
-    return Candidate(words, pipeline, plan, order, sum(entry.table.count for entry in choice.values()))
+    plan = _with_orders(replace(kind, sync=Semaphores(first, others)), orders)
+    count = sum(entry.table.count for entry in choice.values())
+    return Candidate(_name("+".join(names), order, plan), pipeline, plan, order, count)
 
 
-def _with_orders(plan: StreamSync | SemaphoreSync, orders: Mapping[str, Order]) -> Plan:
+def _name(policies: str, orders: str, plan: Plan) -> str:
+    """Policies, orders and what sets the plan apart from streams with a wait-kernel: `row grouped:4 pdl`."""
+    if not plan.sync.has_semaphores:
+        return f"{plan.name} {orders}"
+    usual = SemaphoreSync()
+    unusual = [
+        ours.word for ours, theirs in zip(plan.parts[:2], usual.parts[:2], strict=True) if ours != theirs
+    ]
+    words = [word.removeprefix("streams:") for word in unusual]
+    return " ".join((policies, orders, *(words if not plan.schedule.is_fused else ["fused"])))
+
+
+def _with_orders(plan: Plan, orders: Mapping[str, Order]) -> Plan:
     """One order for all stages where they agree, as a person would write it."""
     values = list(orders.values())
     if all(order == values[0] for order in values):

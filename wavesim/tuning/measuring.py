@@ -10,7 +10,7 @@ from typing import Protocol
 
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import Plan, StreamSync
+from wavesim.plan.plan import Plan
 from wavesim.predict.prediction import Measured, improvement_points, measured_improvement
 from wavesim.trace.trace import Trace
 from wavesim.tuning.search import TunedPlan, Tuning
@@ -71,7 +71,7 @@ def measure_best(tuning: Tuning, runner: Runner, count: int = 3, rounds: int = 2
     """
     pipeline = tuning.best.pipeline
     own = [row for row in tuning.plans if row.pipeline == pipeline]
-    stream = next((row for row in own if isinstance(row.plan, StreamSync)), None)
+    stream = next((row for row in own if row.plan.is_stream_sync), None)
     if stream is None:
         raise DescriptionError(f"{tuning.workload}: no stream-sync plan to measure against; tune to the end")
     others = [row for row in own if row is not stream and row is not tuning.best]

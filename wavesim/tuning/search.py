@@ -18,15 +18,15 @@ from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import RowMajor
-from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.prediction import TIME_WORDS, improvement_points
 from wavesim.predict.score_history import score_of
 from wavesim.tuning.candidates import (
     Candidate,
     Fingerprints,
+    boundary_candidates,
     given_candidate,
     semaphore_candidates,
-    stream_candidates,
 )
 from wavesim.tuning.l2_traffic import megabytes_per_wave
 from wavesim.tuning.results_file import ResultsFile
@@ -52,14 +52,12 @@ class TunedPlan:
     semaphores: int
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The plan as one says it: "row semaphores, grouped:4 order"."""
         sync, _, rest = self.name.partition(" ")
-        orders, _, without = rest.partition(" no-wait-kernel")
-        words = "stream sync" if isinstance(self.plan, StreamSync) else f"{sync} semaphores"
-        is_without = isinstance(self.plan, SemaphoreSync) and not self.plan.wait_kernel
-        words += f", {orders} order"
-        return words + (f", no wait-kernel{without}" if is_without else "")
+        orders, _, launch = rest.partition(" ")
+        words = f"{sync} semaphores" if self.plan.sync.has_semaphores else self.plan.label.lower()
+        return f"{words}, {orders} order" + (f", {launch}" if launch else "")
 
 
 @dataclass(frozen=True)
@@ -82,14 +80,14 @@ class Tuning:
     def best(self) -> TunedPlan:
         """The plan to run: the first, unless it gains too little to be worth two streams."""
         is_worth_it = self.plans[0].improvement_points >= HELPS_POINTS
-        streams = (row for row in self.plans if isinstance(row.plan, StreamSync))
+        streams = (row for row in self.plans if row.plan.is_stream_sync)
         return self.plans[0] if is_worth_it else next(streams, self.plans[0])
 
     def table(self, rows: int = 12) -> str:
         """Plain text: the first rows, stream sync, and where the numbers come from."""
         lines = [f"{'plan':<44}{'predicted':>12}{'gain':>8}{'semaphores':>12}"]
         shown = list(self.plans[:rows])
-        stream = next((row for row in self.plans if isinstance(row.plan, StreamSync)), None)
+        stream = next((row for row in self.plans if row.plan.is_stream_sync), None)
         shown += [stream] if stream is not None and stream not in shown else []
         for row in shown:
             figures = f"{row.predicted_ns / 1e3:>9.1f} us{row.improvement_points:>+8.1f}{row.semaphores:>12}"
@@ -187,7 +185,7 @@ class Search:
         return [
             question
             for variant, book in self.books.items()
-            for candidate in self._streams(book.pipeline)
+            for candidate in self._boundaries(book.pipeline)
             for question in self._question(variant, candidate)
         ]
 
@@ -209,7 +207,7 @@ class Search:
         """Fastest first; of equally fast ones the simpler: see `_preference`."""
         found = {key: ns for key, ns in self.predicted_ns.items() if ns is not None}
         self.left_out["can deadlock"] += len(self.predicted_ns) - len(found)
-        streams = [ns for key, ns in found.items() if isinstance(self._candidates[key].plan, StreamSync)]
+        streams = [ns for key, ns in found.items() if self._candidates[key].plan.is_stream_sync]
         rows = [
             TunedPlan(
                 name=(entry := self._candidates[key]).name,
@@ -227,7 +225,7 @@ class Search:
     def _preference(self, row: TunedPlan) -> tuple[bool, bool, int, bool, int, bool, str]:
         """Of equally fast plans: stream sync, one order for all, little L2 traffic, the paper's policies."""
         return (
-            not isinstance(row.plan, StreamSync),
+            not row.plan.is_stream_sync,
             bool(row.plan.orders),
             megabytes_per_wave(row.pipeline, row.plan, self._device),
             row.plan.name not in ("stream", "row", "tile"),
@@ -247,17 +245,19 @@ class Search:
         self._candidates[key] = replace(candidate, name=name)
         return [Question(key, name, candidate.pipeline, candidate.plan, self._device, costs)]
 
-    def _streams(self, pipeline: Pipeline) -> list[Candidate]:
+    def _boundaries(self, pipeline: Pipeline) -> list[Candidate]:
+        """Plans without semaphores; of given ones stream sync in their orders too, to compare them with."""
         if self._plans is None:
-            return stream_candidates(pipeline)
-        given = [plan for plan in self._plans if isinstance(plan, StreamSync)]
-        orders = {plan.order: StreamSync(plan.order) for plan in self._plans}
-        return [given_candidate(pipeline, plan) for plan in given or orders.values()]
+            return boundary_candidates(pipeline)
+        given = [plan for plan in self._plans if not plan.sync.has_semaphores]
+        if not any(plan.is_stream_sync for plan in given):
+            given += dict.fromkeys(StreamSync(plan.order, plan.orders) for plan in self._plans)
+        return [given_candidate(pipeline, plan) for plan in given]
 
     def _semaphores(self, pipeline: Pipeline) -> tuple[list[Candidate], int]:
         if self._plans is None:
             return semaphore_candidates(pipeline, self._device)
-        given = [plan for plan in self._plans if isinstance(plan, SemaphoreSync)]
+        given = [plan for plan in self._plans if plan.sync.has_semaphores]
         safe = [plan for plan in given if safety_of(pipeline, plan, self._device).is_safe]
         return [given_candidate(pipeline, plan) for plan in safe], len(given) - len(safe)
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Box, Dependency
-from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.plan.plan import SemaphoreSync
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.plan.plan import Plan
 from wavesim.trace.trace import IntArray
 
 Tile = tuple[int, int]
@@ -60,7 +61,7 @@ class DependencyParts:
 
 
 def dependency_parts(
-    pipeline: Pipeline, plan: SemaphoreSync, consumer: str | None = None, tile: Tile | None = None
+    pipeline: Pipeline, plan: Plan, consumer: str | None = None, tile: Tile | None = None
 ) -> DependencyParts:
     """The parts for one consumer stage (the first that has a dependency) and one of its tiles.
 
@@ -90,7 +91,7 @@ def dependency_parts(
     return DependencyParts(tuple(grids), dependency, chosen, boxes, tuple(sorted(awaited)), len(needs))
 
 
-def _awaited(plan: SemaphoreSync, producer: Stage, consumer: str, tile: Tile) -> tuple[str, int, int]:
+def _awaited(plan: Plan, producer: Stage, consumer: str, tile: Tile) -> tuple[str, int, int]:
     policy = plan.policy_of(producer.name, consumer)
     return policy.name, policy.semaphore(*tile, producer.grid), policy.value(*tile, producer.grid)
 
@@ -113,21 +114,21 @@ def _dependency(pipeline: Pipeline, consumer: str | None) -> Dependency:
     return found
 
 
-def _order(plan: SemaphoreSync, stage: Stage) -> IntArray:
+def _order(plan: Plan, stage: Stage) -> IntArray:
     places = np.zeros((stage.grid.y, stage.grid.x), dtype=np.int64)
     for place, (x, y) in enumerate(plan.order_of(stage.name).sequence(stage.grid)):
         places[y, x] = place
     return places
 
 
-def _semaphores(pipeline: Pipeline, plan: SemaphoreSync, producer: str, consumer: str) -> IntArray:
+def _semaphores(pipeline: Pipeline, plan: Plan, producer: str, consumer: str) -> IntArray:
     grid = pipeline.stage(producer).grid
     table = plan.policy_of(producer, consumer).table(grid)
     return np.array(table.semaphore_of_tile, dtype=np.int64).reshape(grid.y, grid.x)
 
 
 def _consumer_grid(
-    dependency: Dependency, plan: SemaphoreSync, tables: dict[str, IntArray], left: float, tile: Tile
+    dependency: Dependency, plan: Plan, tables: dict[str, IntArray], left: float, tile: Tile
 ) -> TileGrid:
     stage = dependency.consumer.stage
     group = np.zeros((stage.grid.y, stage.grid.x), dtype=np.int64)

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import SemaphoreSync
+from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.trace.trace import IntArray
 from wavesim.view.canvas import Heading, Props, base_layout, heading, note
 from wavesim.view.dependency_data import DependencyParts, Tile, TileGrid, dependency_parts
@@ -26,7 +26,7 @@ MAX_ARROWS = 8
 
 def dependency_picture(
     pipeline: Pipeline,
-    plan: SemaphoreSync | None = None,
+    plan: Plan | None = None,
     *,
     consumer: str | None = None,
     tile: Tile | None = None,
@@ -53,7 +53,7 @@ def dependency_picture(
     return go.Figure(data=data, layout=_layout(parts, head, palette, width))
 
 
-def _finding(parts: DependencyParts, plan: SemaphoreSync) -> str:
+def _finding(parts: DependencyParts, plan: Plan) -> str:
     names = " and ".join(parts.dependency.producers)
     policies = {
         plan.policy_of(name, parts.dependency.consumer.stage.name).name for name in parts.dependency.producers

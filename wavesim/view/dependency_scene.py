@@ -8,15 +8,16 @@ import numpy as np
 
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.order import Order
-from wavesim.plan.plan import SemaphorePlan
+from wavesim.plan.plan import Plan
 from wavesim.view.canvas import Props
 from wavesim.view.tile_series import stage_letters
 from wavesim.view.timeline_scene import packed
 
 
-def scene_of_dependencies(pipeline: Pipeline, plan: SemaphorePlan) -> Props:
+def scene_of_dependencies(pipeline: Pipeline, plan: Plan) -> Props:
     """Stages with their order, needs as boxes per consumer tile, semaphores per dependency.
 
     Raises `DescriptionError` for a pipeline without dependencies, and what policies and orders raise.
@@ -44,7 +45,7 @@ def scene_of_dependencies(pipeline: Pipeline, plan: SemaphorePlan) -> Props:
     }
 
 
-def _subtitle(pipeline: Pipeline, plan: SemaphorePlan, orders: dict[str, Order]) -> str:
+def _subtitle(pipeline: Pipeline, plan: Plan, orders: dict[str, Order]) -> str:
     words = "; ".join(str(dependency) for dependency in pipeline.dependencies)
     names = ", ".join(dict.fromkeys(order.name for order in orders.values()))
     return (
@@ -81,7 +82,7 @@ def _need(pipeline: Pipeline, dependency: Dependency, number: int) -> Props:
     }
 
 
-def _semaphores(plan: SemaphorePlan, producer: Stage, consumer: str) -> Props:
+def _semaphores(plan: Plan, producer: Stage, consumer: str) -> Props:
     policy = plan.policy_of(producer.name, consumer)
     table = policy.table(producer.grid)
     values = dict(zip(table.semaphore_of_tile, table.value_of_tile, strict=True))

@@ -10,7 +10,8 @@ from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.view.markup import Markup, element
 from wavesim.view.theme import LIGHT
 from wavesim.view.wording import text_width

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import Plan, SemaphoreSync
+from wavesim.plan.plan import Plan
 from wavesim.view.canvas import Heading, Props, base_layout, heading, note
 from wavesim.view.safety_data import WAIT_KERNEL, Cell, SafetyParts, safety_parts
 from wavesim.view.theme import Theme, find_theme
@@ -37,7 +37,7 @@ def safety_picture(
     Raises `DescriptionError` for a plan under which nobody waits and an unknown theme.
     """
     parts, palette = safety_parts(pipeline, plan, device), find_theme(theme)
-    wait_kernel = "with" if isinstance(plan, SemaphoreSync) and plan.wait_kernel else "without"
+    wait_kernel = "with" if plan.launch.wait_kernel else "without"
     below = (
         f"{pipeline.name} on {device.name} ({device.sm_count} SMs), {wait_kernel} wait-kernel; the worst "
         "case over all launch orders and placements; a description, nothing simulated or measured"

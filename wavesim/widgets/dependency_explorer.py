@@ -8,7 +8,7 @@ import traitlets
 
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import SemaphorePlan, SemaphoreSync
+from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.view.dependency_scene import scene_of_dependencies
 from wavesim.widgets.drawn import DrawnWidget, script
 
@@ -27,7 +27,7 @@ class DependencyExplorer(DrawnWidget):
     def __init__(
         self,
         pipeline: Pipeline,
-        plan: SemaphorePlan | None = None,
+        plan: Plan | None = None,
         *,
         stage: str | None = None,
         tile: tuple[int, int] | None = None,
@@ -35,7 +35,7 @@ class DependencyExplorer(DrawnWidget):
         scene = scene_of_dependencies(pipeline, SemaphoreSync() if plan is None else plan)
         super().__init__(scene=scene, chosen=_chosen(pipeline, stage, tile))
 
-    def show(self, pipeline: Pipeline, plan: SemaphorePlan | None = None) -> None:
+    def show(self, pipeline: Pipeline, plan: Plan | None = None) -> None:
         """Explores another pipeline or plan in place."""
         scene = scene_of_dependencies(pipeline, SemaphoreSync() if plan is None else plan)
         with self.hold_sync():

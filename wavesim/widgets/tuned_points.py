@@ -11,7 +11,8 @@ from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device, load
 from wavesim.plan.order import parse_order
-from wavesim.plan.plan import StreamSync, parse_plan
+from wavesim.plan.plan import StreamSync
+from wavesim.plan.words import parse_plan
 from wavesim.predict.defaults import default_costs
 from wavesim.predict.prediction import measured_improvement, predict_from_stream
 from wavesim.recordings.shipped import Case, cases
@@ -61,7 +62,7 @@ def _best_rows(tuning: Tuning) -> dict[str, TunedPlan]:
     """The first, so the best, row of each policy's word; plans come best first."""
     rows: dict[str, TunedPlan] = {}
     for row in tuning.plans:
-        if not isinstance(row.plan, StreamSync):
+        if not row.plan.is_stream_sync:
             rows.setdefault(row.plan.name, row)
     return rows
 
@@ -69,7 +70,7 @@ def _best_rows(tuning: Tuning) -> dict[str, TunedPlan]:
 def _tuned_point(
     size: int, word: str, row: TunedPlan, tuning: Tuning, device: Device, costs: CostModel | None
 ) -> TunedPoint:
-    stream = next((other for other in tuning.plans if isinstance(other.plan, StreamSync)), None)
+    stream = next((other for other in tuning.plans if other.plan.is_stream_sync), None)
 
     def traces() -> Traces:
         base = stream or row

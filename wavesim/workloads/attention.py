@@ -23,7 +23,8 @@ Source: cuSync paper, Figures 2b and 5b.
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Gemm, Grid, Kernel, require_positive
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.workloads.gpt3 import HIDDEN, gemm_block
 
 SHARE = HIDDEN // 8  # columns of Q, of K and of V on one of 8 GPUs

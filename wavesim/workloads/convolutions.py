@@ -17,7 +17,8 @@ from wavesim.errors import DescriptionError
 from wavesim.model.convolution import Conv2D, conv_rows
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 
 Tile = tuple[int, int]
 

@@ -6,7 +6,8 @@ With semaphores the second kernel's tiles fill the first one's hole: 3 waves, no
 
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 
 TILE_NS = 1_000  # one tile, any length: nothing else costs time here
 

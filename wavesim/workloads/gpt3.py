@@ -10,7 +10,8 @@ from typing import Literal
 
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.kernel import Block, Gemm, require_positive
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 
 HIDDEN = 12_288
 FEED_FORWARD = 6_144  # 4 x 12288 / 8 GPUs

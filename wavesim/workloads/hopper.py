@@ -9,7 +9,8 @@ from dataclasses import replace
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.kernel import Block
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim.workloads.llama import llama_mlp
 

@@ -13,7 +13,8 @@ from typing import Literal
 
 from wavesim.model.dependency import Dependency, gemm_rows, x, y
 from wavesim.model.kernel import Gemm
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.workloads.gpt3 import gemm_block
 
 HIDDEN = 8_192

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency
 from wavesim.model.kernel import Gemm
-from wavesim.model.pipeline import Stage
-from wavesim.model.stage import TileSet
+from wavesim.model.stage import Stage, TileSet
 from wavesim.plan.order import Tile
 from wavesim.plan.semaphores import SemaphoreArray
 from wavesim.plan.waits import Position, waits_of

@@ -16,7 +16,8 @@ from typing import Any
 from wavesim.errors import WavesimError
 from wavesim.evaluation.blind_runs import STAMP, Comparison, PlanRounds
 from wavesim.evaluation.blind_sizes import BASELINE, JudgedSize
-from wavesim.plan.plan import Plan, StreamSync, parse_plan
+from wavesim.plan.plan import Plan, StreamSync
+from wavesim.plan.words import parse_plan
 from wavesim.trace.trace import Trace
 from wavesim_gpu.kernels.backends import FAMILIES
 from wavesim_gpu.program import Program

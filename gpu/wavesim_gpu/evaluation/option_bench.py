@@ -115,7 +115,7 @@ def _timed(
 
 
 def _has_wait_kernel(plan: Plan) -> bool:
-    return isinstance(plan, SemaphoreSync) and plan.wait_kernel
+    return plan.launch.wait_kernel
 
 
 def _written(runner: CupyRunner, cases: Iterable[dict[str, Any]], out: Path) -> Path:

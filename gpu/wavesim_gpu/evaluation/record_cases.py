@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wavesim.plan.plan import Plan, parse_plan
+from wavesim.plan.plan import Plan
+from wavesim.plan.words import parse_plan
 from wavesim.trace.trace import Trace
 from wavesim.workloads.catalogue import workload
 from wavesim_gpu.runner import CupyRunner

@@ -39,7 +39,7 @@ def joint_of(family: Family) -> Joint:
     """The family's kernel for a whole pipeline. Raises `DescriptionError` for a family that has none."""
     if family.name not in JOINT:
         raise DescriptionError(
-            f"the kernels {family.name!r} compute one stage per launch; Persistent() needs "
+            f"the kernels {family.name!r} compute one stage per launch; Persistent(fused=True) needs "
             f"kernels={' or '.join(map(repr, JOINT))}"
         )
     return JOINT[family.name]

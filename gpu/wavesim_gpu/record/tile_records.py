@@ -15,7 +15,7 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import Plan, SemaphoreSync, check_plan
+from wavesim.plan.plan import Plan, check_plan
 from wavesim.trace.trace import DependencyInfo, Header, StageInfo, Trace
 from wavesim_gpu.record.layout import HEADER, MAGIC, MAX_CAPACITY, RECORD, VERSION
 from wavesim_gpu.record.stamps import clock_mhz, device_fields, from_zero, slots, timer_step_ns
@@ -214,7 +214,7 @@ def _synchronisation(pipeline: Pipeline | None, plan: Plan | None) -> dict[str, 
 
 def _dependencies(pipeline: Pipeline, plan: Plan) -> tuple[DependencyInfo, ...]:
     """The semaphore map of every producer and consumer; none under stream sync."""
-    if not isinstance(plan, SemaphoreSync):
+    if not plan.sync.has_semaphores:
         return ()
     edges = [(p, d.consumer.stage.name) for d in pipeline.dependencies for p in d.producers]
     found = []

@@ -22,7 +22,8 @@ from wavesim.codegen.single_stage import stage_header
 from wavesim.errors import CompileError
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.kernel import Gemm
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.order import Grouped
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync

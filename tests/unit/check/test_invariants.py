@@ -11,8 +11,9 @@ from toy_schedules import HALF_SM, pair, run, stage
 from wavesim.check.invariants import violations
 from wavesim.errors import DeadlockError
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import SemaphoreSync, StreamK, StreamSync
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
+from wavesim.plan.stream_k import StreamK
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim.workloads.figure_one import toy
@@ -24,7 +25,7 @@ from wavesim.workloads.figure_one import toy
 def test_no_simulated_trace_of_any_pipeline_breaks_an_invariant(case):
     pipeline, plan, _, costs = case
     # After a lost race the rest of a consumer is launched later: SMs may then be empty in between.
-    assume(not (isinstance(plan, SemaphoreSync) and plan.head_start and costs.launch_ns))
+    assume(not (plan.launch.head_start and costs.launch_ns))
     try:
         trace = simulate(*case)
     except DeadlockError:
@@ -126,7 +127,7 @@ def test_a_fork_of_half_sm_blocks_is_checked_per_consumer():
 
 
 def test_an_iteration_left_out_or_computed_twice_is_seen():
-    trace = run(toy(), StreamK(waves=1))
+    trace = run(toy(), Plan(StreamK(waves=1)))
     row = int(np.flatnonzero(trace.z == 1)[0])
     assert said(tampered(trace, "k_first", row, 40), "block (0, 2, 1): iterations 40 to 96 after 48")
     assert said(tampered(trace, "k_upto", row, 90), "gemm1 tile (0, 2): 90 of 96 iterations are computed")
@@ -138,7 +139,7 @@ def test_partial_sums_that_nobody_adds_up_are_seen():
     assert violations(split) == []
     said = "a tile (0, 0): its parts spend [100, 0] ns on sums"
     assert violations(tampered(split, "end_ns", 1, 1_000)) == [said]
-    cut = run(Pipeline("three", [stage("a", 3)]), StreamK(), partial_ns=100, fixup_ns=50)
+    cut = run(Pipeline("three", [stage("a", 3)]), Plan(StreamK()), partial_ns=100, fixup_ns=50)
     assert violations(cut) == []
     (row,) = np.flatnonzero((cut.x == 0) & (cut.z == 0))  # three quarters of a tile, and the other's sums
     (said,) = violations(tampered(cut, "end_ns", row, 750))

@@ -12,10 +12,13 @@ from wavesim.costs.cost_model import zero_cost
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.plan.launch import DependentLaunch
 from wavesim.plan.order import Grouped
-from wavesim.plan.plan import DependentLaunch, Plan, SemaphoreSync, StreamK, StreamSync
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.plan.stream_k import StreamK
 from wavesim.trace.trace import Trace
 from wavesim.workloads.figure_one import toy
 from wavesim.workloads.gpt3 import gpt3_mlp
@@ -48,7 +51,12 @@ def test_a_measurement_outside_a_checkout_names_no_commit():
 
 
 def test_plans_that_need_other_kernels_are_predicted_beside_the_measured_ones_and_say_so():
-    plans = [DependentLaunch(), StreamSync(launch="host"), SemaphoreSync(RowSync()), StreamK()]
+    plans = [
+        Plan(launch=DependentLaunch()),
+        StreamSync(launch="host"),
+        SemaphoreSync(RowSync()),
+        Plan(StreamK()),
+    ]
     found = compare(gpt3_mlp(1024), plans, load("h200"), PretendedRunner())
     assert [(row.plan, row.measured_ns is None) for row in found.rows] == [
         ("stream", False),

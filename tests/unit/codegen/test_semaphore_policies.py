@@ -20,7 +20,8 @@ from wavesim.codegen.tile_map import Blocks, Cycle, TileMap, fit_map
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.policy import CustomPolicy, RowSync, TileSync
 from wavesim.workloads.catalogue import workload
 

@@ -9,7 +9,8 @@ from wavesim.codegen.orders import order_sets, orders_backward, orders_forward, 
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.order import ColumnMajor, Grouped, Reversed, RowMajor
 from wavesim.workloads.catalogue import workload
 

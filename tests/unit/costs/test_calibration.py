@@ -18,7 +18,8 @@ from wavesim.errors import DescriptionError, RecordingError
 from wavesim.evaluation.blind_sizes import JudgedSize
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.predict.kernel_times import costs_from_kernel_times

@@ -15,8 +15,9 @@ from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Grouped
-from wavesim.plan.plan import Plan, SemaphoreSync, StreamK, StreamSync
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
+from wavesim.plan.stream_k import StreamK
 from wavesim.sim.simulation import simulate
 from wavesim.workloads.figure_one import TILE_NS, toy
 from wavesim.workloads.gpt3 import gpt3_mlp
@@ -90,7 +91,7 @@ def test_blocks_in_step_read_each_operand_from_dram_once_per_wave():
 
 def test_streamk_parts_read_their_own_part_of_k():
     pipeline = gpt3_mlp(256)
-    trace = simulate(pipeline, StreamK(), H200, CostModel(FAST))
+    trace = simulate(pipeline, Plan(StreamK()), H200, CostModel(FAST))
     found = reads_of(trace, pipeline)
     total = np.bincount(trace.stage[found.row], found.size_bytes)
     whole = [stage.grid.tiles * 2 * stage.gemm.k * (128 + 256) for stage in pipeline.stages]
@@ -106,7 +107,7 @@ def test_runs_taken_in_order_are_out_of_step_and_starts_of_tiles_before_ends_are
     in_order: bool, low: float, high: float
 ):
     """Measured on an H200, LLaMA at 640 tokens, Hopper GEMM: -11 points in order."""
-    pipeline, plan = llama_mlp(640), StreamK(in_order=in_order)
+    pipeline, plan = llama_mlp(640), Plan(StreamK(in_order=in_order))
     costs = CostModel({"gemm1": 100_000, "gemm2": 37_000})
     without, behind = (
         simulate(pipeline, plan, H200, replace(costs, memory=memory)).makespan_ns for memory in (None, MEMORY)
@@ -118,7 +119,7 @@ def test_parts_in_step_lose_little_though_each_reads_for_a_short_time_only():
     """Measured on an H200, LLaMA at 200 tokens, Hopper GEMM: +31 points, a third of a tile each."""
     pipeline, costs = llama_mlp(200), CostModel({"gemm1": 100_000, "gemm2": 37_000})
     without, behind = (
-        simulate(pipeline, StreamK(), H200, replace(costs, memory=memory)).makespan_ns
+        simulate(pipeline, Plan(StreamK()), H200, replace(costs, memory=memory)).makespan_ns
         for memory in (None, MEMORY)
     )
     assert 1.0 <= behind / without < 1.06
@@ -149,7 +150,7 @@ def test_streamk_in_order_loses_step_by_design_and_pays_for_it():
     stream, stream_k = (
         simulate(pipeline, plan, H200, replace(costs, memory=MEMORY)).makespan_ns
         / simulate(pipeline, plan, H200, costs).makespan_ns
-        for plan in (StreamSync(), StreamK(in_order=True))
+        for plan in (StreamSync(), Plan(StreamK(in_order=True)))
     )
     assert stream < 1.02
     assert stream_k > 1.08

@@ -8,7 +8,8 @@ from wavesim.errors import DescriptionError, UnneededStageWarning
 from wavesim.model import dependency as dependencies
 from wavesim.model.dependency import Dependency, gemm_rows, x, y
 from wavesim.model.kernel import Block, Gemm, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 
 BLOCK = Block(threads=128)
 

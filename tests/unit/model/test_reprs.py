@@ -12,7 +12,8 @@ from wavesim.model import device as devices
 from wavesim.model.convolution import Conv2D
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Gemm, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.plan import StreamSync
 from wavesim.sim.simulation import simulate
 from wavesim.tuning.candidates import Fingerprints, stream_candidates

@@ -11,17 +11,14 @@ from wavesim.check.deadlock import safety_of
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Gemm
-from wavesim.model.pipeline import Pipeline, Stage
-from wavesim.plan.plan import (
-    DependentLaunch,
-    Persistent,
-    PersistentStream,
-    SemaphoreSync,
-    StreamK,
-    StreamSync,
-)
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.plan.launch import DependentLaunch
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
-from wavesim.sim.stream_k import block_lists
+from wavesim.plan.schedule import Persistent
+from wavesim.plan.stream_k import StreamK
+from wavesim.plan.sync import Semaphores
 from wavesim.trace.trace import Trace
 from wavesim.workloads.figure_one import toy
 from wavesim_gpu.kernels.sm80.gemm import PORTABLE
@@ -46,7 +43,7 @@ def parts_of(trace):
 
 
 def test_under_dependent_launch_the_consumer_is_issued_early_but_waits_for_the_whole_grid():
-    trace = run(toy(), DependentLaunch())
+    trace = run(toy(), Plan(launch=DependentLaunch()))
     assert schedule(trace, "gemm1") == PRODUCER
     assert schedule(trace, "gemm2") == [
         ((0, 0), 2, 1, 3),  # spins from 1 to 2, though its own row is there at 1
@@ -60,7 +57,7 @@ def test_under_dependent_launch_the_consumer_is_issued_early_but_waits_for_the_w
 
 
 def test_what_a_consumer_does_before_its_wait_fills_the_producers_last_wave():
-    trace = run(toy(), DependentLaunch(prefetch=0.5))
+    trace = run(toy(), Plan(launch=DependentLaunch(), prefetch=0.5))
     assert schedule(trace, "gemm2") == [
         ((0, 0), 2, 1, 2.5),  # a half, spins from 1.5 to 2, the other half
         ((1, 0), 3, 1, 2.5),
@@ -74,22 +71,29 @@ def test_what_a_consumer_does_before_its_wait_fills_the_producers_last_wave():
 def test_the_boundary_of_a_dependent_launch_is_hidden_by_what_comes_before_the_wait():
     costs = {"boundary_ns": 1_050, "dependent_ns": 830}
     assert run(toy(), StreamSync(), **costs).makespan_ns == 2_000 + 1_050 + 2_000
-    assert run(toy(), DependentLaunch(), **costs).makespan_ns == 2_000 + 830 + 2_000
+    assert run(toy(), Plan(launch=DependentLaunch()), **costs).makespan_ns == 2_000 + 830 + 2_000
     # Blocks issued at 2 do 0.25 of their tile until 2.25 and wait until 2.83 like the two issued at 1.
-    assert run(toy(), DependentLaunch(0.25), **costs).makespan_ns == 2_000 + 830 + 750 + 1_000
+    assert (
+        run(toy(), Plan(launch=DependentLaunch(), prefetch=0.25), **costs).makespan_ns
+        == 2_000 + 830 + 750 + 1_000
+    )
 
 
 def test_blocks_that_wait_for_a_grid_have_filled_their_pipelines_by_then():
     # Of the first four two are issued at 1 and two at 2, when the wait is over: these take all of 1.
-    trace = run(toy(), DependentLaunch(), edge_ns=100)
+    trace = run(toy(), Plan(launch=DependentLaunch()), edge_ns=100)
     assert trace.end_ns[trace.rows_of("gemm2")].tolist() == [2_900, 2_900, 3_000, 3_000, 3_900, 3_900]
     assert trace.wait_ns[trace.rows_of("gemm2")].tolist() == [900, 900, 0, 0, 0, 0]
 
 
 def test_a_dependent_kernels_blocks_come_once_all_blocks_before_have_started():
-    trace = run(pair(stage("a", 2), stage("b", 2)), DependentLaunch(), block_ns=100, launch_ns=50)
+    trace = run(
+        pair(stage("a", 2), stage("b", 2)), Plan(launch=DependentLaunch()), block_ns=100, launch_ns=50
+    )
     assert trace.issue_ns.tolist() == [0, 0, 100, 100]  # a's blocks start 0.1 after they are issued at 0
-    late = run(pair(stage("a", 2), stage("b", 2)), DependentLaunch(), block_ns=100, launch_ns=700)
+    late = run(
+        pair(stage("a", 2), stage("b", 2)), Plan(launch=DependentLaunch()), block_ns=100, launch_ns=700
+    )
     assert late.issue_ns.tolist() == [0, 0, 700, 700]
 
 
@@ -97,17 +101,17 @@ def test_a_dependent_kernels_blocks_come_once_all_blocks_before_have_started():
 
 
 def test_stream_k_computes_six_tiles_on_four_sms_in_one_and_a_half_tile_times():
-    trace = run(ONE_KERNEL, StreamK())
+    trace = run(ONE_KERNEL, Plan(StreamK()))
     assert schedule(trace, "gemm1") == [
         *[((0, 2), 0, 0, 0.5), ((0, 2), 1, 0, 0.5), ((1, 2), 2, 0, 0.5), ((1, 2), 3, 0, 0.5)],
         *[((0, 0), 0, 0.5, 1.5), ((1, 0), 1, 0.5, 1.5), ((0, 1), 2, 0.5, 1.5), ((1, 1), 3, 0.5, 1.5)],
     ]
     assert parts_of(trace)[:5] == [(0, 0, 48), (1, 48, 96), (0, 0, 48), (1, 48, 96), (0, 0, 96)]
-    assert waves(run(toy(), StreamK())) == 3  # and the pair in twice that
+    assert waves(run(toy(), Plan(StreamK()))) == 3  # and the pair in twice that
 
 
 def test_of_its_run_a_block_computes_the_start_of_a_tile_before_the_end_of_another():
-    trace = run(ONE_KERNEL, StreamK(waves=2))
+    trace = run(ONE_KERNEL, Plan(StreamK(waves=2)))
     assert schedule(trace, "gemm1") == [
         *[((1, 0), 0, 0, 0.5), ((1, 0), 1, 0, 0.5), ((0, 2), 2, 0, 0.5), ((0, 2), 3, 0, 0.5)],
         *[((0, 0), 0, 0.5, 1.5), ((0, 1), 1, 0.5, 1.5), ((1, 1), 2, 0.5, 1.5), ((1, 2), 3, 0.5, 1.5)],
@@ -116,7 +120,7 @@ def test_of_its_run_a_block_computes_the_start_of_a_tile_before_the_end_of_anoth
 
 
 def test_in_order_it_takes_the_run_as_it_comes():
-    trace = run(ONE_KERNEL, StreamK(waves=2, in_order=True))
+    trace = run(ONE_KERNEL, Plan(StreamK(waves=2, in_order=True)))
     assert schedule(trace, "gemm1") == [
         ((0, 0), 0, 0, 1),
         ((1, 0), 1, 0, 0.5),
@@ -137,11 +141,11 @@ def test_a_rest_of_less_than_a_quarter_of_a_wave_is_cut_with_the_wave_before_it(
 
 
 def test_the_part_of_a_tile_that_comes_last_adds_the_sums_and_the_others_go_on():
-    trace = run(ONE_KERNEL, StreamK(), partial_ns=100, fixup_ns=200)
+    trace = run(ONE_KERNEL, Plan(StreamK()), partial_ns=100, fixup_ns=200)
     # One part of a tile is stored at 0.6. The one on the higher SM waits for that, adds it, and is late then.
     assert trace.end_ns.tolist() == [600, 600 + 200] * 2 + [1_600, 1_800] * 2
     assert not trace.wait_ns.any()
-    uneven = run(Pipeline("five", [stage("a", 5)]), StreamK(waves=2), fixup_ns=200)
+    uneven = run(Pipeline("five", [stage("a", 5)]), Plan(StreamK(waves=2)), fixup_ns=200)
     # 1.25 tiles each. Tile 1: a quarter in block 0, until 0.25, the rest in block 1, from 0.5 to 1.25.
     is_second = (uneven.x == 1) & (uneven.y == 0)
     assert uneven.end_ns[is_second & (uneven.z == 0)].tolist() == [250]
@@ -149,23 +153,23 @@ def test_the_part_of_a_tile_that_comes_last_adds_the_sums_and_the_others_go_on()
 
 
 def test_what_lies_at_the_edges_of_tiles_is_paid_once_per_block():
-    trace = run(ONE_KERNEL, StreamK(), edge_ns=100)
+    trace = run(ONE_KERNEL, Plan(StreamK()), edge_ns=100)
     assert trace.end_ns.tolist() == [100 + 450] * 4 + [550 + 900] * 4
     assert run(ONE_KERNEL, StreamSync(), edge_ns=100).makespan_ns == 2_000  # blocks of their own
 
 
 def test_a_grid_of_whole_waves_is_not_split_and_a_small_one_is_shared_by_all():
-    whole = run(Pipeline("eight", [stage("a", 8)]), StreamK())
+    whole = run(Pipeline("eight", [stage("a", 8)]), Plan(StreamK()))
     assert whole.makespan_ns == 2_000
     assert set(whole.k_upto - whole.k_first) == {96}
-    small = run(Pipeline("one", [stage("a", 1)]), StreamK(), fixup_ns=10)
+    small = run(Pipeline("one", [stage("a", 1)]), Plan(StreamK()), fixup_ns=10)
     assert small.makespan_ns == 250 + 3 * 10  # a quarter each, and three others' sums
 
 
 def test_stream_k_runs_cover_every_iteration_once_whatever_the_numbers():
-    for tiles, iterations, slots, cut in [(6, 3, 4, 6), (1, 2, 5, 1), (13, 7, 5, 13), (9, 1, 4, 1)]:
+    for tiles, iterations, slots, last in [(6, 3, 4, 2), (1, 2, 5, 1), (13, 7, 5, 3), (9, 1, 4, 1)]:
         names = tuple((index, 0) for index in range(tiles))
-        lists = block_lists(names, iterations, slots, cut, in_order=tiles % 2 == 0)
+        lists = StreamK(last, in_order=tiles % 2 == 0).block_lists(names, iterations, slots)
         covered = [(p.tile, k) for parts in lists for p in parts for k in range(p.first, p.upto)]
         assert sorted(covered) == [(tile, k) for tile in names for k in range(iterations)]
         runs = [sum(p.upto - p.first for p in parts) for parts in lists]
@@ -174,9 +178,9 @@ def test_stream_k_runs_cover_every_iteration_once_whatever_the_numbers():
 
 def test_stream_k_refuses_split_k_and_counts_a_gemms_own_iterations():
     with pytest.raises(DescriptionError, match="a has 2 split-K slices; Stream-K splits K itself"):
-        run(Pipeline("alone", [stage("a", 2, slices=2)]), StreamK())
+        run(Pipeline("alone", [stage("a", 2, slices=2)]), Plan(StreamK()))
     gemm = Gemm("a", m=64, n=64, k=320, tile_m=64, tile_n=64, block=Block(1_024, 64))
-    trace = run(Pipeline("alone", [Stage("a", gemm)]), StreamK())
+    trace = run(Pipeline("alone", [Stage("a", gemm)]), Plan(StreamK()))
     assert parts_of(trace) == [(0, 0, 2), (1, 2, 5), (2, 5, 7), (3, 7, 10)]
 
 
@@ -186,7 +190,7 @@ def test_stream_k_refuses_split_k_and_counts_a_gemms_own_iterations():
 @pytest.mark.parametrize("policy", [TileSync(), RowSync()], ids=str)
 def test_one_persistent_kernel_runs_tile_syncs_schedule_without_its_launches(policy):
     costs = {"launch_ns": 300, "boundary_ns": 1_050}
-    trace = run(toy(), Persistent(policy), **costs)
+    trace = run(toy(), Plan(Persistent(fused=True), sync=Semaphores(policy)), **costs)
     semaphores = run(toy(), SemaphoreSync(policy))
     for name in ("gemm1", "gemm2"):
         assert schedule(trace, name) == schedule(semaphores, name)
@@ -197,7 +201,7 @@ def test_one_persistent_kernel_runs_tile_syncs_schedule_without_its_launches(pol
 
 def test_persistent_kernels_under_stream_sync_start_one_block_per_slot():
     costs = {"block_ns": 100, "counter_ns": 10, "boundary_ns": 50}
-    trace = run(toy(), PersistentStream(), **costs)
+    trace = run(toy(), Plan(Persistent()), **costs)
     first = trace.rows_of("gemm1")
     assert trace.end_ns[first].tolist() == [1_110] * 4 + [2_120] * 2
     assert trace.makespan_ns == 2_120 + 50 + 2_120
@@ -209,15 +213,18 @@ def test_a_persistent_kernel_needs_what_the_largest_stage_needs():
         stage("a", 4, block=HALF_SM),
         stage("b", 4, block=Block(256, 32, dynamic_shared_bytes=150_000)),
     )
-    trace = run(pair(wide, deep), Persistent())
+    trace = run(pair(wide, deep), Plan(Persistent(fused=True), sync=Semaphores()))
     assert [info.blocks_per_sm for info in trace.header.stages] == [1, 1]
     assert waves(trace) == 2
     with pytest.raises(DescriptionError, match="registers"):
-        run(pair(stage("a", 1, block=Block(1_024, 32)), stage("b", 1, block=Block(128, 168))), Persistent())
+        run(
+            pair(stage("a", 1, block=Block(1_024, 32)), stage("b", 1, block=Block(128, 168))),
+            Plan(Persistent(fused=True), sync=Semaphores()),
+        )
 
 
 def test_draws_of_one_instant_go_by_sm_and_slot():
-    trace = run(Pipeline("alone", [stage("a", 12, block=HALF_SM)]), PersistentStream())
+    trace = run(Pipeline("alone", [stage("a", 12, block=HALF_SM)]), Plan(Persistent()))
     order = [row[1] for row in schedule(trace, "a")]
     assert order == [0, 0, 2, 2, 1, 1, 3, 3, 0, 0, 1, 1]  # the first ones from SMs far apart
     assert trace.slot[8:].tolist() == [0, 1, 0, 1]
@@ -252,7 +259,13 @@ def test_of_slices_that_end_together_the_one_on_the_higher_sm_waits_for_the_othe
 
 @pytest.mark.parametrize(
     "plan",
-    [DependentLaunch(0.5), StreamK(), Persistent(), PersistentStream(), StreamSync(launch="host")],
+    [
+        Plan(launch=DependentLaunch(), prefetch=0.5),
+        Plan(StreamK()),
+        Plan(Persistent(fused=True), sync=Semaphores()),
+        Plan(Persistent()),
+        StreamSync(launch="host"),
+    ],
     ids=str,
 )
 def test_none_of_them_can_deadlock_even_on_one_sm(plan):
@@ -266,7 +279,7 @@ def test_none_of_them_can_deadlock_even_on_one_sm(plan):
 
 
 def test_a_file_keeps_which_iterations_a_row_computed(tmp_path):
-    trace = run(ONE_KERNEL, StreamK())
+    trace = run(ONE_KERNEL, Plan(StreamK()))
     loaded = Trace.load(trace.save(tmp_path / "trace.npz"))
     assert parts_of(loaded) == parts_of(trace)
     assert set(loaded.k_of) == {96}
@@ -274,10 +287,15 @@ def test_a_file_keeps_which_iterations_a_row_computed(tmp_path):
 
 
 def test_the_gpu_runner_refuses_what_it_would_run_as_something_else():
-    for plan in (DependentLaunch(), StreamK(), PersistentStream(), StreamSync(launch="host")):
+    for plan in (
+        Plan(launch=DependentLaunch()),
+        Plan(StreamK()),
+        Plan(Persistent()),
+        StreamSync(launch="host"),
+    ):
         with pytest.raises(DescriptionError, match=r"the GPU runner takes StreamSync\(\), SemaphoreSync"):
             _require_safe(toy(), plan, PORTABLE)
     _require_safe(toy(), StreamSync(), PORTABLE)
-    with pytest.raises(DescriptionError, match=r"Persistent\(\) needs kernels='hopper'"):
-        _require_safe(toy(), Persistent(), PORTABLE)
+    with pytest.raises(DescriptionError, match=r"Persistent\(fused=True\) needs kernels='hopper'"):
+        _require_safe(toy(), Plan(Persistent(fused=True), sync=Semaphores()), PORTABLE)
     _require_safe(toy(), SemaphoreSync(), PORTABLE)

@@ -4,17 +4,14 @@ import pytest
 from toy_schedules import run
 
 from wavesim.errors import DescriptionError
+from wavesim.plan.launch import DependentLaunch
 from wavesim.plan.order import ColumnMajor, Grouped, RowMajor
-from wavesim.plan.plan import (
-    DependentLaunch,
-    Persistent,
-    PersistentStream,
-    SemaphoreSync,
-    StreamK,
-    StreamSync,
-    parse_plan,
-)
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import CustomPolicy, RowSync, TileSync
+from wavesim.plan.schedule import Persistent
+from wavesim.plan.stream_k import StreamK
+from wavesim.plan.sync import Semaphores
+from wavesim.plan.words import parse_plan
 from wavesim.workloads.figure_one import toy
 
 
@@ -28,17 +25,25 @@ def test_a_plans_name_reads_back_as_the_plan():
 @pytest.mark.parametrize(
     ("word", "plan", "label"),
     [
-        ("graph", StreamSync(launch="graph"), "Stream sync in a CUDA graph"),
+        ("graph", StreamSync(launch="graph"), "Stream sync, in a CUDA graph"),
         ("host", StreamSync(launch="host"), "Stream sync, launched one by one"),
-        ("pdl", DependentLaunch(), "Dependent launch (PDL)"),
-        ("pdl:0.05", DependentLaunch(0.05), "Dependent launch (PDL), 5 % prefetched"),
-        ("stream-k", StreamK(), "Stream-K"),
-        ("stream-k-in-order", StreamK(in_order=True), "Stream-K, runs in order"),
-        ("stream-k:2", StreamK(2), "Stream-K, last 2 waves split"),
-        ("stream-k:1", StreamK(1), "Stream-K, last wave split"),
-        ("persistent", Persistent(), "One persistent kernel, row semaphores"),
-        ("persistent:tile", Persistent(TileSync()), "One persistent kernel, tile semaphores"),
-        ("persistent-stream", PersistentStream(), "Persistent kernels, stream sync"),
+        ("pdl", Plan(launch=DependentLaunch()), "Dependent launch (PDL)"),
+        ("pdl:0.05", Plan(launch=DependentLaunch(), prefetch=0.05), "Dependent launch (PDL), 5 % prefetched"),
+        ("stream-k", Plan(StreamK()), "Stream-K, stream sync"),
+        ("stream-k-in-order", Plan(StreamK(in_order=True)), "Stream-K, runs in order, stream sync"),
+        ("stream-k:2", Plan(StreamK(2)), "Stream-K, last 2 waves split, stream sync"),
+        ("stream-k:1", Plan(StreamK(1)), "Stream-K, last wave split, stream sync"),
+        (
+            "persistent",
+            Plan(Persistent(fused=True), sync=Semaphores()),
+            "One persistent kernel, row semaphores",
+        ),
+        (
+            "persistent:tile",
+            Plan(Persistent(fused=True), sync=Semaphores(TileSync())),
+            "One persistent kernel, tile semaphores",
+        ),
+        ("persistent-stream", Plan(Persistent()), "Persistent kernels, stream sync"),
     ],
 )
 def test_the_words_of_plans_with_other_kernels_and_launches_read_back(word, plan, label):
@@ -49,12 +54,12 @@ def test_the_words_of_plans_with_other_kernels_and_launches_read_back(word, plan
 
 def test_a_plan_says_how_far_its_predictions_were_compared_with_measurements():
     assert {word: parse_plan(word).caveat.split(": ")[1] for word in ("pdl", "host", "persistent")} == {
-        "pdl": "scored on our Hopper kernels only (hopper-pdl in `wavesim validate`)",
+        "pdl": "dependent launch is scored on few kernels (`wavesim validate`)",
         "host": "4.5 us per launch from Python was measured once, with sketch kernels; predicted only",
-        "persistent": "costs are those of blocks that draw one tile each; not scored",
+        "persistent": "costs are those of blocks that fetch one tile each; not scored",
     }
     assert "what it prefetches is predicted only" in parse_plan("pdl:0.05").caveat
-    assert "often several points off (hopper-stream-k" in parse_plan("stream-k").caveat
+    assert "often several points off" in parse_plan("stream-k").caveat
     assert "not scored" in parse_plan("persistent-stream").caveat
     assert not any(parse_plan(word).caveat for word in ("stream", "graph", "row", "tile"))
 
@@ -76,9 +81,9 @@ def test_a_stage_may_have_an_order_and_an_edge_a_policy_of_its_own():
     [
         (lambda: parse_plan("magic"), "sync is 'magic'; known are stream, row, tile"),
         (lambda: parse_plan("row", order="spiral"), "order is 'spiral'; known are row, column"),
-        (lambda: StreamSync(order="row"), "StreamSync: order is 'row'; use RowMajor()"),
-        (lambda: SemaphoreSync(orders={"a": 3}), "SemaphoreSync: order is 3; use RowMajor()"),
-        (lambda: SemaphoreSync(policy="row"), "SemaphoreSync: policy is 'row'; use TileSync(), RowSync()"),
+        (lambda: StreamSync(order="row"), "Plan: order is 'row'; use RowMajor()"),
+        (lambda: SemaphoreSync(orders={"a": 3}), "Plan: order is 3; use RowMajor()"),
+        (lambda: SemaphoreSync(policy="row"), "Semaphores: policy is 'row'; use TileSync(), RowSync()"),
         (lambda: SemaphoreSync(wait_kernel=False, head_start=-1), "head_start is -1; it must be at least 0"),
         (
             lambda: SemaphoreSync(wait_kernel=False, head_start=1.5),
@@ -87,11 +92,17 @@ def test_a_stage_may_have_an_order_and_an_edge_a_policy_of_its_own():
         (lambda: SemaphoreSync(head_start=2), "head_start is 2 but the wait-kernel rules that out"),
         (lambda: StreamSync(launch="cloud"), "launch is 'cloud'; it must be one of stream, graph, host"),
         (lambda: parse_plan("pdl:1.5"), "prefetch is 1.5; it is a share of the work, from 0 to 1"),
-        (lambda: DependentLaunch(True), "prefetch is True; it is a share of the work, from 0 to 1"),
+        (
+            lambda: Plan(launch=DependentLaunch(), prefetch=True),
+            "prefetch is True; it is a share of the work, from 0 to 1",
+        ),
         (lambda: parse_plan("pdl:much"), "sync is 'pdl:much'; known are"),
         (lambda: parse_plan("stream-k:0"), "StreamK: waves is 0; it must be an integer of at least 1"),
-        (lambda: parse_plan("persistent:x"), "sync is 'persistent:x'; known are"),
-        (lambda: Persistent(policy="row"), "Persistent: policy is 'row'; use TileSync(), RowSync()"),
+        (lambda: parse_plan("persistent:x"), "sync is 'x'; known are"),
+        (
+            lambda: Plan(Persistent(fused=True), sync=Semaphores(policy="row")),
+            "Semaphores: policy is 'row'; use TileSync(), RowSync()",
+        ),
     ],
     ids=range(15),
 )
@@ -117,7 +128,7 @@ def never_ready(tile_x, tile_y, grid):
             "has a policy for ('gemm2', 'gemm1'); pipeline toy has [('gemm1', 'gemm2')]",
         ),
         (
-            Persistent(policies={("gemm2", "gemm1"): RowSync()}),
+            Plan(Persistent(fused=True), sync=Semaphores(policies={("gemm2", "gemm1"): RowSync()})),
             "has a policy for ('gemm2', 'gemm1'); pipeline toy has [('gemm1', 'gemm2')]",
         ),
         (

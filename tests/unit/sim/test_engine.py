@@ -8,7 +8,8 @@ from wavesim.errors import DeadlockError
 from wavesim.model.dependency import Dependency, gemm_rows, x, y
 from wavesim.model.device import load
 from wavesim.model.kernel import Block, Gemm
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.order import ColumnMajor
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync

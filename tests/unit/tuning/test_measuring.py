@@ -7,7 +7,6 @@ import pytest
 from wavesim.costs.cost_model import zero_cost
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load
-from wavesim.plan.plan import StreamSync
 from wavesim.sim.simulation import simulate
 from wavesim.tuning.measuring import measure_best
 from wavesim.tuning.search import tune
@@ -41,6 +40,6 @@ def test_the_best_few_are_measured_beside_stream_sync():
 
 def test_a_ranking_without_stream_sync_cannot_be_measured():
     tuning = tune(TOY, DEVICE)
-    rows = tuple(row for row in tuning.plans if not isinstance(row.plan, StreamSync))
+    rows = tuple(row for row in tuning.plans if not row.plan.is_stream_sync)
     with pytest.raises(DescriptionError, match="no stream-sync plan to measure against"):
         measure_best(replace(tuning, plans=rows), SlowRow())

@@ -12,10 +12,13 @@ from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.plan.launch import DependentLaunch
 from wavesim.plan.order import ColumnMajor, RowMajor
-from wavesim.plan.plan import DependentLaunch, Plan, SemaphoreSync, StreamK, StreamSync
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
+from wavesim.plan.stream_k import StreamK
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim.view.comparison import comparison_figure, predicted_and_measured
@@ -101,11 +104,11 @@ def test_stream_sync_has_no_semaphores_to_draw() -> None:
 
 
 def test_dependent_launch_has_one_semaphore_per_grid_and_partial_sums_are_none_between_stages() -> None:
-    (history,) = semaphore_histories(run(DependentLaunch()))
+    (history,) = semaphore_histories(run(Plan(launch=DependentLaunch())))
     assert (history.awaited.tolist(), history.ready_ns.tolist()) == ([6], [2_000])
     assert history.asked_ns.tolist() == [1_000]
     with pytest.raises(DescriptionError, match="has no semaphores"):
-        semaphore_map(run(StreamK(waves=1)))
+        semaphore_map(run(Plan(StreamK(waves=1))))
 
 
 @THEMES

@@ -10,10 +10,14 @@ from wavesim.costs.cost_model import zero_cost
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.order import ColumnMajor
-from wavesim.plan.plan import Persistent, PersistentStream, Plan, SemaphoreSync, StreamK, StreamSync
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
+from wavesim.plan.schedule import Persistent
+from wavesim.plan.stream_k import StreamK
+from wavesim.plan.sync import Semaphores
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim.view.raster import FIRST_STAGE, paint
@@ -274,7 +278,7 @@ def test_no_traces_an_empty_one_and_an_unknown_theme_are_refused(figure_one: lis
 
 
 def test_parts_of_tiles_are_outlined_numbered_and_explained() -> None:
-    figure = timeline(run(StreamK(waves=1)))
+    figure = timeline(run(Plan(StreamK(waves=1))))
     first = tiles(figure)[0]
     assert list(first.text) == ["P4.0", "P4.1", "P5.0", "P5.1", "P0", "P1", "P2", "P3"]
     assert [width > 0 for width in first.marker.line.width] == [True] * 4 + [False] * 4
@@ -286,7 +290,9 @@ def test_parts_of_tiles_are_outlined_numbered_and_explained() -> None:
     assert all(bar.marker.line.width == 0 for bar in tiles(timeline(run(StreamSync()))))
 
 
-@pytest.mark.parametrize("plan", [StreamSync(), StreamSync(launch="graph"), StreamK(), PersistentStream()])
+@pytest.mark.parametrize(
+    "plan", [StreamSync(), StreamSync(launch="graph"), Plan(StreamK()), Plan(Persistent())]
+)
 def test_kernel_boundaries_are_drawn_for_every_plan_that_runs_kernel_after_kernel(plan: Plan) -> None:
     assert "kernel boundary" in words(timeline(run(plan)))
-    assert "kernel boundary" not in words(timeline(run(Persistent())))
+    assert "kernel boundary" not in words(timeline(run(Plan(Persistent(fused=True), sync=Semaphores()))))

@@ -8,7 +8,8 @@ from wavesim.model.convolution import Conv2D, conv_rows
 from wavesim.model.dependency import x, y
 from wavesim.model.device import load
 from wavesim.model.kernel import Block, Gemm
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim.predict.defaults import default_costs

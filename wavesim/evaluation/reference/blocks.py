@@ -207,7 +207,7 @@ class OracleBlocks(ABC):
         if not self.left[stage]:
             self.stage_ended(stage)
         following = program.following(block.position)
-        if self.program.launches[self.launch[stage]].then == "draw":
+        if self.program.launches[self.launch[stage]].then == "fetch":
             self.turns.append((block.sm, block.slot, self._draw, block))
         elif following >= 0:
             self._go_on(block, self.stages[stage][following])

@@ -17,7 +17,7 @@ from wavesim.evaluation.reference.blocks import OracleBlock, OracleBlocks
 from wavesim.model.device import Device
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import Plan, SemaphoreSync
+from wavesim.plan.plan import Plan
 from wavesim.sim.placement import SPREAD, SPREAD_OVER, footprint
 
 
@@ -36,7 +36,7 @@ class Oracle(OracleBlocks):
 
     def __init__(self, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> None:
         super().__init__(pipeline, plan, device, costs)
-        self.head_start = plan.head_start if isinstance(plan, SemaphoreSync) else 0
+        self.head_start = plan.launch.head_start
         self.between_ns = costs.between_launches_ns(plan)
         self.all_sms = range(device.sm_count)
         self.queue: deque[QueuedKernel] = deque()
@@ -112,7 +112,7 @@ class Oracle(OracleBlocks):
         while self.queue:
             kernel = self.queue[0]
             placed = list(self.room.fill(self.untried, kernel.blocks))
-            for block in _drawn(placed) if self._is_drawing(kernel) else placed:
+            for block in _drawn(placed) if self._is_fetching(kernel) else placed:
                 self._issued(block)
             if kernel.blocks:
                 self.untried = set()
@@ -122,9 +122,9 @@ class Oracle(OracleBlocks):
             if not kernel.is_first:
                 self._all_issued(kernel.launch)
 
-    def _is_drawing(self, kernel: QueuedKernel) -> bool:
-        is_drawing = kernel.launch >= 0 and self.program.launches[kernel.launch].is_drawing
-        return is_drawing and self.costs.draws_by_sm
+    def _is_fetching(self, kernel: QueuedKernel) -> bool:
+        is_fetching = kernel.launch >= 0 and self.program.launches[kernel.launch].is_fetching
+        return is_fetching and self.costs.draws_by_sm
 
     def _issued(self, block: OracleBlock) -> None:
         if block.footprint is self.wait_kernel:

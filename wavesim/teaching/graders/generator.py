@@ -4,7 +4,8 @@ from typing import Any
 
 from wavesim.codegen.policies import policy_named
 from wavesim.model.dependency import Dependency
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.teaching.exercises import Exercise, WrongAnswer, pair, require
 from wavesim.workloads.gpt3 import gpt3_mlp
 

@@ -7,7 +7,7 @@ from wavesim.check.deadlock import safety_of
 from wavesim.costs.cost_model import zero_cost
 from wavesim.errors import DeadlockError
 from wavesim.model import device as devices
-from wavesim.plan.plan import SemaphoreSync, StreamSync
+from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.plan.policy import TileSync
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.exercises import Exercise, require, whole
@@ -37,7 +37,7 @@ def grade_too_many(answer: Any) -> str:
 
 def grade_repair(answer: Any) -> str:
     """A plan for the toy on 4 SMs that cannot deadlock and takes 3 waves."""
-    require(isinstance(answer, SemaphoreSync | StreamSync), "give a plan: SemaphoreSync(...).")
+    require(isinstance(answer, Plan), "give a plan: SemaphoreSync(...).")
     device = devices.load("toy")
     verdict = safety_of(toy(), answer, device)
     require(verdict.is_safe, verdict.reason)

@@ -6,7 +6,8 @@ from wavesim.costs.cost_model import zero_cost
 from wavesim.model import device as devices
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import TileSync
 from wavesim.sim.simulation import simulate

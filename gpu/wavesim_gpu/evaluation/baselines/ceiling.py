@@ -5,7 +5,8 @@ then be shown as its distance to the nearer of the two limits.
 """
 
 from wavesim.model.kernel import Gemm
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim_gpu.runtime.device import require_cupy
 
 CUBE = 8192

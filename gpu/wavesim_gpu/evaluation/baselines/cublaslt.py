@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from wavesim.errors import DeviceError
-from wavesim.model.pipeline import Stage
+from wavesim.model.stage import Stage
 from wavesim_gpu.evaluation.baselines.swiglu import launch_swiglu
 from wavesim_gpu.runtime.device import require_cupy
 from wavesim_gpu.runtime.operands import Operands

@@ -19,7 +19,8 @@ from wavesim.codegen.options import PLAIN_STORE, Option, kernel_options, without
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim_gpu.cusync.sync_state import SyncState
@@ -106,7 +107,7 @@ def copy_pair(threads: int, way: Way, buffers: Buffers, build: Build | None = No
     blocks = buffers.source.size // BYTES_PER_BLOCK
     pipeline = describe_pair(blocks, threads)
     # A wait-kernel needs started blocks counted; without one only semaphores change: waiters put them back.
-    counts_blocks = isinstance(way.plan, SemaphoreSync) and way.plan.wait_kernel
+    counts_blocks = way.plan.launch.wait_kernel
     sync = SyncState(
         pipeline,
         way.plan,

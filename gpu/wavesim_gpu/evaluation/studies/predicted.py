@@ -11,9 +11,9 @@ from wavesim.evaluation.makespan_estimate import ahead_ns, least_ns
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block
-from wavesim.model.pipeline import Pipeline, Stage
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.order import Order
-from wavesim.plan.plan import SemaphoreSync
 from wavesim_gpu.evaluation.studies.shapes import Cut, Workload, mlp_pair
 from wavesim_gpu.evaluation.studies.variants import STREAM, Variant
 from wavesim_gpu.kernels.backends import family_named
@@ -91,6 +91,6 @@ def choosable(variants: Iterable[Variant]) -> list[Variant]:
     """Stream sync, and semaphores on one stream where the kernels can: on two the same costs a fork more."""
     variants = list(variants)
     plain = [variant for variant in variants if variant.kind.name == STREAM]
-    synchronised = [variant for variant in variants if isinstance(variant.plan, SemaphoreSync)]
+    synchronised = [variant for variant in variants if variant.has_semaphores]
     dependent = [v for v in synchronised if family_named(v.kind.kernels).is_dependent]
     return plain + (dependent or synchronised)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from wavesim.plan.plan import parse_plan
+from wavesim.plan.words import parse_plan
 from wavesim_gpu.evaluation.studies.case import describe_case
 from wavesim_gpu.evaluation.studies.entry import NONE, sharing_entry, time_and_judge
 from wavesim_gpu.evaluation.studies.shapes import Cut, mlp_pair

@@ -11,7 +11,8 @@ from wavesim.codegen.policies import GroupedSync, derive_policies
 from wavesim.codegen.tile_map import Blocks
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Order, RowMajor
-from wavesim.plan.plan import Persistent, Plan, SemaphoreSync, parse_plan
+from wavesim.plan.plan import Plan, SemaphoreSync
+from wavesim.plan.words import parse_plan
 from wavesim_gpu.evaluation.studies.shapes import Cut
 from wavesim_gpu.kernels.backends import family_named
 
@@ -33,7 +34,7 @@ class Kind:
     @property
     def is_joint(self) -> bool:
         """Whether one kernel computes both stages, in tiles of one shape."""
-        return isinstance(plan_named(self.plan, RowMajor()), Persistent)
+        return plan_named(self.plan, RowMajor()).schedule.is_fused
 
     @property
     def is_unsplit(self) -> bool:
@@ -61,7 +62,7 @@ class Variant:
     @property
     def has_semaphores(self) -> bool:
         """Whether kernels are synchronised by tiles; one kernel for both stages is a rival."""
-        return isinstance(self.plan, SemaphoreSync)
+        return self.plan.launch.is_multi_stream
 
     def __str__(self) -> str:
         return f"{self.kind.name} {self.kind.plan} {self.cuts[0]} {self.cuts[1]} {self.order.name}"

@@ -1,4 +1,4 @@
-"""Two dependent products in one launch of Hopper blocks, for `Persistent()`: what they must have in common.
+"""Two dependent products in one launch of blocks, for `Persistent(fused=True)`: what they have in common.
 
 Example: `HOPPER_BOTH.launch(pair, device)` is the 132 persistent blocks that one product would have; they
 take the tiles of the first stage and then those of the second, with no launch and no empty ring between.

@@ -9,7 +9,6 @@ from cubin_facts import registers_at_launch
 from wavesim.codegen.single_stage import stage_header
 from wavesim.model.device import load
 from wavesim.plan.order import parse_order
-from wavesim.plan.plan import SemaphoreSync
 from wavesim_gpu.evaluation.studies import copies
 from wavesim_gpu.evaluation.studies.case import describe_case
 from wavesim_gpu.evaluation.studies.copies import full_wave, ways_on
@@ -140,7 +139,7 @@ def test_a_full_wave_of_copies_fits_on_the_gpu_under_every_plan_and_posts_by_add
             header = stage_header(pipeline, way.plan, stage, copies.options_of(pipeline, way.plan)).text
             name = f"copy<{threads}>"
             cubin = compile_cubin(copies.SOURCE, (name,), "sm_90a", Build(), {GENERATED: header})
-            is_poster = stage == "first" and isinstance(way.plan, SemaphoreSync)
+            is_poster = stage == "first" and way.plan.sync.has_semaphores
             assert ("red.release.gpu" in cubin.ptx) == is_poster
             assert "st.release.gpu" not in cubin.ptx
             registers = -(-registers_at_launch(cubin.data) // 8) * 8  # handed out in eights

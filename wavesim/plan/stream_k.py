@@ -1,0 +1,104 @@
+"""Stream-K: the last tiles of a kernel cut into equal runs of K iterations, one per resident block.
+
+Example: 6 tiles of 32 iterations on 4 SMs take 1.5 tile times in place of two waves. The last two tiles are
+64 iterations, 16 for each block: the first two blocks start with half of tile 4 each, the others with half of
+tile 5; then every block has a whole tile. Of the two halves of a tile the one that comes last adds up both.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+from wavesim.model.kernel import require_positive
+from wavesim.plan.order import Tile
+from wavesim.plan.parts import Traits
+from wavesim.plan.schedule import After, Schedule, TilePart
+
+SMALL_REST = 4  # times fewer tiles than slots in the last wave: too few for Stream-K to cut these alone
+
+
+@dataclass(frozen=True)
+class StreamK(Schedule):
+    """One block per slot; the last `waves` waves of tiles are split evenly over all of them.
+
+    The tiles of the last, partly filled wave, and of `waves` - 1 full ones before it, are cut into equal runs
+    of K iterations, one per block, which come first: then the sums that others need are early, and whole
+    tiles follow, the same number in every block. Of its run a block first computes what starts a tile, then
+    what ends another: all are then at about the same place in K and share the L2. `in_order` instead takes
+    the run as it comes. Of the parts of a tile the one that comes last adds up all. A grid of whole waves is
+    not split. Without `waves` one is, or two where the last one is filled to less than a quarter: a few tiles
+    alone would be cut into many parts. Source: Osama et al., Stream-K (PPoPP 2023), data-parallel hybrids.
+    """
+
+    waves: int | None = None
+    in_order: bool = False
+
+    after: ClassVar[After] = "following"
+
+    def __post_init__(self) -> None:
+        if self.waves is not None:
+            require_positive("StreamK", waves=self.waves)
+
+    @property
+    def word(self) -> str:
+        word = "stream-k-in-order" if self.in_order else "stream-k"
+        return word if self.waves is None else f"{word}:{self.waves}"
+
+    @property
+    def text(self) -> str:
+        words = "Stream-K, runs in order" if self.in_order else "Stream-K"
+        if self.waves is None:
+            return words
+        return f"{words}, last {f'{self.waves} waves' if self.waves > 1 else 'wave'} split"
+
+    @property
+    def caveat(self) -> str:
+        return "what partial sums cost is an estimate, often several points off (`wavesim validate`)"
+
+    def refusal(self, traits: Traits) -> str:
+        if traits.has_semaphores:
+            return "which tiles a part of a tile reads is not described. Use KernelBoundary()"
+        return ""
+
+    def block_count(self, items: int, slots: int) -> int:
+        return min(items, slots)
+
+    def cut_tiles(self, tiles: int, slots: int) -> int:
+        """How many of a kernel's tiles are cut into parts, on so many slots."""
+        rest = tiles % slots
+        if not rest:
+            return 0
+        waves = self.waves or (2 if SMALL_REST * rest < slots else 1)
+        return min(tiles, rest + (waves - 1) * slots)
+
+    def block_lists(self, tiles: tuple[Tile, ...], iterations: int, slots: int) -> list[list[TilePart]]:
+        """Each resident block's run of the tiles that are cut, then its whole tiles."""
+        cut = self.cut_tiles(len(tiles), slots)
+        whole = len(tiles) - cut
+        bounds = [cut * iterations * slot // slots for slot in range(slots + 1)]
+        places = sorted(set(bounds))
+        found = []
+        for slot, (begin, end) in enumerate(pairwise(bounds)):
+            # What the run starts comes before what it ends.
+            middle = begin if self.in_order else max(begin, end // iterations * iterations)
+            parts = [*_run(tiles[whole:], iterations, middle, end, places)]
+            parts += _run(tiles[whole:], iterations, begin, middle, places)
+            parts += [TilePart(tile, 0, iterations, iterations) for tile in tiles[slot:whole:slots]]
+            found.append(parts)
+        return [parts for parts in found if parts]
+
+
+def _run(
+    tiles: tuple[Tile, ...], iterations: int, begin: int, end: int, cuts: list[int]
+) -> Iterator[TilePart]:
+    """The parts of tiles in iterations `begin` up to `end` of all of them, which are cut at `cuts`."""
+    while begin < end:
+        number, first = divmod(begin, iterations)
+        upto = min(iterations, first + end - begin)
+        before = bisect_right(cuts, number * iterations)
+        index = bisect_right(cuts, begin) - before
+        count = bisect_left(cuts, (number + 1) * iterations) - before + 1
+        yield TilePart(tiles[number], first, upto, iterations, index, count)
+        begin += upto - first
