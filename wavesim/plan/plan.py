@@ -71,10 +71,10 @@ class Plan:
             raise DescriptionError(
                 f"Plan: prefetch is {self.prefetch!r}; it is a share of the work, from 0 to 1"
             )
-        if self.prefetch and not self.sync.has_semaphores and self.launch.follows == "end":
+        if self.prefetch and self.launch.follows == "end" and not self.schedule.is_fused:
             raise DescriptionError(
                 f"Plan: prefetch is {self.prefetch}, but on one stream no block starts before its producers "
-                "have ended. Use DependentLaunch() or Semaphores(RowSync()), or prefetch=0"
+                "have ended. Use DependentLaunch() or StreamPerStage(), or prefetch=0"
             )
 
     def _check_parts(self) -> None:

@@ -33,6 +33,7 @@ from wavesim.tuning.results_file import ResultsFile
 from wavesim.tuning.sweep import Progress, Question, run_sweep
 from wavesim.tuning.tuning_costs import CostBook
 
+TABLE_ROWS = 12
 HELPS_POINTS = 1.0  # a smaller predicted gain is not worth two streams
 
 
@@ -83,7 +84,7 @@ class Tuning:
         streams = (row for row in self.plans if row.plan.is_stream_sync)
         return self.plans[0] if is_worth_it else next(streams, self.plans[0])
 
-    def table(self, rows: int = 12) -> str:
+    def table(self, rows: int = TABLE_ROWS) -> str:
         """Plain text: the first rows, stream sync, and where the numbers come from."""
         lines = [f"{'plan':<44}{'predicted':>12}{'gain':>8}{'semaphores':>12}"]
         shown = list(self.plans[:rows])
@@ -108,6 +109,7 @@ class Tuning:
             f"{len(self.plans)} plans simulated in {self.seconds:.1f} s{state}; left out: {left}",
             f"predicted: {TIME_WORDS}",
             f"gain: points over the best stream-sync plan, simulated, {self.basis}; {margin}",
+            *dict.fromkeys(row.plan.caveat for row in self.plans[:TABLE_ROWS] if row.plan.caveat),
         )
 
 
@@ -136,7 +138,7 @@ def tune(
     with closing(ResultsFile(results)) if results is not None else nullcontext() as file:
         is_complete = run_and_keep(search, search.stream_questions(), None, None, file)
         if is_complete:
-            is_complete = run_and_keep(search, search.semaphore_questions(), executor, progress, file)
+            is_complete = run_and_keep(search, search.other_questions(), executor, progress, file)
     return Tuning(
         workload=pipeline.name,
         device=device.name,
@@ -186,15 +188,17 @@ class Search:
             question
             for variant, book in self.books.items()
             for candidate in self._boundaries(book.pipeline)
+            if candidate.plan.is_stream_sync
             for question in self._question(variant, candidate)
         ]
 
-    def semaphore_questions(self) -> list[Question]:
-        """Semaphore plans that may beat the best stream-sync plan found so far."""
+    def other_questions(self) -> list[Question]:
+        """All other plans, where any may beat the best stream-sync plan found so far."""
         best_ns = min(ns for ns in self.predicted_ns.values() if ns is not None)
         questions = []
         for variant, book in self.books.items():
             candidates, unsafe = self._semaphores(book.pipeline)
+            candidates += [one for one in self._boundaries(book.pipeline) if not one.plan.is_stream_sync]
             self.left_out["can deadlock"] += unsafe
             if book.least_ns() >= best_ns:
                 self.left_out["cannot beat stream sync"] += len(candidates)
@@ -222,10 +226,11 @@ class Search:
         ]
         return tuple(sorted(rows, key=lambda row: (row.predicted_ns, *self._preference(row))))
 
-    def _preference(self, row: TunedPlan) -> tuple[bool, bool, int, bool, int, bool, str]:
-        """Of equally fast plans: stream sync, one order for all, little L2 traffic, the paper's policies."""
+    def _preference(self, row: TunedPlan) -> tuple[bool, bool, bool, int, bool, int, bool, str]:
+        """Of equally fast plans: stream sync, what is scored, one order for all, little L2 traffic."""
         return (
             not row.plan.is_stream_sync,
+            bool(row.plan.caveat),
             bool(row.plan.orders),
             megabytes_per_wave(row.pipeline, row.plan, self._device),
             row.plan.name not in ("stream", "row", "tile"),

@@ -85,7 +85,7 @@ def test_split_k_is_an_option_and_what_is_only_predicted_is_said(capsys: pytest.
     whole, split = (run_json(capsys, *arguments, "--split-k", count) for count in ("1", "2"))
     assert split["makespan_ns"] < whole["makespan_ns"]  # 24 of 132 SMs have work without it
     assert main([*arguments, "--sync", "stream-k"]) == 0
-    assert "what partial sums cost is an estimate; on our Hopper kernels" in capsys.readouterr().out
+    assert "what partial sums cost is an estimate, often several points off" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -82,5 +82,5 @@ def test_every_option_is_predicted_to_save_time_or_to_cost_none():
 def test_an_unsafe_option_is_not_applied_and_says_so():
     pipeline = workload("gpt3-mlp", 1024)
     rows = predict_options(pipeline, H200, roofline(pipeline, H200))
-    assert all(row.plan.wait_kernel for row in rows)
+    assert all(row.plan.launch.wait_kernel for row in rows)
     assert "the wait-kernel stays: can deadlock" in rows[-1].note

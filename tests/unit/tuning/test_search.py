@@ -42,7 +42,7 @@ def test_a_margin_is_told_only_where_such_predictions_were_scored():
 
 
 def test_the_plan_to_run_is_said_in_words():
-    assert tune(TOY, DEVICE).best.words == "row semaphores, row order"
+    assert tune(TOY, DEVICE).best.text == "row semaphores, row order"
 
 
 def test_the_ranking_is_sorted_and_its_figures_are_the_simulators():

@@ -80,12 +80,12 @@ def test_policies_that_were_generated_run_on_the_kernels_and_by_the_launch_of_th
     made = one.under("block:2x1")
     assert (made.name, made.kernels) == ("block:2x1 on one stream", "hopper-dependent")
     plan = plan_named("block:2x1", parse_order("grouped:4"))
-    assert (plan.policy.name, plan.order.name) == ("block:2x1", "grouped:4")
+    assert (plan.sync.word, plan.order.name) == ("block:2x1", "grouped:4")
     names = generated(mlp_pair("gpt3-mlp", 1024, (WIDE, WIDE), 64))
     assert {"tile", "row", "block:2x1"} <= set(names)
     best = study.best(has_semaphores=True)
     found = under_all([best], names)
-    assert [variant.plan.policy.name for variant in found] == names
+    assert [variant.plan.sync.word for variant in found] == names
     assert {variant.cuts for variant in found} == {best.cuts}
 
 
