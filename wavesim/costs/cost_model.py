@@ -13,8 +13,8 @@ from wavesim.costs.dram import Memory
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
-from wavesim.model.reprs import one_line
 from wavesim.model.pipeline import Pipeline
+from wavesim.model.reprs import one_line
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
 
