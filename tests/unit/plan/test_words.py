@@ -76,7 +76,7 @@ def test_orders_and_policies_of_single_stages_and_edges_are_data_too():
     [
         (
             lambda: Plan(StreamK(), StreamPerStage(), Semaphores()),
-            "with Semaphores(policy=RowSync(), policies={}): which tiles a part of a tile reads is not described",
+            "policies={}): which tiles a part of a tile reads is not described",
         ),
         (
             lambda: Plan(Persistent(fused=True)),
