@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.clock import busy_share, clock_factors
-from wavesim.costs.device_costs import H200_CLOCK_GAIN, machine_of
+from wavesim.costs.device_costs import costs_of
 from wavesim.evaluation.blind_runs import JudgedRun, find_runs, pooled
 from wavesim.evaluation.blind_sizes import JudgedSize
 from wavesim.evaluation.score_page import score_figure
@@ -152,10 +152,11 @@ def busy_clock_figure(theme: str) -> go.Figure:
     trace = case.trace("stream")
     share = busy_share(trace)
     clock_ghz = trace.cycles / (trace.end_ns - trace.start_ns)
-    factors = clock_factors(trace, H200_CLOCK_GAIN)
+    gain = costs_of(case.device).clock_gain
+    factors = clock_factors(trace, gain)
     full = float(np.median(clock_ghz[share > 0.95] / factors[share > 0.95]))
     series = {"measured on an H200": (100 * share, clock_ghz), "the model": (100 * share, full * factors)}
-    words = f"Beside idle SMs the clock is up to {H200_CLOCK_GAIN:.0%} higher"
+    words = f"Beside idle SMs the clock is up to {gain:.0%} higher"
     source = "GPT-3 MLP, 768 tokens, 128x256 tiles, stream sync: every block, cycles over nanoseconds"
     return _scatter(series, words, source, ("SMs computing (%)", "SM clock (GHz)"), 1.0, theme)
 
@@ -163,10 +164,10 @@ def busy_clock_figure(theme: str) -> go.Figure:
 def clock_figure(theme: str) -> go.Figure:
     """Published gains of row semaphores, predicted with and without what a power-limited clock takes back."""
     runs = [run for run in _published() if run.policy == "row"]
-    free = [replace(machine_of(run.device), clock_share=0.0) for run in runs]
+    free = [replace(costs_of(run.device.name), clock_share=0.0) for run in runs]
     measured = np.array([run.improvement_points for run in runs])
     series = {
-        "clock falls as SMs fill": (measured, _predicted(runs, [machine_of(run.device) for run in runs])),
+        "clock falls as SMs fill": (measured, _predicted(runs, [costs_of(run.device.name) for run in runs])),
         "clock stays": (measured, _predicted(runs, free)),
     }
     words = "At the power limit fuller SMs run at a lower clock: a quarter of what is saved is lost again"
@@ -179,11 +180,11 @@ def clock_figure(theme: str) -> go.Figure:
 def wait_figure(theme: str) -> go.Figure:
     """Published gains of tile semaphores, predicted with and without a cost of every wait."""
     runs = [run for run in _published() if run.policy == "tile"]
-    machines = [machine_of(run.device) for run in runs]
-    free = [replace(machine, overheads={**machine.overheads, "wait_ns": 0}) for machine in machines]
+    known = [costs_of(run.device.name) for run in runs]
+    free = [replace(one, overheads={**one.overheads, "wait_ns": 0}) for one in known]
     measured = np.array([run.improvement_points for run in runs])
     series = {
-        "every wait costs": (measured, _predicted(runs, machines)),
+        "every wait costs": (measured, _predicted(runs, known)),
         "waits are free": (measured, _predicted(runs, free)),
     }
     words = "Tile semaphores wait once per producer tile: 1.5 µs each on a V100, 0.75 on an A100"
@@ -201,10 +202,10 @@ def _published() -> list[PublishedRun]:
     ]
 
 
-def _predicted(runs: Sequence[PublishedRun], machines: Sequence) -> np.ndarray:
+def _predicted(runs: Sequence[PublishedRun], known: Sequence) -> np.ndarray:
     found = [
-        predict_from_kernel_times(run.pipeline, run.plan, run.device, run.kernel_ns, machine)[1]
-        for run, machine in zip(runs, machines, strict=True)
+        predict_from_kernel_times(run.pipeline, run.plan, run.device, run.kernel_ns, one)[1]
+        for run, one in zip(runs, known, strict=True)
     ]
     return np.array(found)
 

@@ -10,13 +10,14 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from wavesim.costs.calibration_checks import contradictions
-from wavesim.costs.calibration_text import words_of_trace
+from wavesim.costs.calibration_text import trace_defaults, trace_text
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, StreamSync
-from wavesim.predict.defaults import find_costs
+from wavesim.predict.defaults import KnownCosts, find_costs
+from wavesim.predict.intervals import interval_from_trace
 from wavesim.predict.kernel_times import kernel_times_of
 from wavesim.predict.prediction import (
     TIME_WORDS,
@@ -68,7 +69,11 @@ def find_runner(use_gpu: UseGpu = "auto") -> Runner | None:
 
 @dataclass(frozen=True)
 class Row:
-    """One plan: times in ns, improvements over stream sync in points; None where nothing was measured."""
+    """One plan: times in ns, improvements over stream sync in points; None where nothing was measured.
+
+    `low` to `high` is the 80 % interval of the predicted improvement; `scored` is False where no score covers
+    this kind of kernel on this device, and the interval a guess.
+    """
 
     plan: str
     label: str
@@ -77,6 +82,9 @@ class Row:
     predicted_points: float
     measured_ns: int | None = None
     measured_points: Measured | None = None
+    low: float = 0.0
+    high: float = 0.0
+    scored: bool = False
 
     @property
     def error_points(self) -> float | None:
@@ -89,8 +97,8 @@ class Comparison:
     """Rows and traces, plan by plan, the stream-sync baseline first.
 
     `basis` says what the prediction was made from, `source` where the measurement comes from,
-    `history` how far prediction and measurement of this kind have differed before, and `caveats` which
-    plans have never been measured.
+    `defaults` names what was assumed for want of a measurement on the device, `history` how far prediction
+    and measurement of this kind have differed before, and `caveats` which plans have never been measured.
     """
 
     workload: str
@@ -101,6 +109,12 @@ class Comparison:
     source: str
     history: str
     caveats: tuple[str, ...] = ()
+    defaults: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> Row:
+        """The row that is predicted to gain most."""
+        return max(self.rows, key=lambda row: row.predicted_points)
 
     def table(self) -> str:
         """Plain text: size, plan, predicted, measured, error."""
@@ -123,10 +137,17 @@ class Comparison:
             f"predicted: simulated, {self.basis}",
             f"measured: {self.source}",
             f"before: {self.history}",
+            self._interval_text,
             *self.caveats,
             f"times: {TIME_WORDS}",
             "points of improvement over stream sync, 1 - t / t_stream; error = predicted - measured",
         )
+
+    @property
+    def _interval_text(self) -> str:
+        best = self.best
+        guess = "" if best.scored else ", a guess: no score covers this kind of kernel on this device"
+        return f"interval: {best.label}, {best.low:+.1f} to {best.high:+.1f} points 8 times in 10{guess}"
 
     def figure(self, theme: str = "light", **options: Any) -> "Figure":
         """Predicted and measured timelines of every plan on one axis, with the reasons for the difference."""
@@ -157,27 +178,51 @@ def compare(
     plans = _with_baseline(plans)
     measured, source = _measure(pipeline, plans, device, runner, rounds)
     baseline = measured[0]
-    is_scored = costs is None and runner is not None
-    if costs is None and baseline is not None and runner is not None:
-        require_same_kernels(pipeline, baseline, device)
-        costs = calibrate_for(pipeline, device, baseline)
-        basis = f"calibrated on the measured stream-sync run; {words_of_trace(baseline, costs)}"
-    elif costs is None:
-        known = find_costs(pipeline, device, _order_name(plans[0]))
-        costs, basis, is_scored = known.model, known.source, known.case is not None
-    else:
-        basis = "with costs given by the caller"
-    predicted = tuple(simulate(pipeline, plan, device, costs) for plan in plans)
+    known = _known(pipeline, plans, device, baseline if runner is not None else None, costs)
+    is_calibrated = known.case is not None or (costs is None and runner is not None)
+    predicted = tuple(simulate(pipeline, plan, device, known.model) for plan in plans)
     rows = tuple(
-        _row(plan, ours, theirs, predicted[0], baseline)
+        _row(plan, ours, theirs, (predicted[0], baseline), is_calibrated=is_calibrated)
         for plan, ours, theirs in zip(plans, predicted, measured, strict=True)
     )
     most = max(info.blocks_per_sm for info in predicted[0].header.stages)
-    past = history_text(most, is_scored)
+    past = history_text(most, is_calibrated and rows[0].scored)
     caveats = tuple(plan.caveat for plan in plans if plan.caveat) + _other_orders(plans)
     if baseline is not None:
         caveats += contradictions(pipeline, device, kernel_times_of(baseline))
-    return Comparison(pipeline.name, rows, predicted, measured, basis, source, past, caveats)
+    return Comparison(
+        pipeline.name, rows, predicted, measured, known.source, source, past, caveats, known.defaults
+    )
+
+
+def prediction_keys(found: Comparison) -> dict[str, Any]:
+    """What JSON says of every prediction, for the plan that is predicted to gain most."""
+    best = found.best
+    return {
+        "basis": found.basis,
+        "defaults": list(found.defaults),
+        "low": best.low,
+        "high": best.high,
+        "scored": best.scored,
+    }
+
+
+def _known(
+    pipeline: Pipeline,
+    plans: tuple[Plan, ...],
+    device: Device,
+    live: Trace | None,
+    costs: CostModel | None,
+) -> KnownCosts:
+    """The costs to predict with: the caller's, else those of the live stream-sync run, else the best."""
+    if costs is not None:
+        return KnownCosts(costs, "with costs given by the caller")
+    if live is None:
+        return find_costs(pipeline, device, _order_name(plans[0]))
+    require_same_kernels(pipeline, live, device)
+    model = calibrate_for(pipeline, device, live)
+    basis = f"calibrated on the measured stream-sync run; {trace_text(live, model)}"
+    return KnownCosts(model, basis, defaults=tuple(map(str, trace_defaults(live))))
 
 
 def _order_name(plan: Plan) -> str:
@@ -234,13 +279,22 @@ def described_measurement(trace: Trace) -> str:
     return f"{', '.join(made)}, medians of {len(head.rounds_ns)} interleaved rounds"
 
 
-def _row(plan: Plan, ours: Trace, theirs: Trace | None, stream: Trace, baseline: Trace | None) -> Row:
+def _row(
+    plan: Plan, ours: Trace, theirs: Trace | None, streams: tuple[Trace, Trace | None], *, is_calibrated: bool
+) -> Row:
+    """One plan's row; `streams` are the simulated and the measured stream-sync run."""
+    stream, baseline = streams
+    points = improvement_points(ours.time_ns, stream.time_ns)
+    found = interval_from_trace(ours, points, is_calibrated=is_calibrated)
     row = Row(
         plan=plan.name,
         label=plan.label,
         order=plan.order.name,
         predicted_ns=ours.time_ns,
-        predicted_points=improvement_points(ours.time_ns, stream.time_ns),
+        predicted_points=points,
+        low=found.low,
+        high=found.high,
+        scored=found.scored,
     )
     if theirs is None or baseline is None:
         return row

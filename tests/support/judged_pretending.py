@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from wavesim.costs.builds import as_built
-from wavesim.costs.cost_model import OVERHEADS, CostModel
-from wavesim.costs.device_costs import overheads_of
+from wavesim.costs.cost_model import CostModel
+from wavesim.costs.device_costs import costs_of
 from wavesim.errors import DeviceError
 from wavesim.evaluation.blind_runs import STAMP, Comparison, PlanRounds
 from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, JudgedSize
@@ -21,12 +21,13 @@ from wavesim_gpu.evaluation.blind_worker import WorkerError
 WIDE = ((128, 256), (128, 256))
 PORTABLE = JudgedSize("portable", "gpt3-mlp", 384, WIDE)  # in the test half, by its hash
 HOPPER = JudgedSize("hopper-per-tile", "llama-mlp", 384, WIDE, plans=RIVALS)  # likewise
-TRUE_COSTS = CostModel({"gemm1": 151_000, "gemm2": 80_500}, **(OVERHEADS | {"boundary_ns": 1_600}))
+KNOWN = costs_of("h200")
+TRUE_COSTS = CostModel({"gemm1": 151_000, "gemm2": 80_500}, **{**KNOWN.overheads, "boundary_ns": 1_600})
 
 
 def true_costs(size: JudgedSize) -> CostModel:
     """The world's costs, with what semaphores cost the family of kernels."""
-    return replace(TRUE_COSTS, **overheads_of(size.pipeline()))
+    return replace(TRUE_COSTS, **KNOWN.backend(size.pipeline()).overheads)
 
 
 class Pretender:
@@ -76,7 +77,7 @@ class Pretender:
 def pretended(size: JudgedSize, order: str, word: str) -> Trace:
     """One plan as if measured."""
     pipeline, plan = size.pipeline(), parse_plan(word, order)
-    trace = simulate(pipeline, plan, load("h200"), as_built(true_costs(size), pipeline, plan))
+    trace = simulate(pipeline, plan, load("h200"), as_built(true_costs(size), pipeline, plan, KNOWN))
     scatter = 1.0 + 0.01 * np.sin(np.arange(20))
     rounds = tuple(int(trace.time_ns * factor) for factor in scatter)
     header = replace(trace.header, source="measured", rounds_ns=rounds, costs={}, setup_ns=0)

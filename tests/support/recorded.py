@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from wavesim.costs.cost_model import OVERHEADS, CostModel
+from wavesim.costs.cost_model import CostModel
+from wavesim.costs.device_costs import costs_of
 from wavesim.model.device import load
 from wavesim.plan.words import parse_plan
 from wavesim.recordings.shipped import file_name
@@ -13,7 +14,8 @@ from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 
-TRUE_COSTS = CostModel({"gemm1": 151_000, "gemm2": 80_500}, **(OVERHEADS | {"boundary_ns": 1_600}))
+KNOWN = costs_of("h200")
+TRUE_COSTS = CostModel({"gemm1": 151_000, "gemm2": 80_500}, **{**KNOWN.overheads, "boundary_ns": 1_600})
 
 
 def pretended(tokens: int, plan: str, order: str = "row", costs: CostModel = TRUE_COSTS) -> Trace:

@@ -19,11 +19,10 @@ from wavesim.advise.gaps import device_gaps
 from wavesim.advise.kernel_facts import KernelFacts, facts_of
 from wavesim.advise.pair_gain import OtherTile, Saving, other_tile, sync_saving
 from wavesim.advise.profile import UNKNOWN_NS, IntArray, LaunchShape, Profile
-from wavesim.costs.cost_model import OVERHEADS
+from wavesim.costs.device_costs import costs_of
 from wavesim.errors import DescriptionError
 
 BACK_TO_BACK_NS = 5_000  # a stream's own turn-round takes 1 to 2 us; beyond 5 the queue had run empty
-GRAPH_BOUNDARY_NS = OVERHEADS["boundary_ns"]
 
 
 @dataclass(frozen=True)
@@ -175,12 +174,13 @@ def _pairs(profile: Profile, facts: list[KernelFacts]) -> tuple[tuple[Pair, ...]
     gap = rows.start_ns[1:] - rows.end_ns[:-1]
     is_late = follows & (rows.host_ns[1:] != UNKNOWN_NS) & (rows.host_ns[1:] > rows.end_ns[:-1])
     chosen = np.flatnonzero(follows & (gap <= BACK_TO_BACK_NS))
+    boundary_ns = int(costs_of(profile.device_name).overheads["boundary_ns"])
     keys = rows.shape[chosen] * len(facts) + rows.shape[chosen + 1]
     found, inverse = np.unique(keys, return_inverse=True)
     pairs = [
         _pair(facts[key // len(facts)], facts[key % len(facts)], columns)
         for key, columns in zip(
-            found.tolist(), _sums(inverse, len(found), gap[chosen], is_late[chosen]), strict=True
+            found.tolist(), _sums(inverse, len(found), gap[chosen], is_late[chosen], boundary_ns), strict=True
         )
     ]
     numbered = [replace(pair, number=number) for number, pair in enumerate(_each_hole_once(pairs), start=1)]
@@ -190,10 +190,10 @@ def _pairs(profile: Profile, facts: list[KernelFacts]) -> tuple[tuple[Pair, ...]
 Sums = tuple[int, int, int, int, int]
 
 
-def _sums(group: IntArray, count: int, gap: IntArray, is_late: IntArray) -> list[Sums]:
+def _sums(group: IntArray, count: int, gap: IntArray, is_late: IntArray, boundary_ns: int) -> list[Sums]:
     """Per pair of shapes: count, sum of gaps, sum of what is above a graph's boundary, overlapped, late."""
     positive = np.maximum(gap, 0)
-    above = np.maximum(gap - GRAPH_BOUNDARY_NS, 0)
+    above = np.maximum(gap - boundary_ns, 0)
     columns = (np.ones_like(gap), positive, above, gap < 0, is_late)
     summed = [
         np.bincount(group, weights=column, minlength=count).astype(np.int64).tolist() for column in columns

@@ -101,7 +101,7 @@ def _require_visible(pair: Pair) -> None:
 
 def catalogue_name(device: Device) -> str:
     """The catalogued device that is nearest: same compute capability, then SMs."""
-    known = [devices.load(name) for name in devices.names() if name != "toy"]
+    known = [devices.load(name) for name in devices.products()]
     alike = [other for other in known if other.compute_capability == device.compute_capability]
     if not alike:
         raise DescriptionError(f"{device.name}: no catalogued device has its compute capability")

@@ -60,9 +60,9 @@ def device_like(name: str, capability: tuple[int, int], sm_count: int, shared_by
 
 def device_by_sm_count(sm_count: int) -> Found:
     """The catalogued device with that many SMs, for a profile that says no more."""
-    for name in devices.names():
+    for name in devices.products():
         known = devices.load(name)
-        if name != "toy" and known.sm_count == sm_count:
+        if known.sm_count == sm_count:
             return known, (
                 f"No device properties in the profile: its blocks per SM tell {sm_count} SMs, so the "
                 "device is taken "
@@ -73,7 +73,7 @@ def device_by_sm_count(sm_count: int) -> Found:
 
 def _nearest(capability: tuple[int, int], sm_count: int, shared_bytes: Any) -> Device | None:
     """The catalogued device nearest in compute capability, never a later one; then in memory and SMs."""
-    known = [devices.load(name) for name in devices.names() if name != "toy"]
+    known = [devices.load(name) for name in devices.products()]
     same = [device for device in known if device.compute_capability == capability]
     earlier = same or [device for device in known if device.compute_capability < capability]
     if not earlier:

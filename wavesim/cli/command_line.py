@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from wavesim import __version__
 from wavesim.advise.advice_options import add_advise_options
+from wavesim.cli.devices import run_devices
 from wavesim.cli.gen_options import add_gen_options, add_tune_options
 from wavesim.errors import DeadlockError, DescriptionError, WavesimError
 from wavesim.model import device as devices
@@ -116,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     results.add_argument("--html", type=Path, help="write every figure and a table to this page")
     results.add_argument("--docs", type=Path, help="write results.md and its images into this folder")
     _command(commands, "bench", _bench, "speed of the simulator itself")
+    _command(commands, "devices", run_devices, "the GPUs that are known, and which of them were measured")
     demo = _command(commands, "demo", _demo, "the GPT-3 MLP at the paper's sizes: a table and an HTML page")
     demo.add_argument("--html", type=Path, default=Path("wavesim-demo.html"))
     return parser
@@ -145,7 +147,9 @@ def _split_k_option(parser: argparse.ArgumentParser) -> None:
 def _described(options: argparse.Namespace) -> tuple[Pipeline, Device]:
     tile = None if options.tile is None else parse_tile(options.tile)
     pipeline = workload(options.workload, options.tokens, tile)
-    return pipeline, devices.load(options.device or ("toy" if options.workload == "toy" else "h200"))
+    return pipeline, devices.load(
+        options.device or ("toy" if options.workload == "toy" else devices.default_device().name)
+    )
 
 
 def _described_split(options: argparse.Namespace) -> tuple[Pipeline, Device]:
@@ -158,7 +162,8 @@ def _described_split(options: argparse.Namespace) -> tuple[Pipeline, Device]:
 def _simulate(options: argparse.Namespace) -> int:
     from wavesim.analysis.metrics import metrics_of
     from wavesim.check.deadlock import safety_of
-    from wavesim.predict.defaults import default_costs
+    from wavesim.predict.defaults import find_costs
+    from wavesim.predict.intervals import interval_from_trace
     from wavesim.predict.prediction import improvement_points
     from wavesim.sim.simulation import simulate
 
@@ -168,12 +173,14 @@ def _simulate(options: argparse.Namespace) -> int:
     plan = parse_plan(
         options.sync, options.order, wait_kernel=not options.no_wait_kernel, head_start=options.head_start
     )
-    costs, basis = default_costs(pipeline, device, options.order)
-    trace = simulate(pipeline, plan, device, costs)
+    known = find_costs(pipeline, device, options.order)
+    trace = simulate(pipeline, plan, device, known.model)
     if options.no_wait_kernel:
         sys.stderr.write(f"wavesim: without the wait-kernel: {safety_of(pipeline, plan, device).reason}\n")
-    stream = simulate(pipeline, StreamSync(parse_order(options.order)), device, costs)
+    stream = simulate(pipeline, StreamSync(parse_order(options.order)), device, known.model)
     found = metrics_of(trace)
+    gain = improvement_points(trace.time_ns, stream.time_ns)
+    interval = interval_from_trace(trace, gain, is_calibrated=known.case is not None)
     result = {
         "workload": pipeline.name,
         "device": device.name,
@@ -182,14 +189,19 @@ def _simulate(options: argparse.Namespace) -> int:
         "waves": found.waves,
         "busy_utilisation": found.busy_utilisation,
         "resident_utilisation": found.resident_utilisation,
-        "improvement_points": improvement_points(trace.time_ns, stream.time_ns),
+        "improvement_points": gain,
+        "low": interval.low,
+        "high": interval.high,
+        "scored": interval.scored,
+        "basis": known.source,
+        "defaults": list(known.defaults),
     }
     words = (
         f"{pipeline.name} on {device.name}, {plan.label}, order {options.order}: simulated "
         f"{trace.time_ns / 1e3:.1f} us{_outside(trace.header.setup_ns, plan)}, "
-        f"{result['improvement_points']:+.1f} points over stream sync; SMs {found.busy_utilisation:.0%} "
+        f"{gain:+.1f} points over stream sync; SMs {found.busy_utilisation:.0%} "
         "busy, "
-        f"{found.resident_utilisation:.0%} resident\ncosts: {basis}"
+        f"{found.resident_utilisation:.0%} resident\ncosts: {known.source}"
         + (f"\n{plan.caveat}" if plan.caveat else "")
     )
     return _print(options, result, words)
@@ -202,7 +214,7 @@ def _outside(outside_ns: int, plan: Plan) -> str:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from wavesim.comparison import compare, find_runner
+    from wavesim.comparison import compare, find_runner, prediction_keys
 
     pipeline, device = _described_split(options)
     names = [name for name in options.sync.split(",") if name != "stream"]
@@ -213,7 +225,13 @@ def _compare(options: argparse.Namespace) -> int:
 
         write_page(options.html, title=f"{pipeline.name}: predicted and measured", figures=[result.figure()])
     rows = [asdict(row) | {"error_points": row.error_points} for row in result.rows]
-    document = {"workload": pipeline.name, "device": device.name, "rows": rows, "notes": list(result.notes)}
+    document = {
+        "workload": pipeline.name,
+        "device": device.name,
+        "rows": rows,
+        "notes": list(result.notes),
+        **prediction_keys(result),
+    }
     return _print(options, document, repr(result))
 
 
@@ -223,13 +241,14 @@ def _predict(options: argparse.Namespace) -> int:
 
     found = load_description(options.file)
     verdict = verdict_on(found.pipeline, found.device, found.kernel_ns)
+    guess = "" if verdict.scored else ", a guess: no score covers this kind of kernel on this device"
     gains = ", ".join(f"{name} {gain:+.1f}" for name, gain in verdict.improvements.items())
     words = (
         f"best plan: {verdict.best}, {verdict.improvement_points:+.1f} points over stream sync "
-        f"({verdict.low:+.1f} to {verdict.high:+.1f}, 8 times in 10)\nwhy: {verdict.reason}\n"
+        f"({verdict.low:+.1f} to {verdict.high:+.1f}, 8 times in 10{guess})\nwhy: {verdict.reason}\n"
         f"{verdict.basis}\ntried, simulated on {found.device.name}, points: {gains}"
     )
-    document = {k: v for k, v in asdict(verdict).items() if k not in ("improvements", "basis")}
+    document = {k: v for k, v in asdict(verdict).items() if k != "improvements"}
     return _print(options, document, words)
 
 
@@ -305,7 +324,8 @@ def _demo(options: argparse.Namespace) -> int:
 
     result = run_demo(options.html, progress=_progress("simulating"))
     words = f"{result.table}\n\n{options.html}: the same as pictures, one self-contained page"
-    return _print(options, {"rows": result.rows, "html": str(options.html)}, words)
+    document = {"rows": result.rows, "html": str(options.html), **result.prediction}
+    return _print(options, document, words)
 
 
 def _progress(words: str) -> Callable[[int, int], None]:

@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from wavesim.comparison import Comparison, Row, compare
+from wavesim.comparison import Comparison, Row, compare, prediction_keys
 from wavesim.costs.cost_model import zero_cost
 from wavesim.model import device as devices
+from wavesim.model.device import Device
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim.plan.words import parse_plan
@@ -31,15 +32,16 @@ COLUMNS = ("tokens", "plan", "predicted us", "measured us", "predicted gain", "m
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo found: one entry per size and plan, and the same as plain text."""
+    """What the demo found: an entry per size and plan, as text too, and the best size's `prediction_keys`."""
 
     rows: list[dict[str, Any]]
     table: str
+    prediction: dict[str, Any]
 
 
 def run_demo(html: Path, progress: Callable[[int, int], None]) -> Demo:
     """Compares every size, writes the page and returns the table. `progress(done, total)` after each size."""
-    device = devices.load("h200")
+    device = devices.default_device()
     plans = [parse_plan(name, ORDER) for name in ("stream", *POLICIES)]
     compared: dict[int, Comparison] = {}
     for done, tokens in enumerate(SIZES, start=1):
@@ -50,7 +52,7 @@ def run_demo(html: Path, progress: Callable[[int, int], None]) -> Demo:
     rows = [
         {"tokens": tokens, **asdict(row), "error_points": row.error_points} for tokens, row in _rows(compared)
     ]
-    return Demo(rows, _text(cells, compared))
+    return Demo(rows, _text(cells, compared, device), prediction_keys(compared[_extremes(compared)[0]]))
 
 
 def _rows(compared: dict[int, Comparison]) -> Iterator[tuple[int, Row]]:
@@ -75,14 +77,15 @@ def _cells(tokens: int, row: Row) -> tuple[str, ...]:
     )
 
 
-def _text(cells: list[tuple[str, ...]], compared: dict[int, Comparison]) -> str:
+def _text(cells: list[tuple[str, ...]], compared: dict[int, Comparison], device: Device) -> str:
     widths = [max(len(line[i]) for line in (COLUMNS, *cells)) for i in range(len(COLUMNS))]
     lines = [
         "  ".join(text.ljust(width) if i == 1 else text.rjust(width) for i, (text, width) in enumerate(pairs))
         for pairs in (list(zip(line, widths, strict=True)) for line in (COLUMNS, *cells))
     ]
     notes = next(iter(compared.values())).notes
-    head = f"GPT-3 MLP (M x 12288 -> 6144 -> 12288, fp16), tiles {TILE[0]} x {TILE[1]}, {ORDER}-major, H200"
+    tiles = f"tiles {TILE[0]} x {TILE[1]}, {ORDER}-major, {device.name.upper()}"
+    head = f"GPT-3 MLP (M x 12288 -> 6144 -> 12288, fp16), {tiles}"
     return "\n".join([head, "", *lines, "", *notes])
 
 

@@ -144,6 +144,10 @@ def tuning_json(tuning: Tuning) -> dict[str, Any]:
         "left_out": dict(tuning.left_out),
         "is_complete": tuning.is_complete,
         "basis": tuning.basis,
+        "defaults": list(tuning.defaults),
+        "low": tuning.interval[0],
+        "high": tuning.interval[1],
+        "scored": tuning.margin_points is not None,
     }
 
 

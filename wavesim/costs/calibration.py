@@ -11,20 +11,16 @@ from numpy.typing import NDArray
 
 from wavesim.costs.calibration_checks import require_calibratable
 from wavesim.costs.clock import clock_factors
-from wavesim.costs.cost_model import OVERHEADS, CostModel
-from wavesim.costs.device_costs import SENIORITY
+from wavesim.costs.cost_model import CostModel
+from wavesim.costs.device_costs import DeviceCosts, costs_of
 from wavesim.costs.dram import Memory, slowdowns
 from wavesim.costs.partial_sums import without_sums
-from wavesim.costs.sharing import FULL_DEMAND, leads, shared_speeds
+from wavesim.costs.sharing import SharingLaw
 from wavesim.costs.sharing_fit import Regimes, fit_speeds
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.trace import Trace
 
 MOST_TOGETHER = 0.98  # share of block time in equal companies above which a trace does not tell speeds
-PARTIAL_NS = 2_000  # storing the sums of a split-K slice, with one block per SM; tried in steps of 1 us
-# With several blocks per SM, split-K slices have stored their sums, or added others', within their times; so
-# much is not yet in these. Fitted to the development half of the first judged run, in steps of 1 us.
-PARTLY_SEEN = {"partial_ns": 2_000, "fixup_ns": 1_000}
 
 FloatArray = NDArray[np.float64]
 
@@ -40,35 +36,29 @@ def calibrate(
     """The cost model of a stream-sync trace: tile times, speeds on a shared SM, what lies between blocks.
 
     A stage has one tile time, its blocks' mean, or with `per_block` each block its own. What one wait and
-    one post cost cannot be seen there and is left at `OVERHEADS`; `measured_ns` replaces them by name.
+    one post cost cannot be seen there and is left at what is known of the device (`costs_of`); `measured_ns`
+    replaces these overheads by name.
     With the kernels' shapes and the memory `behind` them, tile times are those at an idle DRAM, with a
     `clock_gain` those at the clock of a device that is all busy.
     Raises `RecordingError` for a trace of another plan (the run to be predicted must not be looked at),
     and for one that is partial or too short.
     """
     require_calibratable(trace)
+    known = costs_of(str(trace.header.device.get("name", "")))
     most = max(info.blocks_per_sm for info in trace.header.stages)
-    sharing, seniority, work = _alone(trace) if most == 1 else _shared(trace, most)
+    sharing, seniority, work = _alone(trace) if most == 1 else _shared(trace, most, known.law)
     turnover_ns, sums_ns = 0, dict[str, int]()
     if most == 1:
-        turnover_ns = _turnover_ns(trace)
-        work, sums_ns = without_sums(trace, work, measured_ns.get("partial_ns", PARTIAL_NS))
-    work = work * _clock_ratio(trace) * clock_factors(trace, clock_gain)
+        turnover_ns = _turnover_ns(trace, known)
+        work, sums_ns = without_sums(trace, work, measured_ns.get("partial_ns", known.split_k["partial_ns"]))
+    work = work * _clock_ratio(trace, known) * clock_factors(trace, clock_gain)
     if behind is not None:
         work = work / slowdowns(trace, *behind)
     tile_ns: dict[str, int | list[int]] = {}
     for index, info in enumerate(trace.header.stages):
         rows = trace.stage == index
         tile_ns[info.name] = _by_tile(trace, rows, work) if per_block else round(float(work[rows].mean()))
-    # Boundary and setup were measured up to a block's first instruction, its start included.
-    seen = {
-        "block_ns": turnover_ns,
-        "boundary_ns": max(0, _boundary_ns(trace) - turnover_ns),
-        "setup_ns": max(0, OVERHEADS["setup_ns"] - turnover_ns),
-    }
-    if any(info.grid[2] > 1 for info in trace.header.stages):
-        seen |= PARTLY_SEEN if most > 1 else {"partial_ns": PARTIAL_NS}
-    overheads = OVERHEADS | seen | measured_ns
+    overheads = {**known.overheads, **_seen(trace, known, turnover_ns, most), **measured_ns}
     return CostModel(
         tile_ns,
         sharing=sharing,
@@ -80,13 +70,31 @@ def calibrate(
     )
 
 
-def _clock_ratio(trace: Trace) -> float:
+def _seen(trace: Trace, known: DeviceCosts, turnover_ns: int, most: int) -> dict[str, int]:
+    """Overheads that the trace shows, or that are not yet in the tile times taken from it."""
+    # Boundary and setup were measured up to a block's first instruction, its start included.
+    boundary_ns = _boundary_ns(trace, known)
+    seen = {
+        "block_ns": turnover_ns,
+        "boundary_ns": max(0, boundary_ns - turnover_ns),
+        "setup_ns": max(0, known.overheads["setup_ns"] - turnover_ns),
+    }
+    if all(info.grid[2] == 1 for info in trace.header.stages):
+        return seen
+    if most == 1:
+        return {**seen, "partial_ns": known.split_k["partial_ns"]}
+    # With several blocks per SM, split-K slices have stored their sums, or added others', within their times.
+    shared = {name: known.split_k[f"shared_{name}"] for name in ("partial_ns", "fixup_ns")}
+    return {**seen, **shared}
+
+
+def _clock_ratio(trace: Trace, known: DeviceCosts) -> float:
     """Timed rounds over the one recorded pass: they ran at another clock, by a few percent."""
-    rounds_ns = trace.time_ns - OVERHEADS["setup_ns"]
+    rounds_ns = trace.time_ns - known.overheads["setup_ns"]
     return rounds_ns / trace.makespan_ns if trace.header.rounds_ns and rounds_ns > 0 else 1.0
 
 
-def _turnover_ns(trace: Trace) -> int:
+def _turnover_ns(trace: Trace, known: DeviceCosts) -> int:
     """From a block's end to the first instruction of the next one on its SM, median; one block per SM."""
     gaps: list[int] = []
     for stage in range(len(trace.header.stages)):
@@ -95,16 +103,16 @@ def _turnover_ns(trace: Trace) -> int:
         before, after = rows[:-1], rows[1:]
         is_same = trace.sm[before] == trace.sm[after]
         gaps += (trace.start_ns[after] - trace.end_ns[before])[is_same].tolist()
-    return max(0, round(float(np.median(gaps)))) if gaps else OVERHEADS["block_ns"]
+    return max(0, round(float(np.median(gaps)))) if gaps else known.overheads["block_ns"]
 
 
-def _boundary_ns(trace: Trace) -> int:
+def _boundary_ns(trace: Trace, known: DeviceCosts) -> int:
     """Mean time from a kernel's last end to the next one's first start."""
     count = len(trace.header.stages)
     starts = [int(trace.start_ns[trace.stage == s].min()) for s in range(count)]
     ends = [int(trace.end_ns[trace.stage == s].max()) for s in range(count)]
     gaps = [max(0, start - end) for start, end in zip(starts[1:], ends[:-1], strict=True)]
-    return round(sum(gaps) / len(gaps)) if gaps else OVERHEADS["boundary_ns"]
+    return round(sum(gaps) / len(gaps)) if gaps else known.overheads["boundary_ns"]
 
 
 Speeds = tuple[tuple[float, ...], tuple[float, ...], FloatArray]
@@ -115,7 +123,7 @@ def _alone(trace: Trace) -> Speeds:
     return (1.0,), (0.0,), (trace.end_ns - trace.start_ns).astype(float)
 
 
-def _shared(trace: Trace, most: int) -> Speeds:
+def _shared(trace: Trace, most: int, law: SharingLaw) -> Speeds:
     """Several blocks per SM: (mean speeds, seniority, the time each block would have taken alone).
 
     Where the trace shows blocks in companies of one size only, speeds stay at the defaults.
@@ -123,11 +131,11 @@ def _shared(trace: Trace, most: int) -> Speeds:
     regimes = Regimes.of(trace, most)
     is_telling = max(regimes.shares) < MOST_TOGETHER
     if is_telling:
-        demand, seniority = fit_speeds(trace, regimes)
+        demand, seniority = fit_speeds(trace, regimes, law)
     else:
-        demand = FULL_DEMAND / most
-        seniority = leads(demand, most, SENIORITY)
-    sharing = shared_speeds(demand, most)
+        demand = law.full_demand / most
+        seniority = law.biases(demand, most)
+    sharing = law.speeds(demand, most)
     return sharing, seniority, regimes.work(sharing, seniority)
 
 

@@ -1,43 +1,83 @@
-"""What a calibration used and what it left at a default, in words.
+"""What a calibration used, what it left at a device's constants, and which of these were measured elsewhere.
 
-Example: "used: tile times of 192 and 384 blocks, 1.6 us between kernels; left at the default: look 0.9 us".
+Example: "used: tile times of 192 and 384 blocks, 1.6 us between kernels; left at the default: poll 0.9 us".
+On a GPU without a data file there follows "not measured on b200: overheads, as on h200 (2026-11-20)".
 """
 
-from wavesim.costs.cost_model import OVERHEADS, CostModel
-from wavesim.costs.device_costs import is_known
+from collections.abc import Sequence
+
+from wavesim.costs.constants import Constant
+from wavesim.costs.cost_model import CostModel
+from wavesim.costs.device_costs import costs_of
 from wavesim.model.device import Device
 from wavesim.trace.trace import Trace
 
 # Overheads that a stream-sync trace cannot show, or that a user may not have measured.
 PER_BLOCK = ("counter_ns", "look_ns", "wait_ns", "post_ns", "setup_ns", "fork_ns")
+FROM_TRACE = ("overheads", "split_k", "backends")  # sections of a device file that a calibration may use
+FROM_KERNEL_TIMES = ("overheads", "kernel_times", "clock")
 
 
-def words_of_trace(trace: Trace, costs: CostModel) -> str:
+def trace_text(trace: Trace, costs: CostModel) -> str:
     """What `calibrate` took from a trace and what it could not see there."""
     counts = " and ".join(str(int((trace.stage == s).sum())) for s in range(len(trace.header.stages)))
     used = f"used: tile times of {counts} blocks, {costs.boundary_ns / 1_000:.1f} us between kernels"
     if costs.block_ns:
         used += f" and {costs.block_ns / 1_000:.1f} between two blocks of an SM"
     for stage, sums_ns in costs.sums_ns.items():
-        used += f", {sums_ns / 1_000:.1f} us to add a slice of {stage}"
+        used += f", {sums_ns / 1_000:.1f} us to add a split of {stage}"
     if len(costs.sharing) > 1:
         used += f", {_sharing(costs)}"
-    return f"{used}; left at the default: {_overheads(costs)}; {_memory(costs)}"
+    defaults = assumed_text(trace_defaults(trace))
+    return f"{used}; left at the default: {_overheads(costs)}{defaults}; {_memory(costs)}"
 
 
-def words_of_kernel_times(device: Device, costs: CostModel) -> str:
+def kernel_times_text(device: Device, costs: CostModel) -> str:
     """What `costs_from_kernel_times` took from the user and what it assumed of the device."""
-    source = device.name if is_known(device) else f"an H200, nothing is known of the {device.name}"
     shared = f", {_sharing(costs)}" if len(costs.sharing) > 1 else ""
+    defaults = assumed_text(kernel_times_defaults(device, costs))
     return (
-        f"used: one time per kernel; assumed, as of {source}: {_overheads(costs)}{shared}; {_memory(costs)}"
+        f"used: one time per kernel; constants of the device: {_overheads(costs)}{shared}{defaults}; "
+        f"{_memory(costs)}"
     )
 
 
+def trace_defaults(trace: Trace) -> tuple[Constant, ...]:
+    """Constants measured on another device that a calibration on this trace uses."""
+    sections = FROM_TRACE + (("sharing",) if _most(trace) > 1 else ())
+    return costs_of(str(trace.header.device.get("name", ""))).defaults_in(*sections)
+
+
+def kernel_times_defaults(device: Device, costs: CostModel) -> tuple[Constant, ...]:
+    """Constants measured on another device that a prediction from kernel times uses."""
+    sections = FROM_KERNEL_TIMES + (("sharing",) if len(costs.sharing) > 1 else ())
+    return costs_of(device.name).defaults_in(*sections)
+
+
+def assumed_text(defaults: Sequence[Constant]) -> str:
+    """Which parts of the costs were measured on another device, and when; "" where none were.
+
+    Example: "; not measured on this device: overheads, clock, as on h200 (2026-11-20 to 2026-11-21)".
+    """
+    if not defaults:
+        return ""
+    texts = []
+    for device in dict.fromkeys(one.device for one in defaults):
+        theirs = [one for one in defaults if one.device == device]
+        sections = ", ".join(dict.fromkeys(one.section.replace("_", " ") for one in theirs))
+        dates = sorted({one.date for one in theirs})
+        when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+        texts.append(f"{sections}, as on {device} ({when})")
+    return f"; not measured on this device: {'; '.join(texts)}"
+
+
+def _most(trace: Trace) -> int:
+    return max(info.blocks_per_sm for info in trace.header.stages)
+
+
 def _overheads(costs: CostModel) -> str:
-    names = [name for name in PER_BLOCK if getattr(costs, name) or name in OVERHEADS]
-    words = (f"{name.removesuffix('_ns')} {getattr(costs, name) / 1_000:g} us" for name in names)
-    return ", ".join(words)
+    texts = (f"{name.removesuffix('_ns')} {getattr(costs, name) / 1_000:g} us" for name in PER_BLOCK)
+    return ", ".join(texts)
 
 
 def _memory(costs: CostModel) -> str:
@@ -50,4 +90,4 @@ def _memory(costs: CostModel) -> str:
 def _sharing(costs: CostModel) -> str:
     count = len(costs.sharing)
     speed, lead = costs.sharing[-1], costs.lead(count)
-    return f"{count} blocks of an SM at {speed:.2f} of the speed of one, the eldest {lead:.0%} ahead"
+    return f"{count} blocks of an SM at {speed:.2f} of the speed of one, the oldest {lead:.0%} ahead"

@@ -7,12 +7,9 @@ nothing but these figures, so every one of them has a meaning and a unit.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from wavesim.costs.dram import Memory
 from wavesim.errors import DescriptionError
-from wavesim.model.device import Device
-from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.reprs import one_line
 from wavesim.model.stage import Stage
@@ -184,49 +181,3 @@ def _thousandths(speed: float) -> int:
 def zero_cost(pipeline: Pipeline, tile_ns: int) -> CostModel:
     """Every tile takes `tile_ns` and nothing else costs time: the model of the paper's Figure 1."""
     return CostModel({stage.name: tile_ns for stage in pipeline.stages})
-
-
-def roofline(pipeline: Pipeline, device: Device) -> CostModel:
-    """Costs from the catalogue alone: a block takes the longer of its arithmetic and its memory traffic.
-
-    An SM has its share of the device's peak rates; n blocks on it run at 1/n of the speed. An
-    upper bound on speed: real kernels reach 40 to 95 % of it. Launch and semaphore costs are
-    those of `OVERHEADS`.
-    """
-    tile_ns = {}
-    most = 1
-    for stage in pipeline.stages:
-        kernel = stage.kernel
-        math_s = kernel.flops_per_block * device.sm_count / device.tensor_flops_per_s
-        copy_s = kernel.bytes_per_block * device.sm_count / device.dram_bytes_per_s
-        if kernel.flops_per_block == 0 and kernel.bytes_per_block == 0:
-            raise DescriptionError(
-                f"{kernel.name}: no flops_per_block or bytes_per_block; give them, or tile_ns"
-            )
-        tile_ns[stage.name] = max(1, round(max(math_s, copy_s) * 1e9))
-        most = max(most, occupancy_of(device, kernel.block).blocks_per_sm)
-    sharing = tuple(1 / n for n in range(1, most + 1))
-    return CostModel(tile_ns, sharing=sharing, **OVERHEADS)
-
-
-# Medians on an NVIDIA H200, 2026-11-20, of kernels with next to no work and of kernels that never have to
-# wait: `python -m wavesim_gpu overheads`, gpu/results/overheads. Per block of the 128x256 GEMM a producer
-# takes 1.0 us longer under semaphores (counter and post), a consumer 1.5 us (counter and looking).
-# A post is seen before the poster's own last time stamp, so signal_ns is 0 there.
-# host_ns and dependent_ns: measured once on an H200 with sketch kernels, before this project's own: 4.5 us
-# per launch from Python through CuPy, 0.83 us from kernel to kernel in a CUDA graph under dependent launch
-# (1.05 us without). partial_ns and fixup_ns are estimates, not measured: the 131 KB of fp32 sums of a 128x256
-# tile, on all 132 SMs at once, at the 4.3 TB/s that a copy was measured to move; smaller tiles take less.
-OVERHEADS: dict[str, Any] = {
-    "host_ns": 4_500,
-    "boundary_ns": 1_080,
-    "dependent_ns": 830,
-    "block_ns": 0,
-    "counter_ns": 600,
-    "look_ns": 900,
-    "post_ns": 400,
-    "partial_ns": 4_000,
-    "fixup_ns": 4_000,
-    "setup_ns": 5_700,
-    "fork_ns": 850,
-}

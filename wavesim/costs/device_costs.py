@@ -1,133 +1,219 @@
-"""What is known of a device besides its catalogue: overheads, sharing of an SM, what its clock takes back.
+"""What is known of a device besides its catalogue: overheads, how its SMs are shared, its memory and clock.
 
 Example: on a V100 one wait of CUTLASS's two-stage GEMM costs 1.5 us, on an A100 with three to five stages
-half of that; on our H200, with kernels that look at semaphores ahead of need, nothing measurable.
+half of that. Nothing was measured on a B200: an H200's constants stand in, and `defaults` names each of them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cache
 from math import inf
+from pathlib import Path
 from typing import Any
 
-from wavesim.costs.cost_model import OVERHEADS
+from wavesim.costs.constants import BACKENDS, FOLDER, RATIOS, UNITS, Constant, DeviceFile, device_files
 from wavesim.costs.dram import Memory
-from wavesim.costs.sharing import FULL_DEMAND, leads, shared_speeds
+from wavesim.costs.sharing import SharingLaw
 from wavesim.costs.weight_prefetch import is_memory_bound
+from wavesim.errors import DescriptionError
+from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 
-# Two blocks of our portable GEMM on one SM of an H200: median of least squares over the development half of
-# the stream-sync recordings (`fit_speeds`). The published rows agree, and show too little to fit their own.
-SENIORITY = 0.15
-
-# Fitted to the development half of the published rows, in steps of 250 ns and 0.05 (`wavesim validate`).
-LAUNCH_NS = 3_000  # per kernel, without a graph
-HOST_SYNC_NS = 8_000  # from a kernel's end to the next launch, where the host waits in between
-V100_WAIT_NS, A100_WAIT_NS = 1_500, 750  # per wait of CUTLASS's GEMM
-CLOCK_SHARE = 0.25
-V100_DEMAND = 0.5  # of one block: its loads go through registers, and it waits for them; in steps of 0.1
-# Cycles over nanoseconds of blocks against the share of SMs that compute, our traces, development half: 0.05
-# to 0.065 in runs of 0.8 ms. Runs that are at the power limit throughout show less, and have few idle SMs.
-# With two blocks per SM, where SMs are seldom idle as a whole, it is 0.01 to 0.02 and left out.
-H200_CLOCK_GAIN = 0.05
+# Nothing stands in for another device's memory and scores; the default device's clock, host and the demand of
+# its kernels say nothing of other devices either. A device that lacks these has none.
+NEVER = tuple(f"{section}.{key}" for section in ("memory", "interval", "scored") for key in UNITS[section])
+NOT_BY_DEFAULT = (*NEVER, "clock.gain", "sharing.demand", "kernel_times.host_sync_ns")
 
 
 @dataclass(frozen=True)
-class MachineCosts:
+class BackendCosts:
+    """Where the kernels of one backend differ from the device's overheads.
+
+    `overheads` are fields of `CostModel`, in ns; `tile_time_ratios` is, by tile and policy ("128x256 tile"),
+    the time of a consumer's tile in the build for that policy over its time in the stream-sync build.
+    """
+
+    overheads: Mapping[str, int] = field(default_factory=dict)
+    tile_time_ratios: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SpreadCosts:
+    """What makes a prediction hard, weights as `spread_points` adds them up; points, ns and shares."""
+
+    least_points: float
+    startup_ns: int
+    idle_share: float
+    dram_share: float
+
+
+@dataclass(frozen=True)
+class ScoredKinds:
+    """Which kinds of predictions have been scored on the device: names in `recordings/intervals.json`.
+
+    `kernel_times` is the kind of predictions from kernel times, `kernel_times_apart` what has a kind of its
+    own among them ("blocks per SM" or "memory-bound"); `kinds` are the beginnings of all scored kinds.
+    """
+
+    kernel_times: str
+    kernel_times_apart: str
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DeviceCosts:
     """Costs that come with a device.
 
     - `overheads`: fields of `CostModel`, in nanoseconds.
     - `kernel_launch_ns`: what the measured time of one kernel contains besides its blocks.
-    - `demand`: how much of an SM one block asks for (`shared_speeds`), unless memory is what it waits for;
-      None where as many as fit ask for `FULL_DEMAND`.
-    - `lead`: of the eldest of the blocks that crowd an SM, over their mean speed.
+    - `law`: how blocks share an SM. `demand`: SMs that one block could use unless it is bound by memory; None
+      where as many as fit use `law.full_demand`.
     - `clock_share`: of the logarithm of the cycles saved, the share that a power-limited clock takes back
       when a plan runs by itself for long; 0 where plans are measured in turns and share a clock. At the
       limit busy SMs x clock^3 is constant, which would be 1/3; power that idle SMs draw makes it less.
+    - `clock_gain`: `CostModel.clock_gain` of kernels with one block per SM.
+    - `memory`: None where L2 and DRAM were not measured; tiles then take their time whatever runs beside.
+    - `host_sync_ns`: from a kernel's end to the next launch where the host waits in between; None: unknown.
+    - `split_k`: what of storing and adding sums calibrated tile times do not contain, in ns.
+    - `spread`, `scored`: None where nothing was scored on the device.
+    - `defaults`: the constants of another device that stand in.
     """
 
     overheads: Mapping[str, Any]
     kernel_launch_ns: int
     clock_share: float
+    law: SharingLaw
     demand: float | None = None
-    lead: float = SENIORITY
+    clock_gain: float = 0.0
+    memory: Memory | None = None
+    host_sync_ns: int | None = None
+    split_k: Mapping[str, int] = field(default_factory=dict)
+    backends: Mapping[str, BackendCosts] = field(default_factory=dict)
+    spread: SpreadCosts | None = None
+    scored: ScoredKinds | None = None
+    defaults: tuple[Constant, ...] = ()
 
     def speeds(self, pipeline: Pipeline, device: Device) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """(sharing, seniority) of blocks that share an SM, as `CostModel` has them."""
         most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
-        demand = FULL_DEMAND / most if self.demand is None else self.demand
+        demand = self.law.full_demand / most if self.demand is None else self.demand
         gemms = [stage.work for stage in pipeline.stages if isinstance(stage.work, Gemm)]
         if gemms and all(is_memory_bound(gemm, device) for gemm in gemms):
             demand = inf
-        return shared_speeds(demand, most), leads(demand, most, self.lead)
+        return self.law.speeds(demand, most), self.law.biases(demand, most)
+
+    def defaults_in(self, *sections: str) -> tuple[Constant, ...]:
+        """Constants of these sections of a device file that were measured on another device."""
+        return tuple(one for one in self.defaults if one.section in sections)
+
+    def gain(self, blocks_per_sm: int) -> float:
+        """`CostModel.clock_gain` of kernels; 0 where several blocks keep an SM busy most of the time."""
+        return self.clock_gain if blocks_per_sm == 1 else 0.0
+
+    def backend(self, pipeline: Pipeline) -> BackendCosts:
+        """What is known of the backend that a pipeline names; nothing for others."""
+        return self.backends.get(backend_of(pipeline), BackendCosts())
+
+    def is_scored(self, kind: str) -> bool:
+        """Whether predictions of a kind have been held against measurements on this device."""
+        return self.scored is not None and kind.startswith(self.scored.kinds)
 
 
-def machine_of(device: Device) -> MachineCosts:
-    """The costs known of a device; those of an H200 for one of which nothing is known."""
-    return _KNOWN.get(device.name, _H200)
+def backend_of(pipeline: Pipeline) -> str:
+    """The kernel backend that a pipeline names; "" where it names none."""
+    return str(pipeline.parameters.get("kernels", ""))
 
 
-def memory_of(device: Device) -> Memory | None:
-    """The L2 and DRAM of a device on which both were measured; None for others."""
-    return _MEMORY.get(device.name)
+def costs_of(name: str) -> DeviceCosts:
+    """The costs known of a device, by its name in the catalogue or its driver's name.
+
+    What its data file lacks is taken from the device that stands in for it, and named in `defaults`.
+    """
+    return _costs_of(devices.catalogue_name(name), FOLDER)
 
 
-def memory_behind(pipeline: Pipeline, device: Device) -> tuple[Pipeline, Memory] | None:
-    """What `calibrate` is to take DRAM out of the tile times with; None where that is not known."""
-    memory = memory_of(device)
-    return None if memory is None else (pipeline, memory)
+def own_file(name: str) -> DeviceFile:
+    """The constants measured on a device itself; none where nothing was."""
+    return device_files(FOLDER).get(devices.catalogue_name(name), DeviceFile(name, {}))
 
 
-def clock_gain_of(device: Device, blocks_per_sm: int) -> float:
-    """`CostModel.clock_gain` of kernels; 0 for devices on which no cycles were recorded."""
-    return H200_CLOCK_GAIN if device.name == "h200" and blocks_per_sm == 1 else 0.0
-
-
-def overheads_of(pipeline: Pipeline) -> Mapping[str, int]:
-    """Where the kernels that a pipeline names differ from `OVERHEADS`: fields of `CostModel`, nanoseconds."""
-    return _OF_KERNELS.get(str(pipeline.parameters.get("kernels", "")), {})
-
-
-def is_known(device: Device) -> bool:
-    """Whether anything was measured on such a device."""
-    return device.name == "h200" or device.name in _KNOWN
-
-
-def without_constants() -> MachineCosts:
+def without_constants() -> DeviceCosts:
     """Nothing fitted: no overheads, SMs shared with nothing lost or won, the clock by the cube law."""
-    return MachineCosts({}, 0, clock_share=1 / 3, demand=inf, lead=0.0)
+    law = costs_of(_default_name(device_files(FOLDER))).law
+    return DeviceCosts({}, 0, clock_share=1 / 3, law=replace(law, oldest_first_bias=0.0), demand=inf)
 
 
-def with_host_sync(machine: MachineCosts) -> MachineCosts:
+def with_host_sync(known: DeviceCosts) -> DeviceCosts:
     """The same where the host waits for every kernel; the GPU then idles too often for a power limit."""
-    each = HOST_SYNC_NS + machine.overheads["boundary_ns"]
-    overheads = {**machine.overheads, "boundary_ns": each, "setup_ns": each}
-    return MachineCosts(overheads, each, 0.0, machine.demand, machine.lead)
+    if known.host_sync_ns is None:
+        raise DescriptionError("kernel_times.host_sync_ns is not known; add it to the device's data file")
+    each = known.host_sync_ns + known.overheads["boundary_ns"]
+    overheads = {**known.overheads, "boundary_ns": each, "setup_ns": each}
+    return replace(known, overheads=overheads, kernel_launch_ns=each, clock_share=0.0)
 
 
-def _by_cutlass(wait_ns: int, demand: float | None = None) -> MachineCosts:
-    overheads = {"boundary_ns": LAUNCH_NS, "setup_ns": LAUNCH_NS, "wait_ns": wait_ns}
-    return MachineCosts(overheads, LAUNCH_NS, CLOCK_SHARE, demand)
+def _default_name(files: Mapping[str, DeviceFile]) -> str:
+    found = [name for name, file in files.items() if file.is_default]
+    if len(found) != 1:
+        raise DescriptionError(f"{FOLDER}: default = true is in {found or 'no file'}; write it in one file")
+    return found[0]
 
 
-# Half of an L2 of 60 MB, because each half keeps what its own SMs read; and the bandwidth from which GEMMs
-# that lose step do not find it again (a copy moves 4.3 TB/s). Sketches, Hopper kernels; development halves.
-_MEMORY = {"h200": Memory(l2_bytes=30_000_000, dram_bytes_per_s=3.8e12)}
-# Against `OVERHEADS`, those of our first GEMM. Since, the portable one waits and posts without a cost that
-# could be told from the compiler's differences between two builds, and without a fork. The loading warp of
-# the Hopper one looks ahead: under semaphores its producer's tiles take 1.5 us more than under stream sync,
-# its consumer's 0.6. By the errors of the judged run's development half.
-_HOPPER = {"counter_ns": 600, "look_ns": 0, "post_ns": 900}
-# Of a tile's time this much is hidden where a block goes on with another one; storing a part's sums, and
-# adding those of another part, take so much more. By the same errors.
-_HOPPER_PER_TILE = {**_HOPPER, "edge_ns": 500, "partial_ns": 5_400, "fixup_ns": 7_200}
-_PORTABLE = {"counter_ns": 0, "look_ns": 0, "post_ns": 0, "fork_ns": 0}
-_OF_KERNELS = {"hopper": _HOPPER, "hopper-per-tile": _HOPPER_PER_TILE, "portable": _PORTABLE}
-_H200 = MachineCosts(OVERHEADS, 0, 0.0)
-_KNOWN = {
-    "v100": _by_cutlass(V100_WAIT_NS, V100_DEMAND),
-    "a100-40gb": _by_cutlass(A100_WAIT_NS),
-    "a100-80gb": _by_cutlass(A100_WAIT_NS),
-}
+@cache
+def _costs_of(name: str, folder: Path) -> DeviceCosts:
+    files = device_files(folder)
+    own = files.get(name)
+    constants = dict(own.constants) if own else {}
+    stand_ins = [own.stand_in] if own and own.stand_in else []
+    for other in (*stand_ins, _default_name(files)):
+        if other not in files:
+            raise DescriptionError(
+                f"{folder / name}.toml: stand_in is {other!r}; known are {', '.join(files)}"
+            )
+        left_out = NEVER if other in stand_ins else NOT_BY_DEFAULT
+        theirs = {key: one for key, one in files[other].constants.items() if key not in left_out}
+        constants = theirs | constants
+    defaults = tuple(one for one in constants.values() if one.device != name)
+    return _built({key: one.value for key, one in constants.items()}, defaults)
+
+
+def _built(values: Mapping[str, Any], defaults: tuple[Constant, ...]) -> DeviceCosts:
+    def section(name: str) -> dict[str, Any]:
+        return {key: values[f"{name}.{key}"] for key in UNITS[name] if f"{name}.{key}" in values}
+
+    sharing, memory, interval, scored = map(section, ("sharing", "memory", "interval", "scored"))
+    demand = sharing.pop("demand", None)
+    return DeviceCosts(
+        section("overheads"),
+        values["kernel_times.launch_ns"],
+        values["clock.slowdown_share"],
+        SharingLaw(**sharing),
+        demand,
+        values.get("clock.gain", 0.0),
+        Memory(**memory) if memory else None,
+        values.get("kernel_times.host_sync_ns"),
+        section("split_k"),
+        _backends(values),
+        SpreadCosts(**interval) if interval else None,
+        ScoredKinds(**{**scored, "kinds": tuple(scored["kinds"])}) if scored else None,
+        defaults,
+    )
+
+
+def _backends(values: Mapping[str, Any]) -> dict[str, BackendCosts]:
+    """Costs by backend, from names such as "backends.NAME.post_ns"."""
+    found: dict[str, BackendCosts] = {}
+    for name, value in values.items():
+        section, _, rest = name.partition(".")
+        if section == BACKENDS:
+            backend, _, key = rest.partition(".")
+            one = found.setdefault(backend, BackendCosts({}, {}))
+            group, _, case = key.partition(".")
+            if group == RATIOS:
+                found[backend] = replace(one, tile_time_ratios={**one.tile_time_ratios, case: value})
+            else:
+                found[backend] = replace(one, overheads={**one.overheads, key: value})
+    return found

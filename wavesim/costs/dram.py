@@ -6,7 +6,7 @@ some more and some less, which takes them further out of step.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,6 @@ from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.trace import IntArray, Trace
 
-# The bend between compute- and DRAM-bound, with one block per SM and with more: while one of several waits
-# for memory another computes. The first fitted to the development halves of sketch and Hopper; the second
-# because our recordings with two show no slowdown below the whole bandwidth.
-SHARPNESS, SHARPNESS_SHARED = 7, 64
-# Of DRAM's bandwidth, what is left to blocks that each read at a place of their own in K, and so in DRAM:
-# parts of Stream-K. First judged run, Hopper kernel, development half, in steps of 0.05.
-SCATTERED = 0.85
 BINS_PER_TILE = 8  # of a typical tile, in which traffic is added up
 MOST_OF_DRAM = 0.97  # of its bandwidth, that a measured run can have used
 
@@ -36,18 +29,26 @@ class Memory:
 
     - `l2_bytes`: of the L2, what holds operands: where each of two halves keeps a copy, about half of it.
     - `dram_bytes_per_s`: the most that GEMMs out of step read.
-
-    A tile that takes c ns at an idle DRAM and asks for d times the bandwidth takes c * (1 + d^7)^(1/7), with
-    one block per SM: 1 % longer at seven tenths of it, 10 % at all of it.
+    - `sharpness`: of the bend between compute- and DRAM-bound with one block per SM. A tile that takes c ns
+      at an idle DRAM and needs d times the bandwidth takes c * (1 + d^s)^(1/s): at s = 7, 1 % longer at seven
+      tenths of it, 10 % at all of it.
+    - `shared_sharpness`: the same with several blocks per SM, of which one computes while another waits.
+    - `scattered_share`: of the bandwidth, what is left to blocks that each read at a place of their own in K,
+      and so in DRAM: parts of Stream-K.
     """
 
     l2_bytes: int
     dram_bytes_per_s: float
+    sharpness: float
+    shared_sharpness: float
+    scattered_share: float
 
     def __post_init__(self) -> None:
-        for name in ("l2_bytes", "dram_bytes_per_s"):
-            if getattr(self, name) <= 0:
-                raise DescriptionError(f"Memory: {name} is {getattr(self, name)}; it must be above 0")
+        for item in fields(self):
+            if getattr(self, item.name) <= 0:
+                raise DescriptionError(
+                    f"Memory: {item.name} is {getattr(self, item.name)}; it must be above 0"
+                )
 
 
 def slowdowns(
@@ -64,7 +65,7 @@ def slowdowns(
         return np.ones(len(trace))
     is_cut = trace.k_first is not None
     if is_cut and before is not None:
-        reads, bandwidth = _drifted(reads, trace, before), SCATTERED * bandwidth
+        reads, bandwidth = _drifted(reads, trace, before), memory.scattered_share * bandwidth
     missed = dram_bytes(reads, memory.l2_bytes)
     work = trace.end_ns - trace.start_ns - trace.wait_ns
     bin_ns = max(1.0, float(np.median(work)) / BINS_PER_TILE)
@@ -72,7 +73,7 @@ def slowdowns(
     load = _rate(reads, asked, bin_ns) / bandwidth
     found = np.ones(len(trace))
     for index, info in enumerate(trace.header.stages):
-        sharpness = SHARPNESS if info.blocks_per_sm == 1 else SHARPNESS_SHARED
+        sharpness = memory.sharpness if info.blocks_per_sm == 1 else memory.shared_sharpness
         by_bin = _reached(load, sharpness) if before is None else (1.0 + load**sharpness) ** (1.0 / sharpness)
         rows = trace.stage == index
         found[rows] = _mean_over(trace, rows, by_bin, bin_ns)
@@ -102,7 +103,7 @@ def _rate(reads: Reads, size_bytes: FloatArray | IntArray, bin_ns: float) -> Flo
     return np.asarray(np.maximum(0.0, rate))
 
 
-def _reached(load: FloatArray, sharpness: int) -> FloatArray:
+def _reached(load: FloatArray, sharpness: float) -> FloatArray:
     """The same slowdown by the bandwidth that was reached in spite of it."""
     return np.asarray((1.0 - np.minimum(load, MOST_OF_DRAM) ** sharpness) ** (-1.0 / sharpness))
 

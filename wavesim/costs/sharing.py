@@ -1,25 +1,38 @@
-"""How fast each of several blocks computes on one SM, by how much of the SM one of them asks for.
+"""How fast each of several blocks computes on one SM, by how much of the SM one of them could use.
 
-Example: a block with a tile of 128x128 asks for 1.07 of an SM: two run at 0.57 of the speed of one each,
-and get little more done. One of 64x64 asks for 0.47: two run at 0.88 each, four at 0.53, and get twice as
-much done. It is the law by which tiles slow down at a busy DRAM, here for what one SM has. Observed on an
-NVIDIA H200 (docs/the-model.md).
+Example: a block with a 128x128 tile could use 1.07 SMs: two run at 0.57 of the speed of one each, and get
+little more done. One of 64x64 could use 0.47: two run at 0.88 each, four at 0.53, and get twice as much done.
+Tiles slow down at a busy DRAM by the same law. Observed on an NVIDIA H200 (docs/the-model.md).
 """
 
-SHARPNESS = 4  # of the bend between a block's own speed and its share: stream-sync traces, development half
-# What as many blocks as fit ask for, in SMs, where no trace says it: two 128x128 tiles of our portable GEMM
-# on an H200 ask for 2.1, four of 64x64 for 1.9. The eldest leads where more than 1.6 are asked for: among
-# these two and four, but not among three of 64x64.
-FULL_DEMAND = 2.0
-CROWDED = 1.6
+from dataclasses import dataclass
 
 
-def shared_speeds(demand: float, most: int) -> tuple[float, ...]:
-    """Mean speeds of each of 1, 2, ... up to `most` blocks, in that of one alone; 1/n at a demand of inf."""
-    own = demand**-SHARPNESS
-    return tuple(((own + 1) / (own + n**SHARPNESS)) ** (1 / SHARPNESS) for n in range(1, most + 1))
+@dataclass(frozen=True)
+class SharingLaw:
+    """How blocks share an SM; figures from a device's data file.
 
+    - `sharpness`: of the bend between a block's own speed and its share of the SM.
+    - `full_demand`: SMs that as many blocks as fit could use together, where no trace shows it.
+    - `crowded_demand`: SMs; where blocks could use more than that together, the oldest runs ahead.
+    - `oldest_first_bias`: by how much, as a share of their mean speed.
+    """
 
-def leads(demand: float, most: int, lead: float) -> tuple[float, ...]:
-    """By how much the eldest of 1, 2, ... up to `most` blocks runs ahead: `lead` where the SM is crowded."""
-    return tuple(lead if n > 1 and n * demand > CROWDED else 0.0 for n in range(1, most + 1))
+    sharpness: float
+    full_demand: float
+    crowded_demand: float
+    oldest_first_bias: float
+
+    def speeds(self, demand: float, most: int) -> tuple[float, ...]:
+        """Mean speed of each of 1, 2, ... `most` blocks over that of one alone; 1/n at an infinite demand."""
+        own = demand**-self.sharpness
+        return tuple(
+            ((own + 1) / (own + n**self.sharpness)) ** (1 / self.sharpness) for n in range(1, most + 1)
+        )
+
+    def biases(self, demand: float, most: int) -> tuple[float, ...]:
+        """By how much the oldest of 1, 2, ... `most` blocks runs ahead: 0 unless the SM is crowded."""
+        return tuple(
+            self.oldest_first_bias if n > 1 and n * demand > self.crowded_demand else 0.0
+            for n in range(1, most + 1)
+        )

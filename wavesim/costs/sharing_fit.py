@@ -12,7 +12,7 @@ from math import exp, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim.costs.sharing import shared_speeds
+from wavesim.costs.sharing import SharingLaw
 from wavesim.trace.trace import Trace
 
 FloatArray = NDArray[np.float64]
@@ -64,26 +64,28 @@ class Regimes:
         return np.asarray(self.together @ mean + self.standing @ (mean * lead))
 
 
-def fit_speeds(trace: Trace, regimes: Regimes) -> tuple[float, tuple[float, ...]]:
+def fit_speeds(trace: Trace, regimes: Regimes, law: SharingLaw) -> tuple[float, tuple[float, ...]]:
     """(demand of one block, seniority of 1, 2, 3... blocks on an SM) by least squares.
 
     For block i of stage s: sum of time x speed, over its regimes, = work(s). A demand gives all mean speeds
-    (`shared_speeds`); the one that leaves the least squares, as a share of the work, is taken.
+    (`SharingLaw.speeds`); the one that leaves the least squares, as a share of the work, is taken.
     """
     low, high = log(LEAST_DEMAND), log(MOST_DEMAND)
     while high - low > PRECISION:
         left, right = high - KEPT * (high - low), low + KEPT * (high - low)
-        if _leads(trace, regimes, exp(left))[0] < _leads(trace, regimes, exp(right))[0]:
+        if _biases(trace, regimes, exp(left), law)[0] < _biases(trace, regimes, exp(right), law)[0]:
             high = right
         else:
             low = left
     demand = exp((low + high) / 2)
-    return demand, _leads(trace, regimes, demand)[1]
+    return demand, _biases(trace, regimes, demand, law)[1]
 
 
-def _leads(trace: Trace, regimes: Regimes, demand: float) -> tuple[float, tuple[float, ...]]:
+def _biases(
+    trace: Trace, regimes: Regimes, demand: float, law: SharingLaw
+) -> tuple[float, tuple[float, ...]]:
     """(squares left, seniority) with the mean speeds of a demand; none where a company was hardly seen."""
-    speeds = np.array(shared_speeds(demand, regimes.together.shape[1]))
+    speeds = np.array(law.speeds(demand, regimes.together.shape[1]))
     seen = [n for n in range(1, speeds.size) if regimes.shares[n] > LEAST_SEEN]
     member = (trace.stage[:, None] == np.arange(len(trace.header.stages))).astype(float)
     work = regimes.together @ speeds

@@ -7,7 +7,7 @@ row semaphores the oracle puts the pair at 690 us.
 from collections.abc import Mapping
 
 from wavesim.costs.cost_model import CostModel
-from wavesim.costs.device_costs import machine_of
+from wavesim.costs.device_costs import costs_of
 from wavesim.evaluation.reference.simulator import Oracle
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
@@ -58,4 +58,4 @@ def _wave(device: Device, stage: Stage) -> int:
 
 
 def _overhead(device: Device, name: str) -> int:
-    return int(machine_of(device).overheads.get(name, 0))
+    return int(costs_of(device.name).overheads.get(name, 0))

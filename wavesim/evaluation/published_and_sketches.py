@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from wavesim.costs.calibration_checks import beats_work_conservation
 from wavesim.costs.device_costs import (
-    MachineCosts,
-    machine_of,
+    DeviceCosts,
+    costs_of,
     with_host_sync,
     without_constants,
 )
@@ -43,18 +43,18 @@ def published_predictions() -> Iterator[list[Prediction]]:
     """Every published row: MLPs with the device's constants and with none, convolutions with host waits."""
     for run in published_runs("mlp"):
         source = "published-mlp" if run.size >= SMALLEST_SIZE else "published-mlp-small"
-        machine = machine_of(run.device)
+        known = costs_of(run.device.name)
         yield [
-            _published(run, machine, source, kernel_times_kind(run.pipeline, run.device, 1)),
+            _published(run, known, source, kernel_times_kind(run.pipeline, run.device, 1)),
             _published(run, without_constants(), f"{source}-no-constants", "kernel times, no constants"),
         ]
     for run in published_runs("conv"):
-        machine = with_host_sync(machine_of(run.device))
-        yield [_published(run, machine, "published-resnet", "kernel times, host waits")]
+        known = with_host_sync(costs_of(run.device.name))
+        yield [_published(run, known, "published-resnet", "kernel times, host waits")]
 
 
-def _published(run: PublishedRun, machine: MachineCosts, source: str, kind: str) -> Prediction:
-    trace, predicted = predict_from_kernel_times(run.pipeline, run.plan, run.device, run.kernel_ns, machine)
+def _published(run: PublishedRun, known: DeviceCosts, source: str, kind: str) -> Prediction:
+    trace, predicted = predict_from_kernel_times(run.pipeline, run.plan, run.device, run.kernel_ns, known)
     measured, noise = run.improvement_points, run.noise_points
     stages = run.pipeline.stages
     per_sm = [occupancy_of(run.device, stage.kernel.block).blocks_per_sm for stage in stages]

@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from wavesim.costs.cost_model import OVERHEADS, CostModel
+from wavesim.costs.cost_model import CostModel
+from wavesim.costs.device_costs import costs_of
 from wavesim.evaluation.reference.simulator import Oracle
-from wavesim.model.device import load
+from wavesim.model.device import default_device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.sim.engine import Engine
@@ -48,7 +49,7 @@ def measure_speed(rounds: int = ROUNDS) -> Speed:
 
 def simpy_over_oracle(rounds: int = ROUNDS, tokens: int = TOKENS_10K) -> float:
     """CPU time of the SimPy model over the oracle's, runs alternating; what both share is left out."""
-    device = load("h200")
+    device = default_device()
     pipeline = gpt3_mlp(tokens)
     costs = _costs(pipeline)
     simpy, oracle = [], []
@@ -60,7 +61,7 @@ def simpy_over_oracle(rounds: int = ROUNDS, tokens: int = TOKENS_10K) -> float:
 
 def simulation_ms(tokens: int, rounds: int = ROUNDS) -> tuple[float, int]:
     """CPU milliseconds to describe, simulate and record GPT-3's MLP under RowSync, and its tiles."""
-    device = load("h200")
+    device = default_device()
 
     def whole() -> None:
         pipeline = gpt3_mlp(tokens)
@@ -76,7 +77,7 @@ def _costs(pipeline: Pipeline) -> CostModel:
         stage.name: [base + 97 * (i % 13) for i in range(stage.grid.size)]
         for stage, base in zip(pipeline.stages, (150_000, 80_000), strict=True)
     }
-    return CostModel(tile_ns, **OVERHEADS)
+    return CostModel(tile_ns, **costs_of(default_device().name).overheads)
 
 
 def _cpu_ms(run: Callable[[], object]) -> float:

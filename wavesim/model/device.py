@@ -1,17 +1,18 @@
 """Devices: what a GPU has, as far as scheduling and a first estimate of time need it.
 
 Example: an H200 is 132 SMs; each holds up to 2048 threads, 32 blocks, 65,536 registers and, at
-the largest carve-out, 228 KB of shared memory. Figures and their sources are in `devices.toml`.
+the largest carve-out, 228 KB of shared memory. Figures and their sources are in `devices/h200.toml`.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError
+from wavesim.model import device_files
+from wavesim.model.device_files import MARKS, capability_limits
 from wavesim.model.kernel import WARP_SIZE, require_positive
 from wavesim.model.reprs import bytes_text, one_line
 
@@ -126,27 +127,45 @@ class Device:
         return replace(self, sm_count=sm_count, sources=sources)
 
 
-@cache
-def _catalogue() -> dict[str, dict[str, Any]]:
-    text = resources.files("wavesim.model").joinpath("devices.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
-
-
 def names() -> tuple[str, ...]:
-    """Names that `load` knows, in the catalogue's order."""
-    return tuple(_catalogue()["devices"])
+    """Names that `load` knows: invented devices first, then by compute capability."""
+    return tuple(_entries())
+
+
+def products() -> tuple[str, ...]:
+    """Names of the catalogued devices that exist."""
+    return tuple(name for name, entry in _entries().items() if entry["driver_names"])
+
+
+def catalogue_name(name: str) -> str:
+    """The catalogue's name of a device that goes by this name or this driver name; else the name itself."""
+    return name if name in _entries() else _product(name) or name
+
+
+def default_device() -> Device:
+    """The device that is assumed where none is named: the one whose file says `default = true`."""
+    return load(next(name for name, entry in _entries().items() if entry.get("default")))
+
+
+def load(name: str) -> Device:
+    """The catalogued device of that name; `DescriptionError` lists the known names."""
+    return _load(name, device_files.FOLDER)
 
 
 @cache
-def load(name: str) -> Device:
-    """The catalogued device of that name, such as "h200"; `DescriptionError` lists the known names."""
-    devices = _catalogue()["devices"]
+def _load(name: str, folder: Path) -> Device:
+    devices = device_files.device_entries(folder)
     if name not in devices:
         raise DescriptionError(f"unknown device {name!r}; known devices: {', '.join(devices)}")
-    own = {key: value for key, value in devices[name].items() if key not in ("driver_names", "sources")}
-    figures, sources = _limits(tuple(own["compute_capability"]))
+    own = {key: value for key, value in devices[name].items() if key not in MARKS}
+    capability = tuple(devices[name]["compute_capability"])
+    figures, sources = _limits(capability)
     sources |= {"compute_capability": sources["max_threads_per_block"], **devices[name]["sources"]}
-    return Device(name=name, sources=sources, **(figures | own))
+    return Device(name=name, sources=sources, compute_capability=capability, **(figures | own))
+
+
+def _entries() -> dict[str, dict[str, Any]]:
+    return device_files.device_entries(device_files.FOLDER)
 
 
 def from_attributes(
@@ -185,7 +204,7 @@ def _figure_names() -> tuple[str, ...]:
 def _limits(compute_capability: tuple[int, int]) -> tuple[dict[str, Any], dict[str, str]]:
     """Figures shared by all devices of a compute capability, and the source of each."""
     key = ".".join(str(part) for part in compute_capability)
-    limits = _catalogue()["limits"]
+    limits = capability_limits()
     if key not in limits:
         raise DescriptionError(
             f"compute capability {key} is not in the catalogue; known: {', '.join(limits)}. "
@@ -196,13 +215,12 @@ def _limits(compute_capability: tuple[int, int]) -> tuple[dict[str, Any], dict[s
 
 
 def _product(driver_name: str) -> str | None:
-    devices = _catalogue()["devices"]
-    return next((name for name, entry in devices.items() if driver_name in entry["driver_names"]), None)
+    return next((name for name, entry in _entries().items() if driver_name in entry["driver_names"]), None)
 
 
 def _scaled_peak(driver_name: str, figures: Mapping[str, Any]) -> tuple[float, str]:
     capability = tuple(figures["compute_capability"])
-    alike = [load(name) for name in names() if name != "toy" and load(name).compute_capability == capability]
+    alike = [load(name) for name in products() if load(name).compute_capability == capability]
     if not alike or not {"sm_count", "clock_hz"} <= figures.keys():
         raise DescriptionError(
             f"{driver_name}: tensor_flops_per_s is not known; give the dense fp16 rate with fp32 accumulate"

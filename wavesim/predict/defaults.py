@@ -11,7 +11,10 @@ from functools import lru_cache
 from statistics import mean
 
 from wavesim.costs.calibration import calibrate
-from wavesim.costs.cost_model import CostModel, roofline, zero_cost
+from wavesim.costs.calibration_text import assumed_text, trace_defaults
+from wavesim.costs.cost_model import CostModel, zero_cost
+from wavesim.costs.device_costs import costs_of
+from wavesim.costs.roofline import roofline
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
@@ -25,11 +28,15 @@ RECORDED_ORDERS = ("row", "grouped:4", "grouped:8")
 
 @dataclass(frozen=True, eq=False)
 class KnownCosts:
-    """A cost model; `source` says where it comes from; `case` is a recording of this size and order."""
+    """A cost model; `source` says where it comes from; `case` is a recording of this size and order.
+
+    `defaults` names what was assumed for want of a measurement on the device.
+    """
 
     model: CostModel
     source: str
     case: Case | None = None
+    defaults: tuple[str, ...] = ()
 
     def measured(self, policy: str) -> Measured | None:
         """The improvement that was measured for this policy there, if it was."""
@@ -67,8 +74,15 @@ def find_costs(
     case = _case(pipeline, device, order) or (_nearest_case(pipeline, device, order) if is_any_size else None)
     if case is not None:
         return _recorded(case, int(pipeline.parameters["tokens"]), order)
-    words = f"a roofline from {device.name}'s data sheet, never measured"
-    return KnownCosts(roofline(pipeline, device), f"{words}: trust the shape and the sign, not the size")
+    return _from_data_sheet(pipeline, device)
+
+
+def _from_data_sheet(pipeline: Pipeline, device: Device) -> KnownCosts:
+    assumed = costs_of(device.name).defaults_in("overheads")
+    sheet = f"a roofline from {device.name}'s data sheet"
+    text = f"{sheet}, never measured: trust the shape and the sign, not the size{assumed_text(assumed)}"
+    defaults = (f"tile_ns: {sheet}", *map(str, assumed))
+    return KnownCosts(roofline(pipeline, device), text, defaults=defaults)
 
 
 def _recorded(case: Case, tokens: int, order: str) -> KnownCosts:
@@ -85,7 +99,10 @@ def _recorded(case: Case, tokens: int, order: str) -> KnownCosts:
     is_exact = (case.tokens, case.order) == (tokens, order)
     words = f"calibrated on the recorded stream-sync run{size}{under} ({when})"
     model = calibrate(stream, per_block=case.tokens == tokens)
-    return KnownCosts(model, words, case if is_exact else None)
+    assumed = trace_defaults(stream)
+    others = (f"tile_ns: those of a run{size}{under}",) if size or under else ()
+    defaults = (*others, *map(str, assumed))
+    return KnownCosts(model, words + assumed_text(assumed), case if is_exact else None, defaults)
 
 
 def _case(pipeline: Pipeline, device: Device, order: str) -> Case | None:

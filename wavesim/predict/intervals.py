@@ -9,39 +9,81 @@ their intervals.
 """
 
 import json
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from wavesim.analysis.metrics import metrics_of
+from wavesim.costs.device_costs import costs_of
+from wavesim.predict.kinds import trace_kind
 from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Trace
 
 INTERVALS = FOLDER / "intervals.json"
+STREAM_TRACE = "stream-sync trace"  # what was known of the kinds predicted from one
+SCORED_PLANS = ("row", "tile")  # short names of the plans in the recordings
 UNSCORED_POINTS = 8.0  # half-width where nothing of the kind was measured; a guess
 
-# The spread of a prediction, in points: what no run is free of; a start-up that takes so much longer or
-# shorter from run to run (a cold TLB, a clock that is still moving); so much of the SM time that is not spent
-# computing; so much of what a busy DRAM adds to the tiles, where being in step or not is chance.
-LEAST_POINTS, START_NS, IDLE_SHARE, DRAM_SHARE = 0.25, 8_000, 0.04, 0.4
+
+@dataclass(frozen=True)
+class Interval:
+    """An improvement in points and its 80 % interval; `scored` is False where no score covers its kind."""
+
+    points: float
+    low: float
+    high: float
+    scored: bool
+
+
+def interval_of(points: float, kind: str, device: str, trace: Trace) -> Interval:
+    """The interval of a predicted improvement, by its kind, the device and the plan's simulated trace.
+
+    Without a score of this kind on this device it is `UNSCORED_POINTS` either way.
+    """
+    half = half_width(kind, spread_points(trace, points), device)
+    is_scored = costs_of(device).is_scored(kind) and kind in committed_half_widths()
+    return Interval(points, points - half, points + half, is_scored)
+
+
+def interval_from_trace(trace: Trace, points: float, *, is_calibrated: bool) -> Interval:
+    """The interval of a plan simulated with the costs of a stream-sync run; stream sync's own is 0 to 0.
+
+    Unscored where costs are not `is_calibrated` on a run of this size and order, and for plans that no
+    recording has.
+    """
+    head = trace.header
+    device = str(head.device.get("name", ""))
+    is_scored_plan = is_calibrated and head.plan in (*SCORED_PLANS, "stream")
+    kind = trace_kind(STREAM_TRACE, head.stages) if is_scored_plan else ""
+    found = interval_of(points, kind, device, trace)
+    return replace(found, low=points, high=points) if head.plan == "stream" else found
 
 
 def spread_points(trace: Trace, improvement: float) -> float:
     """How hard a plan is to predict, in points, from its predicted trace and improvement alone.
 
-    For devices whose launches were microbenchmarked: elsewhere other things decide, and all cases count as 1.
+    The sum of what no run is free of; a start-up that takes longer or shorter from run to run; a share of the
+    SM time that is not spent computing; a share of what a busy DRAM adds to the tiles, where being in step or
+    not is chance. Only on devices whose data file has an `[interval]`; elsewhere all cases count as 1.
     """
-    if trace.header.device["name"] != "h200":
+    weights = costs_of(str(trace.header.device.get("name", ""))).spread
+    if weights is None:
         return 1.0
     found = metrics_of(trace)
     stream_ns = trace.time_ns / max(0.01, 1.0 - improvement / 100.0)
     idle = 100.0 * (found.waiting_ns + found.tail_loss_ns) / max(1, found.makespan_ns)
     slower = float(trace.header.costs.get("memory", {}).get("slower_percent", 0.0))
-    return LEAST_POINTS + 100.0 * START_NS / stream_ns + IDLE_SHARE * idle + DRAM_SHARE * slower
+    start = 100.0 * weights.startup_ns / stream_ns
+    return weights.least_points + start + weights.idle_share * idle + weights.dram_share * slower
 
 
-def half_width(kind: str, spread: float) -> float:
-    """Half of the 80 % interval of a case in points, by its kind; `UNSCORED_POINTS` if none was measured."""
+def half_width(kind: str, spread: float, device: str = "") -> float:
+    """Half of the 80 % interval of a case in points, by its kind; `UNSCORED_POINTS` if none was measured.
+
+    With a device's name, also where none of the kind was measured on that device.
+    """
     known = committed_half_widths().get(kind)
-    return UNSCORED_POINTS if known is None else known * spread
+    is_elsewhere = bool(device) and not costs_of(device).is_scored(kind)
+    return UNSCORED_POINTS if known is None or is_elsewhere else known * spread
 
 
 @lru_cache(maxsize=1)

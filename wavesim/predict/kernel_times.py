@@ -7,7 +7,7 @@ per tile.
 from collections.abc import Mapping
 
 from wavesim.costs.cost_model import CostModel
-from wavesim.costs.device_costs import MachineCosts, machine_of
+from wavesim.costs.device_costs import DeviceCosts, costs_of
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
@@ -20,11 +20,11 @@ UNIT_NS = 1_000_000
 
 
 def costs_from_kernel_times(
-    pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, int], machine: MachineCosts | None = None
+    pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, int], known: DeviceCosts | None = None
 ) -> CostModel:
     """Tile times such that each kernel, simulated alone, takes the time it was measured to take.
 
-    What the trace of a run would say besides is taken from `machine`, by default `machine_of(device)`.
+    What the trace of a run would say besides is taken from `known`, by default `costs_of(device.name)`.
     Kernels faster than the device can be are named by `contradictions`. Raises `DescriptionError` if a
     stage has no time, or one too short for its launch.
     """
@@ -33,22 +33,22 @@ def costs_from_kernel_times(
         raise DescriptionError(
             f"stage {missing[0]!r} has no time; give nanoseconds above 0, have {dict(kernel_ns)}"
         )
-    machine = machine or machine_of(device)
+    known = known or costs_of(device.name)
     for stage in pipeline.stages:
-        if kernel_ns[stage.name] <= machine.kernel_launch_ns:
+        if kernel_ns[stage.name] <= known.kernel_launch_ns:
             raise DescriptionError(
                 f"stage {stage.name!r} is said to take {kernel_ns[stage.name]} ns; its launch alone takes "
-                f"{machine.kernel_launch_ns} on a {device.name}. Check the unit, or time longer kernels"
+                f"{known.kernel_launch_ns} on a {device.name}. Check the unit, or time longer kernels"
             )
-    sharing, seniority = machine.speeds(pipeline, device)
+    sharing, seniority = known.speeds(pipeline, device)
     tile_ns = {}
     for stage in pipeline.stages:
         alone = Pipeline(stage.name, [stage])
         costs = CostModel({stage.name: UNIT_NS}, sharing=sharing, seniority=seniority)
         trace = simulate(alone, StreamSync(SlicesLast(RowMajor())), device, costs)
-        blocks_ns = kernel_ns[stage.name] - machine.kernel_launch_ns
+        blocks_ns = kernel_ns[stage.name] - known.kernel_launch_ns
         tile_ns[stage.name] = max(1, round(UNIT_NS * blocks_ns / trace.makespan_ns))
-    return CostModel(tile_ns, sharing=sharing, seniority=seniority, **machine.overheads)
+    return CostModel(tile_ns, sharing=sharing, seniority=seniority, **known.overheads)
 
 
 def kernel_times_of(stream: Trace) -> dict[str, int]:

@@ -6,24 +6,27 @@ half-width in `recordings/intervals.json`.
 
 from collections.abc import Sequence
 
-from wavesim.costs.device_costs import machine_of
+from wavesim.costs.device_costs import costs_of
 from wavesim.costs.weight_prefetch import is_memory_bound
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.trace import StageInfo
 
+BY_BLOCKS = "blocks per SM"  # in a device file: more blocks on an SM than were recorded are apart
 MOST_SCORED_BLOCKS = 2  # per SM, in our recordings
 
 
 def kernel_times_kind(pipeline: Pipeline, device: Device, blocks_per_sm: int) -> str:
-    """The kind of a prediction from kernel times; there are no intervals of devices never scored."""
-    if device.name == "h200":
-        return kind_of("kernel times, h200", blocks_per_sm)
-    known = "kernel times, published" if machine_of(device).clock_share else f"kernel times, {device.name}"
+    """The kind of a prediction from kernel times; a device that was never scored has its own."""
+    scored = costs_of(device.name).scored
+    if scored is None:
+        return f"kernel times, {device.name}"
+    if scored.kernel_times_apart == BY_BLOCKS:
+        return kind_of(scored.kernel_times, blocks_per_sm)
     gemms = [stage.work for stage in pipeline.stages]
     is_slow = all(isinstance(gemm, Gemm) and is_memory_bound(gemm, device) for gemm in gemms)
-    return f"{known}, memory-bound" if is_slow else known
+    return f"{scored.kernel_times}, memory-bound" if is_slow else scored.kernel_times
 
 
 def kind_of(known: str, blocks_per_sm: int) -> str:

@@ -13,8 +13,8 @@ import numpy as np
 from wavesim.analysis.metrics import work_ns
 from wavesim.costs.builds import as_built
 from wavesim.costs.calibration import calibrate
-from wavesim.costs.cost_model import OVERHEADS, CostModel
-from wavesim.costs.device_costs import MachineCosts, clock_gain_of, machine_of, memory_behind, overheads_of
+from wavesim.costs.cost_model import CostModel
+from wavesim.costs.device_costs import DeviceCosts, costs_of
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
@@ -96,14 +96,14 @@ def predict_from_kernel_times(
     plan: Plan,
     device: Device,
     kernel_ns: Mapping[str, int],
-    machine: MachineCosts | None = None,
+    known: DeviceCosts | None = None,
 ) -> tuple[Trace, float]:
-    """(the plan's trace, improvement in points) from the stages' measured times and `machine_of`.
+    """(the plan's trace, improvement in points) from the stages' measured times and `costs_of` the device.
 
     On a device whose clock is known to take back part of what is saved, the improvement is smaller than
-    that of the trace (`sustained_points`). `machine` replaces what is known of the device.
+    that of the trace (`sustained_points`). `known` replaces what is known of the device.
     """
-    known = machine or machine_of(device)
+    known = known or costs_of(device.name)
     costs = costs_from_kernel_times(pipeline, device, kernel_ns, known)
     _, trace, improvement = predict_pair(pipeline, plan, device, costs)
     return trace, sustained_points(improvement, known.clock_share)
@@ -120,17 +120,19 @@ def sustained_points(points: float, clock_share: float) -> float:
 
 def calibrate_for(pipeline: Pipeline, device: Device, stream: Trace) -> CostModel:
     """The costs of a stream-sync run, each block's own, with all that is known of the device around them."""
-    behind = memory_behind(pipeline, device)
-    gain = clock_gain_of(device, max(info.blocks_per_sm for info in stream.header.stages))
-    return calibrate(stream, per_block=True, behind=behind, clock_gain=gain, **overheads_of(pipeline))
+    known = costs_of(device.name)
+    behind = None if known.memory is None else (pipeline, known.memory)
+    gain = known.gain(max(info.blocks_per_sm for info in stream.header.stages))
+    overheads = known.backend(pipeline).overheads
+    return calibrate(stream, per_block=True, behind=behind, clock_gain=gain, **overheads)
 
 
 def predict_from_stream(pipeline: Pipeline, plan: Plan, device: Device, stream: Trace) -> tuple[Trace, float]:
-    """(the plan's trace, improvement in points) predicted from a stream-sync run and `OVERHEADS`."""
+    """(the plan's trace, improvement in points) predicted from a stream-sync run."""
     require_same_kernels(pipeline, stream, device)
     orders = tuple(plan.orders.items())
     costs, baseline_ns = _stream_sync(pipeline, device, stream, plan.order, orders)
-    trace = simulate(pipeline, plan, device, as_built(costs, pipeline, plan))
+    trace = simulate(pipeline, plan, device, as_built(costs, pipeline, plan, costs_of(device.name)))
     return trace, improvement_points(trace.time_ns, baseline_ns)
 
 
@@ -151,7 +153,8 @@ def replay(pipeline: Pipeline, measured: Trace, device: Device) -> Trace:
     plan = _recorded_plan(measured)
     require_same_kernels(pipeline, measured, device)
     # Under semaphores the boundary is between wait-kernel and consumer, where a trace has no rows.
-    boundary = max(0, _gap_ns(measured)) if not plan.sync.has_semaphores else OVERHEADS["boundary_ns"]
+    known_ns = int(costs_of(device.name).overheads["boundary_ns"])
+    boundary = known_ns if plan.sync.has_semaphores else max(0, _gap_ns(measured))
     tile_ns = {stage.name: _times_of(measured, index) for index, stage in enumerate(pipeline.stages)}
     costs = CostModel(tile_ns, boundary_ns=boundary, wait_ns=_ready_wait_ns(pipeline, plan, measured))
     return simulate(pipeline, plan, device, costs)

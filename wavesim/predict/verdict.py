@@ -6,18 +6,18 @@ gain and an 80 % interval come out, with the reason in words.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wavesim.analysis.metrics import metrics_of
 from wavesim.costs.calibration_checks import contradictions
-from wavesim.costs.calibration_text import words_of_kernel_times
-from wavesim.costs.device_costs import machine_of
+from wavesim.costs.calibration_text import kernel_times_defaults, kernel_times_text
+from wavesim.costs.device_costs import costs_of
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Grouped, RowMajor, SlicesLast
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
-from wavesim.predict.intervals import half_width, spread_points
+from wavesim.predict.intervals import interval_of
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.kinds import kernel_times_kind
 from wavesim.predict.prediction import improvement_points, sustained_points
@@ -33,7 +33,9 @@ NO_BETTER_POINTS = 0.5  # by which a plan must be better than a simpler one to b
 class Verdict:
     """The best plan of those tried, its improvement over stream sync in points with an interval, and why.
 
-    `basis` says what was used and what was assumed. `improvements` has every plan tried, in points.
+    `basis` says what was used and what was assumed, `defaults` which constants were measured on another
+    device. `scored` is False where no score covers this kind of kernel on this device; the interval is then
+    a guess. `improvements` has every plan tried, in points.
     """
 
     best: str
@@ -42,33 +44,47 @@ class Verdict:
     high: float
     reason: str
     basis: str
+    defaults: tuple[str, ...]
+    scored: bool
     improvements: Mapping[str, float]
 
 
 def verdict_on(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, int]) -> Verdict:
     """Predicts every plan from the stages' measured times alone. Raises `DescriptionError`."""
-    machine = machine_of(device)
-    costs = costs_from_kernel_times(pipeline, device, kernel_ns, machine)
+    known = costs_of(device.name)
+    costs = costs_from_kernel_times(pipeline, device, kernel_ns, known)
     stream = simulate(pipeline, StreamSync(), device, costs)
     traces = {name: simulate(pipeline, plan, device, costs) for name, plan in _plans().items()}
     gains = {
-        name: sustained_points(improvement_points(trace.time_ns, stream.time_ns), machine.clock_share)
+        name: sustained_points(improvement_points(trace.time_ns, stream.time_ns), known.clock_share)
         for name, trace in traces.items()
     }
-    enough = max(gains.values()) - NO_BETTER_POINTS
-    best = next(name for name, gain in gains.items() if gain >= enough)
+    best = _simplest_good(gains)
     most = max(info.blocks_per_sm for info in stream.header.stages)
-    margin = half_width(kernel_times_kind(pipeline, device, most), spread_points(traces[best], gains[best]))
-    basis = words_of_kernel_times(device, costs)
+    found = interval_of(gains[best], kernel_times_kind(pipeline, device, most), device.name, traces[best])
     flags = "".join(f"; {flag}" for flag in contradictions(pipeline, device, kernel_ns))
-    if gains[best] < HELPS_POINTS:
-        reason = _why_not(stream, traces[best], best, gains[best]) + flags
-        high = max(0.0, gains[best] + margin)
-        return Verdict("stream", 0.0, 0.0, high, reason, basis, {"stream": 0.0, **gains})
-    reason = _why(stream, traces[best], gains, most) + flags
+    if found.points < HELPS_POINTS:
+        reason = _why_not(stream, traces[best], best, gains[best])
+        best, found = "stream", replace(found, points=0.0, low=0.0, high=max(0.0, found.high))
+    else:
+        reason = _why(stream, traces[best], gains, most)
     return Verdict(
-        best, gains[best], gains[best] - margin, gains[best] + margin, reason, basis, {"stream": 0.0, **gains}
+        best,
+        found.points,
+        found.low,
+        found.high,
+        reason + flags,
+        kernel_times_text(device, costs),
+        tuple(map(str, kernel_times_defaults(device, costs))),
+        found.scored,
+        {"stream": 0.0, **gains},
     )
+
+
+def _simplest_good(gains: Mapping[str, float]) -> str:
+    """The first, so the simplest, plan that is not clearly worse than the best."""
+    enough = max(gains.values()) - NO_BETTER_POINTS
+    return next(name for name, gain in gains.items() if gain >= enough)
 
 
 def _plans() -> dict[str, Plan]:
@@ -116,5 +132,5 @@ def _why_not(stream: Trace, best: Trace, name: str, gain: float) -> str:
             f"and {waiting:.0f} % go into waiting"
         )
     if added >= 1.0:
-        words += f"; drawing tiles, looking at semaphores and posting add {added:.0f} % to the blocks' work"
+        words += f"; fetching tiles, polling semaphores and posting add {added:.0f} % to the blocks' work"
     return words

@@ -8,9 +8,10 @@ from importlib.metadata import version
 import numpy as np
 
 from wavesim.costs.clock import clock_factors
-from wavesim.costs.cost_model import FIXED_COSTS, CostModel, roofline
+from wavesim.costs.cost_model import FIXED_COSTS, CostModel
 from wavesim.costs.dram import by_block, by_row, slowdowns
 from wavesim.costs.l2 import FloatArray
+from wavesim.costs.roofline import roofline
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of

@@ -7,7 +7,7 @@ two kernels' stream-sync times and constants of the V100 that were fitted to oth
 from dataclasses import dataclass
 from statistics import median
 
-from wavesim.costs.device_costs import machine_of, without_constants
+from wavesim.costs.device_costs import costs_of, without_constants
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.prediction import improvement_points, predict_pair, sustained_points
 from wavesim.recordings.published_rows import PublishedRun, published_runs
@@ -63,10 +63,10 @@ def published_prediction(row: PublishedRun, *, has_constants: bool = True) -> Pu
 
     With constants of the machine (launch, wait, clock), fitted to the development split of the rows.
     """
-    machine = machine_of(row.device) if has_constants else without_constants()
-    costs = costs_from_kernel_times(row.pipeline, row.device, row.kernel_ns, machine)
+    known = costs_of(row.device.name) if has_constants else without_constants()
+    costs = costs_from_kernel_times(row.pipeline, row.device, row.kernel_ns, known)
     stream, trace, points = predict_pair(row.pipeline, row.plan, row.device, costs)
-    return PublishedPrediction(row, stream, trace, sustained_points(points, machine.clock_share))
+    return PublishedPrediction(row, stream, trace, sustained_points(points, known.clock_share))
 
 
 def published_gain(row: PublishedRun, *, has_constants: bool = True) -> Gain:

@@ -19,6 +19,7 @@ from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import RowMajor
 from wavesim.plan.plan import Plan, StreamSync
+from wavesim.predict.intervals import UNSCORED_POINTS
 from wavesim.predict.prediction import TIME_WORDS, improvement_points
 from wavesim.predict.score_history import score_of
 from wavesim.tuning.candidates import (
@@ -65,7 +66,8 @@ class TunedPlan:
 class Tuning:
     """Plans, best first. `margin_points`: 90 % of past predictions of the kind were at most so far off.
 
-    It is None where there are none. `left_out` counts plans not simulated, by reason.
+    It is None where there are none. `defaults` names what was assumed for want of a measurement on the
+    device, `left_out` counts plans not simulated, by reason.
     """
 
     workload: str
@@ -76,6 +78,13 @@ class Tuning:
     left_out: Mapping[str, int]
     seconds: float
     is_complete: bool
+    defaults: tuple[str, ...] = ()
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Low and high of the best plan's improvement, in points; a guess without a `margin_points`."""
+        half = UNSCORED_POINTS if self.margin_points is None else self.margin_points
+        return self.best.improvement_points - half, self.best.improvement_points + half
 
     @property
     def best(self) -> TunedPlan:
@@ -148,6 +157,7 @@ def tune(
         left_out=search.left_out,
         seconds=time.monotonic() - began,
         is_complete=is_complete,
+        defaults=search.books[""].defaults,
     )
 
 

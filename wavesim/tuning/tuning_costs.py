@@ -30,6 +30,11 @@ class CostBook:
         return self._known("row").source
 
     @property
+    def defaults(self) -> tuple[str, ...]:
+        """What was assumed for want of a measurement on the device."""
+        return () if self.given is not None else self._known("row").defaults
+
+    @property
     def is_scored(self) -> bool:
         """Whether predictions with costs like these have been held against measurements."""
         return self.given is None and self._known("row").case is not None

@@ -38,15 +38,19 @@ class OccupancyExplorer(ipywidgets.VBox):
     def __init__(
         self,
         *,
-        device: str = "h200",
+        device: str | None = None,
         threads: int = 256,
         registers: int = 64,
         shared_kib: int = 96,
         carveout_kib: int | None = None,
         blocks: int = 133,
     ) -> None:
-        names = [name for name in devices.names() if name != "toy"]
-        self.device = ipywidgets.Dropdown(description="Device", options=names, value=device, style=LABEL)
+        self.device = ipywidgets.Dropdown(
+            description="Device",
+            options=devices.products(),
+            value=device or devices.default_device().name,
+            style=LABEL,
+        )
         self.threads = _slider("Threads per block", threads, 32, 1280, 32)
         self.registers = _slider("Registers per thread", registers, 16, 256, 8)
         self.shared_kib = _slider("Shared memory (KiB)", shared_kib, 0, 256, 4)

@@ -16,6 +16,11 @@ SIMULATE_NAMES = {
     "busy_utilisation",
     "resident_utilisation",
     "improvement_points",
+    "basis",
+    "defaults",
+    "low",
+    "high",
+    "scored",
 }
 
 

@@ -9,10 +9,9 @@ from recorded import pretended
 from wavesim.costs.builds import as_built
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.calibration_checks import contradictions
-from wavesim.costs.calibration_text import words_of_kernel_times, words_of_trace
-from wavesim.costs.cost_model import OVERHEADS, CostModel
-from wavesim.costs.device_costs import machine_of, memory_behind
-from wavesim.costs.sharing import shared_speeds
+from wavesim.costs.calibration_text import kernel_times_text, trace_text
+from wavesim.costs.cost_model import CostModel
+from wavesim.costs.device_costs import costs_of
 from wavesim.costs.sharing_fit import Regimes
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.evaluation.blind_sizes import JudgedSize
@@ -52,7 +51,7 @@ def test_two_blocks_per_sm_give_back_both_speeds_on_a_shared_sm(speed: float, se
 
 
 def test_four_blocks_per_sm_of_which_hardly_one_is_ever_alone_tell_their_speeds():
-    sharing, seniority = shared_speeds(0.47, 4), (0.0, 0.0, 0.0, 0.15)
+    sharing, seniority = costs_of("h200").law.speeds(0.47, 4), (0.0, 0.0, 0.0, 0.15)
     costs = CostModel({"gemm1": 100_000, "gemm2": 52_000}, sharing=sharing, seniority=seniority)
     size = JudgedSize("portable", "gpt3-mlp", 300, ((64, 64), (64, 64)))
     stream = simulate(size.pipeline(), StreamSync(), load("h200"), costs)
@@ -75,8 +74,10 @@ def test_the_time_between_two_blocks_of_an_sm_is_found_and_is_no_part_of_the_bou
     found = calibrate(trace)
     assert (found.block_ns, found.boundary_ns) == (1_440, 200)
     assert found.tile_ns == {"gemm1": 150_000, "gemm2": 80_000}
-    assert found.setup_ns == OVERHEADS["setup_ns"] - 1_440  # measured up to a block's first instruction
-    assert "0.2 us between kernels and 1.4 between two blocks of an SM;" in words_of_trace(trace, found)
+    assert (
+        found.setup_ns == costs_of("h200").overheads["setup_ns"] - 1_440
+    )  # measured up to a block's first instruction
+    assert "0.2 us between kernels and 1.4 between two blocks of an SM;" in trace_text(trace, found)
 
 
 @pytest.mark.parametrize("slices", [2, 3])
@@ -92,7 +93,7 @@ def test_what_adding_slices_costs_is_found_and_no_slice_keeps_it_as_its_own(slic
     found = calibrate(trace, per_block=True)
     assert found.tile_ns == tile_ns
     assert (found.partial_ns, found.sums_ns) == (2_000, {"gemm1": 6_000, "gemm2": 5_000})
-    assert ", 6.0 us to add a slice of gemm1, 5.0 us to add" in words_of_trace(trace, found)
+    assert ", 6.0 us to add a split of gemm1, 5.0 us to add" in trace_text(trace, found)
 
 
 def test_an_overlapped_run_is_refused_because_it_is_what_is_to_be_predicted():
@@ -129,7 +130,7 @@ def test_kernel_times_give_tile_times_at_which_each_kernel_takes_its_time():
     costs = costs_from_kernel_times(pipeline, device, given)
     trace = simulate(pipeline, StreamSync(), device, replace(costs, boundary_ns=0))
     assert trace.makespan_ns == pytest.approx(790_000, rel=1e-3)
-    assert costs.seniority == (0.0, machine_of(device).lead)
+    assert costs.seniority == (0.0, costs_of("h200").law.oldest_first_bias)
 
 
 def test_a_stage_without_a_time_is_named():
@@ -152,22 +153,25 @@ def test_a_power_limited_clock_takes_back_part_of_what_is_saved_and_of_what_is_l
 
 def test_a_calibration_says_what_it_used_and_what_it_left_at_default():
     trace = pretended(1024, "stream")
-    words = words_of_trace(trace, calibrate(trace))
+    words = trace_text(trace, calibrate(trace))
     assert words.startswith(
         "used: tile times of 192 and 384 blocks, 1.6 us between kernels; left at the default:"
     )
     assert "look 0.9 us" in words
     assert words.endswith("left out: L2 and DRAM")
-    behind = memory_behind(gpt3_mlp(1024), load("h200"))
-    assert words_of_trace(trace, calibrate(trace, behind=behind)).endswith("an L2 of 30 MB and 3.8 TB/s")
+    memory = costs_of("h200").memory
+    assert memory is not None
+    behind = (gpt3_mlp(1024), memory)
+    assert trace_text(trace, calibrate(trace, behind=behind)).endswith("an L2 of 30 MB and 3.8 TB/s")
     times = {"gemm1": 400_000, "gemm2": 390_000}
     v100, b200 = load("v100"), load("b200")
     small = gpt3_mlp(1024, (128, 128))
-    assert "assumed, as of v100: wait 1.5 us" in words_of_kernel_times(
+    assert "constants of the device: wait 1.5 us" in kernel_times_text(
         v100, costs_from_kernel_times(small, v100, times)
     ).replace("counter 0 us, look 0 us, ", "")
-    assert "nothing is known of the b200" in words_of_kernel_times(
-        b200, costs_from_kernel_times(small, b200, times)
+    assert (
+        "not measured on this device: overheads, kernel times, clock, sharing, as on h200 ("
+        in kernel_times_text(b200, costs_from_kernel_times(small, b200, times))
     )
 
 
@@ -179,7 +183,7 @@ def test_a_kernel_shorter_than_its_launch_is_refused():
 def test_tile_semaphores_run_the_consumers_of_a_faster_build_and_only_those_where_that_was_seen():
     costs = CostModel({"gemm1": 100_000, "gemm2": 50_000})
     size = JudgedSize("portable", "gpt3-mlp", 640, ((128, 256), (128, 256)))
-    built = as_built(costs, size.pipeline(), SemaphoreSync(TileSync()))
+    built = as_built(costs, size.pipeline(), SemaphoreSync(TileSync()), costs_of("h200"))
     assert built.tile_ns["gemm1"] == 100_000
     assert set(built.tile_ns["gemm2"]) == {49_500}
     other = replace(size, kernels="hopper-per-tile")
@@ -189,4 +193,4 @@ def test_tile_semaphores_run_the_consumers_of_a_faster_build_and_only_those_wher
         (other.pipeline(), SemaphoreSync(TileSync())),
         (replace(size, split_k=(2, 2)).pipeline(), SemaphoreSync(TileSync())),
     ):
-        assert as_built(costs, pipeline, plan) == costs
+        assert as_built(costs, pipeline, plan, costs_of("h200")) == costs

@@ -1,14 +1,14 @@
 """Tiles that take longer because of DRAM: what the L2 holds, what is read, what that does to a schedule."""
 
 from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.cost_model import CostModel
-from wavesim.costs.device_costs import memory_of
+from wavesim.costs.device_costs import costs_of
 from wavesim.costs.dram import Memory, by_block, by_row, slowdowns
 from wavesim.costs.l2 import Reads, dram_bytes, reads_of
 from wavesim.errors import DescriptionError
@@ -24,7 +24,7 @@ from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim.workloads.llama import llama_mlp
 
 H200 = load("h200")
-MEMORY = Memory(30_000_000, 3.8e12)
+MEMORY = Memory(30_000_000, 3.8e12, sharpness=7, shared_sharpness=64, scattered_share=0.85)
 FAST = {"gemm1": 130_000, "gemm2": 66_000}  # ns per 128x256 tile, as fast as wgmma makes them
 TOKENS = 1_536
 
@@ -166,13 +166,13 @@ def test_the_trace_says_what_is_behind_the_sms_and_nothing_where_nothing_is():
     trace = simulate(pipeline, StreamSync(), H200, costs)
     said = dict(trace.header.costs["memory"])
     assert 0.0 < said.pop("slower_percent") < 2.0
-    assert said == {"l2_bytes": 30_000_000, "dram_bytes_per_s": 3.8e12}
+    assert said == asdict(MEMORY)
     assert "memory" not in simulate(pipeline, StreamSync(), H200, replace(costs, memory=None)).header.costs
 
 
 def test_calibration_takes_out_of_the_tile_times_what_a_busy_dram_put_in():
     pipeline = gpt3_mlp(TOKENS)
-    memory = Memory(30_000_000, 3.4e12)  # so little that even blocks in step ask for much of it
+    memory = replace(MEMORY, dram_bytes_per_s=3.4e12)  # so little that even blocks in step ask for much of it
     costs = replace(uneven(pipeline, **FAST), memory=memory)
     stream = simulate(pipeline, StreamSync(), H200, costs)
     alone = np.mean(costs.tile_ns["gemm2"])
@@ -201,5 +201,5 @@ def test_memory_without_room_or_bandwidth_is_refused_by_name(name: str):
 
 
 def test_only_devices_on_which_it_was_measured_have_a_memory():
-    assert memory_of(H200) is not None
-    assert memory_of(load("v100")) is None
+    assert costs_of("h200").memory == MEMORY
+    assert [costs_of(name).memory for name in ("v100", "h100", "a100-40gb")] == [None] * 3

@@ -8,7 +8,7 @@ import pytest
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.clock import busy_share, clock_factors
 from wavesim.costs.cost_model import CostModel
-from wavesim.costs.device_costs import clock_gain_of
+from wavesim.costs.device_costs import costs_of
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.plan.plan import StreamSync
@@ -68,7 +68,7 @@ def test_a_gain_that_is_no_share_is_refused():
 
 
 def test_only_kernels_of_which_cycles_were_recorded_have_one():
-    assert [clock_gain_of(H200, 1), clock_gain_of(H200, 2), clock_gain_of(load("v100"), 1)] == [
+    assert [costs_of("h200").gain(1), costs_of("h200").gain(2), costs_of("v100").gain(1)] == [
         0.05,
         0.0,
         0.0,

@@ -100,7 +100,17 @@ def test_a_file_that_is_not_toml_or_not_there_is_one_clear_error(tmp_path: Path)
 def test_the_command_prints_one_json_object_with_the_agreed_names(capsys: pytest.CaptureFixture[str]):
     assert main(["predict", str(EXAMPLE), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"best", "improvement_points", "low", "high", "reason"}
+    assert set(found) == {
+        "best",
+        "improvement_points",
+        "low",
+        "high",
+        "reason",
+        "basis",
+        "defaults",
+        "scored",
+    }
+    assert (found["defaults"], found["scored"]) == ([], True)
 
 
 def test_kernels_too_short_for_semaphores_are_told_what_it_would_cost(tmp_path: Path):
@@ -114,7 +124,7 @@ def test_kernels_too_short_for_semaphores_are_told_what_it_would_cost(tmp_path: 
     loss = max(gain for name, gain in verdict.improvements.items() if name != "stream")
     assert loss < -20
     assert f"costs {-loss:.1f} points" in verdict.reason
-    assert "drawing tiles, looking at semaphores and posting add" in verdict.reason
+    assert "fetching tiles, polling semaphores and posting add" in verdict.reason
 
 
 def test_an_interval_from_no_recordings_is_wider(tmp_path: Path):

@@ -9,7 +9,7 @@ import pytest
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device, from_attributes, load, names
 
-CATALOGUE = ("toy", "t4", "v100", "a100-40gb", "a100-80gb", "a10", "rtx4090", "h100", "h200", "b200")
+CATALOGUE = ("toy", "v100", "t4", "a100-40gb", "a100-80gb", "a10", "rtx4090", "h100", "h200", "b200")
 
 
 def test_the_catalogue_has_the_ten_devices():
@@ -59,7 +59,7 @@ def test_the_tensor_peak_is_what_the_sms_multiply_and_add_per_cycle(name, flops_
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(DescriptionError, match=r"unknown device 'h2000'; known devices: toy, t4, .* b200"):
+    with pytest.raises(DescriptionError, match=r"unknown device 'h2000'; known devices: toy, v100, .* b200"):
         load("h2000")
 
 

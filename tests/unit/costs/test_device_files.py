@@ -1,0 +1,194 @@
+"""Device data files: what a bad one says, what stands in for a missing constant, what a new one takes."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from wavesim.cli.command_line import main
+from wavesim.comparison import compare
+from wavesim.costs import constants, device_costs
+from wavesim.costs.constants import UNITS, read_device_file
+from wavesim.costs.cost_model import FIXED_COSTS
+from wavesim.costs.device_costs import costs_of
+from wavesim.errors import DescriptionError
+from wavesim.model import device_files
+from wavesim.model.device import catalogue_name, default_device, load, names
+from wavesim.plan.plan import SemaphoreSync
+from wavesim.plan.policy import RowSync
+from wavesim.predict.intervals import UNSCORED_POINTS, committed_half_widths, half_width
+from wavesim.predict.kinds import kernel_times_kind
+from wavesim.predict.verdict import verdict_on
+from wavesim.workloads.gpt3 import gpt3_mlp
+
+GOOD = """
+[overheads.post_ns]
+value = 700
+unit = "ns"
+source = "a stopwatch"
+date = "2026-11-22"
+
+[clock.gain]
+value = 0.04
+unit = "share"
+source = "a stopwatch"
+date = 2026-11-22
+"""
+KERNEL_NS = {"gemm1": 330_000, "gemm2": 330_000}
+
+
+def bad_file(tmp_path: Path, old: str, new: str) -> Path:
+    assert old in GOOD
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD.replace(old, new, 1))
+    return path
+
+
+def test_a_good_file_gives_every_constant_with_unit_source_date_and_device(tmp_path: Path):
+    found = read_device_file(bad_file(tmp_path, "700", "800"))
+    assert found.constants["overheads.post_ns"].value == 800
+    assert str(found.constants["clock.gain"]) == "clock.gain = 0.04 share, as on mine (2026-11-22)"
+    assert (found.stand_in, found.is_default) == ("", False)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "[overheads.post_ns]",
+            "[overheads.post]",
+            "'overheads.post' is unknown; known are launch_ns,",
+        ),
+        ("[overheads.post_ns]", "[costs.post_ns]", "field 'costs' is unknown; known are overheads,"),
+        (
+            "value = 700",
+            "value = 700\nsigma = 1",
+            "'overheads.post_ns.sigma' is unknown; known are value,",
+        ),
+        ('unit = "ns"\n', "", "field 'overheads.post_ns.unit' is missing; write unit = \"ns\""),
+        ('unit = "ns"', 'unit = "us"', "field 'overheads.post_ns.unit' is 'us'; write 'ns'"),
+        ('source = "a stopwatch"\n', "", "field 'overheads.post_ns.source' is missing; write source ="),
+        ('source = "a stopwatch"', 'source = " "', "field 'overheads.post_ns.source' is ' '; write source ="),
+        ('date = "2026-11-22"\n', "", "field 'overheads.post_ns.date' is missing; write date ="),
+        (
+            'date = "2026-11-22"',
+            'date = "lately"',
+            "'overheads.post_ns.date' is 'lately'; write date =",
+        ),
+        ("value = 700\n", "", "field 'overheads.post_ns.value' is missing; write value = the constant in ns"),
+        ("value = 700", "value = -1", "'overheads.post_ns.value' is -1; write an integer of at least 0"),
+        ("value = 700", "value = 0.5", "'overheads.post_ns.value' is 0.5; write an integer of at least 0"),
+        ("value = 700", "value = true", "'overheads.post_ns.value' is True; write an integer"),
+        ("value = 700", 'value = "700"', "'overheads.post_ns.value' is '700'; write an integer"),
+        ("value = 0.04", "value = 1.5", "'clock.gain.value' is 1.5; write a number from 0 to 1"),
+        ("value = 0.04", "value = nan", "'clock.gain.value' is nan; write a number from 0 to 1"),
+        ("[overheads.post_ns]", "overheads = 3\n[other]", "field 'overheads' is 3; write a table"),
+        ("[overheads.post_ns]", "[backends.mine.speed]", "field 'backends.mine.speed' is unknown; known are"),
+        ("[overheads.post_ns]", "stand_in = 3\n[overheads.post_ns]", "stand_in is a device name in quotes"),
+        ("[overheads.post_ns]", "[overheads.post_ns", "not TOML"),
+    ],
+)
+def test_a_bad_file_is_refused_by_file_field_and_fix(tmp_path: Path, old: str, new: str, message: str):
+    path = bad_file(tmp_path, old, new)
+    with pytest.raises(DescriptionError, match=message) as error:
+        read_device_file(path)
+    assert str(error.value).startswith(str(path))
+    assert "\n" not in str(error.value).partition("not TOML")[0]
+
+
+def test_half_of_a_section_that_only_works_as_a_whole_is_refused(tmp_path: Path):
+    path = bad_file(tmp_path, "[clock.gain]", "[interval.idle_share]")
+    with pytest.raises(DescriptionError, match=r"'interval.least_points' is missing; give all of"):
+        read_device_file(path)
+
+
+def test_the_default_device_has_every_constant_that_may_stand_in_for_another_devices():
+    own = {one.name for one in device_costs.own_file(default_device().name).constants.values()}
+    expected = {f"{section}.{key}" for section, known in UNITS.items() for key in known}
+    assert expected - own == {"kernel_times.host_sync_ns", "sharing.demand"}
+    assert costs_of(default_device().name).defaults == ()
+    assert set(costs_of("v100").overheads) == set(FIXED_COSTS)
+
+
+def test_a_device_goes_by_its_catalogue_name_or_its_drivers():
+    assert catalogue_name("NVIDIA H200") == "h200"
+    assert costs_of("NVIDIA H200") is costs_of("h200")
+
+
+def test_what_stands_in_for_a_missing_constant_is_named_with_device_and_date():
+    defaults = [str(one) for one in costs_of("h100").defaults]
+    assert "overheads.boundary_ns = 1080 ns, as on h200 (2026-11-20)" in defaults
+    assert {one.device for one in costs_of("a100-40gb").defaults} == {"a100-80gb", "h200"}
+    assert costs_of("a100-40gb").overheads == costs_of("a100-80gb").overheads
+
+
+def test_nothing_stands_in_for_memory_clock_gain_and_scores():
+    h100 = costs_of("h100")
+    assert (h100.memory, h100.clock_gain, h100.spread, h100.scored) == (None, 0.0, None, None)
+    assert costs_of("a100-40gb").scored is None
+
+
+def test_no_other_device_gets_the_interval_of_one_that_was_scored():
+    for kind in committed_half_widths():
+        assert half_width(kind, 1.0, "h100") == UNSCORED_POINTS
+    pipeline = gpt3_mlp(256, (128, 128))
+    for name in ("h200", "v100", "a100-80gb", "a100-40gb", "h100", "b200"):
+        found = verdict_on(pipeline, load(name), KERNEL_NS)
+        is_own = costs_of(name).scored is not None
+        assert found.scored == is_own
+        if not is_own:
+            assert found.defaults
+            assert half_width(kernel_times_kind(pipeline, load(name), 1), 1.0, name) == UNSCORED_POINTS
+
+
+@pytest.fixture
+def new_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Copies of the two folders of device files, read instead of the package's."""
+    for module, folder in ((device_files, "catalogue"), (constants, "costs")):
+        shutil.copytree(module.FOLDER, tmp_path / folder)
+        monkeypatch.setattr(module, "FOLDER", tmp_path / folder)
+    monkeypatch.setattr(device_costs, "FOLDER", tmp_path / "costs")
+    text = (tmp_path / "catalogue" / "h100.toml").read_text()
+    text = text.replace("sm_count = 132\n", "sm_count = 144\n").replace("NVIDIA H100 80GB HBM3", "NVIDIA X1")
+    (tmp_path / "catalogue" / "x1.toml").write_text(text)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("new_device")
+def test_a_new_device_is_one_new_file_and_predictions_on_it_say_what_they_assume(
+    capsys: pytest.CaptureFixture[str],
+):
+    assert load("x1").sm_count == 144
+    found = verdict_on(gpt3_mlp(1024), load("x1"), KERNEL_NS)
+    assert not found.scored
+    assert found.high - found.low >= UNSCORED_POINTS
+    assert "overheads.post_ns = 400 ns, as on h200 (2026-11-20)" in found.defaults
+    assert "not measured on this device: overheads" in found.basis
+    notes = compare(gpt3_mlp(1024), [SemaphoreSync(RowSync())], load("x1")).notes
+    assert any("not measured on this device: overheads, as on h200 (" in note for note in notes)
+    assert main(["simulate", "gpt3-mlp", "--device", "x1", "--sync", "row", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["scored"], shown["high"] - shown["low"]) == (False, pytest.approx(2 * UNSCORED_POINTS))
+    assert shown["defaults"][0] == "tile_ns: a roofline from x1's data sheet"
+    assert "not measured on this device" in shown["basis"]
+
+
+def test_a_file_of_its_own_replaces_what_stood_in_and_the_list_of_devices_shows_it(
+    new_device: Path, capsys: pytest.CaptureFixture[str]
+):
+    (new_device / "costs" / "x1.toml").write_text('source = "my desk"\n' + GOOD)
+    assert (costs_of("NVIDIA X1").overheads["post_ns"], costs_of("x1").gain(1)) == (700, 0.04)
+    assert "overheads.post_ns" not in {one.name for one in costs_of("x1").defaults}
+    assert main(["devices", "--json"]) == 0
+    listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert listed["x1"] == {"name": "x1", "characterised": True, "date": "2026-11-22", "source": "my desk"}
+    assert (listed["h200"]["characterised"], listed["h100"]["characterised"]) == (True, False)
+    assert all(row["source"] for row in listed.values())
+
+
+@pytest.mark.usefixtures("new_device")
+def test_the_list_of_devices_is_also_text(capsys: pytest.CaptureFixture[str]):
+    assert main(["devices"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(names())
