@@ -1,6 +1,7 @@
 """The first notebook and the explorer in JupyterLab and Chromium, as a reader meets them, keyboard only."""
 
 import sys
+import time
 from statistics import median
 from typing import Any
 
@@ -30,9 +31,11 @@ DRAWN_SINCE_KEY = """tiles => window.seen.drawn.length > 0
   && document.querySelector('.wavesim-spoken').dataset.tiles !== tiles"""
 STILL_MS = 300  # between two moves of a slider, so that each starts from a picture at rest
 # Other processes on a busy machine only ever add time, so the best of a few medians is the widget's.
-MOVES, ROUNDS = 5, 3  # the slider has 17 values above the larger start
-# What a machine that runs other things beside may add before a redraw counts as too slow.
-SLACK = 2
+MOVES = 5
+# A round goes up, the next down again; the order is another, so that no picture has been simulated before.
+ROUNDS = (("ArrowRight", None), ("ArrowLeft", "groups of 2 rows"), ("ArrowRight", "groups of 4 rows"))
+SPIN_S = 0.3
+QUIET = 1.15  # a process that computes gets that close to a whole core where nothing else runs
 
 
 def tiles(page: Any) -> str:
@@ -119,38 +122,52 @@ def test_pictures_follow_the_pages_theme(lab, visit):
 
 @pytest.mark.alone
 @pytest.mark.parametrize(
-    ("start_tokens", "limit_ms"), [(384, 100), (7_936, 300)], ids=["1,000 tiles", "10,000 tiles"]
+    ("start_tokens", "limit_ms"), [(512, 100), (7_936, 300)], ids=["1,000 tiles", "10,000 tiles"]
 )
 def test_a_slider_move_is_drawn_in_time(lab, visit, capsys, start_tokens, limit_ms):
-    """Both plans' tiles count. Every move is to a size not simulated before, from a picture at rest.
+    """Both plans' tiles count. Every move is to a picture not simulated before, from one at rest.
 
-    The limits are for a quiet machine and are printed beside what was measured; a machine that runs the
-    rest of the tests too is given some slack.
+    On a quiet machine the limits hold as they stand. Where other processes take part of the cores, a limit is
+    as many times longer as a process that only computes takes there; the factor is measured and printed.
     """
     page = visit.page
     visit.open(lab, explorer(lab, f"speed{start_tokens}.ipynb", tokens=start_tokens))
     assert visit.run_all() == []
     await_picture(page)
     page.evaluate(WATCH)
-    medians = []
-    for _ in range(ROUNDS):
-        times, counts = zip(*(one_move(visit) for _ in range(MOVES)), strict=True)
-        medians.append(median(times))
+    found = []
+    for key, order in ROUNDS:
+        if order is not None:
+            page.get_by_label("Tile order", exact=True).select_option(order)
+            page.wait_for_timeout(2 * STILL_MS)
+        busy = slowdown()
+        times, counts = zip(*(one_move(visit, key) for _ in range(MOVES)), strict=True)
+        busy = (busy + slowdown()) / 2
+        found.append(median(times) / (busy if busy > QUIET else 1))
         with capsys.disabled():  # the figure is what this test is for
             sys.stdout.write(
-                f"\nslider to redraw at {min(counts)} to {max(counts)} tiles: median {medians[-1]:.0f} ms, "
-                f"{min(times):.0f} to {max(times):.0f} ms over {MOVES} moves (target {limit_ms} ms)\n"
+                f"\nslider to redraw at {min(counts)} to {max(counts)} tiles: median {median(times):.0f} ms, "
+                f"{min(times):.0f} to {max(times):.0f} ms over {MOVES} moves (limit {limit_ms} ms; other "
+                f"processes slow this machine down {busy:.1f} times)\n"
             )
-        if medians[-1] < limit_ms:
+        if found[-1] < limit_ms:
             break
-    assert min(medians) < SLACK * limit_ms
+    assert min(found) < limit_ms
 
 
-def one_move(visit: Any) -> tuple[float, int]:
+def slowdown() -> float:
+    """How much longer a process that only computes takes than it would alone on a core."""
+    wall, used = time.perf_counter(), time.process_time()
+    while time.process_time() - used < SPIN_S:
+        pass
+    return (time.perf_counter() - wall) / SPIN_S
+
+
+def one_move(visit: Any, arrow: str) -> tuple[float, int]:
     """Milliseconds from a key's event to the picture that follows from it, and the tiles drawn."""
     page = visit.page
     before = tiles(page)
-    visit.slider("Tokens (rows)").press("ArrowRight")
+    visit.slider("Tokens (rows)").press(arrow)
     page.wait_for_function(DRAWN_SINCE_KEY, arg=before)
     key, drawn = page.evaluate("() => [window.seen.key, window.seen.drawn]")
     page.wait_for_timeout(STILL_MS)

@@ -4,6 +4,9 @@ Example: stream sync above, the chosen plan below, the same time axis, and the g
 that cannot run says why and leaves the last good picture, greyed; a deadlock is told as one.
 """
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +53,10 @@ class WhatIf(ipywidgets.VBox):
         """Simulates what the controls say and shows it; called on every change of a control."""
         is_told = False
         try:
-            self.answer = answer(self.controls.scenario)
-            parts = self._parts()
+            with _collections_deferred():
+                self.answer = answer(self.controls.scenario)
+                self.picture.show(self._parts())
             self._say()
-            self.picture.show(parts)
             is_told = True
         except WavesimError as error:
             self._refuse(problem_html(error, self.answer))
@@ -87,3 +90,15 @@ class WhatIf(ipywidgets.VBox):
         self.finding.value = html
         for part in (self._picture_box, self._below):
             part.add_class("wavesim-stale")
+
+
+@contextmanager
+def _collections_deferred() -> Iterator[None]:
+    """No garbage collection inside: with a notebook's heap each costs as much as simulating 4,000 tiles."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
