@@ -17,7 +17,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 REPO2DOCKER = "jupyter-repo2docker==2026.4.0"
-PIP = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+# Compiling every module of every package would take half of the time, and few are imported.
+PIP = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
 UNREACHABLE = ("No matching distribution", "NewConnectionError", "Failed to establish", "Name or service")
 
 

@@ -138,7 +138,12 @@ def test_the_wheel_announces_its_command_and_its_gpu_runner(wheel):
 def test_an_editable_install_makes_no_folder_of_the_checkout_importable(tmp_path):
     code = "import importlib.util as u; print([n for n in ('gpu', 'tests', 'notebooks') if u.find_spec(n)])"
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.strip() == "[]"
 
