@@ -144,8 +144,8 @@ def test_options_that_are_switched_off_are_off_in_the_header():
     without = without_option(options, AVOID_CUSTOM_ORDER)
     assert stage_header(pipeline, plan, "gemm1", without).text.count("draws_position = true") == 1
     without = without_option(options, PLAIN_STORE)
-    assert "set_one(counters + to_" in stage_header(pipeline, plan, "gemm1").text
-    assert "set_one(counters + to_" not in stage_header(pipeline, plan, "gemm1", without).text
+    assert "store_release(counters + to_" in stage_header(pipeline, plan, "gemm1").text
+    assert "store_release(counters + to_" not in stage_header(pipeline, plan, "gemm1", without).text
 
 
 @pytest.fixture(scope="module")
@@ -220,8 +220,8 @@ def test_known_maps_become_formulas_and_others_tables():
 
 def test_a_semaphore_with_one_poster_is_stored_and_others_are_added_to():
     pipeline = workload("gpt3-mlp")
-    assert "set_one(counters + gemm1_to_gemm2" in generate(pipeline, SemaphoreSync(TileSync()), H200)
-    assert "add_one(counters + gemm1_to_gemm2" in generate(pipeline, SemaphoreSync(RowSync()), H200)
+    assert "store_release(counters + gemm1_to_gemm2" in generate(pipeline, SemaphoreSync(TileSync()), H200)
+    assert "add_release(counters + gemm1_to_gemm2" in generate(pipeline, SemaphoreSync(RowSync()), H200)
 
 
 def test_two_consumers_under_one_policy_share_semaphores_and_under_two_do_not():

@@ -12,7 +12,7 @@ from typing import Literal
 from wavesim.codegen.any_grid import on_any_grid
 from wavesim.codegen.cuda_text import Sizes, identifier
 from wavesim.codegen.dependency_text import array_lines
-from wavesim.codegen.header_text import ARITHMETIC, PRIMITIVES, PROLOGUE
+from wavesim.codegen.header_text import ARITHMETIC, PROLOGUE, primitives
 from wavesim.codegen.names import Names
 from wavesim.codegen.options import Option, options_for
 from wavesim.codegen.run_text import run_lines
@@ -63,7 +63,7 @@ def generate(
         *counter_lines(pipeline, sum(array.table.count for array in arrays), mode),
         "",
         ARITHMETIC,
-        PRIMITIVES,
+        primitives(),
         *chain.from_iterable(array_lines(pipeline, array, options, mode, names) for array in arrays),
         *chain.from_iterable(
             _stage(pipeline, stage, plan, options, arrays, mode) for stage in pipeline.stages

@@ -1,8 +1,12 @@
 """The fixed part of a generated header: macros, tiles and boxes, and the device's primitives.
 
 Example: a semaphore is a counter in global memory; `wait_for` returns once it has reached a value, and
-`add_one` is an atomic add with release semantics. Every header carries them, and includes nothing.
+`add_release` is an atomic add with release semantics. Every header carries them, and includes nothing. Their
+one source is `semaphore.cuh`, which our own kernels include.
 """
+
+from functools import cache
+from pathlib import Path
 
 PROLOGUE = """\
 #pragma once
@@ -42,39 +46,26 @@ WAVESIM_FUNCTION constexpr int larger(int a, int b) { return a > b ? a : b; }
 WAVESIM_FUNCTION constexpr int floor_divided(int a, int b) { return a / b - (a % b < 0 ? 1 : 0); }
 """
 
-PRIMITIVES = """\
-#if defined(__CUDACC__)
+_BLOCK_WAITS = """
 __device__ __forceinline__ bool is_leader() { return (threadIdx.x | threadIdx.y | threadIdx.z) == 0; }
-
-// Relaxed: says only what the counter held. Whoever goes on to read a producer's data fences after it.
-__device__ __forceinline__ unsigned seen(const unsigned* counter) {
-    unsigned value;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
-    return value;
-}
-
-__device__ __forceinline__ unsigned long long time_ns() {
-    unsigned long long value;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(value)::"memory");
-    return value;
-}
 
 // Spins until *counter >= awaited. Gives up when its time is over or another waiter has given up.
 [[maybe_unused]] static __device__ __noinline__ void spin(
     unsigned* counters, const unsigned* counter, unsigned awaited) {
     const unsigned long long began = time_ns();
-    while (seen(counter) < awaited) {
+    while (load_relaxed(counter) < awaited) {
         if (time_ns() - began > WAVESIM_WAIT_LIMIT_NS) atomicExch(counters + gave_up, 1u);
-        if (seen(counters + gave_up) != 0) return;
+        if (load_relaxed(counters + gave_up) != 0) return;
         __nanosleep(20);
     }
 }
 
 // One thread calls it. Returns once the counter has reached `awaited`.
 __device__ __forceinline__ void wait_alone(unsigned* counters, int counter, unsigned awaited) {
-    if (seen(counters + counter) < awaited) spin(counters, counters + counter, awaited);
-    // After the relaxed load that saw the value: makes the pair an acquire that orders later reads.
-    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    // Acquire: where the first look sees the value, it is all that a wait costs.
+    if (load_acquire(counters + counter) >= awaited) return;
+    spin(counters, counters + counter, awaited);
+    load_acquire(counters + counter);  // spinning was relaxed
 }
 
 // All threads of the block call it.
@@ -82,15 +73,11 @@ __device__ __forceinline__ void wait_for(unsigned* counters, int counter, unsign
     if (is_leader()) wait_alone(counters, counter, awaited);
     __syncthreads();  // hands the leader's acquire on to the other threads
 }
-
-// One thread calls it, after a barrier. Release: the stores before it are seen with the new value.
-__device__ __forceinline__ void add_one(unsigned* counter) {
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
-}
-
-// The same for a semaphore that only one tile posts: a plain store in place of an atomic add.
-__device__ __forceinline__ void set_one(unsigned* counter) {
-    asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(counter) : "memory");
-}
-#endif
 """
+
+
+@cache
+def primitives() -> str:
+    """The device's functions: the loads, stores and atomics of `semaphore.cuh`, and waits made of them."""
+    semaphores = Path(__file__).with_name("semaphore.cuh").read_text()
+    return f"#if defined(__CUDACC__)\n{semaphores}{_BLOCK_WAITS}#endif\n"

@@ -13,7 +13,7 @@ from wavesim.codegen.cuda import counter_lines
 from wavesim.codegen.cuda_text import Sizes
 from wavesim.codegen.dependency_text import array_lines
 from wavesim.codegen.formulas import order_formula, policy_formula
-from wavesim.codegen.header_text import ARITHMETIC, PRIMITIVES, PROLOGUE
+from wavesim.codegen.header_text import ARITHMETIC, PROLOGUE, primitives
 from wavesim.codegen.names import Names
 from wavesim.codegen.options import Option, kernel_options
 from wavesim.codegen.stage_text import StageLinks, stage_lines, start_of
@@ -71,7 +71,7 @@ def stage_header(
         *counter_lines(pipeline, sum(array.table.count for array in arrays), sizes),
         "",
         ARITHMETIC,
-        PRIMITIVES,
+        primitives(),
         *chain.from_iterable(
             array_lines(pipeline, array, chosen, sizes, names, tuple(edges))
             for array, edges in touched.items()

@@ -183,7 +183,7 @@ def _post_lines(links: StageLinks, options: tuple[Option, ...], sizes: Sizes, na
         where = f"{at}first + {at}semaphore(tile.x, tile.y)"
         is_alone = has_one_poster(array, options)
         each.append(f"post({where}, {_word(is_alone)});")
-        tell.append(f"{'set_one' if is_alone else 'add_one'}(counters + {where});")
+        tell.append(f"{'store_release' if is_alone else 'add_release'}(counters + {where}, 1);")
     block = ["__syncthreads();  // all threads' stores come before the leader's release"]
     block += ["if (is_leader()) post_tile(counters, tile);"]
     if not links.outputs:

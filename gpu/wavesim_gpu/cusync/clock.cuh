@@ -1,27 +1,13 @@
-// The three registers that say when and where a thread runs.
+// The registers that say when and where a thread runs, and a pause.
 #pragma once
+
+#include <cusync/semaphore.cuh>
+#include <record/wavesim_recorder.cuh>
 
 namespace cusync {
 
-// Nanoseconds, one clock for the whole GPU; it moves in steps (32 ns on an H200).
-__device__ __forceinline__ unsigned long long time_ns() {
-    unsigned long long value;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(value)::"memory");
-    return value;
-}
-
-// Cycles of this SM's own clock.
-__device__ __forceinline__ unsigned long long cycles() {
-    unsigned long long value;
-    asm volatile("mov.u64 %0, %%clock64;" : "=l"(value)::"memory");
-    return value;
-}
-
-__device__ __forceinline__ unsigned sm_id() {
-    unsigned value;
-    asm volatile("mov.u32 %0, %%smid;" : "=r"(value));
-    return value;
-}
+using wavesim::clock_cycles;
+using wavesim::sm_id;
 
 // Lets `duration` nanoseconds pass.
 __device__ __forceinline__ void pause_ns(unsigned long long duration) {

@@ -11,13 +11,16 @@
 //
 // begin, wait and finish are called by all threads of the block. What they are made of has no barriers and is called
 // by one thread, for kernels whose warps have roles of their own or whose blocks compute one tile after another.
-// A kernel with a software pipeline waits through cusync/schedule.cuh, from one warp.
+// A kernel with a software pipeline waits through cusync/wait_schedule.cuh, from one warp.
 #pragma once
 
-#include <cusync/semaphore.cuh>
-#include <cusync/trace.cuh>
+#include <cusync/recorder.cuh>
+#include <cusync/watch.cuh>
 
 namespace cusync {
+
+// The one thread of the block that fetches positions, posts and records.
+__device__ __forceinline__ bool is_leader() { return (threadIdx.x | threadIdx.y | threadIdx.z) == 0; }
 
 // One step of a wait schedule: before work item `at`, tile (x, y) of producer `input` must be there. Lists are padded
 // to a multiple of 32 with at least one closing step, at = INT_MAX and input = -1.
@@ -25,17 +28,17 @@ struct __align__(16) WaitStep {
     int at, input, x, y;
 };
 
-// What every kernel of a pipeline gets, whatever it computes: 64 bytes, filled by wavesim_gpu/layout.py.
+// What every kernel of a pipeline gets, whatever it computes: 64 bytes, filled by wavesim_gpu/cusync/layout.py.
 struct SyncParams {
     unsigned* counters;         // as the generated header numbers them: started blocks per stage, ..., semaphores
     ErrorBuffer* errors;
-    BlockRecord* records;       // one per block; unread unless CUSYNC_RECORD
+    TileRecord* records;        // one per tile and split, by position; unused unless WAVESIM_RECORD
     unsigned long long limit_ns;
     const WaitStep* schedule;   // lists of steps sorted by `at`
-    const int* schedule_first;  // y * slices + z -> its first step; null: nothing to wait for
+    const int* schedule_first;  // y * splits + z -> its first step; null: nothing to wait for
     int stage, stage_count;
     // Where the kernels put the counters back to zero themselves: how many there are, the last one counting the blocks
-    // that have left, and the blocks of all stages. Else 0: the host does it before each run.
+    // retired, and the blocks of all stages. Else 0: the host does it before each run.
     int counter_count, block_count;
 };
 static_assert(sizeof(SyncParams) == 64, "layout.py packs 64 bytes");
@@ -43,9 +46,10 @@ static_assert(sizeof(SyncParams) == 64, "layout.py packs 64 bytes");
 // One thread calls it when its block will use the counters no more. The last block of all stages puts them back to
 // zero: a run then leaves them as it found them, and no memset has to come before the next. Acquire and release: the
 // zeros come after all uses.
-__device__ __forceinline__ void leave(const SyncParams& sync) {
+__device__ __forceinline__ void retire_block(const SyncParams& sync) {
     if (sync.counter_count == 0) return;
-    if (take_ticket(sync.counters + sync.counter_count - 1) != static_cast<unsigned>(sync.block_count - 1)) return;
+    unsigned* const retired = sync.counters + sync.counter_count - 1;
+    if (fetch_add_acq_rel(retired, 1) != static_cast<unsigned>(sync.block_count - 1)) return;
     uint4* const quads = reinterpret_cast<uint4*>(sync.counters);
     for (int i = 0; i < sync.counter_count / 4; ++i) quads[i] = make_uint4(0, 0, 0, 0);
 }
@@ -58,7 +62,7 @@ struct StageParams {
 };
 
 struct Tile {
-    int x, y, z;     // column, row, split-K slice
+    int x, y, z;     // column, row, split of K
     int linear;      // y * columns + x
     int position;    // how many blocks of this stage started before
 };
@@ -69,8 +73,14 @@ struct Awaited {
     unsigned value;
 };
 
-// RECORD_LINES: tiles that one block may have begun and not finished, when recorded (persistent kernels: 2).
-template <class Generated_, int RECORD_LINES = 1>
+// How a kernel uses its stage; a kernel whose blocks compute several tiles, or whose warps have roles, has its own.
+struct OneTilePerBlock {
+    static constexpr int record_lines = 1;             // tiles that a block may have begun and not finished
+    static constexpr bool spins_in_line = false;       // see Stage::spin
+    static constexpr bool tiles_may_lie_outside = false;  // of the grid: linear < 0
+};
+
+template <class Generated_, class Use = OneTilePerBlock>
 class Stage {
 public:
     using Generated = Generated_;
@@ -79,20 +89,21 @@ public:
 
     // ---- One thread calls these; they hold no barrier. ----
 
-    // The next position in the tile order: drawn from a counter, or this block's number in the grid where the order
-    // is the one in which blocks are issued. It also tells wait-kernels that the stage has started.
-    __device__ __forceinline__ int next_position() const {
+    // The next position in the tile order: fetched from a counter (dynamic tile scheduling), or this block's number in
+    // the grid where tiles come in the order in which blocks are issued. It also tells wait-kernels that the stage has
+    // started.
+    __device__ __forceinline__ int fetch_position() const {
         if constexpr (Generated::draws_position) {
-            return static_cast<int>(take_position(counters() + Generated::started));
+            return static_cast<int>(fetch_add_relaxed(counters() + Generated::started, 1));
         }
-        if constexpr (Generated::counts_started) count_start(counters() + Generated::started);
+        if constexpr (Generated::counts_started) add_relaxed(counters() + Generated::started, 1);
         return static_cast<int>(blockIdx.x);
     }
 
     // How many positions there are. Persistent kernels are done at the first position that is none.
     __device__ __forceinline__ int positions() const { return params_.generated.blocks(); }
 
-    // Any thread may ask. Slices of a tile are neighbours in the order.
+    // Any thread may ask. Splits of a tile are neighbours in the order.
     __device__ __forceinline__ Tile tile_at(int position) const {
         const auto place = params_.generated.tile_at(position);
         return {place.x, place.y, place.z, place.y * params_.generated.columns + place.x, position};
@@ -107,21 +118,25 @@ public:
     // What a counter shows now. Relaxed: fence before acting on it.
     __device__ __forceinline__ unsigned value(int counter) const { return load_relaxed(counters() + counter); }
 
-    // Spins until a counter has reached its value; false if the run is aborted. Fence after it.
+    // Spins until a counter has reached its value; false if the run is aborted. Fence after it. In line where a call
+    // would cost more: beside wgmma, one that is not inlined takes the registers that the calling convention asks for
+    // from the whole kernel, and the sums of a 128 x 256 tile no longer fit.
     __device__ __forceinline__ bool spin(const Awaited& fact, const Tile& tile) const {
         const Watch watch{params_.sync.errors, counters(), params_.sync.limit_ns, params_.sync.stage_count};
-        return watch.spin(fact.counter, fact.value, {params_.sync.stage, tile.x, tile.y, tile.z});
+        const Identity who{params_.sync.stage, tile.x, tile.y, tile.z};
+        if constexpr (Use::spins_in_line) return watch.spin_here(fact.counter, fact.value, who);
+        return watch.spin(fact.counter, fact.value, who);
     }
 
     // Until a producer's tile is there: this thread's later reads see it. Ordinary loads only; before TMA loads
     // add fence.proxy.async.global. `line`: the record that the waiting is written to.
     __device__ __forceinline__ void wait_for(const Awaited& fact, const Tile& tile, int line = 0) const {
         if constexpr (mutant == Mutant::no_wait) return;
-        // Acquire: where the first look sees the value, it is all that a wait costs.
+        // Acquire: where the first try_wait sees the value, it is all that a wait costs.
         if (load_acquire(counters() + fact.counter) >= fact.value) return;
-        const WaitStart began = recorder_.begin_wait();
+        recorder_.begin_wait(line);
         spin(fact, tile);
-        recorder_.end_wait(began, line);
+        recorder_.end_wait(line);
         load_acquire(counters() + fact.counter);  // spinning was relaxed; cheaper than a fence amid others' stores
     }
 
@@ -133,37 +148,41 @@ public:
         });
     }
 
-    // The first step of a tile's wait schedule, or null. Any thread may ask.
+    // The first step of a tile's wait schedule, or null where it waits for nothing. Any thread may ask.
     __device__ __forceinline__ const WaitStep* first_step(const Tile& tile) const {
+        if constexpr (Use::tiles_may_lie_outside) {
+            if (tile.linear < 0) return nullptr;
+        }
         if (params_.sync.schedule_first == nullptr) return nullptr;
         return params_.sync.schedule + params_.sync.schedule_first[tile.y * params_.generated.slices + tile.z];
     }
 
-    // Where mutants post too early and where delays go in, longer ones in later columns, so that posts come far
-    // apart; nothing in a normal build. Before the tile's first store.
-    __device__ __forceinline__ void before_stores(const Tile& tile) const {
+    // Before the tile's first store. Mutants post here, too early, by the thread for which is_poster is true; tests put
+    // delays here, longer ones in later columns, so that posts come far apart. Nothing in a normal build.
+    __device__ __forceinline__ void before_stores(const Tile& tile, bool is_poster) const {
         if constexpr (mutant == Mutant::early_post) {
-            if (is_leader()) post(tile);
+            if (is_poster) post(tile);
         }
         if constexpr (delay_ns > 0 && Generated::output_count > 0) pause_ns(delay_ns * (1 + tile.x));
     }
 
-    // Notes when a tile began, how long it waited, and (at the position) when it ended: record().start(line), then
-    // record().finish(records(), tile.position, tile.linear, tile.z, line). Nothing in a normal build.
-    __device__ __forceinline__ const Recorder<RECORD_LINES>& recorder() const { return recorder_; }
-    __device__ __forceinline__ BlockRecord* records() const { return params_.sync.records; }
+    // Records when a tile began, how long it waited and when it ended. Nothing in a normal build.
+    __device__ __forceinline__ const TileRecorder<Use::record_lines>& recorder() const { return recorder_; }
+    __device__ __forceinline__ void record_end(const Tile& tile, int line = 0) const {
+        recorder_.end(params_.sync.records + tile.position, params_.sync.stage, tile.x, tile.y, tile.z, line);
+    }
 
     // ---- All threads of the block call these. ----
 
-    // Takes the next position in the tile order, once per block. Where none is drawn, no thread waits for another.
+    // Fetches the block's tile, once per block. Where positions are block numbers, no thread waits for another.
     __device__ __forceinline__ Tile begin() {
-        if (is_leader()) recorder_.start();
+        if (is_leader()) recorder_.begin();
         if constexpr (!Generated::draws_position) {
-            if (is_leader()) next_position();
+            if (is_leader()) fetch_position();
             return tile_ = tile_at(static_cast<int>(blockIdx.x));
         }
         __shared__ int shared_position;
-        if (is_leader()) shared_position = next_position();
+        if (is_leader()) shared_position = fetch_position();
         __syncthreads();
         return tile_ = tile_at(shared_position);
     }
@@ -177,30 +196,30 @@ public:
     }
 
     // After wait, in a kernel whose blocks each wait for tiles that no other block waits for: the semaphore back to zero
-    // for the next run, so that blocks need not be counted as they leave.
-    __device__ __forceinline__ void put_back(int input, int x, int y) const {
+    // for the next run, so that blocks need not be counted as they retire_block.
+    __device__ __forceinline__ void reset_semaphore(int input, int x, int y) const {
         if constexpr (Generated::input_count == 0) return;
         if (is_leader()) store_relaxed(counters() + awaited(input, x, y).counter, 0);
     }
 
-    // My tile is there, after the stores of all threads. With is_last_slice false (an earlier split-K slice)
-    // nothing is posted.
-    __device__ __forceinline__ void finish(const Tile& tile, bool is_last_slice = true) const {
+    // My tile is there, after the stores of all threads. With is_whole false, for a split whose sums another block's
+    // split takes up, nothing is posted.
+    __device__ __forceinline__ void finish(const Tile& tile, bool is_whole = true) const {
         // Block barrier: all threads' stores come before the leader's release.
         __syncthreads();
         if (!is_leader()) return;
         if constexpr (mutant != Mutant::early_post) {
-            if (is_last_slice) post(tile);
+            if (is_whole) post(tile);
         }
-        recorder_.finish(records(), tile.position, tile.linear, tile.z);
-        leave(params_.sync);
+        record_end(tile);
+        retire_block(params_.sync);
     }
 
 private:
     __device__ __forceinline__ unsigned* counters() const { return params_.sync.counters; }
 
     const StageParams<Generated>& params_;
-    Recorder<RECORD_LINES> recorder_;
+    TileRecorder<Use::record_lines> recorder_;
     Tile tile_;
 };
 

@@ -4,5 +4,5 @@
 
 // More blocks than SMs, so that each SM gets one; the last stamp of an SM counts.
 extern "C" __global__ void stamp(ulonglong2* stamps) {
-    if (threadIdx.x == 0) stamps[cusync::sm_id()] = make_ulonglong2(cusync::cycles(), cusync::time_ns());
+    if (threadIdx.x == 0) stamps[cusync::sm_id()] = make_ulonglong2(cusync::clock_cycles(), cusync::time_ns());
 }

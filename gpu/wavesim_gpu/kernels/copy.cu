@@ -19,14 +19,14 @@ template <int THREADS>
 __global__ void __launch_bounds__(THREADS, threads_per_sm / THREADS)
 copy(const __grid_constant__ cusync::StageParams<generated::stage> sync, const __grid_constant__ CopyParams p) {
     constexpr int rounds = bytes_per_block / 16 / THREADS, batch = rounds < most_in_flight ? rounds : most_in_flight;
-    cusync::let_next_start();
+    cusync::launch_dependents();
     cusync::Stage<generated::stage> stage(sync);
     stage.begin();
     const int block = static_cast<int>(blockIdx.x);  // one row of tiles, in their order: no division
     const cusync::Tile tile = {block, 0, 0, block, block};
     const long long first = static_cast<long long>(block) * (bytes_per_block / 16) + threadIdx.x;
     // Without semaphores the whole kernel before has to end; with them the one block does.
-    if constexpr (generated::stage::input_count == 0) cusync::wait_for_previous();
+    if constexpr (generated::stage::input_count == 0) cusync::wait_for_previous_grid();
     stage.wait(0, tile.x, tile.y);
 #pragma unroll
     for (int begin = 0; begin < rounds; begin += batch) {
@@ -34,8 +34,8 @@ copy(const __grid_constant__ cusync::StageParams<generated::stage> sync, const _
 #pragma unroll
         for (int i = 0; i < batch; ++i) values[i] = p.in[first + (begin + i) * THREADS];
         if (begin == 0) {
-            if (sync.sync.counter_count == 0) stage.put_back(0, tile.x, tile.y);  // no other block waits for it
-            stage.before_stores(tile);
+            if (sync.sync.counter_count == 0) stage.reset_semaphore(0, tile.x, tile.y);  // no other block waits for it
+            stage.before_stores(tile, cusync::is_leader());
         }
 #pragma unroll
         for (int i = 0; i < batch; ++i) p.out[first + (begin + i) * THREADS] = values[i];

@@ -2,14 +2,14 @@
 //
 //   block   | clock | wait wait wait ... wait | clock |      each one begins when the one before it has its answer
 
+#include <cusync/recorder.cuh>
 #include <cusync/semaphore.cuh>
-#include <cusync/trace.cuh>
 
-enum Primitive { empty_loop, wait_ready, wait_ready_by_fence, post_alone, post_shared, post_stored, draw, leave, record };
+enum Primitive { empty_loop, wait_ready, wait_ready_by_fence, post_alone, post_shared, post_stored, fetch, retire, record };
 
 struct PrimitiveParams {
     unsigned* counters;              // the first is everybody's; block i's own comes 128 * (1 + i) bytes later, and reads 1
-    cusync::BlockRecord* records;    // one per block
+    cusync::TileRecord* records;     // one per block
     unsigned long long* durations;   // per block: nanoseconds, cycles
     int operations;
 };
@@ -19,11 +19,11 @@ __device__ __forceinline__ unsigned nothing(unsigned value) { return value >> 31
 
 template <int PRIMITIVE>
 __device__ __forceinline__ unsigned use(unsigned* shared, unsigned* own, const PrimitiveParams& p) {
-    const cusync::Recorder<1> recorder;
+    const cusync::TileRecorder<1> recorder;
     if constexpr (PRIMITIVE == wait_ready) return cusync::load_acquire(own) == 0;
     if constexpr (PRIMITIVE == wait_ready_by_fence) {
         const bool is_missing = cusync::load_relaxed(own) == 0;
-        cusync::acquire_fence();  // as after a warp's look at many semaphores
+        cusync::acquire_fence();  // as after a warp's try_wait at many semaphores
         return is_missing;
     }
     if constexpr (PRIMITIVE == post_alone) cusync::post(own, true);
@@ -32,11 +32,11 @@ __device__ __forceinline__ unsigned use(unsigned* shared, unsigned* own, const P
         p.durations[2 * blockIdx.x] = 0;  // something to publish: the fence has to wait for it
         cusync::post(own, true);
     }
-    if constexpr (PRIMITIVE == draw) return nothing(cusync::take_position(shared));
-    if constexpr (PRIMITIVE == leave) return nothing(cusync::take_ticket(shared));
+    if constexpr (PRIMITIVE == fetch) return nothing(cusync::fetch_add_relaxed(shared, 1));
+    if constexpr (PRIMITIVE == retire) return nothing(cusync::fetch_add_acq_rel(shared, 1));
     if constexpr (PRIMITIVE == record) {
-        recorder.start();
-        recorder.finish(p.records, blockIdx.x, 0, 0);
+        recorder.begin();
+        recorder.end(p.records + blockIdx.x, 0, blockIdx.x, 0, 0);
     }
     return 0;
 }
@@ -46,14 +46,14 @@ __global__ void primitive(const __grid_constant__ PrimitiveParams p) {
     if (threadIdx.x != 0) return;
     unsigned* own = p.counters + 32 * (1 + blockIdx.x);
     unsigned* shared = p.counters;
-    const unsigned long long began_ns = cusync::time_ns(), began_cycles = cusync::cycles();
+    const unsigned long long began_ns = cusync::time_ns(), began_cycles = cusync::clock_cycles();
 #pragma unroll 1
     for (int i = 0; i < p.operations; ++i) {
         const unsigned step = use<PRIMITIVE>(shared, own, p);
         own += step, shared += step;
         asm volatile("" : "+l"(own), "+l"(shared));  // keeps the empty loop
     }
-    const unsigned long long cycles = cusync::cycles() - began_cycles, ns = cusync::time_ns() - began_ns;
+    const unsigned long long cycles = cusync::clock_cycles() - began_cycles, ns = cusync::time_ns() - began_ns;
     p.durations[2 * blockIdx.x] = ns;
     p.durations[2 * blockIdx.x + 1] = cycles;
 }

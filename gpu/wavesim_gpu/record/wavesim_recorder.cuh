@@ -32,17 +32,59 @@ namespace wavesim {
 constexpr unsigned recording_magic = 0x52435357u;  // "WSCR"
 constexpr unsigned recording_version = 1;
 
-// wavesim_gpu/recorder/layout.py reads both structures.
+// "memory" keeps the compiler from moving loads and stores across a look at the clock.
+__device__ __forceinline__ unsigned long long time_ns() {
+    unsigned long long value;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(value)::"memory");
+    return value;
+}
+
+__device__ __forceinline__ unsigned long long clock_cycles() {
+    unsigned long long value;
+    asm volatile("mov.u64 %0, %%clock64;" : "=l"(value)::"memory");
+    return value;
+}
+
+__device__ __forceinline__ unsigned sm_id() {
+    unsigned value;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(value));
+    return value;
+}
+
+// wavesim_gpu/record/layout.py reads both structures.
 struct __align__(16) RecordingHeader {
     unsigned magic, capacity, count, version;
     unsigned reserved[12];
 };
 
+// What one tile did, wherever the record is kept: Recorder keeps it in the buffer that the user gives, our own kernels
+// keep it in shared memory until the tile ends. One thread calls the functions.
 struct __align__(16) TileRecord {
     unsigned long long start_ns, start_cycles;
     unsigned long long end_ns, end_cycles;  // 0: begun and not ended
     int stage, x, y, z;
     unsigned wait_ns, wait_cycles, sm, threads;
+
+    __device__ __forceinline__ void begin(unsigned long long ns, unsigned long long cycles) {
+        start_ns = ns, start_cycles = cycles, end_ns = 0, end_cycles = 0;
+        wait_ns = 0, wait_cycles = 0, sm = sm_id(), threads = blockDim.x * blockDim.y * blockDim.z;
+    }
+
+    // Sums are kept modulo 2^32 in memory, so that no register is held meanwhile: a difference of two clocks comes out
+    // right.
+    __device__ __forceinline__ void begin_wait() {
+        atomicAdd(&wait_ns, 0u - static_cast<unsigned>(time_ns()));
+        atomicAdd(&wait_cycles, 0u - static_cast<unsigned>(clock_cycles()));
+    }
+    __device__ __forceinline__ void end_wait() {
+        atomicAdd(&wait_ns, static_cast<unsigned>(time_ns()));
+        atomicAdd(&wait_cycles, static_cast<unsigned>(clock_cycles()));
+    }
+
+    __device__ __forceinline__ void end(int of_stage, int at_x, int at_y, int at_z) {
+        end_ns = time_ns(), end_cycles = clock_cycles();
+        stage = of_stage, x = at_x, y = at_y, z = at_z;
+    }
 };
 static_assert(sizeof(RecordingHeader) == 64 && sizeof(TileRecord) == 64, "layout.py reads 64 bytes each");
 
@@ -81,36 +123,27 @@ public:
         const unsigned number = atomicAdd(reinterpret_cast<unsigned*>(buffer_ + 8), 1u);
         if (known.x != recording_magic || number >= known.y) return;
         number_ = number;
-        TileRecord& own = record();
-        own.start_ns = ns, own.start_cycles = cycles, own.end_ns = 0, own.end_cycles = 0;
-        own.wait_ns = 0, own.wait_cycles = 0, own.sm = sm_id(), own.threads = blockDim.x * blockDim.y * blockDim.z;
+        record().begin(ns, cycles);
 #endif
     }
 
-    // Around a wait. Sums are kept modulo 2^32 in memory: a difference of two clocks comes out right.
+    // Around a wait.
     __device__ __forceinline__ void begin_wait() {
 #if WAVESIM_RECORD
-        if (number_ == none) return;
-        atomicAdd(&record().wait_ns, 0u - static_cast<unsigned>(time_ns()));
-        atomicAdd(&record().wait_cycles, 0u - static_cast<unsigned>(clock_cycles()));
+        if (number_ != none) record().begin_wait();
 #endif
     }
 
     __device__ __forceinline__ void end_wait() {
 #if WAVESIM_RECORD
-        if (number_ == none) return;
-        atomicAdd(&record().wait_ns, static_cast<unsigned>(time_ns()));
-        atomicAdd(&record().wait_cycles, static_cast<unsigned>(clock_cycles()));
+        if (number_ != none) record().end_wait();
 #endif
     }
 
     // The tile ends now. Call it after a block barrier, so that no warp is still at work.
     __device__ __forceinline__ void end(int stage, int x, int y = 0, int z = 0) {
 #if WAVESIM_RECORD
-        if (number_ == none) return;
-        TileRecord& own = record();
-        own.end_ns = time_ns(), own.end_cycles = clock_cycles();
-        own.stage = stage, own.x = x, own.y = y, own.z = z;
+        if (number_ != none) record().end(stage, x, y, z);
 #else
         (void)stage, (void)x, (void)y, (void)z;
 #endif
@@ -122,25 +155,6 @@ private:
 
     __device__ __forceinline__ TileRecord& record() const {
         return reinterpret_cast<TileRecord*>(buffer_ + sizeof(RecordingHeader))[number_];
-    }
-
-    // "memory" keeps the compiler from moving loads and stores across a look at the clock.
-    static __device__ __forceinline__ unsigned long long time_ns() {
-        unsigned long long value;
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(value)::"memory");
-        return value;
-    }
-
-    static __device__ __forceinline__ unsigned long long clock_cycles() {
-        unsigned long long value;
-        asm volatile("mov.u64 %0, %%clock64;" : "=l"(value)::"memory");
-        return value;
-    }
-
-    static __device__ __forceinline__ unsigned sm_id() {
-        unsigned value;
-        asm volatile("mov.u32 %0, %%smid;" : "=r"(value));
-        return value;
     }
 
     char* buffer_;

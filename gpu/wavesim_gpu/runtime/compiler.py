@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import wavesim.codegen
 from wavesim.codegen.single_stage import stage_header
 from wavesim.errors import CompileError
 from wavesim.model.dependency import gemm_rows
@@ -29,6 +30,7 @@ from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
 
 ROOT = Path(__file__).parents[1]
+WAVESIM = Path(wavesim.codegen.__file__).parents[2]  # <wavesim/codegen/semaphore.cuh> is found from here
 PORTABLE = ROOT / "kernels" / "sm80" / "gemm.cu"
 INCLUDE = re.compile(r"^#include <([\w/.]+)>", re.MULTILINE)
 COMMENT = re.compile(r" *//.*")
@@ -53,7 +55,7 @@ class Build:
     def defines(self) -> tuple[str, ...]:
         """The compiler options that say so."""
         return (
-            f"-DCUSYNC_RECORD={int(self.is_recording)}",
+            f"-DWAVESIM_RECORD={int(self.is_recording)}",
             f"-DCUSYNC_MUTANT={MUTANTS.index(self.mutant)}",
             f"-DCUSYNC_DELAY_NS={self.delay_ns}",
         )
@@ -74,8 +76,8 @@ def sources(path: Path) -> tuple[Path, ...]:
     waiting = [path]
     while waiting:
         for name in INCLUDE.findall(waiting.pop().read_text()):
-            header = ROOT / name
-            if header.is_file() and header not in found:
+            header = next((root / name for root in (ROOT, WAVESIM) if (root / name).is_file()), None)
+            if header is not None and header not in found:
                 found.add(header)
                 waiting.append(header)
     return tuple(sorted(found))
@@ -120,11 +122,11 @@ def compile_cubin(
         "--std=c++17",
         "--device-as-default-execution-space",
     )  # the second lets lambdas run on the device
-    options = (f"--gpu-architecture={arch}", f"-I{ROOT}", *flags, *(build or Build()).defines)
+    options = (f"--gpu-architecture={arch}", f"-I{ROOT}", f"-I{WAVESIM}", *flags, *(build or Build()).defines)
     # All that is read goes into the key: no cache between here and the driver may ignore a header.
     read = [(file.name, file.read_text()) for file in sources(path)] + sorted(given.items())
     version = ".".join(str(part) for part in nvrtc.nvrtcVersion()[1:])
-    key = hashlib.sha256(json.dumps([read, names, options[0], options[2:], version]).encode()).hexdigest()[
+    key = hashlib.sha256(json.dumps([read, names, options[0], options[3:], version]).encode()).hexdigest()[
         :32
     ]
     kept = _read_kept(key)

@@ -9,7 +9,7 @@
 
 #include <generated.cuh>
 
-#include <cusync/schedule.cuh>
+#include <cusync/wait_schedule.cuh>
 #include <kernels/sm80/tensor_core.cuh>
 
 using Sync = cusync::Stage<generated::stage>;
@@ -33,7 +33,7 @@ __device__ __forceinline__ int swizzled(int row, int chunk) {
 }
 
 template <int TILE_M_, int TILE_N_, int TILE_K_, int WARPS_M_, int WARPS_N_, int STAGES_>
-struct Shape {
+struct TileConfig {
     static constexpr int tile_m = TILE_M_, tile_n = TILE_N_, tile_k = TILE_K_, stages = STAGES_;
     static constexpr int warps_m = WARPS_M_, warps_n = WARPS_N_;
     static constexpr int threads = warps_m * warps_n * 32;
@@ -172,11 +172,11 @@ __device__ __forceinline__ void accumulate(
 
     const int ahead = S::stages - 1, filled = min(ahead, last - first);
     // The chunks loaded here and the one that the first main-loop step loads: later ones are settled a step ahead.
-    if (is_waiter) input.peek(first + ahead);
+    if (is_waiter) input.prefetch(first + ahead);
     if constexpr (reorders_loads) {
         for (int i = 0; i < filled; ++i) loader.all_of_b(i * S::stage_bytes);
     }
-    if (is_waiter) input.settle(first + ahead);
+    if (is_waiter) input.wait(first + ahead);
     __syncthreads();  // hands the first warp's acquire of A's first chunks on to all threads
     for (int i = 0; i < ahead; ++i) {
         if (!reorders_loads && i < filled) loader.all_of_b(i * S::stage_bytes);
@@ -195,11 +195,11 @@ __device__ __forceinline__ void accumulate(
         each<S::steps>([&](auto step) {
             constexpr int s = step.value;
             if constexpr (s == (reorders_loads ? 0 : S::steps - 1)) {
-                if (is_waiter) input.peek(chunk + S::stages);
+                if (is_waiter) input.prefetch(chunk + S::stages);
             }
             if constexpr (s == S::steps - 1) {
                 // Before the barrier which the ring needs anyway: what the next step will load of A.
-                if (is_waiter && chunk + S::stages < last) input.settle(chunk + S::stages);
+                if (is_waiter && chunk + S::stages < last) input.wait(chunk + S::stages);
                 wait_copies<S::stages - 2>();
                 __syncthreads();
                 read_offset = read_offset + S::stage_bytes == ring ? 0 : read_offset + S::stage_bytes;
@@ -222,7 +222,7 @@ __device__ __forceinline__ void accumulate(
 // Adds up the slices of one tile in slice order, so that the result does not depend on which slice came
 // last. Returns whether this block is the last and now holds the whole sum.
 template <class S, class Warp>
-__device__ __forceinline__ bool reduce_slices(Warp& warp, const GemmParams& p, const cusync::Tile& tile, int slices) {
+__device__ __forceinline__ bool reduce_splits(Warp& warp, const GemmParams& p, const cusync::Tile& tile, int slices) {
     constexpr int quads = S::frags_m * S::frags_n;
     float4* const all = reinterpret_cast<float4*>(p.partials) +
                         static_cast<long long>(tile.linear) * slices * quads * S::threads + threadIdx.x;
@@ -235,7 +235,7 @@ __device__ __forceinline__ bool reduce_slices(Warp& warp, const GemmParams& p, c
     __shared__ unsigned done_before;
     // Block barrier before the ticket's release: it publishes all threads' partial sums.
     __syncthreads();
-    if (cusync::is_leader()) done_before = cusync::take_ticket(p.tickets + tile.linear);
+    if (cusync::is_leader()) done_before = cusync::fetch_add_acq_rel(p.tickets + tile.linear, 1);
     // And after its acquire: all threads may read the other slices' sums.
     __syncthreads();
     if (done_before != static_cast<unsigned>(slices - 1)) return false;
@@ -295,9 +295,9 @@ __global__ void __launch_bounds__(S::threads, MIN_BLOCKS)
     WarpTile<S, IS_BF16> warp;
     accumulate<S>(warp, stage, p, tile, static_cast<unsigned>(__cvta_generic_to_shared(shared)), first, last);
     bool is_whole = true;
-    if (slices > 1) is_whole = reduce_slices<S>(warp, p, tile, slices);
+    if (slices > 1) is_whole = reduce_splits<S>(warp, p, tile, slices);
     if (is_whole) {
-        stage.before_stores(tile);
+        stage.before_stores(tile, cusync::is_leader());
         store<S, IS_BF16, HAS_GELU>(warp, p, tile, shared);
     }
     stage.finish(tile, is_whole);

@@ -46,7 +46,7 @@ class Shape:
     def name(self) -> str:
         """The C++ type."""
         sizes = (self.tile_m, self.tile_n, self.tile_k, self.warps_m, self.warps_n, self.stages)
-        return f"Shape<{', '.join(map(str, sizes))}>"
+        return f"TileConfig<{', '.join(map(str, sizes))}>"
 
 
 SHAPES = {

@@ -1,18 +1,19 @@
-// A thread block: its warps in their roles, for one stage of a pipeline or for several, one after the other.
+// A thread block: its warps in their roles, for one stage of a pipeline or for several, one after the other: one
+// producer warp, an MMA warpgroup per 64 or 128 rows of the tile, and an epilogue warp for each of these.
 #pragma once
 
 #include <cusync/dependent_launch.cuh>
 #include <kernels/sm90/epilogue.cuh>
-#include <kernels/sm90/loader.cuh>
-#include <kernels/sm90/math.cuh>
-#include <kernels/sm90/storer.cuh>
+#include <kernels/sm90/epilogue_warp.cuh>
+#include <kernels/sm90/mma.cuh>
+#include <kernels/sm90/producer.cuh>
 #include <kernels/sm90/stream_k.cuh>
-#include <kernels/sm90/turns.cuh>
+#include <kernels/sm90/work_index.cuh>
 
 template <class S, bool IS_BF16, class... Parts>
 __device__ __forceinline__ void run_block(const Shared<S>& shared, const Parts&... parts) {
-    // Under programmatic dependent launch the next kernel may start as soon as there is room; else it says nothing.
-    cusync::let_next_start();
+    // Under programmatic dependent launch the next kernel may start as soon as there is room; else this does nothing.
+    cusync::launch_dependents();
     if (threadIdx.x == 0) {
         shared.init();
         ((tma::prefetch(parts.p.a), tma::prefetch(parts.p.b), tma::prefetch(parts.p.c)), ...);
@@ -20,19 +21,19 @@ __device__ __forceinline__ void run_block(const Shared<S>& shared, const Parts&.
     cluster_barrier<S>();
     const int warp = static_cast<int>(threadIdx.x) / 32, group = warp / 4 - 1;
     if (group < 0) {
-        if constexpr (S::warpgroups > 1) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::other_registers));
+        if constexpr (S::warpgroups > 1) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::producer_registers));
         if (warp == 0) {
-            LoaderPlaces<S> at;
-            (Loader<S, Parts>(parts, shared, at).run(), ...);
-            at.announce_end(shared);
+            ProducerState<S> state;
+            (ProducerWarp<S, Parts>(parts, shared, state).run(), ...);
+            state.publish_end(shared);
         } else if (warp <= S::warpgroups) {
-            Storer<S>(shared, warp - 1).run(parts...);
+            EpilogueWarp<S>(shared, warp - 1).run(parts...);
         }
     } else {
-        if constexpr (S::warpgroups > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::math_registers));
-        MathGroup<S, IS_BF16>(shared, group).run(parts...);
+        if constexpr (S::warpgroups > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::mma_registers));
+        MmaWarpgroup<S, IS_BF16>(shared, group).run(parts...);
     }
-    // Neither block may leave while the other still loads into it or arrives at its barriers.
+    // Neither block of a cluster may exit while the other still loads into it or arrives at its barriers.
     __syncwarp();
     if constexpr (S::cluster > 1) {
         cluster_barrier<S>();

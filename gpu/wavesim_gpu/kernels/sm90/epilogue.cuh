@@ -1,21 +1,22 @@
-// The end of a tile: a math warpgroup activates and rounds its outputs in pieces of 64 columns, puts them into the
-// staging slots, laid out as the copy engine expects them, and hands these over to its storing warp. Pieces for which no
-// slot is free it holds back, rounded, until the next tile's first multiply-adds are on their way:
+// The end of a tile: an MMA warpgroup activates and rounds its outputs in pieces of 64 columns and writes them to its
+// epilogue buffers, in TMA's layout, for its epilogue warp to store. Pieces for which no buffer is free are deferred:
+// they stay in registers, rounded, until the next tile's first multiply-adds are in flight.
 //
-//   tile 0: ## last ## | round, stage pieces 0, 1 | tile 1: k0, k1 issued | stage pieces 2, 3 | ...
+//   tile 0: ## last ## | round, write pieces 0, 1 | tile 1: k0, k1 issued | write pieces 2, 3 | ...
 //                                                           ######## k0 ############# k1 ########
 #pragma once
 
-#include <kernels/sm90/math.cuh>
+#include <kernels/sm90/mma.cuh>
 
-// Sums up the slices of a tile that has some; whoever does hands over the outputs.
+// Reduces the splits of a tile that has some. The block that does writes the outputs; the others publish that they
+// have none.
 template <class S, bool IS_BF16>
 template <class Part>
-__device__ __forceinline__ void MathGroup<S, IS_BF16>::finish(const Part& part, TileNote& note) {
-    bool is_whole = note.is_whole;
-    if (note.slices > 1 && is_whole) is_whole = reduce_slices(part.p, part.sync.sync.errors, shared_, note, sum_);
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::finish(const Part& part, WorkTile& work) {
+    bool is_whole = work.is_whole;
+    if (work.splits > 1 && is_whole) is_whole = reduce_splits(part.p, part.sync.sync, shared_, work, sum_);
     if (!is_whole) {
-        hand_over_nothing(note);
+        publish_no_outputs(work);
         return;
     }
     constexpr int pieces = pieces_of<S, Part::activation>(), all = S::frags_m * pieces;
@@ -25,59 +26,59 @@ __device__ __forceinline__ void MathGroup<S, IS_BF16>::finish(const Part& part, 
         if constexpr (i < at_once) {
             Piece piece;
             round_piece<Part::activation>(sum_[i / pieces], i % pieces, piece);
-            hand_over(piece);
+            write_piece(piece);
         } else {
-            round_piece<Part::activation>(sum_[i / pieces], i % pieces, held_[i - at_once]);
+            round_piece<Part::activation>(sum_[i / pieces], i % pieces, deferred_[i - at_once]);
         }
     });
-    held_count_ = all - at_once;
+    deferred_count_ = all - at_once;
 }
 
-// What a tile left behind, if anything.
+// Writes the pieces that the last tile deferred, if any.
 template <class S, bool IS_BF16>
-__device__ __forceinline__ void MathGroup<S, IS_BF16>::hand_over_held() {
-    if (held_count_ == 0) return;
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::flush_deferred_stores() {
+    if (deferred_count_ == 0) return;
 #pragma unroll
-    for (int i = 0; i < S::staged; ++i) {
-        if (i < held_count_) hand_over(held_[i]);
+    for (int i = 0; i < S::epilogue_buffers; ++i) {
+        if (i < deferred_count_) write_piece(deferred_[i]);
     }
-    held_count_ = 0;
+    deferred_count_ = 0;
 }
 
-// Puts 64 columns of outputs where the copy engine will fetch them, swizzled as it expects.
+// Writes 64 columns of outputs to the next epilogue buffer, in the swizzle that TMA expects.
 template <class S, bool IS_BF16>
-__device__ __forceinline__ void MathGroup<S, IS_BF16>::hand_over(const Piece& piece) {
-    mbarrier::wait(shared_.drained(group_, staged_.slot), staged_.parity ^ 1);
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::write_piece(const Piece& piece) {
+    mbarrier::wait(shared_.epilogue_empty(group_, buffer_.slot), buffer_.parity ^ 1);
     const int lane = threadIdx.x & 31, warp = (threadIdx.x / 32) & 3;
     // Lane l names row l % 16 of the left (l < 16) or right of two neighbouring 16-byte chunks.
     const unsigned row =
-        shared_.staging + (group_ * S::staged + staged_.slot) * S::panel_bytes + (warp * 16 + (lane & 15)) * 128;
+        shared_.epilogue + (group_ * S::epilogue_buffers + buffer_.slot) * S::panel_bytes + (warp * 16 + (lane & 15)) * 128;
 #pragma unroll
     for (int i = 0; i < 4; ++i) store_matrices(row + (((2 * i + (lane >> 4)) ^ (lane & 7)) << 4), piece + 4 * i);
-    hand_over_slot();
+    publish_buffer();
 }
 
-// In place of the outputs of a tile that is not stored.
+// Takes a buffer as if for outputs, for a tile that this block does not store.
 template <class S, bool IS_BF16>
-__device__ __forceinline__ void MathGroup<S, IS_BF16>::hand_over_nothing(TileNote& note) {
-    mbarrier::wait(shared_.drained(group_, staged_.slot), staged_.parity ^ 1);
-    if ((threadIdx.x & 127) == 0) note.has_outputs[group_] = 0;  // by a thread that arrives at the slot's barrier itself
-    hand_over_slot();
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::publish_no_outputs(WorkTile& work) {
+    mbarrier::wait(shared_.epilogue_empty(group_, buffer_.slot), buffer_.parity ^ 1);
+    if ((threadIdx.x & 127) == 0) work.has_outputs[group_] = 0;  // by a thread whose warp arrives at the buffer's barrier
+    publish_buffer();
 }
 
-// The slot is the storing warp's.
+// Hands the buffer to the epilogue warp.
 template <class S, bool IS_BF16>
-__device__ __forceinline__ void MathGroup<S, IS_BF16>::hand_over_slot() {
-    tma::publish_shared();
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::publish_buffer() {
+    tma::fence_proxy_shared();
     __syncwarp();
-    if ((threadIdx.x & 31) == 0) mbarrier::arrive(shared_.staged(group_, staged_.slot));
-    staged_.advance();
+    if ((threadIdx.x & 31) == 0) mbarrier::arrive(shared_.epilogue_full(group_, buffer_.slot));
+    buffer_.advance();
 }
 
-// A piece of a fragment's sums, activated and rounded. What lies past the tile's columns is not stored.
+// A piece of a fragment's sums, activated and rounded. Columns past the tile's are zeros that are never stored.
 template <class S, bool IS_BF16>
 template <Activation ACTIVATION>
-__device__ __forceinline__ void MathGroup<S, IS_BF16>::round_piece(
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::round_piece(
     const float (&sum)[S::tile_n / 2], int piece, Piece& rounded) {
     constexpr int sums = ACTIVATION == Activation::swiglu ? 2 : 1;  // groups of 8 sums for one of 8 outputs
 #pragma unroll
@@ -96,10 +97,10 @@ __device__ __forceinline__ void MathGroup<S, IS_BF16>::round_piece(
     }
 }
 
-// Of two groups of sums 8 columns. Lane l of 4 holds a pair of gate and value of either group, for columns l and 4 + l;
-// it has to make columns 2l and 2l + 1.
+// Makes 8 columns of two groups of sums. Of four lanes, lane l holds a pair of gate and value of either group, for
+// columns l and 4 + l; it has to make columns 2l and 2l + 1.
 template <class S, bool IS_BF16>
-__device__ __forceinline__ void MathGroup<S, IS_BF16>::round_products(const float* from, unsigned* rounded) {
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::round_products(const float* from, unsigned* rounded) {
     const int lane = threadIdx.x & 3;
 #pragma unroll
     for (int half = 0; half < 2; ++half, from += 2) {
@@ -113,17 +114,17 @@ __device__ __forceinline__ void MathGroup<S, IS_BF16>::round_products(const floa
 
 template <class S, bool IS_BF16>
 template <Activation ACTIVATION>
-__device__ __forceinline__ float MathGroup<S, IS_BF16>::activated(float x) {
+__device__ __forceinline__ float MmaWarpgroup<S, IS_BF16>::activated(float x) {
     return ACTIVATION == Activation::gelu ? gelu(x) : x;
 }
 
 template <class S, bool IS_BF16>
-__device__ __forceinline__ float MathGroup<S, IS_BF16>::swiglu(float gate, float value) {
+__device__ __forceinline__ float MmaWarpgroup<S, IS_BF16>::swiglu(float gate, float value) {
     return __fdividef(gate, 1.0f + __expf(-gate)) * value;
 }
 
 template <class S, bool IS_BF16>
-__device__ __forceinline__ void MathGroup<S, IS_BF16>::store_matrices(unsigned to, const unsigned* r) {
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::store_matrices(unsigned to, const unsigned* r) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(r[0]), "r"(r[1]),
                  "r"(r[2]), "r"(r[3])
                  : "memory");

@@ -16,7 +16,7 @@ from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER, HOPPER_PER_TILE, shape_of
 
 @dataclass(frozen=True)
 class HopperBoth:
-    """The kernel `both_sm90` of the Hopper family: two stages, one tile shape, one element type."""
+    """The kernel `fused_gemm_sm90` of the Hopper family: two stages, one tile shape, one element type."""
 
     def launch(self, pipeline: Pipeline, device: Device) -> KernelLaunch:
         """A block per SM. Raises also `DeviceError` for a GPU that is not a Hopper."""
@@ -29,7 +29,7 @@ class HopperBoth:
         )
         is_bf16 = str(gemms[0].dtype == "bf16").lower()
         return KernelLaunch(
-            f"both_sm90<{shape_of(gemms[0]).name}, {is_bf16}, {stages}>",
+            f"fused_gemm_sm90<{shape_of(gemms[0]).name}, {is_bf16}, {stages}>",
             one.threads,
             one.dynamic_shared_bytes,
             min(tiles, device.sm_count // one.cluster * one.cluster),

@@ -92,7 +92,7 @@ class Shape:
     def name(self) -> str:
         """The C++ type."""
         sizes = (self.warpgroups, self.fragments, self.tile_n, self.stages, self.staged, self.cluster)
-        return f"Shape<{', '.join(map(str, sizes))}{', true' if self.is_stream_k else ''}>"
+        return f"TileConfig<{', '.join(map(str, sizes))}{', true' if self.is_stream_k else ''}>"
 
 
 SHAPES = {

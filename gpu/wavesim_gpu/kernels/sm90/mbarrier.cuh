@@ -1,8 +1,8 @@
-// Barriers in shared memory that threads and the copy engine arrive at: a doorbell with a phase. A ring of slots has
+// Barriers in shared memory that threads and TMA arrive at: a doorbell with a phase. A ring of slots has
 // two per slot, `full` and `empty`; whoever fills waits for empty, whoever empties waits for full. Addresses are
 // shared-window addresses; "remote" means the same place in another block of the cluster.
 //
-// A wait here has no time limit: it is for the copy engine, or for warps of the same cluster, and what these wait for in
+// A wait here has no time limit: it is for TMA, or for warps of the same cluster, and what these wait for in
 // the end, semaphores and the slices of a tile, has one.
 #pragma once
 
@@ -16,8 +16,8 @@ __device__ __forceinline__ void init(unsigned barrier, unsigned arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
-// After init, before any thread of the cluster or the copy engine uses the barriers; a cluster barrier follows.
-__device__ __forceinline__ void publish_inits() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+// After init, before any thread of the cluster or TMA uses the barriers; a cluster barrier follows.
+__device__ __forceinline__ void fence_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 __device__ __forceinline__ void arrive(unsigned barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -31,7 +31,7 @@ __device__ __forceinline__ unsigned remote(unsigned address, unsigned rank) {
 }
 
 // A word into the same place of block `rank`, which counts as four bytes copied at the same barrier there.
-__device__ __forceinline__ void send(unsigned address, unsigned rank, int word, unsigned barrier) {
+__device__ __forceinline__ void store_remote(unsigned address, unsigned rank, int word, unsigned barrier) {
     asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.s32 [%0], %1, [%2];" ::"r"(remote(address, rank)),
                  "r"(word), "r"(remote(barrier, rank))
                  : "memory");
@@ -43,13 +43,13 @@ __device__ __forceinline__ void arrive_remote(unsigned barrier, unsigned rank) {
 }
 
 // Arrives, and has the phase end only once `bytes` have been copied as well.
-__device__ __forceinline__ void expect(unsigned barrier, unsigned bytes) {
+__device__ __forceinline__ void arrive_and_expect_tx(unsigned barrier, unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
 // Whether the phase of that parity has ended; the hardware lets the thread sleep a while before it says no. Acquire:
 // what those who arrived wrote, or the engine copied, may now be read.
-__device__ __forceinline__ bool has_ended(unsigned barrier, unsigned parity) {
+__device__ __forceinline__ bool try_wait(unsigned barrier, unsigned parity) {
     unsigned ended;
     asm volatile(
         "{ .reg .pred p;\n"
@@ -60,7 +60,7 @@ __device__ __forceinline__ bool has_ended(unsigned barrier, unsigned parity) {
 }
 
 // The same, asked without sleeping.
-__device__ __forceinline__ bool has_ended_now(unsigned barrier, unsigned parity) {
+__device__ __forceinline__ bool test_wait(unsigned barrier, unsigned parity) {
     unsigned ended;
     asm volatile(
         "{ .reg .pred p;\n"
@@ -74,16 +74,16 @@ __device__ __forceinline__ void wait(unsigned barrier, unsigned parity) {
 #if MBARRIER_LIMIT_NS > 0
     unsigned long long began, now;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(began)::"memory");
-    while (!has_ended(barrier, parity)) {
+    while (!try_wait(barrier, parity)) {
         asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
         if (now - began > MBARRIER_LIMIT_NS) __trap();
     }
 #else
-    while (!has_ended(barrier, parity)) {}
+    while (!try_wait(barrier, parity)) {}
 #endif
 }
 
-// A place in a ring of SLOTS and the parity of its current turn.
+// A place in a ring of SLOTS, and the parity of the pass through it.
 template <int SLOTS>
 struct Place {
     int slot = 0;
@@ -93,8 +93,8 @@ struct Place {
         if (++slot == SLOTS) slot = 0, parity ^= 1;
     }
     __device__ __forceinline__ void advance(int places) {
-        const int turns = (slot + places) / SLOTS;
-        slot += places - turns * SLOTS, parity ^= turns & 1;
+        const int passes = (slot + places) / SLOTS;
+        slot += places - passes * SLOTS, parity ^= passes & 1;
     }
 };
 

@@ -1,4 +1,4 @@
-// The copy engine: one thread names a box of a matrix, the engine moves it between global and shared memory, swizzles
+// TMA: one thread names a box of a matrix, the engine moves it between global and shared memory, swizzles
 // it on the way, fills what lies outside with zeros, and on the way back leaves out what lies outside.
 #pragma once
 
@@ -47,7 +47,7 @@ __device__ __forceinline__ void load_panels(unsigned to, const TensorMap& map, i
 }
 
 // The same into every block of the cluster whose bit is set, at the same place and counted at the same barrier of each.
-__device__ __forceinline__ void load_to_many(
+__device__ __forceinline__ void load_multicast(
     unsigned to, const TensorMap& map, Corner at, unsigned barrier, unsigned short blocks) {
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, "
@@ -81,9 +81,9 @@ __device__ __forceinline__ void wait_read() {
 __device__ __forceinline__ void wait_stored() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
 // Each thread that wrote shared memory by ordinary stores, before the barrier after which the engine reads it.
-__device__ __forceinline__ void publish_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void fence_proxy_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // After an acquire: what ordinary stores or another kernel's engine wrote may now be loaded by this thread's engine.
-__device__ __forceinline__ void acquire_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+__device__ __forceinline__ void fence_proxy_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 
 }  // namespace tma

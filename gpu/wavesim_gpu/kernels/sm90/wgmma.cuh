@@ -2,7 +2,7 @@
 // from shared memory by the tensor cores themselves, D in registers. sm_90a only.
 //
 // A is K-major: rows of 64 halves (128 bytes). B is N-major: panels of 64 columns, each K rows of 128 bytes. Both in
-// the 128-byte swizzle that the copy engine writes: within 1024 bytes, 16-byte chunk c of row r lies at chunk c ^ r.
+// the 128-byte swizzle that TMA writes: within 1024 bytes, 16-byte k_block c of row r lies at k_block c ^ r.
 //
 // Thread t of the warpgroup holds of D, for each group j of 8 columns, the rows 16 * (t / 32) + (t % 32) / 4 (elements
 // 4j, 4j + 1) and that plus 8 (4j + 2, 4j + 3), columns 8j + 2 * (t % 4) and the next.
@@ -22,7 +22,17 @@ __device__ __forceinline__ Descriptor describe(unsigned address, unsigned leadin
 }
 
 // Before the first multiply-add of a batch: orders it behind this thread's earlier use of D's registers.
-__device__ __forceinline__ void begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+// Not an instruction: keeps the compiler from moving uses of D across it. The compiler does not know that the registers
+// change until the wait; without this it may copy or read them while multiply-adds are in flight.
+template <int FRAGMENTS, int COUNT>
+__device__ __forceinline__ void fence_accumulators(float (&d)[FRAGMENTS][COUNT]) {
+#pragma unroll
+    for (int i = 0; i < FRAGMENTS; ++i)
+#pragma unroll
+        for (int j = 0; j < COUNT; ++j) asm volatile("" : "+f"(d[i][j])::"memory");
+}
 
 __device__ __forceinline__ void commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 

@@ -7,8 +7,8 @@
 
 namespace cusync {
 
-// Held by all lanes of one warp, which call peek and settle together; a block barrier must follow
-// settle before other warps read what was waited for.
+// Held by all lanes of one warp, which call prefetch and wait together; a block barrier must follow
+// wait before other warps read what was waited for.
 template <class Stage>
 class ScheduleWait {
 public:
@@ -18,12 +18,12 @@ public:
         if (steps_ == nullptr || mutant == Mutant::no_wait) {
             ready_before_ = everything;
         } else {
-            take_step();
+            load_step();
         }
     }
 
     // Asks for what work item `item` needs, and for all that follows, without waiting for the answer.
-    __device__ __forceinline__ void peek(int item) {
+    __device__ __forceinline__ void prefetch(int item) {
         if (item >= ready_before_) seen_ = stage_.value(fact_.counter);
     }
 
@@ -33,16 +33,16 @@ public:
     // Items below this one have all they need.
     __device__ __forceinline__ int ready_before() const { return ready_before_; }
 
-    // The same after one look at its semaphores and those after it, without waiting.
-    __device__ __forceinline__ bool look(int item) {
+    // The same after one try_wait at its semaphores and those after it, without waiting.
+    __device__ __forceinline__ bool try_wait(int item) {
         do seen_ = stage_.value(fact_.counter);
         while (advance() < 0 && item >= ready_before_);
         acquire_fence();
         return has(item);
     }
 
-    // Returns once everything that `item` needs is there. After peek of the same item, or a look at it.
-    __device__ __forceinline__ void settle(int item) {
+    // Returns once everything that `item` needs is there. After prefetch of the same item, or a try_wait at it.
+    __device__ __forceinline__ void wait(int item) {
         if (item < ready_before_) return;
         do {
             const int missing_lane = advance();
@@ -70,23 +70,23 @@ private:
                                      : __shfl_sync(all_lanes, at_, __ffs(missing) - 1);
         if (missing == 0 && ready_before_ != everything) {
             steps_ += 32;
-            take_step();
+            load_step();
         }
         return __ffs(missing) - 1;
     }
 
     // The lane whose step is missing spins, the others wait for it. False if the run is aborted.
     __device__ __forceinline__ bool spin(int missing_lane) {
-        const WaitStart began = stage_.recorder().begin_wait();
+        if (lane() == 0) stage_.recorder().begin_wait(line_);
         bool has_reached = true;
         if (lane() == missing_lane) has_reached = stage_.spin(fact_, tile_);
         has_reached = __all_sync(all_lanes, has_reached);
-        if (lane() == 0) stage_.recorder().end_wait(began, line_);
+        if (lane() == 0) stage_.recorder().end_wait(line_);
         return has_reached;
     }
 
-    // Each lane has a step of its own, and asks the generated header what to look at.
-    __device__ __forceinline__ void take_step() {
+    // Each lane has a step of its own, and asks the generated header what to try_wait at.
+    __device__ __forceinline__ void load_step() {
         const WaitStep step = steps_[lane()];
         at_ = step.at;
         fact_ = step.input < 0 ? Awaited{0, 0} : stage_.awaited(step.input, step.x, step.y);

@@ -1,0 +1,117 @@
+// An MMA warpgroup: accumulates the k-blocks of the pipeline, reduces splits, and writes outputs to the epilogue buffers.
+#pragma once
+
+#include <kernels/sm90/splits.cuh>
+#include <kernels/sm90/wgmma.cuh>
+
+template <class S, bool IS_BF16>
+class MmaWarpgroup {
+public:
+    __device__ __forceinline__ MmaWarpgroup(const Shared<S>& shared, int group) : shared_(shared), group_(group) {
+        a_ = wgmma::describe(shared.ring + group * S::frags_m * S::panel_bytes, 16, 1024);
+        b_ = wgmma::describe(shared.ring + S::a_bytes, S::panel_bytes, 1024);
+    }
+
+    template <class... Parts>
+    __device__ __forceinline__ void run(const Parts&... parts) {
+        const auto wait = [&](unsigned barrier, unsigned parity) {
+            if (!try_wait(barrier, parity)) flush_deferred_stores();
+            mbarrier::wait(barrier, parity);
+        };
+        for_each_tile<S>(shared_, wait, [&](WorkTile& work, int) {
+            accumulate(work.first, work.last);
+            flush_deferred_stores();
+            with_part(work, [&](const auto& part) { finish(part, work); }, parts...);
+        });
+        flush_deferred_stores();
+    }
+
+private:
+    // sum_ = the product over k-blocks `first` up to, not including, `last`. One batch of multiply-adds (a k-block's)
+    // stays in flight while the next one is issued. Where the next k-block is not there yet, the slot is released and
+    // deferred stores are flushed first: a producer warp, here or elsewhere, may be waiting for either.
+    __device__ __forceinline__ void accumulate(int first, int last) {
+        bool is_one_running = false;
+        for (int k_block = first; k_block < last; ++k_block) {
+            const unsigned full = shared_.full(place_.slot);
+            if (!try_wait(full, place_.parity)) {
+                if (is_one_running) wait_batches<0>();
+                is_one_running = false;
+                flush_deferred_stores();
+                mbarrier::wait(full, place_.parity);
+            }
+            const wgmma::Descriptor slot = place_.slot * (S::slot_bytes / 16);
+            wgmma::fence_accumulators(sum_);
+            wgmma::fence();
+            each<S::tile_k / 16>([&](auto step) {
+                constexpr int s = step.value;
+                each<S::frags_m>([&](auto fragment) {
+                    wgmma::multiply_add<IS_BF16>(sum_[fragment.value],
+                                                 a_ + slot + (fragment.value * S::panel_bytes + s * 32) / 16,
+                                                 b_ + slot + s * 16 * 128 / 16, s > 0 || k_block > first);
+                });
+            });
+            wgmma::commit();
+            wgmma::fence_accumulators(sum_);
+            if (is_one_running) {
+                flush_deferred_stores();  // two batches run meanwhile
+                wait_batches<1>();
+            }
+            is_one_running = true;
+            previous_ = place_.slot;
+            place_.advance();
+        }
+        wait_batches<0>();
+        wgmma::fence_accumulators(sum_);  // what reads the sums comes after the wait
+    }
+
+    // Waits until all batches but PENDING have ended; the slot of the one waited for is then free.
+    template <int PENDING>
+    __device__ __forceinline__ void wait_batches() {
+        wgmma::wait<PENDING>();
+        release(previous_);
+    }
+
+    // Whether the phase has ended, by one look, and the same answer for all lanes.
+    static __device__ __forceinline__ bool try_wait(unsigned barrier, unsigned parity) {
+        return __all_sync(0xffffffffu, mbarrier::test_wait(barrier, parity));
+    }
+
+    // This warp no longer reads the slot: arrives in every block whose loads go there.
+    __device__ __forceinline__ void release(int slot) const {
+        const unsigned lane = threadIdx.x & 31;
+        if constexpr (S::cluster == 1) {
+            if (lane == 0) mbarrier::arrive(shared_.empty(slot));
+        } else {
+            if (lane < S::cluster) mbarrier::arrive_remote(shared_.empty(slot), lane);
+        }
+    }
+
+    // 64 columns of a fragment's outputs, as stmatrix takes them: four groups of 16 columns, four words each.
+    using Piece = unsigned[16];
+
+    // In epilogue.cuh: what becomes of the sums.
+    template <class Part>
+    __device__ __forceinline__ void finish(const Part& part, WorkTile& work);
+    template <Activation ACTIVATION>
+    static __device__ __forceinline__ void round_piece(const float (&sum)[S::tile_n / 2], int piece, Piece& rounded);
+    static __device__ __forceinline__ void round_products(const float* sum, unsigned* rounded);
+    template <Activation ACTIVATION>
+    static __device__ __forceinline__ float activated(float x);
+    static __device__ __forceinline__ float swiglu(float gate, float value);
+    __device__ __forceinline__ void write_piece(const Piece& piece);
+    __device__ __forceinline__ void publish_no_outputs(WorkTile& work);
+    __device__ __forceinline__ void flush_deferred_stores();
+    __device__ __forceinline__ void publish_buffer();
+    static __device__ __forceinline__ void store_matrices(unsigned to, const unsigned* r);
+
+    const Shared<S>& shared_;
+    const int group_;
+    wgmma::Descriptor a_, b_;  // of the pipeline's first slot
+    Sums<S> sum_;
+    mbarrier::Place<S::pipeline_depth> place_;
+    mbarrier::Place<S::epilogue_buffers> buffer_;
+    int previous_ = 0;
+    Piece deferred_[S::epilogue_buffers];  // until the next tile's first multiply-adds are on their way
+    int deferred_count_ = 0;
+};
