@@ -109,6 +109,8 @@ class Program(Launches):
         size = self.family.partial_bytes(work)
         partials = self._cupy.zeros(size, np.uint8) if size else None
         self._partials.append(partials)
+        if partials is not None:
+            self.sync.clear_after_abort(partials)
         a, b, c = (arrays[name].data.ptr for arrays in (self.operands.a, self.operands.b, self.operands.c))
         addresses = Addresses(
             a, b, c, partials.data.ptr if partials is not None else 0, self.sync.tickets(name)

@@ -233,7 +233,7 @@ def test_two_consumers_under_one_policy_share_semaphores_and_under_two_do_not():
     assert "semaphore_count = 3," in shared
     own = generate(fork, SemaphoreSync(RowSync(), policies={("a", "c"): TileSync()}), H200)
     assert "semaphore_count = 15," in own
-    assert own.count("_one(counters + a_to_") == 2
+    assert own.count("_release(counters + a_to_") == 2
 
 
 def failing(*_):

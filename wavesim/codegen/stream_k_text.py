@@ -15,8 +15,8 @@ from wavesim.plan.stream_k_partition import FUNCTIONS
 HEADER = Path(__file__).parents[2] / "gpu/wavesim_gpu/kernels/sm90/stream_k_partition.cuh"
 _OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/", ast.Mod: "%", ast.Lt: "<"}
 _TOP = """\
-// Stream-K's partition. Written by wavesim/codegen/stream_k_text.py from wavesim/plan/stream_k_partition.py, which says
-// what each function returns; change it there.
+// Stream-K's partition. Written by wavesim/codegen/stream_k_text.py from wavesim/plan/stream_k_partition.py,
+// which says what each function returns; change it there.
 #pragma once
 
 namespace stream_k {

@@ -5,7 +5,6 @@ Example: 6 tiles of 32 iterations on 4 SMs take 1.5 tile times in place of two w
 tile 5; then every block has a whole tile. Of the two halves of a tile the one that comes last adds up both.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,8 +14,7 @@ from wavesim.model.kernel import require_positive
 from wavesim.plan.order import Tile
 from wavesim.plan.parts import Traits
 from wavesim.plan.schedule import After, Schedule, TilePart
-
-SMALL_REST = 4  # times fewer tiles than slots in the last wave: too few for Stream-K to cut these alone
+from wavesim.plan.stream_k_partition import share_begin, share_count, share_of, split_tiles
 
 
 @dataclass(frozen=True)
@@ -67,38 +65,36 @@ class StreamK(Schedule):
 
     def cut_tiles(self, tiles: int, slots: int) -> int:
         """How many of a kernel's tiles are cut into parts, on so many slots."""
+        if self.waves is None:
+            return split_tiles(tiles, slots)
         rest = tiles % slots
-        if not rest:
-            return 0
-        waves = self.waves or (2 if SMALL_REST * rest < slots else 1)
-        return min(tiles, rest + (waves - 1) * slots)
+        return min(tiles, rest + (self.waves - 1) * slots) if rest else 0
 
     def block_lists(self, tiles: tuple[Tile, ...], iterations: int, slots: int) -> list[list[TilePart]]:
         """Each resident block's run of the tiles that are cut, then its whole tiles."""
         cut = self.cut_tiles(len(tiles), slots)
         whole = len(tiles) - cut
-        bounds = [cut * iterations * slot // slots for slot in range(slots + 1)]
-        places = sorted(set(bounds))
+        bounds = [share_begin(slot, cut * iterations, slots) for slot in range(slots + 1)]
         found = []
         for slot, (begin, end) in enumerate(pairwise(bounds)):
             # What the run starts comes before what it ends.
             middle = begin if self.in_order else max(begin, end // iterations * iterations)
-            parts = [*_run(tiles[whole:], iterations, middle, end, places)]
-            parts += _run(tiles[whole:], iterations, begin, middle, places)
+            parts = [*_run(tiles[whole:], iterations, middle, end, slots)]
+            parts += _run(tiles[whole:], iterations, begin, middle, slots)
             parts += [TilePart(tile, 0, iterations, iterations) for tile in tiles[slot:whole:slots]]
             found.append(parts)
         return [parts for parts in found if parts]
 
 
 def _run(
-    tiles: tuple[Tile, ...], iterations: int, begin: int, end: int, cuts: list[int]
+    tiles: tuple[Tile, ...], iterations: int, begin: int, end: int, slots: int
 ) -> Iterator[TilePart]:
-    """The parts of tiles in iterations `begin` up to `end` of all of them, which are cut at `cuts`."""
+    """The parts of tiles in iterations `begin` up to `end` of all of them, which so many blocks share."""
+    total = len(tiles) * iterations
     while begin < end:
         number, first = divmod(begin, iterations)
         upto = min(iterations, first + end - begin)
-        before = bisect_right(cuts, number * iterations)
-        index = bisect_right(cuts, begin) - before
-        count = bisect_left(cuts, (number + 1) * iterations) - before + 1
+        index = share_of(begin, total, slots) - share_of(number * iterations, total, slots)
+        count = share_count(number, iterations, total, slots)
         yield TilePart(tiles[number], first, upto, iterations, index, count)
         begin += upto - first

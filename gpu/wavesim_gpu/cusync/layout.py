@@ -1,4 +1,4 @@
-"""The structures that host and device share, byte for byte: kernel parameters, block records, errors.
+"""The structures that host and device share, byte for byte: kernel parameters and errors.
 
 Example: a kernel parameter is a NumPy record with the same fields in the same places as the struct in the
 `.cuh` file that it names. The device side asserts the sizes; so does this side.
@@ -35,27 +35,14 @@ def stage_params(sizes: int) -> np.dtype[np.void]:
     return np.dtype([("sync", SYNC_PARAMS), ("sizes", "<i4", (max(2, sizes + sizes % 2),))])
 
 
-# cusync/trace.cuh, BlockRecord.
-BLOCK_RECORD = np.dtype(
-    [
-        ("start_ns", "<u8"),
-        ("end_ns", "<u8"),
-        ("cycles", "<u8"),
-        ("wait_ns", "<u4"),
-        ("wait_cycles", "<u4"),
-        ("tile", "<i4"),
-        ("slice", "<i4"),
-        ("sm", "<i4"),
-        ("position", "<i4"),
-    ]
-)
+PARTIAL_SUMS = -1  # in place of a counter's number, cusync/watch.cuh
 
 WAITER = np.dtype(
     [(name, "<i4") for name in ("stage", "x", "y", "z", "counter", "sm", "block", "reserved")]
     + [("seen", "<u4"), ("awaited", "<u4")]
 )
 
-# cusync/semaphore.cuh, ErrorBuffer.
+# cusync/watch.cuh, ErrorBuffer.
 ERROR_BUFFER = np.dtype(
     [
         ("aborted", "<u4"),
@@ -65,7 +52,7 @@ ERROR_BUFFER = np.dtype(
     ]
 )
 
-# kernels/gemm.cu, GemmParams.
+# kernels/sm80/gemm.cu, GemmParams.
 GEMM_PARAMS = np.dtype(
     [(name, "<u8") for name in ("a", "b", "c", "partials", "tickets")]
     + [(name, "<i4") for name in ("m", "n", "k", "padding")]
@@ -77,5 +64,4 @@ WAIT_KERNEL_PARAMS = np.dtype(
 )
 
 assert SYNC_PARAMS.itemsize == 64
-assert BLOCK_RECORD.itemsize == 48
 assert ERROR_BUFFER.itemsize == 2632

@@ -21,14 +21,15 @@ from wavesim.plan.plan import Plan, check_plan
 from wavesim.plan.semaphores import SemaphoreArray, edges_of, semaphore_arrays
 from wavesim.trace.trace import DependencyInfo
 from wavesim_gpu.cusync.layout import (
-    BLOCK_RECORD,
     ERROR_BUFFER,
     MAX_INPUTS,
     MAX_STAGES,
     MAX_WAITERS,
+    PARTIAL_SUMS,
     stage_params,
 )
 from wavesim_gpu.cusync.waits import wait_schedule
+from wavesim_gpu.record.layout import RECORD
 from wavesim_gpu.runtime.device import require_cupy
 
 WORD = 4
@@ -80,8 +81,9 @@ class SyncState:
         self._is_self_resetting = is_put_back or self._block_count > 0
         self.errors = self._cupy.zeros(ERROR_BUFFER.itemsize // WORD, np.uint32)
         self._tables: list[Any] = []
+        self._partials: list[Any] = []
         self._records = [
-            self._cupy.zeros(stage.grid.size * BLOCK_RECORD.itemsize, np.uint8) if is_recording else None
+            self._cupy.zeros(stage.grid.size * RECORD.itemsize, np.uint8) if is_recording else None
             for stage in pipeline.stages
         ]
 
@@ -142,22 +144,30 @@ class SyncState:
         return np.concatenate(parts).astype(np.uint32) if parts else np.zeros(0, np.uint32)
 
     def records(self, name: str) -> NDArray[Any]:
-        """What the stage's blocks recorded in the last run, in issue order."""
+        """What the last run recorded of the stage's tiles and splits, by position in the tile order."""
         raw = self._records[self.names.index(name)]
         assert raw is not None, "built without recording"
-        return np.asarray(raw.get()).view(BLOCK_RECORD)
+        return np.asarray(raw.get()).view(RECORD)
 
     def check(self) -> None:
-        """Raises `DeadlockError` if a wait ran out of time since the last check; clears what it reports."""
+        """Raises `DeadlockError` if a wait ran out of time since the last check.
+
+        Clears what it reports and all that the aborted run left behind, so that the next run is right.
+        """
         found = np.asarray(self.errors.get()).view(ERROR_BUFFER)[0]
         if not found["aborted"]:
             return
         self.errors.fill(0)
-        self.words.fill(0)
+        for left in (self.words, *self._partials):
+            left.fill(0)
         self._cupy.cuda.Device().synchronize()
         count = min(int(found["waiter_count"]), MAX_WAITERS)
         waiters = tuple(self._waiter(row) for row in found["waiters"][:count])
         raise DeadlockError(waiters, self._starved(found["issued"]), self._detail(found))
+
+    def clear_after_abort(self, partials: Any) -> None:
+        """Also zeroes a kernel's partial sums and tickets when a run was aborted half-way."""
+        self._partials.append(partials)
 
     def _waiter(self, row: Any) -> Waiter:
         return Waiter(
@@ -205,7 +215,9 @@ def _info(edge: tuple[str, str], array: SemaphoreArray) -> DependencyInfo:
 
 
 def counter_name(arrays: tuple[SemaphoreArray, ...], stages: tuple[str, ...], index: int) -> str:
-    """The counter of that index in words, for errors: the start of a stage, or a semaphore."""
+    """The counter of that index in words, for errors: the start of a stage, a semaphore, or partial sums."""
+    if index == PARTIAL_SUMS:
+        return "partial sums of the tile's other splits"
     if index < len(stages):
         return f"start of {stages[index]}"
     semaphore = index - len(stages) - 1

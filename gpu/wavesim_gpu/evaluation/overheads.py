@@ -23,6 +23,7 @@ from wavesim.plan.policy import RowSync, TileSync
 from wavesim.trace.trace import Trace
 from wavesim.workloads.gpt3 import gemm_block, gpt3_mlp
 from wavesim_gpu.program import Program
+from wavesim_gpu.record.stamps import tile_cycles
 from wavesim_gpu.runner import CupyRunner
 from wavesim_gpu.runtime.compiler import Build, source_hash
 from wavesim_gpu.runtime.device import query, versions
@@ -130,7 +131,7 @@ def _ready_waits(runner: CupyRunner, tile: tuple[int, int], replays: int, rounds
         run_in_turn([*contenders, *turn])
         for name, program in recorded.items():
             program.synchronize()
-            stages = (program.sync.records(stage)["cycles"] for stage in program.sync.names)
+            stages = (tile_cycles(program.sync.records(stage)) for stage in program.sync.names)
             cycles[name].append([float(np.median(stage)) for stage in stages])
     return {
         "tile": f"{tile[0]}x{tile[1]}",

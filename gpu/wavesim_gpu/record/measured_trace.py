@@ -1,6 +1,6 @@
 """Turns what the blocks of a recorded run wrote into a `Trace`.
 
-Example: every block left one 48-byte line: when it started and ended, on which SM, how long it spun.
+Example: every tile left one record of 64 bytes: when it started and ended, on which SM, how long it waited.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from wavesim.model.kernel import Gemm
 from wavesim.trace.trace import Event, Header, StageInfo, Trace
 from wavesim_gpu.program import Program
-from wavesim_gpu.record.stamps import clock_mhz, device_fields, from_zero, slots, timer_step_ns
+from wavesim_gpu.record.stamps import clock_mhz, device_fields, from_zero, slots, tile_cycles, timer_step_ns
 from wavesim_gpu.runtime.clocks import Reading
 from wavesim_gpu.runtime.compiler import source_hash
 from wavesim_gpu.runtime.device import query, versions
@@ -24,21 +24,20 @@ def build_trace(
     parts = [program.sync.records(name) for name in program.sync.names]
     records = np.concatenate(parts)
     stage = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    columns = np.repeat([s.grid.x for s in program.pipeline.stages], [len(part) for part in parts])
     zero, start, end = from_zero(records)
     return Trace(
         header=_header(program, rounds_ns, reading, notes, records),
         stage=stage,
-        x=records["tile"] % columns,
-        y=records["tile"] // columns,
-        z=records["slice"],
+        x=records["x"],
+        y=records["y"],
+        z=records["z"],
         sm=records["sm"],
         slot=slots(records["sm"], start, end),
         issue_ns=start,
         start_ns=start,
         wait_ns=records["wait_ns"],
         end_ns=end,
-        cycles=records["cycles"].astype(np.int64),
+        cycles=tile_cycles(records),
         wait_cycles=records["wait_cycles"],
         events=_events(program, zero),
     )
@@ -64,7 +63,8 @@ def _header(
         parameters=dict(pipeline.parameters),
         timer_step_ns=timer_step_ns(records),
         rounds_ns=rounds_ns,
-        clock_mhz=clock_mhz(records["cycles"], records["start_ns"], records["end_ns"]) or reading.clock_mhz,
+        clock_mhz=clock_mhz(tile_cycles(records), records["start_ns"], records["end_ns"])
+        or reading.clock_mhz,
         power_w=reading.power_w,
         date=notes["date"],
         commit=notes["commit"],

@@ -36,6 +36,11 @@ def from_zero(records: NDArray[Any]) -> tuple[int, NDArray[np.int64], NDArray[np
     return zero, start, end
 
 
+def tile_cycles(records: NDArray[Any]) -> NDArray[np.int64]:
+    """SM cycles from each tile's start to its end."""
+    return (records["end_cycles"] - records["start_cycles"]).astype(np.int64)
+
+
 def timer_step_ns(records: NDArray[Any]) -> int:
     """The step of the GPU's clock, as far as these stamps show it: what divides all their differences."""
     stamps = np.unique(np.concatenate([records["start_ns"], records["end_ns"]]))

@@ -18,7 +18,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, check_plan
 from wavesim.trace.trace import DependencyInfo, Header, StageInfo, Trace
 from wavesim_gpu.record.layout import HEADER, MAGIC, MAX_CAPACITY, RECORD, VERSION
-from wavesim_gpu.record.stamps import clock_mhz, device_fields, from_zero, slots, timer_step_ns
+from wavesim_gpu.record.stamps import clock_mhz, device_fields, from_zero, slots, tile_cycles, timer_step_ns
 
 Stages = Sequence[str | StageInfo] | Pipeline
 MOST_SMS = 1 << 12  # more than any GPU has; a larger number is not an SM's
@@ -103,7 +103,7 @@ def trace_of(
             f"recording: record {wrong[0]} is of stage {numbers[wrong[0]]}; stages are 0 to {len(named) - 1}"
         )
     _, start, end = from_zero(records)
-    cycles = (records["end_cycles"] - records["start_cycles"]).astype(np.int64)
+    cycles = tile_cycles(records)
     infos = _infos(records, stages, device, start, end)
     return Trace(
         header=Header(

@@ -1,7 +1,7 @@
 """Kernels as loaded functions: compiled for this GPU, with the full shared-memory carve-out.
 
-Example: `load_function(SOURCE, "gemm<Shape<...>>", Build(), header=text)` compiles once, keeps the machine
-code on disk and the function in memory; `compile_ahead` does that for many plans at once, a core each.
+Example: `load_function(SOURCE, "gemm<TileConfig<...>>", Build(), header=text)` compiles once, keeps the
+machine code on disk and the function in memory; `compile_ahead` does that for many plans at once.
 """
 
 from collections.abc import Iterable

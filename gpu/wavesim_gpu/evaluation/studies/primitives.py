@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from wavesim_gpu.cusync.layout import BLOCK_RECORD
 from wavesim_gpu.evaluation.studies.case import describe_case
+from wavesim_gpu.record.layout import RECORD
 from wavesim_gpu.runner import Verdict
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy
@@ -66,7 +66,7 @@ class Bench:
         cupy = require_cupy()
         counters = cupy.ones(WORDS_APART * (1 + blocks), np.uint32)
         counters[0] = 0
-        records = cupy.zeros(blocks * BLOCK_RECORD.itemsize, np.uint8)
+        records = cupy.zeros(blocks * RECORD.itemsize, np.uint8)
         return cls(blocks, counters, records, cupy.zeros((blocks, 2), np.uint64))
 
     def params(self, operations: int) -> Any:

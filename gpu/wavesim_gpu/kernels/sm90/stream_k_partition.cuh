@@ -1,5 +1,5 @@
-// Stream-K's partition. Written by wavesim/codegen/stream_k_text.py from wavesim/plan/stream_k_partition.py, which says
-// what each function returns; change it there.
+// Stream-K's partition. Written by wavesim/codegen/stream_k_text.py from wavesim/plan/stream_k_partition.py,
+// which says what each function returns; change it there.
 #pragma once
 
 namespace stream_k {

@@ -13,7 +13,7 @@ from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.semaphores import semaphore_arrays
 from wavesim.sim.program import build_program
-from wavesim_gpu.cusync.layout import BLOCK_RECORD, ERROR_BUFFER, SYNC_PARAMS, stage_params
+from wavesim_gpu.cusync.layout import ERROR_BUFFER, SYNC_PARAMS, stage_params
 from wavesim_gpu.cusync.sync_state import counter_name, require_fit
 from wavesim_gpu.cusync.waits import LAST, wait_schedule
 from wavesim_gpu.record.stamps import slots
@@ -108,7 +108,7 @@ def test_a_dependency_on_the_consumers_column_is_refused():
 
 
 def test_host_structures_have_the_sizes_that_the_device_asserts():
-    assert (SYNC_PARAMS.itemsize, BLOCK_RECORD.itemsize, ERROR_BUFFER.itemsize) == (64, 48, 2632)
+    assert (SYNC_PARAMS.itemsize, ERROR_BUFFER.itemsize) == (64, 2632)
     assert [stage_params(sizes).itemsize for sizes in (0, 3, 6, 9)] == [72, 80, 88, 104]
 
 
