@@ -55,8 +55,8 @@ def _text(node: ast.expr) -> str:
     match node:
         case ast.Name(name):
             return name
-        case ast.Constant(value):
-            return f"{value}"
+        case ast.Constant(int(value)):
+            return str(value)
         case ast.BinOp(left, operator, right):
             return f"({_text(left)} {_OPERATORS[type(operator)]} {_text(right)})"
         case ast.IfExp(test, body, orelse):

@@ -7,6 +7,8 @@ block b computes 6,528 * b // 132 up to 6,528 * (b + 1) // 132. The Hopper kerne
 `iterations` are all K iterations of the split tiles together, `per_tile` those of one tile.
 """
 
+from collections.abc import Callable
+
 
 def split_tiles(tiles: int, blocks: int) -> int:
     """How many of the tiles are split; the others are whole, as many for every block.
@@ -41,4 +43,4 @@ def most_shares(split: int, blocks: int) -> int:
     return (blocks + split - 1) // max(split, 1) + 1
 
 
-FUNCTIONS = (split_tiles, share_begin, share_of, share_count, most_shares)
+FUNCTIONS: tuple[Callable[..., int], ...] = (split_tiles, share_begin, share_of, share_count, most_shares)
