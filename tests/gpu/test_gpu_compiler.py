@@ -16,13 +16,13 @@ from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim_gpu.kernels import control
 from wavesim_gpu.kernels.sm80 import gemm
-from wavesim_gpu.runtime import compiler
+from wavesim_gpu.runtime import compiler, cubin_cache
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
 from wavesim_gpu.runtime.functions import GENERATED
+from wavesim_gpu.runtime.sources import ROOT
 
 HEADERS = {GENERATED: stage_header(pair(), SemaphoreSync(TileSync(), order=Grouped(2)), "gemm2").text}
 PRODUCER = {GENERATED: stage_header(pair(), SemaphoreSync(RowSync()), "gemm1").text}
-SAMPLES = list(compiler._sample_headers())
 ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"]
 VARIANTS = [
     gemm.Variant(gemm.SHAPES[64, 64, 32], "bf16", "gelu"),
@@ -46,7 +46,7 @@ def test_the_gemm_compiles_for(arch):
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_the_small_kernels_and_the_examples_compile_for(arch):
-    examples = compiler.ROOT.parent / "examples"
+    examples = ROOT.parent / "examples"
     for source in [control.SOURCE, examples / "plain_pair.cu"]:
         assert compile_cubin(source, [], arch).data[:4] == b"\x7fELF"
     sys.path.insert(0, str(examples))
@@ -89,36 +89,6 @@ def test_an_error_shows_the_log_and_numbered_lines(tmp_path):
     assert "   2 |   int x = y;" in str(caught.value)
 
 
-def test_the_source_hash_sees_what_a_kernel_includes_and_nothing_else(tmp_path, monkeypatch):
-    monkeypatch.setattr(compiler, "ROOT", tmp_path)
-    kernel, header, other = (tmp_path / name for name in ("a.cu", "b.cuh", "other.cu"))
-    kernel.write_text("#include <b.cuh>\n#include <generated.cuh>\n")
-    header.write_text("#include <c.cuh>\n")
-    (tmp_path / "c.cuh").write_text("// deep")
-    assert [path.name for path in compiler.sources(kernel)] == ["a.cu", "b.cuh", "c.cuh"]
-
-    def found() -> str:
-        compiler.source_hash.cache_clear()
-        return compiler.source_hash(kernel)
-
-    before = found()
-    other.write_text("// another family")
-    assert found() == before
-    (tmp_path / "c.cuh").write_text("// changed")
-    assert found() != before
-
-
-def test_the_source_hash_sees_what_the_generator_writes_but_not_its_comments(monkeypatch):
-    before = compiler.source_hash()
-    for text, is_same in [("// other words", True), ("int more;", False)]:
-        monkeypatch.setattr(compiler, "_sample_headers", lambda text=text: iter([*SAMPLES, text]))
-        compiler.source_hash.cache_clear()
-        assert (compiler.source_hash() == before) == is_same
-    monkeypatch.undo()
-    compiler.source_hash.cache_clear()
-    assert compiler.source_hash() == before
-
-
 def test_a_header_is_part_of_the_key_of_what_is_kept():
     expression = VARIANTS[0].expression
     one, other = (
@@ -129,8 +99,8 @@ def test_a_header_is_part_of_the_key_of_what_is_kept():
 
 
 def test_kernels_compiled_in_threads_are_the_same(monkeypatch):
-    monkeypatch.setattr(compiler, "_read_kept", lambda key: None)
-    monkeypatch.setattr(compiler, "_keep", lambda key, cubin: None)
+    monkeypatch.setattr(cubin_cache, "read", lambda key: None)
+    monkeypatch.setattr(cubin_cache, "keep", lambda key, cubin: None)
 
     def code(name: str) -> list[str]:
         """PTX but for names that NVRTC makes of the thread's number."""

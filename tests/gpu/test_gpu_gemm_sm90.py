@@ -18,9 +18,9 @@ from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.kernels.sm90 import gemm_sm90
 from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER, HOPPER_PER_TILE, HOPPER_STREAM_K, SHAPES
 from wavesim_gpu.runner import _require_safe
-from wavesim_gpu.runtime import compiler
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
 from wavesim_gpu.runtime.functions import GENERATED
+from wavesim_gpu.runtime.sources import sources
 
 H200 = load("h200")
 TILES = [(m, n, 64) for m, n in SHAPES]
@@ -91,7 +91,7 @@ def test_stream_k_compiles_under_stream_sync(nvrtc, tile):
 
 def test_all_headers_of_the_folder_count_in_the_source_hash():
     folder = HOPPER.source.parent
-    assert set(folder.glob("*.cu*")) <= set(compiler.sources(HOPPER.source))
+    assert set(folder.glob("*.cu*")) <= set(sources(HOPPER.source))
 
 
 def test_waits_are_compiled_out_where_nothing_is_waited_for(nvrtc):

@@ -86,9 +86,7 @@ class StreamK(Schedule):
         return [parts for parts in found if parts]
 
 
-def _run(
-    tiles: tuple[Tile, ...], iterations: int, begin: int, end: int, slots: int
-) -> Iterator[TilePart]:
+def _run(tiles: tuple[Tile, ...], iterations: int, begin: int, end: int, slots: int) -> Iterator[TilePart]:
     """The parts of tiles in iterations `begin` up to `end` of all of them, which so many blocks share."""
     total = len(tiles) * iterations
     while begin < end:

@@ -25,10 +25,11 @@ from wavesim_gpu.record.measured_trace import build_trace
 from wavesim_gpu.record.stamps import device_fields
 from wavesim_gpu.runner import CupyRunner, WrongResultError
 from wavesim_gpu.runtime.clocks import Reading, Sampler
-from wavesim_gpu.runtime.compiler import Build, source_hash
+from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, versions
 from wavesim_gpu.runtime.functions import Wanted, compile_all, wanted_kernels
 from wavesim_gpu.runtime.operands import Operands, reference
+from wavesim_gpu.runtime.sources import source_hash
 from wavesim_gpu.runtime.timing import Contender, Rounds, interleaved, run_in_turn
 
 ROUNDS = 20

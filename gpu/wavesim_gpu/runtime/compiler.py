@@ -7,37 +7,19 @@ sources, the options and the compiler's version, so an edited header is never se
 
 import hashlib
 import json
-import re
-import shutil
-import tempfile
-import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import wavesim.codegen
-from wavesim.codegen.single_stage import stage_header
 from wavesim.errors import CompileError
-from wavesim.model.dependency import gemm_rows
-from wavesim.model.kernel import Gemm
-from wavesim.model.pipeline import Pipeline
-from wavesim.model.stage import Stage
-from wavesim.plan.order import Grouped
-from wavesim.plan.plan import SemaphoreSync
-from wavesim.plan.policy import RowSync, TileSync
+from wavesim_gpu.runtime import cubin_cache
+from wavesim_gpu.runtime.cubin_cache import Cubin
+from wavesim_gpu.runtime.sources import ROOT, WAVESIM, sources
 
-ROOT = Path(__file__).parents[1]
-WAVESIM = Path(wavesim.codegen.__file__).parents[2]  # <wavesim/codegen/semaphore.cuh> is found from here
-PORTABLE = ROOT / "kernels" / "sm80" / "gemm.cu"
-INCLUDE = re.compile(r"^#include <([\w/.]+)>", re.MULTILINE)
-COMMENT = re.compile(r" *//.*")
 MUTANTS = ("none", "no_wait", "no_post", "no_fence", "early_post")
 INSTALL = "in a checkout: .venv/bin/pip install -e '.[nvrtc]' (or: cuda-bindings and nvidia-cuda-nvrtc)"
-CACHE = Path.home() / ".cache" / "wavesim" / "cubin"
-_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -62,46 +44,17 @@ class Build:
 
 
 @dataclass(frozen=True)
-class Cubin:
-    """Machine code for one target, and the mangled name of each requested template instance."""
+class Request:
+    """What one compilation takes: a file, the template instances wanted, options, headers in memory.
 
-    data: bytes
-    lowered: Mapping[str, str]
-    ptx: str
-
-
-def sources(path: Path) -> tuple[Path, ...]:
-    """A source file and all of ours that it includes, sorted; not the generated header."""
-    found = {path}
-    waiting = [path]
-    while waiting:
-        for name in INCLUDE.findall(waiting.pop().read_text()):
-            header = next((root / name for root in (ROOT, WAVESIM) if (root / name).is_file()), None)
-            if header is not None and header not in found:
-                found.add(header)
-                waiting.append(header)
-    return tuple(sorted(found))
-
-
-@cache
-def source_hash(*paths: Path) -> str:
-    """Sixteen hex digits over the files of kernels, names and contents, by default the portable GEMM's.
-
-    Other kernels' files do not change it. What the generator writes counts too, comments aside, as for a
-    pair of GEMMs in grouped order under row and tile semaphores.
+    `key` is a hash of these, of every file of ours that is read and of the compiler's version.
     """
-    digest = hashlib.sha256()
-    for file in sorted({file for path in paths or (PORTABLE,) for file in sources(path)}):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    digest.update(COMMENT.sub("", "".join(_sample_headers())).encode())
-    return digest.hexdigest()[:16]
 
-
-def _sample_headers() -> Iterator[str]:
-    first, second = (Stage(name, Gemm(name, 128, 128, 128, 64, 64)) for name in ("gemm1", "gemm2"))
-    pipeline = Pipeline("pair", [first, second], [gemm_rows(first, second)])
-    for plan in (SemaphoreSync(RowSync(), order=Grouped(8)), SemaphoreSync(TileSync())):
-        yield from (stage_header(pipeline, plan, stage.name).text for stage in pipeline.stages)
+    path: Path
+    names: tuple[str, ...]
+    options: tuple[str, ...]
+    headers: Mapping[str, str]
+    key: str
 
 
 def compile_cubin(
@@ -116,25 +69,28 @@ def compile_cubin(
     `headers` are includes that exist in memory only, such as {"generated.cuh": text}. Safe to call from
     several threads. Raises `CompileError`: NVRTC missing, or the compiler's log with numbered source lines.
     """
-    names, given = tuple(names), dict(headers or {})
-    nvrtc = _nvrtc()
-    flags = (
-        "--std=c++17",
-        "--device-as-default-execution-space",
-    )  # the second lets lambdas run on the device
-    options = (f"--gpu-architecture={arch}", f"-I{ROOT}", f"-I{WAVESIM}", *flags, *(build or Build()).defines)
-    # All that is read goes into the key: no cache between here and the driver may ignore a header.
-    read = [(file.name, file.read_text()) for file in sources(path)] + sorted(given.items())
-    version = ".".join(str(part) for part in nvrtc.nvrtcVersion()[1:])
-    key = hashlib.sha256(json.dumps([read, names, options[0], options[3:], version]).encode()).hexdigest()[
-        :32
-    ]
-    kept = _read_kept(key)
-    if kept is None:
-        text = f"// sources {key}\n#line 1\n{path.read_text()}"
-        kept = _compile(nvrtc, path, text, names, options, given)
-        _keep(key, kept)
-    return kept
+    request = _request(path, tuple(names), arch, build or Build(), dict(headers or {}))
+    return cubin_cache.read(request.key) or build_and_keep(request)
+
+
+def _request(path: Path, names: tuple[str, ...], arch: str, build: Build, headers: dict[str, str]) -> Request:
+    # The last flag lets lambdas run on the device.
+    flags = ("--std=c++17", "--device-as-default-execution-space", *build.defines)
+    # All that is read goes into the key: no cache between here and the driver may ignore a header. Folders do
+    # not, so that a cache can be carried to another machine.
+    read = sorted((file.name, file.read_text()) for file in sources(path)) + sorted(headers.items())
+    version = ".".join(str(part) for part in _nvrtc().nvrtcVersion()[1:])
+    target = f"--gpu-architecture={arch}"
+    key = hashlib.sha256(json.dumps([read, names, target, flags, version]).encode()).hexdigest()[:32]
+    return Request(path, names, (target, f"-I{ROOT}", f"-I{WAVESIM}", *flags), headers, key)
+
+
+def build_and_keep(request: Request) -> Cubin:
+    """Compiles it and keeps the result in the cache. Raises `CompileError`."""
+    text = f"// sources {request.key}\n#line 1\n{request.path.read_text()}"
+    cubin = _compile(_nvrtc(), request.path, text, request.names, request.options, request.headers)
+    cubin_cache.keep(request.key, cubin)
+    return cubin
 
 
 def _nvrtc() -> ModuleType:
@@ -190,29 +146,3 @@ def _explained(path: Path, log: str, text: str, headers: Mapping[str, str]) -> s
         for source in (text, *headers.values())
     ]
     return f"{path.name} does not compile:\n{log}\n\n" + "\n\n".join(listings)
-
-
-def _read_kept(key: str) -> Cubin | None:
-    entry = CACHE / key
-    try:
-        lowered = json.loads((entry / "names.json").read_text())
-        return Cubin((entry / "code.cubin").read_bytes(), lowered, (entry / "code.ptx").read_text())
-    except (OSError, ValueError):
-        return None
-
-
-def _keep(key: str, cubin: Cubin) -> None:
-    """Written beside and renamed into place, so that a reader never sees half an entry."""
-    try:
-        CACHE.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(dir=CACHE))
-        (draft / "names.json").write_text(json.dumps(dict(cubin.lowered)))
-        (draft / "code.cubin").write_bytes(cubin.data)
-        (draft / "code.ptx").write_text(cubin.ptx)
-        with _lock:
-            if (CACHE / key).exists():
-                shutil.rmtree(draft)
-            else:
-                draft.rename(CACHE / key)
-    except OSError:
-        return  # a read-only home only costs the next process its compile time
