@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wavesim.costs.calibration import calibrate as calibrate
     from wavesim.costs.cost_model import CostModel as CostModel
     from wavesim.costs.cost_model import zero_cost as zero_cost
-    from wavesim.costs.roofline import roofline as roofline
+    from wavesim.costs.data_sheet import roofline as roofline
     from wavesim.errors import CompileError as CompileError
     from wavesim.errors import DeadlockError as DeadlockError
     from wavesim.errors import DescriptionError as DescriptionError
@@ -88,7 +88,7 @@ else:
         "comparison": "compare",
         "costs.calibration": "calibrate",
         "costs.cost_model": "CostModel zero_cost",
-        "costs.roofline": "roofline",
+        "costs.data_sheet": "roofline",
         "errors": "CompileError DeadlockError DescriptionError DeviceError RecordingError "
         "UnneededStageWarning WavesimError",
         "model.convolution": "Conv2D conv_rows",

@@ -13,8 +13,8 @@ from statistics import mean
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.calibration_text import assumed_text, trace_defaults
 from wavesim.costs.cost_model import CostModel, zero_cost
+from wavesim.costs.data_sheet import roofline
 from wavesim.costs.device_costs import costs_of
-from wavesim.costs.roofline import roofline
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of

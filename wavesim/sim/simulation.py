@@ -9,9 +9,9 @@ import numpy as np
 
 from wavesim.costs.clock import clock_factors
 from wavesim.costs.cost_model import FIXED_COSTS, CostModel
+from wavesim.costs.data_sheet import roofline
 from wavesim.costs.dram import by_block, by_row, slowdowns
 from wavesim.costs.l2 import FloatArray
-from wavesim.costs.roofline import roofline
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of

@@ -9,7 +9,7 @@ from wavesim.codegen.options import (
     is_used,
     options_for,
 )
-from wavesim.costs.roofline import roofline
+from wavesim.costs.data_sheet import roofline
 from wavesim.model.device import load
 from wavesim.plan.order import Grouped
 from wavesim.plan.plan import SemaphoreSync, StreamSync

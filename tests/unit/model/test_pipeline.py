@@ -4,7 +4,7 @@ import pytest
 from toy_schedules import TOY, pair, run, stage
 
 from wavesim.costs.cost_model import CostModel, zero_cost
-from wavesim.costs.roofline import roofline
+from wavesim.costs.data_sheet import roofline
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load

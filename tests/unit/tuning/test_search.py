@@ -8,7 +8,7 @@ from wavesim.check.deadlock import safety_of
 from wavesim.cli.command_line import main
 from wavesim.cli.gen_commands import described_plan, with_split_k
 from wavesim.costs.cost_model import CostModel, zero_cost
-from wavesim.costs.roofline import roofline
+from wavesim.costs.data_sheet import roofline
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.model.kernel import Block, Grid, Kernel
