@@ -71,7 +71,7 @@ class Plan:
             raise DescriptionError(
                 f"Plan: prefetch is {self.prefetch!r}; it is a share of the work, from 0 to 1"
             )
-        if self.prefetch and self.launch.follows == "end" and not self.schedule.is_fused:
+        if self.prefetch and self.runs_one_after_another:
             raise DescriptionError(
                 f"Plan: prefetch is {self.prefetch}, but on one stream no block starts before its producers "
                 "have ended. Use DependentLaunch() or StreamPerStage(), or prefetch=0"
@@ -142,6 +142,11 @@ class Plan:
     def is_stream_sync(self) -> bool:
         """Whether each kernel waits for the whole of the one before, on one stream: the baseline."""
         return not self.sync.has_semaphores and self.launch.follows == "end" and self.schedule.after == "end"
+
+    @property
+    def runs_one_after_another(self) -> bool:
+        """Whether each kernel starts only when the one before has ended."""
+        return self.launch.follows == "end" and not self.schedule.is_fused
 
     @property
     def waits_for_grids(self) -> bool:

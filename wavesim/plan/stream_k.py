@@ -96,3 +96,8 @@ def _run(tiles: tuple[Tile, ...], iterations: int, begin: int, end: int, slots: 
         count = share_count(number, iterations, total, slots)
         yield TilePart(tiles[number], first, upto, iterations, index, count)
         begin += upto - first
+
+
+def split_last_waves(setting: str, *, in_order: bool = False) -> StreamK:
+    """The schedule of a word's setting: the number of waves, or nothing. Raises `ValueError`."""
+    return StreamK(int(setting) if setting else None, in_order)

@@ -8,6 +8,7 @@ file of its own and a line in `SCHEDULES`, `LAUNCHES` or `SYNCS`.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from wavesim.errors import DescriptionError
@@ -16,7 +17,7 @@ from wavesim.plan.order import Order, RowMajor, parse_order
 from wavesim.plan.plan import SHORT_NAMES, Plan, SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync, parse_policy
 from wavesim.plan.schedule import Persistent, Schedule, TilePerBlock
-from wavesim.plan.stream_k import StreamK
+from wavesim.plan.stream_k import split_last_waves
 from wavesim.plan.sync import KernelBoundary, Semaphores, Sync
 
 
@@ -27,10 +28,6 @@ def _plain(part: Callable[[], Any]) -> Callable[[str], Any]:
         return part()
 
     return build
-
-
-def _stream_k(*, in_order: bool) -> Callable[[str], Schedule]:
-    return lambda setting: StreamK(int(setting) if setting else None, in_order)
 
 
 def _streams(setting: str) -> Launch:
@@ -47,8 +44,8 @@ SCHEDULES: dict[str, Callable[[str], Schedule]] = {
     "tile": _plain(TilePerBlock),
     "persistent": _plain(Persistent),
     "fused": _plain(lambda: Persistent(fused=True)),
-    "stream-k": _stream_k(in_order=False),
-    "stream-k-in-order": _stream_k(in_order=True),
+    "stream-k": split_last_waves,
+    "stream-k-in-order": partial(split_last_waves, in_order=True),
 }
 LAUNCHES: dict[str, Callable[[str], Launch]] = {
     "one-stream": _plain(OneStream),
@@ -64,7 +61,7 @@ SYNCS: dict[str, Callable[[str], Sync]] = {
 }
 # What tuning tries beside a block per tile on one stream: schedules without semaphores, and schedules and
 # launches with them.
-SCHEDULES_TO_TRY: tuple[Schedule, ...] = (Persistent(), StreamK())
+SCHEDULES_TO_TRY: tuple[Schedule, ...] = (Persistent(), SCHEDULES["stream-k"](""))
 SEMAPHORES_TO_TRY: tuple[tuple[Schedule, Launch], ...] = (
     (TilePerBlock(), StreamPerStage()),
     (TilePerBlock(), StreamPerStage(wait_kernel=False)),

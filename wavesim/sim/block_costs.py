@@ -14,7 +14,7 @@ from wavesim.sim.split_tiles import SplitStage
 
 
 @dataclass(frozen=True)
-class Charges:
+class BlockCosts:
     """Nanoseconds; `work_ns` is by position in the stage's issue order.
 
     `opening_ns` is spent before the work, `wait_ns` at each wait, `closing_ns` after the work. Of a tile's
@@ -36,13 +36,13 @@ class Charges:
         return max(work_ns * wait.done // wait.of, min(work_ns, self.ahead_ns))
 
 
-def charges_of(costs: CostModel, plan: Plan, program: StageProgram) -> Charges:
-    """A stage's charges. Raises `DescriptionError` where the costs lack its tile times."""
+def block_costs_of(costs: CostModel, plan: Plan, program: StageProgram) -> BlockCosts:
+    """A stage's costs. Raises `DescriptionError` where the costs lack its tile times."""
     has_semaphores = plan.sync.has_semaphores
     is_fetching = has_semaphores or plan.schedule.fetches_tiles
     is_waiting = has_semaphores and bool(program.arrays)
     waits_for_grids = plan.waits_for_grids
-    return Charges(
+    return BlockCosts(
         work_ns=_work(costs, program),
         opening_ns=is_fetching * costs.counter_ns + is_waiting * costs.look_ns,
         wait_ns=0 if waits_for_grids else costs.wait_ns,

@@ -1,6 +1,6 @@
-"""The lives of thread blocks: they compute, wait on semaphores, post, and take the next tile or leave.
+"""The blocks of thread blocks: they compute, wait on semaphores, post, and take the next tile or leave.
 
-Example: a block is issued, draws its tile, spins until the semaphore of its first producer tile is ready,
+Example: a block is issued, fetches its tile, spins until the semaphore of its first producer tile is ready,
 computes up to the next wait, and so on; at its end it posts its own tile's semaphores and frees its slot. It
 holds the slot all the while, spinning or not. A persistent block goes on with the next tile instead.
 """
@@ -11,18 +11,18 @@ from itertools import count
 
 from simpy import Environment, Event
 
-from wavesim.sim.block_costs import Charges
+from wavesim.sim.block_costs import BlockCosts
 from wavesim.sim.launches import KernelLaunch, LaunchedProgram
 from wavesim.sim.program import StageProgram
+from wavesim.sim.same_instant import SameInstant
 from wavesim.sim.shared_sm import SharedSm
 from wavesim.sim.state import Rows, Semaphore, StageState
-from wavesim.sim.task import Life, Task
-from wavesim.sim.work_index import Turns
+from wavesim.sim.task import Process, Task
 
 Spinning = dict[int, tuple[StageProgram, int, int]]  # row -> stage, position, semaphore
 
 
-class BlockLives:
+class BlockProcesses:
     """What blocks do between issue and exit; `release(sm, slot, stage)` frees a slot.
 
     Items of a launch are numbered through its stages, in issue order.
@@ -32,7 +32,7 @@ class BlockLives:
         self,
         env: Environment,
         program: LaunchedProgram,
-        charges: list[Charges],
+        costs: list[BlockCosts],
         shared: list[SharedSm] | None,
         block_ns: int,
         release: Callable[[int, int, int], None],
@@ -46,16 +46,16 @@ class BlockLives:
             size, parts = len(stage.blocks), stage.contributors
             stored_ns = [0] * len(parts)
             self.stages.append(StageState(row, size, parts, parts.copy(), stored_ns, Event(env), Event(env)))
-        self._env, self._program, self._charges, self._shared = env, program, charges, shared
+        self._env, self._program, self._costs, self._shared = env, program, costs, shared
         self._block_ns, self._release = block_ns, release
-        self._turns = Turns(env)
+        self._same_instant = SameInstant(env)
         self._launches = [program.launch_of(stage.index) for stage in program.stages]
         self._counters = {launch: count(launch.blocks) for launch in program.launches}
 
-    def first(self, launch: KernelLaunch, position: int, sm: int, slot: int) -> Life:
-        """The life of a launch's block, from its issue; its number is that of its first item."""
+    def first(self, launch: KernelLaunch, position: int, sm: int, slot: int) -> Process:
+        """The process of a launch's block, from its issue; its number is that of its first item."""
         program, place = self._item(launch, position)
-        return self._life(program, place, sm, slot, self._block_ns)
+        return self._process(program, place, sm, slot, self._block_ns)
 
     def _item(self, launch: KernelLaunch, item: int) -> tuple[StageProgram, int]:
         """The stage of an item and its position there."""
@@ -66,57 +66,57 @@ class BlockLives:
             item -= size
         raise AssertionError("an item beyond the launch's last")
 
-    def _life(self, program: StageProgram, position: int, sm: int, slot: int, delay_ns: int) -> Life:
+    def _process(self, program: StageProgram, position: int, sm: int, slot: int, delay_ns: int) -> Process:
         """One item, from now on; its first instruction is `delay_ns` away."""
         row = self.stages[program.index].first_row + position
         rows, now = self.rows, int(self._env.now)
         rows.sm[row], rows.slot[row], rows.issue[row], rows.start[row] = sm, slot, now, now + delay_ns
-        life = self._alone if self._shared is None else self._together
-        return life(program, position, row)
+        process = self._alone if self._shared is None else self._together
+        return process(program, position, row)
 
-    def _alone(self, program: StageProgram, position: int, row: int) -> Life:
+    def _alone(self, program: StageProgram, position: int, row: int) -> Process:
         """A block at full speed. It looks at each wait ahead of time: a post that comes first is no event."""
-        env, rows, charges = self._env, self.rows, self._charges[program.index]
+        env, rows, costs = self._env, self.rows, self._costs[program.index]
         # When the block gets to where the loop is; never before now.
-        clock = rows.start[row] + charges.opening_ns
+        clock = rows.start[row] + costs.opening_ns
         if not self.stages[program.index].started.triggered:
             yield from self._first_instruction(program, row)
-        work = charges.work_ns[position]
+        work = costs.work_ns[position]
         done = waited = 0
         for wait in program.waits(position):
             semaphore = self.semaphores[wait.semaphore]
-            if semaphore.is_ready and not charges.wait_ns:
+            if semaphore.is_ready and not costs.wait_ns:
                 continue  # most waits: when the block gets there makes no difference
-            due = charges.due_ns(work, wait)
+            due = costs.due_ns(work, wait)
             clock, done = clock + due - done, due
             if not semaphore.is_ready:
                 self.spinning[row] = (program, position, wait.semaphore)
                 yield semaphore.ready
                 spun = self._stop_spinning(row, clock)
                 clock, waited = clock + spun, waited + spun
-            clock += charges.wait_ns
-            waited += charges.wait_ns
+            clock += costs.wait_ns
+            waited += costs.wait_ns
         rows.wait[row] = waited
-        yield env.timeout(clock + work - done + charges.closing_ns - int(env.now))
+        yield env.timeout(clock + work - done + costs.closing_ns - int(env.now))
         self._end(program, position, row)
 
-    def _together(self, program: StageProgram, position: int, row: int) -> Life:
+    def _together(self, program: StageProgram, position: int, row: int) -> Process:
         """A block at the speed that the SM's other computing blocks leave; spinning takes no share.
 
         It does not stop at waits that are over where they cost nothing: what is ready now stays so.
         """
         assert self._shared is not None
-        env, rows, charges = self._env, self.rows, self._charges[program.index]
+        env, rows, costs = self._env, self.rows, self._costs[program.index]
         shared, age = self._shared[rows.sm[row]], (rows.issue[row], row)
         yield from self._first_instruction(program, row)
-        yield env.timeout(charges.opening_ns)
-        work = charges.work_ns[position]
+        yield env.timeout(costs.opening_ns)
+        work = costs.work_ns[position]
         done = waited = ahead = 0
         for wait in program.waits(position):
             semaphore = self.semaphores[wait.semaphore]
-            if semaphore.is_ready and not charges.wait_ns:
+            if semaphore.is_ready and not costs.wait_ns:
                 continue
-            due = charges.due_ns(work, wait)
+            due = costs.due_ns(work, wait)
             if due > done:
                 computed = shared.compute(due - done, age, ahead)
                 yield computed
@@ -126,18 +126,18 @@ class BlockLives:
                 self.spinning[row] = (program, position, wait.semaphore)
                 yield semaphore.ready
                 waited += self._stop_spinning(row, begin)
-            if charges.wait_ns:
-                yield env.timeout(charges.wait_ns)
-                waited += charges.wait_ns
+            if costs.wait_ns:
+                yield env.timeout(costs.wait_ns)
+                waited += costs.wait_ns
             if env.now > begin:
                 ahead = 0
         rows.wait[row] = waited
         if work > done:
             yield shared.compute(work - done, age, ahead)
-        yield env.timeout(charges.closing_ns)
+        yield env.timeout(costs.closing_ns)
         self._end(program, position, row)
 
-    def _first_instruction(self, program: StageProgram, row: int) -> Life:
+    def _first_instruction(self, program: StageProgram, row: int) -> Process:
         """Tells wait-kernels that the stage has started, as soon as its first block has."""
         delay_ns = self.rows.start[row] - int(self._env.now)
         if delay_ns:
@@ -161,21 +161,21 @@ class BlockLives:
         """Its work is done. Of a tile in parts, who comes at one instant does so one after the other."""
         if self.stages[program.index].parts[program.output(position)] > 1:
             act = partial(self._take_ticket, program, position, row)
-            self._turns.take(self.rows.sm[row], self.rows.slot[row], act)
+            self._same_instant.queue(self.rows.sm[row], self.rows.slot[row], act)
         else:
             self._exit(program, position, row, is_last=True)
 
     def _take_ticket(self, program: StageProgram, position: int, row: int) -> None:
         """All but the last store their sums; the last waits until they have, and adds them to its own."""
         state, output = self.stages[program.index], program.output(position)
-        charges, now = self._charges[program.index], int(self._env.now)
+        costs, now = self._costs[program.index], int(self._env.now)
         state.parts_left[output] -= 1
         is_last = not state.parts_left[output]
         if is_last:
-            others_ns = charges.fixup_ns * (state.parts[output] - 1)
+            others_ns = costs.fixup_ns * (state.parts[output] - 1)
             delay_ns = max(0, state.stored_ns[output] - now) + others_ns
         else:
-            delay_ns = charges.partial_ns
+            delay_ns = costs.partial_ns
             state.stored_ns[output] = now + delay_ns
         if delay_ns:
             Task(self._sum_up(program, position, row, delay_ns, is_last=is_last))
@@ -184,7 +184,7 @@ class BlockLives:
 
     def _sum_up(
         self, program: StageProgram, position: int, row: int, delay_ns: int, *, is_last: bool
-    ) -> Life:
+    ) -> Process:
         yield self._env.timeout(delay_ns)
         self._exit(program, position, row, is_last=is_last)
 
@@ -193,16 +193,16 @@ class BlockLives:
         self.rows.end[row] = int(self._env.now)
         if is_last:
             for semaphore in program.posts[program.output(position)]:
-                self.semaphores[semaphore].post(self._charges[program.index].signal_ns)
+                self.semaphores[semaphore].post(self._costs[program.index].signal_ns)
         state = self.stages[program.index]
         state.blocks_left -= 1
         if not state.blocks_left:
             state.done.succeed()
         launch, sm, slot = self._launches[program.index], self.rows.sm[row], self.rows.slot[row]
         if launch.then == "fetch":
-            self._turns.take(sm, slot, partial(self._draw, launch, sm, slot))
+            self._same_instant.queue(sm, slot, partial(self._draw, launch, sm, slot))
         elif (following := program.following(position)) >= 0:
-            Task(self._life(program, following, sm, slot, 0))
+            Task(self._process(program, following, sm, slot, 0))
         else:
             self._release(sm, slot, program.index)
 
@@ -210,6 +210,6 @@ class BlockLives:
         """The block's next item from the tile counter; it leaves when there is none."""
         item = next(self._counters[launch])
         if item < sum(len(self._program.stages[stage].blocks) for stage in launch.stages):
-            Task(self._life(*self._item(launch, item), sm, slot, 0))
+            Task(self._process(*self._item(launch, item), sm, slot, 0))
         else:
             self._release(sm, slot, launch.stages[0])

@@ -12,8 +12,8 @@ from simpy import Environment, Event
 
 from wavesim.model.device import Device
 from wavesim.sim.placement import SPREAD, SPREAD_OVER, Footprint, SmPool
-from wavesim.sim.task import Life, Task
-from wavesim.sim.timer import DISPATCH, Alarm
+from wavesim.sim.task import Process, Task
+from wavesim.sim.timer import DISPATCH, Timer
 
 
 @dataclass(eq=False)
@@ -29,7 +29,7 @@ class Launch:
     name: str
     rank: int
     footprint: Footprint
-    start: Callable[[int, int, int], Life]
+    start: Callable[[int, int, int], Process]
     next: int
     upto: int
     issued: Event | None = None
@@ -71,7 +71,7 @@ class Dispatcher:
     def _arm(self) -> None:
         if not self._is_armed:
             self._is_armed = True
-            Alarm(self._env, self._dispatch, DISPATCH)
+            Timer(self._env, self._dispatch, DISPATCH)
 
     def _dispatch(self, _: Event) -> None:
         """One pass. A kernel that did not fit before can only fit where something has changed."""

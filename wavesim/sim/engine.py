@@ -1,7 +1,7 @@
-"""The engine: streams, wait-kernels and launches on SimPy; what blocks do is in `block_lives`.
+"""The engine: streams, wait-kernels and launches on SimPy; what blocks do is in `block_processes`.
 
 Example: the first kernel's blocks are queued at once; the second's when its wait-kernel has seen the first
-one start, or when the first is done. A launch hands its blocks' lives to the dispatcher, which issues them.
+one start, or when the first is done. A launch hands its blocks' blocks to the dispatcher, which issues them.
 Source: the paper's section III; scheduling rules as observed on an NVIDIA H200.
 """
 
@@ -15,15 +15,15 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
-from wavesim.sim.block_costs import charges_of
-from wavesim.sim.block_process import BlockLives
+from wavesim.sim.block_costs import block_costs_of
+from wavesim.sim.block_process import BlockProcesses
 from wavesim.sim.deadlock import deadlock_error
 from wavesim.sim.dispatcher import Dispatcher, Launch
 from wavesim.sim.launches import KernelLaunch, LaunchedProgram, launched
 from wavesim.sim.placement import footprint
 from wavesim.sim.program import StageProgram
 from wavesim.sim.shared_sm import SharedSm
-from wavesim.sim.task import Life
+from wavesim.sim.task import Process
 
 
 class Engine:
@@ -50,10 +50,10 @@ class Engine:
         self._dispatcher = Dispatcher(self._env, device)
         self._wait_kernel_footprint = footprint(device, WAIT_KERNEL)
         self._wait_kernels: dict[int, Waiter] = {}  # those that spin, by the stage they stand before
-        self._blocks = BlockLives(
+        self._blocks = BlockProcesses(
             self._env,
             self.program,
-            [charges_of(costs, plan, stage) for stage in self.program.stages],
+            [block_costs_of(costs, plan, stage) for stage in self.program.stages],
             [SharedSm(self._env, costs.rates) for _ in range(device.sm_count)] if costs.is_shared else None,
             costs.block_ns,
             self._release,
@@ -85,7 +85,7 @@ class Engine:
 
     # --- streams: when a kernel reaches the dispatcher ---
 
-    def _launch_kernel(self, launch: KernelLaunch, at_ns: int, turn: Event | None, issued: Event) -> Life:
+    def _launch_kernel(self, launch: KernelLaunch, at_ns: int, turn: Event | None, issued: Event) -> Process:
         """Enqueues the kernel once it is launched and its turn in its stream has come."""
         if at_ns:
             yield self._env.timeout(at_ns)
@@ -109,11 +109,11 @@ class Engine:
     def _enqueue(
         self, launch: KernelLaunch, first: int, upto: int, rank: int, issued: Event | None = None
     ) -> None:
-        life = partial(self._blocks.first, launch)
+        process = partial(self._blocks.first, launch)
         block = self._footprints[launch.stages[0]]
         is_fetching = launch.is_fetching and self._costs.draws_by_sm
         self._dispatcher.enqueue(
-            Launch(launch.kernel.name, rank, block, life, first, upto, issued, is_fetching)
+            Launch(launch.kernel.name, rank, block, process, first, upto, issued, is_fetching)
         )
 
     def _release(self, sm: int, slot: int, stage: int) -> None:
@@ -126,17 +126,17 @@ class Engine:
             if self.program.stages[index].arrays:
                 self._enqueue(launch, 0, min(self._head_start, launch.blocks), rank=index - count)
 
-    def _launch_wait_kernel(self, program: StageProgram, at_ns: int, done: Event) -> Life:
+    def _launch_wait_kernel(self, program: StageProgram, at_ns: int, done: Event) -> Process:
         """One block that spins until every producer has started, ahead of the consumer in its stream."""
         if at_ns:
             yield self._env.timeout(at_ns)
         name = f"wait-kernel of {program.stage.name}"
-        life = partial(self._wait_kernel, name, program, done)
-        self._dispatcher.enqueue(Launch(name, 2 * program.index, self._wait_kernel_footprint, life, 0, 1))
+        process = partial(self._wait_kernel, name, program, done)
+        self._dispatcher.enqueue(Launch(name, 2 * program.index, self._wait_kernel_footprint, process, 0, 1))
 
     def _wait_kernel(
         self, name: str, program: StageProgram, done: Event, _position: int, sm: int, slot: int
-    ) -> Life:
+    ) -> Process:
         begin = int(self._env.now)
         for producer in self.program.stages:
             started = self._blocks.stages[producer.index].started

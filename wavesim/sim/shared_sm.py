@@ -12,7 +12,7 @@ from bisect import insort
 from simpy import Environment, Event
 
 from wavesim.costs.cost_model import RATE_UNIT
-from wavesim.sim.timer import NORMAL, Alarm
+from wavesim.sim.timer import NORMAL, Timer
 
 Age = tuple[int, int]  # when a block was issued, and its row among those issued at once
 
@@ -42,7 +42,7 @@ class SharedSm:
         self._rates = rates
         self._members: list[Member] = []  # eldest first
         self._since = 0
-        self._alarm: Alarm | None = None
+        self._timer: Timer | None = None
 
     def compute(self, work_ns: int, age: Age, ahead: int = 0) -> Event:
         """An event that fires, at a whole nanosecond, when a block has had `work_ns` of an SM alone.
@@ -53,7 +53,7 @@ class SharedSm:
         self._advance()
         event = Event(self._env)
         insort(self._members, Member(age, work_ns * RATE_UNIT + ahead, event))
-        self._set_alarm()
+        self._set_timer()
         return event
 
     def _advance(self) -> None:
@@ -70,15 +70,15 @@ class SharedSm:
             return self._rates[count - 1]
         return self._rates[-1] + self._rates[-1][-1:] * count
 
-    def _set_alarm(self) -> None:
+    def _set_timer(self) -> None:
         """One pending alarm per SM: the earliest instant at which a block has had its work."""
-        if self._alarm is not None:
-            self._alarm.silence()
+        if self._timer is not None:
+            self._timer.cancel()
         delay = max(0, min(map(_due, self._members, self._rates_now())))
-        self._alarm = Alarm(self._env, self._ring, NORMAL, delay)
+        self._timer = Timer(self._env, self._next_end, NORMAL, delay)
 
-    def _ring(self, _: Event) -> None:
-        self._alarm = None
+    def _next_end(self, _: Event) -> None:
+        self._timer = None
         self._advance()
         members, self._members = self._members, []
         for member in members:
@@ -87,7 +87,7 @@ class SharedSm:
             else:
                 member.event.succeed(member.left)
         if self._members:
-            self._set_alarm()
+            self._set_timer()
 
 
 def _due(member: Member, rate: int) -> int:

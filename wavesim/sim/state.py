@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from simpy import Environment, Event
 
-from wavesim.sim.timer import NORMAL, Alarm
+from wavesim.sim.timer import NORMAL, Timer
 
 
 class Semaphore:
@@ -28,7 +28,7 @@ class Semaphore:
         if self.seen < self.awaited:
             return
         if signal_ns:
-            Alarm(self.ready.env, self._become_ready, NORMAL, signal_ns)
+            Timer(self.ready.env, self._become_ready, NORMAL, signal_ns)
         else:
             self._become_ready()
 

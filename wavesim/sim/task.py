@@ -1,6 +1,6 @@
 """A lighter simpy process: a generator that yields events, started at once and awaited by nobody.
 
-Example: a thread block's life is a generator; a simpy Process would add an event for its start and
+Example: what a thread block does is a generator; a simpy Process would add an event for its start and
 one for its end, which nothing looks at, to the one or two that matter.
 """
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from simpy import Event
 
-Life = Generator[Event, Any, None]
+Process = Generator[Event, Any, None]
 
 
 class Task:
@@ -18,13 +18,13 @@ class Task:
     The events must not have been processed yet: nothing is handed on from one that is over.
     """
 
-    __slots__ = ("_life",)
+    __slots__ = ("_process",)
 
-    def __init__(self, life: Life) -> None:
-        self._life = life
+    def __init__(self, process: Process) -> None:
+        self._process = process
         self._resume()
 
     def _resume(self, _: Event | None = None) -> None:
-        for event in self._life:
+        for event in self._process:
             event.callbacks.append(self._resume)
             return

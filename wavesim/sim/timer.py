@@ -9,22 +9,22 @@ from simpy import Environment, Event
 from simpy.events import EventPriority
 
 NORMAL = EventPriority(1)  # simpy's own priority of timeouts and successes
-TURNS = EventPriority(2)  # after all completions of the same instant
+IN_ORDER = EventPriority(2)  # after all completions of the same instant
 DISPATCH = EventPriority(3)  # after everything else of the same instant
 
 
-class Alarm(Event):
-    """Calls `ring` once, after `delay` nanoseconds, unless it is silenced before."""
+class Timer(Event):
+    """Calls `act` once, after `delay` nanoseconds, unless it is cancelled before."""
 
     def __init__(
-        self, env: Environment, ring: Callable[[Event], None], priority: EventPriority, delay: int = 0
+        self, env: Environment, act: Callable[[Event], None], priority: EventPriority, delay: int = 0
     ) -> None:
         super().__init__(env)
         self._ok = True
         self._value = None
-        self.callbacks = [ring]
+        self.callbacks = [act]
         env.schedule(self, priority, delay)
 
-    def silence(self) -> None:
+    def cancel(self) -> None:
         """Overtaken by something else: nothing is called."""
         self.callbacks = []

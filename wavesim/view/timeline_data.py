@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from wavesim.analysis.metrics import Metrics, Steps, busy_steps, metrics_of, resident_steps
 from wavesim.errors import DescriptionError
+from wavesim.plan.words import recorded_shape
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Heading, heading
 from wavesim.view.frame import LEFT, RIGHT, Frame
@@ -32,8 +33,6 @@ from wavesim.view.wording import (
 MAX_BARS = 3_000  # tiles in all; beyond them a browser takes longer than a slider allows
 HEADER_SIZE = 13
 MAX_STEPS = 4_000
-# First words of plan names.
-STREAM_ORDERED = ("stream", "graph", "host", "stream-k", "stream-k-in-order", "persistent-stream")
 
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 Boundaries = tuple[tuple[int, str], ...]
@@ -190,8 +189,8 @@ def _done(trace: Trace, unit: TimeUnit) -> tuple[str, ...]:
 
 
 def _boundaries(trace: Trace) -> Boundaries:
-    """Under stream sync, where each stage ends and the next may begin."""
-    if trace.header.plan.partition(":")[0] not in STREAM_ORDERED:
+    """Where kernels run one after another, where each ends and the next may begin."""
+    if not recorded_shape(trace.header.plan, trace.header.plan_data).runs_one_after_another:
         return ()
     origin = int(trace.issue_ns.min())
     found = []

@@ -16,7 +16,7 @@ from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.plan.waits import Wait
-from wavesim.sim.block_costs import charges_of
+from wavesim.sim.block_costs import block_costs_of
 from wavesim.sim.launches import launched
 from wavesim.sim.placement import Footprint, footprint
 
@@ -49,7 +49,7 @@ class OracleBlocks(ABC):
     def __init__(self, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> None:
         self.costs = costs
         self.program = launched(pipeline, plan, device)
-        self.charges = [charges_of(costs, plan, program) for program in self.program.stages]
+        self.block_costs = [block_costs_of(costs, plan, program) for program in self.program.stages]
         self.now = self.pushes = 0
         self.heap: list[tuple[int, int, Callable[[Any], None], Any]] = []
         self.turns: list[tuple[int, int, Callable[[OracleBlock], None], OracleBlock]] = []
@@ -65,10 +65,10 @@ class OracleBlocks(ABC):
     def _build_stages(self, device: Device) -> None:
         self.stages: list[list[OracleBlock]] = []
         self.launch: list[int] = []  # of each stage
-        for program, charges in zip(self.program.stages, self.charges, strict=True):
+        for program, costs in zip(self.program.stages, self.block_costs, strict=True):
             launch = self.program.launch_of(program.index)
             self.launch.append(self.program.launches.index(launch))
-            kind, work = footprint(device, launch.kernel), charges.work_ns
+            kind, work = footprint(device, launch.kernel), costs.work_ns
             self.stages.append(
                 [OracleBlock(program.index, i, tile, kind, work[i]) for i, tile in enumerate(program.blocks)]
             )
@@ -105,7 +105,7 @@ class OracleBlocks(ABC):
         block.waits = self.program.stages[block.stage].waits(block.position)
         if not self.has_started[block.stage]:
             self.at(block.start, self.started, block.stage)
-        time = block.start + self.charges[block.stage].opening_ns
+        time = block.start + self.block_costs[block.stage].opening_ns
         if self.computing is None:
             self._walk(block, time)
         else:
@@ -115,19 +115,19 @@ class OracleBlocks(ABC):
 
     def _walk(self, block: OracleBlock, time: int) -> None:
         """Takes the block from `time` as far as posts until now allow."""
-        charges, waits = self.charges[block.stage], block.waits
+        costs, waits = self.block_costs[block.stage], block.waits
         while block.passed < len(waits):
             wait = waits[block.passed]
-            due = charges.due_ns(block.work, wait)
+            due = costs.due_ns(block.work, wait)
             time, block.done = time + due - block.done, due
             if self.missing[wait.semaphore]:
                 block.arrival = time
                 self.held_up[wait.semaphore].append(block)
                 return
-            time += charges.wait_ns
-            block.wait += charges.wait_ns
+            time += costs.wait_ns
+            block.wait += costs.wait_ns
             block.passed += 1
-        self.at(time + block.work - block.done + charges.closing_ns, self._finish, block)
+        self.at(time + block.work - block.done + costs.closing_ns, self._finish, block)
 
     # --- a block that shares its SM: step by step ---
 
@@ -137,7 +137,7 @@ class OracleBlocks(ABC):
         due = block.work
         if block.passed < len(block.waits):
             wait = block.waits[block.passed]
-            due = self.charges[block.stage].due_ns(block.work, wait)
+            due = self.block_costs[block.stage].due_ns(block.work, wait)
         amount, block.done = due - block.done, due
         if amount:
             age = (block.issue, block.stage, block.position)
@@ -147,7 +147,7 @@ class OracleBlocks(ABC):
 
     def _computed(self, block: OracleBlock) -> None:
         if block.passed == len(block.waits):
-            self.at(self.now + self.charges[block.stage].closing_ns, self._finish, block)
+            self.at(self.now + self.block_costs[block.stage].closing_ns, self._finish, block)
             return
         block.arrival = self.now
         semaphore = block.waits[block.passed].semaphore
@@ -157,7 +157,7 @@ class OracleBlocks(ABC):
             self._pass_wait(block)
 
     def _pass_wait(self, block: OracleBlock) -> None:
-        wait_ns = self.charges[block.stage].wait_ns
+        wait_ns = self.block_costs[block.stage].wait_ns
         if self.now + wait_ns > block.arrival:
             block.ahead = 0
         block.passed += 1
@@ -177,12 +177,12 @@ class OracleBlocks(ABC):
         return self.program.stages[block.stage].output(block.position)
 
     def _take_ticket(self, block: OracleBlock) -> None:
-        stage, output, charges = block.stage, self._output(block), self.charges[block.stage]
+        stage, output, costs = block.stage, self._output(block), self.block_costs[block.stage]
         self.came[stage][output] += 1
-        end, act = self.now + charges.partial_ns, self._exit_early
+        end, act = self.now + costs.partial_ns, self._exit_early
         if self.came[stage][output] == self.parts[stage][output]:
             others = self.parts[stage][output] - 1
-            end = max(self.now, self.stored[stage][output]) + charges.fixup_ns * others
+            end = max(self.now, self.stored[stage][output]) + costs.fixup_ns * others
             act = self._exit_last
         else:
             self.stored[stage][output] = end
@@ -202,7 +202,7 @@ class OracleBlocks(ABC):
         stage, program = block.stage, self.program.stages[block.stage]
         if is_last:
             for semaphore in program.posts[program.output(block.position)]:
-                self.at(self.now + self.charges[stage].signal_ns, self._post, semaphore)
+                self.at(self.now + self.block_costs[stage].signal_ns, self._post, semaphore)
         self.left[stage] -= 1
         if not self.left[stage]:
             self.stage_ended(stage)

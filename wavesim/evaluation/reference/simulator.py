@@ -5,7 +5,7 @@ block must come out equal, and a deadlock must leave the same blocks waiting. It
 yardstick of speed: `wavesim bench` reports how many times its CPU time SimPy takes.
 
 It shares with the engine the worked-out plan (`launched`), the footprints and what the cost model
-charges, and nothing that happens in time.
+costs, and nothing that happens in time.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""Turns: what blocks of one instant do one after the other, in an order of their own.
+"""What blocks do in one instant one after the other, in an order of their own: by SM and slot.
 
 Example: the two split-K slices of a tile end at the same 4 us. One of them takes the last ticket and adds up
 the sums: the one with the higher SM, whichever event came first.
@@ -8,23 +8,23 @@ from collections.abc import Callable
 
 from simpy import Environment, Event
 
-from wavesim.sim.timer import TURNS, Alarm
+from wavesim.sim.timer import IN_ORDER, Timer
 
 
-class Turns:
+class SameInstant:
     """Collects what is to be done at an instant; after its completions does it by SM and slot."""
 
     def __init__(self, env: Environment) -> None:
         self._env = env
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
 
-    def take(self, sm: int, slot: int, act: Callable[[], None]) -> None:
-        """Has `act` called in this instant; a block takes one turn at a time."""
+    def queue(self, sm: int, slot: int, act: Callable[[], None]) -> None:
+        """Has `act` called in this instant; a block queues one thing at a time."""
         if not self._waiting:
-            Alarm(self._env, self._ring, TURNS)
+            Timer(self._env, self._act_in_order, IN_ORDER)
         self._waiting.append((sm, slot, act))
 
-    def _ring(self, _: Event) -> None:
+    def _act_in_order(self, _: Event) -> None:
         waiting, self._waiting = self._waiting, []
-        for _sm, _slot, act in sorted(waiting, key=lambda turn: turn[:2]):
+        for _sm, _slot, act in sorted(waiting, key=lambda entry: entry[:2]):
             act()
