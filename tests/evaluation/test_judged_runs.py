@@ -52,7 +52,7 @@ def test_stream_sync_comes_first_then_the_hash_then_the_plans(tmp_path: Path, ca
 
 def test_a_run_is_scored_as_sets_of_its_own_with_its_noise_and_what_was_said_before(tmp_path: Path):
     make_run(tmp_path / "run", (PORTABLE, HOPPER))
-    found = [one for members in predictions_of_runs(tmp_path) for one in members]
+    found = predictions_of_runs(tmp_path)
     assert {one.split for one in found} == {"test"}
     assert len(found) == 2 * 2 + 2 * 4
     by_name = {score.name: score for score in scores(found)}
@@ -77,7 +77,7 @@ def test_what_the_model_says_now_stands_beside_what_it_said_before(tmp_path: Pat
     monkeypatch.setattr(
         judged_predictions, "predict_from_stream", lambda *a: (real(*a)[0], real(*a)[1] + 5.0)
     )
-    (members,) = predictions_of_runs(tmp_path)
+    members = predictions_of_runs(tmp_path)
     assert [one.predicted - one.before for one in members] == pytest.approx([5.0] * 4)
 
 
@@ -87,8 +87,8 @@ def test_regret_is_what_the_plan_predicted_best_loses_to_the_best_measured(tmp_p
     (found,) = size_regrets(run)
     assert (found.plans, found.points) == (6, 0.0)
     assert found.best[1] != "stream"  # the boundary between the kernels is gained, the same in all plans
-    assert "of 6 to 6 all measured, test half: mean regret 0.00 points over 1 sizes" in regret_words(run)
-    now = [one for members in predictions_of_runs(tmp_path) for one in members]
+    assert "of 6 to 6 all measured, test split: mean regret 0.00 points over 1 sizes" in regret_words(run)
+    now = predictions_of_runs(tmp_path)
     assert size_regrets(run, now=now) == [found]
     of_another = [replace(p, run="another", predicted=-p.predicted) for p in now]
     assert size_regrets(run, now=[*now, *of_another]) == [found]
@@ -114,7 +114,7 @@ def test_a_changed_prediction_is_refused(tmp_path: Path):
     document["predictions"][0]["improvement_points"] += 1.0
     path.write_text(json.dumps(document))
     with pytest.raises(RecordingError, match="the predictions were changed afterwards"):
-        list(predictions_of_runs(tmp_path))
+        predictions_of_runs(tmp_path)
 
 
 def test_a_trace_of_before_the_predictions_is_refused(tmp_path: Path):
@@ -123,23 +123,23 @@ def test_a_trace_of_before_the_predictions_is_refused(tmp_path: Path):
     path = next((tmp_path / "run").glob("*_grouped4_tile.npz"))
     stamped(Trace.load(path), "0" * 64).save(path)
     with pytest.raises(RecordingError, match="carries the predictions' hash 0000"):
-        list(predictions_of_runs(tmp_path))
+        predictions_of_runs(tmp_path)
     assert run.name == "run"
 
 
 def test_a_changed_round_changes_the_score_and_a_damaged_one_is_named(tmp_path: Path):
     make_run(tmp_path / "run")
-    before = scores([one for members in predictions_of_runs(tmp_path) for one in members])[0]
+    before = scores(predictions_of_runs(tmp_path))[0]
     path = tmp_path / "run" / "comparisons.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
         line["rounds"]["row row"]["ns"] = [int(ns * 1.05) for ns in line["rounds"]["row row"]["ns"]]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    after = scores([one for members in predictions_of_runs(tmp_path) for one in members])[0]
+    after = scores(predictions_of_runs(tmp_path))[0]
     assert after.p90_abs_error_points > before.p90_abs_error_points + 2.0
     path.write_text(path.read_text() + '{"size": "x"}\n')
     with pytest.raises(RecordingError, match=r"comparisons\.jsonl: line 3 is damaged"):
-        list(predictions_of_runs(tmp_path))
+        predictions_of_runs(tmp_path)
 
 
 def test_a_size_that_fails_is_named_and_the_others_are_kept(tmp_path: Path):
@@ -153,7 +153,7 @@ def test_a_size_that_fails_is_named_and_the_others_are_kept(tmp_path: Path):
 def test_a_plan_with_wrong_results_is_named_and_the_others_are_kept(tmp_path: Path):
     _, runner = make_run(tmp_path / "run", pretender={"wrong": {"tile"}})
     assert runner.failures[f"{PORTABLE.name} row tile, repeat 0"] == "wrong"
-    (members,) = predictions_of_runs(tmp_path)
+    members = predictions_of_runs(tmp_path)
     assert {one.plan for one in members} == {"row"}
 
 
@@ -161,7 +161,7 @@ def test_a_rival_that_hangs_is_left_out_and_the_semaphores_are_measured(tmp_path
     measurer, runner = make_run(tmp_path / "run", (HOPPER,), pretender={"broken": {"stream-k"}})
     assert [what for what, _, _ in measurer.asked].count("repeat 0") == 2
     assert any("stream-k from" in name for name in runner.failures)
-    (members,) = predictions_of_runs(tmp_path)
+    members = predictions_of_runs(tmp_path)
     assert {one.plan for one in members} == {"row", "tile", "pdl"}
 
 

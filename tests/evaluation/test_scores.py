@@ -1,49 +1,51 @@
 """The shipped measurements are predicted as well as we claim, and no score is worse than committed."""
 
+import json
+from dataclasses import asdict
+
 import pytest
 
+from wavesim.cli.command_line import main
+from wavesim.evaluation import validate_command
+from wavesim.evaluation.blind_runs import find_runs
 from wavesim.evaluation.interval_fit import half_widths
 from wavesim.evaluation.scored_case import Prediction
-from wavesim.evaluation.validation import all_predictions, scores, worse_sets
+from wavesim.evaluation.validation import scores, worse_sets
 from wavesim.predict.intervals import committed_half_widths
 from wavesim.predict.score_history import committed_scores
+from wavesim.recordings.published_rows import published_runs
 
-# Every stored measurement is predicted once, for all tests: two minutes of one core, more beside other work.
+# Predicting every stored measurement takes two minutes of one core, more beside other work.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-@pytest.fixture(scope="module")
-def found() -> list[Prediction]:
-    return all_predictions()
-
-
-def test_row_semaphores_with_one_block_per_sm_are_predicted_within_a_point(found: list[Prediction]):
-    score = next(score for score in scores(found) if score.name == "own-1-block-row")
+def test_row_semaphores_with_one_block_per_sm_are_predicted_within_a_point(predicted: list[Prediction]):
+    score = next(score for score in scores(predicted) if score.name == "own-1-block-row")
     assert score.median_abs_error_points <= 1.0
     assert score.p90_abs_error_points <= 3.0
 
 
-def test_replayed_tile_times_give_the_measured_makespan_within_one_percent(found: list[Prediction]):
-    score = next(score for score in scores(found) if score.name == "own-replay")
+def test_replayed_tile_times_give_the_measured_makespan_within_one_percent(predicted: list[Prediction]):
+    score = next(score for score in scores(predicted) if score.name == "own-replay")
     assert score.median_abs_error_points <= 0.5
     assert score.p90_abs_error_points <= 1.0
 
 
-def test_the_scores_are_those_committed_and_none_is_worse(found: list[Prediction]):
-    assert worse_sets(scores(found)) == []
-    assert {score.name for score in scores(found)} == set(committed_scores())
-    assert half_widths(found) == pytest.approx(committed_half_widths(), abs=0.05)
+def test_the_scores_are_those_committed_and_none_is_worse(predicted: list[Prediction]):
+    assert worse_sets(scores(predicted)) == []
+    assert {score.name for score in scores(predicted)} == set(committed_scores())
+    assert half_widths(predicted) == pytest.approx(committed_half_widths(), abs=0.05)
 
 
-def test_every_set_of_20_or_more_beats_no_gain_and_the_ceil_formula(found: list[Prediction]):
-    for score in scores(found):
+def test_every_set_of_20_or_more_beats_no_gain_and_the_ceil_formula(predicted: list[Prediction]):
+    for score in scores(predicted):
         if score.cases >= 20 and not score.name.endswith("-replay"):
             rivals = (score.no_gain_median_points, score.ceil_formula_median_points)
             assert all(rival is not None and score.median_abs_error_points < rival for rival in rivals)
 
 
-def test_published_rows_are_predicted_as_well_as_we_claim(found: list[Prediction]):
-    by_name = {score.name: score for score in scores(found)}
+def test_published_rows_are_predicted_as_well_as_we_claim(predicted: list[Prediction]):
+    by_name = {score.name: score for score in scores(predicted)}
     for name, median, p90 in (
         ("published-mlp-no-constants", 4.0, 10.0),
         ("published-mlp", 2.5, 7.0),
@@ -51,3 +53,21 @@ def test_published_rows_are_predicted_as_well_as_we_claim(found: list[Prediction
     ):
         assert by_name[name].median_abs_error_points <= median
         assert by_name[name].p90_abs_error_points <= p90
+
+
+def test_validate_reports_the_committed_scores(predicted: list[Prediction], monkeypatch, capsys):
+    monkeypatch.setattr(validate_command, "all_predictions", lambda *_, **__: predicted)
+    assert main(["validate", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["sets"] == [asdict(score) for score in committed_scores().values()]
+    assert {run.split(":")[0] for run in document["judged_runs"]} == {run.name for run in find_runs()}
+
+
+def test_published_rows_that_nothing_can_predict_are_flagged_by_name(predicted: list[Prediction]):
+    flagged = {(run.case, run.policy) for run in published_runs("mlp") if run.beats_work_conservation}
+    assert len(flagged) == 8
+    assert ("V100 gpt3 M=2560", "row") in flagged
+    found = [p for p in predicted if p.source == "published-mlp"]
+    changed = {(run.case, run.policy) for run in published_runs("mlp") if not run.is_same_configuration}
+    assert {(p.case, p.plan) for p in found if "a fully used" in p.outlier} == flagged - changed
+    assert sum(not p.outlier for p in found) == 28

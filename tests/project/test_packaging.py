@@ -101,12 +101,12 @@ from wavesim.evaluation import published_and_sketches as other_measurements
 from wavesim.evaluation import recorded_cases as own_measurements
 from wavesim.predict.score_history import committed_scores
 found = [
-    next(iter(predict()))
-    for predict in (
-        own_measurements.own_predictions,
-        judged_predictions.predictions_of_runs,
-        other_measurements.published_predictions,
-        other_measurements.sketch_predictions,
+    jobs()[0]()
+    for jobs in (
+        own_measurements.recorded_jobs,
+        judged_predictions.blind_jobs,
+        other_measurements.published_jobs,
+        other_measurements.sketch_jobs,
     )
 ]
 print([len(members) for members in found], len(committed_scores()))

@@ -4,7 +4,8 @@ Example: of "hopper-per-tile gpt3-mlp 128x256 M=1408" in row order there are thr
 predicted on the device before they had run, predicted by the model of today, and measured, twice.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from wavesim.costs.calibration_checks import beats_work_conservation
 from wavesim.errors import WavesimError
 from wavesim.evaluation.blind_runs import Comparison, Foretold, JudgedRun, find_runs, pooled
 from wavesim.evaluation.blind_sizes import BASELINE, SEMAPHORES, JudgedSize
+from wavesim.evaluation.jobs import Job, run_jobs
 from wavesim.evaluation.recorded_cases import ceil_formula
 from wavesim.evaluation.scored_case import Prediction
 from wavesim.model import device as devices
@@ -54,20 +56,32 @@ def _predicted(size: JudgedSize, order: str, word: str, device: Device, stream: 
     return predict_from_stream(size.pipeline(), parse_plan(word, order), device, stream)
 
 
-def predictions_of_runs(folder: Path | None = None) -> Iterator[list[Prediction]]:
-    """The predictions of each size in turn. Raises `RecordingError` for a run that was changed."""
-    for run in find_runs(folder):
-        for size in run.sizes():
-            yield list(_of_size(run, size))
+def blind_jobs(folder: Path | None = None) -> list[Job]:
+    """One job for each size of each run. Raises `RecordingError` for a run that was changed."""
+    return [partial(_of_size, run.folder, size) for run in find_runs(folder) for size in run.sizes()]
 
 
-def _of_size(run: JudgedRun, size: JudgedSize) -> Iterator[Prediction]:
+def predictions_of_runs(folder: Path | None = None) -> list[Prediction]:
+    """The predictions of all sizes. Raises `RecordingError` for a run that was changed."""
+    return run_jobs(blind_jobs(folder))
+
+
+@lru_cache(maxsize=1)
+def _run(folder: Path, _changed_ns: int) -> JudgedRun:
+    """The run in a folder, read once by each process for as long as it stays the same."""
+    return JudgedRun(folder)
+
+
+def _of_size(folder: Path, size: JudgedSize) -> list[Prediction]:
+    run = _run(folder, max(path.stat().st_mtime_ns for path in folder.iterdir()))
     repeats = run.comparisons[size.name]
     streams = {order: run.stream(size, order) for order in {order for order, _ in repeats[0].rounds}}
-    for order, word in repeats[0].rounds:
-        before = run.predictions.get((size.name, order, word))
-        if word != BASELINE and before is not None and not before.error:
-            yield _judged(run, size, streams[order], before, repeats)
+    registered = [run.predictions.get((size.name, *choice)) for choice in repeats[0].rounds]
+    return [
+        _judged(run, size, streams[before.order], before, repeats)
+        for before in registered
+        if before is not None and before.plan != BASELINE and not before.error
+    ]
 
 
 def _judged(

@@ -4,8 +4,8 @@ Example: V100, LLaMA, 2048 tokens, row semaphores: from 1465 and 724 us, tiles a
 scheduler can predict from their baseline are named with the reason, and left out of the score.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from wavesim.costs.calibration_checks import beats_work_conservation
 from wavesim.costs.device_costs import (
@@ -14,6 +14,7 @@ from wavesim.costs.device_costs import (
     with_host_sync,
     without_constants,
 )
+from wavesim.evaluation.jobs import Job
 from wavesim.evaluation.recorded_cases import ceil_formula
 from wavesim.evaluation.scored_case import Prediction, by_ceil_formula
 from wavesim.model.occupancy import occupancy_of
@@ -22,9 +23,10 @@ from wavesim.plan.policy import RowSync, TileSync
 from wavesim.predict.intervals import spread_points
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.kinds import kernel_times_kind, kind_of
-from wavesim.predict.prediction import Measured, calibrate_for, predict_from_kernel_times, predict_pair
+from wavesim.predict.prediction import Measured, calibrate_for, predict_from_kernel_times, predict_plans
 from wavesim.recordings.published_rows import PublishedRun, published_runs
 from wavesim.recordings.sketches import SketchCase, sketch_cases
+from wavesim.trace.trace import Trace
 
 SMALLEST_SIZE = 128  # tokens; below it the published MLPs are bound by memory
 # Nanoseconds per wait, fitted to the development half in steps of 125: in one kernel all warps wait at a
@@ -39,18 +41,32 @@ SKETCH_WAIT_NS = {
 }
 
 
-def published_predictions() -> Iterator[list[Prediction]]:
-    """Every published row: MLPs with the device's constants and with none, convolutions with host waits."""
+def published_jobs() -> list[Job]:
+    """All published MLPs, and all published convolutions."""
+    return [published_mlps, published_convolutions]
+
+
+def published_mlps() -> list[Prediction]:
+    """Every published MLP row, with the device's constants and with none."""
+    found = []
     for run in published_runs("mlp"):
         source = "published-mlp" if run.size >= SMALLEST_SIZE else "published-mlp-small"
         known = costs_of(run.device.name)
-        yield [
+        found += [
             _published(run, known, source, kernel_times_kind(run.pipeline, run.device, 1)),
             _published(run, without_constants(), f"{source}-no-constants", "kernel times, no constants"),
         ]
-    for run in published_runs("conv"):
-        known = with_host_sync(costs_of(run.device.name))
-        yield [_published(run, known, "published-resnet", "kernel times, host waits")]
+    return found
+
+
+def published_convolutions() -> list[Prediction]:
+    """Every published pair of convolutions, with a host that waits between the two kernels."""
+    return [
+        _published(
+            run, with_host_sync(costs_of(run.device.name)), "published-resnet", "kernel times, host waits"
+        )
+        for run in published_runs("conv")
+    ]
 
 
 def _published(run: PublishedRun, known: DeviceCosts, source: str, kind: str) -> Prediction:
@@ -84,19 +100,25 @@ def _why_not_scored(run: PublishedRun) -> str:
     return beats_work_conservation(1_000 * run.time_us, run.pipeline, run.device, costs)
 
 
-def sketch_predictions() -> Iterator[list[Prediction]]:
-    """Row and tile plans of every sketch, from its stream-sync trace."""
-    for case in sketch_cases():
-        yield [_sketch(case, plan) for plan in ("row", "tile")]
+def sketch_jobs() -> list[Job]:
+    """One job for each sketch: its row and its tile plan, from its stream-sync trace."""
+    return [partial(predictions_of_sketch, case) for case in sketch_cases()]
 
 
-def _sketch(case: SketchCase, name: str) -> Prediction:
+def predictions_of_sketch(case: SketchCase) -> list[Prediction]:
+    """Row and tile semaphores of one sketch kernel, tile, size and order."""
     stream = case.trace("stream")
-    policy = RowSync() if name == "row" else TileSync()
-    plan = SemaphoreSync(policy, order=case.order)
     known = calibrate_for(case.pipeline, case.device, stream)
     costs = replace(known, wait_ns=SKETCH_WAIT_NS[case.kernel, case.tile])
-    _, trace, predicted = predict_pair(case.pipeline, plan, case.device, costs)
+    plans = [SemaphoreSync(policy, order=case.order) for policy in (RowSync(), TileSync())]
+    found = predict_plans(case.pipeline, plans, case.device, costs)
+    return [
+        _sketch(case, plan.name, stream, trace, points)
+        for plan, (trace, points) in zip(plans, found, strict=True)
+    ]
+
+
+def _sketch(case: SketchCase, name: str, stream: Trace, trace: Trace, predicted: float) -> Prediction:
     stream_us, time_us = case.time_us["stream"], case.time_us[name]
     measured = 100.0 * (1.0 - time_us / stream_us)
     noise = 67.4 * 2**0.5 * case.stream_sd_us / stream_us

@@ -4,14 +4,15 @@ Example: of GPT-3's MLP at 1024 tokens, 128 x 256 tiles, the stream-sync recordi
 may look at; the row and tile recordings measured in turns with it are what it is judged by.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.calibration_checks import beats_work_conservation, contradictions
+from wavesim.evaluation.jobs import Job
 from wavesim.evaluation.scored_case import Prediction, by_ceil_formula
 from wavesim.model import device as devices
 from wavesim.model.device import Device
@@ -23,8 +24,8 @@ from wavesim.predict.kinds import kernel_times_kind, trace_kind
 from wavesim.predict.prediction import (
     improvement_points,
     measured_improvement,
-    predict_from_kernel_times,
     predict_from_stream,
+    predict_plans_from_kernel_times,
     replay,
 )
 from wavesim.recordings.shipped import Case, cases
@@ -32,34 +33,41 @@ from wavesim.trace.trace import Trace
 from wavesim.workloads.catalogue import parse_tile, workload
 
 
-def own_predictions(folder: Path | None = None) -> Iterator[list[Prediction]]:
-    """The predictions of each recorded case in turn, all plans but stream sync."""
-    for case in cases(folder):
-        yield list(_of_case(case))
+def recorded_jobs(folder: Path | None = None) -> list[Job]:
+    """One job for each recorded case: the predictions of all its plans but stream sync."""
+    return [partial(predictions_of_case, case) for case in cases(folder)]
 
 
-def _of_case(case: Case) -> Iterator[Prediction]:
+def predictions_of_case(case: Case) -> list[Prediction]:
+    """Of each plan two: from the stream-sync trace, and from the two kernel times alone."""
     pipeline = workload(case.workload, case.tokens, parse_tile(case.tile))
-    device = devices.load(case.device)
-    stream = case.trace("stream")
-    for name in sorted(set(case.paths) - {"stream"}):
-        judged = _judged(case, pipeline, device, stream, name)
-        yield judged
-        plan = parse_plan(name, case.order)
-        trace, predicted = predict_from_kernel_times(pipeline, plan, device, kernel_times_of(stream))
-        yield replace(
-            judged,
-            source="own-kernel-times",
-            kind=kernel_times_kind(pipeline, device, judged.blocks_per_sm),
-            predicted=predicted,
-            spread=spread_points(trace, predicted),
-            time_error_percent=_time_error(predicted, judged.measured.median),
-            replay_error_points=None,
-            replay_error_percent=None,
-        )
+    device, stream = devices.load(case.device), case.trace("stream")
+    names = sorted(set(case.paths) - {"stream"})
+    plans = [parse_plan(name, case.order) for name in names]
+    by_times = predict_plans_from_kernel_times(pipeline, plans, device, kernel_times_of(stream))
+    found = []
+    for name, (trace, points) in zip(names, by_times, strict=True):
+        scored = _from_trace(case, pipeline, device, stream, name)
+        found += [scored, _from_kernel_times(scored, pipeline, device, trace, points)]
+    return found
 
 
-def _judged(case: Case, pipeline: Pipeline, device: Device, stream: Trace, name: str) -> Prediction:
+def _from_kernel_times(
+    scored: Prediction, pipeline: Pipeline, device: Device, trace: Trace, points: float
+) -> Prediction:
+    return replace(
+        scored,
+        source="own-kernel-times",
+        kind=kernel_times_kind(pipeline, device, scored.blocks_per_sm),
+        predicted=points,
+        spread=spread_points(trace, points),
+        time_error_percent=_time_error(points, scored.measured.median),
+        replay_error_points=None,
+        replay_error_percent=None,
+    )
+
+
+def _from_trace(case: Case, pipeline: Pipeline, device: Device, stream: Trace, name: str) -> Prediction:
     measured = case.trace(name)
     trace, predicted = predict_from_stream(pipeline, parse_plan(name, case.order), device, stream)
     late_ns = replay(pipeline, measured, device).makespan_ns - measured.makespan_ns

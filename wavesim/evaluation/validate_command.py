@@ -3,6 +3,7 @@
 Example: a line per set; where an error is larger than the committed one the command fails and names it.
 """
 
+import os
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -44,6 +45,7 @@ COLUMNS = (
     ("repeat", 8, "by how much the improvement differed when the whole comparison was made again, median"),
     ("before", 13, "median and p90 of what was predicted on the device before the plans had run"),
 )
+MOST_PROCESSES = 8  # each takes some 200 MB
 REGRET = (
     "Order: of every two policies measured 2 points or more apart; two predicted equal count as wrong.\n"
     "Regret: what the policy predicted best loses to the best measured; of equals the first listed is taken."
@@ -63,7 +65,7 @@ class Validation:
 
 def run_validate(options: Namespace, progress: Callable[[int, int], None] | None = None) -> Validation:
     """Predicts every stored measurement anew; with `options.write` the scores become the ones to hold to."""
-    found = all_predictions(progress)
+    found = all_predictions(progress, processes=min(os.cpu_count() or 1, MOST_PROCESSES))
     results = scores(found)
     if options.write:
         write_scores(results)

@@ -8,43 +8,39 @@ the noise of the measurement and two rivals: "no gain", and the ceil(waves) form
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from wavesim.evaluation.blind_predictions import SOURCE as JUDGED
-from wavesim.evaluation.blind_predictions import predictions_of_runs
+from wavesim.evaluation.blind_predictions import blind_jobs
 from wavesim.evaluation.blind_sizes import SEMAPHORES
 from wavesim.evaluation.interval_fit import half_widths
-from wavesim.evaluation.published_and_sketches import published_predictions, sketch_predictions
-from wavesim.evaluation.recorded_cases import own_predictions
+from wavesim.evaluation.jobs import run_jobs
+from wavesim.evaluation.published_and_sketches import published_jobs, sketch_jobs
+from wavesim.evaluation.recorded_cases import recorded_jobs
 from wavesim.evaluation.scored_case import Prediction
 from wavesim.predict.score_history import SCORES, Score, committed_scores
-from wavesim.recordings.shipped import cases
 from wavesim.recordings.split import Split
 
 GAIN_THAT_COUNTS = 2.0  # points; below it the sign of a gain is not scored
 TOLERANCE_POINTS = 0.05  # by which an error may exceed the committed one
 
 
-def predictions(
-    folder: Path | None = None, progress: Callable[[int, int], None] | None = None
+def predictions(folder: Path | None = None) -> list[Prediction]:
+    """Predicts every overlapped recording of our own, those that ship or those of another folder."""
+    return run_jobs(recorded_jobs(folder))
+
+
+def all_predictions(
+    progress: Callable[[int, int], None] | None = None, processes: int = 1
 ) -> list[Prediction]:
-    """Predicts every overlapped recording. `progress(done, total)`, if given, is called after each case."""
-    total = len(cases(folder))
-    result: list[Prediction] = []
-    for done, found in enumerate(own_predictions(folder), start=1):
-        result += found
-        if progress is not None:
-            progress(done, total)
-    return result
+    """Predicts every stored measurement: recordings, blind runs, published rows and sketches.
 
-
-def all_predictions(progress: Callable[[int, int], None] | None = None) -> list[Prediction]:
-    """Predicts every stored measurement: recordings, judged runs, sketches and published rows."""
-    others = chain(predictions_of_runs(), published_predictions(), sketch_predictions())
-    return [*predictions(progress=progress), *chain.from_iterable(others)]
+    `progress(done, total)`, if given, is called as jobs are done; `processes` share them.
+    """
+    jobs = [*recorded_jobs(), *blind_jobs(), *published_jobs(), *sketch_jobs()]
+    return run_jobs(jobs, progress, processes)
 
 
 def sets_of(found: Sequence[Prediction]) -> dict[str, list[Prediction]]:

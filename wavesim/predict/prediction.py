@@ -91,6 +91,23 @@ def predict_pair(
     return stream, trace, improvement_points(trace.time_ns, stream.time_ns)
 
 
+def predict_plans(
+    pipeline: Pipeline, plans: Sequence[Plan], device: Device, costs: CostModel
+) -> list[tuple[Trace, float]]:
+    """(the plan's trace, improvement in points) of each; stream sync is simulated once for each order."""
+    streams: list[tuple[StreamSync, int]] = []
+    found = []
+    for plan in plans:
+        baseline = StreamSync(plan.order, plan.orders)
+        stream_ns = next((ns for known, ns in streams if known == baseline), None)
+        if stream_ns is None:
+            stream_ns = simulate(pipeline, baseline, device, costs).time_ns
+            streams.append((baseline, stream_ns))
+        trace = simulate(pipeline, plan, device, costs)
+        found.append((trace, improvement_points(trace.time_ns, stream_ns)))
+    return found
+
+
 def predict_from_kernel_times(
     pipeline: Pipeline,
     plan: Plan,
@@ -103,10 +120,21 @@ def predict_from_kernel_times(
     On a device whose clock is known to take back part of what is saved, the improvement is smaller than
     that of the trace (`sustained_points`). `known` replaces what is known of the device.
     """
+    return predict_plans_from_kernel_times(pipeline, [plan], device, kernel_ns, known)[0]
+
+
+def predict_plans_from_kernel_times(
+    pipeline: Pipeline,
+    plans: Sequence[Plan],
+    device: Device,
+    kernel_ns: Mapping[str, int],
+    known: DeviceCosts | None = None,
+) -> list[tuple[Trace, float]]:
+    """The same of several plans, with what they share simulated once."""
     known = known or costs_of(device.name)
     costs = costs_from_kernel_times(pipeline, device, kernel_ns, known)
-    _, trace, improvement = predict_pair(pipeline, plan, device, costs)
-    return trace, sustained_points(improvement, known.clock_share)
+    found = predict_plans(pipeline, plans, device, costs)
+    return [(trace, sustained_points(points, known.clock_share)) for trace, points in found]
 
 
 def sustained_points(points: float, clock_share: float) -> float:
