@@ -9,10 +9,10 @@ import plotly.graph_objects as go
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.clock import busy_share, clock_factors
 from wavesim.costs.device_costs import costs_of
-from wavesim.evaluation.blind_runs import JudgedRun, find_runs, pooled
-from wavesim.evaluation.blind_sizes import JudgedSize
+from wavesim.evaluation.blind_runs import BlindRun, find_runs, pooled
+from wavesim.evaluation.blind_sizes import BlindSize
 from wavesim.evaluation.score_page import score_figure
-from wavesim.evaluation.scored_case import Prediction
+from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.evaluation.validation import sets_of
 from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync, StreamSync
@@ -24,7 +24,7 @@ from wavesim.predict.prediction import (
     predict_from_kernel_times,
     predict_pair,
 )
-from wavesim.predict.score_history import Score
+from wavesim.predict.score_history import SetScore
 from wavesim.recordings.published_rows import PublishedRun, published_runs
 from wavesim.recordings.shipped import cases
 from wavesim.recordings.sketches import sketch_cases
@@ -132,7 +132,7 @@ def stream_k_figure(theme: str) -> go.Figure:
     )
 
 
-def _stream_k_gains(run: JudgedRun, size: JudgedSize, order: str) -> tuple[float, ...]:
+def _stream_k_gains(run: BlindRun, size: BlindSize, order: str) -> tuple[float, ...]:
     """Measured, then predicted with less and less of what Stream-K costs."""
     repeats = run.comparisons[size.name]
     ours, theirs = (pooled(repeats, order, word).ns for word in ("stream-k", "stream"))
@@ -210,7 +210,9 @@ def _predicted(runs: Sequence[PublishedRun], known: Sequence) -> np.ndarray:
     return np.array(found)
 
 
-def set_figure(name: str, found: Sequence[Prediction], scores: Sequence[Score], theme: str) -> go.Figure:
+def set_figure(
+    name: str, found: Sequence[ScoredPrediction], scores: Sequence[SetScore], theme: str
+) -> go.Figure:
     """One set of the score page."""
     return score_figure(name, sets_of(found)[name], next(s for s in scores if s.name == name), theme)
 

@@ -28,7 +28,7 @@ from wavesim.predict.prediction import (
     require_same_kernels,
 )
 from wavesim.predict.score_history import history_text
-from wavesim.recordings.shipped import Case, find_case
+from wavesim.recordings.shipped import RecordedCase, find_case
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 
@@ -265,7 +265,7 @@ def _measure(
     return found, f"recorded, {described_measurement(found[0])}"
 
 
-def _recording(case: Case | None, plan: Plan) -> Trace | None:
+def _recording(case: RecordedCase | None, plan: Plan) -> Trace | None:
     is_recorded_form = not plan.orders and not plan.sync.edge_policies
     if case is None or not is_recorded_form or plan.name not in case.paths:
         return None

@@ -47,17 +47,15 @@ def _parser() -> argparse.ArgumentParser:
         "--hopper", action="store_true", help="the Hopper kernels' traces, not the portable ones'"
     )
     record.add_argument(
+        "--blind",
         "--judged",
+        dest="is_blind",
         action="store_true",
         help="stream sync first, then predictions and their hash, then the plans; needs simpy",
     )
-    record.add_argument(
-        "--device", default="h200", help="what --judged predicts for, by the catalogue's name"
-    )
-    record.add_argument(
-        "--seconds", type=float, default=230.0, help="after these --judged begins nothing new"
-    )
-    record.add_argument("--only", default="", help="of --judged, sizes whose name contains this")
+    record.add_argument("--device", default="h200", help="what --blind predicts for, by the catalogue's name")
+    record.add_argument("--seconds", type=float, default=230.0, help="after these --blind begins nothing new")
+    record.add_argument("--only", default="", help="of --blind, sizes whose name contains this")
     record.set_defaults(run=_record)
     overheads = commands.add_parser("overheads", help="measure launch, fork, signal and post costs")
     overheads.add_argument("--out", type=Path, help="folder for the results (gpu/results/overheads)")
@@ -91,8 +89,8 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _record(options: argparse.Namespace) -> int:
-    if options.judged:
-        return _record_judged(options)
+    if options.is_blind:
+        return _record_blind(options)
     from wavesim_gpu.evaluation.record_cases import HOPPER_SETS, PORTABLE_SETS, make_recordings  # noqa: PLC0415  # as above
 
     wanted = HOPPER_SETS if options.hopper else PORTABLE_SETS
@@ -104,10 +102,10 @@ def _record(options: argparse.Namespace) -> int:
     return 0
 
 
-def _record_judged(options: argparse.Namespace) -> int:
+def _record_blind(options: argparse.Namespace) -> int:
     from wavesim.evaluation.blind_sizes import all_sizes  # noqa: PLC0415  # as above
     from wavesim.model.device import load  # noqa: PLC0415  # report needs none of this
-    from wavesim_gpu.evaluation.blind_run import make_judged_run  # noqa: PLC0415  # as above
+    from wavesim_gpu.evaluation.blind_run import make_blind_run  # noqa: PLC0415  # as above
     from wavesim_gpu.runner import current_commit  # noqa: PLC0415  # as above
 
     known = all_sizes()
@@ -123,7 +121,7 @@ def _record_judged(options: argparse.Namespace) -> int:
         )
     load(options.device)  # before any measurement: it names those there are
     commit = options.commit or current_commit()
-    failures = make_judged_run(options.out, sizes, commit, options.device, options.seconds)
+    failures = make_blind_run(options.out, sizes, commit, options.device, options.seconds)
     size_mb = sum(path.stat().st_size for path in options.out.iterdir()) / 1e6
     print(f"{len(sizes)} sizes, {len(failures)} failures, {size_mb:.1f} MB, in {options.out}")
     return 0

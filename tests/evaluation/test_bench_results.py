@@ -14,7 +14,7 @@ from wavesim.evaluation.bench_figure import (
     copy_figure,
 )
 from wavesim.evaluation.cycle_breakdown import product_cycles, shares
-from wavesim.evaluation.gpu_results import Case, GpuResults, load_results
+from wavesim.evaluation.gpu_results import GpuResults, TimedCandidate, load_results
 from wavesim.evaluation.results_page import docs_text, pictures
 from wavesim.evaluation.results_text import findings, measured_how
 from wavesim.evaluation.semaphore_costs import (
@@ -27,7 +27,7 @@ from wavesim.evaluation.semaphore_costs import (
 from wavesim.evaluation.speedups import (
     Limits,
     Separation,
-    Speed,
+    Speedup,
     pairs_of,
     separations,
     speeds,
@@ -41,7 +41,7 @@ def results() -> GpuResults:
 
 
 def test_a_speed_is_the_others_median_over_ours_with_our_quartiles():
-    found = Speed.of([200, 210, 190, 205, 195], [100, 100, 130])
+    found = Speedup.of([200, 210, 190, 205, 195], [100, 100, 130])
     assert found.value == 100 / 200
     assert (found.low, found.high) == (100 / 205, 100 / 195)
 
@@ -153,8 +153,8 @@ def test_time_is_cycles_over_clock_at_every_size(results: GpuResults):
     assert any("alone" in what for what, _ in found)
     for one in found.values():
         assert one.time == pytest.approx(one.cycles * one.clock, rel=0.05)  # of medians
-    slow = Case("ours", "product", (200, 200, 200), (1.0, 1.0, 1.0))
-    fast = Case("cublaslt", "product", (100, 100, 100), (1.25, 1.25, 1.25))
+    slow = TimedCandidate("ours", "product", (200, 200, 200), (1.0, 1.0, 1.0))
+    fast = TimedCandidate("cublaslt", "product", (100, 100, 100), (1.25, 1.25, 1.25))
     assert Separation.of(slow, fast) == Separation(0.5, 0.625, 0.8)
 
 
@@ -194,13 +194,13 @@ def test_the_cycles_of_a_product_are_split_into_parts_that_add_up():
         "tokens": 1792,
         "words": {"way": "hopper 128x256 grouped:8"},
     }
-    library = Case(**{**raw, "name": "cublaslt", "rounds_ns": (900_000,)})
-    results = replace(load_results(SAMPLE), cases=(Case(**raw), library))
+    library = TimedCandidate(**{**raw, "name": "cublaslt", "rounds_ns": (900_000,)})
+    results = replace(load_results(SAMPLE), cases=(TimedCandidate(**raw), library))
     (one,) = product_cycles(results).values()
     assert one.multiply == pytest.approx(ideal / 1000)
     assert one.wave == pytest.approx((3 - 336 / 132) * 2 * 128 * 256 * 12288 / 4096 / 1000)  # 336 tiles
     assert (one.outside, one.total, one.library) == (pytest.approx(0, abs=1e-9), 600.0, pytest.approx(540.0))
     assert sum(shares(one).values()) == pytest.approx(1)
-    by_stream_k = Case(**{**raw, "words": {"way": "hopper-stream-k 128x256 grouped:8"}})
+    by_stream_k = TimedCandidate(**{**raw, "words": {"way": "hopper-stream-k 128x256 grouped:8"}})
     (other,) = product_cycles(replace(results, cases=(by_stream_k, library))).values()
     assert (other.wave, other.rest) == (0, pytest.approx(one.rest + one.wave))

@@ -7,10 +7,10 @@ import pytest
 from scored_once import fingerprint, scored_once
 
 from wavesim.evaluation import jobs, recorded_cases
-from wavesim.evaluation.scored_case import Prediction
+from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.predict.prediction import Measured
 
-ONE = Prediction(
+ONE = ScoredPrediction(
     "a", "row", "a", "own", "some", 1 / 3, Measured(0.1, 0.2, 0.3), 0.0, 0.0, repeats=(0.7, 1e-9)
 )
 
@@ -27,7 +27,7 @@ def package(tmp_path: Path) -> Path:
 def test_the_same_code_predicts_once_and_every_digit_comes_back(tmp_path: Path, package: Path):
     calls = []
 
-    def predict() -> list[Prediction]:
+    def predict() -> list[ScoredPrediction]:
         calls.append(1)
         return [ONE]
 
@@ -52,7 +52,7 @@ def test_a_moved_file_is_another_package(package: Path):
 
 
 def test_a_prediction_that_fails_leaves_nothing_to_read(tmp_path: Path, package: Path):
-    def fail() -> list[Prediction]:
+    def fail() -> list[ScoredPrediction]:
         raise ValueError("bad")
 
     with pytest.raises(ValueError, match="bad"):

@@ -9,7 +9,7 @@ from wavesim.cli.command_line import main
 from wavesim.evaluation import validate_command
 from wavesim.evaluation.blind_runs import find_runs
 from wavesim.evaluation.interval_fit import half_widths
-from wavesim.evaluation.scored_case import Prediction
+from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.evaluation.validation import scores, worse_sets
 from wavesim.predict.intervals import committed_half_widths
 from wavesim.predict.score_history import committed_scores
@@ -19,32 +19,32 @@ from wavesim.recordings.published_rows import published_runs
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def test_row_semaphores_with_one_block_per_sm_are_predicted_within_a_point(predicted: list[Prediction]):
+def test_row_semaphores_with_one_block_per_sm_are_predicted_within_a_point(predicted: list[ScoredPrediction]):
     score = next(score for score in scores(predicted) if score.name == "own-1-block-row")
     assert score.median_abs_error_points <= 1.0
     assert score.p90_abs_error_points <= 3.0
 
 
-def test_replayed_tile_times_give_the_measured_makespan_within_one_percent(predicted: list[Prediction]):
+def test_replayed_tile_times_give_the_measured_makespan_within_one_percent(predicted: list[ScoredPrediction]):
     score = next(score for score in scores(predicted) if score.name == "own-replay")
     assert score.median_abs_error_points <= 0.5
     assert score.p90_abs_error_points <= 1.0
 
 
-def test_the_scores_are_those_committed_and_none_is_worse(predicted: list[Prediction]):
+def test_the_scores_are_those_committed_and_none_is_worse(predicted: list[ScoredPrediction]):
     assert worse_sets(scores(predicted)) == []
     assert {score.name for score in scores(predicted)} == set(committed_scores())
     assert half_widths(predicted) == pytest.approx(committed_half_widths(), abs=0.05)
 
 
-def test_every_set_of_20_or_more_beats_no_gain_and_the_ceil_formula(predicted: list[Prediction]):
+def test_every_set_of_20_or_more_beats_no_gain_and_the_ceil_formula(predicted: list[ScoredPrediction]):
     for score in scores(predicted):
         if score.cases >= 20 and not score.name.endswith("-replay"):
             rivals = (score.no_gain_median_points, score.ceil_formula_median_points)
             assert all(rival is not None and score.median_abs_error_points < rival for rival in rivals)
 
 
-def test_published_rows_are_predicted_as_well_as_we_claim(predicted: list[Prediction]):
+def test_published_rows_are_predicted_as_well_as_we_claim(predicted: list[ScoredPrediction]):
     by_name = {score.name: score for score in scores(predicted)}
     for name, median, p90 in (
         ("published-mlp-no-constants", 4.0, 10.0),
@@ -55,7 +55,7 @@ def test_published_rows_are_predicted_as_well_as_we_claim(predicted: list[Predic
         assert by_name[name].p90_abs_error_points <= p90
 
 
-def test_validate_reports_the_committed_scores(predicted: list[Prediction], monkeypatch, capsys):
+def test_validate_reports_the_committed_scores(predicted: list[ScoredPrediction], monkeypatch, capsys):
     monkeypatch.setattr(validate_command, "all_predictions", lambda *_, **__: predicted)
     assert main(["validate", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -63,7 +63,7 @@ def test_validate_reports_the_committed_scores(predicted: list[Prediction], monk
     assert {run.split(":")[0] for run in document["judged_runs"]} == {run.name for run in find_runs()}
 
 
-def test_published_rows_that_nothing_can_predict_are_flagged_by_name(predicted: list[Prediction]):
+def test_published_rows_that_nothing_can_predict_are_flagged_by_name(predicted: list[ScoredPrediction]):
     flagged = {(run.case, run.policy) for run in published_runs("mlp") if run.beats_work_conservation}
     assert len(flagged) == 8
     assert ("V100 gpt3 M=2560", "row") in flagged

@@ -18,7 +18,7 @@ from wavesim.evaluation.interval_fit import FITTED, half_widths, unseen_over_see
 from wavesim.evaluation.policy_choice import policy_choices
 from wavesim.evaluation.published_and_sketches import sketch_jobs
 from wavesim.evaluation.recorded_cases import ceil_formula
-from wavesim.evaluation.scored_case import Prediction, by_ceil_formula
+from wavesim.evaluation.scored_case import ScoredPrediction, by_ceil_formula
 from wavesim.evaluation.validation import outliers, predictions, scores, worse_sets
 from wavesim.model.device import load
 from wavesim.plan.words import parse_plan
@@ -31,7 +31,7 @@ from wavesim.predict.prediction import (
     predict_from_stream,
     replay,
 )
-from wavesim.predict.score_history import Score
+from wavesim.predict.score_history import SetScore
 from wavesim.recordings.published_rows import published_runs
 from wavesim.recordings.shipped import cases
 from wavesim.recordings.sketches import sketch_cases
@@ -44,10 +44,10 @@ IN_TEST_HALF = 1024  # tokens of "gpt3-mlp 128x256", by its hash
 IN_STEP = "grouped:4"  # an order in which tiles as fast as the pretended ones ask little of DRAM
 
 
-def made_up(case: str, plan: str, predicted: float, measured: float, **more) -> Prediction:
+def made_up(case: str, plan: str, predicted: float, measured: float, **more) -> ScoredPrediction:
     known = {"source": "own", "kind": "some", "ceil_formula": 0.0, "time_error_percent": 0.0}
     quartiles = Measured(measured, measured - 0.1, measured + 0.1)
-    return Prediction(
+    return ScoredPrediction(
         case=case, plan=plan, group=case, predicted=predicted, measured=quartiles, **(known | more)
     )
 
@@ -125,7 +125,7 @@ def test_the_ceil_formula_counts_waves():
 
 
 def test_a_score_that_gets_worse_or_loses_cases_is_named(monkeypatch: pytest.MonkeyPatch):
-    old = Score("own-all", 10, 1.0, 3.0)
+    old = SetScore("own-all", 10, 1.0, 3.0)
     monkeypatch.setattr(validation, "committed_scores", lambda: {"own-all": old})
     assert worse_sets([old]) == []
     assert worse_sets([replace(old, median_abs_error_points=1.2)]) == [

@@ -96,7 +96,7 @@ def test_the_wheel_installs_wavesim_and_wavesim_gpu_and_nothing_else(wheel):
 
 # The whole of it takes minutes and is computed once, in test_recordings.
 FIRST_OF_EACH = """
-from wavesim.evaluation import blind_predictions as judged_predictions
+from wavesim.evaluation import blind_predictions
 from wavesim.evaluation import published_and_sketches as other_measurements
 from wavesim.evaluation import recorded_cases as own_measurements
 from wavesim.predict.score_history import committed_scores
@@ -104,7 +104,7 @@ found = [
     jobs()[0]()
     for jobs in (
         own_measurements.recorded_jobs,
-        judged_predictions.blind_jobs,
+        blind_predictions.blind_jobs,
         other_measurements.published_jobs,
         other_measurements.sketch_jobs,
     )

@@ -3,13 +3,13 @@
 import pytest
 
 from wavesim.errors import DeadlockError
-from wavesim.evaluation.reference.simulator import Oracle
+from wavesim.evaluation.reference.simulator import ReferenceSimulator
 from wavesim.sim.engine import Engine
 
 FIELDS = ("stage", "tile", "issue", "start", "wait", "end", "sm", "slot")
 
 
-def schedule_of(oracle: Oracle) -> list[tuple]:
+def schedule_of(oracle: ReferenceSimulator) -> list[tuple]:
     return [tuple(getattr(block, name) for name in FIELDS) for block in oracle.blocks]
 
 
@@ -20,7 +20,7 @@ def schedule_by_simpy(engine: Engine) -> list[tuple]:
     return [(*tile, *time) for tile, time in zip(tiles, times, strict=True)]
 
 
-def waiters_of(oracle: Oracle) -> list[tuple]:
+def waiters_of(oracle: ReferenceSimulator) -> list[tuple]:
     names = [program.stage.name for program in oracle.program.stages]
     blocks = [
         (names[block.stage], block.tile, block.sm, block.slot, oracle.program.semaphore_name(semaphore))
@@ -39,7 +39,7 @@ def waiters_by_simpy(error: DeadlockError) -> list[tuple]:
 
 def check_equal(case) -> bool:
     """Whether the case ends in a deadlock; asserts that both engines say the same."""
-    oracle = Oracle(*case).run()
+    oracle = ReferenceSimulator(*case).run()
     engine = Engine(*case)
     if oracle.stuck or oracle.stuck_wait_kernels:
         with pytest.raises(DeadlockError) as caught:

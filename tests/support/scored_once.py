@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import wavesim
-from wavesim.evaluation.scored_case import Prediction
+from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.predict.prediction import Measured
 
 PACKAGE = Path(wavesim.__file__).parent
@@ -33,8 +33,8 @@ def fingerprint(package: Path = PACKAGE) -> str:
 
 
 def scored_once(
-    folder: Path, predict: Callable[[], list[Prediction]], package: Path = PACKAGE
-) -> list[Prediction]:
+    folder: Path, predict: Callable[[], list[ScoredPrediction]], package: Path = PACKAGE
+) -> list[ScoredPrediction]:
     """The predictions of this very code: read from `folder`, else made by `predict` and stored there."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
@@ -50,9 +50,9 @@ def scored_once(
         return [_prediction(entry) for entry in json.loads(path.read_text())]
 
 
-def _prediction(entry: dict) -> Prediction:
+def _prediction(entry: dict) -> ScoredPrediction:
     exact = {"measured": Measured(**entry["measured"]), "repeats": tuple(entry["repeats"])}
-    return Prediction(**(entry | exact))
+    return ScoredPrediction(**(entry | exact))
 
 
 def idle_processes() -> int:

@@ -7,11 +7,11 @@ order grouped:8; SM clock 1.41 GHz, 687 W".
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from wavesim.evaluation.gpu_results import Case
-from wavesim.evaluation.speedups import PROMPT, Speed, label, summary
+from wavesim.evaluation.gpu_results import TimedCandidate
+from wavesim.evaluation.speedups import PROMPT, Speedup, label, summary
 from wavesim.view.panels_figure import Dot, Panel, Series
 
-Found = Mapping[int, tuple[Case, Speed]]  # by tokens
+Found = Mapping[int, tuple[TimedCandidate, Speedup]]  # by tokens
 TEXTS = ("plan", "kernels", "cuts", "way", "order", "tile")
 
 
@@ -69,7 +69,7 @@ def finding(found: Found, ours: str, theirs: str) -> str:
     )
 
 
-def hover(case: Case, speed: Speed, unit: str) -> str:
+def hover(case: TimedCandidate, speed: Speedup, unit: str) -> str:
     """What is known of one measurement, as lines of HTML."""
     low, high = case.quartiles_ns
     roles = f" ({', '.join(label(role) for role in case.roles)})" if case.roles else ""
@@ -86,7 +86,7 @@ def hover(case: Case, speed: Speed, unit: str) -> str:
     return "<br>".join(line for line in lines if line)
 
 
-def _power(case: Case) -> str:
+def _power(case: TimedCandidate) -> str:
     found = []
     if case.clocks_ghz:
         found.append(f"SM clock {median(case.clocks_ghz):.2f} GHz (median of its rounds)")

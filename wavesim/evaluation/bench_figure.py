@@ -10,7 +10,7 @@ from dataclasses import replace
 import plotly.graph_objects as go
 
 from wavesim.evaluation.bench_dots import Found, dots, finding, hover, span, verdict_panel
-from wavesim.evaluation.gpu_results import Case, GpuResults
+from wavesim.evaluation.gpu_results import GpuResults, TimedCandidate
 from wavesim.evaluation.semaphore_costs import CUSYNC_WAYS, CopyOverhead, best_ways, copy_overheads
 from wavesim.evaluation.speedups import (
     CUBE,
@@ -18,7 +18,7 @@ from wavesim.evaluation.speedups import (
     PROMPT,
     Limits,
     Pair,
-    Speed,
+    Speedup,
     Summary,
     cube,
     fastest_own,
@@ -144,7 +144,9 @@ def _limit_panel(title: str, pairs: Mapping[int, Pair], limits: Limits) -> Panel
     tokens = list(pairs)
     fastest = {size: case for size, cases in pairs.items() if (case := fastest_own(cases)) is not None}
 
-    def series(name: str, chosen: dict[int, Case], colour: str, symbol: str, shift: float) -> Series:
+    def series(
+        name: str, chosen: dict[int, TimedCandidate], colour: str, symbol: str, shift: float
+    ) -> Series:
         found = {size: (case, over_limit(case, limits)) for size, case in chosen.items()}
         return Series(name, dots(found, tokens, "times the limit"), colour, symbol, shift)
 
@@ -223,7 +225,7 @@ def copy_figure(results: GpuResults, theme: str = "light") -> go.Figure:
 
 
 def _copy_dot(one: CopyOverhead, at: int) -> Dot:
-    words = hover(one.case, Speed(one.percent, one.low95, one.upper95), "% more than stream order")
+    words = hover(one.case, Speedup(one.percent, one.low95, one.upper95), "% more than stream order")
     return Dot(at, one.percent, one.low95, one.upper95, words)
 
 

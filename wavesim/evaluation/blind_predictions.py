@@ -1,4 +1,4 @@
-"""Judged runs, predicted: what was written down before the plans ran, and what the model says now.
+"""Blind runs, predicted: what was registered before the plans ran, and what the model says now.
 
 Example: of "hopper-per-tile gpt3-mlp 128x256 M=1408" in row order there are three numbers for row semaphores:
 predicted on the device before they had run, predicted by the model of today, and measured, twice.
@@ -13,11 +13,17 @@ import numpy as np
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.calibration_checks import beats_work_conservation
 from wavesim.errors import WavesimError
-from wavesim.evaluation.blind_runs import Comparison, Foretold, JudgedRun, find_runs, pooled
-from wavesim.evaluation.blind_sizes import BASELINE, SEMAPHORES, JudgedSize
+from wavesim.evaluation.blind_runs import (
+    BlindRun,
+    MeasuredComparison,
+    RegisteredPrediction,
+    find_runs,
+    pooled,
+)
+from wavesim.evaluation.blind_sizes import BASELINE, SEMAPHORES, BlindSize
 from wavesim.evaluation.jobs import Job, run_jobs
 from wavesim.evaluation.recorded_cases import ceil_formula
-from wavesim.evaluation.scored_case import Prediction
+from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.plan.words import parse_plan
@@ -31,10 +37,12 @@ from wavesim.predict.prediction import (
 )
 from wavesim.trace.trace import Trace
 
-SOURCE = "judged"
+SOURCE = "judged"  # as scores and scripts call it
 
 
-def foretell(size: JudgedSize, streams: Mapping[str, Trace], device_name: str) -> list[Foretold]:
+def register_predictions(
+    size: BlindSize, streams: Mapping[str, Trace], device_name: str
+) -> list[RegisteredPrediction]:
     """What all plans of a size will take, from its stream-sync traces by order and nothing else.
 
     A plan that cannot be predicted is there with the reason.
@@ -45,14 +53,16 @@ def foretell(size: JudgedSize, streams: Mapping[str, Trace], device_name: str) -
             try:
                 trace, points = _predicted(size, order, word, device, stream)
             except WavesimError as error:
-                found.append(Foretold(size.name, order, word, error=str(error)))
+                found.append(RegisteredPrediction(size.name, order, word, error=str(error)))
                 continue
             margin = half_width(_kind(size, word, stream), spread_points(trace, points))
-            found.append(Foretold(size.name, order, word, points, margin, trace.time_ns, stream.time_ns))
+            found.append(
+                RegisteredPrediction(size.name, order, word, points, margin, trace.time_ns, stream.time_ns)
+            )
     return found
 
 
-def _predicted(size: JudgedSize, order: str, word: str, device: Device, stream: Trace) -> tuple[Trace, float]:
+def _predicted(size: BlindSize, order: str, word: str, device: Device, stream: Trace) -> tuple[Trace, float]:
     return predict_from_stream(size.pipeline(), parse_plan(word, order), device, stream)
 
 
@@ -61,32 +71,36 @@ def blind_jobs(folder: Path | None = None) -> list[Job]:
     return [partial(_of_size, run.folder, size) for run in find_runs(folder) for size in run.sizes()]
 
 
-def predictions_of_runs(folder: Path | None = None) -> list[Prediction]:
+def predictions_of_runs(folder: Path | None = None) -> list[ScoredPrediction]:
     """The predictions of all sizes. Raises `RecordingError` for a run that was changed."""
     return run_jobs(blind_jobs(folder))
 
 
 @lru_cache(maxsize=1)
-def _run(folder: Path, _changed_ns: int) -> JudgedRun:
+def _run(folder: Path, _changed_ns: int) -> BlindRun:
     """The run in a folder, read once by each process for as long as it stays the same."""
-    return JudgedRun(folder)
+    return BlindRun(folder)
 
 
-def _of_size(folder: Path, size: JudgedSize) -> list[Prediction]:
+def _of_size(folder: Path, size: BlindSize) -> list[ScoredPrediction]:
     run = _run(folder, max(path.stat().st_mtime_ns for path in folder.iterdir()))
     repeats = run.comparisons[size.name]
     streams = {order: run.stream(size, order) for order in {order for order, _ in repeats[0].rounds}}
     registered = [run.predictions.get((size.name, *choice)) for choice in repeats[0].rounds]
     return [
-        _judged(run, size, streams[before.order], before, repeats)
+        _scored(run, size, streams[before.order], before, repeats)
         for before in registered
         if before is not None and before.plan != BASELINE and not before.error
     ]
 
 
-def _judged(
-    run: JudgedRun, size: JudgedSize, stream: Trace, before: Foretold, repeats: Sequence[Comparison]
-) -> Prediction:
+def _scored(
+    run: BlindRun,
+    size: BlindSize,
+    stream: Trace,
+    before: RegisteredPrediction,
+    repeats: Sequence[MeasuredComparison],
+) -> ScoredPrediction:
     word, order, device = before.plan, before.order, devices.load(run.facts["device"])
     trace, predicted = _predicted(size, order, word, device, stream)
     each = [_improvement([one], order, word) for one in repeats if (order, word) in one.rounds]
@@ -94,7 +108,7 @@ def _judged(
     measured = _improvement(whole, order, word)
     late = _replay_error_ns(run, size, order, word, device)
     measured_ns = stream.time_ns * (1.0 - measured.median / 100.0)  # at the clock that the tile times are of
-    return Prediction(
+    return ScoredPrediction(
         case=f"{size.name} {order}",
         plan=word,
         group=size.name,
@@ -117,11 +131,11 @@ def _judged(
     )
 
 
-def _improvement(found: Sequence[Comparison], order: str, word: str) -> Measured:
+def _improvement(found: Sequence[MeasuredComparison], order: str, word: str) -> Measured:
     return improvement_of_rounds(pooled(found, order, word).ns, pooled(found, order, BASELINE).ns)
 
 
-def _in_cycles(found: Sequence[Comparison], order: str, word: str) -> float | None:
+def _in_cycles(found: Sequence[MeasuredComparison], order: str, word: str) -> float | None:
     """Improvement in SM cycles: each round's time times its own clock."""
     ours, theirs = (pooled(found, order, one) for one in (word, BASELINE))
     if not all(clock > 0 for clock in (*ours.ghz, *theirs.ghz)):  # 0 where no SM left both stamps
@@ -131,7 +145,7 @@ def _in_cycles(found: Sequence[Comparison], order: str, word: str) -> float | No
 
 
 def _replay_error_ns(
-    run: JudgedRun, size: JudgedSize, order: str, word: str, device: Device
+    run: BlindRun, size: BlindSize, order: str, word: str, device: Device
 ) -> tuple[int, int] | None:
     """(simulated minus measured makespan, measured makespan) with the run's own tile times.
 
@@ -146,7 +160,7 @@ def _replay_error_ns(
     return replay(size.pipeline(), trace, device).makespan_ns - trace.makespan_ns, trace.makespan_ns
 
 
-def _kind(size: JudgedSize, word: str, stream: Trace) -> str:
+def _kind(size: BlindSize, word: str, stream: Trace) -> str:
     if word not in SEMAPHORES:
         return f"stream-sync trace, {word}"
     known = "stream-sync trace" if size.kernels == "portable" else "stream-sync trace of a Hopper kernel"
@@ -157,7 +171,7 @@ def _blocks_per_sm(stream: Trace) -> int:
     return max(info.blocks_per_sm for info in stream.header.stages)
 
 
-def model_standing(run: JudgedRun, sources_now: str) -> str:
+def model_standing(run: BlindRun, sources_now: str) -> str:
     """One line: which predictions these are, and whether the model has changed since."""
     made_by = run.made_by
     is_same = made_by.get("model_sources") == sources_now
@@ -168,7 +182,7 @@ def model_standing(run: JudgedRun, sources_now: str) -> str:
     )
 
 
-def clock_drift_percent(run: JudgedRun) -> list[float]:
+def clock_drift_percent(run: BlindRun) -> list[float]:
     """Per case, stream sync in turns with the plans over stream sync by itself before: what the clock did."""
     return [
         100.0 * (float(np.median(first.rounds[order, BASELINE].ns)) / run.stream(size, order).time_ns - 1.0)
@@ -179,7 +193,7 @@ def clock_drift_percent(run: JudgedRun) -> list[float]:
     ]
 
 
-def unmeasured(run: JudgedRun) -> list[str]:
+def unmeasured(run: BlindRun) -> list[str]:
     """What the run could not measure or predict, by name, with the reason."""
     failed = [f"{name}: {reason}" for name, reason in run.facts.get("failures", {}).items()]
     return failed + [

@@ -1,4 +1,4 @@
-"""Judged runs: stream sync measured first, then predictions written and hashed, then the plans measured.
+"""Blind runs: stream sync measured first, then predictions written and hashed, then the plans measured.
 
 Example: a folder holds run.json (device, versions, commit), a stream-sync trace per case,
 predictions.json and its SHA-256, comparisons.jsonl (every round of all plans in turns, a line per size and
@@ -15,11 +15,11 @@ from typing import Any
 
 import wavesim
 from wavesim.errors import RecordingError
-from wavesim.evaluation.blind_sizes import BASELINE, JudgedSize, all_sizes
+from wavesim.evaluation.blind_sizes import BASELINE, BlindSize, all_sizes
 from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Trace
 
-RUNS = FOLDER / "judged"
+RUNS = FOLDER / "blind"
 STAMP = "predictions"  # in the versions of a trace's header: the hash of what was written before it ran
 MODEL = (
     *("model", "plan", "trace", "costs", "sim", "workloads"),
@@ -28,7 +28,7 @@ MODEL = (
 
 
 @dataclass(frozen=True)
-class Foretold:
+class RegisteredPrediction:
     """One prediction: plan and order of a size, points of improvement with its 80 % interval, nanoseconds.
 
     `error` says why there is none; the numbers are 0 then.
@@ -53,7 +53,7 @@ class PlanRounds:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MeasuredComparison:
     """All plans of a size measured in turns, once: rounds by (order, plan). `repeat` counts from 0."""
 
     size: str
@@ -62,7 +62,7 @@ class Comparison:
     power_w: float | None = None
 
 
-def trace_path(folder: Path, size: JudgedSize, order: str, plan: str) -> Path:
+def trace_path(folder: Path, size: BlindSize, order: str, plan: str) -> Path:
     """Where the trace of a plan is."""
     return folder / f"{size.stem}_{order.replace(':', '')}_{plan}.npz"
 
@@ -89,7 +89,7 @@ def write_facts(folder: Path, facts: Mapping[str, Any]) -> None:
     draft.replace(folder / "run.json")
 
 
-def write_predictions(folder: Path, found: Iterable[Foretold], made_by: Mapping[str, str]) -> str:
+def write_predictions(folder: Path, found: Iterable[RegisteredPrediction], made_by: Mapping[str, str]) -> str:
     """predictions.json, and its SHA-256 beside it. Returns that; nothing may be predicted afterwards."""
     path = folder / "predictions.json"
     if path.exists():
@@ -101,7 +101,7 @@ def write_predictions(folder: Path, found: Iterable[Foretold], made_by: Mapping[
     return stamp
 
 
-def append_comparison(folder: Path, found: Comparison) -> None:
+def append_comparison(folder: Path, found: MeasuredComparison) -> None:
     """One more line of comparisons.jsonl."""
     rounds = {f"{order} {plan}": asdict(one) for (order, plan), one in found.rounds.items()}
     line = {"size": found.size, "repeat": found.repeat, "power_w": found.power_w, "rounds": rounds}
@@ -110,7 +110,7 @@ def append_comparison(folder: Path, found: Comparison) -> None:
 
 
 @dataclass(frozen=True)
-class JudgedRun:
+class BlindRun:
     """One run's folder. All that reads it raises `RecordingError` naming file and field."""
 
     folder: Path
@@ -125,7 +125,7 @@ class JudgedRun:
         """run.json: device, versions, commit, date, what could not be measured and why."""
         found = _read_json(self.folder / "run.json")
         if not isinstance(found, dict) or not isinstance(found.get("device"), str):
-            raise RecordingError(f"{self.folder / 'run.json'}: 'device' is missing; not a judged run")
+            raise RecordingError(f"{self.folder / 'run.json'}: 'device' is missing; not a blind run")
         return found
 
     @cached_property
@@ -142,12 +142,12 @@ class JudgedRun:
         return found
 
     @cached_property
-    def predictions(self) -> dict[tuple[str, str, str], Foretold]:
+    def predictions(self) -> dict[tuple[str, str, str], RegisteredPrediction]:
         """What was predicted before, by size, order and plan; checked against its hash."""
         assert self.stamp
         path = self.folder / "predictions.json"
         try:
-            found = [Foretold(**entry) for entry in _read_json(path)["predictions"]]
+            found = [RegisteredPrediction(**entry) for entry in _read_json(path)["predictions"]]
         except (KeyError, TypeError) as error:
             raise RecordingError(f"{path}: a prediction is damaged: {error}") from None
         return {(one.size, one.order, one.plan): one for one in found}
@@ -159,10 +159,10 @@ class JudgedRun:
         return {str(key): str(value) for key, value in found.items()}
 
     @cached_property
-    def comparisons(self) -> dict[str, list[Comparison]]:
+    def comparisons(self) -> dict[str, list[MeasuredComparison]]:
         """By size, in the order of their repeats."""
         path = self.folder / "comparisons.jsonl"
-        found: dict[str, list[Comparison]] = {}
+        found: dict[str, list[MeasuredComparison]] = {}
         for number, line in enumerate(_read_bytes(path).decode(errors="replace").splitlines(), start=1):
             try:
                 one = _comparison(json.loads(line))
@@ -171,7 +171,7 @@ class JudgedRun:
             found.setdefault(one.size, []).append(one)
         return found
 
-    def sizes(self) -> list[JudgedSize]:
+    def sizes(self) -> list[BlindSize]:
         """Those that were compared, in the order of the list."""
         known = {size.name: size for size in all_sizes()}
         for name in self.comparisons:
@@ -179,11 +179,11 @@ class JudgedRun:
                 raise RecordingError(f"{self.folder}: size {name!r} is not in all_sizes()")
         return [size for name, size in known.items() if name in self.comparisons]
 
-    def stream(self, size: JudgedSize, order: str) -> Trace:
+    def stream(self, size: BlindSize, order: str) -> Trace:
         """The stream-sync trace that a case was predicted from."""
         return Trace.load(trace_path(self.folder, size, order, BASELINE))
 
-    def trace(self, size: JudgedSize, order: str, plan: str) -> Trace | None:
+    def trace(self, size: BlindSize, order: str, plan: str) -> Trace | None:
         """The trace of an overlapped plan, None if it left none. Raises if it ran before the predictions."""
         path = trace_path(self.folder, size, order, plan)
         if not path.exists():
@@ -197,23 +197,23 @@ class JudgedRun:
         return trace
 
 
-def find_runs(folder: Path | None = None) -> list[JudgedRun]:
+def find_runs(folder: Path | None = None) -> list[BlindRun]:
     """The runs that ship with wavesim, or those of another folder, by name."""
     where = RUNS if folder is None else folder
-    return [JudgedRun(path.parent) for path in sorted(where.glob("*/run.json"))]
+    return [BlindRun(path.parent) for path in sorted(where.glob("*/run.json"))]
 
 
-def _comparison(entry: Mapping[str, Any]) -> Comparison:
+def _comparison(entry: Mapping[str, Any]) -> MeasuredComparison:
     rounds = {
         (key.split(" ")[0], key.split(" ")[1]): PlanRounds(
             tuple(int(ns) for ns in one["ns"]), tuple(float(ghz) for ghz in one["ghz"])
         )
         for key, one in entry["rounds"].items()
     }
-    return Comparison(str(entry["size"]), int(entry["repeat"]), rounds, entry.get("power_w"))
+    return MeasuredComparison(str(entry["size"]), int(entry["repeat"]), rounds, entry.get("power_w"))
 
 
-def pooled(found: Sequence[Comparison], order: str, plan: str) -> PlanRounds:
+def pooled(found: Sequence[MeasuredComparison], order: str, plan: str) -> PlanRounds:
     """The rounds of a plan in all repeats, one after the other."""
     parts = [one.rounds[order, plan] for one in found]
     return PlanRounds(

@@ -1,8 +1,8 @@
-"""What is measured to judge predictions by: written down, and split into halves, before anything of it ran.
+"""What blind runs measure: written down, and split into development and test, before anything of it ran.
 
 Example: "hopper-per-tile gpt3-mlp 128x256 M=1408" is one pair of products on one family of kernels. It is
 measured in two tile orders, each under stream sync, row and tile semaphores, with dependent launch and as
-Stream-K. The hash of that name says which half it is in. Sizes are mostly off the round numbers.
+Stream-K. The hash of that name says which split it is in. Sizes are mostly off the round numbers.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ SMALL_TILE, SMALL_TILE_REGISTERS = (64, 64), 128
 
 
 @dataclass(frozen=True)
-class JudgedSize:
+class BlindSize:
     """A pair of products on a family of kernels: `tiles` and `split_k` of the first and of the second.
 
     Every order of `orders` is a case: stream sync and all of `plans`, measured in turns.
@@ -40,7 +40,7 @@ class JudgedSize:
 
     @property
     def name(self) -> str:
-        """What it is called in reports; its hash decides the half."""
+        """What it is called in reports; its hash decides the split."""
         first, second = (f"{m}x{n}" for m, n in self.tiles)
         tile = first if first == second else f"{first}+{second}"
         split = "" if self.split_k == (1, 1) else f" K/{self.split_k[0]}+{self.split_k[1]}"
@@ -90,12 +90,12 @@ WIDE, TALL, SQUARE, MIDDLE = (128, 256), (256, 128), (128, 128), (192, 192)
 RIVALS = (*SEMAPHORES, "pdl", "stream-k")
 
 
-def all_sizes() -> tuple[JudgedSize, ...]:
+def all_sizes() -> tuple[BlindSize, ...]:
     """All of them; each in two orders."""
     return (*_portable(), *_hopper())
 
 
-def _portable() -> Iterator[JudgedSize]:
+def _portable() -> Iterator[BlindSize]:
     """One, two and four blocks per SM; unequal tiles; split-K."""
     equal: tuple[tuple[Tile, tuple[int, ...]], ...] = (
         (WIDE, OFF_ROUND),
@@ -110,7 +110,7 @@ def _portable() -> Iterator[JudgedSize]:
         ((WIDE, TALL), (1408,)),
     )
     for tiles, sizes in (*(((tile, tile), sizes) for tile, sizes in equal), *unequal):
-        yield from (JudgedSize("portable", "gpt3-mlp", tokens, tiles) for tokens in sizes)
+        yield from (BlindSize("portable", "gpt3-mlp", tokens, tiles) for tokens in sizes)
     for tile, split, tokens in (
         (WIDE, (2, 1), 640),
         (WIDE, (1, 2), 640),
@@ -123,16 +123,16 @@ def _portable() -> Iterator[JudgedSize]:
         (SQUARE, (3, 1), 640),
         (SQUARE, (4, 4), 200),
     ):
-        yield JudgedSize("portable", "gpt3-mlp", tokens, (tile, tile), split)
+        yield BlindSize("portable", "gpt3-mlp", tokens, (tile, tile), split)
 
 
-def _hopper() -> Iterator[JudgedSize]:
+def _hopper() -> Iterator[BlindSize]:
     """A block per tile, one per SM; GPT-3 and LLaMA; persistent kernels at a few sizes."""
     per_tile = "hopper-per-tile"
     for name in ("gpt3-mlp", "llama-mlp"):
-        yield from (JudgedSize(per_tile, name, tokens, (WIDE, WIDE), plans=RIVALS) for tokens in OFF_ROUND)
+        yield from (BlindSize(per_tile, name, tokens, (WIDE, WIDE), plans=RIVALS) for tokens in OFF_ROUND)
     for tile, sizes in ((TALL, (640, 1408, 2300)), (MIDDLE, (384, 900, 1800))):
-        yield from (JudgedSize(per_tile, "gpt3-mlp", tokens, (tile, tile)) for tokens in sizes)
+        yield from (BlindSize(per_tile, "gpt3-mlp", tokens, (tile, tile)) for tokens in sizes)
     for name, tiles, tokens in (
         ("gpt3-mlp", (WIDE, TALL), 900),
         ("gpt3-mlp", (WIDE, TALL), 1800),
@@ -140,7 +140,7 @@ def _hopper() -> Iterator[JudgedSize]:
         ("gpt3-mlp", (WIDE, MIDDLE), 1100),
         ("llama-mlp", (WIDE, TALL), 1408),
     ):
-        yield JudgedSize(per_tile, name, tokens, tiles)
+        yield BlindSize(per_tile, name, tokens, tiles)
     for name, split, tokens in (
         ("gpt3-mlp", (2, 1), 640),
         ("gpt3-mlp", (2, 2), 384),
@@ -149,6 +149,6 @@ def _hopper() -> Iterator[JudgedSize]:
         ("gpt3-mlp", (4, 4), 200),
         ("llama-mlp", (2, 2), 640),
     ):
-        yield JudgedSize(per_tile, name, tokens, (WIDE, WIDE), split)
+        yield BlindSize(per_tile, name, tokens, (WIDE, WIDE), split)
     for name, tokens in (("gpt3-mlp", 640), ("gpt3-mlp", 1408), ("llama-mlp", 900), ("llama-mlp", 1800)):
-        yield JudgedSize("hopper", name, tokens, (WIDE, WIDE))
+        yield BlindSize("hopper", name, tokens, (WIDE, WIDE))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from wavesim.evaluation.gpu_results import Case, GpuResults
+from wavesim.evaluation.gpu_results import GpuResults, TimedCandidate
 from wavesim.evaluation.speedups import PAIRS, PROMPT, products
 from wavesim.model.kernel import Gemm
 from wavesim.workloads.gpt3 import gpt3_mlp
@@ -57,7 +57,7 @@ def product_cycles(results: GpuResults) -> dict[tuple[str, int], ProductCycles]:
     return found
 
 
-def _cycles(gemm: Gemm, ours: Case, library: Case) -> ProductCycles:
+def _cycles(gemm: Gemm, ours: TimedCandidate, library: TimedCandidate) -> ProductCycles:
     way = ours.words["way"]
     match = WAY.match(way)
     if match is None:

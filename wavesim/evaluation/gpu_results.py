@@ -19,7 +19,7 @@ FOLDER = Path("gpu/results")
 
 
 @dataclass(frozen=True)
-class Case:
+class TimedCandidate:
     """One contender at one size. `rounds_ns` and `clocks_ghz` are one per round; clocks may be absent.
 
     A round is the mean of `repeats` runs in a row, or `operations` uses of a primitive by each of `blocks`.
@@ -80,9 +80,9 @@ class GpuResults:
     kernels: str
     kernel_sources: str
     versions: Mapping[str, str]
-    cases: tuple[Case, ...]
-    wrong: tuple[Case, ...] = ()
-    empty: tuple[Case, ...] = ()
+    cases: tuple[TimedCandidate, ...]
+    wrong: tuple[TimedCandidate, ...] = ()
+    empty: tuple[TimedCandidate, ...] = ()
     is_judged_after: bool = False
 
     @property
@@ -91,11 +91,11 @@ class GpuResults:
         digits, space, rest = self.commit.partition(" ")
         return digits[:7] + space + rest
 
-    def of(self, workload: str) -> list[Case]:
+    def of(self, workload: str) -> list[TimedCandidate]:
         """The final cases of a workload."""
         return [case for case in self.cases if case.workload == workload and case.is_final]
 
-    def first(self, workload: str, name: str) -> Case | None:
+    def first(self, workload: str, name: str) -> TimedCandidate | None:
         """The final case of that name, if there is one."""
         return next((case for case in self.of(workload) if case.name == name), None)
 
@@ -195,7 +195,7 @@ class _Fields:
         return value
 
 
-def _case(fields: _Fields) -> Case:
+def _case(fields: _Fields) -> TimedCandidate:
     name, workload = fields.get("name", str), fields.get("workload", str)
     is_primitive = workload == "primitive"  # an empty loop ends within a step of the timer
     rounds = fields.numbers("rounds_ns", int, may_be_zero=is_primitive)
@@ -207,7 +207,7 @@ def _case(fields: _Fields) -> Case:
     verdict = fields.maybe("verdict", dict)
     texts = {key: fields.maybe(key, str, "") for key in ("plan", "kernels", "order", "way", "tile")}
     texts["cuts"] = ", ".join(str(cut) for cut in fields.maybe("cuts", list, []))
-    return Case(
+    return TimedCandidate(
         name=name,
         workload=workload,
         rounds_ns=rounds,

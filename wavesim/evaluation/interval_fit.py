@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from math import sqrt
 
-from wavesim.evaluation.scored_case import Prediction
+from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.predict.intervals import INTERVALS, committed_half_widths
 
 LEVEL = 0.8
@@ -33,7 +33,7 @@ FITTED = {
 }
 
 
-def half_widths(found: Sequence[Prediction]) -> dict[str, float]:
+def half_widths(found: Sequence[ScoredPrediction]) -> dict[str, float]:
     """Half of the 80 % interval of each kind, over the spread of a case, from the development split.
 
     Orders and plans of one size err alike, so each of n sizes weighs the same, whatever its number of cases:

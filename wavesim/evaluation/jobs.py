@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from wavesim.evaluation.scored_case import Prediction
+from wavesim.evaluation.scored_case import ScoredPrediction
 
-Job = Callable[[], list[Prediction]]  # picklable: a `functools.partial` of a module's function
+Job = Callable[[], list[ScoredPrediction]]  # picklable: a `functools.partial` of a module's function
 
 
 def run_jobs(
     jobs: Sequence[Job], progress: Callable[[int, int], None] | None = None, processes: int = 1
-) -> list[Prediction]:
+) -> list[ScoredPrediction]:
     """All jobs' predictions, in the order of the jobs. `progress(done, total)` is called after each."""
     if processes == 1:
         return _collected((job() for job in jobs), len(jobs), progress)
@@ -24,14 +24,14 @@ def run_jobs(
         return _collected(pool.map(_run, jobs), len(jobs), progress)
 
 
-def _run(job: Job) -> list[Prediction]:
+def _run(job: Job) -> list[ScoredPrediction]:
     return job()
 
 
 def _collected(
-    results: Iterable[list[Prediction]], total: int, progress: Callable[[int, int], None] | None
-) -> list[Prediction]:
-    found: list[Prediction] = []
+    results: Iterable[list[ScoredPrediction]], total: int, progress: Callable[[int, int], None] | None
+) -> list[ScoredPrediction]:
+    found: list[ScoredPrediction] = []
     for done, members in enumerate(results, start=1):
         found += members
         if progress is not None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
-from wavesim.evaluation.reference.simulator import Oracle
+from wavesim.evaluation.reference.simulator import ReferenceSimulator
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
@@ -16,7 +16,7 @@ from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan, StreamSync
 
 
-def ahead_ns(
+def makespan_estimate_ns(
     pipeline: Pipeline, plan: Plan, device: Device, kernel_ns: Mapping[str, float], *, is_forked: bool
 ) -> int:
     """Of the pipeline as a CUDA graph, from launch to completion.
@@ -31,12 +31,12 @@ def ahead_ns(
         setup_ns=_overhead(device, "setup_ns"),
         fork_ns=_overhead(device, "fork_ns"),
     )
-    blocks = Oracle(pipeline, plan, device, costs).run().blocks
+    blocks = ReferenceSimulator(pipeline, plan, device, costs).run().blocks
     makespan_ns = max(block.end for block in blocks) - min(block.issue for block in blocks)
     return makespan_ns + costs.outside_ns(plan if is_forked else StreamSync())
 
 
-def least_ns(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, float]) -> float:
+def makespan_bound_ns(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, float]) -> float:
     """All tiles' time over what all SMs hold: no plan takes less."""
     tile_ns = _tile_ns(pipeline, device, kernel_ns)
     return sum(tile_ns[stage.name] * stage.grid.size / _wave(device, stage) for stage in pipeline.stages)

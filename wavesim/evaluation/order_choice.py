@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wavesim.evaluation.blind_sizes import ORDERS, SEMAPHORES
-from wavesim.evaluation.scored_case import Prediction
+from wavesim.evaluation.scored_case import ScoredPrediction
 
 MOST_NOISE = 1.0  # points: half the distance of the quartiles, of either order
 SIZE_POINTS = 2.0  # within which a difference is predicted right, and from which on its sign counts
@@ -26,9 +26,9 @@ class OrderChoice:
     signs: int
 
 
-def compared_orders(found: Sequence[Prediction]) -> OrderChoice | None:
+def compared_orders(found: Sequence[ScoredPrediction]) -> OrderChoice | None:
     """Of the Hopper kernel, a tile per block, where both orders repeat well; None if nothing was measured."""
-    by_case: dict[tuple[str, str], dict[str, Prediction]] = {}
+    by_case: dict[tuple[str, str], dict[str, ScoredPrediction]] = {}
     for one in found:
         if one.split == "test" and not one.outlier and one.set_name in SETS and one.plan in SEMAPHORES:
             by_case.setdefault((one.group, one.plan), {})[one.case.rsplit(" ", 1)[1]] = one
@@ -46,5 +46,5 @@ def compared_orders(found: Sequence[Prediction]) -> OrderChoice | None:
     return OrderChoice("hopper-orders", len(pairs), round(within / len(pairs), 3), agreement, len(large))
 
 
-def _noise(one: Prediction) -> float:
+def _noise(one: ScoredPrediction) -> float:
     return (one.measured.high - one.measured.low) / 2

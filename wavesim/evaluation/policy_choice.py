@@ -7,7 +7,7 @@ Example: row semaphores are predicted to gain 18.8 points and tile semaphores 16
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wavesim.evaluation.scored_case import Prediction
+from wavesim.evaluation.scored_case import ScoredPrediction
 
 DIFFERENCE_THAT_COUNTS = 2.0  # points between two measured policies, below which their order is not scored
 
@@ -28,15 +28,15 @@ class PolicyChoice:
     predicted_equal: int
 
 
-def policy_choices(found: Sequence[Prediction]) -> list[PolicyChoice]:
+def policy_choices(found: Sequence[ScoredPrediction]) -> list[PolicyChoice]:
     """For every source with cases measured under several policies; test split, outliers left out."""
     sources = dict.fromkeys(p.source for p in found)
     choices = [_choice(source, [p for p in found if p.source == source]) for source in sources]
     return [choice for choice in choices if choice is not None]
 
 
-def _choice(source: str, found: Sequence[Prediction]) -> PolicyChoice | None:
-    by_case: dict[str, list[Prediction]] = {}
+def _choice(source: str, found: Sequence[ScoredPrediction]) -> PolicyChoice | None:
+    by_case: dict[str, list[ScoredPrediction]] = {}
     for one in found:
         if one.split == "test" and not one.outlier:
             by_case.setdefault(one.case, []).append(one)
@@ -56,12 +56,12 @@ def _choice(source: str, found: Sequence[Prediction]) -> PolicyChoice | None:
     )
 
 
-def _orders(members: Sequence[Prediction]) -> list[tuple[Prediction, Prediction]]:
+def _orders(members: Sequence[ScoredPrediction]) -> list[tuple[ScoredPrediction, ScoredPrediction]]:
     """Each two policies that were measured far enough apart."""
     pairs = [(a, b) for i, a in enumerate(members) for b in members[i + 1 :] if a.plan != b.plan]
     return [(a, b) for a, b in pairs if abs(a.measured.median - b.measured.median) >= DIFFERENCE_THAT_COUNTS]
 
 
-def _regret(members: Sequence[Prediction]) -> float:
+def _regret(members: Sequence[ScoredPrediction]) -> float:
     chosen = max(members, key=lambda p: p.predicted)
     return max(p.measured.median for p in members) - chosen.measured.median

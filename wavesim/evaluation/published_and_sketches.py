@@ -16,7 +16,7 @@ from wavesim.costs.device_costs import (
 )
 from wavesim.evaluation.jobs import Job
 from wavesim.evaluation.recorded_cases import ceil_formula
-from wavesim.evaluation.scored_case import Prediction, by_ceil_formula
+from wavesim.evaluation.scored_case import ScoredPrediction, by_ceil_formula
 from wavesim.model.occupancy import occupancy_of
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
@@ -46,7 +46,7 @@ def published_jobs() -> list[Job]:
     return [published_mlps, published_convolutions]
 
 
-def published_mlps() -> list[Prediction]:
+def published_mlps() -> list[ScoredPrediction]:
     """Every published MLP row, with the device's constants and with none."""
     found = []
     for run in published_runs("mlp"):
@@ -59,7 +59,7 @@ def published_mlps() -> list[Prediction]:
     return found
 
 
-def published_convolutions() -> list[Prediction]:
+def published_convolutions() -> list[ScoredPrediction]:
     """Every published pair of convolutions, with a host that waits between the two kernels."""
     return [
         _published(
@@ -69,13 +69,13 @@ def published_convolutions() -> list[Prediction]:
     ]
 
 
-def _published(run: PublishedRun, known: DeviceCosts, source: str, kind: str) -> Prediction:
+def _published(run: PublishedRun, known: DeviceCosts, source: str, kind: str) -> ScoredPrediction:
     trace, predicted = predict_from_kernel_times(run.pipeline, run.plan, run.device, run.kernel_ns, known)
     measured, noise = run.improvement_points, run.noise_points
     stages = run.pipeline.stages
     per_sm = [occupancy_of(run.device, stage.kernel.block).blocks_per_sm for stage in stages]
     slots = [run.device.sm_count * count for count in per_sm]
-    return Prediction(
+    return ScoredPrediction(
         case=run.case,
         plan=run.policy,
         source=source,
@@ -105,7 +105,7 @@ def sketch_jobs() -> list[Job]:
     return [partial(predictions_of_sketch, case) for case in sketch_cases()]
 
 
-def predictions_of_sketch(case: SketchCase) -> list[Prediction]:
+def predictions_of_sketch(case: SketchCase) -> list[ScoredPrediction]:
     """Row and tile semaphores of one sketch kernel, tile, size and order."""
     stream = case.trace("stream")
     known = calibrate_for(case.pipeline, case.device, stream)
@@ -118,11 +118,11 @@ def predictions_of_sketch(case: SketchCase) -> list[Prediction]:
     ]
 
 
-def _sketch(case: SketchCase, name: str, stream: Trace, trace: Trace, predicted: float) -> Prediction:
+def _sketch(case: SketchCase, name: str, stream: Trace, trace: Trace, predicted: float) -> ScoredPrediction:
     stream_us, time_us = case.time_us["stream"], case.time_us[name]
     measured = 100.0 * (1.0 - time_us / stream_us)
     noise = 67.4 * 2**0.5 * case.stream_sd_us / stream_us
-    return Prediction(
+    return ScoredPrediction(
         case=case.name,
         plan=name,
         source="sketch",

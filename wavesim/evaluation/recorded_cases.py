@@ -1,7 +1,7 @@
 """Our own recordings, predicted: from the stream-sync trace, from two kernel times, and replayed.
 
 Example: of GPT-3's MLP at 1024 tokens, 128 x 256 tiles, the stream-sync recording is all that a prediction
-may look at; the row and tile recordings measured in turns with it are what it is judged by.
+may look at; the row and tile recordings measured in turns with it are what it is held against.
 """
 
 from dataclasses import replace
@@ -13,7 +13,7 @@ import numpy as np
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.calibration_checks import beats_work_conservation, contradictions
 from wavesim.evaluation.jobs import Job
-from wavesim.evaluation.scored_case import Prediction, by_ceil_formula
+from wavesim.evaluation.scored_case import ScoredPrediction, by_ceil_formula
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
@@ -28,7 +28,7 @@ from wavesim.predict.prediction import (
     predict_plans_from_kernel_times,
     replay,
 )
-from wavesim.recordings.shipped import Case, cases
+from wavesim.recordings.shipped import RecordedCase, cases
 from wavesim.trace.trace import Trace
 from wavesim.workloads.catalogue import parse_tile, workload
 
@@ -38,7 +38,7 @@ def recorded_jobs(folder: Path | None = None) -> list[Job]:
     return [partial(predictions_of_case, case) for case in cases(folder)]
 
 
-def predictions_of_case(case: Case) -> list[Prediction]:
+def predictions_of_case(case: RecordedCase) -> list[ScoredPrediction]:
     """Of each plan two: from the stream-sync trace, and from the two kernel times alone."""
     pipeline = workload(case.workload, case.tokens, parse_tile(case.tile))
     device, stream = devices.load(case.device), case.trace("stream")
@@ -53,8 +53,8 @@ def predictions_of_case(case: Case) -> list[Prediction]:
 
 
 def _from_kernel_times(
-    scored: Prediction, pipeline: Pipeline, device: Device, trace: Trace, points: float
-) -> Prediction:
+    scored: ScoredPrediction, pipeline: Pipeline, device: Device, trace: Trace, points: float
+) -> ScoredPrediction:
     return replace(
         scored,
         source="own-kernel-times",
@@ -67,12 +67,14 @@ def _from_kernel_times(
     )
 
 
-def _from_trace(case: Case, pipeline: Pipeline, device: Device, stream: Trace, name: str) -> Prediction:
+def _from_trace(
+    case: RecordedCase, pipeline: Pipeline, device: Device, stream: Trace, name: str
+) -> ScoredPrediction:
     measured = case.trace(name)
     trace, predicted = predict_from_stream(pipeline, parse_plan(name, case.order), device, stream)
     late_ns = replay(pipeline, measured, device).makespan_ns - measured.makespan_ns
     per_sm = [info.blocks_per_sm for info in stream.header.stages]
-    return Prediction(
+    return ScoredPrediction(
         case=case.name,
         plan=name,
         source="own",

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wavesim.evaluation.blind_runs import Comparison, JudgedRun, pooled
-from wavesim.evaluation.blind_sizes import BASELINE, JudgedSize
-from wavesim.evaluation.scored_case import Prediction
+from wavesim.evaluation.blind_runs import BlindRun, MeasuredComparison, pooled
+from wavesim.evaluation.blind_sizes import BASELINE, BlindSize
+from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.recordings.split import Split, split_of
 
 Choice = tuple[str, str]  # order, plan
@@ -31,7 +31,7 @@ class SizeRegret:
 
 
 def size_regrets(
-    run: JudgedRun, split: Split = "test", now: Sequence[Prediction] | None = None
+    run: BlindRun, split: Split = "test", now: Sequence[ScoredPrediction] | None = None
 ) -> list[SizeRegret]:
     """The sizes of one split, worst first; stream sync is one of the plans, in each order.
 
@@ -43,7 +43,7 @@ def size_regrets(
     return sorted(found, key=lambda one: -one.points)
 
 
-def _before(run: JudgedRun) -> Points:
+def _before(run: BlindRun) -> Points:
     return {
         (f"{one.size} {one.order}", one.plan): one.improvement_points
         for one in run.predictions.values()
@@ -51,7 +51,7 @@ def _before(run: JudgedRun) -> Points:
     }
 
 
-def _regret(run: JudgedRun, size: JudgedSize, predicted_points: Points) -> SizeRegret:
+def _regret(run: BlindRun, size: BlindSize, predicted_points: Points) -> SizeRegret:
     repeats = run.comparisons[size.name]
     measured = {choice: _median_ns(repeats, *choice) for choice in repeats[0].rounds}
     predicted = {}
@@ -64,12 +64,12 @@ def _regret(run: JudgedRun, size: JudgedSize, predicted_points: Points) -> SizeR
     return SizeRegret(size.name, chosen, best, len(measured), round(points, 3))
 
 
-def _median_ns(repeats: Sequence[Comparison], order: str, word: str) -> float:
+def _median_ns(repeats: Sequence[MeasuredComparison], order: str, word: str) -> float:
     there = [one for one in repeats if (order, word) in one.rounds]
     return float(np.median(pooled(there, order, word).ns))
 
 
-def regret_words(run: JudgedRun, now: Sequence[Prediction] | None = None) -> str:
+def regret_text(run: BlindRun, now: Sequence[ScoredPrediction] | None = None) -> str:
     """One line of the test split, before or by the predictions of `now`; "" if it has no sizes."""
     found = size_regrets(run, now=now)
     if not found:

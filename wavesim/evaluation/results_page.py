@@ -82,7 +82,7 @@ COPIES = Picture(
 )
 EVERYTHING = (
     "One panel per library, baseline and plan. Above the line it is faster than cuBLASLt's chain in a CUDA "
-    "graph, below it slower. The tuned plan was chosen in earlier rounds and is judged in later ones."
+    "graph, below it slower. The tuned plan was chosen in earlier rounds and is timed in later ones."
 )
 RIVALRY = (
     "In time, and in SM cycles: these kernels are limited by power, so that one which draws less runs at a "

@@ -28,7 +28,7 @@ SPENT = (
     "cuBLASLt's kilocycles",
     "multiplying",
 )
-SPENT_WORDS = (
+SPENT_TEXT = (
     "Of our SM cycles: multiplying is the least that the tensor cores need, at 2,048 multiply-adds per cycle "
     "and SM; outside, what tiles past the matrix's edge add; last wave, SMs without a tile in it; the rest "
     "is launch, filling and draining the pipeline, epilogues, sums of slices and waiting for memory. Part of "
@@ -36,16 +36,16 @@ SPENT_WORDS = (
     "computed from the tiles; the sums are measured."
 )
 USES = ("primitive", "blocks at once", "ns", "quartiles over rounds", "SM cycles")
-APART_WORDS = (
+APART_TEXT = (
     "Speed in time is speed in SM cycles times the ratio of the clocks. Cycles below 1 are the kernel's own: "
     "start, epilogue, waves, launch; a clock ratio below 1 says that ours draws more power for the same work."
 )
 POLICIES = ("what", "M", "policy", "tiles of both stages", "us", "speed over cuBLASLt")
-POLICIES_WORDS = (
+POLICIES_TEXT = (
     "Every policy that the generator derives, in the tiles that were best with semaphores, and row and tile "
     "semaphores in their own best ones, fastest first; medians of the final rounds."
 )
-USES_WORDS = (
+USES_TEXT = (
     "One thread per block uses the primitive again and again; what the empty loop takes is taken off. A wait "
     "is for a semaphore that is there already."
 )
@@ -124,10 +124,10 @@ def docs_tables(results: GpuResults) -> list[str]:
     """Headings, words and tables of what was measured, as parts of a page in Markdown."""
     parts = []
     for heading, words, columns, rows in (
-        ("What separates us from cuBLASLt", APART_WORDS, APART, separation_rows(results)),
-        ("Where the cycles of a product go", SPENT_WORDS, SPENT, spent_rows(results)),
-        ("Every generated policy", POLICIES_WORDS, POLICIES, policy_rows(results)),
-        ("What each primitive costs on its own", USES_WORDS, USES, primitive_rows(results)),
+        ("What separates us from cuBLASLt", APART_TEXT, APART, separation_rows(results)),
+        ("Where the cycles of a product go", SPENT_TEXT, SPENT, spent_rows(results)),
+        ("Every generated policy", POLICIES_TEXT, POLICIES, policy_rows(results)),
+        ("What each primitive costs on its own", USES_TEXT, USES, primitive_rows(results)),
     ):
         if rows:
             parts += [f"## {heading}", fill(words, LINE), markdown_table(columns, rows)]

@@ -6,7 +6,7 @@ Example: "GPT-3 MLP, speed of the tuned plan, geometric mean (worst to best), ov
 
 from statistics import median
 
-from wavesim.evaluation.gpu_results import Case, GpuResults
+from wavesim.evaluation.gpu_results import GpuResults, TimedCandidate
 from wavesim.evaluation.speedups import PAIRS, PROMPT, label, pairs_of, speeds, summary
 
 RIVALS = ("cublaslt", "torch", "stream", "pdl", "stream-k", "stream-k pdl", "persistent")
@@ -27,7 +27,7 @@ def measured_how(results: GpuResults) -> str:
     )
 
 
-def _ranges(cases: list[Case]) -> str:
+def _ranges(cases: list[TimedCandidate]) -> str:
     clocks = [median(case.clocks_ghz) for case in cases if case.clocks_ghz]
     powers = [case.power_w for case in cases if case.power_w is not None]
     said = f"; SM clocks {min(clocks):.2f} to {max(clocks):.2f} GHz" if clocks else ""
@@ -87,7 +87,7 @@ def _sizes(tokens: list[int]) -> str:
     return f"{len(large)} sizes from M = {large[0]} to {large[-1]}"
 
 
-def _name(case: Case) -> str:
+def _name(case: TimedCandidate) -> str:
     size = f" M = {case.tokens}" if case.tokens is not None else ""
     cuts = f" in {case.words['cuts']}" if "cuts" in case.words else ""
     return f"{label(case.name)}, {case.product_of or case.workload}{size}{cuts}"

@@ -10,10 +10,10 @@ from statistics import median
 
 import plotly.graph_objects as go
 
-from wavesim.evaluation.scored_case import Prediction
+from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.evaluation.validation import outliers, sets_of
 from wavesim.predict.intervals import half_width
-from wavesim.predict.score_history import Score
+from wavesim.predict.score_history import SetScore
 from wavesim.view.canvas import Props, axis, base_layout, heading
 from wavesim.view.page import Section, Table, write_page
 from wavesim.view.theme import Theme, find_theme
@@ -32,7 +32,7 @@ SOURCES = {  # of a set, by how its name starts
 COLUMNS = ("set", "cases", "median", "90 %", "sign", "noise", "no gain", "ceil", "time %", "80 % holds")
 
 
-def write_score_page(path: str | Path, found: Sequence[Prediction], scores: Sequence[Score]) -> Path:
+def write_score_page(path: str | Path, found: Sequence[ScoredPrediction], scores: Sequence[SetScore]) -> Path:
     """Writes the page of all sets. Returns its path."""
     by_name = {score.name: score for score in scores}
     sections = [
@@ -52,7 +52,7 @@ def write_score_page(path: str | Path, found: Sequence[Prediction], scores: Sequ
 
 
 def score_figure(
-    name: str, members: Sequence[Prediction], score: Score | None, theme: str | Theme = "light"
+    name: str, members: Sequence[ScoredPrediction], score: SetScore | None, theme: str | Theme = "light"
 ) -> go.Figure:
     """Predicted over measured improvement of one set; `score` is of its test split, None if that is empty."""
     palette = find_theme(theme)
@@ -79,7 +79,7 @@ def score_figure(
 SPLITS = ("development", "test")
 
 
-def _margin(members: Sequence[Prediction]) -> float:
+def _margin(members: Sequence[ScoredPrediction]) -> float:
     """The median half-width of the set's cases; each has its own."""
     return median(half_width(p.kind, p.spread) for p in members)
 
@@ -94,7 +94,7 @@ def _diagonal(low: float, high: float, margin: float, theme: Theme) -> list[Prop
     ]
 
 
-def _dots(members: Sequence[Prediction], split: str, theme: Theme) -> list[Props]:
+def _dots(members: Sequence[ScoredPrediction], split: str, theme: Theme) -> list[Props]:
     series = []
     for index, plan in enumerate(sorted({p.plan for p in members})):
         chosen = [p for p in members if p.split == split and p.plan == plan]
@@ -119,7 +119,7 @@ def _dots(members: Sequence[Prediction], split: str, theme: Theme) -> list[Props
     return series
 
 
-def _row(score: Score) -> list[str]:
+def _row(score: SetScore) -> list[str]:
     return [
         score.name,
         str(score.cases),

@@ -13,7 +13,7 @@ from wavesim.recordings.split import Split, split_of
 
 
 @dataclass(frozen=True)
-class Prediction:
+class ScoredPrediction:
     """One plan of one case: predicted, and as measured, in points of improvement over stream sync.
 
     - `group`: kernels and size; all orders and plans of a group are in the same split.
@@ -25,7 +25,7 @@ class Prediction:
       when the run's own tile times are fed in, over the stream-sync time and over its own.
     - `before`: what was predicted before the plan had run, and `repeats`: the improvement each time that the
       whole comparison was made, where that was recorded. `set_name`: its set within the source.
-    - `run`: the judged run that it is of, by its folder's name; "" for other sources.
+    - `run`: the blind run that it is of, by its folder's name; "" for other sources.
     - `outlier`: why the case is named but not scored, in words; "" for the others.
     """
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wavesim.evaluation.gpu_results import Case, GpuResults
+from wavesim.evaluation.gpu_results import GpuResults, TimedCandidate
 
 PLAIN = "stream"
 # How the copies are launched with semaphores between them; the rest of the rows have none.
@@ -48,7 +48,7 @@ def ratio_of_medians(ours: Sequence[float], theirs: Sequence[float]) -> Interval
 class CopyOverhead:
     """What one way to launch a pair of copies adds to stream order, in percent, with its 95 % interval."""
 
-    case: Case
+    case: TimedCandidate
     threads: int
     percent: float
     low95: float
@@ -76,7 +76,7 @@ def best_ways(overheads: dict[str, list[CopyOverhead]]) -> dict[int, CopyOverhea
     return dict(sorted(found.items()))
 
 
-def _overhead(case: Case, threads: int, plain: Case) -> CopyOverhead:
+def _overhead(case: TimedCandidate, threads: int, plain: TimedCandidate) -> CopyOverhead:
     found = ratio_of_medians(case.rounds_ns, plain.rounds_ns)
     percent, low, high = (100 * (ratio - 1) for ratio in (found.value, found.low, found.high))
     return CopyOverhead(case, threads, percent, low, high)
@@ -117,7 +117,7 @@ def ready_costs(results: GpuResults) -> dict[str, Interval]:
     return {name: ratio_of_medians(case.rounds_ns, plain.rounds_ns) for name, case in cases.items()}
 
 
-def _primitive_cost(case: Case, loop: Case) -> PrimitiveCost:
+def _primitive_cost(case: TimedCandidate, loop: TimedCandidate) -> PrimitiveCost:
     def each(total: float, empty: float) -> float:
         return (total - empty) / (case.operations or 1)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
-from wavesim.evaluation.reference.simulator import Oracle
+from wavesim.evaluation.reference.simulator import ReferenceSimulator
 from wavesim.model.device import default_device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import SemaphoreSync
@@ -29,7 +29,7 @@ TOKENS_100K = 177_792
 
 
 @dataclass(frozen=True)
-class Speed:
+class SimulatorSpeed:
     """CPU time: a ratio of medians, a ratio per tile, and milliseconds to describe, simulate and record."""
 
     simpy_over_oracle: float
@@ -38,13 +38,13 @@ class Speed:
     ms_10k_tiles: float
 
 
-def measure_speed(rounds: int = ROUNDS) -> Speed:
+def measure_speed(rounds: int = ROUNDS) -> SimulatorSpeed:
     """All four figures: medians of `rounds` rounds; the largest case runs twice. Takes some seconds."""
     ratio = simpy_over_oracle(rounds)
     ms_600, _ = simulation_ms(TOKENS_600, rounds)
     ms_10k, tiles_10k = simulation_ms(TOKENS_10K, rounds)
     ms_100k, tiles_100k = simulation_ms(TOKENS_100K, 2)
-    return Speed(ratio, (ms_100k / tiles_100k) / (ms_10k / tiles_10k), ms_600, ms_10k)
+    return SimulatorSpeed(ratio, (ms_100k / tiles_100k) / (ms_10k / tiles_10k), ms_600, ms_10k)
 
 
 def simpy_over_oracle(rounds: int = ROUNDS, tokens: int = TOKENS_10K) -> float:
@@ -55,7 +55,7 @@ def simpy_over_oracle(rounds: int = ROUNDS, tokens: int = TOKENS_10K) -> float:
     simpy, oracle = [], []
     for _ in range(rounds):
         simpy.append(_cpu_ms(Engine(pipeline, PLAN, device, costs).run))
-        oracle.append(_cpu_ms(Oracle(pipeline, PLAN, device, costs).run))
+        oracle.append(_cpu_ms(ReferenceSimulator(pipeline, PLAN, device, costs).run))
     return statistics.median(simpy) / statistics.median(oracle)
 
 

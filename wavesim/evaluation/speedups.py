@@ -1,7 +1,7 @@
 """What a GPU benchmark's cases amount to: speeds, gains, distances to the limit.
 
 Example: cuBLASLt 492 us, our row semaphores 499 us: a speed of 0.987, between 0.976 and 0.996 by the
-quartiles of the rounds. Above 1 is faster, whoever is compared; `Speed.of` is the one definition.
+quartiles of the rounds. Above 1 is faster, whoever is compared; `Speedup.of` is the one definition.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import geometric_mean, median
 
 from wavesim.errors import RecordingError
-from wavesim.evaluation.gpu_results import Case, GpuResults, quartiles
+from wavesim.evaluation.gpu_results import GpuResults, TimedCandidate, quartiles
 
 LIBRARIES = ("cublaslt", "torch")
 PAIRS = {"gpt3-mlp": "GPT-3 MLP", "llama-mlp": "LLaMA 65B MLP"}
@@ -54,7 +54,7 @@ def rank(name: str) -> int:
 
 
 @dataclass(frozen=True)
-class Speed:
+class Speedup:
     """Time or cycles of one over those of another: medians, with the quartiles of the other's rounds."""
 
     value: float
@@ -62,7 +62,7 @@ class Speed:
     high: float
 
     @classmethod
-    def of(cls, ours: Sequence[float], theirs: Sequence[float]) -> "Speed":
+    def of(cls, ours: Sequence[float], theirs: Sequence[float]) -> "Speedup":
         """How fast `ours` is when `theirs` has speed 1."""
         reference, (low, high) = median(theirs), quartiles(ours)
         return cls(reference / median(ours), reference / high, reference / low)
@@ -88,19 +88,19 @@ class Summary:
         return f"{self.geomean:.3f} ({self.worst:.3f} to {self.best:.3f})"
 
 
-Pair = Mapping[str, Case]
+Pair = Mapping[str, TimedCandidate]
 
 
-def pairs_of(results: GpuResults, workload: str) -> dict[int, dict[str, Case]]:
+def pairs_of(results: GpuResults, workload: str) -> dict[int, dict[str, TimedCandidate]]:
     """{tokens: {name or role: case}} of a pair's final cases, smallest first."""
-    found: dict[int, dict[str, Case]] = {}
+    found: dict[int, dict[str, TimedCandidate]] = {}
     for case in results.of(workload):
         if case.tokens is not None:
             found.setdefault(case.tokens, {}).update(dict.fromkeys((case.name, *case.roles), case))
     return dict(sorted(found.items()))
 
 
-def with_generated_as_one(pairs: Mapping[int, Pair]) -> dict[int, dict[str, Case]]:
+def with_generated_as_one(pairs: Mapping[int, Pair]) -> dict[int, dict[str, TimedCandidate]]:
     """The same pairs, at each size the fastest of the other generated policies in place of all of them.
 
     It is the fastest by the rounds that it is shown by, so it looks a little better than it is.
@@ -114,7 +114,7 @@ def with_generated_as_one(pairs: Mapping[int, Pair]) -> dict[int, dict[str, Case
     return found
 
 
-def generated_of(cases: Pair) -> list[Case]:
+def generated_of(cases: Pair) -> list[TimedCandidate]:
     """Cases of generated policies but row and tile, fastest first."""
     found = {id(case): case for name, case in cases.items() if name.startswith(GENERATED)}
     return sorted(found.values(), key=lambda case: case.median_ns)
@@ -122,22 +122,22 @@ def generated_of(cases: Pair) -> list[Case]:
 
 def speeds(
     pairs: Mapping[int, Pair], ours: str, theirs: str, *, in_cycles: bool = False
-) -> dict[int, tuple[Case, Speed]]:
+) -> dict[int, tuple[TimedCandidate, Speedup]]:
     """{tokens: (our case, its speed)} where both were measured, in time or in SM cycles."""
     found = {}
     for tokens, cases in pairs.items():
         if ours in cases and theirs in cases:
             mine, other = (_amounts(cases[name], in_cycles=in_cycles) for name in (ours, theirs))
             if mine and other:
-                found[tokens] = cases[ours], Speed.of(mine, other)
+                found[tokens] = cases[ours], Speedup.of(mine, other)
     return found
 
 
-def _amounts(case: Case, *, in_cycles: bool) -> Sequence[float]:
+def _amounts(case: TimedCandidate, *, in_cycles: bool) -> Sequence[float]:
     return case.cycles if in_cycles else case.rounds_ns
 
 
-def summary(found: Mapping[int, tuple[Case, Speed]], from_tokens: int = PROMPT) -> Summary | None:
+def summary(found: Mapping[int, tuple[TimedCandidate, Speedup]], from_tokens: int = PROMPT) -> Summary | None:
     """Of the sizes from `from_tokens`; of all where none is that large."""
     large = [speed.value for tokens, (_, speed) in found.items() if tokens >= from_tokens]
     return Summary.of(large or [speed.value for _, speed in found.values()])
@@ -166,17 +166,17 @@ class Limits:
         return max(flops / self.flops_per_ns, weight_bytes / self.bytes_per_ns)
 
 
-def over_limit(case: Case, limits: Limits) -> Speed:
+def over_limit(case: TimedCandidate, limits: Limits) -> Speedup:
     """A pair's time over its limit: 1 is the limit."""
     if case.tokens is None or case.weight_bytes is None:
         raise RecordingError(
             f"case {case.name!r} of {case.workload}: tokens or weight_bytes is missing; measure again"
         )
     limit, (low, high) = limits.time_ns(case.tokens, case.weight_bytes), case.quartiles_ns
-    return Speed(case.median_ns / limit, low / limit, high / limit)
+    return Speedup(case.median_ns / limit, low / limit, high / limit)
 
 
-def fastest_own(cases: Pair) -> Case | None:
+def fastest_own(cases: Pair) -> TimedCandidate | None:
     """The fastest case that is not a library's."""
     own = [case for name, case in cases.items() if name not in LIBRARIES]
     return min(own, key=lambda case: case.median_ns, default=None)
@@ -187,7 +187,7 @@ Product = tuple[str, str]  # (workload, stage); ("cube", "") of 8192 x 8192 x 81
 
 def products(results: GpuResults) -> dict[Product, dict[int, Pair]]:
     """{(workload, stage): {tokens: {name: case}}}, smallest first; `speeds` compares them."""
-    found: dict[Product, dict[int, dict[str, Case]]] = {}
+    found: dict[Product, dict[int, dict[str, TimedCandidate]]] = {}
     for case in results.of("product"):
         if case.tokens is not None:
             by_tokens = found.setdefault((case.product_of, case.stage), {})
@@ -212,7 +212,7 @@ class Separation:
     clock: float
 
     @classmethod
-    def of(cls, ours: Case, theirs: Case) -> "Separation | None":
+    def of(cls, ours: TimedCandidate, theirs: TimedCandidate) -> "Separation | None":
         """None where clocks were not measured."""
         if not ours.clocks_ghz or not theirs.clocks_ghz:
             return None
@@ -225,7 +225,7 @@ class Separation:
 
 def separations(results: GpuResults) -> dict[tuple[str, int], Separation]:
     """{("workload, stage" or workload of a pair, M): ours beside cuBLASLt's}; of a pair the tuned plan's."""
-    contests: dict[tuple[str, int], tuple[Case, Case]] = {}
+    contests: dict[tuple[str, int], tuple[TimedCandidate, TimedCandidate]] = {}
     for (workload, stage), sizes in products(results).items():
         for tokens, cases in sizes.items():
             if "ours" in cases and "cublaslt" in cases:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from wavesim.evaluation.order_choice import OrderChoice
 from wavesim.evaluation.policy_choice import PolicyChoice
-from wavesim.predict.score_history import Score
+from wavesim.predict.score_history import SetScore
 
 FEWEST_RIVALLED = 20  # cases of a set that has to beat "no gain" and the ceil formula
 Standing = Literal["aim", "must", "missed", "not scored"]
@@ -41,7 +41,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Gate:
+class Threshold:
     """One figure of one set held against its bounds; the names are those of `wavesim validate --json`."""
 
     what: str
@@ -73,7 +73,7 @@ REPLAY = (Bound("median_time_error_percent", 1.0, 0.5), Bound("p90_time_error_pe
 CHOICE = (Bound("order_agreement", 0.8, 0.9, is_least=True), Bound("mean_regret_points", 1.0, 0.5))
 ORDER = (Bound("sign_agreement", 1.0, is_least=True), Bound("within_share", 1.0, is_least=True))
 # What is asked, in words, of which sets, and the bounds.
-GATES: tuple[tuple[str, tuple[str, ...], tuple[Bound, ...]], ...] = (
+THRESHOLDS: tuple[tuple[str, tuple[str, ...], tuple[Bound, ...]], ...] = (
     ("MLPs, no constant", ("published-mlp-no-constants",), _errors((4.0, 10.0), (3.0, 8.0))),
     ("MLPs, five constants", ("published-mlp",), CONSTANTS),
     ("convolutions", ("published-resnet",), _errors((3.0, 9.0), (2.0, 6.0))),
@@ -88,13 +88,13 @@ GATES: tuple[tuple[str, tuple[str, ...], tuple[Bound, ...]], ...] = (
 CHOSEN = ("published-mlp",)  # sets of which the order of policies and the regret are gates
 
 
-def gates_of(
-    scores: Sequence[Score], choices: Sequence[PolicyChoice], orders: OrderChoice | None = None
-) -> list[Gate]:
+def thresholds_of(
+    scores: Sequence[SetScore], choices: Sequence[PolicyChoice], orders: OrderChoice | None = None
+) -> list[Threshold]:
     """Every gate with what was found, also of sets that were not scored."""
     by_name = {score.name: score for score in scores}
     chosen = {choice.name: choice for choice in choices}
-    found = [gate for what, names, bounds in GATES for gate in _held(what, names, by_name, bounds)]
+    found = [gate for what, names, bounds in THRESHOLDS for gate in _held(what, names, by_name, bounds)]
     found += _held("row or tile", CHOSEN, chosen, CHOICE)
     found += _held("row-major or grouped", ("hopper-orders",), {"hopper-orders": orders}, ORDER)
     return [*found, *_rivals(scores)]
@@ -102,26 +102,26 @@ def gates_of(
 
 def _held(
     what: str, names: Sequence[str], scored: Mapping[str, object], bounds: Sequence[Bound]
-) -> Iterator[Gate]:
+) -> Iterator[Threshold]:
     for name in names:
         for bound in bounds:
-            yield _gate(what, name, bound, getattr(scored.get(name), bound.figure, None))
+            yield _threshold(what, name, bound, getattr(scored.get(name), bound.figure, None))
 
 
-def _gate(what: str, name: str, bound: Bound, value: float | None) -> Gate:
-    return Gate(what, name, bound.figure, value, bound.must, bound.aim, bound.standing(value))
+def _threshold(what: str, name: str, bound: Bound, value: float | None) -> Threshold:
+    return Threshold(what, name, bound.figure, value, bound.must, bound.aim, bound.standing(value))
 
 
-def _rivals(scores: Sequence[Score]) -> Iterator[Gate]:
+def _rivals(scores: Sequence[SetScore]) -> Iterator[Threshold]:
     """Every larger set's median error is below that of "no gain" and of counting whole waves."""
     for score in scores:
         rivals = [r for r in (score.no_gain_median_points, score.ceil_formula_median_points) if r is not None]
         if score.cases >= FEWEST_RIVALLED and rivals:
             bound = Bound("median_abs_error_points", min(rivals))
-            yield _gate("rivals", score.name, bound, score.median_abs_error_points)
+            yield _threshold("rivals", score.name, bound, score.median_abs_error_points)
 
 
-def gate_lines(found: Sequence[Gate]) -> list[str]:
+def threshold_lines(found: Sequence[Threshold]) -> list[str]:
     """The gates as a table, and how many of them are met."""
     rows = [("gate", "set", "figure", "found", "must", "aim", "reached")]
     rows += [

@@ -11,22 +11,22 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from wavesim.evaluation.blind_predictions import clock_drift_percent, model_standing, unmeasured
-from wavesim.evaluation.blind_runs import JudgedRun, find_runs, model_sources
+from wavesim.evaluation.blind_runs import BlindRun, find_runs, model_sources
 from wavesim.evaluation.interval_fit import half_widths, write_half_widths
 from wavesim.evaluation.order_choice import compared_orders
 from wavesim.evaluation.policy_choice import PolicyChoice, policy_choices
-from wavesim.evaluation.regret import regret_words, size_regrets
-from wavesim.evaluation.scored_case import Prediction
-from wavesim.evaluation.thresholds import gate_lines, gates_of
+from wavesim.evaluation.regret import regret_text, size_regrets
+from wavesim.evaluation.scored_case import ScoredPrediction
+from wavesim.evaluation.thresholds import threshold_lines, thresholds_of
 from wavesim.evaluation.validation import (
     all_predictions,
-    judged_sets,
+    blind_sets,
     outliers,
     scores,
     worse_sets,
     write_scores,
 )
-from wavesim.predict.score_history import Score
+from wavesim.predict.score_history import SetScore
 
 # Of each column: its title, its width, and what it says.
 COLUMNS = (
@@ -56,8 +56,8 @@ REGRET = (
 class Validation:
     """What was found: every prediction, the scores, and what is worse than the committed ones, in words."""
 
-    predictions: Sequence[Prediction]
-    scores: Sequence[Score]
+    predictions: Sequence[ScoredPrediction]
+    scores: Sequence[SetScore]
     complaints: Sequence[str]
     document: dict[str, object]
     words: str
@@ -73,8 +73,8 @@ def run_validate(options: Namespace, progress: Callable[[int, int], None] | None
     runs = find_runs()
     choices = policy_choices(found)
     orders = compared_orders(found)
-    gates = gates_of(results, choices, orders)
-    learnt = [score for score in scores(found, "development") if score.name in judged_sets(found)]
+    gates = thresholds_of(results, choices, orders)
+    learnt = [score for score in scores(found, "development") if score.name in blind_sets(found)]
     document = {
         "sets": [asdict(score) for score in results],
         "judged_development_sets": [asdict(score) for score in learnt],
@@ -87,18 +87,18 @@ def run_validate(options: Namespace, progress: Callable[[int, int], None] | None
         "gates": [asdict(gate) for gate in gates],
         "outliers": outliers(found),
     }
-    words = [*_table(results), "", *_choices(choices), "", *gate_lines(gates)]
-    words += _judged(runs, found, learnt, options.list)
+    words = [*_table(results), "", *_choices(choices), "", *threshold_lines(gates)]
+    words += _blind_runs(runs, found, learnt, options.list)
     words += _list(found) if options.list else []
     words.append(f"named, not scored ({len(outliers(found))}): --list shows them" if not options.list else "")
     return Validation(found, results, worse_sets(results), document, "\n".join(words).rstrip())
 
 
-def _judged(
-    runs: Sequence[JudgedRun], found: Sequence[Prediction], learnt: Sequence[Score], is_long: bool
+def _blind_runs(
+    runs: Sequence[BlindRun], found: Sequence[ScoredPrediction], learnt: Sequence[SetScore], is_long: bool
 ) -> list[str]:
-    """The judged runs: who predicted, what their clock did, the development split, what is missing."""
-    lines = ["", "Judged runs, development split:", *_rows(learnt)] if learnt else []
+    """The blind runs: who predicted, what their clock did, the development split, what is missing."""
+    lines = ["", "Blind runs, development split:", *_rows(learnt)] if learnt else []
     for run in runs:
         drift = clock_drift_percent(run)
         lines.append(model_standing(run, model_sources()))
@@ -107,20 +107,20 @@ def _judged(
                 f"  stream sync took {np.median(drift):+.1f} % longer beside the plans than before them, "
                 f"at most {max(drift, key=abs):+.1f} %"
             )
-        lines += [f"  {words}" for words in (regret_words(run), regret_words(run, found)) if words]
+        lines += [f"  {words}" for words in (regret_text(run), regret_text(run, found)) if words]
         missing = unmeasured(run)
         lines.append(f"  not measured or not predicted: {len(missing)}" + ("" if is_long else " (--list)"))
         lines += [f"    {text}" for text in missing] if is_long else []
     return lines
 
 
-def _table(results: Sequence[Score]) -> list[str]:
+def _table(results: Sequence[SetScore]) -> list[str]:
     lines = _rows(results)
     legend = [f"  {title:<8} {words}" for title, _, words in COLUMNS if words]
     return [*lines, "Test split only. own-replay: errors in points of the stream-sync makespan.", *legend]
 
 
-def _rows(results: Sequence[Score]) -> list[str]:
+def _rows(results: Sequence[SetScore]) -> list[str]:
     rows = [tuple(title for title, _, _ in COLUMNS), *(_cells(score) for score in results)]
     return [
         "".join(
@@ -131,7 +131,7 @@ def _rows(results: Sequence[Score]) -> list[str]:
     ]
 
 
-def _cells(score: Score) -> tuple[str, ...]:
+def _cells(score: SetScore) -> tuple[str, ...]:
     return (
         score.name,
         str(score.cases),
@@ -178,7 +178,7 @@ def _order_text(choice: PolicyChoice) -> str:
     return f"policies in the right order {choice.order_agreement:.0%} of {choice.orders}{equal}"
 
 
-def _list(found: Sequence[Prediction]) -> list[str]:
+def _list(found: Sequence[ScoredPrediction]) -> list[str]:
     """Every case, worst first."""
     ranked = sorted(found, key=lambda p: (bool(p.outlier), -abs(p.error)))
     return [

@@ -12,29 +12,29 @@ from pathlib import Path
 
 import numpy as np
 
-from wavesim.evaluation.blind_predictions import SOURCE as JUDGED
+from wavesim.evaluation.blind_predictions import SOURCE as BLIND
 from wavesim.evaluation.blind_predictions import blind_jobs
 from wavesim.evaluation.blind_sizes import SEMAPHORES
 from wavesim.evaluation.interval_fit import half_widths
 from wavesim.evaluation.jobs import run_jobs
 from wavesim.evaluation.published_and_sketches import published_jobs, sketch_jobs
 from wavesim.evaluation.recorded_cases import recorded_jobs
-from wavesim.evaluation.scored_case import Prediction
-from wavesim.predict.score_history import SCORES, Score, committed_scores
+from wavesim.evaluation.scored_case import ScoredPrediction
+from wavesim.predict.score_history import SCORES, SetScore, committed_scores
 from wavesim.recordings.split import Split
 
 GAIN_THAT_COUNTS = 2.0  # points; below it the sign of a gain is not scored
 TOLERANCE_POINTS = 0.05  # by which an error may exceed the committed one
 
 
-def predictions(folder: Path | None = None) -> list[Prediction]:
+def predictions(folder: Path | None = None) -> list[ScoredPrediction]:
     """Predicts every overlapped recording of our own, those that ship or those of another folder."""
     return run_jobs(recorded_jobs(folder))
 
 
 def all_predictions(
     progress: Callable[[int, int], None] | None = None, processes: int = 1
-) -> list[Prediction]:
+) -> list[ScoredPrediction]:
     """Predicts every stored measurement: recordings, blind runs, published rows and sketches.
 
     `progress(done, total)`, if given, is called as jobs are done; `processes` share them.
@@ -43,7 +43,7 @@ def all_predictions(
     return run_jobs(jobs, progress, processes)
 
 
-def sets_of(found: Sequence[Prediction]) -> dict[str, list[Prediction]]:
+def sets_of(found: Sequence[ScoredPrediction]) -> dict[str, list[ScoredPrediction]]:
     """The named sets that the predictions fill, both splits, outliers left out."""
     scored = [p for p in found if not p.outlier]
     own = [p for p in scored if p.source == "own"]
@@ -52,21 +52,21 @@ def sets_of(found: Sequence[Prediction]) -> dict[str, list[Prediction]]:
         "own-1-block-row": [p for p in own if p.blocks_per_sm == 1 and p.plan == "row"],
         "own-2-blocks": [p for p in own if p.blocks_per_sm >= 2],
         "own-all": own,
-        **judged_sets(scored),
+        **blind_sets(scored),
         **{name: [p for p in scored if p.source == name] for name in _OTHERS},
     }
     return {name: members for name, members in sets.items() if members}
 
 
-def judged_sets(found: Sequence[Prediction]) -> dict[str, list[Prediction]]:
-    """The named sets of the judged runs, and all plans with semaphores together; rivals only by name."""
-    judged = [p for p in found if p.source == JUDGED]
-    names = sorted({p.set_name for p in judged})
-    sets = {name: [p for p in judged if p.set_name == name] for name in names}
-    return sets | {"judged-all": [p for p in judged if p.plan in SEMAPHORES]}
+def blind_sets(found: Sequence[ScoredPrediction]) -> dict[str, list[ScoredPrediction]]:
+    """The named sets of the blind runs, and all plans with semaphores together; rivals only by name."""
+    blind = [p for p in found if p.source == BLIND]
+    names = sorted({p.set_name for p in blind})
+    sets = {name: [p for p in blind if p.set_name == name] for name in names}
+    return sets | {"judged-all": [p for p in blind if p.plan in SEMAPHORES]}
 
 
-def scores(found: Sequence[Prediction], split: Split = "test") -> list[Score]:
+def scores(found: Sequence[ScoredPrediction], split: Split = "test") -> list[SetScore]:
     """The scores of all sets, of one split: those of the test split are what is claimed."""
     widths = half_widths(found)
     chosen = {name: [p for p in members if p.split == split] for name, members in sets_of(found).items()}
@@ -87,12 +87,12 @@ _OTHERS = (
 )
 
 
-def outliers(found: Sequence[Prediction]) -> list[str]:
+def outliers(found: Sequence[ScoredPrediction]) -> list[str]:
     """Cases that are named but not scored, each once, with the reason."""
     return list(dict.fromkeys(f"{p.name}: {p.outlier}" for p in found if p.outlier))
 
 
-def _score(name: str, members: list[Prediction], widths: Mapping[str, float]) -> Score:
+def _score(name: str, members: list[ScoredPrediction], widths: Mapping[str, float]) -> SetScore:
     errors = [p.error for p in members]
     times = [p.time_error_percent for p in members]
     in_cycles = [p.predicted - p.in_cycles for p in members if p.in_cycles is not None]
@@ -102,7 +102,7 @@ def _score(name: str, members: list[Prediction], widths: Mapping[str, float]) ->
     inside = sum(abs(p.error) <= widths[p.kind] * p.spread for p in known)
     apart = [max(p.repeats) - min(p.repeats) for p in members if len(p.repeats) > 1]
     before = [p.before - p.measured.median for p in members if p.before is not None]
-    return Score(
+    return SetScore(
         name=name,
         cases=len(members),
         median_abs_error_points=_median(errors),
@@ -123,10 +123,10 @@ def _score(name: str, members: list[Prediction], widths: Mapping[str, float]) ->
     )
 
 
-def _replay_score(name: str, replayed: Sequence[Prediction]) -> Score:
+def _replay_score(name: str, replayed: Sequence[ScoredPrediction]) -> SetScore:
     points = [p.replay_error_points or 0.0 for p in replayed]
     percent = [p.replay_error_percent or 0.0 for p in replayed]
-    return Score(
+    return SetScore(
         name=name,
         cases=len(points),
         median_abs_error_points=_median(points),
@@ -144,12 +144,12 @@ def _p90(values: Sequence[float]) -> float:
     return round(float(np.percentile(np.abs(values), 90)), 3)
 
 
-def write_scores(found: list[Score]) -> None:
+def write_scores(found: list[SetScore]) -> None:
     """Stores the scores beside the recordings they were computed from, to be committed with them."""
     SCORES.write_text(json.dumps({"sets": [asdict(score) for score in found]}, indent=1) + "\n")
 
 
-def worse_sets(found: list[Score]) -> list[str]:
+def worse_sets(found: list[SetScore]) -> list[str]:
     """What is worse than the committed scores, in words: an error up by over 0.05 points, or fewer cases."""
     before = committed_scores()
     complaints = []

@@ -20,7 +20,7 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.predict.prediction import Measured, measured_improvement
-from wavesim.recordings.shipped import Case, cases, find_case
+from wavesim.recordings.shipped import RecordedCase, cases, find_case
 from wavesim.workloads.figure_one import TILE_NS
 
 RECORDED_ORDERS = ("row", "grouped:4", "grouped:8")
@@ -35,7 +35,7 @@ class KnownCosts:
 
     model: CostModel
     source: str
-    case: Case | None = None
+    case: RecordedCase | None = None
     defaults: tuple[str, ...] = ()
 
     def measured(self, policy: str) -> Measured | None:
@@ -85,7 +85,7 @@ def _from_data_sheet(pipeline: Pipeline, device: Device) -> KnownCosts:
     return KnownCosts(roofline(pipeline, device), text, defaults=defaults)
 
 
-def _recorded(case: Case, tokens: int, order: str) -> KnownCosts:
+def _recorded(case: RecordedCase, tokens: int, order: str) -> KnownCosts:
     """Costs of a case's stream-sync run. In clock cycles a tile costs nearly the same at every size.
 
     At its own size each block takes its own time, as in the predictions that are scored; the blocks of
@@ -105,7 +105,7 @@ def _recorded(case: Case, tokens: int, order: str) -> KnownCosts:
     return KnownCosts(model, words + assumed_text(assumed), case if is_exact else None, defaults)
 
 
-def _case(pipeline: Pipeline, device: Device, order: str) -> Case | None:
+def _case(pipeline: Pipeline, device: Device, order: str) -> RecordedCase | None:
     """The recording of this size in this order, else in the first order that has one.
 
     "derived grouped:4", a choice of orders by name, is nearest to the last order that it names.
@@ -115,7 +115,7 @@ def _case(pipeline: Pipeline, device: Device, order: str) -> Case | None:
     return next((case for case in found if case is not None), None)
 
 
-def _nearest_case(pipeline: Pipeline, device: Device, order: str) -> Case | None:
+def _nearest_case(pipeline: Pipeline, device: Device, order: str) -> RecordedCase | None:
     """The recording of the same kernels: the same size before the same order, then the nearest size."""
     gemms = [stage.work for stage in pipeline.stages if isinstance(stage.work, Gemm)]
     if len(gemms) != len(pipeline.stages) or any(gemm.split_k > 1 for gemm in gemms):
@@ -132,11 +132,11 @@ def _nearest_case(pipeline: Pipeline, device: Device, order: str) -> Case | None
     return min(alike, key=lambda case: (abs(case.tokens - tokens), case.order != order), default=None)
 
 
-def _is_same_occupancy(case: Case, pipeline: Pipeline, device: Device) -> bool:
+def _is_same_occupancy(case: RecordedCase, pipeline: Pipeline, device: Device) -> bool:
     recorded = [info.blocks_per_sm for info in case.trace("stream").header.stages]
     return recorded == [occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages]
 
 
 @lru_cache(maxsize=1)
-def _shipped() -> tuple[Case, ...]:
+def _shipped() -> tuple[RecordedCase, ...]:
     return tuple(cases())

@@ -95,7 +95,7 @@ def predict_plans(
     pipeline: Pipeline, plans: Sequence[Plan], device: Device, costs: CostModel
 ) -> list[tuple[Trace, float]]:
     """(the plan's trace, improvement in points) of each; stream sync is simulated once for each order."""
-    streams: list[tuple[StreamSync, int]] = []
+    streams: list[tuple[Plan, int]] = []
     found = []
     for plan in plans:
         baseline = StreamSync(plan.order, plan.orders)

@@ -13,7 +13,7 @@ SCORES = FOLDER / "scores.json"
 
 
 @dataclass(frozen=True)
-class Score:
+class SetScore:
     """The test split of one set; the names are those of `wavesim validate --json`.
 
     Errors are absolute, in points of improvement (replay: of the stream-sync makespan); `..._percent` are
@@ -44,14 +44,14 @@ class Score:
     before_p90_abs_error_points: float | None = None
 
 
-def committed_scores() -> dict[str, Score]:
+def committed_scores() -> dict[str, SetScore]:
     """The scores as last committed with the package, by set name; empty if there are none."""
     if not SCORES.exists():
         return {}
-    return {entry["name"]: Score(**entry) for entry in json.loads(SCORES.read_text())["sets"]}
+    return {entry["name"]: SetScore(**entry) for entry in json.loads(SCORES.read_text())["sets"]}
 
 
-def score_of(blocks_per_sm: int) -> Score | None:
+def score_of(blocks_per_sm: int) -> SetScore | None:
     """The committed score of recorded runs with so many blocks per SM; None if there is none."""
     return committed_scores().get("own-1-block" if blocks_per_sm == 1 else "own-2-blocks")
 

@@ -2,7 +2,7 @@
 
 Example: `recordings/h200/gpt3-mlp_128x256_m1024_grouped8_row.npz` is the GPT-3 MLP at 1024 tokens
 with 128 x 256 tiles, grouped order and row semaphores, as one H200 ran it. The traces of one size,
-tile and order, a `Case`, were measured interleaved in one process, and only those are compared.
+tile and order, a `RecordedCase`, were measured interleaved in one process, and only those are compared.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Case:
+class RecordedCase:
     """One size, tile and order on one device: the plans measured interleaved, by plan name."""
 
     device: str
@@ -57,12 +57,12 @@ def file_name(workload: str, tile: str, tokens: int, order: str, plan: str) -> s
     return f"{workload}_{tile}_m{tokens}_{order.replace(':', '')}_{plan}.npz"
 
 
-def cases(folder: Path | None = None) -> list[Case]:
+def cases(folder: Path | None = None) -> list[RecordedCase]:
     """All shipped cases, or those of another folder of the same form, sorted."""
     found: dict[tuple[str, str, str, int, str], dict[str, Path]] = {}
     for path, key, plan in _files(FOLDER if folder is None else folder):
         found.setdefault(key, {})[plan] = path
-    return [Case(*key, paths) for key, paths in sorted(found.items())]
+    return [RecordedCase(*key, paths) for key, paths in sorted(found.items())]
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, tuple[str, str, str, int, str], str]]:
@@ -77,11 +77,11 @@ def _files(folder: Path) -> Iterator[tuple[Path, tuple[str, str, str, int, str],
 
 
 @lru_cache(maxsize=1)
-def _shipped() -> tuple[Case, ...]:
+def _shipped() -> tuple[RecordedCase, ...]:
     return tuple(cases())
 
 
-def find_case(pipeline: Pipeline, device: Device, order: str) -> Case | None:
+def find_case(pipeline: Pipeline, device: Device, order: str) -> RecordedCase | None:
     """The shipped case of just these kernels on just this device under a tile order, or None."""
     gemms = [stage.work for stage in pipeline.stages if isinstance(stage.work, Gemm)]
     if len(gemms) != len(pipeline.stages) or any(gemm.split_k > 1 or gemm.dtype != "fp16" for gemm in gemms):

@@ -12,7 +12,7 @@ import ipywidgets
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError, WavesimError
-from wavesim.recordings.shipped import Case, cases
+from wavesim.recordings.shipped import RecordedCase, cases
 from wavesim.trace.trace import Trace
 from wavesim.view.comparison import Compared, comparison_update
 from wavesim.view.export import figure_html, save_figure
@@ -117,6 +117,6 @@ def _runs_of(compared: Compared) -> list[Run]:
     ]
 
 
-def _recorded_run(case: Case, plan: str) -> Run:
+def _recorded_run(case: RecordedCase, plan: str) -> Run:
     label = f"{case.tokens:,} tokens, {case.trace(plan).header.plan_label.lower()}"
     return label, lambda: (predicted_trace(case, plan)[0], case.trace(plan), case.trace("stream"))

@@ -15,7 +15,7 @@ from wavesim.plan.plan import StreamSync
 from wavesim.plan.words import parse_plan
 from wavesim.predict.defaults import default_costs
 from wavesim.predict.prediction import measured_improvement, predict_from_stream
-from wavesim.recordings.shipped import Case, cases
+from wavesim.recordings.shipped import RecordedCase, cases
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim.tuning.search import TunedPlan, Tuning
@@ -102,7 +102,7 @@ def recorded_points(tile: str = "128x256", order: str = "row", device: str = "h2
     ]
 
 
-def _recorded_point(case: Case, policy: str) -> TunedPoint:
+def _recorded_point(case: RecordedCase, policy: str) -> TunedPoint:
     stream, trace = case.trace("stream"), case.trace(policy)
     _, predicted = predicted_trace(case, policy)
     measured = measured_improvement(trace, stream)
@@ -112,7 +112,7 @@ def _recorded_point(case: Case, policy: str) -> TunedPoint:
     return TunedPoint(case.tokens, gain, f"{policy} {case.order}", lambda: (stream, trace))
 
 
-def predicted_trace(case: Case, plan: str) -> tuple[Trace, float]:
+def predicted_trace(case: RecordedCase, plan: str) -> tuple[Trace, float]:
     """A case's plan as predicted from its stream-sync run: the trace, and the improvement in points."""
     pipeline = workload(case.workload, case.tokens, parse_tile(case.tile))
     parsed = StreamSync(parse_order(case.order)) if plan == "stream" else parse_plan(plan, case.order)

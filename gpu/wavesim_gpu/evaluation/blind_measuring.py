@@ -1,4 +1,4 @@
-"""Measures the sizes of a judged run on the GPU at hand: stream sync by itself, then all plans in turns.
+"""Measures the sizes of a blind run on the GPU at hand: stream sync by itself, then all plans in turns.
 
 Example: `streams(size)` times stream sync in both tile orders and records each once. After the predictions
 are written `compare(size, ...)` times stream sync and every plan in both orders in turns, 20 rounds each, and
@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from wavesim.errors import WavesimError
-from wavesim.evaluation.blind_runs import STAMP, Comparison, PlanRounds
-from wavesim.evaluation.blind_sizes import BASELINE, JudgedSize
+from wavesim.evaluation.blind_runs import STAMP, MeasuredComparison, PlanRounds
+from wavesim.evaluation.blind_sizes import BASELINE, BlindSize
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.plan.words import parse_plan
 from wavesim.trace.trace import Trace
@@ -54,10 +54,10 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedSize:
     """One comparison, the traces of its overlapped plans, and why plans are missing, by order and word."""
 
-    comparison: Comparison
+    comparison: MeasuredComparison
     traces: Sequence[Trace]
     missing: Mapping[str, str]
 
@@ -88,7 +88,7 @@ class GpuMeasurer:
             "kernel_sources": {name: source_hash(family.source) for name, family in FAMILIES.items()},
         }
 
-    def prepare(self, sizes: Sequence[JudgedSize]) -> None:
+    def prepare(self, sizes: Sequence[BlindSize]) -> None:
         """Compiles what the sizes need, on all cores. What does not compile fails when its turn comes."""
         wanted: set[Wanted] = set()
         for size in sizes:
@@ -97,40 +97,40 @@ class GpuMeasurer:
         with suppress(WavesimError):
             compile_all(wanted)
 
-    def streams(self, size: JudgedSize) -> dict[str, Trace]:
+    def streams(self, size: BlindSize) -> dict[str, Trace]:
         """Stream sync by itself: a trace per order, with its rounds."""
         operands = self._operands(size)
         entries = [Entry(order, BASELINE) for order in size.orders]
         traces = self._record(size, operands, entries, self._time(size, operands, entries))
         return {entry.order: trace for entry, trace in traces.items()}
 
-    def compare(self, size: JudgedSize, plans: Sequence[str], repeat: int, stamp: str) -> Compared:
+    def compare(self, size: BlindSize, plans: Sequence[str], repeat: int, stamp: str) -> ComparedSize:
         """Plans and stream sync in turns; at the first repeat also a trace of every overlapped plan."""
         operands = self._operands(size)
         entries = [Entry(order, word) for order in size.orders for word in (BASELINE, *plans)]
         timed = self._time(size, operands, entries)
         rounds = {(entry.order, entry.word): one for entry, one in timed.rounds.items()}
-        comparison = Comparison(size.name, repeat, rounds, timed.reading.power_w)
+        comparison = MeasuredComparison(size.name, repeat, rounds, timed.reading.power_w)
         if repeat:
-            return Compared(comparison, [], timed.missing)
+            return ComparedSize(comparison, [], timed.missing)
         wanted = [entry for entry in timed.rounds if entry.word not in (BASELINE, *UNTRACED)]
         traces = self._record(size, operands, wanted, timed)
         labelled = [_labelled(trace, entry, stamp) for entry, trace in traces.items()]
-        return Compared(comparison, labelled, timed.missing)
+        return ComparedSize(comparison, labelled, timed.missing)
 
-    def _runner(self, size: JudgedSize, word: str) -> CupyRunner:
+    def _runner(self, size: BlindSize, word: str) -> CupyRunner:
         kernels = RIVAL_KERNELS.get(word, size.kernels)
         if kernels not in self._runners:
             self._runners[kernels] = CupyRunner(commit=self._commit, kernels=kernels)
         return self._runners[kernels]
 
-    def _operands(self, size: JudgedSize) -> Operands:
+    def _operands(self, size: BlindSize) -> Operands:
         return self._runner(size, BASELINE).operands(size.pipeline(), seed=size.tokens)
 
-    def _program(self, size: JudgedSize, operands: Operands, entry: Entry, build: Build) -> Program:
+    def _program(self, size: BlindSize, operands: Operands, entry: Entry, build: Build) -> Program:
         return self._runner(size, entry.word).program(operands, entry.plan, build)
 
-    def _kernels(self, size: JudgedSize) -> set[Wanted]:
+    def _kernels(self, size: BlindSize) -> set[Wanted]:
         """All that a size needs compiled."""
         pipeline, builds = size.pipeline(), (Build(), Build(is_recording=True))
         entries = [Entry(order, word) for order in size.orders for word in (BASELINE, *size.plans)]
@@ -141,7 +141,7 @@ class GpuMeasurer:
             for kernel in wanted_kernels(pipeline, entry.plan, build, self._runner(size, entry.word).family)
         }
 
-    def _time(self, size: JudgedSize, operands: Operands, entries: Sequence[Entry]) -> Timed:
+    def _time(self, size: BlindSize, operands: Operands, entries: Sequence[Entry]) -> Timed:
         """Interleaved rounds of all entries that are right before and after. Raises if stream sync is not."""
         expected = reference(operands)
         programs: dict[Entry, Program] = {}
@@ -165,7 +165,7 @@ class GpuMeasurer:
         return Timed(rounds, contenders, sampler.reading, missing)
 
     def _require_right(
-        self, size: JudgedSize, entry: Entry, program: Program, contender: Contender, expected: Any, when: str
+        self, size: BlindSize, entry: Entry, program: Program, contender: Contender, expected: Any, when: str
     ) -> None:
         verdict = self._runner(size, entry.word).verdict(program, contender.launch, expected)
         if not verdict.is_good:
@@ -175,7 +175,7 @@ class GpuMeasurer:
             )
 
     def _record(
-        self, size: JudgedSize, operands: Operands, wanted: Sequence[Entry], timed: Timed
+        self, size: BlindSize, operands: Operands, wanted: Sequence[Entry], timed: Timed
     ) -> dict[Entry, Trace]:
         """Of a few recorded runs of each wanted entry the one with the median makespan.
 
@@ -197,7 +197,7 @@ class GpuMeasurer:
             for entry, traces in found.items()
         }
 
-    def _contender(self, size: JudgedSize, program: Program) -> Contender:
+    def _contender(self, size: BlindSize, program: Program) -> Contender:
         return Contender(self._runner(size, BASELINE).launcher(program), program.streams[0])
 
     def _notes(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A judged run: stream sync is measured, predictions are written and hashed, and only then the plans run.
+"""A blind run: stream sync is measured, predictions are written and hashed, and only then the plans run.
 
 Example: one folder, in this order: a stream-sync trace of every case; predictions.json, made from these
 alone, and its SHA-256, printed; then every plan in turns with stream sync, each trace carrying that hash; and
@@ -20,17 +20,17 @@ from typing import Any, Protocol
 
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.evaluation.blind_runs import (
-    Comparison,
-    Foretold,
+    MeasuredComparison,
+    RegisteredPrediction,
     append_comparison,
     model_sources,
     trace_path,
     write_facts,
     write_predictions,
 )
-from wavesim.evaluation.blind_sizes import BASELINE, SEMAPHORES, JudgedSize
+from wavesim.evaluation.blind_sizes import BASELINE, SEMAPHORES, BlindSize
 from wavesim.trace.trace import Trace
-from wavesim_gpu.evaluation.blind_measuring import Compared
+from wavesim_gpu.evaluation.blind_measuring import ComparedSize
 from wavesim_gpu.evaluation.blind_worker import Worker, WorkerError
 
 REPEATS = 2
@@ -44,28 +44,28 @@ class Measurer(Protocol):
     def facts(self) -> dict[str, Any]:
         """Of device and software."""
 
-    def prepare(self, sizes: Sequence[JudgedSize]) -> None:
+    def prepare(self, sizes: Sequence[BlindSize]) -> None:
         """Compiles ahead."""
 
-    def streams(self, size: JudgedSize) -> dict[str, Trace]:
+    def streams(self, size: BlindSize) -> dict[str, Trace]:
         """Stream sync by itself, by order."""
 
-    def compare(self, size: JudgedSize, plans: Sequence[str], repeat: int, stamp: str) -> Compared:
+    def compare(self, size: BlindSize, plans: Sequence[str], repeat: int, stamp: str) -> ComparedSize:
         """All plans in turns; traces of the overlapped ones."""
 
 
-Predict = Callable[[Sequence[tuple[JudgedSize, Streams]]], list[Foretold]]
+Predict = Callable[[Sequence[tuple[BlindSize, Streams]]], list[RegisteredPrediction]]
 
 
 @dataclass
-class JudgedRunner:
+class BlindRunner:
     """Makes one run into `folder`. `device` is the catalogue's name of the GPU that it predicts for.
 
     What fails is reported, kept in run.json and left out. After `seconds` nothing new is begun.
     """
 
     folder: Path
-    sizes: Sequence[JudgedSize]
+    sizes: Sequence[BlindSize]
     measurer: Measurer
     predict: Predict
     commit: str
@@ -82,7 +82,7 @@ class JudgedRunner:
         self._deadline = began + self.seconds
         self.folder.mkdir(parents=True, exist_ok=True)
         if any(self.folder.iterdir()):
-            raise DescriptionError(f"{self.folder} is not empty; a judged run starts in an empty folder")
+            raise DescriptionError(f"{self.folder} is not empty; a blind run starts in an empty folder")
         self._facts = {
             "device": self.device,
             "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -95,7 +95,7 @@ class JudgedRunner:
         self._say(f"compiled after {time.monotonic() - began:.0f} s")
         streams = dict(self._streams())
         self._say(f"stream sync of {len(streams)} sizes after {time.monotonic() - began:.0f} s")
-        stamp = self._foretell(streams)
+        stamp = self._register(streams)
         self._say(f"predictions.json written, SHA-256 {stamp}, after {time.monotonic() - began:.0f} s")
         for repeat in range(REPEATS):
             done = [self._compare(size, repeat, stamp) for size in _shuffled(streams)]
@@ -103,7 +103,7 @@ class JudgedRunner:
         self._facts["seconds"] = round(time.monotonic() - began, 1)
         self._keep()
 
-    def _streams(self) -> Iterator[tuple[JudgedSize, Streams]]:
+    def _streams(self) -> Iterator[tuple[BlindSize, Streams]]:
         for size in _shuffled(self.sizes):
             found = self._measure(size, "stream sync", partial(self.measurer.streams, size))
             if found is not None:
@@ -111,11 +111,11 @@ class JudgedRunner:
                     trace.save(trace_path(self.folder, size, order, BASELINE))
                 yield size, found
 
-    def _foretell(self, streams: Mapping[JudgedSize, Streams]) -> str:
+    def _register(self, streams: Mapping[BlindSize, Streams]) -> str:
         made_by = {name: self._facts[name] for name in ("commit", "model_sources", "device")}
         return write_predictions(self.folder, self.predict(list(streams.items())), made_by)
 
-    def _compare(self, size: JudgedSize, repeat: int, stamp: str) -> bool:
+    def _compare(self, size: BlindSize, repeat: int, stamp: str) -> bool:
         """Measures a size's plans. Where that breaks down, rivals of semaphores are left out from then on."""
         plans = tuple(word for word in size.plans if word not in self._left_out)
         what = f"repeat {repeat}"
@@ -132,7 +132,7 @@ class JudgedRunner:
         self._store(size, found, what)
         return True
 
-    def _store(self, size: JudgedSize, found: Compared, what: str) -> None:
+    def _store(self, size: BlindSize, found: ComparedSize, what: str) -> None:
         for trace in found.traces:
             (order,) = set(trace.header.orders.values())
             trace.save(trace_path(self.folder, size, order, trace.header.plan))
@@ -141,7 +141,7 @@ class JudgedRunner:
             self._fail(f"{size.name} {plan}, {what}", reason)
         self._say(f"  {what} {size.name}: {_gains(found.comparison)}")
 
-    def _measure(self, size: JudgedSize, what: str, ask: Callable[[], Any]) -> Any:
+    def _measure(self, size: BlindSize, what: str, ask: Callable[[], Any]) -> Any:
         """What `ask` gives, or None: out of time, its kernels given up, or failed."""
         if time.monotonic() > self._deadline:
             return self._fail(f"{size.name}, {what}", f"not begun: the {self.seconds:g} s were over")
@@ -174,36 +174,42 @@ class JudgedRunner:
 def predict_in_processes(device: str) -> Predict:
     """Predicts sizes side by side, a process per core. Raises `DescriptionError` if simpy is missing."""
     try:
-        from wavesim.evaluation.blind_predictions import foretell  # noqa: PLC0415  # needs simpy; runs do not  # noqa: PLC0415  # needs simpy; runs do not
+        from wavesim.evaluation.blind_predictions import register_predictions  # noqa: PLC0415  # needs simpy; runs do not
     except ImportError as error:
         raise DescriptionError(
             f"predictions need {error.name}: pip install simpy, or put its wheel on PYTHONPATH"
         ) from None
 
-    def predict(found: Sequence[tuple[JudgedSize, Streams]]) -> list[Foretold]:
+    def predict(found: Sequence[tuple[BlindSize, Streams]]) -> list[RegisteredPrediction]:
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-            waiting = [pool.submit(foretell, size, streams, device) for size, streams in found]
+            waiting = [pool.submit(register_predictions, size, streams, device) for size, streams in found]
             return list(chain.from_iterable(map(_outcome, waiting, found)))
 
     return predict
 
 
-def _outcome(waiting: Future[list[Foretold]], asked: tuple[JudgedSize, Streams]) -> list[Foretold]:
+def _outcome(
+    waiting: Future[list[RegisteredPrediction]], asked: tuple[BlindSize, Streams]
+) -> list[RegisteredPrediction]:
     """What was predicted; a bug in the model is written down as such and does not cost the measurement."""
     size, streams = asked
     try:
         return waiting.result()
     except Exception as error:  # noqa: BLE001  # whatever it is
         words = f"{type(error).__name__}: {error}"
-        return [Foretold(size.name, order, word, error=words) for order in streams for word in size.plans]
+        return [
+            RegisteredPrediction(size.name, order, word, error=words)
+            for order in streams
+            for word in size.plans
+        ]
 
 
-def make_judged_run(
-    folder: Path, sizes: Sequence[JudgedSize], commit: str, device: str, seconds: float
+def make_blind_run(
+    folder: Path, sizes: Sequence[BlindSize], commit: str, device: str, seconds: float
 ) -> dict[str, str]:
     """Measures on the GPU at hand, in a process of its own. Returns what failed and why."""
     worker = Worker(commit)
-    runner = JudgedRunner(folder, sizes, worker, predict_in_processes(device), commit, device, seconds)
+    runner = BlindRunner(folder, sizes, worker, predict_in_processes(device), commit, device, seconds)
     try:
         runner.run()
     finally:
@@ -211,12 +217,12 @@ def make_judged_run(
     return runner.failures
 
 
-def _shuffled(sizes: Sequence[JudgedSize] | Mapping[JudgedSize, Streams]) -> list[JudgedSize]:
-    """In an order that mixes kernels, tiles and halves: a run that is cut short lacks some of each."""
+def _shuffled(sizes: Sequence[BlindSize] | Mapping[BlindSize, Streams]) -> list[BlindSize]:
+    """In an order that mixes kernels, tiles and splits: a run that is cut short lacks some of each."""
     return sorted(sizes, key=lambda size: sha256(size.name.encode()).digest()[1:])
 
 
-def _gains(found: Comparison) -> str:
+def _gains(found: MeasuredComparison) -> str:
     """Improvements in points, for whoever watches."""
 
     def median(order: str, plan: str) -> float:

@@ -10,9 +10,9 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from wavesim.errors import DeviceError, WavesimError
-from wavesim.evaluation.blind_sizes import JudgedSize
+from wavesim.evaluation.blind_sizes import BlindSize
 from wavesim.trace.trace import Trace
-from wavesim_gpu.evaluation.blind_measuring import Compared, GpuMeasurer
+from wavesim_gpu.evaluation.blind_measuring import ComparedSize, GpuMeasurer
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -43,18 +43,18 @@ class Worker:
         found: dict[str, Any] = self._ask(STARTING_S, "facts")
         return found
 
-    def prepare(self, sizes: Sequence[JudgedSize]) -> None:
+    def prepare(self, sizes: Sequence[BlindSize]) -> None:
         """As `GpuMeasurer.prepare`."""
         self._ask(COMPILING_S, "prepare", sizes)
 
-    def streams(self, size: JudgedSize) -> dict[str, Trace]:
+    def streams(self, size: BlindSize) -> dict[str, Trace]:
         """As `GpuMeasurer.streams`."""
         found: dict[str, Trace] = self._ask(self._measuring_s, "streams", size)
         return found
 
-    def compare(self, size: JudgedSize, plans: Sequence[str], repeat: int, stamp: str) -> Compared:
+    def compare(self, size: BlindSize, plans: Sequence[str], repeat: int, stamp: str) -> ComparedSize:
         """As `GpuMeasurer.compare`."""
-        found: Compared = self._ask(self._measuring_s, "compare", size, plans, repeat, stamp)
+        found: ComparedSize = self._ask(self._measuring_s, "compare", size, plans, repeat, stamp)
         return found
 
     def close(self) -> None:

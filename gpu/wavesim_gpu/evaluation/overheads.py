@@ -2,7 +2,7 @@
 
 Example: two dependent GEMMs of one K chunk each. Timed on one stream they take 18 us, of which their
 blocks take 4: 14 us are setup. On two streams with semaphores it is 22, so 8 us more are the fork. The
-simulator's `OVERHEADS` come from here, never from the runs that it is judged on.
+simulator's `OVERHEADS` come from here, never from the runs that it is scored on.
 """
 
 import json

@@ -14,7 +14,7 @@ from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
 from wavesim.costs.sharing_fit import Regimes
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.evaluation.blind_sizes import JudgedSize
+from wavesim.evaluation.blind_sizes import BlindSize
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
 from wavesim.model.pipeline import Pipeline
@@ -53,7 +53,7 @@ def test_two_blocks_per_sm_give_back_both_speeds_on_a_shared_sm(speed: float, se
 def test_four_blocks_per_sm_of_which_hardly_one_is_ever_alone_tell_their_speeds():
     sharing, seniority = costs_of("h200").law.speeds(0.47, 4), (0.0, 0.0, 0.0, 0.15)
     costs = CostModel({"gemm1": 100_000, "gemm2": 52_000}, sharing=sharing, seniority=seniority)
-    size = JudgedSize("portable", "gpt3-mlp", 300, ((64, 64), (64, 64)))
+    size = BlindSize("portable", "gpt3-mlp", 300, ((64, 64), (64, 64)))
     stream = simulate(size.pipeline(), StreamSync(), load("h200"), costs)
     assert Regimes.of(stream, 4).shares[0] < 0.02
     found = calibrate(stream)
@@ -182,7 +182,7 @@ def test_a_kernel_shorter_than_its_launch_is_refused():
 
 def test_tile_semaphores_run_the_consumers_of_a_faster_build_and_only_those_where_that_was_seen():
     costs = CostModel({"gemm1": 100_000, "gemm2": 50_000})
-    size = JudgedSize("portable", "gpt3-mlp", 640, ((128, 256), (128, 256)))
+    size = BlindSize("portable", "gpt3-mlp", 640, ((128, 256), (128, 256)))
     built = as_built(costs, size.pipeline(), SemaphoreSync(TileSync()), costs_of("h200"))
     assert built.tile_ns["gemm1"] == 100_000
     assert set(built.tile_ns["gemm2"]) == {49_500}

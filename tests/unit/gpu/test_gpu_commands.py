@@ -95,9 +95,9 @@ def test_a_damaged_field_exits_2_in_one_line(tmp_path, capsys, field):
         (("--device", "gtx"), "gtx"),
     ],
 )
-def test_a_judged_run_of_nothing_or_for_no_time_is_refused_before_it_begins(tmp_path, capsys, given, words):
+def test_a_blind_run_of_nothing_or_for_no_time_is_refused_before_it_begins(tmp_path, capsys, given, words):
     folder = tmp_path / "run"
-    assert main(["record", "--judged", "--out", str(folder), *given]) == 2
+    assert main(["record", "--blind", "--out", str(folder), *given]) == 2
     said = capsys.readouterr().err
     assert words in said
     assert said.count("\n") == 1
@@ -106,7 +106,7 @@ def test_a_judged_run_of_nothing_or_for_no_time_is_refused_before_it_begins(tmp_
 
 def test_a_folder_that_cannot_be_made_is_told_in_one_line(tmp_path, capsys):
     (tmp_path / "file").touch()
-    assert main(["record", "--judged", "--out", str(tmp_path / "file" / "run")]) == 2
+    assert main(["record", "--blind", "--out", str(tmp_path / "file" / "run")]) == 2
     assert capsys.readouterr().err == f"{tmp_path / 'file' / 'run'}: Not a directory; give another path\n"
 
 
@@ -211,7 +211,7 @@ def test_importing_the_runner_needs_no_gpu_cupy_simpy_or_plotly():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_judged_run_without_simpy_says_what_is_missing_and_exits_2(tmp_path):
+def test_a_blind_run_without_simpy_says_what_is_missing_and_exits_2(tmp_path):
     code = (
         "import sys; sys.modules['simpy'] = None\n"
         "from wavesim_gpu.__main__ import main\n"

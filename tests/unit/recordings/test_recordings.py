@@ -3,7 +3,7 @@
 import pytest
 
 from wavesim.check.invariants import violations
-from wavesim.recordings.shipped import Case, cases
+from wavesim.recordings.shipped import RecordedCase, cases
 
 SIZES = range(256, 3073, 256)
 CASES = cases()
@@ -18,13 +18,13 @@ def test_every_size_is_recorded_in_two_tiles_and_two_orders_under_three_plans():
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_recordings_obey_the_rules_of_the_hardware(case: Case):
+def test_recordings_obey_the_rules_of_the_hardware(case: RecordedCase):
     for plan in case.paths:
         assert violations(case.trace(plan)) == []
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_recordings_say_what_was_measured_on_what_and_when(case: Case):
+def test_recordings_say_what_was_measured_on_what_and_when(case: RecordedCase):
     for plan in case.paths:
         head = case.trace(plan).header
         assert head.source == "measured"

@@ -22,7 +22,7 @@ from wavesim.sim.placement import Footprint, footprint
 
 
 @dataclass(eq=False, slots=True)
-class OracleBlock:
+class ReferenceBlock:
     """One tile's block, or one item of a persistent block; times in ns, -1 until they are known."""
 
     stage: int
@@ -43,7 +43,7 @@ class OracleBlock:
     ahead: int = 0  # less than none: work it has had beyond `done` on a shared SM, in ns / RATE_UNIT
 
 
-class OracleBlocks(ABC):
+class ReferenceBlocks(ABC):
     """The state of a run as far as blocks go, and what they do from issue to exit."""
 
     def __init__(self, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> None:
@@ -52,25 +52,28 @@ class OracleBlocks(ABC):
         self.block_costs = [block_costs_of(costs, plan, program) for program in self.program.stages]
         self.now = self.pushes = 0
         self.heap: list[tuple[int, int, Callable[[Any], None], Any]] = []
-        self.turns: list[tuple[int, int, Callable[[OracleBlock], None], OracleBlock]] = []
+        self.turns: list[tuple[int, int, Callable[[ReferenceBlock], None], ReferenceBlock]] = []
         self.room = SmRoom(device)
         self.untried = set(range(device.sm_count))  # SMs where the head of the queue may have room
         self.missing = self.program.semaphore_values  # posts until ready
-        self.held_up: list[list[OracleBlock]] = [[] for _ in self.missing]
+        self.held_up: list[list[ReferenceBlock]] = [[] for _ in self.missing]
         self.computing: list[ComputingBlocks] | None = None
         if costs.is_shared:
             self.computing = [ComputingBlocks(costs.rates, self.at) for _ in range(device.sm_count)]
         self._build_stages(device)
 
     def _build_stages(self, device: Device) -> None:
-        self.stages: list[list[OracleBlock]] = []
+        self.stages: list[list[ReferenceBlock]] = []
         self.launch: list[int] = []  # of each stage
         for program, costs in zip(self.program.stages, self.block_costs, strict=True):
             launch = self.program.launch_of(program.index)
             self.launch.append(self.program.launches.index(launch))
             kind, work = footprint(device, launch.kernel), costs.work_ns
             self.stages.append(
-                [OracleBlock(program.index, i, tile, kind, work[i]) for i, tile in enumerate(program.blocks)]
+                [
+                    ReferenceBlock(program.index, i, tile, kind, work[i])
+                    for i, tile in enumerate(program.blocks)
+                ]
             )
         self.items = [[b for s in launch.stages for b in self.stages[s]] for launch in self.program.launches]
         self.drawn = [launch.blocks for launch in self.program.launches]
@@ -99,7 +102,7 @@ class OracleBlocks(ABC):
     def stage_ended(self, stage: int) -> None:
         """The last block of a stage has ended."""
 
-    def begin(self, block: OracleBlock, delay_ns: int) -> None:
+    def begin(self, block: ReferenceBlock, delay_ns: int) -> None:
         """A block that has its SM and slot, from now on; its first instruction is `delay_ns` away."""
         block.issue, block.start = self.now, self.now + delay_ns
         block.waits = self.program.stages[block.stage].waits(block.position)
@@ -113,7 +116,7 @@ class OracleBlocks(ABC):
 
     # --- a block that has its SM's speed to itself: its way is known until the next unready semaphore ---
 
-    def _walk(self, block: OracleBlock, time: int) -> None:
+    def _walk(self, block: ReferenceBlock, time: int) -> None:
         """Takes the block from `time` as far as posts until now allow."""
         costs, waits = self.block_costs[block.stage], block.waits
         while block.passed < len(waits):
@@ -131,7 +134,7 @@ class OracleBlocks(ABC):
 
     # --- a block that shares its SM: step by step ---
 
-    def _compute(self, block: OracleBlock) -> None:
+    def _compute(self, block: ReferenceBlock) -> None:
         """Up to the next wait, or to the end of its work."""
         assert self.computing is not None
         due = block.work
@@ -145,7 +148,7 @@ class OracleBlocks(ABC):
         else:
             self._computed(block)
 
-    def _computed(self, block: OracleBlock) -> None:
+    def _computed(self, block: ReferenceBlock) -> None:
         if block.passed == len(block.waits):
             self.at(self.now + self.block_costs[block.stage].closing_ns, self._finish, block)
             return
@@ -156,7 +159,7 @@ class OracleBlocks(ABC):
         else:
             self._pass_wait(block)
 
-    def _pass_wait(self, block: OracleBlock) -> None:
+    def _pass_wait(self, block: ReferenceBlock) -> None:
         wait_ns = self.block_costs[block.stage].wait_ns
         if self.now + wait_ns > block.arrival:
             block.ahead = 0
@@ -166,17 +169,17 @@ class OracleBlocks(ABC):
 
     # --- the end of a block ---
 
-    def _finish(self, block: OracleBlock) -> None:
+    def _finish(self, block: ReferenceBlock) -> None:
         """A block whose tile is made by others too takes a ticket: the last one adds up."""
         if self.parts[block.stage][self._output(block)] > 1:
             self.turns.append((block.sm, block.slot, self._take_ticket, block))
         else:
             self._exit_last(block)
 
-    def _output(self, block: OracleBlock) -> int:
+    def _output(self, block: ReferenceBlock) -> int:
         return self.program.stages[block.stage].output(block.position)
 
-    def _take_ticket(self, block: OracleBlock) -> None:
+    def _take_ticket(self, block: ReferenceBlock) -> None:
         stage, output, costs = block.stage, self._output(block), self.block_costs[block.stage]
         self.came[stage][output] += 1
         end, act = self.now + costs.partial_ns, self._exit_early
@@ -191,13 +194,13 @@ class OracleBlocks(ABC):
         else:
             act(block)
 
-    def _exit_early(self, block: OracleBlock) -> None:
+    def _exit_early(self, block: ReferenceBlock) -> None:
         self._exit(block, is_last=False)
 
-    def _exit_last(self, block: OracleBlock) -> None:
+    def _exit_last(self, block: ReferenceBlock) -> None:
         self._exit(block, is_last=True)
 
-    def _exit(self, block: OracleBlock, *, is_last: bool) -> None:
+    def _exit(self, block: ReferenceBlock, *, is_last: bool) -> None:
         block.end = self.now
         stage, program = block.stage, self.program.stages[block.stage]
         if is_last:
@@ -214,7 +217,7 @@ class OracleBlocks(ABC):
         else:
             self.leave(block)
 
-    def _draw(self, block: OracleBlock) -> None:
+    def _draw(self, block: ReferenceBlock) -> None:
         """A persistent block takes the next item that nobody has, or leaves."""
         launch = self.launch[block.stage]
         item = self.drawn[launch]
@@ -224,11 +227,11 @@ class OracleBlocks(ABC):
         else:
             self.leave(block)
 
-    def _go_on(self, block: OracleBlock, following: OracleBlock) -> None:
+    def _go_on(self, block: ReferenceBlock, following: ReferenceBlock) -> None:
         following.sm, following.slot = block.sm, block.slot
         self.begin(following, 0)
 
-    def leave(self, block: OracleBlock) -> None:
+    def leave(self, block: ReferenceBlock) -> None:
         """Frees the block's slot."""
         self.room.leave(block)
         self.untried.add(block.sm)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from heapq import heappop
 
 from wavesim.costs.cost_model import CostModel
-from wavesim.evaluation.reference.blocks import OracleBlock, OracleBlocks
+from wavesim.evaluation.reference.blocks import ReferenceBlock, ReferenceBlocks
 from wavesim.model.device import Device
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
@@ -26,12 +26,12 @@ class QueuedKernel:
     """Blocks to issue in this order. Of kernels that arrive at one instant the lower rank goes first."""
 
     rank: int
-    blocks: deque[OracleBlock]
+    blocks: deque[ReferenceBlock]
     launch: int = -1  # whose blocks these are; a wait-kernel's are nobody's
     is_first: bool = False  # only the first of them; the others come later
 
 
-class Oracle(OracleBlocks):
+class ReferenceSimulator(ReferenceBlocks):
     """One run: `run()`, then read `blocks` and, after a deadlock, `stuck` and `stuck_wait_kernels`."""
 
     def __init__(self, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> None:
@@ -43,19 +43,19 @@ class Oracle(OracleBlocks):
         self.arrivals: list[QueuedKernel] = []
         self.index = {stage.name: i for i, stage in enumerate(pipeline.stages)}
         self.wait_kernel = footprint(device, WAIT_KERNEL)
-        self.stuck_wait_kernels: list[OracleBlock] = []  # resident; the stage is the one they stand before
+        self.stuck_wait_kernels: list[ReferenceBlock] = []  # resident; the stage is the one they stand before
 
     @property
-    def blocks(self) -> list[OracleBlock]:
+    def blocks(self) -> list[ReferenceBlock]:
         """All blocks, stage by stage, in issue order."""
         return [block for stage in self.stages for block in stage]
 
     @property
-    def stuck(self) -> list[tuple[OracleBlock, int]]:
+    def stuck(self) -> list[tuple[ReferenceBlock, int]]:
         """Blocks that wait for ever, each with its semaphore (global index)."""
         return [(block, semaphore) for semaphore, blocks in enumerate(self.held_up) for block in blocks]
 
-    def run(self) -> "Oracle":
+    def run(self) -> "ReferenceSimulator":
         """Everything that completes at an instant, then a dispatch pass, and so on. Returns itself."""
         self._launch()
         heap = self.heap
@@ -83,7 +83,7 @@ class Oracle(OracleBlocks):
             has_arrays = bool(self.program.stages[stage].arrays)
             rank, ahead = 2 * number, self.head_start if has_arrays else 0
             if launch.has_wait_kernel:
-                kernel = OracleBlock(stage, 0, (0, 0, 0), self.wait_kernel, 0)
+                kernel = ReferenceBlock(stage, 0, (0, 0, 0), self.wait_kernel, 0)
                 self.at(host, self.arrivals.append, QueuedKernel(rank, deque([kernel])))
                 host += self.between_ns
             if ahead:  # before everything else
@@ -126,7 +126,7 @@ class Oracle(OracleBlocks):
         is_fetching = kernel.launch >= 0 and self.program.launches[kernel.launch].is_fetching
         return is_fetching and self.costs.draws_by_sm
 
-    def _issued(self, block: OracleBlock) -> None:
+    def _issued(self, block: ReferenceBlock) -> None:
         if block.footprint is self.wait_kernel:
             block.issue = self.now
             self.stuck_wait_kernels.append(block)
@@ -158,18 +158,18 @@ class Oracle(OracleBlocks):
             for kernel in tuple(self.stuck_wait_kernels):
                 self._look(kernel)
 
-    def _look(self, kernel: OracleBlock) -> None:
+    def _look(self, kernel: ReferenceBlock) -> None:
         """A wait-kernel ends once all the producers of its stage have started."""
         if all(self.has_started[self.index[name]] for name in self.program.stages[kernel.stage].arrays):
             self.stuck_wait_kernels.remove(kernel)
             self.at(self.now + self.costs.signal_ns + self.costs.wait_ns, self._end_wait_kernel, kernel)
 
-    def _end_wait_kernel(self, kernel: OracleBlock) -> None:
+    def _end_wait_kernel(self, kernel: ReferenceBlock) -> None:
         self.leave(kernel)
         self._follow(self.launch[kernel.stage])
 
 
-def _drawn(blocks: list[OracleBlock]) -> list[OracleBlock]:
+def _drawn(blocks: list[ReferenceBlock]) -> list[ReferenceBlock]:
     """The same blocks on the same places; if any SM has several they get them SM by SM."""
     sms = [block.sm for block in blocks]
     if len(set(sms)) < len(sms):

@@ -7,7 +7,7 @@ simulator runs thirty plans of the pair, and says: row semaphores, 192x192 tiles
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wavesim.evaluation.makespan_estimate import ahead_ns, least_ns
+from wavesim.evaluation.makespan_estimate import makespan_bound_ns, makespan_estimate_ns
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block
@@ -43,7 +43,7 @@ class Predictor:
     def best(self, variants: Iterable[Variant]) -> Choice | None:
         """The one with the shortest predicted time; those with a product that was not timed are left out."""
         least = {
-            variant: least_ns(self._pipeline(variant), self.device, self._kernel_ns(variant))
+            variant: makespan_bound_ns(self._pipeline(variant), self.device, self._kernel_ns(variant))
             for variant in variants
             if self._is_known(variant)
         }
@@ -56,7 +56,7 @@ class Predictor:
 
     def predicted_ns(self, variant: Variant) -> int:
         """Of the pair as a graph, from launch to completion."""
-        return ahead_ns(
+        return makespan_estimate_ns(
             self._pipeline(variant),
             variant.plan,
             self.device,

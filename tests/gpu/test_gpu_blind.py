@@ -1,18 +1,18 @@
-"""The measurer of judged runs on a real GPU: small sizes, both families, every kind of plan."""
+"""The measurer of blind runs on a real GPU: small sizes, both families, every kind of plan."""
 
 import pytest
 
 from wavesim.check.invariants import violations
-from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, SEMAPHORES, JudgedSize
+from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, SEMAPHORES, BlindSize
 
 pytestmark = pytest.mark.gpu
 
 WIDE = ((128, 256), (128, 256))
 SIZES = (
-    JudgedSize("portable", "gpt3-mlp", 200, WIDE),
-    JudgedSize("portable", "gpt3-mlp", 200, ((64, 64), (64, 64)), (2, 1)),
-    JudgedSize("hopper-per-tile", "llama-mlp", 200, WIDE, plans=RIVALS),
-    JudgedSize("hopper", "llama-mlp", 200, WIDE),
+    BlindSize("portable", "gpt3-mlp", 200, WIDE),
+    BlindSize("portable", "gpt3-mlp", 200, ((64, 64), (64, 64)), (2, 1)),
+    BlindSize("hopper-per-tile", "llama-mlp", 200, WIDE, plans=RIVALS),
+    BlindSize("hopper", "llama-mlp", 200, WIDE),
 )
 
 

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 from wavesim.evaluation.order_choice import OrderChoice, compared_orders
 from wavesim.evaluation.policy_choice import PolicyChoice
-from wavesim.evaluation.scored_case import Prediction
-from wavesim.evaluation.thresholds import Bound, Gate, gate_lines, gates_of
+from wavesim.evaluation.scored_case import ScoredPrediction
+from wavesim.evaluation.thresholds import Bound, Threshold, threshold_lines, thresholds_of
 from wavesim.predict.prediction import Measured
-from wavesim.predict.score_history import Score
+from wavesim.predict.score_history import SetScore
 from wavesim.recordings.split import split_of
 
-MLPS = Score("published-mlp", 12, 2.0, 4.0, sign_agreement=0.8)
+MLPS = SetScore("published-mlp", 12, 2.0, 4.0, sign_agreement=0.8)
 CHOICE = PolicyChoice("published-mlp", 6, 0.83, 0.43, 6, 0)
 
 
-def standings(found: list[Gate], name: str) -> dict[str, str]:
+def standings(found: list[Threshold], name: str) -> dict[str, str]:
     return {gate.figure: gate.standing for gate in found if gate.name == name}
 
 
@@ -27,7 +27,7 @@ def test_a_figure_reaches_what_is_aimed_at_or_only_what_must_be_or_neither():
 
 
 def test_scores_and_choices_are_held_against_every_gate_of_their_set():
-    found = standings(gates_of([MLPS], [CHOICE]), "published-mlp")
+    found = standings(thresholds_of([MLPS], [CHOICE]), "published-mlp")
     assert found == {
         "median_abs_error_points": "must",
         "p90_abs_error_points": "aim",
@@ -38,18 +38,18 @@ def test_scores_and_choices_are_held_against_every_gate_of_their_set():
 
 
 def test_a_set_that_was_not_scored_is_there_and_counted_nowhere():
-    found = gates_of([MLPS], [CHOICE])
+    found = thresholds_of([MLPS], [CHOICE])
     assert set(standings(found, "own-all").values()) == {"not scored"}
-    lines = gate_lines(found)
+    lines = threshold_lines(found)
     assert len(lines) == len(found) + 2
     assert lines[-1] == "What must be is reached by 4 of 5, what is aimed at by 2 of 5."
 
 
-def of_order(order: str, predicted: float, measured: float, noise: float = 0.2) -> Prediction:
+def of_order(order: str, predicted: float, measured: float, noise: float = 0.2) -> ScoredPrediction:
     name = next(f"hopper M={i}" for i in range(100) if split_of(f"hopper M={i}") == "test")
     around = Measured(measured, measured - noise, measured + noise)
     facts = {"source": "judged", "kind": "some", "ceil_formula": 0.0, "time_error_percent": 0.0}
-    return Prediction(
+    return ScoredPrediction(
         f"{name} {order}",
         "row",
         name,
@@ -65,14 +65,14 @@ def test_of_two_orders_the_sign_of_what_one_gains_over_the_other_and_its_size_ar
     assert right == OrderChoice("hopper-orders", 1, 1.0, 1.0, 1)  # 3.0 more predicted, 3.5 measured
     wrong = compared_orders([of_order("row", 5.0, 9.0), of_order("grouped:4", 5.5, 5.5)])
     assert wrong == OrderChoice("hopper-orders", 1, 0.0, 0.0, 1)
-    assert set(standings(gates_of([], [], wrong), "hopper-orders").values()) == {"missed"}
+    assert set(standings(thresholds_of([], [], wrong), "hopper-orders").values()) == {"missed"}
     assert compared_orders([of_order("row", 8.0, 9.0, 1.2), of_order("grouped:4", 5.0, 5.5)]) is None  # noisy
     assert compared_orders([of_order("row", 8.0, 9.0)]) is None
 
 
 def test_only_larger_sets_have_to_beat_no_gain_and_counted_waves():
-    large = Score("sketch", 20, 2.0, 3.0, no_gain_median_points=4.0, ceil_formula_median_points=1.9)
-    assert standings(gates_of([large], []), "sketch") == {"median_abs_error_points": "missed"}
+    large = SetScore("sketch", 20, 2.0, 3.0, no_gain_median_points=4.0, ceil_formula_median_points=1.9)
+    assert standings(thresholds_of([large], []), "sketch") == {"median_abs_error_points": "missed"}
     better = replace(large, ceil_formula_median_points=2.1)
-    assert standings(gates_of([better], []), "sketch") == {"median_abs_error_points": "must"}
-    assert standings(gates_of([replace(large, cases=19)], []), "sketch") == {}
+    assert standings(thresholds_of([better], []), "sketch") == {"median_abs_error_points": "must"}
+    assert standings(thresholds_of([replace(large, cases=19)], []), "sketch") == {}

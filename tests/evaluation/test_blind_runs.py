@@ -7,32 +7,37 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from judged_pretending import HOPPER, PORTABLE, Pretender, pretended, stamped
+from pretended_measurer import HOPPER, PORTABLE, Pretender, pretended, stamped
 
 from wavesim.errors import DescriptionError, DeviceError, RecordingError
-from wavesim.evaluation.blind_predictions import foretell, model_standing, predictions_of_runs, unmeasured
-from wavesim.evaluation.blind_runs import JudgedRun, find_runs, model_sources
+from wavesim.evaluation.blind_predictions import (
+    model_standing,
+    predictions_of_runs,
+    register_predictions,
+    unmeasured,
+)
+from wavesim.evaluation.blind_runs import BlindRun, find_runs, model_sources
 from wavesim.evaluation.blind_sizes import BASELINE, all_sizes
-from wavesim.evaluation.regret import regret_words, size_regrets
+from wavesim.evaluation.regret import regret_text, size_regrets
 from wavesim.evaluation.validation import scores
 from wavesim.model.device import load
 from wavesim.model.occupancy import occupancy_of
 from wavesim.plan.words import parse_plan
 from wavesim.recordings.split import split_of
 from wavesim.trace.trace import Trace
-from wavesim_gpu.evaluation.blind_run import JudgedRunner, predict_in_processes
+from wavesim_gpu.evaluation.blind_run import BlindRunner, predict_in_processes
 from wavesim_gpu.evaluation.blind_worker import Worker, WorkerError
 
 
 def predict(found):
-    return [one for size, streams in found for one in foretell(size, streams, "h200")]
+    return [one for size, streams in found for one in register_predictions(size, streams, "h200")]
 
 
-def make_run(folder: Path, sizes=(PORTABLE,), **more) -> tuple[Pretender, JudgedRunner]:
+def make_run(folder: Path, sizes=(PORTABLE,), **more) -> tuple[Pretender, BlindRunner]:
     measurer = Pretender(folder)
     for name, value in more.pop("pretender", {}).items():
         setattr(measurer, name, value)
-    runner = JudgedRunner(folder, sizes, measurer, predict, commit="abcdef0", **more)
+    runner = BlindRunner(folder, sizes, measurer, predict, commit="abcdef0", **more)
     runner.run()
     return measurer, runner
 
@@ -71,12 +76,10 @@ def test_what_the_model_says_now_stands_beside_what_it_said_before(tmp_path: Pat
     (run,) = find_runs(tmp_path)
     assert "the model is the same now" in model_standing(run, model_sources())
     assert "has changed since" in model_standing(run, "other")
-    from wavesim.evaluation import blind_predictions as judged_predictions
+    from wavesim.evaluation import blind_predictions
 
-    real = judged_predictions.predict_from_stream
-    monkeypatch.setattr(
-        judged_predictions, "predict_from_stream", lambda *a: (real(*a)[0], real(*a)[1] + 5.0)
-    )
+    real = blind_predictions.predict_from_stream
+    monkeypatch.setattr(blind_predictions, "predict_from_stream", lambda *a: (real(*a)[0], real(*a)[1] + 5.0))
     members = predictions_of_runs(tmp_path)
     assert [one.predicted - one.before for one in members] == pytest.approx([5.0] * 4)
 
@@ -87,7 +90,7 @@ def test_regret_is_what_the_plan_predicted_best_loses_to_the_best_measured(tmp_p
     (found,) = size_regrets(run)
     assert (found.plans, found.points) == (6, 0.0)
     assert found.best[1] != "stream"  # the boundary between the kernels is gained, the same in all plans
-    assert "of 6 to 6 all measured, test split: mean regret 0.00 points over 1 sizes" in regret_words(run)
+    assert "of 6 to 6 all measured, test split: mean regret 0.00 points over 1 sizes" in regret_text(run)
     now = predictions_of_runs(tmp_path)
     assert size_regrets(run, now=now) == [found]
     of_another = [replace(p, run="another", predicted=-p.predicted) for p in now]
@@ -96,13 +99,13 @@ def test_regret_is_what_the_plan_predicted_best_loses_to_the_best_measured(tmp_p
     (chosen,) = size_regrets(run, now=worse)
     assert chosen.chosen[1] == "stream"
     assert chosen.points > 0.0
-    assert "predicted fastest now, after the model was changed, of 6" in regret_words(run, worse)
+    assert "predicted fastest now, after the model was changed, of 6" in regret_text(run, worse)
     path = tmp_path / "run" / "comparisons.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
         line["rounds"]["row row"]["ns"] = [int(ns * 0.9) for ns in line["rounds"]["row stream"]["ns"]]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (again,) = size_regrets(JudgedRun(run.folder))
+    (again,) = size_regrets(BlindRun(run.folder))
     assert again.best == ("row", "row") != again.chosen
     assert again.points == pytest.approx(10.0 - 0.9, abs=0.1)  # tile, the boundary and a faster build
 
@@ -191,14 +194,16 @@ def test_a_plan_that_cannot_be_predicted_is_written_down_with_the_reason(tmp_pat
         stream, **{name: getattr(stream, name)[:-1] for name in ("stage", "x", "y", "z", "sm", "slot")},
         **{f"{name}_ns": getattr(stream, f"{name}_ns")[:-1] for name in ("issue", "start", "wait", "end")},
     )  # fmt: skip
-    found = foretell(PORTABLE, {"row": partial}, "h200")
+    found = register_predictions(PORTABLE, {"row": partial}, "h200")
     assert [one.plan for one in found] == ["row", "tile"]
     assert all("calibrate on a whole run" in one.error for one in found)
 
 
 def test_predictions_in_processes_are_those_of_one_process():
     streams = {"row": pretended(PORTABLE, "row", BASELINE)}
-    assert predict_in_processes("h200")([(PORTABLE, streams)]) == foretell(PORTABLE, streams, "h200")
+    assert predict_in_processes("h200")([(PORTABLE, streams)]) == register_predictions(
+        PORTABLE, streams, "h200"
+    )
 
 
 def test_the_list_has_all_that_it_should_and_fits_the_device():

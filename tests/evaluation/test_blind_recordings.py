@@ -1,41 +1,69 @@
-"""The judged runs that ship: predicted by committed code, in good order, large enough."""
+"""The blind runs that ship: predicted by committed code, in good order, large enough."""
 
 import json
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from wavesim.check.invariants import violations
-from wavesim.evaluation.blind_runs import Foretold, JudgedRun, find_runs, model_sources
+from wavesim.evaluation.blind_runs import BlindRun, RegisteredPrediction, find_runs
 from wavesim.evaluation.blind_sizes import BASELINE, SEMAPHORES
 
 RUNS = find_runs()
 FEWEST_CASES = 150
 
 
+# Module and name of what predicts, and of a run, by the file that a commit has it in: first that of today.
+NAMES = {
+    "evaluation/blind_predictions.py": (
+        "wavesim.evaluation.blind_predictions", "register_predictions",
+        "wavesim.evaluation.blind_runs", "BlindRun",
+    ),
+    "analysis/judged_predictions.py": (
+        "wavesim.analysis.judged_predictions", "foretell", "wavesim.io.judged_runs", "JudgedRun",
+    ),
+}  # fmt: skip
 # Run by the package of that commit: stream-sync traces in, predictions out.
-FORETELL = """
+PREDICT = """
 import json, sys
 from dataclasses import asdict
 from pathlib import Path
-from wavesim.evaluation.blind_predictions import foretell
-from wavesim.evaluation.blind_runs import JudgedRun
-run = JudgedRun(Path(sys.argv[1]))
+sys.meta_path[:] = [f for f in sys.meta_path if not getattr(f, "__module__", "").startswith("__editable__")]
+from {0} import {1} as predict
+from {2} import {3} as Run, model_sources
+run = Run(Path(sys.argv[1]))
 sizes = [size for size in run.sizes() if size.name in sys.argv[2:]]
-streams = {size: {order: run.stream(size, order) for order in size.orders} for size in sizes}
-found = [one for size in sizes for one in foretell(size, streams[size], run.facts["device"])]
-print(json.dumps([asdict(one) for one in found]))
+streams = {{size: {{order: run.stream(size, order) for order in size.orders}} for size in sizes}}
+found = [one for size in sizes for one in predict(size, streams[size], run.facts["device"])]
+print(json.dumps({{"sources": model_sources(), "found": [asdict(one) for one in found]}}))
 """
 
 
+def predicted_by(package: Path, run: BlindRun, sizes: Iterable[str]) -> dict[str, Any]:
+    """What an older package makes of some sizes' stream-sync traces, and the hash of its model."""
+    names = next(names for path, names in NAMES.items() if (package / "wavesim" / path).exists())
+    done = subprocess.run(
+        [sys.executable, "-c", PREDICT.format(*names), run.folder, *sizes],
+        cwd=package,  # whose modules come before the installed ones
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 @pytest.fixture(params=RUNS, ids=lambda run: run.name)
-def run_and_model(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[JudgedRun, Path]:
+def run_and_model(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[BlindRun, Path]:
     """A run, and a folder with the package of the commit that predicted."""
-    run: JudgedRun = request.param
+    run: BlindRun = request.param
     commit = run.made_by["commit"]
     done = subprocess.run(
         ["git", "archive", commit, "wavesim"],
@@ -50,28 +78,21 @@ def run_and_model(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Judge
     return run, tmp_path
 
 
-def test_a_run_was_predicted_by_the_committed_model(run_and_model: tuple[JudgedRun, Path]):
+def test_a_run_was_predicted_by_the_committed_model(run_and_model: tuple[BlindRun, Path]):
     run, folder = run_and_model
     assert run.made_by["commit"] == run.facts["commit"]
-    assert run.made_by["model_sources"] == model_sources(folder / "wavesim")
+    assert run.made_by["model_sources"] == predicted_by(folder, run, [])["sources"]
 
 
 def test_that_model_still_predicts_the_same_from_the_stored_stream_sync_traces(
-    run_and_model: tuple[JudgedRun, Path],
+    run_and_model: tuple[BlindRun, Path],
 ):
     run, folder = run_and_model
     families: dict[str, str] = {}
     for size in run.sizes():
         families.setdefault(size.kernels, size.name)
-    done = subprocess.run(
-        [sys.executable, "-c", FORETELL, run.folder, *families.values()],
-        cwd=folder,  # whose package comes before the installed one
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    again = [Foretold(**one) for one in json.loads(done.stdout)]
+    found = predicted_by(folder, run, families.values())["found"]
+    again = [RegisteredPrediction(**one) for one in found]
     assert {one.size for one in again} == set(families.values())
     for one in again:
         before = run.predictions[one.size, one.order, one.plan]
@@ -80,7 +101,7 @@ def test_that_model_still_predicts_the_same_from_the_stored_stream_sync_traces(
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
-def test_every_overlapped_trace_was_recorded_after_the_predictions(run: JudgedRun):
+def test_every_overlapped_trace_was_recorded_after_the_predictions(run: BlindRun):
     for size in run.sizes():
         for order in size.orders:
             assert run.stream(size, order).header.plan == BASELINE
@@ -89,7 +110,7 @@ def test_every_overlapped_trace_was_recorded_after_the_predictions(run: JudgedRu
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
-def test_traces_obey_the_rules_of_the_hardware(run: JudgedRun):
+def test_traces_obey_the_rules_of_the_hardware(run: BlindRun):
     for size in run.sizes():
         if size.kernels == "hopper":  # tiles of a persistent block overlap
             continue
@@ -102,7 +123,7 @@ def test_traces_obey_the_rules_of_the_hardware(run: JudgedRun):
 
 def test_the_runs_have_150_cases_or_more_and_twenty_rounds_each():
     if not RUNS:
-        pytest.skip("no judged run ships yet")
+        pytest.skip("no blind run ships yet")
     compared = [one for run in RUNS for repeats in run.comparisons.values() for one in repeats]
     cases = {(run.name, one.size, order) for run in RUNS for one in compared for order, _ in one.rounds}
     assert len(cases) >= FEWEST_CASES

@@ -1,16 +1,16 @@
-"""The measurer of judged runs, on a GPU that is pretended: which kernels run what, and what is left out."""
+"""The measurer of blind runs, on a GPU that is pretended: which kernels run what, and what is left out."""
 
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
-from judged_pretending import HOPPER, pretended
+from pretended_measurer import HOPPER, pretended
 
 from wavesim.evaluation.blind_runs import STAMP
 from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, all_sizes
 from wavesim.model.device import load
-from wavesim_gpu.evaluation import blind_measuring as judged_measuring
+from wavesim_gpu.evaluation import blind_measuring
 from wavesim_gpu.kernels.backends import family_named
 from wavesim_gpu.runner import Verdict, WrongResultError
 from wavesim_gpu.runtime import functions
@@ -81,9 +81,9 @@ def measurer(monkeypatch):
     fakes |= {"build_trace": build_trace, "run_in_turn": run_in_turn}
     fakes |= {"query": lambda: None, "reference": lambda _operands: {}}
     for name, fake in fakes.items():
-        monkeypatch.setattr(judged_measuring, name, fake)
+        monkeypatch.setattr(blind_measuring, name, fake)
     monkeypatch.setattr(FakeRunner, "ran", [])
-    return judged_measuring.GpuMeasurer("abcdef0")
+    return blind_measuring.GpuMeasurer("abcdef0")
 
 
 def test_the_gpus_measurer_runs_rivals_on_their_own_kernels_and_names_their_traces(measurer):
@@ -119,7 +119,7 @@ def test_what_turns_wrong_during_its_rounds_is_left_out_too(measurer, monkeypatc
         monkeypatch.setattr(FakeRunner, "wrong", frozenset({"hopper-stream-k"}))
         return [Rounds([1_000_000] * rounds, [1.5] * rounds) for _ in contenders]
 
-    monkeypatch.setattr(judged_measuring, "interleaved", interleaved)
+    monkeypatch.setattr(blind_measuring, "interleaved", interleaved)
     found = measurer.compare(HOPPER, HOPPER.plans, 0, "f" * 64)
     assert set(found.missing) == {"row stream-k", "grouped:4 stream-k"}
     assert all(why.endswith("after its rounds") for why in found.missing.values())
@@ -130,7 +130,7 @@ def test_what_turns_wrong_during_its_rounds_is_left_out_too(measurer, monkeypatc
 def test_every_kernel_that_the_sizes_need_is_compiled_once_and_what_cannot_be_is_left(measurer, monkeypatch):
     asked = []
     monkeypatch.setattr(functions, "query", lambda: load("h200"))
-    monkeypatch.setattr(judged_measuring, "compile_all", asked.append)
+    monkeypatch.setattr(blind_measuring, "compile_all", asked.append)
     impossible = replace(HOPPER, tiles=((128, 256), (192, 192)), workload="gpt3-mlp", kernels="portable")
     measurer.prepare([*all_sizes(), impossible])
     (kernels,) = asked

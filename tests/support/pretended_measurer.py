@@ -9,23 +9,23 @@ from wavesim.costs.builds import as_built
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
 from wavesim.errors import DeviceError
-from wavesim.evaluation.blind_runs import STAMP, Comparison, PlanRounds
-from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, JudgedSize
+from wavesim.evaluation.blind_runs import STAMP, MeasuredComparison, PlanRounds
+from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, BlindSize
 from wavesim.model.device import load
 from wavesim.plan.words import parse_plan
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
-from wavesim_gpu.evaluation.blind_measuring import Compared
+from wavesim_gpu.evaluation.blind_measuring import ComparedSize
 from wavesim_gpu.evaluation.blind_worker import WorkerError
 
 WIDE = ((128, 256), (128, 256))
-PORTABLE = JudgedSize("portable", "gpt3-mlp", 384, WIDE)  # in the test half, by its hash
-HOPPER = JudgedSize("hopper-per-tile", "llama-mlp", 384, WIDE, plans=RIVALS)  # likewise
+PORTABLE = BlindSize("portable", "gpt3-mlp", 384, WIDE)  # in the test half, by its hash
+HOPPER = BlindSize("hopper-per-tile", "llama-mlp", 384, WIDE, plans=RIVALS)  # likewise
 KNOWN = costs_of("h200")
 TRUE_COSTS = CostModel({"gemm1": 151_000, "gemm2": 80_500}, **{**KNOWN.overheads, "boundary_ns": 1_600})
 
 
-def true_costs(size: JudgedSize) -> CostModel:
+def true_costs(size: BlindSize) -> CostModel:
     """The world's costs, with what semaphores cost the family of kernels."""
     return replace(TRUE_COSTS, **KNOWN.backend(size.pipeline()).overheads)
 
@@ -46,13 +46,13 @@ class Pretender:
     def prepare(self, sizes) -> None:
         self._note("prepare", f"{len(sizes)} sizes")
 
-    def streams(self, size: JudgedSize) -> dict[str, Trace]:
+    def streams(self, size: BlindSize) -> dict[str, Trace]:
         self._note("streams", size.name)
         if size.name == self.refuses:
             raise DeviceError("no room")
         return {order: pretended(size, order, BASELINE) for order in size.orders}
 
-    def compare(self, size: JudgedSize, plans, repeat: int, stamp: str) -> Compared:
+    def compare(self, size: BlindSize, plans, repeat: int, stamp: str) -> ComparedSize:
         self._note(f"repeat {repeat}", size.name)
         if self.broken & set(plans):
             raise WorkerError("a kernel hung")
@@ -68,13 +68,13 @@ class Pretender:
             for key, trace in traces.items()
         }
         kept = [] if repeat else [stamped(t, stamp) for key, t in traces.items() if key[1] in ("row", "tile")]
-        return Compared(Comparison(size.name, repeat, rounds, 600.0), kept, missing)
+        return ComparedSize(MeasuredComparison(size.name, repeat, rounds, 600.0), kept, missing)
 
     def _note(self, what: str, size: str) -> None:
         self.asked.append((what, size, (self.folder / "predictions.sha256").exists()))
 
 
-def pretended(size: JudgedSize, order: str, word: str) -> Trace:
+def pretended(size: BlindSize, order: str, word: str) -> Trace:
     """One plan as if measured."""
     pipeline, plan = size.pipeline(), parse_plan(word, order)
     trace = simulate(pipeline, plan, load("h200"), as_built(true_costs(size), pipeline, plan, KNOWN))
