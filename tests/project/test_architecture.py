@@ -11,6 +11,7 @@ import functools
 import graphlib
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -75,6 +76,43 @@ MAX_LINES, MAX_ANALYSIS_FILES = 400, 8
 # What Jupyter calls to show a value may import one module of pictures from anywhere; a test says which.
 DISPLAY, PICTURES = "_repr_html_", "wavesim.view.display"
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
+
+
+# Classes of a plan's parts; other rooms ask a part for its properties.
+PLAN_PARTS = {
+    "Schedule",
+    "TilePerBlock",
+    "Persistent",
+    "StreamK",
+    "Launch",
+    "OneStream",
+    "StreamPerStage",
+    "DependentLaunch",
+    "Sync",
+    "KernelBoundary",
+    "Semaphores",
+}
+# Class names with several owners, and what each means there. Names that are settled leave this list.
+TWICE = {
+    "Case": "a case of a results file; a recorded case",
+    "Compared": "what a figure compares; what a worker measured together",
+    "Comparison": "plans of the user compared; plans of a blind run",
+    "Entry": "a size's entry of a blind run; a study's entry of a table",
+    "Interval": "of a ratio of medians; of a prediction",
+    "KernelLaunch": "what the simulator launches; what the runner launches",
+    "Launch": "a plan's answer; the dispatcher's; a drawn one; the driver's",
+    "Launches": "a profile's table; the driver's calls",
+    "Pair": "two kernels of a profile; two traces of a figure",
+    "Prediction": "a scored one; a reader's",
+    "Program": "what the simulator runs; what the runner runs",
+    "Runner": "a GPU of `compare`; a GPU of `tune`",
+    "Score": "of a set of predictions; of an assignment",
+    "Shape": "of an MLP; of a GEMM, for each architecture",
+    "Speed": "the simulator's; a kernel's",
+    "Variant": "of a bench, of a study, of a GEMM",
+    "Verdict": "on a pair; on a run's results",
+    "Way": "of multiplying; of copying",
+}
 
 
 def sources(package: Path) -> list[Path]:
@@ -244,6 +282,45 @@ def test_no_file_is_longer_than_400_lines():
 
 def test_the_analysis_of_traces_has_not_become_a_drawer():
     assert len(sources(WAVESIM / "analysis")) <= MAX_ANALYSIS_FILES
+
+
+def test_only_the_plan_room_asks_a_plan_or_its_part_for_a_class():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]
+        if WAVESIM / "plan" not in path.parents
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and asks_a_plan_for_its_class(node)
+    ]
+    assert wrong == []
+
+
+def asks_a_plan_for_its_class(call: ast.Call) -> bool:
+    """Whether it is `isinstance(plan, ...)`, or of any value with a part of a plan as the class."""
+    if ast.unparse(call.func) != "isinstance":
+        return False
+    asked, classes = (ast.unparse(argument) for argument in call.args)
+    is_plan = asked == "plan" or asked.endswith((".plan", "plan.schedule", "plan.launch", "plan.sync"))
+    return is_plan or not set(re.findall(r"\w+", classes)).isdisjoint(PLAN_PARTS)
+
+
+def test_stream_k_is_known_to_its_file_and_its_registration():
+    users = {
+        str(path.relative_to(ROOT))
+        for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]
+        if path != WAVESIM / "__init__.py" and re.search(r"\bStreamK\b", path.read_text(encoding="utf-8"))
+    }
+    assert users == {"wavesim/plan/stream_k.py", "wavesim/plan/words.py"}
+
+
+def test_a_class_name_has_one_meaning():
+    owners: dict[str, list[str]] = {}
+    for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                owners.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    twice = {name: files for name, files in owners.items() if len(files) > 1}
+    assert {name: files for name, files in twice.items() if name not in TWICE} == {}
 
 
 def test_gpu_is_a_folder_and_not_a_package():

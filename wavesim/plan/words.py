@@ -82,10 +82,8 @@ def parse_plan(text: str, order: str = "row", *, wait_kernel: bool = True, head_
     """
     tiles = parse_order(order)
     try:
-        if text in SYNCS and SYNCS[text]("").has_semaphores:
-            return SemaphoreSync(
-                parse_policy(text), order=tiles, wait_kernel=wait_kernel, head_start=head_start
-            )
+        if text in SYNCS and (sync := SYNCS[text]("")).has_semaphores:
+            return Plan(launch=StreamPerStage(wait_kernel, head_start), sync=sync, order=tiles)
         return replace(_parsed(text), order=tiles)
     except DescriptionError:
         raise
