@@ -85,7 +85,7 @@ class Program(Launches):
         first, shape = kernel.stages[0], kernel.launch
         stream = self.sync.names.index(first) if self._is_forked else 0
         launches = []
-        if self._is_forked and self.plan.wait_kernel:
+        if self._is_forked and self.plan.launch.wait_kernel:
             launches += self._wait_launch(first, stream)
         function = load_function(
             self.family.source,

@@ -191,11 +191,11 @@ def test_the_search_finds_every_deadlock_that_the_simulator_runs_into():
     deadlocks = 0
     for seed in range(150):
         pipeline, plan, device = case_of(seed, most_blocks=4)
-        if plan.wait_kernel:
+        if plan.launch.wait_kernel:
             continue
         for head_start in (1, 3, 12):
             lost_race = SemaphoreSync(
-                policies=plan.policies, orders=plan.orders, wait_kernel=False, head_start=head_start
+                policies=plan.sync.edge_policies, orders=plan.orders, wait_kernel=False, head_start=head_start
             )
             try:
                 run(pipeline, lost_race, device=device)
