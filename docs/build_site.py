@@ -21,7 +21,6 @@ from mkdocs.config import load_config
 from pygments.formatters import HtmlFormatter
 
 ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "build" / "site-source"
 # Where a file of the repository lies in the site; all of docs/ lies at its top.
 PLACES = {
     "README.md": "index.md",
@@ -69,10 +68,10 @@ def site_place(path: str) -> str:
     return path if path in TOP_PAGES else f"files/{path}"
 
 
-def with_site_links(text: str, page: str) -> str:
+def with_site_links(text: str, page: str, source: Path) -> str:
     """A page's text with links between files of the repository turned into links of the site.
 
-    A linked file that is not a page is copied into the site; a linked folder becomes a list of its files.
+    A linked file that is not a page is copied into `source`; a linked folder becomes a list of its files.
     """
 
     def turned(link: re.Match[str]) -> str:
@@ -82,7 +81,7 @@ def with_site_links(text: str, page: str) -> str:
         path = normpath(join(page.rpartition("/")[0], target))
         place = site_place(path)
         if place.startswith("files/"):
-            place = copied(path, place)
+            place = copied(path, place, source)
         here = site_place(page).rpartition("/")[0] or "."
         return f"{link['before']}{relpath(place, here)}{link['anchor'] or ''}{link['after']}"
 
@@ -90,9 +89,9 @@ def with_site_links(text: str, page: str) -> str:
     return "".join(part if i % 2 else LINK.sub(turned, part) for i, part in enumerate(parts))
 
 
-def copied(path: str, place: str) -> str:
+def copied(path: str, place: str, source: Path) -> str:
     """Copies a file, or a list of a folder's files as a page, into the site; returns its place there."""
-    origin, target = ROOT / path, SOURCE / place
+    origin, target = ROOT / path, source / place
     if origin.is_dir():
         names = sorted(child.name for child in origin.iterdir() if not child.name.startswith(("_", ".")))
         place, target = f"{place}.md", target.with_suffix(".md")
@@ -104,23 +103,23 @@ def copied(path: str, place: str) -> str:
     return place
 
 
-def write_pages() -> None:
+def write_pages(source: Path) -> None:
     """Every Markdown page, and the pictures, the styles and the example that pages link to."""
     for path in (*(ROOT / name for name in TOP_PAGES), *sorted((ROOT / "docs").glob("*.md"))):
         page = path.relative_to(ROOT).as_posix()
-        text = with_site_links(path.read_text(encoding="utf-8"), page)
-        (SOURCE / site_place(page)).write_text(text, encoding="utf-8")
-    shutil.copytree(ROOT / "docs" / "images", SOURCE / "images")
+        text = with_site_links(path.read_text(encoding="utf-8"), page, source)
+        (source / site_place(page)).write_text(text, encoding="utf-8")
+    shutil.copytree(ROOT / "docs" / "images", source / "images")
     for name in ("pair.toml", "site.css"):
-        shutil.copy(ROOT / "docs" / name, SOURCE)
+        shutil.copy(ROOT / "docs" / name, source)
     light, dark = HtmlFormatter().get_style_defs(".highlight"), HtmlFormatter(style="github-dark")
     styles = f"{light}\n{dark.get_style_defs('[data-bs-theme=dark] .highlight')}\n"
-    (SOURCE / "highlight.css").write_text(styles, encoding="utf-8")
+    (source / "highlight.css").write_text(styles, encoding="utf-8")
 
 
-def write_reference() -> list[dict[str, str]]:
+def write_reference(source: Path) -> list[dict[str, str]]:
     """A page of the API per part of `wavesim` and one for `wavesim_gpu`; returns their table of contents."""
-    folder, contents = SOURCE / "api", []
+    folder, contents = source / "api", []
     folder.mkdir()
     for package in (ROOT / "wavesim", ROOT / "gpu" / "wavesim_gpu"):
         parts: dict[str, list[str]] = {}
@@ -137,9 +136,9 @@ def write_reference() -> list[dict[str, str]]:
     return contents
 
 
-def write_notebooks(*, is_executed: bool) -> None:
+def write_notebooks(source: Path, *, is_executed: bool) -> None:
     """Every notebook as a page, with the outputs of a run unless told otherwise."""
-    command = [sys.executable, ROOT / "docs" / "render_pages.py", "--out", SOURCE / "notebooks"]
+    command = [sys.executable, ROOT / "docs" / "render_pages.py", "--out", source / "notebooks"]
     subprocess.run([*command, *([] if is_executed else ["--no-run"])], check=True)  # noqa: S603  # our own
 
 
@@ -151,12 +150,14 @@ def main() -> None:
     options = parser.parse_args()
     logging.basicConfig(format="%(message)s")  # mkdocs' warnings, each of which stops the build
     began = time.monotonic()
-    shutil.rmtree(SOURCE, ignore_errors=True)
-    SOURCE.mkdir(parents=True)
-    write_notebooks(is_executed=not options.no_run)
-    write_pages()
-    nav = [*NAV, {"Reference": write_reference()}]
-    build(load_config(str(ROOT / "mkdocs.yml"), nav=nav, site_dir=str(options.out.resolve())))
+    source = options.out.resolve().with_name(f"{options.out.name}-source")
+    shutil.rmtree(source, ignore_errors=True)
+    source.mkdir(parents=True)
+    write_notebooks(source, is_executed=not options.no_run)
+    write_pages(source)
+    nav = [*NAV, {"Reference": write_reference(source)}]
+    folders = {"docs_dir": str(source), "site_dir": str(options.out.resolve())}
+    build(load_config(str(ROOT / "mkdocs.yml"), nav=nav, **folders))
     dead = dead_links(options.out)
     print(*dead, f"{options.out}: {time.monotonic() - began:.0f} s, {len(dead)} dead links", sep="\n")  # noqa: T201
     sys.exit(1 if dead else 0)

@@ -92,7 +92,9 @@ def executed(path: Path) -> nbformat.NotebookNode:
         CACHE.mkdir(parents=True, exist_ok=True)
         for old in CACHE.glob(f"{path.stem}-*.ipynb"):
             old.unlink()
-        nbformat.write(notebook, kept)
+        half = kept.with_suffix(".part")
+        nbformat.write(notebook, half)
+        half.replace(kept)
     return nbformat.read(kept, 4)
 
 

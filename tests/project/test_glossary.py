@@ -1,4 +1,4 @@
-"""Every place that the glossary names exists, every term of the field has a row, and no older word is left."""
+"""Places that the glossary names exist, each term of the field has a row, and no older word is left."""
 
 import ast
 import re

@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from wavesim import Dependency
 
 ROOT = Path(__file__).parents[2]
@@ -46,35 +44,30 @@ def test_a_link_to_a_file_or_an_anchor_that_is_not_there_is_named(tmp_path):
     ]
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def test_the_site_builds_strictly_with_all_pages_notebooks_and_docstrings_and_fetches_nothing(tmp_path):
     """The whole site but for the notebooks' outputs, which test_notebooks and test_pages look at."""
-    out = tmp_path_factory.mktemp("site") / "out"
-    done = run_docs(DOCS / "build_site.py", "--no-run", "--out", out)
+    site = tmp_path / "out"
+    done = run_docs(DOCS / "build_site.py", "--no-run", "--out", site)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return out
-
-
-def test_the_site_has_every_page_every_notebook_and_every_part_of_the_api(site):
     pages = {path.stem for path in DOCS.glob("*.md")} | {"index", "GLOSSARY", "CONTRIBUTING", "CHANGELOG"}
     assert pages <= {path.stem for path in site.glob("*.html")}
     notebooks = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
     assert notebooks <= {path.stem for path in (site / "notebooks").glob("*.html")}
     rooms = {path.parent.name for path in (ROOT / "wavesim").glob("*/__init__.py")}
     assert rooms <= {path.stem for path in (site / "api").glob("*.html")}
+    check_docstrings(site)
+    for page in ("index.html", "the-model.html", "api/model.html"):
+        fetched = fetched_by((site / page).read_text(encoding="utf-8"))
+        assert fetched
+        assert not [source for source in fetched if source.startswith(("http", "//"))], page
 
 
-def test_the_reference_shows_public_names_with_their_docstrings(site):
+def check_docstrings(site: Path) -> None:
     text = (site / "api" / "model.html").read_text(encoding="utf-8")
     assert 'id="wavesim.model.dependency.Dependency"' in text
-    plain = re.sub(r"<[^>]+>", "", text)
     assert Dependency.__doc__
-    assert Dependency.__doc__.splitlines()[0].split("`")[0].strip() in plain
+    assert Dependency.__doc__.splitlines()[0].split("`")[0].strip() in re.sub(r"<[^>]+>", "", text)
 
 
-def test_the_site_fetches_nothing_from_outside(site):
-    for path in (site / "index.html", site / "the-model.html", site / "api" / "model.html"):
-        text = path.read_text(encoding="utf-8")
-        fetched = re.findall(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"([^\"]+)\"", text)
-        assert fetched
-        assert not [source for source in fetched if source.startswith(("http", "//"))], path
+def fetched_by(text: str) -> list[str]:
+    return re.findall(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"([^\"]+)\"", text)
