@@ -100,3 +100,42 @@ def test_a_term_of_the_glossary_points_to_code_that_exists(row):
 def test_every_term_that_replaced_a_word_of_our_own_has_a_row():
     terms = " ".join(row[0] for row in ROWS) + " " + " ".join(row[-1] for row in ROWS)
     assert [term for term in TERMS if not re.search(rf"(?<!\w){term}(?!\w)", terms)] == []
+
+
+# Words of our own, or of other fields, that a term of the glossary replaced.
+OLDER = {
+    r"(?i)\b(loading|storing) warps?\b": "producer warp, epilogue warp",
+    r"\bTileNotes?\b|\bhand_over_held\b|\btake_turn\b|\bput_back\b": "WorkTile, flush deferred stores, ...",
+    r"\bgpu_standing\b|\bcycle_parts\b|\bmachine_costs\b": "speedups, cycle breakdown, device costs",
+    r"\bPicture: ": "Example:",
+    r"what asks for|who comes last": "say the mechanism",
+}
+SEARCHED = (
+    ("wavesim", "*.py"),
+    ("wavesim", "*.js"),
+    ("wavesim", "*.toml"),
+    ("gpu/wavesim_gpu", "*.*"),
+    ("gpu/examples", "*.*"),
+    ("docs", "*.py"),
+    ("docs", "*.md"),
+    ("notebooks", "*.*"),
+    ("solutions", "*.py"),
+)
+TEXTS = [
+    path
+    for folder, pattern in SEARCHED
+    for path in sorted((ROOT / folder).rglob(pattern))
+    if path.is_file() and "__pycache__" not in path.parts
+] + [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile")]
+
+
+@pytest.mark.parametrize("older", OLDER, ids=lambda older: OLDER[older])
+def test_a_word_that_a_term_replaced_is_not_used_any_more(older):
+    pattern = re.compile(older)
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in TEXTS
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if pattern.search(line)
+    ]
+    assert found == [], OLDER[older]

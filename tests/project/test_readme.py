@@ -3,12 +3,13 @@
 import csv
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from wavesim.costs.device_costs import machine_of
+from wavesim.costs.device_costs import costs_of
 from wavesim.model.description import load_description
 from wavesim.predict.prediction import predict_from_kernel_times
 from wavesim.recordings.published_rows import published_runs
@@ -143,7 +144,7 @@ def test_the_published_losses_are_measured_and_predicted_as_the_documents_say():
         assert f"| {figure}" in EVIDENCE
     llama = large["V100 llama M=512", "row"]
     _, predicted = predict_from_kernel_times(
-        llama.pipeline, llama.plan, llama.device, llama.kernel_ns, machine_of(llama.device)
+        llama.pipeline, llama.plan, llama.device, llama.kernel_ns, costs_of(llama.device.name)
     )
     assert f"| {predicted:+.1f} |" in EVIDENCE
     assert predicted > 0
@@ -233,3 +234,37 @@ def test_the_coverages_on_the_model_page_are_committed_scores(words, name):
 def test_every_file_that_the_model_page_names_exists():
     for path in re.findall(r"`(wavesim/[\w/.]+)`", MODEL):
         assert (ROOT / path).exists(), path
+
+
+CONSTANTS = tomllib.loads((ROOT / "wavesim" / "costs" / "devices" / "h200.toml").read_text(encoding="utf-8"))
+
+
+def constant(name: str) -> float:
+    """The value of "section.name", or of "backends.backend.name", in the H200's data file."""
+    found = CONSTANTS
+    for key in name.split("."):
+        found = found[key]
+    return float(found["value"])
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "unit"),
+    [
+        ("where n·d exceeds {:g}, otherwise 0", "sharing.crowded_demand", 1),
+        ("together demand {:g} SMs", "sharing.full_demand", 1),
+        ("reach | {:g} TB/s", "memory.dram_bytes_per_s", 1e12),
+        ("its own copies | {:g} MB", "memory.l2_bytes", 1e6),
+        ("the bend: {:g} with one block per SM", "memory.sharpness", 1),
+        ("one block per SM, {:g} with more", "memory.shared_sharpness", 1),
+        ("at their own place in K | {:g} |", "memory.scattered_share", 1),
+        ("nearly idle device | {:g} on an H200", "clock.gain", 1),
+        ("spread = {:g} + 100", "interval.least_points", 1),
+        ("100 · {:g} µs / t_stream", "interval.startup_ns", 1_000),
+        ("+ {:g} · idle", "interval.idle_share", 1),
+        ("+ {:g} · slower", "interval.dram_share", 1),
+        ("Hopper kernel | {:g} and 7.2 µs", "backends.hopper-per-tile.partial_ns", 1_000),
+        ("Hopper kernel | 5.4 and {:g} µs", "backends.hopper-per-tile.fixup_ns", 1_000),
+    ],
+)
+def test_a_constant_on_the_model_page_is_the_data_files(words, name, unit):
+    assert words.format(constant(name) / unit) in MODEL

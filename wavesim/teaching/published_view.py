@@ -1,7 +1,7 @@
 """The paper's gains to choose from: a GPU and a model, a size and a policy, predicted beside published.
 
 Example: V100, GPT-3's MLP: at 512 rows row semaphores were published with +19.0 points, predicted are +18.8;
-without the machine's costs +16.9. Below are the two simulated timelines, and what the clock takes back.
+without the machine's costs +16.9. Below are the two simulated timelines, and how much the lower clock costs.
 """
 
 from functools import lru_cache
@@ -119,7 +119,7 @@ def _words(one: PublishedPrediction, *, has_constants: bool) -> str:
     )
     return (
         f"<b>{one.row.size:,} rows, {one.gain.plan.lower()}.</b> The timelines below differ by "
-        f"{signed(at_one_clock)} at one clock; a clock limited by power takes back "
-        f"{taken:.1f} ({law}), as fuller SMs draw more. <b>Predicted {signed(one.points, '')}, published "
+        f"{signed(at_one_clock)} at one clock. Fuller SMs draw more power and lower the clock, which costs "
+        f"{taken:.1f} ({law}). <b>Predicted {signed(one.points, '')}, published "
         f"{signed(one.row.improvement_points, '')}.</b> {fitted if has_constants else ''}"
     )
