@@ -1,7 +1,7 @@
 """The same products on our Hopper kernels: other k-blocks, other thread blocks, one per SM.
 
 Example: GPT-3's MLP in 128x256 tiles runs in blocks of 384 threads (one warpgroup of producer and epilogue
-warps, two MMA warpgroups) with 225 KB of shared memory; the portable kernel's have 256 threads and 96 KB. Grids
+warps, two MMA warpgroups) with 225 KB of shared memory; portable blocks have 256 threads and 96 KB. Grids
 and dependencies are the same.
 """
 
