@@ -5,7 +5,7 @@ from pathlib import Path
 
 from wavesim.errors import RecordingError
 from wavesim.evaluation.gpu_results import GpuResults, load_results
-from wavesim.evaluation.pair_summary import pair_summary, write_pair_summary
+from wavesim.evaluation.pair_summary import summary_of, write_pair_summary
 from wavesim.evaluation.speedups import PAIRS
 from wavesim.recordings.measured_pairs import measured_pairs_from
 
@@ -44,13 +44,13 @@ def test_wrong_preliminary_and_generated_candidates_are_left_out(tmp_path: Path)
         case("tile", 1, is_final=False),
         case("block:2x1", 1),
     )
-    assert pair_summary(results).median_ns["gpt3-mlp"] == {1024: {"stream": 500_000, "row": 450_000}}
+    assert summary_of(results).median_ns["gpt3-mlp"] == {1024: {"stream": 500_000, "row": 450_000}}
 
 
 def test_what_is_written_is_read_back(tmp_path: Path):
     results = results_of(tmp_path, case("stream", 500))
     (path,) = write_pair_summary(results, tmp_path / "pairs.json")
-    assert measured_pairs_from(path) == pair_summary(results)
+    assert measured_pairs_from(path) == summary_of(results)
 
 
 def test_a_run_without_pairs_leaves_the_summary_as_it_is(tmp_path: Path):
@@ -61,4 +61,4 @@ def test_a_run_without_pairs_leaves_the_summary_as_it_is(tmp_path: Path):
 
 def test_the_committed_summary_is_of_the_newest_results_with_pairs():
     newest = newest_with_pairs()
-    assert measured_pairs_from() == pair_summary(newest), "write it anew: make results"
+    assert measured_pairs_from() == summary_of(newest), "write it anew: make results"

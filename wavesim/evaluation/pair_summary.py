@@ -14,7 +14,7 @@ from wavesim.evaluation.speedups import GENERATED, PAIRS, pairs_of
 from wavesim.recordings.measured_pairs import FILE, MeasuredPairs
 
 
-def pair_summary(results: GpuResults) -> MeasuredPairs:
+def summary_of(results: GpuResults) -> MeasuredPairs:
     """Medians of the final, correct cases of every pair; the generator's other policies are left out."""
     return MeasuredPairs(
         file=results.path.name,
@@ -41,5 +41,5 @@ def write_pair_summary(results: GpuResults, path: Path = FILE) -> Sequence[Path]
     """Writes the summary for the package; nothing where the run measured no pairs. Returns what it wrote."""
     if not any(map(results.of, PAIRS)):
         return []
-    path.write_text(json.dumps(asdict(pair_summary(results)), indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(asdict(summary_of(results)), indent=1) + "\n", encoding="utf-8")
     return [path]
