@@ -4,11 +4,13 @@ Example: one line per size and plan, with the improvement over stream sync that 
 the stream-sync run and the one an H200 gave; then the timelines, one over the other.
 """
 
+import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from wavesim.cli.printing import print_result, progress
 from wavesim.comparison import Comparison, Row, compare, prediction_keys
 from wavesim.costs.cost_model import zero_cost
 from wavesim.model import device as devices
@@ -39,14 +41,27 @@ class Demo:
     prediction: dict[str, Any]
 
 
-def run_demo(html: Path, progress: Callable[[int, int], None]) -> Demo:
-    """Compares every size, writes the page and returns the table. `progress(done, total)` after each size."""
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument("--html", type=Path, default=Path("wavesim-demo.html"))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the table, writes the page."""
+    result = run_demo(options.html, progress("simulating"))
+    text = f"{result.table}\n\n{options.html}: the same as pictures, one self-contained page"
+    document = {"rows": result.rows, "html": str(options.html), **result.prediction}
+    return print_result(options, document, text)
+
+
+def run_demo(html: Path, show: Callable[[int, int], None]) -> Demo:
+    """Compares every size, writes the page and returns the table. `show(done, total)` after each size."""
     device = devices.default_device()
     plans = [parse_plan(name, ORDER) for name in ("stream", *POLICIES)]
     compared: dict[int, Comparison] = {}
     for done, tokens in enumerate(SIZES, start=1):
         compared[tokens] = compare(gpt3_mlp(tokens, TILE), plans, device)
-        progress(done, len(SIZES))
+        show(done, len(SIZES))
     cells = [_cells(tokens, row) for tokens, row in _rows(compared)]
     _write(html, compared, cells)
     rows = [

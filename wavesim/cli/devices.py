@@ -5,23 +5,25 @@ constants another device lent.
 """
 
 import argparse
-import json
-import sys
 
+from wavesim.cli.printing import print_result
 from wavesim.costs.device_costs import own_file
 from wavesim.model import device as devices
 
 
-def run_devices(options: argparse.Namespace) -> int:
-    """Prints the list, with `--json` as commands.md has it."""
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """None besides `--json`."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the list."""
     rows = [_row(name) for name in devices.names()]
     lines = [
         f"{row['name']:<12}{'measured' if row['characterised'] else 'catalogue':<11}{row['date'] or '-':<12}"
         f"{row['source']}"
         for row in rows
     ]
-    sys.stdout.write((json.dumps(rows) if options.json else "\n".join(lines)) + "\n")
-    return 0
+    return print_result(options, rows, "\n".join(lines))
 
 
 def _row(name: str) -> dict[str, object]:

@@ -1,11 +1,14 @@
 """The command line: the JSON that scripts read, and one clear line for bad input."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 import wavesim
-from wavesim.cli.command_line import main
+from wavesim.cli.command_line import COMMANDS, main
 
 SIMULATE_NAMES = {
     "workload",
@@ -44,6 +47,14 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, o
         (("--sync", "stream-k"), None, 25.0),
         (("--sync", "persistent:tile"), 3.0, 25.0),
         (("--sync", "persistent-stream"), 4.0, 0.0),
+        (("--launch", "graph"), 4.0, 0.0),
+        (("--launch", "pdl"), 4.0, 0.0),
+        (("--launch", "pdl", "--sync", "row"), 3.0, 25.0),
+        (("--launch", "streams", "--sync", "tile"), 3.0, 25.0),
+        (("--schedule", "stream-k"), None, 25.0),
+        (("--schedule", "persistent"), 4.0, 0.0),
+        (("--schedule", "persistent", "--launch", "pdl", "--sync", "tile"), 3.0, 25.0),
+        (("--schedule", "fused", "--launch", "one-stream", "--sync", "tile"), 3.0, 25.0),
     ],
 )
 def test_simulate_gives_the_papers_figure_one(
@@ -104,6 +115,28 @@ def test_split_k_is_an_option_and_what_is_only_predicted_is_said(capsys: pytest.
         (["simulate", "gpt3-mlp", "--split-k", "2", "--sync", "stream-k"], "splits K itself. Use split_k=1"),
         (["simulate", "toy", "--order", "zigzag"], "'zigzag'; known are row, column"),
         (["simulate", "gpt3-mlp", "--device", "h300"], "h300"),
+        (["simulate", "toy", "--schedule", "magic"], "schedule is 'magic'; known are tile, persistent"),
+        (["simulate", "toy", "--launch", "magic"], "launch is 'magic'; known are one-stream, graph"),
+        (
+            ["simulate", "toy", "--launch", "pdl", "--sync", "graph"],
+            "sync is 'graph'; known are boundary, row",
+        ),
+        (
+            ["simulate", "toy", "--launch", "streams"],
+            "nothing would order the streams. Use Semaphores(RowSync())",
+        ),
+        (
+            ["simulate", "toy", "--schedule", "fused", "--launch", "pdl", "--sync", "row"],
+            "one kernel for all stages has no kernel to overlap with. Use OneStream()",
+        ),
+        (
+            ["simulate", "toy", "--schedule", "stream-k", "--sync", "row"],
+            "StreamK() does not go with",
+        ),
+        (
+            ["simulate", "toy", "--launch", "pdl", "--sync", "row", "--no-wait-kernel"],
+            "--no-wait-kernel and --head-start are for consumers on a stream of their own; use --launch streams",
+        ),
         (["simulate", "toy", "--head-start", "-3"], "head-start is -3; it must be at least 0"),
         (
             ["simulate", "gpt3-mlp", "--sync", "row", "--no-wait-kernel", "--head-start", "500"],
@@ -142,3 +175,47 @@ def test_the_version_is_one_line(capsys):
         main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == f"wavesim {wavesim.__version__}\n"
+
+
+def test_parts_and_short_words_name_the_same_plans(capsys: pytest.CaptureFixture[str]):
+    for words, parts in (
+        (("row",), ("--launch", "streams", "--sync", "row")),
+        (("pdl+tile",), ("--launch", "pdl", "--sync", "tile")),
+        (
+            ("persistent-stream",),
+            ("--schedule", "persistent", "--launch", "one-stream", "--sync", "boundary"),
+        ),
+        (("row", "--no-wait-kernel"), ("--launch", "streams", "--sync", "row", "--no-wait-kernel")),
+    ):
+        named, built = (
+            run_json(capsys, "simulate", "toy", "--sync", *words),
+            run_json(capsys, "simulate", "toy", *parts),
+        )
+        assert named | {"sync": ""} == built | {"sync": ""}
+
+
+def test_every_command_is_a_file_with_options_and_a_line():
+    import wavesim.cli
+
+    files = Path(wavesim.cli.__file__).parent.glob("*.py")
+    found = {file.stem for file in files if "\ndef run(" in file.read_text(encoding="utf-8")}
+    assert found == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_its_options(capsys: pytest.CaptureFixture[str], command: str):
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert "--json" in capsys.readouterr().out
+
+
+def test_help_loads_no_command(tmp_path: Path):
+    code = (
+        "import sys\nfrom wavesim.cli.command_line import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "print([m for m in ('numpy', 'wavesim.model.device', 'wavesim.cli.simulate') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert all(name in done.stdout for name in COMMANDS)
+    assert done.stdout.endswith("[]\n")

@@ -6,7 +6,8 @@ import pytest
 
 from wavesim.check.deadlock import safety_of
 from wavesim.cli.command_line import main
-from wavesim.cli.gen_commands import described_plan, with_split_k
+from wavesim.cli.gen import described_plan
+from wavesim.cli.workload_options import with_split_k
 from wavesim.costs.cost_model import CostModel, zero_cost
 from wavesim.costs.data_sheet import roofline
 from wavesim.errors import DescriptionError

@@ -1,15 +1,16 @@
-"""What `wavesim gen` and `wavesim tune` print and write.
+"""`wavesim gen`: orders, policies and options of a workload, and the CUDA header of one plan.
 
 Example: `wavesim gen gpt3-mlp --sync row --order grouped:4 --out mlp.cuh` writes a header; with `--json` it
-lists what could be generated. `wavesim tune gpt3-mlp --tokens 2048` prints a ranked table.
+lists what could be generated.
 """
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wavesim.cli.printing import print_result
+from wavesim.cli.workload_options import add_workload_options, described
 from wavesim.codegen.cuda import SizesWord, generate
 from wavesim.codegen.options import options_for
 from wavesim.codegen.orders import order_sets, orders_backward
@@ -20,41 +21,27 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Order, parse_order
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.semaphores import edges_of
-from wavesim.tuning.search import Tuning, tune
-from wavesim.tuning.sweep import Progress
 
 
-def run_gen(options: argparse.Namespace, pipeline: Pipeline, device: Device) -> tuple[dict[str, Any], str]:
-    """(JSON, words) of `wavesim gen`."""
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    add_workload_options(parser)
+    parser.add_argument("--sync", default="row", help="stream, or a policy's name: row, tile, block:6x1 ...")
+    parser.add_argument("--no-wait-kernel", action="store_true", help="leave the wait-kernel out")
+    parser.add_argument(
+        "--runtime-sizes", action="store_true", help="leave the grids to run time: one header for every size"
+    )
+    parser.add_argument("--out", type=Path, help="write the header to this file instead of printing it")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints or writes the header, or lists what could be generated."""
+    pipeline, device = described(options)
     plan = described_plan(pipeline, options.sync, options.order, wait_kernel=not options.no_wait_kernel)
     if options.json:
-        return generated_json(pipeline, plan, device), ""
+        return print_result(options, generated_json(pipeline, plan, device), "")
     sizes: SizesWord = "runtime" if options.runtime_sizes else "constant"
-    return {}, write_header(pipeline, plan, device, options.out, sizes)
-
-
-def run_tune(
-    options: argparse.Namespace,
-    pipeline: Pipeline,
-    device: Device,
-    other_tile: Callable[[str], Pipeline],
-    progress: Progress,
-) -> tuple[Tuning, dict[str, Any], str]:
-    """(ranking, JSON, words) of `wavesim tune`; `other_tile("128x128")` is the workload with such tiles."""
-    variants = {tile: other_tile(tile) for tile in _listed(options.tiles)}
-    for word in _listed(options.split_k):
-        if not word.isdigit() or int(word) < 1:
-            raise DescriptionError(f"split-k is {word!r}; write numbers separated by commas, such as 2,4")
-        for name, base in {"": pipeline, **variants}.items():
-            if int(word) > 1 and "split-k" not in name:
-                variants |= {f"{name} split-k:{word}".strip(): with_split_k(base, int(word))}
-    tuning = tune(pipeline, device, variants=variants, progress=progress, results=options.results)
-    words = f"{pipeline.name} on {device.name}\n{tuning.table(options.rows)}\nrun: {tuning.best.text}"
-    return tuning, tuning_json(tuning), words
-
-
-def _listed(text: str) -> Iterator[str]:
-    return (word for word in text.split(",") if word)
+    return print_result(options, {}, write_header(pipeline, plan, device, options.out, sizes))
 
 
 def described_plan(pipeline: Pipeline, sync: str, order: str, *, wait_kernel: bool = True) -> Plan:
@@ -123,43 +110,3 @@ def write_header(
     except OSError as error:
         raise DescriptionError(f"{out}: cannot be written ({error.strerror}); give another path") from error
     return f"{out}: {len(text.splitlines())} lines, {plan.label} of {pipeline.name}"
-
-
-def tuning_json(tuning: Tuning) -> dict[str, Any]:
-    """The ranking, best first; `run` names the plan to run."""
-    plans = [
-        {
-            "plan": row.name,
-            "predicted_ns": row.predicted_ns,
-            "improvement_points": row.improvement_points,
-            "semaphores": row.semaphores,
-        }
-        for row in tuning.plans
-    ]
-    return {
-        "plans": plans,
-        "seconds": tuning.seconds,
-        "run": tuning.best.name,
-        "margin_points": tuning.margin_points,
-        "left_out": dict(tuning.left_out),
-        "is_complete": tuning.is_complete,
-        "basis": tuning.basis,
-        "defaults": list(tuning.defaults),
-        "low": tuning.interval[0],
-        "high": tuning.interval[1],
-        "scored": tuning.margin_points is not None,
-    }
-
-
-def with_split_k(pipeline: Pipeline, count: int) -> Pipeline:
-    """The same computation with every GEMM's k split `count` ways; dependencies name the new stages."""
-    stages = {
-        stage.name: replace(stage, work=replace(stage.gemm, split_k=count)) for stage in pipeline.stages
-    }
-    dependencies = []
-    for dependency in pipeline.dependencies:
-        consumer = replace(dependency.consumer, stage=stages[dependency.consumer.stage.name])
-        needs = [replace(need, stage=stages[need.stage.name]) for need in dependency.needs]
-        dependencies.append(replace(dependency, consumer=consumer, needs=needs))
-    parameters = {**pipeline.parameters, "split_k": count}
-    return replace(pipeline, stages=list(stages.values()), dependencies=dependencies, parameters=parameters)

@@ -1,0 +1,18 @@
+"""`wavesim bench`: the speed of the simulator itself."""
+
+import argparse
+from dataclasses import asdict
+
+from wavesim.cli.printing import print_result
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """None besides `--json`."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measures and prints."""
+    from wavesim.evaluation.simulator_speed import measure_speed
+
+    found = asdict(measure_speed())
+    return print_result(options, found, "\n".join(f"{name}: {value:.3g}" for name, value in found.items()))

@@ -1,0 +1,30 @@
+"""`wavesim predict`: the best plan for a user's own kernels, described in a TOML file."""
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+
+from wavesim.cli.printing import print_result
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument("file", type=Path)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the best plan, its gain and how sure that is."""
+    from wavesim.model.description import load_description
+    from wavesim.predict.verdict import verdict_on
+
+    found = load_description(options.file)
+    verdict = verdict_on(found.pipeline, found.device, found.kernel_ns)
+    guess = "" if verdict.scored else ", a guess: no score covers this kind of kernel on this device"
+    gains = ", ".join(f"{name} {gain:+.1f}" for name, gain in verdict.improvements.items())
+    text = (
+        f"best plan: {verdict.best}, {verdict.improvement_points:+.1f} points over stream sync "
+        f"({verdict.low:+.1f} to {verdict.high:+.1f}, 8 times in 10{guess})\nwhy: {verdict.reason}\n"
+        f"{verdict.basis}\ntried, simulated on {found.device.name}, points: {gains}"
+    )
+    document = {k: v for k, v in asdict(verdict).items() if k != "improvements"}
+    return print_result(options, document, text)

@@ -1,0 +1,116 @@
+"""`wavesim simulate`: one plan of a workload, by a short word or by its parts.
+
+Example: `wavesim simulate gpt3-mlp --sync row`, or with the launch named
+`wavesim simulate gpt3-mlp --launch pdl --sync row`.
+"""
+
+import argparse
+import sys
+from collections.abc import Collection
+
+from wavesim.cli.printing import print_result
+from wavesim.cli.workload_options import add_split_k_option, add_workload_options, described
+from wavesim.errors import DescriptionError
+from wavesim.plan.order import parse_order
+from wavesim.plan.plan import Plan, StreamSync
+from wavesim.plan.words import LAUNCHES, SCHEDULES, SYNCS, WORDS, parse_plan
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    add_workload_options(parser)
+    parser.add_argument("--sync", default="stream", help=WORDS)
+    parser.add_argument("--schedule", help=f"who computes a tile: {', '.join(SCHEDULES)}")
+    parser.add_argument("--launch", help=f"when a kernel starts: {', '.join(LAUNCHES)}")
+    add_split_k_option(parser)
+    parser.add_argument("--no-wait-kernel", action="store_true", help="let consumers be issued at any time")
+    parser.add_argument(
+        "--head-start", type=int, default=0, help="consumer blocks on the device before the producer's first"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Simulates the plan and stream sync, with the best costs known."""
+    from wavesim.analysis.metrics import metrics_of
+    from wavesim.check.deadlock import safety_of
+    from wavesim.predict.defaults import find_costs
+    from wavesim.predict.intervals import interval_from_trace
+    from wavesim.predict.prediction import improvement_points
+    from wavesim.sim.simulation import simulate
+
+    pipeline, device = described(options)
+    plan = plan_of(options)
+    known = find_costs(pipeline, device, options.order)
+    trace = simulate(pipeline, plan, device, known.model)
+    if options.no_wait_kernel:
+        sys.stderr.write(f"wavesim: without the wait-kernel: {safety_of(pipeline, plan, device).reason}\n")
+    stream = simulate(pipeline, StreamSync(parse_order(options.order)), device, known.model)
+    found = metrics_of(trace)
+    gain = improvement_points(trace.time_ns, stream.time_ns)
+    interval = interval_from_trace(trace, gain, is_calibrated=known.case is not None)
+    document = {
+        "workload": pipeline.name,
+        "device": device.name,
+        "sync": plan.name,
+        "makespan_ns": found.makespan_ns,
+        "waves": found.waves,
+        "busy_utilisation": found.busy_utilisation,
+        "resident_utilisation": found.resident_utilisation,
+        "improvement_points": gain,
+        "low": interval.low,
+        "high": interval.high,
+        "scored": interval.scored,
+        "basis": known.source,
+        "defaults": list(known.defaults),
+    }
+    text = (
+        f"{pipeline.name} on {device.name}, {plan.label}, order {options.order}: simulated "
+        f"{trace.time_ns / 1e3:.1f} us{_outside_text(trace.header.setup_ns, plan)}, {gain:+.1f} points over "
+        f"stream sync; SMs {found.busy_utilisation:.0%} busy, {found.resident_utilisation:.0%} resident\n"
+        f"costs: {known.source}" + (f"\n{plan.caveat}" if plan.caveat else "")
+    )
+    return print_result(options, document, text)
+
+
+def plan_of(options: argparse.Namespace) -> Plan:
+    """The plan: `--sync` alone is any of `WORDS`, beside `--schedule` or `--launch` one of `SYNCS`.
+
+    Raises `DescriptionError` for unknown words, parts that do not fit together, and options that say nothing
+    about this plan.
+    """
+    if options.head_start < 0:
+        raise DescriptionError(f"head-start is {options.head_start}; it must be at least 0")
+    is_parts = options.schedule is not None or options.launch is not None
+    is_free = options.no_wait_kernel or options.head_start
+    if not is_parts:
+        return parse_plan(
+            options.sync,
+            options.order,
+            wait_kernel=not options.no_wait_kernel,
+            head_start=options.head_start,
+        )
+    sync = "boundary" if options.sync == "stream" else options.sync
+    _require_word("sync", sync, SYNCS)
+    launch = options.launch
+    if is_free:
+        if launch not in (None, "streams") or sync == "boundary":
+            raise DescriptionError(
+                "--no-wait-kernel and --head-start are for consumers on a stream of their own; use "
+                "--launch streams and --sync row or tile"
+            )
+        launch = "streams" + (":no-wait-kernel" if options.no_wait_kernel else "")
+        launch += f":{options.head_start}" if options.head_start else ""
+    _require_word("schedule", options.schedule, SCHEDULES)
+    _require_word("launch", launch, LAUNCHES)
+    return parse_plan("+".join(word for word in (options.schedule, launch, sync) if word), options.order)
+
+
+def _require_word(kind: str, word: str | None, known: Collection[str]) -> None:
+    if word is not None and word.partition(":")[0] not in known:
+        raise DescriptionError(f"{kind} is {word!r}; known are {', '.join(known)}")
+
+
+def _outside_text(outside_ns: int, plan: Plan) -> str:
+    """How much of a plan's time is around its blocks."""
+    what = "setup and fork" if plan.launch.is_multi_stream else "setup"
+    return f" ({outside_ns / 1e3:.1f} of them {what})" if outside_ns else ""

@@ -1,0 +1,31 @@
+"""`wavesim validate`: the simulator scored anew against the stored measurements; exit 1 where a score fell."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from wavesim.cli.printing import print_result, progress
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument("--write", action="store_true", help="store the scores as the ones to hold to")
+    parser.add_argument("--list", action="store_true", help="every case, worst first")
+    parser.add_argument("--html", type=Path, help="write the scores to this page, with a picture per set")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Predicts every stored measurement and prints the scores."""
+    from wavesim.evaluation.validate_command import run_validate
+
+    found = run_validate(options, progress("validating"))
+    if options.html:
+        from wavesim.evaluation.score_page import write_score_page
+
+        write_score_page(options.html, found.predictions, found.scores)
+    status = print_result(options, found.document, found.words)
+    for complaint in found.complaints:
+        sys.stderr.write(f"wavesim: worse than the committed score: {complaint}\n")
+    if not found.predictions:
+        sys.stderr.write("wavesim: no recordings are installed with this package\n")
+    return 1 if found.complaints or not found.predictions else status

@@ -1,0 +1,47 @@
+"""The workload and the device that most commands take, and what they describe."""
+
+import argparse
+from dataclasses import replace
+
+from wavesim.model import device as devices
+from wavesim.model.device import Device
+from wavesim.model.pipeline import Pipeline
+from wavesim.workloads.catalogue import WORKLOADS, parse_tile, workload
+
+
+def add_workload_options(parser: argparse.ArgumentParser) -> None:
+    """Workload, sizes, order and device."""
+    parser.add_argument("workload", help=", ".join(WORKLOADS))
+    parser.add_argument("--tokens", type=int, help="rows of the input (M); images for convolutions")
+    parser.add_argument("--tile", help="rows x columns of a tile, such as 128x256")
+    parser.add_argument("--order", default="row", help="row, column, grouped:ROWS or reversed:ORDER")
+    parser.add_argument("--device", default=None, help=", ".join(devices.names()))
+
+
+def add_split_k_option(parser: argparse.ArgumentParser) -> None:
+    """`--split-k` for commands that take one split."""
+    parser.add_argument("--split-k", type=int, default=1, help="slices of K, each a block of its own")
+
+
+def described(options: argparse.Namespace) -> tuple[Pipeline, Device]:
+    """The pipeline and device that the options name, `--split-k` applied. Raises `DescriptionError`."""
+    tile = None if options.tile is None else parse_tile(options.tile)
+    pipeline = workload(options.workload, options.tokens, tile)
+    usual = "toy" if options.workload == "toy" else devices.default_device().name
+    split_k = getattr(options, "split_k", 1)
+    is_split = isinstance(split_k, int) and split_k != 1
+    return with_split_k(pipeline, split_k) if is_split else pipeline, devices.load(options.device or usual)
+
+
+def with_split_k(pipeline: Pipeline, count: int) -> Pipeline:
+    """The same computation with every GEMM's k split `count` ways; dependencies name the new stages."""
+    stages = {
+        stage.name: replace(stage, work=replace(stage.gemm, split_k=count)) for stage in pipeline.stages
+    }
+    dependencies = []
+    for dependency in pipeline.dependencies:
+        consumer = replace(dependency.consumer, stage=stages[dependency.consumer.stage.name])
+        needs = [replace(need, stage=stages[need.stage.name]) for need in dependency.needs]
+        dependencies.append(replace(dependency, consumer=consumer, needs=needs))
+    parameters = {**pipeline.parameters, "split_k": count}
+    return replace(pipeline, stages=list(stages.values()), dependencies=dependencies, parameters=parameters)
