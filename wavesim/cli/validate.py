@@ -1,4 +1,4 @@
-"""`wavesim validate`: the simulator scored anew against the stored measurements; exit 1 where a score fell."""
+"""`wavesim validate`: the simulator scored anew against the measurements; status 1 where a score fell."""
 
 import argparse
 import sys

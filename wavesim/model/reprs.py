@@ -3,6 +3,9 @@
 Example: `<Pipeline gpt3-mlp: gemm1 24 x 8, gemm2 48 x 8; gemm2 needs gemm1>`.
 """
 
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
 MOST_LETTERS = 120
 
 
@@ -16,3 +19,17 @@ def one_line(kind: str, text: str) -> str:
 def bytes_text(count: int) -> str:
     """A size of memory: "96 KB", "1000 bytes"."""
     return f"{count} bytes" if count % 1024 else f"{count // 1024} KB"
+
+
+def call_text(value: Any) -> str:
+    """A dataclass as the call that makes it, fields of their default left out: "StreamK(waves=2)"."""
+    given = [
+        f"{field.name}={found!r}"
+        for field in fields(value)
+        if field.repr and (found := getattr(value, field.name)) != _default(field)
+    ]
+    return f"{type(value).__name__}({', '.join(given)})"
+
+
+def _default(field: "Field[Any]") -> object:
+    return field.default if field.default_factory is MISSING else field.default_factory()

@@ -44,7 +44,7 @@ class Launch(PlanPart, ABC):
         return 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OneStream(Launch):
     """All kernels on one stream, each after the whole of the one before.
 
@@ -78,7 +78,7 @@ class OneStream(Launch):
         return "a kernel's blocks are issued after the kernels that they wait for have ended"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StreamPerStage(Launch):
     """Every stage on a stream of its own (cuSync).
 

@@ -7,6 +7,8 @@ Example: the word of `StreamPerStage(wait_kernel=False)` is "streams:no-wait-ker
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from wavesim.model.reprs import call_text
+
 
 @dataclass(frozen=True)
 class Traits:
@@ -19,6 +21,9 @@ class Traits:
 
 class PlanPart(ABC):
     """One answer of a plan: a schedule, a launch or a way to synchronise. A frozen value."""
+
+    def __repr__(self) -> str:
+        return call_text(self)
 
     @property
     @abstractmethod

@@ -8,10 +8,11 @@ parts; combinations that make no sense are refused when they are built.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
+from wavesim.model.reprs import call_text
 from wavesim.plan.launch import Launch, OneStream, StreamPerStage, Submission
 from wavesim.plan.order import Order, RowMajor
 from wavesim.plan.parts import PlanPart, Traits
@@ -89,10 +90,7 @@ class Plan:
         return hash((*self.parts, self.order, tuple(sorted(self.orders)), self.prefetch))
 
     def __repr__(self) -> str:
-        given = {one.name: getattr(self, one.name) for one in fields(self)}
-        usual = {one.name: one.default for one in fields(self)} | {"orders": {}}
-        shown = [f"{name}={value!r}" for name, value in given.items() if value != usual[name]]
-        return f"Plan({', '.join(shown)})"
+        return call_text(self)
 
     @property
     def parts(self) -> tuple[Schedule, Launch, Sync]:

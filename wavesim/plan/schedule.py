@@ -79,7 +79,7 @@ class TilePerBlock(Schedule):
         return items
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Persistent(Schedule):
     """One block per slot, which fetches tile after tile from a counter.
 

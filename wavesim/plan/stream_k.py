@@ -17,7 +17,7 @@ from wavesim.plan.schedule import After, Schedule, TilePart
 from wavesim.plan.stream_k_partition import share_begin, share_count, share_of, split_tiles
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StreamK(Schedule):
     """One block per slot; the last `waves` waves of tiles are split evenly over all of them.
 

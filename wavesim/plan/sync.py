@@ -47,7 +47,7 @@ class KernelBoundary(Sync):
         return ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Semaphores(Sync):
     """Consumer tiles wait on semaphores for the producer tiles they read (cuSync).
 

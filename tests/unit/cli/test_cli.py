@@ -135,7 +135,7 @@ def test_split_k_is_an_option_and_what_is_only_predicted_is_said(capsys: pytest.
         ),
         (
             ["simulate", "toy", "--launch", "pdl", "--sync", "row", "--no-wait-kernel"],
-            "--no-wait-kernel and --head-start are for consumers on a stream of their own; use --launch streams",
+            "are for consumers on a stream of their own; use --launch streams",
         ),
         (["simulate", "toy", "--head-start", "-3"], "head-start is -3; it must be at least 0"),
         (

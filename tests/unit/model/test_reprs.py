@@ -14,9 +14,12 @@ from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Gemm, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.plan.plan import StreamSync
+from wavesim.plan.order import Grouped
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.plan.policy import TileSync
+from wavesim.plan.stream_k import StreamK
 from wavesim.sim.simulation import simulate
-from wavesim.tuning.candidates import Fingerprints, stream_candidates
+from wavesim.tuning.candidates import Fingerprints, boundary_candidates
 from wavesim.workloads.catalogue import WORKLOADS, workload
 
 MOST = 120
@@ -45,6 +48,12 @@ DESCRIBED = {
         "conv", 4, 28, 28, 128, 256, 128, 64, Block(128)
     ),
     "<TileSet gemm0[(x + 1), :y]>": chain(2).stages[0][x + 1, :y],
+    "Plan()": StreamSync(),
+    "Plan(launch=StreamPerStage(), sync=Semaphores())": SemaphoreSync(),
+    "Plan(schedule=StreamK(waves=2), order=Grouped(rows=4))": Plan(StreamK(2), order=Grouped(4)),
+    "Plan(launch=StreamPerStage(wait_kernel=False), sync=Semaphores(policy=TileSync()), prefetch=0.1)": (
+        SemaphoreSync(TileSync(), wait_kernel=False, prefetch=0.1)
+    ),
     "<CostModel tile_ns gemm0 500, gemm1 of 2 blocks; post_ns 400>": CostModel(
         {"gemm0": 500, "gemm1": [1, 2]}, post_ns=400
     ),
@@ -93,5 +102,5 @@ def test_a_fingerprint_tells_descriptions_apart_that_print_alike():
         pipeline = Pipeline("one", [Stage("gemm1", replace(GEMM, block=block))])
         for times in ([100] * 192, [100] * 191 + [101]):
             costs = CostModel({"gemm1": times})
-            prints.add(Fingerprints().of(stream_candidates(pipeline)[0], device, costs))
+            prints.add(Fingerprints().of(boundary_candidates(pipeline)[0], device, costs))
     assert len(prints) == 4

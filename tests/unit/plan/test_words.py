@@ -76,7 +76,7 @@ def test_orders_and_policies_of_single_stages_and_edges_are_data_too():
     [
         (
             lambda: Plan(StreamK(), StreamPerStage(), Semaphores()),
-            "policies={}): which tiles a part of a tile reads is not described",
+            "with Semaphores(): which tiles a part of a tile reads is not described",
         ),
         (
             lambda: Plan(Persistent(fused=True)),
@@ -101,7 +101,7 @@ def test_orders_and_policies_of_single_stages_and_edges_are_data_too():
         (lambda: parse_plan("pdl+stream-k:2:3+boundary"), "schedule is 'stream-k:2:3'; '2:3' is no setting"),
         (
             lambda: run(toy(), StreamK()),
-            "plan is StreamK(waves=None, in_order=False); use Plan(schedule=StreamK(",
+            "plan is StreamK(); use Plan(schedule=StreamK())",
         ),
         (lambda: run(toy(), "row"), "plan is 'row'; use StreamSync(), SemaphoreSync(RowSync()) or Plan(...)"),
     ],
