@@ -47,7 +47,8 @@ test: $(VENV)/.has-all
 	exit $$status
 
 quick: $(VENV)/.has-all
-	$(PY) -m pytest -q -m "not gpu and not alone and not slow" $(PARALLEL) tests/unit tests/project/test_architecture.py
+	$(PY) -m pytest -q -m "not gpu and not alone and not slow" $(PARALLEL) tests/unit tests/project/test_architecture.py \
+	  tests/project/test_code_rules.py tests/project/test_adding_parts.py
 
 check: $(VENV)/.has-all
 	$(PY) -m ruff check .

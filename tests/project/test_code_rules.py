@@ -1,0 +1,160 @@
+"""Rules of the house that imports do not show: names, sizes, docstrings, and what asks for a plan's class."""
+
+import ast
+import functools
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+WAVESIM = ROOT / "wavesim"
+WAVESIM_GPU = ROOT / "gpu" / "wavesim_gpu"
+MAX_LINES, MAX_ANALYSIS_FILES = 400, 8
+DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
+# Classes of a plan's parts; other rooms ask a part for its properties.
+PLAN_PARTS = {
+    "Schedule",
+    "TilePerBlock",
+    "Persistent",
+    "StreamK",
+    "Launch",
+    "OneStream",
+    "StreamPerStage",
+    "DependentLaunch",
+    "Sync",
+    "KernelBoundary",
+    "Semaphores",
+}
+# Class names with several owners, and what each means there. Names that are settled leave this list.
+TWICE = {
+    "Case": "a case of a results file; a recorded case",
+    "Compared": "what a figure compares; what a worker measured together",
+    "Comparison": "plans of the user compared; plans of a blind run",
+    "Entry": "a size's entry of a blind run; a study's entry of a table",
+    "Interval": "of a ratio of medians; of a prediction",
+    "KernelLaunch": "what the simulator launches; what the runner launches",
+    "Launch": "a plan's answer; the dispatcher's; a drawn one; the driver's",
+    "Launches": "a profile's table; the driver's calls",
+    "Pair": "two kernels of a profile; two traces of a figure",
+    "Prediction": "a scored one; a reader's",
+    "Program": "what the simulator runs; what the runner runs",
+    "Runner": "a GPU of `compare`; a GPU of `tune`",
+    "Score": "of a set of predictions; of an assignment",
+    "Shape": "of an MLP; of a GEMM, for each architecture",
+    "Speed": "the simulator's; a kernel's",
+    "Variant": "of a bench, of a study, of a GEMM",
+    "Verdict": "on a pair; on a run's results",
+    "Way": "of multiplying; of copying",
+}
+
+
+def sources(package: Path) -> list[Path]:
+    return sorted(package.rglob("*.py"))
+
+
+def test_no_file_is_a_drawer_for_odds_and_ends():
+    files = [p for top in ("wavesim", "gpu", "tests") for p in (ROOT / top).rglob("*.py")]
+    assert not [p for p in files if p.stem in DRAWERS]
+
+
+def test_no_file_is_longer_than_400_lines():
+    files = [p for top in ("wavesim", "gpu", "tests") for p in (ROOT / top).rglob("*.py")]
+    lengths = {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8").count("\n") for p in files}
+    assert {path: length for path, length in lengths.items() if length > MAX_LINES} == {}
+
+
+def test_the_analysis_of_traces_has_not_become_a_drawer():
+    assert len(sources(WAVESIM / "analysis")) <= MAX_ANALYSIS_FILES
+
+
+def test_only_the_plan_room_asks_a_plan_or_its_part_for_a_class():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]
+        if WAVESIM / "plan" not in path.parents
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and asks_a_plan_for_its_class(node)
+    ]
+    assert wrong == []
+
+
+def asks_a_plan_for_its_class(call: ast.Call) -> bool:
+    """Whether it is `isinstance(plan, ...)`, or of any value with a part of a plan as the class."""
+    if ast.unparse(call.func) != "isinstance":
+        return False
+    asked, classes = (ast.unparse(argument) for argument in call.args)
+    is_plan = asked == "plan" or asked.endswith((".plan", "plan.schedule", "plan.launch", "plan.sync"))
+    return is_plan or not set(re.findall(r"\w+", classes)).isdisjoint(PLAN_PARTS)
+
+
+def test_stream_k_is_known_to_its_file_and_its_registration():
+    users = {
+        str(path.relative_to(ROOT))
+        for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]
+        if path != WAVESIM / "__init__.py" and re.search(r"\bStreamK\b", path.read_text(encoding="utf-8"))
+    }
+    assert "wavesim/plan/stream_k.py" in users
+    assert len(users) <= 2
+
+
+def test_a_class_name_has_one_meaning():
+    owners: dict[str, list[str]] = {}
+    for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                owners.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    twice = {name: files for name, files in owners.items() if len(files) > 1}
+    assert {name: files for name, files in twice.items() if name not in TWICE} == {}
+
+
+def test_tests_of_a_room_stand_in_a_folder_of_its_name():
+    def rooms(package: Path) -> set[str]:
+        return {folder.name for folder in package.iterdir() if (folder / "__init__.py").is_file()}
+
+    unit = ROOT / "tests" / "unit"
+    tested = {folder.name for folder in unit.iterdir() if any(folder.rglob("test_*.py"))}
+    tested_on_gpu = {folder.name for folder in (unit / "gpu").iterdir() if any(folder.glob("test_*.py"))}
+    assert tested <= rooms(WAVESIM) | {"gpu"}
+    assert tested_on_gpu <= rooms(WAVESIM_GPU)
+
+
+def test_what_stands_in_tests_gpu_needs_one():
+    for path in (ROOT / "tests" / "gpu").glob("test_*.py"):
+        tests = [n for n in ast.parse(path.read_text("utf-8")).body if isinstance(n, ast.FunctionDef)]
+        marked = [n.name for n in tests if "pytest.mark.gpu" in map(ast.unparse, n.decorator_list)]
+        assert marked or "pytestmark = pytest.mark.gpu" in path.read_text("utf-8"), path.name
+
+
+def test_gpu_is_a_folder_and_not_a_package():
+    assert not (ROOT / "gpu" / "__init__.py").exists()
+
+
+def test_no_module_shares_its_name_with_a_function_beside_it():
+    wrong = []
+    for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]:
+        beside = {p.stem for p in path.parent.iterdir() if p.suffix == ".py" or p.is_dir()}
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        wrong += [f"{path.relative_to(ROOT)}: {name}()" for name in sorted(functions & beside)]
+    assert "\n".join(wrong) == ""
+
+
+def test_every_public_method_has_a_docstring_of_its_own_or_its_base():
+    bare = []
+    for path in sources(WAVESIM):
+        if path.stem == "__main__":
+            continue
+        module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+        for owner_name, owner in inspect.getmembers(module, inspect.isclass):
+            if owner.__module__ == module.__name__ and not owner_name.startswith("_"):
+                public = [name for name in vars(owner) if not name.startswith("_")]
+                bare += [f"{owner_name}.{name}" for name in public if lacks_docstring(owner, name)]
+    assert not bare
+
+
+def lacks_docstring(owner: type, name: str) -> bool:
+    member = inspect.getattr_static(owner, name)
+    is_method = isinstance(member, property | functools.cached_property | classmethod | staticmethod)
+    # inspect.getdoc looks at the base classes too.
+    return (is_method or inspect.isfunction(member)) and not inspect.getdoc(getattr(owner, name))
