@@ -13,7 +13,7 @@ DEMO_NEEDS := numpy simpy plotly ijson
 FIRST := lab/tree/notebooks/01_start_here.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check images results gallery pages docs lab binder gpu-test gpu-bench gpu-sanitize clean
+.PHONY: help setup demo test quick check images results gallery pages docs lab binder gpu-test gpu-smoke gpu-bench gpu-sanitize clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
@@ -29,6 +29,7 @@ help:
 	@echo "make docs       the documentation as a site, with the API and the notebooks: build/site/index.html"
 	@echo "make setup      the virtual environment $(VENV) with everything"
 	@echo "make gpu-test   the GPU's tests      (PYTHON=an interpreter with CuPy and pytest; installs nothing)"
+	@echo "make gpu-smoke  a few of the GPU's tests, one of each kind"
 	@echo "make gpu-bench  the GPU's benchmarks (PYTHON=an interpreter with CuPy; installs nothing)"
 	@echo "make gpu-sanitize  memcheck and racecheck of the GPU's kernels (needs compute-sanitizer)"
 	@echo "make clean      remove $(VENV) and build outputs"
@@ -81,7 +82,13 @@ binder:
 gpu-test:
 	@$(PYTHON) -c "import cupy; cupy.cuda.runtime.getDeviceCount()" 2>/dev/null || \
 	  { echo "no GPU or no CuPy: run on a machine with an NVIDIA GPU, PYTHON=an interpreter with CuPy and pytest" >&2; exit 1; }
+	PYTHONPATH=.:gpu $(PYTHON) -m pytest -q -m gpu tests/gpu --compile-ahead
 	PYTHONPATH=.:gpu $(PYTHON) -m pytest -m gpu tests/gpu
+
+# One test of each kind: every kernel backend, plan, policy and mutant once.
+gpu-smoke:
+	PYTHONPATH=.:gpu $(PYTHON) -m pytest -q -m gpu_smoke tests/gpu --compile-ahead
+	PYTHONPATH=.:gpu $(PYTHON) -m pytest -m gpu_smoke tests/gpu
 
 # memcheck and racecheck over every kernel at small sizes.
 gpu-sanitize:

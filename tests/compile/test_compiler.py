@@ -19,7 +19,7 @@ from wavesim_gpu.kernels.sm80 import gemm
 from wavesim_gpu.runtime import compiler, cubin_cache
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
 from wavesim_gpu.runtime.functions import GENERATED
-from wavesim_gpu.runtime.sources import ROOT
+from wavesim_gpu.runtime.kernel_sources import ROOT
 
 HEADERS = {GENERATED: stage_header(pair(), SemaphoreSync(TileSync(), order=Grouped(2)), "gemm2").text}
 PRODUCER = {GENERATED: stage_header(pair(), SemaphoreSync(RowSync()), "gemm1").text}

@@ -1,8 +1,57 @@
-"""What the GPU tests share: a runner, and a clean skip where there is no GPU."""
+"""What the GPU tests share: a runner, a clean skip where there is no GPU, and compiling ahead.
+
+`pytest -m gpu tests/gpu --compile-ahead` runs no test in earnest: it compiles the kernels that the selected tests
+load, on all cores and with no GPU needed. `--cubin-cache DIR` keeps and finds them in a folder that can travel.
+"""
+
+from pathlib import Path
 
 import pytest
 
 from wavesim.errors import DeviceError
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("gpu")
+    group.addoption("--cubin-cache", type=Path, help="folder for compiled kernels")
+    group.addoption("--compile-ahead", action="store_true", help="only compile what the selected tests load")
+    group.addoption("--compile-jobs", type=int, help="kernels compiled at once (as many as cores)")
+
+
+def pytest_configure(config):
+    if folder := config.getoption("cubin_cache", None):
+        from wavesim_gpu.runtime import cubin_cache
+
+        cubin_cache.use(folder)
+    if config.getoption("compile_ahead", False):
+        from pretended_gpu import CompileAhead
+
+        config.pluginmanager.register(CompileAhead())
+
+
+# One of each kind, by the beginning of its name: kernels, plans, policies, mutants, deadlocks, recordings.
+SMOKE = (
+    "test_every_policy_and_order_with_split_k_in_both_types_is_right[fp16-2-row]",
+    "test_a_dropped_wait_and_an_early_post_give_wrong_numbers[no_wait-row",
+    "test_a_dropped_post_is_a_deadlock[row]",
+    "test_a_consumer_without_its_producer_is_a_deadlock_that_names_tile_and_semaphore[row]",
+    "test_every_shape_is_right_under_stream_sync_at_the_edges[2-(64, 192, 64)-hopper-dependent-fp16]",
+    "test_every_shape_waits_for_every_chunk_when_columns_come_late_one_by_one[(128, 256, 64)",
+    "test_stream_k_adds_up_the_tiles_that_it_cut[(300, 1280, 700)-(128, 192, 64)]",
+    "test_split_k_slices_wait_and_add_up[(128, 256, 64)-hopper-2]",
+    "test_swiglu_leaves_half_the_columns_to_the_second_stage[(128, 256, 64)-row]",
+    "test_recorded_tiles_are_all_there_once",
+    "test_a_plain_pair_is_recorded_and_is_an_ordinary_trace",
+    "test_kernels_synchronised_by_a_generated_header_read_what_was_written",
+    "test_plain_and_synchronised_give_the_same_right_answer",
+    "test_every_primitive_leaves_its_counters_as_so_many_uses_do",
+)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.name.startswith(SMOKE) and item.get_closest_marker("gpu") is not None:
+            item.add_marker("gpu_smoke")
 
 
 @pytest.fixture(scope="session")

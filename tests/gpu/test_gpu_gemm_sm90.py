@@ -20,7 +20,7 @@ from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER, HOPPER_PER_TILE, HOPPER_S
 from wavesim_gpu.runner import _require_safe
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
 from wavesim_gpu.runtime.functions import GENERATED
-from wavesim_gpu.runtime.sources import sources
+from wavesim_gpu.runtime.kernel_sources import sources
 
 H200 = load("h200")
 TILES = [(m, n, 64) for m, n in SHAPES]

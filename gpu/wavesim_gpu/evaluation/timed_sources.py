@@ -1,13 +1,13 @@
 """Everything of ours that a benchmark times, as one hash: results of other sources are stale.
 
 Example: an operator changed in the copy kernel, and `python -m wavesim_gpu report` says that the results in
-gpu/results were measured with other sources, as it does for the GEMM. `runtime/sources.py` says what counts.
+gpu/results were measured with other sources, as it does for the GEMM. `runtime/kernel_sources.py` says what counts.
 """
 
 from pathlib import Path
 
 from wavesim_gpu.kernels.backends import family_named
-from wavesim_gpu.runtime.sources import ROOT, source_hash
+from wavesim_gpu.runtime.kernel_sources import ROOT, source_hash
 
 # Beside GEMMs: copy pairs, primitives, the wait-kernel, and SwiGLU after a product of cuBLASLt.
 BESIDE = tuple(ROOT / "kernels" / name for name in ("copy.cu", "primitives.cu", "control.cu", "swiglu.cu"))

@@ -14,7 +14,7 @@ from wavesim_gpu.program import Program
 from wavesim_gpu.record.stamps import clock_mhz, device_fields, from_zero, slots, tile_cycles, timer_step_ns
 from wavesim_gpu.runtime.clocks import Reading
 from wavesim_gpu.runtime.device import query, versions
-from wavesim_gpu.runtime.sources import source_hash
+from wavesim_gpu.runtime.kernel_sources import source_hash
 
 
 def build_trace(

@@ -16,7 +16,7 @@ from typing import Any
 from wavesim.errors import CompileError
 from wavesim_gpu.runtime import cubin_cache
 from wavesim_gpu.runtime.cubin_cache import Cubin
-from wavesim_gpu.runtime.sources import ROOT, WAVESIM, sources
+from wavesim_gpu.runtime.kernel_sources import ROOT, WAVESIM, sources
 
 MUTANTS = ("none", "no_wait", "no_post", "no_fence", "early_post")
 INSTALL = "in a checkout: .venv/bin/pip install -e '.[nvrtc]' (or: cuda-bindings and nvidia-cuda-nvrtc)"

@@ -3,8 +3,8 @@
 import pytest
 
 from wavesim_gpu.evaluation.timed_sources import timed_hash
-from wavesim_gpu.runtime import sources
-from wavesim_gpu.runtime.sources import ROOT, source_hash
+from wavesim_gpu.runtime import kernel_sources
+from wavesim_gpu.runtime.kernel_sources import ROOT, source_hash
 
 KERNEL = """// One tile.
 #include <b.cuh>
@@ -23,7 +23,7 @@ __device__ float twice(float value) { return value * 2.0f; }
 @pytest.fixture
 def hash_of(tmp_path, monkeypatch):
     """The hash of the kernel with some text replaced, in whichever of its files it is."""
-    monkeypatch.setattr(sources, "ROOT", tmp_path)
+    monkeypatch.setattr(kernel_sources, "ROOT", tmp_path)
     files = {"a.cu": KERNEL, "b.cuh": HEADER, "c.cuh": 'constexpr int c = 1;\nasm("bar.sync 0;");\n'}
 
     def found(old="", new="", file_name="b.cuh"):
@@ -79,9 +79,9 @@ def test_what_a_kernel_does_changes_it(hash_of, old, new):
 
 def test_it_sees_what_the_generator_writes_but_not_its_comments(hash_of, monkeypatch):
     before = hash_of()
-    samples = list(sources.sample_headers())
+    samples = list(kernel_sources.sample_headers())
     for text, is_same in [("// other words", True), ("int more;", False)]:
-        monkeypatch.setattr(sources, "sample_headers", lambda text=text: iter([*samples, text]))
+        monkeypatch.setattr(kernel_sources, "sample_headers", lambda text=text: iter([*samples, text]))
         assert (hash_of() == before) == is_same
 
 
