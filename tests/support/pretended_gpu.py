@@ -1,5 +1,5 @@
-"""A GPU that is not there: which kernels would the GPU tests load? With them compiled ahead, on all cores or on
-another machine, a test run has nothing left to compile.
+"""A GPU that is not there: which kernels would the GPU tests load? With these compiled ahead, on all cores or
+on another machine, a test run has nothing left to compile.
 
 The tests run once against arrays that hold nothing and launches that do nothing. What they say of the results
 means nothing; every kernel that they ask the compiler for is noted.
@@ -8,7 +8,7 @@ means nothing; every kernel that they ask the compiler for is noted.
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -51,7 +51,9 @@ class Anything:
 
     __getitem__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _self
     __rtruediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = __rmatmul__ = __neg__ = __abs__ = _self
-    __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = __invert__ = __eq__ = __ne__ = _self
+    __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = __rshift__ = __lshift__ = __invert__ = __eq__ = (
+        __ne__
+    ) = _self
     __setitem__ = __delitem__ = _self
     __hash__ = object.__hash__
 
@@ -73,10 +75,10 @@ def pretended_cupy(device):
         compute_capability = "".join(map(str, device.compute_capability))
 
     class Runtime(Anything):
-        def getDeviceCount(self):  # noqa: N802  # CuPy's name
+        def getDeviceCount(self):  # CuPy's name
             return 1
 
-        def getDeviceProperties(self, index):  # noqa: N802  # CuPy's name
+        def getDeviceProperties(self, index):  # CuPy's name
             return {
                 "name": "NVIDIA H200",
                 "multiProcessorCount": device.sm_count,
@@ -90,16 +92,16 @@ def pretended_cupy(device):
                 "reservedSharedMemPerBlock": device.reserved_shared_bytes_per_block,
             }
 
-        def memGetInfo(self):  # noqa: N802  # CuPy's name
+        def memGetInfo(self):  # CuPy's name
             return 1 << 40, 1 << 40
 
-        def deviceGetAttribute(self, number, index):  # noqa: N802  # CuPy's name
+        def deviceGetAttribute(self, number, index):  # CuPy's name
             return 1000
 
     class Cuda(Anything):
         runtime = Runtime()
 
-        def Device(self, *args):  # noqa: N802  # CuPy's name
+        def Device(self, *args):  # CuPy's name
             return Device()
 
     class Module(ModuleType):
@@ -116,12 +118,13 @@ def pretended_cupy(device):
 
 
 class CompileAhead:
-    """A pytest plugin: runs the selected tests against the pretended GPU, then compiles what they asked for."""
+    """A pytest plugin: runs the selected tests on the pretended GPU, then compiles what they asked for."""
 
     def __init__(self):
         self.requests, self.stopped = {}, []
         device = load("h200")
         sys.modules["cupy"] = pretended_cupy(device)
+        from wavesim_gpu import runner
         from wavesim_gpu.cusync.sync_state import SyncState
         from wavesim_gpu.evaluation.studies import copies
         from wavesim_gpu.kernels.sm90 import tensor_map
@@ -131,9 +134,14 @@ class CompileAhead:
         self.build = compiler.build_and_keep
         compiler.build_and_keep = self.note
         tensor_map._encode = lambda *args: tensor_map.NO_MAP
-        functions._configured = lambda cupy, module, name, size: functions.Function(module, Anything(), 64, 0, 0)
+        functions._configured = lambda cupy, module, name, size: functions.Function(
+            module, Anything(), 64, 0, 0
+        )
         launches.launch_extended = lambda *args: None
         copies.verdict_of = lambda *args: Verdict({}, True, True)
+        runner.interleaved_ns = lambda contenders, rounds: [[1000] * rounds for _ in contenders]
+        runner.run_in_turn = lambda contenders: None
+        runner.build_trace = lambda *args: SimpleNamespace(makespan_ns=1)
         operands._checked = lambda cupy, what, array, gemm, shape: array
         SyncState.check = lambda state: None
         CupyRunner.verdict_on_last = lambda runner, program, expected: Verdict({}, True, True)
@@ -158,7 +166,7 @@ class CompileAhead:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem):
-        """What a test says of arrays that hold nothing is no failure; where else it stopped is told at the end."""
+        """What a test says of arrays that hold nothing is no failure; other ends are listed."""
         try:
             return (yield)
         except (AssertionError, pytest.fail.Exception):

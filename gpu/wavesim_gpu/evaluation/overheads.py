@@ -27,8 +27,8 @@ from wavesim_gpu.record.stamps import tile_cycles
 from wavesim_gpu.runner import CupyRunner
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, versions
-from wavesim_gpu.runtime.operands import Operands
 from wavesim_gpu.runtime.kernel_sources import source_hash
+from wavesim_gpu.runtime.operands import Operands
 from wavesim_gpu.runtime.timing import Contender, interleaved_ns, run_in_turn
 
 RESULTS = Path(__file__).parents[2] / "results" / "overheads"

@@ -1,7 +1,8 @@
 """Everything of ours that a benchmark times, as one hash: results of other sources are stale.
 
 Example: an operator changed in the copy kernel, and `python -m wavesim_gpu report` says that the results in
-gpu/results were measured with other sources, as it does for the GEMM. `runtime/kernel_sources.py` says what counts.
+gpu/results were measured with other sources, as it does for the GEMM.
+`runtime/kernel_sources.py` says what counts.
 """
 
 from pathlib import Path
