@@ -1,7 +1,7 @@
 """What the GPU tests share: a runner, a clean skip where there is no GPU, and compiling ahead.
 
 `pytest -m gpu tests/gpu --compile-ahead` runs no test in earnest: it compiles the kernels that the selected
-tests load, on all cores, and needs no GPU. `--cubin-cache DIR` keeps and finds them in a folder that can travel.
+tests load, on all cores, and needs no GPU. `--cubin-cache DIR` keeps them in a folder that can travel.
 """
 
 from pathlib import Path
