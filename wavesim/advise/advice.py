@@ -29,10 +29,10 @@ BACK_TO_BACK_NS = 5_000  # a stream's own turn-round takes 1 to 2 us; beyond 5 t
 class Pair:
     """Two shapes that follow each other on a stream, back to back, `count` times.
 
-    `saving` is by tile sync, over all `count`, in slots that no pair ranked above it fills; `gap_ns` the time
-    between them, of which a graph or
-    programmatic launch could win `gap_saving`; `overlapped` counts negative gaps, `late` those where the host
-    had not launched the consumer yet. `is_dependent` is the user's word, None where nobody said.
+    `saving` is what tile sync saves over all `count`, in slots that no pair ranked above it fills; `gap_ns`
+    is the time between the two, of which a graph or programmatic launch could save `gap_saving`; `overlapped`
+    counts negative gaps, `late` those where the host had not launched the consumer yet. `is_dependent` is
+    what the user said, None if nothing.
     """
 
     number: int
@@ -72,7 +72,7 @@ class Advice:
 
     @cached_property
     def blind_ns(self) -> Mapping[str, int]:
-        """Time of kernels that cannot be seen into, by reason."""
+        """Time of kernels whose tiles cannot be known, by reason."""
         reasons = sorted({kernel.blind for kernel in self.kernels if kernel.blind})
         return {word: sum(k.total_ns for k in self.kernels if k.blind == word) for word in reasons}
 
@@ -88,7 +88,7 @@ class Advice:
 
     @property
     def recoverable_ns(self) -> float:
-        """What tile sync could win in all pairs together; their last or only waves leave no less empty."""
+        """What tile sync could save in all pairs together: never more than their last waves leave empty."""
         return sum(pair.saving.likely_ns for pair in self.pairs)
 
     @cached_property
@@ -217,7 +217,7 @@ def _with_mark(pair: Pair, is_dependent: bool | None, free_ns: float = inf) -> P
 
 
 def _each_hole_once(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
-    """The pairs ranked, where a slot that stands empty is filled once: in A, B, A, B by the pair A, B alone.
+    """The pairs ranked so that each empty slot is filled by one pair only: in A, B, A, B by the pair A, B.
 
     Pairs that the user calls dependent come first, then those that save most. Savings are those of each pair
     alone when they come in.

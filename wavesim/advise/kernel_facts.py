@@ -1,4 +1,4 @@
-"""One shape of a profile looked at: occupancy, waves, tail loss, and why it can't be seen into, if so.
+"""One shape of a profile: occupancy, waves, tail loss, and the reason if its tiles cannot be known.
 
 Example: flash_fwd_kernel, 5 x 16 x 16 blocks of 128 threads with 255 registers and 48 KB: two per SM, so 264
 at once on an H100 and 4.85 waves; 3 % of its slot time is lost in the last one.

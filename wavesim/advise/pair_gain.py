@@ -4,9 +4,9 @@ Example: a GEMM of 1.45 waves, then one of 2.9, one block per SM on an H200, 233
 second's first wave fits into the hole of the first's last wave: 14 % of both together. On an H200 12 to 13 %
 were measured.
 
-The estimate takes for granted that the consumer reads the producer row by row, in the order in which it is
-written. Its error is known from the recordings that ship with wavesim: `MARGIN` covers nine of ten of them,
-see tests/unit/advise/test_advice.py.
+The estimate assumes that the consumer reads the producer row by row, in the order in which it is written. Its
+error is known from the recordings that ship with wavesim: `MARGIN` covers nine of ten of them, see
+tests/unit/advise/test_advice.py.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ NOTHING = Saving(0.0, 0.0, 0.0)
 def sync_saving(
     producer: KernelFacts, consumer: KernelFacts, is_dependent: bool | None, free_ns: float = inf
 ) -> Saving:
-    """What tile sync saves per pair. `is_dependent` is the user's word on it: None where nobody said.
+    """What tile sync saves per pair. `is_dependent` is what the user said of it, None if nothing.
 
     `free_ns` is the empty slot time per pair that other pairs leave: the estimate and the lower end stay
     below it. The upper end does not, as those others may not be rewritten.
@@ -86,7 +86,8 @@ class OtherTile:
 def other_tile(kernel: KernelFacts) -> OtherTile | None:
     """The best of half and twice the tile, if it saves time; None for other kernels and unknown tiles.
 
-    Assumes that resources and work of a block go with its tile, and a half tile is `HALF_TILE` as efficient.
+    Assumes that resources and work of a block are proportional to its tile, and a half tile is `HALF_TILE` as
+    efficient.
     """
     if kernel.waves is None or kernel.name.kind != "gemm" or kernel.name.tile is None:
         return None

@@ -1,10 +1,10 @@
-"""Waves of one launch, and what a second kernel could do in the hole that its last wave leaves.
+"""Waves of one launch, and how much of a second kernel fits into the slots that its last wave leaves empty.
 
 Example: 192 blocks on 132 slots are 1.45 waves. The second wave has 60 blocks: for its whole length 72 slots
 stand empty, which is 27 % of the kernel's slot time. Blocks of the next kernel could fill them.
 
 Where several blocks share an SM, one that is alone there runs faster, so that a half-empty last wave costs
-less than its empty slots say; `Hole` is reckoned in throughput, not in slots.
+less than its empty slots suggest; `Hole` counts throughput, not slots.
 """
 
 from dataclasses import dataclass
@@ -98,7 +98,7 @@ def time_saved(hole: Hole, ready_share: float, consumer: Waves, consumer_ns: flo
     """What a consumer saves when its first blocks run in the producer's hole, in nanoseconds.
 
     `ready_share` of its blocks need nothing of the producer's last wave. Blocks run in whole tile times on
-    the slots that the hole leaves them, then on all; work is neither lost nor made.
+    the empty slots first and then on all; the amount of work stays the same.
     """
     tile = consumer_ns / consumer.rounds
     early_slots = floor(hole.share * consumer.slots + 1e-9)

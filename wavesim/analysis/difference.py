@@ -4,9 +4,9 @@ Example: predicted 505 us, measured 523 us. The SMs' time says where the 18 us w
 gaps, 4 in emptier waves, 3 in waiting, 9 because tiles took longer. The four add up, always:
 makespan = busy + waiting + tail loss + launch gaps, as means over the SMs, in either trace.
 
-Where the measured trace has cycles, the 9 are split once more: 1 because blocks had more company on their
-SM, 6 because the clock was lower than in the run that the prediction was calibrated on, 2 because tiles took
-more cycles, as they do when the L2 no longer serves what it did.
+Where the measured trace has cycles, the 9 are split once more: 1 because more blocks shared an SM, 6 because
+the clock was lower than in the run that the prediction was calibrated on, 2 because tiles took more cycles,
+as they do when more of their reads miss the L2.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ FloatArray = NDArray[np.float64]
 class SlowerTiles:
     """Why tiles took longer, in nanoseconds as means over the SMs; the three add up.
 
-    `sharing_ns`: more or other company on the SM. `clock_ns`: a lower clock than in the calibration run.
+    `sharing_ns`: more or other blocks on the same SM. `clock_ns`: a lower clock than in the calibration run.
     `cycles_ns`: more cycles of their own (L2, DRAM).
     """
 
@@ -103,15 +103,16 @@ def _slower_tiles(
 ) -> SlowerTiles | None:
     if calibration is None or measured.cycles is None or calibration.cycles is None:
         return None
-    sharing_ns = _lost_to_company_ns(measured, predicted) - _lost_to_company_ns(predicted, predicted)
+    sharing_ns = _lost_to_sharing_ns(measured, predicted) - _lost_to_sharing_ns(predicted, predicted)
     clock_ns = metrics_of(measured).busy_ns * (1.0 - _clock(measured) / _predicted_clock(calibration))
     return SlowerTiles(sharing_ns, clock_ns, slower_ns - sharing_ns - clock_ns)
 
 
-def _lost_to_company_ns(trace: Trace, predicted: Trace) -> float:
+def _lost_to_sharing_ns(trace: Trace, predicted: Trace) -> float:
     """Busy time beyond what blocks alone would have needed, by the prediction's speeds, as a mean over SMs.
 
-    Blocks that spin count as company here, although they take nothing: their spans are not in every trace.
+    Spinning blocks are counted as sharing, although they take no throughput: not every trace records when
+    they spin.
     """
     sharing = tuple(predicted.header.costs.get("sharing", (1.0,)))
     if len(sharing) == 1:

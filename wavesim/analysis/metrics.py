@@ -1,4 +1,4 @@
-"""Metrics of a trace: what the SM time of a run went into.
+"""Metrics of a trace: where the SM time of a run went.
 
 Example: 4 SMs for 4 waves are 16 tile times. Under stream sync 12 of them compute (75 % busy), 4
 are lost in the two half-empty last waves. With semaphores a slot may also be held by a block that
@@ -92,7 +92,7 @@ def work_ns(trace: Trace) -> IntArray:
 
 
 def _waves(trace: Trace) -> float | None:
-    """Makespan in tile times; only simulated tiles are equal to the nanosecond."""
+    """Makespan in tile times; None unless all tiles take the same time, as only simulated ones do."""
     work = work_ns(trace)
     return trace.makespan_ns / int(work[0]) if work[0] > 0 and (work == work[0]).all() else None
 

@@ -9,7 +9,7 @@ may be resident before any producer. A plan is safe if, however they are placed,
 block of every kernel that still has some: also of a consumer, because blocks are issued in launch order and
 what stands behind a block that does not fit waits too. With a wait-kernel a consumer's blocks come
 after all of its producers', and only the wait-kernels themselves hold slots while nothing runs.
-Tile orders, policies and times don't matter: the worst case has not made a single tile.
+Tile orders, policies and times don't matter: in the worst case not a single tile is finished.
 
 It is not the paper's rule (IV-C: no wait-kernel where both kernels take less than two waves), which
 accepts Figure 1 on four SMs. No order is assumed between streams, as in a CUDA graph's branches.
@@ -73,7 +73,8 @@ def safety_of(pipeline: Pipeline, plan: Plan, device: Device) -> SafetyVerdict:
 
 
 class Adversary:
-    """Whoever decides which launch reaches the device when, and on which SM a block lands.
+    """The worst-case hardware: it chooses which launch reaches the device when, and on which SM a block
+    lands.
 
     `guarded` are the consumers that stand behind a wait-kernel.
     """

@@ -1,6 +1,6 @@
 """What each block of a simulated trace must have computed, from its header alone.
 
-Example: under row semaphores a producer tile of 150 us takes 151: it draws its tile (0.6 us) and posts
+Example: under row semaphores a producer tile of 150 us takes 151: it fetches its tile (0.6 us) and posts
 (0.4 us). A Stream-K part of a third of the tile takes 50 us, and time to store its sums or add others'.
 """
 

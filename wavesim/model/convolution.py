@@ -58,12 +58,14 @@ class Conv2D:
 
     @property
     def depth(self) -> int:
-        """The implicit GEMM's K: input values behind one output value."""
+        """The implicit GEMM's K: how many input values each output value sums up."""
         return self.channels * self.kernel_size**2
 
     @property
     def halo(self) -> int:
-        """Pixels that the outputs of a run of pixels read before it, and after: rows and a corner."""
+        """How many pixels before, and after, a run of pixels its outputs read: the filter's radius in rows
+        and columns.
+        """
         reach = self.kernel_size // 2
         return reach * self.width + reach
 
@@ -87,11 +89,11 @@ class Conv2D:
 
 
 def conv_rows(producer: Stage, consumer: Stage) -> Dependency:
-    """The strict dependency of a convolution on the one that makes its images, halo included.
+    """The strict dependency of a convolution on the one that computes its images, halo included.
 
     A tile reads the pixels of its rows, those one filter radius above and below, and no pixel of
     another image; all channels of each, in step with its K loop. Raises `DescriptionError` unless
-    the images agree.
+    both convolutions agree on the images.
     """
     first, second = _convolution(producer), _convolution(consumer)
     made, read = (first.images, first.height, first.width, first.filters), _shape(second)

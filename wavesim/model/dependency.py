@@ -2,12 +2,12 @@
 
 Example: in an MLP, tile (x, y) of the second GEMM reads the whole tile row y of the first:
 `Dependency(consumer=gemm2[x, y], needs=[gemm1[:, y]])`. In attention it reads two single tiles:
-`needs=[gemm1[x, y], gemm1[x + 12, y]]`; after a SwiGLU whose halves two GEMMs make, two rows of two
-producers: `needs=[gate[:, y], up[:, y]]`.
+`needs=[gemm1[x, y], gemm1[x + 12, y]]`; after a SwiGLU whose gate and value two GEMMs compute, one row of
+each: `needs=[gate[:, y], up[:, y]]`.
 
 The consumer may be named in other ways where that reads better: `scores[y, x]` is transposed,
-`gemm2[x, 3 - y]` counts from the bottom, `gemm2[2 * x : 2 * x + 2, y]` says it of two columns at
-once, `gemm2[:, y]` of a whole row. What is stored is always in terms of the consumer's [x, y].
+`gemm2[x, 3 - y]` counts from the bottom, `gemm2[2 * x : 2 * x + 2, y]` describes two columns at
+once, `gemm2[:, y]` a whole row. What is stored is always in terms of the consumer's [x, y].
 """
 
 from collections.abc import Sequence
@@ -130,17 +130,18 @@ def _check_box(need: TileSet, tile: tuple[int, int], box: Box, grid: Grid) -> No
 
 
 def _span_text(word: str, start: int, stop: int) -> str:
-    """Columns or rows from `start` up to `stop`, as a person says it."""
+    """Columns or rows from `start` up to `stop`, as text."""
     if stop <= start:
         return f"no {word} (from {start} up to {stop})"
     return f"{word} {start}" if stop == start + 1 else f"{word}s {start} to {stop - 1}"
 
 
 def gemm_rows(producer: Stage, consumer: Stage) -> Dependency:
-    """The dependency of a GEMM on the GEMM that makes its A operand: all tile columns of the rows it reads.
+    """The dependency of a GEMM on the GEMM that computes its A operand: all tile columns of the rows it
+    reads.
 
     Tile heights may differ; the rows are then those that overlap. Raises `DescriptionError`
-    unless the consumer's k is what the producer makes columns of and both have the same m.
+    unless the consumer's k is the producer's number of columns and both have the same m.
     """
     first, second = producer.gemm, consumer.gemm
     if first.columns != second.k or first.m != second.m:

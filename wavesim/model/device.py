@@ -1,4 +1,4 @@
-"""Devices: what a GPU has, as far as scheduling and a first estimate of time need it.
+"""Devices: the figures of a GPU that scheduling and a first estimate of time need.
 
 Example: an H200 is 132 SMs; each holds up to 2048 threads, 32 blocks, 65,536 registers and, at
 the largest carve-out, 228 KB of shared memory. Figures and their sources are in `devices/h200.toml`.
@@ -122,7 +122,9 @@ class Device:
         return self.max_threads_per_sm // WARP_SIZE
 
     def with_sm_count(self, sm_count: int) -> "Device":
-        """The same device with another number of SMs; nothing else scales, bandwidth and peak included."""
+        """The same device with another number of SMs. Nothing else scales, not even bandwidth and peak
+        rate.
+        """
         sources = {**self.sources, "sm_count": f"what-if: {sm_count} instead of {self.sm_count}"}
         return replace(self, sm_count=sm_count, sources=sources)
 

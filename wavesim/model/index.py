@@ -2,7 +2,7 @@
 
 Example: `x + 12`, `2 * x + 1`, `3 - y`, `x // 2`, `x - x // 4 * 4`, and `.at_least(0)`, `.at_most(n)`
 where a tile at the border has fewer neighbours. Nothing else: a product of coordinates is not
-affine, and an expression that cannot be understood at once by a person is no use to a compiler.
+affine, and the generator could not turn it into a formula.
 """
 
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class Index:
         raise DescriptionError(f"{self}: a coordinate is no condition; use .at_least and .at_most")
 
     def at_most(self, bound: Operand) -> "Index":
-        """The expression, cut off at a bound: for edge tiles."""
+        """The expression, or the bound if that is smaller: for edge tiles."""
         return Index("min", (self, bound))
 
     def at_least(self, bound: Operand) -> "Index":

@@ -97,7 +97,7 @@ class Kernel:
     """A launch: its grid, what each block occupies, and the work of one block.
 
     `carveout` is the shared-memory carve-out the kernel asks for: "full" (the largest, so that
-    other kernels' blocks can live beside it) or "default" (the driver's own choice, the smallest
+    other kernels' blocks can be resident beside it) or "default" (the driver's own choice, the smallest
     that holds this kernel's maximum of resident blocks).
     """
 

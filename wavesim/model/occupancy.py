@@ -31,7 +31,7 @@ class Allocation:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Resident blocks of one kernel per SM, and the resource that allows no more.
+    """Resident blocks of one kernel per SM, and the resource that limits them.
 
     `limits` maps "blocks", "warps", "registers" and "shared memory" to the blocks each would
     allow; `limiter` is the first of them that equals `blocks_per_sm`. `fraction` is NVIDIA's

@@ -1,7 +1,7 @@
 """Pipelines: kernels that depend on each other, in launch order.
 
 Example: GPT-3's MLP is two stages and one dependency; a chain has one more of each, a fork has
-two consumers of one producer. How they are synchronised is not said here but in the plan.
+two consumers of one producer. The plan, not the pipeline, says how they are synchronised.
 """
 
 import warnings
@@ -120,7 +120,7 @@ class Pipeline:
     def unread_tiles(self) -> dict[str, tuple[tuple[int, int], ...]]:
         """Per stage that is read at all: its tiles (x, y) that no consumer tile reads.
 
-        A stage with unread tiles computes for nobody, or a dependency forgets some of what it reads.
+        Unread tiles are wasted work, or a sign that a dependency leaves out some of what it reads.
         """
         read: dict[str, set[tuple[int, int]]] = {}
         for dependency in self.dependencies:
@@ -134,7 +134,7 @@ class Pipeline:
 
 
 def _cycle_through(name: str, producers: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """The names from a stage back to itself along what it needs, or nothing."""
+    """The names on a cycle of dependencies from a stage back to itself; empty if there is none."""
     paths, seen = [[name]], {name}
     while paths:
         path = paths.pop()

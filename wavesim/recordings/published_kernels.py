@@ -1,7 +1,8 @@
-"""The kernels of the published measurements: CUTLASS GEMMs and convolutions, as far as a simulator cares.
+"""The kernels of the published measurements: CUTLASS GEMMs and convolutions, with the figures that the
+simulator needs.
 
 Example: a 256 x 128 tile by 4 warps with 2 stages takes 128 threads of 255 registers and 48 KB of shared
-memory; two such blocks live on an SM of a V100, as in the paper's Table I.
+memory; two such blocks fit on an SM of a V100, as in the paper's Table I.
 
 Registers are not published. A thread keeps tile_m * tile_n / threads fp32 accumulators and, as CUTLASS's
 kernels do, about `OTHER_REGISTERS` more: an estimate. Source: cuSync's repository, mlp.cu and resnet.cu.
@@ -22,7 +23,7 @@ FILTER_TAPS = 9
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """CUTLASS's parameters of one GEMM: a block's and a warp's tile, stages of shared memory, split-K."""
+    """CUTLASS's parameters of one GEMM: a block's and a warp's tile, pipeline depth, split-K."""
 
     tile_m: int
     tile_n: int

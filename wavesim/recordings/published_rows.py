@@ -1,10 +1,10 @@
 """The published measurements of cuSync on V100 and A100, one object per measured plan.
 
-Example: V100, GPT-3, 1024 tokens, row semaphores: 1985.65 us measured; all that a user would have had
-before trying is the stream-sync run's 1446.18 and 1174.7 us, tiles of 256 x 256 and no split-K.
+Example: V100, GPT-3, 1024 tokens, row semaphores: 1985.65 us measured; the prediction knows only the
+stream-sync run's 1446.18 and 1174.7 us, tiles of 256 x 256 and no split-K.
 
 Convolutions have no times of their kernels, and their baseline synchronises with the host after each: that
-time is taken off, and what is left is shared out equally. Source: recordings/published/README.md.
+time is subtracted, and each kernel gets an equal part of the rest. Source: recordings/published/README.md.
 """
 
 import csv

@@ -48,7 +48,7 @@ class SketchCase:
 
     @property
     def group(self) -> str:
-        """What decides its half: all orders and runs of a size together."""
+        """What decides its split: all orders and runs of a size together."""
         return f"sketch {self.kernel} {self.tile[0]}x{self.tile[1]} M={self.tokens}"
 
     @property

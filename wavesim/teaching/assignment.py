@@ -60,7 +60,8 @@ def predicted_score(policy: Policy, stream: Trace | None = None, device: Device 
 
 
 def score(policy: Policy, where: Measuring | None = None) -> Score:
-    """The policy simulated, and measured: live where there is a runner, else recorded if one groups alike.
+    """The policy simulated, and measured: live where there is a runner, else from a recorded policy that
+    groups the tiles alike, if there is one.
 
     Raises `DescriptionError` for a policy that is refused.
     """

@@ -22,7 +22,9 @@ class GainByClock:
 
     @property
     def clock_points(self) -> float:
-        """The part of the gain that the clock made: positive where the plan's run was clocked faster."""
+        """The part of the gain that comes from the clock: positive where the plan's run had a higher
+        clock.
+        """
         return self.time_points - self.cycle_points
 
     def __repr__(self) -> str:

@@ -40,7 +40,7 @@ class WrongAnswer(WavesimError, AssertionError):  # noqa: N818  # a word for rea
 
 @dataclass(frozen=True)
 class Feedback:
-    """What is said to an answer that is right, or that is not there yet."""
+    """What a reader is told about an answer that is right, or still missing."""
 
     is_right: bool
     text: str
@@ -75,7 +75,9 @@ class Exercise:
 
 
 def check(number: str, answer: Any) -> Feedback:
-    """Grades the answer to exercise "2.1", say. Raises `WrongAnswer`; `DescriptionError` for no such."""
+    """Grades the answer to an exercise such as "2.1". Raises `WrongAnswer`, or `DescriptionError` for an
+    unknown number.
+    """
     return exercise(number).check(answer)
 
 

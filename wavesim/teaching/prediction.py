@@ -1,4 +1,5 @@
-"""Predictions that a reader commits to before running a cell, and what they are held against afterwards.
+"""Predictions that a reader commits to before running a cell, and the results they are compared with
+afterwards.
 
 Example: two fields, "Waves on one stream" and "Waves with tile semaphores", and a button Commit. Committed,
 the fields are locked; `reveal(4, 3)` in the next cell sets "you said 4 and 2" beside "it is 4 and 3".
@@ -19,7 +20,9 @@ LABEL = {"description_width": "initial"}
 
 @dataclass(frozen=True)
 class Revealed:
-    """Questions, what was committed to (None: nothing) and what is so; `within` is the slack of numbers."""
+    """Questions, the committed answers (None: none) and the true ones; `within` is the tolerance for
+    numbers.
+    """
 
     questions: tuple[str, ...]
     said: tuple[Value, ...] | None
@@ -86,7 +89,9 @@ class Prediction(ipywidgets.VBox):
         self.words.value = "<span role='status'>Committed. Run the next cell.</span>"
 
     def reveal(self, *truths: Value, within: float = 0.0) -> Revealed:
-        """What was said beside what is so. Raises `DescriptionError` for another number of values."""
+        """The committed answers beside the true ones. Raises `DescriptionError` for another number of
+        values.
+        """
         if len(truths) != len(self.questions):
             raise DescriptionError(f"Prediction: {len(truths)} truths for {len(self.questions)} questions")
         if self.choices and truths[0] not in self.choices:

@@ -20,9 +20,10 @@ LABELS = {"row": "Row semaphores", "tile": "Tile semaphores"}
 
 @dataclass(frozen=True, eq=False)
 class PublishedPrediction:
-    """A published row and what is predicted for it: both traces, and the improvement that is left of theirs.
+    """A published row and its prediction: both simulated traces, and the improvement after the clock's
+    correction.
 
-    The traces have one clock. `points` is what remains when a power-limited clock has taken its share.
+    The traces assume one clock. `points` corrects their improvement for a power-limited clock.
     """
 
     row: PublishedRun

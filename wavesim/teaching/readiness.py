@@ -56,7 +56,7 @@ def readiness_of(pipeline: Pipeline, trace: Trace, consumer: str | None = None) 
 
 
 def _tile_ends(trace: Trace) -> dict[tuple[int, int, int], int]:
-    """When each tile (stage, x, y) was whole: the end of its last split-K slice."""
+    """When each tile (stage, x, y) was complete: the end of its last split-K slice."""
     ends: dict[tuple[int, int, int], int] = {}
     for stage, x, y, end in zip(trace.stage, trace.x, trace.y, trace.end_ns, strict=True):
         key = (int(stage), int(x), int(y))

@@ -45,20 +45,20 @@ def rivals(tokens: int, words: Sequence[str] = PLANS) -> list[Rival]:
         points = improvement_points(trace.time_ns, stream.time_ns)
         found.append(Rival(plan.label, trace, points, _recorded_points(pipeline, plan)))
     slices = split_in_k(pipeline, SPLIT_K)
-    halves = {stage.name: _halves(costs.tile_times(stage)) for stage in pipeline.stages}
+    halves = {stage.name: _split_times(costs.tile_times(stage)) for stage in pipeline.stages}
     trace = simulate(slices, StreamSync(), device, costs.with_tile_ns(**halves))
     points = improvement_points(trace.time_ns, stream.time_ns)
     found.insert(1, Rival(f"Stream sync, split-K {SPLIT_K}", trace, points))
     return found
 
 
-def _halves(times: int | list[int]) -> int | list[int]:
-    """Tile times of all slices, slice after slice, from those of whole tiles."""
+def _split_times(times: int | list[int]) -> int | list[int]:
+    """Tile times of all splits, one split after the other, from those of whole tiles."""
     return times // SPLIT_K if isinstance(times, int) else [time // SPLIT_K for time in times] * SPLIT_K
 
 
 def split_in_k(pipeline: Pipeline, slices: int) -> Pipeline:
-    """The same GEMMs with K cut into so many slices, each a block of its own."""
+    """The same GEMMs with K split so many ways, each split a block of its own."""
     stages = [Stage(stage.name, replace(stage.gemm, split_k=slices)) for stage in pipeline.stages]
     by_name = {stage.name: stage for stage in stages}
     dependencies = [

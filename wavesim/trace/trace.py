@@ -1,4 +1,4 @@
-"""The one Trace: who ran where and when, from the simulator and from a GPU alike.
+"""The one Trace: which block ran where and when, from the simulator and from a GPU alike.
 
 Example: one row per thread block: stage, tile, SM and slot, when it was issued, when it started,
 how long it spun on semaphores, when it ended. The header says what everything means, so a trace
@@ -54,7 +54,7 @@ class Header:
 
     `plan_data` is the plan (`wavesim.plan.words.plan_data`), empty in recordings of before it was stored;
     `plan` and `plan_label` are for people. `rounds_ns` are unrecorded, interleaved timings of the same plan
-    (measured traces); `setup_ns` is the time around the blocks that the plan is charged for (simulated
+    (measured traces); `setup_ns` is the time around the blocks that counts towards the plan's time (simulated
     traces). `timer_step_ns` is the resolution of the clock that stamped the rows; `clock_mhz` and `power_w`
     were read while it ran. `costs` are the cost model's figures (simulated traces).
     """
@@ -119,7 +119,7 @@ class Trace:
 
     `wait_ns` is the time spent spinning on semaphores between `start_ns` and `end_ns`; time zero
     is the first issue. `cycles` are SM cycles from start to end, where measured. Split-K slices
-    are rows of their own, and so is each tile of a persistent block, issued when it is drawn. Under
+    are rows of their own, and so is each tile of a persistent block, issued when it is fetched. Under
     Stream-K rows are parts of tiles, numbered by z: K iterations `k_first` up to `k_upto` of `k_of`.
     """
 
@@ -176,7 +176,7 @@ class Trace:
 
     @property
     def time_ns(self) -> int:
-        """What the plan takes: the median of unrecorded rounds where measured, else makespan and setup."""
+        """The plan's time: the median of unrecorded rounds where measured, else makespan and setup."""
         head = self.header
         return int(np.median(head.rounds_ns)) if head.rounds_ns else self.makespan_ns + head.setup_ns
 

@@ -1,8 +1,8 @@
 """GPT-3 145B's attention under 8-way model parallelism, as a chain of five kernels.
 
 Example: the first GEMM makes Q, K and V side by side, n tile columns of each. The scores of head
-x's query rows y read Q at column x and K a stride of n further on; the context reads V after
-another stride; the softmax between them and the last GEMM behind complete the chain.
+x's query rows y read Q at column x and K n columns further on; the context reads V another n columns
+on. The softmax between them and the last GEMM complete the chain.
 
 It is the paper's Figure 5b with its misprints corrected:
 - The stride is n = H / (8 TileN) columns, and tile columns of P, R and T are heads, so that

@@ -23,7 +23,7 @@ IMAGE_UNIT = "images of the batch"
 
 @dataclass(frozen=True)
 class Defaults:
-    """What a workload takes where the user says nothing; `unit` is what `tokens` counts."""
+    """A workload's defaults; `unit` is what `tokens` counts."""
 
     tokens: int = 1024
     tile: Tile = (128, 256)

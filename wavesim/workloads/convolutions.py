@@ -63,6 +63,8 @@ def _as_published(producer: Stage, consumer: Stage) -> Dependency:
 
 
 def _block(tile: Tile) -> Block:
-    """What a block with such a tile takes: a warp per 64 x 64 outputs, two stages of K = 32 in fp16."""
+    """What a block with such a tile takes: a warp per 64 x 64 outputs, a pipeline depth of two k-blocks of 32
+    in fp16.
+    """
     warps = max(4, (tile[0] // 64) * (tile[1] // 64))
     return Block(32 * min(warps, 8), registers=168, dynamic_shared_bytes=2 * 2 * 32 * (tile[0] + tile[1]))

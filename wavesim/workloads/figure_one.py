@@ -1,7 +1,7 @@
 """The paper's Figure 1: two GEMMs of 3 tile rows x 2 tile columns on 4 SMs, one block per SM.
 
-Example: each kernel fills one and a half waves. Under stream sync both halves are wasted: 4 waves.
-With semaphores the second kernel's tiles fill the first one's hole: 3 waves, nothing idle.
+Example: each kernel fills one and a half waves. Under stream sync both half waves are wasted: 4 waves.
+With semaphores the second kernel's tiles fill the first one's half wave: 3 waves, nothing idle.
 """
 
 from wavesim.model.dependency import Dependency, x, y

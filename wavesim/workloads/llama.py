@@ -1,8 +1,8 @@
 """LLaMA 65B's MLP under 8-way model parallelism: (Swish(X W1) * X V) W2 with H = 8192.
 
-Example: one GEMM computes both halves, gate and value columns side by side, and its epilogue keeps
+Example: one GEMM computes gate and value columns side by side, and its epilogue keeps
 their SwiGLU product (M, 2816); the second GEMM's tile (x, y) reads that product's whole tile row y. In the
-paper's variant two GEMMs compute the halves, so the third has two producers.
+paper's variant two GEMMs compute gate and value, so the third has two producers.
 
 The model's feed-forward size is 22016, a GPU's share 22016 / 8 = 2752. The published
 measurements pad it to 2816 = 22 x 128, and so do we.
