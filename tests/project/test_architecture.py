@@ -210,8 +210,6 @@ def test_only_commands_import_evaluation():
 
 
 def test_wavesim_gpu_imports_nothing_that_a_gpu_machine_may_lack():
-    if not WAVESIM_GPU.exists():
-        pytest.skip("there is no gpu/wavesim_gpu")
     wrong = {
         f"{path.name}: {top}"
         for path, top in third_parties(WAVESIM_GPU)
@@ -242,6 +240,4 @@ def test_describing_and_loading_need_neither_simpy_nor_plotly_nor_cupy(tmp_path)
 
 
 def test_the_gpu_package_and_its_command_start_without_cupy(tmp_path):
-    if not (WAVESIM_GPU / "__main__.py").exists():
-        pytest.skip("there is no gpu/wavesim_gpu command")
     run_python(f"{WITHOUT_HEAVY}; import wavesim_gpu, wavesim_gpu.__main__, wavesim_gpu.runner", tmp_path)
