@@ -141,7 +141,7 @@ __version__ = "0.1.0"
 
 
 def device(name: str) -> "Device":
-    """The catalogue's device of that name: "toy", "a100-80gb", "h200"... Raises `DescriptionError`."""
+    """The catalogue's device of that name; `wavesim devices` lists them. Raises `DescriptionError`."""
     from wavesim.model.device import load  # noqa: PLC0415  # on first use, like all else
 
     return load(name)

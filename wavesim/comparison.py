@@ -1,6 +1,6 @@
 """compare(): plans side by side, predicted and measured, in one table and one figure.
 
-Example: a notebook cell `compare(gpt3_mlp(1024), plans, device("h200"))`. With a GPU runner it
+Example: a notebook cell `compare(gpt3_mlp(1024), plans, device)`. With a GPU runner it
 measures live; without one it takes the recordings that ship with wavesim, and says so.
 """
 

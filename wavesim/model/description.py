@@ -1,7 +1,7 @@
 """A user's own pair or chain of kernels, from a TOML file.
 
 Example:
-    device = "h200"
+    device = "NAME"           # as `wavesim devices` lists them
     [[stages]]
     name = "gemm1"
     grid = [24, 8]            # tile columns, tile rows, split-K slices
@@ -36,7 +36,6 @@ MAX_FILE_BYTES = 1 << 20
 STAGE_FIELDS = {"name", "grid", "threads", "registers", "shared_bytes", "kernel_us", "flops"}
 # What to write for a field that is missing.
 EXAMPLES = {
-    "device": 'device = "h200"',
     "stages": "one [[stages]] table per kernel",
     "dependencies": "one [[dependencies]] table per consumer",
     "name": 'name = "gemm1"',
@@ -100,12 +99,17 @@ def _field(data: Any, name: str, kind: type | tuple[type, ...], path: Path, wher
     if not isinstance(data, dict):
         raise RecordingError(f"{path}: field '{where.rstrip('.')}' is {data!r}; expected a table")
     if name not in data:
-        raise RecordingError(f"{path}: field '{where}{name}' is missing; write {EXAMPLES[name]}")
+        raise RecordingError(f"{path}: field '{where}{name}' is missing; write {_example(name)}")
     value = data[name]
     if not isinstance(value, kind) or isinstance(value, bool):
         wanted = TYPE_WORDS[kind] if isinstance(kind, type) else "a number"
         raise RecordingError(f"{path}: field '{where}{name}' is {value!r}; expected {wanted}")
     return value
+
+
+def _example(name: str) -> str:
+    """What to write for a field that is missing."""
+    return EXAMPLES.get(name) or f'device = "{devices.default_device().name}"'
 
 
 def _stage(entry: Any, where: str, path: Path) -> tuple[Stage, int]:

@@ -8,8 +8,10 @@ time is subtracted, and each kernel gets an equal part of the rest. Source: reco
 """
 
 import csv
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from math import hypot
 
 from wavesim.costs.weight_prefetch import prefetch_share
@@ -24,7 +26,6 @@ from wavesim.recordings.published_kernels import KernelChoice, conv_pair, llama_
 from wavesim.recordings.shipped import FOLDER
 
 PUBLISHED = FOLDER / "published"
-DEVICES = {"V100": "v100", "A100": "a100-80gb"}
 POLICIES = ("rowsync", "tilesync")
 KERNEL_FIELDS = ("tile", "stages", "split_k")
 Row = dict[str, str]
@@ -96,6 +97,13 @@ def _with_stream() -> Iterator[tuple[Row, Row]]:
             yield row, stream
 
 
+@cache
+def _catalogue_names() -> dict[str, str]:
+    """The catalogue's name of each device that the rows name."""
+    found: dict[str, str] = json.loads((PUBLISHED / "devices.json").read_text())
+    return found
+
+
 def _run(row: Row, stream: Row, violators: set[tuple[str, ...]]) -> PublishedRun:
     first, second = (_kernel(row, number) for number in "12")
     is_mlp = row["op"] == "mlp"
@@ -105,7 +113,7 @@ def _run(row: Row, stream: Row, violators: set[tuple[str, ...]]) -> PublishedRun
         if is_mlp
         else conv_pair(int(row["channels"]), size * int(row["P"]) * int(row["Q"]), first, second)
     )
-    device = devices.load(DEVICES[row["device"]])
+    device = devices.load(_catalogue_names()[row["device"]])
     plan = SemaphoreSync(
         _policy(row),
         order=SlicesLast(RowMajor()),

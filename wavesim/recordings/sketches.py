@@ -6,6 +6,7 @@ are in `summary.csv`. Source: recordings/sketch/README.md.
 
 import csv
 import gzip
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -59,7 +60,7 @@ class SketchCase:
     @property
     def device(self) -> Device:
         """The H200 that they ran on."""
-        return devices.load("h200")
+        return devices.load(json.loads((SKETCH / "device.json").read_text())["name"])
 
     @property
     def order(self) -> Order:

@@ -47,7 +47,7 @@ def predicted_score(policy: Policy, stream: Trace | None = None, device: Device 
 
     Raises `DescriptionError` for a policy that is refused.
     """
-    pipeline, known = gpt3_mlp(TOKENS), device or devices.load("h200")
+    pipeline, known = gpt3_mlp(TOKENS), device or devices.default_device()
     costs = (
         default_costs(pipeline, known, ORDER.name)[0]
         if stream is None
@@ -71,7 +71,7 @@ def score(policy: Policy, where: Measuring | None = None) -> Score:
         return _measured(predicted_score(policy, stream, where.device), ours, stream, "live")
     predicted, pipeline = predicted_score(policy), gpt3_mlp(TOKENS)
     grid = pipeline.stages[0].grid
-    case = find_case(pipeline, devices.load("h200"), ORDER.name)
+    case = find_case(pipeline, devices.default_device(), ORDER.name)
     known = [one for one in (RowSync(), TileSync()) if one.table(grid) == policy.table(grid)]
     if case is None or not known:
         words = "nothing, as only row and tile policies are recorded; with a GPU this cell measures yours"

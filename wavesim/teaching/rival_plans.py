@@ -36,7 +36,7 @@ class Rival:
 
 def rivals(tokens: int, words: Sequence[str] = PLANS) -> list[Rival]:
     """The plans that the words name, and stream sync with both GEMMs in two split-K slices, on an H200."""
-    pipeline, device = gpt3_mlp(tokens), devices.load("h200")
+    pipeline, device = gpt3_mlp(tokens), devices.default_device()
     costs, _ = default_costs(pipeline, device)
     stream = simulate(pipeline, StreamSync(), device, costs)
     found = []
@@ -73,7 +73,7 @@ def split_in_k(pipeline: Pipeline, slices: int) -> Pipeline:
 
 
 def _recorded_points(pipeline: Pipeline, plan: Plan) -> float | None:
-    case = find_case(pipeline, devices.load("h200"), plan.order.name)
+    case = find_case(pipeline, devices.default_device(), plan.order.name)
     if case is None or plan.name not in case.paths or plan.name == "stream":
         return None
     return measured_improvement(case.trace(plan.name), case.trace("stream")).median

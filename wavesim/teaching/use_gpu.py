@@ -13,8 +13,6 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import DEFAULT_GEMM_BLOCK
 from wavesim.model.occupancy import occupancy_of
 
-RECORDED_ON = "h200"
-
 
 @dataclass(frozen=True)
 class Measuring:
@@ -36,7 +34,7 @@ def measuring(use_gpu: UseGpu = "auto") -> Measuring:
     runner = find_runner(use_gpu)
     if runner is None:
         return _recordings('USE_GPU is "never"' if use_gpu == "never" else "no GPU runner here")
-    device: Device = getattr(runner, "device", None) or devices.load(RECORDED_ON)
+    device: Device = getattr(runner, "device", None) or devices.default_device()
     try:
         occupancy_of(device, DEFAULT_GEMM_BLOCK)
     except DescriptionError as error:
@@ -48,4 +46,4 @@ def measuring(use_gpu: UseGpu = "auto") -> Measuring:
 
 def _recordings(reason: str) -> Measuring:
     words = f"recordings that ship with wavesim ({reason}); each figure names its own"
-    return Measuring(None, devices.load(RECORDED_ON), words)
+    return Measuring(None, devices.default_device(), words)

@@ -12,6 +12,7 @@ import ipywidgets
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError, WavesimError
+from wavesim.model.device import default_device
 from wavesim.recordings.shipped import RecordedCase, cases
 from wavesim.trace.trace import Trace
 from wavesim.view.comparison import Compared, comparison_update
@@ -58,8 +59,11 @@ class ComparisonView(ipywidgets.VBox):
         self.add_class("wavesim")
 
     @classmethod
-    def recorded(cls, tile: str = "128x256", order: str = "row", device: str = "h200") -> "ComparisonView":
+    def recorded(
+        cls, tile: str = "128x256", order: str = "row", device: str | None = None
+    ) -> "ComparisonView":
         """The shipped recordings of a tile and order, each predicted from its stream-sync run alone."""
+        device = device or default_device().name
         chosen = [case for case in cases() if (case.device, case.tile, case.order) == (device, tile, order)]
         chosen.sort(key=lambda case: case.tokens)
         return cls([_recorded_run(case, plan) for case in chosen for plan in sorted(case.paths)])

@@ -100,7 +100,8 @@ class Controls:
                 is_same = usual.unit == _usual(change["old"]).unit
                 m, n = usual.tile
                 self._offer_sizes(*(self._size if is_same else (usual.tokens, f"{m}x{n}")))
-                self.device.value = "toy" if self.workload.value == "toy" else "h200"
+                is_toy = self.workload.value == "toy"
+                self.device.value = "toy" if is_toy else devices.default_device().name
             if change["owner"] in (self.workload, self.device):
                 self.sm_count.value = devices.load(self.device.value).sm_count
             self._enable()

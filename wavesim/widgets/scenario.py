@@ -5,11 +5,11 @@ order. The answer is two simulated traces with the same costs, stream sync and t
 statement of where the costs come from. Nothing here knows of widgets.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from wavesim.model import device as devices
-from wavesim.model.device import Device
+from wavesim.model.device import Device, default_device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import ColumnMajor, Grouped, Order, Reversed, RowMajor
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
@@ -60,8 +60,8 @@ class Scenario:
     workload: str = "gpt3-mlp"
     tokens: int = 1024
     tile: str = "128x256"
-    device: str = "h200"
-    sm_count: int = 132
+    device: str = field(default_factory=lambda: default_device().name)
+    sm_count: int = field(default_factory=lambda: default_device().sm_count)
     order: str = "row"
     policy: str = "row"
     wait_kernel: bool = True

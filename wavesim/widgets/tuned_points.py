@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError
-from wavesim.model.device import Device, load
+from wavesim.model.device import Device, default_device, load
 from wavesim.plan.order import parse_order
 from wavesim.plan.plan import StreamSync
 from wavesim.plan.words import parse_plan
@@ -85,11 +85,12 @@ def _tuned_point(
     return TunedPoint(size, Gain(f"{size:,}", f"{word} semaphores", row.improvement_points), row.name, traces)
 
 
-def recorded_points(tile: str = "128x256", order: str = "row", device: str = "h200") -> list[TunedPoint]:
+def recorded_points(tile: str = "128x256", order: str = "row", device: str | None = None) -> list[TunedPoint]:
     """Every recorded size and policy of a tile and order, measured, and predicted from the stream-sync run.
 
     Raises `DescriptionError` where nothing is recorded.
     """
+    device = device or default_device().name
     chosen = [case for case in cases() if (case.device, case.tile, case.order) == (device, tile, order)]
     if not chosen:
         known = sorted({(case.device, case.tile, case.order) for case in cases()})

@@ -75,7 +75,7 @@ class TunerView(ipywidgets.VBox):
         return cls(points, f"{source}; each policy in its best order")
 
     @classmethod
-    def recorded(cls, tile: str = "128x256", order: str = "row", device: str = "h200") -> "TunerView":
+    def recorded(cls, tile: str = "128x256", order: str = "row", device: str | None = None) -> "TunerView":
         """The shipped recordings of a tile and order, measured and predicted."""
         points = recorded_points(tile, order, device)
         head = points[0].traces()[0].header

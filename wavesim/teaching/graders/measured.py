@@ -16,7 +16,7 @@ from wavesim.workloads.gpt3 import gpt3_mlp
 
 def recorded(tokens: int, order: str) -> tuple[Trace, Trace]:
     """The recorded stream-sync and row-semaphore runs of the GPT-3 MLP on an H200."""
-    case = find_case(gpt3_mlp(tokens), devices.load("h200"), order)
+    case = find_case(gpt3_mlp(tokens), devices.default_device(), order)
     assert case is not None, "these sizes ship with wavesim"
     return case.trace("stream"), case.trace("row")
 
@@ -24,7 +24,7 @@ def recorded(tokens: int, order: str) -> tuple[Trace, Trace]:
 def recorded_difference() -> Difference:
     """Measured minus predicted of row semaphores at 1,536 tokens, as the comparison view draws it."""
     plans = [StreamSync(), SemaphoreSync(RowSync())]
-    found = compare(gpt3_mlp(1536), plans, devices.load("h200"))
+    found = compare(gpt3_mlp(1536), plans, devices.default_device())
     (stream, measured), (_, predicted) = found.measured, found.predicted
     assert stream is not None, "this size ships with wavesim"
     assert measured is not None, "this size ships with wavesim"

@@ -26,13 +26,13 @@ def position_of_first_row(order: Order) -> int:
 
 @lru_cache(maxsize=1)
 def _stream_ns() -> int:
-    pipeline, device = gpt3_mlp(TOKENS), devices.load("h200")
+    pipeline, device = gpt3_mlp(TOKENS), devices.default_device()
     return simulate(pipeline, StreamSync(), device, default_costs(pipeline, device)[0]).time_ns
 
 
 def gain_of(order: Order) -> float:
     """Points that row semaphores gain over the row-major stream in an order, simulated at 1,024 tokens."""
-    pipeline, device = gpt3_mlp(TOKENS), devices.load("h200")
+    pipeline, device = gpt3_mlp(TOKENS), devices.default_device()
     costs, _ = default_costs(pipeline, device)
     trace = simulate(pipeline, SemaphoreSync(RowSync(), order=order), device, costs)
     return improvement_points(trace.time_ns, _stream_ns())
@@ -40,7 +40,7 @@ def gain_of(order: Order) -> float:
 
 def consumer_megabytes(order: Order) -> float:
     """Operand megabytes that one wave of gemm2 touches in an order at 1,024 tokens."""
-    return bytes_per_wave(gpt3_mlp(TOKENS).stages[1], order, devices.load("h200")) / 1e6
+    return bytes_per_wave(gpt3_mlp(TOKENS).stages[1], order, devices.default_device()) / 1e6
 
 
 def grade_first_row(answer: Any) -> str:

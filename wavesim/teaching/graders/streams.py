@@ -19,7 +19,7 @@ FULL = 0.97
 @lru_cache(maxsize=8)
 def on_stream(tokens: int) -> Trace:
     """The GPT-3 MLP on one stream of an H200, simulated with the best known costs."""
-    pipeline, device = gpt3_mlp(tokens), devices.load("h200")
+    pipeline, device = gpt3_mlp(tokens), devices.default_device()
     return simulate(pipeline, StreamSync(), device, default_costs(pipeline, device)[0])
 
 

@@ -14,7 +14,7 @@ WANTED_BLOCKS = 3
 
 def grade_one_wave(answer: Any) -> str:
     """The most blocks of `WIDE` that an H200 runs in one wave."""
-    device = devices.load("h200")
+    device = devices.default_device()
     found = occupancy_of(device, WIDE)
     count = whole(answer, 1, 100_000)
     slots = device.sm_count * found.blocks_per_sm
@@ -25,7 +25,7 @@ def grade_one_wave(answer: Any) -> str:
 
 def grade_shared_bytes(answer: Any) -> str:
     """The most dynamic shared memory with which three blocks of 128 threads, 64 registers fit on an SM."""
-    size, device = whole(answer, 0, 10**6), devices.load("h200")
+    size, device = whole(answer, 0, 10**6), devices.default_device()
     if size > device.shared_bytes_per_block:
         require(False, f"no block may have more than {device.shared_bytes_per_block:,} bytes.")
     blocks = occupancy_of(device, Block(128, 64, dynamic_shared_bytes=size)).blocks_per_sm
@@ -42,7 +42,7 @@ def grade_shared_bytes(answer: Any) -> str:
 
 def grade_carveout(answer: Any) -> str:
     """The smallest carve-out level at which `BIG` and `SMALL` share an SM."""
-    device = devices.load("h200")
+    device = devices.default_device()
     wanted = sum(allocation(device, block).shared_bytes for block in (BIG, SMALL))
     size = whole(answer, 0, device.shared_bytes_per_sm)
     require(size in device.carveouts_bytes, f"{size:,} is no level; they are {device.carveouts_bytes}.")
