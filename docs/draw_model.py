@@ -48,11 +48,11 @@ def sharing_figure(theme: str) -> go.Figure:
         "measured on an H200": stream,
         "simulated, the elder ahead": simulate(pipeline, StreamSync(), load("h200"), costs),
         "simulated, in step": simulate(
-            pipeline, StreamSync(), load("h200"), replace(costs, seniority=(0.0,))
+            pipeline, StreamSync(), load("h200"), replace(costs, oldest_first_bias=(0.0,))
         ),
     }
     series = {name: (trace.start_ns[_first(trace)], _durations(trace)) for name, trace in runs.items()}
-    words = f"The elder of two blocks runs {costs.lead(2):.0%} above their mean speed, the younger below it"
+    words = f"The elder of two blocks runs {costs.bias(2):.0%} above their mean speed, the younger below it"
     source = "GPT-3 MLP, 3072 tokens, 128x128 tiles, stream sync: blocks of the first GEMM"
     return _scatter(series, words, source, ("start (µs)", "time of a block (µs)"), 1e-3, theme)
 
@@ -68,7 +68,7 @@ def draws_figure(theme: str) -> go.Figure:
         "measured on an H200": measured,
         "simulated": simulate(pipeline, plan, load("h200"), costs),
         "simulated, drawn as issued": simulate(
-            pipeline, plan, load("h200"), replace(costs, draws_by_sm=False)
+            pipeline, plan, load("h200"), replace(costs, fetches_by_sm=False)
         ),
     }
     series = {

@@ -20,7 +20,7 @@ from wavesim.predict.defaults import KnownCosts, find_costs
 from wavesim.predict.intervals import interval_from_trace
 from wavesim.predict.kernel_times import kernel_times_of
 from wavesim.predict.prediction import (
-    TIME_WORDS,
+    TIME_TEXT,
     Measured,
     calibrate_for,
     improvement_points,
@@ -139,7 +139,7 @@ class Comparison:
             f"before: {self.history}",
             self._interval_text,
             *self.caveats,
-            f"times: {TIME_WORDS}",
+            f"times: {TIME_TEXT}",
             "points of improvement over stream sync, 1 - t / t_stream; error = predicted - measured",
         )
 

@@ -172,8 +172,8 @@ def cost_models(draw, pipeline: Pipeline) -> CostModel:
         per_block = st.lists(DURATIONS, min_size=size, max_size=size)
         tile_ns[stage.name] = draw(st.one_of(DURATIONS, DURATIONS, per_block))
     costs = {name: draw(DURATIONS) for name in FIXED_COSTS}
-    seniority = draw(st.sampled_from([(0.0,), (0.0, 0.16), (0.0, 0.9, 0.3)]))
-    return CostModel(tile_ns, sharing=draw(st.sampled_from(SHARING)), seniority=seniority, **costs)
+    bias = draw(st.sampled_from([(0.0,), (0.0, 0.16), (0.0, 0.9, 0.3)]))
+    return CostModel(tile_ns, sharing=draw(st.sampled_from(SHARING)), oldest_first_bias=bias, **costs)
 
 
 @st.composite

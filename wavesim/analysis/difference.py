@@ -117,10 +117,10 @@ def _lost_to_sharing_ns(trace: Trace, predicted: Trace) -> float:
     sharing = tuple(predicted.header.costs.get("sharing", (1.0,)))
     if len(sharing) == 1:
         return 0.0
-    seniority = tuple(predicted.header.costs.get("seniority", (0.0,)))
+    oldest_first_bias = tuple(predicted.header.costs.get("oldest_first_bias", (0.0,)))
     regimes = Regimes.of(trace, len(sharing))
     total: FloatArray = regimes.together.sum(axis=1)
-    lost = total - regimes.work(sharing, seniority)
+    lost = total - regimes.work(sharing, oldest_first_bias)
     return float((lost * sm_share(trace)).sum()) / trace.header.sm_count
 
 

@@ -18,8 +18,8 @@ def opening_and_closing(trace: Trace, stage: str) -> tuple[int, int]:
     producers = {info.producer for info in trace.header.dependencies}
     consumers = {info.consumer for info in trace.header.dependencies}
     has_semaphores = plan.sync.has_semaphores
-    opening_ns = (has_semaphores or plan.schedule.fetches_tiles) * costs["counter_ns"]
-    opening_ns += (has_semaphores and stage in consumers) * costs["look_ns"]
+    opening_ns = (has_semaphores or plan.schedule.fetches_tiles) * costs["tile_fetch_ns"]
+    opening_ns += (has_semaphores and stage in consumers) * costs["poll_ns"]
     return opening_ns, (has_semaphores and stage in producers) * costs["post_ns"]
 
 
@@ -34,11 +34,11 @@ def expected_work_ns(trace: Trace, stage: int) -> tuple[IntArray, IntArray] | No
         return None
     rows = trace.stage == stage
     if trace.k_first is not None and trace.k_upto is not None and trace.k_of is not None:
-        edge_ns = costs["edge_ns"]
-        inner_ns = max(0, tile_ns - edge_ns)
+        prologue_epilogue_ns = costs["prologue_epilogue_ns"]
+        inner_ns = max(0, tile_ns - prologue_epilogue_ns)
         share = inner_ns * trace.k_upto[rows] // trace.k_of[rows]
         share -= inner_ns * trace.k_first[rows] // trace.k_of[rows]
-        share[_first_of_blocks(trace.sm[rows], trace.slot[rows])] += edge_ns
+        share[_first_of_blocks(trace.sm[rows], trace.slot[rows])] += prologue_epilogue_ns
         tile = trace.y[rows] * info.grid[0] + trace.x[rows]
         return share, np.bincount(tile)[tile]
     share = np.full(int(rows.sum()), tile_ns + sum(opening_and_closing(trace, info.name)))

@@ -216,7 +216,7 @@ def _reads(trace: Trace, dependency: Dependency) -> Iterator[str]:
     opening_ns, closing_ns = opening_and_closing(trace, name) if is_exact else (0, 0)
     prefetch = float(costs.get("prefetch", 0.0))
     plan = recorded_shape(trace.header.plan, trace.header.plan_data)
-    ahead_ns = costs.get("edge_ns", 0) if plan.waits_for_grids else 0
+    ahead_ns = costs.get("prologue_epilogue_ns", 0) if plan.waits_for_grids else 0
     ends = _tile_ends(trace)
     for row in np.flatnonzero(trace.rows_of(name)).tolist():
         done_ns = int(trace.end_ns[row]) - closing_ns

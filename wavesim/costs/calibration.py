@@ -2,7 +2,7 @@
 
 Example: the stream-sync trace says that a tile of the first GEMM takes 151 us and one of the second 80 us,
 and that 1.6 us pass between the kernels. With several blocks per SM it also says how much faster a block runs
-once a neighbour has left, and how far the eldest gets ahead. With two kernel times and no trace,
+once a neighbour has left, and by how much the oldest runs ahead. With two kernel times and no trace,
 tile times are those at which each kernel, simulated alone, takes its time.
 """
 
@@ -20,7 +20,8 @@ from wavesim.costs.sharing_fit import Regimes, fit_speeds
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.trace import Trace
 
-MOST_TOGETHER = 0.98  # share of block time in equal companies above which a trace does not tell speeds
+# Where more of the block time is spent beside equally many blocks, a trace does not show how speeds differ.
+MOST_TOGETHER = 0.98
 
 FloatArray = NDArray[np.float64]
 
@@ -46,7 +47,7 @@ def calibrate(
     require_calibratable(trace)
     known = costs_of(str(trace.header.device.get("name", "")))
     most = max(info.blocks_per_sm for info in trace.header.stages)
-    sharing, seniority, work = _alone(trace) if most == 1 else _shared(trace, most, known.law)
+    sharing, oldest_first_bias, work = _alone(trace) if most == 1 else _shared(trace, most, known.law)
     turnover_ns, sums_ns = 0, dict[str, int]()
     if most == 1:
         turnover_ns = _turnover_ns(trace, known)
@@ -62,7 +63,7 @@ def calibrate(
     return CostModel(
         tile_ns,
         sharing=sharing,
-        seniority=seniority,
+        oldest_first_bias=oldest_first_bias,
         memory=None if behind is None else behind[1],
         clock_gain=clock_gain,
         sums_ns=sums_ns,
@@ -124,19 +125,19 @@ def _alone(trace: Trace) -> Speeds:
 
 
 def _shared(trace: Trace, most: int, law: SharingLaw) -> Speeds:
-    """Several blocks per SM: (mean speeds, seniority, the time each block would have taken alone).
+    """Several blocks per SM: (mean speeds, oldest_first_bias, the time each block would have taken alone).
 
-    Where the trace shows blocks in companies of one size only, speeds stay at the defaults.
+    Where the trace shows only one number of blocks on the SMs, speeds stay at the defaults.
     """
     regimes = Regimes.of(trace, most)
     is_telling = max(regimes.shares) < MOST_TOGETHER
     if is_telling:
-        demand, seniority = fit_speeds(trace, regimes, law)
+        demand, oldest_first_bias = fit_speeds(trace, regimes, law)
     else:
         demand = law.full_demand / most
-        seniority = law.biases(demand, most)
+        oldest_first_bias = law.biases(demand, most)
     sharing = law.speeds(demand, most)
-    return sharing, seniority, regimes.work(sharing, seniority)
+    return sharing, oldest_first_bias, regimes.work(sharing, oldest_first_bias)
 
 
 def _by_tile(trace: Trace, rows: NDArray[np.bool_], work: FloatArray) -> list[int]:

@@ -13,7 +13,7 @@ from wavesim.model.device import Device
 from wavesim.trace.trace import Trace
 
 # Overheads that a stream-sync trace cannot show, or that a user may not have measured.
-PER_BLOCK = ("counter_ns", "look_ns", "wait_ns", "post_ns", "setup_ns", "fork_ns")
+PER_BLOCK = ("tile_fetch_ns", "poll_ns", "wait_ns", "post_ns", "setup_ns", "multi_stream_ns")
 FROM_TRACE = ("overheads", "split_k", "backends")  # sections of a device file that a calibration may use
 FROM_KERNEL_TIMES = ("overheads", "kernel_times", "clock")
 
@@ -89,5 +89,5 @@ def _memory(costs: CostModel) -> str:
 
 def _sharing(costs: CostModel) -> str:
     count = len(costs.sharing)
-    speed, lead = costs.sharing[-1], costs.lead(count)
+    speed, lead = costs.sharing[-1], costs.bias(count)
     return f"{count} blocks of an SM at {speed:.2f} of the speed of one, the oldest {lead:.0%} ahead"

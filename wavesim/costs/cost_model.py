@@ -21,16 +21,16 @@ FIXED_COSTS = (
     "boundary_ns",
     "dependent_ns",
     "block_ns",
-    "edge_ns",
-    "counter_ns",
-    "look_ns",
+    "prologue_epilogue_ns",
+    "tile_fetch_ns",
+    "poll_ns",
     "wait_ns",
     "post_ns",
-    "signal_ns",
+    "post_visibility_ns",
     "partial_ns",
     "fixup_ns",
     "setup_ns",
-    "fork_ns",
+    "multi_stream_ns",
 )
 RATE_UNIT = 1_000  # a block's speed on a shared SM is kept in thousandths, so that time stays an integer
 
@@ -40,33 +40,33 @@ class CostModel:
     """Times in integer nanoseconds.
 
     - `tile_ns`: per stage, the time one block computes when it is alone on its SM; an integer, or
-      one per block in the grid's row-major order, slice after slice ((z * y_count + y) * x_count + x).
+      one per block in the grid's row-major order, split after split ((z * y_count + y) * x_count + x).
     - `launch_ns`: between two launches on the host; none in a CUDA graph.
     - `host_ns`: the same for a plan that launches kernels one by one.
-    - `boundary_ns`: from a kernel's last block, or the next launch if later, to that next kernel's turn.
+    - `boundary_ns`: from a kernel's last block, or the next launch if later, to the start of the next kernel.
     - `dependent_ns`: under dependent launch, from a kernel's last block to the return of the waits for it.
     - `block_ns`: from a block's issue to its first instruction.
-    - `edge_ns`: of a tile's time, what a block that has another one does beside it: filling its pipeline,
-      storing what it has computed. Stream-K's blocks pay it once, for all their parts and tiles; under
-      dependent launch it lies before the wait.
-    - `counter_ns`: drawing a tile from the counter, every block under semaphores.
-    - `look_ns`: once in a block that waits: looking at its semaphores ahead of need.
-    - `wait_ns`: every wait, also on a semaphore that is ready; 0 for kernels that look ahead of need.
+    - `prologue_epilogue_ns`: of a tile's time, filling the pipeline before the main loop and storing the
+      result after it. A block with several tiles overlaps it with the next tile: Stream-K's blocks pay it
+      once. Under dependent launch it comes before the wait.
+    - `tile_fetch_ns`: fetching a tile from the counter, every block under semaphores.
+    - `poll_ns`: once in a block that waits: prefetching the state of its semaphores.
+    - `wait_ns`: every wait, also on a ready semaphore; 0 for kernels that prefetch the state of semaphores.
     - `post_ns`: added to a block whose tile posts, fence included.
-    - `signal_ns`: from a post to its being seen on another SM.
-    - `partial_ns`: storing the sums of a split-K slice, or of a part of a tile under Stream-K: all do but the
-      last of their tile to get there.
-    - `fixup_ns`: adding another part's sums to its own: the last one does so for every other.
+    - `post_visibility_ns`: from a post until another SM can see it.
+    - `partial_ns`: storing the partial sums of a split, or of a part of a tile under Stream-K; every block of
+      the tile but the last to finish does so.
+    - `fixup_ns`: adding one other part's sums; the block that finishes last adds all others'.
     - `sums_ns`: the same by stage, where measured.
     - `setup_ns`: around the blocks of a run: graph launch to first block, last block to completion.
-    - `fork_ns`: more of it where stages have streams of their own: reset of semaphores, fork, join.
+    - `multi_stream_ns`: added to it where each stage has its own stream: reset of semaphores, fork, join.
     - `sharing`: mean speed of 1, 2, 3... blocks computing on one SM, relative to one alone;
       the last entry holds for more. Blocks that spin take no share.
-    - `seniority`: of 1, 2, 3... such blocks by how much the eldest runs ahead of that mean, as a share of it;
-      the youngest falls as far behind, the others in even steps between; the last entry holds for more.
-      (0.0, 0.16): the elder of two runs at 1.16 of the mean, the younger at 0.84.
-    - `draws_by_sm`: blocks issued at once that draw their tiles do so SM by SM, as measured; False: in the
-      order in which they were issued.
+    - `oldest_first_bias`: of 1, 2, 3... such blocks, by how much the oldest runs faster than that mean, as a
+      share of it; the youngest runs as much slower, the others are spaced evenly between; the last entry
+      holds for more. (0.0, 0.16): of two blocks the older runs at 1.16 of the mean, the younger at 0.84.
+    - `fetches_by_sm`: blocks issued at once fetch their tiles SM by SM, as measured; False: in the order in
+      which they were issued.
     - `memory`: the L2 and the DRAM that all blocks share; `tile_ns` are then times at an idle DRAM. None
       where tiles take what they take whatever runs beside them.
     - `clock_gain`: by how much higher the SM clock is with next to nothing running than with all SMs
@@ -79,19 +79,19 @@ class CostModel:
     boundary_ns: int = 0
     dependent_ns: int = 0
     block_ns: int = 0
-    edge_ns: int = 0
-    counter_ns: int = 0
-    look_ns: int = 0
+    prologue_epilogue_ns: int = 0
+    tile_fetch_ns: int = 0
+    poll_ns: int = 0
     wait_ns: int = 0
     post_ns: int = 0
-    signal_ns: int = 0
+    post_visibility_ns: int = 0
     partial_ns: int = 0
     fixup_ns: int = 0
     setup_ns: int = 0
-    fork_ns: int = 0
+    multi_stream_ns: int = 0
     sharing: tuple[float, ...] = (1.0,)
-    seniority: tuple[float, ...] = (0.0,)
-    draws_by_sm: bool = True
+    oldest_first_bias: tuple[float, ...] = (0.0,)
+    fetches_by_sm: bool = True
     memory: Memory | None = None
     clock_gain: float = 0.0
     sums_ns: Mapping[str, int] = field(default_factory=dict)
@@ -110,9 +110,10 @@ class CostModel:
                 f"CostModel: sharing is {self.sharing}; it starts with 1.0 (a block alone) and stays at "
                 "or above 0.001"
             )
-        if not self.seniority or not all(0 <= lead < 1 for lead in self.seniority):
+        if not self.oldest_first_bias or not all(0 <= bias < 1 for bias in self.oldest_first_bias):
             raise DescriptionError(
-                f"CostModel: seniority is {self.seniority}; each entry must be at least 0 and below 1"
+                f"CostModel: oldest_first_bias is {self.oldest_first_bias}; each entry must be at least 0 "
+                "and below 1"
             )
         if not 0 <= self.clock_gain <= 1:
             raise DescriptionError(f"CostModel: clock_gain is {self.clock_gain}; it must be 0 to 1")
@@ -143,11 +144,11 @@ class CostModel:
 
     @property
     def rates(self) -> tuple[tuple[int, ...], ...]:
-        """Speeds of each of 1, 2, 3... computing blocks, the eldest first, in thousandths."""
+        """Speeds of each of 1, 2, 3... computing blocks, the oldest first, in thousandths."""
         return (
             (RATE_UNIT,),
             *(
-                tuple(_thousandths(speed * (1 + self.lead(n) * (1 - 2 * i / (n - 1)))) for i in range(n))
+                tuple(_thousandths(speed * (1 + self.bias(n) * (1 - 2 * i / (n - 1)))) for i in range(n))
                 for n, speed in enumerate(self.sharing[1:], start=2)
             ),
         )
@@ -157,17 +158,17 @@ class CostModel:
         """Whether blocks of one SM slow each other down."""
         return any(rate != RATE_UNIT for rates in self.rates for rate in rates)
 
-    def lead(self, count: int) -> float:
-        """Of `count` blocks computing on one SM by how much the eldest runs ahead of their mean speed."""
-        return self.seniority[min(count, len(self.seniority)) - 1]
+    def bias(self, count: int) -> float:
+        """Of `count` blocks computing on one SM by how much the oldest runs ahead of their mean speed."""
+        return self.oldest_first_bias[min(count, len(self.oldest_first_bias)) - 1]
 
     def between_launches_ns(self, plan: Plan) -> int:
         """From one launch to the next on the host, by how the plan launches its kernels."""
         return {"stream": self.launch_ns, "graph": 0, "host": self.host_ns}[plan.launch.submission]
 
     def outside_ns(self, plan: Plan) -> int:
-        """What a run takes besides its blocks: setup, and the fork where stages have streams of their own."""
-        return self.setup_ns + (self.fork_ns if plan.launch.is_multi_stream else 0)
+        """What a run takes besides its blocks: setup, and more where stages have streams of their own."""
+        return self.setup_ns + (self.multi_stream_ns if plan.launch.is_multi_stream else 0)
 
     def with_tile_ns(self, **tile_ns: int | Sequence[int]) -> "CostModel":
         """The same costs with other tile times."""

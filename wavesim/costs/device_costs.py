@@ -71,9 +71,9 @@ class DeviceCosts:
     - `kernel_launch_ns`: what the measured time of one kernel contains besides its blocks.
     - `law`: how blocks share an SM. `demand`: SMs that one block could use unless it is bound by memory; None
       where as many as fit use `law.full_demand`.
-    - `clock_share`: of the logarithm of the cycles saved, the share that a power-limited clock takes back
-      when a plan runs by itself for long; 0 where plans are measured in turns and share a clock. At the
-      limit busy SMs x clock^3 is constant, which would be 1/3; power that idle SMs draw makes it less.
+    - `clock_share`: of the logarithm of the cycles saved, the share lost again to a lower clock when a
+      plan runs by itself for long at the power limit; 0 where plans are measured in turns and share a clock.
+      At the limit busy SMs x clock^3 is constant, which would be 1/3; power that idle SMs draw makes it less.
     - `clock_gain`: `CostModel.clock_gain` of kernels with one block per SM.
     - `memory`: None where L2 and DRAM were not measured; tiles then take their time whatever runs beside.
     - `host_sync_ns`: from a kernel's end to the next launch where the host waits in between; None: unknown.
@@ -97,7 +97,7 @@ class DeviceCosts:
     defaults: tuple[Constant, ...] = ()
 
     def speeds(self, pipeline: Pipeline, device: Device) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """(sharing, seniority) of blocks that share an SM, as `CostModel` has them."""
+        """(sharing, oldest_first_bias) of blocks that share an SM, as `CostModel` has them."""
         most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
         demand = self.law.full_demand / most if self.demand is None else self.demand
         gemms = [stage.work for stage in pipeline.stages if isinstance(stage.work, Gemm)]

@@ -1,9 +1,9 @@
 """What a stream-sync trace says about blocks that share an SM: speeds, and every block's work.
 
-Example: a block computed for 233 us as the elder of two, another one for 187 us as the younger and 93 us as
-the elder, a third mostly alone. All had the same work, so the elder runs at 0.65 of the speed alone and
+Example: a block computed for 233 us as the older of two, another one for 187 us as the younger and 93 us as
+the older, a third mostly alone. All had the same work, so the older runs at 0.65 of the speed alone and
 the younger at 0.47. Of four small blocks on an SM hardly one is ever alone: that three get 0.97 of what four
-get done says how much of the SM one asks for, and by that how fast it would be by itself.
+get done says how much of the SM one could use, and so how fast it would be by itself.
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from wavesim.costs.sharing import SharingLaw
 from wavesim.trace.trace import Trace
 
 FloatArray = NDArray[np.float64]
-LEAST_SEEN = 0.05  # share of all block time below which a company does not tell who is how far ahead
-MOST_LEAD = 0.9
+LEAST_SEEN = 0.05  # share of all block time below which a number of blocks does not show their biases
+MOST_BIAS = 0.9
 LEAST_DEMAND, MOST_DEMAND = 0.1, 4.0  # of an SM; beyond, speeds no longer depend on it
 PRECISION = 1e-3  # of the demand's logarithm
 KEPT = (sqrt(5) - 1) / 2  # of an interval in which the least is looked for (golden section)
@@ -27,16 +27,16 @@ KEPT = (sqrt(5) - 1) / 2  # of an interval in which the least is looked for (gol
 class Regimes:
     """Nanoseconds each block spent (blocks, most) on its SM as one of 1, 2, 3... blocks.
 
-    `standing` is the same times the block's place among them: from 1, the eldest, to -1, the youngest.
+    `by_age` is the same times the block's place among them: from 1, the oldest, to -1, the youngest.
     """
 
     together: FloatArray
-    standing: FloatArray
+    by_age: FloatArray
 
     @classmethod
     def of(cls, trace: Trace, most: int) -> "Regimes":
-        """Time by company and place; with more than `most` blocks on an SM counted as `most`."""
-        together, standing = np.zeros((len(trace), most)), np.zeros((len(trace), most))
+        """Time by number of blocks and age; with more than `most` blocks on an SM counted as `most`."""
+        together, by_age = np.zeros((len(trace), most)), np.zeros((len(trace), most))
         for sm in np.unique(trace.sm):
             # Stages and, within them, rows are in the order of issue; start stamps of one instant are not.
             rows = np.flatnonzero(trace.sm == sm)
@@ -44,28 +44,29 @@ class Regimes:
             edges = np.unique(np.concatenate([starts, ends]))
             inside = (starts[:, None] <= edges[:-1]) & (ends[:, None] >= edges[1:])
             spans = inside * np.diff(edges)
-            company = inside.sum(axis=0)
-            place = 1 - 2 * (inside.cumsum(axis=0) - 1) / np.maximum(1, company - 1)
+            count = inside.sum(axis=0)
+            place = 1 - 2 * (inside.cumsum(axis=0) - 1) / np.maximum(1, count - 1)
             for n in range(1, most + 1):
-                is_here = np.clip(company, 1, most) == n
+                is_here = np.clip(count, 1, most) == n
                 together[rows, n - 1] = spans[:, is_here].sum(axis=1)
-                standing[rows, n - 1] = (spans * place)[:, is_here].sum(axis=1)
-        return cls(together, standing)
+                by_age[rows, n - 1] = (spans * place)[:, is_here].sum(axis=1)
+        return cls(together, by_age)
 
     @property
     def shares(self) -> FloatArray:
-        """Share of all block time by company, (most,)."""
+        """Share of all block time by number of blocks on the SM, (most,)."""
         return np.asarray(self.together.sum(axis=0) / self.together.sum())
 
-    def work(self, sharing: tuple[float, ...], seniority: tuple[float, ...]) -> FloatArray:
+    def work(self, sharing: tuple[float, ...], oldest_first_bias: tuple[float, ...]) -> FloatArray:
         """Time each block would have taken alone, (blocks,)."""
         mean = np.array(sharing)
-        lead = np.array([0.0, *(seniority[min(n, len(seniority) - 1)] for n in range(1, mean.size))])
-        return np.asarray(self.together @ mean + self.standing @ (mean * lead))
+        last = len(oldest_first_bias) - 1
+        bias = np.array([0.0, *(oldest_first_bias[min(n, last)] for n in range(1, mean.size))])
+        return np.asarray(self.together @ mean + self.by_age @ (mean * bias))
 
 
 def fit_speeds(trace: Trace, regimes: Regimes, law: SharingLaw) -> tuple[float, tuple[float, ...]]:
-    """(demand of one block, seniority of 1, 2, 3... blocks on an SM) by least squares.
+    """(demand of one block, oldest_first_bias of 1, 2, 3... blocks on an SM) by least squares.
 
     For block i of stage s: sum of time x speed, over its regimes, = work(s). A demand gives all mean speeds
     (`SharingLaw.speeds`); the one that leaves the least squares, as a share of the work, is taken.
@@ -84,15 +85,15 @@ def fit_speeds(trace: Trace, regimes: Regimes, law: SharingLaw) -> tuple[float, 
 def _biases(
     trace: Trace, regimes: Regimes, demand: float, law: SharingLaw
 ) -> tuple[float, tuple[float, ...]]:
-    """(squares left, seniority) with the mean speeds of a demand; none where a company was hardly seen."""
+    """(squares left, biases) with the mean speeds of a demand; 0 for numbers of blocks hardly seen."""
     speeds = np.array(law.speeds(demand, regimes.together.shape[1]))
     seen = [n for n in range(1, speeds.size) if regimes.shares[n] > LEAST_SEEN]
     member = (trace.stage[:, None] == np.arange(len(trace.header.stages))).astype(float)
     work = regimes.together @ speeds
     scale = float(work.mean())
-    system = np.hstack([-(regimes.standing * speeds)[:, seen] / scale, member])
+    system = np.hstack([-(regimes.by_age * speeds)[:, seen] / scale, member])
     found = np.linalg.lstsq(system, work / scale, rcond=None)[0]
-    leads = np.zeros(speeds.size)
-    leads[seen] = np.clip(found[: len(seen)], 0.0, MOST_LEAD)
+    biases = np.zeros(speeds.size)
+    biases[seen] = np.clip(found[: len(seen)], 0.0, MOST_BIAS)
     squares = float(((work / scale - system @ found) ** 2).sum())
-    return squares, tuple(round(float(lead), 3) for lead in leads)
+    return squares, tuple(round(float(bias), 3) for bias in biases)

@@ -29,7 +29,7 @@ def makespan_estimate_ns(
         _tile_ns(pipeline, device, kernel_ns),
         boundary_ns=_overhead(device, "boundary_ns"),
         setup_ns=_overhead(device, "setup_ns"),
-        fork_ns=_overhead(device, "fork_ns"),
+        multi_stream_ns=_overhead(device, "multi_stream_ns"),
     )
     blocks = ReferenceSimulator(pipeline, plan, device, costs).run().blocks
     makespan_ns = max(block.end for block in blocks) - min(block.issue for block in blocks)

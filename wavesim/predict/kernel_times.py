@@ -40,15 +40,15 @@ def costs_from_kernel_times(
                 f"stage {stage.name!r} is said to take {kernel_ns[stage.name]} ns; its launch alone takes "
                 f"{known.kernel_launch_ns} on a {device.name}. Check the unit, or time longer kernels"
             )
-    sharing, seniority = known.speeds(pipeline, device)
+    sharing, oldest_first_bias = known.speeds(pipeline, device)
     tile_ns = {}
     for stage in pipeline.stages:
         alone = Pipeline(stage.name, [stage])
-        costs = CostModel({stage.name: UNIT_NS}, sharing=sharing, seniority=seniority)
+        costs = CostModel({stage.name: UNIT_NS}, sharing=sharing, oldest_first_bias=oldest_first_bias)
         trace = simulate(alone, StreamSync(SlicesLast(RowMajor())), device, costs)
         blocks_ns = kernel_ns[stage.name] - known.kernel_launch_ns
         tile_ns[stage.name] = max(1, round(UNIT_NS * blocks_ns / trace.makespan_ns))
-    return CostModel(tile_ns, sharing=sharing, seniority=seniority, **known.overheads)
+    return CostModel(tile_ns, sharing=sharing, oldest_first_bias=oldest_first_bias, **known.overheads)
 
 
 def kernel_times_of(stream: Trace) -> dict[str, int]:

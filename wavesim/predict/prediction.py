@@ -27,7 +27,7 @@ from wavesim.sim.program import build_program
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 
-TIME_WORDS = "a plan's whole time: its blocks and what is around them, setup and, under semaphores, fork"
+TIME_TEXT = "a plan's whole time: its blocks, setup and, on several streams, fork and join"
 
 
 def improvement_points(time_ns: float, stream_ns: float) -> float:
@@ -117,8 +117,8 @@ def predict_from_kernel_times(
 ) -> tuple[Trace, float]:
     """(the plan's trace, improvement in points) from the stages' measured times and `costs_of` the device.
 
-    On a device whose clock is known to take back part of what is saved, the improvement is smaller than
-    that of the trace (`sustained_points`). `known` replaces what is known of the device.
+    On a device that lowers its clock when SMs are fuller, the improvement is smaller than that of the trace
+    (`sustained_points`). `known` replaces what is known of the device.
     """
     return predict_plans_from_kernel_times(pipeline, [plan], device, kernel_ns, known)[0]
 
@@ -140,8 +140,8 @@ def predict_plans_from_kernel_times(
 def sustained_points(points: float, clock_share: float) -> float:
     """What is left of an improvement in cycles when the plan runs by itself at the power limit.
 
-    Fuller SMs draw more power, so the clock falls: of the logarithm of the time saved it takes back
-    `clock_share`.
+    Fuller SMs draw more power, so the clock falls: the share `clock_share` of the
+    logarithm of the time saved is lost again.
     """
     return 100.0 * (1.0 - float((1.0 - points / 100.0) ** (1.0 - clock_share)))
 

@@ -19,7 +19,8 @@ class BlockCosts:
 
     `opening_ns` is spent before the work, `wait_ns` at each wait, `closing_ns` after the work. Of a tile's
     parts all but the last to get there then spend `partial_ns`, and once they have the last `fixup_ns` for
-    each of them. A post is seen `signal_ns` later. However early a wait, `ahead_ns` of the work is before it.
+    each of them. A post is seen `post_visibility_ns` later. However early a wait, `ahead_ns` of the work is
+    before it.
     """
 
     work_ns: list[int]
@@ -29,7 +30,7 @@ class BlockCosts:
     closing_ns: int
     partial_ns: int
     fixup_ns: int
-    signal_ns: int
+    post_visibility_ns: int
 
     def due_ns(self, work_ns: int, wait: Wait) -> int:
         """How much of its work a block has done when it comes to a wait."""
@@ -44,13 +45,13 @@ def block_costs_of(costs: CostModel, plan: Plan, program: StageProgram) -> Block
     waits_for_grids = plan.waits_for_grids
     return BlockCosts(
         work_ns=_work(costs, program),
-        opening_ns=is_fetching * costs.counter_ns + is_waiting * costs.look_ns,
+        opening_ns=is_fetching * costs.tile_fetch_ns + is_waiting * costs.poll_ns,
         wait_ns=0 if waits_for_grids else costs.wait_ns,
-        ahead_ns=costs.edge_ns if waits_for_grids else 0,
+        ahead_ns=costs.prologue_epilogue_ns if waits_for_grids else 0,
         closing_ns=has_semaphores * program.has_posts * costs.post_ns,
         partial_ns=costs.partial_ns,
         fixup_ns=costs.sums_ns.get(program.stage.name, costs.fixup_ns),
-        signal_ns=costs.dependent_ns if waits_for_grids else costs.signal_ns,
+        post_visibility_ns=costs.dependent_ns if waits_for_grids else costs.post_visibility_ns,
     )
 
 
@@ -59,7 +60,8 @@ def _work(costs: CostModel, program: StageProgram) -> list[int]:
     if isinstance(program, SplitStage):
         tiles = [times] * grid.tiles if isinstance(times, int) else times
         return [
-            costs.edge_ns * is_first + part.share_ns(max(0, tiles[program.output(i)] - costs.edge_ns))
+            costs.prologue_epilogue_ns * is_first
+            + part.share_ns(max(0, tiles[program.output(i)] - costs.prologue_epilogue_ns))
             for i, (part, is_first) in enumerate(zip(program.parts, program.is_first, strict=True))
         ]
     if isinstance(times, int):

@@ -193,7 +193,7 @@ class BlockProcesses:
         self.rows.end[row] = int(self._env.now)
         if is_last:
             for semaphore in program.posts[program.output(position)]:
-                self.semaphores[semaphore].post(self._costs[program.index].signal_ns)
+                self.semaphores[semaphore].post(self._costs[program.index].post_visibility_ns)
         state = self.stages[program.index]
         state.blocks_left -= 1
         if not state.blocks_left:

@@ -111,7 +111,7 @@ class Engine:
     ) -> None:
         process = partial(self._blocks.first, launch)
         block = self._footprints[launch.stages[0]]
-        is_fetching = launch.is_fetching and self._costs.draws_by_sm
+        is_fetching = launch.is_fetching and self._costs.fetches_by_sm
         self._dispatcher.enqueue(
             Launch(launch.kernel.name, rank, block, process, first, upto, issued, is_fetching)
         )
@@ -145,7 +145,7 @@ class Engine:
                 self._wait_kernels[program.index] = Waiter(name, (0, 0, 0), sm, slot, fact, seen=0, awaited=1)
                 yield started
                 del self._wait_kernels[program.index]
-        yield self._env.timeout(self._costs.signal_ns + self._costs.wait_ns)
+        yield self._env.timeout(self._costs.post_visibility_ns + self._costs.wait_ns)
         self.rows.events.append(("wait-kernel", program.stage.name, begin, int(self._env.now)))
         self._dispatcher.release(sm, slot, self._wait_kernel_footprint)
         done.succeed()

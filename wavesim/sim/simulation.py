@@ -190,8 +190,8 @@ def _describe_costs(costs: CostModel, plan: Plan) -> dict[str, object]:
     return {
         "tile_ns": tile_ns,
         "sharing": list(costs.sharing),
-        "seniority": list(costs.seniority),
-        "draws_by_sm": costs.draws_by_sm,
+        "oldest_first_bias": list(costs.oldest_first_bias),
+        "fetches_by_sm": costs.fetches_by_sm,
         "clock_gain": costs.clock_gain,
         **({"memory": asdict(costs.memory)} if costs.memory else {}),
         **{name: getattr(costs, name) for name in FIXED_COSTS},

@@ -22,13 +22,13 @@ class Semaphore:
         self.is_ready = False
         self.ready = Event(env)
 
-    def post(self, signal_ns: int) -> None:
-        """Adds one, which is seen `signal_ns` later."""
+    def post(self, post_visibility_ns: int) -> None:
+        """Adds one, which is seen `post_visibility_ns` later."""
         self.seen += 1
         if self.seen < self.awaited:
             return
-        if signal_ns:
-            Timer(self.ready.env, self._become_ready, NORMAL, signal_ns)
+        if post_visibility_ns:
+            Timer(self.ready.env, self._become_ready, NORMAL, post_visibility_ns)
         else:
             self._become_ready()
 

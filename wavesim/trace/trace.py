@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import RecordingError
+from wavesim.trace.old_names import with_current_names
 
 FORMAT = "wavesim-trace"
 VERSION = 1
@@ -331,6 +332,8 @@ def _fits(value: Any, hint: Any) -> bool:
 def _header(head: dict[str, Any], path: Path) -> Header:
     for name, kind in (("stages", StageInfo), ("dependencies", DependencyInfo)):
         head[name] = [_built(kind, entry, path, name) for entry in _listed(head, name, path)]
+    if "costs" in head:
+        head["costs"] = with_current_names(head["costs"])
     header = _built(Header, head, path)
     is_device = isinstance(header.device, dict) and isinstance(header.device.get("sm_count"), int)
     if not is_device:

@@ -43,10 +43,10 @@ def predict_options(
     verdict = safety_of(pipeline, without, device)
     last, note = (without, "") if verdict.is_safe else (plan, f"the wait-kernel stays: {verdict.reason}")
     rows = (
-        ("vanilla", plan, replace(costs, look_ns=2 * costs.look_ns), ""),
+        ("vanilla", plan, replace(costs, poll_ns=2 * costs.poll_ns), ""),
         ("+R", plan, costs, ""),
         ("+WR", last, costs, note),
-        ("+WRT", last, replace(costs, counter_ns=0), note),
+        ("+WRT", last, replace(costs, tile_fetch_ns=0), note),
     )
     return tuple(
         OptionEffect(variant, chosen, simulate(pipeline, chosen, device, own).time_ns, words)

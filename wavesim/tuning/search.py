@@ -20,7 +20,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import RowMajor
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.intervals import UNSCORED_POINTS
-from wavesim.predict.prediction import TIME_WORDS, improvement_points
+from wavesim.predict.prediction import TIME_TEXT, improvement_points
 from wavesim.predict.score_history import score_of
 from wavesim.tuning.candidates import (
     Candidate,
@@ -116,7 +116,7 @@ class Tuning:
         state = "" if self.is_complete else " (interrupted: the plans simulated so far)"
         return (
             f"{len(self.plans)} plans simulated in {self.seconds:.1f} s{state}; left out: {left}",
-            f"predicted: {TIME_WORDS}",
+            f"predicted: {TIME_TEXT}",
             f"gain: points over the best stream-sync plan, simulated, {self.basis}; {margin}",
             *dict.fromkeys(row.plan.caveat for row in self.plans[:TABLE_ROWS] if row.plan.caveat),
         )

@@ -13,6 +13,7 @@ import ipywidgets
 from wavesim.advise.advice import Advice, Pair
 from wavesim.advise.advice_text import findings, interval_text, milliseconds, pair_label, share_text
 from wavesim.advise.pair_file import pair_description
+from wavesim.costs.calibration_text import assumed_text, kernel_times_defaults
 from wavesim.errors import WavesimError
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
@@ -144,7 +145,9 @@ def given_kernels(pair: Pair) -> GivenKernels:
     """A pair for the explorer, with the profile's times. Raises `DescriptionError` for one it cannot see."""
     pipeline, device, times = pair_description(pair)
     costs = costs_from_kernel_times(pipeline, device, times)
-    return GivenKernels(pipeline, device, KnownCosts(costs, f"From the profile's kernel times. {ASSUMED}"))
+    defaults = kernel_times_defaults(device, costs)
+    source = f"From the profile's kernel times. {ASSUMED}{assumed_text(defaults)}"
+    return GivenKernels(pipeline, device, KnownCosts(costs, source, defaults=tuple(map(str, defaults))))
 
 
 def _still(child: ipywidgets.Widget) -> str:

@@ -71,7 +71,7 @@ def test_a_lower_clock_is_told_from_more_cycles():
 
 def test_more_company_on_an_sm_is_told_from_slower_tiles():
     h200, pipeline = load("h200"), gpt3_mlp(1024, (128, 128))
-    costs = CostModel({"gemm1": 100_000, "gemm2": 50_000}, sharing=(1.0, 0.6), seniority=(0.0, 0.15))
+    costs = CostModel({"gemm1": 100_000, "gemm2": 50_000}, sharing=(1.0, 0.6), oldest_first_bias=(0.0, 0.15))
     predicted = simulate(pipeline, StreamSync(), h200, costs)
     # The same tiles, but the second kernel begins where the first one's last wave has left room.
     crowded = simulate(pipeline, SemaphoreSync(TileSync()), h200, costs)

@@ -40,25 +40,27 @@ def test_one_block_per_sm_gives_back_tile_times_and_kernel_boundary():
     assert (found.boundary_ns, found.sharing) == (1_700, (1.0,))
 
 
-@pytest.mark.parametrize(("speed", "seniority"), [(0.55, 0.0), (0.565, 0.16), (0.7, 0.1), (0.9, 0.05)])
-def test_two_blocks_per_sm_give_back_both_speeds_on_a_shared_sm(speed: float, seniority: float):
-    costs = CostModel({"gemm1": 100_000, "gemm2": 52_000}, sharing=(1.0, speed), seniority=(0.0, seniority))
+@pytest.mark.parametrize(("speed", "bias"), [(0.55, 0.0), (0.565, 0.16), (0.7, 0.1), (0.9, 0.05)])
+def test_two_blocks_per_sm_give_back_both_speeds_on_a_shared_sm(speed: float, bias: float):
+    costs = CostModel(
+        {"gemm1": 100_000, "gemm2": 52_000}, sharing=(1.0, speed), oldest_first_bias=(0.0, bias)
+    )
     pipeline = gpt3_mlp(1024, (128, 128))
     found = calibrate(simulate(pipeline, StreamSync(), load("h200"), costs))
     assert found.sharing == pytest.approx((1.0, speed), abs=0.002)
-    assert found.seniority == pytest.approx((0.0, seniority), abs=0.003)
+    assert found.oldest_first_bias == pytest.approx((0.0, bias), abs=0.003)
     assert found.tile_ns["gemm1"] == pytest.approx(100_000, rel=0.002)
 
 
 def test_four_blocks_per_sm_of_which_hardly_one_is_ever_alone_tell_their_speeds():
-    sharing, seniority = costs_of("h200").law.speeds(0.47, 4), (0.0, 0.0, 0.0, 0.15)
-    costs = CostModel({"gemm1": 100_000, "gemm2": 52_000}, sharing=sharing, seniority=seniority)
+    sharing, biases = costs_of("h200").law.speeds(0.47, 4), (0.0, 0.0, 0.0, 0.15)
+    costs = CostModel({"gemm1": 100_000, "gemm2": 52_000}, sharing=sharing, oldest_first_bias=biases)
     size = BlindSize("portable", "gpt3-mlp", 300, ((64, 64), (64, 64)))
     stream = simulate(size.pipeline(), StreamSync(), load("h200"), costs)
     assert Regimes.of(stream, 4).shares[0] < 0.02
     found = calibrate(stream)
     assert found.sharing == pytest.approx(sharing, rel=0.03)
-    assert found.seniority[3] == pytest.approx(0.15, abs=0.01)
+    assert found.oldest_first_bias[3] == pytest.approx(0.15, abs=0.01)
 
 
 def test_each_block_keeps_its_own_work_where_that_is_asked_for():
@@ -130,7 +132,7 @@ def test_kernel_times_give_tile_times_at_which_each_kernel_takes_its_time():
     costs = costs_from_kernel_times(pipeline, device, given)
     trace = simulate(pipeline, StreamSync(), device, replace(costs, boundary_ns=0))
     assert trace.makespan_ns == pytest.approx(790_000, rel=1e-3)
-    assert costs.seniority == (0.0, costs_of("h200").law.oldest_first_bias)
+    assert costs.oldest_first_bias == (0.0, costs_of("h200").law.oldest_first_bias)
 
 
 def test_a_stage_without_a_time_is_named():

@@ -81,7 +81,7 @@ def test_the_boundary_of_a_dependent_launch_is_hidden_by_what_comes_before_the_w
 
 def test_blocks_that_wait_for_a_grid_have_filled_their_pipelines_by_then():
     # Of the first four two are issued at 1 and two at 2, when the wait is over: these take all of 1.
-    trace = run(toy(), Plan(launch=DependentLaunch()), edge_ns=100)
+    trace = run(toy(), Plan(launch=DependentLaunch()), prologue_epilogue_ns=100)
     assert trace.end_ns[trace.rows_of("gemm2")].tolist() == [2_900, 2_900, 3_000, 3_000, 3_900, 3_900]
     assert trace.wait_ns[trace.rows_of("gemm2")].tolist() == [900, 900, 0, 0, 0, 0]
 
@@ -153,9 +153,9 @@ def test_the_part_of_a_tile_that_comes_last_adds_the_sums_and_the_others_go_on()
 
 
 def test_what_lies_at_the_edges_of_tiles_is_paid_once_per_block():
-    trace = run(ONE_KERNEL, Plan(StreamK()), edge_ns=100)
+    trace = run(ONE_KERNEL, Plan(StreamK()), prologue_epilogue_ns=100)
     assert trace.end_ns.tolist() == [100 + 450] * 4 + [550 + 900] * 4
-    assert run(ONE_KERNEL, StreamSync(), edge_ns=100).makespan_ns == 2_000  # blocks of their own
+    assert run(ONE_KERNEL, StreamSync(), prologue_epilogue_ns=100).makespan_ns == 2_000  # blocks of their own
 
 
 def test_a_grid_of_whole_waves_is_not_split_and_a_small_one_is_shared_by_all():
@@ -200,7 +200,7 @@ def test_one_persistent_kernel_runs_tile_syncs_schedule_without_its_launches(pol
 
 
 def test_persistent_kernels_under_stream_sync_start_one_block_per_slot():
-    costs = {"block_ns": 100, "counter_ns": 10, "boundary_ns": 50}
+    costs = {"block_ns": 100, "tile_fetch_ns": 10, "boundary_ns": 50}
     trace = run(toy(), Plan(Persistent()), **costs)
     first = trace.rows_of("gemm1")
     assert trace.end_ns[first].tolist() == [1_110] * 4 + [2_120] * 2

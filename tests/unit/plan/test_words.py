@@ -128,7 +128,7 @@ def test_row_semaphores_by_dependent_launch_need_neither_a_second_stream_nor_a_w
 
 
 def test_by_dependent_launch_a_run_pays_no_fork_but_waits_for_the_first_instructions():
-    costs = {"setup_ns": 500, "fork_ns": 300, "block_ns": 100}
+    costs = {"setup_ns": 500, "multi_stream_ns": 300, "block_ns": 100}
     forked = run(pair(stage("a", 2), stage("b", 2)), SemaphoreSync(TileSync()), **costs)
     chained = run(
         pair(stage("a", 2), stage("b", 2)),

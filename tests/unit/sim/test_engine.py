@@ -235,7 +235,7 @@ def test_a_block_speeds_up_as_soon_as_its_neighbour_ends():
 
 def test_of_three_blocks_on_an_sm_the_eldest_runs_ahead_and_the_youngest_falls_as_far_behind():
     one_sm = TOY.with_sm_count(1)
-    speeds = {"sharing": (1.0, 0.5, 0.4), "seniority": (0.0, 0.0, 0.5)}
+    speeds = {"sharing": (1.0, 0.5, 0.4), "oldest_first_bias": (0.0, 0.0, 0.5)}
     trace = run(alone(stage("a", 3, block=THIRD_SM)), StreamSync(), {"a": [6, 4, 6]}, one_sm, **speeds)
     # 0.6, 0.4 and 0.2 per us up to 10 us; then the third has 4 left, and all of the SM.
     assert trace.end_ns.tolist() == [10_000, 10_000, 14_000]
@@ -244,7 +244,10 @@ def test_of_three_blocks_on_an_sm_the_eldest_runs_ahead_and_the_youngest_falls_a
 def test_blocks_of_an_sm_draw_one_tile_after_the_other_where_blockidx_would_deal_them_out():
     pipeline = pair(stage("a", 3, 2, block=HALF_SM), stage("b", 1, block=HALF_SM))
     drawn = run(pipeline, SemaphoreSync(order=ColumnMajor()))
-    for plan, costs in ((SemaphoreSync(), {}), (SemaphoreSync(order=ColumnMajor()), {"draws_by_sm": False})):
+    for plan, costs in (
+        (SemaphoreSync(), {}),
+        (SemaphoreSync(order=ColumnMajor()), {"fetches_by_sm": False}),
+    ):
         dealt = run(pipeline, plan, **costs)
         assert dealt.sm[dealt.stage == 0].tolist() == [0, 1, 2, 3, 0, 1]
     assert drawn.sm[drawn.stage == 0].tolist() == [0, 0, 2, 1, 1, 3]

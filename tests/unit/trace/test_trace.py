@@ -17,6 +17,7 @@ from wavesim.plan.order import ColumnMajor
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import TileSync
 from wavesim.trace import trace as trace_module
+from wavesim.trace.old_names import COSTS
 from wavesim.trace.trace import COLUMNS, Trace
 from wavesim.workloads.figure_one import toy
 
@@ -93,6 +94,15 @@ def test_cycles_and_measured_fields_come_back_too(trace, tmp_path):
 def test_times_beyond_32_bits_survive(trace, tmp_path):
     late = replace(trace, issue_ns=trace.issue_ns, end_ns=trace.end_ns + 2**40)
     assert Trace.load(late.save(tmp_path / "late.npz")).end_ns.tolist() == late.end_ns.tolist()
+
+
+def test_costs_in_the_header_of_an_older_writer_are_read_by_their_names_of_today(trace, path):
+    old = {before: trace.header.costs.get(now) for before, now in COSTS.items()}
+    rest = {name: value for name, value in trace.header.costs.items() if name not in COSTS.values()}
+    found = Trace.load(with_header(path, costs={**rest, **old}))
+    assert dict(found.header.costs) == Trace.load(trace.save(path)).header.costs
+    assert set(COSTS.values()) <= set(found.header.costs)
+    assert not set(COSTS) & set(found.header.costs)
 
 
 def test_unknown_header_fields_of_a_newer_writer_are_left_out(trace, path):

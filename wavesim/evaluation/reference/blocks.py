@@ -205,7 +205,7 @@ class ReferenceBlocks(ABC):
         stage, program = block.stage, self.program.stages[block.stage]
         if is_last:
             for semaphore in program.posts[program.output(block.position)]:
-                self.at(self.now + self.block_costs[stage].signal_ns, self._post, semaphore)
+                self.at(self.now + self.block_costs[stage].post_visibility_ns, self._post, semaphore)
         self.left[stage] -= 1
         if not self.left[stage]:
             self.stage_ended(stage)

@@ -124,7 +124,7 @@ class ReferenceSimulator(ReferenceBlocks):
 
     def _is_fetching(self, kernel: QueuedKernel) -> bool:
         is_fetching = kernel.launch >= 0 and self.program.launches[kernel.launch].is_fetching
-        return is_fetching and self.costs.draws_by_sm
+        return is_fetching and self.costs.fetches_by_sm
 
     def _issued(self, block: ReferenceBlock) -> None:
         if block.footprint is self.wait_kernel:
@@ -162,7 +162,9 @@ class ReferenceSimulator(ReferenceBlocks):
         """A wait-kernel ends once all the producers of its stage have started."""
         if all(self.has_started[self.index[name]] for name in self.program.stages[kernel.stage].arrays):
             self.stuck_wait_kernels.remove(kernel)
-            self.at(self.now + self.costs.signal_ns + self.costs.wait_ns, self._end_wait_kernel, kernel)
+            self.at(
+                self.now + self.costs.post_visibility_ns + self.costs.wait_ns, self._end_wait_kernel, kernel
+            )
 
     def _end_wait_kernel(self, kernel: ReferenceBlock) -> None:
         self.leave(kernel)
