@@ -76,7 +76,10 @@ def _most(trace: Trace) -> int:
 
 
 def _overheads(costs: CostModel) -> str:
-    texts = (f"{name.removesuffix('_ns')} {getattr(costs, name) / 1_000:g} us" for name in PER_BLOCK)
+    texts = (
+        f"{name.removesuffix('_ns').replace('_', ' ')} {getattr(costs, name) / 1_000:g} us"
+        for name in PER_BLOCK
+    )
     return ", ".join(texts)
 
 

@@ -1,18 +1,18 @@
 """Names that figures in trace headers had before, and what they are called now.
 
-Example: a trace simulated by an earlier version says "poll_ns": 900 among its costs; it is read as "poll_ns".
+Example: a trace simulated by an earlier version says "look_ns": 900 among its costs; it is read as "poll_ns".
 """
 
 from typing import Any
 
 COSTS = {
-    "prologue_epilogue_ns": "prologue_epilogue_ns",
-    "tile_fetch_ns": "tile_fetch_ns",
-    "poll_ns": "poll_ns",
-    "post_visibility_ns": "post_visibility_ns",
-    "multi_stream_ns": "multi_stream_ns",
-    "oldest_first_bias": "oldest_first_bias",
-    "fetches_by_sm": "fetches_by_sm",
+    "edge_ns": "prologue_epilogue_ns",
+    "counter_ns": "tile_fetch_ns",
+    "look_ns": "poll_ns",
+    "signal_ns": "post_visibility_ns",
+    "fork_ns": "multi_stream_ns",
+    "seniority": "oldest_first_bias",
+    "draws_by_sm": "fetches_by_sm",
 }
 
 

@@ -2,7 +2,7 @@
 
 Example: two dependent GEMMs of one K chunk each. Timed on one stream they take 18 us, of which their
 blocks take 4: 14 us are setup. On two streams with semaphores it is 22, so 8 us more are the fork. The
-simulator's `OVERHEADS` come from here, never from the runs that it is scored on.
+simulator's overheads (wavesim/costs/devices) come from here, never from the runs that it is scored on.
 """
 
 import json
@@ -80,18 +80,18 @@ def _once(runner: CupyRunner, pipeline: Pipeline, rounds: int, seed: int) -> dic
     setup = stream.time_ns - stream.makespan_ns
     return {
         "setup_ns": setup,
-        "fork_ns": row.time_ns - row.makespan_ns - setup,
+        "multi_stream_ns": row.time_ns - row.makespan_ns - setup,
         "boundary_ns": float(
             stream.start_ns[stream.stage == 1].min() - stream.end_ns[stream.stage == 0].max()
         ),
-        "signal_ns": _signal_ns(row),
+        "post_visibility_ns": _post_visibility_ns(row),
         "post_ns": _median_length(row, 0) - _median_length(stream, 0),
         "stream_time_ns": float(stream.time_ns),
         "row_time_ns": float(row.time_ns),
     }
 
 
-def _signal_ns(trace: Trace) -> float:
+def _post_visibility_ns(trace: Trace) -> float:
     """From the end of a row's last producer tile to its spinning consumers' going on, median over blocks."""
     is_producer = trace.stage == 0
     lags = []

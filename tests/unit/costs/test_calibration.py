@@ -159,7 +159,7 @@ def test_a_calibration_says_what_it_used_and_what_it_left_at_default():
     assert words.startswith(
         "used: tile times of 192 and 384 blocks, 1.6 us between kernels; left at the default:"
     )
-    assert "look 0.9 us" in words
+    assert "poll 0.9 us" in words
     assert words.endswith("left out: L2 and DRAM")
     memory = costs_of("h200").memory
     assert memory is not None
@@ -170,7 +170,7 @@ def test_a_calibration_says_what_it_used_and_what_it_left_at_default():
     small = gpt3_mlp(1024, (128, 128))
     assert "constants of the device: wait 1.5 us" in kernel_times_text(
         v100, costs_from_kernel_times(small, v100, times)
-    ).replace("counter 0 us, look 0 us, ", "")
+    ).replace("tile fetch 0 us, poll 0 us, ", "")
     assert (
         "not measured on this device: overheads, kernel times, clock, sharing, as on h200 ("
         in kernel_times_text(b200, costs_from_kernel_times(small, b200, times))
