@@ -1,4 +1,4 @@
-"""Gates: what must be reached and what is aimed at, held against the scores."""
+"""Thresholds and targets, held against the scores."""
 
 from dataclasses import replace
 
@@ -15,25 +15,30 @@ CHOICE = PolicyChoice("published-mlp", 6, 0.83, 0.43, 6, 0)
 
 
 def standings(found: list[Threshold], name: str) -> dict[str, str]:
-    return {gate.figure: gate.standing for gate in found if gate.name == name}
+    return {one.figure: one.standing for one in found if one.name == name}
 
 
-def test_a_figure_reaches_what_is_aimed_at_or_only_what_must_be_or_neither():
+def test_a_figure_meets_its_target_or_only_its_threshold_or_neither():
     error, sign = Bound("error", 2.5, 1.5), Bound("sign", 0.85, 0.95, is_least=True)
-    assert [error.standing(value) for value in (1.5, 1.51, 2.5, 2.51)] == ["aim", "must", "must", "missed"]
-    assert [sign.standing(value) for value in (0.95, 0.94, 0.84)] == ["aim", "must", "missed"]
-    assert Bound("width", 4.0).standing(1.0) == "must"
+    assert [error.standing(value) for value in (1.5, 1.51, 2.5, 2.51)] == [
+        "target",
+        "threshold",
+        "threshold",
+        "missed",
+    ]
+    assert [sign.standing(value) for value in (0.95, 0.94, 0.84)] == ["target", "threshold", "missed"]
+    assert Bound("width", 4.0).standing(1.0) == "threshold"
     assert error.standing(None) == "not scored"
 
 
-def test_scores_and_choices_are_held_against_every_gate_of_their_set():
+def test_scores_and_choices_are_held_against_every_threshold_of_their_set():
     found = standings(thresholds_of([MLPS], [CHOICE]), "published-mlp")
     assert found == {
-        "median_abs_error_points": "must",
-        "p90_abs_error_points": "aim",
+        "median_abs_error_points": "threshold",
+        "p90_abs_error_points": "target",
         "sign_agreement": "missed",
-        "order_agreement": "must",
-        "mean_regret_points": "aim",
+        "order_agreement": "threshold",
+        "mean_regret_points": "target",
     }
 
 
@@ -42,7 +47,7 @@ def test_a_set_that_was_not_scored_is_there_and_counted_nowhere():
     assert set(standings(found, "own-all").values()) == {"not scored"}
     lines = threshold_lines(found)
     assert len(lines) == len(found) + 2
-    assert lines[-1] == "What must be is reached by 4 of 5, what is aimed at by 2 of 5."
+    assert lines[-1] == "Thresholds met: 4 of 5; targets met: 2 of 5."
 
 
 def of_order(order: str, predicted: float, measured: float, noise: float = 0.2) -> ScoredPrediction:
@@ -60,7 +65,7 @@ def of_order(order: str, predicted: float, measured: float, noise: float = 0.2) 
     )
 
 
-def test_of_two_orders_the_sign_of_what_one_gains_over_the_other_and_its_size_are_gates():
+def test_of_two_orders_the_sign_of_what_one_gains_over_the_other_and_its_size_are_thresholds():
     right = compared_orders([of_order("row", 8.0, 9.0), of_order("grouped:4", 5.0, 5.5)])
     assert right == OrderChoice("hopper-orders", 1, 1.0, 1.0, 1)  # 3.0 more predicted, 3.5 measured
     wrong = compared_orders([of_order("row", 5.0, 9.0), of_order("grouped:4", 5.5, 5.5)])
@@ -74,5 +79,19 @@ def test_only_larger_sets_have_to_beat_no_gain_and_counted_waves():
     large = SetScore("sketch", 20, 2.0, 3.0, no_gain_median_points=4.0, ceil_formula_median_points=1.9)
     assert standings(thresholds_of([large], []), "sketch") == {"median_abs_error_points": "missed"}
     better = replace(large, ceil_formula_median_points=2.1)
-    assert standings(thresholds_of([better], []), "sketch") == {"median_abs_error_points": "must"}
+    assert standings(thresholds_of([better], []), "sketch") == {"median_abs_error_points": "threshold"}
     assert standings(thresholds_of([replace(large, cases=19)], []), "sketch") == {}
+
+
+def test_scripts_read_the_names_that_they_know():
+    rows = thresholds_of([MLPS], [CHOICE])
+    (found,) = [one for one in rows if (one.what, one.standing) == ("row or tile", "target")]
+    assert found.json_object == {
+        "what": "row or tile",
+        "name": "published-mlp",
+        "figure": "mean_regret_points",
+        "value": 0.43,
+        "must": 1.0,
+        "aim": 0.5,
+        "standing": "aim",
+    }

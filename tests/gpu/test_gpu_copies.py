@@ -42,7 +42,7 @@ def test_a_copy_that_does_not_wait_or_post_is_noticed(copies, runner, mutant):
 
 def test_runs_that_follow_each_other_in_one_graph_are_right(runner):
     from wavesim.plan.words import parse_plan
-    from wavesim_gpu.evaluation.studies.shapes import Cut, mlp_pair
+    from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, mlp_pair
     from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER_CAPABILITY
     from wavesim_gpu.runner import CupyRunner
     from wavesim_gpu.runtime.operands import reference
@@ -50,7 +50,9 @@ def test_runs_that_follow_each_other_in_one_graph_are_right(runner):
     if runner.device.compute_capability != HOPPER_CAPABILITY:
         pytest.skip("the kernels that start by dependent launch need a Hopper GPU")
     dependent = CupyRunner(limit_s=5.0, commit="test", kernels="hopper-dependent")
-    operands = dependent.operands(mlp_pair("llama-mlp", 16, (Cut(64, 128), Cut(64, 128, 2)), 64), seed=1)
+    operands = dependent.operands(
+        mlp_pair("llama-mlp", 16, (TileConfig(64, 128), TileConfig(64, 128, 2)), 64), seed=1
+    )
     expected = reference(operands)
     for plan in ("stream", "row", "tile"):
         program = dependent.program(operands, parse_plan(plan))
@@ -73,7 +75,7 @@ def test_what_is_judged_after_the_rounds_is_what_they_wrote(runner):
 
     from wavesim.plan.words import parse_plan
     from wavesim_gpu.evaluation.baselines.cublaslt import LtChain
-    from wavesim_gpu.evaluation.studies.entry import (
+    from wavesim_gpu.evaluation.studies.checked_candidates import (
         library_entry,
         program_entry,
         sharing_entry,

@@ -1,7 +1,7 @@
-"""Gates: what the scores have to reach, written down beforehand, and whether each one is met.
+"""Thresholds: what the scores have to reach, written down beforehand, and whether each one is met.
 
-Example: published MLPs from 128 tokens on, with at most five constants: a median error of 2.5 points must be
-reached and 1.5 is aimed at; 2.0 were found, so that what must be is met and what is aimed at is not.
+Example: published MLPs from 128 tokens on, with at most five constants: the threshold is a median error of
+2.5 points and the target 1.5; 2.0 were found, so that the threshold is met and the target is not.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,28 +13,30 @@ from wavesim.evaluation.policy_choice import PolicyChoice
 from wavesim.predict.score_history import SetScore
 
 FEWEST_RIVALLED = 20  # cases of a set that has to beat "no gain" and the ceil formula
-Standing = Literal["aim", "must", "missed", "not scored"]
+Standing = Literal["target", "threshold", "missed", "not scored"]
+# As `wavesim validate --json` calls what was reached.
+JSON_STANDING: Mapping[Standing, str] = {"target": "aim", "threshold": "must"}
 
 
 @dataclass(frozen=True)
 class Bound:
     """What a figure of a score, an attribute of it, must be at most, or with `is_least` at least.
 
-    `aim`: what it should be; None where that is no more than it must.
+    `target`: what it should be; None where that is no more than the threshold.
     """
 
     figure: str
-    must: float
-    aim: float | None = None
+    threshold: float
+    target: float | None = None
     is_least: bool = False
 
     def standing(self, value: float | None) -> Standing:
         """What a value reaches."""
         if value is None:
             return "not scored"
-        if self.aim is not None and self._is_met(value, self.aim):
-            return "aim"
-        return "must" if self._is_met(value, self.must) else "missed"
+        if self.target is not None and self._is_met(value, self.target):
+            return "target"
+        return "threshold" if self._is_met(value, self.threshold) else "missed"
 
     def _is_met(self, value: float, bound: float) -> bool:
         return value >= bound if self.is_least else value <= bound
@@ -42,21 +44,34 @@ class Bound:
 
 @dataclass(frozen=True)
 class Threshold:
-    """One figure of one set held against its bounds; the names are those of `wavesim validate --json`."""
+    """One figure of one set held against its bound."""
 
     what: str
     name: str
     figure: str
     value: float | None
-    must: float
-    aim: float | None
+    threshold: float
+    target: float | None
     standing: Standing
 
+    @property
+    def json_object(self) -> dict[str, object]:
+        """As `wavesim validate --json` shows it."""
+        return {
+            "what": self.what,
+            "name": self.name,
+            "figure": self.figure,
+            "value": self.value,
+            "must": self.threshold,
+            "aim": self.target,
+            "standing": JSON_STANDING.get(self.standing, self.standing),
+        }
 
-def _errors(must: tuple[float, float], aim: tuple[float, float]) -> tuple[Bound, Bound]:
+
+def _errors(threshold: tuple[float, float], target: tuple[float, float]) -> tuple[Bound, Bound]:
     """Median and 90th percentile of the absolute errors."""
     names = "median_abs_error_points", "p90_abs_error_points"
-    return Bound(names[0], must[0], aim[0]), Bound(names[1], must[1], aim[1])
+    return Bound(names[0], threshold[0], target[0]), Bound(names[1], threshold[1], target[1])
 
 
 ALL_OWN = (
@@ -85,16 +100,16 @@ THRESHOLDS: tuple[tuple[str, tuple[str, ...], tuple[Bound, ...]], ...] = (
     ("all our kernels", ("own-all", "judged-all"), ALL_OWN),
     ("replay", ("own-replay", "judged-replay"), REPLAY),
 )
-CHOSEN = ("published-mlp",)  # sets of which the order of policies and the regret are gates
+CHOSEN = ("published-mlp",)  # sets of which the order of policies and the regret are thresholds
 
 
 def thresholds_of(
     scores: Sequence[SetScore], choices: Sequence[PolicyChoice], orders: OrderChoice | None = None
 ) -> list[Threshold]:
-    """Every gate with what was found, also of sets that were not scored."""
+    """Every one with what was found, also of sets that were not scored."""
     by_name = {score.name: score for score in scores}
     chosen = {choice.name: choice for choice in choices}
-    found = [gate for what, names, bounds in THRESHOLDS for gate in _held(what, names, by_name, bounds)]
+    found = [one for what, names, bounds in THRESHOLDS for one in _held(what, names, by_name, bounds)]
     found += _held("row or tile", CHOSEN, chosen, CHOICE)
     found += _held("row-major or grouped", ("hopper-orders",), {"hopper-orders": orders}, ORDER)
     return [*found, *_rivals(scores)]
@@ -109,7 +124,7 @@ def _held(
 
 
 def _threshold(what: str, name: str, bound: Bound, value: float | None) -> Threshold:
-    return Threshold(what, name, bound.figure, value, bound.must, bound.aim, bound.standing(value))
+    return Threshold(what, name, bound.figure, value, bound.threshold, bound.target, bound.standing(value))
 
 
 def _rivals(scores: Sequence[SetScore]) -> Iterator[Threshold]:
@@ -122,27 +137,27 @@ def _rivals(scores: Sequence[SetScore]) -> Iterator[Threshold]:
 
 
 def threshold_lines(found: Sequence[Threshold]) -> list[str]:
-    """The gates as a table, and how many of them are met."""
-    rows = [("gate", "set", "figure", "found", "must", "aim", "reached")]
+    """The thresholds as a table, and how many of them are met."""
+    rows = [("what", "set", "figure", "found", "threshold", "target", "reached")]
     rows += [
         (
-            gate.what,
-            gate.name,
-            gate.figure,
-            _cell(gate.value),
-            _cell(gate.must),
-            _cell(gate.aim),
-            gate.standing,
+            one.what,
+            one.name,
+            one.figure,
+            _cell(one.value),
+            _cell(one.threshold),
+            _cell(one.target),
+            one.standing,
         )
-        for gate in found
+        for one in found
     ]
-    scored = [gate for gate in found if gate.value is not None]
-    with_aim = [gate for gate in scored if gate.aim is not None]
-    reached = sum(gate.standing != "missed" for gate in scored)
-    aimed = sum(gate.standing == "aim" for gate in with_aim)
-    lines = ["{:<22}{:<28}{:<28}{:>7}{:>7}{:>7}  {}".format(*row) for row in rows]
-    must, aim = f"{reached} of {len(scored)}", f"{aimed} of {len(with_aim)}"
-    return [*lines, f"What must be is reached by {must}, what is aimed at by {aim}."]
+    scored = [one for one in found if one.value is not None]
+    with_target = [one for one in scored if one.target is not None]
+    reached = sum(one.standing != "missed" for one in scored)
+    aimed = sum(one.standing == "target" for one in with_target)
+    lines = ["{:<22}{:<28}{:<28}{:>7}{:>11}{:>8}  {}".format(*row) for row in rows]
+    met, hit = f"{reached} of {len(scored)}", f"{aimed} of {len(with_target)}"
+    return [*lines, f"Thresholds met: {met}; targets met: {hit}."]
 
 
 def _cell(value: float | None) -> str:

@@ -73,7 +73,7 @@ def run_validate(options: Namespace, progress: Callable[[int, int], None] | None
     runs = find_runs()
     choices = policy_choices(found)
     orders = compared_orders(found)
-    gates = thresholds_of(results, choices, orders)
+    thresholds = thresholds_of(results, choices, orders)
     learnt = [score for score in scores(found, "development") if score.name in blind_sets(found)]
     document = {
         "sets": [asdict(score) for score in results],
@@ -84,10 +84,10 @@ def run_validate(options: Namespace, progress: Callable[[int, int], None] | None
         "not_measured": [text for run in runs for text in unmeasured(run)],
         "choices": [asdict(choice) for choice in choices],
         "orders": asdict(orders) if orders is not None else None,
-        "gates": [asdict(gate) for gate in gates],
+        "gates": [one.json_object for one in thresholds],
         "outliers": outliers(found),
     }
-    words = [*_table(results), "", *_choices(choices), "", *threshold_lines(gates)]
+    words = [*_table(results), "", *_choices(choices), "", *threshold_lines(thresholds)]
     words += _blind_runs(runs, found, learnt, options.list)
     words += _list(found) if options.list else []
     words.append(f"named, not scored ({len(outliers(found))}): --list shows them" if not options.list else "")

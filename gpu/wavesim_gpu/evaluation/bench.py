@@ -17,17 +17,22 @@ from typing import Any
 from wavesim.plan.order import Order, parse_order
 from wavesim_gpu.evaluation.baselines.ceiling import CUBE, CopyPass, cube_pipeline, matmul_flops
 from wavesim_gpu.evaluation.baselines.cublaslt import LtChain
-from wavesim_gpu.evaluation.studies.case import RESULTS, describe_case
+from wavesim_gpu.evaluation.studies.candidate_kernels import CandidateKernels, entrant_for
+from wavesim_gpu.evaluation.studies.checked_candidates import (
+    NONE,
+    CheckedCandidate,
+    library_entry,
+    time_and_judge,
+)
 from wavesim_gpu.evaluation.studies.copies import copy_cases
-from wavesim_gpu.evaluation.studies.entrants import Entrant, entrant_for
-from wavesim_gpu.evaluation.studies.entry import NONE, Entry, library_entry, time_and_judge
+from wavesim_gpu.evaluation.studies.pair_configs import generated, under_all, variants_of
 from wavesim_gpu.evaluation.studies.pairs import PairStudy
-from wavesim_gpu.evaluation.studies.predicted import Predictor, choosable
+from wavesim_gpu.evaluation.studies.predicted_choice import Predictor, choosable
 from wavesim_gpu.evaluation.studies.primitives import primitive_cases
-from wavesim_gpu.evaluation.studies.products import Way, product_cases
+from wavesim_gpu.evaluation.studies.products import KernelConfig, product_cases
 from wavesim_gpu.evaluation.studies.recordings import ready_cases, recording_cases
-from wavesim_gpu.evaluation.studies.shapes import Cut, Workload, products_of
-from wavesim_gpu.evaluation.studies.variants import generated, under_all, variants_of
+from wavesim_gpu.evaluation.studies.result_rows import RESULTS, describe_case
+from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, Workload, products_of
 from wavesim_gpu.evaluation.timed_sources import timed_hash
 from wavesim_gpu.runner import CupyRunner, Verdict
 from wavesim_gpu.runtime.device import query, versions
@@ -39,7 +44,11 @@ PROMPT = tuple(range(256, 4097, 256))
 LARGE_ORDERS, SMALL_ORDERS = ("grouped:4", "grouped:8"), ("column",)
 CUTS_PER_STAGE, CUTS_OF_SMALL = 2, 3  # a small product alone is partly in the L2, a pair is not: more
 SHORT_REPEATS = 5  # in one graph: a batch this small takes a hundred microseconds, events and a start several
-COMMON_CUTS = (Cut(128, 256), Cut(256, 128), Cut(128, 192))  # for both stages, whatever suits each alone
+COMMON_CUTS = (
+    TileConfig(128, 256),
+    TileConfig(256, 128),
+    TileConfig(128, 192),
+)  # for both stages, whatever suits each alone
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,9 @@ def run_bench(scope: Scope, out: Path = RESULTS, commit: str | None = None) -> P
 Step = Callable[[], list[dict[str, Any]]]
 
 
-def _steps(runners: Mapping[str, CupyRunner], entrant: Entrant, scope: Scope) -> Iterator[tuple[str, Step]]:
+def _steps(
+    runners: Mapping[str, CupyRunner], entrant: CandidateKernels, scope: Scope
+) -> Iterator[tuple[str, Step]]:
     runner = runners[entrant.kernels]
     yield "limits", lambda: ceiling_cases(scope.rounds)
     yield "copy pairs", lambda: copy_cases(rounds=scope.copy_rounds)
@@ -124,30 +135,36 @@ def ceiling_cases(rounds: int) -> list[dict[str, Any]]:
     ]
 
 
-def _copy_entry(copy: CopyPass) -> Entry:
+def _copy_entry(copy: CopyPass) -> CheckedCandidate:
     def judge() -> Verdict:
         is_right = copy.is_copied()
         return Verdict({"copy": 0.0 if is_right else 1.0}, is_right, has_right_semaphores=True)
 
     copy.launch()
-    return Entry(Contender(copy.launch, copy.stream), judge(), copy.spoil, judge)
+    return CheckedCandidate(Contender(copy.launch, copy.stream), judge(), copy.spoil, judge)
 
 
-def cube_cases(runners: Mapping[str, CupyRunner], entrant: Entrant, rounds: int) -> list[dict[str, Any]]:
+def cube_cases(
+    runners: Mapping[str, CupyRunner], entrant: CandidateKernels, rounds: int
+) -> list[dict[str, Any]]:
     """Our GEMM against cuBLASLt at the size that everyone quotes."""
     gemm = cube_pipeline().stages[0].gemm
     return product_cases(runners, entrant, gemm, _orders(CUBE), rounds, {"workload": "cube"})[0]
 
 
 def size_cases(
-    runners: Mapping[str, CupyRunner], entrant: Entrant, workload: Workload, tokens: int, scope: Scope
+    runners: Mapping[str, CupyRunner],
+    entrant: CandidateKernels,
+    workload: Workload,
+    tokens: int,
+    scope: Scope,
 ) -> list[dict[str, Any]]:
     """Both products alone, then the pair."""
     is_short = tokens <= max(SMALL)
     cases: list[dict[str, Any]] = []
-    cuts: list[list[Cut]] = []
-    of_stream_k: list[Cut] = []
-    times: list[Mapping[tuple[Cut, Order], float]] = []
+    cuts: list[list[TileConfig]] = []
+    of_stream_k: list[TileConfig] = []
+    times: list[Mapping[tuple[TileConfig, Order], float]] = []
     for stage, gemm in products_of(workload, tokens).items():
         tags = {"workload": "product", "of": workload, "stage": stage, "tokens": tokens}
         own, ranked = product_cases(runners, entrant, gemm, _orders(tokens), scope.rounds, tags)
@@ -175,7 +192,7 @@ def size_cases(
     return cases + study.finish(scope.rounds)
 
 
-def _best_cuts(ranked: Iterable[Way], count: int) -> list[Cut]:
+def _best_cuts(ranked: Iterable[KernelConfig], count: int) -> list[TileConfig]:
     """The fastest few, each once."""
     return list(dict.fromkeys(way.cut for way in ranked))[:count]
 

@@ -40,7 +40,7 @@ UNTRACED = ("stream-k",)  # a cut tile is recorded once, by the block that store
 
 
 @dataclass(frozen=True)
-class Entry:
+class TimedPlan:
     """One plan of a size in one order: its word, and what our kernels run it as."""
 
     order: str
@@ -66,8 +66,8 @@ class ComparedSize:
 class Timed:
     """What ran in turns: rounds and launches by entry; clock and power meanwhile; why others did not."""
 
-    rounds: dict[Entry, PlanRounds]
-    contenders: dict[Entry, Contender]
+    rounds: dict[TimedPlan, PlanRounds]
+    contenders: dict[TimedPlan, Contender]
     reading: Reading
     missing: Mapping[str, str]
 
@@ -100,14 +100,14 @@ class GpuMeasurer:
     def streams(self, size: BlindSize) -> dict[str, Trace]:
         """Stream sync by itself: a trace per order, with its rounds."""
         operands = self._operands(size)
-        entries = [Entry(order, BASELINE) for order in size.orders]
+        entries = [TimedPlan(order, BASELINE) for order in size.orders]
         traces = self._record(size, operands, entries, self._time(size, operands, entries))
         return {entry.order: trace for entry, trace in traces.items()}
 
     def compare(self, size: BlindSize, plans: Sequence[str], repeat: int, stamp: str) -> ComparedSize:
         """Plans and stream sync in turns; at the first repeat also a trace of every overlapped plan."""
         operands = self._operands(size)
-        entries = [Entry(order, word) for order in size.orders for word in (BASELINE, *plans)]
+        entries = [TimedPlan(order, word) for order in size.orders for word in (BASELINE, *plans)]
         timed = self._time(size, operands, entries)
         rounds = {(entry.order, entry.word): one for entry, one in timed.rounds.items()}
         comparison = MeasuredComparison(size.name, repeat, rounds, timed.reading.power_w)
@@ -127,13 +127,13 @@ class GpuMeasurer:
     def _operands(self, size: BlindSize) -> Operands:
         return self._runner(size, BASELINE).operands(size.pipeline(), seed=size.tokens)
 
-    def _program(self, size: BlindSize, operands: Operands, entry: Entry, build: Build) -> Program:
+    def _program(self, size: BlindSize, operands: Operands, entry: TimedPlan, build: Build) -> Program:
         return self._runner(size, entry.word).program(operands, entry.plan, build)
 
     def _kernels(self, size: BlindSize) -> set[Wanted]:
         """All that a size needs compiled."""
         pipeline, builds = size.pipeline(), (Build(), Build(is_recording=True))
-        entries = [Entry(order, word) for order in size.orders for word in (BASELINE, *size.plans)]
+        entries = [TimedPlan(order, word) for order in size.orders for word in (BASELINE, *size.plans)]
         return {
             kernel
             for entry in entries
@@ -141,11 +141,11 @@ class GpuMeasurer:
             for kernel in wanted_kernels(pipeline, entry.plan, build, self._runner(size, entry.word).family)
         }
 
-    def _time(self, size: BlindSize, operands: Operands, entries: Sequence[Entry]) -> Timed:
+    def _time(self, size: BlindSize, operands: Operands, entries: Sequence[TimedPlan]) -> Timed:
         """Interleaved rounds of all entries that are right before and after. Raises if stream sync is not."""
         expected = reference(operands)
-        programs: dict[Entry, Program] = {}
-        contenders: dict[Entry, Contender] = {}
+        programs: dict[TimedPlan, Program] = {}
+        contenders: dict[TimedPlan, Contender] = {}
         missing: dict[str, str] = {}
         for entry in entries:
             with _set_aside(entry, missing):
@@ -165,7 +165,13 @@ class GpuMeasurer:
         return Timed(rounds, contenders, sampler.reading, missing)
 
     def _require_right(
-        self, size: BlindSize, entry: Entry, program: Program, contender: Contender, expected: Any, when: str
+        self,
+        size: BlindSize,
+        entry: TimedPlan,
+        program: Program,
+        contender: Contender,
+        expected: Any,
+        when: str,
     ) -> None:
         verdict = self._runner(size, entry.word).verdict(program, contender.launch, expected)
         if not verdict.is_good:
@@ -175,8 +181,8 @@ class GpuMeasurer:
             )
 
     def _record(
-        self, size: BlindSize, operands: Operands, wanted: Sequence[Entry], timed: Timed
-    ) -> dict[Entry, Trace]:
+        self, size: BlindSize, operands: Operands, wanted: Sequence[TimedPlan], timed: Timed
+    ) -> dict[TimedPlan, Trace]:
         """Of a few recorded runs of each wanted entry the one with the median makespan.
 
         They run in turn right after unrecorded turns of all entries, at the clocks and caches of these.
@@ -185,7 +191,7 @@ class GpuMeasurer:
         recorded = [self._contender(size, program) for program in programs]
         turn_ns = sum(statistics.median(one.ns) for one in timed.rounds.values())
         lead = [*timed.contenders.values()] * max(1, round(LEAD_NS / turn_ns))
-        found: dict[Entry, list[Trace]] = {entry: [] for entry in wanted}
+        found: dict[TimedPlan, list[Trace]] = {entry: [] for entry in wanted}
         for _ in range(REPLAYS):
             run_in_turn([*lead, *recorded])
             for program, entry in zip(programs, wanted, strict=True):
@@ -206,7 +212,7 @@ class GpuMeasurer:
 
 
 @contextmanager
-def _set_aside(entry: Entry, missing: dict[str, str]) -> Iterator[None]:
+def _set_aside(entry: TimedPlan, missing: dict[str, str]) -> Iterator[None]:
     """What goes wrong with an entry is taken down in `missing`, and raised if it is stream sync."""
     try:
         yield
@@ -222,7 +228,7 @@ def _plan_rounds(rounds: Rounds) -> PlanRounds:
     return PlanRounds(tuple(rounds.times_ns), clocks)
 
 
-def _labelled(trace: Trace, entry: Entry, stamp: str) -> Trace:
+def _labelled(trace: Trace, entry: TimedPlan, stamp: str) -> Trace:
     """With the plan's own name, and the hash of the predictions that were there before."""
     plan = parse_plan(entry.word, entry.order)
     header = replace(

@@ -26,8 +26,8 @@ from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim.tuning.plan_list import listed_plans
 from wavesim.workloads.gpt3 import gpt3_mlp
-from wavesim_gpu.evaluation.studies.case import RESULTS, describe_case
-from wavesim_gpu.evaluation.studies.entry import NONE, sharing_entry, time_and_judge
+from wavesim_gpu.evaluation.studies.checked_candidates import NONE, sharing_entry, time_and_judge
+from wavesim_gpu.evaluation.studies.result_rows import RESULTS, describe_case
 from wavesim_gpu.runner import CupyRunner
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, versions
@@ -41,7 +41,7 @@ TILE = (128, 256)
 
 
 @dataclass(frozen=True)
-class Variant:
+class OptionConfig:
     """A plan and the options its kernels are compiled with, None for all that hold."""
 
     plan: Plan
@@ -66,12 +66,12 @@ def measure_listed(out: Path | None, commit: str | None, rounds: int = 20) -> Pa
         pipeline = gpt3_mlp(tokens, TILE)
         plans = listed_plans(pipeline)
         compile_ahead(pipeline, plans.values(), (Build(),), runner.family)
-        variants = {name: Variant(plan) for name, plan in plans.items()}
+        variants = {name: OptionConfig(plan) for name, plan in plans.items()}
         cases += _timed(runner, pipeline, tokens, variants, rounds)
     return _written(runner, cases, out or RESULTS / "tuned")
 
 
-def option_variants(pipeline: Pipeline) -> dict[str, Variant]:
+def option_variants(pipeline: Pipeline) -> dict[str, OptionConfig]:
     """Stream sync, and row-major tile semaphores with more and more options, as far as they are safe."""
     plan, without = SemaphoreSync(TileSync()), SemaphoreSync(TileSync(), wait_kernel=False)
     last = without if safety_of(pipeline, without, query()).is_safe else plan
@@ -79,16 +79,16 @@ def option_variants(pipeline: Pipeline) -> dict[str, Variant]:
     no_t = without_option(options, AVOID_CUSTOM_ORDER)
     no_rt = without_option(no_t, REORDER_LOADS)
     return {
-        "stream": Variant(StreamSync()),
-        "vanilla": Variant(plan, no_rt),
-        "+R": Variant(plan, no_t),
-        "+WR": Variant(last, no_t),
-        "+WRT": Variant(last, options),
+        "stream": OptionConfig(StreamSync()),
+        "vanilla": OptionConfig(plan, no_rt),
+        "+R": OptionConfig(plan, no_t),
+        "+WR": OptionConfig(last, no_t),
+        "+WRT": OptionConfig(last, options),
     }
 
 
 def _timed(
-    runner: CupyRunner, pipeline: Pipeline, tokens: int, variants: Mapping[str, Variant], rounds: int
+    runner: CupyRunner, pipeline: Pipeline, tokens: int, variants: Mapping[str, OptionConfig], rounds: int
 ) -> list[dict[str, Any]]:
     operands = runner.operands(pipeline, seed=tokens)
     expected = reference(operands)

@@ -24,8 +24,8 @@ from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim_gpu.cusync.sync_state import SyncState
-from wavesim_gpu.evaluation.studies.case import describe_case, time_together
-from wavesim_gpu.evaluation.studies.entry import NONE, Entry, judged_again, or_stuck
+from wavesim_gpu.evaluation.studies.checked_candidates import NONE, CheckedCandidate, judged_again, or_stuck
+from wavesim_gpu.evaluation.studies.result_rows import describe_case, time_together
 from wavesim_gpu.kernels.backend import KernelLaunch
 from wavesim_gpu.program import wait_launch
 from wavesim_gpu.runner import Verdict
@@ -47,7 +47,7 @@ FIRST_DEPENDENT = (9, 0)
 
 
 @dataclass(frozen=True)
-class Way:
+class CopyConfig:
     """How the pair is launched: its plan, on one stream or two, the second kernel dependent or not."""
 
     plan: Plan
@@ -56,11 +56,11 @@ class Way:
 
 
 WAYS = {
-    "stream": Way(StreamSync()),
-    "ready": Way(SemaphoreSync(TileSync(), wait_kernel=False)),
-    "tile": Way(SemaphoreSync(TileSync()), is_one_stream=False),
-    "pdl": Way(StreamSync(), is_dependent=True),
-    "tile on one stream": Way(SemaphoreSync(TileSync(), wait_kernel=False), is_dependent=True),
+    "stream": CopyConfig(StreamSync()),
+    "ready": CopyConfig(SemaphoreSync(TileSync(), wait_kernel=False)),
+    "tile": CopyConfig(SemaphoreSync(TileSync()), is_one_stream=False),
+    "pdl": CopyConfig(StreamSync(), is_dependent=True),
+    "tile on one stream": CopyConfig(SemaphoreSync(TileSync(), wait_kernel=False), is_dependent=True),
 }
 
 
@@ -101,7 +101,7 @@ def verdict_of(launches: Launches, launch: Callable[[], None], buffers: Buffers)
     return Verdict({"second": 0.0 if is_right else 1.0}, is_right, has_right_semaphores)
 
 
-def copy_pair(threads: int, way: Way, buffers: Buffers, build: Build | None = None) -> Launches:
+def copy_pair(threads: int, way: CopyConfig, buffers: Buffers, build: Build | None = None) -> Launches:
     """Both kernels, ready to launch: a block per 16 KB."""
     build = build or Build()
     blocks = buffers.source.size // BYTES_PER_BLOCK
@@ -141,7 +141,7 @@ def options_of(pipeline: Pipeline, plan: Plan) -> tuple[Option, ...]:
     return without_option(kernel_options(pipeline, plan), PLAIN_STORE)
 
 
-def ways_on(device: Device) -> dict[str, Way]:
+def ways_on(device: Device) -> dict[str, CopyConfig]:
     """Those that a GPU knows: dependent launch came with sm_90."""
     is_new = device.compute_capability >= FIRST_DEPENDENT
     return {name: way for name, way in WAYS.items() if is_new or not way.is_dependent}
@@ -191,8 +191,8 @@ def copy_cases(threads: Sequence[int] = THREADS, rounds: int = 200) -> list[dict
     return cases
 
 
-def _entry(pair: Launches, buffers: Buffers) -> Entry:
+def _entry(pair: Launches, buffers: Buffers) -> CheckedCandidate:
     """The buffers are everybody's, so each judgement overwrites them and runs once more."""
     launch = pair.launcher()
     judge = partial(verdict_of, pair, launch, buffers)
-    return Entry(Contender(launch, pair.streams[0]), or_stuck(judge), buffers.spoil, judge)
+    return CheckedCandidate(Contender(launch, pair.streams[0]), or_stuck(judge), buffers.spoil, judge)

@@ -14,15 +14,21 @@ from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
 from wavesim_gpu.evaluation.baselines.cublaslt import LtChain
 from wavesim_gpu.evaluation.baselines.torch_chain import TorchChain
-from wavesim_gpu.evaluation.studies.case import (
+from wavesim_gpu.evaluation.studies.checked_candidates import (
+    NONE,
+    CheckedCandidate,
+    library_entry,
+    program_entry,
+    time_and_judge,
+)
+from wavesim_gpu.evaluation.studies.pair_configs import STREAM, PairConfig
+from wavesim_gpu.evaluation.studies.result_rows import (
     SCREENING_ROUNDS,
     SCREENING_WARM_UP_S,
     SHORTLIST_ROUNDS,
     describe_case,
 )
-from wavesim_gpu.evaluation.studies.entry import NONE, Entry, library_entry, program_entry, time_and_judge
-from wavesim_gpu.evaluation.studies.shapes import Cut, Workload, mlp_pair, weight_bytes
-from wavesim_gpu.evaluation.studies.variants import STREAM, Variant
+from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, Workload, mlp_pair, weight_bytes
 from wavesim_gpu.kernels.backends import family_named
 from wavesim_gpu.planned_kernels import kernels_of
 from wavesim_gpu.runner import CupyRunner, Verdict
@@ -43,7 +49,7 @@ class PairStudy:
     Every timed round is `repeats` runs back to back.
     """
 
-    predicted: Variant | None = None  # the simulator's choice, if it made one
+    predicted: PairConfig | None = None  # the simulator's choice, if it made one
     _predicted_ns: int
 
     def __init__(
@@ -52,7 +58,7 @@ class PairStudy:
         workload: Workload,
         tokens: int,
         tile_k: int,
-        some: Cut,
+        some: TileConfig,
         repeats: int = 1,
     ) -> None:
         self._repeats = repeats
@@ -60,14 +66,14 @@ class PairStudy:
         pipeline = self._pipeline((some, some))
         self._base = next(iter(runners.values())).operands(pipeline, seed=tokens)
         self._expected = reference(self._base)
-        self._entries: dict[Variant, Entry] = {}
-        self._screened: dict[Variant, float] = {}
-        self._shortlisted: dict[Variant, float] = {}
+        self._entries: dict[PairConfig, CheckedCandidate] = {}
+        self._screened: dict[PairConfig, float] = {}
+        self._shortlisted: dict[PairConfig, float] = {}
         self._tags = {"workload": workload, "tokens": tokens, "weight_bytes": weight_bytes(pipeline)}
         self._tags |= {"repeats": repeats}
         self.cases: list[dict[str, Any]] = []
 
-    def screen(self, variants: Iterable[Variant]) -> None:
+    def screen(self, variants: Iterable[PairConfig]) -> None:
         """A few rounds of those not screened yet; a wrong or stuck one is reported, and no finalist.
 
         Kernels that lack a cut are left out.
@@ -77,7 +83,7 @@ class PairStudy:
         self._entries |= {variant: self._entry(variant) for variant in new}
         self._screened |= self._medians(new, SCREENING_ROUNDS)
 
-    def _medians(self, variants: Sequence[Variant], rounds: int) -> dict[Variant, float]:
+    def _medians(self, variants: Sequence[PairConfig], rounds: int) -> dict[PairConfig, float]:
         """In ns, of those that are right; all become cases."""
         entries = {str(variant): self._entries[variant] for variant in variants}
         found, verdicts, sampler = time_and_judge(entries, rounds, SCREENING_WARM_UP_S)
@@ -89,32 +95,32 @@ class PairStudy:
 
     def _shortlist(self) -> None:
         """The fastest few of each kind, screened again."""
-        kinds: dict[str, list[Variant]] = {}
+        kinds: dict[str, list[PairConfig]] = {}
         for variant in sorted(self._screened, key=self._screened.__getitem__):
             kinds.setdefault(variant.kind.name, []).append(variant)
         few = [variant for those in kinds.values() for variant in those[:SHORTLIST]]
         self._shortlisted = self._medians(few, SHORTLIST_ROUNDS)
 
-    def screen_in_turn(self, variants: Iterable[Variant]) -> None:
+    def screen_in_turn(self, variants: Iterable[PairConfig]) -> None:
         """The same in two steps: kinds that follow another one only in the best few variants of that one."""
         variants = list(variants)
         self.screen(variant for variant in variants if not variant.kind.follows or variant == self.predicted)
         self.screen(variant for variant in variants if self._is_worth_it(variant))
 
-    def _is_worth_it(self, variant: Variant) -> bool:
+    def _is_worth_it(self, variant: PairConfig) -> bool:
         leaders = [v for v in self._screened if v.kind.name == variant.kind.follows]
         best = sorted(leaders, key=self._screened.__getitem__)[:FOLLOWED]
         return not leaders or (variant.cuts, variant.order) in [(v.cuts, v.order) for v in best]
 
-    def pipeline(self, variant: Variant) -> Pipeline:
+    def pipeline(self, variant: PairConfig) -> Pipeline:
         """The pair in the variant's cuts."""
         return self._pipeline(variant.cuts)
 
-    def expect(self, variant: Variant, predicted_ns: int) -> None:
+    def expect(self, variant: PairConfig, predicted_ns: int) -> None:
         """Takes down what the simulator would run, before anything is measured."""
         self.predicted, self._predicted_ns = variant, predicted_ns
 
-    def best(self, *, has_semaphores: bool) -> Variant | None:
+    def best(self, *, has_semaphores: bool) -> PairConfig | None:
         """The fastest screened so far with semaphores, or without."""
         screened = self._shortlisted or self._screened
         those = [variant for variant in screened if variant.has_semaphores == has_semaphores]
@@ -142,7 +148,7 @@ class PairStudy:
             self._add(name, found.get(name, NONE), verdicts[name], sampler, None, [])
         return self.cases
 
-    def _roles(self) -> dict[str, Variant | None]:
+    def _roles(self) -> dict[str, PairConfig | None]:
         """Chosen by screening, so that the final rounds judge a choice that was made without them."""
         plain = [v for v in self._shortlisted if v.has_semaphores or v.kind.name == STREAM]
         return {
@@ -151,9 +157,9 @@ class PairStudy:
             PREDICTED: self.predicted,
         }
 
-    def _finalists(self) -> dict[str, Variant]:
+    def _finalists(self) -> dict[str, PairConfig]:
         """The fastest of each kind by its name, and both of the cut and order where semaphores gain most."""
-        found: dict[str, Variant] = {}
+        found: dict[str, PairConfig] = {}
         for variant in sorted(self._shortlisted, key=self._shortlisted.__getitem__):
             found.setdefault(variant.kind.name, variant)
         if self.predicted in self._screened and self.predicted not in found.values():
@@ -169,7 +175,7 @@ class PairStudy:
             found |= {SAME_CUT: most, f"{SAME_CUT} {STREAM}": plain[most.cuts, most.order]}
         return found
 
-    def _has_kernels(self, variant: Variant) -> bool:
+    def _has_kernels(self, variant: PairConfig) -> bool:
         runner = self._runners[variant.kind.kernels]
         try:
             kernels_of(self._pipeline(variant.cuts), variant.plan, runner.family, runner.device)
@@ -177,7 +183,7 @@ class PairStudy:
             return False
         return True
 
-    def _compile(self, variants: Sequence[Variant]) -> None:
+    def _compile(self, variants: Sequence[PairConfig]) -> None:
         compile_all(
             wanted
             for variant in variants
@@ -186,7 +192,7 @@ class PairStudy:
             )
         )
 
-    def _entry(self, variant: Variant) -> Entry:
+    def _entry(self, variant: PairConfig) -> CheckedCandidate:
         """The variant over outputs of its own."""
         runner = self._runners[variant.kind.kernels]
         pipeline = self._pipeline(variant.cuts)
@@ -195,7 +201,7 @@ class PairStudy:
         program = runner.program(operands, variant.plan)
         return program_entry(runner, program, runner.contender(program, self._repeats), self._expected)
 
-    def _pipeline(self, cuts: tuple[Cut, Cut]) -> Pipeline:
+    def _pipeline(self, cuts: tuple[TileConfig, TileConfig]) -> Pipeline:
         return mlp_pair(self._workload, self._tokens, cuts, self._tile_k)
 
     def _add(
@@ -204,7 +210,7 @@ class PairStudy:
         rounds: Rounds,
         verdict: Verdict,
         sampler: Any,
-        variant: Variant | None,
+        variant: PairConfig | None,
         roles: list[str] | None = None,
     ) -> None:
         """One case; `roles` None for a screened one."""

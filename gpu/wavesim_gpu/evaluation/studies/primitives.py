@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from wavesim_gpu.evaluation.studies.case import describe_case
+from wavesim_gpu.evaluation.studies.result_rows import describe_case
 from wavesim_gpu.record.layout import RECORD
 from wavesim_gpu.runner import Verdict
 from wavesim_gpu.runtime.compiler import Build

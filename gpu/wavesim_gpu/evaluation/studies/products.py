@@ -13,15 +13,21 @@ from wavesim.model.kernel import Gemm
 from wavesim.plan.order import Order
 from wavesim.plan.plan import StreamSync
 from wavesim_gpu.evaluation.baselines.cublaslt import LtChain
-from wavesim_gpu.evaluation.studies.case import (
+from wavesim_gpu.evaluation.studies.candidate_kernels import CandidateKernels
+from wavesim_gpu.evaluation.studies.checked_candidates import (
+    NONE,
+    CheckedCandidate,
+    library_entry,
+    program_entry,
+    time_and_judge,
+)
+from wavesim_gpu.evaluation.studies.result_rows import (
     SCREENING_ROUNDS,
     SCREENING_WARM_UP_S,
     SHORTLIST_ROUNDS,
     describe_case,
 )
-from wavesim_gpu.evaluation.studies.entrants import Entrant
-from wavesim_gpu.evaluation.studies.entry import NONE, Entry, library_entry, program_entry, time_and_judge
-from wavesim_gpu.evaluation.studies.shapes import Cut, single
+from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, single
 from wavesim_gpu.kernels.backends import family_named
 from wavesim_gpu.runner import CupyRunner, Verdict, WrongResultError
 from wavesim_gpu.runtime.compiler import Build
@@ -36,18 +42,20 @@ SHORTLIST = 6  # ways that are screened again
 
 
 @dataclass(frozen=True)
-class Way:
+class KernelConfig:
     """Which kernels, in which cut and tile order."""
 
     kernels: str
-    cut: Cut
+    cut: TileConfig
     order: Order
 
     def __str__(self) -> str:
         return f"{self.kernels} {self.cut} {self.order.name}"
 
 
-def ways_of(entrant: Entrant, gemm: Gemm, orders: Iterable[Order], sm_count: int) -> list[Way]:
+def ways_of(
+    entrant: CandidateKernels, gemm: Gemm, orders: Iterable[Order], sm_count: int
+) -> list[KernelConfig]:
     """Every cut that the kernels have, in every order; K is split only where blocks are few.
 
     And by Stream-K, which splits K itself, every tile shape.
@@ -56,12 +64,12 @@ def ways_of(entrant: Entrant, gemm: Gemm, orders: Iterable[Order], sm_count: int
     for tile_m, tile_n in entrant.tiles:
         if tile_m >= 2 * max(gemm.m, 64):
             continue  # more than half of every tile would lie outside
-        tiles = Cut(tile_m, tile_n).applied(gemm, entrant.tile_k).grid.tiles
+        tiles = TileConfig(tile_m, tile_n).applied(gemm, entrant.tile_k).grid.tiles
         for split in splits_of(tiles, gemm.k // entrant.tile_k, sm_count):
-            cut = Cut(tile_m, tile_n, split)
+            cut = TileConfig(tile_m, tile_n, split)
             if entrant.suits(gemm, cut):
                 kernels = [entrant.kernels, *([entrant.stream_k] if entrant.stream_k and split == 1 else [])]
-                found += [Way(name, cut, order) for name in kernels for order in orders]
+                found += [KernelConfig(name, cut, order) for name in kernels for order in orders]
     return found
 
 
@@ -81,12 +89,12 @@ def splits_of(tiles: int, chunks: int, sm_count: int) -> list[int]:
 
 def product_cases(
     runners: Mapping[str, CupyRunner],
-    entrant: Entrant,
+    entrant: CandidateKernels,
     gemm: Gemm,
     orders: Iterable[Order],
     rounds: int,
     tags: Mapping[str, Any],
-) -> tuple[list[dict[str, Any]], dict[Way, float]]:
+) -> tuple[list[dict[str, Any]], dict[KernelConfig, float]]:
     """The fastest way and cuBLASLt, measured; and the median ns in screening of all ways, fastest first.
 
     `runners` by name of their kernels.
@@ -121,7 +129,9 @@ def product_cases(
     return cases, ranked
 
 
-def _screened(entries: Mapping[Way, Entry]) -> tuple[dict[Way, float], dict[str, Verdict]]:
+def _screened(
+    entries: Mapping[KernelConfig, CheckedCandidate],
+) -> tuple[dict[KernelConfig, float], dict[str, Verdict]]:
     """Median ns of those that are right, fastest first, the fastest few by a second look; all verdicts."""
     found, judged, _ = time_and_judge(
         {str(way): entry for way, entry in entries.items()}, SCREENING_ROUNDS, SCREENING_WARM_UP_S
@@ -135,13 +145,13 @@ def _screened(entries: Mapping[Way, Entry]) -> tuple[dict[Way, float], dict[str,
     return first | {way: ns for way, ns in ranked.items() if way not in few}, judged | still
 
 
-def _ranked(screened: Mapping[Way, Rounds]) -> dict[Way, float]:
+def _ranked(screened: Mapping[KernelConfig, Rounds]) -> dict[KernelConfig, float]:
     """Median ns, fastest first."""
     medians = {way: float(median(rounds.times_ns)) for way, rounds in screened.items()}
     return dict(sorted(medians.items(), key=lambda entry: entry[1]))
 
 
-def _compile(entrant: Entrant, gemm: Gemm, ways: Iterable[Way]) -> None:
+def _compile(entrant: CandidateKernels, gemm: Gemm, ways: Iterable[KernelConfig]) -> None:
     compile_all(
         wanted
         for way in ways
@@ -151,7 +161,9 @@ def _compile(entrant: Entrant, gemm: Gemm, ways: Iterable[Way]) -> None:
     )
 
 
-def _program(runner: CupyRunner, entrant: Entrant, base: Operands, gemm: Gemm, way: Way) -> Any:
+def _program(
+    runner: CupyRunner, entrant: CandidateKernels, base: Operands, gemm: Gemm, way: KernelConfig
+) -> Any:
     pipeline = single(gemm, way.cut, entrant.tile_k)
     return runner.program(bind(pipeline, base.a, base.b), StreamSync(way.order))
 

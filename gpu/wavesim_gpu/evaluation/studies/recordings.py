@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from wavesim.plan.words import parse_plan
-from wavesim_gpu.evaluation.studies.case import describe_case
-from wavesim_gpu.evaluation.studies.entry import NONE, sharing_entry, time_and_judge
-from wavesim_gpu.evaluation.studies.shapes import Cut, mlp_pair
+from wavesim_gpu.evaluation.studies.checked_candidates import NONE, sharing_entry, time_and_judge
+from wavesim_gpu.evaluation.studies.result_rows import describe_case
+from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, mlp_pair
 from wavesim_gpu.program import Program
 from wavesim_gpu.runner import CupyRunner, WrongResultError
 from wavesim_gpu.runtime.compiler import Build
@@ -21,7 +21,7 @@ TOKENS = 1024
 
 
 def recording_cases(
-    runner: CupyRunner, cut: Cut, tile_k: int, rounds: int, order: str = "grouped:4"
+    runner: CupyRunner, cut: TileConfig, tile_k: int, rounds: int, order: str = "grouped:4"
 ) -> list[dict[str, Any]]:
     """GPT-3's MLP under row semaphores, timed and recorded, as two cases."""
     plan = parse_plan("row", order)
@@ -35,7 +35,7 @@ def recording_cases(
 
 
 def ready_cases(
-    runner: CupyRunner, cut: Cut, tile_k: int, rounds: int, order: str = "grouped:4"
+    runner: CupyRunner, cut: TileConfig, tile_k: int, rounds: int, order: str = "grouped:4"
 ) -> list[dict[str, Any]]:
     """GPT-3's MLP with one kernel after the other, without semaphores and with them, as three cases."""
     operands = runner.operands(mlp_pair("gpt3-mlp", TOKENS, (cut, cut), tile_k), seed=1)

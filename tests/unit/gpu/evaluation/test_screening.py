@@ -10,14 +10,20 @@ from wavesim.errors import DeadlockError
 from wavesim.model.device import load
 from wavesim.plan.order import parse_order
 from wavesim_gpu.evaluation import bench
-from wavesim_gpu.evaluation.studies import entry, pairs, products
-from wavesim_gpu.evaluation.studies.case import SCREENING_ROUNDS
-from wavesim_gpu.evaluation.studies.entrants import HOPPER
-from wavesim_gpu.evaluation.studies.entry import Entry, time_and_judge
+from wavesim_gpu.evaluation.studies import checked_candidates, pairs, products
+from wavesim_gpu.evaluation.studies.candidate_kernels import HOPPER
+from wavesim_gpu.evaluation.studies.checked_candidates import CheckedCandidate, time_and_judge
+from wavesim_gpu.evaluation.studies.pair_configs import (
+    PairConfig,
+    PlanConfig,
+    generated,
+    plan_named,
+    under_all,
+)
 from wavesim_gpu.evaluation.studies.pairs import PairStudy
-from wavesim_gpu.evaluation.studies.products import Way, ways_of
-from wavesim_gpu.evaluation.studies.shapes import Cut, mlp_pair
-from wavesim_gpu.evaluation.studies.variants import Kind, Variant, generated, plan_named, under_all
+from wavesim_gpu.evaluation.studies.products import KernelConfig, ways_of
+from wavesim_gpu.evaluation.studies.result_rows import SCREENING_ROUNDS
+from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, mlp_pair
 from wavesim_gpu.kernels.backends import family_named
 from wavesim_gpu.runner import Verdict
 from wavesim_gpu.runtime.clocks import Reading
@@ -25,16 +31,16 @@ from wavesim_gpu.runtime.timing import Rounds
 
 ROW = parse_order("row")
 GOOD = Verdict({}, is_right=True, has_right_semaphores=True)
-WIDE, SQUARE = Cut(128, 256), Cut(128, 128)
+WIDE, SQUARE = TileConfig(128, 256), TileConfig(128, 128)
 
 
 @pytest.fixture
 def study():
     """Screening is done: stream sync is best in one cut, semaphores gain most in the other."""
     made = PairStudy.__new__(PairStudy)
-    stream, row = Kind("stream", "stream", "hopper"), Kind("row", "row", "hopper")
+    stream, row = PlanConfig("stream", "stream", "hopper"), PlanConfig("row", "row", "hopper")
     times = {(stream, WIDE): 100.0, (row, WIDE): 101.0, (stream, SQUARE): 150.0, (row, SQUARE): 120.0}
-    made._screened = {Variant(kind, (cut, cut), ROW): time for (kind, cut), time in times.items()}
+    made._screened = {PairConfig(kind, (cut, cut), ROW): time for (kind, cut), time in times.items()}
     made._shortlisted = dict(made._screened)
     return made
 
@@ -115,7 +121,7 @@ def on_model(monkeypatch):
 
     def entry_of(study, variant):
         told["repeats"] = study._repeats
-        return Entry(variant, GOOD, lambda: None, lambda: told.get(str(variant), GOOD))
+        return CheckedCandidate(variant, GOOD, lambda: None, lambda: told.get(str(variant), GOOD))
 
     def time_together(contenders, rounds, *_):
         sampler = SimpleNamespace(reading=Reading(None, None, 0))
@@ -137,7 +143,7 @@ def on_model(monkeypatch):
     monkeypatch.setattr(bench, "product_cases", product_cases)
     monkeypatch.setattr(pairs, "reference", lambda operands: {})
     monkeypatch.setattr(pairs, "LIBRARIES", {})
-    monkeypatch.setattr(entry, "time_together", time_together)
+    monkeypatch.setattr(checked_candidates, "time_together", time_together)
     monkeypatch.setattr(PairStudy, "_compile", lambda *_: None)
     monkeypatch.setattr(PairStudy, "_entry", entry_of)
     runners = {name: ModelGpu() for name in HOPPER.relatives}
@@ -186,7 +192,7 @@ def test_a_library_with_wrong_results_is_never_timed(on_model, monkeypatch, is_r
     monkeypatch.setattr(pairs, "LIBRARIES", {"cublaslt": lambda operands, repeats: None})
     verdict = Verdict({}, is_right, has_right_semaphores=True)
     monkeypatch.setattr(
-        pairs, "library_entry", lambda *_: Entry(None, verdict, lambda: None, lambda: verdict)
+        pairs, "library_entry", lambda *_: CheckedCandidate(None, verdict, lambda: None, lambda: verdict)
     )
     timed = []
 
@@ -195,7 +201,7 @@ def test_a_library_with_wrong_results_is_never_timed(on_model, monkeypatch, is_r
         sampler = SimpleNamespace(reading=Reading(None, None, 0))
         return {name: Rounds([1_000] * rounds, [1.5] * rounds) for name in contenders}, sampler
 
-    monkeypatch.setattr(entry, "time_together", time_together)
+    monkeypatch.setattr(checked_candidates, "time_together", time_together)
     cases, _ = on_model(2048, bench.Scope(rounds=3))
     (row,) = (case for case in cases if case["name"] == "cublaslt")
     assert ("cublaslt" in timed) == bool(row["rounds_ns"]) == row["verdict"]["is_good"] == is_right
@@ -233,13 +239,13 @@ def test_outputs_are_spoilt_before_the_rounds_and_judged_after_them_in_every_cas
                 raise DeadlockError((), (), "a wait ran out of its time limit of 2 s")
             return after
 
-        return Entry(name, before, lambda: told.append(f"spoil {name}"), judge)
+        return CheckedCandidate(name, before, lambda: told.append(f"spoil {name}"), judge)
 
     def time_together(contenders, rounds, *_):
         told.append(f"time {' '.join(contenders)}")
         return {name: Rounds([1] * rounds, [1.5] * rounds) for name in contenders}, None
 
-    monkeypatch.setattr(entry, "time_together", time_together)
+    monkeypatch.setattr(checked_candidates, "time_together", time_together)
     entries = {
         "right": entry_of("right", GOOD, GOOD),
         "never": entry_of("never", wrong, GOOD),
@@ -259,7 +265,7 @@ def test_outputs_are_spoilt_before_the_rounds_and_judged_after_them_in_every_cas
 
 
 def test_the_fastest_few_products_are_ranked_by_a_second_look_and_who_is_wrong_then_is_out(monkeypatch):
-    ways = [Way("hopper", Cut(128, size), ROW) for size in range(16, 144, 16)]
+    ways = [KernelConfig("hopper", TileConfig(128, size), ROW) for size in range(16, 144, 16)]
     lucky, steady, broken, *others = ways
     is_second = []
 
@@ -273,8 +279,8 @@ def test_the_fastest_few_products_are_ranked_by_a_second_look_and_who_is_wrong_t
     def judge(way):
         return replace(GOOD, is_right=False) if way is broken and is_second[-1] else GOOD
 
-    monkeypatch.setattr(entry, "time_together", time_together)
-    entries = {way: Entry(way, GOOD, lambda: None, partial(judge, way)) for way in ways}
+    monkeypatch.setattr(checked_candidates, "time_together", time_together)
+    entries = {way: CheckedCandidate(way, GOOD, lambda: None, partial(judge, way)) for way in ways}
     ranked, judged = products._screened(entries)
     looked_at, rest = others[:3], others[3:]
     assert list(ranked) == [steady, *looked_at, lucky, *rest]

@@ -10,15 +10,15 @@ from wavesim.codegen.single_stage import stage_header
 from wavesim.model.device import load
 from wavesim.plan.order import parse_order
 from wavesim_gpu.evaluation.studies import copies
-from wavesim_gpu.evaluation.studies.case import describe_case
+from wavesim_gpu.evaluation.studies.candidate_kernels import HOPPER, PORTABLE, entrant_for
 from wavesim_gpu.evaluation.studies.copies import full_wave, ways_on
-from wavesim_gpu.evaluation.studies.entrants import HOPPER, PORTABLE, entrant_for
-from wavesim_gpu.evaluation.studies.predicted import Predictor, choosable
+from wavesim_gpu.evaluation.studies.pair_configs import PairConfig, variants_of
+from wavesim_gpu.evaluation.studies.predicted_choice import Predictor, choosable
 from wavesim_gpu.evaluation.studies.primitives import NAMES, is_as_used, middle
 from wavesim_gpu.evaluation.studies.primitives import SOURCE as PRIMITIVES
 from wavesim_gpu.evaluation.studies.products import splits_of, ways_of
-from wavesim_gpu.evaluation.studies.shapes import Cut, mlp_pair, products_of, weight_bytes
-from wavesim_gpu.evaluation.studies.variants import Variant, variants_of
+from wavesim_gpu.evaluation.studies.result_rows import describe_case
+from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, mlp_pair, products_of, weight_bytes
 from wavesim_gpu.runner import Verdict
 from wavesim_gpu.runtime.clock_stamps import mean_clocks
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
@@ -27,7 +27,7 @@ from wavesim_gpu.runtime.timing import Rounds
 
 ROW = parse_order("row")
 GOOD = Verdict({}, is_right=True, has_right_semaphores=True)
-WIDE, SQUARE = Cut(128, 256), Cut(128, 128)
+WIDE, SQUARE = TileConfig(128, 256), TileConfig(128, 128)
 
 
 def test_two_stamps_give_the_mean_clock_of_what_ran_between_them():
@@ -64,14 +64,14 @@ def test_a_product_is_measured_in_every_cut_that_suits_it_and_k_is_split_only_fo
     ways = ways_of(HOPPER, gemm, [ROW], sm_count=132)
     assert len(ways) == len(set(ways))
     for way in ways:
-        blocks = Cut(way.cut.tile_m, way.cut.tile_n).applied(gemm, HOPPER.tile_k).grid.tiles
+        blocks = TileConfig(way.cut.tile_m, way.cut.tile_n).applied(gemm, HOPPER.tile_k).grid.tiles
         assert way.cut.split_k == 1 or blocks * way.cut.split_k <= 264
         assert way.cut.tile_m < 512
     assert {str(way.cut) for way in ways} >= {"128x256", "128x256/2", "128x192/4"}
 
 
 def test_each_stage_of_a_pair_has_its_own_cut_and_the_dependency_follows():
-    pipeline = mlp_pair("gpt3-mlp", 1024, (SQUARE, Cut(256, 128, 2)), 64)
+    pipeline = mlp_pair("gpt3-mlp", 1024, (SQUARE, TileConfig(256, 128, 2)), 64)
     first, second = (stage.gemm for stage in pipeline.stages)
     assert (first.grid.x, first.grid.y, second.grid.y, second.split_k) == (48, 8, 4, 2)
     assert set(pipeline.dependencies[0].producer_tiles(0, 0)) == {
@@ -82,8 +82,8 @@ def test_each_stage_of_a_pair_has_its_own_cut_and_the_dependency_follows():
 
 def test_stream_k_takes_part_in_cuts_that_were_split():
     kinds = [kind for kind in HOPPER.kinds if kind.name.startswith("stream-k")]
-    found = variants_of(kinds, [(Cut(64, 256, 11), Cut(64, 128))], [ROW])
-    assert {variant.cuts for variant in found} == {(Cut(64, 256), Cut(64, 128))}
+    found = variants_of(kinds, [(TileConfig(64, 256, 11), TileConfig(64, 128))], [ROW])
+    assert {variant.cuts for variant in found} == {(TileConfig(64, 256), TileConfig(64, 128))}
     assert {variant.kind.kernels for variant in found} == {"hopper-stream-k", "hopper-stream-k-dependent"}
 
 
@@ -91,7 +91,7 @@ def test_the_prediction_is_of_the_products_measured_alone():
     times = {(WIDE, ROW): 2 * 100_000.0 + 5_700}  # 192 tiles: two waves of 100 us, and the launch
     predictor = Predictor("gpt3-mlp", 1024, 64, load("h200"), [times, {(WIDE, ROW): 3 * 50_000.0 + 5_700}])
     found = {
-        kind.name: Variant(kind, (WIDE, WIDE), ROW)
+        kind.name: PairConfig(kind, (WIDE, WIDE), ROW)
         for kind in HOPPER.kinds
         if kind.name in ("stream", "row", "row on one stream")
     }
@@ -103,7 +103,7 @@ def test_the_prediction_is_of_the_products_measured_alone():
     best = predictor.best(choosable(found.values()))
     assert best.variant is found["row on one stream"]
     assert best.predicted_ns == row
-    assert predictor.best([Variant(found["row"].kind, (SQUARE, WIDE), ROW)]) is None  # was not timed
+    assert predictor.best([PairConfig(found["row"].kind, (SQUARE, WIDE), ROW)]) is None  # was not timed
 
 
 def test_short_runs_are_timed_in_batches_and_every_round_is_kept(monkeypatch):

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from wavesim.errors import DeadlockError
-from wavesim_gpu.evaluation.studies.case import time_together
+from wavesim_gpu.evaluation.studies.result_rows import time_together
 from wavesim_gpu.program import Program
 from wavesim_gpu.runner import CupyRunner, Verdict
 from wavesim_gpu.runtime.clocks import Sampler
@@ -19,11 +19,11 @@ from wavesim_gpu.runtime.operands import Operands, is_right, poison, relative_er
 from wavesim_gpu.runtime.timing import HEAD_START_NS, WARM_UP_S, Contender, Rounds
 
 NONE = Rounds([], [])  # of what was not timed
-Entries = Mapping[str, "Entry"]
+Entries = Mapping[str, "CheckedCandidate"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class CheckedCandidate:
     """A contender and whether it is right: `verdict` before the rounds, `judge` gives the one after them.
 
     `spoil` overwrites its outputs, in its stream's order, so that what is judged is the rounds' own.
@@ -75,16 +75,16 @@ def or_stuck(judge: Callable[[], Verdict]) -> Verdict:
 
 def program_entry(
     runner: CupyRunner, program: Program, contender: Contender, expected: Mapping[str, Any]
-) -> Entry:
+) -> CheckedCandidate:
     """A program of ours, judged by what its last run left in outputs of its own."""
     verdict = or_stuck(partial(runner.verdict, program, contender.launch, expected))
     spoil = partial(program.operands.poison, program.streams[0])
-    return Entry(contender, verdict, spoil, partial(runner.verdict_on_last, program, expected))
+    return CheckedCandidate(contender, verdict, spoil, partial(runner.verdict_on_last, program, expected))
 
 
 def sharing_entry(
     runner: CupyRunner, program: Program, contender: Contender, expected: Mapping[str, Any]
-) -> Entry:
+) -> CheckedCandidate:
     """The same where other contenders write the same outputs: judged by one run more over spoilt ones."""
 
     def judge() -> Verdict:
@@ -95,7 +95,9 @@ def sharing_entry(
     return replace(entry, spoil=lambda: None, judge=judge)
 
 
-def library_entry(library: Any, base: Operands, expected: Mapping[str, Any], repeats: int = 1) -> Entry:
+def library_entry(
+    library: Any, base: Operands, expected: Mapping[str, Any], repeats: int = 1
+) -> CheckedCandidate:
     """A library's chain for the same operands; it has no semaphores to be wrong about."""
 
     def judge() -> Verdict:
@@ -106,4 +108,4 @@ def library_entry(library: Any, base: Operands, expected: Mapping[str, Any], rep
     spoil = partial(poison, library.outputs, library.stream)
     spoil()
     library.launch()
-    return Entry(Contender(library.launch, library.stream, repeats), judge(), spoil, judge)
+    return CheckedCandidate(Contender(library.launch, library.stream, repeats), judge(), spoil, judge)

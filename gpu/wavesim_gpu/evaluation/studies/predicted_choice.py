@@ -14,8 +14,8 @@ from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Order
-from wavesim_gpu.evaluation.studies.shapes import Cut, Workload, mlp_pair
-from wavesim_gpu.evaluation.studies.variants import STREAM, Variant
+from wavesim_gpu.evaluation.studies.pair_configs import STREAM, PairConfig
+from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, Workload, mlp_pair
 from wavesim_gpu.kernels.backends import family_named
 
 
@@ -23,7 +23,7 @@ from wavesim_gpu.kernels.backends import family_named
 class Choice:
     """A variant, and the time that the simulator gives it."""
 
-    variant: Variant
+    variant: PairConfig
     predicted_ns: int
 
 
@@ -38,9 +38,9 @@ class Predictor:
     tokens: int
     tile_k: int
     device: Device
-    times_ns: Sequence[Mapping[tuple[Cut, Order], float]]
+    times_ns: Sequence[Mapping[tuple[TileConfig, Order], float]]
 
-    def best(self, variants: Iterable[Variant]) -> Choice | None:
+    def best(self, variants: Iterable[PairConfig]) -> Choice | None:
         """The one with the shortest predicted time; those with a product that was not timed are left out."""
         least = {
             variant: makespan_bound_ns(self._pipeline(variant), self.device, self._kernel_ns(variant))
@@ -54,7 +54,7 @@ class Predictor:
                 found = min(found or choice, choice, key=lambda one: one.predicted_ns)
         return found
 
-    def predicted_ns(self, variant: Variant) -> int:
+    def predicted_ns(self, variant: PairConfig) -> int:
         """Of the pair as a graph, from launch to completion."""
         return makespan_estimate_ns(
             self._pipeline(variant),
@@ -64,18 +64,18 @@ class Predictor:
             is_forked=not family_named(variant.kind.kernels).is_dependent,
         )
 
-    def _is_known(self, variant: Variant) -> bool:
+    def _is_known(self, variant: PairConfig) -> bool:
         ways = ((cut, variant.order) for cut in variant.cuts)
         return all(way in times for way, times in zip(ways, self.times_ns, strict=True))
 
-    def _kernel_ns(self, variant: Variant) -> dict[str, float]:
+    def _kernel_ns(self, variant: PairConfig) -> dict[str, float]:
         stages = mlp_pair(self.workload, self.tokens, variant.cuts, self.tile_k).stages
         return {
             stage.name: times[cut, variant.order]
             for stage, cut, times in zip(stages, variant.cuts, self.times_ns, strict=True)
         }
 
-    def _pipeline(self, variant: Variant) -> Pipeline:
+    def _pipeline(self, variant: PairConfig) -> Pipeline:
         """The pair in blocks as large as the kernels' are, which decide how many an SM holds."""
         plain = mlp_pair(self.workload, self.tokens, variant.cuts, self.tile_k)
         first, second = (self._stage(stage, variant.kind.kernels) for stage in plain.stages)
@@ -87,7 +87,7 @@ class Predictor:
         return Stage(stage.name, replace(stage.gemm, block=block))
 
 
-def choosable(variants: Iterable[Variant]) -> list[Variant]:
+def choosable(variants: Iterable[PairConfig]) -> list[PairConfig]:
     """Stream sync, and semaphores on one stream where the kernels can: on two the same costs a fork more."""
     variants = list(variants)
     plain = [variant for variant in variants if variant.kind.name == STREAM]

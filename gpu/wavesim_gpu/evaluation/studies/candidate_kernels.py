@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
-from wavesim_gpu.evaluation.studies.shapes import Cut
-from wavesim_gpu.evaluation.studies.variants import Kind
+from wavesim_gpu.evaluation.studies.pair_configs import PlanConfig
+from wavesim_gpu.evaluation.studies.tile_configs import TileConfig
 from wavesim_gpu.kernels.backends import family_named
 from wavesim_gpu.kernels.sm80 import gemm
 from wavesim_gpu.kernels.sm90 import gemm_sm90
@@ -20,7 +20,7 @@ PORTABLE_TILE_K = 32
 
 
 @dataclass(frozen=True)
-class Entrant:
+class CandidateKernels:
     """A family and what it can be asked for; `kinds` may need relatives of it, launched otherwise.
 
     `stream_k` is its relative that splits K itself, if there is one.
@@ -29,7 +29,7 @@ class Entrant:
     kernels: str
     tiles: tuple[tuple[int, int], ...]
     tile_k: int
-    kinds: tuple[Kind, ...]
+    kinds: tuple[PlanConfig, ...]
     stream_k: str | None = None
 
     @property
@@ -39,9 +39,9 @@ class Entrant:
 
     def can_compute(self, products: Iterable[Gemm]) -> bool:
         """Whether some tile of it suits each product."""
-        return all(any(self.suits(one, Cut(*tile)) for tile in self.tiles) for one in products)
+        return all(any(self.suits(one, TileConfig(*tile)) for tile in self.tiles) for one in products)
 
-    def suits(self, one: Gemm, cut: Cut) -> bool:
+    def suits(self, one: Gemm, cut: TileConfig) -> bool:
         """Whether the kernels can compute a product in this cut."""
         try:
             family_named(self.kernels).check(cut.applied(one, self.tile_k))
@@ -50,33 +50,33 @@ class Entrant:
         return True
 
 
-PORTABLE = Entrant(
+PORTABLE = CandidateKernels(
     "portable",
     tuple((m, n) for m, n, k in gemm.SHAPES if k == PORTABLE_TILE_K),
     PORTABLE_TILE_K,
-    tuple(Kind(plan, plan, "portable") for plan in ("stream", "row", "tile")),
+    tuple(PlanConfig(plan, plan, "portable") for plan in ("stream", "row", "tile")),
 )
 STREAM_K = "hopper-stream-k"
-HOPPER = Entrant(
+HOPPER = CandidateKernels(
     "hopper",
     tuple(gemm_sm90.SHAPES),
     gemm_sm90.TILE_K,
     (
-        Kind("stream", "stream", "hopper"),
-        Kind("stream per tile", "stream", "hopper-per-tile", follows="stream"),
-        Kind("pdl", "stream", "hopper-dependent", follows="stream"),
-        Kind("stream-k", "stream", STREAM_K),
-        Kind("stream-k pdl", "stream", "hopper-stream-k-dependent", follows="stream-k"),
-        Kind("row on one stream", "row", "hopper-dependent"),
-        Kind("tile on one stream", "tile", "hopper-dependent", follows="row on one stream"),
-        *(Kind(plan, plan, "hopper", follows="row on one stream") for plan in ("row", "tile")),
+        PlanConfig("stream", "stream", "hopper"),
+        PlanConfig("stream per tile", "stream", "hopper-per-tile", follows="stream"),
+        PlanConfig("pdl", "stream", "hopper-dependent", follows="stream"),
+        PlanConfig("stream-k", "stream", STREAM_K),
+        PlanConfig("stream-k pdl", "stream", "hopper-stream-k-dependent", follows="stream-k"),
+        PlanConfig("row on one stream", "row", "hopper-dependent"),
+        PlanConfig("tile on one stream", "tile", "hopper-dependent", follows="row on one stream"),
+        *(PlanConfig(plan, plan, "hopper", follows="row on one stream") for plan in ("row", "tile")),
         # One kernel for both stages, in tiles of one shape; the faster of the two plans stands for it.
-        *(Kind("persistent", plan, "hopper") for plan in ("persistent", "persistent:tile")),
+        *(PlanConfig("persistent", plan, "hopper") for plan in ("persistent", "persistent:tile")),
     ),
     STREAM_K,
 )
 
 
-def entrant_for(device: Device) -> Entrant:
+def entrant_for(device: Device) -> CandidateKernels:
     """The fastest of our kernels on this GPU."""
     return HOPPER if device.compute_capability == gemm_sm90.HOPPER_CAPABILITY else PORTABLE

@@ -13,14 +13,14 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Order, RowMajor
 from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.plan.words import parse_plan
-from wavesim_gpu.evaluation.studies.shapes import Cut
+from wavesim_gpu.evaluation.studies.tile_configs import TileConfig
 from wavesim_gpu.kernels.backends import family_named
 
 STREAM = "stream"
 
 
 @dataclass(frozen=True)
-class Kind:
+class PlanConfig:
     """A way to launch and synchronise: its name in the results, the plan, the family of kernels it needs.
 
     One that `follows` another kind, of which it differs little, is tried in that one's best variants only.
@@ -41,17 +41,17 @@ class Kind:
         """Whether its kernels cut K themselves, as Stream-K's do, and take no split."""
         return not family_named(self.kernels).takes_semaphores
 
-    def under(self, policy: str) -> "Kind":
+    def under(self, policy: str) -> "PlanConfig":
         """The same kernels, launched alike, under another policy."""
-        return Kind(policy + self.name.removeprefix(self.plan), policy, self.kernels)
+        return PlanConfig(policy + self.name.removeprefix(self.plan), policy, self.kernels)
 
 
 @dataclass(frozen=True)
-class Variant:
+class PairConfig:
     """One thing to run: a kind, in a cut of each stage, in one tile order."""
 
-    kind: Kind
-    cuts: tuple[Cut, Cut]
+    kind: PlanConfig
+    cuts: tuple[TileConfig, TileConfig]
     order: Order
 
     @property
@@ -77,21 +77,21 @@ def plan_named(text: str, order: Order) -> Plan:
 
 
 def variants_of(
-    kinds: Iterable[Kind], cuts: Iterable[tuple[Cut, Cut]], orders: Iterable[Order]
-) -> list[Variant]:
+    kinds: Iterable[PlanConfig], cuts: Iterable[tuple[TileConfig, TileConfig]], orders: Iterable[Order]
+) -> list[PairConfig]:
     """All kinds in all cuts and orders; joint kinds also in each stage's cut for both, Stream-K unsplit."""
     cuts, orders = list(cuts), list(orders)
     joint = list(dict.fromkeys([*cuts, *((cut, cut) for pair in cuts for cut in pair)]))
     unsplit = list(dict.fromkeys((replace(a, split_k=1), replace(b, split_k=1)) for a, b in cuts))
     return [
-        Variant(kind, cut, order)
+        PairConfig(kind, cut, order)
         for kind in kinds
         for cut in (joint if kind.is_joint else unsplit if kind.is_unsplit else cuts)
         for order in orders
     ]
 
 
-def under_all(variants: Iterable[Variant], policies: Iterable[str]) -> list[Variant]:
+def under_all(variants: Iterable[PairConfig], policies: Iterable[str]) -> list[PairConfig]:
     """Those with semaphores, under each of the policies."""
     synchronised, policies = [v for v in variants if v.has_semaphores], list(policies)
     found = [replace(v, kind=v.kind.under(policy)) for v in synchronised for policy in policies]

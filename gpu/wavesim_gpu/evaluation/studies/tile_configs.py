@@ -20,7 +20,7 @@ MAKERS = {"gpt3-mlp": gpt3_mlp, "llama-mlp": llama_mlp}
 
 
 @dataclass(frozen=True, order=True)
-class Cut:
+class TileConfig:
     """How one product is cut: the tile and the split-K slices."""
 
     tile_m: int
@@ -35,7 +35,7 @@ class Cut:
         return replace(gemm, tile_m=self.tile_m, tile_n=self.tile_n, tile_k=tile_k, split_k=self.split_k)
 
 
-def mlp_pair(workload: Workload, tokens: int, cuts: tuple[Cut, Cut], tile_k: int) -> Pipeline:
+def mlp_pair(workload: Workload, tokens: int, cuts: tuple[TileConfig, TileConfig], tile_k: int) -> Pipeline:
     """The workload's two dependent products; `tile_k` is the kernels' K chunk."""
     plain = MAKERS[workload](tokens)
     first, second = (
@@ -45,7 +45,7 @@ def mlp_pair(workload: Workload, tokens: int, cuts: tuple[Cut, Cut], tile_k: int
     return Pipeline(workload, [first, second], [gemm_rows(first, second)])
 
 
-def single(gemm: Gemm, cut: Cut, tile_k: int) -> Pipeline:
+def single(gemm: Gemm, cut: TileConfig, tile_k: int) -> Pipeline:
     """One product alone."""
     return Pipeline(gemm.name, [Stage(gemm.name, cut.applied(gemm, tile_k))])
 
