@@ -6,13 +6,12 @@ measures live; without one it takes the recordings that ship with wavesim, and s
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any
 
 from wavesim.costs.calibration_checks import contradictions
 from wavesim.costs.calibration_text import trace_defaults, trace_text
 from wavesim.costs.cost_model import CostModel
-from wavesim.errors import DescriptionError, DeviceError
+from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, StreamSync
@@ -28,43 +27,12 @@ from wavesim.predict.prediction import (
     require_same_kernels,
 )
 from wavesim.predict.score_history import history_text
-from wavesim.recordings.shipped import RecordedCase, find_case
+from wavesim.recordings.runner import Runner, measured_traces
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
-
-RUNNER_GROUP = "wavesim.runners"
-UseGpu = Literal["auto", "never", "require"]
-
-
-class Runner(Protocol):
-    """What runs pipelines on a GPU: an argument, or an entry point of the group `wavesim.runners`."""
-
-    def measure(self, pipeline: Pipeline, plans: Sequence[Plan], *, rounds: int = 20) -> list[Trace]:
-        """One measured trace per plan, `rounds_ns` filled by interleaved, unrecorded rounds."""
-
-
-def find_runner(use_gpu: UseGpu = "auto") -> Runner | None:
-    """An installed runner that has a GPU to run on, or None; with "require" it raises `DeviceError`."""
-    if use_gpu not in ("auto", "never", "require"):
-        raise DescriptionError(f"use_gpu is {use_gpu!r}; it must be 'auto', 'never' or 'require'")
-    if use_gpu == "never":
-        return None
-    reason = (
-        f"no runner is installed (entry point group {RUNNER_GROUP!r}); in a checkout, pip install -e '.[gpu]'"
-    )
-    for entry in entry_points(group=RUNNER_GROUP):
-        try:
-            runner: Runner = entry.load()()
-        except (DeviceError, ImportError) as error:
-            reason = str(error)
-        else:
-            return runner
-    if use_gpu == "require":
-        raise DeviceError(reason)
-    return None
 
 
 @dataclass(frozen=True)
@@ -176,7 +144,7 @@ def compare(
     else from the live stream-sync measurement alone, else from the best costs known (`find_costs`).
     """
     plans = _with_baseline(plans)
-    measured, source = _measure(pipeline, plans, device, runner, rounds)
+    measured, source = measured_traces(pipeline, plans, device, runner, rounds)
     baseline = measured[0]
     known = _known(pipeline, plans, device, baseline if runner is not None else None, costs)
     is_calibrated = known.case is not None or (costs is None and runner is not None)
@@ -245,38 +213,6 @@ def _with_baseline(plans: Sequence[Plan]) -> tuple[Plan, ...]:
     streams = [plan for plan in plans if plan.name == "stream"]
     baseline = streams[0] if streams else StreamSync(plans[0].order, plans[0].orders)
     return (baseline, *(plan for plan in plans if plan != baseline))
-
-
-Measurements = tuple[tuple[Trace | None, ...], str]
-
-
-def _measure(
-    pipeline: Pipeline, plans: tuple[Plan, ...], device: Device, runner: Runner | None, rounds: int
-) -> Measurements:
-    if runner is not None:
-        runs = [plan for plan in plans if plan.name == "stream" or plan.launch.is_multi_stream]
-        traces = dict(zip(map(plans.index, runs), runner.measure(pipeline, runs, rounds=rounds), strict=True))
-        return tuple(map(traces.get, range(len(plans)))), f"live, {described_measurement(traces[0])}"
-    found = tuple(_recording(find_case(pipeline, device, plan.order.name), plan) for plan in plans)
-    if found[0] is None:
-        return (None,) * len(
-            plans
-        ), f"nothing: no recording of {pipeline.name} like this on {device.name}, and no GPU runner"
-    return found, f"recorded, {described_measurement(found[0])}"
-
-
-def _recording(case: RecordedCase | None, plan: Plan) -> Trace | None:
-    is_recorded_form = not plan.orders and not plan.sync.edge_policies
-    if case is None or not is_recorded_form or plan.name not in case.paths:
-        return None
-    return case.trace(plan.name)
-
-
-def described_measurement(trace: Trace) -> str:
-    """Device, date, commit and rounds of a measured trace, in words."""
-    head = trace.header
-    made = [head.device["name"], head.date[:10], *([f"commit {head.commit[:7]}"] if head.commit else [])]
-    return f"{', '.join(made)}, medians of {len(head.rounds_ns)} interleaved rounds"
 
 
 def _row(

@@ -216,7 +216,7 @@ def test_use_gpu_takes_recordings_or_fails_as_it_is_told(monkeypatch):
     assert "recordings" in repr(measuring("never"))
     with pytest.raises(DescriptionError, match="'auto', 'never' or 'require'"):
         measuring("maybe")
-    monkeypatch.setattr("wavesim.comparison.entry_points", lambda group: [])
+    monkeypatch.setattr("wavesim.recordings.runner.entry_points", lambda group: [])
     assert measuring("auto").runner is None
     with pytest.raises(DeviceError):
         measuring("require")
@@ -240,7 +240,7 @@ class PretendedRunner:
 
 def pretend_gpu(monkeypatch, **limits):
     entry = SimpleNamespace(load=lambda: lambda: PretendedRunner(**limits))
-    monkeypatch.setattr("wavesim.comparison.entry_points", lambda group: [entry])
+    monkeypatch.setattr("wavesim.recordings.runner.entry_points", lambda group: [entry])
 
 
 def test_a_gpu_with_another_number_of_sms_is_measured_and_predicted_as_itself(monkeypatch):

@@ -16,6 +16,15 @@ from typing import Any
 import numpy as np
 
 from wavesim.advise.json_stream import MAX_UNPACKED_BYTES, read_json
+from wavesim.advise.kineto_fields import (
+    MAX_SIZE,
+    NANOSECONDS,
+    NO_ID,
+    identifier,
+    nanoseconds,
+    size_or_none,
+    sizes_or_none,
+)
 from wavesim.advise.matmul_shapes import gemm_of, is_matmul
 from wavesim.advise.profile import UNKNOWN_NS, IntArray, Lane, Profile
 from wavesim.advise.profile_builder import MAX_LAUNCHES, MAX_NAME, MAX_STEPS, ProfileBuilder
@@ -28,12 +37,8 @@ COPIES = {"gpu_memcpy", "memcpy", "gpu_memset", "memset"}
 HOST_CALLS = {"cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "privateuse1_runtime"}
 OPERATORS = {"cpu_op", "operator"}
 ANNOTATIONS = {"user_annotation", "gpu_user_annotation", "operator"}
-MAX_US = 10**16  # some three centuries after 1970
-MAX_SIZE = 1 << 31
 MAX_DEVICES = 1_024
 MAX_JUNK = 100_000
-NANOSECONDS = 1_000
-NO_ID = -1
 
 
 def load_kineto(path: str | Path, *, max_bytes: int = MAX_UNPACKED_BYTES) -> Profile:
@@ -102,7 +107,7 @@ class _Reader:
             )
 
     def _operation(self, event: dict[str, Any], is_kernel: bool) -> None:
-        start, duration, name = _us(event.get("ts")), _us(event.get("dur")), event.get("name")
+        start, duration, name = nanoseconds(event.get("ts")), nanoseconds(event.get("dur")), event.get("name")
         if start is None or duration is None or duration < 0 or not isinstance(name, str):
             self.builder.skipped += 1
             self._count_junk()
@@ -110,21 +115,21 @@ class _Reader:
         arguments = event.get("args")
         said = arguments if isinstance(arguments, dict) else {}
         self._has_fractions = self._has_fractions or not isinstance(event["ts"], int)
-        device = _size(said.get("device"), 0)
+        device = size_or_none(said.get("device"), 0)
         number = 0 if device is None else device
         stream = said.get("stream", event.get("tid"))
         lane = Lane(str(event.get("pid"))[:60], number, str(stream)[:60])
-        correlation = _identifier(said.get("correlation"))
+        correlation = identifier(said.get("correlation"))
         key = None
         if is_kernel:
             key = (name[:MAX_NAME], number, *_launch(said))
             self._hint_at_sms(number, said)
         self.builder.add(key, lane, start, duration, correlation)
-        self._externals.append(_identifier(said.get("External id", said.get("external id"))))
+        self._externals.append(identifier(said.get("External id", said.get("external id"))))
         self._replayed.append("graph node id" in said)
 
     def _hint_at_sms(self, device: int, said: dict[str, Any]) -> None:
-        grid, per_sm = _sizes(said.get("grid")), said.get("blocks per SM")
+        grid, per_sm = sizes_or_none(said.get("grid")), said.get("blocks per SM")
         if grid is None or not isinstance(per_sm, int | Decimal) or not 0 < per_sm < MAX_SIZE:
             return
         blocks = grid[0] * grid[1] * grid[2]
@@ -132,10 +137,10 @@ class _Reader:
             self._sm_hints[device] = (blocks, float(per_sm))
 
     def _host_call(self, event: dict[str, Any]) -> None:
-        name, said, start = event.get("name"), event.get("args"), _us(event.get("ts"))
+        name, said, start = event.get("name"), event.get("args"), nanoseconds(event.get("ts"))
         if not isinstance(name, str) or "aunch" not in name or not isinstance(said, dict) or start is None:
             return
-        correlation = _identifier(said.get("correlation"))
+        correlation = identifier(said.get("correlation"))
         if correlation != NO_ID and len(self._calls[0]) < MAX_LAUNCHES:
             self._calls[0].append(correlation)
             self._calls[1].append(start)
@@ -147,12 +152,12 @@ class _Reader:
         if not isinstance(name, str):
             return
         if name.startswith("ProfilerStep"):
-            start, duration = _us(event.get("ts")), _us(event.get("dur"))
+            start, duration = nanoseconds(event.get("ts")), nanoseconds(event.get("dur"))
             steps = self._gpu_steps if kind == "gpu_user_annotation" else self.builder.steps
             if start is not None and duration is not None and duration >= 0 and len(steps) < MAX_STEPS:
                 steps.append((name[:60], start, start + duration))
         elif is_matmul(name) and isinstance(said, dict) and len(self._operators) < MAX_LAUNCHES:
-            external = _identifier(said.get("External id", said.get("external id")))
+            external = identifier(said.get("External id", said.get("external id")))
             gemm = gemm_of(name, said.get("Input Dims", said.get("Input dims")))
             if external != NO_ID and gemm is not None:
                 self._operators[external] = gemm
@@ -224,36 +229,12 @@ def _launch(
     said: dict[str, Any],
 ) -> tuple[tuple[int, int, int] | None, int | None, int | None, int | None, float | None]:
     """Grid, threads, registers, shared memory and the profiler's own occupancy, as far as they are given."""
-    block = _sizes(said.get("block"))
+    block = sizes_or_none(said.get("block"))
     occupancy = said.get("est. achieved occupancy %")
     return (
-        _sizes(said.get("grid")),
-        None if block is None else _size(block[0] * block[1] * block[2], 1),
-        _size(said.get("registers per thread"), 1),
-        _size(said.get("shared memory"), 0),
+        sizes_or_none(said.get("grid")),
+        None if block is None else size_or_none(block[0] * block[1] * block[2], 1),
+        size_or_none(said.get("registers per thread"), 1),
+        size_or_none(said.get("shared memory"), 0),
         float(occupancy) if isinstance(occupancy, int | Decimal) and 0 <= occupancy <= 100 else None,
     )
-
-
-def _us(value: Any) -> int | None:
-    """Microseconds of the trace as nanoseconds; None unless a number of a sensible size."""
-    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not -MAX_US < value < MAX_US:
-        return None
-    return round(value * NANOSECONDS)
-
-
-def _size(value: Any, least: int) -> int | None:
-    is_good = isinstance(value, int) and not isinstance(value, bool) and least <= value < MAX_SIZE
-    return value if is_good else None
-
-
-def _sizes(value: Any) -> tuple[int, int, int] | None:
-    """A grid or block of three positive numbers, else None: AMD writes zeros, or nothing."""
-    if not isinstance(value, list) or len(value) != 3:
-        return None
-    sizes = [_size(item, 1) for item in value]
-    return None if None in sizes else (value[0], value[1], value[2])
-
-
-def _identifier(value: Any) -> int:
-    return value if isinstance(value, int) and 0 <= value < 1 << 62 else NO_ID

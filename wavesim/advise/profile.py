@@ -53,7 +53,7 @@ class Lane:
 
 
 @dataclass(frozen=True, eq=False)
-class Launches:
+class LaunchTable:
     """One row per operation in order of lane and start: kernels, and copies with shape -1.
 
     `host_ns` is when the host launched it, `UNKNOWN_NS` where nothing says;
@@ -96,7 +96,7 @@ class Profile:
     devices: Mapping[int, Device | None]
     shapes: tuple[LaunchShape, ...]
     lanes: tuple[Lane, ...]
-    launches: Launches
+    launches: LaunchTable
     steps: tuple[tuple[str, int, int], ...] = ()
     timer_step_ns: int = 1
     notes: tuple[str, ...] = ()

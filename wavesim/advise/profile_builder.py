@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wavesim.advise.profile import UNKNOWN_NS, Lane, Launches, LaunchShape, Profile
+from wavesim.advise.profile import UNKNOWN_NS, Lane, LaunchShape, LaunchTable, Profile
 from wavesim.errors import RecordingError
 from wavesim.model.device import Device
 
@@ -89,7 +89,7 @@ class ProfileBuilder:
         zero = int(start.min())
         order = np.lexsort((start, lane))
         known = host_ns != UNKNOWN_NS
-        launches = Launches(
+        launches = LaunchTable(
             shape[order],
             lane[order],
             start[order] - zero,

@@ -25,7 +25,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the table, and draws it if asked."""
-    from wavesim.comparison import compare, find_runner, prediction_keys
+    from wavesim.comparison import compare, prediction_keys
+    from wavesim.recordings.runner import find_runner
 
     pipeline, device = described(options)
     names = [name for name in options.sync.split(",") if name != "stream"]

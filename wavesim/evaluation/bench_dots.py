@@ -9,7 +9,7 @@ from statistics import median
 
 from wavesim.evaluation.gpu_results import TimedCandidate
 from wavesim.evaluation.speedups import PROMPT, Speedup, label, summary
-from wavesim.view.panels_figure import Dot, Panel, Series
+from wavesim.view.panels_data import Dot, Panel, Series
 
 Found = Mapping[int, tuple[TimedCandidate, Speedup]]  # by tokens
 TEXTS = ("plan", "kernels", "cuts", "way", "order", "tile")

@@ -31,7 +31,8 @@ from wavesim.evaluation.speedups import (
     summary,
     with_generated_as_one,
 )
-from wavesim.view.panels_figure import Dot, Panel, Scale, Series, fitting, small_panels
+from wavesim.view.panels_data import Dot, Panel, Scale, Series, fitting
+from wavesim.view.panels_figure import small_panels
 
 RIVALS = (
     "cublaslt",

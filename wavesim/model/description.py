@@ -47,7 +47,7 @@ EXAMPLES = {
     "consumer": 'consumer = "gemm2"',
     "needs": 'needs = ["gemm1[:, y]"]',
 }
-TYPE_WORDS = {str: "a text", int: "an integer", list: "a list"}
+TYPE_TEXT = {str: "a text", int: "an integer", list: "a list"}
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _field(data: Any, name: str, kind: type | tuple[type, ...], path: Path, wher
         raise RecordingError(f"{path}: field '{where}{name}' is missing; write {_example(name)}")
     value = data[name]
     if not isinstance(value, kind) or isinstance(value, bool):
-        wanted = TYPE_WORDS[kind] if isinstance(kind, type) else "a number"
+        wanted = TYPE_TEXT[kind] if isinstance(kind, type) else "a number"
         raise RecordingError(f"{path}: field '{where}{name}' is {value!r}; expected {wanted}")
     return value
 

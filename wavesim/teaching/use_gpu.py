@@ -6,12 +6,12 @@ prints "live, on NVIDIA H200"; `"never"` always takes the recordings, and `"requ
 
 from dataclasses import dataclass
 
-from wavesim.comparison import Runner, UseGpu, find_runner
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.kernel import DEFAULT_GEMM_BLOCK
 from wavesim.model.occupancy import occupancy_of
+from wavesim.recordings.runner import Runner, UseGpu, find_runner
 
 
 @dataclass(frozen=True)

@@ -4,23 +4,13 @@ Example: after tuning, `measure_best(tuning, runner)` runs stream sync and the t
 says which of them was fastest, and by how much the ranking was off.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from wavesim.errors import DescriptionError
-from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import Plan
 from wavesim.predict.prediction import Measured, improvement_points, measured_improvement
+from wavesim.recordings.runner import Runner
 from wavesim.trace.trace import Trace
 from wavesim.tuning.search import TunedPlan, Tuning
-
-
-class Runner(Protocol):
-    """What runs pipelines on a GPU; the same as `wavesim.comparison.Runner`."""
-
-    def measure(self, pipeline: Pipeline, plans: Sequence[Plan], *, rounds: int = 20) -> list[Trace]:
-        """One measured trace per plan, `rounds_ns` filled by interleaved, unrecorded rounds."""
 
 
 @dataclass(frozen=True)

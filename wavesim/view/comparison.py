@@ -37,7 +37,7 @@ class Compared(Protocol):
         """Measured traces of the same plans."""
 
 
-class Pair(NamedTuple):
+class TracePair(NamedTuple):
     """One plan, predicted and measured; `label` is the plan in words."""
 
     label: str
@@ -95,7 +95,7 @@ def comparison_update(
     baseline = next((theirs for _, theirs in pairs if theirs.header.plan == "stream"), baseline)
     names = plan_labels([ours.header for ours, _ in pairs])
     explained = [
-        Pair(name, ours, theirs, explain_difference(ours, theirs, baseline))
+        TracePair(name, ours, theirs, explain_difference(ours, theirs, baseline))
         for name, (ours, theirs) in zip(names, pairs, strict=True)
     ]
     chosen = focus % len(explained)
@@ -116,7 +116,7 @@ def comparison_update(
     return FigureUpdate(data, layout)
 
 
-def _finding(pair: Pair) -> str:
+def _finding(pair: TracePair) -> str:
     """How far off the prediction was, and the reason that weighs most."""
     ours, theirs = pair.predicted.time_ns, pair.measured.time_ns
     change = signed_percent(theirs / ours - 1)
@@ -131,7 +131,9 @@ def _finding(pair: Pair) -> str:
     return f"{text}; largest reason{where}: {reason}"
 
 
-def _add_strips(pair: Pair, parts: TimelineParts, theme: Theme, data: list[Props], layout: Props) -> None:
+def _add_strips(
+    pair: TracePair, parts: TimelineParts, theme: Theme, data: list[Props], layout: Props
+) -> None:
     """Three strips of dots under the busy SMs, on the same time axis."""
     first = len(parts.panels) + 1
     bottom_px = REASONS + HEADER + AXIS
@@ -165,7 +167,7 @@ def _round_down(value: float) -> float:
 
 
 def _add_reasons(
-    pairs: list[Pair], parts: TimelineParts, theme: Theme, data: list[Props], layout: Props
+    pairs: list[TracePair], parts: TimelineParts, theme: Theme, data: list[Props], layout: Props
 ) -> None:
     """One chart of reasons per plan, side by side at the bottom."""
     first = len(parts.panels) + 1 + STRIPS
@@ -185,12 +187,12 @@ def _add_reasons(
             "nticks": 5,
         }
         data.append(reason_series(pair.difference, (x_name, y_name), parts.unit, theme))
-        words = _reason_words(pair, parts, is_alone=len(pairs) == 1)
+        words = _reason_text(pair, parts, is_alone=len(pairs) == 1)
         head = section("Reasons" if place == 0 else "", theme, (REASONS + 6) * scale, words)
         layout["annotations"].append({**head, "x": left})
 
 
-def _reason_words(pair: Pair, parts: TimelineParts, *, is_alone: bool) -> str:
+def _reason_text(pair: TracePair, parts: TimelineParts, *, is_alone: bool) -> str:
     """What the bars explain: the drawn passes, which rounds and setup are no part of."""
     ours, theirs = parts.unit.text(pair.predicted.makespan_ns), parts.unit.text(pair.measured.makespan_ns)
     if not is_alone:

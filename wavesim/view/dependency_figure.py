@@ -143,7 +143,7 @@ def _layout(parts: DependencyParts, head: Heading, theme: Theme, width: int) -> 
     layout["xaxis"] = {**quiet, "range": [0, parts.width]}
     layout["yaxis"] = {**quiet, "range": [parts.height, 0]}
     layout["shapes"], heads = _arrows(parts, theme, across)
-    layout["annotations"] = [*_headers(parts, theme), *_row_words(parts, theme, down), *heads]
+    layout["annotations"] = [*_headers(parts, theme), *_row_labels(parts, theme, down), *heads]
     layout["title"]["x"], layout["title"]["xref"] = LEFT / width, "container"
     return layout
 
@@ -159,7 +159,7 @@ def _headers(parts: DependencyParts, theme: Theme) -> list[Props]:
     return found
 
 
-def _row_words(parts: DependencyParts, theme: Theme, down: float) -> list[Props]:
+def _row_labels(parts: DependencyParts, theme: Theme, down: float) -> list[Props]:
     """Row numbers left of the first grid, as many as have room."""
     step = max(1, round(15 / down + 0.49))
     rows = range(0, parts.grids[0].stage.grid.y, step)

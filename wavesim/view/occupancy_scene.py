@@ -22,7 +22,7 @@ REASONS = {
 
 
 @dataclass(frozen=True)
-class Launch:
+class ShownKernel:
     """A kernel to look at: its block, how many of them, on what, at which carve-out (None: the largest)."""
 
     device: Device
@@ -52,7 +52,7 @@ class Launch:
         return max(level, carveout_level(self.device, allocation(self.device, self.block).shared_bytes))
 
 
-def scene_of_launch(launch: Launch) -> Props:
+def scene_of_launch(launch: ShownKernel) -> Props:
     """Capacity and need of each resource, who limits, and each wave's blocks. Raises `DescriptionError`."""
     occupancy, wave = launch.occupancy, launch.wave
     resident = occupancy.blocks_per_sm
@@ -71,7 +71,7 @@ def scene_of_launch(launch: Launch) -> Props:
     }
 
 
-def _facts(launch: Launch, occupancy: Occupancy) -> str:
+def _facts(launch: ShownKernel, occupancy: Occupancy) -> str:
     block, warps = launch.block, launch.device.max_warps_per_sm
     shared = f"{block.shared_bytes / KIB:g} KiB of shared memory"
     return (
@@ -82,7 +82,7 @@ def _facts(launch: Launch, occupancy: Occupancy) -> str:
     ).replace("%", " %")
 
 
-def _raised(launch: Launch) -> str:
+def _raised(launch: ShownKernel) -> str:
     """That the carve-out chosen holds no block, so that a larger one is used."""
     wanted, used = launch.carveout_bytes, launch.shared_level
     if wanted is None or carveout_level(launch.device, wanted) == used:
@@ -90,7 +90,7 @@ def _raised(launch: Launch) -> str:
     return f"{wanted / KIB:g} KiB hold no such block: the carve-out is {used / KIB:g} KiB. "
 
 
-def _resources(launch: Launch, occupancy: Occupancy) -> list[Props]:
+def _resources(launch: ShownKernel, occupancy: Occupancy) -> list[Props]:
     device, need = launch.device, allocation(launch.device, launch.block)
     rows = (
         ("blocks", "block slots", device.max_blocks_per_sm, 1, ""),

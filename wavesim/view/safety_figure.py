@@ -172,12 +172,12 @@ def _layout(parts: SafetyParts, head: Heading, theme: Theme, width: int) -> Prop
     layout["legend"] |= {"orientation": "v", "y": -(bottom - 62) / max(1.0, parts.rows * down) * 0.5}
     layout["xaxis"] = {**quiet, "range": [0, (width - LEFT - RIGHT) / across]}
     layout["yaxis"] = {**quiet, "range": [0, parts.rows]}
-    layout["annotations"] = _words(parts, theme)
+    layout["annotations"] = _notes(parts, theme)
     layout["title"]["x"], layout["title"]["xref"] = LEFT / width, "container"
     return layout
 
 
-def _words(parts: SafetyParts, theme: Theme) -> list[Props]:
+def _notes(parts: SafetyParts, theme: Theme) -> list[Props]:
     """Numbers of the SMs where one row holds them all, and what stands outside."""
     words = []
     if parts.rows == 1:

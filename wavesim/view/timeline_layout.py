@@ -19,7 +19,7 @@ def layout_of(parts: TimelineParts, theme: Theme) -> Props:
     steps = section("SMs busy", theme, parts.frame.steps_domain[1], curve_key(parts, theme))
     annotations, shapes = [steps], []
     for index, panel in enumerate(parts.panels):
-        annotations += _panel_words(panel, index, parts, theme)
+        annotations += _panel_notes(panel, index, parts, theme)
         shapes += _panel_lines(panel, index, parts, theme)
     return {
         **_canvas(parts, theme),
@@ -80,7 +80,7 @@ def _row_ticks(panel: PanelParts, row_px: float) -> tuple[list[float], list[str]
     return [sm * slots + (slots - 1) / 2 for sm in chosen], [f"SM {sm}" for sm in chosen]
 
 
-def _panel_words(panel: PanelParts, index: int, parts: TimelineParts, theme: Theme) -> list[Props]:
+def _panel_notes(panel: PanelParts, index: int, parts: TimelineParts, theme: Theme) -> list[Props]:
     """Header, boundary label and what stands beside the end line."""
     name = axis_name(index)
     top = parts.frame.panel_domain(index)[1]

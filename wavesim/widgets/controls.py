@@ -17,7 +17,7 @@ from wavesim.workloads.gpt3 import KERNEL_TILES
 # Every 128 rows where recordings and partly filled waves are, coarser where bars turn into a picture.
 TOKENS = (*range(128, 4096, 128), *range(4096, 12_289, 256))
 IMAGES = (1, 2, 4, *range(8, 129, 8))  # of a batch: 6,272 tiles of the largest convolutions
-ORDER_WORDS = {
+ORDER_TEXT = {
     "row": "row by row",
     "column": "column by column",
     "grouped:2": "groups of 2 rows",
@@ -25,8 +25,8 @@ ORDER_WORDS = {
     "grouped:8": "groups of 8 rows",
     "row, consumer reversed": "row by row, consumer reversed",
 }
-POLICY_WORDS = {"row": "one semaphore per tile row", "tile": "one semaphore per tile"}
-WORKLOAD_WORDS = {"toy": "Figure 1: 2 × 6 tiles", "gpt3-mlp": "GPT-3 MLP"}
+POLICY_TEXT = {"row": "one semaphore per tile row", "tile": "one semaphore per tile"}
+WORKLOAD_TEXT = {"toy": "Figure 1: 2 × 6 tiles", "gpt3-mlp": "GPT-3 MLP"}
 MOST_SMS = 160
 MOST_HEAD_START = 12
 LABEL = {"description_width": "112px"}
@@ -40,7 +40,7 @@ class Controls:
         self._is_following = False
         names = list(WORKLOADS) if start.given is None else [start.workload]
         self.workload = _choice(
-            "Workload", [(WORKLOAD_WORDS.get(name, name), name) for name in names], start.workload
+            "Workload", [(WORKLOAD_TEXT.get(name, name), name) for name in names], start.workload
         )
         self.tokens = _slider("Tokens (rows)", TOKENS, start.tokens)
         self.tile = _choice("Tile", [(start.tile, start.tile)], start.tile)
@@ -49,9 +49,9 @@ class Controls:
             "Device", devices.names() if start.given is None else [start.device], start.device
         )
         self.sm_count = _slider("SMs", range(1, MOST_SMS + 1), start.sm_count)
-        self.order = _choice("Tile order", [(ORDER_WORDS[word], word) for word in ORDERS], start.order)
+        self.order = _choice("Tile order", [(ORDER_TEXT[word], word) for word in ORDERS], start.order)
         self.policy = _choice(
-            "Semaphores", [(words, word) for word, words in POLICY_WORDS.items()], start.policy
+            "Semaphores", [(words, word) for word, words in POLICY_TEXT.items()], start.policy
         )
         self.wait_kernel = ipywidgets.Checkbox(
             value=start.wait_kernel, description="Wait-kernel", style=LABEL, indent=True

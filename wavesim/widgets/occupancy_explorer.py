@@ -14,7 +14,7 @@ from wavesim.errors import WavesimError
 from wavesim.model import device as devices
 from wavesim.model.kernel import Block
 from wavesim.view.export import save_html
-from wavesim.view.occupancy_scene import KIB, Launch, scene_of_launch
+from wavesim.view.occupancy_scene import KIB, ShownKernel, scene_of_launch
 from wavesim.widgets.drawn import DrawnWidget, script, style
 from wavesim.widgets.page_watch import PageWatch
 
@@ -78,7 +78,7 @@ class OccupancyExplorer(ipywidgets.VBox):
         return (self.device, self.threads, self.registers, self.shared_kib, self.carveout, self.blocks)
 
     @property
-    def launch(self) -> Launch:
+    def launch(self) -> ShownKernel:
         """What the controls say. Raises `DescriptionError`."""
         block = Block(
             threads=self.threads.value,
@@ -86,7 +86,7 @@ class OccupancyExplorer(ipywidgets.VBox):
             dynamic_shared_bytes=self.shared_kib.value * KIB,
         )
         level = None if self.carveout.value == LARGEST else self.carveout.value
-        return Launch(devices.load(self.device.value), block, self.blocks.value, level)
+        return ShownKernel(devices.load(self.device.value), block, self.blocks.value, level)
 
     def refresh(self) -> None:
         """Shows what the controls say, or why it cannot run beside the last picture that could."""

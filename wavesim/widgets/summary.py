@@ -84,7 +84,7 @@ def _bare(text: str) -> str:
 
 def problem_html(error: WavesimError, shown: Answer | None) -> str:
     """Why a setting cannot run, and what the picture below still shows."""
-    text = deadlock_words(error) if isinstance(error, DeadlockError) else escape(str(error))
+    text = deadlock_text(error) if isinstance(error, DeadlockError) else escape(str(error))
     title = "Deadlock" if isinstance(error, DeadlockError) else "This cannot run"
     return f"<div role='alert' class='wavesim-problem'><b>{title}.</b> {text}{_still_shown(shown)}</div>"
 
@@ -107,7 +107,7 @@ def _still_shown(shown: Answer | None) -> str:
     return f"<br><i>The picture still shows the last setting that ran: {setting}.</i>"
 
 
-def deadlock_words(error: DeadlockError) -> str:
+def deadlock_text(error: DeadlockError) -> str:
     """A deadlock in words: who holds the slots, for what they wait, and who can therefore never run."""
     first = error.waiters[0] if error.waiters else None
     if first is None:

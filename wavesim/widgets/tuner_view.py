@@ -51,7 +51,7 @@ class TunerView(ipywidgets.VBox):
         size_name: str = "tokens",
         spread: str = QUARTILES,
     ) -> None:
-        self._words = {"sizeName": size_name, "spread": spread}
+        self._labels = {"sizeName": size_name, "spread": spread}
         self.points = _known(points)
         self.chart = TunerPicture(scene=self._scene(source, title), chosen=_best(self.points))
         self.timelines = PlansPicture(self._parts())
@@ -130,9 +130,9 @@ class TunerView(ipywidgets.VBox):
         points = self.points
         sizes = sorted({point.tokens for point in points})
         policies = list(dict.fromkeys(point.gain.plan for point in points))
-        finding = gain_finding([point.gain for point in points], self._words["sizeName"])
+        finding = gain_finding([point.gain for point in points], self._labels["sizeName"])
         return {
-            **self._words,
+            **self._labels,
             "title": title or finding,
             "subtitle": source,
             "sizes": [f"{size:,}" for size in sizes],

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from recorded import pretended
 
-from wavesim import comparison
-from wavesim.comparison import compare, described_measurement, find_runner
+from wavesim.comparison import compare
 from wavesim.costs.cost_model import zero_cost
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.dependency import gemm_rows
@@ -19,6 +18,7 @@ from wavesim.plan.order import Grouped
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.stream_k import StreamK
+from wavesim.recordings.runner import described_measurement, find_runner
 from wavesim.trace.trace import Trace
 from wavesim.workloads.figure_one import toy
 from wavesim.workloads.gpt3 import gpt3_mlp
@@ -91,7 +91,7 @@ def test_no_plans_is_an_error():
 def test_a_gpu_that_is_required_but_missing_is_an_error_that_names_the_install_line(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(comparison, "entry_points", lambda group: [])
+    monkeypatch.setattr("wavesim.recordings.runner.entry_points", lambda group: [])
     assert find_runner("auto") is None
     assert find_runner("never") is None
     with pytest.raises(DeviceError, match="pip install"):

@@ -22,7 +22,7 @@ from wavesim import (
 from wavesim.model.kernel import Block
 from wavesim.recordings.shipped import cases
 from wavesim.view.dependency_scene import scene_of_dependencies
-from wavesim.view.occupancy_scene import KIB, Launch, scene_of_launch
+from wavesim.view.occupancy_scene import KIB, ShownKernel, scene_of_launch
 from wavesim.view.timeline_data import timeline_parts
 from wavesim.view.timeline_scene import packed, scene_of_timeline
 
@@ -140,7 +140,7 @@ def test_a_pipeline_without_dependencies_is_refused():
 def test_resources_are_those_of_the_occupancy_rules_and_the_limit_is_marked():
     block = Block(threads=256, registers=64, dynamic_shared_bytes=96 * KIB)
     h200 = device("h200")
-    found = scene_of_launch(Launch(h200, block, 133))
+    found = scene_of_launch(ShownKernel(h200, block, 133))
     occupancy = occupancy_of(h200, block)
     assert found["title"] == "2 blocks per SM: its shared memory allows no more"
     assert {row["name"]: row["allows"] for row in found["resources"]} == occupancy.limits
@@ -159,13 +159,15 @@ def test_resources_are_those_of_the_occupancy_rules_and_the_limit_is_marked():
 )
 def test_waves_of_the_grid(blocks, title, waves, rest):
     block = Block(threads=256, registers=64, dynamic_shared_bytes=120 * KIB)
-    found = scene_of_launch(Launch(device("h200"), block, blocks))
+    found = scene_of_launch(ShownKernel(device("h200"), block, blocks))
     assert (found["waveTitle"], found["waves"], found["rest"]) == (title, waves, rest)
 
 
 def test_a_smaller_carveout_holds_fewer_blocks_and_is_what_the_bar_shows():
     block = Block(threads=128, registers=32, dynamic_shared_bytes=30 * KIB)
-    full, half = (scene_of_launch(Launch(device("h200"), block, 1, level)) for level in (None, 100 * KIB))
+    full, half = (
+        scene_of_launch(ShownKernel(device("h200"), block, 1, level)) for level in (None, 100 * KIB)
+    )
     assert (full["resident"], half["resident"]) == (7, 3)
     shared = next(row for row in half["resources"] if row["name"] == "shared memory")
     assert shared["capacity"] == 100
@@ -173,6 +175,6 @@ def test_a_smaller_carveout_holds_fewer_blocks_and_is_what_the_bar_shows():
 
 def test_a_block_that_no_sm_can_run_is_refused_with_the_bound():
     with pytest.raises(DescriptionError, match="allows a block at most 232448 bytes"):
-        scene_of_launch(Launch(device("h200"), Block(threads=64, dynamic_shared_bytes=240 * KIB), 1))
+        scene_of_launch(ShownKernel(device("h200"), Block(threads=64, dynamic_shared_bytes=240 * KIB), 1))
     with pytest.raises(DescriptionError, match="blocks is 0"):
-        Launch(device("h200"), Block(threads=64), 0)
+        ShownKernel(device("h200"), Block(threads=64), 0)
