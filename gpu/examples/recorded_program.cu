@@ -1,5 +1,5 @@
 // The recorded pair in plain CUDA, no Python:
-//     nvcc -std=c++17 -I gpu/wavesim_gpu/recorder -o recorded gpu/examples/recorded_program.cu
+//     nvcc -std=c++17 -I gpu/wavesim_gpu/record -o recorded gpu/examples/recorded_program.cu
 // Runs both kernels and writes the recording's bytes to the file that is named, for records_of() to read.
 
 #include <cstdio>

@@ -24,13 +24,16 @@ PATIENCE = 1 << 20  # looks at a semaphore, a third of a second: then a tile giv
 
 @triton.jit
 def wait(semaphore, awaited, patience, recording, number):
-    """Until a semaphore has reached a value."""
+    """Until a semaphore has reached a value. Every look acquires.
+
+    The result of each acquiring operation is used, by the loop's condition: one whose result is dropped is
+    deleted, as it is lowered to a load that counts as read-only, and no acquire reaches the machine code.
+    """
     begin_wait(recording, number)
     looks = 0
-    while (tl.load(semaphore, volatile=True) < awaited) & (looks < patience):
-        looks += 1
     # Acquire: what the producer stored before its release is seen by the loads that follow.
-    tl.atomic_add(semaphore, 0, sem="acquire")
+    while (tl.atomic_add(semaphore, 0, sem="acquire", scope="gpu") < awaited) & (looks < patience):
+        looks += 1
     end_wait(recording, number)
 
 
@@ -144,26 +147,28 @@ class TritonPair:
         ]
         return (*given, *made)
 
-    def launch(self, operands: tuple[Any, ...], stage: int, recording: Any, semaphores: Any = None) -> None:
-        """Launches one on torch's current stream; with `semaphores` the first posts and the second waits."""
+    def launch(self, operands: tuple[Any, ...], stage: int, recording: Any, semaphores: Any = None) -> Any:
+        """Launches one on torch's current stream; with `semaphores` the first posts and the second waits.
+
+        Returns Triton's compiled kernel.
+        """
         source, w1, w2, middle, out = operands
         if stage == 1 and self.n2 is None:
-            self._launch_gelu(middle, out, recording, semaphores)
-            return
+            return self._launch_gelu(middle, out, recording, semaphores)
         a, b, c = ((source, w1, middle), (middle, w2, out))[stage]
         first = self.pipeline.stages[0].grid
         grid = self.pipeline.stages[stage].grid
         is_synchronised = semaphores is not None
         tile_m, tile_n, tile_k = self.tile
-        matmul[(grid.size,)](
+        return matmul[(grid.size,)](
             a, b, c, semaphores, recording, self.m, b.shape[1], b.shape[0], stage, first.x, PATIENCE,
             is_synchronised and stage == 1, is_synchronised and stage == 0,
             tile_m, tile_n, tile_k, num_warps=self.warps, num_stages=self.stages,
         )  # fmt: skip
 
-    def _launch_gelu(self, middle: Any, out: Any, recording: Any, semaphores: Any) -> None:
+    def _launch_gelu(self, middle: Any, out: Any, recording: Any, semaphores: Any) -> Any:
         first, last = (stage.grid for stage in self.pipeline.stages)
-        gelu[(last.size,)](
+        return gelu[(last.size,)](
             middle, out, semaphores, recording, self.n1, 1, first.x, PATIENCE, self.tile[0],
             semaphores is not None, *self.gelu_tile, num_warps=GELU_WARPS,
         )  # fmt: skip

@@ -234,6 +234,23 @@ def test_a_triton_pair_is_right_and_recorded(triton_pair, is_synchronised):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("n2", [4096, None], ids=["matmul", "gelu"])
+def test_a_triton_wait_acquires_in_the_code_that_the_compiler_emits(triton_pair, n2):
+    """An acquire whose result is not used is deleted: then nothing orders the loads behind the wait."""
+    import torch
+
+    pair = triton_pair.TritonPair(1024, 2048, 3072, n2)
+    operands = pair.operands(seed=3)
+    semaphores = torch.full((64,), 1 << 20, dtype=torch.int32, device="cuda")  # all tiles are there
+    acquires = re.compile(r"^\s*(?:@\S+ )?(?:ld|atom)\.\S*acquire", re.MULTILINE)
+    waiting = pair.launch(operands, 1, None, semaphores)
+    plain = pair.launch(operands, 1, None)
+    torch.cuda.synchronize()
+    assert acquires.search(waiting.asm["ptx"])
+    assert not acquires.search(plain.asm["ptx"])
+
+
+@pytest.mark.gpu
 def test_reset_and_kernels_in_a_graph_record_every_replay_afresh(triton_pair):
     import torch
 

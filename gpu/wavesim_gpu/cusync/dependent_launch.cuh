@@ -1,6 +1,6 @@
 // Programmatic dependent launch, from sm_90 on: a kernel's blocks are issued once every block of the kernel before it in
-// the stream has called launch_dependents, or has left. Where the launch is an ordinary one, or the GPU an older one, both
-// do nothing. Example: the last row of seats is taken, so the doors open for the next show while this one still plays.
+// the stream has called launch_dependents, or has exited. Where the launch is an ordinary one, or the GPU an older one,
+// both do nothing.
 #pragma once
 
 namespace cusync {

@@ -1,6 +1,6 @@
-// Waiting inside a software pipeline: one warp walks the tile's list of semaphores ahead of the loads. Picture 32
-// lanes looking at 32 turnstile counts at once: one fence covers all that are already there, so a tile whose
-// producers have long finished pays for one wait, however fine the policy is.
+// Waiting inside a software pipeline: one warp walks the tile's list of semaphores ahead of the loads. Its 32
+// lanes poll 32 semaphores at once and one fence covers all that are there, so a tile whose producers have long
+// finished pays for one wait, however fine the policy is.
 #pragma once
 
 #include <cusync/stage.cuh>
@@ -33,7 +33,7 @@ public:
     // Items below this one have all they need.
     __device__ __forceinline__ int ready_before() const { return ready_before_; }
 
-    // The same after one try_wait at its semaphores and those after it, without waiting.
+    // The same after one look at its semaphores and those after it, without waiting.
     __device__ __forceinline__ bool try_wait(int item) {
         do seen_ = stage_.value(fact_.counter);
         while (advance() < 0 && item >= ready_before_);
@@ -41,7 +41,7 @@ public:
         return has(item);
     }
 
-    // Returns once everything that `item` needs is there. After prefetch of the same item, or a try_wait at it.
+    // Returns once everything that `item` needs is there. After prefetch or try_wait of the same item.
     __device__ __forceinline__ void wait(int item) {
         if (item < ready_before_) return;
         do {

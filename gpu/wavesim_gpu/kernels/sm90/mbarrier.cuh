@@ -1,9 +1,9 @@
-// Barriers in shared memory that threads and TMA arrive at: a doorbell with a phase. A ring of slots has
+// Barriers in shared memory that threads and TMA arrive at: each has a phase. A circular buffer has
 // two per slot, `full` and `empty`; whoever fills waits for empty, whoever empties waits for full. Addresses are
 // shared-window addresses; "remote" means the same place in another block of the cluster.
 //
 // A wait here has no time limit: it is for TMA, or for warps of the same cluster, and what these wait for in
-// the end, semaphores and the slices of a tile, has one.
+// the end, semaphores and the splits of a tile, has one.
 #pragma once
 
 #ifndef MBARRIER_LIMIT_NS
@@ -48,7 +48,7 @@ __device__ __forceinline__ void arrive_and_expect_tx(unsigned barrier, unsigned 
 }
 
 // Whether the phase of that parity has ended; the hardware lets the thread sleep a while before it says no. Acquire:
-// what those who arrived wrote, or the engine copied, may now be read.
+// what those who arrived wrote, or TMA copied, may now be read.
 __device__ __forceinline__ bool try_wait(unsigned barrier, unsigned parity) {
     unsigned ended;
     asm volatile(
@@ -83,7 +83,7 @@ __device__ __forceinline__ void wait(unsigned barrier, unsigned parity) {
 #endif
 }
 
-// A place in a ring of SLOTS, and the parity of the pass through it.
+// A place in a circular buffer of SLOTS, and the parity of the pass through it.
 template <int SLOTS>
 struct Place {
     int slot = 0;

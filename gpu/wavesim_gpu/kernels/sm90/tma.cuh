@@ -1,8 +1,8 @@
-// TMA: one thread names a box of a matrix, the engine moves it between global and shared memory, swizzles
+// TMA (Tensor Memory Accelerator): one thread names a box of a matrix, it is moved between global and shared memory, swizzles
 // it on the way, fills what lies outside with zeros, and on the way back leaves out what lies outside.
 #pragma once
 
-// The host encodes it (cuTensorMapEncodeTiled); only the engine reads it. A __grid_constant__ parameter.
+// The host encodes it (cuTensorMapEncodeTiled); only TMA reads it. A __grid_constant__ parameter.
 struct __align__(64) TensorMap {
     unsigned char opaque[128];
 };
@@ -70,7 +70,7 @@ __device__ __forceinline__ void store(const TensorMap& map, TileCorner at, unsig
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Until the engine has read all but the last PENDING groups of this thread: their shared memory may be overwritten.
+// Until TMA has read all but the last PENDING groups of this thread: their shared memory may be overwritten.
 // It says nothing about the global writes.
 template <int PENDING>
 __device__ __forceinline__ void wait_read() {
@@ -80,10 +80,10 @@ __device__ __forceinline__ void wait_read() {
 // Until every store of this thread is written and visible to it: only then may it be posted.
 __device__ __forceinline__ void wait_stored() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
-// Each thread that wrote shared memory by ordinary stores, before the barrier after which the engine reads it.
+// Each thread that wrote shared memory by ordinary stores, before the barrier after which TMA reads it.
 __device__ __forceinline__ void fence_proxy_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// After an acquire: what ordinary stores or another kernel's engine wrote may now be loaded by this thread's engine.
+// After an acquire: what ordinary stores or another kernel's TMA wrote may now be loaded by this thread's TMA.
 __device__ __forceinline__ void fence_proxy_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 
 }  // namespace tma

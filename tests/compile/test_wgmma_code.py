@@ -1,0 +1,66 @@
+"""In machine code nothing touches the accumulators while the tensor cores own them.
+
+The compiler does not know that wgmma goes on writing its registers until the wait. A copy or a read of one in
+between would be wrong now and then; `wgmma::fence_accumulators` keeps the compiler from making one.
+"""
+
+import re
+import subprocess
+
+import pytest
+from small_pipelines import chain
+
+from wavesim.codegen.single_stage import stage_header
+from wavesim.model.device import load
+from wavesim.plan.order import Grouped
+from wavesim.plan.plan import SemaphoreSync
+from wavesim.plan.policy import TileSync
+from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER, SHAPES
+from wavesim_gpu.runtime.compiler import Build, compile_cubin
+from wavesim_gpu.runtime.functions import GENERATED
+
+pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
+
+K_STEPS = 64 // 16
+MULTIPLY = re.compile(r"HGMMA\.64x(\d+)x16\.F32 R(\d+), \S+?, (?:R(\d+)|!?RZ)")
+
+
+def code_of(tile, path, nvdisasm):
+    """The kernel's instructions, one a line."""
+    pipeline = chain(300, (256, 512, 384, 128), (tile, tile, tile))
+    plan = SemaphoreSync(TileSync(), order=Grouped(2))
+    header = stage_header(pipeline, plan, "gemm2", always_draws=True).text
+    launch = HOPPER.launch(pipeline.stages[1].gemm, load("h200"))
+    path.write_bytes(
+        compile_cubin(HOPPER.source, [launch.expression], "sm_90a", Build(), {GENERATED: header}).data
+    )
+    listing = subprocess.run([nvdisasm, path], capture_output=True, text=True, check=True).stdout
+    return [line for line in listing.splitlines() if re.match(r"\s*/\*[0-9a-f]{4,}\*/", line)]
+
+
+def registers(line):
+    """The numbers of the registers that an instruction names; of 64- and 128-bit ones the first."""
+    return {int(number) for number in re.findall(r"\bR(\d+)\b", line)}
+
+
+@pytest.mark.parametrize("tile", [(m, n, 64) for m, n in SHAPES], ids=str)
+def test_between_the_first_multiply_and_the_wait_only_multiplies_use_the_sums(tile, tmp_path, nvdisasm):
+    code = code_of(tile, tmp_path / "gemm.cubin", nvdisasm)
+    multiplies = [place for place, line in enumerate(code) if "HGMMA" in line]
+    shape = SHAPES[tile[:2]]
+    # One loop, unrolled once for each step of a k-block: the compiler has serialised and copied nothing.
+    assert len(multiplies) == K_STEPS * shape.fragments
+    sums = set()
+    for place in multiplies:
+        found = MULTIPLY.search(code[place])
+        assert found, code[place]
+        columns, into, out_of = found.groups()
+        assert out_of in (None, into), f"sums move from one register to another: {code[place]}"
+        sums |= set(range(int(into), int(into) + int(columns) // 2))
+    assert len(sums) == shape.fragments * tile[1] // 2
+    last_wait = next(
+        place for place, line in enumerate(code) if place > multiplies[-1] and "DEPBAR.LE gsb0, 0x0" in line
+    )
+    between = code[multiplies[0] : last_wait]
+    touching = [line for line in between if "HGMMA" not in line and registers(line) & sums]
+    assert not touching
