@@ -54,7 +54,7 @@ def run_plain(a: Any, b: Any) -> Any:
 
 
 def run_synchronised(a: Any, b: Any, plan: Plan) -> Any:
-    """The same pair under a plan, each kernel on a stream of its own; every call starts from reset semaphores.
+    """The same pair under a plan, each kernel on a stream of its own, from semaphores that are reset.
 
     Raises `DescriptionError` for a plan under which waiting blocks could fill the GPU, `DeadlockError` for a
     wait that ran out of time.
@@ -76,7 +76,7 @@ def run_synchronised(a: Any, b: Any, plan: Plan) -> Any:
     arguments = [(a, b, c, np.int32(n), np.int32(k)), (c, out, np.int32(n))]
     streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
     cupy.cuda.Device().synchronize()  # tables and inputs are made on the default stream
-    # Reset in the first stream's order, before either kernel: a semaphore left by another run lets a tile through.
+    # Before either kernel: a semaphore that another run has left would let a tile through.
     sync.reset(streams[0])
     streams[1].wait_event(streams[0].record())
     for number, (stage, function) in enumerate(zip(pipeline.stages, functions, strict=True)):

@@ -161,8 +161,9 @@ class CompileAhead:
 
         try:
             return len(self.build(request).data)
-        except CompileError:
-            return 0  # the test that needs it says so
+        except CompileError as error:
+            self.stopped.append(f"{request.path.name} {request.names}: {str(error)[:200]}")
+            return 0
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem):
