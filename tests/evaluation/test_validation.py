@@ -16,9 +16,9 @@ from wavesim.evaluation import validation
 from wavesim.evaluation.blind_sizes import all_sizes
 from wavesim.evaluation.interval_fit import FITTED, half_widths, unseen_over_seen
 from wavesim.evaluation.policy_choice import policy_choices
-from wavesim.evaluation.published_and_sketches import sketch_jobs
 from wavesim.evaluation.recorded_cases import ceil_formula
 from wavesim.evaluation.scored_case import ScoredPrediction, by_ceil_formula
+from wavesim.evaluation.sketch_cases import sketch_jobs
 from wavesim.evaluation.validation import outliers, predictions, scores, worse_sets
 from wavesim.model.device import load
 from wavesim.plan.words import parse_plan

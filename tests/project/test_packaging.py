@@ -97,16 +97,16 @@ def test_the_wheel_installs_wavesim_and_wavesim_gpu_and_nothing_else(wheel):
 # The whole of it takes minutes and is computed once, in test_recordings.
 FIRST_OF_EACH = """
 from wavesim.evaluation import blind_predictions
-from wavesim.evaluation import published_and_sketches as other_measurements
-from wavesim.evaluation import recorded_cases as own_measurements
+from wavesim.evaluation import published_cases, sketch_cases
+from wavesim.evaluation import recorded_cases
 from wavesim.predict.score_history import committed_scores
 found = [
     jobs()[0]()
     for jobs in (
-        own_measurements.recorded_jobs,
+        recorded_cases.recorded_jobs,
         blind_predictions.blind_jobs,
-        other_measurements.published_jobs,
-        other_measurements.sketch_jobs,
+        published_cases.published_jobs,
+        sketch_cases.sketch_jobs,
     )
 ]
 print([len(members) for members in found], len(committed_scores()))

@@ -9,8 +9,8 @@ from wavesim.sim.engine import Engine
 FIELDS = ("stage", "tile", "issue", "start", "wait", "end", "sm", "slot")
 
 
-def schedule_of(oracle: ReferenceSimulator) -> list[tuple]:
-    return [tuple(getattr(block, name) for name in FIELDS) for block in oracle.blocks]
+def schedule_of(reference: ReferenceSimulator) -> list[tuple]:
+    return [tuple(getattr(block, name) for name in FIELDS) for block in reference.blocks]
 
 
 def schedule_by_simpy(engine: Engine) -> list[tuple]:
@@ -20,13 +20,15 @@ def schedule_by_simpy(engine: Engine) -> list[tuple]:
     return [(*tile, *time) for tile, time in zip(tiles, times, strict=True)]
 
 
-def waiters_of(oracle: ReferenceSimulator) -> list[tuple]:
-    names = [program.stage.name for program in oracle.program.stages]
+def waiters_of(reference: ReferenceSimulator) -> list[tuple]:
+    names = [program.stage.name for program in reference.program.stages]
     blocks = [
-        (names[block.stage], block.tile, block.sm, block.slot, oracle.program.semaphore_name(semaphore))
-        for block, semaphore in oracle.stuck
+        (names[block.stage], block.tile, block.sm, block.slot, reference.program.semaphore_name(semaphore))
+        for block, semaphore in reference.stuck
     ]
-    kernels = [(f"wait-kernel of {names[k.stage]}", k.tile, k.sm, k.slot) for k in oracle.stuck_wait_kernels]
+    kernels = [
+        (f"wait-kernel of {names[k.stage]}", k.tile, k.sm, k.slot) for k in reference.stuck_wait_kernels
+    ]
     return sorted([*blocks, *kernels])
 
 
@@ -39,13 +41,13 @@ def waiters_by_simpy(error: DeadlockError) -> list[tuple]:
 
 def check_equal(case) -> bool:
     """Whether the case ends in a deadlock; asserts that both engines say the same."""
-    oracle = ReferenceSimulator(*case).run()
+    reference = ReferenceSimulator(*case).run()
     engine = Engine(*case)
-    if oracle.stuck or oracle.stuck_wait_kernels:
+    if reference.stuck or reference.stuck_wait_kernels:
         with pytest.raises(DeadlockError) as caught:
             engine.run()
-        assert waiters_by_simpy(caught.value) == waiters_of(oracle)
+        assert waiters_by_simpy(caught.value) == waiters_of(reference)
         return True
     engine.run()
-    assert schedule_by_simpy(engine) == schedule_of(oracle)
+    assert schedule_by_simpy(engine) == schedule_of(reference)
     return False

@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
         from wavesim.evaluation.score_page import write_score_page
 
         write_score_page(options.html, found.predictions, found.scores)
-    status = print_result(options, found.document, found.words)
+    status = print_result(options, found.document, found.text)
     for complaint in found.complaints:
         sys.stderr.write(f"wavesim: worse than the committed score: {complaint}\n")
     if not found.predictions:

@@ -14,7 +14,7 @@ from wavesim.predict.intervals import INTERVALS, committed_half_widths
 LEVEL = 0.8
 FEWEST_GROUPS = 4  # of a kind; fewer say nothing of the worst fifth
 
-# How many constants of a kind's predictions were chosen by the errors of its development half. Published
+# How many constants of a kind's predictions were chosen by the errors of its development split. Published
 # rows: launch, wait, demand, clock. Host waits: the wait, demand. Sketches: a wait, and a share of L2,
 # bandwidth and bend of the DRAM, which 36 sizes have in common. One block per SM: what builds differ by; on
 # Hopper what semaphores cost a producer, a consumer, and the edges of a tile. Several: their bend. Split K:

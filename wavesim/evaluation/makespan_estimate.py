@@ -1,7 +1,7 @@
-"""A pipeline's time ahead of any run of it, from its kernels timed alone; by the oracle, so without simpy.
+"""A makespan estimate before any run of the pipeline, from its kernels timed alone; needs no simpy.
 
 Example: GPT-3's products at 1,536 tokens take 369 and 368 us alone, in two and three waves of tiles; under
-row semaphores the oracle puts the pair at 690 us.
+row semaphores the reference simulator puts the pair at 690 us.
 """
 
 from collections.abc import Mapping

@@ -19,7 +19,7 @@ EMPTY_LOOP = "empty loop"
 
 
 @dataclass(frozen=True)
-class Interval:
+class RatioInterval:
     """A ratio's estimate and its 95 % interval."""
 
     value: float
@@ -27,7 +27,7 @@ class Interval:
     high: float
 
 
-def ratio_of_medians(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
+def ratio_of_medians(ours: Sequence[float], theirs: Sequence[float]) -> RatioInterval:
     """The median of `ours` over that of `theirs`, whose rounds were taken in turns.
 
     95 % percentile interval of a bootstrap that draws blocks of neighbouring rounds, both contenders' at
@@ -41,7 +41,7 @@ def ratio_of_medians(ours: Sequence[float], theirs: Sequence[float]) -> Interval
     drawn = ((starts[:, :, None] + np.arange(block)) % count).reshape(RESAMPLES, -1)[:, :count]
     ratios = np.median(first[drawn], axis=1) / np.median(second[drawn], axis=1)
     low, high = np.percentile(ratios, [2.5, 97.5])
-    return Interval(float(np.median(first) / np.median(second)), float(low), float(high))
+    return RatioInterval(float(np.median(first) / np.median(second)), float(low), float(high))
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def primitive_costs(results: GpuResults) -> list[PrimitiveCost]:
     ]
 
 
-def ready_costs(results: GpuResults) -> dict[str, Interval]:
+def ready_costs(results: GpuResults) -> dict[str, RatioInterval]:
     """{policy: time over stream sync's} of a GEMM pair in stream order, whose semaphores are always there."""
     cases = {case.name: case for case in results.of("ready-pair")}
     plain = cases.pop(PLAIN, None)

@@ -1,6 +1,6 @@
 """The simulator's own speed, in the figures that it is held to.
 
-Example: 9,792 tiles of GPT-3's MLP under row semaphores, simulated by SimPy and by the oracle in
+Example: 9,792 tiles of GPT-3's MLP under row semaphores, simulated by SimPy and by the reference simulator in
 one process. Their ratio means the same on every machine; milliseconds depend on it and on what
 else runs there.
 """
@@ -48,15 +48,15 @@ def measure_speed(rounds: int = ROUNDS) -> SimulatorSpeed:
 
 
 def simpy_over_oracle(rounds: int = ROUNDS, tokens: int = TOKENS_10K) -> float:
-    """CPU time of the SimPy model over the oracle's, runs alternating; what both share is left out."""
+    """CPU time of the SimPy model over the reference's, runs alternating; what both share is left out."""
     device = default_device()
     pipeline = gpt3_mlp(tokens)
     costs = _costs(pipeline)
-    simpy, oracle = [], []
+    simpy, reference = [], []
     for _ in range(rounds):
         simpy.append(_cpu_ms(Engine(pipeline, PLAN, device, costs).run))
-        oracle.append(_cpu_ms(ReferenceSimulator(pipeline, PLAN, device, costs).run))
-    return statistics.median(simpy) / statistics.median(oracle)
+        reference.append(_cpu_ms(ReferenceSimulator(pipeline, PLAN, device, costs).run))
+    return statistics.median(simpy) / statistics.median(reference)
 
 
 def simulation_ms(tokens: int, rounds: int = ROUNDS) -> tuple[float, int]:

@@ -60,7 +60,7 @@ class Validation:
     scores: Sequence[SetScore]
     complaints: Sequence[str]
     document: dict[str, object]
-    words: str
+    text: str
 
 
 def run_validate(options: Namespace, progress: Callable[[int, int], None] | None = None) -> Validation:

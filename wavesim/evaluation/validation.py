@@ -17,9 +17,10 @@ from wavesim.evaluation.blind_predictions import blind_jobs
 from wavesim.evaluation.blind_sizes import SEMAPHORES
 from wavesim.evaluation.interval_fit import half_widths
 from wavesim.evaluation.jobs import run_jobs
-from wavesim.evaluation.published_and_sketches import published_jobs, sketch_jobs
+from wavesim.evaluation.published_cases import published_jobs
 from wavesim.evaluation.recorded_cases import recorded_jobs
 from wavesim.evaluation.scored_case import ScoredPrediction
+from wavesim.evaluation.sketch_cases import sketch_jobs
 from wavesim.predict.score_history import SCORES, SetScore, committed_scores
 from wavesim.recordings.split import Split
 

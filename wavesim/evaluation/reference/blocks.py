@@ -1,4 +1,4 @@
-"""The oracle's thread blocks: how far each gets, and what it does at its end. For `analysis.oracle` only.
+"""The reference simulator's thread blocks: how far each gets, and what it does at its end.
 
 Example: a block of 80 us with waits at 0 and 40 us is walked as far as posts until now allow: to 40 us, where
 it is held up; a post at 55 us walks it on to its end at 95 us.

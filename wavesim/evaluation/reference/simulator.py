@@ -1,4 +1,4 @@
-"""The oracle: the simulator's semantics once more, as a bare heapq loop, to check the SimPy model against.
+"""The reference simulator: the semantics once more, as a bare heapq loop, to check the SimPy model against.
 
 Example: the same pipeline, plan, device and costs go into both; start, end, SM and slot of every
 block must come out equal, and a deadlock must leave the same blocks waiting. It is also the

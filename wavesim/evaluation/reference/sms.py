@@ -1,4 +1,4 @@
-"""The oracle's SMs: who has room, and how computing blocks share one SM.
+"""The reference simulator's SMs: who has room, and how computing blocks share one SM.
 
 Example: an SM is a set of taken slots, three sums (warps, registers, shared memory) and a list of
 [work left, block, age]; everything is looked at anew where the engine keeps running totals.
