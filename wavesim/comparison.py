@@ -156,8 +156,7 @@ def compare(
     most = max(info.blocks_per_sm for info in predicted[0].header.stages)
     past = history_text(most, is_calibrated and rows[0].scored)
     caveats = tuple(plan.caveat for plan in plans if plan.caveat) + _other_orders(plans)
-    if baseline is not None:
-        caveats += contradictions(pipeline, device, kernel_times_of(baseline))
+    caveats += contradictions(pipeline, device, kernel_times_of(baseline)) if baseline is not None else ()
     return Comparison(
         pipeline.name, rows, predicted, measured, known.source, source, past, caveats, known.defaults
     )

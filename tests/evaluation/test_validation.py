@@ -14,7 +14,7 @@ from wavesim.costs.cost_model import CostModel
 from wavesim.errors import RecordingError
 from wavesim.evaluation import validation
 from wavesim.evaluation.blind_sizes import all_sizes
-from wavesim.evaluation.interval_fit import FITTED, half_widths, unseen_over_seen
+from wavesim.evaluation.interval_fit import fitted_constants, half_widths, unseen_over_seen
 from wavesim.evaluation.policy_choice import policy_choices
 from wavesim.evaluation.recorded_cases import ceil_formula
 from wavesim.evaluation.scored_case import ScoredPrediction, by_ceil_formula
@@ -176,7 +176,7 @@ def test_where_constants_were_fitted_to_a_kinds_own_errors_its_intervals_are_wid
     seen = named("development", 8)
     found = [made_up(case, "row", 1.0 + i, 1.0) for i, case in enumerate(seen)]
     kind = "kernel times, published"
-    assert FITTED[kind] == 4
+    assert fitted_constants()[kind] == 4
     plain, fitted = half_widths(found)["some"], half_widths([replace(p, kind=kind) for p in found])[kind]
     assert fitted == pytest.approx(plain * sqrt((8 + 4) / (8 - 4)), abs=0.01)
     assert unseen_over_seen(kind, 4) == sqrt(3)  # two constants at most of four sizes

@@ -55,13 +55,9 @@ def calibrate(
     work = work * _clock_ratio(trace, known) * clock_factors(trace, clock_gain)
     if behind is not None:
         work = work / slowdowns(trace, *behind)
-    tile_ns: dict[str, int | list[int]] = {}
-    for index, info in enumerate(trace.header.stages):
-        rows = trace.stage == index
-        tile_ns[info.name] = _by_tile(trace, rows, work) if per_block else round(float(work[rows].mean()))
     overheads = {**known.overheads, **_seen(trace, known, turnover_ns, most), **measured_ns}
     return CostModel(
-        tile_ns,
+        _tile_ns(trace, work, per_block=per_block),
         sharing=sharing,
         oldest_first_bias=oldest_first_bias,
         memory=None if behind is None else behind[1],
@@ -69,6 +65,15 @@ def calibrate(
         sums_ns=sums_ns,
         **overheads,
     )
+
+
+def _tile_ns(trace: Trace, work: FloatArray, *, per_block: bool) -> dict[str, int | list[int]]:
+    """Work by stage: one mean, or with `per_block` each block's own."""
+    tile_ns: dict[str, int | list[int]] = {}
+    for index, info in enumerate(trace.header.stages):
+        rows = trace.stage == index
+        tile_ns[info.name] = _by_tile(trace, rows, work) if per_block else round(float(work[rows].mean()))
+    return tile_ns
 
 
 def _seen(trace: Trace, known: DeviceCosts, turnover_ns: int, most: int) -> dict[str, int]:

@@ -6,31 +6,24 @@ where constants were fitted to these very cases. `recordings/intervals.json` hol
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from math import sqrt
 
 from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.predict.intervals import INTERVALS, committed_half_widths
+from wavesim.recordings.shipped import FOLDER
 
 LEVEL = 0.8
 FEWEST_GROUPS = 4  # of a kind; fewer say nothing of the worst fifth
 
-# How many constants of a kind's predictions were chosen by the errors of its development split. Published
-# rows: launch, wait, demand, clock. Host waits: the wait, demand. Sketches: a wait, and a share of L2,
-# bandwidth and bend of the DRAM, which 36 sizes have in common. One block per SM: what builds differ by; on
-# Hopper what semaphores cost a producer, a consumer, and the edges of a tile. Several: their bend. Split K:
-# storing and adding sums. Hopper's split K: storing, and semaphores. Stream-K: its share of the DRAM,
-# drifting, storing and adding.
-FITTED = {
-    "kernel times, published": 4,
-    "kernel times, host waits": 2,
-    "sketch trace": 2,
-    "stream-sync trace of a Hopper kernel, 1 block per SM": 3,
-    "stream-sync trace of a Hopper kernel, split-K": 2,
-    "stream-sync trace, 1 block per SM": 1,
-    "stream-sync trace, several blocks per SM": 1,
-    "stream-sync trace, split-K": 2,
-    "stream-sync trace, stream-k": 4,
-}
+FITTED_CONSTANTS = FOLDER / "fitted_constants.json"
+
+
+@cache
+def fitted_constants() -> dict[str, int]:
+    """How many constants of each kind's predictions were chosen by the errors of its development split."""
+    found = json.loads(FITTED_CONSTANTS.read_text())["kinds"]
+    return {kind: len(constants) for kind, constants in found.items()}
 
 
 def half_widths(found: Sequence[ScoredPrediction]) -> dict[str, float]:
@@ -59,7 +52,7 @@ def unseen_over_seen(kind: str, sizes: int) -> float:
     Where least squares fit p constants to n values, the mean square of new errors is (n + p) / (n - p) times
     that of the residuals (final prediction error, Akaike 1969). No more than half as many as sizes count.
     """
-    constants = min(FITTED.get(kind, 0), sizes / 2)
+    constants = min(fitted_constants().get(kind, 0), sizes / 2)
     return sqrt((sizes + constants) / (sizes - constants))
 
 
