@@ -7,6 +7,7 @@ Import arrows, lowest first; a part may use what is above it in the list, never 
 """
 
 import ast
+import functools
 import graphlib
 import subprocess
 import sys
@@ -75,8 +76,13 @@ def sources(package: Path) -> list[Path]:
     return sorted(package.rglob("*.py"))
 
 
-def imports(path: Path, *, typing_too: bool = True) -> Iterator[str]:
+@functools.cache
+def imports(path: Path, *, typing_too: bool = True) -> tuple[str, ...]:
     """Absolute dotted names that a file imports, at any depth; type checkers' own only if `typing_too`."""
+    return tuple(imports_of(path, typing_too))
+
+
+def imports_of(path: Path, typing_too: bool) -> Iterator[str]:
     package = path.relative_to(ROOT / "gpu" if WAVESIM_GPU in path.parents else ROOT).parent.parts
     for node in walk(ast.parse(path.read_text(encoding="utf-8")), typing_too):
         if isinstance(node, ast.Import):

@@ -50,6 +50,11 @@ def sources(package: Path) -> list[Path]:
     return sorted(package.rglob("*.py"))
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def test_no_file_is_a_drawer_for_odds_and_ends():
     files = [p for top in ("wavesim", "gpu", "tests") for p in (ROOT / top).rglob("*.py")]
     assert not [p for p in files if p.stem in DRAWERS]
@@ -70,7 +75,7 @@ def test_only_the_plan_room_asks_a_plan_or_its_part_for_a_class():
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]
         if WAVESIM / "plan" not in path.parents
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Call) and asks_a_plan_for_its_class(node)
     ]
     assert wrong == []
@@ -98,7 +103,7 @@ def test_stream_k_is_known_to_its_file_and_its_registration():
 def test_a_class_name_has_one_meaning():
     owners: dict[str, list[str]] = {}
     for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 owners.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     twice = {name: files for name, files in owners.items() if len(files) > 1}
@@ -118,7 +123,7 @@ def test_tests_of_a_room_stand_in_a_folder_of_its_name():
 
 def test_what_stands_in_tests_gpu_needs_one():
     for path in (ROOT / "tests" / "gpu").glob("test_*.py"):
-        tests = [n for n in ast.parse(path.read_text("utf-8")).body if isinstance(n, ast.FunctionDef)]
+        tests = [n for n in parsed(path).body if isinstance(n, ast.FunctionDef)]
         marked = [n.name for n in tests if "pytest.mark.gpu" in map(ast.unparse, n.decorator_list)]
         assert marked or "pytestmark = pytest.mark.gpu" in path.read_text("utf-8"), path.name
 
@@ -131,7 +136,7 @@ def test_no_module_shares_its_name_with_a_function_beside_it():
     wrong = []
     for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]:
         beside = {p.stem for p in path.parent.iterdir() if p.suffix == ".py" or p.is_dir()}
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
         wrong += [f"{path.relative_to(ROOT)}: {name}()" for name in sorted(functions & beside)]
     assert "\n".join(wrong) == ""

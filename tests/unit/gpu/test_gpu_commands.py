@@ -129,7 +129,7 @@ def test_every_kernel_that_is_timed_counts_in_the_results_hash(monkeypatch, tmp_
     write(tmp_path)
     for name in ("copy.cu", "primitives.cu", "control.cu", "swiglu.cu"):
         changed = tmp_path / name
-        changed.write_text((compiler.ROOT / "kernels" / name).read_text() + "// more\n")
+        changed.write_text((compiler.ROOT / "kernels" / name).read_text() + "__device__ int more;\n")
         with monkeypatch.context() as patch:
             others = [path for path in timed_sources.BESIDE if path.name != name]
             patch.setattr(timed_sources, "BESIDE", (*others, changed))
