@@ -145,7 +145,7 @@ def start_scenario(**chosen: Any) -> Scenario:
         given: Scenario = replace(chosen["given"].scenario(), **chosen)
         return given
     name = chosen.get("workload", Scenario.workload)
-    device = chosen.get("device", "toy" if name == "toy" else Scenario.device)
+    device = chosen.get("device", "toy" if name == "toy" else devices.default_device().name)
     m, n = _usual(name).tile
     size = {"tokens": _usual(name).tokens, "tile": f"{m}x{n}"}
     defaults = {**size, "device": device, "sm_count": devices.load(device).sm_count}
