@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from draw_model import (
     busy_clock_figure,
     clock_figure,
-    draws_figure,
+    fetches_figure,
     memory_figure,
     set_figure,
     sharing_figure,
@@ -88,7 +88,7 @@ def main() -> None:
         "gain": gain_figure,
         "compare": comparison_figure,
         "model-sharing": sharing_figure,
-        "model-draws": draws_figure,
+        "model-draws": fetches_figure,
         "model-memory": memory_figure,
         "model-stream-k": stream_k_figure,
         "model-busy-clock": busy_clock_figure,

@@ -40,25 +40,25 @@ SYMBOLS = ("circle", "diamond-open", "x-thin-open")
 
 
 def sharing_figure(theme: str) -> go.Figure:
-    """How long the first GEMM's blocks take, two per SM: measured, with and without the elder's lead."""
+    """How long the first GEMM's blocks take, two per SM: measured, with and without oldest-first bias."""
     case = next(c for c in cases() if (c.tile, c.tokens, c.order) == ("128x128", 3072, "row"))
     stream, pipeline = case.trace("stream"), gpt3_mlp(3072, (128, 128))
     costs = calibrate(stream)
     runs = {
         "measured on an H200": stream,
-        "simulated, the elder ahead": simulate(pipeline, StreamSync(), load("h200"), costs),
-        "simulated, in step": simulate(
+        "simulated, oldest first": simulate(pipeline, StreamSync(), load("h200"), costs),
+        "simulated, without bias": simulate(
             pipeline, StreamSync(), load("h200"), replace(costs, oldest_first_bias=(0.0,))
         ),
     }
     series = {name: (trace.start_ns[_first(trace)], _durations(trace)) for name, trace in runs.items()}
-    words = f"The elder of two blocks runs {costs.bias(2):.0%} above their mean speed, the younger below it"
+    words = f"The older of two blocks on an SM runs {costs.bias(2):.0%} above their mean speed"
     source = "GPT-3 MLP, 3072 tokens, 128x128 tiles, stream sync: blocks of the first GEMM"
     return _scatter(series, words, source, ("start (µs)", "time of a block (µs)"), 1e-3, theme)
 
 
-def draws_figure(theme: str) -> go.Figure:
-    """When the producer's tiles are there, in the order of the draws: which of them share an SM decides."""
+def fetches_figure(theme: str) -> go.Figure:
+    """When the producer's tiles end, in the order in which they were fetched: which share an SM decides."""
     run = find_runs()[0]
     size = next(s for s in run.sizes() if s.name == "portable gpt3-mlp 128x128 M=384")
     pipeline, plan = size.pipeline(), parse_plan("tile", "grouped:4")
@@ -67,7 +67,7 @@ def draws_figure(theme: str) -> go.Figure:
     runs = {
         "measured on an H200": measured,
         "simulated": simulate(pipeline, plan, load("h200"), costs),
-        "simulated, drawn as issued": simulate(
+        "simulated, fetched as issued": simulate(
             pipeline, plan, load("h200"), replace(costs, fetches_by_sm=False)
         ),
     }
@@ -75,9 +75,9 @@ def draws_figure(theme: str) -> go.Figure:
         name: (np.arange(_first(trace).sum()), 100 * trace.end_ns[_first(trace)] / trace.makespan_ns)
         for name, trace in runs.items()
     }
-    words = "Tiles that share an SM are neighbours in the order of the draws, and take longer"
+    words = "Tiles that share an SM are fetched one after the other, and take longer"
     source = "GPT-3 MLP, 384 tokens, 128x128 tiles in groups of 4 rows, tile semaphores: first GEMM"
-    return _scatter(series, words, source, ("drawn as number", "end (% of the run)"), 1.0, theme)
+    return _scatter(series, words, source, ("fetched as number", "end (% of the run)"), 1.0, theme)
 
 
 def _first(trace: Trace) -> np.ndarray:
@@ -114,18 +114,18 @@ def _second_over_first(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
 
 
 def stream_k_figure(theme: str) -> go.Figure:
-    """Gains of Stream-K, development half: predicted, with DRAM left out, and with that and sums left out."""
+    """Gains of Stream-K, development split: predicted, without DRAM, and without DRAM and partial sums."""
     run = find_runs()[0]
     sizes = [s for s in run.sizes() if "stream-k" in s.plans and split_of(s.name) == "development"]
     rows = [_stream_k_gains(run, size, order) for size in sizes for order in size.orders]
     measured, *predicted = np.array(rows).T
-    names = ("predicted", "an idle DRAM", "an idle DRAM, sums for nothing")
+    names = ("predicted", "an idle DRAM", "an idle DRAM, free sums")
     full, idle, free = predicted
     words = (
-        f"As simulated, sums cost Stream-K {min(free - idle):.0f} to {max(free - idle):.0f} points, "
+        f"As simulated, partial sums cost Stream-K {min(free - idle):.0f} to {max(free - idle):.0f} points, "
         f"a busy DRAM up to {max(idle - full):.0f}"
     )
-    source = "Hopper kernel, GPT-3 and LLaMA MLP, judged run on an H200, development half, two orders each"
+    source = "Hopper kernel, GPT-3 and LLaMA MLP, blind run on an H200, development split, two orders each"
     series = {name: (measured, points) for name, points in zip(names, predicted, strict=True)}
     return _scatter(
         series, words, source, ("measured (points)", "predicted (points)"), 1.0, theme, diagonal=True
@@ -162,7 +162,7 @@ def busy_clock_figure(theme: str) -> go.Figure:
 
 
 def clock_figure(theme: str) -> go.Figure:
-    """Published gains of row semaphores, predicted with and without what a power-limited clock takes back."""
+    """Published gains of row semaphores, predicted with and without the fall of a power-limited clock."""
     runs = [run for run in _published() if run.policy == "row"]
     free = [replace(costs_of(run.device.name), clock_share=0.0) for run in runs]
     measured = np.array([run.improvement_points for run in runs])
@@ -170,7 +170,7 @@ def clock_figure(theme: str) -> go.Figure:
         "clock falls as SMs fill": (measured, _predicted(runs, [costs_of(run.device.name) for run in runs])),
         "clock stays": (measured, _predicted(runs, free)),
     }
-    words = "At the power limit fuller SMs run at a lower clock: a quarter of what is saved is lost again"
+    words = "At the power limit fuller SMs lower the clock, which costs a quarter of the saving"
     source = "published row semaphores on V100 and A100, predicted from two kernel times"
     return _scatter(
         series, words, source, ("measured (points)", "predicted (points)"), 1.0, theme, diagonal=True

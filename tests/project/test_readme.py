@@ -4,11 +4,13 @@ import csv
 import json
 import re
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
 from wavesim.model.description import load_description
 from wavesim.predict.prediction import predict_from_kernel_times
@@ -268,3 +270,9 @@ def constant(name: str) -> float:
 )
 def test_a_constant_on_the_model_page_is_the_data_files(words, name, unit):
     assert words.format(constant(name) / unit) in MODEL
+
+
+def test_every_cost_that_the_model_page_names_is_a_field_of_the_cost_model():
+    named = set(re.findall(r"`CostModel\.(\w+)`", MODEL))
+    assert len(named) > 10
+    assert named <= {field.name for field in fields(CostModel)}
