@@ -12,7 +12,7 @@ from wavesim_gpu.evaluation import report as reports
 from wavesim_gpu.evaluation import timed_sources
 from wavesim_gpu.evaluation.timed_sources import timed_hash
 from wavesim_gpu.kernels.backends import FAMILIES
-from wavesim_gpu.runtime import compiler
+from wavesim_gpu.runtime import kernel_sources
 
 SHIPPED = Path(__file__).parents[3] / "gpu" / "results"
 
@@ -124,16 +124,18 @@ def test_gpu_tests_without_cupy_say_so_in_one_line():
 
 def test_every_kernel_that_is_timed_counts_in_the_results_hash(monkeypatch, tmp_path, capsys):
     timed = {path.name for name in FAMILIES for path in timed_sources.kernel_files(name)}
-    there = {path.name for path in (compiler.ROOT / "kernels").rglob("*.cu")}
+    there = {path.name for path in (kernel_sources.ROOT / "kernels").rglob("*.cu")}
     assert timed == there - {"clock_stamp.cu"}  # an instrument, outside of what is timed
     write(tmp_path)
     for name in ("copy.cu", "primitives.cu", "control.cu", "swiglu.cu"):
         changed = tmp_path / name
-        changed.write_text((compiler.ROOT / "kernels" / name).read_text() + "__device__ int more;\n")
-        with monkeypatch.context() as patch:
-            others = [path for path in timed_sources.BESIDE if path.name != name]
-            patch.setattr(timed_sources, "BESIDE", (*others, changed))
-            assert main(["report", "--json", "--results", str(tmp_path)]) == 2
+        beside = tuple(changed if path.name == name else path for path in timed_sources.BESIDE)
+        for more, status in (("// more\n", 0), ("int more;\n", 2)):
+            changed.write_text((kernel_sources.ROOT / "kernels" / name).read_text() + more)
+            kernel_sources.source_hash.cache_clear()
+            with monkeypatch.context() as patch:
+                patch.setattr(timed_sources, "BESIDE", beside)
+                assert main(["report", "--json", "--results", str(tmp_path)]) == status
         assert "measured with portable kernel sources" in capsys.readouterr().err
         changed.unlink()
     assert main(["report", "--json", "--results", str(tmp_path)]) == 0
