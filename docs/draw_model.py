@@ -122,7 +122,7 @@ def stream_k_figure(theme: str) -> go.Figure:
     names = ("predicted", "an idle DRAM", "an idle DRAM, free sums")
     full, idle, free = predicted
     words = (
-        f"As simulated, partial sums cost Stream-K {min(free - idle):.0f} to {max(free - idle):.0f} points, "
+        f"Partial sums cost Stream-K {min(free - idle):.0f} to {max(free - idle):.0f} points, "
         f"a busy DRAM up to {max(idle - full):.0f}"
     )
     source = "Hopper kernel, GPT-3 and LLaMA MLP, blind run on an H200, development split, two orders each"

@@ -108,7 +108,15 @@ OLDER = {
     r"\bTileNotes?\b|\bhand_over_held\b|\btake_turn\b|\bput_back\b": "WorkTile, flush deferred stores, ...",
     r"\bgpu_standing\b|\bcycle_parts\b|\bmachine_costs\b": "speedups, cycle breakdown, device costs",
     r"\bPicture: ": "Example:",
-    r"what asks for|who comes last": "say the mechanism",
+    r"what asks for|who comes last|takes back": "say the mechanism",
+    r"(?i)\boracles?\b": "reference simulator",
+    r"(?i)\bforet(ell|old)": "register a prediction",
+    r"(?i)\bjudged run\b|\bJudged[A-Z]": "blind run",
+    r"(?i)\b(development|test) half\b|\bhalf_of\b": "development split, test split",
+    r"\bown_measurements\b|\bother_measurements\b": "the datasets by name",
+    r"\beldest\b|(?i:\belders?\b)": "oldest-first bias",
+    r"\bBlockLives\b|\bAlarms?\b": "block process, timer",
+    r"\bdraw_order\b|\bdraws_by_sm\b(?!\")": "fetch a tile",
 }
 SEARCHED = (
     ("wavesim", "*.py"),

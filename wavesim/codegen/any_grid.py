@@ -1,7 +1,7 @@
 """Options that hold whatever the grids are, for headers whose sizes are known at run time only.
 
 Example: on a grid of one tile row `Grouped(8)` is row-major and blockIdx would do; on larger grids it is not,
-so a header that serves both lets blocks draw their positions.
+so a header that serves both lets blocks fetch their positions.
 """
 
 from dataclasses import replace

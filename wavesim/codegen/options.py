@@ -84,7 +84,7 @@ def _custom_order(stage: Stage, plan: Plan) -> Option:
     first = next(i for i, (ours, theirs) in enumerate(zip(tiles, stage.grid, strict=True)) if ours != theirs)
     why = (
         f"the order {order.name} differs from the order in which blocks are issued, first at "
-        f"position {first}: tile {tiles[first]}; blocks draw their position from a counter"
+        f"position {first}: tile {tiles[first]}; blocks fetch their position from a counter"
     )
     return Option(AVOID_CUSTOM_ORDER, stage.name, is_used=False, why=why)
 

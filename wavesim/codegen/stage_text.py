@@ -79,7 +79,7 @@ def stage_lines(
 
 @dataclass(frozen=True)
 class Start:
-    """How blocks start: whether they draw their position from a counter, or else count themselves there."""
+    """How blocks start: whether they fetch their position from a counter, or only count themselves there."""
 
     draws: bool
     counts: bool

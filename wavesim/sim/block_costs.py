@@ -1,6 +1,6 @@
 """What a plan charges each block of a stage: its work, and what comes before, at and after it.
 
-Example: under row semaphores a consumer block of 80 us also draws its tile (0.6 us) and looks at its
+Example: under row semaphores a consumer block of 80 us also fetches its tile (0.6 us) and polls its
 semaphores (0.9 us); as one of two split-K slices it also stores its sums, or adds the other's to its own.
 """
 

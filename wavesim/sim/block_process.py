@@ -200,13 +200,13 @@ class BlockProcesses:
             state.done.succeed()
         launch, sm, slot = self._launches[program.index], self.rows.sm[row], self.rows.slot[row]
         if launch.then == "fetch":
-            self._same_instant.queue(sm, slot, partial(self._draw, launch, sm, slot))
+            self._same_instant.queue(sm, slot, partial(self._fetch, launch, sm, slot))
         elif (following := program.following(position)) >= 0:
             Task(self._process(program, following, sm, slot, 0))
         else:
             self._release(sm, slot, program.index)
 
-    def _draw(self, launch: KernelLaunch, sm: int, slot: int) -> None:
+    def _fetch(self, launch: KernelLaunch, sm: int, slot: int) -> None:
         """The block's next item from the tile counter; it leaves when there is none."""
         item = next(self._counters[launch])
         if item < sum(len(self._program.stages[stage].blocks) for stage in launch.stages):

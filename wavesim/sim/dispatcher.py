@@ -23,7 +23,7 @@ class Launch:
     `start(position, sm, slot)` is the life of one block, from its issue; it must not end in the
     pass that issues it, before its first event. Of launches whose turn comes at the
     same instant the one with the lower `rank` goes first. `issued` fires with the time of the
-    last block's issue. `is_fetching`: blocks draw their positions from a counter (`draw_order`).
+    last block's issue. `is_fetching`: blocks fetch their positions from a counter (`fetch_order`).
     """
 
     name: str
@@ -84,7 +84,7 @@ class Dispatcher:
         while self.queue:
             launch = self.queue[0]
             places = self._places(launch)
-            in_turn = draw_order(places) if launch.is_fetching else places
+            in_turn = fetch_order(places) if launch.is_fetching else places
             for position, place in enumerate(in_turn, launch.next):
                 Task(launch.start(position, *place))
             launch.next += len(places)
@@ -107,10 +107,10 @@ class Dispatcher:
         return places
 
 
-def draw_order(places: Sequence[Place]) -> Sequence[Place]:
-    """Blocks issued in one instant, in the order in which they draw their positions.
+def fetch_order(places: Sequence[Place]) -> Sequence[Place]:
+    """Blocks issued in one instant, in the order in which they fetch their positions.
 
-    Those of an SM draw one right after the other, although they were issued a round apart. Which SM comes
+    Those of an SM fetch one right after the other, although they were issued a round apart. Which SM comes
     when is chance, and here spread evenly. Source: seen on an NVIDIA H200 (docs/the-model.md).
     """
     if len({sm for sm, _ in places}) == len(places):

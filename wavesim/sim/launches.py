@@ -1,7 +1,7 @@
 """The kernels that a plan launches: how many blocks each has, and what a block does one after the other.
 
 Example: under stream sync a GEMM of 384 tiles is 384 blocks with one tile each. As a persistent kernel it is
-132 blocks on 132 SMs that draw tile after tile; under Stream-K 132 blocks with a list of their own.
+132 blocks on 132 SMs that fetch tile after tile; under Stream-K 132 blocks with a list of their own.
 """
 
 from collections.abc import Sequence
@@ -103,7 +103,7 @@ def _launch(program: StageProgram, plan: Plan, slots: int) -> KernelLaunch:
 
 
 def _is_row_major(order: Order, grid: Grid) -> bool:
-    """Whether blocks need not draw their positions: their number in the grid says it."""
+    """Whether blocks need not fetch their positions: blockIdx says it."""
     return order == RowMajor() or order.sequence(grid) == RowMajor().sequence(grid)
 
 

@@ -1,8 +1,8 @@
 """How the blocks of one SM share it.
 
-Example: two blocks compute on one SM, each at 0.56 of the speed it has alone on average. The elder gets
+Example: two blocks compute on one SM, each at 0.56 of the speed it has alone on average. The older one gets
 more of it, 0.65, the younger 0.47: of two that start together one ends after 230 us and the other after
-280, and from then on they are out of step. Of four small ones the eldest ends after 168 us, the others after
+280, and from then on they are out of step. Of four small ones the oldest ends after 168 us, the others after
 175, 184 and 196. When a block ends or starts to spin, those left speed up at once. Observed on an NVIDIA H200
 (docs/the-model.md).
 """
@@ -32,7 +32,7 @@ class Member:
 
 
 class SharedSm:
-    """Of n computing blocks the i-th eldest progresses at `rates[n - 1][i] / RATE_UNIT`.
+    """Of n computing blocks the i-th oldest progresses at `rates[n - 1][i] / RATE_UNIT`.
 
     Places and companies beyond the last are like the last.
     """
@@ -40,7 +40,7 @@ class SharedSm:
     def __init__(self, env: Environment, rates: tuple[tuple[int, ...], ...]) -> None:
         self._env = env
         self._rates = rates
-        self._members: list[Member] = []  # eldest first
+        self._members: list[Member] = []  # oldest first
         self._since = 0
         self._timer: Timer | None = None
 
@@ -64,7 +64,7 @@ class SharedSm:
             member.left -= elapsed * rate
 
     def _rates_now(self) -> tuple[int, ...]:
-        """Of the computing blocks, the eldest first; at least as many as there are."""
+        """Of the computing blocks, the oldest first; at least as many as there are."""
         count = len(self._members)
         if count <= len(self._rates):
             return self._rates[count - 1]

@@ -34,7 +34,7 @@ def predict_options(
 ) -> tuple[OptionEffect, ...]:
     """The four variants under a policy (by default one semaphore per tile) in row-major order.
 
-    `costs` are those of kernels with reordered loads that draw their tiles, as ours. Without R a block is
+    `costs` are those of kernels with reordered loads that fetch their tiles, as ours do. Without R a block is
     taken to look at its semaphores for as long again, with no load to hide behind; without a counter
     (T) it draws nothing. W is applied only where the safety check allows it.
     """

@@ -86,7 +86,7 @@ class SmRoom:
 class ComputingBlocks:
     """Blocks that compute on one SM: [work left in ns / RATE_UNIT, then, who, age].
 
-    Of n of them the eldest runs at `rates[n - 1][0]`, the next one at `rates[n - 1][1]` and so on; places and
+    Of n of them the oldest runs at `rates[n - 1][0]`, the next one at `rates[n - 1][1]` and so on; places and
     companies beyond the last are like the last.
     """
 
