@@ -13,6 +13,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
+from wavesim.errors import DeviceError
 from wavesim.model.device import load
 
 NUMBERS = {"ptr": 1 << 20, "nbytes": 1 << 24, "size": 1 << 22, "itemsize": 2, "id": 0, "shape": (256, 128)}
@@ -117,15 +118,21 @@ def pretended_cupy(device):
     return Module("cupy")
 
 
+def _no_library():
+    raise DeviceError("no library is called on a GPU that is not there")
+
+
 class CompileAhead:
     """A pytest plugin: runs the selected tests on the pretended GPU, then compiles what they asked for."""
 
     def __init__(self):
         self.requests, self.stopped = {}, []
         device = load("h200")
-        sys.modules["cupy"] = pretended_cupy(device)
+        # What is really installed must not meet addresses that mean nothing.
+        sys.modules |= {"cupy": pretended_cupy(device), "torch": None, "triton": None}
         from wavesim_gpu import runner
         from wavesim_gpu.cusync.sync_state import SyncState
+        from wavesim_gpu.evaluation.baselines import cublaslt
         from wavesim_gpu.evaluation.studies import copies
         from wavesim_gpu.kernels.sm90 import tensor_map
         from wavesim_gpu.runner import CupyRunner, Verdict
@@ -133,6 +140,7 @@ class CompileAhead:
 
         self.build = compiler.build_and_keep
         compiler.build_and_keep = self.note
+        cublaslt._library = _no_library
         tensor_map._encode = lambda *args: tensor_map.NO_MAP
         functions._configured = lambda cupy, module, name, size: functions.Function(
             module, Anything(), 64, 0, 0
