@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
-from wavesim_gpu.kernels.backend import SPACES, Family, KernelLaunch
-from wavesim_gpu.kernels.backends import joint_of
+from wavesim_gpu.kernels.backend import SPACES, Backend, KernelLaunch
+from wavesim_gpu.kernels.backends import DEFAULT, backends_of, require_runs
 
 
 @dataclass(frozen=True)
 class PlannedKernel:
-    """One launch, and the names of the stages that it computes."""
+    """One launch, the names of the stages that it computes, and the backend whose kernel it is."""
 
     stages: tuple[str, ...]
+    backend: Backend
     launch: KernelLaunch
 
     def header(self, texts: Mapping[str, str]) -> str:
@@ -30,18 +30,24 @@ class PlannedKernel:
         return "".join(f"namespace {space} {{\n{texts[name]}}}\n" for space, name in spaces)
 
 
-def kernels_of(pipeline: Pipeline, plan: Plan, family: Family, device: Device) -> tuple[PlannedKernel, ...]:
-    """In the order of their launches. Raises `DescriptionError`, with the fix, for what it cannot do."""
-    names = tuple(stage.name for stage in pipeline.stages)
+def kernels_of(
+    pipeline: Pipeline, plan: Plan, device: Device, default: str = DEFAULT
+) -> tuple[PlannedKernel, ...]:
+    """In the order of their launches; `default` is the backend of stages that name none.
+
+    Raises `DescriptionError`, with the fix, for what the backends cannot do.
+    """
+    require_runs(pipeline, plan, default)
+    backends = backends_of(pipeline, default)
     if plan.schedule.is_fused:
-        return (PlannedKernel(names, joint_of(family).launch(pipeline, device)),)
-    return tuple(
-        PlannedKernel((stage.name,), _launch(pipeline, stage, family, device)) for stage in pipeline.stages
-    )
-
-
-def _launch(pipeline: Pipeline, stage: Stage, family: Family, device: Device) -> KernelLaunch:
-    """The first stage starts only after all that the caller did before."""
-    launch = family.launch(stage.gemm, device)
-    has_producers = pipeline.dependency_of(stage.name) is not None
-    return replace(launch, is_dependent=launch.is_dependent and has_producers)
+        names = tuple(backends)
+        backend = backends[names[0]]
+        return (PlannedKernel(names, backend, backend.fused_launch(pipeline, plan, device)),)
+    found = []
+    for stage in pipeline.stages:
+        backend = backends[stage.name]
+        launch = backend.launch(stage.gemm, plan, device)
+        # The first stage starts only after all that the caller did before.
+        is_dependent = plan.launch.follows == "start" and pipeline.dependency_of(stage.name) is not None
+        found.append(PlannedKernel((stage.name,), backend, replace(launch, is_dependent=is_dependent)))
+    return tuple(found)

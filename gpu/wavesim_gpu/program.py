@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from wavesim.codegen.options import Option
-from wavesim.errors import DescriptionError, DeviceError
+from wavesim.errors import DeviceError
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim_gpu.cusync.sync_state import SyncState
 from wavesim_gpu.kernels import control
-from wavesim_gpu.kernels.backend import Addresses, Family
-from wavesim_gpu.kernels.backends import family_named
+from wavesim_gpu.kernels.backend import Addresses
+from wavesim_gpu.kernels.backends import DEFAULT, backends_of
 from wavesim_gpu.planned_kernels import PlannedKernel, kernels_of
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy
@@ -29,9 +29,9 @@ from wavesim_gpu.runtime.operands import Operands
 class Program(Launches):
     """A pipeline's launches under a plan over given operands.
 
-    `family` computes the GEMMs; `options` are what the kernels are compiled with, by default all that hold.
-    `is_self_resetting`: the last block zeroes the counters, and not a memset before each run; by default
-    where the kernels are persistent.
+    `default` is the backend of stages that name none; `options` are what the kernels are compiled with, by
+    default all that hold. `is_self_resetting`: the last block zeroes the counters, and not a memset before
+    each run; by default where a block computes more than one tile.
     """
 
     def __init__(
@@ -42,24 +42,23 @@ class Program(Launches):
         *,
         build: Build | None = None,
         limit_ns: int = 2_000_000_000,
-        family: Family | None = None,
+        default: str = DEFAULT,
         options: tuple[Option, ...] | None = None,
         is_self_resetting: bool | None = None,
     ) -> None:
-        self.build, self.family = build or Build(), family or family_named("portable")
+        self.build = build or Build()
         self.pipeline, self.plan, self.operands = pipeline, plan, operands
-        self._is_forked = plan.launch.is_multi_stream and not self.family.is_dependent
-        kernels = kernels_of(pipeline, plan, self.family, query())
+        self.backends = backends_of(pipeline, default)
+        kernels = kernels_of(pipeline, plan, query(), default)
         self.shapes = {name: kernel.launch for kernel in kernels for name in kernel.stages}
         if is_self_resetting is None:
-            is_self_resetting = self.family.is_persistent
+            is_self_resetting = plan.schedule.after != "end"
         sync = SyncState(
             pipeline,
             plan,
             limit_ns=limit_ns,
             is_recording=self.build.is_recording,
             options=options,
-            always_draws=self.family.is_persistent,
             block_count=sum(kernel.launch.blocks for kernel in kernels) if is_self_resetting else 0,
         )
         self.sync, self._cupy = sync, require_cupy()
@@ -67,7 +66,7 @@ class Program(Launches):
         self._wait_times: dict[str, Any] = {}
         self.functions: dict[str, Function] = {}
         launches = [launch for kernel in kernels for launch in self._launches(kernel)]
-        super().__init__(sync, launches, len(pipeline.stages) if self._is_forked else 1)
+        super().__init__(sync, launches, len(pipeline.stages) if plan.launch.is_multi_stream else 1)
 
     def blocks_per_sm(self, name: str) -> int:
         """Resident blocks of a stage per SM, the driver's own answer."""
@@ -83,12 +82,12 @@ class Program(Launches):
 
     def _launches(self, kernel: PlannedKernel) -> list[Launch]:
         first, shape = kernel.stages[0], kernel.launch
-        stream = self.sync.names.index(first) if self._is_forked else 0
+        stream = self.sync.names.index(first) if self.plan.launch.is_multi_stream else 0
         launches = []
-        if self._is_forked and self.plan.launch.wait_kernel:
+        if self.plan.launch.wait_kernel:
             launches += self._wait_launch(first, stream)
         function = load_function(
-            self.family.source,
+            kernel.backend.source,
             shape.expression,
             self.build,
             shape.dynamic_shared_bytes,
@@ -105,8 +104,8 @@ class Program(Launches):
         return [*launches, Launch(function, shape, tuple(arguments), stream)]
 
     def _arguments(self, name: str) -> tuple[Any, ...]:
-        work = self.pipeline.stage(name).gemm
-        size = self.family.partial_bytes(work)
+        work, backend = self.pipeline.stage(name).gemm, self.backends[name]
+        size = backend.partial_bytes(work, self.plan)
         partials = self._cupy.zeros(size, np.uint8) if size else None
         self._partials.append(partials)
         if partials is not None:
@@ -115,7 +114,7 @@ class Program(Launches):
         addresses = Addresses(
             a, b, c, partials.data.ptr if partials is not None else 0, self.sync.tickets(name)
         )
-        return (self.sync.params(name), *self.family.arguments(work, addresses))
+        return (self.sync.params(name), *backend.arguments(work, self.plan, addresses))
 
     def _wait_launch(self, name: str, stream: int) -> list[Launch]:
         if self.pipeline.dependency_of(name) is None:
@@ -135,12 +134,3 @@ def wait_launch(sync: SyncState, consumer: str, stream: int, build: Build, times
     function = load_function(control.SOURCE, "wait_for_start", build)
     arguments = (sync.params(consumer), control.wait_params(producers, times))
     return Launch(function, control.WAIT_LAUNCH, arguments, stream)
-
-
-def require_gemms(pipeline: Pipeline, family: Family) -> None:
-    """Raises `DescriptionError` unless every stage is a GEMM that the family's kernels can compute."""
-    for stage in pipeline.stages:
-        try:
-            family.check(stage.gemm)
-        except DescriptionError as error:
-            raise DescriptionError(f"pipeline {pipeline.name} cannot run on the GPU: {error}") from None

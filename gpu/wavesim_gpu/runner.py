@@ -18,11 +18,10 @@ from wavesim.codegen.options import Option
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import Plan
+from wavesim.plan.plan import Plan, StreamSync
 from wavesim.trace.trace import Trace
-from wavesim_gpu.kernels.backend import Family
-from wavesim_gpu.kernels.backends import family_named, joint_of
-from wavesim_gpu.program import Program, require_gemms
+from wavesim_gpu.kernels.backends import DEFAULT, backend_named, backends_of, require_computes, require_runs
+from wavesim_gpu.program import Program
 from wavesim_gpu.record.measured_trace import build_trace
 from wavesim_gpu.runtime.clocks import Reading, Sampler
 from wavesim_gpu.runtime.compiler import Build
@@ -66,8 +65,8 @@ class Timing:
 class CupyRunner:
     """Runs pipelines of GEMM stages on the current GPU.
 
-    `kernels` names the family that computes them. `limit_s` bounds every wait on the device. `is_graph`
-    False launches on plain streams instead of replaying a CUDA graph; small kernels then measure the host.
+    `backend` computes the stages that name none. `limit_s` bounds every wait on the device. `is_graph` False
+    launches on plain streams instead of replaying a CUDA graph; small kernels then measure the host.
     """
 
     def __init__(
@@ -76,10 +75,10 @@ class CupyRunner:
         limit_s: float = 2.0,
         is_graph: bool = True,
         commit: str | None = None,
-        kernels: str = "portable",
+        backend: str = DEFAULT,
     ) -> None:
         self._cupy = require_cupy()
-        self.family = family_named(kernels)
+        self.backend = backend_named(backend).name
         self.limit_ns = int(limit_s * 1e9)
         self.is_graph = is_graph
         self.commit = commit if commit is not None else current_commit()
@@ -102,17 +101,17 @@ class CupyRunner:
         return self.record(operands, timings)
 
     def operands(self, pipeline: Pipeline, seed: int = 0) -> Operands:
-        """Random inputs and weights for a pipeline."""
-        require_gemms(pipeline, self.family)
-        partials = sum(self.family.partial_bytes(stage.gemm) for stage in pipeline.stages)
+        """Random inputs and weights for a pipeline, for whatever plan."""
+        require_computes(pipeline, self.backend)
+        chosen, plain = backends_of(pipeline, self.backend), StreamSync()
+        partials = sum(chosen[stage.name].partial_bytes(stage.gemm, plain) for stage in pipeline.stages)
         return random_operands(pipeline, seed, partials)
 
     def run(
         self, pipeline: Pipeline, plan: Plan, inputs: Mapping[str, Any], weights: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Every stage's output (m, n) as float32, for given A of the first stages and B of all."""
-        require_gemms(pipeline, self.family)
-        _require_safe(pipeline, plan, self.family)
+        require_safe(pipeline, plan, self.device, self.backend)
         operands = bind(pipeline, inputs, weights)
         program = self.program(operands, plan)
         operands.poison(program.streams[0])
@@ -136,14 +135,15 @@ class CupyRunner:
             operands,
             build=build,
             limit_ns=self.limit_ns,
-            family=self.family,
+            default=self.backend,
             options=options,
             is_self_resetting=is_self_resetting,
         )
 
     def launcher(self, program: Program) -> Any:
         """What starts one run of the program: a graph replay, or plain launches."""
-        return program.launcher() if self.is_graph else program.enqueue
+        is_graph = self.is_graph or program.plan.launch.submission == "graph"
+        return program.launcher() if is_graph else program.enqueue
 
     def contender(self, program: Program, repeats: int = 1) -> Contender:
         """The program as something to time: `repeats` runs in one graph."""
@@ -169,8 +169,8 @@ class CupyRunner:
     def time(self, operands: Operands, plans: Sequence[Plan], *, rounds: int = 20) -> list[Timing]:
         """Interleaved, unrecorded rounds of all plans, between two checks of each one's results."""
         for plan in plans:
-            _require_safe(operands.pipeline, plan, self.family)
-        compile_ahead(operands.pipeline, plans, (Build(),), self.family)
+            require_safe(operands.pipeline, plan, self.device, self.backend)
+        compile_ahead(operands.pipeline, plans, (Build(),), self.backend)
         programs = [self.program(operands, plan) for plan in plans]
         launches = [self.launcher(program) for program in programs]
         expected = reference(operands)
@@ -198,7 +198,7 @@ class CupyRunner:
         caches and power as in the timed rounds.
         """
         build = Build(is_recording=True)
-        compile_ahead(operands.pipeline, [timing.plan for timing in timings], (build,), self.family)
+        compile_ahead(operands.pipeline, [timing.plan for timing in timings], (build,), self.backend)
         programs = [self.program(operands, timing.plan, build) for timing in timings]
         recorded = [Contender(self.launcher(program), program.streams[0]) for program in programs]
         plain = [self.program(operands, timing.plan) for timing in timings]
@@ -218,28 +218,12 @@ class CupyRunner:
         return {"date": datetime.now(UTC).strftime("%Y-%m-%d"), "commit": self.commit, "mode": mode}
 
 
-def _require_safe(pipeline: Pipeline, plan: Plan, family: Family) -> None:
-    """Raises `DescriptionError` for a plan that could fill the GPU with blocks that wait for ever.
-
-    Checked where nothing orders the kernels; with wait-kernels or dependent launch producers come first. Also
-    for plans that are only simulated: what the kernels themselves do is the runner's family, not a plan.
-    """
-    if plan.schedule.is_fused:  # its tiles wait only for tiles that were taken before
-        joint_of(family)
-        return
-    if plan.name != "stream" and not plan.launch.is_multi_stream:
-        raise DescriptionError(
-            f"{plan.label}: the GPU runner takes StreamSync(), SemaphoreSync() and Persistent(fused=True); "
-            "simulate() takes this one"
-        )
-    if plan.launch.is_multi_stream and not family.takes_semaphores:
-        raise DescriptionError(f"{plan.label}: the kernels {family.name!r} run under stream sync only")
-    if plan.launch.is_multi_stream and not plan.launch.wait_kernel and not family.is_dependent:
-        verdict = safety_of(pipeline, plan, query())
-        if not verdict.is_safe:
-            raise DescriptionError(
-                f"{pipeline.name} under {plan.label}: {verdict.reason}. Use wait_kernel=True"
-            )
+def require_safe(pipeline: Pipeline, plan: Plan, device: Device, default: str = DEFAULT) -> None:
+    """Raises `DescriptionError` for a plan that no kernels run, or that could fill the GPU with waiting blocks."""
+    require_runs(pipeline, plan, default)
+    verdict = safety_of(pipeline, plan, device)
+    if not verdict.is_safe:
+        raise DescriptionError(f"{pipeline.name} under {plan.label}: {verdict.reason}. Use wait_kernel=True")
 
 
 def _require_good(pipeline: Pipeline, plan: Plan, verdict: Verdict, when: str) -> None:

@@ -22,8 +22,8 @@ from wavesim.model.stage import Stage
 from wavesim.plan.order import Grouped
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
-from wavesim_gpu.kernels.backend import Addresses, Family
-from wavesim_gpu.kernels.backends import family_named
+from wavesim_gpu.kernels.backend import Addresses
+from wavesim_gpu.kernels.backends import require_computes
 from wavesim_gpu.program import Program
 from wavesim_gpu.runner import CupyRunner
 from wavesim_gpu.runtime.device import require_cupy
@@ -42,7 +42,7 @@ from wavesim_gpu.runtime.tensors import (
 TILES = ((128, 256, 64), (256, 128, 64), (128, 128, 64), (64, 64, 32))
 PLANS: tuple[Plan, ...] = (StreamSync(), SemaphoreSync(RowSync()), SemaphoreSync(RowSync(), order=Grouped(4)))
 ROUNDS = 9
-KERNELS = "portable"
+BACKEND = "portable"  # on every GPU
 _prepared: dict["Shape", "PreparedMlp"] = {}
 
 
@@ -59,8 +59,8 @@ class Shape:
         """The two GEMMs in tiles of (rows, columns, depth)."""
         m, k, n1, n2 = self.sizes
         kind, activation = self.dtype, self.activation
-        first = Stage("gemm1", Gemm("gemm1", m, n1, k, *tile, dtype=kind, activation=activation))
-        second = Stage("gemm2", Gemm("gemm2", m, n2, n1, *tile, dtype=kind))
+        first = Stage("gemm1", Gemm("gemm1", m, n1, k, *tile, dtype=kind, activation=activation), BACKEND)
+        second = Stage("gemm2", Gemm("gemm2", m, n2, n1, *tile, dtype=kind), BACKEND)
         return Pipeline("mlp", [first, second], [Dependency(second[x, y], [first[:, y]])])
 
 
@@ -115,11 +115,10 @@ def _shape(source: Tensor, first: Tensor, second: Tensor, activation: Activation
     return Shape((rows, k, n1, second.shape[1]), source.dtype, activation, source.device)
 
 
-def fastest(shape: Shape) -> tuple[Pipeline, Plan, Family]:
+def fastest(shape: Shape) -> tuple[Pipeline, Plan]:
     """Times every tile size under every plan on random operands. Raises `DescriptionError` if none fits."""
-    family = family_named(KERNELS)
-    pipelines = _possible(shape, family)
-    runner = CupyRunner(kernels=KERNELS)
+    pipelines = _possible(shape)
+    runner = CupyRunner()
     best: tuple[float, Pipeline, Plan] | None = None
     for pipeline in pipelines:
         for timing in runner.time(random_operands(pipeline), PLANS, rounds=ROUNDS):
@@ -127,16 +126,15 @@ def fastest(shape: Shape) -> tuple[Pipeline, Plan, Family]:
             best = min(best or found, found, key=lambda one: one[0])
     assert best is not None
     require_cupy().get_default_memory_pool().free_all_blocks()  # the caller's library may want it
-    return best[1], best[2], family
+    return best[1], best[2]
 
 
-def _possible(shape: Shape, family: Family) -> list[Pipeline]:
+def _possible(shape: Shape) -> list[Pipeline]:
     found, refusals = [], []
     for tile in TILES:
         try:
             pipeline = shape.pipeline(tile)
-            for stage in pipeline.stages:
-                family.check(stage.gemm)
+            require_computes(pipeline)
         except DescriptionError as error:
             refusals.append(error)
         else:
@@ -152,12 +150,12 @@ class PreparedMlp:
     Semaphores and the intermediate belong to a call, so calls on different streams do not meet.
     """
 
-    def __init__(self, pipeline: Pipeline, plan: Plan, family: Family) -> None:
+    def __init__(self, pipeline: Pipeline, plan: Plan) -> None:
         self._cupy = require_cupy()
         names = [stage.name for stage in pipeline.stages]
         nowhere = {name: SimpleNamespace(data=SimpleNamespace(ptr=0)) for name in names}
         operands = Operands(pipeline, nowhere, nowhere, nowhere)
-        self.program = Program(pipeline, plan, operands, family=family)
+        self.program = Program(pipeline, plan, operands)
         self._own_streams = self.program.streams[1:]
         # Set by a copy at the end of every call, looked at by the next one: no call waits for the GPU.
         self._aborted = self._cupy.cuda.alloc_pinned_memory(4)
@@ -195,7 +193,9 @@ class PreparedMlp:
             for stage, (a, b, c) in zip(self.program.pipeline.stages, matrices, strict=True):
                 if launch.shape is self.program.shapes[stage.name]:
                     addresses = Addresses(a.address, b.address, c.address, 0, 0)
-                    arguments = (arguments[0], *self.program.family.arguments(stage.gemm, addresses))
+                    backend = self.program.backends[stage.name]
+                    own = backend.arguments(stage.gemm, self.program.plan, addresses)
+                    arguments = (arguments[0], *own)
             replace(launch, arguments=arguments).enqueue(streams)
         for other in others:
             stream.wait_event(self._event(other))

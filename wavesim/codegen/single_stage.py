@@ -43,13 +43,8 @@ def stage_header(
     plan: Plan,
     stage: str,
     options: tuple[Option, ...] | None = None,
-    *,
-    always_draws: bool = False,
 ) -> StageHeader:
-    """The header of the stage of that name; `options` are by default all that hold for the plan.
-
-    `always_draws`: positions come from the counter whatever the order, as persistent kernels need.
-    """
+    """The header of the stage of that name; `options` are by default all that hold for the plan."""
     own = pipeline.stage(stage)
     chosen = kernel_options(pipeline, plan) if options is None else options
     arrays = semaphore_arrays(pipeline, plan)
@@ -57,7 +52,7 @@ def stage_header(
     sizes = Sizes(is_constant=not _has_formulas(plan, stage, links))
     if not sizes.is_constant:
         chosen = on_any_grid(chosen, pipeline, plan)
-    start = start_of(own, plan, chosen, links, always_draws=always_draws)
+    start = start_of(own, plan, chosen, links)
     names = _names(stage, links)
     touched: dict[SemaphoreArray, list[tuple[str, str]]] = {
         array: [array.edges[0]] for array in links.outputs

@@ -85,12 +85,10 @@ class Start:
     counts: bool
 
 
-def start_of(
-    stage: Stage, plan: Plan, options: tuple[Option, ...], links: StageLinks, *, always_draws: bool = False
-) -> Start:
+def start_of(stage: Stage, plan: Plan, options: tuple[Option, ...], links: StageLinks) -> Start:
     """How a stage's blocks start: blockIdx is the position in the order in which they are issued."""
     is_custom = plan.sync.has_semaphores and not is_used(options, AVOID_CUSTOM_ORDER, stage.name)
-    draws = always_draws or plan.schedule.fetches_tiles or is_custom
+    draws = plan.schedule.fetches_tiles or is_custom
     return Start(draws, bool(links.outputs) and plan.launch.wait_kernel and not draws)
 
 

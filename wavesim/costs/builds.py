@@ -16,7 +16,7 @@ def as_built(costs: CostModel, pipeline: Pipeline, plan: Plan, known: DeviceCost
     """Costs calibrated on stream sync, with the tile times of the builds that a plan runs, where known."""
     if not plan.sync.has_semaphores or any(stage.grid.z > 1 for stage in pipeline.stages):
         return costs
-    ratios = known.backend(pipeline).tile_time_ratios
+    ratios = known.backend(pipeline, plan.schedule.word).tile_time_ratios
     for stage in (dependency.consumer.stage for dependency in pipeline.dependencies):
         work = stage.work
         tile = f"{work.tile_m}x{work.tile_n}" if isinstance(work, Gemm) else ""

@@ -13,6 +13,7 @@ from wavesim.errors import RecordingError
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
+from wavesim.plan.words import recorded_shape
 from wavesim.trace.trace import Trace
 
 ABOVE_PEAK = 1.02  # timers and catalogue rates agree no better
@@ -23,7 +24,8 @@ SHORTEST_STEPS = 20  # of the clock that stamped a trace; shorter tiles are know
 def require_calibratable(trace: Trace) -> None:
     """Raises `RecordingError` unless this is a whole stream-sync run with tiles long enough to be timed."""
     head = trace.header
-    if head.plan != "stream":
+    plan = recorded_shape(head.plan, head.plan_data)
+    if plan.sync.has_semaphores or plan.launch.follows != "end" or plan.schedule.after == "following":
         raise RecordingError(f"trace of plan {head.plan!r}; calibrate on a stream-sync trace, plan 'stream'")
     for index, info in enumerate(head.stages):
         rows = trace.stage == index

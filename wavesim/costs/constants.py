@@ -118,8 +118,9 @@ def _entries(path: Path, data: Mapping[str, Any]) -> Iterator[tuple[str, str, An
     """(name, unit, table) of every constant in the file."""
     for section, table in data.items():
         if section == BACKENDS:
-            for backend, own in _table(path, section, table).items():
-                yield from _backend_entries(path, f"{section}.{backend}", own)
+            for backend, schedules in _table(path, section, table).items():
+                for schedule, own in _table(path, f"{section}.{backend}", schedules).items():
+                    yield from _backend_entries(path, f"{section}.{backend}.{schedule}", own)
             continue
         known = UNITS.get(section)
         if known is None:

@@ -30,7 +30,7 @@ NOT_BY_DEFAULT = (*NEVER, "clock.gain", "sharing.demand", "kernel_times.host_syn
 
 @dataclass(frozen=True)
 class BackendCosts:
-    """Where the kernels of one backend differ from the device's overheads.
+    """Where the kernels of one backend under one schedule differ from the device's overheads.
 
     `overheads` are fields of `CostModel`, in ns; `tile_time_ratios` is, by tile and policy ("128x256 tile"),
     the time of a consumer's tile in the build for that policy over its time in the stream-sync build.
@@ -91,7 +91,7 @@ class DeviceCosts:
     memory: Memory | None = None
     host_sync_ns: int | None = None
     split_k: Mapping[str, int] = field(default_factory=dict)
-    backends: Mapping[str, BackendCosts] = field(default_factory=dict)
+    backends: Mapping[tuple[str, str], BackendCosts] = field(default_factory=dict)
     spread: SpreadCosts | None = None
     scored: ScoredKinds | None = None
     defaults: tuple[Constant, ...] = ()
@@ -113,18 +113,14 @@ class DeviceCosts:
         """`CostModel.clock_gain` of kernels; 0 where several blocks keep an SM busy most of the time."""
         return self.clock_gain if blocks_per_sm == 1 else 0.0
 
-    def backend(self, pipeline: Pipeline) -> BackendCosts:
-        """What is known of the backend that a pipeline names; nothing for others."""
-        return self.backends.get(backend_of(pipeline), BackendCosts())
+    def backend(self, pipeline: Pipeline, schedule: str) -> BackendCosts:
+        """What is known of the backend that all stages name, under a schedule's word; nothing for others."""
+        named = {stage.backend for stage in pipeline.stages}
+        return self.backends.get((min(named), schedule), BackendCosts()) if len(named) == 1 else BackendCosts()
 
     def is_scored(self, kind: str) -> bool:
         """Whether predictions of a kind have been held against measurements on this device."""
         return self.scored is not None and kind.startswith(self.scored.kinds)
-
-
-def backend_of(pipeline: Pipeline) -> str:
-    """The kernel backend that a pipeline names; "" where it names none."""
-    return str(pipeline.parameters.get("kernels", ""))
 
 
 def costs_of(name: str) -> DeviceCosts:
@@ -203,17 +199,19 @@ def _built(values: Mapping[str, Any], defaults: tuple[Constant, ...]) -> DeviceC
     )
 
 
-def _backends(values: Mapping[str, Any]) -> dict[str, BackendCosts]:
-    """Costs by backend, from names such as "backends.NAME.post_ns"."""
-    found: dict[str, BackendCosts] = {}
+def _backends(values: Mapping[str, Any]) -> dict[tuple[str, str], BackendCosts]:
+    """Costs by backend and schedule, from names such as "backends.NAME.tile.post_ns"."""
+    found: dict[tuple[str, str], BackendCosts] = {}
     for name, value in values.items():
         section, _, rest = name.partition(".")
         if section == BACKENDS:
-            backend, _, key = rest.partition(".")
-            one = found.setdefault(backend, BackendCosts({}, {}))
+            backend, schedule, key = rest.split(".", 2)
+            one = found.setdefault((backend, schedule), BackendCosts({}, {}))
             group, _, case = key.partition(".")
             if group == RATIOS:
-                found[backend] = replace(one, tile_time_ratios={**one.tile_time_ratios, case: value})
+                found[backend, schedule] = replace(
+                    one, tile_time_ratios={**one.tile_time_ratios, case: value}
+                )
             else:
-                found[backend] = replace(one, overheads={**one.overheads, key: value})
+                found[backend, schedule] = replace(one, overheads={**one.overheads, key: value})
     return found

@@ -151,7 +151,8 @@ def calibrate_for(pipeline: Pipeline, device: Device, stream: Trace) -> CostMode
     known = costs_of(device.name)
     behind = None if known.memory is None else (pipeline, known.memory)
     gain = known.gain(max(info.blocks_per_sm for info in stream.header.stages))
-    overheads = known.backend(pipeline).overheads
+    schedule = recorded_shape(stream.header.plan, stream.header.plan_data).schedule.word
+    overheads = known.backend(pipeline, schedule).overheads
     return calibrate(stream, per_block=True, behind=behind, clock_gain=gain, **overheads)
 
 

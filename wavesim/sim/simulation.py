@@ -159,7 +159,7 @@ def describe_stage(program: LaunchedProgram, index: int, device: Device) -> Stag
     grid = stage.grid
     tile = (stage.work.tile_m, stage.work.tile_n) if isinstance(stage.work, Gemm) else None
     blocks_per_sm = occupancy_of(device, block).blocks_per_sm
-    return StageInfo(stage.name, (grid.x, grid.y, grid.z), blocks_per_sm, block.threads, tile)
+    return StageInfo(stage.name, (grid.x, grid.y, grid.z), blocks_per_sm, block.threads, tile, stage.backend)
 
 
 def describe_dependencies(program: Program) -> tuple[DependencyInfo, ...]:

@@ -29,13 +29,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class StageInfo:
-    """A stage as the trace saw it: grid (x, y, z), resident blocks per SM and the block's threads."""
+    """A stage as the trace saw it: grid (x, y, z), resident blocks per SM and the block's threads.
+
+    `backend` is the kernel backend that computed it, "" where none is named.
+    """
 
     name: str
     grid: tuple[int, int, int]
     blocks_per_sm: int
     threads: int
     tile: tuple[int, int] | None = None
+    backend: str = ""
 
 
 @dataclass(frozen=True)

@@ -38,9 +38,9 @@ WORD = 4
 class SyncState:
     """Counters and schedules of one pipeline under one plan, on the current GPU.
 
-    `options` are those that the headers take, by default all that hold for the plan; `always_draws` is for
-    persistent kernels. With `block_count`, the blocks of all launches, the last one zeroes the counters; with
-    `is_put_back` each waiter puts its semaphore back; without either, `reset` does it before each run.
+    `options` are those that the headers take, by default all that hold for the plan. With `block_count`, the
+    blocks of all launches, the last one zeroes the counters; with `is_put_back` each waiter puts its
+    semaphore back; without either, `reset` does it before each run.
     """
 
     def __init__(
@@ -51,7 +51,6 @@ class SyncState:
         limit_ns: int = 2_000_000_000,
         is_recording: bool = False,
         options: tuple[Option, ...] | None = None,
-        always_draws: bool = False,
         block_count: int = 0,
         is_put_back: bool = False,
     ) -> None:
@@ -60,12 +59,9 @@ class SyncState:
         self._cupy = require_cupy()
         self.pipeline, self.plan, self.limit_ns = pipeline, plan, limit_ns
         self.arrays = semaphore_arrays(pipeline, plan)
-        self._always_draws = always_draws
         self.names = tuple(stage.name for stage in pipeline.stages)
         chosen = kernel_options(pipeline, plan) if options is None else options
-        self.headers = {
-            name: stage_header(pipeline, plan, name, chosen, always_draws=always_draws) for name in self.names
-        }
+        self.headers = {name: stage_header(pipeline, plan, name, chosen) for name in self.names}
         self._first = len(self.names) + 1  # started blocks per stage and gave_up come before the semaphores
         self._semaphores = sum(array.table.count for array in self.arrays)
         tickets = [stage.grid.tiles if stage.grid.z > 1 else 0 for stage in pipeline.stages]
@@ -183,9 +179,9 @@ class SyncState:
     def _starved(self, issued: Any) -> tuple[str, ...]:
         """Stages with blocks not yet started, of those whose blocks count themselves.
 
-        Persistent blocks, and clusters of them, draw other numbers: they name none.
+        Persistent blocks, and clusters of them, fetch other numbers: they name none.
         """
-        if self._always_draws:
+        if self.plan.schedule.fetches_tiles:
             return ()
         sizes = [stage.grid.size for stage in self.pipeline.stages]
         return tuple(

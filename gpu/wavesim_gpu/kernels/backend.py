@@ -1,17 +1,26 @@
-"""What the runner asks of a family of kernels, so that it knows none of them.
+"""What a kernel backend declares and computes, so that the runner knows none of them by name.
 
-Example: `family.launch(gemm, device)` says which template instance computes a GEMM, with how many threads and
-blocks; `family.arguments(gemm, addresses)` are its parameters after `cusync::StageParams`.
+Example: a backend says which tiles, element types and combinations of plan parts it runs; `launch(gemm, plan,
+device)` says which template instance computes a GEMM, with how many threads and blocks, and `arguments(gemm,
+plan, addresses)` are its parameters after `cusync::StageParams`. A new backend is one class and one line in
+`backends.py`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
+from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
+from wavesim.plan.plan import Plan
+
+SEMAPHORES = "semaphores"  # every synchronisation with semaphores, whatever its policy
+SPACES = ("first", "second")  # namespaces of a fused kernel's stages in its <generated.cuh>
+TileShape = tuple[int, int, int]  # rows, columns and the depth of a k-block
 
 
 @dataclass(frozen=True)
@@ -30,7 +39,7 @@ class KernelLaunch:
     """How one GEMM is launched.
 
     `expression` is the template instance or the name, `blocks` the one-dimensional grid: one per tile and
-    slice, or fewer for a persistent kernel. `cluster` blocks form a cluster; `is_dependent` starts the kernel
+    split, or fewer for a persistent kernel. `cluster` blocks form a cluster; `is_dependent` starts the kernel
     before the one ahead of it in its stream has ended (programmatic dependent launch).
     """
 
@@ -42,52 +51,109 @@ class KernelLaunch:
     is_dependent: bool = False
 
 
-class Family(Protocol):
-    """Kernels of one source file, which includes the generated header as <generated.cuh>."""
+@dataclass(frozen=True)
+class Combination:
+    """Plan parts that a backend runs together, by the words that they are stored as.
 
-    @property
-    def name(self) -> str:
-        """What `CupyRunner(kernels=...)` calls it."""
-
-    @property
-    def source(self) -> Path:
-        """The .cu file."""
-
-    @property
-    def is_persistent(self) -> bool:
-        """Whether a block computes tile after tile; such blocks always draw their positions."""
-
-    @property
-    def is_dependent(self) -> bool:
-        """Whether a kernel may start once all blocks of the one before have, on the same stream."""
-
-    @property
-    def takes_semaphores(self) -> bool:
-        """Whether its tiles can wait and post."""
-
-    def check(self, gemm: Gemm) -> None:
-        """Raises `DescriptionError`, with the fix, for a GEMM that it cannot compute."""
-
-    def launch(self, gemm: Gemm, device: Device) -> KernelLaunch:
-        """How to launch it. Raises as `check` does."""
-
-    def arguments(self, gemm: Gemm, addresses: Addresses) -> tuple[Any, ...]:
-        """NumPy scalars or records: the kernel's parameters after the first."""
-
-    def partial_bytes(self, gemm: Gemm) -> int:
-        """Bytes of fp32 partial sums that split-K keeps; 0 without it."""
-
-
-class Joint(Protocol):
-    """One persistent kernel for a whole pipeline, of a family's source file and with the family's arguments.
-
-    Its <generated.cuh> has the header of each stage in a namespace of its own, by `SPACES`.
+    `syncs` may hold `SEMAPHORES` for all policies.
     """
 
-    def launch(self, pipeline: Pipeline, device: Device) -> KernelLaunch:
-        """How to launch it. Raises `DescriptionError`, with the fix, for a pipeline it cannot compute."""
+    schedules: tuple[str, ...]
+    launches: tuple[str, ...]
+    syncs: tuple[str, ...]
+
+    def words(self, part: int) -> tuple[str, ...]:
+        """Words of the schedules (0), launches (1) or syncs (2)."""
+        return (self.schedules, self.launches, self.syncs)[part]
 
 
-SPACES = ("first", "second")
+class Backend(ABC):
+    """Kernels of one source file, which includes the generated header as <generated.cuh>.
 
-Families = Mapping[str, Family]
+    `runs` are the combinations of plan parts that it runs; `reasons` says of the words that it does not run
+    why, and what to use. A plan's `prefetch` is what the simulator assumes: how much a block of these kernels
+    loads before it waits follows from its shared memory.
+    """
+
+    name: ClassVar[str]
+    source: ClassVar[Path]
+    tiles: ClassVar[tuple[TileShape, ...]]
+    element_types: ClassVar[tuple[str, ...]] = ("fp16", "bf16")
+    activations: ClassVar[tuple[str | None, ...]]
+    runs: ClassVar[tuple[Combination, ...]]
+    reasons: ClassVar[Mapping[str, str]] = {}
+
+    def refusal(self, plan: Plan) -> str:
+        """Why it does not run a plan, and the fix, in one line; "" if it does."""
+        words = plan_words(plan)
+        left = self.runs
+        for part, word in enumerate(words):
+            found = tuple(one for one in left if word in one.words(part))
+            if not found:
+                known = sorted({known for one in left for known in one.words(part)})
+                kind = ("schedule", "launch", "sync")[part]
+                beside = f" with {' and '.join(words[:part])}" if part else ""
+                why = self.reasons.get(word) or self.reasons.get(word.partition(":")[0])
+                why = why or f"{kind} {word!r} is not among what its kernels do{beside}"
+                return (
+                    f"{plan.label}: backend {self.name!r} does not run {plan.parts[part]!r}: {why}. Use "
+                    f"{kind} {' or '.join(known)}"
+                )
+            left = found
+        return ""
+
+    def check(self, gemm: Gemm, plan: Plan | None = None) -> None:
+        """Raises `DescriptionError`, with the fix, for a GEMM that it cannot compute, or not under a plan."""
+        start = f"Gemm {gemm.name}:"
+        if (gemm.tile_m, gemm.tile_n, gemm.tile_k) not in self.tiles:
+            known = ", ".join("x".join(map(str, tile)) for tile in self.tiles)
+            raise DescriptionError(
+                f"{start} the tile is {gemm.tile_m}x{gemm.tile_n}x{gemm.tile_k}; backend {self.name!r} has "
+                f"{known}. Use one of these"
+            )
+        if gemm.dtype not in self.element_types:
+            known = " and ".join(self.element_types)
+            raise DescriptionError(f"{start} dtype is {gemm.dtype!r}; backend {self.name!r} has {known}")
+        if gemm.activation not in self.activations:
+            known = ", ".join(map(repr, self.activations))
+            raise DescriptionError(
+                f"{start} activation is {gemm.activation!r}; backend {self.name!r} has {known}. Leave it out "
+                "and apply it outside"
+            )
+        for name, unit in self.multiples(gemm).items():
+            size = getattr(gemm, name)
+            if size % unit:
+                raise DescriptionError(
+                    f"{start} {name} is {size}; on the GPU it must be a multiple of {unit}. Pad it to "
+                    f"{-(-size // unit) * unit}"
+                )
+
+    @abstractmethod
+    def multiples(self, gemm: Gemm) -> Mapping[str, int]:
+        """What `n` and `k` must be multiples of."""
+
+    @abstractmethod
+    def launch(self, gemm: Gemm, plan: Plan, device: Device) -> KernelLaunch:
+        """How to launch the kernel of one GEMM. Raises as `check` does, and `DeviceError`."""
+
+    def fused_launch(self, pipeline: Pipeline, plan: Plan, device: Device) -> KernelLaunch:
+        """How to launch one kernel for all stages; only of a backend that runs the schedule "fused".
+
+        Its <generated.cuh> has the header of each stage in a namespace of its own, by `SPACES`; its
+        parameters are those of all stages. Raises as `launch` does.
+        """
+        raise NotImplementedError(f"backend {self.name!r} runs fused plans by its declaration only")
+
+    @abstractmethod
+    def arguments(self, gemm: Gemm, plan: Plan, addresses: Addresses) -> tuple[Any, ...]:
+        """NumPy scalars or records: the kernel's parameters after the first."""
+
+    def partial_bytes(self, gemm: Gemm, plan: Plan) -> int:
+        """Bytes of fp32 partial sums that split K needs; 0 without."""
+        return 4 * gemm.grid.size * gemm.tile_m * gemm.tile_n if gemm.split_k > 1 else 0
+
+
+def plan_words(plan: Plan) -> tuple[str, str, str]:
+    """A plan's schedule, launch and sync as `Combination` has them."""
+    sync = SEMAPHORES if plan.sync.has_semaphores else plan.sync.word
+    return plan.schedule.word, plan.launch.word, sync

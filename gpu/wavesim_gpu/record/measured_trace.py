@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.model.kernel import Gemm
+from wavesim.plan.words import plan_data
 from wavesim.trace.trace import Event, Header, StageInfo, Trace
 from wavesim_gpu.program import Program
 from wavesim_gpu.record.stamps import clock_mhz, device_fields, from_zero, slots, tile_cycles, timer_step_ns
@@ -51,12 +52,14 @@ def _header(
     records: NDArray[Any],
 ) -> Header:
     pipeline, plan = program.pipeline, program.plan
+    files = dict.fromkeys(backend.source for backend in program.backends.values())
     return Header(
         source="measured",
         device=device_fields(query()),
         workload=pipeline.name,
         plan=plan.name,
         plan_label=plan.label,
+        plan_data=plan_data(plan),
         stages=tuple(_stage_info(program, stage.name) for stage in pipeline.stages),
         orders={stage.name: plan.order_of(stage.name).name for stage in pipeline.stages},
         dependencies=program.sync.dependencies,
@@ -68,7 +71,7 @@ def _header(
         power_w=reading.power_w,
         date=notes["date"],
         commit=notes["commit"],
-        versions={**versions(), "kernel_sources": source_hash(program.family.source), "mode": notes["mode"]},
+        versions={**versions(), "kernel_sources": source_hash(*files), "mode": notes["mode"]},
         note=_note(program, reading),
     )
 
@@ -92,6 +95,7 @@ def _stage_info(program: Program, name: str) -> StageInfo:
         blocks_per_sm=program.blocks_per_sm(name),
         threads=program.shapes[name].threads,
         tile=(work.tile_m, work.tile_n),
+        backend=program.backends[name].name,
     )
 
 

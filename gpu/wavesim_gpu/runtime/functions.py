@@ -14,7 +14,7 @@ from wavesim.codegen.single_stage import stage_header
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
-from wavesim_gpu.kernels.backend import Family
+from wavesim_gpu.kernels.backends import DEFAULT
 from wavesim_gpu.planned_kernels import kernels_of
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
 from wavesim_gpu.runtime.device import architecture, query, require_cupy
@@ -76,15 +76,13 @@ class Wanted:
     header: str
 
 
-def wanted_kernels(pipeline: Pipeline, plan: Plan, build: Build, family: Family) -> set[Wanted]:
-    """Those of a pipeline under a plan."""
-    texts = {
-        stage.name: stage_header(pipeline, plan, stage.name, always_draws=family.is_persistent).text
-        for stage in pipeline.stages
-    }
-    kernels = kernels_of(pipeline, plan, family, query())
+def wanted_kernels(pipeline: Pipeline, plan: Plan, build: Build, default: str = DEFAULT) -> set[Wanted]:
+    """Those of a pipeline under a plan; `default` is the backend of stages that name none."""
+    texts = {stage.name: stage_header(pipeline, plan, stage.name).text for stage in pipeline.stages}
+    kernels = kernels_of(pipeline, plan, query(), default)
     return {
-        Wanted(family.source, kernel.launch.expression, build, kernel.header(texts)) for kernel in kernels
+        Wanted(kernel.backend.source, kernel.launch.expression, build, kernel.header(texts))
+        for kernel in kernels
     }
 
 
@@ -102,11 +100,13 @@ def compile_all(wanted: Iterable[Wanted]) -> None:
             compiled.result()
 
 
-def compile_ahead(pipeline: Pipeline, plans: Iterable[Plan], builds: Iterable[Build], family: Family) -> None:
+def compile_ahead(
+    pipeline: Pipeline, plans: Iterable[Plan], builds: Iterable[Build], default: str = DEFAULT
+) -> None:
     """The kernels of several plans of one pipeline, in several builds."""
     plans = list(plans)
     compile_all(
-        one for build in builds for plan in plans for one in wanted_kernels(pipeline, plan, build, family)
+        one for build in builds for plan in plans for one in wanted_kernels(pipeline, plan, build, default)
     )
 
 
