@@ -219,7 +219,7 @@ class CupyRunner:
 
 
 def require_safe(pipeline: Pipeline, plan: Plan, device: Device, default: str = DEFAULT) -> None:
-    """Raises `DescriptionError` for a plan that no kernels run, or that could fill the GPU with waiting blocks."""
+    """Raises `DescriptionError` for a plan that the kernels do not run, or that can deadlock."""
     require_runs(pipeline, plan, default)
     verdict = safety_of(pipeline, plan, device)
     if not verdict.is_safe:

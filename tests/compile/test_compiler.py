@@ -25,10 +25,13 @@ HEADERS = {GENERATED: stage_header(pair(), SemaphoreSync(TileSync(), order=Group
 PRODUCER = {GENERATED: stage_header(pair(), SemaphoreSync(RowSync()), "gemm1").text}
 ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"]
 VARIANTS = [
-    gemm.Variant(gemm.SHAPES[64, 64, 32], "bf16", "gelu"),
-    gemm.Variant(gemm.SHAPES[128, 256, 32], "fp16", "gelu"),
-    gemm.Variant(gemm.SHAPES[128, 128, 32], "fp16", None),
-    gemm.Variant(gemm.SHAPES[256, 128, 32], "bf16", None),
+    gemm.expression_of(Gemm("gemm", 256, 256, 256, *tile, dtype=dtype, activation=activation))
+    for tile, dtype, activation in (
+        ((64, 64, 32), "bf16", "gelu"),
+        ((128, 256, 32), "fp16", "gelu"),
+        ((128, 128, 32), "fp16", None),
+        ((256, 128, 32), "bf16", None),
+    )
 ]
 
 
@@ -37,9 +40,7 @@ pytestmark = pytest.mark.usefixtures("nvrtc")
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_the_gemm_compiles_for(arch):
-    cubin = compile_cubin(
-        gemm.SOURCE, [variant.expression for variant in VARIANTS], arch, Build(is_recording=True), HEADERS
-    )
+    cubin = compile_cubin(gemm.Portable.source, VARIANTS, arch, Build(is_recording=True), HEADERS)
     assert cubin.data[:4] == b"\x7fELF"
     assert len(set(cubin.lowered.values())) == len(VARIANTS)
 
@@ -62,18 +63,18 @@ def test_the_small_kernels_and_the_examples_compile_for(arch):
 
 @pytest.mark.parametrize("mutant", compiler.MUTANTS)
 def test_every_mutant_compiles_and_differs_from_the_right_build(mutant):
-    expression = VARIANTS[0].expression
+    expression = VARIANTS[0]
     right, other = (
-        compile_cubin(gemm.SOURCE, [expression], "sm_80", Build(mutant=name), PRODUCER).ptx
+        compile_cubin(gemm.Portable.source, [expression], "sm_80", Build(mutant=name), PRODUCER).ptx
         for name in ("none", mutant)
     )
     assert (right == other) == (mutant == "none")
 
 
 def test_recording_is_compiled_out_of_timed_builds():
-    expression = VARIANTS[0].expression
+    expression = VARIANTS[0]
     timed, recorded = (
-        compile_cubin(gemm.SOURCE, [expression], "sm_80", Build(is_recording=flag), HEADERS).ptx
+        compile_cubin(gemm.Portable.source, [expression], "sm_80", Build(is_recording=flag), HEADERS).ptx
         for flag in (False, True)
     )
     assert "clock64" not in timed
@@ -90,9 +91,9 @@ def test_an_error_shows_the_log_and_numbered_lines(tmp_path):
 
 
 def test_a_header_is_part_of_the_key_of_what_is_kept():
-    expression = VARIANTS[0].expression
+    expression = VARIANTS[0]
     one, other = (
-        compile_cubin(gemm.SOURCE, [expression], "sm_80", headers=headers).ptx
+        compile_cubin(gemm.Portable.source, [expression], "sm_80", headers=headers).ptx
         for headers in (HEADERS, PRODUCER)
     )
     assert one != other
@@ -104,10 +105,10 @@ def test_kernels_compiled_in_threads_are_the_same(monkeypatch):
 
     def code(name: str) -> list[str]:
         """PTX but for names that NVRTC makes of the thread's number."""
-        ptx = compile_cubin(gemm.SOURCE, [name], "sm_80", headers=HEADERS).ptx
+        ptx = compile_cubin(gemm.Portable.source, [name], "sm_80", headers=HEADERS).ptx
         return [line for line in ptx.splitlines() if "_INTERNAL_" not in line]
 
-    names = [variant.expression for variant in VARIANTS[:2]]
+    names = VARIANTS[:2]
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(code, names)) == [code(name) for name in names]
 
@@ -115,7 +116,7 @@ def test_kernels_compiled_in_threads_are_the_same(monkeypatch):
 @pytest.mark.parametrize(
     ("sizes", "words"),
     [
-        ((128, 256, 64, 96, 256), "the GPU's kernels have"),
+        ((128, 256, 64, 96, 256), "backend 'portable' has"),
         ((128, 250, 64, 64, 64), "n is 250"),
         ((128, 256, 40, 64, 64), "k is 40"),
     ],
@@ -123,4 +124,4 @@ def test_kernels_compiled_in_threads_are_the_same(monkeypatch):
 def test_sizes_that_the_kernels_cannot_take_are_refused(sizes, words):
     m, n, k, tile_m, tile_n = sizes
     with pytest.raises(DescriptionError, match=words):
-        gemm.variant(Gemm("gemm", m, n, k, tile_m, tile_n))
+        gemm.Portable().check(Gemm("gemm", m, n, k, tile_m, tile_n))

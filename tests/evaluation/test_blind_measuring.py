@@ -11,7 +11,6 @@ from wavesim.evaluation.blind_runs import STAMP
 from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, all_sizes
 from wavesim.model.device import load
 from wavesim_gpu.evaluation import blind_measuring
-from wavesim_gpu.kernels.backends import family_named
 from wavesim_gpu.runner import Verdict, WrongResultError
 from wavesim_gpu.runtime import functions
 from wavesim_gpu.runtime.clocks import Reading
@@ -21,8 +20,8 @@ from wavesim_gpu.runtime.timing import Rounds
 class FakeProgram:
     """Stands for a program on a GPU: remembers what it was made of."""
 
-    def __init__(self, size, family, plan, build) -> None:
-        self.size, self.family, self.plan, self.build = size, family, plan, build
+    def __init__(self, size, backend, plan, build) -> None:
+        self.size, self.backend, self.plan, self.build = size, backend, plan, build
         self.streams = ("a stream",)
         self.sync = SimpleNamespace(check=lambda: None)
 
@@ -31,25 +30,25 @@ class FakeProgram:
 
 
 class FakeRunner:
-    """Stands for a `CupyRunner`; programs of `wrong` families have wrong results."""
+    """Stands for a `CupyRunner`; programs of `wrong` plans have wrong results."""
 
     wrong: frozenset[str] = frozenset()
     ran: ClassVar[list[FakeProgram]] = []
 
-    def __init__(self, commit: str, kernels: str) -> None:
-        self.family = family_named(kernels)
+    def __init__(self, commit: str, backend: str) -> None:
+        self.backend = backend
 
     def operands(self, pipeline, seed):
         return pipeline.parameters["judged_size"]
 
     def program(self, operands, plan, build):
-        return FakeProgram(operands, self.family, plan, build)
+        return FakeProgram(operands, self.backend, plan, build)
 
     def launcher(self, program):
         return lambda: FakeRunner.ran.append(program)
 
     def verdict(self, program, launch, expected):
-        return Verdict({"gemm1": 0.0}, self.family.name not in FakeRunner.wrong, has_right_semaphores=True)
+        return Verdict({"gemm1": 0.0}, program.plan.name not in FakeRunner.wrong, has_right_semaphores=True)
 
 
 @pytest.fixture
@@ -86,7 +85,7 @@ def measurer(monkeypatch):
     return blind_measuring.GpuMeasurer("abcdef0")
 
 
-def test_the_gpus_measurer_runs_rivals_on_their_own_kernels_and_names_their_traces(measurer):
+def test_the_gpus_measurer_runs_every_plan_as_it_is_and_traces_say_which(measurer):
     streams = measurer.streams(HOPPER)
     assert {order: trace.header.plan for order, trace in streams.items()} == {
         "row": "stream",
@@ -96,27 +95,26 @@ def test_the_gpus_measurer_runs_rivals_on_their_own_kernels_and_names_their_trac
     assert set(found.comparison.rounds) == {(o, word) for o in HOPPER.orders for word in (BASELINE, *RIVALS)}
     assert [trace.header.plan for trace in found.traces] == ["row", "tile", "pdl"] * 2
     assert {trace.header.versions[STAMP] for trace in found.traces} == {"f" * 64}
-    families = {(one.family.name, one.plan.name, one.build.is_recording) for one in FakeRunner.ran}
-    assert ("hopper-per-tile-dependent", "stream", True) in families
-    assert ("hopper-stream-k", "stream", False) in families
-    assert ("hopper-stream-k", "stream", True) not in families
+    ran = {(one.backend, one.plan.name, one.build.is_recording) for one in FakeRunner.ran}
+    assert {("hopper", "pdl", True), ("hopper", "stream-k", False)} <= ran
+    assert ("hopper", "stream-k", True) not in ran
     assert measurer.compare(HOPPER, ("row",), 1, "f" * 64).traces == []
 
 
 def test_the_gpus_measurer_leaves_out_what_is_wrong_and_raises_if_stream_sync_is(measurer, monkeypatch):
-    monkeypatch.setattr(FakeRunner, "wrong", frozenset({"hopper-stream-k"}))
+    monkeypatch.setattr(FakeRunner, "wrong", frozenset({"stream-k"}))
     found = measurer.compare(HOPPER, HOPPER.plans, 0, "f" * 64)
     assert set(found.missing) == {"row stream-k", "grouped:4 stream-k"}
     assert ("row", "pdl") in found.comparison.rounds
     assert ("row", "stream-k") not in found.comparison.rounds
-    monkeypatch.setattr(FakeRunner, "wrong", frozenset({"hopper-per-tile"}))
+    monkeypatch.setattr(FakeRunner, "wrong", frozenset({"stream"}))
     with pytest.raises(WrongResultError, match="relative errors"):
         measurer.streams(HOPPER)
 
 
 def test_what_turns_wrong_during_its_rounds_is_left_out_too(measurer, monkeypatch):
     def interleaved(contenders, rounds, _warm_up_s):
-        monkeypatch.setattr(FakeRunner, "wrong", frozenset({"hopper-stream-k"}))
+        monkeypatch.setattr(FakeRunner, "wrong", frozenset({"stream-k"}))
         return [Rounds([1_000_000] * rounds, [1.5] * rounds) for _ in contenders]
 
     monkeypatch.setattr(blind_measuring, "interleaved", interleaved)

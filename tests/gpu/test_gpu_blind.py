@@ -1,8 +1,9 @@
-"""The measurer of blind runs on a real GPU: small sizes, both families, every kind of plan."""
+"""The measurer of blind runs on a real GPU: small sizes, both backends, every kind of plan."""
 
 import pytest
 
 from wavesim.check.invariants import violations
+from wavesim.evaluation.blind_runs import measured_word
 from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, SEMAPHORES, BlindSize
 
 pytestmark = pytest.mark.gpu
@@ -20,16 +21,17 @@ SIZES = (
 def test_a_size_is_measured_before_and_after_its_predictions(runner, size):
     from wavesim_gpu.evaluation.blind_measuring import GpuMeasurer
 
-    if size.kernels != "portable" and runner.device.compute_capability != (9, 0):
+    if size.stored.backend != "portable" and runner.device.compute_capability != (9, 0):
         pytest.skip("not a Hopper GPU")
     measurer = GpuMeasurer("test", rounds=3)
     streams = measurer.streams(size)
     assert set(streams) == set(size.orders)
-    if size.kernels != "hopper":
+    if not size.is_persistent:
         assert [violations(trace) for trace in streams.values()] == [[], []]
     found = measurer.compare(size, size.plans, 0, "f" * 64)
     assert found.missing == {}
     expected = {(order, word) for order in size.orders for word in (BASELINE, *size.plans)}
     assert set(found.comparison.rounds) == expected
     traced = [word for word in size.plans if word in (*SEMAPHORES, "pdl")]
-    assert [trace.header.plan for trace in found.traces] == traced * 2
+    assert [measured_word(trace) for trace in found.traces] == traced * 2
+    assert {info.backend for trace in found.traces for info in trace.header.stages} == {size.stored.backend}

@@ -18,15 +18,16 @@ from wavesim.plan.plan import Plan, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.schedule import Persistent
 from wavesim.plan.sync import Semaphores
-from wavesim_gpu.kernels.backends import FAMILIES, family_named, joint_of
+from wavesim_gpu.kernels.backends import backend_named
 from wavesim_gpu.kernels.sm90 import gemm_sm90
-from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER, SHAPES, shape_of
+from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS, config_of
 from wavesim_gpu.planned_kernels import kernels_of
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
 from wavesim_gpu.runtime.functions import GENERATED
 
-H200 = load("h200")
-TILES = [(m, n, 64) for m, n in SHAPES]
+H200, HOPPER = load("h200"), backend_named("hopper")
+ROW_FUSED = Plan(Persistent(fused=True), sync=Semaphores())
+TILES = [(m, n, 64) for m, n in TILE_CONFIGS]
 WIDE, SQUARE, SMALL = (128, 256, 64), (128, 128, 64), (64, 128, 64)
 # Three rows of tiles, the last not full; and two rows, where blocks come in clusters that share loads of B.
 ROWS = [(tile, tile[0] * 3 - 5) for tile in TILES] + [((64, 192, 64), 125)]
@@ -53,11 +54,8 @@ def gated(tile, m=300, k=256, hidden=640, n=392, dtype="bf16"):
 
 
 def compiled(pipeline, plan, build=None):
-    (kernel,) = kernels_of(pipeline, plan, HOPPER, H200)
-    texts = {
-        name: stage_header(pipeline, plan, name, always_draws=HOPPER.is_persistent).text
-        for name in kernel.stages
-    }
+    (kernel,) = kernels_of(pipeline, plan, H200, HOPPER.name)
+    texts = {name: stage_header(pipeline, plan, name).text for name in kernel.stages}
     headers = {GENERATED: kernel.header(texts)}
     return compile_cubin(HOPPER.source, [kernel.launch.expression], "sm_90a", build or Build(), headers)
 
@@ -66,7 +64,7 @@ def compiled(pipeline, plan, build=None):
 def test_every_shape_compiles_and_no_warpgroup_asks_for_more_registers_than_there_are(nvrtc, tile, m, policy):
     """Asking for more is a wait without end: setmaxnreg.inc waits until somebody gives registers away."""
     pipeline = alike(tile, m=m)
-    shape = shape_of(pipeline.stages[0].gemm)
+    shape = config_of(pipeline.stages[0].gemm)
     cubin = compiled(pipeline, Plan(Persistent(fused=True), sync=Semaphores(policy), order=Grouped(2)))
     assert ("multicast::cluster" in cubin.ptx) == (shape.cluster > 1)
     assert f"wgmma.mma_async.sync.aligned.m64n{tile[1]}k16" in cubin.ptx
@@ -83,9 +81,7 @@ def test_every_shape_compiles_and_no_warpgroup_asks_for_more_registers_than_ther
 
 
 def test_the_second_stage_loads_b_before_it_waits():
-    header = stage_header(
-        alike(WIDE), Plan(Persistent(fused=True), sync=Semaphores()), "gemm2", always_draws=True
-    )
+    header = stage_header(alike(WIDE), ROW_FUSED, "gemm2")
     assert "reorders_loads = true" in header.text
     assert not header.is_constant  # one kernel for every number of tokens
 
@@ -98,14 +94,12 @@ def test_it_compiles_in_every_build_with_swiglu(nvrtc, build):
 def test_both_stages_multiply_in_one_loop(nvrtc):
     """However their tiles end: a second copy would cost instruction cache."""
     count = {}
-    header = stage_header(
-        alike(WIDE), Plan(Persistent(fused=True), sync=Semaphores()), "gemm2", always_draws=True
-    ).text
-    name = HOPPER.launch(alike(WIDE).stages[1].gemm, H200).expression
+    header = stage_header(alike(WIDE), ROW_FUSED, "gemm2").text
+    name = HOPPER.launch(alike(WIDE).stages[1].gemm, Plan(Persistent()), H200).expression
     one = compile_cubin(HOPPER.source, [name], "sm_90a", Build(), {GENERATED: header}).ptx
     for key, ptx in (
         ("one", one),
-        ("both", compiled(alike(WIDE), Plan(Persistent(fused=True), sync=Semaphores())).ptx),
+        ("both", compiled(alike(WIDE), ROW_FUSED).ptx),
     ):
         count[key] = ptx.count("wgmma.mma_async")
     assert count["one"] == count["both"] > 0
@@ -113,20 +107,16 @@ def test_both_stages_multiply_in_one_loop(nvrtc):
 
 def test_it_is_one_launch_of_a_block_per_sm_or_fewer_in_whole_clusters():
     for tile, m, blocks in ((WIDE, 379, 3 * 3 + 3 * 3), ((64, 192, 64), 125, 2 * 3 + 2 * 3)):
-        (kernel,) = kernels_of(
-            alike(tile, m=m), Plan(Persistent(fused=True), sync=Semaphores()), HOPPER, H200
-        )
+        (kernel,) = kernels_of(alike(tile, m=m), ROW_FUSED, H200, HOPPER.name)
         assert kernel.stages == ("gemm1", "gemm2")
         assert kernel.launch.blocks == blocks
-        assert kernel.launch.cluster == shape_of(alike(tile, m=m).stages[0].gemm).cluster
-    (large,) = kernels_of(
-        alike(WIDE, m=4096, n=12288), Plan(Persistent(fused=True), sync=Semaphores()), HOPPER, H200
-    )
+        assert kernel.launch.cluster == config_of(alike(tile, m=m).stages[0].gemm).cluster
+    (large,) = kernels_of(alike(WIDE, m=4096, n=12288), ROW_FUSED, H200, HOPPER.name)
     assert large.launch.blocks == 132
 
 
 def test_other_plans_have_a_launch_per_stage():
-    kernels = kernels_of(alike(WIDE), StreamSync(), HOPPER, H200)
+    kernels = kernels_of(alike(WIDE), StreamSync(), H200, HOPPER.name)
     assert [kernel.stages for kernel in kernels] == [("gemm1",), ("gemm2",)]
 
 
@@ -138,22 +128,20 @@ def test_other_plans_have_a_launch_per_stage():
             pair(m=300, k=256, hidden=512, n=384, tiles=(WIDE, SQUARE)),
             r"300 rows in 128x256 of fp16 \(gemm1\), .* in 128x128 .* Give both .* the same tile",
         ),
-        (alike((96, 256, 64)), "the tile is 96x256x64; the Hopper kernels have"),
+        (alike((96, 256, 64)), "the tile is 96x256x64; backend 'hopper' has"),
     ],
     ids=["three stages", "two tiles", "unknown tile"],
 )
 def test_what_it_cannot_compute_is_refused_with_the_fix(pipeline, words):
     with pytest.raises(DescriptionError, match=words):
-        kernels_of(pipeline, Plan(Persistent(fused=True), sync=Semaphores()), HOPPER, H200)
+        kernels_of(pipeline, ROW_FUSED, H200, HOPPER.name)
 
 
-def test_families_without_such_a_kernel_and_other_gpus_are_refused():
-    assert joint_of(HOPPER)
-    for name in FAMILIES.keys() - {"hopper"}:
-        with pytest.raises(DescriptionError, match=f"{name}.* one stage per launch; .* kernels='hopper'"):
-            kernels_of(alike(WIDE), Plan(Persistent(fused=True), sync=Semaphores()), family_named(name), H200)
-    with pytest.raises(DeviceError, match=r"the kernels 'hopper' need 9\.0"):
-        kernels_of(alike(WIDE), Plan(Persistent(fused=True), sync=Semaphores()), HOPPER, load("a100-80gb"))
+def test_other_backends_and_other_gpus_are_refused():
+    with pytest.raises(DescriptionError, match=r"'portable' does not run .*one stage each.*backend='hopper'"):
+        kernels_of(alike(WIDE), ROW_FUSED, H200, "portable")
+    with pytest.raises(DeviceError, match=r"backend 'hopper' needs 9\.0"):
+        kernels_of(alike(WIDE), ROW_FUSED, load("a100-80gb"), HOPPER.name)
 
 
 # ---- On a GPU.
@@ -167,7 +155,7 @@ def measuring(runner):
     if query().compute_capability != gemm_sm90.HOPPER_CAPABILITY:
         pytest.skip("not a Hopper GPU")
     return lambda limit_s=5.0, **options: CupyRunner(
-        limit_s=limit_s, commit="test", kernels="hopper", **options
+        limit_s=limit_s, commit="test", backend="hopper", **options
     )
 
 
@@ -344,7 +332,7 @@ def test_the_runner_refuses_it_for_kernels_that_compute_one_stage_each(measuring
     from wavesim_gpu.runner import CupyRunner
 
     portable = CupyRunner(commit="test")
-    with pytest.raises(DescriptionError, match=r"Persistent\(\) needs kernels='hopper'"):
+    with pytest.raises(DescriptionError, match=r"one stage each.*, or backend='hopper'"):
         portable.measure(pair(), [Plan(Persistent(fused=True), sync=Semaphores())])
     with pytest.raises(DescriptionError, match=r"Give both .* the same tile"):
         measuring().measure(

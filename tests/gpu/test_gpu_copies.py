@@ -49,12 +49,12 @@ def test_runs_that_follow_each_other_in_one_graph_are_right(runner):
 
     if runner.device.compute_capability != HOPPER_CAPABILITY:
         pytest.skip("the kernels that start by dependent launch need a Hopper GPU")
-    dependent = CupyRunner(limit_s=5.0, commit="test", kernels="hopper-dependent")
+    dependent = CupyRunner(limit_s=5.0, commit="test", backend="hopper")
     operands = dependent.operands(
         mlp_pair("llama-mlp", 16, (TileConfig(64, 128), TileConfig(64, 128, 2)), 64), seed=1
     )
     expected = reference(operands)
-    for plan in ("stream", "row", "tile"):
+    for plan in ("persistent+pdl+boundary", "persistent+pdl+row", "persistent+pdl+tile"):
         program = dependent.program(operands, parse_plan(plan))
         contender = dependent.contender(program, repeats=50)
         assert dependent.verdict(program, contender.launch, expected).is_good, plan

@@ -41,7 +41,7 @@ def test_delays_alone_change_nothing(runner, policy):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-@pytest.mark.parametrize("tile", sorted(gemm.SHAPES), ids=str)
+@pytest.mark.parametrize("tile", sorted(gemm.TILE_CONFIGS), ids=str)
 def test_every_tile_shape_waits_for_every_chunk_when_columns_come_late_one_by_one(runner, policy, tile):
     """A consumer that reads one chunk too early reads NaN: the next column is still 0.1 ms away."""
     from wavesim_gpu.runtime.operands import reference
@@ -85,14 +85,16 @@ def test_a_dropped_post_is_a_deadlock(runner, policy):
 def test_a_dropped_fence_shows_in_the_code(arch):
     """Too rare to catch in a run, so the instruction itself is looked for."""
     pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
-    expression = gemm.variant(pair().stages[0].gemm).expression
+    expression = gemm.expression_of(pair().stages[0].gemm)
     for policy, release in (
         (RowSync(), "red.release.gpu.global.add.u32"),
         (TileSync(), "st.release.gpu.global.u32"),
     ):
         headers = middle_headers(policy)
-        right = compile_cubin(gemm.SOURCE, [expression], arch, headers=headers).ptx
-        broken = compile_cubin(gemm.SOURCE, [expression], arch, Build(mutant="no_fence"), headers).ptx
+        right = compile_cubin(gemm.Portable.source, [expression], arch, headers=headers).ptx
+        broken = compile_cubin(
+            gemm.Portable.source, [expression], arch, Build(mutant="no_fence"), headers
+        ).ptx
         assert release in right
         assert "fence.acq_rel.gpu" in right
         assert "atom.acq_rel.gpu.global.add.u32" in right
@@ -104,11 +106,11 @@ def test_a_release_is_a_fence_before_the_reduction_in_machine_code(arch, tmp_pat
     import subprocess
 
     pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
-    expression = gemm.variant(pair().stages[0].gemm).expression
+    expression = gemm.expression_of(pair().stages[0].gemm)
     for build, is_fenced in ((Build(), True), (Build(mutant="no_fence"), False)):
         path = tmp_path / "gemm.cubin"
         path.write_bytes(
-            compile_cubin(gemm.SOURCE, [expression], arch, build, middle_headers(RowSync())).data
+            compile_cubin(gemm.Portable.source, [expression], arch, build, middle_headers(RowSync())).data
         )
         listing = subprocess.run([nvdisasm, path], capture_output=True, text=True, check=True).stdout
         code = [line for line in listing.splitlines() if "/*" in line]

@@ -242,7 +242,7 @@ CONSTANTS = tomllib.loads((ROOT / "wavesim" / "costs" / "devices" / "h200.toml")
 
 
 def constant(name: str) -> float:
-    """The value of "section.name", or of "backends.backend.name", in the H200's data file."""
+    """The value of "section.name", or of "backends.backend.schedule.name", in the H200's data file."""
     found = CONSTANTS
     for key in name.split("."):
         found = found[key]
@@ -264,8 +264,8 @@ def constant(name: str) -> float:
         ("100 · {:g} µs / t_stream", "interval.startup_ns", 1_000),
         ("+ {:g} · idle", "interval.idle_share", 1),
         ("+ {:g} · slower", "interval.dram_share", 1),
-        ("Hopper kernel | {:g} and 7.2 µs", "backends.hopper-per-tile.partial_ns", 1_000),
-        ("Hopper kernel | 5.4 and {:g} µs", "backends.hopper-per-tile.fixup_ns", 1_000),
+        ("Hopper kernel | {:g} and 7.2 µs", "backends.hopper.tile.partial_ns", 1_000),
+        ("Hopper kernel | 5.4 and {:g} µs", "backends.hopper.tile.fixup_ns", 1_000),
     ],
 )
 def test_a_constant_on_the_model_page_is_the_data_files(words, name, unit):

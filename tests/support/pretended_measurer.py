@@ -27,7 +27,7 @@ TRUE_COSTS = CostModel({"gemm1": 151_000, "gemm2": 80_500}, **{**KNOWN.overheads
 
 def true_costs(size: BlindSize) -> CostModel:
     """The world's costs, with what semaphores cost the family of kernels."""
-    return replace(TRUE_COSTS, **KNOWN.backend(size.pipeline()).overheads)
+    return replace(TRUE_COSTS, **KNOWN.backend(size.pipeline(), size.stored.schedule).overheads)
 
 
 class Pretender:

@@ -116,7 +116,9 @@ class DeviceCosts:
     def backend(self, pipeline: Pipeline, schedule: str) -> BackendCosts:
         """What is known of the backend that all stages name, under a schedule's word; nothing for others."""
         named = {stage.backend for stage in pipeline.stages}
-        return self.backends.get((min(named), schedule), BackendCosts()) if len(named) == 1 else BackendCosts()
+        return (
+            self.backends.get((min(named), schedule), BackendCosts()) if len(named) == 1 else BackendCosts()
+        )
 
     def is_scored(self, kind: str) -> bool:
         """Whether predictions of a kind have been held against measurements on this device."""

@@ -1,6 +1,6 @@
 """Blind runs, predicted: what was registered before the plans ran, and what the model says now.
 
-Example: of "hopper-per-tile gpt3-mlp 128x256 M=1408" in row order there are three numbers for row semaphores:
+Example: of a GPT-3 MLP of 1,408 tokens in row order there are three numbers for row semaphores:
 predicted on the device before they had run, predicted by the model of today, and measured, twice.
 """
 
@@ -113,7 +113,7 @@ def _scored(
         plan=word,
         group=size.name,
         source=SOURCE,
-        set_name=size.set_name if word in SEMAPHORES else f"{size.kernels.partition('-')[0]}-{word}",
+        set_name=size.set_name if word in SEMAPHORES else f"{size.stored.backend}-{word}",
         run=run.folder.name,
         kind=_kind(size, word, stream),
         predicted=predicted,
@@ -152,7 +152,7 @@ def _replay_error_ns(
     None for what left no trace, and where a tile's start and end say nothing of its work: under dependent
     launch it waits unseen, in persistent kernels tiles of a block overlap.
     """
-    if word not in SEMAPHORES or size.kernels == "hopper":
+    if word not in SEMAPHORES or size.is_persistent:
         return None
     trace = run.trace(size, order, word)
     if trace is None:
@@ -163,8 +163,7 @@ def _replay_error_ns(
 def _kind(size: BlindSize, word: str, stream: Trace) -> str:
     if word not in SEMAPHORES:
         return f"stream-sync trace, {word}"
-    known = "stream-sync trace" if size.kernels == "portable" else "stream-sync trace of a Hopper kernel"
-    return trace_kind(known, stream.header.stages)
+    return trace_kind(size.stored.kind, stream.header.stages)
 
 
 def _blocks_per_sm(stream: Trace) -> int:

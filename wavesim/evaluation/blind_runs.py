@@ -8,7 +8,7 @@ repeat), and a trace of every overlapped plan that carries the hash: it was writ
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import wavesim
 from wavesim.errors import RecordingError
 from wavesim.evaluation.blind_sizes import BASELINE, BlindSize, all_sizes
+from wavesim.plan.words import plan_data, recorded_shape
 from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Trace
 
@@ -65,6 +66,21 @@ class MeasuredComparison:
 def trace_path(folder: Path, size: BlindSize, order: str, plan: str) -> Path:
     """Where the trace of a plan is."""
     return folder / f"{size.stem}_{order.replace(':', '')}_{plan}.npz"
+
+
+def as_measured(size: BlindSize, order: str, stream: Trace) -> Trace:
+    """A stream-sync trace under the plan that ran: recordings without one all say "stream"."""
+    if stream.header.plan_data:
+        return stream
+    plan = size.plan(BASELINE, order)
+    header = replace(stream.header, plan=plan.name, plan_label=plan.label, plan_data=plan_data(plan))
+    return replace(stream, header=header)
+
+
+def measured_word(trace: Trace) -> str:
+    """The word of `BlindSize.plans` that a trace was measured under."""
+    plan = recorded_shape(trace.header.plan, trace.header.plan_data)
+    return plan.sync.word if plan.sync.has_semaphores else plan.name
 
 
 def model_sources(package: Path | None = None) -> str:
@@ -181,7 +197,7 @@ class BlindRun:
 
     def stream(self, size: BlindSize, order: str) -> Trace:
         """The stream-sync trace that a case was predicted from."""
-        return Trace.load(trace_path(self.folder, size, order, BASELINE))
+        return as_measured(size, order, Trace.load(trace_path(self.folder, size, order, BASELINE)))
 
     def trace(self, size: BlindSize, order: str, plan: str) -> Trace | None:
         """The trace of an overlapped plan, None if it left none. Raises if it ran before the predictions."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from wavesim.evaluation.stored_kernels import BASELINE, StoredKernels, kernels_named, stored_data
+from wavesim.evaluation.stored_kernels import StoredKernels, kernels_named, stored_data
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
@@ -21,6 +21,7 @@ from wavesim.workloads.hopper import BLOCKS, TILE_K
 
 ORDERS = ("row", "grouped:4")
 SEMAPHORES = ("row", "tile")
+BASELINE = "stream"
 RIVALS = (*SEMAPHORES, "pdl", "stream-k")
 # Four blocks of 128 threads share an SM, so the compiler keeps to this; `gemm_block` would guess more.
 SMALL_TILE, SMALL_TILE_REGISTERS = (64, 64), 128
@@ -106,9 +107,7 @@ class BlindSize:
 @cache
 def all_sizes() -> tuple[BlindSize, ...]:
     """All of them; each in two orders."""
-    return tuple(
-        _size(entry, tokens) for entry in stored_data()["sizes"] for tokens in entry["tokens"]
-    )
+    return tuple(_size(entry, tokens) for entry in stored_data()["sizes"] for tokens in entry["tokens"])
 
 
 def _size(entry: dict[str, Any], tokens: int) -> BlindSize:

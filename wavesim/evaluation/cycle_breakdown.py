@@ -11,6 +11,7 @@ from statistics import median
 
 from wavesim.evaluation.gpu_results import GpuResults, TimedCandidate
 from wavesim.evaluation.speedups import PAIRS, PROMPT, products
+from wavesim.evaluation.stored_kernels import all_kernels
 from wavesim.model.kernel import Gemm
 from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim.workloads.llama import llama_mlp
@@ -44,8 +45,9 @@ class ProductCycles:
 
 
 def product_cycles(results: GpuResults) -> dict[tuple[str, int], ProductCycles]:
-    """{("workload, stage", M): where the cycles go} from 256 tokens; only for Hopper's kernels."""
-    if results.kernels != "hopper":
+    """{("workload, stage", M): where the cycles go} from 256 tokens; only for kernels that use wgmma."""
+    kernels = all_kernels().get(results.kernels)
+    if kernels is None or not kernels.uses_wgmma:
         return {}
     found = {}
     for (workload, stage), sizes in products(results).items():

@@ -11,6 +11,7 @@ from statistics import median
 import plotly.graph_objects as go
 
 from wavesim.evaluation.scored_case import ScoredPrediction
+from wavesim.evaluation.stored_kernels import all_kernels
 from wavesim.evaluation.validation import outliers, sets_of
 from wavesim.predict.intervals import half_width
 from wavesim.predict.score_history import SetScore
@@ -23,8 +24,10 @@ WIDTH = 720
 SOURCES = {  # of a set, by how its name starts
     "own-kernel": "simulated from two kernel times; measured on an H200, our kernels",
     "own": "simulated from the stream-sync trace; measured on an H200, our kernels",
-    "portable": "simulated from a stream-sync trace made before; measured on an H200, our mma.sync kernels",
-    "hopper": "simulated from a stream-sync trace made before; measured on an H200, our Hopper kernels",
+    **{
+        kernels.backend: f"simulated from a stream-sync trace made before; {kernels.measured}"
+        for kernels in all_kernels().values()
+    },
     "judged": "simulated from stream-sync traces made before; measured on an H200, our kernels",
     "sketch": "simulated from the stream-sync trace; measured on an H200, sketch kernels",
     "published": "simulated from stream-sync times; measured on V100 and A100 by the paper's authors",

@@ -16,15 +16,15 @@ from wavesim.plan.plan import Plan
 from wavesim.plan.words import parse_plan, plan_of_words
 
 DATA = Path(__file__).with_name("blind_sizes.toml")
-BASELINE = "stream"
+STREAM = "stream"  # the word of all plans without semaphores
 
 
 @dataclass(frozen=True)
 class StoredKernels:
     """What a stored name means: backend, and how plans without semaphores schedule and launch its kernels.
 
-    `k_block` is the depth of a tile's step. `kind` names predictions from their stream-sync traces, `measured`
-    says what was measured; `uses_wgmma`: whether they reach the rate that cycle breakdowns are held against.
+    `k_block` is the depth of a tile's step. `kind` names predictions from their stream-sync traces,
+    `measured` says what was measured; `uses_wgmma`: whether cycle breakdowns are held against its rate.
     """
 
     backend: str
@@ -37,7 +37,7 @@ class StoredKernels:
 
     def plan_of(self, word: str, order: str) -> Plan:
         """The plan that ran under a word such as "stream", "row" or "persistent:tile"."""
-        if word == BASELINE:
+        if word == STREAM:
             return plan_of_words(self.schedule, self.launch, "boundary", order)
         named = parse_plan(word, order)
         if not named.sync.has_semaphores or named.schedule.is_fused:
@@ -72,8 +72,10 @@ def stored_names(backend: str, plan: Plan) -> tuple[str, str]:
     Raises `DescriptionError` for a plan that no stored name means.
     """
     word = plan_word(plan)
+    # The policy is in the word alone; a generated one is no word that `parse_plan` knows.
+    asked = "row" if plan.sync.has_semaphores and not plan.schedule.is_fused else word
     for name, kernels in all_kernels().items():
-        if kernels.backend == backend and _parts(kernels.plan_of(word, "row")) == _parts(plan):
+        if kernels.backend == backend and _parts(kernels.plan_of(asked, "row")) == _parts(plan):
             return name, word
     raise DescriptionError(f"{plan.label} on backend {backend!r} has no stored name; add one to {DATA.name}")
 
@@ -82,7 +84,7 @@ def plan_word(plan: Plan) -> str:
     """The word that a plan is stored under beside the name of its kernels."""
     if plan.schedule.is_fused:
         return plan.name
-    return plan.sync.word if plan.sync.has_semaphores else BASELINE
+    return plan.sync.word if plan.sync.has_semaphores else STREAM
 
 
 def _parts(plan: Plan) -> tuple[str, str]:

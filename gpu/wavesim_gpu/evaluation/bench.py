@@ -72,13 +72,13 @@ QUICK = Scope(
 def run_bench(scope: Scope, out: Path = RESULTS, commit: str | None = None) -> Path:
     """Measures all of it on the current GPU and writes one JSON file into `out`. Returns its path."""
     entrant = entrant_for(query())
-    runners = {name: CupyRunner(commit=commit, kernels=name) for name in entrant.relatives}
+    runner = CupyRunner(commit=commit, backend=entrant.backend)
     date = datetime.now(UTC).isoformat(timespec="seconds")
     result: dict[str, Any] = {
         "date": date,
         "device": {name: value for name, value in asdict(query()).items() if name != "sources"},
         "versions": versions(),
-        "commit": next(iter(runners.values())).commit,
+        "commit": runner.commit,
         "kernels": entrant.kernels,
         "kernel_sources": timed_hash(entrant.kernels),
         "is_judged_after": True,
@@ -86,7 +86,7 @@ def run_bench(scope: Scope, out: Path = RESULTS, commit: str | None = None) -> P
     }
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{date.replace(':', '').replace('+0000', 'Z')}.json"
-    for label, step in _steps(runners, entrant, scope):
+    for label, step in _steps(runner, entrant, scope):
         began = time.monotonic()
         result["cases"] += step()
         path.write_text(json.dumps(result, separators=(",", ":")))
@@ -98,24 +98,24 @@ def run_bench(scope: Scope, out: Path = RESULTS, commit: str | None = None) -> P
 Step = Callable[[], list[dict[str, Any]]]
 
 
-def _steps(
-    runners: Mapping[str, CupyRunner], entrant: CandidateKernels, scope: Scope
-) -> Iterator[tuple[str, Step]]:
-    runner = runners[entrant.kernels]
+def _steps(runner: CupyRunner, entrant: CandidateKernels, scope: Scope) -> Iterator[tuple[str, Step]]:
     yield "limits", lambda: ceiling_cases(scope.rounds)
     yield "copy pairs", lambda: copy_cases(rounds=scope.copy_rounds)
-    yield f"{CUBE} cubed", lambda: cube_cases(runners, entrant, scope.rounds)
+    yield f"{CUBE} cubed", lambda: cube_cases(runner, entrant, scope.rounds)
     for workload, sizes in scope.tokens.items():
         if entrant.can_compute(products_of(workload, sizes[0]).values()):
             for tokens in sizes:
                 yield (
                     f"{workload} {tokens}",
-                    lambda w=workload, t=tokens: size_cases(runners, entrant, w, t, scope),
+                    lambda w=workload, t=tokens: size_cases(runner, entrant, w, t, scope),
                 )
     yield "primitives", primitive_cases
     wide, rounds = COMMON_CUTS[0], 3 * scope.rounds
-    yield "recording", lambda: recording_cases(runner, wide, entrant.tile_k, rounds)
-    yield "semaphores that are there", lambda: ready_cases(runner, wide, entrant.tile_k, rounds)
+    yield "recording", lambda: recording_cases(runner, entrant.kernels, wide, entrant.tile_k, rounds)
+    yield (
+        "semaphores that are there",
+        lambda: ready_cases(runner, entrant.kernels, wide, entrant.tile_k, rounds),
+    )
 
 
 def ceiling_cases(rounds: int) -> list[dict[str, Any]]:
@@ -144,16 +144,14 @@ def _copy_entry(copy: CopyPass) -> CheckedCandidate:
     return CheckedCandidate(Contender(copy.launch, copy.stream), judge(), copy.spoil, judge)
 
 
-def cube_cases(
-    runners: Mapping[str, CupyRunner], entrant: CandidateKernels, rounds: int
-) -> list[dict[str, Any]]:
+def cube_cases(runner: CupyRunner, entrant: CandidateKernels, rounds: int) -> list[dict[str, Any]]:
     """Our GEMM against cuBLASLt at the size that everyone quotes."""
     gemm = cube_pipeline().stages[0].gemm
-    return product_cases(runners, entrant, gemm, _orders(CUBE), rounds, {"workload": "cube"})[0]
+    return product_cases(runner, entrant, gemm, _orders(CUBE), rounds, {"workload": "cube"})[0]
 
 
 def size_cases(
-    runners: Mapping[str, CupyRunner],
+    runner: CupyRunner,
     entrant: CandidateKernels,
     workload: Workload,
     tokens: int,
@@ -167,14 +165,14 @@ def size_cases(
     times: list[Mapping[tuple[TileConfig, Order], float]] = []
     for stage, gemm in products_of(workload, tokens).items():
         tags = {"workload": "product", "of": workload, "stage": stage, "tokens": tokens}
-        own, ranked = product_cases(runners, entrant, gemm, _orders(tokens), scope.rounds, tags)
+        own, ranked = product_cases(runner, entrant, gemm, _orders(tokens), scope.rounds, tags)
         cases += own
-        by_tile = {way: ns for way, ns in ranked.items() if way.kernels == entrant.kernels}
+        by_tile = {way: ns for way, ns in ranked.items() if way.schedule == entrant.schedules[0]}
         times.append({(way.cut, way.order): ns for way, ns in by_tile.items()})
         cuts.append(_best_cuts(by_tile, CUTS_OF_SMALL if is_short else CUTS_PER_STAGE))
-        of_stream_k += _best_cuts((way for way in ranked if way.kernels == entrant.stream_k), 1)
+        of_stream_k += _best_cuts((way for way in ranked if way.plan.schedule.after == "following"), 1)
     repeats = SHORT_REPEATS if is_short else 1
-    study = PairStudy(runners, workload, tokens, entrant.tile_k, cuts[0][0], repeats)
+    study = PairStudy(runner, workload, tokens, entrant.tile_k, cuts[0][0], repeats)
     pairs = dict.fromkeys([*product(*cuts), *([] if is_short else ((cut, cut) for cut in COMMON_CUTS))])
     variants = variants_of(entrant.kinds, pairs, _orders(tokens))
     if of_stream_k:

@@ -16,10 +16,8 @@ from typing import Any
 from wavesim.errors import WavesimError
 from wavesim.evaluation.blind_runs import STAMP, MeasuredComparison, PlanRounds
 from wavesim.evaluation.blind_sizes import BASELINE, BlindSize
-from wavesim.plan.plan import Plan, StreamSync
-from wavesim.plan.words import parse_plan
 from wavesim.trace.trace import Trace
-from wavesim_gpu.kernels.backends import FAMILIES
+from wavesim_gpu.kernels.backends import BACKENDS
 from wavesim_gpu.program import Program
 from wavesim_gpu.record.measured_trace import build_trace
 from wavesim_gpu.record.stamps import device_fields
@@ -35,22 +33,15 @@ from wavesim_gpu.runtime.timing import Contender, Rounds, interleaved, run_in_tu
 ROUNDS = 20
 WARM_UP_S = 0.1
 REPLAYS, LEAD_NS = 5, 30_000_000  # recorded runs, of which the median is kept, each after that much of load
-RIVAL_KERNELS = {"pdl": "hopper-per-tile-dependent", "stream-k": "hopper-stream-k"}
 UNTRACED = ("stream-k",)  # a cut tile is recorded once, by the block that stores it
 
 
 @dataclass(frozen=True)
 class TimedPlan:
-    """One plan of a size in one order: its word, and what our kernels run it as."""
+    """One plan of a size in one order, by its word."""
 
     order: str
     word: str
-
-    @property
-    def plan(self) -> Plan:
-        """What the kernels are given: rivals of semaphores are other kernels under stream sync."""
-        named = parse_plan(self.word, self.order)
-        return StreamSync(named.order) if self.word in RIVAL_KERNELS else named
 
 
 @dataclass(frozen=True)
@@ -85,7 +76,7 @@ class GpuMeasurer:
         return {
             "gpu": device_fields(query()),
             "versions": versions(),
-            "kernel_sources": {name: source_hash(family.source) for name, family in FAMILIES.items()},
+            "kernel_sources": {name: source_hash(one.source) for name, one in BACKENDS.items()},
         }
 
     def prepare(self, sizes: Sequence[BlindSize]) -> None:
@@ -115,20 +106,20 @@ class GpuMeasurer:
             return ComparedSize(comparison, [], timed.missing)
         wanted = [entry for entry in timed.rounds if entry.word not in (BASELINE, *UNTRACED)]
         traces = self._record(size, operands, wanted, timed)
-        labelled = [_labelled(trace, entry, stamp) for entry, trace in traces.items()]
-        return ComparedSize(comparison, labelled, timed.missing)
+        stamped = [_stamped(trace, stamp) for trace in traces.values()]
+        return ComparedSize(comparison, stamped, timed.missing)
 
-    def _runner(self, size: BlindSize, word: str) -> CupyRunner:
-        kernels = RIVAL_KERNELS.get(word, size.kernels)
-        if kernels not in self._runners:
-            self._runners[kernels] = CupyRunner(commit=self._commit, kernels=kernels)
-        return self._runners[kernels]
+    def _runner(self, size: BlindSize) -> CupyRunner:
+        backend = size.stored.backend
+        if backend not in self._runners:
+            self._runners[backend] = CupyRunner(commit=self._commit, backend=backend)
+        return self._runners[backend]
 
     def _operands(self, size: BlindSize) -> Operands:
-        return self._runner(size, BASELINE).operands(size.pipeline(), seed=size.tokens)
+        return self._runner(size).operands(size.pipeline(), seed=size.tokens)
 
     def _program(self, size: BlindSize, operands: Operands, entry: TimedPlan, build: Build) -> Program:
-        return self._runner(size, entry.word).program(operands, entry.plan, build)
+        return self._runner(size).program(operands, size.plan(entry.word, entry.order), build)
 
     def _kernels(self, size: BlindSize) -> set[Wanted]:
         """All that a size needs compiled."""
@@ -138,7 +129,7 @@ class GpuMeasurer:
             kernel
             for entry in entries
             for build in builds
-            for kernel in wanted_kernels(pipeline, entry.plan, build, self._runner(size, entry.word).family)
+            for kernel in wanted_kernels(pipeline, size.plan(entry.word, entry.order), build)
         }
 
     def _time(self, size: BlindSize, operands: Operands, entries: Sequence[TimedPlan]) -> Timed:
@@ -173,7 +164,7 @@ class GpuMeasurer:
         expected: Any,
         when: str,
     ) -> None:
-        verdict = self._runner(size, entry.word).verdict(program, contender.launch, expected)
+        verdict = self._runner(size).verdict(program, contender.launch, expected)
         if not verdict.is_good:
             raise WrongResultError(
                 f"relative errors {dict(verdict.errors)}, semaphores "
@@ -204,7 +195,7 @@ class GpuMeasurer:
         }
 
     def _contender(self, size: BlindSize, program: Program) -> Contender:
-        return Contender(self._runner(size, BASELINE).launcher(program), program.streams[0])
+        return Contender(self._runner(size).launcher(program), program.streams[0])
 
     def _notes(self) -> dict[str, str]:
         date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
@@ -228,13 +219,6 @@ def _plan_rounds(rounds: Rounds) -> PlanRounds:
     return PlanRounds(tuple(rounds.times_ns), clocks)
 
 
-def _labelled(trace: Trace, entry: TimedPlan, stamp: str) -> Trace:
-    """With the plan's own name, and the hash of the predictions that were there before."""
-    plan = parse_plan(entry.word, entry.order)
-    header = replace(
-        trace.header,
-        plan=plan.name,
-        plan_label=plan.label,
-        versions={**trace.header.versions, STAMP: stamp},
-    )
-    return replace(trace, header=header)
+def _stamped(trace: Trace, stamp: str) -> Trace:
+    """With the hash of the predictions that were there before."""
+    return replace(trace, header=replace(trace.header, versions={**trace.header.versions, STAMP: stamp}))

@@ -23,6 +23,7 @@ from wavesim.evaluation.blind_runs import (
     MeasuredComparison,
     RegisteredPrediction,
     append_comparison,
+    measured_word,
     model_sources,
     trace_path,
     write_facts,
@@ -135,7 +136,7 @@ class BlindRunner:
     def _store(self, size: BlindSize, found: ComparedSize, what: str) -> None:
         for trace in found.traces:
             (order,) = set(trace.header.orders.values())
-            trace.save(trace_path(self.folder, size, order, trace.header.plan))
+            trace.save(trace_path(self.folder, size, order, measured_word(trace)))
         append_comparison(self.folder, found.comparison)
         for plan, reason in found.missing.items():
             self._fail(f"{size.name} {plan}, {what}", reason)

@@ -28,6 +28,7 @@ from wavesim.tuning.plan_list import listed_plans
 from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim_gpu.evaluation.studies.checked_candidates import NONE, sharing_entry, time_and_judge
 from wavesim_gpu.evaluation.studies.result_rows import RESULTS, describe_case
+from wavesim_gpu.kernels.backends import backend_named
 from wavesim_gpu.runner import CupyRunner
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, versions
@@ -65,7 +66,7 @@ def measure_listed(out: Path | None, commit: str | None, rounds: int = 20) -> Pa
     for tokens in TUNED_TOKENS:
         pipeline = gpt3_mlp(tokens, TILE)
         plans = listed_plans(pipeline)
-        compile_ahead(pipeline, plans.values(), (Build(),), runner.family)
+        compile_ahead(pipeline, plans.values(), (Build(),), runner.backend)
         variants = {name: OptionConfig(plan) for name, plan in plans.items()}
         cases += _timed(runner, pipeline, tokens, variants, rounds)
     return _written(runner, cases, out or RESULTS / "tuned")
@@ -126,7 +127,7 @@ def _written(runner: CupyRunner, cases: Iterable[dict[str, Any]], out: Path) -> 
         "device": query().name,
         "versions": versions(),
         "commit": runner.commit,
-        "kernel_sources": source_hash(runner.family.source),
+        "kernel_sources": source_hash(backend_named(runner.backend).source),
         "cases": list(cases),
     }
     out.mkdir(parents=True, exist_ok=True)

@@ -22,6 +22,7 @@ from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.trace.trace import Trace
 from wavesim.workloads.gpt3 import gemm_block, gpt3_mlp
+from wavesim_gpu.kernels.backends import backend_named
 from wavesim_gpu.program import Program
 from wavesim_gpu.record.stamps import tile_cycles
 from wavesim_gpu.runner import CupyRunner
@@ -45,7 +46,7 @@ def write_overheads(out: Path | None = None, commit: str | None = None) -> tuple
         "device": {name: value for name, value in asdict(query()).items() if name != "sources"},
         "versions": versions(),
         "commit": runner.commit,
-        "kernel_sources": source_hash(runner.family.source),
+        "kernel_sources": source_hash(backend_named(runner.backend).source),
         "entries": entries,
         "ready_waits": ready,
     }

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from wavesim.evaluation.stored_kernels import kernels_named
 from wavesim.plan.plan import Plan
-from wavesim.plan.words import parse_plan
 from wavesim.trace.trace import Trace
 from wavesim.workloads.catalogue import workload
 from wavesim_gpu.runner import CupyRunner
@@ -20,7 +20,7 @@ PLANS = ("stream", "row", "tile")
 
 @dataclass(frozen=True)
 class RecordingSet:
-    """What to record: a workload on a family of kernels."""
+    """What to record: a workload on the kernels stored under a name."""
 
     workload: str = "gpt3-mlp"
     kernels: str = "portable"
@@ -49,12 +49,13 @@ HOPPER_SETS = (
 def make_recordings(out: Path, wanted: RecordingSet, commit: str | None = None) -> list[Path]:
     """Measures everything and writes one file per trace into `out`. Returns their paths."""
     out.mkdir(parents=True, exist_ok=True)
-    runner = CupyRunner(commit=commit, kernels=wanted.kernels)
+    stored = kernels_named(wanted.kernels)
+    runner = CupyRunner(commit=commit, backend=stored.backend)
     paths = []
     for tile in wanted.tiles:
         for tokens in wanted.tokens:
             pipeline = workload(wanted.workload, tokens, tile)
-            plans = [parse_plan(plan, order) for order in wanted.orders for plan in wanted.plans]
+            plans = [stored.plan_of(plan, order) for order in wanted.orders for plan in wanted.plans]
             traces = runner.measure(pipeline, plans, rounds=wanted.rounds, seed=tokens)
             paths += [
                 trace.save(out / file_name(trace, tile, tokens, plan))

@@ -7,7 +7,8 @@ gpu/results were measured with other sources, as it does for the GEMM.
 
 from pathlib import Path
 
-from wavesim_gpu.kernels.backends import family_named
+from wavesim.evaluation.stored_kernels import kernels_named
+from wavesim_gpu.kernels.backends import backend_named
 from wavesim_gpu.runtime.kernel_sources import ROOT, source_hash
 
 # Beside GEMMs: copy pairs, primitives, the wait-kernel, and SwiGLU after a product of cuBLASLt.
@@ -15,10 +16,10 @@ BESIDE = tuple(ROOT / "kernels" / name for name in ("copy.cu", "primitives.cu", 
 
 
 def kernel_files(kernels: str) -> tuple[Path, ...]:
-    """What the benchmark of the named family runs. Raises `DescriptionError` where there is none."""
-    return (family_named(kernels).source, *BESIDE)
+    """What the benchmark of a stored name runs. Raises `DescriptionError` where there is none."""
+    return (backend_named(kernels_named(kernels).backend).source, *BESIDE)
 
 
 def timed_hash(kernels: str) -> str:
-    """Sixteen hex digits over those and all that they include; another family's files do not change it."""
+    """Sixteen hex digits over those and all that they include; another backend's files do not change it."""
     return source_hash(*kernel_files(kernels))

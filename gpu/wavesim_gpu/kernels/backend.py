@@ -7,7 +7,7 @@ plan, addresses)` are its parameters after `cusync::StageParams`. A new backend 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 
+PARTS = ("schedule", "launch", "sync")
 SEMAPHORES = "semaphores"  # every synchronisation with semaphores, whatever its policy
 SPACES = ("first", "second")  # namespaces of a fused kernel's stages in its <generated.cuh>
 TileShape = tuple[int, int, int]  # rows, columns and the depth of a k-block
@@ -85,19 +86,16 @@ class Backend(ABC):
 
     def refusal(self, plan: Plan) -> str:
         """Why it does not run a plan, and the fix, in one line; "" if it does."""
-        words = plan_words(plan)
-        left = self.runs
+        words, left = plan_words(plan), self.runs
         for part, word in enumerate(words):
             found = tuple(one for one in left if word in one.words(part))
             if not found:
-                known = sorted({known for one in left for known in one.words(part)})
-                kind = ("schedule", "launch", "sync")[part]
-                beside = f" with {' and '.join(words[:part])}" if part else ""
                 why = self.reasons.get(word) or self.reasons.get(word.partition(":")[0])
-                why = why or f"{kind} {word!r} is not among what its kernels do{beside}"
+                beside = f" with {' and '.join(words[:part])}" if part else ""
+                why = why or f"{PARTS[part]} {word!r} is not among what its kernels do{beside}"
                 return (
                     f"{plan.label}: backend {self.name!r} does not run {plan.parts[part]!r}: {why}. Use "
-                    f"{kind} {' or '.join(known)}"
+                    f"{PARTS[part]} {' or '.join(_instead(left, part, words))}"
                 )
             left = found
         return ""
@@ -157,3 +155,11 @@ def plan_words(plan: Plan) -> tuple[str, str, str]:
     """A plan's schedule, launch and sync as `Combination` has them."""
     sync = SEMAPHORES if plan.sync.has_semaphores else plan.sync.word
     return plan.schedule.word, plan.launch.word, sync
+
+
+def _instead(left: Sequence[Combination], part: int, words: Sequence[str]) -> list[str]:
+    """What to use for a part: where possible words that go with the plan's parts after it."""
+    fitting = [
+        one for one in left if all(words[later] in one.words(later) for later in range(part + 1, len(words)))
+    ]
+    return list(dict.fromkeys(word for one in fitting or left for word in one.words(part)))

@@ -51,7 +51,7 @@ def require_runs(pipeline: Pipeline, plan: Plan, default: str = DEFAULT) -> None
 
 
 def require_computes(pipeline: Pipeline, default: str = DEFAULT, plan: Plan | None = None) -> None:
-    """Raises `DescriptionError` unless every stage is a GEMM that its backend computes, under a plan if given."""
+    """Raises `DescriptionError` unless all stages are GEMMs that their backends compute (under a plan)."""
     chosen = backends_of(pipeline, default)
     for stage in pipeline.stages:
         try:

@@ -84,7 +84,11 @@ def test_a_good_file_gives_every_constant_with_unit_source_date_and_device(tmp_p
         ("value = 0.04", "value = 1.5", "'clock.gain.value' is 1.5; write a number from 0 to 1"),
         ("value = 0.04", "value = nan", "'clock.gain.value' is nan; write a number from 0 to 1"),
         ("[overheads.post_ns]", "overheads = 3\n[other]", "field 'overheads' is 3; write a table"),
-        ("[overheads.post_ns]", "[backends.mine.speed]", "field 'backends.mine.speed' is unknown; known are"),
+        (
+            "[overheads.post_ns]",
+            "[backends.mine.tile.speed]",
+            "'backends.mine.tile.speed' is unknown; known are",
+        ),
         ("[overheads.post_ns]", "stand_in = 3\n[overheads.post_ns]", "stand_in is a device name in quotes"),
         ("[overheads.post_ns]", "[overheads.post_ns", "not TOML"),
     ],

@@ -21,8 +21,6 @@ from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import Semaphores
 from wavesim.trace.trace import Trace
 from wavesim.workloads.figure_one import toy
-from wavesim_gpu.kernels.sm80.gemm import PORTABLE
-from wavesim_gpu.runner import _require_safe
 
 PRODUCER = [
     ((0, 0), 0, 0, 1),
@@ -284,18 +282,3 @@ def test_a_file_keeps_which_iterations_a_row_computed(tmp_path):
     assert parts_of(loaded) == parts_of(trace)
     assert set(loaded.k_of) == {96}
     assert "what partial sums cost is an estimate" in loaded.header.note
-
-
-def test_the_gpu_runner_refuses_what_it_would_run_as_something_else():
-    for plan in (
-        Plan(launch=DependentLaunch()),
-        Plan(StreamK()),
-        Plan(Persistent()),
-        StreamSync(launch="host"),
-    ):
-        with pytest.raises(DescriptionError, match=r"the GPU runner takes StreamSync\(\), SemaphoreSync"):
-            _require_safe(toy(), plan, PORTABLE)
-    _require_safe(toy(), StreamSync(), PORTABLE)
-    with pytest.raises(DescriptionError, match=r"Persistent\(fused=True\) needs kernels='hopper'"):
-        _require_safe(toy(), Plan(Persistent(fused=True), sync=Semaphores()), PORTABLE)
-    _require_safe(toy(), SemaphoreSync(), PORTABLE)

@@ -20,7 +20,7 @@ from wavesim.workloads.convolutions import IMAGE_SIZES, conv_layer
 from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim.workloads.hopper import BLOCKS, gpt3_mlp_hopper, llama_mlp_hopper
 from wavesim.workloads.llama import llama_mlp, llama_mlp_three_gemms
-from wavesim_gpu.kernels.sm90.gemm_sm90 import SHAPES
+from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
 
 H200 = load("h200")
 
@@ -241,7 +241,7 @@ def test_a_dependency_can_be_written_by_hand_like_the_catalogues():
 
 def test_hopper_workloads_describe_the_blocks_that_the_kernels_have():
     for tile, block in BLOCKS.items():
-        shape = SHAPES[tile]
+        shape = TILE_CONFIGS[tile]
         assert (block.threads, block.dynamic_shared_bytes) == (shape.threads, shape.dynamic_shared_bytes)
         assert shape.cluster == 1
     hopper, portable = gpt3_mlp_hopper(1024), gpt3_mlp(1024)

@@ -1,4 +1,4 @@
-"""Which kernels of ours take part on a GPU: their tiles, and the kinds of plan that they can run.
+"""Which kernels of ours take part on a GPU: their tiles, and the kinds of plan that they run.
 
 Example: on an H200 the Hopper kernels take part, in thirteen tile shapes, under stream sync, with dependent
 launch, under semaphores and as one persistent kernel; on an A100 the portable ones.
@@ -8,34 +8,40 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from wavesim.errors import DescriptionError
+from wavesim.evaluation.stored_kernels import stored_names
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
+from wavesim.plan.plan import Plan
+from wavesim.plan.words import SCHEDULES
 from wavesim_gpu.evaluation.studies.pair_configs import PlanConfig
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig
-from wavesim_gpu.kernels.backends import family_named
-from wavesim_gpu.kernels.sm80 import gemm
-from wavesim_gpu.kernels.sm90 import gemm_sm90
+from wavesim_gpu.kernels.backends import backend_named
+from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER_CAPABILITY
 
 PORTABLE_TILE_K = 32
 
 
 @dataclass(frozen=True)
 class CandidateKernels:
-    """A family and what it can be asked for; `kinds` may need relatives of it, launched otherwise.
+    """A backend and what it can be asked for, in k-blocks of `tile_k`.
 
-    `stream_k` is its relative that splits K itself, if there is one.
+    `schedules` are those that a product alone is tried under, the usual one first.
     """
 
-    kernels: str
-    tiles: tuple[tuple[int, int], ...]
+    backend: str
     tile_k: int
     kinds: tuple[PlanConfig, ...]
-    stream_k: str | None = None
+    schedules: tuple[str, ...]
 
     @property
-    def relatives(self) -> tuple[str, ...]:
-        """All families that its kinds need, itself first."""
-        return tuple(dict.fromkeys([self.kernels, *(kind.kernels for kind in self.kinds)]))
+    def kernels(self) -> str:
+        """What results under the usual schedule are stored under."""
+        return stored_names(self.backend, Plan(SCHEDULES[self.schedules[0]]("")))[0]
+
+    @property
+    def tiles(self) -> tuple[tuple[int, int], ...]:
+        """Rows and columns of the tiles."""
+        return tuple((m, n) for m, n, k in backend_named(self.backend).tiles if k == self.tile_k)
 
     def can_compute(self, products: Iterable[Gemm]) -> bool:
         """Whether some tile of it suits each product."""
@@ -44,7 +50,7 @@ class CandidateKernels:
     def suits(self, one: Gemm, cut: TileConfig) -> bool:
         """Whether the kernels can compute a product in this cut."""
         try:
-            family_named(self.kernels).check(cut.applied(one, self.tile_k))
+            backend_named(self.backend).check(cut.applied(one, self.tile_k))
         except DescriptionError:
             return False
         return True
@@ -52,31 +58,30 @@ class CandidateKernels:
 
 PORTABLE = CandidateKernels(
     "portable",
-    tuple((m, n) for m, n, k in gemm.SHAPES if k == PORTABLE_TILE_K),
     PORTABLE_TILE_K,
     tuple(PlanConfig(plan, plan, "portable") for plan in ("stream", "row", "tile")),
+    ("tile",),
 )
-STREAM_K = "hopper-stream-k"
 HOPPER = CandidateKernels(
     "hopper",
-    tuple(gemm_sm90.SHAPES),
-    gemm_sm90.TILE_K,
+    64,
     (
-        PlanConfig("stream", "stream", "hopper"),
-        PlanConfig("stream per tile", "stream", "hopper-per-tile", follows="stream"),
-        PlanConfig("pdl", "stream", "hopper-dependent", follows="stream"),
-        PlanConfig("stream-k", "stream", STREAM_K),
-        PlanConfig("stream-k pdl", "stream", "hopper-stream-k-dependent", follows="stream-k"),
-        PlanConfig("row on one stream", "row", "hopper-dependent"),
-        PlanConfig("tile on one stream", "tile", "hopper-dependent", follows="row on one stream"),
-        *(PlanConfig(plan, plan, "hopper", follows="row on one stream") for plan in ("row", "tile")),
+        PlanConfig("stream", "persistent-stream", "hopper"),
+        PlanConfig("stream per tile", "stream", "hopper", follows="stream"),
+        PlanConfig("pdl", "persistent+pdl+boundary", "hopper", follows="stream"),
+        PlanConfig("stream-k", "stream-k", "hopper"),
+        PlanConfig("stream-k pdl", "stream-k+pdl+boundary", "hopper", follows="stream-k"),
+        PlanConfig("row on one stream", "persistent+pdl+row", "hopper"),
+        PlanConfig("tile on one stream", "persistent+pdl+tile", "hopper", follows="row on one stream"),
+        PlanConfig("row", "persistent+streams+row", "hopper", follows="row on one stream"),
+        PlanConfig("tile", "persistent+streams+tile", "hopper", follows="row on one stream"),
         # One kernel for both stages, in tiles of one shape; the faster of the two plans stands for it.
         *(PlanConfig("persistent", plan, "hopper") for plan in ("persistent", "persistent:tile")),
     ),
-    STREAM_K,
+    ("persistent", "stream-k"),
 )
 
 
 def entrant_for(device: Device) -> CandidateKernels:
     """The fastest of our kernels on this GPU."""
-    return HOPPER if device.compute_capability == gemm_sm90.HOPPER_CAPABILITY else PORTABLE
+    return HOPPER if device.compute_capability == HOPPER_CAPABILITY else PORTABLE

@@ -1,6 +1,6 @@
 """What can be run of a pair: in which kind of plan and launch, in which cuts, in which order.
 
-Example: "row on one stream" is row semaphores on the Hopper kernels that start by dependent launch; in cuts
+Example: "row on one stream" is row semaphores on persistent kernels that start by dependent launch; in cuts
 128x192 and 128x256, grouped by 8, it is one variant of GPT-3's MLP.
 """
 
@@ -9,26 +9,27 @@ from dataclasses import dataclass, replace
 
 from wavesim.codegen.policies import GroupedSync, derive_policies
 from wavesim.codegen.tile_map import Blocks
+from wavesim.evaluation.stored_kernels import plan_word, stored_names
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Order, RowMajor
-from wavesim.plan.plan import Plan, SemaphoreSync
+from wavesim.plan.plan import Plan
+from wavesim.plan.sync import Semaphores
 from wavesim.plan.words import parse_plan
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig
-from wavesim_gpu.kernels.backends import family_named
 
 STREAM = "stream"
 
 
 @dataclass(frozen=True)
 class PlanConfig:
-    """A way to launch and synchronise: its name in the results, the plan, the family of kernels it needs.
+    """A way to schedule, launch and synchronise: its name in the results, the plan, the kernels' backend.
 
     One that `follows` another kind, of which it differs little, is tried in that one's best variants only.
     """
 
     name: str
     plan: str
-    kernels: str
+    backend: str
     follows: str = ""
 
     @property
@@ -38,12 +39,19 @@ class PlanConfig:
 
     @property
     def is_unsplit(self) -> bool:
-        """Whether its kernels cut K themselves, as Stream-K's do, and take no split."""
-        return not family_named(self.kernels).takes_semaphores
+        """Whether its schedule splits K itself, as Stream-K does, and takes no split."""
+        return plan_named(self.plan, RowMajor()).schedule.after == "following"
+
+    @property
+    def stored(self) -> tuple[str, str]:
+        """(kernels, plan) in the results."""
+        plan = plan_named(self.plan, RowMajor())
+        return stored_names(self.backend, plan)[0], plan_word(plan)
 
     def under(self, policy: str) -> "PlanConfig":
         """The same kernels, launched alike, under another policy."""
-        return PlanConfig(policy + self.name.removeprefix(self.plan), policy, self.kernels)
+        base, plus, word = self.plan.rpartition("+")
+        return PlanConfig(policy + self.name.removeprefix(word), base + plus + policy, self.backend)
 
 
 @dataclass(frozen=True)
@@ -62,18 +70,20 @@ class PairConfig:
     @property
     def has_semaphores(self) -> bool:
         """Whether kernels are synchronised by tiles; one kernel for both stages is a rival."""
-        return self.plan.launch.is_multi_stream
+        return self.plan.sync.has_semaphores and not self.kind.is_joint
 
     def __str__(self) -> str:
-        return f"{self.kind.name} {self.kind.plan} {self.cuts[0]} {self.cuts[1]} {self.order.name}"
+        return f"{self.kind.name} {self.kind.stored[1]} {self.cuts[0]} {self.cuts[1]} {self.order.name}"
 
 
 def plan_named(text: str, order: Order) -> Plan:
     """The plan of a word, or under a generated policy such as "block:2x1": a semaphore per 2 x 1 tiles."""
-    if text.startswith("block:"):
-        columns, rows = (int(number) for number in text.removeprefix("block:").split("x"))
-        return SemaphoreSync(GroupedSync(Blocks(columns), Blocks(rows)), order=order)
-    return parse_plan(text, order.name)
+    base, plus, word = text.rpartition("+")
+    if not word.startswith("block:"):
+        return parse_plan(text, order.name)
+    columns, rows = (int(number) for number in word.removeprefix("block:").split("x"))
+    sync = Semaphores(GroupedSync(Blocks(columns), Blocks(rows)))
+    return replace(parse_plan(f"{base}{plus}row", order.name), sync=sync)
 
 
 def variants_of(

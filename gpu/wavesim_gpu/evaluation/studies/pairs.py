@@ -29,7 +29,6 @@ from wavesim_gpu.evaluation.studies.result_rows import (
     describe_case,
 )
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, Workload, mlp_pair, weight_bytes
-from wavesim_gpu.kernels.backends import family_named
 from wavesim_gpu.planned_kernels import kernels_of
 from wavesim_gpu.runner import CupyRunner, Verdict
 from wavesim_gpu.runtime.compiler import Build
@@ -54,7 +53,7 @@ class PairStudy:
 
     def __init__(
         self,
-        runners: Mapping[str, CupyRunner],
+        runner: CupyRunner,
         workload: Workload,
         tokens: int,
         tile_k: int,
@@ -62,9 +61,9 @@ class PairStudy:
         repeats: int = 1,
     ) -> None:
         self._repeats = repeats
-        self._runners, self._workload, self._tokens, self._tile_k = runners, workload, tokens, tile_k
+        self._runner, self._workload, self._tokens, self._tile_k = runner, workload, tokens, tile_k
         pipeline = self._pipeline((some, some))
-        self._base = next(iter(runners.values())).operands(pipeline, seed=tokens)
+        self._base = runner.operands(pipeline, seed=tokens)
         self._expected = reference(self._base)
         self._entries: dict[PairConfig, CheckedCandidate] = {}
         self._screened: dict[PairConfig, float] = {}
@@ -176,9 +175,8 @@ class PairStudy:
         return found
 
     def _has_kernels(self, variant: PairConfig) -> bool:
-        runner = self._runners[variant.kind.kernels]
         try:
-            kernels_of(self._pipeline(variant.cuts), variant.plan, runner.family, runner.device)
+            kernels_of(self._pipeline(variant.cuts), variant.plan, self._runner.device, variant.kind.backend)
         except DescriptionError:
             return False
         return True
@@ -188,13 +186,13 @@ class PairStudy:
             wanted
             for variant in variants
             for wanted in wanted_kernels(
-                self._pipeline(variant.cuts), variant.plan, Build(), family_named(variant.kind.kernels)
+                self._pipeline(variant.cuts), variant.plan, Build(), variant.kind.backend
             )
         )
 
     def _entry(self, variant: PairConfig) -> CheckedCandidate:
         """The variant over outputs of its own."""
-        runner = self._runners[variant.kind.kernels]
+        runner = self._runner
         pipeline = self._pipeline(variant.cuts)
         first = pipeline.stages[0].name
         operands = bind(pipeline, {first: self._base.a[first]}, self._base.b)
@@ -217,8 +215,8 @@ class PairStudy:
         words: dict[str, Any] = {"is_final": roles is not None, "roles": roles or []}
         if variant is not None:
             words |= {
-                "kernels": variant.kind.kernels,
-                "plan": variant.kind.plan,
+                "kernels": variant.kind.stored[0],
+                "plan": variant.kind.stored[1],
                 "cuts": [str(cut) for cut in variant.cuts],
                 "order": variant.order.name,
             }

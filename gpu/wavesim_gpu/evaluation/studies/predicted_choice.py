@@ -13,10 +13,12 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.plan.launch import OneStream, StreamPerStage
 from wavesim.plan.order import Order
+from wavesim.plan.schedule import TilePerBlock
 from wavesim_gpu.evaluation.studies.pair_configs import STREAM, PairConfig
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, Workload, mlp_pair
-from wavesim_gpu.kernels.backends import family_named
+from wavesim_gpu.kernels.backends import backend_named
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,15 @@ class Predictor:
 
     def predicted_ns(self, variant: PairConfig) -> int:
         """Of the pair as a graph, from launch to completion."""
+        plan = variant.plan
+        # What persistent blocks and dependent launch save or cost is in the kernels' times already.
+        launch = StreamPerStage() if plan.sync.has_semaphores else OneStream()
         return makespan_estimate_ns(
             self._pipeline(variant),
-            variant.plan,
+            replace(plan, schedule=TilePerBlock(), launch=launch),
             self.device,
             self._kernel_ns(variant),
-            is_forked=not family_named(variant.kind.kernels).is_dependent,
+            is_forked=plan.launch.is_multi_stream,
         )
 
     def _is_known(self, variant: PairConfig) -> bool:
@@ -78,11 +83,11 @@ class Predictor:
     def _pipeline(self, variant: PairConfig) -> Pipeline:
         """The pair in blocks as large as the kernels' are, which decide how many an SM holds."""
         plain = mlp_pair(self.workload, self.tokens, variant.cuts, self.tile_k)
-        first, second = (self._stage(stage, variant.kind.kernels) for stage in plain.stages)
+        first, second = (self._stage(stage, variant) for stage in plain.stages)
         return Pipeline(plain.name, [first, second], [gemm_rows(first, second)])
 
-    def _stage(self, stage: Stage, kernels: str) -> Stage:
-        launch = family_named(kernels).launch(stage.gemm, self.device)
+    def _stage(self, stage: Stage, variant: PairConfig) -> Stage:
+        launch = backend_named(variant.kind.backend).launch(stage.gemm, variant.plan, self.device)
         block = Block(launch.threads, dynamic_shared_bytes=launch.dynamic_shared_bytes)
         return Stage(stage.name, replace(stage.gemm, block=block))
 
@@ -92,5 +97,5 @@ def choosable(variants: Iterable[PairConfig]) -> list[PairConfig]:
     variants = list(variants)
     plain = [variant for variant in variants if variant.kind.name == STREAM]
     synchronised = [variant for variant in variants if variant.has_semaphores]
-    dependent = [v for v in synchronised if family_named(v.kind.kernels).is_dependent]
+    dependent = [v for v in synchronised if v.plan.launch.follows == "start"]
     return plain + (dependent or synchronised)

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from wavesim.evaluation.stored_kernels import stored_names
 from wavesim.model.kernel import Gemm
 from wavesim.plan.order import Order
-from wavesim.plan.plan import StreamSync
+from wavesim.plan.plan import Plan
+from wavesim.plan.words import SCHEDULES
 from wavesim_gpu.evaluation.baselines.cublaslt import LtChain
 from wavesim_gpu.evaluation.studies.candidate_kernels import CandidateKernels
 from wavesim_gpu.evaluation.studies.checked_candidates import (
@@ -28,7 +30,6 @@ from wavesim_gpu.evaluation.studies.result_rows import (
     describe_case,
 )
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, single
-from wavesim_gpu.kernels.backends import family_named
 from wavesim_gpu.runner import CupyRunner, Verdict, WrongResultError
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query
@@ -43,14 +44,20 @@ SHORTLIST = 6  # ways that are screened again
 
 @dataclass(frozen=True)
 class KernelConfig:
-    """Which kernels, in which cut and tile order."""
+    """A backend's kernel under which schedule, in which cut and tile order."""
 
-    kernels: str
+    backend: str
+    schedule: str
     cut: TileConfig
     order: Order
 
+    @property
+    def plan(self) -> Plan:
+        """The plan of a product alone."""
+        return Plan(SCHEDULES[self.schedule](""), order=self.order)
+
     def __str__(self) -> str:
-        return f"{self.kernels} {self.cut} {self.order.name}"
+        return f"{stored_names(self.backend, self.plan)[0]} {self.cut} {self.order.name}"
 
 
 def ways_of(
@@ -68,8 +75,13 @@ def ways_of(
         for split in splits_of(tiles, gemm.k // entrant.tile_k, sm_count):
             cut = TileConfig(tile_m, tile_n, split)
             if entrant.suits(gemm, cut):
-                kernels = [entrant.kernels, *([entrant.stream_k] if entrant.stream_k and split == 1 else [])]
-                found += [KernelConfig(name, cut, order) for name in kernels for order in orders]
+                # What splits K itself takes no split.
+                schedules = entrant.schedules if split == 1 else entrant.schedules[:1]
+                found += [
+                    KernelConfig(entrant.backend, schedule, cut, order)
+                    for schedule in schedules
+                    for order in orders
+                ]
     return found
 
 
@@ -88,25 +100,21 @@ def splits_of(tiles: int, chunks: int, sm_count: int) -> list[int]:
 
 
 def product_cases(
-    runners: Mapping[str, CupyRunner],
+    runner: CupyRunner,
     entrant: CandidateKernels,
     gemm: Gemm,
     orders: Iterable[Order],
     rounds: int,
     tags: Mapping[str, Any],
 ) -> tuple[list[dict[str, Any]], dict[KernelConfig, float]]:
-    """The fastest way and cuBLASLt, measured; and the median ns in screening of all ways, fastest first.
-
-    `runners` by name of their kernels.
-    """
-    runner = runners[entrant.kernels]
+    """The fastest way and cuBLASLt, measured; and the median ns in screening of all ways, fastest first."""
     ways = ways_of(entrant, gemm, orders, query().sm_count)
     base = runner.operands(single(gemm, ways[0].cut, entrant.tile_k), seed=gemm.m)
     expected = reference(base)
     _compile(entrant, gemm, ways)
     entries = {}
     for way in ways:
-        program = _program(runners[way.kernels], entrant, base, gemm, way)
+        program = _program(runner, entrant, base, gemm, way)
         entries[way] = program_entry(runner, program, _contender(runner, program), expected)
     ranked, judged = _screened(entries)
     if not ranked:
@@ -155,9 +163,7 @@ def _compile(entrant: CandidateKernels, gemm: Gemm, ways: Iterable[KernelConfig]
     compile_all(
         wanted
         for way in ways
-        for wanted in wanted_kernels(
-            single(gemm, way.cut, entrant.tile_k), StreamSync(way.order), Build(), family_named(way.kernels)
-        )
+        for wanted in wanted_kernels(single(gemm, way.cut, entrant.tile_k), way.plan, Build(), way.backend)
     )
 
 
@@ -165,7 +171,7 @@ def _program(
     runner: CupyRunner, entrant: CandidateKernels, base: Operands, gemm: Gemm, way: KernelConfig
 ) -> Any:
     pipeline = single(gemm, way.cut, entrant.tile_k)
-    return runner.program(bind(pipeline, base.a, base.b), StreamSync(way.order))
+    return runner.program(bind(pipeline, base.a, base.b), way.plan)
 
 
 def _contender(runner: CupyRunner, program: Any) -> Contender:

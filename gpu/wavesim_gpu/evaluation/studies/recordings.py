@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from wavesim.plan.words import parse_plan
+from wavesim.evaluation.stored_kernels import kernels_named
+from wavesim.plan.launch import StreamPerStage
 from wavesim_gpu.evaluation.studies.checked_candidates import NONE, sharing_entry, time_and_judge
 from wavesim_gpu.evaluation.studies.result_rows import describe_case
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, mlp_pair
@@ -21,29 +22,31 @@ TOKENS = 1024
 
 
 def recording_cases(
-    runner: CupyRunner, cut: TileConfig, tile_k: int, rounds: int, order: str = "grouped:4"
+    runner: CupyRunner, kernels: str, cut: TileConfig, tile_k: int, rounds: int, order: str = "grouped:4"
 ) -> list[dict[str, Any]]:
     """GPT-3's MLP under row semaphores, timed and recorded, as two cases."""
-    plan = parse_plan("row", order)
+    plan = kernels_named(kernels).plan_of("row", order)
     operands = runner.operands(mlp_pair("gpt3-mlp", TOKENS, (cut, cut), tile_k), seed=1)
     programs = {
         name: runner.program(operands, plan, Build(is_recording=name == "recorded"))
         for name in ("timed", "recorded")
     }
-    tags = {"workload": "recording", "tokens": TOKENS, "tile": str(cut), "kernels": runner.family.name}
+    tags = {"workload": "recording", "tokens": TOKENS, "tile": str(cut), "kernels": kernels}
     return _cases(runner, programs, rounds, tags)
 
 
 def ready_cases(
-    runner: CupyRunner, cut: TileConfig, tile_k: int, rounds: int, order: str = "grouped:4"
+    runner: CupyRunner, kernels: str, cut: TileConfig, tile_k: int, rounds: int, order: str = "grouped:4"
 ) -> list[dict[str, Any]]:
     """GPT-3's MLP with one kernel after the other, without semaphores and with them, as three cases."""
     operands = runner.operands(mlp_pair("gpt3-mlp", TOKENS, (cut, cut), tile_k), seed=1)
-    plans = {name: parse_plan(name, order, wait_kernel=False) for name in ("stream", "row", "tile")}
+    plans = {name: kernels_named(kernels).plan_of(name, order) for name in ("stream", "row", "tile")}
+    for name in ("row", "tile"):
+        plans[name] = replace(plans[name], launch=StreamPerStage(wait_kernel=False))
     programs = {name: runner.program(operands, plan) for name, plan in plans.items()}
     for program in programs.values():
         program.launches = tuple(replace(launch, stream=0) for launch in program.launches)
-    tags = {"workload": "ready-pair", "tokens": TOKENS, "tile": str(cut), "kernels": runner.family.name}
+    tags = {"workload": "ready-pair", "tokens": TOKENS, "tile": str(cut), "kernels": kernels}
     return _cases(runner, programs, rounds, tags)
 
 

@@ -7,7 +7,7 @@ Example: `config_of(gemm)` finds the tile configuration of a described `Gemm`; i
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -74,7 +74,7 @@ class Portable(Backend):
         Combination(("tile",), ("one-stream", "graph"), ("boundary",)),
         Combination(("tile",), ("streams", "streams:no-wait-kernel"), (SEMAPHORES,)),
     )
-    reasons = {
+    reasons: ClassVar = {
         "persistent": "its blocks compute one tile each",
         "fused": "its kernels compute one stage each",
         "stream-k": "it splits K into equal parts only (Gemm.split_k)",
@@ -90,10 +90,7 @@ class Portable(Backend):
         """One block per tile and split."""
         self.check(gemm, plan)
         config = config_of(gemm)
-        flags = (gemm.dtype == "bf16", gemm.activation == "gelu")
-        is_bf16, has_gelu = (str(flag).lower() for flag in flags)
-        expression = f"gemm<{config.name}, {config.min_blocks}, {is_bf16}, {has_gelu}>"
-        return KernelLaunch(expression, config.threads, config.dynamic_shared_bytes, gemm.grid.size)
+        return KernelLaunch(expression_of(gemm), config.threads, config.dynamic_shared_bytes, gemm.grid.size)
 
     def arguments(self, gemm: Gemm, plan: Plan, addresses: Addresses) -> tuple[Any, ...]:
         """`GemmParams`."""
@@ -107,3 +104,10 @@ class Portable(Backend):
 def config_of(gemm: Gemm) -> TileConfig:
     """The configuration of a GEMM's tile, which is one of `Portable.tiles`."""
     return TILE_CONFIGS[gemm.tile_m, gemm.tile_n, gemm.tile_k]
+
+
+def expression_of(gemm: Gemm) -> str:
+    """The template instance that computes a GEMM in one of `Portable.tiles`."""
+    config, flags = config_of(gemm), (gemm.dtype == "bf16", gemm.activation == "gelu")
+    is_bf16, has_gelu = (str(flag).lower() for flag in flags)
+    return f"gemm<{config.name}, {config.min_blocks}, {is_bf16}, {has_gelu}>"

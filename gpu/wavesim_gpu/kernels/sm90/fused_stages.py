@@ -11,7 +11,7 @@ from wavesim_gpu.kernels.backend import SPACES
 
 
 def two_alike(pipeline: Pipeline) -> list[Gemm]:
-    """The GEMMs of both stages. Raises `DescriptionError`, with the fix, where one kernel cannot compute both."""
+    """Both GEMMs. Raises `DescriptionError`, with the fix, where one kernel cannot compute them."""
     gemms = [stage.gemm for stage in pipeline.stages]
     start = f"pipeline {pipeline.name} in one persistent kernel"
     if len(gemms) != len(SPACES):

@@ -7,7 +7,7 @@ where that pays, that compute tile after tile; under `StreamSync()` it is a bloc
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -58,7 +58,7 @@ PARAMS = np.dtype(
 
 
 class Hopper(Backend):
-    """TMA, wgmma, warps with roles; a block per tile, persistent blocks, two stages in one kernel, Stream-K."""
+    """TMA, wgmma, warps with roles; a block per tile, persistent, two stages in one kernel, Stream-K."""
 
     name = "hopper"
     source = Path(__file__).with_name("gemm_sm90.cu")
@@ -66,12 +66,10 @@ class Hopper(Backend):
     activations = (None, "gelu", "swiglu")
     runs = (
         Combination(("tile", "persistent", "stream-k"), ("one-stream", "graph", "pdl"), ("boundary",)),
-        Combination(
-            ("tile", "persistent"), ("streams", "streams:no-wait-kernel", "pdl"), (SEMAPHORES,)
-        ),
+        Combination(("tile", "persistent"), ("streams", "streams:no-wait-kernel", "pdl"), (SEMAPHORES,)),
         Combination(("fused",), ("one-stream", "graph"), (SEMAPHORES,)),
     )
-    reasons = {
+    reasons: ClassVar = {
         "stream-k": "its kernel splits the last wave, or two where the last is filled to less than a quarter",
         "stream-k-in-order": "its kernel begins with the part that starts a tile",
         "host": "the runner queues launches ahead of the GPU; simulate() takes this one",
@@ -170,7 +168,7 @@ def _is_stream_k(plan: Plan) -> bool:
 
 
 def _work_items(gemm: Gemm, config: TileConfig, plan: Plan) -> int:
-    """What blocks share out: tiles and splits in whole clusters; under Stream-K k-blocks, at least one each."""
+    """What blocks share out: tiles and splits in whole clusters; under Stream-K k-blocks."""
     tiles = -(-gemm.grid.tiles // config.cluster) * config.cluster * gemm.split_k
     return tiles * (gemm.k // TILE_K) if _is_stream_k(plan) else tiles
 

@@ -15,11 +15,11 @@ CONTROL_BYTES = 1024  # sm90/shared_memory.cuh, Control: barriers and work tiles
 
 @dataclass(frozen=True)
 class TileConfig:
-    """One tile shape: `warpgroups` x `fragments` x 64 rows, by `tile_n` columns.
+    """One tile: `warpgroups` x `fragments` x 64 rows, by `tile_n` columns.
 
-    `depth` is that of the pipeline, `buffers` are epilogue buffers per warpgroup. `can_pair_rows`: where there are two rows of tiles, blocks come in
-    clusters of two that load B once for both. Measured: 8 to 12 % at 128 tokens; with more rows, and for
-    the other shapes, clusters lose 1 to 4 %.
+    `depth` is that of the pipeline, `buffers` are epilogue buffers per warpgroup. `can_pair_rows`: where
+    there are two rows of tiles, blocks come in clusters of two that load B once for both. Measured: 8 to 12 %
+    at 128 tokens; with more rows, and for the other tiles, clusters lose 1 to 4 %.
     """
 
     warpgroups: int

@@ -24,7 +24,6 @@ from wavesim_gpu.evaluation.studies.pairs import PairStudy
 from wavesim_gpu.evaluation.studies.products import KernelConfig, ways_of
 from wavesim_gpu.evaluation.studies.result_rows import SCREENING_ROUNDS
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, mlp_pair
-from wavesim_gpu.kernels.backends import family_named
 from wavesim_gpu.runner import Verdict
 from wavesim_gpu.runtime.clocks import Reading
 from wavesim_gpu.runtime.timing import Rounds
@@ -38,7 +37,10 @@ WIDE, SQUARE = TileConfig(128, 256), TileConfig(128, 128)
 def study():
     """Screening is done: stream sync is best in one cut, semaphores gain most in the other."""
     made = PairStudy.__new__(PairStudy)
-    stream, row = PlanConfig("stream", "stream", "hopper"), PlanConfig("row", "row", "hopper")
+    stream, row = (
+        PlanConfig("stream", "persistent-stream", "hopper"),
+        PlanConfig("row", "persistent+streams+row", "hopper"),
+    )
     times = {(stream, WIDE): 100.0, (row, WIDE): 101.0, (stream, SQUARE): 150.0, (row, SQUARE): 120.0}
     made._screened = {PairConfig(kind, (cut, cut), ROW): time for (kind, cut), time in times.items()}
     made._shortlisted = dict(made._screened)
@@ -84,9 +86,11 @@ def test_the_tuned_plan_is_the_fastest_in_screening_stream_sync_included(study):
 def test_policies_that_were_generated_run_on_the_kernels_and_by_the_launch_of_the_best(study):
     one = next(kind for kind in HOPPER.kinds if kind.name == "row on one stream")
     made = one.under("block:2x1")
-    assert (made.name, made.kernels) == ("block:2x1 on one stream", "hopper-dependent")
-    plan = plan_named("block:2x1", parse_order("grouped:4"))
+    assert made.name == "block:2x1 on one stream"
+    assert made.stored == ("hopper-dependent", "block:2x1")
+    plan = plan_named(made.plan, parse_order("grouped:4"))
     assert (plan.sync.word, plan.order.name) == ("block:2x1", "grouped:4")
+    assert (plan.schedule.word, plan.launch.word) == ("persistent", "pdl")
     names = generated(mlp_pair("gpt3-mlp", 1024, (WIDE, WIDE), 64))
     assert {"tile", "row", "block:2x1"} <= set(names)
     best = study.best(has_semaphores=True)
@@ -99,7 +103,7 @@ class ModelGpu:
     """Stands for an H200: a pair takes its tiles' time in full waves, with semaphores a tenth less."""
 
     device = load("h200")
-    family = family_named("hopper")
+    backend = "hopper"
 
     def operands(self, pipeline, seed=0):
         return SimpleNamespace(pipeline=pipeline)
@@ -146,10 +150,7 @@ def on_model(monkeypatch):
     monkeypatch.setattr(checked_candidates, "time_together", time_together)
     monkeypatch.setattr(PairStudy, "_compile", lambda *_: None)
     monkeypatch.setattr(PairStudy, "_entry", entry_of)
-    runners = {name: ModelGpu() for name in HOPPER.relatives}
-    for name, runner in runners.items():
-        runner.family = family_named(name)
-    return lambda tokens, scope: (bench.size_cases(runners, HOPPER, "gpt3-mlp", tokens, scope), told)
+    return lambda tokens, scope: (bench.size_cases(ModelGpu(), HOPPER, "gpt3-mlp", tokens, scope), told)
 
 
 def test_a_size_is_screened_in_every_kind_and_ends_with_the_choices_named(on_model):
@@ -265,7 +266,7 @@ def test_outputs_are_spoilt_before_the_rounds_and_judged_after_them_in_every_cas
 
 
 def test_the_fastest_few_products_are_ranked_by_a_second_look_and_who_is_wrong_then_is_out(monkeypatch):
-    ways = [KernelConfig("hopper", TileConfig(128, size), ROW) for size in range(16, 144, 16)]
+    ways = [KernelConfig("hopper", "persistent", TileConfig(128, size), ROW) for size in range(16, 144, 16)]
     lucky, steady, broken, *others = ways
     is_second = []
 
