@@ -21,7 +21,7 @@ ROW_UNIT = 8  # elements in one 16-byte copy
 
 
 @dataclass(frozen=True)
-class TileConfig:
+class MmaTile:
     """A tile, warps along m and n, pipeline depth, and the blocks that must fit on an SM."""
 
     tile_m: int
@@ -52,13 +52,13 @@ class TileConfig:
 TILE_CONFIGS = {
     (one.tile_m, one.tile_n, one.tile_k): one
     for one in (
-        TileConfig(128, 256, 32, 2, 4, depth=4, min_blocks=1),
-        TileConfig(256, 128, 32, 4, 2, depth=4, min_blocks=1),
-        TileConfig(128, 128, 32, 2, 2, depth=4, min_blocks=2),
-        TileConfig(64, 64, 32, 2, 2, depth=4, min_blocks=3),
-        TileConfig(128, 256, 64, 2, 4, depth=4, min_blocks=1),
-        TileConfig(256, 128, 64, 4, 2, depth=4, min_blocks=1),
-        TileConfig(128, 128, 64, 2, 2, depth=3, min_blocks=2),
+        MmaTile(128, 256, 32, 2, 4, depth=4, min_blocks=1),
+        MmaTile(256, 128, 32, 4, 2, depth=4, min_blocks=1),
+        MmaTile(128, 128, 32, 2, 2, depth=4, min_blocks=2),
+        MmaTile(64, 64, 32, 2, 2, depth=4, min_blocks=3),
+        MmaTile(128, 256, 64, 2, 4, depth=4, min_blocks=1),
+        MmaTile(256, 128, 64, 4, 2, depth=4, min_blocks=1),
+        MmaTile(128, 128, 64, 2, 2, depth=3, min_blocks=2),
     )
 }
 
@@ -101,7 +101,7 @@ class Portable(Backend):
         return (record,)
 
 
-def config_of(gemm: Gemm) -> TileConfig:
+def config_of(gemm: Gemm) -> MmaTile:
     """The configuration of a GEMM's tile, which is one of `Portable.tiles`."""
     return TILE_CONFIGS[gemm.tile_m, gemm.tile_n, gemm.tile_k]
 

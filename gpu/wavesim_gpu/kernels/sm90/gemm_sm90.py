@@ -33,7 +33,7 @@ from wavesim_gpu.kernels.sm90.tensor_map import (
     encode_tiles,
     tiles_in_panels,
 )
-from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS, TILE_K, TileConfig, config_of
+from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS, TILE_K, WgmmaTile, config_of
 
 ALIGNMENT = 16  # bytes: addresses and rows of what TMA moves
 ROW_UNIT = 8  # rows that shared memory's swizzle repeats after
@@ -156,7 +156,7 @@ class Hopper(Backend):
         return super().partial_bytes(gemm, plan)
 
 
-def _config(gemm: Gemm, plan: Plan) -> TileConfig:
+def _config(gemm: Gemm, plan: Plan) -> WgmmaTile:
     """Under Stream-K without clusters: their blocks would have to split alike."""
     config = config_of(gemm)
     return replace(config, cluster=1, is_stream_k=True) if _is_stream_k(plan) else config
@@ -167,13 +167,13 @@ def _is_stream_k(plan: Plan) -> bool:
     return plan.schedule.after == "following"
 
 
-def _work_items(gemm: Gemm, config: TileConfig, plan: Plan) -> int:
+def _work_items(gemm: Gemm, config: WgmmaTile, plan: Plan) -> int:
     """What blocks share out: tiles and splits in whole clusters; under Stream-K k-blocks."""
     tiles = -(-gemm.grid.tiles // config.cluster) * config.cluster * gemm.split_k
     return tiles * (gemm.k // TILE_K) if _is_stream_k(plan) else tiles
 
 
-def _blocks(items: int, config: TileConfig, plan: Plan, device: Device) -> int:
+def _blocks(items: int, config: WgmmaTile, plan: Plan, device: Device) -> int:
     """One block per SM holds nearly all of its shared memory."""
     return plan.schedule.block_count(items, device.sm_count // config.cluster * config.cluster)
 

@@ -14,7 +14,7 @@ CONTROL_BYTES = 1024  # sm90/shared_memory.cuh, Control: barriers and work tiles
 
 
 @dataclass(frozen=True)
-class TileConfig:
+class WgmmaTile:
     """One tile: `warpgroups` x `fragments` x 64 rows, by `tile_n` columns.
 
     `depth` is that of the pipeline, `buffers` are epilogue buffers per warpgroup. `can_pair_rows`: where
@@ -62,24 +62,24 @@ class TileConfig:
 TILE_CONFIGS = {
     (one.tile_m, one.tile_n): one
     for one in (
-        TileConfig(2, 1, 256, depth=4, buffers=2),
-        TileConfig(2, 1, 240, depth=4, buffers=2),
-        TileConfig(2, 1, 224, depth=4, buffers=2),
-        TileConfig(2, 1, 208, depth=4, buffers=2),
-        TileConfig(2, 1, 176, depth=5, buffers=1),
-        TileConfig(2, 2, 128, depth=4, buffers=2),
-        TileConfig(3, 1, 192, depth=4, buffers=1),
-        TileConfig(2, 1, 192, depth=5, buffers=1),
-        TileConfig(3, 1, 128, depth=5, buffers=1),
-        TileConfig(2, 1, 128, depth=6, buffers=2),
-        TileConfig(1, 1, 256, depth=5, buffers=2),
-        TileConfig(1, 1, 192, depth=6, buffers=2, can_pair_rows=True),
-        TileConfig(1, 1, 128, depth=6, buffers=2),
+        WgmmaTile(2, 1, 256, depth=4, buffers=2),
+        WgmmaTile(2, 1, 240, depth=4, buffers=2),
+        WgmmaTile(2, 1, 224, depth=4, buffers=2),
+        WgmmaTile(2, 1, 208, depth=4, buffers=2),
+        WgmmaTile(2, 1, 176, depth=5, buffers=1),
+        WgmmaTile(2, 2, 128, depth=4, buffers=2),
+        WgmmaTile(3, 1, 192, depth=4, buffers=1),
+        WgmmaTile(2, 1, 192, depth=5, buffers=1),
+        WgmmaTile(3, 1, 128, depth=5, buffers=1),
+        WgmmaTile(2, 1, 128, depth=6, buffers=2),
+        WgmmaTile(1, 1, 256, depth=5, buffers=2),
+        WgmmaTile(1, 1, 192, depth=6, buffers=2, can_pair_rows=True),
+        WgmmaTile(1, 1, 128, depth=6, buffers=2),
     )
 }
 
 
-def config_of(gemm: Gemm) -> TileConfig:
+def config_of(gemm: Gemm) -> WgmmaTile:
     """The configuration of a GEMM's tile, which is one of `TILE_CONFIGS`; in clusters where that pays."""
     config = TILE_CONFIGS[gemm.tile_m, gemm.tile_n]
     has_two_rows = config.tile_m < gemm.m <= 2 * config.tile_m
