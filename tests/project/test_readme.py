@@ -276,3 +276,10 @@ def test_every_cost_that_the_model_page_names_is_a_field_of_the_cost_model():
     named = set(re.findall(r"`CostModel\.(\w+)`", MODEL))
     assert len(named) > 10
     assert named <= {field.name for field in fields(CostModel)}
+
+
+def test_the_model_page_gives_the_h100s_errors_as_measured():
+    path = ROOT / "docs" / "data" / "h100-2026-11-22.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        first = next(csv.DictReader(file))
+    assert f"within {first['h100_p90']} points instead of {float(first['h200_p90']):.1f}" in MODEL
