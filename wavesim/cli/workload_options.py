@@ -20,7 +20,9 @@ def add_workload_options(parser: argparse.ArgumentParser) -> None:
 
 def add_split_k_option(parser: argparse.ArgumentParser) -> None:
     """`--split-k` for commands that take one split."""
-    parser.add_argument("--split-k", type=int, default=1, help="slices of K, each a block of its own")
+    parser.add_argument(
+        "--split-k", type=int, default=1, help="how many ways K is split, each a block of its own"
+    )
 
 
 def described(options: argparse.Namespace) -> tuple[Pipeline, Device]:

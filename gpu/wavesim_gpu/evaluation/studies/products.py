@@ -37,7 +37,7 @@ from wavesim_gpu.runtime.functions import compile_all, wanted_kernels
 from wavesim_gpu.runtime.operands import Operands, bind, reference
 from wavesim_gpu.runtime.timing import Contender, Rounds
 
-MAX_SPLIT, MIN_CHUNKS = 12, 4  # slices of K, and chunks in each of them
+MAX_SPLIT, MIN_CHUNKS = 12, 4  # splits of K, and k-blocks in each of them
 FULL = 0.9  # of the last wave, in blocks
 SHORTLIST = 6  # ways that are screened again
 
