@@ -37,7 +37,8 @@ from wavesim.recordings.shipped import cases
 from wavesim.recordings.sketches import sketch_cases
 from wavesim.recordings.split import committed_split, split_of
 from wavesim.sim.simulation import simulate
-from wavesim.trace.trace import StageInfo, Trace
+from wavesim.trace.header import StageInfo
+from wavesim.trace.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 IN_TEST_HALF = 1024  # tokens of "gpt3-mlp 128x256", by its hash

@@ -11,7 +11,7 @@ from wavesim.costs.weight_prefetch import is_memory_bound
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
-from wavesim.trace.trace import StageInfo
+from wavesim.trace.header import StageInfo
 
 BY_BLOCKS = "blocks per SM"  # in a device file: more blocks on an SM than were recorded are apart
 MOST_SCORED_BLOCKS = 2  # per SM, in our recordings

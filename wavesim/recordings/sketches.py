@@ -23,7 +23,8 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Grouped, Order, RowMajor
 from wavesim.recordings.shipped import FOLDER
-from wavesim.trace.trace import Header, StageInfo, Trace
+from wavesim.trace.header import Header, StageInfo
+from wavesim.trace.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 SKETCH = FOLDER / "sketch"

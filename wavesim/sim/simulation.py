@@ -24,7 +24,8 @@ from wavesim.sim.engine import Engine
 from wavesim.sim.launches import LaunchedProgram, launched
 from wavesim.sim.program import Program, StageProgram
 from wavesim.sim.split_tiles import SplitStage
-from wavesim.trace.trace import PART_COLUMNS, DependencyInfo, Event, Header, IntArray, StageInfo, Trace, Waits
+from wavesim.trace.header import DependencyInfo, Event, Header, StageInfo
+from wavesim.trace.trace import PART_COLUMNS, IntArray, Trace, Waits
 
 SETTLING_ROUNDS = 3  # of tile times and what they depend on
 SETTLED = 0.005  # of its time, by which no block's may still change

@@ -6,89 +6,27 @@ needs nothing else to be drawn, measured, compared or replayed.
 """
 
 import json
-import types
-import zipfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import RecordingError
-from wavesim.trace.old_names import with_current_names
+from wavesim.trace.header import Event, Header
+from wavesim.trace.trace_file import (
+    FORMAT,
+    VERSION,
+    IntArray,
+    header_of,
+    narrowed,
+    read_arrays,
+    read_events,
+    read_header,
+)
 
-FORMAT = "wavesim-trace"
-VERSION = 1
-MAX_UNPACKED_BYTES = 1 << 30  # a trace of ten million blocks; larger files are refused unread
-
-IntArray = NDArray[np.int64]
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class StageInfo:
-    """A stage as the trace saw it: grid (x, y, z), resident blocks per SM and the block's threads.
-
-    `backend` is the kernel backend that computed it, "" where none is named.
-    """
-
-    name: str
-    grid: tuple[int, int, int]
-    blocks_per_sm: int
-    threads: int
-    tile: tuple[int, int] | None = None
-    backend: str = ""
-
-
-@dataclass(frozen=True)
-class DependencyInfo:
-    """A policy on one dependency. `semaphore_of_tile` is row-major; `value_of_semaphore` means ready."""
-
-    producer: str
-    consumer: str
-    policy: str
-    semaphore_of_tile: tuple[int, ...]
-    value_of_semaphore: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Header:
-    """Everything about a trace that is not a row.
-
-    `plan_data` is the plan (`wavesim.plan.words.plan_data`), empty in recordings of before it was stored;
-    `plan` and `plan_label` are for people. `rounds_ns` are unrecorded, interleaved timings of the same plan
-    (measured traces); `setup_ns` is the time around the blocks that counts towards the plan's time (simulated
-    traces). `timer_step_ns` is the resolution of the clock that stamped the rows; `clock_mhz` and `power_w`
-    were read while it ran. `costs` are the cost model's figures (simulated traces).
-    """
-
-    source: Literal["simulated", "measured"]
-    device: Mapping[str, Any]
-    workload: str
-    plan: str
-    plan_label: str
-    stages: tuple[StageInfo, ...]
-    plan_data: Mapping[str, Any] = field(default_factory=dict)
-    orders: Mapping[str, str] = field(default_factory=dict)
-    dependencies: tuple[DependencyInfo, ...] = ()
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    timer_step_ns: int = 1
-    rounds_ns: tuple[int, ...] = ()
-    setup_ns: int = 0
-    clock_mhz: float | None = None
-    power_w: float | None = None
-    date: str = ""
-    commit: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
-    costs: Mapping[str, Any] = field(default_factory=dict)
-    note: str = ""
-
-    @property
-    def sm_count(self) -> int:
-        """SMs of the device."""
-        return int(self.device["sm_count"])
+__all__ = ["IntArray", "Trace", "Waits"]
 
 
 @dataclass(frozen=True)
@@ -100,16 +38,6 @@ class Waits:
     semaphore: IntArray
     start_ns: IntArray
     end_ns: IntArray
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something beside the blocks: a launch, a wait-kernel, a kernel boundary."""
-
-    name: str
-    stage: str
-    start_ns: int
-    end_ns: int
 
 
 COLUMNS = ("stage", "x", "y", "z", "sm", "slot", "issue_ns", "start_ns", "wait_ns", "end_ns")
@@ -201,9 +129,9 @@ class Trace:
             for name in (*COLUMNS, *OPTIONAL_COLUMNS)
             if getattr(self, name) is not None
         }
-        packed: dict[str, Any] = {name: _narrowed(array) for name, array in columns.items()}
+        packed: dict[str, Any] = {name: narrowed(array) for name, array in columns.items()}
         if self.waits is not None:
-            packed |= {f"waits_{f.name}": _narrowed(getattr(self.waits, f.name)) for f in fields(Waits)}
+            packed |= {f"waits_{f.name}": narrowed(getattr(self.waits, f.name)) for f in fields(Waits)}
         head = {
             "format": FORMAT,
             "version": VERSION,
@@ -218,9 +146,9 @@ class Trace:
     def load(cls, path: str | Path) -> "Trace":
         """Reads what `save` wrote. Raises `RecordingError` naming file and field for anything else."""
         path = Path(path)
-        arrays = _read_arrays(path)
-        head = _read_header(path, arrays)
-        events = tuple(_built(Event, entry, path, "events") for entry in _listed(head, "events", path))
+        arrays = read_arrays(path)
+        head = read_header(path, arrays)
+        events = read_events(head, path)
         for name in COLUMNS:
             if name not in arrays:
                 raise RecordingError(f"{path}: column {name!r} is missing; the file is not a complete trace")
@@ -229,120 +157,12 @@ class Trace:
         has_waits = len(waits) == len(fields(Waits))
         try:
             trace = cls(
-                _header(head, path), **columns, waits=Waits(**waits) if has_waits else None, events=events
+                header_of(head, path), **columns, waits=Waits(**waits) if has_waits else None, events=events
             )
         except RecordingError as error:
             raise RecordingError(f"{path}: {error}") from None
         _check_rows(trace, path)
         return trace
-
-
-def _narrowed(array: IntArray) -> NDArray[Any]:
-    """The same integers in 32 bits where they fit, which halves the file."""
-    fits = array.size == 0 or (array.min() >= -(2**31) and array.max() < 2**31)
-    return array.astype(np.int32) if fits else array
-
-
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(info.file_size for info in archive.infolist())
-    except FileNotFoundError:
-        raise RecordingError(f"{path}: no such file") from None
-    except Exception as error:  # noqa: BLE001 - a damaged directory raises many kinds beside BadZipFile
-        raise RecordingError(
-            f"{path}: not a trace, or truncated: {error}. Expected an .npz that Trace.save wrote"
-        ) from None
-    if size > MAX_UNPACKED_BYTES:
-        raise RecordingError(f"{path}: unpacks to {size} bytes; at most {MAX_UNPACKED_BYTES} are read")
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except Exception as error:  # noqa: BLE001 - zlib, zip and numpy each have their own for damaged files
-        raise RecordingError(f"{path}: damaged: {error}") from None
-    for name, array in arrays.items():
-        is_column = array.ndim == 1 and np.issubdtype(array.dtype, np.integer)
-        if not is_column:
-            raise RecordingError(
-                f"{path}: field {name!r} has shape {array.shape} and type {array.dtype}; expected "
-                "integers (n,)"
-            )
-    return {name: array if name == "header" else array.astype(np.int64) for name, array in arrays.items()}
-
-
-def _read_header(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    if "header" not in arrays:
-        raise RecordingError(f"{path}: field 'header' is missing; the file is not a wavesim trace")
-    try:
-        head = json.loads(arrays["header"].astype(np.uint8).tobytes())
-    except (ValueError, RecursionError) as error:
-        raise RecordingError(f"{path}: field 'header' is not JSON: {error}") from None
-    if not isinstance(head, dict) or head.get("format") != FORMAT:
-        raise RecordingError(
-            f"{path}: field 'header.format' is not {FORMAT!r}; the file is not a wavesim trace"
-        )
-    if not isinstance(head.get("version"), int) or not 1 <= head["version"] <= VERSION:
-        raise RecordingError(
-            f"{path}: field 'header.version' is {head.get('version')!r}; this wavesim reads 1 to "
-            f"{VERSION}. Update wavesim"
-        )
-    return {key: value for key, value in head.items() if key not in ("format", "version")}
-
-
-def _listed(head: dict[str, Any], name: str, path: Path) -> list[Any]:
-    """Takes a list out of the header; a missing one is empty."""
-    entries = head.pop(name, [])
-    if not isinstance(entries, list):
-        raise RecordingError(f"{path}: field 'header.{name}' is {entries!r}; expected a list")
-    return entries
-
-
-def _built(kind: type[T], entry: Any, path: Path, *where: str) -> T:
-    """One dataclass from its JSON: unknown fields are left out, so that newer files stay readable."""
-    field_path = ".".join(("header", *where))
-    if not isinstance(entry, dict):
-        raise RecordingError(f"{path}: field '{field_path}' holds {entry!r}; expected an object")
-    values = {}
-    for name, hint in get_type_hints(kind).items():
-        if name not in entry:
-            continue
-        value = tuple(entry[name]) if isinstance(entry[name], list) else entry[name]
-        if not _fits(value, hint):
-            shown = repr(entry[name])[:80]
-            raise RecordingError(f"{path}: field '{field_path}.{name}' is {shown}; expected {hint}")
-        values[name] = value
-    try:
-        return kind(**values)
-    except TypeError as error:
-        raise RecordingError(f"{path}: field '{field_path}': {error}") from None
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value from JSON, its lists made tuples, is of an annotated type of this module's."""
-    origin, args = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return value in args
-    if origin is types.UnionType:
-        return any(_fits(value, arg) for arg in args)
-    if origin is tuple and isinstance(value, tuple):
-        hints = args[:1] * len(value) if args[-1] is ... else args
-        return len(value) == len(hints) and all(map(_fits, value, hints))
-    if origin is not None:
-        return isinstance(value, origin)
-    kinds = int | float if hint is float else hint
-    return isinstance(value, kinds) and not isinstance(value, bool)
-
-
-def _header(head: dict[str, Any], path: Path) -> Header:
-    for name, kind in (("stages", StageInfo), ("dependencies", DependencyInfo)):
-        head[name] = [_built(kind, entry, path, name) for entry in _listed(head, name, path)]
-    if "costs" in head:
-        head["costs"] = with_current_names(head["costs"])
-    header = _built(Header, head, path)
-    is_device = isinstance(header.device, dict) and isinstance(header.device.get("sm_count"), int)
-    if not is_device:
-        raise RecordingError(f"{path}: field 'header.device' lacks an integer 'sm_count'")
-    return header
 
 
 def _check_rows(trace: Trace, path: Path) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import DescriptionError
-from wavesim.trace.trace import DependencyInfo, IntArray, Trace
+from wavesim.trace.header import DependencyInfo
+from wavesim.trace.trace import IntArray, Trace
 
 FloatArray = NDArray[np.float64]
 

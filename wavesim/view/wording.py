@@ -9,7 +9,8 @@ import textwrap
 from collections.abc import Sequence
 
 from wavesim.analysis.metrics import Metrics
-from wavesim.trace.trace import DependencyInfo, Header, Trace
+from wavesim.trace.header import DependencyInfo, Header
+from wavesim.trace.trace import Trace
 from wavesim.view.time_unit import TimeUnit
 
 NO_BREAK = "\u00a0"

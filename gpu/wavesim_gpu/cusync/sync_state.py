@@ -19,7 +19,7 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, check_plan
 from wavesim.plan.semaphores import SemaphoreArray, edges_of, semaphore_arrays
-from wavesim.trace.trace import DependencyInfo
+from wavesim.trace.header import DependencyInfo
 from wavesim_gpu.cusync.layout import (
     ERROR_BUFFER,
     MAX_INPUTS,

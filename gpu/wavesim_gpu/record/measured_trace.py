@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from wavesim.model.kernel import Gemm
 from wavesim.plan.words import plan_data
-from wavesim.trace.trace import Event, Header, StageInfo, Trace
+from wavesim.trace.header import Event, Header, StageInfo
+from wavesim.trace.trace import Trace
 from wavesim_gpu.program import Program
 from wavesim_gpu.record.stamps import clock_mhz, device_fields, from_zero, slots, tile_cycles, timer_step_ns
 from wavesim_gpu.runtime.clocks import Reading

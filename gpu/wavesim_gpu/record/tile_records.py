@@ -16,7 +16,8 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, check_plan
-from wavesim.trace.trace import DependencyInfo, Header, StageInfo, Trace
+from wavesim.trace.header import DependencyInfo, Header, StageInfo
+from wavesim.trace.trace import Trace
 from wavesim_gpu.record.layout import HEADER, MAGIC, MAX_CAPACITY, RECORD, VERSION
 from wavesim_gpu.record.stamps import clock_mhz, device_fields, from_zero, slots, tile_cycles, timer_step_ns
 

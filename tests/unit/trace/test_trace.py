@@ -16,7 +16,7 @@ from wavesim.errors import RecordingError
 from wavesim.plan.order import ColumnMajor
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import TileSync
-from wavesim.trace import trace as trace_module
+from wavesim.trace import trace_file
 from wavesim.trace.old_names import COSTS
 from wavesim.trace.trace import COLUMNS, Trace
 from wavesim.workloads.figure_one import toy
@@ -155,7 +155,7 @@ def test_pickled_objects_are_never_unpacked(tmp_path):
 
 
 def test_an_oversized_file_is_refused_unread(path, monkeypatch):
-    monkeypatch.setattr(trace_module, "MAX_UNPACKED_BYTES", 1_000)
+    monkeypatch.setattr(trace_file, "MAX_UNPACKED_BYTES", 1_000)
     assert "at most 1000 are read" in refusal(path)
 
 

@@ -16,7 +16,8 @@ from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
 from wavesim.predict.prediction import replay
 from wavesim.sim.simulation import simulate
-from wavesim.trace.trace import StageInfo, Trace
+from wavesim.trace.header import StageInfo
+from wavesim.trace.trace import Trace
 from wavesim.view.comparison import predicted_and_measured
 from wavesim.view.export import figure_html
 from wavesim.view.perfetto import write_perfetto

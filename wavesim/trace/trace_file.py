@@ -1,0 +1,142 @@
+"""The file format of traces: an .npz that numpy alone can read, checked field by field when it is read.
+
+Example: a header whose `stages` hold a number ends with "x.npz: field 'header.stages' holds 7; expected an
+object". Files are data and never code: no pickle, a limit on what they unpack to, unknown fields left out.
+"""
+
+import json
+import types
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavesim.errors import RecordingError
+from wavesim.trace.header import DependencyInfo, Event, Header, StageInfo
+from wavesim.trace.old_names import with_current_names
+
+FORMAT = "wavesim-trace"
+VERSION = 1
+MAX_UNPACKED_BYTES = 1 << 30  # a trace of ten million blocks; larger files are refused unread
+
+IntArray = NDArray[np.int64]
+T = TypeVar("T")
+
+
+def narrowed(array: IntArray) -> NDArray[Any]:
+    """The same integers in 32 bits where they fit, which halves the file."""
+    fits = array.size == 0 or (array.min() >= -(2**31) and array.max() < 2**31)
+    return array.astype(np.int32) if fits else array
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """The file's columns, all integers (n,), and its header as bytes. Raises `RecordingError`."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(info.file_size for info in archive.infolist())
+    except FileNotFoundError:
+        raise RecordingError(f"{path}: no such file") from None
+    except Exception as error:  # noqa: BLE001 - a damaged directory raises many kinds beside BadZipFile
+        raise RecordingError(
+            f"{path}: not a trace, or truncated: {error}. Expected an .npz that Trace.save wrote"
+        ) from None
+    if size > MAX_UNPACKED_BYTES:
+        raise RecordingError(f"{path}: unpacks to {size} bytes; at most {MAX_UNPACKED_BYTES} are read")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except Exception as error:  # noqa: BLE001 - zlib, zip and numpy each have their own for damaged files
+        raise RecordingError(f"{path}: damaged: {error}") from None
+    for name, array in arrays.items():
+        is_column = array.ndim == 1 and np.issubdtype(array.dtype, np.integer)
+        if not is_column:
+            raise RecordingError(
+                f"{path}: field {name!r} has shape {array.shape} and type {array.dtype}; expected "
+                "integers (n,)"
+            )
+    return {name: array if name == "header" else array.astype(np.int64) for name, array in arrays.items()}
+
+
+def read_header(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """The header as JSON values, of a version that is known. Raises `RecordingError`."""
+    if "header" not in arrays:
+        raise RecordingError(f"{path}: field 'header' is missing; the file is not a wavesim trace")
+    try:
+        head = json.loads(arrays["header"].astype(np.uint8).tobytes())
+    except (ValueError, RecursionError) as error:
+        raise RecordingError(f"{path}: field 'header' is not JSON: {error}") from None
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        raise RecordingError(
+            f"{path}: field 'header.format' is not {FORMAT!r}; the file is not a wavesim trace"
+        )
+    if not isinstance(head.get("version"), int) or not 1 <= head["version"] <= VERSION:
+        raise RecordingError(
+            f"{path}: field 'header.version' is {head.get('version')!r}; this wavesim reads 1 to "
+            f"{VERSION}. Update wavesim"
+        )
+    return {key: value for key, value in head.items() if key not in ("format", "version")}
+
+
+def _listed(head: dict[str, Any], name: str, path: Path) -> list[Any]:
+    """Takes a list out of the header; a missing one is empty."""
+    entries = head.pop(name, [])
+    if not isinstance(entries, list):
+        raise RecordingError(f"{path}: field 'header.{name}' is {entries!r}; expected a list")
+    return entries
+
+
+def _built(kind: type[T], entry: Any, path: Path, *where: str) -> T:
+    """One dataclass from its JSON: unknown fields are left out, so that newer files stay readable."""
+    field_path = ".".join(("header", *where))
+    if not isinstance(entry, dict):
+        raise RecordingError(f"{path}: field '{field_path}' holds {entry!r}; expected an object")
+    values = {}
+    for name, hint in get_type_hints(kind).items():
+        if name not in entry:
+            continue
+        value = tuple(entry[name]) if isinstance(entry[name], list) else entry[name]
+        if not _fits(value, hint):
+            shown = repr(entry[name])[:80]
+            raise RecordingError(f"{path}: field '{field_path}.{name}' is {shown}; expected {hint}")
+        values[name] = value
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise RecordingError(f"{path}: field '{field_path}': {error}") from None
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value from JSON, its lists made tuples, is of an annotated type of this module's."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return value in args
+    if origin is types.UnionType:
+        return any(_fits(value, arg) for arg in args)
+    if origin is tuple and isinstance(value, tuple):
+        hints = args[:1] * len(value) if args[-1] is ... else args
+        return len(value) == len(hints) and all(map(_fits, value, hints))
+    if origin is not None:
+        return isinstance(value, origin)
+    kinds = int | float if hint is float else hint
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def header_of(head: dict[str, Any], path: Path) -> Header:
+    """The header from its JSON values, checked field by field. Raises `RecordingError`."""
+    for name, kind in (("stages", StageInfo), ("dependencies", DependencyInfo)):
+        head[name] = [_built(kind, entry, path, name) for entry in _listed(head, name, path)]
+    if "costs" in head:
+        head["costs"] = with_current_names(head["costs"])
+    header = _built(Header, head, path)
+    is_device = isinstance(header.device, dict) and isinstance(header.device.get("sm_count"), int)
+    if not is_device:
+        raise RecordingError(f"{path}: field 'header.device' lacks an integer 'sm_count'")
+    return header
+
+
+def read_events(head: dict[str, Any], path: Path) -> tuple[Event, ...]:
+    """Takes the events out of a header. Raises `RecordingError`."""
+    return tuple(_built(Event, entry, path, "events") for entry in _listed(head, "events", path))
