@@ -1,4 +1,4 @@
-"""Tensor maps: how the copy engine is told of a matrix and of the boxes it will move.
+"""Tensor maps: how TMA is told of a matrix and of the boxes it will move.
 
 Example: A (m, k) in boxes of 128 x 64 becomes 128 opaque bytes that travel to the kernel as a parameter; the
 kernel then names a box by its corner alone, and what lies outside the matrix reads as zeros.
