@@ -190,7 +190,7 @@ def test_swiglu_leaves_half_the_columns_to_the_second_stage(measuring, tile, pol
         measuring(),
         gated(tile),
         Plan(Persistent(fused=True), sync=Semaphores(policy)),
-        Build(delay_ns=50_000),
+        Build(delay_ns=100_000),
     )
     assert verdict.is_good, verdict
 
@@ -239,7 +239,7 @@ def test_split_k_slices_of_either_stage_wait_and_add_up(measuring, split_k, tile
         measuring(),
         pipeline,
         Plan(Persistent(fused=True), sync=Semaphores(TileSync())),
-        Build(delay_ns=50_000),
+        Build(delay_ns=100_000),
     )
     assert verdict.is_good, verdict
 

@@ -257,7 +257,7 @@ def test_split_k_slices_wait_and_add_up(words, split_k, tile):
     pipeline = pair(
         m=tile[0] * 2 - 5, k=384, hidden=1280, n=tile[1] * 3, tiles=(tile, tile), split_k=(split_k, split_k)
     )
-    verdict = verdict_of(pipeline, plan_under(words, TileSync()), Build(delay_ns=50_000))
+    verdict = verdict_of(pipeline, plan_under(words, TileSync()), Build(delay_ns=100_000))
     assert verdict.is_good, verdict
 
 
