@@ -107,6 +107,11 @@ class CupyRunner:
         partials = sum(chosen[stage.name].partial_bytes(stage.gemm, plain) for stage in pipeline.stages)
         return random_operands(pipeline, seed, partials)
 
+    def refusal(self, pipeline: Pipeline, plan: Plan) -> str:
+        """Why the stages' backends do not run a plan, "" if they do."""
+        reasons = (one.refusal(plan) for one in backends_of(pipeline, self.backend).values())
+        return next(filter(None, reasons), "")
+
     def run(
         self, pipeline: Pipeline, plan: Plan, inputs: Mapping[str, Any], weights: Mapping[str, Any]
     ) -> dict[str, Any]:

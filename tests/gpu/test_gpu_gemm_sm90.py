@@ -9,15 +9,17 @@ from small_pipelines import chain, pair
 
 from wavesim.codegen.single_stage import stage_header
 from wavesim.errors import DeadlockError, DescriptionError, DeviceError
+from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
 from wavesim.model.kernel import Gemm
+from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Grouped, RowMajor
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.schedule import Persistent
 from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import Semaphores
-from wavesim.plan.words import plan_of_words
+from wavesim.plan.words import plan_of_words, recorded_plan
 from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.kernels.backends import backend_named
 from wavesim_gpu.kernels.sm90 import gemm_sm90
@@ -251,13 +253,18 @@ def test_blocks_of_many_tiles_hold_outputs_back_and_lose_none(tile, policy):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("words", "split_k"), [("persistent streams", 2), ("tile streams", 3)])
+@pytest.mark.parametrize(
+    ("words", "order", "split_k"),
+    [("persistent streams", Grouped(2), 2), ("tile streams", RowMajor(), 3)],
+    ids=str,
+)
 @pytest.mark.parametrize("tile", TILES, ids=str)
-def test_split_k_slices_wait_and_add_up(words, split_k, tile):
+def test_split_k_slices_wait_and_add_up(words, order, split_k, tile):
+    """In the builds of the test above, which needs no kernels of its own then."""
     pipeline = pair(
         m=tile[0] * 2 - 5, k=384, hidden=1280, n=tile[1] * 3, tiles=(tile, tile), split_k=(split_k, split_k)
     )
-    verdict = verdict_of(pipeline, plan_under(words, TileSync()), Build(delay_ns=100_000))
+    verdict = verdict_of(pipeline, plan_under(words, TileSync(), order), Build(delay_ns=100_000))
     assert verdict.is_good, verdict
 
 
@@ -317,3 +324,35 @@ def test_a_run_leaves_its_counters_at_zero_and_can_be_replayed(words, policy):
         verdict = runner.verdict(program, launch, expected)
         assert verdict.is_right, verdict
         assert not program.sync.words.get().any()
+
+
+@pytest.mark.gpu
+def test_a_trace_says_which_plan_ran_on_which_backend():
+    from wavesim_gpu.runner import CupyRunner
+
+    plans = [
+        plan_under("tile one-stream"),
+        plan_under("persistent one-stream"),
+        plan_under("tile pdl"),
+        plan_under("tile pdl", RowSync()),
+        plan_under("persistent pdl", TileSync()),
+    ]
+    pipeline = pair(m=700, k=256, hidden=1280, n=2560, tiles=((128, 128, 64),) * 2)
+    traces = CupyRunner(limit_s=5.0, commit="test", backend="hopper").measure(pipeline, plans, rounds=3)
+    for plan, trace in zip(plans, traces, strict=True):
+        head = trace.header
+        assert head.plan == plan.name
+        assert recorded_plan(head.plan, head.plan_data, head.orders) == plan
+        assert {info.backend for info in head.stages} == {"hopper"}
+        assert trace.events == ()  # no wait-kernel
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("plan", [StreamSync(), SemaphoreSync(RowSync()), SemaphoreSync(TileSync())], ids=str)
+@pytest.mark.parametrize("backends", [("portable", "hopper"), ("hopper", "portable")], ids=str)
+def test_stages_of_both_backends_wait_for_each_other(backends, plan):
+    plain = pair(m=300, k=256, hidden=1280, n=520, tiles=((128, 256, 64), (128, 256, 64)))
+    first, second = (replace(one, backend=name) for one, name in zip(plain.stages, backends, strict=True))
+    pipeline = Pipeline("mixed", [first, second], [gemm_rows(first, second)])
+    verdict = verdict_of(pipeline, plan, Build(delay_ns=100_000))
+    assert verdict.is_good, verdict

@@ -19,7 +19,10 @@ UseGpu = Literal["auto", "never", "require"]
 
 
 class Runner(Protocol):
-    """What runs pipelines on a GPU: an argument, or an entry point of the group `wavesim.runners`."""
+    """What runs pipelines on a GPU: an argument, or an entry point of the group `wavesim.runners`.
+
+    A runner may have a method `refusal(pipeline, plan)`: why its kernels do not run a plan, "" if they do.
+    """
 
     def measure(self, pipeline: Pipeline, plans: Sequence[Plan], *, rounds: int = 20) -> list[Trace]:
         """One measured trace per plan, `rounds_ns` filled by interleaved, unrecorded rounds."""
@@ -46,6 +49,15 @@ def find_runner(use_gpu: UseGpu = "auto") -> Runner | None:
     return None
 
 
+def refusal_of(runner: Runner, pipeline: Pipeline, plan: Plan) -> str:
+    """Why a runner does not run a plan, "" if it does; one that does not say runs streams and semaphores."""
+    says = getattr(runner, "refusal", None)
+    if says is not None:
+        return str(says(pipeline, plan))
+    is_plain = plan.is_stream_sync or plan.launch.is_multi_stream
+    return "" if is_plain else f"{plan.label}: {type(runner).__name__} does not say whether it runs this"
+
+
 def described_measurement(trace: Trace) -> str:
     """Device, date, commit and rounds of a measured trace, in words."""
     head = trace.header
@@ -61,7 +73,7 @@ def measured_traces(
     With a runner they are measured now, without one they are recordings of the same kernels.
     """
     if runner is not None:
-        runs = [plan for plan in plans if plan.name == "stream" or plan.launch.is_multi_stream]
+        runs = [plan for plan in plans if not refusal_of(runner, pipeline, plan)]
         traces = dict(zip(map(plans.index, runs), runner.measure(pipeline, runs, rounds=rounds), strict=True))
         return tuple(map(traces.get, range(len(plans)))), f"live, {described_measurement(traces[0])}"
     found = tuple(_recording(find_case(pipeline, device, plan.order.name), plan) for plan in plans)

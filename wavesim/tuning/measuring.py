@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from wavesim.errors import DescriptionError
 from wavesim.predict.prediction import Measured, improvement_points, measured_improvement
-from wavesim.recordings.runner import Runner
+from wavesim.recordings.runner import Runner, refusal_of
 from wavesim.trace.trace import Trace
 from wavesim.tuning.search import TunedPlan, Tuning
 
@@ -56,7 +56,8 @@ class Measurement:
 def measure_best(tuning: Tuning, runner: Runner, count: int = 3, rounds: int = 20) -> Measurement:
     """Measures stream sync and the `count` best plans of the tuned pipeline in turns.
 
-    Plans of other tile sizes or split-K are other kernels and are measured where they are the base.
+    Plans of other tile sizes or split-K are other kernels and are measured where they are the base. Of plans
+    but the best one those that the runner does not run are left out.
     Raises `DescriptionError` if no stream-sync plan was tuned, and what the runner raises.
     """
     pipeline = tuning.best.pipeline
@@ -66,7 +67,8 @@ def measure_best(tuning: Tuning, runner: Runner, count: int = 3, rounds: int = 2
         raise DescriptionError(f"{tuning.workload}: no stream-sync plan to measure against; tune to the end")
     others = [row for row in own if row is not stream and row is not tuning.best]
     best = others if tuning.best is stream else [tuning.best, *others]
-    chosen = [stream, *best[:count]]
+    possible = [row for row in best if row is tuning.best or not refusal_of(runner, pipeline, row.plan)]
+    chosen = [stream, *possible[:count]]
     traces = runner.measure(pipeline, [row.plan for row in chosen], rounds=rounds)
     rows = [_measured(row, trace, stream, traces[0]) for row, trace in zip(chosen, traces, strict=True)]
     return Measurement(tuple(sorted(rows, key=lambda row: row.measured_ns)), tuning.best.name)
