@@ -70,6 +70,20 @@ def test_plans_that_need_other_kernels_are_predicted_beside_the_measured_ones_an
     assert all(len(row.label) < found.table().index("order") for row in found.rows)
 
 
+def test_a_runner_that_says_what_it_refuses_measures_all_else():
+    class Choosy(PretendedRunner):
+        def refusal(self, pipeline: Pipeline, plan: Plan) -> str:
+            return "no Stream-K" if plan.name == "stream-k" else ""
+
+    plans = [Plan(launch=DependentLaunch()), Plan(StreamK())]
+    found = compare(gpt3_mlp(1024), plans, load("h200"), Choosy())
+    assert [(row.plan, row.measured_ns is None) for row in found.rows] == [
+        ("stream", False),
+        ("pdl", False),
+        ("stream-k", True),
+    ]
+
+
 def test_without_runner_and_recording_only_the_prediction_is_shown_and_said_so():
     found = compare(toy(), [SemaphoreSync(TileSync())], load("toy"), costs=zero_cost(toy(), 1_000))
     assert found.rows[1].predicted_points == 25.0
