@@ -8,10 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from wavesim.model.device import Device
+from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim_gpu.kernels.backend import SPACES, Backend, KernelLaunch
 from wavesim_gpu.kernels.backends import DEFAULT, backends_of, require_runs
+
+REGISTER_UNIT = 8  # registers of a thread are allocated in steps of
 
 
 @dataclass(frozen=True)
@@ -51,3 +54,22 @@ def kernels_of(
         is_dependent = plan.launch.follows == "start" and pipeline.dependency_of(stage.name) is not None
         found.append(PlannedKernel((stage.name,), backend, replace(launch, is_dependent=is_dependent)))
     return tuple(found)
+
+
+def launched_blocks(
+    pipeline: Pipeline, plan: Plan, device: Device, default: str = DEFAULT
+) -> dict[str, Block]:
+    """What each stage's blocks occupy at least, as the backends launch them and the pipeline describes them.
+
+    Their registers are known only once they are compiled: those described, as far as the block then fits.
+    """
+    found = {}
+    for kernel in kernels_of(pipeline, plan, device, default):
+        launch = kernel.launch
+        for name in kernel.stages:
+            described = pipeline.stage(name).kernel.block
+            threads = max(launch.threads, described.threads)
+            most = device.registers_per_sm // (threads * REGISTER_UNIT) * REGISTER_UNIT
+            shared = max(launch.dynamic_shared_bytes, described.shared_bytes)
+            found[name] = Block(threads, min(described.registers, most), 0, shared)
+    return found

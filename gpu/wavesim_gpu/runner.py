@@ -20,7 +20,8 @@ from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.trace.trace import Trace
-from wavesim_gpu.kernels.backends import DEFAULT, backend_named, backends_of, require_computes, require_runs
+from wavesim_gpu.kernels.backends import DEFAULT, backend_named, backends_of, require_computes
+from wavesim_gpu.planned_kernels import launched_blocks
 from wavesim_gpu.program import Program
 from wavesim_gpu.record.measured_trace import build_trace
 from wavesim_gpu.runtime.clocks import Reading, Sampler
@@ -225,8 +226,8 @@ class CupyRunner:
 
 def require_safe(pipeline: Pipeline, plan: Plan, device: Device, default: str = DEFAULT) -> None:
     """Raises `DescriptionError` for a plan that the kernels do not run, or that can deadlock."""
-    require_runs(pipeline, plan, default)
-    verdict = safety_of(pipeline, plan, device)
+    blocks = launched_blocks(pipeline, plan, device, default)
+    verdict = safety_of(pipeline, plan, device, blocks)
     if not verdict.is_safe:
         raise DescriptionError(f"{pipeline.name} under {plan.label}: {verdict.reason}. Use wait_kernel=True")
 

@@ -12,10 +12,9 @@ from small_pipelines import chain
 
 from wavesim.codegen.single_stage import stage_header
 from wavesim.model.device import load
-from wavesim.plan.order import Grouped
-from wavesim.plan.plan import SemaphoreSync
-from wavesim.plan.policy import TileSync
-from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER, SHAPES
+from wavesim.plan.words import parse_plan
+from wavesim_gpu.kernels.backends import backend_named
+from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
 from wavesim_gpu.runtime.functions import GENERATED
 
@@ -28,11 +27,12 @@ MULTIPLY = re.compile(r"HGMMA\.64x(\d+)x16\.F32 R(\d+), \S+?, (?:R(\d+)|!?RZ)")
 def code_of(tile, path, nvdisasm):
     """The kernel's instructions, one a line."""
     pipeline = chain(300, (256, 512, 384, 128), (tile, tile, tile))
-    plan = SemaphoreSync(TileSync(), order=Grouped(2))
-    header = stage_header(pipeline, plan, "gemm2", always_draws=True).text
-    launch = HOPPER.launch(pipeline.stages[1].gemm, load("h200"))
+    plan = parse_plan("persistent+streams+tile", "grouped:2")
+    hopper = backend_named("hopper")
+    header = stage_header(pipeline, plan, "gemm2").text
+    launch = hopper.launch(pipeline.stages[1].gemm, plan, load("h200"))
     path.write_bytes(
-        compile_cubin(HOPPER.source, [launch.expression], "sm_90a", Build(), {GENERATED: header}).data
+        compile_cubin(hopper.source, [launch.expression], "sm_90a", Build(), {GENERATED: header}).data
     )
     listing = subprocess.run([nvdisasm, path], capture_output=True, text=True, check=True).stdout
     return [line for line in listing.splitlines() if re.match(r"\s*/\*[0-9a-f]{4,}\*/", line)]
@@ -43,11 +43,11 @@ def registers(line):
     return {int(number) for number in re.findall(r"\bR(\d+)\b", line)}
 
 
-@pytest.mark.parametrize("tile", [(m, n, 64) for m, n in SHAPES], ids=str)
+@pytest.mark.parametrize("tile", [(m, n, 64) for m, n in TILE_CONFIGS], ids=str)
 def test_between_the_first_multiply_and_the_wait_only_multiplies_use_the_sums(tile, tmp_path, nvdisasm):
     code = code_of(tile, tmp_path / "gemm.cubin", nvdisasm)
     multiplies = [place for place, line in enumerate(code) if "HGMMA" in line]
-    shape = SHAPES[tile[:2]]
+    shape = TILE_CONFIGS[tile[:2]]
     # One loop, unrolled once for each step of a k-block: the compiler has serialised and copied nothing.
     assert len(multiplies) == K_STEPS * shape.fragments
     sums = set()

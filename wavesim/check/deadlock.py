@@ -16,11 +16,11 @@ accepts Figure 1 on four SMs. No order is assumed between streams, as in a CUDA 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wavesim.check.residency import Waiting, close_sms
 from wavesim.model.device import Device
-from wavesim.model.kernel import WAIT_KERNEL
+from wavesim.model.kernel import WAIT_KERNEL, Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, check_plan
 from wavesim.sim.placement import Footprint, footprint
@@ -57,9 +57,12 @@ class SafetyVerdict:
     worst: WorstCase | None = None
 
 
-def safety_of(pipeline: Pipeline, plan: Plan, device: Device) -> SafetyVerdict:
+def safety_of(
+    pipeline: Pipeline, plan: Plan, device: Device, blocks: Mapping[str, Block] | None = None
+) -> SafetyVerdict:
     """The verdict on a plan. Never calls a plan safe that can deadlock; see the tests for the other side.
 
+    `blocks`: what the blocks of stages occupy where that is not what the pipeline describes.
     Raises `DescriptionError` for a plan that does not fit the pipeline and blocks that no SM can hold.
     """
     check_plan(pipeline, plan)
@@ -69,7 +72,8 @@ def safety_of(pipeline: Pipeline, plan: Plan, device: Device) -> SafetyVerdict:
     if reason:
         return SafetyVerdict(True, f"safe: {reason}")
     consumers = frozenset(dependency.consumer.stage.name for dependency in pipeline.dependencies)
-    return Adversary(pipeline, device, consumers if plan.launch.wait_kernel else frozenset()).verdict()
+    guarded = consumers if plan.launch.wait_kernel else frozenset()
+    return Adversary(pipeline, device, guarded, blocks).verdict()
 
 
 class Adversary:
@@ -79,13 +83,22 @@ class Adversary:
     `guarded` are the consumers that stand behind a wait-kernel.
     """
 
-    def __init__(self, pipeline: Pipeline, device: Device, guarded: frozenset[str]) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        device: Device,
+        guarded: frozenset[str],
+        blocks: Mapping[str, Block] | None = None,
+    ) -> None:
         self._pipeline, self._device, self._guarded = pipeline, device, guarded
         self._producers = {
             stage.name: dependency.producers if (dependency := pipeline.dependency_of(stage.name)) else ()
             for stage in pipeline.stages
         }
-        self._footprints = {stage.name: footprint(device, stage.kernel) for stage in pipeline.stages}
+        kernels = {stage.name: stage.kernel for stage in pipeline.stages}
+        for name, block in (blocks or {}).items():
+            kernels[name] = replace(kernels[name], block=block)
+        self._footprints = {name: footprint(device, kernel) for name, kernel in kernels.items()}
         self._wait_kernel = footprint(device, WAIT_KERNEL)
 
     def verdict(self) -> SafetyVerdict:

@@ -6,10 +6,13 @@ from itertools import product
 import pytest
 from small_pipelines import pair
 
+from wavesim.check.deadlock import safety_of
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
+from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.launch import DependentLaunch, OneStream, StreamPerStage
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
@@ -185,10 +188,21 @@ def test_a_plan_that_can_deadlock_is_refused():
         require_safe(large, SemaphoreSync(wait_kernel=False), H200)
 
 
-def test_a_pipeline_of_other_work_is_refused():
-    from wavesim.model.kernel import Block, Grid, Kernel
-    from wavesim.model.stage import Stage
+def test_deadlock_is_judged_by_the_blocks_that_are_launched_not_by_those_described():
+    """Described, many blocks share an SM and all waiting ones leave room; launched, there is one per SM."""
+    small = Block(128, 32, 0, 1024)
+    plain = pair(m=2560, k=64, hidden=2560, n=2560, tiles=((128, 256, 64),) * 2)
+    first, second = (
+        replace(stage, work=replace(stage.gemm, block=small), backend="hopper") for stage in plain.stages
+    )
+    described = Pipeline("described", [first, second], [gemm_rows(first, second)])
+    plan = SemaphoreSync(wait_kernel=False)
+    assert safety_of(described, plan, H200).is_safe
+    with pytest.raises(DescriptionError, match="can deadlock"):
+        require_safe(described, plan, H200)
 
+
+def test_a_pipeline_of_other_work_is_refused():
     bare = Pipeline("bare", [Stage("only", Kernel("only", Grid(4, 1), Block(128)))])
     with pytest.raises(DescriptionError, match="pipeline bare cannot run on the GPU: stage only is a Kernel"):
         require_runs(bare, StreamSync())
