@@ -19,9 +19,9 @@ from wavesim.comparison import compare
 from wavesim.costs.cost_model import zero_cost
 from wavesim.evaluation.validation import all_predictions, predictions, scores
 from wavesim.model.device import load
+from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
-from wavesim.plan.words import parse_plan
 from wavesim.sim.simulation import simulate
 from wavesim.view.gain_figure import Gain, gain_overview
 from wavesim.view.timeline_figure import timeline

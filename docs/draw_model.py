@@ -15,9 +15,9 @@ from wavesim.evaluation.score_page import score_figure
 from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.evaluation.validation import sets_of
 from wavesim.model.device import load
+from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
-from wavesim.plan.words import parse_plan
 from wavesim.predict.prediction import (
     calibrate_for,
     improvement_of_rounds,

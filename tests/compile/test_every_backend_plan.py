@@ -10,7 +10,7 @@ from wavesim.codegen.single_stage import stage_header
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.plan.launch import StreamPerStage
-from wavesim.plan.words import LAUNCHES, SCHEDULES, SYNCS, plan_of_words
+from wavesim.plan.parsing import LAUNCHES, SCHEDULES, SYNCS, plan_of_words
 from wavesim_gpu.kernels.backends import BACKENDS, backend_named
 from wavesim_gpu.planned_kernels import kernels_of
 from wavesim_gpu.runtime.compiler import Build, compile_cubin

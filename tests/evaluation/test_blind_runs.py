@@ -22,7 +22,7 @@ from wavesim.evaluation.regret import regret_text, size_regrets
 from wavesim.evaluation.validation import scores
 from wavesim.model.device import load
 from wavesim.model.occupancy import occupancy_of
-from wavesim.plan.words import parse_plan
+from wavesim.plan.parsing import parse_plan
 from wavesim.recordings.split import split_of
 from wavesim.trace.trace import Trace
 from wavesim_gpu.evaluation.blind_run import BlindRunner, predict_in_processes

@@ -9,9 +9,9 @@ from wavesim.errors import DescriptionError
 from wavesim.evaluation.blind_runs import as_measured, measured_word
 from wavesim.evaluation.blind_sizes import BASELINE, BlindSize
 from wavesim.evaluation.stored_kernels import all_kernels, kernels_named, stored_names
+from wavesim.plan.parsing import plan_data
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.stream_k import StreamK
-from wavesim.plan.words import plan_data
 from wavesim_gpu.kernels.backends import BACKENDS, require_runs
 
 

@@ -21,7 +21,7 @@ from wavesim.evaluation.scored_case import ScoredPrediction, by_ceil_formula
 from wavesim.evaluation.sketch_cases import sketch_jobs
 from wavesim.evaluation.validation import outliers, predictions, scores, worse_sets
 from wavesim.model.device import load
-from wavesim.plan.words import parse_plan
+from wavesim.plan.parsing import parse_plan
 from wavesim.predict.intervals import spread_points
 from wavesim.predict.kinds import kernel_times_kind, trace_kind
 from wavesim.predict.prediction import (

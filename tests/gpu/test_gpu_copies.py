@@ -41,7 +41,7 @@ def test_a_copy_that_does_not_wait_or_post_is_noticed(copies, runner, mutant):
 
 
 def test_runs_that_follow_each_other_in_one_graph_are_right(runner):
-    from wavesim.plan.words import parse_plan
+    from wavesim.plan.parsing import parse_plan
     from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, mlp_pair
     from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER_CAPABILITY
     from wavesim_gpu.runner import CupyRunner
@@ -73,7 +73,7 @@ def test_every_primitive_leaves_its_counters_as_so_many_uses_do(runner):
 def test_what_is_judged_after_the_rounds_is_what_they_wrote(runner):
     from small_pipelines import pair
 
-    from wavesim.plan.words import parse_plan
+    from wavesim.plan.parsing import parse_plan
     from wavesim_gpu.evaluation.baselines.cublaslt import LtChain
     from wavesim_gpu.evaluation.studies.checked_candidates import (
         library_entry,

@@ -35,7 +35,7 @@ def test_the_page_shows_the_current_difference(examples):
 def test_plain_and_synchronised_give_the_same_right_answer(runner, cupy, examples, plan):
     import kernel_pair
 
-    from wavesim.plan.words import parse_plan
+    from wavesim.plan.parsing import parse_plan
 
     generator = cupy.random.RandomState(3)
     a = generator.standard_normal((256, 128), dtype="float32")

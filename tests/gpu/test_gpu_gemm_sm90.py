@@ -14,12 +14,12 @@ from wavesim.model.device import load
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Grouped, RowMajor
+from wavesim.plan.parsing import plan_of_words, recorded_plan
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.schedule import Persistent
 from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import Semaphores
-from wavesim.plan.words import plan_of_words, recorded_plan
 from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.kernels.backends import backend_named
 from wavesim_gpu.kernels.sm90 import gemm_sm90

@@ -114,7 +114,7 @@ def captured(torch, x, w1, w2):
 @pytest.mark.gpu
 @pytest.mark.parametrize("plan", ["tuned", "stream", "row"])
 def test_a_captured_graph_replays_on_new_inputs(torch, plan, monkeypatch):
-    from wavesim.plan.words import parse_plan
+    from wavesim.plan.parsing import parse_plan
     from wavesim_gpu import tuned_mlp
 
     x, w1, w2 = operands(torch, seed=7)

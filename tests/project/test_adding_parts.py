@@ -13,11 +13,11 @@ from wavesim import Plan, TileSync, device, simulate, toy, zero_cost
 from wavesim.check.deadlock import safety_of
 from wavesim.check.invariants import violations
 from wavesim.errors import DescriptionError
-from wavesim.plan import words
+from wavesim.plan import parsing
 from wavesim.plan.launch import Launch
+from wavesim.plan.parsing import parse_plan, plan_data, plan_from_data
 from wavesim.plan.schedule import Schedule, TilePart
 from wavesim.plan.sync import Semaphores
-from wavesim.plan.words import parse_plan, plan_data, plan_from_data
 from wavesim.trace.trace import Trace
 from wavesim.tuning.search import tune
 
@@ -93,7 +93,7 @@ def used_everywhere(text, tmp_path):
 def test_a_new_schedule_is_a_class_and_a_line(monkeypatch, tmp_path):
     with pytest.raises(DescriptionError, match="fixed-lists"):
         parse_plan("fixed-lists")
-    monkeypatch.setitem(words.SCHEDULES, "fixed-lists", lambda setting: FixedLists())
+    monkeypatch.setitem(parsing.SCHEDULES, "fixed-lists", lambda setting: FixedLists())
     trace = used_everywhere("fixed-lists", tmp_path)
     # Six tiles on four SMs: the first two blocks have two tiles, in each of two stages.
     assert trace.makespan_ns == 4 * UNIT_NS
@@ -101,7 +101,7 @@ def test_a_new_schedule_is_a_class_and_a_line(monkeypatch, tmp_path):
 
 
 def test_a_new_launch_is_a_class_and_a_line(monkeypatch, tmp_path):
-    monkeypatch.setitem(words.LAUNCHES, "eager", lambda setting: Eager())
+    monkeypatch.setitem(parsing.LAUNCHES, "eager", lambda setting: Eager())
     trace = used_everywhere("eager+row", tmp_path)
     # The second stage's first tiles run beside the last two of the first: 12 tiles in three waves of four.
     assert trace.makespan_ns == simulate(TOY, parse_plan("pdl+row"), FOUR_SMS, COSTS).makespan_ns
@@ -109,6 +109,6 @@ def test_a_new_launch_is_a_class_and_a_line(monkeypatch, tmp_path):
 
 
 def test_a_new_way_to_synchronise_is_a_class_and_a_line(monkeypatch, tmp_path):
-    monkeypatch.setitem(words.SYNCS, "each", lambda setting: EachTile(TileSync()))
+    monkeypatch.setitem(parsing.SYNCS, "each", lambda setting: EachTile(TileSync()))
     trace = used_everywhere("streams+each", tmp_path)
     assert trace.makespan_ns == simulate(TOY, parse_plan("tile"), FOUR_SMS, COSTS).makespan_ns

@@ -12,7 +12,7 @@ from wavesim.errors import DeviceError
 from wavesim.evaluation.blind_runs import STAMP, MeasuredComparison, PlanRounds
 from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, BlindSize
 from wavesim.model.device import load
-from wavesim.plan.words import parse_plan
+from wavesim.plan.parsing import parse_plan
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim_gpu.evaluation.blind_measuring import ComparedSize

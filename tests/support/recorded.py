@@ -8,7 +8,7 @@ import numpy as np
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
 from wavesim.model.device import load
-from wavesim.plan.words import parse_plan
+from wavesim.plan.parsing import parse_plan
 from wavesim.recordings.shipped import file_name
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from wavesim.plan.words import recorded_shape
+from wavesim.plan.parsing import recorded_shape
 from wavesim.trace.trace import IntArray, Trace
 
 

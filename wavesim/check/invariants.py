@@ -14,7 +14,7 @@ import numpy as np
 from wavesim.check.expected_work import expected_work_ns, is_summed_up, opening_and_closing
 from wavesim.model.dependency import Dependency
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.words import recorded_shape
+from wavesim.plan.parsing import recorded_shape
 from wavesim.trace.trace import IntArray, Trace
 
 

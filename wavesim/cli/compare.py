@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wavesim.cli.printing import print_result
 from wavesim.cli.workload_options import add_split_k_option, add_workload_options, described
-from wavesim.plan.words import WORDS, parse_plan
+from wavesim.plan.parsing import WORDS, parse_plan
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

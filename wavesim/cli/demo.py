@@ -15,9 +15,9 @@ from wavesim.comparison import Comparison, Row, compare, prediction_keys
 from wavesim.costs.cost_model import zero_cost
 from wavesim.model import device as devices
 from wavesim.model.device import Device
+from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
-from wavesim.plan.words import parse_plan
 from wavesim.sim.simulation import simulate
 from wavesim.view.gain_figure import Gain, gain_overview
 from wavesim.view.page import Section, Table, write_page

@@ -12,8 +12,8 @@ from wavesim.cli.printing import print_result
 from wavesim.cli.workload_options import add_split_k_option, add_workload_options, described
 from wavesim.errors import DescriptionError
 from wavesim.plan.order import parse_order
+from wavesim.plan.parsing import LAUNCHES, SCHEDULES, SYNCS, WORDS, parse_plan
 from wavesim.plan.plan import Plan, StreamSync
-from wavesim.plan.words import LAUNCHES, SCHEDULES, SYNCS, WORDS, parse_plan
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from wavesim.costs.calibration_checks import require_calibratable
 from wavesim.costs.clock import clock_factors
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import DeviceCosts, costs_of
-from wavesim.costs.dram import Memory, slowdowns
+from wavesim.costs.dram_slowdown import Memory, slowdowns
 from wavesim.costs.partial_sums import without_sums
 from wavesim.costs.sharing import SharingLaw
 from wavesim.costs.sharing_fit import Regimes, fit_speeds

@@ -13,7 +13,7 @@ from wavesim.errors import RecordingError
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.words import recorded_shape
+from wavesim.plan.parsing import recorded_shape
 from wavesim.trace.trace import Trace
 
 ABOVE_PEAK = 1.02  # timers and catalogue rates agree no better

@@ -7,7 +7,7 @@ in runs of 2 ms and more the clock hardly moves (docs/the-model.md).
 
 import numpy as np
 
-from wavesim.costs.l2 import FloatArray
+from wavesim.costs.l2_misses import FloatArray
 from wavesim.trace.trace import IntArray, Trace
 
 

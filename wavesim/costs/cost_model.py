@@ -8,7 +8,7 @@ nothing but these figures, so every one of them has a meaning and a unit.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from wavesim.costs.dram import Memory
+from wavesim.costs.dram_slowdown import Memory
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.reprs import one_line

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.costs.constants import BACKENDS, FOLDER, RATIOS, UNITS, Constant, DeviceFile, device_files
-from wavesim.costs.dram import Memory
+from wavesim.costs.dram_slowdown import Memory
 from wavesim.costs.sharing import SharingLaw
 from wavesim.costs.weight_prefetch import is_memory_bound
 from wavesim.errors import DescriptionError

@@ -26,7 +26,7 @@ from wavesim.evaluation.recorded_cases import ceil_formula
 from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.model import device as devices
 from wavesim.model.device import Device
-from wavesim.plan.words import parse_plan
+from wavesim.plan.parsing import parse_plan
 from wavesim.predict.intervals import half_width, spread_points
 from wavesim.predict.kinds import trace_kind
 from wavesim.predict.prediction import (

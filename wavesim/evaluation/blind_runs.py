@@ -16,7 +16,7 @@ from typing import Any
 import wavesim
 from wavesim.errors import RecordingError
 from wavesim.evaluation.blind_sizes import BASELINE, BlindSize, all_sizes
-from wavesim.plan.words import plan_data, recorded_shape
+from wavesim.plan.parsing import plan_data, recorded_shape
 from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Trace
 

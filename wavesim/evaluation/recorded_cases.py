@@ -17,7 +17,7 @@ from wavesim.evaluation.scored_case import ScoredPrediction, by_ceil_formula
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.words import parse_plan
+from wavesim.plan.parsing import parse_plan
 from wavesim.predict.intervals import spread_points
 from wavesim.predict.kernel_times import kernel_times_of
 from wavesim.predict.kinds import kernel_times_kind, trace_kind

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError
+from wavesim.plan.parsing import parse_plan, plan_of_words
 from wavesim.plan.plan import Plan
-from wavesim.plan.words import parse_plan, plan_of_words
 
 DATA = Path(__file__).with_name("blind_sizes.toml")
 STREAM = "stream"  # the word of all plans without semaphores

@@ -28,7 +28,7 @@ class PlanPart(ABC):
     @property
     @abstractmethod
     def word(self) -> str:
-        """What is stored and typed, settings after colons; `wavesim.plan.words` reads it back."""
+        """What is stored and typed, settings after colons; `wavesim.plan.parsing` reads it back."""
 
     @property
     @abstractmethod

@@ -20,8 +20,8 @@ from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Order
+from wavesim.plan.parsing import recorded_plan, recorded_shape
 from wavesim.plan.plan import Plan, StreamSync
-from wavesim.plan.words import recorded_plan, recorded_shape
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.sim.program import build_program
 from wavesim.sim.simulation import simulate

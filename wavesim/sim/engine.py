@@ -17,7 +17,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.sim.block_costs import block_costs_of
 from wavesim.sim.block_process import BlockProcesses
-from wavesim.sim.deadlock import deadlock_error
+from wavesim.sim.deadlock_report import deadlock_error
 from wavesim.sim.dispatcher import Dispatcher, Launch
 from wavesim.sim.launches import KernelLaunch, LaunchedProgram, launched
 from wavesim.sim.placement import footprint

@@ -10,16 +10,16 @@ import numpy as np
 from wavesim.costs.clock import clock_factors
 from wavesim.costs.cost_model import FIXED_COSTS, CostModel
 from wavesim.costs.data_sheet import roofline
-from wavesim.costs.dram import by_block, by_row, slowdowns
-from wavesim.costs.l2 import FloatArray
+from wavesim.costs.dram_slowdown import by_block, by_row, slowdowns
+from wavesim.costs.l2_misses import FloatArray
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.plan.parsing import plan_data
 from wavesim.plan.plan import Plan
 from wavesim.plan.semaphores import SemaphoreArray
-from wavesim.plan.words import plan_data
 from wavesim.sim.engine import Engine
 from wavesim.sim.launches import LaunchedProgram, launched
 from wavesim.sim.program import Program, StageProgram

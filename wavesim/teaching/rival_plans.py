@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from wavesim.model import device as devices
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan, StreamSync
-from wavesim.plan.words import parse_plan
 from wavesim.predict.defaults import default_costs
 from wavesim.predict.prediction import improvement_points, measured_improvement
 from wavesim.recordings.shipped import find_case

@@ -39,7 +39,7 @@ class DependencyInfo:
 class Header:
     """Everything about a trace that is not a row.
 
-    `plan_data` is the plan (`wavesim.plan.words.plan_data`), empty in recordings of before it was stored;
+    `plan_data` is the plan (`wavesim.plan.parsing.plan_data`), empty in recordings of before it was stored;
     `plan` and `plan_label` are for people. `rounds_ns` are unrecorded, interleaved timings of the same plan
     (measured traces); `setup_ns` is the time around the blocks that counts towards the plan's time (simulated
     traces). `timer_step_ns` is the resolution of the clock that stamped the rows; `clock_mhz` and `power_w`

@@ -19,10 +19,10 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.launch import DependentLaunch
 from wavesim.plan.order import Order, RowMajor
+from wavesim.plan.parsing import SCHEDULES_TO_TRY, SEMAPHORES_TO_TRY
 from wavesim.plan.plan import Plan, SemaphoreSync, check_plan
 from wavesim.plan.semaphores import Edge, edges_of, semaphore_arrays
 from wavesim.plan.sync import Semaphores
-from wavesim.plan.words import SCHEDULES_TO_TRY, SEMAPHORES_TO_TRY
 
 ALL_COMBINATIONS = 64  # of the edges' policies; beyond it one edge is varied at a time
 

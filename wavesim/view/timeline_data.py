@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from wavesim.analysis.metrics import Metrics, Steps, busy_steps, metrics_of, resident_steps
 from wavesim.errors import DescriptionError
-from wavesim.plan.words import recorded_shape
+from wavesim.plan.parsing import recorded_shape
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Heading, heading
 from wavesim.view.frame import LEFT, RIGHT, Frame

@@ -11,8 +11,8 @@ from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device, default_device, load
 from wavesim.plan.order import parse_order
+from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import StreamSync
-from wavesim.plan.words import parse_plan
 from wavesim.predict.defaults import default_costs
 from wavesim.predict.prediction import measured_improvement, predict_from_stream
 from wavesim.recordings.shipped import RecordedCase, cases

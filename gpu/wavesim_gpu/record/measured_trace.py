@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.model.kernel import Gemm
-from wavesim.plan.words import plan_data
+from wavesim.plan.parsing import plan_data
 from wavesim.trace.header import Event, Header, StageInfo
 from wavesim.trace.trace import Trace
 from wavesim_gpu.program import Program

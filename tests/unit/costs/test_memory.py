@@ -9,8 +9,8 @@ import pytest
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
-from wavesim.costs.dram import Memory, by_block, by_row, slowdowns
-from wavesim.costs.l2 import Reads, dram_bytes, reads_of
+from wavesim.costs.dram_slowdown import Memory, by_block, by_row, slowdowns
+from wavesim.costs.l2_misses import Reads, dram_bytes, reads_of
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.model.pipeline import Pipeline

@@ -14,12 +14,12 @@ from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.launch import DependentLaunch, OneStream, StreamPerStage
+from wavesim.plan.parsing import LAUNCHES, SCHEDULES, SYNCS, plan_of_words
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
 from wavesim.plan.schedule import Persistent, TilePerBlock
 from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import Semaphores
-from wavesim.plan.words import LAUNCHES, SCHEDULES, SYNCS, plan_of_words
 from wavesim_gpu.kernels.backend import Backend, Combination, KernelLaunch, plan_words
 from wavesim_gpu.kernels.backends import BACKENDS, backend_named, backends_of, require_runs
 from wavesim_gpu.planned_kernels import kernels_of

@@ -6,12 +6,12 @@ from toy_schedules import run
 from wavesim.errors import DescriptionError
 from wavesim.plan.launch import DependentLaunch
 from wavesim.plan.order import ColumnMajor, Grouped, RowMajor
+from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import CustomPolicy, RowSync, TileSync
 from wavesim.plan.schedule import Persistent
 from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import Semaphores
-from wavesim.plan.words import parse_plan
 from wavesim.workloads.figure_one import toy
 
 

@@ -11,12 +11,12 @@ from wavesim.check.deadlock import safety_of
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.plan.launch import DependentLaunch, OneStream, StreamPerStage
 from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor
+from wavesim.plan.parsing import parse_plan, plan_data, plan_from_data, plan_of_words, recorded_plan
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import CustomPolicy, RowSync, TileSync
 from wavesim.plan.schedule import Persistent, TilePerBlock
 from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import KernelBoundary, Semaphores
-from wavesim.plan.words import parse_plan, plan_data, plan_from_data, plan_of_words, recorded_plan
 from wavesim.predict.prediction import replay
 from wavesim.recordings.shipped import cases
 from wavesim.trace.trace import Trace

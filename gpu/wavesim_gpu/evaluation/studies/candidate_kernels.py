@@ -11,8 +11,8 @@ from wavesim.errors import DescriptionError
 from wavesim.evaluation.stored_kernels import stored_names
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
+from wavesim.plan.parsing import SCHEDULES
 from wavesim.plan.plan import Plan
-from wavesim.plan.words import SCHEDULES
 from wavesim_gpu.evaluation.studies.pair_configs import PlanConfig
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig
 from wavesim_gpu.kernels.backends import backend_named

@@ -12,9 +12,9 @@ from wavesim.codegen.tile_map import Blocks
 from wavesim.evaluation.stored_kernels import plan_word, stored_names
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Order, RowMajor
+from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
 from wavesim.plan.sync import Semaphores
-from wavesim.plan.words import parse_plan
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig
 
 STREAM = "stream"

@@ -12,8 +12,8 @@ from typing import Any
 from wavesim.evaluation.stored_kernels import stored_names
 from wavesim.model.kernel import Gemm
 from wavesim.plan.order import Order
+from wavesim.plan.parsing import SCHEDULES
 from wavesim.plan.plan import Plan
-from wavesim.plan.words import SCHEDULES
 from wavesim_gpu.evaluation.baselines.cublaslt import LtChain
 from wavesim_gpu.evaluation.studies.candidate_kernels import CandidateKernels
 from wavesim_gpu.evaluation.studies.checked_candidates import (

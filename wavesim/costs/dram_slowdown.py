@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim.costs.l2 import FloatArray, Reads, dram_bytes, reads_of, working_span
+from wavesim.costs.l2_misses import FloatArray, Reads, dram_bytes, reads_of, working_span
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.trace import IntArray, Trace
