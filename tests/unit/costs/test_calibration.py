@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from recorded import pretended
+from wavesim.plan.words import plan_data
 
 from wavesim.costs.builds import as_built
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.calibration_checks import contradictions
 from wavesim.costs.calibration_text import kernel_times_text, trace_text
-from wavesim.costs.cost_model import CostModel
+from wavesim.costs.cost_model import CostModel, zero_cost
 from wavesim.costs.device_costs import costs_of
 from wavesim.costs.sharing_fit import Regimes
 from wavesim.errors import DescriptionError, RecordingError
@@ -19,12 +20,15 @@ from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.plan.plan import SemaphoreSync, StreamSync
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.plan.schedule import Persistent
+from wavesim.plan.stream_k import StreamK
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.prediction import sustained_points
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
+from wavesim.workloads.figure_one import toy
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 
@@ -196,3 +200,27 @@ def test_tile_semaphores_run_the_consumers_of_a_faster_build_and_only_those_wher
         (replace(size, split_k=(2, 2)).pipeline(), SemaphoreSync(TileSync())),
     ):
         assert as_built(costs, pipeline, plan, costs_of("h200")) == costs
+
+
+def test_what_a_backend_costs_depends_on_the_schedule_of_its_stream_sync_trace():
+    known, pipeline = costs_of("h200"), BlindSize("hopper", "gpt3-mlp", 640, ((128, 256),) * 2).pipeline()
+    persistent, tile = (known.backend(pipeline, word).overheads for word in ("persistent", "tile"))
+    assert "prologue_epilogue_ns" in tile
+    assert "prologue_epilogue_ns" not in persistent  # hidden where a block goes on with another tile
+    assert persistent["post_ns"] == tile["post_ns"]
+    first, second = pipeline.stages
+    mixed = [first, replace(second, backend="")]
+    unnamed = Pipeline("mixed", mixed, [gemm_rows(*mixed)])
+    assert known.backend(unnamed, "tile").overheads == known.backend(pipeline, "fused").overheads == {}
+
+
+def test_a_trace_of_persistent_kernels_on_one_stream_can_be_calibrated_on_and_stream_k_cannot():
+    stream = simulate(toy(), StreamSync(), load("toy"), zero_cost(toy(), 1_000))
+    for plan, is_fine in ((Plan(Persistent()), True), (Plan(StreamK()), False)):
+        header = replace(stream.header, plan=plan.name, plan_data=plan_data(plan))
+        trace = replace(stream, header=header)
+        if is_fine:
+            assert calibrate(trace).tile_ns == calibrate(stream).tile_ns
+        else:
+            with pytest.raises(RecordingError, match="trace of plan 'stream-k'"):
+                calibrate(trace)
