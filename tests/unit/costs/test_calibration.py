@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from recorded import pretended
-from wavesim.plan.words import plan_data
 
 from wavesim.costs.builds import as_built
 from wavesim.costs.calibration import calibrate
@@ -20,6 +19,7 @@ from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.plan.parsing import plan_data
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.schedule import Persistent
