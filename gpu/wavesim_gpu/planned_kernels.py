@@ -47,11 +47,11 @@ def kernels_of(
         backend = backends[names[0]]
         return (PlannedKernel(names, backend, backend.fused_launch(pipeline, plan, device)),)
     found = []
-    for stage in pipeline.stages:
+    for index, stage in enumerate(pipeline.stages):
         backend = backends[stage.name]
         launch = backend.launch(stage.gemm, plan, device)
         # The first stage starts only after all that the caller did before.
-        is_dependent = plan.launch.follows == "start" and pipeline.dependency_of(stage.name) is not None
+        is_dependent = plan.turn_of(pipeline, index) == "start"
         found.append(PlannedKernel((stage.name,), backend, replace(launch, is_dependent=is_dependent)))
     return tuple(found)
 

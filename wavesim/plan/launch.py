@@ -130,7 +130,8 @@ class DependentLaunch(Launch):
     is `griddepcontrol.launch_dependents`). With `KernelBoundary()` each block does the plan's `prefetch`
     share of its work and then waits until the whole grid before it has ended (`griddepcontrol.wait`); with
     `Semaphores(...)` it waits for tiles instead, as on streams of their own, and needs neither wait-kernel
-    nor second stream. Source: CUDA programming guide, Programmatic Dependent Launch.
+    nor second stream. A kernel that does not read the one just before starts when that has ended
+    (`Plan.turn_of`). Source: CUDA programming guide, Programmatic Dependent Launch.
     """
 
     follows: ClassVar[Follows] = "start"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.reprs import call_text
-from wavesim.plan.launch import Launch, OneStream, StreamPerStage, Submission
+from wavesim.plan.launch import Follows, Launch, OneStream, StreamPerStage, Submission
 from wavesim.plan.order import Order, RowMajor
 from wavesim.plan.parts import PlanPart, Traits
 from wavesim.plan.policy import Policy, RowSync
@@ -150,6 +150,20 @@ class Plan:
     def waits_for_grids(self) -> bool:
         """Whether kernels overlap and their blocks wait for the whole grid before (`griddepcontrol.wait`)."""
         return self.launch.follows == "start" and not self.sync.has_semaphores
+
+    def turn_of(self, pipeline: Pipeline, index: int) -> Follows:
+        """When the turn of a pipeline's kernel number `index` comes, by the kernel launched just before it.
+
+        By dependent launch only a kernel that waits for the one just before starts early: for its whole grid,
+        or under semaphores for its tiles. Any other would end without it, and CUDA does not promise that what
+        the stream does next waits for both; so it starts when the one before has ended.
+        """
+        if not index or self.launch.follows != "start":
+            return self.launch.follows if index else "nothing"
+        dependency = pipeline.dependency_of(pipeline.stages[index].name)
+        producers = dependency.producers if dependency is not None else ()
+        is_early = pipeline.stages[index - 1].name in producers if self.sync.has_semaphores else producers
+        return "start" if is_early else "end"
 
     def order_of(self, stage: str) -> Order:
         """The tile order of a stage."""

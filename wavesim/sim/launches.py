@@ -73,29 +73,36 @@ def launched(pipeline: Pipeline, plan: Plan, device: Device) -> LaunchedProgram:
     program = build_program(pipeline, plan)
     slots = [_slots(device, stage.kernel.block) for stage in pipeline.stages]
     if plan.waits_for_grids:
-        program = _with_grid_waits(program, plan)
+        program = _with_grid_waits(program, pipeline, plan)
     program = split_stages(program, plan.schedule, slots)
-    return LaunchedProgram(program.stages, program.arrays, _launches(program, plan, device, slots))
+    return LaunchedProgram(
+        program.stages, program.arrays, _launches(program, pipeline, plan, device, slots)
+    )
 
 
-def _launches(program: Program, plan: Plan, device: Device, slots: list[int]) -> tuple[KernelLaunch, ...]:
+def _launches(
+    program: Program, pipeline: Pipeline, plan: Plan, device: Device, slots: list[int]
+) -> tuple[KernelLaunch, ...]:
     if plan.schedule.is_fused:
         kernel = _fused([stage.stage for stage in program.stages])
         items = sum(len(stage.blocks) for stage in program.stages)
         blocks = plan.schedule.block_count(items, _slots(device, kernel.block))
         stages = tuple(range(len(program.stages)))
         return (KernelLaunch(kernel, stages, blocks, then=plan.schedule.after, is_fetching=True),)
-    return tuple(_launch(stage, plan, slots[stage.index]) for stage in program.stages)
+    return tuple(
+        _launch(stage, plan, plan.turn_of(pipeline, stage.index), slots[stage.index])
+        for stage in program.stages
+    )
 
 
-def _launch(program: StageProgram, plan: Plan, slots: int) -> KernelLaunch:
+def _launch(program: StageProgram, plan: Plan, follows: Follows, slots: int) -> KernelLaunch:
     stage, schedule = program.stage, plan.schedule
     is_in_order = _is_row_major(plan.order_of(stage.name), stage.grid)
     return KernelLaunch(
         stage.kernel,
         (program.index,),
         schedule.block_count(len(program.blocks), slots),
-        plan.launch.follows if program.index else "nothing",
+        follows,
         schedule.after,
         has_wait_kernel=plan.launch.wait_kernel and bool(program.arrays),
         is_fetching=schedule.fetches_tiles or (plan.sync.has_semaphores and not is_in_order),
@@ -120,16 +127,18 @@ def _fused(stages: Sequence[Stage]) -> Kernel:
     return Kernel("+".join(stage.name for stage in stages), Grid(1), Block(**most))
 
 
-def _with_grid_waits(program: Program, plan: Plan) -> Program:
-    """Every stage but the last posts one semaphore per grid, which the next stage's blocks await."""
+def _with_grid_waits(program: Program, pipeline: Pipeline, plan: Plan) -> Program:
+    """Every stage before one that starts early posts one semaphore per grid, which that one's blocks await."""
     wait_at = round(plan.prefetch * SHARE_UNIT)
     stages, arrays = list(program.stages), []
     for index, before in enumerate(program.stages[:-1]):
-        name, grid = before.stage.name, before.stage.grid
-        array = SemaphoreArray(name, WholeGrid(), WholeGrid().table(grid), index, grid)
+        if plan.turn_of(pipeline, index + 1) != "start":
+            continue
+        name, grid, first = before.stage.name, before.stage.grid, len(arrays)
+        array = SemaphoreArray(name, WholeGrid(), WholeGrid().table(grid), first, grid)
         arrays.append(array)
-        stages[index] = replace(stages[index], posts=((index,),) * grid.tiles)
-        wait = Wait(wait_at, SHARE_UNIT, index, name, (0, 0))
+        stages[index] = replace(stages[index], posts=((first,),) * grid.tiles)
+        wait = Wait(wait_at, SHARE_UNIT, first, name, (0, 0))
         stages[index + 1] = replace(
             stages[index + 1], dependency=None, arrays={name: array}, grid_waits=(wait,)
         )

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from small_pipelines import pair
+from small_pipelines import fork, pair
 
 from wavesim.check.deadlock import safety_of
 from wavesim.errors import DescriptionError
@@ -20,6 +20,7 @@ from wavesim.plan.policy import RowSync
 from wavesim.plan.schedule import Persistent, TilePerBlock
 from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import Semaphores
+from wavesim.sim.launches import launched
 from wavesim_gpu.kernels.backend import Backend, Combination, KernelLaunch, plan_words
 from wavesim_gpu.kernels.backends import BACKENDS, backend_named, backends_of, require_runs
 from wavesim_gpu.planned_kernels import kernels_of
@@ -179,6 +180,13 @@ def test_row_semaphores_by_dependent_launch_are_one_stream_of_dependent_kernels(
         large = pair(m=2048, k=64, hidden=4096, n=4096, tiles=WIDE)
         kernels = kernels_of(large, replace(plan, schedule=schedule), H200, "hopper")
         assert {one.launch.blocks for one in kernels} == {blocks}
+
+
+def test_of_a_fork_by_dependent_launch_the_kernel_that_does_not_read_the_one_before_starts_after_it():
+    plan, pipeline = Plan(launch=DependentLaunch(), sync=Semaphores(RowSync())), fork(tiles=(WIDE[0],) * 3)
+    kernels = kernels_of(pipeline, plan, H200, "hopper")
+    assert [one.launch.is_dependent for one in kernels] == [False, True, False]
+    assert [one.follows for one in launched(pipeline, plan, H200).launches] == ["nothing", "start", "end"]
 
 
 def test_a_plan_that_can_deadlock_is_refused():

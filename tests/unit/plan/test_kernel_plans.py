@@ -18,7 +18,7 @@ from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.schedule import Persistent
 from wavesim.plan.stream_k import StreamK
-from wavesim.plan.sync import Semaphores
+from wavesim.plan.sync import KernelBoundary, Semaphores
 from wavesim.trace.trace import Trace
 from wavesim.workloads.figure_one import toy
 
@@ -93,6 +93,36 @@ def test_a_dependent_kernels_blocks_come_once_all_blocks_before_have_started():
         pair(stage("a", 2), stage("b", 2)), Plan(launch=DependentLaunch()), block_ns=100, launch_ns=700
     )
     assert late.issue_ns.tolist() == [0, 0, 700, 700]
+
+
+def three(*reads):
+    """Kernels a, b and c of one tile each, 4 units long; `reads` are pairs (consumer, producers)."""
+    stages = {name: stage(name, 1) for name in "abc"}
+    needs = [
+        Dependency(stages[consumer][x, y], [stages[one][:, y] for one in producers])
+        for consumer, producers in reads
+    ]
+    return Pipeline("three", list(stages.values()), needs)
+
+
+@pytest.mark.parametrize(
+    ("reads", "sync", "issued"),
+    [
+        ((("b", "a"), ("c", "b")), Semaphores(RowSync()), [0, 0, 0]),  # a chain
+        ((("b", "a"), ("c", "a")), Semaphores(RowSync()), [0, 0, 8]),  # a fork: c does not wait for b
+        ((("b", "a"), ("c", "ab")), Semaphores(RowSync()), [0, 0, 0]),
+        ((("c", "ab"),), Semaphores(RowSync()), [0, 4, 4]),  # a join: b waits for nobody
+        ((("b", "a"), ("c", "b")), KernelBoundary(), [0, 0, 0]),
+        ((("b", "a"), ("c", "a")), KernelBoundary(), [0, 0, 0]),  # c waits for b's grid, which waited for a's
+        ((("c", "ab"),), KernelBoundary(), [0, 4, 4]),
+    ],
+)
+def test_by_dependent_launch_only_a_kernel_that_waits_for_the_one_before_starts_early(reads, sync, issued):
+    """Else it could end before that one, and what the stream does next would not wait for both."""
+    trace = run(three(*reads), Plan(launch=DependentLaunch(), sync=sync), 4)
+    assert (trace.issue_ns // 1_000).tolist() == issued
+    ends = trace.end_ns.tolist()
+    assert ends == sorted(ends)
 
 
 # --- Stream-K ---
