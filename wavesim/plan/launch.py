@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 from wavesim.errors import DescriptionError
-from wavesim.plan.parts import PlanPart, Traits
+from wavesim.plan.parts import PlanPart, Traits, require_flag
 
 Follows = Literal["nothing", "start", "end"]
 Submission = Literal["stream", "graph", "host"]
@@ -58,7 +58,7 @@ class OneStream(Launch):
     def __post_init__(self) -> None:
         if self.submission not in get_args(Submission):
             known = ", ".join(get_args(Submission))
-            raise DescriptionError(f"OneStream: launch is {self.submission!r}; it must be one of {known}")
+            raise DescriptionError(f"OneStream: submission is {self.submission!r}; it must be one of {known}")
 
     @property
     def word(self) -> str:
@@ -94,9 +94,11 @@ class StreamPerStage(Launch):
     is_multi_stream: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.head_start, int) or self.head_start < 0:
+        require_flag("StreamPerStage", wait_kernel=self.wait_kernel)
+        is_count = isinstance(self.head_start, int) and not isinstance(self.head_start, bool)
+        if not is_count or self.head_start < 0:
             raise DescriptionError(
-                f"StreamPerStage: head_start is {self.head_start!r}; it must be at least 0"
+                f"StreamPerStage: head_start is {self.head_start!r}; it must be an integer of at least 0"
             )
         if self.head_start and self.wait_kernel:
             raise DescriptionError(

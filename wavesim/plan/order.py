@@ -12,6 +12,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.kernel import Grid, require_positive
 
 Tile = tuple[int, int]
+KNOWN_ORDERS = "row, column, grouped:ROWS, reversed:ORDER and slices-last:ORDER"
 
 
 class Order(ABC):
@@ -151,14 +152,18 @@ class CustomOrder(Order):
 
 
 def parse_order(text: str) -> Order:
-    """The order that a word names: "row", "column", "grouped:8", "reversed:row"."""
+    """The order that a word names: "row", "column", "grouped:8", "reversed:row", "slices-last:row"."""
+    if not isinstance(text, str):
+        raise DescriptionError(f"order is {text!r}; write {KNOWN_ORDERS} as a text")
     head, _, rest = text.partition(":")
     if head == "row" and not rest:
         return RowMajor()
     if head == "column" and not rest:
         return ColumnMajor()
-    if head == "grouped" and (rest.isdigit() or not rest):
+    if head == "grouped" and (rest.isdecimal() or not rest):
         return Grouped(int(rest)) if rest else Grouped()
     if head == "reversed":
         return Reversed(parse_order(rest) if rest else RowMajor())
-    raise DescriptionError(f"order is {text!r}; known are row, column, grouped:ROWS and reversed:ORDER")
+    if head == "slices-last":
+        return SlicesLast(parse_order(rest) if rest else RowMajor())
+    raise DescriptionError(f"order is {text!r}; known are {KNOWN_ORDERS}")

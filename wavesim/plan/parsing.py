@@ -59,6 +59,7 @@ SYNCS: dict[str, Callable[[str], Sync]] = {
     "row": _plain(lambda: Semaphores(RowSync())),
     "tile": _plain(lambda: Semaphores(TileSync())),
 }
+_PARTS: dict[str, Mapping[str, Callable[[str], Any]]] = {"schedule": SCHEDULES, "launch": LAUNCHES}
 # What tuning tries beside a block per tile on one stream: schedules without semaphores, and schedules and
 # launches with them.
 SCHEDULES_TO_TRY: tuple[Schedule, ...] = (Persistent(), SCHEDULES["stream-k"](""))
@@ -81,9 +82,16 @@ def parse_plan(text: str, order: str = "row", *, wait_kernel: bool = True, head_
     Raises `DescriptionError`; `wait_kernel` and `head_start` are for plans named by a policy alone.
     """
     tiles = parse_order(order)
+    if not isinstance(text, str):
+        raise DescriptionError(f"sync is {text!r}; write it as a text, such as 'row' or 'pdl+row'")
+    if text in SYNCS and (sync := SYNCS[text]("")).has_semaphores:
+        return Plan(launch=StreamPerStage(wait_kernel, head_start), sync=sync, order=tiles)
+    if not wait_kernel or head_start:
+        raise DescriptionError(
+            f"sync is {text!r}, which says how its kernels are launched: leaving out the wait-kernel and a "
+            "head start are for row or tile; or write streams:no-wait-kernel:HEAD_START+row"
+        )
     try:
-        if text in SYNCS and (sync := SYNCS[text]("")).has_semaphores:
-            return Plan(launch=StreamPerStage(wait_kernel, head_start), sync=sync, order=tiles)
         return replace(_parsed(text), order=tiles)
     except DescriptionError:
         raise
@@ -109,18 +117,20 @@ def _parsed(text: str) -> Plan:
 
 
 def _joined(words: list[str]) -> Plan:
-    """Parts in any order but the sync, which stands last; what is not named is a plain kernel's."""
-    parts: dict[str, Any] = {"sync": _built("sync", SYNCS, words[-1])}
-    if parts["sync"].has_semaphores:
-        parts["launch"] = StreamPerStage()
+    """Parts in any order but the sync, which stands last, each once; others are a plain kernel's.
+
+    Of a plan with semaphores a stream per stage, unless one kernel computes all stages.
+    """
+    parts: dict[str, Any] = {}
     for word in words[:-1]:
-        kind = word.partition(":")[0]
-        if kind == "prefetch":
-            parts["prefetch"] = float(word.partition(":")[2])
-        elif kind in LAUNCHES:
-            parts["launch"] = _built("launch", LAUNCHES, word)
-        else:
-            parts["schedule"] = _built("schedule", SCHEDULES, word)
+        head, _, setting = word.partition(":")
+        kind = "prefetch" if head == "prefetch" else "launch" if head in LAUNCHES else "schedule"
+        if kind in parts:
+            raise DescriptionError(f"sync is {'+'.join(words)!r}; {word!r} is a second {kind}. Name one")
+        parts[kind] = float(setting) if kind == "prefetch" else _built(kind, _PARTS[kind], word)
+    parts["sync"] = _built("sync", SYNCS, words[-1])
+    if parts["sync"].has_semaphores and not parts.get("schedule", TilePerBlock()).is_fused:
+        parts.setdefault("launch", StreamPerStage())
     return Plan(**parts)
 
 
@@ -146,6 +156,19 @@ def plan_of_words(schedule: str, launch: str, sync: str, order: str = "row") -> 
     )
 
 
+_FIELDS: dict[str, Any] = {
+    **dict.fromkeys(("schedule", "launch", "sync", "order"), str),
+    "prefetch": int | float,
+    "policies": Mapping,
+    "orders": Mapping,
+}
+_EXPECTED = {
+    "prefetch": "a share from 0 to 1",
+    "policies": "an object such as {'gemm1 -> gemm2': 'tile'}",
+    "orders": "an object such as {'gemm1': 'grouped:8'}",
+}
+
+
 def plan_data(plan: Plan) -> dict[str, Any]:
     """The plan as JSON values, for a trace's header."""
     return {
@@ -162,11 +185,10 @@ def plan_data(plan: Plan) -> dict[str, Any]:
 
 
 def plan_from_data(data: Mapping[str, Any]) -> Plan:
-    """The plan that `plan_data` described. Raises `DescriptionError` for a user's own policy or order."""
-    fields = {"schedule": str, "launch": str, "sync": str, "order": str, "prefetch": int | float}
-    for name, kind in fields.items():
-        if not isinstance(data.get(name), kind):
-            raise DescriptionError(f"plan.{name} is {data.get(name)!r}; expected what plan_data writes")
+    """The plan that `plan_data` described. Raises `DescriptionError` for a user's own policy or order, and
+    for fields that are missing, unknown (a newer wavesim's) or no such values.
+    """
+    _check_data(data)
     plan = plan_of_words(data["schedule"], data["launch"], data["sync"], data["order"])
     orders: dict[str, Order] = {stage: parse_order(name) for stage, name in data.get("orders", {}).items()}
     sync = plan.sync
@@ -175,6 +197,27 @@ def plan_from_data(data: Mapping[str, Any]) -> Plan:
         policies = {(a, b): parse_policy(name) for (a, _, b), name in edges.items()}
         sync = Semaphores(parse_policy(data["sync"]), policies)
     return replace(plan, sync=sync, orders=orders, prefetch=data["prefetch"])
+
+
+def _check_data(data: Mapping[str, Any]) -> None:
+    """Raises `DescriptionError` for a plan in a file whose fields are not what `plan_data` writes."""
+    if not isinstance(data, Mapping):
+        raise DescriptionError(f"plan is {data!r}; expected an object with {', '.join(_FIELDS)}")
+    for name in data:
+        if name not in _FIELDS:
+            raise DescriptionError(
+                f"plan.{name} is unknown; known are {', '.join(_FIELDS)}. A newer wavesim may have written it"
+            )
+    for name, kind in _FIELDS.items():
+        is_mapping = kind is Mapping
+        value = data.get(name, {} if is_mapping else None)
+        is_right = isinstance(value, kind)
+        if is_right and is_mapping:
+            is_right = all(isinstance(text, str) for pair in value.items() for text in pair)
+        if is_right and name == "policies":
+            is_right = all(" -> " in edge for edge in value)
+        if not is_right:
+            raise DescriptionError(f"plan.{name} is {value!r}; expected {_EXPECTED.get(name, 'a text')}")
 
 
 def recorded_plan(name: str, data: Mapping[str, Any], orders: Mapping[str, str]) -> Plan:
@@ -198,6 +241,7 @@ def recorded_shape(name: str, data: Mapping[str, Any]) -> Plan:
     For what follows from schedule, launch and the presence of semaphores alone.
     """
     if data:
+        _check_data(data)
         sync = data["sync"] if data["sync"] in SYNCS else "row"
         return plan_of_words(data["schedule"], data["launch"], sync)
     try:

@@ -7,6 +7,7 @@ Example: the word of `StreamPerStage(wait_kernel=False)` is "streams:no-wait-ker
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from wavesim.errors import DescriptionError
 from wavesim.model.reprs import call_text
 
 
@@ -17,6 +18,13 @@ class Traits:
     is_fused: bool
     is_multi_stream: bool
     has_semaphores: bool
+
+
+def require_flag(part: str, **flags: object) -> None:
+    """Raises `DescriptionError` for the first that is neither True nor False: "no" would count as True."""
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise DescriptionError(f"{part}: {name} is {value!r}; it must be True or False")
 
 
 class PlanPart(ABC):

@@ -58,6 +58,11 @@ class Plan:
             value = getattr(self, name)
             if not isinstance(value, kind):
                 raise DescriptionError(f"Plan: {name} is {value!r}; use {known}")
+        if not isinstance(self.orders, Mapping):
+            raise DescriptionError(
+                f"Plan: orders is {self.orders!r}; give a mapping from stage names to orders, such as "
+                "{'gemm1': Grouped(8)}"
+            )
         for value in (self.order, *self.orders.values()):
             if not isinstance(value, Order):
                 raise DescriptionError(
@@ -87,7 +92,7 @@ class Plan:
                 raise DescriptionError(f"Plan: {part!r} does not go with {others}: {reason}")
 
     def __hash__(self) -> int:
-        return hash((*self.parts, self.order, tuple(sorted(self.orders)), self.prefetch))
+        return hash((*self.parts, self.order, frozenset(self.orders), self.prefetch))
 
     def __repr__(self) -> str:
         return call_text(self)

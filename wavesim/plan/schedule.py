@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from wavesim.plan.order import Tile
-from wavesim.plan.parts import PlanPart
+from wavesim.plan.parts import PlanPart, require_flag
 
 After = Literal["end", "fetch", "following"]
 
@@ -91,6 +91,9 @@ class Persistent(Schedule):
     fused: bool = False
 
     after: ClassVar[After] = "fetch"
+
+    def __post_init__(self) -> None:
+        require_flag("Persistent", fused=self.fused)
 
     @property
     def is_fused(self) -> bool:

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from wavesim.model.kernel import require_positive
 from wavesim.plan.order import Tile
-from wavesim.plan.parts import Traits
+from wavesim.plan.parts import Traits, require_flag
 from wavesim.plan.schedule import After, Schedule, TilePart
 from wavesim.plan.stream_k_partition import share_begin, share_count, share_of, split_tiles
 
@@ -36,6 +36,7 @@ class StreamK(Schedule):
     after: ClassVar[After] = "following"
 
     def __post_init__(self) -> None:
+        require_flag("StreamK", in_order=self.in_order)
         if self.waves is not None:
             require_positive("StreamK", waves=self.waves)
 

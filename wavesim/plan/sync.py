@@ -60,6 +60,11 @@ class Semaphores(Sync):
     has_semaphores: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        if not isinstance(self.policies, Mapping) or not all(map(_is_edge, self.policies)):
+            raise DescriptionError(
+                f"Semaphores: policies is {self.policies!r}; give a mapping from (producer, consumer) to "
+                "policies, such as {('gemm1', 'gemm2'): TileSync()}"
+            )
         for value in (self.policy, *self.policies.values()):
             if not isinstance(value, Policy):
                 raise DescriptionError(
@@ -67,7 +72,7 @@ class Semaphores(Sync):
                 )
 
     def __hash__(self) -> int:
-        return hash((self.policy, tuple(sorted(self.policies))))
+        return hash((self.policy, frozenset(self.policies)))
 
     @property
     def word(self) -> str:
@@ -84,3 +89,7 @@ class Semaphores(Sync):
 
     def policy_of(self, producer: str, consumer: str) -> Policy:
         return self.policies.get((producer, consumer), self.policy)
+
+
+def _is_edge(key: object) -> bool:
+    return isinstance(key, tuple) and [type(part) for part in key] == [str, str]

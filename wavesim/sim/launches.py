@@ -75,9 +75,7 @@ def launched(pipeline: Pipeline, plan: Plan, device: Device) -> LaunchedProgram:
     if plan.waits_for_grids:
         program = _with_grid_waits(program, pipeline, plan)
     program = split_stages(program, plan.schedule, slots)
-    return LaunchedProgram(
-        program.stages, program.arrays, _launches(program, pipeline, plan, device, slots)
-    )
+    return LaunchedProgram(program.stages, program.arrays, _launches(program, pipeline, plan, device, slots))
 
 
 def _launches(
@@ -128,7 +126,7 @@ def _fused(stages: Sequence[Stage]) -> Kernel:
 
 
 def _with_grid_waits(program: Program, pipeline: Pipeline, plan: Plan) -> Program:
-    """Every stage before one that starts early posts one semaphore per grid, which that one's blocks await."""
+    """A stage before one that starts early posts one semaphore per grid, which that one's blocks await."""
     wait_at = round(plan.prefetch * SHARE_UNIT)
     stages, arrays = list(program.stages), []
     for index, before in enumerate(program.stages[:-1]):

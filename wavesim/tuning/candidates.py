@@ -15,6 +15,7 @@ from wavesim.codegen.orders import order_sets
 from wavesim.codegen.policies import DerivedPolicy, derive_policies, renumbered
 from wavesim.costs.cost_model import CostModel
 from wavesim.model.device import Device
+from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.launch import DependentLaunch
@@ -40,7 +41,7 @@ class Candidate:
 
 @dataclass
 class Fingerprints:
-    """Digests of what decides a plan's schedule; tiles in order are digested once per stage and order."""
+    """Digests of what decides a plan's schedule; blocks in order are digested once per stage and order."""
 
     _known: dict[tuple[str, int], str] = field(default_factory=dict)
     _kept: list[Order] = field(default_factory=list)  # so that no id is used twice
@@ -59,11 +60,11 @@ class Fingerprints:
                 parts.append(repr(renumbered(table.semaphore_of_tile)))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
 
-    def _order(self, stage: str, grid: object, order: Order) -> str:
+    def _order(self, stage: str, grid: Grid, order: Order) -> str:
         key = (stage, id(order))
         if key not in self._known:
             self._kept.append(order)
-            text = repr(order.sequence(grid))  # type: ignore[arg-type]  # a stage's grid
+            text = repr(order.blocks(grid))  # splits of a tile too
             self._known[key] = f"{stage} {grid} {hashlib.sha256(text.encode()).hexdigest()}"
         return self._known[key]
 

@@ -57,9 +57,9 @@ class TunedPlan:
     def text(self) -> str:
         """The plan as one says it: "row semaphores, grouped:4 order"."""
         sync, _, rest = self.name.partition(" ")
-        orders, _, launch = rest.partition(" ")
+        launch = rest.removeprefix(self.order).strip()
         words = f"{sync} semaphores" if self.plan.sync.has_semaphores else self.plan.label.lower()
-        return f"{words}, {orders} order" + (f", {launch}" if launch else "")
+        return f"{words}, {self.order} order" + (f", {launch}" if launch else "")
 
 
 @dataclass(frozen=True)

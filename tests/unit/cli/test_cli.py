@@ -137,6 +137,11 @@ def test_split_k_is_an_option_and_what_is_only_predicted_is_said(capsys: pytest.
             ["simulate", "toy", "--launch", "pdl", "--sync", "row", "--no-wait-kernel"],
             "are for consumers on a stream of their own; use --launch streams",
         ),
+        (
+            ["simulate", "toy", "--sync", "stream", "--no-wait-kernel"],
+            "leaving out the wait-kernel and a head",
+        ),
+        (["simulate", "toy", "--sync", "persistent+stream-k+boundary"], "'stream-k' is a second schedule"),
         (["simulate", "toy", "--head-start", "-3"], "head-start is -3; it must be at least 0"),
         (
             ["simulate", "gpt3-mlp", "--sync", "row", "--no-wait-kernel", "--head-start", "500"],

@@ -33,16 +33,23 @@ def test_reversed_is_the_other_order_backwards():
     assert Reversed(ColumnMajor()).sequence(GRID) == ColumnMajor().sequence(GRID)[::-1]
 
 
-@pytest.mark.parametrize("word", ["row", "column", "grouped:8", "grouped:3", "reversed:column"])
+@pytest.mark.parametrize(
+    "word", ["row", "column", "grouped:8", "grouped:3", "reversed:column", "slices-last:grouped:4"]
+)
 def test_a_name_reads_back_as_its_order(word):
     assert parse_order(word).name == word
 
 
-@pytest.mark.parametrize("word", ["diagonal", "grouped:x", "row:2", "grouped:-1", ""])
+@pytest.mark.parametrize("word", ["diagonal", "grouped:x", "grouped:²", "row:2", "grouped:-1", ""])
 def test_an_unknown_order_lists_the_known_ones(word):
     with pytest.raises(DescriptionError) as caught:
         parse_order(word)
-    assert f"order is {word!r}; known are row, column, grouped:ROWS and reversed:ORDER" in str(caught.value)
+    assert f"order is {word!r}; known are row, column, grouped:ROWS, reversed:ORDER and" in str(caught.value)
+
+
+def test_an_order_is_a_text():
+    with pytest.raises(DescriptionError, match=r"order is \['row'\]; write row, column"):
+        parse_order(["row"])
 
 
 @pytest.mark.parametrize("rows", [0, -1, 1.5, True])

@@ -84,13 +84,16 @@ def test_a_stage_may_have_an_order_and_an_edge_a_policy_of_its_own():
         (lambda: StreamSync(order="row"), "Plan: order is 'row'; use RowMajor()"),
         (lambda: SemaphoreSync(orders={"a": 3}), "Plan: order is 3; use RowMajor()"),
         (lambda: SemaphoreSync(policy="row"), "Semaphores: policy is 'row'; use TileSync(), RowSync()"),
-        (lambda: SemaphoreSync(wait_kernel=False, head_start=-1), "head_start is -1; it must be at least 0"),
+        (
+            lambda: SemaphoreSync(wait_kernel=False, head_start=-1),
+            "head_start is -1; it must be an integer of at least 0",
+        ),
         (
             lambda: SemaphoreSync(wait_kernel=False, head_start=1.5),
-            "head_start is 1.5; it must be at least 0",
+            "head_start is 1.5; it must be an integer of at least 0",
         ),
         (lambda: SemaphoreSync(head_start=2), "head_start is 2 but the wait-kernel rules that out"),
-        (lambda: StreamSync(launch="cloud"), "launch is 'cloud'; it must be one of stream, graph, host"),
+        (lambda: StreamSync(launch="cloud"), "submission is 'cloud'; it must be one of stream, graph, host"),
         (lambda: parse_plan("pdl:1.5"), "prefetch is 1.5; it is a share of the work, from 0 to 1"),
         (
             lambda: Plan(launch=DependentLaunch(), prefetch=True),

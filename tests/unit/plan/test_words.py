@@ -10,8 +10,15 @@ from toy_schedules import TOY, pair, run, schedule, stage
 from wavesim.check.deadlock import safety_of
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.plan.launch import DependentLaunch, OneStream, StreamPerStage
-from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor
-from wavesim.plan.parsing import parse_plan, plan_data, plan_from_data, plan_of_words, recorded_plan
+from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor, SlicesLast
+from wavesim.plan.parsing import (
+    parse_plan,
+    plan_data,
+    plan_from_data,
+    plan_of_words,
+    recorded_plan,
+    recorded_shape,
+)
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import CustomPolicy, RowSync, TileSync
 from wavesim.plan.schedule import Persistent, TilePerBlock
@@ -104,8 +111,30 @@ def test_orders_and_policies_of_single_stages_and_edges_are_data_too():
             "plan is StreamK(); use Plan(schedule=StreamK())",
         ),
         (lambda: run(toy(), "row"), "plan is 'row'; use StreamSync(), SemaphoreSync(RowSync()) or Plan(...)"),
+        (lambda: Plan(orders=[RowMajor()]), "Plan: orders is [RowMajor()]; give a mapping from stage names"),
+        (
+            lambda: Semaphores(policies=[TileSync()]),
+            "Semaphores: policies is [TileSync()]; give a mapping from (producer, consumer) to policies",
+        ),
+        (lambda: Semaphores(policies={"a": TileSync()}), "{'a': TileSync()}; give a mapping from (producer,"),
+        (lambda: StreamPerStage(wait_kernel="no"), "wait_kernel is 'no'; it must be True or False"),
+        (lambda: StreamPerStage(wait_kernel=False, head_start=True), "head_start is True; it must be an int"),
+        (lambda: Persistent(fused="no"), "Persistent: fused is 'no'; it must be True or False"),
+        (lambda: StreamK(in_order="no"), "StreamK: in_order is 'no'; it must be True or False"),
+        (lambda: parse_plan(None), "sync is None; write it as a text, such as 'row' or 'pdl+row'"),
+        (lambda: parse_plan("persistent+stream-k+boundary"), "'stream-k' is a second schedule. Name one"),
+        (
+            lambda: parse_plan("pdl+graph+row"),
+            "sync is 'pdl+graph+row'; 'graph' is a second launch. Name one",
+        ),
+        (lambda: parse_plan("prefetch:0.1+prefetch:0.2+row"), "'prefetch:0.2' is a second prefetch"),
+        (
+            lambda: parse_plan("pdl+row", wait_kernel=False),
+            "'pdl+row', which says how its kernels are launch",
+        ),
+        (lambda: parse_plan("stream", head_start=3), "head start are for row or tile; or write streams:no-w"),
     ],
-    ids=range(12),
+    ids=range(25),
 )
 def test_parts_that_do_not_go_together_are_refused_by_name_and_reason(build, words):
     with pytest.raises(DescriptionError) as caught:
@@ -161,6 +190,41 @@ def test_data_that_lacks_a_field_is_refused_by_name(field):
     data = plan_data(StreamSync())
     with pytest.raises(DescriptionError, match=rf"plan\.{field} is None"):
         plan_from_data({name: value for name, value in data.items() if name != field})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("schedule", ["tile"], "plan.schedule is ['tile']; expected a text"),
+        ("launch", {"word": "pdl"}, "plan.launch is {'word': 'pdl'}; expected a text"),
+        ("sync", 3, "plan.sync is 3; expected a text"),
+        ("order", None, "plan.order is None; expected a text"),
+        ("prefetch", "0.1", "plan.prefetch is '0.1'; expected a share from 0 to 1"),
+        ("prefetch", 2, "prefetch is 2; it is a share of the work, from 0 to 1"),
+        ("orders", ["row"], "plan.orders is ['row']; expected an object such as {'gemm1': 'grouped:8'}"),
+        ("orders", {"a": ["row"]}, "plan.orders is {'a': ['row']}; expected an object"),
+        ("policies", None, "plan.policies is None; expected an object such as {'gemm1 -> gemm2': 'tile'}"),
+        ("policies", {"a -> b": {}}, "plan.policies is {'a -> b': {}}; expected an object"),
+        ("policies", {"ab": "row"}, "plan.policies is {'ab': 'row'}; expected an object"),
+        ("cluster", 2, "plan.cluster is unknown; known are schedule, launch, sync, order, prefetch,"),
+    ],
+)
+def test_plans_in_files_are_checked_field_by_field(field, value, words):
+    with pytest.raises(DescriptionError) as caught:
+        plan_from_data(plan_data(SemaphoreSync()) | {field: value})
+    assert words in str(caught.value)
+    if field != "prefetch":
+        with pytest.raises(DescriptionError):
+            recorded_shape("row", plan_data(SemaphoreSync()) | {field: value})
+
+
+def test_an_order_of_slices_is_data_too():
+    plan = StreamSync(SlicesLast(Grouped(4)))
+    assert plan_from_data(json.loads(json.dumps(plan_data(plan)))) == plan
+
+
+def test_one_kernel_for_all_stages_is_launched_once_without_saying_so():
+    assert parse_plan("fused+row") == Plan(Persistent(fused=True), sync=Semaphores())
 
 
 def test_recordings_of_before_plans_were_data_have_the_plan_of_their_name():

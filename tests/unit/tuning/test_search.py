@@ -15,12 +15,14 @@ from wavesim.model.device import load
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.plan.order import Grouped, RowMajor
-from wavesim.plan.plan import SemaphoreSync, StreamSync
+from wavesim.plan.launch import DependentLaunch
+from wavesim.plan.order import Grouped, RowMajor, SlicesLast
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.plan.sync import Semaphores
 from wavesim.sim.simulation import simulate
 from wavesim.tuning.l2_traffic import bytes_per_wave
-from wavesim.tuning.search import tune
+from wavesim.tuning.search import TunedPlan, tune
 from wavesim.workloads.catalogue import workload
 
 TOY, DEVICE, H200 = workload("toy"), load("toy"), load("h200")
@@ -45,6 +47,12 @@ def test_a_margin_is_told_only_where_such_predictions_were_scored():
 
 def test_the_plan_to_run_is_said_in_words():
     assert tune(TOY, DEVICE).best.text == "row semaphores, row order"
+
+
+def test_an_order_of_two_words_is_said_whole():
+    plan = Plan(launch=DependentLaunch(), sync=Semaphores(RowSync()))
+    row = TunedPlan("row derived grouped:4 pdl", TOY, plan, "derived grouped:4", 1, 0.0, 3)
+    assert row.text == "row semaphores, derived grouped:4 order, pdl"
 
 
 def test_the_ranking_is_sorted_and_its_figures_are_the_simulators():
@@ -90,6 +98,14 @@ def test_a_users_own_plans_are_ranked_with_a_baseline():
     tuning = tune(TOY, DEVICE, plans=plans)
     assert {row.name for row in tuning.plans} == {"stream row", "tile row"}
     assert tuning.left_out["can deadlock"] == 1
+
+
+def test_orders_that_differ_in_their_splits_alone_are_both_simulated():
+    split = with_split_k(workload("gpt3-mlp", 512), 2)
+    plans = [StreamSync(), StreamSync(SlicesLast())]
+    tuning = tune(split, H200, costs_of(split), plans=plans)
+    assert {row.name for row in tuning.plans} == {"stream row", "stream slices-last:row"}
+    assert tuning.left_out["same schedule as another"] == 0
 
 
 def test_split_k_keeps_the_dependencies():
