@@ -128,7 +128,7 @@ def _fused(stages: Sequence[Stage]) -> Kernel:
 def _with_grid_waits(program: Program, pipeline: Pipeline, plan: Plan) -> Program:
     """A stage before one that starts early posts one semaphore per grid, which that one's blocks await."""
     wait_at = round(plan.prefetch * SHARE_UNIT)
-    stages, arrays = list(program.stages), []
+    stages, arrays = list(program.stages), list[SemaphoreArray]()
     for index, before in enumerate(program.stages[:-1]):
         if plan.turn_of(pipeline, index + 1) != "start":
             continue
