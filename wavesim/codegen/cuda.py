@@ -43,11 +43,16 @@ def generate(
     then have a formula.
 
     Raises `DescriptionError` for those that have none, for plans, orders and policies that don't fit the
-    pipeline, and for names that become the same in C++.
+    pipeline, for Stream-K, and for names that become the same in C++.
     """
     check_plan(pipeline, plan)
     if sizes not in ("constant", "runtime"):
         raise DescriptionError(f"sizes is {sizes!r}; it must be 'constant' or 'runtime'")
+    if plan.schedule.after == "following":
+        raise DescriptionError(
+            f"{plan.label}: blocks have lists of parts of tiles, which a header does not describe. Use "
+            "schedule=TilePerBlock() or Persistent()"
+        )
     names, mode = Names(), Sizes(is_constant=sizes == "constant")
     _require_distinct(pipeline, names)
     options = options_for(pipeline, plan, device)

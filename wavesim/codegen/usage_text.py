@@ -78,12 +78,13 @@ def _kernel_words(
 ) -> Iterator[str]:
     consumers = {consumer for _, consumer in edges_of(pipeline)}
     stage_word, count = ("STAGE::", f"{space}::") if sizes.is_constant else ("stage.", "run.")
+    at_most = "as many blocks as fit at once, at most " if plan.schedule.fetches_tiles else ""
     yield (
-        f"Lines to add. Launch each kernel as a one-dimensional grid of {stage_word}blocks() blocks; "
-        f"`counters` is unsigned[{count}counter_count] in global memory, zeroed on the first stream before "
+        f"Lines to add. Launch each kernel as a one-dimensional grid of {at_most}{stage_word}blocks() "
+        f"blocks; `counters` is unsigned[{count}counter_count] in global memory, zeroed on the first stream before "
         "every run."
     )
-    if not plan.sync.has_semaphores:
+    if plan.runs_one_after_another and not plan.sync.has_semaphores:
         yield "Stream sync: launch the kernels one after another on one stream; nobody waits or posts."
     for stage in pipeline.stages:
         word = f"{space}::{identifier(stage.name)}"
@@ -92,7 +93,11 @@ def _kernel_words(
         yield f"In the kernel of {stage.name}:"
         if not sizes.is_constant:
             yield f"    ... (const __grid_constant__ {word} stage, unsigned* counters, ...) {{"
-        yield f"    const {space}::Tile tile = {at}begin(counters);  // in place of blockIdx"
+        if plan.schedule.fetches_tiles:
+            yield f"    for (each position = {at}next_position(counters) below {at}blocks()) {{"
+            yield f"    const {space}::Tile tile = {at}tile_at(position);"
+        else:
+            yield f"    const {space}::Tile tile = {at}begin(counters);  // in place of blockIdx"
         if stage.name in consumers and plan.sync.has_semaphores:
             yield from _wait_lines(pipeline, stage.name, options, space, sizes)
         else:
@@ -101,6 +106,8 @@ def _kernel_words(
         if pipeline.consumers_of(stage.name) and plan.sync.has_semaphores:
             slices = " (split-K: only the block that stores the sum)" if stage.grid.z > 1 else ""
             yield f"    {at}post(counters, tile);  // after the last store{slices}"
+        if plan.schedule.fetches_tiles:
+            yield "    }"
     yield ""
     yield (
         "begin, wait and post are called by all threads of a block. Kernels whose warps have roles of their "
@@ -128,24 +135,33 @@ def _wait_lines(
     yield "    }"
 
 
-def _one_stream_lines(plan: Plan) -> Iterator[str]:
+def _one_stream_lines(pipeline: Pipeline, plan: Plan) -> Iterator[str]:
     yield "On the host: all kernels on one stream, producers launched first."
-    if plan.launch.follows == "start":
+    early = [s.name for i, s in enumerate(pipeline.stages) if plan.turn_of(pipeline, i) == "start"]
+    if not early:
+        return
+    names = ", ".join(early)
+    yield (
+        f"Launch {names} with the attribute programmaticStreamSerialization, any other without. The first "
+        "instruction of each kernel is griddepcontrol.launch_dependents: the next one starts once every block "
+        "before it has."
+    )
+    if plan.waits_for_grids:
         yield (
-            "Launch each consumer with the attribute programmaticStreamSerialization; the first instruction "
-            "of each kernel is griddepcontrol.launch_dependents: it starts once every block before it has."
+            f"Every block of {names} executes griddepcontrol.wait before it first reads a producer's tile: it "
+            "returns when the whole kernel before has ended."
         )
 
 
 def _host_lines(pipeline: Pipeline, plan: Plan, space: str) -> Iterator[str]:
-    if not plan.sync.has_semaphores:
+    if not plan.sync.has_semaphores and not plan.waits_for_grids:
         return
     yield ""
     if plan.schedule.is_fused:
         yield "On the host: one launch of as many blocks as fit at once, each fetching tiles to the end."
         return
     if not plan.launch.is_multi_stream:
-        yield from _one_stream_lines(plan)
+        yield from _one_stream_lines(pipeline, plan)
         return
     yield "On the host: a stream per kernel, producers launched first."
     if not plan.launch.wait_kernel:

@@ -1,0 +1,69 @@
+"""What a generated header tells its user to add, on the host and in kernels, by schedule and launch."""
+
+import pytest
+
+from wavesim.codegen.cuda import generate
+from wavesim.errors import DescriptionError
+from wavesim.model.dependency import Dependency, x, y
+from wavesim.model.device import load
+from wavesim.model.kernel import Block, Grid, Kernel
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.plan.launch import DependentLaunch, StreamPerStage
+from wavesim.plan.plan import Plan, StreamSync
+from wavesim.plan.schedule import Persistent
+from wavesim.plan.stream_k import StreamK
+from wavesim.plan.sync import Semaphores
+
+H200 = load("h200")
+STREAM_SYNC = "one after another on one stream; nobody waits or posts"
+
+
+def fork() -> Pipeline:
+    a, b, c = (Stage(name, Kernel(name, Grid(4, 4), Block(128))) for name in "abc")
+    return Pipeline("fork", [a, b, c], [Dependency(one[x, y], [a[:, y]]) for one in (b, c)])
+
+
+def comment(plan: Plan) -> str:
+    """The first comment of a header, as one line."""
+    lines = generate(fork(), plan, H200).split("#pragma once")[0].splitlines()
+    return " ".join(" ".join(line.removeprefix("//").strip() for line in lines).split())
+
+
+def test_stream_sync_says_that_nobody_waits():
+    assert STREAM_SYNC in comment(StreamSync())
+    assert "griddepcontrol" not in comment(StreamSync())
+
+
+def test_dependent_launch_at_kernel_boundaries_waits_for_the_grid():
+    found = comment(Plan(launch=DependentLaunch()))
+    assert STREAM_SYNC not in found
+    assert "Launch b, c with the attribute programmaticStreamSerialization, any other without" in found
+    assert "Every block of b, c executes griddepcontrol.wait before it first reads a producer's tile" in found
+
+
+def test_dependent_launch_with_semaphores_starts_early_what_reads_the_kernel_before():
+    found = comment(Plan(launch=DependentLaunch(), sync=Semaphores()))
+    assert "Launch b with the attribute programmaticStreamSerialization, any other without" in found
+    assert "griddepcontrol.wait " not in found
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Plan(Persistent()),
+        Plan(Persistent(), StreamPerStage(), Semaphores()),
+        Plan(Persistent(fused=True), sync=Semaphores()),
+    ],
+    ids=lambda plan: plan.name,
+)
+def test_persistent_blocks_are_as_many_as_fit_and_fetch_tile_after_tile(plan: Plan):
+    found = comment(plan)
+    assert "a one-dimensional grid of as many blocks as fit at once, at most STAGE::blocks() blocks" in found
+    assert "for (each position = fork::c::next_position(counters) below fork::c::blocks())" in found
+    assert "begin(counters)" not in found
+
+
+def test_stream_k_has_no_header():
+    with pytest.raises(DescriptionError, match=r"^Stream-K, stream sync: blocks have lists .* Use schedule="):
+        generate(fork(), Plan(StreamK()), H200)
