@@ -37,9 +37,9 @@ EVALUATION = "wavesim.evaluation"  # the only room that the others work without
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command. Returns the exit status: 0, 1 if a check failed, 2 for bad input."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    options = _parser(words).parse_args(words)
-    command: Callable[[argparse.Namespace], int] = options.command
     try:
+        options = _parser(words).parse_args(words)  # their help names devices, whose files may be bad
+        command: Callable[[argparse.Namespace], int] = options.command
         return command(options)
     except (WavesimError, ModuleNotFoundError) as error:
         sys.stderr.write(f"wavesim: {_bad_input_text(error)}\n")

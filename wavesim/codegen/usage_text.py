@@ -81,8 +81,8 @@ def _kernel_words(
     at_most = "as many blocks as fit at once, at most " if plan.schedule.fetches_tiles else ""
     yield (
         f"Lines to add. Launch each kernel as a one-dimensional grid of {at_most}{stage_word}blocks() "
-        f"blocks; `counters` is unsigned[{count}counter_count] in global memory, zeroed on the first stream before "
-        "every run."
+        f"blocks; `counters` is unsigned[{count}counter_count] in global memory, zeroed on the first stream "
+        "before every run."
     )
     if plan.runs_one_after_another and not plan.sync.has_semaphores:
         yield "Stream sync: launch the kernels one after another on one stream; nobody waits or posts."
@@ -143,13 +143,13 @@ def _one_stream_lines(pipeline: Pipeline, plan: Plan) -> Iterator[str]:
     names = ", ".join(early)
     yield (
         f"Launch {names} with the attribute programmaticStreamSerialization, any other without. The first "
-        "instruction of each kernel is griddepcontrol.launch_dependents: the next one starts once every block "
-        "before it has."
+        "instruction of each kernel is griddepcontrol.launch_dependents: the next one starts once every "
+        "block before it has."
     )
     if plan.waits_for_grids:
         yield (
-            f"Every block of {names} executes griddepcontrol.wait before it first reads a producer's tile: it "
-            "returns when the whole kernel before has ended."
+            f"Every block of {names} executes griddepcontrol.wait before it first reads a producer's tile: "
+            "it returns when the whole kernel before has ended."
         )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from wavesim.costs.cost_model import FIXED_COSTS
 from wavesim.errors import DescriptionError
+from wavesim.plan.parsing import SCHEDULES
 
 FOLDER = Path(__file__).parent / "devices"
 MAX_FILE_BYTES = 1 << 20
@@ -120,6 +121,8 @@ def _entries(path: Path, data: Mapping[str, Any]) -> Iterator[tuple[str, str, An
         if section == BACKENDS:
             for backend, schedules in _table(path, section, table).items():
                 for schedule, own in _table(path, f"{section}.{backend}", schedules).items():
+                    if schedule not in SCHEDULES:
+                        raise _unknown(path, f"{section}.{backend}.{schedule}", SCHEDULES)
                     yield from _backend_entries(path, f"{section}.{backend}.{schedule}", own)
             continue
         known = UNITS.get(section)

@@ -30,6 +30,11 @@ def device_entries(folder: Path) -> dict[str, dict[str, Any]]:
     Raises `DescriptionError` naming file and field for the first bad one.
     """
     found = {path.stem: _entry(path) for path in folder.glob("*.toml")}
+    defaults = sorted(name for name, entry in found.items() if entry.get("default"))
+    if len(defaults) != 1:
+        raise DescriptionError(
+            f"{folder}: default = true is in {defaults or 'no file'}; write it in one file"
+        )
     return dict(sorted(found.items(), key=lambda item: _place(*item)))
 
 
@@ -47,10 +52,13 @@ def _entry(path: Path) -> dict[str, Any]:
         raise DescriptionError(
             f"{path}: field 'compute_capability' is {capability!r}; write compute_capability = [9, 0]"
         )
-    if not isinstance(data.setdefault("driver_names", []), list):
+    drivers = data.setdefault("driver_names", [])
+    if not isinstance(drivers, list) or not all(isinstance(name, str) for name in drivers):
         raise DescriptionError(
-            f"{path}: field 'driver_names' is no list; write driver_names = [\"NVIDIA H200\"]"
+            f"{path}: field 'driver_names' is {drivers!r}; write driver_names = [\"NVIDIA H200\"]"
         )
+    if not isinstance(data.get("default", False), bool):
+        raise DescriptionError(f"{path}: field 'default' is {data['default']!r}; write default = true")
     _require_figures(path, data)
     return data
 
@@ -58,6 +66,7 @@ def _entry(path: Path) -> dict[str, Any]:
 def _require_figures(path: Path, data: dict[str, Any]) -> None:
     """Every figure is a number, is known, and has a source."""
     limits = capability_limits().get(".".join(map(str, data["compute_capability"])), {})
+    limits = {name: value for name, value in limits.items() if name != "source"}
     known, sources = (*FIGURES, *limits), data.get("sources", {})
     for name in FIGURES:
         if name not in data:
@@ -67,7 +76,23 @@ def _require_figures(path: Path, data: dict[str, Any]) -> None:
             continue
         if name not in known:
             raise DescriptionError(f"{path}: field '{name}' is unknown; known are {', '.join(known)}")
-        if type(value) not in (int, float, list):
-            raise DescriptionError(f"{path}: field '{name}' is {value!r}; write a number")
-        if not isinstance(sources, dict) or not sources.get(name):
+        _require_number(path, name, value, limits.get(name))
+        if (
+            not isinstance(sources, dict)
+            or not isinstance(sources.get(name), str)
+            or not sources[name].strip()
+        ):
             raise DescriptionError(f"{path}: field 'sources.{name}' is missing; write where it comes from")
+    for name in sources:
+        if name not in data and name not in limits:
+            raise DescriptionError(
+                f"{path}: field 'sources.{name}' is of no figure; known are {', '.join(known)}"
+            )
+
+
+def _require_number(path: Path, name: str, value: object, usual: object) -> None:
+    """A figure is a number, or a list of numbers where that of its compute capability is one."""
+    values = value if isinstance(usual, list) and isinstance(value, list) else [value]
+    if not all(type(one) in (int, float) for one in values):
+        what = "a list of numbers" if isinstance(usual, list) else "a number"
+        raise DescriptionError(f"{path}: field '{name}' is {value!r}; write {what}")

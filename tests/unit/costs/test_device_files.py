@@ -89,6 +89,11 @@ def test_a_good_file_gives_every_constant_with_unit_source_date_and_device(tmp_p
             "[backends.mine.tile.speed]",
             "'backends.mine.tile.speed' is unknown; known are",
         ),
+        (
+            "[overheads.post_ns]",
+            "[backends.mine.tiles.post_ns]",
+            "'backends.mine.tiles' is unknown; known are tile, persistent, fused, stream-k",
+        ),
         ("[overheads.post_ns]", "stand_in = 3\n[overheads.post_ns]", "stand_in is a device name in quotes"),
         ("[overheads.post_ns]", "[overheads.post_ns", "not TOML"),
     ],
@@ -196,3 +201,50 @@ def test_the_list_of_devices_is_also_text(capsys: pytest.CaptureFixture[str]):
     assert main(["devices"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(names())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("sm_count = 144\n", "sm_count = [144]\n", r"x1.toml: field 'sm_count' is \[144\]; write a number"),
+        ("sm_count = 144\n", 'sm_count = "144"\n', "x1.toml: field 'sm_count' is '144'; write a number"),
+        ("power_w = 700", "power_w = [700, 1]", r"field 'power_w' is \[700, 1\]; write a number"),
+        ('["NVIDIA X1"]', "[1]", r"field 'driver_names' is \[1\]; write driver_names = "),
+        (
+            "[sources]",
+            "[sources]\nsm_cuont = 'typo'",
+            "field 'sources.sm_cuont' is of no figure; known are sm_",
+        ),
+        ("[sources]\n", "[sources]\nsms = 1\n", "field 'sources.sms' is of no figure"),
+        (
+            "[sources]\nsm_count = ",
+            "[sources]\nsm_count = ' ' #",
+            "'sources.sm_count' is missing; write where",
+        ),
+        (
+            "sm_count = 144\n",
+            "sm_count = 144\ndefault = 'no'\n",
+            "field 'default' is 'no'; write default = tr",
+        ),
+        ("sm_count = 144\n", "sm_count = 144\ndefault = true\n", r"default = true is in \['h200', 'x1'\]"),
+    ],
+)
+def test_a_bad_entry_of_the_catalogue_is_refused_by_file_field_and_fix(
+    new_device: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, message: str
+):
+    path = new_device / "catalogue" / "x1.toml"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(DescriptionError, match=message):
+        load("x1")
+    assert main(["simulate", "gpt3-mlp", "--device", "x1"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("wavesim: ")
+    assert error.count("\n") == 1
+
+
+def test_without_a_default_device_the_catalogue_says_so(new_device: Path):
+    path = new_device / "catalogue" / "h200.toml"
+    path.write_text(path.read_text().replace("default = true", "default = false"))
+    with pytest.raises(DescriptionError, match="default = true is in no file; write it in one file"):
+        default_device()
