@@ -154,11 +154,9 @@ class Trace:
                 raise RecordingError(f"{path}: column {name!r} is missing; the file is not a complete trace")
         waits = {f.name: arrays[f"waits_{f.name}"] for f in fields(Waits) if f"waits_{f.name}" in arrays}
         columns = {name: arrays[name] for name in (*COLUMNS, *OPTIONAL_COLUMNS) if name in arrays}
-        has_waits = len(waits) == len(fields(Waits))
+        header, has_waits = header_of(head, path), len(waits) == len(fields(Waits))
         try:
-            trace = cls(
-                header_of(head, path), **columns, waits=Waits(**waits) if has_waits else None, events=events
-            )
+            trace = cls(header, **columns, waits=Waits(**waits) if has_waits else None, events=events)
         except RecordingError as error:
             raise RecordingError(f"{path}: {error}") from None
         _check_rows(trace, path)

@@ -8,8 +8,9 @@ import json
 import types
 import zipfile
 from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +73,7 @@ def read_header(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any
         raise RecordingError(
             f"{path}: field 'header.format' is not {FORMAT!r}; the file is not a wavesim trace"
         )
-    if not isinstance(head.get("version"), int) or not 1 <= head["version"] <= VERSION:
+    if type(head.get("version")) is not int or not 1 <= head["version"] <= VERSION:
         raise RecordingError(
             f"{path}: field 'header.version' is {head.get('version')!r}; this wavesim reads 1 to "
             f"{VERSION}. Update wavesim"
@@ -100,12 +101,14 @@ def _built(kind: type[T], entry: Any, path: Path, *where: str) -> T:
         value = tuple(entry[name]) if isinstance(entry[name], list) else entry[name]
         if not _fits(value, hint):
             shown = repr(entry[name])[:80]
-            raise RecordingError(f"{path}: field '{field_path}.{name}' is {shown}; expected {hint}")
+            raise RecordingError(f"{path}: field '{field_path}.{name}' is {shown}; expected {_text(hint)}")
         values[name] = value
-    try:
-        return kind(**values)
-    except TypeError as error:
-        raise RecordingError(f"{path}: field '{field_path}': {error}") from None
+    for field in fields(cast("Any", kind)):
+        is_needed = field.default is MISSING and field.default_factory is MISSING
+        if is_needed and field.name not in values:
+            what = _text(get_type_hints(kind)[field.name])
+            raise RecordingError(f"{path}: field '{field_path}.{field.name}' is missing; expected {what}")
+    return kind(**values)
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -119,9 +122,23 @@ def _fits(value: Any, hint: Any) -> bool:
         hints = args[:1] * len(value) if args[-1] is ... else args
         return len(value) == len(hints) and all(map(_fits, value, hints))
     if origin is not None:
-        return isinstance(value, origin)
+        return isinstance(value, origin) and all(_fits(one, args[1]) for one in value.values())
+    if hint is Any:
+        return True
     kinds = int | float if hint is float else hint
     return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def _text(hint: Any) -> str:
+    """An annotated type of this module's in words, as JSON has it."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return " or ".join(map(repr, args))
+    if origin is types.UnionType:
+        return " or ".join(map(_text, args))
+    if origin is not None:
+        return "a list" if origin is tuple else "an object"
+    return {str: "a text", int: "an integer", float: "a number", type(None): "null"}[hint]
 
 
 def header_of(head: dict[str, Any], path: Path) -> Header:

@@ -196,19 +196,28 @@ def test_impossible_waits_are_named(path):
         ({"stages": 5}, "field 'header.stages' is 5; expected a list"),
         ({"events": 5}, "field 'header.events' is 5; expected a list"),
         ({"stages": [7]}, "field 'header.stages' holds 7; expected an object"),
-        ({"stages": [{"name": "a"}]}, "field 'header.stages'"),
+        ({"stages": [{"name": "a"}]}, "field 'header.stages.grid' is missing; expected a list"),
         ({"events": [{"name": 1}]}, "field 'header.events.name' is 1; expected"),
         ({"device": {}}, "field 'header.device' lacks an integer 'sm_count'"),
         ({"device": 3}, "field 'header.device' is 3; expected"),
         ({"timer_step_ns": "32"}, "field 'header.timer_step_ns' is '32'; expected"),
         ({"rounds_ns": [1, "2"]}, "field 'header.rounds_ns' is [1, '2']; expected"),
         ({"source": "dreamt"}, "field 'header.source' is 'dreamt'; expected"),
-        ({"workload": ...}, "missing 1 required positional argument: 'workload'"),
+        ({"workload": ...}, "field 'header.workload' is missing; expected a text"),
+        ({"plan": 3}, "field 'header.plan' is 3; expected a text"),
+        ({"plan_data": ["row"]}, "field 'header.plan_data' is ['row']; expected an object"),
+        ({"orders": {"gemm1": ["row"]}}, "field 'header.orders' is {'gemm1': ['row']}; expected an object"),
+        ({"source": "seen"}, "field 'header.source' is 'seen'; expected 'simulated' or 'measured'"),
+        ({"clock_mhz": "fast"}, "field 'header.clock_mhz' is 'fast'; expected a number or null"),
+        ({"version": True}, "field 'header.version' is True; this wavesim reads 1 to 1"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
 def test_a_wrong_header_field_is_named(path, changes, words):
-    assert words in refusal(with_header(path, **changes))
+    found = refusal(with_header(path, **changes))
+    assert words in found
+    assert found.count(str(path)) == 1
+    assert not any(word in found for word in ("typing", "<class", "__init__"))
 
 
 @pytest.mark.slow
