@@ -229,7 +229,8 @@ def require_safe(pipeline: Pipeline, plan: Plan, device: Device, default: str = 
     blocks = launched_blocks(pipeline, plan, device, default)
     verdict = safety_of(pipeline, plan, device, blocks)
     if not verdict.is_safe:
-        raise DescriptionError(f"{pipeline.name} under {plan.label}: {verdict.reason}. Use wait_kernel=True")
+        fix = "" if plan.launch.wait_kernel else ". Use wait_kernel=True"
+        raise DescriptionError(f"{pipeline.name} under {plan.label}: {verdict.reason}{fix}")
 
 
 def _require_good(pipeline: Pipeline, plan: Plan, verdict: Verdict, when: str) -> None:

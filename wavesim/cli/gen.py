@@ -51,6 +51,8 @@ def described_plan(pipeline: Pipeline, sync: str, order: str, *, wait_kernel: bo
     """
     orders = _orders_named(pipeline, order)
     if sync == "stream":
+        if not wait_kernel:
+            raise DescriptionError("sync is 'stream', which has no wait-kernel; leave --no-wait-kernel out")
         return StreamSync(orders=orders)
     policies = {edge: policy_named(pipeline, edge, sync) for edge in edges_of(pipeline)}
     if not policies:

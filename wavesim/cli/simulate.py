@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     plan = plan_of(options)
     known = find_costs(pipeline, device, options.order)
     trace = simulate(pipeline, plan, device, known.model)
-    if options.no_wait_kernel:
+    if plan.launch.is_multi_stream and not plan.launch.wait_kernel:
         sys.stderr.write(f"wavesim: without the wait-kernel: {safety_of(pipeline, plan, device).reason}\n")
     stream = simulate(pipeline, StreamSync(parse_order(options.order)), device, known.model)
     found = metrics_of(trace)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    add_workload_options(parser)
+    add_workload_options(parser, has_order=False)
     parser.add_argument("--tiles", default="", help="more tile sizes to try, such as 256x128,128x128")
     parser.add_argument(
         "--split-k", dest="splits", default="", help="splits of K to try, separated by commas, such as 2,4"
@@ -38,6 +38,9 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.tuning.measuring import measure_best
     from wavesim.tuning.search import tune
 
+    for name, least in (("rows", 1), ("measure", 0)):
+        if getattr(options, name) < least:
+            raise DescriptionError(f"{name} is {getattr(options, name)}; it must be at least {least}")
     pipeline, device = described(options)
     runner = find_runner("require") if options.measure else None
     tuning = tune(
@@ -62,7 +65,7 @@ def _variants(options: argparse.Namespace, pipeline: Pipeline) -> dict[str, Pipe
         tile: workload(options.workload, options.tokens, parse_tile(tile)) for tile in _listed(options.tiles)
     }
     for word in _listed(options.splits):
-        if not word.isdigit() or int(word) < 1:
+        if not word.isdecimal() or int(word) < 1:
             raise DescriptionError(f"split-k is {word!r}; write numbers separated by commas, such as 2,4")
         for name, base in {"": pipeline, **variants}.items():
             if int(word) > 1 and "split-k" not in name:

@@ -3,18 +3,21 @@
 import argparse
 from dataclasses import replace
 
+from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
+from wavesim.plan.order import KNOWN_ORDERS
 from wavesim.workloads.catalogue import WORKLOADS, parse_tile, workload
 
 
-def add_workload_options(parser: argparse.ArgumentParser) -> None:
-    """Workload, sizes, order and device."""
+def add_workload_options(parser: argparse.ArgumentParser, *, has_order: bool = True) -> None:
+    """Workload, sizes, device and, for a command that does not choose it itself, the order."""
     parser.add_argument("workload", help=", ".join(WORKLOADS))
     parser.add_argument("--tokens", type=int, help="rows of the input (M); images for convolutions")
     parser.add_argument("--tile", help="rows x columns of a tile, such as 128x256")
-    parser.add_argument("--order", default="row", help="row, column, grouped:ROWS or reversed:ORDER")
+    if has_order:
+        parser.add_argument("--order", default="row", help=KNOWN_ORDERS)
     parser.add_argument("--device", default=None, help=", ".join(devices.names()))
 
 
@@ -28,6 +31,8 @@ def add_split_k_option(parser: argparse.ArgumentParser) -> None:
 def described(options: argparse.Namespace) -> tuple[Pipeline, Device]:
     """The pipeline and device that the options name, `--split-k` applied. Raises `DescriptionError`."""
     tile = None if options.tile is None else parse_tile(options.tile)
+    if options.workload == "toy" and (options.tokens, tile) != (None, None):
+        raise DescriptionError("toy is Figure 1 of the paper, in one size; leave --tokens and --tile out")
     pipeline = workload(options.workload, options.tokens, tile)
     usual = "toy" if options.workload == "toy" else devices.default_device().name
     split_k = getattr(options, "split_k", 1)

@@ -163,5 +163,8 @@ class Stage:
     def gemm(self) -> Gemm:
         """The GEMM it computes. Raises `DescriptionError` if it is another kernel."""
         if not isinstance(self.work, Gemm):
-            raise DescriptionError(f"stage {self.name} is a {type(self.work).__name__}, not a Gemm")
+            raise DescriptionError(
+                f"stage {self.name} is a {type(self.work).__name__}, not a Gemm; describe it as "
+                "Stage(name, Gemm(...))"
+            )
         return self.work

@@ -74,6 +74,6 @@ def workload(name: str, tokens: int | None = None, tile: Tile | None = None) -> 
 def parse_tile(text: str) -> Tile:
     """(tile_m, tile_n) of a word such as "128x256". Raises `DescriptionError`."""
     parts = text.split("x")
-    if len(parts) != 2 or not all(part.isdigit() for part in parts):
+    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
         raise DescriptionError(f"tile is {text!r}; write ROWSxCOLUMNS, such as 128x256")
     return int(parts[0]), int(parts[1])

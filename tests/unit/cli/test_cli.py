@@ -147,6 +147,15 @@ def test_split_k_is_an_option_and_what_is_only_predicted_is_said(capsys: pytest.
             ["simulate", "gpt3-mlp", "--sync", "row", "--no-wait-kernel", "--head-start", "500"],
             "blocks wait for semaphores that will not be posted, the first: gemm2 block",
         ),
+        (
+            ["simulate", "toy", "--tokens", "-3"],
+            "toy is Figure 1 of the paper, in one size; leave --tokens and",
+        ),
+        (["simulate", "toy", "--tile", "0x0"], "leave --tokens and --tile out"),
+        (["simulate", "gpt3-mlp", "--tile", "²x128"], "'²x128'; write ROWSxCOLUMNS"),
+        (["gen", "toy", "--sync", "stream", "--no-wait-kernel"], "'stream', which has no wait-kernel; leave"),
+        (["tune", "toy", "--rows", "-3"], "rows is -3; it must be at least 1"),
+        (["tune", "toy", "--measure", "-1"], "measure is -1; it must be at least 0"),
         (["simulate", "gpt3-mlp", "--tokens", "0"], "m is 0"),
         (["simulate", "gpt3-mlp", "--tokens", "-5"], "m is -5"),
         (["simulate", "gpt3-mlp", "--tile", "128"], "'128'; write ROWSxCOLUMNS"),
@@ -164,6 +173,21 @@ def test_bad_input_is_one_line_and_status_two(
     assert captured.out == ""
     assert message in captured.err
     assert captured.err.count("\n") == 1
+
+
+def test_tune_searches_all_orders_and_takes_none(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["tune", "toy", "--order", "grouped:2"])
+    assert ended.value.code == 2
+    assert "unrecognized arguments: --order grouped:2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["streams:no-wait-kernel+row"], ["row", "--no-wait-kernel"]])
+def test_a_plan_without_wait_kernel_says_whether_it_is_safe(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+):
+    assert main(["simulate", "toy", "--sync", *words]) == 0
+    assert "without the wait-kernel: can deadlock: 4 blocks of gemm2" in capsys.readouterr().err
 
 
 def test_arguments_of_the_wrong_kind_are_one_line_and_status_two(capsys: pytest.CaptureFixture[str]):

@@ -194,6 +194,10 @@ def test_a_plan_that_can_deadlock_is_refused():
     require_safe(large, SemaphoreSync(), H200)
     with pytest.raises(DescriptionError, match=r"can deadlock.* Use wait_kernel=True"):
         require_safe(large, SemaphoreSync(wait_kernel=False), H200)
+    # The wait-kernel holds the only slot there is, so that no block of the producer can be issued.
+    tiny = replace(H200, sm_count=1, max_blocks_per_sm=1)
+    with pytest.raises(DescriptionError, match=r"a device with more SMs, or smaller blocks$"):
+        require_safe(pair(tiles=WIDE), SemaphoreSync(), tiny)
 
 
 def test_deadlock_is_judged_by_the_blocks_that_are_launched_not_by_those_described():
