@@ -114,7 +114,7 @@ def _kernel_words(
         "own, or whose blocks compute tile after tile, use what they are made of from one thread each: "
         "next_position, tile_at, wait_tile and post_tile."
     )
-    yield from _host_lines(pipeline, plan, space)
+    yield from _host_lines(pipeline, plan, options, space, sizes)
 
 
 def _wait_lines(
@@ -153,7 +153,17 @@ def _one_stream_lines(pipeline: Pipeline, plan: Plan) -> Iterator[str]:
         )
 
 
-def _host_lines(pipeline: Pipeline, plan: Plan, space: str) -> Iterator[str]:
+def _no_wait_kernel_text(pipeline: Pipeline, options: tuple[Option, ...], sizes: Sizes) -> str:
+    if not sizes.is_constant:
+        return "No wait-kernel: at some sizes that can deadlock; wavesim gen says it of each."
+    if is_used(options, AVOID_WAIT_KERNEL, pipeline.name):
+        return "No wait-kernel: see its option above for why that is safe on this device, and only there."
+    return "No wait-kernel: see its option above for how these kernels can deadlock. Add it, or change them."
+
+
+def _host_lines(
+    pipeline: Pipeline, plan: Plan, options: tuple[Option, ...], space: str, sizes: Sizes
+) -> Iterator[str]:
     if not plan.sync.has_semaphores and not plan.waits_for_grids:
         return
     yield ""
@@ -165,7 +175,7 @@ def _host_lines(pipeline: Pipeline, plan: Plan, space: str) -> Iterator[str]:
         return
     yield "On the host: a stream per kernel, producers launched first."
     if not plan.launch.wait_kernel:
-        yield "No wait-kernel: see its option above for why that is safe on this device, and only there."
+        yield _no_wait_kernel_text(pipeline, options, sizes)
         return
     yield "Before each consumer, on its stream, one thread that ends once its producers have started:"
     yield "    __global__ void wait_for_start(unsigned* counters, int started) {"

@@ -10,10 +10,11 @@ from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.launch import DependentLaunch, StreamPerStage
-from wavesim.plan.plan import Plan, StreamSync
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.schedule import Persistent
 from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import Semaphores
+from wavesim.workloads.catalogue import workload
 
 H200 = load("h200")
 STREAM_SYNC = "one after another on one stream; nobody waits or posts"
@@ -62,6 +63,20 @@ def test_persistent_blocks_are_as_many_as_fit_and_fetch_tile_after_tile(plan: Pl
     assert "a one-dimensional grid of as many blocks as fit at once, at most STAGE::blocks() blocks" in found
     assert "for (each position = fork::c::next_position(counters) below fork::c::blocks())" in found
     assert "begin(counters)" not in found
+
+
+def test_a_header_without_wait_kernel_claims_safety_only_where_there_is_some():
+    alone = SemaphoreSync(wait_kernel=False)
+    assert "safe: " in (found := comment(alone))
+    assert "for why that is safe on this device, and only there" in found
+    large = workload("gpt3-mlp", 1_024)
+    constant, runtime = (
+        " ".join(generate(large, alone, H200, sizes=sizes).replace("//", "").split())
+        for sizes in ("constant", "runtime")
+    )
+    assert "No wait-kernel: see its option above for how these kernels can deadlock" in constant
+    assert "No wait-kernel: at some sizes that can deadlock" in runtime
+    assert "why that is safe" not in constant + runtime
 
 
 def test_stream_k_has_no_header():
