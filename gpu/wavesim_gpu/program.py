@@ -22,7 +22,7 @@ from wavesim_gpu.planned_kernels import PlannedKernel, kernels_of
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy
 from wavesim_gpu.runtime.functions import Function, load_function
-from wavesim_gpu.runtime.launches import Launch, Launches
+from wavesim_gpu.runtime.launches import DeviceLaunch, Launches
 from wavesim_gpu.runtime.operands import Operands
 
 
@@ -80,7 +80,7 @@ class Program(Launches):
             for name, times in ((n, t.get()) for n, t in self._wait_times.items())
         }
 
-    def _launches(self, kernel: PlannedKernel) -> list[Launch]:
+    def _launches(self, kernel: PlannedKernel) -> list[DeviceLaunch]:
         first, shape = kernel.stages[0], kernel.launch
         stream = self.sync.names.index(first) if self.plan.launch.is_multi_stream else 0
         launches = []
@@ -101,7 +101,7 @@ class Program(Launches):
                 "Use smaller tiles"
             )
         arguments = [argument for name in kernel.stages for argument in self._arguments(name)]
-        return [*launches, Launch(function, shape, tuple(arguments), stream)]
+        return [*launches, DeviceLaunch(function, shape, tuple(arguments), stream)]
 
     def _arguments(self, name: str) -> tuple[Any, ...]:
         work, backend = self.pipeline.stage(name).gemm, self.backends[name]
@@ -116,7 +116,7 @@ class Program(Launches):
         )
         return (self.sync.params(name), *backend.arguments(work, self.plan, addresses))
 
-    def _wait_launch(self, name: str, stream: int) -> list[Launch]:
+    def _wait_launch(self, name: str, stream: int) -> list[DeviceLaunch]:
         if self.pipeline.dependency_of(name) is None:
             return []
         times = 0
@@ -126,11 +126,11 @@ class Program(Launches):
         return [wait_launch(self.sync, name, stream, self.build, times)]
 
 
-def wait_launch(sync: SyncState, consumer: str, stream: int, build: Build, times: int = 0) -> Launch:
+def wait_launch(sync: SyncState, consumer: str, stream: int, build: Build, times: int = 0) -> DeviceLaunch:
     """The wait-kernel of a stage; `times` is where it notes its start and end on the device, or 0."""
     dependency = sync.pipeline.dependency_of(consumer)
     assert dependency is not None, "a stage without producers has nothing to wait for"
     producers = tuple(sync.names.index(producer) for producer in dependency.producers)
     function = load_function(control.SOURCE, "wait_for_start", build)
     arguments = (sync.params(consumer), control.wait_params(producers, times))
-    return Launch(function, control.WAIT_LAUNCH, arguments, stream)
+    return DeviceLaunch(function, control.WAIT_LAUNCH, arguments, stream)

@@ -40,7 +40,7 @@ class WrongResultError(WavesimError, ArithmeticError):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class OutputCheck:
     """Relative error per stage, whether all are within tolerance, whether semaphores ended as they must."""
 
     errors: Mapping[str, float]
@@ -59,7 +59,7 @@ class Timing:
 
     plan: Plan
     rounds_ns: tuple[int, ...]
-    verdict: Verdict
+    verdict: OutputCheck
     reading: Reading
 
 
@@ -155,13 +155,13 @@ class CupyRunner:
         """The program as something to time: `repeats` runs in one graph."""
         return Contender(program.launcher(repeats), program.streams[0], repeats)
 
-    def verdict(self, program: Program, launch: Any, expected: Mapping[str, Any]) -> Verdict:
+    def verdict(self, program: Program, launch: Any, expected: Mapping[str, Any]) -> OutputCheck:
         """Runs once on poisoned outputs and compares results and final semaphore values."""
         program.operands.poison(program.streams[0])
         launch()
         return self.verdict_on_last(program, expected)
 
-    def verdict_on_last(self, program: Program, expected: Mapping[str, Any]) -> Verdict:
+    def verdict_on_last(self, program: Program, expected: Mapping[str, Any]) -> OutputCheck:
         """What the program's last run left: its results and final semaphore values compared.
 
         Raises `DeadlockError` if a wait ran out of time in any run since the last look.
@@ -170,7 +170,7 @@ class CupyRunner:
         operands = program.operands
         errors = relative_errors(operands, expected)
         has_right_semaphores = bool((program.sync.values() == program.sync.finals).all())
-        return Verdict(errors, is_right(operands, errors), has_right_semaphores)
+        return OutputCheck(errors, is_right(operands, errors), has_right_semaphores)
 
     def time(self, operands: Operands, plans: Sequence[Plan], *, rounds: int = 20) -> list[Timing]:
         """Interleaved, unrecorded rounds of all plans, between two checks of each one's results."""
@@ -233,7 +233,7 @@ def require_safe(pipeline: Pipeline, plan: Plan, device: Device, default: str = 
         raise DescriptionError(f"{pipeline.name} under {plan.label}: {verdict.reason}{fix}")
 
 
-def _require_good(pipeline: Pipeline, plan: Plan, verdict: Verdict, when: str) -> None:
+def _require_good(pipeline: Pipeline, plan: Plan, verdict: OutputCheck, when: str) -> None:
     if not verdict.is_good:
         raise WrongResultError(
             f"{pipeline.name} under {plan.label}: relative errors {dict(verdict.errors)}, semaphores "

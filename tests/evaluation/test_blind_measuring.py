@@ -11,7 +11,7 @@ from wavesim.evaluation.blind_runs import STAMP
 from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, all_sizes
 from wavesim.model.device import load
 from wavesim_gpu.evaluation import blind_measuring
-from wavesim_gpu.runner import Verdict, WrongResultError
+from wavesim_gpu.runner import OutputCheck, WrongResultError
 from wavesim_gpu.runtime import functions
 from wavesim_gpu.runtime.clocks import Reading
 from wavesim_gpu.runtime.timing import Rounds
@@ -48,7 +48,9 @@ class FakeRunner:
         return lambda: FakeRunner.ran.append(program)
 
     def verdict(self, program, launch, expected):
-        return Verdict({"gemm1": 0.0}, program.plan.name not in FakeRunner.wrong, has_right_semaphores=True)
+        return OutputCheck(
+            {"gemm1": 0.0}, program.plan.name not in FakeRunner.wrong, has_right_semaphores=True
+        )
 
 
 @pytest.fixture

@@ -27,13 +27,6 @@ PLAN_PARTS = {
     "Semaphores",
 }
 BACKENDS = {"hopper", "portable"}
-# Class names with several owners, and what each means there. Names that are settled leave this list.
-TWICE = {
-    "KernelLaunch": "what the simulator launches; what the runner launches",
-    "Launch": "a plan's answer; the dispatcher's; the driver's",
-    "Program": "what the simulator runs; what the runner runs",
-    "Verdict": "on a pair; on a run's results",
-}
 
 
 def sources(package: Path) -> list[Path]:
@@ -109,8 +102,7 @@ def test_a_class_name_has_one_meaning():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 owners.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     twice = {name: files for name, files in owners.items() if len(files) > 1}
-    assert {name: files for name, files in twice.items() if name not in TWICE} == {}
-    assert set(TWICE) <= set(twice), "settled: take it off the list"
+    assert twice == {}
 
 
 def test_tests_of_a_room_stand_in_a_folder_of_its_name():

@@ -135,7 +135,7 @@ class CompileAhead:
         from wavesim_gpu.evaluation.baselines import cublaslt
         from wavesim_gpu.evaluation.studies import copies
         from wavesim_gpu.kernels.sm90 import tensor_map
-        from wavesim_gpu.runner import CupyRunner, Verdict
+        from wavesim_gpu.runner import CupyRunner, OutputCheck
         from wavesim_gpu.runtime import compiler, functions, launches, operands
 
         self.build = compiler.build_and_keep
@@ -146,13 +146,13 @@ class CompileAhead:
             module, Anything(), 64, 0, 0
         )
         launches.launch_extended = lambda *args: None
-        copies.verdict_of = lambda *args: Verdict({}, True, True)
+        copies.verdict_of = lambda *args: OutputCheck({}, True, True)
         runner.interleaved_ns = lambda contenders, rounds: [[1000] * rounds for _ in contenders]
         runner.run_in_turn = lambda contenders: None
         runner.build_trace = lambda *args: SimpleNamespace(makespan_ns=1)
         operands._checked = lambda cupy, what, array, gemm, shape: array
         SyncState.check = lambda state: None
-        CupyRunner.verdict_on_last = lambda runner, program, expected: Verdict({}, True, True)
+        CupyRunner.verdict_on_last = lambda runner, program, expected: OutputCheck({}, True, True)
 
     def note(self, request):
         from wavesim_gpu.runtime.cubin_cache import Cubin

@@ -12,7 +12,7 @@ from itertools import count
 from simpy import Environment, Event
 
 from wavesim.sim.block_costs import BlockCosts
-from wavesim.sim.launches import KernelLaunch, LaunchedProgram
+from wavesim.sim.launches import GridLaunch, LaunchedProgram
 from wavesim.sim.program import StageProgram
 from wavesim.sim.same_instant import SameInstant
 from wavesim.sim.shared_sm import SharedSm
@@ -52,12 +52,12 @@ class BlockProcesses:
         self._launches = [program.launch_of(stage.index) for stage in program.stages]
         self._counters = {launch: count(launch.blocks) for launch in program.launches}
 
-    def first(self, launch: KernelLaunch, position: int, sm: int, slot: int) -> Process:
+    def first(self, launch: GridLaunch, position: int, sm: int, slot: int) -> Process:
         """The process of a launch's block, from its issue; its number is that of its first item."""
         program, place = self._item(launch, position)
         return self._process(program, place, sm, slot, self._block_ns)
 
-    def _item(self, launch: KernelLaunch, item: int) -> tuple[StageProgram, int]:
+    def _item(self, launch: GridLaunch, item: int) -> tuple[StageProgram, int]:
         """The stage of an item and its position there."""
         for stage in launch.stages:
             size = len(self._program.stages[stage].blocks)
@@ -206,7 +206,7 @@ class BlockProcesses:
         else:
             self._release(sm, slot, program.index)
 
-    def _fetch(self, launch: KernelLaunch, sm: int, slot: int) -> None:
+    def _fetch(self, launch: GridLaunch, sm: int, slot: int) -> None:
         """The block's next item from the tile counter; it leaves when there is none."""
         item = next(self._counters[launch])
         if item < sum(len(self._program.stages[stage].blocks) for stage in launch.stages):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from wavesim.errors import DeadlockError, Waiter
 from wavesim.sim.block_process import BlockProcesses
-from wavesim.sim.dispatcher import Launch
+from wavesim.sim.dispatcher import QueuedGrid
 from wavesim.sim.launches import LaunchedProgram
 from wavesim.sim.program import StageProgram
 
@@ -17,7 +17,7 @@ def deadlock_error(
     program: LaunchedProgram,
     blocks: BlockProcesses,
     wait_kernels: Mapping[int, Waiter],
-    queue: Iterable[Launch],
+    queue: Iterable[QueuedGrid],
 ) -> DeadlockError:
     """The error for a run in which nothing can happen any more."""
     spinning = (_waiter(program, blocks, row, *blocks.spinning[row]) for row in sorted(blocks.spinning))

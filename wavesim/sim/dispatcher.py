@@ -17,7 +17,7 @@ from wavesim.sim.timer import DISPATCH, Timer
 
 
 @dataclass(eq=False)
-class Launch:
+class QueuedGrid:
     """A kernel in the queue, or a run of its blocks: `next` up to, not including, `upto`.
 
     `start(position, sm, slot)` is the life of one block, from its issue; it must not end in the
@@ -47,8 +47,8 @@ class Dispatcher:
     """
 
     def __init__(self, env: Environment, device: Device) -> None:
-        self.queue: deque[Launch] = deque()
-        self._arrivals: list[Launch] = []
+        self.queue: deque[QueuedGrid] = deque()
+        self._arrivals: list[QueuedGrid] = []
         self._env = env
         self._pool = SmPool(device)
         self._all_sms = range(device.sm_count)
@@ -56,7 +56,7 @@ class Dispatcher:
         self._is_head_new = True
         self._is_armed = False
 
-    def enqueue(self, launch: Launch) -> None:
+    def enqueue(self, launch: QueuedGrid) -> None:
         """Takes a kernel whose turn in its stream has come."""
         self._arrivals.append(launch)
         self._arm()
@@ -96,7 +96,7 @@ class Dispatcher:
                 launch.issued.succeed(int(self._env.now))
             self._pool.offer(self._all_sms)
 
-    def _places(self, launch: Launch) -> list[Place]:
+    def _places(self, launch: QueuedGrid) -> list[Place]:
         """Where a launch's next blocks go, as many as there is room for now."""
         places: list[Place] = []
         for _ in range(launch.next, launch.upto):

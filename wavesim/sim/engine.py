@@ -18,8 +18,8 @@ from wavesim.plan.plan import Plan
 from wavesim.sim.block_costs import block_costs_of
 from wavesim.sim.block_process import BlockProcesses
 from wavesim.sim.deadlock_report import deadlock_error
-from wavesim.sim.dispatcher import Dispatcher, Launch
-from wavesim.sim.launches import KernelLaunch, LaunchedProgram, launched
+from wavesim.sim.dispatcher import Dispatcher, QueuedGrid
+from wavesim.sim.launches import GridLaunch, LaunchedProgram, launched
 from wavesim.sim.placement import footprint
 from wavesim.sim.program import StageProgram
 from wavesim.sim.shared_sm import SharedSm
@@ -65,7 +65,7 @@ class Engine:
         if self._head_start:
             self._give_head_start()
         at_ns = 0
-        before: KernelLaunch | None = None
+        before: GridLaunch | None = None
         issued = Event(self._env)
         for launch in self.program.launches:
             turn: Event | None = None
@@ -85,7 +85,7 @@ class Engine:
 
     # --- streams: when a kernel reaches the dispatcher ---
 
-    def _launch_kernel(self, launch: KernelLaunch, at_ns: int, turn: Event | None, issued: Event) -> Process:
+    def _launch_kernel(self, launch: GridLaunch, at_ns: int, turn: Event | None, issued: Event) -> Process:
         """Enqueues the kernel once it is launched and its turn in its stream has come."""
         if at_ns:
             yield self._env.timeout(at_ns)
@@ -107,13 +107,13 @@ class Engine:
             self._enqueue(launch, first, launch.blocks, rank=2 * program.index + 1, issued=issued)
 
     def _enqueue(
-        self, launch: KernelLaunch, first: int, upto: int, rank: int, issued: Event | None = None
+        self, launch: GridLaunch, first: int, upto: int, rank: int, issued: Event | None = None
     ) -> None:
         process = partial(self._blocks.first, launch)
         block = self._footprints[launch.stages[0]]
         is_fetching = launch.is_fetching and self._costs.fetches_by_sm
         self._dispatcher.enqueue(
-            Launch(launch.kernel.name, rank, block, process, first, upto, issued, is_fetching)
+            QueuedGrid(launch.kernel.name, rank, block, process, first, upto, issued, is_fetching)
         )
 
     def _release(self, sm: int, slot: int, stage: int) -> None:
@@ -132,7 +132,9 @@ class Engine:
             yield self._env.timeout(at_ns)
         name = f"wait-kernel of {program.stage.name}"
         process = partial(self._wait_kernel, name, program, done)
-        self._dispatcher.enqueue(Launch(name, 2 * program.index, self._wait_kernel_footprint, process, 0, 1))
+        self._dispatcher.enqueue(
+            QueuedGrid(name, 2 * program.index, self._wait_kernel_footprint, process, 0, 1)
+        )
 
     def _wait_kernel(
         self, name: str, program: StageProgram, done: Event, _position: int, sm: int, slot: int

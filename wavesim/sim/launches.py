@@ -19,7 +19,7 @@ from wavesim.plan.policy import Policy
 from wavesim.plan.schedule import After
 from wavesim.plan.semaphores import SemaphoreArray
 from wavesim.plan.waits import Wait
-from wavesim.sim.program import SHARE_UNIT, Program, StageProgram, build_program
+from wavesim.sim.program import SHARE_UNIT, PlanProgram, StageProgram, build_program
 from wavesim.sim.split_tiles import split_stages
 
 
@@ -39,7 +39,7 @@ class WholeGrid(Policy):
 
 
 @dataclass(frozen=True)
-class KernelLaunch:
+class GridLaunch:
     """`blocks` thread blocks of `kernel`; the i-th begins with the i-th item of `stages`, in issue order.
 
     `then`: what a block does after an item: it ends, fetches the next item that nobody has fetched, or goes
@@ -58,12 +58,12 @@ class KernelLaunch:
 
 
 @dataclass(frozen=True)
-class LaunchedProgram(Program):
+class LaunchedProgram(PlanProgram):
     """A program with the kernels that compute it, in launch order."""
 
-    launches: tuple[KernelLaunch, ...] = ()
+    launches: tuple[GridLaunch, ...] = ()
 
-    def launch_of(self, stage: int) -> KernelLaunch:
+    def launch_of(self, stage: int) -> GridLaunch:
         """The kernel that computes a stage's tiles."""
         return next(launch for launch in self.launches if stage in launch.stages)
 
@@ -79,24 +79,24 @@ def launched(pipeline: Pipeline, plan: Plan, device: Device) -> LaunchedProgram:
 
 
 def _launches(
-    program: Program, pipeline: Pipeline, plan: Plan, device: Device, slots: list[int]
-) -> tuple[KernelLaunch, ...]:
+    program: PlanProgram, pipeline: Pipeline, plan: Plan, device: Device, slots: list[int]
+) -> tuple[GridLaunch, ...]:
     if plan.schedule.is_fused:
         kernel = _fused([stage.stage for stage in program.stages])
         items = sum(len(stage.blocks) for stage in program.stages)
         blocks = plan.schedule.block_count(items, _slots(device, kernel.block))
         stages = tuple(range(len(program.stages)))
-        return (KernelLaunch(kernel, stages, blocks, then=plan.schedule.after, is_fetching=True),)
+        return (GridLaunch(kernel, stages, blocks, then=plan.schedule.after, is_fetching=True),)
     return tuple(
         _launch(stage, plan, plan.turn_of(pipeline, stage.index), slots[stage.index])
         for stage in program.stages
     )
 
 
-def _launch(program: StageProgram, plan: Plan, follows: Follows, slots: int) -> KernelLaunch:
+def _launch(program: StageProgram, plan: Plan, follows: Follows, slots: int) -> GridLaunch:
     stage, schedule = program.stage, plan.schedule
     is_in_order = _is_row_major(plan.order_of(stage.name), stage.grid)
-    return KernelLaunch(
+    return GridLaunch(
         stage.kernel,
         (program.index,),
         schedule.block_count(len(program.blocks), slots),
@@ -125,7 +125,7 @@ def _fused(stages: Sequence[Stage]) -> Kernel:
     return Kernel("+".join(stage.name for stage in stages), Grid(1), Block(**most))
 
 
-def _with_grid_waits(program: Program, pipeline: Pipeline, plan: Plan) -> Program:
+def _with_grid_waits(program: PlanProgram, pipeline: Pipeline, plan: Plan) -> PlanProgram:
     """A stage before one that starts early posts one semaphore per grid, which that one's blocks await."""
     wait_at = round(plan.prefetch * SHARE_UNIT)
     stages, arrays = list(program.stages), list[SemaphoreArray]()
@@ -140,4 +140,4 @@ def _with_grid_waits(program: Program, pipeline: Pipeline, plan: Plan) -> Progra
         stages[index + 1] = replace(
             stages[index + 1], dependency=None, arrays={name: array}, grid_waits=(wait,)
         )
-    return Program(tuple(stages), tuple(arrays))
+    return PlanProgram(tuple(stages), tuple(arrays))

@@ -86,7 +86,7 @@ def prefetched(waits: tuple[Wait, ...], share: float) -> tuple[Wait, ...]:
 
 
 @dataclass(frozen=True)
-class Program:
+class PlanProgram:
     """All stages and all semaphores of a pipeline under a plan."""
 
     stages: tuple[StageProgram, ...]
@@ -103,14 +103,14 @@ class Program:
         return f"{array.producer} {array.policy.name}[{semaphore - array.first}]"
 
 
-def build_program(pipeline: Pipeline, plan: Plan) -> Program:
+def build_program(pipeline: Pipeline, plan: Plan) -> PlanProgram:
     """Works a plan out. Raises `DescriptionError` for orders, policies or plans that don't fit."""
     check_plan(pipeline, plan)
     arrays = semaphore_arrays(pipeline, plan)
     stages = tuple(
         _stage_program(i, stage, pipeline, plan, arrays) for i, stage in enumerate(pipeline.stages)
     )
-    return Program(stages, arrays)
+    return PlanProgram(stages, arrays)
 
 
 def _stage_program(

@@ -22,7 +22,7 @@ from wavesim.plan.plan import Plan
 from wavesim.plan.semaphores import SemaphoreArray
 from wavesim.sim.engine import Engine
 from wavesim.sim.launches import LaunchedProgram, launched
-from wavesim.sim.program import Program, StageProgram
+from wavesim.sim.program import PlanProgram, StageProgram
 from wavesim.sim.split_tiles import SplitStage
 from wavesim.trace.header import DependencyInfo, Event, Header, StageInfo
 from wavesim.trace.trace import PART_COLUMNS, IntArray, Trace, Waits
@@ -163,7 +163,7 @@ def describe_stage(program: LaunchedProgram, index: int, device: Device) -> Stag
     return StageInfo(stage.name, (grid.x, grid.y, grid.z), blocks_per_sm, block.threads, tile, stage.backend)
 
 
-def describe_dependencies(program: Program) -> tuple[DependencyInfo, ...]:
+def describe_dependencies(program: PlanProgram) -> tuple[DependencyInfo, ...]:
     """What a trace's header says of the semaphores."""
     return tuple(
         DependencyInfo(
@@ -177,7 +177,7 @@ def describe_dependencies(program: Program) -> tuple[DependencyInfo, ...]:
     )
 
 
-def _dependencies(program: Program) -> list[tuple[StageProgram, SemaphoreArray]]:
+def _dependencies(program: PlanProgram) -> list[tuple[StageProgram, SemaphoreArray]]:
     """Consumers and the arrays they wait on, in the header's order: consumers of one array share it."""
     return [(stage, array) for stage in program.stages for array in stage.arrays.values()]
 

@@ -11,7 +11,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.kernel import Gemm
 from wavesim.model.stage import Stage
 from wavesim.plan.schedule import Schedule, TilePart
-from wavesim.sim.program import Program, StageProgram
+from wavesim.sim.program import PlanProgram, StageProgram
 
 # K iterations of a tile whose kernel does not say: enough for halves and thirds of it to come out even.
 USUAL_ITERATIONS = 96
@@ -47,7 +47,7 @@ class SplitStage(StageProgram):
         return self.next_of[position]
 
 
-def split_stages(program: Program, schedule: Schedule, slots: list[int]) -> Program:
+def split_stages(program: PlanProgram, schedule: Schedule, slots: list[int]) -> PlanProgram:
     """The program with every stage's tiles distributed over its slots, where the schedule says how.
 
     Raises `DescriptionError`.

@@ -34,7 +34,7 @@ from wavesim_gpu.evaluation.studies.recordings import ready_cases, recording_cas
 from wavesim_gpu.evaluation.studies.result_rows import RESULTS, describe_case
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, Workload, products_of
 from wavesim_gpu.evaluation.timed_sources import timed_hash
-from wavesim_gpu.runner import CupyRunner, Verdict
+from wavesim_gpu.runner import CupyRunner, OutputCheck
 from wavesim_gpu.runtime.device import query, versions
 from wavesim_gpu.runtime.operands import random_operands, reference
 from wavesim_gpu.runtime.timing import Contender
@@ -136,9 +136,9 @@ def ceiling_cases(rounds: int) -> list[dict[str, Any]]:
 
 
 def _copy_entry(copy: CopyPass) -> CheckedCandidate:
-    def judge() -> Verdict:
+    def judge() -> OutputCheck:
         is_right = copy.is_copied()
-        return Verdict({"copy": 0.0 if is_right else 1.0}, is_right, has_right_semaphores=True)
+        return OutputCheck({"copy": 0.0 if is_right else 1.0}, is_right, has_right_semaphores=True)
 
     copy.launch()
     return CheckedCandidate(Contender(copy.launch, copy.stream), judge(), copy.spoil, judge)

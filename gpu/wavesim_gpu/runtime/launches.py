@@ -16,7 +16,7 @@ from wavesim_gpu.runtime.launch_attributes import launch_extended
 
 
 @dataclass(frozen=True)
-class Launch:
+class DeviceLaunch:
     """One kernel launch: what, how large, with which parameters, on which stream of the program's."""
 
     function: Function
@@ -42,7 +42,7 @@ class Launch:
 class Launches:
     """What one run launches, in order, on `stream_count` streams, over the counters of `sync`."""
 
-    def __init__(self, sync: SyncState, launches: Sequence[Launch], stream_count: int) -> None:
+    def __init__(self, sync: SyncState, launches: Sequence[DeviceLaunch], stream_count: int) -> None:
         self.sync, self.launches = sync, tuple(launches)
         self._cupy = require_cupy()
         self.streams = tuple(self._cupy.cuda.Stream(non_blocking=True) for _ in range(stream_count))

@@ -13,7 +13,7 @@ from typing import Any
 from wavesim.errors import DeadlockError
 from wavesim_gpu.evaluation.studies.result_rows import time_together
 from wavesim_gpu.program import Program
-from wavesim_gpu.runner import CupyRunner, Verdict
+from wavesim_gpu.runner import CupyRunner, OutputCheck
 from wavesim_gpu.runtime.clocks import Sampler
 from wavesim_gpu.runtime.operands import Operands, is_right, poison, relative_errors
 from wavesim_gpu.runtime.timing import HEAD_START_NS, WARM_UP_S, Contender, Rounds
@@ -30,14 +30,14 @@ class CheckedCandidate:
     """
 
     contender: Contender
-    verdict: Verdict
+    verdict: OutputCheck
     spoil: Callable[[], None]
-    judge: Callable[[], Verdict]
+    judge: Callable[[], OutputCheck]
 
 
 def time_and_judge(
     entries: Entries, rounds: int, warm_up_s: float = WARM_UP_S, head_start_ns: int = HEAD_START_NS
-) -> tuple[dict[str, Rounds], dict[str, Verdict], Sampler | None]:
+) -> tuple[dict[str, Rounds], dict[str, OutputCheck], Sampler | None]:
     """Rounds of those that are right, in turns; everybody's verdict, after the rounds for those; the clocks.
 
     One that turns out wrong after its rounds keeps them beside its bad verdict, and is named on stderr.
@@ -53,7 +53,7 @@ def time_and_judge(
     return found, verdicts | judged_again(good), sampler
 
 
-def judged_again(entries: Entries) -> dict[str, Verdict]:
+def judged_again(entries: Entries) -> dict[str, OutputCheck]:
     """Everybody's verdict after the rounds; a bad one is named on stderr."""
     found = {}
     for name, entry in entries.items():
@@ -65,12 +65,12 @@ def judged_again(entries: Entries) -> dict[str, Verdict]:
     return found
 
 
-def or_stuck(judge: Callable[[], Verdict]) -> Verdict:
+def or_stuck(judge: Callable[[], OutputCheck]) -> OutputCheck:
     """The verdict, also where a wait ran out of its time: a bad one, with the first line of the error."""
     try:
         return judge()
     except DeadlockError as error:
-        return Verdict({str(error).splitlines()[0]: float("nan")}, False, False)
+        return OutputCheck({str(error).splitlines()[0]: float("nan")}, False, False)
 
 
 def program_entry(
@@ -87,7 +87,7 @@ def sharing_entry(
 ) -> CheckedCandidate:
     """The same where other contenders write the same outputs: judged by one run more over spoilt ones."""
 
-    def judge() -> Verdict:
+    def judge() -> OutputCheck:
         program.sync.check()  # of the rounds
         return runner.verdict(program, contender.launch, expected)
 
@@ -100,10 +100,10 @@ def library_entry(
 ) -> CheckedCandidate:
     """A library's chain for the same operands; it has no semaphores to be wrong about."""
 
-    def judge() -> Verdict:
+    def judge() -> OutputCheck:
         library.stream.synchronize()
         errors = relative_errors(Operands(base.pipeline, base.a, base.b, library.outputs), expected)
-        return Verdict(errors, is_right(base, errors), has_right_semaphores=True)
+        return OutputCheck(errors, is_right(base, errors), has_right_semaphores=True)
 
     spoil = partial(poison, library.outputs, library.stream)
     spoil()

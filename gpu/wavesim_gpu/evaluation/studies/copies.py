@@ -28,12 +28,12 @@ from wavesim_gpu.evaluation.studies.checked_candidates import NONE, CheckedCandi
 from wavesim_gpu.evaluation.studies.result_rows import describe_case, time_together
 from wavesim_gpu.kernels.backend import KernelLaunch
 from wavesim_gpu.program import wait_launch
-from wavesim_gpu.runner import Verdict
+from wavesim_gpu.runner import OutputCheck
 from wavesim_gpu.runtime.clocks import Sampler
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy
 from wavesim_gpu.runtime.functions import load_function
-from wavesim_gpu.runtime.launches import Launch, Launches
+from wavesim_gpu.runtime.launches import DeviceLaunch, Launches
 from wavesim_gpu.runtime.timing import Contender, Rounds
 
 SOURCE = Path(__file__).parents[2] / "kernels" / "copy.cu"
@@ -90,7 +90,7 @@ class Buffers:
         return bool((self.out == self.source).all())
 
 
-def verdict_of(launches: Launches, launch: Callable[[], None], buffers: Buffers) -> Verdict:
+def verdict_of(launches: Launches, launch: Callable[[], None], buffers: Buffers) -> OutputCheck:
     """Runs once on spoilt buffers and compares. Raises `DeadlockError` for any wait since the last look."""
     launches.sync.check()
     buffers.spoil()
@@ -98,7 +98,7 @@ def verdict_of(launches: Launches, launch: Callable[[], None], buffers: Buffers)
     launches.synchronize()
     is_right, sync = buffers.is_copied(), launches.sync
     has_right_semaphores = bool((sync.values() == sync.finals).all())
-    return Verdict({"second": 0.0 if is_right else 1.0}, is_right, has_right_semaphores)
+    return OutputCheck({"second": 0.0 if is_right else 1.0}, is_right, has_right_semaphores)
 
 
 def copy_pair(threads: int, way: CopyConfig, buffers: Buffers, build: Build | None = None) -> Launches:
@@ -116,7 +116,7 @@ def copy_pair(threads: int, way: CopyConfig, buffers: Buffers, build: Build | No
         is_put_back=not counts_blocks,
     )
     ends = ((buffers.source, buffers.middle), (buffers.middle, buffers.out))
-    found: list[Launch] = []
+    found: list[DeviceLaunch] = []
     for index, (name, arrays) in enumerate(zip(STAGES, ends, strict=True)):
         stream = 0 if way.is_one_stream else index
         if index and counts_blocks:
@@ -126,7 +126,7 @@ def copy_pair(threads: int, way: CopyConfig, buffers: Buffers, build: Build | No
         )
         function = load_function(SOURCE, shape.expression, build, header=sync.headers[name].text)
         addresses = np.array([array.data.ptr for array in arrays], np.uint64).view(np.dtype("V16"))[0]
-        found.append(Launch(function, shape, (sync.params(name), addresses), stream))
+        found.append(DeviceLaunch(function, shape, (sync.params(name), addresses), stream))
     return Launches(sync, found, 1 if way.is_one_stream else len(STAGES))
 
 

@@ -30,7 +30,7 @@ from wavesim_gpu.evaluation.studies.result_rows import (
 )
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, Workload, mlp_pair, weight_bytes
 from wavesim_gpu.planned_kernels import kernels_of
-from wavesim_gpu.runner import CupyRunner, Verdict
+from wavesim_gpu.runner import CupyRunner, OutputCheck
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.functions import compile_all, wanted_kernels
 from wavesim_gpu.runtime.operands import Operands, bind, reference
@@ -206,7 +206,7 @@ class PairStudy:
         self,
         name: str,
         rounds: Rounds,
-        verdict: Verdict,
+        verdict: OutputCheck,
         sampler: Any,
         variant: PairConfig | None,
         roles: list[str] | None = None,

@@ -13,7 +13,7 @@ import numpy as np
 
 from wavesim_gpu.evaluation.studies.result_rows import describe_case
 from wavesim_gpu.record.layout import RECORD
-from wavesim_gpu.runner import Verdict
+from wavesim_gpu.runner import OutputCheck
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy
 from wavesim_gpu.runtime.functions import load_function
@@ -119,12 +119,12 @@ def middle(durations: np.ndarray[Any, Any]) -> tuple[int, float]:
     return round(float(np.median(durations[:, 0]))), round(clock, 4)
 
 
-def _verdict(name: str, bench: Bench, rounds: int, operations: int) -> Verdict:
+def _verdict(name: str, bench: Bench, rounds: int, operations: int) -> OutputCheck:
     """Whether the counters have what so many uses add up to, and everybody's own still reads 1."""
     counters = bench.counters.get()
     uses = (rounds + WARM_UPS) * operations * bench.blocks if name in ADDING else 0
     is_right = is_as_used(counters, uses)
-    return Verdict({}, is_right, is_right)
+    return OutputCheck({}, is_right, is_right)
 
 
 def is_as_used(counters: Sequence[int], uses: int) -> bool:

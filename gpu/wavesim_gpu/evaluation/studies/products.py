@@ -30,7 +30,7 @@ from wavesim_gpu.evaluation.studies.result_rows import (
     describe_case,
 )
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, single
-from wavesim_gpu.runner import CupyRunner, Verdict, WrongResultError
+from wavesim_gpu.runner import CupyRunner, OutputCheck, WrongResultError
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query
 from wavesim_gpu.runtime.functions import compile_all, wanted_kernels
@@ -139,7 +139,7 @@ def product_cases(
 
 def _screened(
     entries: Mapping[KernelConfig, CheckedCandidate],
-) -> tuple[dict[KernelConfig, float], dict[str, Verdict]]:
+) -> tuple[dict[KernelConfig, float], dict[str, OutputCheck]]:
     """Median ns of those that are right, fastest first, the fastest few by a second look; all verdicts."""
     found, judged, _ = time_and_judge(
         {str(way): entry for way, entry in entries.items()}, SCREENING_ROUNDS, SCREENING_WARM_UP_S

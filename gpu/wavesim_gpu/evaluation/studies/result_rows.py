@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from wavesim_gpu.runner import Verdict
+from wavesim_gpu.runner import OutputCheck
 from wavesim_gpu.runtime.clocks import Sampler
 from wavesim_gpu.runtime.timing import HEAD_START_NS, WARM_UP_S, Contender, Rounds, interleaved
 
@@ -29,7 +29,7 @@ def time_together(
 
 
 def describe_case(
-    name: str, tags: Mapping[str, Any], rounds: Rounds, verdict: Verdict | None, sampler: Sampler | None
+    name: str, tags: Mapping[str, Any], rounds: Rounds, verdict: OutputCheck | None, sampler: Sampler | None
 ) -> dict[str, Any]:
     """One row. Without a verdict there is nothing to be right about, as for a copy by the driver.
 

@@ -24,12 +24,12 @@ from wavesim_gpu.evaluation.studies.pairs import PairStudy
 from wavesim_gpu.evaluation.studies.products import KernelConfig, ways_of
 from wavesim_gpu.evaluation.studies.result_rows import SCREENING_ROUNDS
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, mlp_pair
-from wavesim_gpu.runner import Verdict
+from wavesim_gpu.runner import OutputCheck
 from wavesim_gpu.runtime.clocks import Reading
 from wavesim_gpu.runtime.timing import Rounds
 
 ROW = parse_order("row")
-GOOD = Verdict({}, is_right=True, has_right_semaphores=True)
+GOOD = OutputCheck({}, is_right=True, has_right_semaphores=True)
 WIDE, SQUARE = TileConfig(128, 256), TileConfig(128, 128)
 
 
@@ -191,7 +191,7 @@ def test_small_batches_repeat_and_stream_k_has_cuts_to_enter_with(on_model):
 @pytest.mark.parametrize("is_right", [True, False])
 def test_a_library_with_wrong_results_is_never_timed(on_model, monkeypatch, is_right):
     monkeypatch.setattr(pairs, "LIBRARIES", {"cublaslt": lambda operands, repeats: None})
-    verdict = Verdict({}, is_right, has_right_semaphores=True)
+    verdict = OutputCheck({}, is_right, has_right_semaphores=True)
     monkeypatch.setattr(
         pairs, "library_entry", lambda *_: CheckedCandidate(None, verdict, lambda: None, lambda: verdict)
     )
@@ -217,7 +217,7 @@ def test_a_plan_that_is_wrong_after_its_screening_is_named_and_is_no_finalist(on
         if not case["is_final"] and all(case[key] == tuned[key] for key in ("name", "plan", "cuts", "order"))
     )
     name = f"{culprit['name']} {culprit['plan']} {' '.join(culprit['cuts'])} {culprit['order']}"
-    told[name] = Verdict({"gemm2": 0.5}, is_right=False, has_right_semaphores=True)
+    told[name] = OutputCheck({"gemm2": 0.5}, is_right=False, has_right_semaphores=True)
     capsys.readouterr()
     cases, _ = on_model(2048, bench.Scope(rounds=3))
     words = f"{name}: wrong after its timed rounds: errors {{'gemm2': 0.5}}, semaphores right\n"
@@ -231,7 +231,7 @@ def test_a_plan_that_is_wrong_after_its_screening_is_named_and_is_no_finalist(on
 
 def test_outputs_are_spoilt_before_the_rounds_and_judged_after_them_in_every_case(monkeypatch, capsys):
     told = []
-    wrong = Verdict({"gemm1": float("nan")}, is_right=False, has_right_semaphores=False)
+    wrong = OutputCheck({"gemm1": float("nan")}, is_right=False, has_right_semaphores=False)
 
     def entry_of(name, before, after):
         def judge():

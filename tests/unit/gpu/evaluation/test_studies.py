@@ -19,14 +19,14 @@ from wavesim_gpu.evaluation.studies.primitives import SOURCE as PRIMITIVES
 from wavesim_gpu.evaluation.studies.products import splits_of, ways_of
 from wavesim_gpu.evaluation.studies.result_rows import describe_case
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, mlp_pair, products_of, weight_bytes
-from wavesim_gpu.runner import Verdict
+from wavesim_gpu.runner import OutputCheck
 from wavesim_gpu.runtime.clock_stamps import mean_clocks
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
 from wavesim_gpu.runtime.functions import GENERATED
 from wavesim_gpu.runtime.timing import Rounds
 
 ROW = parse_order("row")
-GOOD = Verdict({}, is_right=True, has_right_semaphores=True)
+GOOD = OutputCheck({}, is_right=True, has_right_semaphores=True)
 WIDE, SQUARE = TileConfig(128, 256), TileConfig(128, 128)
 
 
