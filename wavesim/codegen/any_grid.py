@@ -18,7 +18,7 @@ def on_any_grid(options: tuple[Option, ...], pipeline: Pipeline, plan: Plan) -> 
     """The options with those left off that hold only on the pipeline's own grids."""
     if not plan.sync.has_semaphores:
         return options
-    row_major = {stage.name for stage in pipeline.stages if isinstance(plan.order_of(stage.name), RowMajor)}
+    row_major = {stage.name for stage in pipeline.stages if plan.order_of(stage.name) == RowMajor()}
     alone = {" -> ".join(edge) for edge in edges_of(pipeline) if _has_one_poster(plan, edge)}
     holds = {AVOID_CUSTOM_ORDER: row_major, PLAIN_STORE: alone}
     return tuple(
