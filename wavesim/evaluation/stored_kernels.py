@@ -1,7 +1,7 @@
 """Names under which measurements of our kernels are stored: which backend and plan each of them means.
 
 Example: results and recordings say that "row" ran on "hopper-dependent": row semaphores on persistent blocks
-by dependent launch, backend "hopper". `plan_of` and `stored_names` are the only way from one to the other;
+by dependent launch, on the Hopper backend. `plan_of` and `stored_names` are the only way from one to the other;
 the names are in `blind_sizes.toml`.
 """
 

@@ -22,7 +22,7 @@ def bytes_text(count: int) -> str:
 
 
 def call_text(value: Any) -> str:
-    """A dataclass as the call that makes it, fields of their default left out: "StreamK(waves=2)"."""
+    """A dataclass as the call that makes it, fields of their default left out: "Persistent(fused=True)"."""
     given = [
         f"{field.name}={found!r}"
         for field in fields(value)
