@@ -1,8 +1,8 @@
 """Names under which measurements of our kernels are stored: which backend and plan each of them means.
 
 Example: results and recordings say that "row" ran on "hopper-dependent": row semaphores on persistent blocks
-by dependent launch, on the Hopper backend. `plan_of` and `stored_names` are the only way from one to the other;
-the names are in `blind_sizes.toml`.
+by dependent launch, on the Hopper backend. `plan_of` and `stored_names` are the only way from one to the
+other; the names are in `blind_sizes.toml`.
 """
 
 import tomllib
