@@ -38,7 +38,7 @@ SMOKE = (
     "test_every_shape_is_right_under_stream_sync_at_the_edges[2-(64, 192, 64)-persistent pdl-fp16]",
     "test_every_shape_waits_for_every_chunk_when_columns_come_late_one_by_one[(128, 256, 64)",
     "test_stream_k_adds_up_the_tiles_that_it_cut[stream-k one-stream-(300, 1280, 700)-(128, 192, 64)]",
-    "test_split_k_slices_wait_and_add_up[(128, 256, 64)-persistent streams-2]",
+    "test_split_k_slices_wait_and_add_up[(128, 256, 64)-persistent streams-Grouped(rows=2)-2]",
     "test_swiglu_leaves_half_the_columns_to_the_second_stage[(128, 256, 64)-row]",
     "test_recorded_tiles_are_all_there_once",
     "test_a_plain_pair_is_recorded_and_is_an_ordinary_trace",

@@ -1,0 +1,36 @@
+"""The tests that `make gpu-sanitize` and `make gpu-smoke` name are there."""
+
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def collected() -> list[str]:
+    """The ids of the GPU's tests."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "gpu", "tests/gpu"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
+    return [line for line in done.stdout.splitlines() if "::" in line]
+
+
+def test_every_test_that_the_sanitizer_runs_is_there(collected):
+    script = (ROOT / "tests" / "gpu" / "sanitize.sh").read_text()
+    names = dict(re.findall(r"(hopper|both)=(\S+)", script))
+    names["edges"] = re.search(r"^edges=\$hopper(\S+)", script, re.MULTILINE)[1]
+    names["edges"] = names["hopper"] + names["edges"]
+    wanted = re.findall(r'^  \[[\w-]+\]="(.+)"$', script, re.MULTILINE)
+    assert len(wanted) == 12
+    for test in wanted:
+        assert re.sub(r"\$(\w+)", lambda match: names[match[1]], test) in collected
+
+
+def test_every_kind_of_test_that_the_smoke_run_names_is_there(collected):
+    kinds = runpy.run_path(str(ROOT / "tests" / "gpu" / "conftest.py"))["SMOKE"]
+    for kind in kinds:
+        assert any(test.split("::", 1)[1].startswith(kind) for test in collected), kind
