@@ -21,7 +21,7 @@ from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.sim.placement import Footprint, footprint
-from wavesim.sim.program import Program, build_program
+from wavesim.sim.program import PlanProgram, build_program
 
 Sm = tuple[int, tuple[int, ...]]  # carve-out, kinds of the blocks on it
 State = tuple[tuple[int, ...], tuple[Sm, ...]]  # blocks issued per launch, SMs
@@ -46,7 +46,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class QueuedGrid:
+class Launch:
     """One kernel: the kind of each of its blocks, in the order of issue.
 
     It arrives when the launch `after` (its wait-kernel) has ended and all of `behind` is issued; as a
@@ -165,7 +165,7 @@ class Search:
         begun = [i for i in found if issued[i]]
         return begun if begun and not self.rules.has_head_starts else found
 
-    def has_arrived(self, launch: QueuedGrid, issued: tuple[int, ...], sms: tuple[Sm, ...]) -> bool:
+    def has_arrived(self, launch: Launch, issued: tuple[int, ...], sms: tuple[Sm, ...]) -> bool:
         if launch.after is None:
             return True
         wait_kernel = self.launches[launch.after].kinds[0]
@@ -202,7 +202,7 @@ def idle_if_empty(sms: Iterable[Sm]) -> tuple[Sm, ...]:
     return tuple(sorted((carveout if kinds else 0, kinds) for carveout, kinds in sms))
 
 
-def launches(program: Program, guarded: set[int], device: Device, needs: list[int]) -> Iterator[QueuedGrid]:
+def launches(program: PlanProgram, guarded: set[int], device: Device, needs: list[int]) -> Iterator[Launch]:
     """The stages' kernels in order, then the wait-kernels of the guarded stages; appends to `needs`."""
     count = len(program.stages)
     index = {stage.stage.name: stage.index for stage in program.stages}
@@ -223,8 +223,8 @@ def launches(program: Program, guarded: set[int], device: Device, needs: list[in
         if stage.index in guarded:
             after = count + sorted(guarded).index(stage.index)
             behind = tuple(index[producer] for producer in stage.arrays)
-        yield QueuedGrid(tuple(kinds), footprint(device, stage.stage.kernel), after, behind)
+        yield Launch(tuple(kinds), footprint(device, stage.stage.kernel), after, behind)
     for number in sorted(guarded):
         starts_of = tuple(index[producer] for producer in program.stages[number].arrays)
         needs.append(0)
-        yield QueuedGrid((len(needs) - 1,), footprint(device, WAIT_KERNEL), starts_of=starts_of)
+        yield Launch((len(needs) - 1,), footprint(device, WAIT_KERNEL), starts_of=starts_of)
