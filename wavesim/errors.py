@@ -19,6 +19,10 @@ class RecordingError(WavesimError, ValueError):
     """A file from outside that is not a readable trace: names file, field and position."""
 
 
+class OutputError(WavesimError, OSError):
+    """A file that can't be written: names it and says that what was there before is whole."""
+
+
 class DeviceError(WavesimError, RuntimeError):
     """No usable GPU, or a missing package: names the install line."""
 

@@ -2,7 +2,7 @@
 
 Import arrows, lowest first; a part may use what is above it in the list, never what is below:
 
-    errors <- model, trace <- plan, workloads <- costs <- sim, analysis, recordings <- check, predict
+    errors <- guard <- model, trace <- plan, workloads <- costs <- sim, analysis, recordings <- check, predict
            <- codegen <- tuning, view <- advise <- widgets <- comparison <- teaching, evaluation <- cli
 """
 
@@ -21,6 +21,7 @@ WAVESIM = ROOT / "wavesim"
 WAVESIM_GPU = ROOT / "gpu" / "wavesim_gpu"
 RANKS = {
     "errors": 0,
+    "guard": 0,
     "model": 1,
     "trace": 1,
     "plan": 2,

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Literal
 
 from wavesim.codegen.any_grid import on_any_grid
-from wavesim.codegen.cuda_text import Sizes, identifier
+from wavesim.codegen.cuda_text import Sizes
 from wavesim.codegen.dependency_text import array_lines
 from wavesim.codegen.header_text import ARITHMETIC, PROLOGUE, primitives
 from wavesim.codegen.names import Names
@@ -19,6 +19,7 @@ from wavesim.codegen.run_text import run_lines
 from wavesim.codegen.stage_text import StageLinks, stage_lines, start_of
 from wavesim.codegen.usage_text import usage_lines
 from wavesim.errors import DescriptionError
+from wavesim.guard.escaping import identifier
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage

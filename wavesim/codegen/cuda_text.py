@@ -21,12 +21,6 @@ OPERATORS = {
 }
 
 
-def identifier(name: str) -> str:
-    """A C++ name made of any text."""
-    word = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return word if word and not word[0].isdigit() else f"_{word}"
-
-
 def index_text(index: Index) -> str | None:
     """C++ for an index expression in x and y, or None if it has an operator that this does not know."""
     parts = [index_text(part) if isinstance(part, Index) else str(part) for part in index.operands]

@@ -7,7 +7,7 @@ Example: `Names()` calls the dependency of gemm2 on gemm1 `gemm1_to_gemm2`; `Nam
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from wavesim.codegen.cuda_text import identifier
+from wavesim.guard.escaping import identifier
 
 
 @dataclass(frozen=True)

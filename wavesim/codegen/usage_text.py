@@ -7,8 +7,9 @@ wait before it loads a chunk of A, one post after its epilogue.
 import textwrap
 from collections.abc import Iterator
 
-from wavesim.codegen.cuda_text import Sizes, identifier
+from wavesim.codegen.cuda_text import Sizes
 from wavesim.codegen.options import AVOID_WAIT_KERNEL, REORDER_LOADS, Option, is_used
+from wavesim.guard.escaping import identifier
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline

@@ -5,9 +5,9 @@ the first that it reads stand out, and a table says how many waves each kernel t
 No script and no plotly: HTML, SVG and style only.
 """
 
+from wavesim.guard.escaping import Markup, element
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.trace import Trace
-from wavesim.view.markup import Markup, element
 from wavesim.view.pipeline_picture import dependency_list, pipeline_svg, wave_table
 from wavesim.view.theme import DARK, FONT, LIGHT, Theme
 from wavesim.view.trace_picture import trace_svg

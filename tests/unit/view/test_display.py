@@ -10,6 +10,7 @@ import pytest
 from support.toy_schedules import TOY, run
 
 from wavesim.costs.cost_model import zero_cost
+from wavesim.guard.escaping import Markup, element
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
 from wavesim.model.kernel import Block, Grid, Kernel
@@ -19,7 +20,6 @@ from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import COLUMNS, OPTIONAL_COLUMNS
-from wavesim.view.markup import Markup, element
 from wavesim.view.theme import DARK, LIGHT
 from wavesim.view.trace_picture import MOST_RECTANGLES
 from wavesim.workloads.catalogue import WORKLOADS, workload
