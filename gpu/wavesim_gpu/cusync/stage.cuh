@@ -5,8 +5,8 @@
 //     ... const __grid_constant__ cusync::StageParams<mlp::gemm2> sync ...      // a kernel parameter
 //     cusync::Stage<mlp::gemm2> stage(sync);
 //     const cusync::Tile tile = stage.begin();            // which tile is mine (and: this stage has started)
-//     stage.wait(0, x, y);                                // until tile (x, y) of producer 0 is there
-//     ... read the producer's tile, write mine ...
+//     const bool is_there = stage.wait(0, x, y);          // until tile (x, y) of producer 0 is there
+//     ... read the producer's tile, write mine, or NaN where it is not there ...
 //     stage.finish(tile);                                 // my tile is there
 //
 // begin, wait and finish are called by all threads of the block. What they are made of has no barriers and is called
@@ -42,6 +42,11 @@ struct SyncParams {
     int counter_count, block_count;
 };
 static_assert(sizeof(SyncParams) == 64, "layout.py packs 64 bytes");
+
+// What a waiter needs of them.
+__device__ __forceinline__ Watch watch_of(const SyncParams& sync) {
+    return {sync.errors, sync.counters, sync.limit_ns, sync.stage_count};
+}
 
 // One thread calls it when its block will use the counters no more. The last block of all stages puts them back to
 // zero: a run then leaves them as it found them, and no memset has to come before the next. Acquire and release: the
@@ -122,22 +127,23 @@ public:
     // would cost more: beside wgmma, one that is not inlined takes the registers that the calling convention asks for
     // from the whole kernel, and the sums of a 128 x 256 tile no longer fit.
     __device__ __forceinline__ bool spin(const Awaited& fact, const Tile& tile) const {
-        const Watch watch{params_.sync.errors, counters(), params_.sync.limit_ns, params_.sync.stage_count};
+        const Watch watch = watch_of(params_.sync);
         const Identity who{params_.sync.stage, tile.x, tile.y, tile.z};
         if constexpr (Use::spins_in_line) return watch.spin_here(fact.counter, fact.value, who);
         return watch.spin(fact.counter, fact.value, who);
     }
 
-    // Until a producer's tile is there: this thread's later reads see it. Ordinary loads only; before TMA loads
-    // add fence.proxy.async.global. `line`: the record that the waiting is written to.
-    __device__ __forceinline__ void wait_for(const Awaited& fact, const Tile& tile, int line = 0) const {
-        if constexpr (mutant == Mutant::no_wait) return;
+    // Until a producer's tile is there: this thread's later reads see it. False if the run is aborted. Ordinary loads
+    // only; before TMA loads add fence.proxy.async.global. `line`: the record that the waiting is written to.
+    __device__ __forceinline__ bool wait_for(const Awaited& fact, const Tile& tile, int line = 0) const {
+        if constexpr (mutant == Mutant::no_wait) return true;
         // Acquire: where the first try_wait sees the value, it is all that a wait costs.
-        if (load_acquire(counters() + fact.counter) >= fact.value) return;
+        if (load_acquire(counters() + fact.counter) >= fact.value) return true;
         recorder_.begin_wait(line);
-        spin(fact, tile);
+        const bool is_there = spin(fact, tile);
         recorder_.end_wait(line);
         load_acquire(counters() + fact.counter);  // spinning was relaxed; cheaper than a fence amid others' stores
+        return is_there;
     }
 
     // The tile is there: every store that this thread made, or was shown by a barrier just before, is published. After
@@ -177,6 +183,7 @@ public:
     // Fetches the block's tile, once per block. Where positions are block numbers, no thread waits for another.
     __device__ __forceinline__ Tile begin() {
         if (is_leader()) recorder_.begin();
+        if (Generated::input_count > 0 && is_leader()) are_inputs_there() = true;
         if constexpr (!Generated::draws_position) {
             if (is_leader()) fetch_position();
             return tile_ = tile_at(static_cast<int>(blockIdx.x));
@@ -187,19 +194,28 @@ public:
         return tile_ = tile_at(shared_position);
     }
 
-    // Until tile (x, y) of producer `input` is there. Under stream sync nothing is waited for.
-    __device__ __forceinline__ void wait(int input, int x, int y) const {
-        if constexpr (Generated::input_count == 0) return;
-        if (is_leader()) wait_for(awaited(input, x, y), tile_);
-        // Block barrier: hands the leader's acquire on to the other threads.
+    // Until tile (x, y) of producer `input` is there. False if the run is aborted, from then on for the whole block: what
+    // it writes must be NaN. Under stream sync nothing is waited for.
+    __device__ __forceinline__ bool wait(int input, int x, int y) const {
+        if constexpr (Generated::input_count == 0) return true;
+        if (is_leader() && !wait_for(awaited(input, x, y), tile_)) are_inputs_there() = false;
+        // Block barrier: hands the leader's acquire, and what it found, on to the other threads.
         __syncthreads();
+        return are_inputs_there();
     }
 
     // After wait, in a kernel whose blocks each wait for tiles that no other block waits for: the semaphore back to zero
-    // for the next run, so that blocks need not be counted as they retire_block.
-    __device__ __forceinline__ void reset_semaphore(int input, int x, int y) const {
+    // for the next run, so that blocks need not be counted as they retire_block. Where the wait was aborted the posts may
+    // still come: what they will have added is taken away beforehand. Not for semaphores that posts are stored to.
+    __device__ __forceinline__ void reset_semaphore(int input, int x, int y, bool is_there) const {
         if constexpr (Generated::input_count == 0) return;
-        if (is_leader()) store_relaxed(counters() + awaited(input, x, y).counter, 0);
+        if (!is_leader()) return;
+        const Awaited fact = awaited(input, x, y);
+        if (is_there) {
+            store_relaxed(counters() + fact.counter, 0);
+        } else {
+            add_relaxed(counters() + fact.counter, 0u - fact.value);
+        }
     }
 
     // My tile is there, after the stores of all threads. With is_whole false, for a split whose sums another block's
@@ -217,6 +233,13 @@ public:
 
 private:
     __device__ __forceinline__ unsigned* counters() const { return params_.sync.counters; }
+
+    // The leader alone writes it, before block barriers, and never from false to true: later waits of the block cannot
+    // hide an earlier one that was aborted from threads that are slow to look.
+    static __device__ __forceinline__ bool& are_inputs_there() {
+        __shared__ bool are_there;
+        return are_there;
+    }
 
     const StageParams<Generated>& params_;
     TileRecorder<Use::record_lines> recorder_;

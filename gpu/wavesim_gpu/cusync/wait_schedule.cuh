@@ -27,6 +27,9 @@ public:
         if (item >= ready_before_) seen_ = stage_.value(fact_.counter);
     }
 
+    // Whether a wait was aborted: what is made of the items must be NaN.
+    __device__ __forceinline__ bool is_aborted() const { return ready_before_ == aborted; }
+
     // Whether everything that `item` needs is there already, and acquired.
     __device__ __forceinline__ bool has(int item) const { return item < ready_before_; }
 
@@ -47,7 +50,7 @@ public:
         do {
             const int missing_lane = advance();
             if (missing_lane >= 0 && item >= ready_before_ && !spin(missing_lane)) {
-                ready_before_ = everything;  // aborted: drain, wait for nothing more
+                ready_before_ = aborted;  // drain, wait for nothing more
             }
             if (item >= ready_before_) seen_ = stage_.value(fact_.counter);
         } while (item >= ready_before_);
@@ -57,7 +60,7 @@ public:
     }
 
 private:
-    static constexpr int everything = 0x7fffffff;
+    static constexpr int everything = 0x7fffffff, aborted = everything - 1;  // above all items
     static constexpr unsigned all_lanes = 0xffffffffu;
 
     static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x & 31); }

@@ -1,5 +1,6 @@
 // Waiting with a time limit. A waiter that gives up writes down what it saw, raises a flag for all the others, and goes
-// on as if it had been let through, so that the grid drains, nothing traps, and the host can say who waited for what.
+// on, so that the grid drains, nothing traps, and the host can say who waited for what. Whoever is told so poisons what
+// it was to compute: NaN instead of sums of what nobody has written. NaN spreads by itself to all that reads it.
 #pragma once
 
 #include <cusync/clock.cuh>
@@ -17,7 +18,8 @@ struct WaiterRecord {
     unsigned seen, awaited;
 };
 
-// Lives outside the memory that every run resets: a time-out must outlast the replay it came from.
+// Lives outside the memory that every run resets: a time-out must outlast the replay it came from. Runs that share one
+// are aborted together; runs that may overlap, or must not meet, have their own.
 struct ErrorBuffer {
     unsigned aborted;               // 1 once any wait ran out of time
     unsigned waiter_count;          // may exceed max_waiters; the first max_waiters are kept
@@ -50,16 +52,20 @@ struct Watch {
         for (int s = 0; s < stage_count; ++s) errors->issued[s] = load_relaxed(counters + s);
     }
 
-    // Spins until read() has reached `awaited` and returns true; false when the run is, or gets, aborted. Relaxed
-    // polls: the caller fences once, after success, instead of once per poll. `counter`: what read() reads.
+    // Spins until read() has reached `awaited` and returns true; false when the run is, or gets, aborted: then the caller
+    // poisons what it computes. Relaxed polls: the caller fences once, after success, instead of once per poll. The time
+    // that is limited is that in which read() stands still: while it moves, those who post are at work. `counter`: what
+    // read() reads.
     template <class Read>
     __device__ __forceinline__ bool spin_until(Read&& read, unsigned awaited, int counter, Identity who) const {
         if (load_relaxed(&errors->aborted) != 0) return false;
-        const unsigned long long began = time_ns();
-        for (;;) {
-            unsigned seen = read();
+        unsigned long long began = time_ns();
+        for (unsigned before = 0;;) {
+            const unsigned seen = read();
             if (seen >= awaited) return true;
-            bool is_expired = time_ns() - began > limit_ns;
+            const unsigned long long now = time_ns();
+            if (seen != before) before = seen, began = now;
+            const bool is_expired = now - began > limit_ns;
             if (is_expired) abort();
             if (is_expired || load_relaxed(&errors->aborted) != 0) {
                 report(who, counter, seen, awaited);

@@ -14,9 +14,10 @@ extern "C" __global__ void wait_for_start(const __grid_constant__ cusync::SyncPa
                                           const __grid_constant__ WaitKernelParams p) {
     if (threadIdx.x != 0) return;
     const unsigned long long began = cusync::time_ns();
-    const cusync::Watch watch{sync.errors, sync.counters, sync.limit_ns, sync.stage_count};
+    const cusync::Watch watch = cusync::watch_of(sync);
     for (int i = 0; i < p.producer_count; ++i) {
-        // Relaxed spin and no fence: nothing is read on the strength of it.
+        // Relaxed spin and no fence: nothing is read on the strength of it. Where it gives up, the consumer's blocks find
+        // out by themselves.
         watch.spin(p.producers[i], 1, {sync.stage, -1, -1, -1});
     }
     if (p.times != nullptr) {

@@ -27,15 +27,20 @@ copy(const __grid_constant__ cusync::StageParams<generated::stage> sync, const _
     const long long first = static_cast<long long>(block) * (bytes_per_block / 16) + threadIdx.x;
     // Without semaphores the whole kernel before has to end; with them the one block does.
     if constexpr (generated::stage::input_count == 0) cusync::wait_for_previous_grid();
-    stage.wait(0, tile.x, tile.y);
+    const bool is_there = stage.wait(0, tile.x, tile.y);
 #pragma unroll
     for (int begin = 0; begin < rounds; begin += batch) {
         uint4 values[batch];
 #pragma unroll
         for (int i = 0; i < batch; ++i) values[i] = p.in[first + (begin + i) * THREADS];
         if (begin == 0) {
-            if (sync.sync.counter_count == 0) stage.reset_semaphore(0, tile.x, tile.y);  // no other block waits for it
+            // No other block waits for it.
+            if (sync.sync.counter_count == 0) stage.reset_semaphore(0, tile.x, tile.y, is_there);
             stage.before_stores(tile, cusync::is_leader());
+        }
+        if (!is_there) {
+#pragma unroll
+            for (int i = 0; i < batch; ++i) values[i] = make_uint4(~0u, ~0u, ~0u, ~0u);  // NaN in any type
         }
 #pragma unroll
         for (int i = 0; i < batch; ++i) p.out[first + (begin + i) * THREADS] = values[i];

@@ -5,7 +5,7 @@
 //
 // As a consumer it waits for A only, k-block by k-block, inside the pipeline: one warp prefetches the next
 // semaphores at the top of a main-loop step and waits just before the barrier which that step has
-// anyway. B is never held up. As a producer it posts after the tile's stores.
+// anyway. B is never held up. As a producer it posts after the tile's stores. A tile whose wait ran out of time is NaN.
 
 #include <generated.cuh>
 
@@ -18,7 +18,7 @@
 using Sync = cusync::Stage<generated::stage>;
 using SyncParams = cusync::StageParams<generated::stage>;
 
-// The sum over this block's k-blocks. Leaves all copies finished and the pipeline free.
+// The sum over this block's k-blocks, NaN where a wait was aborted. Leaves all copies finished and the pipeline free.
 template <class S, class Warp>
 __device__ __forceinline__ void accumulate(
     Warp& warp, const Sync& stage, const GemmParams& p, const cusync::Tile& tile, unsigned shared, int first, int last) {
@@ -49,7 +49,7 @@ __device__ __forceinline__ void accumulate(
     wait_copies<S::pipeline_depth - 2>();
     __syncthreads();
 
-    warp.clear();
+    warp.fill(0.0f);
     warp.template load<0, 0>(shared, a_lane, b_lane);
     constexpr int ring = S::pipeline_depth * S::slot_bytes;
     int read_offset = 0, write_offset = ahead * S::slot_bytes;
@@ -79,7 +79,12 @@ __device__ __forceinline__ void accumulate(
         });
     }
     wait_copies<0>();
-    __syncthreads();
+    if constexpr (generated::stage::input_count > 0) {
+        // The barrier that the pipeline needs anyway tells all threads what the first warp knows.
+        if (__syncthreads_or(is_waiter && input.is_aborted())) warp.fill(not_a_number());
+    } else {
+        __syncthreads();
+    }
 }
 
 // Adds up the splits of one tile in their order, so that the result does not depend on which came last. Returns whether

@@ -54,6 +54,9 @@ __device__ __forceinline__ void multiply_accumulate(float (&c)[4], const unsigne
     }
 }
 
+// What outputs are where their inputs have never come.
+__device__ __forceinline__ float not_a_number() { return __int_as_float(0x7fffffff); }
+
 // Two floats, rounded to nearest even, low one in the low half.
 template <bool IS_BF16>
 __device__ __forceinline__ unsigned pack(float low, float high) {

@@ -11,13 +11,13 @@ struct WarpTile {
     unsigned b[2][S::frags_n][2];
     float sum[S::frags_m][S::frags_n][4];
 
-    __device__ __forceinline__ void clear() {
+    __device__ __forceinline__ void fill(float value) {
 #pragma unroll
         for (int i = 0; i < S::frags_m; ++i)
 #pragma unroll
             for (int j = 0; j < S::frags_n; ++j)
 #pragma unroll
-                for (int e = 0; e < 4; ++e) sum[i][j][e] = 0.0f;
+                for (int e = 0; e < 4; ++e) sum[i][j][e] = value;
     }
 
     // Fragments of k-step STEP of the k-block in the slot at shared address `slot`. `a_lane` and `b_lane` are this

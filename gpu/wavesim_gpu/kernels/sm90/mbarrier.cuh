@@ -30,7 +30,12 @@ __device__ __forceinline__ unsigned remote(unsigned address, unsigned rank) {
     return there;
 }
 
-// A word into the same place of block `rank`, which counts as four bytes copied at the same barrier there.
+// A word into the same place of block `rank`.
+__device__ __forceinline__ void store_remote(unsigned address, unsigned rank, int word) {
+    asm volatile("st.release.cluster.shared::cluster.s32 [%0], %1;" ::"r"(remote(address, rank)), "r"(word) : "memory");
+}
+
+// The same, which counts as four bytes copied at the same barrier there.
 __device__ __forceinline__ void store_remote(unsigned address, unsigned rank, int word, unsigned barrier) {
     asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.s32 [%0], %1, [%2];" ::"r"(remote(address, rank)),
                  "r"(word), "r"(remote(barrier, rank))

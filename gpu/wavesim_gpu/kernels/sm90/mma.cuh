@@ -19,7 +19,7 @@ public:
             mbarrier::wait(barrier, parity);
         };
         for_each_tile<S>(shared_, wait, [&](WorkTile& work, int) {
-            accumulate(work.first, work.last);
+            accumulate<((Parts::Generated::input_count > 0) || ...)>(work.first, work.last);
             flush_deferred_stores();
             with_part(work, [&](const auto& part) { finish(part, work); }, parts...);
         });
@@ -29,7 +29,9 @@ public:
 private:
     // sum_ = the product over k-blocks `first` up to, not including, `last`. One batch of multiply-adds (a k-block's)
     // stays in flight while the next one is issued. Where the next k-block is not there yet, the slot is released and
-    // deferred stores are flushed first: a producer warp, here or elsewhere, may be waiting for either.
+    // deferred stores are flushed first: a producer warp, here or elsewhere, may be waiting for either. Where the A of a
+    // tile may never have come the sum is then NaN.
+    template <bool CAN_ABORT>
     __device__ __forceinline__ void accumulate(int first, int last) {
         bool is_one_running = false;
         for (int k_block = first; k_block < last; ++k_block) {
@@ -63,6 +65,8 @@ private:
         }
         wait_batches<0>();
         wgmma::fence_accumulators(sum_);  // what reads the sums comes after the wait
+        // Behind the last k-block's barrier, which comes after the producer warp's word.
+        if (CAN_ABORT && shared_.control().is_aborted) poison<S>(sum_);
     }
 
     // Waits until all batches but PENDING have ended; the slot of the one waited for is then free.

@@ -135,11 +135,20 @@ private:
     }
 
     // Returns once it is there, or the run was aborted.
-    static __device__ __forceinline__ void wait(Input& input, int k_block) {
+    __device__ __forceinline__ void wait(Input& input, int k_block) const {
         if (!has_input || input.has(k_block)) return;
         input.prefetch(k_block);
         input.wait(k_block);
+        if (input.is_aborted()) abort();
         acquire_for_tma();
+    }
+
+    // Tells the MMA warpgroups of all blocks that these loads of A go to. They look after the tile's last k-block, whose
+    // loads are issued after this: the fence orders the flag before TMA's arrivals at their barriers.
+    __device__ __forceinline__ void abort() const {
+        const int lane = static_cast<int>(threadIdx.x);
+        if (lane < S::cluster) mbarrier::store_remote(shared_.address(shared_.control().is_aborted), lane, 1);
+        tma::fence_proxy();
     }
 
     // Hands what all lanes have acquired to the issuing lane, and from ordinary loads to TMA's.

@@ -64,6 +64,7 @@ struct Control {
     int mailbox[mailbox_slots];
     int arrived_before;     // splits of the tile that came before this block's
     int are_splits_there;   // 0 when waiting for them was aborted
+    int is_aborted;         // 1 once a wait of this block, or of its cluster, was aborted: later sums are to be NaN
 };
 
 template <class S>
@@ -110,6 +111,7 @@ struct Shared {
             }
         }
         for (int i = 0; i < mailbox_slots; ++i) mbarrier::init(mailbox_full(i), 1);
+        control().is_aborted = 0;
         mbarrier::fence_init();
     }
 };

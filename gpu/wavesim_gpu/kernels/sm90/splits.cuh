@@ -9,6 +9,15 @@
 template <class S>
 using Sums = float[S::frags_m][S::tile_n / 2];
 
+// By instructions that the compiler does not see through: it would write the rest of the tile twice, with NaN and without.
+template <class S>
+__device__ __forceinline__ void poison(Sums<S>& sums) {
+#pragma unroll
+    for (int i = 0; i < S::frags_m; ++i)
+#pragma unroll
+        for (int j = 0; j < S::tile_n / 2; ++j) asm volatile("mov.b32 %0, 0x7fffffff;" : "+f"(sums[i][j]));
+}
+
 // All MMA threads of the block.
 template <class S>
 __device__ __forceinline__ void mma_barrier() {
@@ -61,13 +70,14 @@ __device__ __forceinline__ void store_partials(const Sums<S>& sums, float4* to, 
     }
     // Barrier before the release: the one thread's release publishes all MMA threads' sums.
     mma_barrier<S>();
-    if (threadIdx.x == 128) cusync::add_release(ticket, 1u << 16);
+    if constexpr (cusync::mutant != cusync::Mutant::no_post) {
+        if (threadIdx.x == 128) cusync::add_release(ticket, 1u << 16);
+    }
 }
 
-// One thread: waits until the other splits have stored their sums. False when the run is, or gets, aborted. The ticket
-// is then left as it is: peers may still add to it, and the host clears it with all else that the run changed.
+// One thread: waits until the other splits have stored their sums. False when the run is, or gets, aborted.
 __device__ __forceinline__ bool wait_for_partials(const cusync::SyncParams& sync, unsigned* ticket, const WorkTile& work) {
-    const cusync::Watch watch{sync.errors, sync.counters, sync.limit_ns, sync.stage_count};
+    const cusync::Watch watch = cusync::watch_of(sync);
     const cusync::Identity who{sync.stage, work.tile.x, work.tile.y, work.split};
     const bool are_there = watch.spin_until([&] { return cusync::load_relaxed(ticket) >> 16; },
                                             static_cast<unsigned>(work.splits - 1), cusync::partial_sums, who);
@@ -77,7 +87,8 @@ __device__ __forceinline__ bool wait_for_partials(const cusync::SyncParams& sync
 
 // Of a tile's splits all but the one that comes last store their sums; the last adds these to its own, in the order of
 // the splits, so that the result does not depend on which was last. Returns whether this block now has the whole sum.
-// The last waits only for splits that have come already, so wherever the others run there is no deadlock.
+// The last waits only for splits that have come already, so wherever the others run there is no deadlock. Where it waits
+// in vain all the same, the sum is NaN.
 template <class S>
 __device__ __forceinline__ bool reduce_splits(const GemmSm90Params& p, const cusync::SyncParams& sync,
                                               const Shared<S>& shared, const WorkTile& work, Sums<S>& sums) {
@@ -94,12 +105,18 @@ __device__ __forceinline__ bool reduce_splits(const GemmSm90Params& p, const cus
     }
     if (thread == 0) {
         const bool are_there = wait_for_partials(sync, ticket, work);
-        if (S::is_stream_k && are_there) *ticket = 0;  // all splits have come: nobody adds to it again in this launch
+        // Zero for the next launch, once all splits have stored their sums: those that this block has given up on still
+        // add to the ticket.
+        const unsigned all_came = work.splits | (work.splits - 1) << 16;
+        if constexpr (S::is_stream_k) cusync::add_relaxed(ticket, 0u - all_came);
         shared.control().are_splits_there = are_there;
     }
     // After the acquire: all MMA threads may read the other splits' sums.
     mma_barrier<S>();
-    if (!shared.control().are_splits_there) return false;
-    add_splits<S>(sums, all, work.split, work.splits, quads * threads);
+    if (shared.control().are_splits_there) {
+        add_splits<S>(sums, all, work.split, work.splits, quads * threads);
+    } else {
+        poison<S>(sums);
+    }
     return true;
 }

@@ -83,6 +83,9 @@ __device__ __forceinline__ void wait_stored() { asm volatile("cp.async.bulk.wait
 // Each thread that wrote shared memory by ordinary stores, before the barrier after which TMA reads it.
 __device__ __forceinline__ void fence_proxy_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// This thread's ordinary loads and stores before, its TMA operations after.
+__device__ __forceinline__ void fence_proxy() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
 // After an acquire: what ordinary stores or another kernel's TMA wrote may now be loaded by this thread's TMA.
 __device__ __forceinline__ void fence_proxy_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 
