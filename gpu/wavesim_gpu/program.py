@@ -14,7 +14,7 @@ from wavesim.codegen.options import Option
 from wavesim.errors import DeviceError
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
-from wavesim_gpu.cusync.sync_state import SyncState
+from wavesim_gpu.cusync.sync_state import LIMIT_S, SyncState
 from wavesim_gpu.kernels import control
 from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.kernels.backends import DEFAULT, backends_of
@@ -31,7 +31,10 @@ class Program(Launches):
 
     `default` is the backend of stages that name none; `options` are what the kernels are compiled with, by
     default all that hold. `is_self_resetting`: the last block zeroes the counters, and not a memset before
-    each run; by default where a block computes more than one tile.
+    each run; by default where a block computes more than one tile. `limit_ns` is as for `SyncState`.
+
+    All that its runs write, they share: operands, counters, partial sums, records. `Launches` lets one run
+    begin when the one before has ended. What shall run at the same time needs a program of its own.
     """
 
     def __init__(
@@ -41,7 +44,7 @@ class Program(Launches):
         operands: Operands,
         *,
         build: Build | None = None,
-        limit_ns: int = 2_000_000_000,
+        limit_ns: int = int(LIMIT_S * 1e9),
         default: str = DEFAULT,
         options: tuple[Option, ...] | None = None,
         is_self_resetting: bool | None = None,
@@ -62,7 +65,6 @@ class Program(Launches):
             block_count=sum(kernel.launch.blocks for kernel in kernels) if is_self_resetting else 0,
         )
         self.sync, self._cupy = sync, require_cupy()
-        self._partials: list[Any] = []
         self._wait_times: dict[str, Any] = {}
         self.functions: dict[str, Function] = {}
         launches = [launch for kernel in kernels for launch in self._launches(kernel)]
@@ -107,7 +109,6 @@ class Program(Launches):
         work, backend = self.pipeline.stage(name).gemm, self.backends[name]
         size = backend.partial_bytes(work, self.plan)
         partials = self._cupy.zeros(size, np.uint8) if size else None
-        self._partials.append(partials)
         if partials is not None:
             self.sync.clear_after_abort(partials)
         a, b, c = (arrays[name].data.ptr for arrays in (self.operands.a, self.operands.b, self.operands.c))

@@ -20,6 +20,7 @@ from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.trace.trace import Trace
+from wavesim_gpu.cusync.sync_state import LIMIT_S
 from wavesim_gpu.kernels.backends import DEFAULT, backend_named, backends_of, require_computes
 from wavesim_gpu.planned_kernels import launched_blocks
 from wavesim_gpu.program import Program
@@ -66,14 +67,15 @@ class Timing:
 class CupyRunner:
     """Runs pipelines of GEMM stages on the current GPU.
 
-    `backend` computes the stages that name none. `limit_s` bounds every wait on the device. `is_graph` False
-    launches on plain streams instead of replaying a CUDA graph; small kernels then measure the host.
+    `backend` computes the stages that name none. `limit_s` bounds every wait on the device: for how long what
+    a block waits for may stand still, also while other programs hold the GPU. `is_graph` False launches on
+    plain streams instead of replaying a CUDA graph; small kernels then measure the host.
     """
 
     def __init__(
         self,
         *,
-        limit_s: float = 2.0,
+        limit_s: float = LIMIT_S,
         is_graph: bool = True,
         commit: str | None = None,
         backend: str = DEFAULT,
@@ -189,7 +191,7 @@ class CupyRunner:
         with Sampler() as sampler:
             times = interleaved_ns(contenders, rounds)
         for plan, program, launch in zip(plans, programs, launches, strict=True):
-            program.sync.check()
+            program.synchronize()
             again = self.verdict(program, launch, expected)
             _require_good(operands.pipeline, plan, again, "after its timed rounds")
         return [

@@ -18,6 +18,7 @@ from wavesim_gpu.runtime.functions import GENERATED
 
 H200 = load("h200")
 TILE = {"portable": (64, 64, 32), "hopper": (64, 128, 64)}
+NAN = ("0f7FFFFFFF", "0x7fffffff")  # as a constant of the compiler's, and of ours
 PIPELINES = {name: pair(m=100, k=128, hidden=256, n=136, tiles=(tile, tile)) for name, tile in TILE.items()}
 
 
@@ -48,6 +49,9 @@ def test_what_a_backend_declares_compiles(nvrtc, name, plan):
         headers = {GENERATED: kernel.header(texts)}
         cubin = compile_cubin(kernel.backend.source, [kernel.launch.expression], "sm_90a", Build(), headers)
         assert cubin.data
+        # Whoever may wait in vain, for a tile or for the other splits of one, can write NaN.
+        can_wait = name == "hopper" or (plan.sync.has_semaphores and kernel is kernels[-1])
+        assert any(nan in cubin.ptx for nan in NAN) == can_wait
         if name != "hopper":
             continue
         # Every kernel lets the next one start, and waits for the one before where nothing else orders them.

@@ -32,7 +32,7 @@ def test_a_copy_that_does_not_wait_or_post_is_noticed(copies, runner, mutant):
     for name, way in copies.ways_on(runner.device).items():
         if name not in ("tile", "tile on one stream"):
             continue  # in stream order nothing has to wait
-        pair = copies.copy_pair(256, way, buffers, Build(mutant=mutant, delay_ns=2_000))
+        pair = copies.copy_pair(256, way, buffers, Build(mutant=mutant, delay_ns=2_000), limit_s=0.5)
         try:
             verdict = copies.verdict_of(pair, pair.launcher(), buffers)
         except DeadlockError:

@@ -3,6 +3,13 @@
 Example: `SyncState(pipeline, plan)` lays everything out once; `headers[stage]` is the generated header that a
 kernel is compiled with and `params(stage)` the parameter it takes, whatever it computes; `reset()` zeroes all
 that a run changes with one memset, and `check()` turns what waiters wrote into a `DeadlockError`.
+
+A wait that runs out of its time sets `aborted` in the error buffer. From then on nobody waits: blocks that
+would write NaN, in this run and in all that share the buffer, until `check()` or `clear()`. Counters, error
+buffer and partial sums are written by every run, so runs over one state must come one after the other, as
+`Launches` has them. Runs that may overlap get copies of `params(stage)` with `counters` and `errors` of their
+own, both zeroed before the run; each then fails by itself. They must not use split K, whose partial sums stay
+shared.
 """
 
 from typing import Any
@@ -33,11 +40,15 @@ from wavesim_gpu.record.layout import RECORD
 from wavesim_gpu.runtime.device import require_cupy
 
 WORD = 4
+LIMIT_S = (
+    30.0  # other programs may hold the GPU for seconds, which is no error; a person waits for half a minute
+)
 
 
 class SyncState:
     """Counters and schedules of one pipeline under one plan, on the current GPU.
 
+    `limit_ns`: how long a counter that a block waits for may stand still before the run is aborted.
     `options` are those that the headers take, by default all that hold for the plan. With `block_count`, the
     blocks of all launches, the last one zeroes the counters; with `is_put_back` each waiter puts its
     semaphore back; without either, `reset` does it before each run.
@@ -48,7 +59,7 @@ class SyncState:
         pipeline: Pipeline,
         plan: Plan,
         *,
-        limit_ns: int = 2_000_000_000,
+        limit_ns: int = int(LIMIT_S * 1e9),
         is_recording: bool = False,
         options: tuple[Option, ...] | None = None,
         block_count: int = 0,
@@ -145,18 +156,31 @@ class SyncState:
         assert raw is not None, "built without recording"
         return np.asarray(raw.get()).view(RECORD)
 
+    def call_off(self, stream: Any) -> None:
+        """Has nobody wait any longer, in the order of a stream: for a run whose launches did not all get out.
+
+        `aborted` is then not 0; its lowest bit says whether a wait ran out of time, and stays as it is.
+        """
+        self._cupy.cuda.runtime.memsetAsync(self.errors.data.ptr + 1, 1, 1, stream.ptr)
+
+    def clear(self) -> None:
+        """Zeroes errors and all that a run leaves behind where it is aborted, and waits until that is done.
+
+        Nothing of the state may be running.
+        """
+        for left in (self.errors, self.words, *self._partials):
+            left.fill(0)
+        self._cupy.cuda.get_current_stream().synchronize()
+
     def check(self) -> None:
         """Raises `DeadlockError` if a wait ran out of time since the last check.
 
         Clears what it reports and all that the aborted run left behind, so that the next run is right.
         """
         found = np.asarray(self.errors.get()).view(ERROR_BUFFER)[0]
-        if not found["aborted"]:
+        if not found["aborted"] & 1:
             return
-        self.errors.fill(0)
-        for left in (self.words, *self._partials):
-            left.fill(0)
-        self._cupy.cuda.Device().synchronize()
+        self.clear()
         count = min(int(found["waiter_count"]), MAX_WAITERS)
         waiters = tuple(self._waiter(row) for row in found["waiters"][:count])
         raise DeadlockError(waiters, self._starved(found["issued"]), self._detail(found))

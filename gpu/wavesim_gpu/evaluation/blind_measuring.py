@@ -150,7 +150,7 @@ class GpuMeasurer:
         for entry, one in zip(list(contenders), timed, strict=True):
             with _set_aside(entry, missing):
                 contender = contenders.pop(entry)
-                programs[entry].sync.check()
+                programs[entry].synchronize()
                 self._require_right(size, entry, programs[entry], contender, expected, "after its rounds")
                 rounds[entry], contenders[entry] = _plan_rounds(one), contender
         return Timed(rounds, contenders, sampler.reading, missing)

@@ -4,6 +4,7 @@ Example: `query()` on an H200 gives what `wavesim.model.device.load("h200")` giv
 reports it.
 """
 
+from dataclasses import replace
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -58,8 +59,27 @@ def architecture(cupy: Any) -> str:
 
 
 def query() -> Device:
-    """The current GPU. Raises `DeviceError`."""
-    return _query(require_cupy().cuda.Device().id)
+    """The current GPU, with the SMs that the current context may use. Raises `DeviceError`."""
+    whole = _query(require_cupy().cuda.Device().id)
+    return replace(whole, sm_count=min([whole.sm_count, *context_sm_counts()]))
+
+
+def context_sm_counts() -> list[int]:
+    """SMs of the current context, as far as the driver says: fewer than the GPU's in a green context, under
+    an MPS limit and in a slice of a GPU. Asked anew each time: another context may be current by now.
+    """
+    try:
+        from cuda.bindings import driver  # noqa: PLC0415  # only where there is a GPU
+
+        _, context = driver.cuCtxGetCurrent()
+        kinds = driver.CUdevResourceType, driver.CUexecAffinityType
+        partition = driver.cuCtxGetDevResource(context, kinds[0].CU_DEV_RESOURCE_TYPE_SM)
+        affinity = driver.cuCtxGetExecAffinity(kinds[1].CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+    except (ImportError, RuntimeError, AttributeError):  # an old driver has not all of these
+        return []
+    counts = [int(partition[1].sm.smCount)] if int(partition[0]) == 0 else []
+    counts += [int(affinity[1].param.smCount.val)] if int(affinity[0]) == 0 else []
+    return [count for count in counts if count > 0]
 
 
 @cache

@@ -21,7 +21,8 @@ from wavesim_gpu.runtime.device import architecture, query, require_cupy
 
 FULL_CARVEOUT = 100  # percent: without it kernels that ask for less shared memory shut each other out
 GENERATED = "generated.cuh"  # how kernels include their stage's generated header
-_loaded: dict[tuple[int, str, str, Build, str], "Function"] = {}  # a module is loaded per GPU
+# A module is loaded per GPU and context, of which a GPU has several where its SMs are shared out.
+_loaded: dict[tuple[int, int, str, str, Build, str], "Function"] = {}
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ def load_function(
     `header` is the text of <generated.cuh>.
     """
     cupy = require_cupy()
-    key = (cupy.cuda.Device().id, f"{source}", name, build, header)
+    context = cupy.cuda.driver.ctxGetCurrent()
+    key = (cupy.cuda.Device().id, context, f"{source}", name, build, header)
     if key not in _loaded:
         is_template = "<" in name
         cubin = compile_cubin(

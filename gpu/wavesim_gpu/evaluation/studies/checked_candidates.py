@@ -88,7 +88,7 @@ def sharing_entry(
     """The same where other contenders write the same outputs: judged by one run more over spoilt ones."""
 
     def judge() -> OutputCheck:
-        program.sync.check()  # of the rounds
+        program.synchronize()  # of the rounds
         return runner.verdict(program, contender.launch, expected)
 
     entry = program_entry(runner, program, contender, expected)

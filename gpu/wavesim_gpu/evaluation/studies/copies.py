@@ -23,7 +23,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
-from wavesim_gpu.cusync.sync_state import SyncState
+from wavesim_gpu.cusync.sync_state import LIMIT_S, SyncState
 from wavesim_gpu.evaluation.studies.checked_candidates import NONE, CheckedCandidate, judged_again, or_stuck
 from wavesim_gpu.evaluation.studies.result_rows import describe_case, time_together
 from wavesim_gpu.kernels.backend import KernelLaunch
@@ -92,7 +92,7 @@ class Buffers:
 
 def verdict_of(launches: Launches, launch: Callable[[], None], buffers: Buffers) -> OutputCheck:
     """Runs once on spoilt buffers and compares. Raises `DeadlockError` for any wait since the last look."""
-    launches.sync.check()
+    launches.synchronize()
     buffers.spoil()
     launch()
     launches.synchronize()
@@ -101,8 +101,14 @@ def verdict_of(launches: Launches, launch: Callable[[], None], buffers: Buffers)
     return OutputCheck({"second": 0.0 if is_right else 1.0}, is_right, has_right_semaphores)
 
 
-def copy_pair(threads: int, way: CopyConfig, buffers: Buffers, build: Build | None = None) -> Launches:
-    """Both kernels, ready to launch: a block per 16 KB."""
+def copy_pair(
+    threads: int,
+    way: CopyConfig,
+    buffers: Buffers,
+    build: Build | None = None,
+    limit_s: float = LIMIT_S,
+) -> Launches:
+    """Both kernels, ready to launch: a block per 16 KB. `limit_s` bounds their waits."""
     build = build or Build()
     blocks = buffers.source.size // BYTES_PER_BLOCK
     pipeline = describe_pair(blocks, threads)
@@ -111,6 +117,7 @@ def copy_pair(threads: int, way: CopyConfig, buffers: Buffers, build: Build | No
     sync = SyncState(
         pipeline,
         way.plan,
+        limit_ns=int(limit_s * 1e9),
         options=options_of(pipeline, way.plan),
         block_count=len(STAGES) * blocks if counts_blocks else 0,
         is_put_back=not counts_blocks,
