@@ -40,9 +40,7 @@ from wavesim_gpu.record.layout import RECORD
 from wavesim_gpu.runtime.device import require_cupy
 
 WORD = 4
-LIMIT_S = (
-    30.0  # other programs may hold the GPU for seconds, which is no error; a person waits for half a minute
-)
+LIMIT_S = 30.0  # other programs may hold the GPU for seconds, which is no error
 
 
 class SyncState:

@@ -32,6 +32,7 @@ from wavesim_gpu.runtime.timing import Contender, Rounds, interleaved, run_in_tu
 
 ROUNDS = 20
 WARM_UP_S = 0.1
+WAIT_LIMIT_S = 5.0  # so that a deadlock is told before the worker is given up (blind_worker.py)
 REPLAYS, LEAD_NS = 5, 30_000_000  # recorded runs, of which the median is kept, each after that much of load
 UNTRACED = ("stream-k",)  # a cut tile is recorded once, by the block that stores it
 
@@ -112,7 +113,7 @@ class GpuMeasurer:
     def _runner(self, size: BlindSize) -> CupyRunner:
         backend = size.stored.backend
         if backend not in self._runners:
-            self._runners[backend] = CupyRunner(commit=self._commit, backend=backend)
+            self._runners[backend] = CupyRunner(limit_s=WAIT_LIMIT_S, commit=self._commit, backend=backend)
         return self._runners[backend]
 
     def _operands(self, size: BlindSize) -> Operands:
