@@ -35,7 +35,7 @@ extern "C" __global__ void second(unsigned* counters, const int* values, int* su
     int sum = 0;
     for (int y = box.y_begin; y < box.y_end; y += box.y_step)
         for (int x = box.x_begin; x < box.x_end; x += box.x_step) {
-            pair::first_to_second::wait(counters, x, y);
+            if (!pair::first_to_second::wait(counters, x, y)) return;
             sum += values[y * pair::first::columns + x];
         }
     if (threadIdx.x == 0) sums[tile.y * pair::second::columns + tile.x] = sum;
@@ -97,17 +97,21 @@ def test_the_device_and_python_agree_on_every_semaphore_value_order_and_need(cup
         assert (out.get() == expected).all(), f"{case[0].dependencies}, {case[1]}"
 
 
-@pytest.mark.parametrize("policy", [TileSync(), RowSync()])
-@pytest.mark.parametrize("order", [RowMajor(), Grouped(3)])
-def test_kernels_synchronised_by_a_generated_header_read_what_was_written(cupy, compiled, policy, order):
+def sum_pair():
     block = Block(32, 32)
     first, second = (
         Stage("first", Kernel("first", Grid(7, 40), block)),
         Stage("second", Kernel("second", Grid(9, 40), block)),
     )
-    pipeline = Pipeline("pair", [first, second], [Dependency(second[x, y], [first[:, y]])])
+    return Pipeline("pair", [first, second], [Dependency(second[x, y], [first[:, y]])])
+
+
+@pytest.mark.parametrize("policy", [TileSync(), RowSync()])
+@pytest.mark.parametrize("order", [RowMajor(), Grouped(3)])
+def test_kernels_synchronised_by_a_generated_header_read_what_was_written(cupy, compiled, policy, order):
+    pipeline = sum_pair()
     module = compiled(generate(pipeline, SemaphoreSync(policy, order=order), load("h200")) + SUM_PAIR)
-    first_semaphore, semaphores = 3, policy.table(first.grid).count
+    first_semaphore, semaphores = 3, policy.table(pipeline.stage("first").grid).count
     expected = np.repeat(
         [[sum(row * 100 + column + 1 for column in range(7))] for row in range(40)], 9, axis=1
     )
@@ -123,3 +127,24 @@ def test_kernels_synchronised_by_a_generated_header_read_what_was_written(cupy, 
         assert final[2] == 0, "a wait gave up"
         assert final[first_semaphore:].sum() == 280
         assert (sums.get().reshape(40, 9) == expected).all()
+
+
+@pytest.mark.parametrize("policy", [TileSync(), RowSync()])
+def test_blocks_whose_wait_gives_up_write_nothing_and_the_counter_says_what_was_missing(
+    cupy, compiled, policy
+):
+    """The second kernel alone: its producer never comes. Where it has come, the same counters serve again."""
+    text = generate(sum_pair(), SemaphoreSync(policy), load("h200")) + SUM_PAIR
+    module = compiled("#define WAVESIM_WAIT_LIMIT_NS 20000000ull\n" + text)
+    counters = cupy.zeros(policy.table(Grid(7, 40)).count + 3, np.int32)
+    values, sums = cupy.zeros(280, np.int32), cupy.full(360, -1, np.int32)
+    module.get_function("second")((360, 1, 1), (32, 1, 1), (counters, values, sums))
+    assert (sums.get() == -1).all(), "a block went on over tiles that were not there"
+    missing = int(counters[2]) - 1
+    assert 3 <= missing < counters.size, "a semaphore"
+    assert (counters.get()[3:] == 0).all()
+    counters.fill(0)
+    module.get_function("first")((280, 1, 1), (32, 1, 1), (counters, values))
+    module.get_function("second")((360, 1, 1), (32, 1, 1), (counters, values, sums))
+    assert int(counters[2]) == 0
+    assert (sums.get() > 0).all()

@@ -175,7 +175,7 @@ def expected_numbers(pipeline: Pipeline, plan) -> Iterator[int]:
 
 def probe(pipeline: Pipeline, plan, space: str, put: str = "put", sizes: str = "constant") -> str:
     """C++ statements that call `put` with every number."""
-    names, is_constant = Names(), sizes == "constant"
+    names, is_constant = Names.of(pipeline), sizes == "constant"
     grids = ", ".join(f"{{{s.grid.x}, {s.grid.y}, {s.grid.z}}}" for s in pipeline.stages)
     lines = [] if is_constant else [f"const auto run = {space}::run_with({grids});"]
 

@@ -13,18 +13,18 @@ from wavesim.codegen.any_grid import on_any_grid
 from wavesim.codegen.cuda_text import Sizes
 from wavesim.codegen.dependency_text import array_lines
 from wavesim.codegen.header_text import ARITHMETIC, PROLOGUE, primitives
-from wavesim.codegen.names import Names
+from wavesim.codegen.host_text import host_lines
+from wavesim.codegen.names import Names, namespace_of
 from wavesim.codegen.options import Option, options_for
 from wavesim.codegen.run_text import run_lines
 from wavesim.codegen.stage_text import StageLinks, stage_lines, start_of
 from wavesim.codegen.usage_text import usage_lines
 from wavesim.errors import DescriptionError
-from wavesim.guard.escaping import identifier
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan, check_plan
-from wavesim.plan.semaphores import SemaphoreArray, edges_of, semaphore_arrays
+from wavesim.plan.semaphores import SemaphoreArray, semaphore_arrays
 
 SizesWord = Literal["constant", "runtime"]
 
@@ -44,7 +44,7 @@ def generate(
     then have a formula.
 
     Raises `DescriptionError` for those that have none, for plans, orders and policies that don't fit the
-    pipeline, for Stream-K, and for names that become the same in C++.
+    pipeline, and for Stream-K.
     """
     check_plan(pipeline, plan)
     if sizes not in ("constant", "runtime"):
@@ -54,15 +54,14 @@ def generate(
             f"{plan.label}: blocks have lists of parts of tiles, which a header does not describe. Use "
             "schedule=TilePerBlock() or Persistent()"
         )
-    names, mode = Names(), Sizes(is_constant=sizes == "constant")
-    _require_distinct(pipeline, names)
+    names, mode = Names.of(pipeline), Sizes(is_constant=sizes == "constant")
     options = options_for(pipeline, plan, device)
     if not mode.is_constant:
         options = on_any_grid(options, pipeline, plan)
     arrays = semaphore_arrays(pipeline, plan)
-    space = identifier(pipeline.name if namespace is None else namespace)
+    space = namespace_of(pipeline.name if namespace is None else namespace)
     parts = [
-        *usage_lines(pipeline, plan, device, options, space, mode),
+        *usage_lines(pipeline, plan, device, options, names, space, mode),
         PROLOGUE,
         f"namespace {space} {{",
         "",
@@ -72,9 +71,10 @@ def generate(
         primitives(),
         *chain.from_iterable(array_lines(pipeline, array, options, mode, names) for array in arrays),
         *chain.from_iterable(
-            _stage(pipeline, stage, plan, options, arrays, mode) for stage in pipeline.stages
+            _stage(pipeline, stage, plan, options, arrays, mode, names) for stage in pipeline.stages
         ),
         *([] if mode.is_constant else run_lines(pipeline, arrays, names, space)),
+        *host_lines(pipeline, arrays, names, mode),
         f"}}  // namespace {space}",
     ]
     return "\n".join(parts) + "\n"
@@ -87,18 +87,19 @@ def _stage(
     options: tuple[Option, ...],
     arrays: tuple[SemaphoreArray, ...],
     sizes: Sizes,
+    names: Names,
 ) -> list[str]:
     links = StageLinks.of(stage.name, arrays)
     start = start_of(stage, plan, options, links)
-    return stage_lines(pipeline, stage, plan, options, links, start, sizes, Names())
+    return stage_lines(pipeline, stage, plan, options, links, start, sizes, names)
 
 
 def counter_lines(pipeline: Pipeline, semaphores: int, sizes: Sizes) -> list[str]:
     """Where each counter is."""
     stages = len(pipeline.stages)
     lines = [
-        "// All counters are unsigned, in one array, and zero before every run: one of started blocks per",
-        "// stage, one that a waiter sets when it gives up, then the semaphores.",
+        "// All counters are unsigned, in one array. Zero before every run: one of started blocks per stage,",
+        "// and the semaphores. Zero once: gave_up, where a wait that lasts too long says what for.",
         f"constexpr int gave_up = {stages}, first_semaphore = {stages + 1};",
     ]
     if sizes.is_constant:
@@ -106,15 +107,3 @@ def counter_lines(pipeline: Pipeline, semaphores: int, sizes: Sizes) -> list[str
             f"constexpr int semaphore_count = {semaphores}, counter_count = {stages + 1 + semaphores};"
         )
     return lines
-
-
-def _require_distinct(pipeline: Pipeline, names: Names) -> None:
-    words = {stage.name: names.stage(stage.name) for stage in pipeline.stages}
-    words |= {" -> ".join(edge): names.edge(edge) for edge in edges_of(pipeline)}
-    owners: dict[str, str] = {}
-    for name, word in words.items():
-        if word in owners:
-            raise DescriptionError(
-                f"pipeline {pipeline.name}: {owners[word]!r} and {name!r} are both {word} in C++; rename one"
-            )
-        owners[word] = name

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from wavesim.guard.escaping import literal
 from wavesim.model.dependency import Index
 
 INDENT = "    "
@@ -23,10 +24,12 @@ OPERATORS = {
 
 def index_text(index: Index) -> str | None:
     """C++ for an index expression in x and y, or None if it has an operator that this does not know."""
-    parts = [index_text(part) if isinstance(part, Index) else str(part) for part in index.operands]
+    if index.operator == "dim":
+        return "x" if index.operands == ("x",) else "y"  # as evaluate() has it
+    parts = [index_text(part) if isinstance(part, Index) else literal(part) for part in index.operands]
     if any(part is None for part in parts):
         return None
-    if index.operator in ("dim", "const"):
+    if index.operator == "const":
         return parts[0]
     pattern = OPERATORS.get(index.operator)
     return None if pattern is None else pattern.format(*parts)
@@ -34,7 +37,7 @@ def index_text(index: Index) -> str | None:
 
 def table_lines(name: str, numbers: Sequence[int]) -> list[str]:
     """A constant array in the body of a function: NVRTC, nvcc and host compilers all take it."""
-    rows = textwrap.wrap(", ".join(map(str, numbers)), 96)
+    rows = textwrap.wrap(", ".join(map(literal, numbers)), 96)
     return [f"static const int {name}[{len(numbers)}] = {{", *(INDENT + row for row in rows), "};"]
 
 
@@ -50,7 +53,8 @@ class Sizes:
     def members(self, **values: int) -> str:
         """The declaration of integers of these names."""
         if self.is_constant:
-            return f"static constexpr int {', '.join(f'{name} = {value}' for name, value in values.items())};"
+            given = ", ".join(f"{name} = {literal(value)}" for name, value in values.items())
+            return f"static constexpr int {given};"
         return f"int {', '.join(values)};"
 
     def function(self, head: str, body: Sequence[str], *, is_formula: bool = True) -> list[str]:

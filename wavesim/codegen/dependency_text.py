@@ -13,6 +13,7 @@ from wavesim.codegen.names import Names
 from wavesim.codegen.options import PLAIN_STORE, Option, is_used
 from wavesim.codegen.tile_map import fit_map
 from wavesim.errors import DescriptionError
+from wavesim.guard.escaping import cuda_comment, literal
 from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import TileSet
@@ -31,7 +32,7 @@ def array_lines(
     wanted = array.edges if edges is None else tuple(edge for edge in array.edges if edge in edges)
     for number, edge in enumerate(wanted):
         producer, consumer = (names.stage(stage) for stage in edge)
-        yield f"// Dependency of {consumer} on {producer}, policy {array.policy.name}."
+        yield f"// Dependency of {consumer} on {producer}, policy {cuda_comment(array.policy.name)}."
         base = "" if number == 0 else f" : {names.edge(wanted[0])}"
         yield f"struct {names.edge(edge)}{base} {{"
         body = [] if number else _policy_lines(pipeline, array, options, sizes, producer)
@@ -70,17 +71,19 @@ def _policy_lines(
         *_map_lines(array, grid, sizes, producer),
         "",
         "#if defined(__CUDACC__)",
-        f"// Until tile (x, y) of {producer} is there. All threads of the block call it.",
-        *sizes.device_function("void wait(unsigned* counters, int x, int y)", [_wait("wait_for")]),
+        f"// Until tile (x, y) of {producer} is there; false if not in time. All threads call it.",
+        "[[nodiscard]]",
+        *sizes.device_function("bool wait(unsigned* counters, int x, int y)", [_wait("wait_for")]),
         "// The same for one thread of warps that have roles of their own.",
-        *sizes.device_function("void wait_tile(unsigned* counters, int x, int y)", [_wait("wait_alone")]),
+        "[[nodiscard]]",
+        *sizes.device_function("bool wait_tile(unsigned* counters, int x, int y)", [_wait("wait_alone")]),
         "#endif",
         "",
     ]
 
 
 def _wait(name: str) -> str:
-    return f"{name}(counters, first + semaphore(x, y), static_cast<unsigned>(value(x, y)));"
+    return f"return {name}(counters, first + semaphore(x, y), static_cast<unsigned>(value(x, y)));"
 
 
 def _map_lines(array: SemaphoreArray, grid: Grid, sizes: Sizes, producer: str) -> list[str]:
@@ -125,7 +128,7 @@ def _need_lines(pipeline: Pipeline, edge: Edge, sizes: Sizes, names: Names) -> l
         f"// Tiles of {names.stage(edge[0])} that tile (x, y) of {names.stage(edge[1])} reads.",
     ]
     for number, need in enumerate(needs):
-        lines.append(f"// {need}")
+        lines.append(f"// {cuda_comment(str(need))}")
         lines += _box_lines(need, dependency.consumer.stage.grid, number, sizes)
     return lines
 
@@ -137,10 +140,11 @@ def _box_lines(need: TileSet, grid: Grid, number: int, sizes: Sizes) -> list[str
         return sizes.function(head, [f"return {{{', '.join(texts)}}};"])
     _require_constant(sizes, f"{need}")
     numbers = list(chain.from_iterable(need.box(x, y) for x, y in grid))
+    steps = [literal(axis.step) for axis in (need.columns, need.rows)]
     body = [
         *table_lines("edges_of_tile", numbers),
         f"const int* const edge = edges_of_tile + 4 * (y * {grid.x} + x);",
-        f"return {{edge[0], edge[1], {need.columns.step}, edge[2], edge[3], {need.rows.step}}};",
+        f"return {{edge[0], edge[1], {steps[0]}, edge[2], edge[3], {steps[1]}}};",
     ]
     return sizes.function(head, body, is_formula=False)
 
@@ -156,5 +160,5 @@ def _box_texts(need: TileSet) -> list[str] | None:
             stop = None if start is None else f"{start} + 1"
         if start is None or stop is None:
             return None
-        found += [start, stop, str(axis.step)]
+        found += [start, stop, literal(axis.step)]
     return found

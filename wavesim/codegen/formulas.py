@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from wavesim.codegen.policies import GroupedSync
 from wavesim.codegen.tile_map import AxisMap, Blocks, TileMap, Whole
+from wavesim.guard.escaping import literal
 from wavesim.model.kernel import Grid
 from wavesim.plan.order import ColumnMajor, Grouped, Order, Reversed, RowMajor, SlicesLast
 from wavesim.plan.policy import Policy, RowSync, TileSync
@@ -32,9 +33,10 @@ def order_formula(order: Order) -> list[str] | None:
             return ["const int x = place / rows, y = place % rows;"]
         case Grouped(height):
             return [
-                f"const int group = place / ({height} * columns), within = place % ({height} * columns);",
-                f"const int height = smaller({height}, rows - group * {height});",
-                f"const int x = within / height, y = group * {height} + within % height;",
+                f"const int tall = smaller({literal(height)}, rows);",
+                "const int group = place / (tall * columns), within = place % (tall * columns);",
+                "const int height = smaller(tall, rows - group * tall);",
+                "const int x = within / height, y = group * tall + within % height;",
             ]
         case SlicesLast(inner):
             return order_formula(inner)
@@ -75,11 +77,11 @@ def fitted_formula(fitted: TileMap, grid: Grid) -> PolicyFormula:
     columns = _Axis(fitted.columns, "x", "columns", grid.x)
     rows = _Axis(fitted.rows, "y", "rows", grid.y)
     terms = [
-        _product(axis.index, str(stride))
+        _product(axis.index, literal(stride))
         for axis, stride in ((columns, fitted.column_stride), (rows, fitted.row_stride))
         if stride and axis.index
     ]
-    terms += [str(fitted.base)] if fitted.base or not terms else []
+    terms += [literal(fitted.base)] if fitted.base or not terms else []
     return PolicyFormula(" + ".join(terms), _product(columns.share, rows.share), "")
 
 
@@ -105,9 +107,9 @@ class _Axis:
             case Whole():
                 return ""
             case Blocks(size):
-                return self.name if size == 1 else f"{self.name} / {size}"
+                return self.name if size == 1 else f"{self.name} / {literal(size)}"
         is_apart = self.extent is not None and self.groups.period >= self.extent
-        return self.name if is_apart else f"{self.name} % {self.groups.period}"
+        return self.name if is_apart else f"{self.name} % {literal(self.groups.period)}"
 
     @property
     def count(self) -> str:
@@ -120,8 +122,8 @@ class _Axis:
         if self.extent is not None:
             return str(self.groups.count(self.extent))
         if isinstance(self.groups, Blocks):
-            return f"(({self.word} + {self.groups.size - 1}) / {self.groups.size})"
-        return f"smaller({self.groups.period}, {self.word})"
+            return f"(({self.word} - 1) / {literal(self.groups.size)} + 1)"
+        return f"smaller({literal(self.groups.period)}, {self.word})"
 
     @property
     def share(self) -> str:
@@ -136,7 +138,7 @@ class _Axis:
             if len(shares) == 1:
                 return self.word if shares == {self.extent} and self.extent > 1 else str(min(shares))
         if isinstance(self.groups, Blocks):
-            size = self.groups.size
+            size = literal(self.groups.size)
             return f"smaller({size}, {self.word} - {self.name} / {size} * {size})"
-        period = self.groups.period
-        return f"(({self.word} + {period - 1} - {self.name} % {period}) / {period})"
+        period = literal(self.groups.period)
+        return f"(({self.word} - 1 - {self.name} % {period}) / {period} + 1)"

@@ -19,7 +19,7 @@ PROLOGUE = """\
 #endif
 #endif
 
-// A wait that lasts longer gives up: see gave_up.
+// A wait that lasts longer gives up, and says so: see wait and gave_up.
 #ifndef WAVESIM_WAIT_LIMIT_NS
 #define WAVESIM_WAIT_LIMIT_NS 2000000000ull
 #endif
@@ -41,39 +41,71 @@ struct Fact {
     int counter, value;
 };
 
-WAVESIM_FUNCTION constexpr int smaller(int a, int b) { return a < b ? a : b; }
-WAVESIM_FUNCTION constexpr int larger(int a, int b) { return a > b ? a : b; }
-WAVESIM_FUNCTION constexpr int floor_divided(int a, int b) { return a / b - (a % b < 0 ? 1 : 0); }
+WAVESIM_FUNCTION constexpr int smaller(int left, int right) { return left < right ? left : right; }
+WAVESIM_FUNCTION constexpr int larger(int left, int right) { return left > right ? left : right; }
+WAVESIM_FUNCTION constexpr int floor_divided(int all, int by) { return all / by - (all % by < 0 ? 1 : 0); }
 """
 
 _BLOCK_WAITS = """
 __device__ __forceinline__ bool is_leader() { return (threadIdx.x | threadIdx.y | threadIdx.z) == 0; }
 
-// Spins until *counter >= awaited. Gives up when its time is over or another waiter has given up.
-[[maybe_unused]] static __device__ __noinline__ void spin(
-    unsigned* counters, const unsigned* counter, unsigned awaited) {
+// Spins until the counter has reached `awaited`. False when its time is over, or another waiter's was. The
+// first to give up writes down the counter that it waited for, plus one.
+[[maybe_unused]] static __device__ __noinline__ bool spin(unsigned* counters, int counter, unsigned awaited) {
     const unsigned long long began = time_ns();
-    while (load_relaxed(counter) < awaited) {
-        if (time_ns() - began > WAVESIM_WAIT_LIMIT_NS) atomicExch(counters + gave_up, 1u);
-        if (load_relaxed(counters + gave_up) != 0) return;
+    while (load_relaxed(counters + counter) < awaited) {
+        if (load_relaxed(counters + gave_up) != 0) return false;
+        if (time_ns() - began > WAVESIM_WAIT_LIMIT_NS) {
+            atomicCAS(counters + gave_up, 0u, static_cast<unsigned>(counter) + 1u);
+            return false;
+        }
         __nanosleep(20);
     }
+    return true;
 }
 
-// One thread calls it. Returns once the counter has reached `awaited`.
-__device__ __forceinline__ void wait_alone(unsigned* counters, int counter, unsigned awaited) {
+// One thread calls it. True once the counter has reached `awaited`, false if it does not in time: what it
+// stands for must not be read then.
+__device__ __forceinline__ bool wait_alone(unsigned* counters, int counter, unsigned awaited) {
     // Acquire: where the first look sees the value, it is all that a wait costs.
-    if (load_acquire(counters + counter) >= awaited) return;
-    spin(counters, counters + counter, awaited);
+    if (load_acquire(counters + counter) >= awaited) return true;
+    if (!spin(counters, counter, awaited)) return false;
     load_acquire(counters + counter);  // spinning was relaxed
+    return true;
 }
 
-// All threads of the block call it.
-__device__ __forceinline__ void wait_for(unsigned* counters, int counter, unsigned awaited) {
-    if (is_leader()) wait_alone(counters, counter, awaited);
-    __syncthreads();  // hands the leader's acquire on to the other threads
+// All threads of the block call it, and all get the same answer.
+__device__ __forceinline__ bool wait_for(unsigned* counters, int counter, unsigned awaited) {
+    // The barrier hands the leader's acquire and answer on to the other threads.
+    return __syncthreads_and(!is_leader() || wait_alone(counters, counter, awaited)) != 0;
 }
 """
+
+# `parameters` and `argument`: the sizes, where they are known at run time only.
+HOST_FUNCTIONS = """\
+// Before every run, on the stream of the first launch, which the others wait for. All but gave_up become
+// zero: where runs are enqueued one after another, no later one hides that a wait of an earlier one gave up.
+[[nodiscard]] inline cudaError_t prepare_run({parameters}unsigned* counters, cudaStream_t stream) {{
+    const cudaError_t error = cudaMemsetAsync(counters, 0, gave_up * sizeof(unsigned), stream);
+    if (error != cudaSuccess) return error;
+    const auto size = ({count} - first_semaphore) * sizeof(unsigned);
+    return cudaMemsetAsync(counters + first_semaphore, 0, size, stream);
+}}
+
+// After a run, or several. Waits for the device. cudaSuccess: every tile of all of them is there.
+// cudaErrorLaunchTimeout: a wait gave up, `missing` is what it waited for, and outputs are not whole; runs
+// that are prepared after this call are right again.
+[[nodiscard]] inline cudaError_t check_run({parameters}unsigned* counters, const char*& missing) {{
+    missing = nullptr;
+    cudaError_t error = cudaDeviceSynchronize();
+    unsigned value = 0;
+    if (error != cudaSuccess) return error;
+    error = cudaMemcpy(&value, counters + gave_up, sizeof value, cudaMemcpyDeviceToHost);
+    if (error != cudaSuccess || value == 0) return error;
+    missing = missing_tile({argument}value);
+    error = cudaMemset(counters + gave_up, 0, sizeof value);
+    return error == cudaSuccess ? cudaErrorLaunchTimeout : error;
+}}"""
 
 
 @cache

@@ -24,17 +24,17 @@ def run_lines(
         word = names.stage(stage.name)
         yield f"{INDENT}::{space}::{word} {word};"
     yield from (f"{INDENT}int counter_count;", "};\n")
-    grids = [f"Grid {names.stage(stage.name)}_grid" for stage in pipeline.stages]
+    grids = [f"Grid grid_of_{names.stage(stage.name)}" for stage in pipeline.stages]
     yield from ("WAVESIM_FUNCTION constexpr Run run_with(", INDENT + f",\n{INDENT}".join(grids) + ") {")
     yield f"{INDENT}int counter_count = first_semaphore;"
     for number, array in enumerate(arrays):
-        grid = f"{names.stage(array.producer)}_grid"
+        grid = f"grid_of_{names.stage(array.producer)}"
         members = f"{grid}.columns, {grid}.rows, counter_count"
         yield f"{INDENT}const {names.edge(array.edges[0])} array_{number}{{{members}}};"
         yield f"{INDENT}counter_count += array_{number}.count();"
     yield f"{INDENT}return {{"
     for stage in pipeline.stages:
-        links, grid = StageLinks.of(stage.name, arrays), f"{names.stage(stage.name)}_grid"
+        links, grid = StageLinks.of(stage.name, arrays), f"grid_of_{names.stage(stage.name)}"
         values = [f"{grid}.columns", f"{grid}.rows", f"{grid}.slices"]
         values += [_member(arrays, array, array.edges[0]) for array in links.outputs]
         values += [_member(arrays, array, edge) for array, edge in links.inputs]

@@ -91,7 +91,8 @@ def _names(stage: str, links: StageLinks) -> Names:
         renamed.setdefault(array.edges[0][1], f"consumer_{len(renamed) - 1}")
     for number, (_, edge) in enumerate(links.inputs):
         renamed.setdefault(edge[0], f"producer_{number}")
-    return Names(renamed)
+    edges = [*(array.edges[0] for array in links.outputs), *(edge for _, edge in links.inputs)]
+    return Names.neutral(renamed, edges)
 
 
 def _sizes(pipeline: Pipeline, stage: str, links: StageLinks) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from wavesim.codegen.formulas import order_formula
 from wavesim.codegen.names import Names
 from wavesim.codegen.options import AVOID_CUSTOM_ORDER, REORDER_LOADS, Option, is_used
 from wavesim.errors import DescriptionError
+from wavesim.guard.escaping import cuda_comment
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Order, SlicesLast
@@ -61,7 +62,7 @@ def stage_lines(
         "",
         "// Thread blocks to launch.",
         *sizes.function("int blocks()", ["return columns * rows * slices;"]),
-        f"// The tile of the position-th block to start: order {order.name}.",
+        f"// The tile of the position-th block to start: order {cuda_comment(order.name)}.",
         *_tile_lines(stage, order, sizes),
         "// What tile (x, y) of the input-th producer posts, and its value once the tile is there.",
         *_awaited_lines(pipeline, links, sizes, names),

@@ -8,17 +8,26 @@ import textwrap
 from collections.abc import Iterator
 
 from wavesim.codegen.cuda_text import Sizes
+from wavesim.codegen.names import Names
 from wavesim.codegen.options import AVOID_WAIT_KERNEL, REORDER_LOADS, Option, is_used
-from wavesim.guard.escaping import identifier
+from wavesim.guard.escaping import cuda_comment, one_line
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.plan.semaphores import edges_of
 
+LONGEST_PARAGRAPH = 4_000  # letters
+
 
 def usage_lines(
-    pipeline: Pipeline, plan: Plan, device: Device, options: tuple[Option, ...], space: str, sizes: Sizes
+    pipeline: Pipeline,
+    plan: Plan,
+    device: Device,
+    options: tuple[Option, ...],
+    names: Names,
+    space: str,
+    sizes: Sizes,
 ) -> list[str]:
     """The comment block."""
     orders = ", ".join(f"{stage.name} {plan.order_of(stage.name).name}" for stage in pipeline.stages)
@@ -28,16 +37,17 @@ def usage_lines(
         "",
         *_dependency_words(pipeline),
         "",
-        *(_option_words(options) if sizes.is_constant else _size_words(pipeline, options, space)),
-        *_kernel_words(pipeline, plan, options, space, sizes),
+        *(_option_words(options) if sizes.is_constant else _size_words(pipeline, options, names, space)),
+        *_kernel_words(pipeline, plan, options, names, space, sizes),
     ]
-    return [f"// {line}".rstrip() for text in words for line in _wrapped(text)] + [""]
+    return [f"// {cuda_comment(line)}".rstrip() for text in words for line in _wrapped(text)] + [""]
 
 
 def _wrapped(text: str) -> list[str]:
     if text.startswith("    "):
         return [text]
-    return textwrap.wrap(text, 104, subsequent_indent="  " if text.startswith("- ") else "") or [""]
+    indent = "  " if text.startswith("- ") else ""
+    return textwrap.wrap(one_line(text, LONGEST_PARAGRAPH), 104, subsequent_indent=indent) or [""]
 
 
 def _dependency_words(pipeline: Pipeline) -> list[str]:
@@ -52,13 +62,13 @@ def _option_words(options: tuple[Option, ...]) -> Iterator[str]:
         yield ""
 
 
-def _size_words(pipeline: Pipeline, options: tuple[Option, ...], space: str) -> Iterator[str]:
+def _size_words(pipeline: Pipeline, options: tuple[Option, ...], names: Names, space: str) -> Iterator[str]:
     """What a header that leaves its sizes to run time promises, word for word the same at every size."""
     yield (
         "Sizes are known at run time: fill the grids in on the host, pass each kernel its own stage as a "
         "parameter, and call its members on that."
     )
-    grids = ", ".join(f"{{{identifier(stage.name)} columns, rows, slices}}" for stage in pipeline.stages)
+    grids = ", ".join(f"{{{names.stage(stage.name)} columns, rows, slices}}" for stage in pipeline.stages)
     yield f"    const {space}::Run run = {space}::run_with({grids});"
     yield (
         "What is read is written as described, with the description's own constants: this header serves all "
@@ -75,23 +85,22 @@ def _size_words(pipeline: Pipeline, options: tuple[Option, ...], space: str) -> 
 
 
 def _kernel_words(
-    pipeline: Pipeline, plan: Plan, options: tuple[Option, ...], space: str, sizes: Sizes
+    pipeline: Pipeline, plan: Plan, options: tuple[Option, ...], names: Names, space: str, sizes: Sizes
 ) -> Iterator[str]:
     consumers = {consumer for _, consumer in edges_of(pipeline)}
     stage_word, count = ("STAGE::", f"{space}::") if sizes.is_constant else ("stage.", "run.")
     at_most = "as many blocks as fit at once, at most " if plan.schedule.fetches_tiles else ""
     yield (
         f"Lines to add. Launch each kernel as a one-dimensional grid of {at_most}{stage_word}blocks() "
-        f"blocks; `counters` is unsigned[{count}counter_count] in global memory, zeroed on the first stream "
-        "before every run."
+        f"blocks; `counters` is unsigned[{count}counter_count] in global memory, zeroed when it is made."
     )
     if plan.runs_one_after_another and not plan.sync.has_semaphores:
         yield "Stream sync: launch the kernels one after another on one stream; nobody waits or posts."
     for stage in pipeline.stages:
-        word = f"{space}::{identifier(stage.name)}"
+        word = f"{space}::{names.stage(stage.name)}"
         at = f"{word}::" if sizes.is_constant else "stage."
         yield ""
-        yield f"In the kernel of {stage.name}:"
+        yield f"In the kernel of {names.stage(stage.name)}:"
         if not sizes.is_constant:
             yield f"    ... (const __grid_constant__ {word} stage, unsigned* counters, ...) {{"
         if plan.schedule.fetches_tiles:
@@ -100,7 +109,7 @@ def _kernel_words(
         else:
             yield f"    const {space}::Tile tile = {at}begin(counters);  // in place of blockIdx"
         if stage.name in consumers and plan.sync.has_semaphores:
-            yield from _wait_lines(pipeline, stage.name, options, space, sizes)
+            yield from _wait_lines(pipeline, stage.name, options, names, space, sizes)
         else:
             yield "    ... main loop ..."
         yield "    ... epilogue: store the tile ..."
@@ -115,11 +124,34 @@ def _kernel_words(
         "own, or whose blocks compute tile after tile, use what they are made of from one thread each: "
         "next_position, tile_at, wait_tile and post_tile."
     )
-    yield from _host_lines(pipeline, plan, options, space, sizes)
+    run = "" if sizes.is_constant else "run, "
+    if plan.sync.has_semaphores:
+        yield from _check_lines(space, run)
+    elif plan.schedule.fetches_tiles:
+        yield f"On the host, before every run: {space}::prepare_run({run}counters, stream)."
+    yield from _host_lines(pipeline, plan, options, names, space, sizes)
+
+
+def _check_lines(space: str, run: str) -> Iterator[str]:
+    """What the host does around a run; `run`: the argument before `counters`, if there is one."""
+    yield ""
+    yield (
+        "On the host, around every run. A wait that lasts longer than WAVESIM_WAIT_LIMIT_NS gives up: wait "
+        "returns false, the block returns without a post, and so do all that wait for it. Nothing else says "
+        "so: outputs then hold what they held before. The other streams wait for the first one's zeros."
+    )
+    yield "    const char* missing;"
+    yield f"    if ({space}::prepare_run({run}counters, first_stream) != cudaSuccess) ... fail ..."
+    yield "    ... the launches ..."
+    yield f"    if ({space}::check_run({run}counters, missing) != cudaSuccess) ... fail: missing says why ..."
+    yield (
+        f"A host without CUDA's runtime API reads counters[{space}::gave_up] itself: zero, or what a call of "
+        "missing_tile turns into words. It zeroes gave_up after having read it, never before."
+    )
 
 
 def _wait_lines(
-    pipeline: Pipeline, consumer: str, options: tuple[Option, ...], space: str, sizes: Sizes
+    pipeline: Pipeline, consumer: str, options: tuple[Option, ...], names: Names, space: str, sizes: Sizes
 ) -> Iterator[str]:
     is_gemm = isinstance(pipeline.stage(consumer).work, Gemm)
     yield "    for (each chunk of the main loop) {"
@@ -128,10 +160,10 @@ def _wait_lines(
     for producer, reader in edges_of(pipeline):
         if reader == consumer:
             edge = sizes.reach(
-                f"{space}::{identifier(f'{producer}_to_{consumer}')}", f"stage.from_{identifier(producer)}"
+                f"{space}::{names.edge((producer, consumer))}", f"stage.from_{names.stage(producer)}"
             )
-            what = "the chunk's columns of A" if is_gemm else f"tile (column, row) of {producer}"
-            yield f"        {edge}wait(counters, column, row);  // before the first load of {what}"
+            what = "the chunk's columns of A" if is_gemm else f"tile (column, row) of {names.stage(producer)}"
+            yield f"        if (!{edge}wait(counters, column, row)) return;  // before loading {what}"
     yield "        ... load the rest and compute ..."
     yield "    }"
 
@@ -163,7 +195,7 @@ def _no_wait_kernel_text(pipeline: Pipeline, options: tuple[Option, ...], sizes:
 
 
 def _host_lines(
-    pipeline: Pipeline, plan: Plan, options: tuple[Option, ...], space: str, sizes: Sizes
+    pipeline: Pipeline, plan: Plan, options: tuple[Option, ...], names: Names, space: str, sizes: Sizes
 ) -> Iterator[str]:
     if not plan.sync.has_semaphores and not plan.waits_for_grids:
         return
@@ -183,5 +215,5 @@ def _host_lines(
     yield f"        {space}::wait_for(counters, started, 1);"
     yield "    }"
     for producer, consumer in edges_of(pipeline):
-        name = f"{space}::{identifier(producer)}"
-        yield f"    wait_for_start<<<1, 32, 0, {identifier(consumer)}_stream>>>(counters, {name}::started);"
+        name = f"{space}::{names.stage(producer)}"
+        yield f"    wait_for_start<<<1, 32, 0, {names.stage(consumer)}_stream>>>(counters, {name}::started);"

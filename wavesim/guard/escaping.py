@@ -4,11 +4,17 @@ Example: a profile says that its GPU is `<img src=x onerror=...>`. In a page tha
 brackets; on a terminal and in a comment of generated CUDA it is one line without control characters.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Callable
 from html import escape
 from typing import Any
+
+from wavesim.errors import DescriptionError
+from wavesim.guard.cuda_words import is_reserved
+
+LONGEST_WORD = 60
 
 # What ends a script element or starts a comment in it; the separators end a line of JavaScript before ES2019.
 SCRIPT_ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
@@ -51,12 +57,31 @@ def one_line(text: str, longest: int = 200) -> str:
     return shown if len(shown) <= longest else f"{shown[: longest - 3]}..."
 
 
-def cuda_comment(text: str) -> str:
-    """What may stand in a comment of CUDA text: one line that neither goes on in the next nor ends early."""
-    return one_line(text).replace("*/", "* /").replace("??/", "? ?/").rstrip("\\")
+def cuda_comment(text: str, longest: int = 200) -> str:
+    """What may stand in a comment of CUDA text: one line that neither goes on in the next nor ends early.
+
+    Compilers join lines at a backslash, also one with blanks behind it or one that is written `??/`.
+    """
+    shown = one_line(text, longest).replace("*/", "* /").replace("??/", "? ?/")
+    return shown.rstrip("\\ ")
 
 
-def identifier(name: str) -> str:
-    """A C++ name made of any text."""
-    word = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return word if word and not word[0].isdigit() else f"_{word}"
+def identifier(name: str, is_taken: Callable[[str], bool] = is_reserved) -> str:
+    """A C++ name made of any text: its letters and digits, with `named_` before what is taken or no name.
+
+    Neither underscores that C++ keeps for itself nor more than `LONGEST_WORD` letters; texts that are the
+    same in their letters and digits give the same name.
+    """
+    word = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
+    if len(word) > LONGEST_WORD:
+        word = f"{word[: LONGEST_WORD - 9]}_{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    is_name = word[:1].isalpha() and not is_taken(word)
+    return word if is_name else f"named_{word}".rstrip("_")
+
+
+def literal(number: object) -> str:
+    """An integer as C++ takes it for an int. Raises `DescriptionError` for one that is none or too large."""
+    if not isinstance(number, int) or not -(2**31) < number < 2**31:
+        shown = one_line(repr(number), 40)
+        raise DescriptionError(f"{shown} goes into generated code; it must be an integer below 2,147,483,648")
+    return format(int(number), "d")

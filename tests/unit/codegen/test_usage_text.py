@@ -22,7 +22,7 @@ STREAM_SYNC = "one after another on one stream; nobody waits or posts"
 
 def fork() -> Pipeline:
     a, b, c = (Stage(name, Kernel(name, Grid(4, 4), Block(128))) for name in "abc")
-    return Pipeline("fork", [a, b, c], [Dependency(one[x, y], [a[:, y]]) for one in (b, c)])
+    return Pipeline("forked", [a, b, c], [Dependency(one[x, y], [a[:, y]]) for one in (b, c)])
 
 
 def comment(plan: Plan) -> str:
@@ -61,7 +61,7 @@ def test_dependent_launch_with_semaphores_starts_early_what_reads_the_kernel_bef
 def test_persistent_blocks_are_as_many_as_fit_and_fetch_tile_after_tile(plan: Plan):
     found = comment(plan)
     assert "a one-dimensional grid of as many blocks as fit at once, at most STAGE::blocks() blocks" in found
-    assert "for (each position = fork::c::next_position(counters) below fork::c::blocks())" in found
+    assert "for (each position = forked::c::next_position(counters) below forked::c::blocks())" in found
     assert "begin(counters)" not in found
 
 
