@@ -67,6 +67,7 @@ OPTIONAL = {
     ("recorder_overhead.py", "triton_pair"),
     ("tensors.py", "torch"),
     ("torch_chain.py", "torch"),
+    ("triton.py", "torch"),
     ("triton_recorder.py", "triton"),
 }
 # What Jupyter calls to show a value may import one module of pictures from anywhere; a test says which.

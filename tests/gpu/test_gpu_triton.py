@@ -1,0 +1,126 @@
+"""Triton kernels under a plan give the plain kernels' very bits, wait with an acquire, and fail loudly."""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from wavesim.errors import DeadlockError, DescriptionError
+from wavesim.plan.parsing import parse_plan
+
+pytestmark = pytest.mark.gpu
+EXAMPLES = Path(__file__).parents[2] / "gpu" / "examples"
+PLANS = ["row", "tile", "pdl+row", "pdl+tile", "streams:no-wait-kernel+row"]
+
+
+@pytest.fixture(autouse=True)
+def torch():
+    pytest.importorskip("triton")
+    return pytest.importorskip("torch")
+
+
+def load(name: str, folder: Path, **changes: str):
+    """An example as a module of its own, with some of its text replaced."""
+    text = (
+        (EXAMPLES / f"{name}.py")
+        .read_text()
+        .replace("M, K, N1, N2 = 1536, 8192, 4096, 6144", "M, K, N1, N2 = 512, 256, 1024, 512")
+    )
+    for old, new in changes.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    path = folder / f"{name}_{len(list(folder.iterdir()))}.py"  # Triton reads a kernel's source from its file
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def operands(torch, module):
+    generator = torch.Generator("cuda").manual_seed(5)
+    shapes = ((module.M, module.K), (module.K, module.N1), (module.N1, module.N2))
+    given = [torch.randn(s, device="cuda", generator=generator, dtype=torch.float16) / 16 for s in shapes]
+    made = [
+        torch.full((module.M, n), torch.nan, device="cuda", dtype=torch.float16)
+        for n in (module.N1, module.N2)
+    ]
+    return (*given, *made)
+
+
+def synchronised(folder, plan, order="grouped:4"):
+    return load(
+        "synchronised_triton",
+        folder,
+        **{'parse_plan("pdl+row", "grouped:4")': f'parse_plan("{plan}", "{order}")'},
+    )
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("order", ["row", "grouped:2", "column"])
+def test_every_plan_and_order_gives_the_plain_kernels_bits(torch, tmp_path, plan, order):
+    plain, pair = load("plain_triton", tmp_path), synchronised(tmp_path, plan, order)
+    wanted = operands(torch, plain)
+    plain.run(*wanted)
+    for _ in range(3):  # the first run is one kernel after the other
+        found = operands(torch, pair)
+        pair.run(*found)
+        pair.pair.check()
+        assert torch.equal(found[-1], wanted[-1])
+        assert not found[-1].isnan().any()
+
+
+def test_the_wait_acquires_in_the_machine_code(torch, tmp_path):
+    pair = synchronised(tmp_path, "pdl+row")
+    found = operands(torch, pair)
+    kernels = []
+    launch = pair.down.run
+    pair.down.run = lambda *args, **kwargs: kernels.append(launch(*args, **kwargs)) or kernels[-1]
+    pair.run(*found)
+    sass = kernels[0].asm["sass"]
+    # A load of GPU scope that drops the L1's lines: an acquire; a plain volatile load has no CCTL after it.
+    assert len(re.findall(r"LDG\.E\.STRONG\.GPU[^\n]*\n[^\n]*CCTL\.IVALL", sass)) >= 2
+
+
+def test_a_wait_that_nobody_ends_gives_nan_and_names_the_waiter_and_the_next_run_is_right(torch, tmp_path):
+    pair = synchronised(tmp_path, "pdl+row")
+    module, found = pair.pair, operands(torch, pair)
+    pair.run(*found)
+    wanted = found[-1].clone()
+    module.buffer[0] = 20_000  # looks: some hundredths of a second
+    module.run(
+        lambda sync, **how: None,
+        lambda sync, **how: pair.down[(8,)](
+            sync, found[3], pair_w2(found), found[4], pair.N2, pair.N1, **pair.TILE, **pair.HOW
+        ),
+    )
+    with pytest.raises(DeadlockError, match=r"down block .* waits for up row\[\d\]: seen 0, awaited 4"):
+        module.check()
+    assert found[-1].isnan().all()
+    module.check()
+    pair.run(*found)
+    module.check()
+    assert torch.equal(found[-1], wanted)
+
+
+def pair_w2(found):
+    return found[2]
+
+
+def test_a_launch_that_returns_nothing_is_refused_by_name(torch, tmp_path):
+    pair = synchronised(tmp_path, "row")
+    with pytest.raises(DescriptionError, match="the launch of up returned None"):
+        pair.pair.run(lambda sync: None, lambda sync: None)
+
+
+def test_plans_that_triton_kernels_do_not_run_are_refused(torch, tmp_path):
+    from wavesim_gpu.triton import Synchronised
+
+    pair = synchronised(tmp_path, "row")
+    with pytest.raises(DescriptionError, match="tile per program"):
+        Synchronised(pair.pair.pipeline, parse_plan("persistent:row"))
+    with pytest.raises(DescriptionError, match="limit_s"):
+        Synchronised(pair.pair.pipeline, parse_plan("row"), limit_s=0)

@@ -1,0 +1,277 @@
+"""generate_triton(): a Python module of Triton functions for a pipeline's tile orders, waits and posts.
+
+Example: for two GEMMs under row semaphores the module has `gemm1_tile(sync)` and `gemm1_post(sync, x, y)` for
+the first kernel, `gemm2_tile(sync)` and `gemm2_wait(sync, x, y)` for the second. `sync` is one int32 buffer: a
+report of the first wait that ran out of time, counters, semaphores, and tables where no formula says them.
+"""
+
+import re
+import textwrap
+from collections.abc import Sequence
+from itertools import chain
+
+from wavesim.codegen.formulas import fitted_formula, order_formula
+from wavesim.codegen.tile_map import fit_map
+from wavesim.errors import DescriptionError
+from wavesim.guard.escaping import cuda_comment, identifier
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.plan.order import Order, SlicesLast
+from wavesim.plan.plan import Plan, check_plan
+from wavesim.plan.policy import SemaphoreTable
+from wavesim.plan.semaphores import SemaphoreArray, semaphore_arrays
+from wavesim.plan.waits import position_in_slice, waits_of
+
+REPORT_WORDS = 8  # limit in looks; gave up; then stage, column, row, word of the semaphore, seen, awaited
+Awaited = tuple[tuple[int, int], ...]  # (word in the buffer, value) of every semaphore that a tile waits for
+
+
+def generate_triton(pipeline: Pipeline, plan: Plan) -> str:
+    """The module's text. It imports triton and nothing else; its constants say how to lay out the buffer.
+
+    Raises `DescriptionError` for plans that do not fit the pipeline, and for split-K stages, kernels that
+    fetch tiles (persistent, Stream-K) and stages whose names become the same in Python.
+    """
+    check_plan(pipeline, plan)
+    _require_plain(pipeline, plan)
+    return _Module(pipeline, plan).text()
+
+
+def _require_plain(pipeline: Pipeline, plan: Plan) -> None:
+    if plan.schedule.fetches_tiles or plan.schedule.after == "following":
+        raise DescriptionError(
+            f"{plan.label}: Triton kernels compute a tile per program here. Use schedule=TilePerBlock()"
+        )
+    for stage in pipeline.stages:
+        if stage.grid.z > 1:
+            raise DescriptionError(
+                f"stage {stage.name} splits K {stage.grid.z} ways; the Triton functions know whole tiles. "
+                "Use grid.z = 1"
+            )
+    words = [identifier(stage.name) for stage in pipeline.stages]
+    for name, word in zip((stage.name for stage in pipeline.stages), words, strict=True):
+        if words.count(word) > 1:
+            raise DescriptionError(
+                f"pipeline {pipeline.name}: two stages are {word} in Python; rename {name!r}"
+            )
+
+
+class _Module:
+    """One module's text, and the tables that it needs."""
+
+    def __init__(self, pipeline: Pipeline, plan: Plan) -> None:
+        self._pipeline, self._plan = pipeline, plan
+        self._arrays = semaphore_arrays(pipeline, plan)
+        self._first = REPORT_WORDS + len(pipeline.stages)
+        self._counters = self._first + sum(array.table.count for array in self._arrays)
+        self._tables: list[int] = []
+
+    def text(self) -> str:
+        """All of it. Stages come first, as they fill the tables."""
+        stages = list(chain.from_iterable(map(self._stage, self._pipeline.stages)))
+        orders = ", ".join(
+            f"{stage.name} {self._plan.order_of(stage.name).name}" for stage in self._pipeline.stages
+        )
+        title = cuda_comment(f"{self._pipeline.name}: {self._plan.label}. Orders: {orders}.")
+        head = [
+            f"# {title}",
+            "# Written by wavesim; change the description and write it again, not this file.",
+            "",
+            "import triton",
+            "import triton.language as tl",
+            "",
+            f"COUNTERS = {self._counters}  # words before the tables; after the report zero before a run",
+            "TABLES = (",
+            *textwrap.wrap(
+                "".join(f"{number}, " for number in self._tables),
+                100,
+                initial_indent="    ",
+                subsequent_indent="    ",
+            ),
+            ")",
+            "",
+            PRIMITIVES,
+        ]
+        return "\n".join([*head, *stages]).rstrip() + "\n"
+
+    def _stage(self, stage: Stage) -> list[str]:
+        lines = self._tile_lines(stage)
+        outputs = [array for array in self._arrays if array.producer == stage.name]
+        if outputs:
+            lines += self._post_lines(stage, outputs)
+        if self._arrays and self._pipeline.dependency_of(stage.name) is not None:
+            lines += self._wait_lines(stage)
+            if self._plan.launch.wait_kernel:
+                lines += self._start_lines(stage)
+        return lines
+
+    def _function(
+        self, stage: Stage, what: str, parameters: str, said: str, body: Sequence[str]
+    ) -> list[str]:
+        name = f"{identifier(stage.name)}_{what}"
+        return [
+            "@triton.jit",
+            f"def {name}({parameters}):",
+            f'    """{said}"""',
+            *(f"    {line}" for line in body),
+            "",
+            "",
+        ]
+
+    def _tile_lines(self, stage: Stage) -> list[str]:
+        order, index = self._plan.order_of(stage.name), self._pipeline.stages.index(stage)
+        body = [f'place = tl.atomic_add(sync + {REPORT_WORDS + index}, 1, sem="relaxed", scope="gpu")']
+        if self._plan.launch.follows == "start" and self._pipeline.consumers_of(stage.name):
+            body.insert(0, "tl.extra.cuda.gdc_launch_dependents()")
+        body += [*self._place_lines(stage, order), "return x, y"]
+        said = "Column and row of this program's tile: programs take tiles in the order in which they start."
+        return self._function(stage, "tile", "sync", said, body)
+
+    def _place_lines(self, stage: Stage, order: Order) -> list[str]:
+        inner = order.order if isinstance(order, SlicesLast) else order
+        formula = order_formula(inner)
+        if formula is None:
+            numbers = [y * stage.grid.x + x for x, y in order.sequence(stage.grid)]
+            tile = f"tile = tl.load(sync + {self._table(numbers)} + place)"
+            return [tile, f"x = tile % {stage.grid.x}", f"y = tile // {stage.grid.x}"]
+        extents = {"columns": stage.grid.x, "rows": stage.grid.y}
+        return [line for text in formula for line in _statements(_in_python(text, extents))]
+
+    def _post_lines(self, stage: Stage, outputs: Sequence[SemaphoreArray]) -> list[str]:
+        posts = [
+            f'tl.atomic_add(sync + {self._semaphore(array)}, 1, sem="release", scope="gpu")'
+            for array in outputs
+        ]
+        body = [
+            "tl.debug_barrier()  # all warps have stored: the release that follows covers their stores",
+            *posts,
+        ]
+        said = (
+            "The tile is there. After the last tl.store of it; not after stores through a tensor descriptor."
+        )
+        return self._function(stage, "post", "sync, x, y", said, body)
+
+    def _semaphore(self, array: SemaphoreArray) -> str:
+        """The word in the buffer of the semaphore that tile (x, y) posts."""
+        first, fitted = self._first + array.first, fit_map(array.table, array.grid)
+        if fitted is not None:
+            return f"{first} + {_in_python(fitted_formula(fitted, array.grid).semaphore, {})}"
+        place = self._table(array.table.semaphore_of_tile)
+        return f"{first} + tl.load(sync + {place} + y * {array.grid.x} + x)"
+
+    def _wait_lines(self, stage: Stage) -> list[str]:
+        waits = [self._awaited(stage, x, y) for x, y in stage.grid]
+        index = self._pipeline.stages.index(stage)
+        said = "Until all that tile (x, y) reads is there. Returns 0.0, or NaN if time ran out: add it."
+        return self._function(stage, "wait", "sync, x, y", said, self._wait_body(stage, waits, index))
+
+    def _awaited(self, stage: Stage, x: int, y: int) -> Awaited:
+        dependency = self._pipeline.dependency_of(stage.name)
+        assert dependency is not None, "callers ask for consumers only"
+        arrays = {
+            array.producer: array for array in self._arrays for edge in array.edges if edge[1] == stage.name
+        }
+
+        def semaphore_of(producer: str, tile: tuple[int, int]) -> int:
+            array = arrays[producer]
+            return array.first + array.table.semaphore_of_tile[tile[1] * array.grid.x + tile[0]]
+
+        values = {array.first + i: value for array in arrays.values() for i, value in enumerate(array.values)}
+        found = waits_of(dependency, (x, y), semaphore_of, position_in_slice(0, 1))
+        return tuple((self._first + wait.semaphore, values[wait.semaphore]) for wait in found)
+
+    def _wait_body(self, stage: Stage, waits: Sequence[Awaited], index: int) -> list[str]:
+        grid = stage.grid
+        if all(len(one) == 1 for one in waits):
+            semaphores, values = zip(*(one[0] for one in waits), strict=True)
+            fitted = fit_map(SemaphoreTable(max(semaphores) + 1, semaphores, _shares(semaphores)), grid)
+            if fitted is not None and len(set(values)) == 1:
+                word = _in_python(fitted_formula(fitted, grid).semaphore, {})
+                return [f"return _wait(sync, {word}, {values[0]}, {index}, x, y)"]
+        places: dict[Awaited, int] = {}  # the consumer's tiles share lists: those of a row, say
+        for one in waits:
+            if one not in places:
+                places[one] = self._table(list(chain.from_iterable(one)))
+        lists = self._table([number for one in waits for number in (places[one], len(one))])
+        return [
+            f"own = sync + {lists} + 2 * (y * {grid.x} + x)",
+            "pair = sync + tl.load(own)",
+            "poison = 0.0",
+            "for i in range(tl.load(own + 1)):",
+            f"    poison += _wait(sync, tl.load(pair + 2 * i), tl.load(pair + 2 * i + 1), {index}, x, y)",
+            "return poison",
+        ]
+
+    def _start_lines(self, stage: Stage) -> list[str]:
+        dependency, stages = self._pipeline.dependency_of(stage.name), self._pipeline.stages
+        assert dependency is not None, "callers ask for consumers only"
+        names = [one.name for one in stages]
+        index = names.index(stage.name)
+        body = [
+            f"_wait(sync, {REPORT_WORDS + names.index(producer)}, 1, {index}, -1, -1)"
+            for producer in dependency.producers
+        ]
+        said = (
+            "A kernel of one program, ahead of the stage on its stream: ends when its producers have started."
+        )
+        return self._function(stage, "wait_for_start", "sync", said, body)
+
+    def _table(self, numbers: Sequence[int]) -> int:
+        """Adds a table. Returns its place in the buffer."""
+        place = self._counters + len(self._tables)
+        self._tables += numbers
+        return place
+
+
+def _shares(semaphores: Sequence[int]) -> tuple[int, ...]:
+    counts: dict[int, int] = {}
+    for semaphore in semaphores:
+        counts[semaphore] = counts.get(semaphore, 0) + 1
+    return tuple(counts[semaphore] for semaphore in semaphores)
+
+
+def _in_python(text: str, extents: dict[str, int]) -> str:
+    """A C++ formula of non-negative integers in Python: extents as numbers, whole division, min."""
+    for word, number in extents.items():
+        text = re.sub(rf"\b{word}\b", str(number), text)
+    return text.replace(" / ", " // ").replace("smaller(", "tl.minimum(")
+
+
+def _statements(line: str) -> list[str]:
+    """`const int x = a, y = b;` as two assignments."""
+    parts = re.split(r", (?=\w+ = )", line.removeprefix("const int ").removesuffix(";"))
+    return [part.strip() for part in parts]
+
+
+PRIMITIVES = """
+@triton.jit
+def _look(sync, word):
+    # One thread looks and tells the others, so that all leave a loop together. Acquire: what was stored before
+    # the release that this sees is seen by the loads that follow. The result must be used: Triton deletes an
+    # acquiring operation whose result is dropped.
+    return tl.atomic_add(sync + word, 0, sem="acquire", scope="gpu")
+
+
+@triton.jit
+def _wait(sync, word, awaited, stage, x, y):
+    # Until a semaphore has reached a value: 0.0, or NaN after as many looks as the buffer's first word says.
+    # Where one program has given up, the others do too.
+    seen = _look(sync, word)
+    if seen < awaited:
+        looks = tl.load(sync)
+        while (seen < awaited) & (looks > 0):
+            if looks % 64 == 0:
+                looks = tl.where(_look(sync, 1) != 0, 1, looks)
+            looks -= 1
+            seen = _look(sync, word)
+        if seen < awaited:
+            if tl.atomic_xchg(sync + 1, 1, sem="relaxed", scope="gpu") == 0:
+                tl.store(sync + 2, stage)
+                tl.store(sync + 3, x)
+                tl.store(sync + 4, y)
+                tl.store(sync + 5, word)
+                tl.store(sync + 6, seen)
+                tl.store(sync + 7, awaited)
+    return tl.where(seen < awaited, float("nan"), 0.0)
+
+"""
