@@ -13,14 +13,20 @@ HOW = {"num_warps": 8, "num_stages": 3}
 
 
 @triton.jit
-def up(a_ptr, b_ptr, c_ptr, n, k, tile_m: tl.constexpr, tile_n: tl.constexpr, tile_k: tl.constexpr):
-    """C (m, n) = A (m, k) B (k, n); one program per tile."""
+def up(  # a kernel takes what it takes
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    n,
+    k,
+    tile_m: tl.constexpr,
+    tile_n: tl.constexpr,
+    tile_k: tl.constexpr,
+):
+    """C (m, n) = A (m, k) B (k, n), one program per tile."""
     x, y = tl.program_id(0) % (n // tile_n), tl.program_id(0) // (n // tile_n)
-    rows, columns, depth = (
-        y * tile_m + tl.arange(0, tile_m),
-        x * tile_n + tl.arange(0, tile_n),
-        tl.arange(0, tile_k),
-    )
+    rows, columns = y * tile_m + tl.arange(0, tile_m), x * tile_n + tl.arange(0, tile_n)
+    depth = tl.arange(0, tile_k)
     a, b = a_ptr + rows[:, None] * k + depth[None, :], b_ptr + depth[:, None] * n + columns[None, :]
     total = tl.zeros((tile_m, tile_n), dtype=tl.float32)
     for i in range(0, k, tile_k):
@@ -29,14 +35,20 @@ def up(a_ptr, b_ptr, c_ptr, n, k, tile_m: tl.constexpr, tile_n: tl.constexpr, ti
 
 
 @triton.jit
-def down(a_ptr, b_ptr, c_ptr, n, k, tile_m: tl.constexpr, tile_n: tl.constexpr, tile_k: tl.constexpr):
-    """The same."""
+def down(
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    n,
+    k,
+    tile_m: tl.constexpr,
+    tile_n: tl.constexpr,
+    tile_k: tl.constexpr,
+):
+    """The same: its A is what `up` stores."""
     x, y = tl.program_id(0) % (n // tile_n), tl.program_id(0) // (n // tile_n)
-    rows, columns, depth = (
-        y * tile_m + tl.arange(0, tile_m),
-        x * tile_n + tl.arange(0, tile_n),
-        tl.arange(0, tile_k),
-    )
+    rows, columns = y * tile_m + tl.arange(0, tile_m), x * tile_n + tl.arange(0, tile_n)
+    depth = tl.arange(0, tile_k)
     a, b = a_ptr + rows[:, None] * k + depth[None, :], b_ptr + depth[:, None] * n + columns[None, :]
     total = tl.zeros((tile_m, tile_n), dtype=tl.float32)
     for i in range(0, k, tile_k):

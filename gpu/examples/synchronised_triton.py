@@ -20,24 +20,27 @@ HOW = {"num_warps": 8, "num_stages": 3}
 
 first = Stage("up", Gemm("up", M, N1, K, *TILE.values()))
 second = Stage("down", Gemm("down", M, N2, N1, *TILE.values()))
-pair = Synchronised(
-    Pipeline("mlp", [first, second], [Dependency(second[x, y], [first[:, y]])]),
-    parse_plan("pdl+row", "grouped:4"),
-)
+mlp = Pipeline("mlp", [first, second], [Dependency(second[x, y], [first[:, y]])])
+pair = Synchronised(mlp, parse_plan("pdl+row", "grouped:4"))
 tiles = pair.functions
 
 
 @triton.jit
 def up(  # noqa: PLR0913, PLR0917  # a kernel takes what it takes
-    sync, a_ptr, b_ptr, c_ptr, n, k, tile_m: tl.constexpr, tile_n: tl.constexpr, tile_k: tl.constexpr
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    n,
+    k,
+    sync,
+    tile_m: tl.constexpr,
+    tile_n: tl.constexpr,
+    tile_k: tl.constexpr,
 ):
-    """C (m, n) = A (m, k) B (k, n); one program per tile."""
+    """C (m, n) = A (m, k) B (k, n), one program per tile."""
     x, y = tiles.up_tile(sync)
-    rows, columns, depth = (
-        y * tile_m + tl.arange(0, tile_m),
-        x * tile_n + tl.arange(0, tile_n),
-        tl.arange(0, tile_k),
-    )
+    rows, columns = y * tile_m + tl.arange(0, tile_m), x * tile_n + tl.arange(0, tile_n)
+    depth = tl.arange(0, tile_k)
     a, b = a_ptr + rows[:, None] * k + depth[None, :], b_ptr + depth[:, None] * n + columns[None, :]
     total = tl.zeros((tile_m, tile_n), dtype=tl.float32)
     for i in range(0, k, tile_k):
@@ -48,17 +51,23 @@ def up(  # noqa: PLR0913, PLR0917  # a kernel takes what it takes
 
 @triton.jit
 def down(  # noqa: PLR0913, PLR0917
-    sync, a_ptr, b_ptr, c_ptr, n, k, tile_m: tl.constexpr, tile_n: tl.constexpr, tile_k: tl.constexpr
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    n,
+    k,
+    sync,
+    tile_m: tl.constexpr,
+    tile_n: tl.constexpr,
+    tile_k: tl.constexpr,
 ):
-    """The same."""
+    """The same: its A is what `up` stores."""
     x, y = tiles.down_tile(sync)
-    rows, columns, depth = (
-        y * tile_m + tl.arange(0, tile_m),
-        x * tile_n + tl.arange(0, tile_n),
-        tl.arange(0, tile_k),
-    )
+    rows, columns = y * tile_m + tl.arange(0, tile_m), x * tile_n + tl.arange(0, tile_n)
+    depth = tl.arange(0, tile_k)
     a, b = a_ptr + rows[:, None] * k + depth[None, :], b_ptr + depth[:, None] * n + columns[None, :]
-    total = tl.zeros((tile_m, tile_n), dtype=tl.float32) + tiles.down_wait(sync, x, y)
+    total = tl.zeros((tile_m, tile_n), dtype=tl.float32)
+    total += tiles.down_wait(sync, x, y)
     for i in range(0, k, tile_k):
         total = tl.dot(tl.load(a + i), tl.load(b + i * n), total)
     tl.store(c_ptr + rows[:, None] * n + columns[None, :], total.to(tl.float16))
@@ -67,8 +76,8 @@ def down(  # noqa: PLR0913, PLR0917
 def run(x: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor, hidden: torch.Tensor, out: torch.Tensor) -> None:
     """Enqueues both."""
     pair.run(
-        lambda sync, **how: up[(M // 128 * (N1 // 256),)](sync, x, w1, hidden, N1, K, **TILE, **HOW, **how),
+        lambda sync, **how: up[(M // 128 * (N1 // 256),)](x, w1, hidden, N1, K, sync, **TILE, **HOW, **how),
         lambda sync, **how: down[(M // 128 * (N2 // 256),)](
-            sync, hidden, w2, out, N2, N1, **TILE, **HOW, **how
+            hidden, w2, out, N2, N1, sync, **TILE, **HOW, **how
         ),
     )

@@ -94,7 +94,7 @@ def test_a_wait_that_nobody_ends_gives_nan_and_names_the_waiter_and_the_next_run
     module.run(
         lambda sync, **how: None,
         lambda sync, **how: pair.down[(8,)](
-            sync, found[3], pair_w2(found), found[4], pair.N2, pair.N1, **pair.TILE, **pair.HOW
+            found[3], found[2], found[4], pair.N2, pair.N1, sync, **pair.TILE, **pair.HOW
         ),
     )
     with pytest.raises(DeadlockError, match=r"down block .* waits for up row\[\d\]: seen 0, awaited 4"):
@@ -104,10 +104,6 @@ def test_a_wait_that_nobody_ends_gives_nan_and_names_the_waiter_and_the_next_run
     pair.run(*found)
     module.check()
     assert torch.equal(found[-1], wanted)
-
-
-def pair_w2(found):
-    return found[2]
 
 
 def test_a_launch_that_returns_nothing_is_refused_by_name(torch, tmp_path):

@@ -1,8 +1,8 @@
 """generate_triton(): a Python module of Triton functions for a pipeline's tile orders, waits and posts.
 
 Example: for two GEMMs under row semaphores the module has `gemm1_tile(sync)` and `gemm1_post(sync, x, y)` for
-the first kernel, `gemm2_tile(sync)` and `gemm2_wait(sync, x, y)` for the second. `sync` is one int32 buffer: a
-report of the first wait that ran out of time, counters, semaphores, and tables where no formula says them.
+the first kernel, `gemm2_tile(sync)` and `gemm2_wait(sync, x, y)` for the second. `sync` is one int32 buffer:
+a report of the first wait that ran out of time, counters, semaphores, and tables where no formula says them.
 """
 
 import re
@@ -247,8 +247,8 @@ PRIMITIVES = """
 @triton.jit
 def _look(sync, word):
     # One thread looks and tells the others, so that all leave a loop together. Acquire: what was stored before
-    # the release that this sees is seen by the loads that follow. The result must be used: Triton deletes an
-    # acquiring operation whose result is dropped.
+    # the release that this sees is seen by the loads that follow. The result must be used: Triton deletes
+    # an acquiring operation whose result is dropped.
     return tl.atomic_add(sync + word, 0, sem="acquire", scope="gpu")
 
 
