@@ -247,8 +247,8 @@ PRIMITIVES = """
 @triton.jit
 def _look(sync, word):
     # One thread looks and tells the others, so that all leave a loop together. Acquire: what was stored
-    # before the release that this sees is seen by the loads that follow. The result must be used: Triton deletes
-    # an acquiring operation whose result is dropped.
+    # before the release that this sees is seen by the loads that follow. The result must be used: Triton
+    # deletes an acquiring operation whose result is dropped.
     return tl.atomic_add(sync + word, 0, sem="acquire", scope="gpu")
 
 
