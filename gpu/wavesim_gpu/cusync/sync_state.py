@@ -179,9 +179,13 @@ class SyncState:
         if not found["aborted"] & 1:
             return
         self.clear()
+        raise self.deadlock(found)
+
+    def deadlock(self, found: Any) -> DeadlockError:
+        """What an error buffer says, a record of `ERROR_BUFFER` that may come from a run with its own."""
         count = min(int(found["waiter_count"]), MAX_WAITERS)
         waiters = tuple(self._waiter(row) for row in found["waiters"][:count])
-        raise DeadlockError(waiters, self._starved(found["issued"]), self._detail(found))
+        return DeadlockError(waiters, self._starved(found["issued"]), self._detail(found))
 
     def clear_after_abort(self, partials: Any) -> None:
         """Also zeroes a kernel's partial sums and tickets when a run was aborted half-way."""
