@@ -8,17 +8,21 @@ GPU to import.
 
 from typing import Any
 
-__all__ = ["Recording", "mlp"]
+__all__ = ["FailedCallsError", "Recording", "check", "mlp"]
 
 
 def __getattr__(name: str) -> Any:
-    """`mlp` and `Recording`, imported on first use."""
+    """The public names, imported on first use."""
     if name == "mlp":
-        from wavesim_gpu.tuned_mlp import mlp  # noqa: PLC0415  # light until it is used  # noqa: PLC0415  # light until it is used
+        from wavesim_gpu.tuned_mlp import mlp  # noqa: PLC0415  # light until it is used
 
         return mlp
     if name == "Recording":
-        from wavesim_gpu.record import Recording  # noqa: PLC0415  # light until it is used  # noqa: PLC0415  # light until it is used
+        from wavesim_gpu.record import Recording  # noqa: PLC0415  # light until it is used
 
         return Recording
+    if name in ("FailedCallsError", "check"):
+        from wavesim_gpu.runtime import calls  # noqa: PLC0415  # light until it is used
+
+        return getattr(calls, name)
     raise AttributeError(f"module 'wavesim_gpu' has no attribute {name!r}")

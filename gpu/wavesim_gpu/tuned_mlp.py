@@ -3,16 +3,18 @@
 Example: the first call with new shapes times each tile size under stream sync and under row semaphores on
 random operands, for some seconds, and keeps the fastest. Every later call launches that on the caller's
 current stream: two kernels and a wait-kernel, forked to a stream of ours and joined again, with all memory
-from the caller's allocator. So from the second call on it can be captured in a graph.
+from the caller's allocator. So from the second call on it can be captured in a graph. Where it waits, a last
+kernel looks whether a wait gave up (`runtime/calls.py`).
 """
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
-
-import numpy as np
 
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
@@ -22,12 +24,19 @@ from wavesim.model.stage import Stage
 from wavesim.plan.order import Grouped
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
+from wavesim_gpu.cusync.layout import ERROR_BUFFER
+from wavesim_gpu.kernels import close_call
 from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.kernels.backends import require_computes
 from wavesim_gpu.program import Program
 from wavesim_gpu.runner import CupyRunner
+from wavesim_gpu.runtime.calls import Call, process_log
+from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import require_cupy
+from wavesim_gpu.runtime.functions import load_function
+from wavesim_gpu.runtime.launches import DeviceLaunch
 from wavesim_gpu.runtime.operands import Operands, random_operands
+from wavesim_gpu.runtime.side_streams import SideStreams
 from wavesim_gpu.runtime.tensors import (
     Tensor,
     current_stream,
@@ -43,7 +52,11 @@ TILES = ((128, 256, 64), (256, 128, 64), (128, 128, 64), (64, 64, 32))
 PLANS: tuple[Plan, ...] = (StreamSync(), SemaphoreSync(RowSync()), SemaphoreSync(RowSync(), order=Grouped(4)))
 ROUNDS = 9
 BACKEND = "portable"  # on every GPU
+LIMIT_S = 30.0  # longer than other programs hold a GPU as a rule, and shorter than people wait for a hung one
+LONGEST_S = 86400.0
 _prepared: dict["Shape", "PreparedMlp"] = {}
+_preparing = threading.Lock()
+_side_streams = SideStreams()
 
 
 @dataclass(frozen=True)
@@ -64,28 +77,42 @@ class Shape:
         return Pipeline("mlp", [first, second], [Dependency(second[x, y], [first[:, y]])])
 
 
-def mlp(x: Any, w1: Any, w2: Any, *, activation: Activation | None = None) -> Any:
+def mlp(x: Any, w1: Any, w2: Any, *, activation: Activation | None = None, limit_s: float = LIMIT_S) -> Any:
     """Returns activation(x w1) w2, of shape (..., n2), from x's library, on its current stream.
 
     x (..., k), w1 (k, n1) and w2 (n1, n2): fp16 or bf16, row-major, on one GPU; `activation` None or "gelu"
     (with tanh). The first call with new shapes tunes and takes seconds; it cannot be captured in a graph,
-    later ones can. There is no backward pass. Raises `DescriptionError` that names the argument,
-    `DeadlockError` if a wait of an earlier call ran out of its time: a graph that is only replayed does not
-    tell, call once outside it. What graphs captured on other libraries' arrays use stays allocated.
+    later ones can. There is no backward pass. Raises `DescriptionError` that names the argument. Where a
+    wait on the GPU takes longer than `limit_s`, because other programs hold it, the call's result is NaN
+    and the next call or `wavesim_gpu.check()` raises `FailedCallsError`, which names the call; after
+    replays of a graph `check()` does. What graphs captured on other libraries' arrays use stays allocated.
     """
+    if not (isinstance(limit_s, int | float) and 0 < limit_s <= LONGEST_S):
+        raise DescriptionError(
+            f"limit_s is {limit_s!r}; it must be above 0 and at most {LONGEST_S:g} seconds"
+        )
     if any(needs_gradient(array) for array in (x, w1, w2)):
         raise DescriptionError("mlp has no backward pass; call it within torch.no_grad()")
     source, first, second = (tensor_of(name, a) for name, a in (("x", x), ("w1", w1), ("w2", w2)))
     shape = _shape(source, first, second, activation)
     with on_device_of(source):
         stream = current_stream(source)
+        prepared = _prepared.get(shape) or _prepare(shape, stream)
+        if not is_capturing(stream):
+            process_log().raise_failures()
+        return prepared.run(source, first, second, stream, limit_s)
+
+
+def _prepare(shape: Shape, stream: Any) -> "PreparedMlp":
+    """Tunes a shape that is new, one at a time: two would slow each other down while they are timed."""
+    if is_capturing(stream):
+        raise DescriptionError(
+            f"mlp of {shape.sizes} is captured in a graph before it is tuned: call it once before"
+        )
+    with _preparing:
         if shape not in _prepared:
-            if is_capturing(stream):
-                raise DescriptionError(
-                    f"mlp of {shape.sizes} is captured in a graph before it is tuned: call it once before"
-                )
             _prepared[shape] = PreparedMlp(*fastest(shape))
-        return _prepared[shape].run(source, first, second, stream)
+        return _prepared[shape]
 
 
 def choice(x: Any, w1: Any, w2: Any, *, activation: Activation | None = None) -> tuple[Pipeline, Plan] | None:
@@ -109,16 +136,13 @@ def _shape(source: Tensor, first: Tensor, second: Tensor, activation: Activation
     for name, found, wanted, other in (("w1", k, source.shape[-1], "x"), ("w2", second.shape[0], n1, "w1")):
         if found != wanted:
             raise DescriptionError(f"{name} has {found} rows; it must have {wanted}, the columns of {other}")
-    rows = 1
-    for side in source.shape[:-1]:
-        rows *= side
-    return Shape((rows, k, n1, second.shape[1]), source.dtype, activation, source.device)
+    return Shape((prod(source.shape[:-1]), k, n1, second.shape[1]), source.dtype, activation, source.device)
 
 
 def fastest(shape: Shape) -> tuple[Pipeline, Plan]:
     """Times every tile size under every plan on random operands. Raises `DescriptionError` if none fits."""
     pipelines = _possible(shape)
-    runner = CupyRunner()
+    runner = CupyRunner(limit_s=LIMIT_S)
     best: tuple[float, Pipeline, Plan] | None = None
     for pipeline in pipelines:
         for timing in runner.time(random_operands(pipeline), PLANS, rounds=ROUNDS):
@@ -147,70 +171,72 @@ def _possible(shape: Shape) -> list[Pipeline]:
 class PreparedMlp:
     """A tuned pair, ready to be launched on any operands of its shape, any number at a time.
 
-    Semaphores and the intermediate belong to a call, so calls on different streams do not meet.
+    All that a call writes to is its own: counters, error buffer, intermediate, its slot in the log. Its side
+    streams are those of the caller's stream. So calls on different streams, from different threads and in
+    different graphs do not meet, and what one call leaves behind when it fails no other call sees.
     """
 
     def __init__(self, pipeline: Pipeline, plan: Plan) -> None:
-        self._cupy = require_cupy()
         names = [stage.name for stage in pipeline.stages]
         nowhere = {name: SimpleNamespace(data=SimpleNamespace(ptr=0)) for name in names}
-        operands = Operands(pipeline, nowhere, nowhere, nowhere)
-        self.program = Program(pipeline, plan, operands)
-        self._own_streams = self.program.streams[1:]
-        # Set by a copy at the end of every call, looked at by the next one: no call waits for the GPU.
-        self._aborted = self._cupy.cuda.alloc_pinned_memory(4)
-        self._flag = np.frombuffer(self._aborted, np.uint32, 1)
-        self._flag[0] = 0
+        self.program = Program(pipeline, plan, Operands(pipeline, nowhere, nowhere, nowhere))
+        self._close = load_function(close_call.SOURCE, "close_call", Build())
+        self._log = process_log()
         self._captured: list[Tensor] = []
 
-    def run(self, source: Tensor, first: Tensor, second: Tensor, stream: Any) -> Any:
-        """The result, in the order of `stream`."""
-        if self._flag[0] and not is_capturing(stream):
-            self._flag[0] = 0
-            self.program.sync.check()
-        rows, n1, n2 = (self.program.pipeline.stages[0].gemm.m, first.shape[1], second.shape[1])
-        middle = empty_like(source, (rows, n1))
-        out = empty_like(source, (*source.shape[:-1], n2))
-        counters = workspace(source, self.program.sync.words.nbytes)
-        if source.library != "torch" and is_capturing(stream):
+    def run(self, source: Tensor, first: Tensor, second: Tensor, stream: Any, limit_s: float) -> Any:
+        """The result, in the order of `stream`. `limit_s` bounds every wait on the GPU."""
+        first_gemm, second_gemm = (stage.gemm for stage in self.program.pipeline.stages)
+        middle = empty_like(source, (first_gemm.m, first_gemm.n))
+        out = empty_like(source, (*source.shape[:-1], second_gemm.n))
+        memory = workspace(source, self.program.sync.words.nbytes + ERROR_BUFFER.itemsize)
+        is_captured = is_capturing(stream)
+        if source.library != "torch" and is_captured:
             # PyTorch's graphs keep their memory; another library's pool would hand it out again.
-            self._captured += [middle, counters]
+            self._captured += [middle, memory]
         matrices = ((source, first, middle), (middle, second, out))
-        self._enqueue(matrices, counters, [stream, *self._own_streams])
+        if not self.program.plan.sync.has_semaphores:  # nothing waits, so nothing gives up
+            self._enqueue(matrices, memory, stream, 0)
+            return out.array
+        limit_ns = round(limit_s * 1e9)
+        call = self._log.begin(
+            f"mlp of {(first_gemm.m, first_gemm.k, first_gemm.n, second_gemm.n)} {source.dtype}",
+            int(stream.ptr),
+            partial(self.program.sync.deadlock, limit_ns=limit_ns),
+            is_captured=is_captured,
+        )
+        self._enqueue(matrices, memory, stream, limit_ns)
+        self._end(call, memory, out, stream)
         return out.array
 
     def _enqueue(
-        self, matrices: Sequence[tuple[Tensor, Tensor, Tensor]], counters: Tensor, streams: list[Any]
+        self, matrices: Sequence[tuple[Tensor, Tensor, Tensor]], memory: Tensor, stream: Any, limit_ns: int
     ) -> None:
-        runtime, sync = self._cupy.cuda.runtime, self.program.sync
-        stream, *others = streams
-        runtime.memsetAsync(counters.address, 0, sync.words.nbytes, stream.ptr)
-        ready = self._event(stream)
-        for other in others:
-            other.wait_event(ready)
-        for launch in self.program.launches:
-            arguments = (_moved(launch.arguments[0], counters.address), *launch.arguments[1:])
-            for stage, (a, b, c) in zip(self.program.pipeline.stages, matrices, strict=True):
-                if launch.shape is self.program.shapes[stage.name]:
-                    addresses = Addresses(a.address, b.address, c.address, 0, 0)
-                    backend = self.program.backends[stage.name]
-                    own = backend.arguments(stage.gemm, self.program.plan, addresses)
-                    arguments = (arguments[0], *own)
-            replace(launch, arguments=arguments).enqueue(streams)
-        for other in others:
-            stream.wait_event(self._event(other))
-        if self.program.plan.sync.has_semaphores:
-            size, to_host = 4, runtime.memcpyDeviceToHost
-            runtime.memcpyAsync(self._aborted.ptr, sync.errors.data.ptr, size, to_host, stream.ptr)
+        runtime, program = require_cupy().cuda.runtime, self.program
+        runtime.memsetAsync(memory.address, 0, memory.shape[0], stream.ptr)
+        with _side_streams.forked(stream, len(program.streams) - 1) as own:
+            for launch in program.launches:
+                arguments = (self._own_state(launch.arguments[0], memory, limit_ns), *launch.arguments[1:])
+                for stage, (a, b, c) in zip(program.pipeline.stages, matrices, strict=True):
+                    if launch.shape is program.shapes[stage.name]:
+                        addresses = Addresses(a.address, b.address, c.address, 0, 0)
+                        backend = program.backends[stage.name]
+                        arguments = (arguments[0], *backend.arguments(stage.gemm, program.plan, addresses))
+                replace(launch, arguments=arguments).enqueue([stream, *own])
 
-    def _event(self, stream: Any) -> Any:
-        event = self._cupy.cuda.Event(disable_timing=True)
-        event.record(stream)
-        return event
+    def _own_state(self, params: Any, memory: Tensor, limit_ns: int) -> Any:
+        """A stage's kernel parameter with the call's counters, error buffer and time limit."""
+        own = params.copy()
+        own["sync"]["counters"], own["sync"]["errors"] = memory.address, self._errors(memory)
+        own["sync"]["limit_ns"] = limit_ns
+        return own
 
+    def _errors(self, memory: Tensor) -> int:
+        return memory.address + int(self.program.sync.words.nbytes)
 
-def _moved(params: Any, counters: int) -> Any:
-    """A stage's kernel parameter with its counters at another address."""
-    moved = params.copy()
-    moved["sync"]["counters"] = counters
-    return moved
+    def _end(self, call: Call, memory: Tensor, out: Tensor, stream: Any) -> None:
+        """If a wait gave up, NaN in the whole result, whatever the kernels wrote, and a report to the log."""
+        arguments = close_call.arguments(
+            self._errors(memory), call.slot.address, self._log.bell, out.address, prod(out.shape)
+        )
+        DeviceLaunch(self._close, close_call.LAUNCH, arguments, 0).enqueue([stream])

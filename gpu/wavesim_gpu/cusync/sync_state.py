@@ -179,13 +179,13 @@ class SyncState:
         if not found["aborted"] & 1:
             return
         self.clear()
-        raise self.deadlock(found)
+        raise self.deadlock(found, self.limit_ns)
 
-    def deadlock(self, found: Any) -> DeadlockError:
-        """What an error buffer says, a record of `ERROR_BUFFER` that may come from a run with its own."""
+    def deadlock(self, found: Any, limit_ns: int) -> DeadlockError:
+        """What an error buffer says, a record of `ERROR_BUFFER`: of this state or of a call with its own."""
         count = min(int(found["waiter_count"]), MAX_WAITERS)
         waiters = tuple(self._waiter(row) for row in found["waiters"][:count])
-        return DeadlockError(waiters, self._starved(found["issued"]), self._detail(found))
+        return DeadlockError(waiters, self._starved(found["issued"]), _detail(found, limit_ns))
 
     def clear_after_abort(self, partials: Any) -> None:
         """Also zeroes a kernel's partial sums and tickets when a run was aborted half-way."""
@@ -216,20 +216,17 @@ class SyncState:
             if count < size and self.headers[name].counts_blocks
         )
 
-    def _detail(self, found: Any) -> str:
-        count = int(found["waiter_count"])
-        more = (
-            f"; {count} blocks were waiting, the first {MAX_WAITERS} are listed"
-            if count > MAX_WAITERS
-            else ""
-        )
-        return f"a wait ran out of its time limit of {self.limit_ns / 1e9:g} s{more}"
-
     def _table(self, values: NDArray[np.int32]) -> int:
         """Copies a table to the device and keeps it alive as long as this state."""
         array = self._cupy.asarray(values)
         self._tables.append(array)
         return int(array.data.ptr)
+
+
+def _detail(found: Any, limit_ns: int) -> str:
+    count = int(found["waiter_count"])
+    more = f"; {count} blocks were waiting, the first {MAX_WAITERS} are listed" if count > MAX_WAITERS else ""
+    return f"a wait ran out of its time limit of {limit_ns / 1e9:g} s{more}"
 
 
 def _info(edge: tuple[str, str], array: SemaphoreArray) -> DependencyInfo:

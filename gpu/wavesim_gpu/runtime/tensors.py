@@ -145,3 +145,16 @@ def is_capturing(stream: Any) -> bool:
     """Whether a graph is being captured from the stream."""
     status = require_cupy().cuda.runtime.streamIsCapturing(stream.ptr)
     return bool(status)
+
+
+@contextmanager
+def allowed_while_capturing() -> Iterator[None]:
+    """Memory and streams may be made within, even while this thread or another captures a graph."""
+    from cuda.bindings import driver  # noqa: PLC0415  # only where there is a GPU
+
+    exchange, relaxed = driver.cuThreadExchangeStreamCaptureMode, driver.CUstreamCaptureMode
+    _, before = exchange(relaxed.CU_STREAM_CAPTURE_MODE_RELAXED)
+    try:
+        yield
+    finally:
+        exchange(before)

@@ -1,0 +1,235 @@
+"""Which library calls are under way, and which of them failed: every call by its number, place and stream.
+
+Example: `mlp` begins a call in the log and gets a slot of pinned memory for it. The call's last kernel
+(kernels/close_call.cu) writes there that the call is over and, if a wait gave up, what its waiters saw; it
+also rings a bell. So the host learns of a failure by reading one word of its own memory, with no question to
+the GPU: the next call, or `check()`, raises a `FailedCallsError` that names the failed calls, each once.
+"""
+
+import atexit
+import inspect
+import itertools
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavesim.errors import DeadlockError
+from wavesim_gpu.cusync.layout import ERROR_BUFFER
+from wavesim_gpu.runtime.device import require_cupy
+from wavesim_gpu.runtime.tensors import allowed_while_capturing
+
+# kernels/close_call.cu, CallSlot.
+CALL_SLOT = np.dtype([("finished", "<u4"), ("failures", "<u4"), ("errors", ERROR_BUFFER)])
+FIRST_SLOTS = 256  # more than CUDA queues on one stream
+NAMED = 8  # calls that one message names
+OURS = ("wavesim_gpu.tuned_mlp", "wavesim_gpu.runtime")  # modules that a call's place lies outside of
+
+_making = threading.Lock()
+
+Allocate = Callable[
+    [int], tuple[int, NDArray[np.uint8]]
+]  # bytes to their address on the device, and the host's view
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where the device reports of one call: its address there, and the host's record of `CALL_SLOT`."""
+
+    address: int
+    record: Any
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call: its number in this process, what it computes, its stream, file and line where it was made.
+
+    `explain` turns a record of `ERROR_BUFFER` into the error. `is_captured`: what runs is a graph's replays.
+    """
+
+    number: int
+    what: str
+    stream: int
+    where: str
+    is_captured: bool
+    explain: Callable[[Any], DeadlockError] = field(repr=False)
+    slot: Slot = field(repr=False)
+
+    def __str__(self) -> str:
+        kind = "graph captured" if self.is_captured else "made"
+        return f"call {self.number}, {self.what} on stream {self.stream:#x}, {kind} at {self.where}"
+
+
+@dataclass(frozen=True)
+class FailedCall:
+    """A call whose result is NaN, and why. Of a captured call, `replays` failed since the last report."""
+
+    call: Call
+    replays: int
+    cause: DeadlockError
+
+    def __str__(self) -> str:
+        replays = f", {self.replays} of its replays" if self.call.is_captured else ""
+        waiter = f": {self.cause.waiters[0]}" if self.cause.waiters else ""
+        return f"{self.call}{replays} ({self.cause.detail}{waiter})"
+
+
+class FailedCallsError(DeadlockError):
+    """Earlier calls ran out of their time; their results are NaN. `failures` are all of them.
+
+    The call that raises it was not made: make it again.
+    """
+
+    def __init__(self, failures: Sequence[FailedCall]) -> None:
+        self.failures = tuple(failures)
+        first = failures[0].cause
+        super().__init__(first.waiters, first.starved, first.detail)
+
+    def _message(self) -> str:
+        return described(self.failures)
+
+
+def described(failures: Sequence[FailedCall]) -> str:
+    """Failures in one line."""
+    named = "; ".join(map(str, failures[:NAMED]))
+    more = f"; and {len(failures) - NAMED} more" if len(failures) > NAMED else ""
+    count = "1 call" if len(failures) == 1 else f"{len(failures)} calls"
+    return (
+        f"{count} failed and gave NaN: {named}{more}. Later calls are not affected; where other programs "
+        "hold the GPU for long, give a longer limit_s"
+    )
+
+
+class CallLog:
+    """The calls of a process that are under way or were captured in a graph. Any thread may use it.
+
+    A call that an exception ends between its launches keeps its slot, some 3 KB: a launch that did get out
+    may still write there. So do captured calls, as nobody tells when their graph is gone.
+    """
+
+    def __init__(self, allocate: Allocate) -> None:
+        self._allocate = allocate
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._latest = threading.local()
+        self._running: dict[int, Call] = {}
+        self._reported: dict[int, int] = {}  # failures of captured calls, by number
+        self._failed: list[FailedCall] = []  # seen, and not yet reported
+        self._free: list[Slot] = []
+        self._slot_count = 0
+        self.bell, bell = allocate(4)
+        self._bell = bell.view(np.uint32)
+        self._bell[0] = 0
+        self._grow(FIRST_SLOTS)
+
+    @property
+    def latest(self) -> int:
+        """The number of this thread's latest call, to find its failure by; 0 before the first."""
+        return getattr(self._latest, "number", 0)
+
+    def begin(
+        self, what: str, stream: int, explain: Callable[[Any], DeadlockError], *, is_captured: bool = False
+    ) -> Call:
+        """A new call, made where the code outside this package is, with a slot that nobody else writes to."""
+        where = _caller()
+        with self._lock:
+            if not self._free:
+                self._collect()
+                if len(self._free) < self._slot_count // 2:
+                    self._grow(self._slot_count)
+            slot = self._free.pop()
+            slot.record["finished"] = slot.record["failures"] = 0
+            call = Call(next(self._numbers), what, stream, where, is_captured, explain, slot)
+            self._running[call.number] = call
+        self._latest.number = call.number
+        return call
+
+    def raise_failures(self) -> None:
+        """Raises `FailedCallsError` if calls are known to have failed since the last time. Does not wait."""
+        if failures := self.take_failures():
+            raise FailedCallsError(failures)
+
+    def take_failures(self) -> list[FailedCall]:
+        """What failed since the last time, as far as the device has said; each failure is returned once."""
+        if not self._bell[0] and not self._failed:
+            return []
+        with self._lock:
+            self._bell[0] = 0  # first: whoever rings from now on is looked for again
+            self._collect()
+            failed, self._failed = self._failed, []
+        return failed
+
+    def _collect(self) -> None:
+        """Notes new failures and takes back the slots of calls that are over."""
+        over = [call for call in self._running.values() if call.slot.record["finished"]]
+        for call in over:
+            seen = int(call.slot.record["failures"])
+            if new := seen - self._reported.get(call.number, 0):
+                cause = call.explain(call.slot.record["errors"].copy())
+                self._failed.append(FailedCall(call, new, cause))
+            if call.is_captured:
+                self._reported[call.number] = seen
+            else:
+                self._free.append(self._running.pop(call.number).slot)
+
+    def _grow(self, count: int) -> None:
+        address, memory = self._allocate(count * CALL_SLOT.itemsize)
+        records = memory.view(CALL_SLOT)
+        self._free += [Slot(address + i * CALL_SLOT.itemsize, records[i]) for i in range(count)]
+        self._slot_count += count
+
+
+def _caller() -> str:
+    """File and line of the innermost code that is not ours."""
+    for frame in _frames():
+        if not frame.f_globals.get("__name__", "").startswith(OURS):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return "an unknown place"
+
+
+def _frames() -> Iterator[Any]:
+    frame: Any = inspect.currentframe()  # inspect.stack() reads source files, and takes milliseconds
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def process_log() -> CallLog:
+    """The log of this process, made at the first call."""
+    with _making:
+        return _process_log()
+
+
+@cache
+def _process_log() -> CallLog:
+    log = CallLog(_pinned)
+    atexit.register(warn_of_failures, log)
+    return log
+
+
+def warn_of_failures(log: CallLog) -> None:
+    """Warns of failures that nobody has been told of."""
+    if failures := log.take_failures():
+        warnings.warn(described(failures), RuntimeWarning, stacklevel=2)
+
+
+def check() -> None:
+    """Waits for the current GPU and raises `FailedCallsError` if calls, or replays of graphs, failed.
+
+    Each failure is raised once, by this or by the next call.
+    """
+    if _process_log.cache_info().currsize:
+        require_cupy().cuda.Device().synchronize()
+        process_log().raise_failures()
+
+
+def _pinned(count: int) -> tuple[int, NDArray[np.uint8]]:
+    """Pinned memory, which every GPU of the process sees at the host's own address."""
+    with allowed_while_capturing():
+        memory = require_cupy().cuda.alloc_pinned_memory(count)
+    return int(memory.ptr), np.frombuffer(memory, np.uint8, count)

@@ -1,0 +1,76 @@
+"""Streams of ours beside the caller's: work forked from a stream and joined to it again.
+
+Example: `with side_streams.forked(stream, 1) as (own,)` gives a stream that goes on from where the caller's
+is. However the block ends, by an exception too, the caller's stream goes on only after all that was launched
+on it. Each of the caller's streams has its own, so that work on different streams never meets.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from wavesim_gpu.runtime.device import require_cupy
+from wavesim_gpu.runtime.tensors import allowed_while_capturing
+
+KEPT = 64  # of the caller's streams; CUDA keeps what is dropped until its work is done
+PER_THREAD = 2  # the address by which every thread means a default stream of its own
+
+
+@dataclass
+class _Side:
+    """The streams beside one of the caller's. `lock`: forks that overlapped would wait in circles."""
+
+    lock: Any = field(default_factory=threading.Lock)
+    streams: list[Any] = field(default_factory=list)
+
+
+class SideStreams:
+    """Side streams by the caller's stream. Any thread may use them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sides: OrderedDict[tuple[int, int, int], _Side] = OrderedDict()
+
+    @contextmanager
+    def forked(self, stream: Any, count: int) -> Iterator[list[Any]]:
+        """`count` streams that start where `stream` is now; it goes on after all of their work."""
+        side = self._side(stream)
+        with side.lock:
+            own = _streams(side, count)
+            ready = event(stream)
+            for other in own:
+                other.wait_event(ready)
+            try:
+                yield own
+            finally:
+                for other in own:
+                    stream.wait_event(event(other))
+
+    def _side(self, stream: Any) -> _Side:
+        thread = threading.get_ident() if stream.ptr == PER_THREAD else 0
+        key = (int(require_cupy().cuda.Device().id), int(stream.ptr), thread)
+        with self._lock:
+            side = self._sides.setdefault(key, _Side())
+            self._sides.move_to_end(key)
+            if len(self._sides) > KEPT:
+                self._sides.popitem(last=False)
+        return side
+
+
+def _streams(side: _Side, count: int) -> list[Any]:
+    """The side's first streams, made where there are too few."""
+    if len(side.streams) < count:
+        with allowed_while_capturing():
+            while len(side.streams) < count:
+                side.streams.append(require_cupy().cuda.Stream(non_blocking=True))
+    return side.streams[:count]
+
+
+def event(stream: Any) -> Any:
+    """A mark of where a stream is now."""
+    made = require_cupy().cuda.Event(disable_timing=True)
+    made.record(stream)
+    return made
