@@ -97,13 +97,18 @@ def mlp(x: Any, w1: Any, w2: Any, *, activation: Activation | None = None, limit
     shape = _shape(source, first, second, activation)
     with on_device_of(source):
         stream = current_stream(source)
-        prepared = _prepared.get(shape) or _prepare(shape, stream)
+        prepared = _prepared.get(shape) or _tuned(shape, stream)
         if not is_capturing(stream):
             process_log().raise_failures()
         return prepared.run(source, first, second, stream, limit_s)
 
 
-def _prepare(shape: Shape, stream: Any) -> "PreparedMlp":
+def prepare(shape: Shape, pipeline: Pipeline, plan: Plan) -> None:
+    """Has later calls of the shape run the pipeline under the plan, whatever tuning would choose."""
+    _prepared[shape] = PreparedMlp(pipeline, plan)
+
+
+def _tuned(shape: Shape, stream: Any) -> "PreparedMlp":
     """Tunes a shape that is new, one at a time: two would slow each other down while they are timed."""
     if is_capturing(stream):
         raise DescriptionError(
@@ -111,7 +116,7 @@ def _prepare(shape: Shape, stream: Any) -> "PreparedMlp":
         )
     with _preparing:
         if shape not in _prepared:
-            _prepared[shape] = PreparedMlp(*fastest(shape))
+            prepare(shape, *fastest(shape))
         return _prepared[shape]
 
 

@@ -14,6 +14,7 @@ from wavesim.model.kernel import Gemm
 from wavesim.plan.order import Grouped
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim_gpu.evaluation.faults import cotenant
 from wavesim_gpu.kernels import close_call, control
 from wavesim_gpu.kernels.sm80 import gemm
 from wavesim_gpu.runtime import compiler, cubin_cache
@@ -48,7 +49,7 @@ def test_the_gemm_compiles_for(arch):
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_the_small_kernels_and_the_examples_compile_for(arch):
     examples = ROOT.parent / "examples"
-    for source in [control.SOURCE, close_call.SOURCE, examples / "plain_pair.cu"]:
+    for source in [control.SOURCE, close_call.SOURCE, cotenant.SOURCE, examples / "plain_pair.cu"]:
         assert compile_cubin(source, [], arch).data[:4] == b"\x7fELF"
     sys.path.insert(0, str(examples))
     try:

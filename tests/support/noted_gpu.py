@@ -90,6 +90,7 @@ class NotedGpu:
         monkeypatch.setattr(functions, "_loaded", {})
         monkeypatch.setattr(functions, "compile_cubin", lambda *args: Cubin(b"", {}, ""))
         monkeypatch.setattr(functions, "_configured", self._function)
+        monkeypatch.setattr(side_streams, "_green_context", lambda stream: None)
         for room in (calls, side_streams):
             monkeypatch.setattr(room, "allowed_while_capturing", nullcontext)
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from wavesim.errors import DeviceError
 from wavesim_gpu.runtime.device import require_cupy
 from wavesim_gpu.runtime.tensors import allowed_while_capturing
 
@@ -39,7 +40,7 @@ class SideStreams:
         """`count` streams that start where `stream` is now; it goes on after all of their work."""
         side = self._side(stream)
         with side.lock:
-            own = _streams(side, count)
+            own = _streams(side, stream, count)
             ready = event(stream)
             for other in own:
                 other.wait_event(ready)
@@ -60,13 +61,38 @@ class SideStreams:
         return side
 
 
-def _streams(side: _Side, count: int) -> list[Any]:
+def _streams(side: _Side, stream: Any, count: int) -> list[Any]:
     """The side's first streams, made where there are too few."""
     if len(side.streams) < count:
         with allowed_while_capturing():
             while len(side.streams) < count:
-                side.streams.append(require_cupy().cuda.Stream(non_blocking=True))
+                side.streams.append(_beside(stream))
     return side.streams[:count]
+
+
+def _beside(stream: Any) -> Any:
+    """A new stream on the same SMs: in the stream's green context, if it has one."""
+    cuda, green = require_cupy().cuda, _green_context(stream)
+    if green is None:
+        return cuda.Stream(non_blocking=True)
+    from cuda.bindings import driver  # noqa: PLC0415  # only where there is a GPU
+
+    flag = int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+    status, made = driver.cuGreenCtxStreamCreate(green, flag, 0)
+    if int(status) != 0:
+        raise DeviceError(f"no stream in the green context of stream {stream.ptr:#x}: {status.name}")
+    return cuda.ExternalStream(int(made))
+
+
+def _green_context(stream: Any) -> Any:
+    """The stream's green context; None without one, and for drivers that know none."""
+    from cuda.bindings import driver  # noqa: PLC0415  # only where there is a GPU
+
+    try:
+        status, green = driver.cuStreamGetGreenCtx(driver.CUstream(int(stream.ptr)))
+    except RuntimeError:  # the driver has no such function
+        return None
+    return green if int(status) == 0 and int(green) != 0 else None
 
 
 def event(stream: Any) -> Any:

@@ -34,8 +34,7 @@ def gpu(monkeypatch):
 def prepare(plan=None):
     """As if tuning had chosen this plan for the sizes; what it launched while it was made is forgotten."""
     shape = tuned_mlp.Shape(SIZES, "fp16", None, 0)
-    plan = plan or SemaphoreSync(RowSync())
-    tuned_mlp._prepared[shape] = tuned_mlp.PreparedMlp(shape.pipeline(TILE), plan)
+    tuned_mlp.prepare(shape, shape.pipeline(TILE), plan or SemaphoreSync(RowSync()))
 
 
 def call(gpu, **options):

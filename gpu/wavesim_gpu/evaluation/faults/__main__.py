@@ -1,0 +1,106 @@
+"""Runs every scenario in a process of its own, with a time limit, and writes one file of what was found.
+
+Example: `python -m wavesim_gpu.evaluation.faults --calls 100000 --out faults.json` exits with 1 if any result
+was wrong, or NaN and not reported, or if a scenario did not end.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from wavesim.guard.writing import write_text
+from wavesim_gpu.evaluation.faults.judged_calls import INPUTS
+from wavesim_gpu.evaluation.faults.scenarios import SCENARIOS
+from wavesim_gpu.runner import current_commit
+from wavesim_gpu.runtime.device import query, versions
+
+# Each one's share of the calls, and how long it may take, in seconds.
+RUNS: dict[str, tuple[float, float]] = {
+    "plain": (0.02, 30),
+    "same_process": (0.002, 45),
+    "injected": (1.0, 120),
+    "threads": (0.1, 45),
+    "replays": (0.1, 45),
+    "other_process": (0.02, 45),
+    "two_processes": (0.05, 45),
+    "green": (0.01, 30),
+    "forgotten": (0, 30),
+}
+
+
+def run_alone(name: str, calls: int, limit_s: float, processes: int = 1) -> list[dict[str, Any]]:
+    """A scenario in so many processes at once, each ended with all that it started after `limit_s`."""
+    command = [sys.executable, "-m", __spec__.name, "--scenario", name, "--calls", str(calls)]
+    started = [
+        subprocess.Popen(  # noqa: S603  # this module, with numbers and names of ours
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        for _ in range(processes)
+    ]
+    ends = time.monotonic() + limit_s
+    return [_ended(process, ends) for process in started]
+
+
+def _ended(process: subprocess.Popen[str], ends: float) -> dict[str, Any]:
+    try:
+        out, errors = process.communicate(timeout=max(0.1, ends - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, errors = process.communicate()
+        return {"faults": 1, "error": "did not end in time", "said": errors[-2000:]}
+    if process.returncode != 0:
+        return {"faults": 1, "error": f"ended with {process.returncode}", "said": errors[-2000:]}
+    return {**json.loads(out.splitlines()[-1]), "said": errors[-2000:]}
+
+
+def found_in(name: str, calls: int, limit_s: float) -> dict[str, Any]:
+    """What a scenario found, and how long it took."""
+    began = time.monotonic()
+    if name == "two_processes":
+        both = run_alone("plain", calls, limit_s, processes=2)
+        found: dict[str, Any] = {"processes": both, "faults": sum(one["faults"] for one in both)}
+    else:
+        (found,) = run_alone(name, calls, limit_s)
+    if name == "forgotten" and f"call {INPUTS + 1}, mlp of" not in found["said"]:
+        found["faults"] += 1  # the first call after the wanted results failed, and its process did not warn
+    return {**found, "calls": calls, "seconds": round(time.monotonic() - began, 1)}
+
+
+def main() -> int:
+    """Runs the scenarios, or in a process of its own one of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=100_000, help="of the longest scenario")
+    parser.add_argument("--out", type=Path, default=Path("faults.json"))
+    parser.add_argument("--commit", help="commit of the kernels, where git cannot tell")
+    parser.add_argument("--only", nargs="+", choices=RUNS, default=list(RUNS))
+    parser.add_argument("--scenario", choices=SCENARIOS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.scenario:
+        print(json.dumps(SCENARIOS[options.scenario](options.calls)))  # noqa: T201  # the parent reads it
+        return 0
+    result: dict[str, Any] = {
+        "device": query().name,
+        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "commit": options.commit or current_commit(),
+        "versions": versions(),
+        "scenarios": {},
+    }
+    for name in options.only:
+        share, limit_s = RUNS[name]
+        found = found_in(name, round(options.calls * share), limit_s)
+        result["scenarios"][name] = found
+        result["faults"] = sum(one["faults"] for one in result["scenarios"].values())
+        write_text(options.out, json.dumps(result, indent=1) + "\n")  # after each: nothing done is lost
+        print(name, json.dumps(found), flush=True)  # noqa: T201  # what it is for
+    return 1 if result["faults"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
