@@ -187,6 +187,7 @@ class PreparedMlp:
         self.program = Program(pipeline, plan, Operands(pipeline, nowhere, nowhere, nowhere))
         self._close = load_function(close_call.SOURCE, "close_call", Build())
         self._log = process_log()
+        self._runtime = require_cupy().cuda.runtime
         self._captured: list[Tensor] = []
 
     def run(self, source: Tensor, first: Tensor, second: Tensor, stream: Any, limit_s: float) -> Any:
@@ -217,8 +218,8 @@ class PreparedMlp:
     def _enqueue(
         self, matrices: Sequence[tuple[Tensor, Tensor, Tensor]], memory: Tensor, stream: Any, limit_ns: int
     ) -> None:
-        runtime, program = require_cupy().cuda.runtime, self.program
-        runtime.memsetAsync(memory.address, 0, memory.shape[0], stream.ptr)
+        program = self.program
+        self._runtime.memsetAsync(memory.address, 0, memory.shape[0], stream.ptr)
         with _side_streams.forked(stream, len(program.streams) - 1) as own:
             for launch in program.launches:
                 arguments = (self._own_state(launch.arguments[0], memory, limit_ns), *launch.arguments[1:])

@@ -165,7 +165,7 @@ class CallLog:
         return failed
 
     def _collect(self) -> None:
-        """Notes new failures and takes back the slots of calls that are over."""
+        """Notes new failures and frees the slots of calls that are over."""
         over = [call for call in self._running.values() if call.slot.record["finished"]]
         for call in over:
             seen = int(call.slot.record["failures"])

@@ -38,21 +38,21 @@ class SideStreams:
     @contextmanager
     def forked(self, stream: Any, count: int) -> Iterator[list[Any]]:
         """`count` streams that start where `stream` is now; it goes on after all of their work."""
-        side = self._side(stream)
+        cuda = require_cupy().cuda
+        side = self._side(int(cuda.Device().id), int(stream.ptr))
         with side.lock:
             own = _streams(side, stream, count)
-            ready = event(stream)
+            ready = _event(cuda, stream)
             for other in own:
                 other.wait_event(ready)
             try:
                 yield own
             finally:
                 for other in own:
-                    stream.wait_event(event(other))
+                    stream.wait_event(_event(cuda, other))
 
-    def _side(self, stream: Any) -> _Side:
-        thread = threading.get_ident() if stream.ptr == PER_THREAD else 0
-        key = (int(require_cupy().cuda.Device().id), int(stream.ptr), thread)
+    def _side(self, device: int, pointer: int) -> _Side:
+        key = (device, pointer, threading.get_ident() if pointer == PER_THREAD else 0)
         with self._lock:
             side = self._sides.setdefault(key, _Side())
             self._sides.move_to_end(key)
@@ -95,8 +95,8 @@ def _green_context(stream: Any) -> Any:
     return green if int(status) == 0 and int(green) != 0 else None
 
 
-def event(stream: Any) -> Any:
+def _event(cuda: Any, stream: Any) -> Any:
     """A mark of where a stream is now."""
-    made = require_cupy().cuda.Event(disable_timing=True)
+    made = cuda.Event(disable_timing=True)
     made.record(stream)
     return made
