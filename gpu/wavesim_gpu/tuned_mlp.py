@@ -25,6 +25,7 @@ from wavesim.plan.order import Grouped
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
 from wavesim_gpu.cusync.layout import ERROR_BUFFER
+from wavesim_gpu.cusync.sync_state import LIMIT_S
 from wavesim_gpu.kernels import close_call
 from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.kernels.backends import require_computes
@@ -52,7 +53,6 @@ TILES = ((128, 256, 64), (256, 128, 64), (128, 128, 64), (64, 64, 32))
 PLANS: tuple[Plan, ...] = (StreamSync(), SemaphoreSync(RowSync()), SemaphoreSync(RowSync(), order=Grouped(4)))
 ROUNDS = 9
 BACKEND = "portable"  # on every GPU
-LIMIT_S = 30.0  # longer than other programs hold a GPU as a rule, and shorter than people wait for a hung one
 LONGEST_S = 86400.0
 _prepared: dict["Shape", "PreparedMlp"] = {}
 _preparing = threading.Lock()
@@ -147,7 +147,7 @@ def _shape(source: Tensor, first: Tensor, second: Tensor, activation: Activation
 def fastest(shape: Shape) -> tuple[Pipeline, Plan]:
     """Times every tile size under every plan on random operands. Raises `DescriptionError` if none fits."""
     pipelines = _possible(shape)
-    runner = CupyRunner(limit_s=LIMIT_S)
+    runner = CupyRunner()
     best: tuple[float, Pipeline, Plan] | None = None
     for pipeline in pipelines:
         for timing in runner.time(random_operands(pipeline), PLANS, rounds=ROUNDS):
