@@ -107,7 +107,7 @@ def test_nan_goes_through_activations_and_posts_to_every_later_stage(runner):
 @pytest.mark.parametrize("words", HOPPER_PLANS)
 @pytest.mark.parametrize("split_k", [1, 2])
 @pytest.mark.parametrize("tile", HOPPER_TILES, ids=str)
-def test_on_hopper_too_with_clusters_and_splits_and_the_next_run_is_right(runner, tile, split_k, words):
+def test_hopper_clusters_and_splits_write_nan_too_and_the_next_run_is_right(runner, tile, split_k, words):
     own = measuring(runner, "hopper")
     pipeline = pair(m=2 * tile[0] - 6, k=256, hidden=640, n=512, tiles=(tile, tile), split_k=(1, split_k))
     plan = parse_plan(words, "grouped:2") if "tile" in words else parse_plan(words)
