@@ -1,14 +1,14 @@
 """Texts from outside, made safe for where they go: HTML and SVG, JSON in a script, a terminal, CUDA.
 
-Example: a profile says that its GPU is `<img src=x onerror=...>`. In a page that is the GPU's name, in angle
-brackets; on a terminal and in a comment of generated CUDA it is one line without control characters.
+Example: a profile says that its GPU is `<img src=x onerror=...>`. In a page and in a figure that is the GPU's
+name, in angle brackets; on a terminal and in a comment of generated CUDA it is one line without control
+characters.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Callable
-from html import escape
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from wavesim.errors import DescriptionError
@@ -20,10 +20,33 @@ LONGEST_WORD = 60
 SCRIPT_ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
+# Read alike by HTML, SVG and plotly's labels, where "$" starts a formula and "%{" a field.
+# An attribute stands in double quotes, so that an apostrophe stays one.
+ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "$": "&#36;", "%": "&#37;"}
+SPECIAL = re.compile(r"""[&<>"$]|%(?=\{)""")
+# What no document holds, or what turns round the text after it: controls, lone surrogates, bidi overrides.
+UNSHOWN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+)
+REPLACEMENT = "\ufffd"
+
+
 class Markup(str):
-    """Text that is markup already; whatever else goes into an element is escaped."""
+    """Text that is markup already; whatever else goes into an element, a template or a list is escaped."""
 
     __slots__ = ()
+
+    def format(self, *values: Any, **named: Any) -> "Markup":
+        """The template with texts in its braces, escaped; attributes need double quotes."""
+        names = {name: _escaped(value) for name, value in named.items()}
+        return Markup(super().format(*map(_escaped, values), **names))
+
+    def join(self, parts: Iterable[str], /) -> "Markup":
+        """The parts, escaped, with this markup between them."""
+        return Markup(super().join(map(markup, parts)))
+
+
+BREAK = Markup("<br>")
 
 
 def element(tag: str, *children: str, **attributes: str | float | None) -> Markup:
@@ -37,24 +60,40 @@ def element(tag: str, *children: str, **attributes: str | float | None) -> Marku
 
 
 def markup(text: str) -> Markup:
-    """A text as markup: escaped, unless it is markup already."""
-    return text if isinstance(text, Markup) else Markup(escape(text))
+    """A text as markup for HTML, SVG and plotly: escaped, unless it is markup already."""
+    if isinstance(text, Markup):
+        return text
+    return Markup(SPECIAL.sub(lambda found: ENTITIES[found[0]], shown(text)))
+
+
+def shown(text: str) -> str:
+    """A text without what no document can hold, or what turns round the text after it."""
+    return UNSHOWN.sub(REPLACEMENT, text)
+
+
+def _escaped(value: Any) -> Any:
+    return markup(value) if isinstance(value, str) else value
 
 
 def _value(value: str | float) -> str:
     """An attribute's text: pixels to a hundredth."""
-    return escape(value) if isinstance(value, str) else f"{value:.2f}".rstrip("0").rstrip(".")
+    return markup(value) if isinstance(value, str) else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def script_json(value: Any, default: Callable[[Any], Any] | None = None) -> Markup:
     """A value as JSON that may stand anywhere in a script element."""
-    return Markup(json.dumps(value, default=default).translate(SCRIPT_ESCAPES))
+    return Markup(json.dumps(value, separators=(",", ":"), default=default).translate(SCRIPT_ESCAPES))
 
 
 def one_line(text: str, longest: int = 200) -> str:
     """A text for a terminal or a comment: one line, no control or formatting characters, cut to a length."""
-    shown = "".join(letter if letter.isprintable() else "?" for letter in text)
-    return shown if len(shown) <= longest else f"{shown[: longest - 3]}..."
+    line = text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
+    return line if len(line) <= longest else f"{line[: longest - 3]}..."
+
+
+def lines(text: str) -> str:
+    """A text of several lines for a terminal, without any other control or formatting character."""
+    return "\n".join(one_line(line, len(line)) for line in text.split("\n"))
 
 
 def cuda_comment(text: str, longest: int = 200) -> str:

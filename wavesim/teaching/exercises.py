@@ -7,11 +7,11 @@ so that a notebook that nobody has answered yet still runs from top to bottom.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 from importlib import import_module
 from typing import Any
 
 from wavesim.errors import DescriptionError, WavesimError
+from wavesim.guard.escaping import Markup, element
 
 # Notebook number -> the module with its graders.
 LESSONS = {
@@ -45,9 +45,9 @@ class Feedback:
     is_right: bool
     text: str
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Markup:
         mark, colour = ("✓", "#0B7A66") if self.is_right else ("○", "#6B7280")
-        return f"<p><b style='color:{colour}'>{mark}</b> {escape(self.text)}</p>"
+        return element("p", element("b", mark, style=f"color:{colour}"), f" {self.text}")
 
     def __repr__(self) -> str:
         return f"{'✓' if self.is_right else '○'} {self.text}"

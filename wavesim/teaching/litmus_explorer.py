@@ -3,12 +3,14 @@
 Example: "A = 1, B = 20: possible, in 6 of 24 orders" becomes impossible with both fences, which leave 6.
 """
 
-from html import escape
+from collections.abc import Iterable
 from typing import Any
 
 import ipywidgets
 
+from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.teaching.litmus import Litmus, Outcome, guide_test, semaphore_test
+from wavesim.widgets.words import Words
 
 CELL = "text-align:left;vertical-align:top;padding:2px 28px 2px 0;line-height:1.5"
 TESTS = {"two variables (the CUDA guide's X and Y)": "guide", "a tile and its semaphore": "semaphore"}
@@ -19,42 +21,44 @@ SWITCHES = {
 }
 
 
-def litmus_table(test: Litmus, *, reorder: bool = True) -> str:
+def litmus_table(test: Litmus, *, reorder: bool = True) -> Markup:
     """An HTML table of the outcomes of the test's weakest form: which this one allows, in which orders."""
     allowed = test.orders(reorder=reorder)
     count = sum(map(len, allowed.values()))
     every = sorted({*allowed, *_weakest(test).outcomes()})
-    rows = "".join(_row(outcome, allowed.get(outcome, []), count) for outcome in every)
-    programs = "".join(
-        f"<td style='{CELL}'><b>{escape(name)}</b><br>"
-        + "<br>".join(f"<code>{escape(str(operation))}</code>" for operation in operations)
-        + "</td>"
+    rows = (_row(outcome, allowed.get(outcome, []), count) for outcome in every)
+    programs = (
+        BREAK.join([element("b", name), *(element("code", str(operation)) for operation in operations)])
         for name, operations in test.threads.items()
     )
     titles = ("outcome", "possible?", f"in how many of the {count} orders of performing the accesses")
-    head = "<tr>" + "".join(f"<th style='{CELL}'>{title}</th>" for title in titles) + "</tr>"
+    head = element("tr", *(element("th", title, style=CELL) for title in titles))
     start = ", ".join(f"{name} = {value}" for name, value in test.memory.items())
-    return f"<p>At first {start}.</p><table><tr>{programs}</tr></table><table>{head}{rows}</table>"
+    parts = (element("p", f"At first {start}."), element("table", _cells(programs)))
+    return Markup("").join([*parts, element("table", head, *rows)])
+
+
+def _cells(contents: Iterable[str]) -> Markup:
+    return element("tr", *(element("td", content, style=CELL) for content in contents))
 
 
 def _weakest(test: Litmus) -> Litmus:
     return semaphore_test() if "semaphore" in test.memory else guide_test()
 
 
-def _row(outcome: Outcome, orders: list[tuple[str, ...]], count: int) -> str:
+def _row(outcome: Outcome, orders: list[tuple[str, ...]], count: int) -> Markup:
     words = ", ".join(f"{name} = {value}" for name, value in outcome)
-    wrong = f"<br><small>{WRONG[outcome]}</small>" if outcome in WRONG else ""
+    wrong = [element("small", WRONG[outcome])] if outcome in WRONG else []
     verdict = "● possible" if orders else "✗ impossible"
-    cells = (f"{words}{wrong}", verdict, _listed(orders, count))
-    return "<tr>" + "".join(f"<td style='{CELL}'>{cell}</td>" for cell in cells) + "</tr>"
+    return _cells((BREAK.join([words, *wrong]), verdict, _listed(orders, count)))
 
 
-def _listed(orders: list[tuple[str, ...]], count: int) -> str:
+def _listed(orders: list[tuple[str, ...]], count: int) -> Markup:
     """How many orders, and behind that all of them."""
     if not orders:
-        return ""
-    lines = "".join(f"<li>{' → '.join(map(escape, order))}</li>" for order in orders)
-    return f"<details><summary>{len(orders)} of {count}</summary><ol><small>{lines}</small></ol></details>"
+        return Markup("")
+    lines = element("small", *(element("li", " → ".join(order)) for order in orders))
+    return element("details", element("summary", f"{len(orders)} of {count}"), element("ol", lines))
 
 
 class LitmusExplorer(ipywidgets.VBox):
@@ -67,7 +71,7 @@ class LitmusExplorer(ipywidgets.VBox):
         self.reorder = ipywidgets.Checkbox(value=False, description="accesses may be reordered", indent=False)
         self.first = ipywidgets.Checkbox(value=False, indent=False, layout=wide)
         self.second = ipywidgets.Checkbox(value=False, indent=False, layout=wide)
-        self.table = ipywidgets.HTML()
+        self.table = Words()
         for control in (self.test, self.reorder, self.first, self.second):
             control.observe(lambda _: self._show(), names="value")
         self._show()
@@ -82,7 +86,8 @@ class LitmusExplorer(ipywidgets.VBox):
 
     def _show(self) -> None:
         self.first.description, self.second.description = SWITCHES[self.test.value]
-        self.table.value = f"<div role='status'>{litmus_table(self.litmus, reorder=self.reorder.value)}</div>"
+        table = litmus_table(self.litmus, reorder=self.reorder.value)
+        self.table.value = element("div", table, role="status")
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         """The widget, and for pages without a kernel the table of the test with reordering and no fences."""

@@ -7,12 +7,13 @@ the fields are locked; `reveal(4, 3)` in the next cell sets "you said 4 and 2" b
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import ipywidgets
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.escaping import Markup, element
+from wavesim.widgets.words import Words
 
 Value = float | str
 LABEL = {"description_width": "initial"}
@@ -38,16 +39,16 @@ class Revealed:
             return said == truth
         return abs(said - truth) <= self.within + 1e-9
 
-    def _repr_html_(self) -> str:
-        head = "<tr><th></th><th>you said</th><th>it is</th><th></th></tr>"
-        rows = "".join(f"<tr>{self._cells(i)}</tr>" for i in range(len(self.questions)))
-        return f"<table>{head}{rows}</table>"
+    def _repr_html_(self) -> Markup:
+        head = element("tr", *(element("th", title) for title in ("", "you said", "it is", "")))
+        rows = (element("tr", *self._cells(index)) for index in range(len(self.questions)))
+        return element("table", head, *rows)
 
-    def _cells(self, index: int) -> str:
-        said = "nothing yet" if self.said is None else _text(self.said[index])
+    def _cells(self, index: int) -> list[Markup]:
+        said = "nothing yet" if self.said is None else _plain(self.said[index])
         mark = "" if self.said is None else "✓" if self.is_right(index) else "✗"
-        cells = (self.questions[index], said, f"<b>{_text(self.truths[index])}</b>", mark)
-        return "".join(f"<td style='text-align:left'>{cell}</td>" for cell in cells)
+        cells = (self.questions[index], said, element("b", _plain(self.truths[index])), mark)
+        return [element("td", cell, style="text-align:left") for cell in cells]
 
     def __repr__(self) -> str:
         said = ("nothing",) * len(self.truths) if self.said is None else self.said
@@ -72,7 +73,7 @@ class Prediction(ipywidgets.VBox):
         self.committed: tuple[Value, ...] | None = None
         self.fields = self._choice() if choices else [_number(question) for question in questions]
         self.button = ipywidgets.Button(description="Commit", tooltip="Commits and locks this prediction")
-        self.words = ipywidgets.HTML()
+        self.words = Words()
         self.button.on_click(lambda _: self._commit_fields())
         row = ipywidgets.HBox([self.button, self.words])
         super().__init__([*self.fields, row])
@@ -86,7 +87,7 @@ class Prediction(ipywidgets.VBox):
             field.value = value if self.choices else f"{value:g}"
             field.disabled = True
         self.button.disabled = True
-        self.words.value = "<span role='status'>Committed. Run the next cell.</span>"
+        self.words.value = element("span", "Committed. Run the next cell.", role="status")
 
     def reveal(self, *truths: Value, within: float = 0.0) -> Revealed:
         """The committed answers beside the true ones. Raises `DescriptionError` for another number of
@@ -114,7 +115,7 @@ class Prediction(ipywidgets.VBox):
         try:
             self.commit(*(field.value for field in self.fields))
         except DescriptionError as error:
-            self.words.value = f"<span role='alert'>{escape(str(error))}</span>"
+            self.words.value = element("span", str(error), role="alert")
 
     def _choice(self) -> list[Any]:
         layout = {"width": "auto"}
@@ -126,10 +127,10 @@ class Prediction(ipywidgets.VBox):
         """The widget, and for pages without a kernel the questions as text."""
         bundle = super()._repr_mimebundle_(**options)
         data = bundle[0] if isinstance(bundle, tuple) else bundle
-        asked = "".join(f"<li>{escape(line)}</li>" for line in self.choices or self.questions)
-        first = f"{escape(self.questions[0])}:" if self.choices else ""
-        head = f"<b>Commit to an answer before you read on.</b> {first}"
-        data["text/html"] = f"<div class='prediction'>{head}<ul>{asked}</ul></div>"
+        asked = element("ul", *(element("li", line) for line in self.choices or self.questions))
+        head = element("b", "Commit to an answer before you read on.")
+        first = f" {self.questions[0]}:" if self.choices else " "
+        data["text/html"] = element("div", head, first, asked, class_="prediction")
         return bundle
 
 
@@ -141,7 +142,3 @@ def _number(question: str) -> Any:
 
 def _plain(value: Value) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"
-
-
-def _text(value: Value) -> str:
-    return escape(_plain(value))

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import ipywidgets
 
+from wavesim.guard.escaping import Markup, element
 from wavesim.teaching.published_gains import (
     PublishedPrediction,
     is_held_out,
@@ -18,6 +19,7 @@ from wavesim.teaching.published_gains import (
 from wavesim.widgets.summary import signed
 from wavesim.widgets.tuned_points import TunedPoint
 from wavesim.widgets.tuner_view import TunerView
+from wavesim.widgets.words import Words
 
 FIGURES = {
     "V100, GPT-3's MLP": ("V100", "gpt3"),
@@ -38,7 +40,7 @@ class PublishedView(TunerView):
             indent=False,
             layout={"width": "auto"},
         )
-        self.words = ipywidgets.HTML()
+        self.words = Words()
         super().__init__(
             self._points(),
             self._source(),
@@ -62,9 +64,9 @@ class PublishedView(TunerView):
         super().refresh()
         self._say()
 
-    def html(self) -> str:
+    def html(self) -> Markup:
         """What is shown now, without the controls, for a page that has no kernel."""
-        return f"{self.chart.html()}{self.words.value}{self.timelines.html()}"
+        return Markup("").join([self.chart.html(), self.words.value, self.timelines.html()])
 
     def _change(self) -> None:
         self.show(self._points(), self._source(), title=self._title())
@@ -94,9 +96,8 @@ class PublishedView(TunerView):
         )
 
     def _say(self) -> None:
-        self.words.value = (
-            f"<p role='status'>{_words(self.prediction, has_constants=self.constants.value)}</p>"
-        )
+        words = _words(self.prediction, has_constants=self.constants.value)
+        self.words.value = element("p", words, role="status")
 
 
 @lru_cache
@@ -109,7 +110,7 @@ def _point(one: PublishedPrediction) -> TunedPoint:
     return TunedPoint(one.row.size, one.gain, one.gain.plan.lower(), lambda: (one.stream, one.trace))
 
 
-def _words(one: PublishedPrediction, *, has_constants: bool) -> str:
+def _words(one: PublishedPrediction, *, has_constants: bool) -> Markup:
     """From the timelines to the predicted number, and to the published one."""
     at_one_clock = one.points_at_one_clock
     taken = at_one_clock - one.points
@@ -117,9 +118,12 @@ def _words(one: PublishedPrediction, *, has_constants: bool) -> str:
     fitted = (
         "No constant was fitted to this row." if is_held_out(one.row) else "Constants were fitted to it too."
     )
-    return (
-        f"<b>{one.row.size:,} rows, {one.gain.plan.lower()}.</b> The timelines below differ by "
-        f"{signed(at_one_clock)} at one clock. Fuller SMs draw more power and lower the clock, which costs "
-        f"{taken:.1f} ({law}). <b>Predicted {signed(one.points, '')}, published "
-        f"{signed(one.row.improvement_points, '')}.</b> {fitted if has_constants else ''}"
+    published = signed(one.row.improvement_points, "")
+    words = (
+        element("b", f"{one.row.size:,} rows, {one.gain.plan.lower()}."),
+        f"The timelines below differ by {signed(at_one_clock)} at one clock.",
+        f"Fuller SMs draw more power and lower the clock, which costs {taken:.1f} ({law}).",
+        element("b", f"Predicted {signed(one.points, '')}, published {published}."),
+        fitted if has_constants else "",
     )
+    return Markup(" ").join(words)

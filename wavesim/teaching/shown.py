@@ -4,7 +4,8 @@ Example: six rows of Table IV under nine titles, in JupyterLab as HTML, in a ter
 """
 
 from dataclasses import dataclass
-from html import escape
+
+from wavesim.guard.escaping import Markup, element
 
 
 @dataclass(frozen=True)
@@ -14,10 +15,10 @@ class Shown:
     titles: tuple[str, ...]
     cells: tuple[tuple[str, ...], ...]
 
-    def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(title)}</th>" for title in self.titles)
-        rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in self.cells)
-        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+    def _repr_html_(self) -> Markup:
+        head = element("tr", *(element("th", title) for title in self.titles))
+        rows = (element("tr", *(element("td", cell) for cell in row)) for row in self.cells)
+        return element("table", head, *rows)
 
     def __repr__(self) -> str:
         widths = [max(map(len, column)) for column in zip(self.titles, *self.cells, strict=True)]

@@ -16,6 +16,7 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from wavesim.errors import DescriptionError, DeviceError
+from wavesim.guard.escaping import Markup, element
 from wavesim.view.raster import dark_rasters
 from wavesim.view.theme import find_theme
 
@@ -23,7 +24,7 @@ CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrom
 KINDS = (".html", ".png", ".svg")
 TIMEOUT_S = 90
 PNG_SCALE = 2
-PAGE = """<!DOCTYPE html>
+PAGE = Markup("""<!DOCTYPE html>
 <html lang="en" data-theme="{theme}">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>wavesim</title>
@@ -32,7 +33,7 @@ body {{ margin: 16px auto; max-width: {width}px; background: {ground}; color: {i
 font: 14px/1.5 Inter, "Segoe UI", "Helvetica Neue", Arial, sans-serif; }}</style></head>
 <body>{body}</body>
 </html>
-"""
+""")
 # Each drawing element has a property `wavesim` whose svg(width) is its picture; they are stacked.
 COLLECT = """<script>(async () => {
   const pictures = [...document.querySelectorAll("*")].filter((el) => el.wavesim?.svg);
@@ -54,7 +55,11 @@ COLLECT = """<script>(async () => {
     `<rect width="100%" height="100%" fill="${ground}"/>${parts.join("")}</svg>`);
   document.body.append(pre);
 })();</script>"""
-FOUND = re.compile(r'id="wavesim-svg" data-svg="([^"]*)"')
+BARE_PAGE = Markup(
+    '<!DOCTYPE html><meta charset="utf-8"><style>body{{margin:0}}svg{{display:block}}</style>{}'
+)
+# With its bracket, which no text of the page has: a name that reads like the attribute is not taken for it.
+FOUND = re.compile(r'<pre id="wavesim-svg" data-svg="([^"]*)"')
 SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"')
 
 
@@ -65,7 +70,7 @@ def save_figure(figure: go.Figure, path: str | Path) -> Path:
     )
 
 
-def figure_html(figure: go.Figure) -> str:
+def figure_html(figure: go.Figure) -> Markup:
     """A fragment that shows a plotly figure with no network: 5 MB, as plotly.js is in it."""
     both = go.Figure(figure).update_layout(meta=dark_rasters(figure.to_plotly_json()["layout"]))
     body = both.to_html(full_html=False, include_plotlyjs=False, config={"displayModeBar": False})
@@ -77,8 +82,9 @@ def figure_html(figure: go.Figure) -> str:
     )
     hook = f"const el = document.getElementById('{name[1]}'); el.wavesim = {{ svg: {svg} }};"
     # Once per page: several figures share it.
-    plotly = f"<script>if (!window.Plotly) {{ {get_plotlyjs()} }}</script>"
-    return f"{plotly}{body}<script>(() => {{ {hook} }})();</script>"
+    plotly = Markup(f"if (!window.Plotly) {{ {get_plotlyjs()} }}")
+    parts = (element("script", plotly), Markup(body), element("script", Markup(f"(() => {{ {hook} }})();")))
+    return Markup("").join(parts)
 
 
 def figure_theme(figure: go.Figure) -> str:
@@ -86,7 +92,7 @@ def figure_theme(figure: go.Figure) -> str:
     return "dark" if figure.layout.paper_bgcolor == find_theme("dark").background else "light"
 
 
-def save_html(body: str, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:
+def save_html(body: Markup, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:
     """Writes a fragment of HTML as a page, or its pictures as SVG or PNG, by the path's ending.
 
     Raises `DescriptionError` for another ending or an unknown theme, `DeviceError` where SVG or PNG are
@@ -109,7 +115,7 @@ def save_html(body: str, path: str | Path, *, theme: str = "light", width: int =
     return path
 
 
-def _page(body: str, theme: str, width: int) -> str:
+def _page(body: Markup, theme: str, width: int) -> Markup:
     palette = find_theme(theme)
     return PAGE.format(theme=palette.name, width=width, ground=palette.background, ink=palette.ink, body=body)
 
@@ -124,9 +130,10 @@ def _chromium() -> str:
     )
 
 
-def _svg_of(browser: str, folder: Path, body: str, theme: str, width: int) -> str:
+def _svg_of(browser: str, folder: Path, body: Markup, theme: str, width: int) -> Markup:
+    collect = Markup(COLLECT.replace("WIDTH", str(width)))
     page = folder / "view.html"
-    page.write_text(_page(body + COLLECT.replace("WIDTH", str(width)), theme, width), encoding="utf-8")
+    page.write_text(_page(Markup("").join([body, collect]), theme, width), encoding="utf-8")
     dump = _run(
         browser,
         folder,
@@ -138,10 +145,10 @@ def _svg_of(browser: str, folder: Path, body: str, theme: str, width: int) -> st
     found = FOUND.search(dump)
     if found is None:
         raise DeviceError(f"{browser} drew no picture; save as .html and look at its console")
-    return unquote(found[1])
+    return Markup(unquote(found[1]))
 
 
-def _screenshot(browser: str, folder: Path, svg: str, path: Path) -> None:
+def _screenshot(browser: str, folder: Path, svg: Markup, path: Path) -> None:
     size = SIZE.search(svg)
     assert size is not None, "an SVG of ours has a size"
     columns, rows = (round(float(number)) for number in size.groups())
@@ -149,7 +156,7 @@ def _screenshot(browser: str, folder: Path, svg: str, path: Path) -> None:
         raise DeviceError(f"{browser} drew an empty picture; save as .html and look at its console")
     page = folder / "picture.html"
     page.write_text(
-        f"<!DOCTYPE html><meta charset='utf-8'><style>body{{margin:0}}svg{{display:block}}</style>{svg}",
+        BARE_PAGE.format(svg),
         encoding="utf-8",
     )
     shot = folder / "picture.png"

@@ -7,7 +7,6 @@ figures below in the reader's own light or dark theme. plotly.js is inside once;
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,12 @@ from plotly.offline import get_plotlyjs
 
 import wavesim
 from wavesim.errors import DescriptionError
+from wavesim.guard.escaping import Markup, element, script_json
 from wavesim.view.raster import dark_rasters
 from wavesim.view.theme import DARK, LIGHT, counterparts
 
 HERE = Path(__file__).parent
-TEMPLATE = """<!DOCTYPE html>
+TEMPLATE = Markup("""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -46,7 +46,7 @@ on what and when. The page is complete: it loads nothing from the network.</foot
 {js}</script>
 </body>
 </html>
-"""
+""")
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def page_html(
     table: Table | None = None,
     notes: Sequence[str] = (),
     has_figures_first: bool = False,
-) -> str:
+) -> Markup:
     """The page as HTML. `lead` and texts are plain: blank lines part paragraphs. Figures must be light.
 
     The table and the notes stand before the figures, unless `has_figures_first`.
@@ -121,26 +121,21 @@ def page_html(
     sections = [part if isinstance(part, Section) else Section(part) for part in figures]
     body = [_table(table)] if table else []
     if notes:
-        body.append(f'<ul class="notes">{"".join(f"<li>{escape(note)}</li>" for note in notes)}</ul>')
+        body.append(element("ul", *(element("li", note) for note in notes), class_="notes"))
     drawn = [_section(section, index) for index, section in enumerate(sections)]
     body = [*drawn, *body] if has_figures_first else [*body, *drawn]
     return TEMPLATE.format(
-        title=escape(title),
+        title=title,
         lead=_paragraphs(lead, "lead"),
-        body="\n".join(body),
-        css=(HERE / "page.css").read_text(encoding="utf-8"),
-        js=(HERE / "page.js").read_text(encoding="utf-8"),
-        plotly=get_plotlyjs(),
-        figures=_embedded(
+        body=Markup("\n").join(body),
+        css=Markup((HERE / "page.css").read_text(encoding="utf-8")),
+        js=Markup((HERE / "page.js").read_text(encoding="utf-8")),
+        plotly=Markup(get_plotlyjs()),
+        figures=script_json(
             {"colours": counterparts(LIGHT, DARK), "figures": [_spec(s.figure) for s in sections]}
         ),
         version=wavesim.__version__,
     )
-
-
-def _embedded(value: Any) -> str:
-    """JSON that can't end the script element it stands in."""
-    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _spec(figure: go.Figure) -> dict[str, Any]:
@@ -150,21 +145,21 @@ def _spec(figure: go.Figure) -> dict[str, Any]:
     return {"data": spec["data"], "layout": {**layout, "meta": dark_rasters(layout)}}
 
 
-def _paragraphs(text: str, kind: str = "") -> str:
-    opening = f'<p class="{kind}">' if kind else "<p>"
-    return "".join(f"{opening}{escape(part.strip())}</p>" for part in text.split("\n\n") if part.strip())
+def _paragraphs(text: str, kind: str | None = None) -> Markup:
+    parts = (part.strip() for part in text.split("\n\n"))
+    return Markup("").join(element("p", part, class_=kind) for part in parts if part)
 
 
-def _section(section: Section, index: int) -> str:
-    heading = f"<h2>{escape(section.heading)}</h2>" if section.heading else ""
-    figure = f'<div class="scroll"><div class="figure" id="figure-{index}"></div></div>'
-    return f"<section>{heading}{_paragraphs(section.text)}{figure}</section>"
+def _section(section: Section, index: int) -> Markup:
+    heading = element("h2", section.heading) if section.heading else ""
+    figure = element("div", element("div", class_="figure", id=f"figure-{index}"), class_="scroll")
+    return element("section", heading, _paragraphs(section.text), figure)
 
 
-def _table(table: Table) -> str:
+def _table(table: Table) -> Markup:
     is_number = [all(_is_numeric(row[place]) for row in table.rows) for place in range(len(table.columns))]
-    head = "".join(
-        f"<th{' class=number' if number else ''}>{escape(name)}</th>"
+    head = (
+        element("th", name, class_="number" if number else None)
         for name, number in zip(table.columns, is_number, strict=True)
     )
     rows = []
@@ -174,10 +169,10 @@ def _table(table: Table) -> str:
             for text, name, number in zip(row, table.columns, is_number, strict=True)
         ]
         is_new = index > 0 and row[0] != table.rows[index - 1][0]
-        rows.append(f"<tr{' class=first' if is_new else ''}>{''.join(cells)}</tr>")
-    caption = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
-    content = f"{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    return f'<div class="scroll"><table>{content}</table></div>'
+        rows.append(element("tr", *cells, class_="first" if is_new else None))
+    caption = element("caption", table.caption) if table.caption else ""
+    content = (caption, element("thead", element("tr", *head)), element("tbody", *rows))
+    return element("div", element("table", *content), class_="scroll")
 
 
 def _is_numeric(text: str) -> bool:
@@ -185,10 +180,9 @@ def _is_numeric(text: str) -> bool:
     return text in ("", "-", "–") or letters.replace(".", "", 1).isdigit()
 
 
-def _cell(text: str, is_number: bool, is_signed: bool) -> str:
+def _cell(text: str, is_number: bool, is_signed: bool) -> Markup:
     kinds = ["number"] if is_number else []
     has_sign = is_signed and any(letter in "123456789" for letter in text)
     if has_sign and text[0] in "+−-":
         kinds.append("gain" if text[0] == "+" else "loss")
-    opening = f'<td class="{" ".join(kinds)}">' if kinds else "<td>"
-    return f"{opening}{escape(text)}</td>"
+    return element("td", text, class_=" ".join(kinds) or None)

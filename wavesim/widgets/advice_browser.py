@@ -6,7 +6,6 @@ opens the pair in the what-if explorer.
 """
 
 from collections.abc import Callable
-from html import escape
 
 import ipywidgets
 
@@ -15,6 +14,7 @@ from wavesim.advise.advice_text import findings, interval_text, milliseconds, pa
 from wavesim.advise.pair_file import pair_description
 from wavesim.costs.calibration_text import assumed_text, kernel_times_defaults
 from wavesim.errors import WavesimError
+from wavesim.guard.escaping import Markup, element, markup
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim.predict.defaults import KnownCosts
@@ -25,6 +25,7 @@ from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.plans_picture import PlansPicture
 from wavesim.widgets.scenario import GivenKernels
 from wavesim.widgets.what_if import WhatIf
+from wavesim.widgets.words import Words
 
 MARKS = {"unknown": None, "yes": True, "no": False}
 MOST_BLOCKS = 40_000  # of a pair that is simulated; more would take over a second
@@ -38,8 +39,7 @@ class AdviceBrowser(ipywidgets.VBox):
     def __init__(self, advice: Advice) -> None:
         self.advice = advice
         self._is_setting = False
-        items = "".join(f"<li>{escape(text)}</li>" for text in findings(advice))
-        self.findings = ipywidgets.HTML(f"<ol>{items}</ol>")
+        self.findings = Words(element("ol", *(element("li", text) for text in findings(advice))))
         self.choice = ipywidgets.Dropdown(
             description="Pair", options=self._options(), layout={"width": "90%"}
         )
@@ -48,7 +48,7 @@ class AdviceBrowser(ipywidgets.VBox):
             options=list(MARKS),
             style={"description_width": "initial", "button_width": "80px"},
         )
-        self.words = ipywidgets.HTML()
+        self.words = Words()
         self.open_button = ipywidgets.Button(
             description="Open in the what-if explorer", layout={"width": "260px"}, tooltip=ASSUMED
         )
@@ -66,10 +66,11 @@ class AdviceBrowser(ipywidgets.VBox):
         """The chosen pair."""
         return None if self.choice.value is None else self.advice.pair(self.choice.value)
 
-    def html(self) -> str:
+    def html(self) -> Markup:
         """Findings, the chosen pair and its picture, for a page that has no kernel."""
-        name = "" if self.pair is None else f"<p><b>{escape(pair_label(self.pair))}</b></p>"
-        return "".join([self.findings.value, name, self.words.value, *map(_still, self.picture.children)])
+        name = "" if self.pair is None else element("p", element("b", pair_label(self.pair)))
+        parts = (self.findings.value, name, self.words.value, *map(_still, self.picture.children))
+        return Markup("").join(parts)
 
     def _options(self) -> list[tuple[str, int]]:
         return [
@@ -100,13 +101,15 @@ class AdviceBrowser(ipywidgets.VBox):
         self.words.value = self._text(pair)
         self.picture.children = self._figures(pair)
 
-    def _text(self, pair: Pair) -> str:
+    def _text(self, pair: Pair) -> Markup:
         saving = pair.saving
-        return (
-            f"<p>{pair.count:,} times. Tile sync: <b>{milliseconds(saving.likely_ns)}</b> "
-            f"({interval_text(saving)}), {share_text(self.advice, saving.likely_ns)} of the profiled time. "
+        return element(
+            "p",
+            f"{pair.count:,} times. Tile sync: ",
+            element("b", milliseconds(saving.likely_ns)),
+            f" ({interval_text(saving)}), {share_text(self.advice, saving.likely_ns)} of the profiled time. "
             f"Launch gaps: {milliseconds(pair.gap_ns)}, of which a CUDA graph could win "
-            f"{milliseconds(pair.gap_saving.likely_ns)}.</p>"
+            f"{milliseconds(pair.gap_saving.likely_ns)}.",
         )
 
     def _explore(self) -> None:
@@ -133,10 +136,10 @@ class AdviceBrowser(ipywidgets.VBox):
             blocks = sum(stage.grid.size for stage in given.pipeline.stages)
             if blocks > MOST_BLOCKS:
                 reason = f"Not drawn: {blocks:,} blocks. Write it out for `wavesim predict`."
-                return (ipywidgets.HTML(f"<p>{reason}</p>"),)
+                return (Words(element("p", reason)),)
             drawn = draw(given)
         except WavesimError as error:
-            return (ipywidgets.HTML(f"<p>{escape(str(error))}</p>"),)
+            return (Words(element("p", str(error))),)
         self.open_button.disabled = False
         return (drawn,)
 
@@ -150,6 +153,6 @@ def given_kernels(pair: Pair) -> GivenKernels:
     return GivenKernels(pipeline, device, KnownCosts(costs, source, defaults=tuple(map(str, defaults))))
 
 
-def _still(child: ipywidgets.Widget) -> str:
+def _still(child: ipywidgets.Widget) -> Markup:
     """What stands in the picture's place, for a page that has no kernel."""
-    return str(child.html() if isinstance(child, WhatIf | PlansPicture) else child.value)
+    return child.html() if isinstance(child, WhatIf | PlansPicture) else markup(child.value)

@@ -5,13 +5,13 @@ ended later than predicted, and bars of launch, waves, waiting and tile times th
 """
 
 from collections.abc import Callable, Sequence
-from html import escape
 from pathlib import Path
 
 import ipywidgets
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError, WavesimError
+from wavesim.guard.escaping import Markup
 from wavesim.model.device import default_device
 from wavesim.recordings.shipped import RecordedCase, cases
 from wavesim.trace.trace import Trace
@@ -19,10 +19,10 @@ from wavesim.view.comparison import Compared, comparison_update
 from wavesim.view.export import figure_html, save_figure
 from wavesim.view.timeline_figure import FigureUpdate
 from wavesim.view.wording import plan_labels
-from wavesim.widgets.drawn import style
 from wavesim.widgets.live_figure import LiveFigure
 from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.tuned_points import predicted_trace
+from wavesim.widgets.words import Words, problem_box, style_sheet
 
 NARROWEST, WIDEST, FIRST_WIDTH = 560, 1400, 960
 Run = tuple[str, Callable[[], tuple[Trace, Trace, Trace | None]]]  # label; predicted, measured, stream sync
@@ -48,14 +48,12 @@ class ComparisonView(ipywidgets.VBox):
             layout={"width": "480px"},
         )
         self.figure = LiveFigure(self._update())
-        self.problem = ipywidgets.HTML()
+        self.problem = Words()
         self._box = ipywidgets.Box([self.figure])
         self._box.add_class("wavesim-picture")
         self.choice.observe(lambda _: self.refresh(), names="value")
         self._watch.observe(lambda _: self.refresh(), names=["is_light", "width"])
-        look = ipywidgets.HTML(f"<style>{style('what_if.css')}</style>")
-        look.add_class("wavesim-style")
-        super().__init__([look, self.choice, self.problem, self._box, self._watch])
+        super().__init__([style_sheet(), self.choice, self.problem, self._box, self._watch])
         self.add_class("wavesim")
 
     @classmethod
@@ -73,8 +71,7 @@ class ComparisonView(ipywidgets.VBox):
         try:
             self._show(self._update())
         except WavesimError as error:
-            words = escape(str(error))
-            self.problem.value = f"<div role='alert' class='wavesim-problem'><b>Not drawn.</b> {words}</div>"
+            self.problem.value = problem_box("Not drawn", str(error))
             self._box.add_class("wavesim-stale")
             return
         self.problem.value = ""
@@ -89,7 +86,7 @@ class ComparisonView(ipywidgets.VBox):
         self._box.children = [self.figure]
         undrawn.close()
 
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The chosen run's figure for a page that has no kernel; 5 MB, as plotly.js is in it."""
         return figure_html(self._still("light"))
 

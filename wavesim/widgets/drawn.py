@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import anywidget
 import traitlets
 
+from wavesim.guard.escaping import Markup, element, script_json
 from wavesim.view.export import save_html
 from wavesim.view.theme import FONT, THEMES
 
@@ -46,16 +47,16 @@ class DrawnWidget(anywidget.AnyWidget):
     # Traits besides the scene that a page without a kernel starts from.
     page_traits: ClassVar[tuple[str, ...]] = ()
 
-    def html(self) -> str:
+    def html(self) -> Markup:
         """A fragment that draws the widget in any page, with no kernel and no network."""
         values = {name: getattr(self, name) for name in ("scene", *self.page_traits)}
-        data = json.dumps(values, default=_base64).replace("</", "<\\/")
+        data = script_json(values, default=_base64)
         name = f"wavesim-drawn-{next(_numbers)}"
         call = f"render({{ model: new PageModel({data}), el: document.getElementById('{name}') }});"
         source = str(self._esm).replace(EXPORT, call)
-        return (
-            f'<style>{self._css}</style><div id="{name}"></div><script>(() => {{\n{source}\n}})();</script>'
-        )
+        drawing = Markup(f"(() => {{\n{source}\n}})();")
+        parts = (element("style", Markup(self._css)), element("div", id=name), element("script", drawing))
+        return Markup("").join(parts)
 
     def save(self, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:
         """Writes the picture to .html, .png or .svg; returns the path. Raises as `save_html` does."""

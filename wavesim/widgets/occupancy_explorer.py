@@ -4,19 +4,20 @@ Example: shared memory goes from 96 to 120 KiB, the second block's bar no longer
 stands in the title and the grid of 133 blocks takes two waves instead of one. What no SM can run says why.
 """
 
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import ipywidgets
 
 from wavesim.errors import WavesimError
+from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.model import device as devices
 from wavesim.model.kernel import Block
 from wavesim.view.export import save_html
 from wavesim.view.occupancy_scene import KIB, ShownKernel, scene_of_launch
-from wavesim.widgets.drawn import DrawnWidget, script, style
+from wavesim.widgets.drawn import DrawnWidget, script
 from wavesim.widgets.page_watch import PageWatch
+from wavesim.widgets.words import Words, problem_box, style_sheet
 
 LABEL = {"description_width": "150px"}
 LARGEST = "the largest"
@@ -59,7 +60,7 @@ class OccupancyExplorer(ipywidgets.VBox):
         self._offer_carveouts(carveout_kib)
         self._scene = scene_of_launch(self.launch)
         self.picture = OccupancyPicture(scene=self._scene)
-        self.problem = ipywidgets.HTML()
+        self.problem = Words()
         self._box = ipywidgets.Box([self.picture])
         self._box.add_class("wavesim-picture")
         self.device.observe(self._device_changed, names="value")
@@ -67,9 +68,7 @@ class OccupancyExplorer(ipywidgets.VBox):
             control.observe(lambda _: self.refresh(), names="value")
         grid = ipywidgets.GridBox(self.controls)
         grid.add_class("wavesim-controls")
-        look = ipywidgets.HTML(f"<style>{style('what_if.css')}</style>")
-        look.add_class("wavesim-style")
-        super().__init__([look, grid, self.problem, self._box, PageWatch()])
+        super().__init__([style_sheet(), grid, self.problem, self._box, PageWatch()])
         self.add_class("wavesim")
 
     @property
@@ -94,17 +93,15 @@ class OccupancyExplorer(ipywidgets.VBox):
             self._scene = scene_of_launch(self.launch)
         except WavesimError as error:
             shown = f"The picture still shows the last setting that ran: {self._scene['subtitle']}."
-            self.problem.value = (
-                f"<div role='alert' class='wavesim-problem'><b>This cannot run.</b> {escape(str(error))}"
-                f"<br><i>{escape(shown)}</i></div>"
-            )
+            words = BREAK.join([str(error), element("i", shown)])
+            self.problem.value = problem_box("This cannot run", words)
             self._box.add_class("wavesim-stale")
             return
         self.problem.value = ""
         self._box.remove_class("wavesim-stale")
         self.picture.scene = self._scene
 
-    def html(self) -> str:
+    def html(self) -> Markup:
         """What is shown now, without the controls, for a page that has no kernel."""
         return self.picture.html()
 

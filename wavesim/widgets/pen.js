@@ -212,6 +212,9 @@ function round(number) {
   return Math.round(number * 100) / 100;
 }
 
+// Controls and half surrogate pairs, which no SVG may hold, become the replacement character.
+const UNSHOWN = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]|\p{Cs}/gu;
+
 function escaped(words) {
-  return String(words).replace(/[&<>"]/g, (letter) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[letter]);
+  return String(words).replace(UNSHOWN, "\ufffd").replace(/[&<>"]/g, (letter) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[letter]);
 }

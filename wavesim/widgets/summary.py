@@ -4,13 +4,13 @@ Example: "Row semaphores: 3 waves instead of 4, 25.0 points less time" above, a 
 time went below. The finding is a live region, so that a screen reader speaks it after each change.
 """
 
-from html import escape
-
 from wavesim.analysis.metrics import metrics_of
 from wavesim.errors import DeadlockError, WavesimError
+from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.predict.prediction import improvement_points
 from wavesim.trace.trace import Trace
 from wavesim.widgets.scenario import Answer
+from wavesim.widgets.words import problem_box
 from wavesim.workloads.figure_one import TILE_NS
 
 NO_GAIN_POINTS = 0.5  # smaller changes are not called a gain or a loss
@@ -34,26 +34,35 @@ def signed(points: float, unit: str = " points") -> str:
     return f"{points:+.1f}{unit}".replace("-", "−")
 
 
-def finding(answer: Answer) -> str:
+def finding(answer: Answer) -> Markup:
     """One sentence on what the chosen plan does to the time."""
     points = improvement(answer)
     label, times = answer.chosen.header.plan_label, (time_text(answer.chosen), time_text(answer.stream))
-    makespan = f"<span class='wavesim-makespan' data-ns='{answer.chosen.time_ns}'>{times[0]}</span>"
+    makespan = element("span", times[0], class_="wavesim-makespan", data_ns=str(answer.chosen.time_ns))
     if abs(points) < NO_GAIN_POINTS:
-        return f"{label}: {makespan}, no gain over stream sync's {times[1]} ({signed(points)})"
+        no_gain = Markup("{}: {}, no gain over stream sync's {} ({})")
+        return no_gain.format(label, makespan, times[1], signed(points))
     speedup = answer.stream.time_ns / answer.chosen.time_ns
     kind, word = ("good", "less") if points > 0 else ("bad", "more")
-    change = f"<b class='wavesim-{kind}'>{abs(points):.1f} points {word} time</b>"
-    return f"{label}: {makespan} instead of {times[1]}, {change} ({speedup:.2f}× as fast)"
+    change = element("b", f"{abs(points):.1f} points {word} time", class_=f"wavesim-{kind}")
+    faster = Markup("{}: {} instead of {}, {} ({:.2f}× as fast)")
+    return faster.format(label, makespan, times[1], change, speedup)
 
 
-def finding_html(answer: Answer) -> str:
+def finding_html(answer: Answer) -> Markup:
     """The finding in large figures, and as a sentence for screen readers (a live region)."""
     tiles = len(answer.stream) + len(answer.chosen)
-    live = f"role='status' aria-live='polite' class='wavesim-spoken' data-tiles='{tiles}'"
-    cards = "".join(_card(*card) for card in _cards(answer))
-    shown = f"<div class='wavesim-cards' aria-hidden='true'>{cards}</div>"
-    return f"<div class='wavesim-finding'><div {live}>{finding(answer)}</div>{shown}</div>"
+    spoken = element(
+        "div",
+        finding(answer),
+        role="status",
+        aria_live="polite",
+        class_="wavesim-spoken",
+        data_tiles=str(tiles),
+    )
+    cards = (_card(*card) for card in _cards(answer))
+    shown = element("div", *cards, class_="wavesim-cards", aria_hidden="true")
+    return element("div", spoken, shown, class_="wavesim-finding")
 
 
 def _cards(answer: Answer) -> tuple[tuple[str, str, str], ...]:
@@ -71,10 +80,10 @@ def _cards(answer: Answer) -> tuple[tuple[str, str, str], ...]:
     )
 
 
-def _card(kind: str, figure: str, meaning: str) -> str:
+def _card(kind: str, figure: str, meaning: str) -> Markup:
     colour = f" wavesim-{kind}" if kind else ""
-    large = f"<span class='wavesim-figure{colour}'>{figure}</span>"
-    return f"<div class='wavesim-card'>{large}<span>{meaning}</span></div>"
+    large = element("span", figure, class_=f"wavesim-figure{colour}")
+    return element("div", large, element("span", meaning), class_="wavesim-card")
 
 
 def _bare(text: str) -> str:
@@ -82,38 +91,37 @@ def _bare(text: str) -> str:
     return text.partition(" ")[0]
 
 
-def problem_html(error: WavesimError, shown: Answer | None) -> str:
+def problem_html(error: WavesimError, shown: Answer | None) -> Markup:
     """Why a setting cannot run, and what the picture below still shows."""
-    text = deadlock_text(error) if isinstance(error, DeadlockError) else escape(str(error))
+    text = deadlock_text(error) if isinstance(error, DeadlockError) else str(error)
     title = "Deadlock" if isinstance(error, DeadlockError) else "This cannot run"
-    return f"<div role='alert' class='wavesim-problem'><b>{title}.</b> {text}{_still_shown(shown)}</div>"
+    return problem_box(title, text, _still_shown(shown))
 
 
-def failure_html(shown: Answer | None) -> str:
+def failure_html(shown: Answer | None) -> Markup:
     """What is said when something unexpected stopped the simulation; the details are in the page's log."""
     words = "wavesim met an error of its own; JupyterLab's log console has the details."
-    return (
-        f"<div role='alert' class='wavesim-problem'><b>Not simulated.</b> {words}{_still_shown(shown)}</div>"
-    )
+    return problem_box("Not simulated", words, _still_shown(shown))
 
 
-def _still_shown(shown: Answer | None) -> str:
+def _still_shown(shown: Answer | None) -> Markup:
     if shown is None:
-        return ""
+        return Markup("")
     head, case = shown.chosen.header, shown.scenario
     size = "" if case.workload == "toy" else f", {case.tokens:,} {case.unit}, tile {case.tile}"
     place = f"{case.sm_count} SMs of {case.device}, {case.order} order"
     setting = f"{case.workload}{size}, {place}, {head.plan_label}"
-    return f"<br><i>The picture still shows the last setting that ran: {setting}.</i>"
+    words = element("i", f"The picture still shows the last setting that ran: {setting}.")
+    return BREAK.join(["", words])
 
 
 def deadlock_text(error: DeadlockError) -> str:
     """A deadlock in words: who holds the slots, for what they wait, and who can therefore never run."""
     first = error.waiters[0] if error.waiters else None
     if first is None:
-        return escape(str(error))
+        return str(error)
     stages = sorted({waiter.stage for waiter in error.waiters})
-    starved = " ".join(f"Never issued: {escape(fact)}." for fact in error.starved)
+    starved = " ".join(f"Never issued: {fact}." for fact in error.starved)
     x, y, _ = first.tile
     count = len(error.waiters)
     they = f"{count} blocks of {', '.join(stages)} hold SM slots and spin"
@@ -121,20 +129,20 @@ def deadlock_text(error: DeadlockError) -> str:
         they = f"1 block of {stages[0]} holds its SM slot and spins"
     return (
         f"{they} on semaphores that nobody can post. For one, tile ({x}, {y}) of {first.stage} on SM "
-        f"{first.sm} waits for "
-        f"{escape(first.semaphore)}: it reads {first.seen} and needs {first.awaited}. {starved} Spinning "
-        "blocks never leave, so nothing moves again. The wait-kernel rules this out: it keeps consumers off "
-        "the device until the producer has started."
+        f"{first.sm} waits for {first.semaphore}: it reads {first.seen} and needs {first.awaited}. {starved} "
+        "Spinning blocks never leave, so nothing moves again. The wait-kernel rules this out: it keeps "
+        "consumers off the device until the producer has started."
     )
 
 
-def table_html(answer: Answer) -> str:
+def table_html(answer: Answer) -> Markup:
     """Where the SMs' time went under both plans."""
     traces = answer.stream, answer.chosen
-    titles = "".join(f"<th scope='col'>{trace.header.plan_label}</th>" for trace in traces)
-    rows = "".join(_row(*cells) for cells in zip(ROWS, *(_figures(trace) for trace in traces), strict=True))
-    head = f"<thead><tr><th></th>{titles}<th scope='col'>change</th></tr></thead>"
-    return f"<table class='wavesim-table'>{head}{rows}</table>"
+    titles = (*(trace.header.plan_label for trace in traces), "change")
+    columns = (element("th", title, scope="col") for title in titles)
+    rows = (_row(*cells) for cells in zip(ROWS, *(_figures(trace) for trace in traces), strict=True))
+    head = element("thead", element("tr", element("th"), *columns))
+    return element("table", head, *rows, class_="wavesim-table")
 
 
 # What each row of the table means, in the order of `_figures`.
@@ -170,11 +178,11 @@ def _figures(trace: Trace) -> tuple[str | None, ...]:
     )
 
 
-def _row(name: str, before: str | None, after: str | None) -> str:
+def _row(name: str, before: str | None, after: str | None) -> Markup:
     if before is None and after is None:
-        return ""
-    cells = "".join(f"<td>{text or '–'}</td>" for text in (before, after, _change(before, after)))
-    return f"<tr><th scope='row' title=\"{ROWS[name]}\">{name}</th>{cells}</tr>"
+        return Markup("")
+    cells = (element("td", text or "–") for text in (before, after, _change(before, after)))
+    return element("tr", element("th", name, scope="row", title=ROWS[name]), *cells)
 
 
 def _change(before: str | None, after: str | None) -> str | None:
@@ -188,10 +196,10 @@ def _change(before: str | None, after: str | None) -> str | None:
     return "±0" if not round(difference, digits) else f"{difference:+.{digits}f}{unit}".replace("-", "−")
 
 
-def costs_html(answer: Answer) -> str:
+def costs_html(answer: Answer) -> Markup:
     """Where the costs come from, and how far prediction and measurement differed there."""
     source = answer.costs.source
-    words = [f"<b>Costs.</b> {escape(source[0].upper() + source[1:], quote=False).removesuffix('.')}."]
+    words = [element("b", "Costs."), f"{source[0].upper()}{source[1:].removesuffix('.')}."]
     if answer.scenario.workload != "toy" and answer.costs.tile_times:
         words.append(f"Simulated with {answer.costs.tile_times}.")
     measured = answer.costs.measured(answer.scenario.policy)
@@ -200,9 +208,10 @@ def costs_html(answer: Answer) -> str:
         words.append(f"A tile takes as long on {answer.scenario.sm_count} SMs as on all {whole}.")
     elif measured is not None:
         predicted = improvement(answer)
+        words.append(element("b", "Measured there:"))
         words.append(
-            f"<b>Measured there:</b> {signed(measured.median)} (quartiles {signed(measured.low, '')} to "
+            f"{signed(measured.median)} (quartiles {signed(measured.low, '')} to "
             f"{signed(measured.high, '')}); predicted {signed(predicted, '')}, "
             f"error {signed(predicted - measured.median, '')}."
         )
-    return f"<div class='wavesim-costs'>{' '.join(words)}</div>"
+    return element("div", Markup(" ").join(words), class_="wavesim-costs")

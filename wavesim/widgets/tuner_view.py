@@ -5,7 +5,6 @@ below it both plans' timelines show the waits that ate the tail.
 """
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 
 import ipywidgets
@@ -13,15 +12,17 @@ import traitlets
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError, WavesimError
+from wavesim.guard.escaping import Markup
 from wavesim.model.device import Device
 from wavesim.tuning.search import Tuning
 from wavesim.view.canvas import Props
 from wavesim.view.export import save_html
 from wavesim.view.gain_figure import gain_finding
 from wavesim.view.timeline_data import TimelineParts, timeline_parts
-from wavesim.widgets.drawn import DrawnWidget, script, style
+from wavesim.widgets.drawn import DrawnWidget, script
 from wavesim.widgets.plans_picture import PlansPicture
 from wavesim.widgets.tuned_points import TunedPoint, points_of_tunings, recorded_points
+from wavesim.widgets.words import Words, problem_box, style_sheet
 
 QUARTILES = "quartiles of interleaved rounds"
 
@@ -55,12 +56,11 @@ class TunerView(ipywidgets.VBox):
         self.points = _known(points)
         self.chart = TunerPicture(scene=self._scene(source, title), chosen=_best(self.points))
         self.timelines = PlansPicture(self._parts())
-        self.problem = ipywidgets.HTML()
+        self.problem = Words()
         self._box = ipywidgets.Box([self.timelines])
         self._box.add_class("wavesim-picture")
         self.chart.observe(lambda _: self.refresh(), names="chosen")
-        self._look = ipywidgets.HTML(f"<style>{style('what_if.css')}</style>")
-        self._look.add_class("wavesim-style")
+        self._look = style_sheet()
         super().__init__([self._look, self.chart, self.problem, self._box])
         self.add_class("wavesim")
 
@@ -108,16 +108,15 @@ class TunerView(ipywidgets.VBox):
         try:
             self.timelines.show(self._parts())
         except WavesimError as error:
-            words = escape(str(error))
-            self.problem.value = f"<div role='alert' class='wavesim-problem'><b>Not drawn.</b> {words}</div>"
+            self.problem.value = problem_box("Not drawn", str(error))
             self._box.add_class("wavesim-stale")
             return
         self.problem.value = ""
         self._box.remove_class("wavesim-stale")
 
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The chart and the chosen point's timelines, for a page that has no kernel."""
-        return self.chart.html() + self.timelines.html()
+        return Markup("").join([self.chart.html(), self.timelines.html()])
 
     def save(self, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:
         """Writes both pictures to .html, .png or .svg. Raises as `save_html` does."""

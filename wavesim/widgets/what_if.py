@@ -13,15 +13,16 @@ from typing import Any
 import ipywidgets
 
 from wavesim.errors import WavesimError
+from wavesim.guard.escaping import Markup, element
 from wavesim.view.export import save_html
 from wavesim.view.timeline_data import TimelineParts, timeline_parts
 from wavesim.widgets.controls import Controls, start_scenario
+from wavesim.widgets.drawn import style
 from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.plans_picture import PlansPicture
 from wavesim.widgets.scenario import Answer, answer
 from wavesim.widgets.summary import costs_html, failure_html, finding_html, problem_html, table_html
-
-STYLE = Path(__file__).parent / "what_if.css"
+from wavesim.widgets.words import Words, style_sheet
 
 
 class WhatIf(ipywidgets.VBox):
@@ -34,18 +35,16 @@ class WhatIf(ipywidgets.VBox):
         self._watch = PageWatch()
         self.controls = Controls(start_scenario(**start), self.refresh)
         self.answer: Answer = answer(self.controls.scenario)
-        self.finding = ipywidgets.HTML()
-        self.table = ipywidgets.HTML()
-        self.costs = ipywidgets.HTML()
+        self.finding = Words()
+        self.table = Words()
+        self.costs = Words()
         self.picture = PlansPicture(self._parts())
         self._picture_box = ipywidgets.Box([self.picture])
         self._picture_box.add_class("wavesim-picture")
         self._below = ipywidgets.Box([self.table, self.costs])
         self._below.add_class("wavesim-below")
         self._say()
-        style = ipywidgets.HTML(f"<style>{STYLE.read_text(encoding='utf-8')}</style>")
-        style.add_class("wavesim-style")
-        parts = [style, self.controls.box, self.finding, self._picture_box, self._below, self._watch]
+        parts = [style_sheet(), self.controls.box, self.finding, self._picture_box, self._below, self._watch]
         super().__init__(parts)
         self.add_class("wavesim")
 
@@ -65,11 +64,11 @@ class WhatIf(ipywidgets.VBox):
             if not is_told:
                 self._refuse(failure_html(self.answer))
 
-    def html(self) -> str:
+    def html(self) -> Markup:
         """What is shown now, without the controls, for a page that has no kernel."""
-        words = "".join(part.value for part in (self.finding, self.table, self.costs))
-        styles = STYLE.read_text(encoding="utf-8")
-        return f"<style>{styles}</style><div class='wavesim'>{self.picture.html()}{words}</div>"
+        words = (part.value for part in (self.finding, self.table, self.costs))
+        shown = element("div", self.picture.html(), *words, class_="wavesim")
+        return Markup("").join([element("style", Markup(style("what_if.css"))), shown])
 
     def save(self, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:
         """Writes what is shown to .html, its picture to .png or .svg. Raises as `save_html` does."""
@@ -86,7 +85,7 @@ class WhatIf(ipywidgets.VBox):
         self.table.value = table_html(self.answer)
         self.costs.value = costs_html(self.answer)
 
-    def _refuse(self, html: str) -> None:
+    def _refuse(self, html: Markup) -> None:
         self.finding.value = html
         for part in (self._picture_box, self._below):
             part.add_class("wavesim-stale")

@@ -38,7 +38,7 @@ def texts(tree, tag="text"):
 
 def test_text_is_escaped_and_markup_is_not():
     inner = element("b", "a < b")
-    assert element("p", inner, '"&"', title='"') == '<p title="&quot;"><b>a &lt; b</b>&quot;&amp;&quot;</p>'
+    assert element("p", inner, '"&"', title='"') == '<p title="&#34;"><b>a &lt; b</b>&#34;&amp;&#34;</p>'
     assert element("rect", x=3.0, y=2.005, class_="a", stroke_width=1, id=None) == (
         '<rect x="3" y="2" class="a" stroke-width="1"></rect>'
     )

@@ -48,7 +48,7 @@ def test_a_widgets_page_is_complete_and_fetches_nothing(tmp_path, traces):
     )
     assert page.startswith("<!DOCTYPE html>")
     assert 'data-theme="dark"' in page
-    assert '"step": 3' in page
+    assert '"step":3' in page
     assert not re.search(r"(src|href)=", page)
     assert set(re.findall(r"https?://[^\"'` ]+", page)) <= {"http://www.w3.org/2000/svg"}
 

@@ -13,7 +13,7 @@ from wavesim.widgets.what_if import WhatIf
 
 def makespan(widget: WhatIf) -> str:
     """What stands in the finding's element for tests and screen readers."""
-    found = re.search(r"class='wavesim-makespan'[^>]*>([^<]*)<", widget.finding.value)
+    found = re.search(r'class="wavesim-makespan"[^>]*>([^<]*)<', widget.finding.value)
     assert found, widget.finding.value
     return found[1]
 
