@@ -26,6 +26,7 @@ PLAN_PARTS = {
     "KernelBoundary",
     "Semaphores",
 }
+TAG = re.compile(r"</?(a|b|br|code|div|extra|h[1-6]|i|li|ol|p|script|small|span|style|t[dhr]|table|ul)[ >]")
 BACKENDS = {"hopper", "portable"}
 
 
@@ -114,6 +115,41 @@ def test_tests_of_a_room_stand_in_a_folder_of_its_name():
     tested_on_gpu = {folder.name for folder in (unit / "gpu").iterdir() if any(folder.glob("test_*.py"))}
     assert tested <= rooms(WAVESIM) | {"gpu"}
     assert tested_on_gpu <= rooms(WAVESIM_GPU)
+
+
+def test_html_is_written_and_shown_in_one_way():
+    """Elements come from `guard.escaping`, and notebooks get them through `widgets.words`."""
+    ours = {WAVESIM / "guard" / "escaping.py", WAVESIM / "widgets" / "words.py"}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]
+        if path not in ours
+        for node in ast.walk(parsed(path))
+        if builds_html_by_hand(node)
+    ]
+    assert wrong == []
+
+
+def builds_html_by_hand(node: ast.AST) -> bool:
+    """Whether a text with a tag is put together by "+" or an f-string, or html.escape or HTML() is used."""
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "html" or any(name.name == "HTML" for name in node.names)
+    if isinstance(node, ast.Attribute):
+        return ast.unparse(node) in ("html.escape", "ipywidgets.HTML", "widgets.HTML")
+    parts = node.values if isinstance(node, ast.JoinedStr) else []
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        parts = [node.left, node.right]
+    return any(isinstance(part, ast.Constant) and TAG.search(str(part.value)) for part in parts)
+
+
+def test_an_attribute_of_a_template_stands_in_double_quotes():
+    """`Markup.format` leaves an apostrophe as it is."""
+    wrong = [
+        str(path.relative_to(ROOT))
+        for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]
+        if re.search(r"<[a-z]+ [^>]*='?\{", path.read_text(encoding="utf-8"))
+    ]
+    assert wrong == []
 
 
 def test_what_stands_in_tests_gpu_needs_one():

@@ -8,7 +8,9 @@ import plotly.graph_objects as go
 
 from wavesim.advise.advice import Advice, Pair
 from wavesim.advise.advice_text import short_label
+from wavesim.guard.escaping import Markup
 from wavesim.view.canvas import Props, axis, base_layout, heading
+from wavesim.view.figure_text import figure_of
 from wavesim.view.theme import Theme, find_theme
 
 LEFT, RIGHT, BOTTOM, ROW = 420, 40, 100, 34
@@ -32,7 +34,7 @@ def advice_pairs(advice: Advice, *, theme: str | Theme = "light", width: int = 1
     )
     layout["yaxis"] = axis(palette, range=[len(pairs) - 0.5, -0.5], showgrid=False)
     layout["yaxis"] |= {"tickvals": list(range(len(pairs))), "ticktext": [_label(pair) for pair in pairs]}
-    return go.Figure(data=[_bars(pairs, palette), _gaps(pairs, palette)], layout=layout)
+    return figure_of([_bars(pairs, palette), _gaps(pairs, palette)], layout)
 
 
 def _title(pairs: list[Pair]) -> str:
@@ -45,9 +47,10 @@ def _title(pairs: list[Pair]) -> str:
     return f"Most to win: {best.producer.name.short} → {best.consumer.name.short}"
 
 
-def _label(pair: Pair) -> str:
+def _label(pair: Pair) -> Markup:
     text = f"{short_label(pair.producer, 20)} → {short_label(pair.consumer, 20)}"
-    return f"{text if len(text) <= LABEL else text[: LABEL - 1] + '…'}  <b>{pair.number}</b>"
+    shown = text if len(text) <= LABEL else f"{text[: LABEL - 1]}…"
+    return Markup("{}  <b>{}</b>").format(shown, pair.number)
 
 
 def _bars(pairs: list[Pair], theme: Theme) -> Props:
@@ -69,7 +72,7 @@ def _bars(pairs: list[Pair], theme: Theme) -> Props:
             "thickness": 1.4,
             "width": 5,
         },
-        "hovertemplate": "tile sync %{x:,.1f} µs<extra></extra>",
+        "hovertemplate": Markup("tile sync %{x:,.1f} µs<extra></extra>"),
     }
 
 
@@ -81,5 +84,5 @@ def _gaps(pairs: list[Pair], theme: Theme) -> Props:
         "y": list(range(len(pairs))),
         "x": [pair.gap_saving.likely_ns / 1e3 for pair in pairs],
         "marker": {"symbol": "diamond-open", "size": 11, "color": theme.bad, "line": {"width": 2}},
-        "hovertemplate": "gaps %{x:,.1f} µs<extra></extra>",
+        "hovertemplate": Markup("gaps %{x:,.1f} µs<extra></extra>"),
     }

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.advise.advice import Advice
+from wavesim.guard.escaping import BREAK, Markup
 
 KINDS = ("gemm", "attention", "memory", "communication", "other", "copy")
 PIXELS, BINS = 1_600, 240
@@ -127,13 +128,13 @@ def _bars(advice: Advice, inside: IntArray, lane: int, place: int, window: tuple
     return bars
 
 
-def _text(advice: Advice, mine: IntArray, first: int, last: int) -> str:
+def _text(advice: Advice, mine: IntArray, first: int, last: int) -> Markup:
     rows = advice.profile.launches
     shape = int(rows.shape[mine[first]])
     name = "copy or fill" if shape < 0 else _labels(advice)[shape]
     more = f" and {last - first} more" if last > first else ""
     time = (rows.end_ns[mine[last]] - rows.start_ns[mine[first]]) / 1e3
-    return f"{name}{more}<br>{time:,.1f} µs"
+    return BREAK.join([f"{name}{more}", f"{time:,.1f} µs"])
 
 
 def _labels(advice: Advice) -> tuple[str, ...]:

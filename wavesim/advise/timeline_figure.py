@@ -9,7 +9,9 @@ import plotly.graph_objects as go
 from wavesim.advise.advice import Advice
 from wavesim.advise.advice_text import milliseconds
 from wavesim.advise.timeline_data import KINDS, StepPicture, step_picture
+from wavesim.guard.escaping import Markup
 from wavesim.view.canvas import Heading, Props, axis, base_layout, heading, section
+from wavesim.view.figure_text import figure_of
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.time_unit import MICROSECONDS, MILLISECONDS, TimeUnit
 
@@ -43,7 +45,7 @@ def advice_timeline(advice: Advice, *, theme: str | Theme = "light", width: int 
     data = [_bars(picture, kind, unit, palette) for kind in KINDS]
     data += [_area(picture, name, unit, palette) for name in SHARE_WORDS]
     shown = [series for series in data if series]
-    return go.Figure(data=shown, layout=_layout(picture, head, unit, palette, width))
+    return figure_of(shown, _layout(picture, head, unit, palette, width))
 
 
 def kind_colour(kind: str, theme: Theme) -> str:
@@ -77,7 +79,9 @@ def _bars(picture: StepPicture, kind: str, unit: TimeUnit, theme: Theme) -> Prop
         "x": [float(value) for bar in chosen for value in unit.of(bar.length_ns)],
         "customdata": [text for bar in chosen for text in bar.texts],
         "marker": {"color": kind_colour(kind, theme), "line": {"width": 0}, "pattern": pattern},
-        "hovertemplate": "%{customdata}<br>from %{base:.3f} " + unit.symbol + "<extra></extra>",
+        "hovertemplate": Markup("%{{customdata}}<br>from %{{base:.3f}} {}<extra></extra>").format(
+            unit.symbol
+        ),
         "width": 0.72,
     }
 
@@ -107,7 +111,7 @@ def _area(picture: StepPicture, name: str, unit: TimeUnit, theme: Theme) -> Prop
         "line": {"width": 0, "shape": "hv", "color": colour},
         "fillcolor": colour,
         "fillpattern": {"shape": shape, "fgcolor": ink, "bgcolor": colour, "size": 6} if shape else {},
-        "hovertemplate": SHARE_WORDS[name] + " %{y:.0%}<extra></extra>",
+        "hovertemplate": Markup("{} %{{y:.0%}}<extra></extra>").format(SHARE_WORDS[name]),
     }
 
 

@@ -9,6 +9,7 @@ from statistics import median
 
 from wavesim.evaluation.gpu_results import TimedCandidate
 from wavesim.evaluation.speedups import PROMPT, Speedup, label, summary
+from wavesim.guard.escaping import BREAK, Markup
 from wavesim.view.panels_data import Dot, Panel, Series
 
 Found = Mapping[int, tuple[TimedCandidate, Speedup]]  # by tokens
@@ -69,21 +70,21 @@ def finding(found: Found, ours: str, theirs: str) -> str:
     )
 
 
-def hover(case: TimedCandidate, speed: Speedup, unit: str) -> str:
+def hover(case: TimedCandidate, speed: Speedup, unit: str) -> Markup:
     """What is known of one measurement, as lines of HTML."""
     low, high = case.quartiles_ns
     roles = f" ({', '.join(label(role) for role in case.roles)})" if case.roles else ""
     size = f", M = {case.tokens}" if case.tokens is not None else ""
     size += f", {case.threads} threads" if case.threads is not None else ""
     lines = [
-        f"<b>{label(case.name)}</b>{roles}{size}",
+        Markup("<b>{}</b>{}").format(label(case.name), roles + size),
         f"{case.median_ns / 1e3:.1f} µs ({low / 1e3:.1f} to {high / 1e3:.1f})",
         f"median and quartiles of {len(case.rounds_ns)} rounds",
         f"{speed.value:.3f} {unit} ({speed.low:.3f} to {speed.high:.3f})",
         ", ".join(f"{key} {case.words[key]}" for key in TEXTS if key in case.words),
         _power(case),
     ]
-    return "<br>".join(line for line in lines if line)
+    return BREAK.join(line for line in lines if line)
 
 
 def _power(case: TimedCandidate) -> str:

@@ -31,6 +31,7 @@ from wavesim.evaluation.speedups import (
     summary,
     with_generated_as_one,
 )
+from wavesim.guard.escaping import BREAK
 from wavesim.view.panels_data import Dot, Panel, Scale, Series, fitting
 from wavesim.view.panels_figure import small_panels
 
@@ -108,8 +109,8 @@ def _in_both(title: str, in_time: Found, in_cycles: Found, tokens: Sequence[int]
     """One contest in time, and hollow beside it in SM cycles."""
     panel = verdict_panel(title, in_time, tokens, "in time", shift=-0.18)
     hollow = Series("in SM cycles", dots(in_cycles, tokens, "in cycles"), "muted", "diamond-open", 0.18)
-    cycles = f"<br>cycles {span(in_cycles)}" if in_cycles else ""
-    return replace(panel, series=[*panel.series, hollow], facts=f"time {span(in_time)}{cycles}")
+    facts = [f"time {span(in_time)}", *([f"cycles {span(in_cycles)}"] if in_cycles else [])]
+    return replace(panel, series=[*panel.series, hollow], facts=BREAK.join(facts))
 
 
 def limit_figure(results: GpuResults, theme: str = "light") -> go.Figure:

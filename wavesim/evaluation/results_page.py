@@ -33,16 +33,17 @@ from wavesim.evaluation.speedups import (
     pairs_of,
     products,
 )
+from wavesim.guard.escaping import BREAK, Markup
 from wavesim.view.export import save_figure
 from wavesim.view.page import Section, Table, write_page
 
 COLUMNS = ("pair", "M", "contender", "time µs", "quartiles µs", "over cuBLASLt", "GHz", "W", "cuts", "order")
 THEMES = ("light", "dark")
 LINE = 118
-SHOWN = """<picture>
+SHOWN = Markup("""<picture>
   <source media="(prefers-color-scheme: dark)" srcset="images/results-{name}-dark.svg">
   <img src="images/results-{name}-light.svg" alt="{title}">
-</picture>"""
+</picture>""")
 Draw = Callable[[GpuResults, str], go.Figure]
 
 
@@ -178,7 +179,8 @@ def docs_text(results: GpuResults) -> str:
         "\n".join(fill(f"- {line}", LINE, subsequent_indent="  ") for line in findings(results)),
     ]
     for picture in pictures(results):
-        title = picture.draw(results, "light").layout.title.text.replace("<br>", " ")
+        # Escaped by the figure already, as Markdown needs it too.
+        title = Markup(picture.draw(results, "light").layout.title.text.replace(BREAK, " "))
         shown = SHOWN.format(name=picture.name, title=title)
         parts += [f"## {picture.heading}", fill(picture.text, LINE), shown]
     return "\n\n".join([*parts, *docs_tables(results)]) + "\n"

@@ -13,9 +13,11 @@ import plotly.graph_objects as go
 from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.evaluation.stored_kernels import all_kernels
 from wavesim.evaluation.validation import outliers, sets_of
+from wavesim.guard.escaping import Markup
 from wavesim.predict.intervals import half_width
 from wavesim.predict.score_history import SetScore
 from wavesim.view.canvas import Props, axis, base_layout, heading
+from wavesim.view.figure_text import figure_of
 from wavesim.view.page import Section, Table, write_page
 from wavesim.view.theme import Theme, find_theme
 
@@ -32,6 +34,7 @@ SOURCES = {  # of a set, by how its name starts
     "sketch": "simulated from the stream-sync trace; measured on an H200, sketch kernels",
     "published": "simulated from stream-sync times; measured on V100 and A100 by the paper's authors",
 }
+HOVER = Markup("<b>%{text}</b><br>measured %{x:+.1f}, predicted %{y:+.1f}<extra></extra>")
 COLUMNS = ("set", "cases", "median", "90 %", "sign", "noise", "no gain", "ceil", "time %", "80 % holds")
 
 
@@ -74,9 +77,7 @@ def score_figure(
     layout["xaxis"] = axis(palette, "measured improvement (points)", range=[low, high])
     layout["yaxis"] = axis(palette, "predicted improvement (points)", range=[low, high])
     layout["shapes"] = _diagonal(low, high, _margin(members), palette)
-    return go.Figure(
-        data=[trace for split in SPLITS for trace in _dots(members, split, palette)], layout=layout
-    )
+    return figure_of([trace for split in SPLITS for trace in _dots(members, split, palette)], layout)
 
 
 SPLITS = ("development", "test")
@@ -116,7 +117,7 @@ def _dots(members: Sequence[ScoredPrediction], split: str, theme: Theme) -> list
                     "size": 8,
                     "color": (theme.good, theme.bad, theme.ink, theme.muted)[index % 4],
                 },
-                "hovertemplate": "<b>%{text}</b><br>measured %{x:+.1f}, predicted %{y:+.1f}<extra></extra>",
+                "hovertemplate": HOVER,
             }
         )
     return series

@@ -10,9 +10,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.escaping import Markup
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.trace import IntArray, Trace
 from wavesim.view.canvas import Props, axis, base_layout, heading
+from wavesim.view.figure_text import figure_of
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.time_unit import unit_for
 from wavesim.view.wording import provenance, workload_text
@@ -83,7 +85,7 @@ def readiness_picture(
     layout = base_layout(palette, head, size, (LEFT, RIGHT, head.height, BOTTOM))
     layout["xaxis"] = axis(palette, unit.axis, range=[0, end / unit.ns])
     layout["yaxis"] = axis(palette, f"tiles of {found.consumer}", rangemode="tozero")
-    return go.Figure(data=data, layout=layout)
+    return figure_of(data, layout)
 
 
 def _curve(times: IntArray, end_ns: int, unit_ns: float, name: str, colour: str) -> Props:
@@ -98,5 +100,5 @@ def _curve(times: IntArray, end_ns: int, unit_ns: float, name: str, colour: str)
         "x": x.astype(np.float32),
         "y": y.astype(np.int32),
         "line": {"shape": "hv", "width": 2.5, "color": colour},
-        "hovertemplate": f"%{{y}} tiles: {name} at %{{x:,.1f}}<extra></extra>",
+        "hovertemplate": Markup("%{{y}} tiles: {} at %{{x:,.1f}}<extra></extra>").format(name),
     }

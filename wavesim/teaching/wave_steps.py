@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from wavesim.costs.cost_model import CostModel
+from wavesim.guard.escaping import Markup
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
@@ -17,6 +18,7 @@ from wavesim.plan.plan import StreamSync
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import axis, base_layout, heading
+from wavesim.view.figure_text import figure_of
 from wavesim.view.theme import Theme, find_theme
 
 LEFT, RIGHT, BOTTOM, PLOT_HEIGHT = 70, 30, 104, 300
@@ -71,11 +73,11 @@ def staircase(
             "x": np.asarray(counts, dtype=np.int32),
             "y": np.asarray(values, dtype=np.float32),
             "line": {"dash": dash, "width": 2.5, "color": colour, "shape": shape},
-            "hovertemplate": "%{x} blocks: %{y:.2f} tile times<extra></extra>",
+            "hovertemplate": Markup("%{x} blocks: %{y:.2f} tile times<extra></extra>"),
         }
         for name, (values, dash, shape, colour) in lines.items()
     ]
-    return go.Figure(data=data, layout=layout)
+    return figure_of(data, layout)
 
 
 def _words(slots: int, per_sm: int, sharing: tuple[float, ...]) -> tuple[str, str]:

@@ -5,6 +5,7 @@ Example: the finding in 20 pixel letters, below it in grey what it was found on,
 
 from typing import Any, NamedTuple
 
+from wavesim.guard.escaping import Markup, element
 from wavesim.view.theme import FONT, Theme
 from wavesim.view.wording import wrapped
 
@@ -17,8 +18,8 @@ Props = dict[str, Any]
 class Heading(NamedTuple):
     """Title and subtitle, wrapped; `height` is what they need above the plot in pixels."""
 
-    title: str
-    subtitle: str
+    title: Markup
+    subtitle: Markup
 
     @property
     def height(self) -> int:
@@ -113,6 +114,7 @@ def note(text: str, theme: Theme, size: int = 13, **more: object) -> Props:
 
 def section(text: str, theme: Theme, top: float, key: str = "") -> Props:
     """The bold header of a plot inside a figure, with a key behind it, over paper height `top`."""
-    words = f"<b style='font-size:15px;color:{theme.ink}'>{text}</b>  {key}"
+    name = element("b", text, style=f"font-size:15px;color:{theme.ink}")
+    words = Markup("{}  {}").format(name, key)
     place = {"x": 0, "xref": "paper", "xanchor": "left", "y": top, "yref": "paper", "yanchor": "bottom"}
     return {**note(words, theme), **place, "yshift": 6}

@@ -16,6 +16,7 @@ from wavesim.errors import DescriptionError
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Props, axis, axis_name, section
 from wavesim.view.difference_series import reason_range, reason_series, steps_of, strip_series, strips_of
+from wavesim.view.figure_text import escaped, figure_of
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.timeline_data import Extras, TimelineParts, timeline_parts
 from wavesim.view.timeline_figure import FigureUpdate, timeline, timeline_update
@@ -74,7 +75,7 @@ def predicted_and_measured(
     Raises `DescriptionError` for no pairs, `RecordingError` for pairs of different grids.
     """
     update = comparison_update(pairs, focus=focus, theme=theme, title=title, width=width)
-    return go.Figure(data=update.data, layout=update.layout)
+    return figure_of(*update)
 
 
 def comparison_update(
@@ -113,7 +114,7 @@ def comparison_update(
     data, layout = timeline_update(parts, palette)
     _add_strips(explained[chosen], parts, palette, data, layout)
     _add_reasons(explained, parts, palette, data, layout)
-    return FigureUpdate(data, layout)
+    return FigureUpdate(escaped(data), escaped(layout))
 
 
 def _finding(pair: TracePair) -> str:

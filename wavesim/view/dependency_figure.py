@@ -11,17 +11,23 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.trace.trace import IntArray
 from wavesim.view.canvas import Heading, Props, base_layout, heading, note
 from wavesim.view.dependency_data import DependencyParts, Tile, TileGrid, dependency_parts
+from wavesim.view.figure_text import figure_of
 from wavesim.view.theme import Theme, find_theme
 
 LEFT, RIGHT, TOP, BOTTOM = 40, 40, 44, 44
 TALLEST_TILE, SHORTEST_TILE = 46.0, 16.0
 TINTS = (0.22, 0.5, 0.34, 0.62)  # neighbouring semaphores differ clearly, none is as strong as a chosen tile
 MAX_ARROWS = 8
+HOVER = Markup(
+    "<b>{}</b> tile (%{{customdata[0]}}, %{{customdata[1]}})<br>processed as number %{{customdata[3]}}<br>"
+    "{} semaphore %{{customdata[2]}}<extra></extra>"
+)
 
 
 def dependency_picture(
@@ -50,7 +56,7 @@ def dependency_picture(
         for index, grid in enumerate(parts.grids)
         for props in _tiles(grid, index, parts, palette, width)
     ]
-    return go.Figure(data=data, layout=_layout(parts, head, palette, width))
+    return figure_of(data, _layout(parts, head, palette, width))
 
 
 def _finding(parts: DependencyParts, plan: Plan) -> str:
@@ -104,10 +110,9 @@ def _heat_map(grid: TileGrid, verb: str, across: float) -> Props:
         "xgap": gap,
         "ygap": gap,
         "showscale": False,
-        "texttemplate": "%{text}" if has_text else None,
+        "texttemplate": Markup("%{text}") if has_text else None,
         "customdata": _tile_facts(grid),
-        "hovertemplate": f"<b>{grid.stage.name}</b> tile (%{{customdata[0]}}, %{{customdata[1]}})<br>"
-        f"processed as number %{{customdata[3]}}<br>{verb} semaphore %{{customdata[2]}}<extra></extra>",
+        "hovertemplate": HOVER.format(grid.stage.name, verb),
     }
 
 
@@ -153,7 +158,8 @@ def _headers(parts: DependencyParts, theme: Theme) -> list[Props]:
     for index, grid in enumerate(parts.grids):
         role = "consumer" if index == len(parts.grids) - 1 else "producer"
         size = f"{grid.stage.grid.y} × {grid.stage.grid.x} tiles"
-        text = f"<b style='font-size:15px;color:{theme.ink}'>{grid.stage.name}</b>  {role}, {size}"
+        name = element("b", grid.stage.name, style=f"font-size:15px;color:{theme.ink}")
+        text = Markup("{}  {}, {}").format(name, role, size)
         place = {"x": grid.left, "y": 1, "yref": "paper", "xanchor": "left", "yanchor": "bottom", "yshift": 8}
         found.append({**note(text, theme), **place})
     return found
@@ -196,7 +202,7 @@ def _arrows(parts: DependencyParts, theme: Theme, across: float) -> tuple[list[P
         heads.append({**head, **tail, "arrowwidth": 2, "arrowsize": 1.1, "arrowcolor": theme.ink})
     if len(parts.awaited) == 1:
         policy, semaphore, value = parts.awaited[0]
-        text = f"{policy} {semaphore}<br>= {value}"
+        text = BREAK.join([f"{policy} {semaphore}", f"= {value}"])
         words = {
             "x": (parts.grids[-2].left + parts.grids[-2].stage.grid.x + to_x) / 2,
             "y": to_y,

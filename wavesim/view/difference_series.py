@@ -10,11 +10,16 @@ from typing import NamedTuple
 import numpy as np
 
 from wavesim.analysis.difference import Difference
+from wavesim.guard.escaping import BREAK, Markup
 from wavesim.trace.trace import IntArray, Trace
 from wavesim.view.canvas import Props
 from wavesim.view.theme import Theme
 from wavesim.view.time_unit import TimeUnit
 
+TILE_HOVER = Markup(
+    "<b>{}</b> tile (%{{customdata[0]}}, %{{customdata[1]}})<br>{} %{{y:+,.2f}}{} against the prediction"
+    "<extra></extra>"
+)
 MAX_DOTS = 3_000  # per strip; more are thinned evenly
 
 
@@ -79,8 +84,7 @@ def strip_series(
                     "opacity": 0.75,
                     "symbol": SYMBOLS[stage % 4],
                 },
-                "hovertemplate": f"<b>{info.name}</b> tile (%{{customdata[0]}}, %{{customdata[1]}})<br>"
-                f"{strip.label} %{{y:+,.2f}}{symbol} against the prediction<extra></extra>",
+                "hovertemplate": TILE_HOVER.format(info.name, strip.label, symbol),
             }
         )
     return series
@@ -97,7 +101,7 @@ def reason_series(difference: Difference, axes: tuple[str, str], unit: TimeUnit,
     symbol = f" {unit.symbol}" if unit.symbol else ""
     return {
         "type": "bar",
-        "x": [step.label.replace(" ", "<br>") for step in steps],
+        "x": [BREAK.join(step.label.split(" ")) for step in steps],
         "y": values,
         "base": [float(unit.of(round(step.base_ns))) for step in steps],
         "width": 0.55,
@@ -109,7 +113,7 @@ def reason_series(difference: Difference, axes: tuple[str, str], unit: TimeUnit,
         "textposition": "outside",
         "cliponaxis": False,
         "textfont": {"color": theme.ink, "size": 12},
-        "hovertemplate": f"%{{x}}: %{{y:+,.2f}}{symbol}<extra></extra>",
+        "hovertemplate": Markup("%{{x}}: %{{y:+,.2f}}{}<extra></extra>").format(symbol),
     }
 
 

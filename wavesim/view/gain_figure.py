@@ -11,12 +11,15 @@ import numpy as np
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.escaping import Markup
 from wavesim.view.canvas import Heading, Props, axis, base_layout, heading, note
+from wavesim.view.figure_text import figure_of
 from wavesim.view.theme import Theme, find_theme
 
 LEFT, RIGHT, BOTTOM, PLOT_HEIGHT = 66, 56, 106, 330
 SYMBOLS = ("circle", "square", "triangle-up", "star")
 OPEN_SYMBOLS = ("diamond-open", "diamond-open-dot", "diamond-wide-open", "diamond-tall-open")
+HOVER = Markup("<b>{}</b> {} %{{y:+.1f}} points<extra></extra>")
 
 TOP_RIGHT = {"xref": "paper", "x": 1, "xanchor": "right", "yref": "paper", "y": 1, "yanchor": "bottom"}
 
@@ -66,7 +69,7 @@ def gain_overview(
         shift = (index - (len(plans) - 1) / 2) * min(0.3, 0.7 / len(plans))
         chosen = [gain for gain in gains if gain.plan == plan]
         data += _series(chosen, sizes, shift, index, palette)
-    return go.Figure(data=data, layout=_layout(gains, sizes, size_name, head, palette, width))
+    return figure_of(data, _layout(gains, sizes, size_name, head, palette, width))
 
 
 def gain_finding(gains: Sequence[Gain], size_name: str) -> str:
@@ -107,7 +110,7 @@ def _series(gains: list[Gain], sizes: list[str], shift: float, index: int, theme
             "error_y": _whiskers(measured, colour),
             "marker": {"symbol": SYMBOLS[index % 4], "size": 9, "color": colour},
             "showlegend": bool(measured),
-            "hovertemplate": f"<b>{plan}</b> measured %{{y:+.1f}} points<extra></extra>",
+            "hovertemplate": HOVER.format(plan, "measured"),
         },
         {
             **common,
@@ -115,7 +118,7 @@ def _series(gains: list[Gain], sizes: list[str], shift: float, index: int, theme
             "x": [sizes.index(gain.size) + shift for gain in gains],
             "y": [gain.predicted for gain in gains],
             "marker": predicted_marker,
-            "hovertemplate": f"<b>{plan}</b> predicted %{{y:+.1f}} points<extra></extra>",
+            "hovertemplate": HOVER.format(plan, "predicted"),
         },
     ]
 

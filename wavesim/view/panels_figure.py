@@ -11,7 +11,9 @@ from math import ceil
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.view.canvas import Props, axis, axis_name, base_layout, heading, note
+from wavesim.view.figure_text import figure_of
 from wavesim.view.panels_data import Panel, Scale, Series
 from wavesim.view.theme import Theme, find_theme
 
@@ -90,7 +92,7 @@ def small_panels(  # noqa: PLR0913  # named settings of one picture
             drawn = _drawn(series, index, scale, palette, has_key=series.name not in named)
             data += [{**one, "legendrank": order} for one in drawn]
     layout["annotations"].append(_below(size_name, palette))
-    return go.Figure(data=data, layout=layout)
+    return figure_of(data, layout)
 
 
 def _place(layout: Props, panel: Panel, index: int, places: Places, scale: Scale, theme: Theme) -> None:
@@ -133,7 +135,8 @@ def _place(layout: Props, panel: Panel, index: int, places: Places, scale: Scale
             | {"line": {"color": theme.idle_hatch, "width": 1, "dash": "dot"}, "layer": "below"}
         )
     place = {"xref": "paper", "yref": "paper", "x": across[0], "xanchor": "left", "y": up[1]}
-    words = f"<b style='color:{theme.ink}'>{panel.title}</b><br><span>{panel.facts}</span>"
+    title = element("b", panel.title, style=f"color:{theme.ink}")
+    words = BREAK.join([title, element("span", panel.facts)])
     layout["annotations"].append({**note(words, theme, size=12), **place, "yanchor": "bottom", "yshift": 3})
 
 
@@ -163,7 +166,7 @@ def _drawn(series: Series, index: int, scale: Scale, theme: Theme, *, has_key: b
         "legendgroup": series.name,
         "xaxis": axis_name(index, "x"),
         "yaxis": axis_name(index),
-        "hovertemplate": "%{customdata}<extra></extra>",
+        "hovertemplate": Markup("%{customdata}<extra></extra>"),
         "cliponaxis": False,
     }
     whiskers = {

@@ -9,10 +9,12 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.view.canvas import Heading, Props, base_layout, heading, note
+from wavesim.view.figure_text import figure_of
 from wavesim.view.safety_data import WAIT_KERNEL, Cell, SafetyParts, safety_parts
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.tile_style import HATCH
@@ -20,6 +22,7 @@ from wavesim.view.tile_style import HATCH
 LEFT, RIGHT, TOP, BOTTOM = 40, 40, 18, 92
 TALLEST, SHORTEST = 120, 40  # pixels of an SM's box
 QUEUE = 1.9  # widths of an SM that the starved block outside takes, with the gap before it
+HOVER = Markup("<b>{}</b><br>{}<br>takes {} of an SM<extra></extra>")
 GAP = 0.12  # between SMs, in their widths and heights
 
 
@@ -43,7 +46,7 @@ def safety_picture(
         "case over all launch orders and placements; a description, nothing simulated or measured"
     )
     head = heading(title if title is not None else _finding(parts), below, width - LEFT - RIGHT)
-    return go.Figure(data=_data(parts, palette, width), layout=_layout(parts, head, palette, width))
+    return figure_of(_data(parts, palette, width), _layout(parts, head, palette, width))
 
 
 def _finding(parts: SafetyParts) -> str:
@@ -144,7 +147,7 @@ def _bars(parts: SafetyParts, cells: list[Cell], theme: Theme, width: int) -> Pr
         "insidetextanchor": "middle",
         "textangle": 0,
         "textfont": {"color": theme.text_on(1) if is_waiting else theme.text_on(stage), "size": 12},
-        "hovertemplate": f"<b>{what}</b><br>{fate}<br>takes {share} of an SM<extra></extra>",
+        "hovertemplate": HOVER.format(what, fate, share),
     }
 
 
@@ -152,13 +155,13 @@ def _outside(parts: SafetyParts) -> tuple[float, float]:
     return parts.columns + QUEUE - 1, (parts.rows - 1) / 2
 
 
-def _label(name: str, awaited: str, room: tuple[float, float]) -> str:
+def _label(name: str, awaited: str, room: tuple[float, float]) -> Markup:
     """As many words as the block has room for."""
     across, down = room
     lines = [name, *(["waits for", awaited] if awaited else [])]
     if across >= 7 * max(len(line) for line in lines) and down >= 18 * len(lines):
-        return "<br>".join([f"<b>{name}</b>", *lines[1:]])
-    return f"<b>{name}</b>" if across >= 7 * len(name) and down >= 18 else ""
+        return BREAK.join([element("b", name), *lines[1:]])
+    return element("b", name) if across >= 7 * len(name) and down >= 18 else Markup("")
 
 
 def _layout(parts: SafetyParts, head: Heading, theme: Theme, width: int) -> Props:
@@ -193,11 +196,6 @@ def _notes(parts: SafetyParts, theme: Theme) -> list[Props]:
             "xanchor": "center",
             "align": "center",
         }
-        words.append(
-            {
-                **note(f"no room left for<br><b>{parts.worst.starved}</b>", theme, size=12),
-                **place,
-                "yshift": 2,
-            }
-        )
+        outside = BREAK.join(["no room left for", element("b", parts.worst.starved)])
+        words.append({**note(outside, theme, size=12), **place, "yshift": 2})
     return words

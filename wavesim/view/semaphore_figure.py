@@ -8,8 +8,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from wavesim.analysis.metrics import metrics_of
+from wavesim.guard.escaping import Markup
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Heading, Props, axis, axis_name, base_layout, heading, section
+from wavesim.view.figure_text import figure_of
 from wavesim.view.semaphore_data import SemaphoreHistory, semaphore_histories
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.time_unit import TimeUnit, unit_for
@@ -17,6 +19,8 @@ from wavesim.view.wording import provenance, workload_text
 
 LEFT, RIGHT, BOTTOM, HEADER_HEIGHT = 92, 96, 96, 46
 COLUMNS = 500
+POSTS_HOVER = Markup("{} %{{y}}: %{{z}} % of its posts at %{{x:,.2~f}} {}<extra></extra>")
+MOMENT_HOVER = Markup("{} %{{y}}: {} at %{{x:,.2~f}} {}<extra></extra>")
 ROW_TARGET, TALLEST_ROW, SHORTEST_ROW = 300, 30, 0.5
 MAX_LABELS = 16
 
@@ -36,7 +40,7 @@ def semaphore_map(
     for index, history in enumerate(histories):
         data.append(_heat(history, index, trace.makespan_ns, unit, palette))
         data += _moments(history, index, unit, palette)
-    return go.Figure(data=data, layout=_layout(trace, histories, unit, head, palette, width))
+    return figure_of(data, _layout(trace, histories, unit, head, palette, width))
 
 
 def _finding(trace: Trace, history: SemaphoreHistory, unit: TimeUnit) -> str:
@@ -56,7 +60,6 @@ def _finding(trace: Trace, history: SemaphoreHistory, unit: TimeUnit) -> str:
 def _heat(history: SemaphoreHistory, index: int, end_ns: int, unit: TimeUnit, theme: Theme) -> Props:
     edges = np.linspace(0, end_ns, COLUMNS + 1)
     levels = history.levels(edges[:-1].astype(np.int64))
-    what = f"{history.info.policy} %{{y}}"
     percent = np.round(100 * levels).astype(np.uint8)
     return {
         "type": "heatmap",
@@ -69,13 +72,16 @@ def _heat(history: SemaphoreHistory, index: int, end_ns: int, unit: TimeUnit, th
         "ygap": 2 if history.awaited.size <= 40 else 0,
         "showscale": index == 0,
         "colorbar": {
-            "title": {"text": "posts of<br>those awaited", "font": {"size": 11, "color": theme.muted}},
+            "title": {
+                "text": Markup("posts of<br>those awaited"),
+                "font": {"size": 11, "color": theme.muted},
+            },
             "ticksuffix": " %",
             "tickfont": {"size": 11, "color": theme.muted},
             "thickness": 10,
             "outlinewidth": 0,
         },
-        "hovertemplate": f"{what}: %{{z}} % of its posts at %{{x:,.2~f}} {unit.symbol}<extra></extra>",
+        "hovertemplate": POSTS_HOVER.format(history.info.policy, unit.symbol),
     }
 
 
@@ -87,7 +93,6 @@ def _moments(history: SemaphoreHistory, index: int, unit: TimeUnit, theme: Theme
         "ready": (history.ready_ns, "diamond" if is_sparse else "line-ns", theme.ink),
         "first block begins to wait": (history.asked_ns, "circle-open", theme.stage_colour(1)),
     }
-    what = f"{history.info.policy} %{{y}}"
     series: list[Props] = []
     for name, (times, symbol, colour) in looks.items():
         shown = np.flatnonzero(times >= 0)
@@ -107,7 +112,7 @@ def _moments(history: SemaphoreHistory, index: int, unit: TimeUnit, theme: Theme
                     "color": colour,
                     "line": {"width": 2, "color": colour},
                 },
-                "hovertemplate": f"{what}: {name} at %{{x:,.2~f}} {unit.symbol}<extra></extra>",
+                "hovertemplate": MOMENT_HOVER.format(history.info.policy, name, unit.symbol),
             }
         )
     if is_sparse:

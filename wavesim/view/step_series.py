@@ -6,6 +6,7 @@ where a plan's blocks wait, a dotted line above it: resident, but not busy.
 
 import numpy as np
 
+from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.view.canvas import Props, axis_name
 from wavesim.view.theme import Theme
 from wavesim.view.timeline_data import TimelineParts
@@ -42,7 +43,7 @@ def curve_series(parts: TimelineParts, place: int, theme: Theme) -> list[Props]:
                 "line": line,
                 "fill": "tozeroy" if is_filled else "none",
                 "fillcolor": theme.translucent(colour, 0.13),
-                "hovertemplate": f"{panel.label}: %{{y:.0%}} {kind}<extra></extra>",
+                "hovertemplate": Markup("{}: %{{y:.0%}} {}<extra></extra>").format(panel.label, kind),
             }
         )
     return series
@@ -58,20 +59,21 @@ def curve_style(place: int, count: int, theme: Theme) -> tuple[str, str]:
     return between[(place - 1) % len(between)]
 
 
-def curve_key(parts: TimelineParts, theme: Theme) -> str:
+def curve_key(parts: TimelineParts, theme: Theme) -> Markup:
     """The key of the curves, in their colours and dashes, in as many lines as it needs."""
-    keys = []
+    keys: list[tuple[str, str]] = []
     for place, index in enumerate(parts.curves):
         colour, dash = curve_style(place, len(parts.curves), theme)
         words = f"{MARKS[dash]} {parts.panels[index].label}"
-        keys.append((words, f"<span style='color:{colour}'>{words}</span>"))
+        keys.append((words, element("span", words, style=f"color:{colour}")))
     if any(len(parts.panels[index].rows.waiting) for index in parts.curves):
         keys.append((KEY_RESIDENT, KEY_RESIDENT))
-    lines, used = [""], HEADER_PX
+    lines: list[list[str]] = [[]]
+    used = HEADER_PX
     for words, drawn in keys:
         width = 1.1 * text_width(words, 13) + KEY_GAP_PX
         if used + width > parts.frame.plot_width and lines[-1]:
-            lines, used = [*lines, ""], 0.0
-        lines[-1] += f"{drawn}  "
+            lines, used = [*lines, []], 0.0
+        lines[-1].append(drawn)
         used += width
-    return "<br>".join(line.rstrip() for line in lines)
+    return BREAK.join(Markup("  ").join(line) for line in lines)

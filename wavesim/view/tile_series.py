@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wavesim.guard.escaping import BREAK, Markup
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Props
 from wavesim.view.sm_rows import Segments
@@ -125,10 +126,11 @@ def waiting_bars(panel: PanelParts, parts: TimelineParts) -> Props:
     return {**props, "text": labels}
 
 
-def hover_template(name: str, unit: TimeUnit) -> str:
+def hover_template(name: str, unit: TimeUnit) -> Markup:
     """How plotly writes the facts of a block; `name` says what kind of block."""
     symbol = f" {unit.symbol}" if unit.symbol else ""
-    return f"<b>{name}</b> " + "<br>".join(HOVER_LINES).replace("UNIT", symbol) + "<extra></extra>"
+    facts = BREAK.join(Markup(line.replace("UNIT", symbol)) for line in HOVER_LINES)
+    return Markup("<b>{}</b> {}<extra></extra>").format(name, facts)
 
 
 def hover_facts(trace: Trace, blocks: NDArray[np.int64], unit: TimeUnit) -> list[list[Any]]:
@@ -145,8 +147,8 @@ def hover_facts(trace: Trace, blocks: NDArray[np.int64], unit: TimeUnit) -> list
     facts = []
     for block, place, time, split in zip(blocks.tolist(), places, times, is_split, strict=True):
         extra = f", slice {trace.z[block]}" if split else _part_text(trace, block)
-        extra += f"<br>{awaited[block]}" if block in awaited else ""
-        facts.append([*place, *time, extra])
+        lines = [extra, *([awaited[block]] if block in awaited else [])]
+        facts.append([*place, *time, BREAK.join(lines)])
     return facts
 
 

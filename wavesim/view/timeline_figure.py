@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
+from wavesim.guard.escaping import Markup
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Props, axis_name
+from wavesim.view.figure_text import escaped, figure_of
 from wavesim.view.raster import paint, png_uri
 from wavesim.view.step_series import curve_series
 from wavesim.view.theme import Theme, find_theme
@@ -56,7 +58,7 @@ def timeline(
     """
     parts = timeline_parts(traces, title=title, width=width, height=height)
     update = timeline_update(parts, theme)
-    return go.Figure(data=update.data, layout=update.layout)
+    return figure_of(*update)
 
 
 def timeline_update(parts: TimelineParts, theme: str | Theme = "light") -> FigureUpdate:
@@ -75,7 +77,7 @@ def timeline_update(parts: TimelineParts, theme: str | Theme = "light") -> Figur
     layout["images"] = (
         [_image(p, i, parts, palette) for i, p in enumerate(parts.panels)] if parts.is_raster else []
     )
-    return FigureUpdate(data, layout)
+    return FigureUpdate(escaped(data), escaped(layout))
 
 
 def _panel_series(panel: PanelParts, index: int, parts: TimelineParts, theme: Theme) -> list[Props]:
@@ -126,7 +128,7 @@ def _hover_series(panel: PanelParts, index: int, parts: TimelineParts) -> Props:
         "line": {"width": 0},
         "xaxis": "x",
         "yaxis": axis_name(index),
-        "hovertemplate": hover_template("%{text}", parts.unit),
+        "hovertemplate": hover_template(Markup("%{text}"), parts.unit),
         "showlegend": False,
         **points,
     }

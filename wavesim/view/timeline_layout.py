@@ -4,6 +4,7 @@ Example: bold plan label and muted facts over each panel, dashed kernel boundari
 "done t = 3, −25 %" beside it, and one time axis under everything.
 """
 
+from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.view.canvas import Props, axis, axis_name, base_layout, note, section
 from wavesim.view.frame import LEFT, RIGHT
 from wavesim.view.step_series import curve_key
@@ -84,7 +85,7 @@ def _panel_notes(panel: PanelParts, index: int, parts: TimelineParts, theme: The
     """Header, boundary label and what stands beside the end line."""
     name = axis_name(index)
     top = parts.frame.panel_domain(index)[1]
-    found = [section(panel.label, theme, top, "<br>".join(panel.facts))]
+    found = [section(panel.label, theme, top, BREAK.join(panel.facts))]
     for time, stage in panel.boundaries_ns:
         found.append({**_boundary_label(time, stage, parts, theme), "y": top})
     done = _done_text(panel, theme)
@@ -94,15 +95,16 @@ def _panel_notes(panel: PanelParts, index: int, parts: TimelineParts, theme: The
     return found
 
 
-def _done_text(panel: PanelParts, theme: Theme) -> str:
+def _done_text(panel: PanelParts, theme: Theme) -> Markup:
     """The end of the pass, the plan's time where that is another, and the change that this time is."""
     first, *rest = panel.done
-    text = f"<span style='color:{theme.ink}'><b>done</b><br>{first}</span>"
-    text += "".join(f"<br><span style='font-size:10px;color:{theme.muted}'>{line}</span>" for line in rest)
+    head = BREAK.join([element("b", "done"), first])
+    lines = [element("span", head, style=f"color:{theme.ink}")]
+    lines += [element("span", line, style=f"font-size:10px;color:{theme.muted}") for line in rest]
     if panel.gain is not None:
         colour = gain_colour(panel.gain, theme)
-        text += f"<br><b style='color:{colour}'>{signed_percent(-panel.gain)}</b>"
-    return text
+        lines.append(element("b", signed_percent(-panel.gain), style=f"color:{colour}"))
+    return BREAK.join(lines)
 
 
 def gain_colour(gain: float, theme: Theme) -> str:

@@ -11,14 +11,17 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from wavesim.analysis.metrics import metrics_of
+from wavesim.guard.escaping import Markup
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Heading, Props, axis, axis_name, base_layout, heading, section
+from wavesim.view.figure_text import figure_of
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.timeline_data import PanelParts, TimelineParts, timeline_parts
 from wavesim.view.wording import workload_text
 
 LEFT, RIGHT, BOTTOM = 62, 30, 96
 PANEL_HEIGHT, HEADER_HEIGHT = 120, 46
+HOVER = Markup("%{{y:.4~g}} of {} SMs {}<extra>{}</extra>")
 
 FloatArray = NDArray[np.float64]
 
@@ -38,7 +41,7 @@ def utilisation(
     text = title if title is not None else _finding(parts)
     head = heading(text, workload_text(parts.panels[0].trace.header), width - LEFT - RIGHT)
     data = [props for i, panel in enumerate(parts.panels) for props in _series(panel, i, parts, palette)]
-    return go.Figure(data=data, layout=_layout(parts, head, palette, width))
+    return figure_of(data, _layout(parts, head, palette, width))
 
 
 def _finding(parts: TimelineParts) -> str:
@@ -78,7 +81,7 @@ def _series(panel: PanelParts, index: int, parts: TimelineParts, theme: Theme) -
             "legendgroup": kind,
             "x": x,
             "y": (levels[kind] * sm_count).astype(np.float32),
-            "hovertemplate": f"%{{y:.4~g}} of {sm_count} SMs {kind}<extra>{panel.label}</extra>",
+            "hovertemplate": HOVER.format(sm_count, kind, panel.label),
         }
         for kind in ("busy", "resident")
     ]

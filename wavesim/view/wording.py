@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Sequence
 
 from wavesim.analysis.metrics import Metrics
+from wavesim.guard.escaping import BREAK, Markup
 from wavesim.trace.header import DependencyInfo, Header
 from wavesim.trace.trace import Trace
 from wavesim.view.time_unit import TimeUnit
@@ -136,11 +137,11 @@ def semaphore_text(info: DependencyInfo, semaphore: int) -> str:
     return f"{kind} {semaphore} of {info.producer}"
 
 
-def wrapped(text: str, width_px: float, size_px: float) -> str:
-    """The text with <br> where a line of letters of that size would be too wide."""
+def wrapped(text: str, width_px: float, size_px: float) -> Markup:
+    """The text, escaped, with <br> where a line of letters of that size would be too wide."""
     letters = max(20, int(width_px / (0.52 * size_px)))
     bound = re.sub(r" (?=%|µs|ms|→)", NO_BREAK, text)  # a number stays with its unit
-    return "<br>".join(textwrap.wrap(bound, letters)).replace(NO_BREAK, " ")
+    return BREAK.join(line.replace(NO_BREAK, " ") for line in textwrap.wrap(bound, letters))
 
 
 def text_width(text: str, size_px: float) -> float:

@@ -17,6 +17,7 @@ from wavesim.recordings.shipped import RecordedCase, cases
 from wavesim.trace.trace import Trace
 from wavesim.view.comparison import Compared, comparison_update
 from wavesim.view.export import figure_html, save_figure
+from wavesim.view.figure_text import figure_of
 from wavesim.view.timeline_figure import FigureUpdate
 from wavesim.view.wording import plan_labels
 from wavesim.widgets.live_figure import LiveFigure
@@ -95,8 +96,7 @@ class ComparisonView(ipywidgets.VBox):
         return save_figure(self._still(theme, width), path)
 
     def _still(self, theme: str, width: int = FIRST_WIDTH) -> go.Figure:
-        update = self._drawn(theme, width)
-        return go.Figure(data=update.data, layout=update.layout)
+        return figure_of(*self._drawn(theme, width))
 
     def _update(self) -> FigureUpdate:
         width = min(WIDEST, max(NARROWEST, self._watch.width or FIRST_WIDTH))
