@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from wavesim.errors import DescriptionError, WavesimError
+from wavesim.guard.escaping import lines
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,13 +21,13 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return int(options.run(options))
     except WavesimError as error:
-        print(str(error), file=sys.stderr)
+        print(lines(str(error)), file=sys.stderr)
     except ModuleNotFoundError as error:
         if "wavesim_gpu.evaluation" not in str(error) and "wavesim.evaluation" not in str(error):
             raise
         print(f"{error.name} is not installed; this command measures and needs it", file=sys.stderr)
     except OSError as error:
-        print(f"{error.filename}: {error.strerror}; give another path", file=sys.stderr)
+        print(lines(f"{error.filename}: {error.strerror}; give another path"), file=sys.stderr)
     return 2
 
 

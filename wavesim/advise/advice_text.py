@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from wavesim.advise.advice import BACK_TO_BACK_NS, Advice, Pair
 from wavesim.advise.kernel_facts import BLIND_WORDS, KernelFacts
 from wavesim.advise.pair_gain import OtherTile, Saving
+from wavesim.guard.escaping import whole_line
 
 WORTH_SHARE = 0.005  # of the profiled time: below it no pair is worth a rewrite
 SHOWN = 12
@@ -233,7 +234,7 @@ def summary_text(advice: Advice) -> str:
     if tiles:
         lines += ["", "GEMMs in another tile:", *(f"  {line}" for line in tiles)]
     lines += ["", *profile.notes, *ASSUMPTIONS]
-    return "\n".join(lines)
+    return "\n".join(map(whole_line, lines))
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:

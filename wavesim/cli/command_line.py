@@ -10,13 +10,16 @@ Only the file of the command that is named is imported.
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import NoReturn
 
 from wavesim import __version__
+from wavesim.cli.printing import complain
 from wavesim.cli.status import BAD_INPUT, INTERRUPTED
-from wavesim.errors import DeadlockError, WavesimError
+from wavesim.errors import CompileError, DeadlockError, WavesimError
+from wavesim.guard.escaping import lines
 
 COMMANDS = {
     "simulate": "simulate one plan of a workload",
@@ -37,22 +40,26 @@ EVALUATION = "wavesim.evaluation"  # the only room that the others work without
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command. Returns the exit status: 0, 1 if a check failed, 2 for bad input."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    warnings.showwarning = lambda message, *_: complain(str(message))  # in one line, as all else
     try:
         options = _parser(words).parse_args(words)  # their help names devices, whose files may be bad
         command: Callable[[argparse.Namespace], int] = options.command
         return command(options)
+    except CompileError as error:
+        sys.stderr.write(lines(f"wavesim: {error}\n"))  # with the compiler's log
+        return BAD_INPUT
     except (WavesimError, ModuleNotFoundError) as error:
-        sys.stderr.write(f"wavesim: {_bad_input_text(error)}\n")
+        complain(_bad_input_text(error))
         return BAD_INPUT
     except KeyboardInterrupt:
-        sys.stderr.write("wavesim: interrupted\n")
+        complain("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         # The reader has gone: nothing to report.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        sys.stderr.write(f"wavesim: {error.filename}: {error.strerror}; give another path\n")
+        complain(f"{error.filename}: {error.strerror}; give another path")
         return BAD_INPUT
 
 
@@ -74,7 +81,8 @@ class _OneLineParser(argparse.ArgumentParser):
     """Bad arguments are one line, like every other bad input."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"wavesim: {message}; see {self.prog} --help\n")
+        complain(f"{message}; see {self.prog} --help")
+        self.exit(BAD_INPUT)
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

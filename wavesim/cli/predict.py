@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from wavesim.cli.printing import print_result
+from wavesim.guard.escaping import whole_line
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -21,10 +22,12 @@ def run(options: argparse.Namespace) -> int:
     verdict = verdict_on(found.pipeline, found.device, found.kernel_ns)
     guess = "" if verdict.scored else ", a guess: no score covers this kind of kernel on this device"
     gains = ", ".join(f"{name} {gain:+.1f}" for name, gain in verdict.improvements.items())
-    text = (
-        f"best plan: {verdict.best}, {verdict.improvement_points:+.1f} points over stream sync "
-        f"({verdict.low:+.1f} to {verdict.high:+.1f}, 8 times in 10{guess})\nwhy: {verdict.reason}\n"
-        f"{verdict.basis}\ntried, simulated on {found.device.name}, points: {gains}"
+    interval = f"{verdict.low:+.1f} to {verdict.high:+.1f}, 8 times in 10{guess}"
+    lines = (
+        f"best plan: {verdict.best}, {verdict.improvement_points:+.1f} points over stream sync ({interval})",
+        f"why: {verdict.reason}",
+        verdict.basis,
+        f"tried, simulated on {found.device.name}, points: {gains}",
     )
     document = {k: v for k, v in asdict(verdict).items() if k != "improvements"}
-    return print_result(options, document, text)
+    return print_result(options, document, "\n".join(map(whole_line, lines)))

@@ -1,4 +1,8 @@
-"""What every command prints: its result as text or as one JSON object, and its progress."""
+"""What every command prints: its result as text or as one JSON object, its progress, and what is wrong.
+
+No text from outside moves the cursor, colours or turns round what stands on the terminal: a kernel's name
+with an escape sequence is shown with question marks.
+"""
 
 import argparse
 import json
@@ -6,11 +10,20 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from wavesim.guard.escaping import lines, one_line
+
+LONGEST_COMPLAINT = 4_000
+
 
 def print_result(options: argparse.Namespace, document: Any, text: str) -> int:
     """Writes the document as JSON if `--json` asks for it, else the text. Returns status 0."""
-    sys.stdout.write((json.dumps(document) if options.json else text) + "\n")
+    sys.stdout.write((json.dumps(document) if options.json else lines(text)) + "\n")
     return 0
+
+
+def complain(text: str) -> None:
+    """Writes one line to standard error."""
+    sys.stderr.write(f"wavesim: {one_line(text, LONGEST_COMPLAINT)}\n")
 
 
 def progress(verb: str) -> Callable[[int, int], None]:

@@ -5,10 +5,9 @@ Example: `wavesim simulate gpt3-mlp --sync row`, or with the launch named
 """
 
 import argparse
-import sys
 from collections.abc import Collection
 
-from wavesim.cli.printing import print_result
+from wavesim.cli.printing import complain, print_result
 from wavesim.cli.workload_options import add_split_k_option, add_workload_options, described
 from wavesim.errors import DescriptionError
 from wavesim.plan.order import parse_order
@@ -43,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     known = find_costs(pipeline, device, options.order)
     trace = simulate(pipeline, plan, device, known.model)
     if plan.launch.is_multi_stream and not plan.launch.wait_kernel:
-        sys.stderr.write(f"wavesim: without the wait-kernel: {safety_of(pipeline, plan, device).reason}\n")
+        complain(f"without the wait-kernel: {safety_of(pipeline, plan, device).reason}")
     stream = simulate(pipeline, StreamSync(parse_order(options.order)), device, known.model)
     found = metrics_of(trace)
     gain = improvement_points(trace.time_ns, stream.time_ns)

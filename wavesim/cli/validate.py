@@ -1,10 +1,9 @@
 """`wavesim validate`: the simulator scored anew against the measurements; status 1 where a score fell."""
 
 import argparse
-import sys
 from pathlib import Path
 
-from wavesim.cli.printing import print_result, progress
+from wavesim.cli.printing import complain, print_result, progress
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
         write_score_page(options.html, found.predictions, found.scores)
     status = print_result(options, found.document, found.text)
     for complaint in found.complaints:
-        sys.stderr.write(f"wavesim: worse than the committed score: {complaint}\n")
+        complain(f"worse than the committed score: {complaint}")
     if not found.predictions:
-        sys.stderr.write("wavesim: no recordings are installed with this package\n")
+        complain("no recordings are installed with this package")
     return 1 if found.complaints or not found.predictions else status

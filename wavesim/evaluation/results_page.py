@@ -33,7 +33,7 @@ from wavesim.evaluation.speedups import (
     pairs_of,
     products,
 )
-from wavesim.guard.escaping import BREAK, Markup
+from wavesim.guard.escaping import BREAK, Markup, whole_line
 from wavesim.view.export import save_figure
 from wavesim.view.page import Section, Table, write_page
 
@@ -139,7 +139,7 @@ def run_results(results: GpuResults, html: Path | None, docs: Path | None) -> tu
         "findings": findings(results),
         "written": [str(path) for path in written],
     }
-    return document, "\n".join(words)
+    return document, "\n".join(map(whole_line, words))
 
 
 def write_results_page(path: Path, results: GpuResults) -> Path:

@@ -91,9 +91,14 @@ def one_line(text: str, longest: int = 200) -> str:
     return line if len(line) <= longest else f"{line[: longest - 3]}..."
 
 
+def whole_line(text: str) -> str:
+    """A text for a terminal in one line, however long."""
+    return one_line(text, len(text))
+
+
 def lines(text: str) -> str:
     """A text of several lines for a terminal, without any other control or formatting character."""
-    return "\n".join(one_line(line, len(line)) for line in text.split("\n"))
+    return "\n".join(map(whole_line, text.split("\n")))
 
 
 def cuda_comment(text: str, longest: int = 200) -> str:
