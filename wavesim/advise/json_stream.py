@@ -20,6 +20,7 @@ import ijson
 import numpy as np
 
 from wavesim.errors import RecordingError
+from wavesim.guard.reading import open_data
 
 CHUNK_BYTES = 1 << 18
 MAX_UNPACKED_BYTES = 8 << 30
@@ -172,8 +173,9 @@ def read_json(
 def _chunks(path: Path, max_bytes: int) -> Iterator[bytes]:
     """The file's bytes, unpacked if it is gzip. Raises `RecordingError` naming the file."""
     try:
-        packed = path.stat().st_size
-        with path.open("rb") as raw:
+        with open_data(path) as raw:
+            packed = raw.seek(0, 2)
+            raw.seek(0)
             is_gzip = raw.read(2) == GZIP_MAGIC
             raw.seek(0)
             yield from _limited(path, raw, is_gzip, packed, max_bytes)

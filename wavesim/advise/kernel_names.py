@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+# Every pattern takes time linear in the name, whatever it is: names come from outside.
 # First match wins: a fused "gemm + all-reduce" communicates.
 KINDS = (
     (
@@ -25,7 +26,7 @@ KINDS = (
     (
         "gemm",
         re.compile(
-            r"gemm|gemv|nvjet|cutlass.*kernel|xmma|cijk_|bmm_|matmul|(?<![a-z])mm_kernel|convol|conv\d?d|wgrad|dgrad|fprop|winograd|scudnn",
+            r"gemm|gemv|nvjet|^(?>.*?cutlass).*kernel|xmma|cijk_|bmm_|matmul|(?<![a-z])mm_kernel|convol|conv\d?d|wgrad|dgrad|fprop|winograd|scudnn",
             re.IGNORECASE,
         ),
     ),
@@ -41,13 +42,16 @@ KINDS = (
 )
 # Kernels whose blocks stay and fetch tile after tile: their grid says nothing about their tiles.
 PERSISTENT = re.compile(
-    r"persistent|stream_?k|sm90_xmma_gemm|segment_k|nvjet|deep_gemm|fp8_gemm_kernel.*sm90", re.IGNORECASE
+    r"persistent|stream_?k|sm90_xmma_gemm|segment_k|nvjet|deep_gemm|^(?>.*?fp8_gemm_kernel).*sm90",
+    re.IGNORECASE,
 )
 TILE = re.compile(
     r"(?:tile(?:size)?_?|gemm_|nvjet_[a-z]+_|dgrad_|fprop_|wgrad_|_|^)(\d{2,3})x(\d{2,3})(?=[x_])"
 )
 PREFIXES = re.compile(r"^(?:void|std::enable_if<.*?>::type)\s+")
-FUNCTOR = re.compile(r"CUDAFunctor(?:OnSelf)?_(\w+)|(\w+?)_kernel_(?:cuda|impl)\b|(\w+?)(?:Functor|Ops)\b")
+FUNCTOR = re.compile(
+    r"CUDAFunctor(?:OnSelf)?_(\w+)|(?<!\w)(\w+?)_kernel_(?:cuda|impl)\b|(?<!\w)(\w+?)(?:Functor|Ops)\b"
+)
 WRAPPERS = {"Binary", "AUnary", "BUnary", "Unary", "gpu", "Reduce", "nocast"}
 GENERIC = re.compile(r"elementwise|reduce_kernel|multi_tensor")
 SHORT = 44

@@ -17,18 +17,25 @@ import numpy as np
 
 from wavesim.advise.json_stream import MAX_UNPACKED_BYTES, read_json
 from wavesim.advise.kineto_fields import (
-    MAX_SIZE,
     NANOSECONDS,
     NO_ID,
     identifier,
     nanoseconds,
+    quotient_or_none,
     size_or_none,
     sizes_or_none,
 )
 from wavesim.advise.matmul_shapes import gemm_of, is_matmul
 from wavesim.advise.profile import UNKNOWN_NS, IntArray, Lane, Profile
-from wavesim.advise.profile_builder import MAX_LAUNCHES, MAX_NAME, MAX_STEPS, ProfileBuilder
-from wavesim.advise.profiled_device import device_by_sm_count, device_from_properties
+from wavesim.advise.profile_builder import (
+    MAX_LAUNCHES,
+    MAX_NAME,
+    MAX_SHAPES,
+    MAX_STEPS,
+    ProfileBuilder,
+    places_of,
+)
+from wavesim.advise.profiled_device import MOST_SMS, PROPERTIES, device_by_sm_count, device_from_properties
 from wavesim.errors import RecordingError
 from wavesim.model.device import Device
 
@@ -62,11 +69,12 @@ class _Reader:
         self._properties: dict[int, dict[str, Any]] = {}
         self._gpu_steps: list[tuple[str, int, int]] = []
         self._calls = (array("q"), array("q"))  # correlation id, host time
-        self._graph_calls: set[int] = set()
-        self._operators: dict[int, tuple[int, int, int]] = {}
+        self._graph_calls = array("q")
+        self._operators = (array("q"), array("q"))  # external id, number in `_gemms`
+        self._gemms: dict[tuple[int, int, int], int] = {}
         self._externals = array("q")  # one per row of the builder
         self._replayed = array("b")
-        self._sm_hints: dict[int, tuple[int, float]] = {}
+        self._sm_hints: dict[int, tuple[int, int]] = {}  # most blocks, SMs
         self._has_fractions = False
         self._junk = self._devices_seen = 0
 
@@ -79,7 +87,8 @@ class _Reader:
             )
         if isinstance(entry, dict):
             number = entry.get("id")
-            self._properties[number if isinstance(number, int) else len(self._properties)] = entry
+            kept = {key: entry[key] for key in PROPERTIES if isinstance(entry.get(key), str | int)}
+            self._properties[number if isinstance(number, int) else len(self._properties)] = kept
 
     def event(self, event: Any) -> None:
         """One trace event; those of no use here are ignored."""
@@ -129,12 +138,13 @@ class _Reader:
         self._replayed.append("graph node id" in said)
 
     def _hint_at_sms(self, device: int, said: dict[str, Any]) -> None:
-        grid, per_sm = sizes_or_none(said.get("grid")), said.get("blocks per SM")
-        if grid is None or not isinstance(per_sm, int | Decimal) or not 0 < per_sm < MAX_SIZE:
+        grid = sizes_or_none(said.get("grid"))
+        if grid is None:
             return
         blocks = grid[0] * grid[1] * grid[2]
-        if blocks > self._sm_hints.get(device, (0, 0.0))[0]:
-            self._sm_hints[device] = (blocks, float(per_sm))
+        sm_count = quotient_or_none(blocks, said.get("blocks per SM"), MOST_SMS)
+        if sm_count is not None and blocks > self._sm_hints.get(device, (0, 0))[0]:
+            self._sm_hints[device] = (blocks, sm_count)
 
     def _host_call(self, event: dict[str, Any]) -> None:
         name, said, start = event.get("name"), event.get("args"), nanoseconds(event.get("ts"))
@@ -145,7 +155,7 @@ class _Reader:
             self._calls[0].append(correlation)
             self._calls[1].append(start)
             if "Graph" in name and len(self._graph_calls) < MAX_LAUNCHES:
-                self._graph_calls.add(correlation)
+                self._graph_calls.append(correlation)
 
     def _host_event(self, event: dict[str, Any], kind: str) -> None:
         name, said = event.get("name"), event.get("args")
@@ -156,11 +166,12 @@ class _Reader:
             steps = self._gpu_steps if kind == "gpu_user_annotation" else self.builder.steps
             if start is not None and duration is not None and duration >= 0 and len(steps) < MAX_STEPS:
                 steps.append((name[:60], start, start + duration))
-        elif is_matmul(name) and isinstance(said, dict) and len(self._operators) < MAX_LAUNCHES:
+        elif is_matmul(name) and isinstance(said, dict) and len(self._operators[0]) < MAX_LAUNCHES:
             external = identifier(said.get("External id", said.get("external id")))
             gemm = gemm_of(name, said.get("Input Dims", said.get("Input dims")))
-            if external != NO_ID and gemm is not None:
-                self._operators[external] = gemm
+            if external != NO_ID and gemm is not None and len(self._gemms) < MAX_SHAPES:
+                self._operators[0].append(external)
+                self._operators[1].append(self._gemms.setdefault(gemm, len(self._gemms)))
 
     def profile(self) -> Profile:
         """What was read, joined."""
@@ -178,27 +189,22 @@ class _Reader:
         return builder.build(self._devices(), host_ns, is_replayed, unpacked_bytes=self.unpacked_bytes)
 
     def _name_gemms(self) -> None:
-        if not self._operators:
-            return
+        """Gives each shape the matrix product of the operator that launched it."""
+        ids, numbers = self._operators
         shapes = self.builder.column("shape")
-        for shape, external in zip(shapes.tolist(), self._externals, strict=True):
-            if shape >= 0 and external in self._operators:
-                self.builder.set_gemm(shape, self._operators[external])
+        places = places_of(np.array(self._externals, dtype=np.int64), ids)
+        known = np.flatnonzero((places >= 0) & (shapes >= 0))
+        gemms = tuple(self._gemms)
+        for shape, place in zip(shapes[known].tolist(), places[known].tolist(), strict=True):
+            self.builder.set_gemm(shape, gemms[numbers[place]])
 
     def _launched(self) -> tuple[IntArray, np.ndarray[Any, np.dtype[np.bool_]]]:
         """When the host launched each row, and whether a graph did."""
         links = self.builder.column("link")
-        host_ns = np.full(len(links), UNKNOWN_NS)
         replayed = np.frombuffer(self._replayed, dtype=np.int8).astype(bool)
-        if len(self._graph_calls):
-            replayed |= np.isin(links, np.fromiter(self._graph_calls, dtype=np.int64))
-        if len(self._calls[0]) and len(links):
-            ids = np.array(self._calls[0], dtype=np.int64)
-            order = np.argsort(ids, kind="stable")
-            place = np.searchsorted(ids[order], links).clip(max=len(ids) - 1)
-            found = order[place]
-            matches = ids[found] == links
-            host_ns[matches] = np.array(self._calls[1], dtype=np.int64)[found[matches]]
+        replayed |= np.isin(links, np.array(self._graph_calls, dtype=np.int64))
+        places = places_of(links, self._calls[0])
+        host_ns = np.append(np.array(self._calls[1], dtype=np.int64), UNKNOWN_NS)[places]
         if replayed.any():
             self.builder.notes.append(
                 f"{int(replayed.sum()):,} operations are replayed by CUDA graphs: their launch gaps are "
@@ -212,8 +218,7 @@ class _Reader:
             if number in self._properties:
                 found[number], note = device_from_properties(self._properties[number])
             elif number in self._sm_hints:
-                blocks, per_sm = self._sm_hints[number]
-                found[number], note = device_by_sm_count(round(blocks / per_sm))
+                found[number], note = device_by_sm_count(self._sm_hints[number][1])
             else:
                 found[number] = None
                 note = (

@@ -3,7 +3,8 @@
 from decimal import Decimal
 from typing import Any
 
-MAX_US = 10**16  # some three centuries after 1970
+from wavesim.advise.profile_builder import MAX_NS
+
 MAX_SIZE = 1 << 31
 NANOSECONDS = 1_000
 NO_ID = -1
@@ -11,9 +12,17 @@ NO_ID = -1
 
 def nanoseconds(value: Any) -> int | None:
     """Microseconds of the trace as nanoseconds; None unless a number of a sensible size."""
-    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not -MAX_US < value < MAX_US:
+    most = MAX_NS // NANOSECONDS
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not -most < value < most:
         return None
     return round(value * NANOSECONDS)
+
+
+def quotient_or_none(total: int, value: Any, most: int) -> int | None:
+    """A total over a number of the trace, rounded; None unless that is from 1 to `most`."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 < value <= total:
+        return None
+    return None if value * most < total else round(total / Decimal(value))
 
 
 def size_or_none(value: Any, least: int) -> int | None:

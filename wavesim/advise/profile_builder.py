@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wavesim.advise.profile import UNKNOWN_NS, Lane, LaunchShape, LaunchTable, Profile
+from wavesim.advise.profile import UNKNOWN_NS, IntArray, Lane, LaunchShape, LaunchTable, Profile
 from wavesim.errors import RecordingError
 from wavesim.model.device import Device
 
@@ -17,6 +17,9 @@ MAX_LAUNCHES = 10_000_000
 MAX_SHAPES = 200_000
 MAX_LANES = 10_000
 MAX_NAME = 4_096
+MAX_NAMES = 4 << 20  # letters of all names together
+# Of a time stamp; a start, a duration and the distance of two starts together stay within 64 bits.
+MAX_NS = 1 << 61
 MAX_STEPS = 10_000
 COPY = -1
 
@@ -34,6 +37,8 @@ class ProfileBuilder:
         self.skipped = 0
         self.timer_step_ns = 1
         self._shapes: dict[ShapeKey, int] = {}
+        self._names: dict[str, str] = {}
+        self._letters = 0
         self._lanes: dict[Lane, int] = {}
         self._columns = {name: array("q") for name in ("shape", "lane", "start", "duration", "link")}
         self._gemms: dict[int, tuple[int, int, int]] = {}
@@ -44,14 +49,22 @@ class ProfileBuilder:
         row = len(columns["shape"])
         if row >= MAX_LAUNCHES:
             raise RecordingError(f"{self.path}: more than {MAX_LAUNCHES:,} operations; profile fewer steps")
-        columns["shape"].append(
-            COPY if key is None else self._number(self._shapes, key, MAX_SHAPES, "shapes")
-        )
+        columns["shape"].append(COPY if key is None else self._shape(key))
         columns["lane"].append(self._number(self._lanes, lane, MAX_LANES, "streams"))
         columns["start"].append(start_ns)
         columns["duration"].append(duration_ns)
         columns["link"].append(link)
         return row
+
+    def _shape(self, key: ShapeKey) -> int:
+        """The number of a shape; those of one name share its text."""
+        if key not in self._shapes:
+            name = self._names.setdefault(key[0], key[0])
+            self._letters += len(name) if name is key[0] else 0
+            if self._letters > MAX_NAMES:
+                raise RecordingError(f"{self.path}: over {MAX_NAMES >> 20} MB of names; this is no profile")
+            key = (name, *key[1:])
+        return self._number(self._shapes, key, MAX_SHAPES, "shapes")
 
     def _number(self, numbers: dict[Any, int], key: Any, most: int, what: str) -> int:
         number = numbers.setdefault(key, len(numbers))
@@ -59,7 +72,7 @@ class ProfileBuilder:
             raise RecordingError(f"{self.path}: more than {most:,} different {what}; this is no profile")
         return number
 
-    def column(self, name: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def column(self, name: str) -> IntArray:
         """A column as it is so far."""
         return np.frombuffer(self._columns[name], dtype=np.int64).copy() if self._columns[name] else _empty()
 
@@ -74,7 +87,7 @@ class ProfileBuilder:
     def build(
         self,
         devices: dict[int, Device | None],
-        host_ns: np.ndarray[Any, np.dtype[np.int64]],
+        host_ns: IntArray,
         is_replayed: np.ndarray[Any, np.dtype[np.bool_]],
         **facts: Any,
     ) -> Profile:
@@ -86,6 +99,11 @@ class ProfileBuilder:
             )
         if self.skipped:
             self.notes.append(f"{self.skipped:,} operations lack a start, a duration or a name: left out.")
+        duration = self.column("duration")
+        if duration.sum(dtype=np.float64) > MAX_NS:
+            raise RecordingError(
+                f"{self.path}: its operations take over {MAX_NS / 3.2e16:.0f} years; this is no profile"
+            )
         zero = int(start.min())
         order = np.lexsort((start, lane))
         known = host_ns != UNKNOWN_NS
@@ -93,7 +111,7 @@ class ProfileBuilder:
             shape[order],
             lane[order],
             start[order] - zero,
-            (start + self.column("duration"))[order] - zero,
+            (start - zero + duration)[order],
             np.where(known, host_ns - np.where(known, zero, 0), UNKNOWN_NS)[order],
             is_replayed[order],
         )
@@ -115,9 +133,19 @@ class ProfileBuilder:
         )
 
 
+def places_of(wanted: IntArray, ids: "array[int]") -> IntArray:
+    """Where each number stands first in `ids`; -1 where it does not."""
+    if not ids:
+        return np.full(len(wanted), -1)
+    known = np.array(ids, dtype=np.int64)
+    order = np.argsort(known, kind="stable")
+    found = order[np.searchsorted(known[order], wanted).clip(max=len(known) - 1)]
+    return np.where(known[found] == wanted, found, -1)
+
+
 def _begin(step: tuple[str, int, int]) -> int:
     return step[1]
 
 
-def _empty() -> np.ndarray[Any, np.dtype[np.int64]]:
+def _empty() -> IntArray:
     return np.zeros(0, dtype=np.int64)

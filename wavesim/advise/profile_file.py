@@ -11,6 +11,7 @@ from wavesim.advise.kineto import load_kineto
 from wavesim.advise.nsight import SQLITE_MAGIC, load_nsight
 from wavesim.advise.profile import Profile
 from wavesim.errors import RecordingError
+from wavesim.guard.reading import open_data
 from wavesim.model import device as devices
 
 EXAMPLE = Path(wavesim.__file__).parent / "recordings" / "profiles" / "h100-qwen1.5-0.5b.json.gz"
@@ -23,11 +24,8 @@ def load_profile(path: str | Path, device: str | None = None) -> Profile:
     """
     path = Path(path)
     known = None if device is None else devices.load(device)
-    try:
-        with path.open("rb") as file:
-            start = file.read(len(SQLITE_MAGIC))
-    except OSError as error:
-        raise RecordingError(f"{path}: cannot be read: {error.strerror or error}") from None
+    with open_data(path) as file:
+        start = file.read(len(SQLITE_MAGIC))
     if not start:
         raise RecordingError(f"{path}: the file is empty")
     profile = load_nsight(path) if start == SQLITE_MAGIC else load_kineto(path)

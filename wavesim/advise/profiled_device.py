@@ -17,6 +17,7 @@ from wavesim.model.device import Device
 RATES = ("l2_bytes", "dram_bytes_per_s", "tensor_flops_per_s", "clock_hz", "power_w")
 AMD_WARP = 64
 MOST_SMS = 10_000
+PROPERTIES = ("name", "warpSize", "computeMajor", "computeMinor", "numSms", "sharedMemPerMultiprocessor")
 
 Found = tuple[Device | None, str]
 

@@ -5,7 +5,7 @@ Below, for each of 240 slices of the step, the share in which slots work, stand 
 hidden in kernels that can't be seen into, or nothing runs at all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,10 +72,12 @@ def _window(advice: Advice) -> tuple[str, int, int]:
     rows = profile.launches
     first, last = int(rows.start_ns.min()), int(rows.end_ns.max())
     best, most = ("the whole profile", first, max(last, first + 1)), 0
+    order = np.argsort(rows.start_ns, kind="stable")
+    starts, before = rows.start_ns[order], np.append(0, np.cumsum(rows.duration_ns[order]))
     for name, step_start, step_end in profile.steps:
         start, end = max(step_start, first), min(step_end, last)
-        inside = (rows.start_ns >= start) & (rows.start_ns < end)
-        busy = int(rows.duration_ns[inside].sum())
+        inside = np.searchsorted(starts, [start, end])
+        busy = int(before[inside[1]] - before[inside[0]])
         if end > start and busy > most:
             best, most = (name, start, end), busy
     return best
@@ -110,6 +112,7 @@ def _bars(advice: Advice, inside: IntArray, lane: int, place: int, window: tuple
     rows = advice.profile.launches
     mine = inside[rows.lane[inside] == lane]
     kinds = _kind_numbers(advice)[rows.shape[mine]]
+    labels = _labels(advice)
     start, end = rows.start_ns[mine].clip(*window), rows.end_ns[mine].clip(*window)
     near = (window[1] - window[0]) / PIXELS / 2
     is_new = np.ones(len(mine), dtype=bool)
@@ -122,25 +125,26 @@ def _bars(advice: Advice, inside: IntArray, lane: int, place: int, window: tuple
         if chosen.size:
             begin, stop = first[chosen], last[chosen]
             texts = tuple(
-                _text(advice, mine, a, b) for a, b in zip(begin.tolist(), stop.tolist(), strict=True)
+                _text(advice, labels, mine[[a, b]], b - a)
+                for a, b in zip(begin.tolist(), stop.tolist(), strict=True)
             )
             bars.append(StepBars(place, kind, start[begin] - window[0], end[stop] - start[begin], texts))
     return bars
 
 
-def _text(advice: Advice, mine: IntArray, first: int, last: int) -> Markup:
+def _text(advice: Advice, labels: Sequence[str], ends: IntArray, others: int) -> Markup:
+    """What a bar from the first to the last of these two operations says."""
     rows = advice.profile.launches
-    shape = int(rows.shape[mine[first]])
-    name = "copy or fill" if shape < 0 else _labels(advice)[shape]
-    more = f" and {last - first} more" if last > first else ""
-    time = (rows.end_ns[mine[last]] - rows.start_ns[mine[first]]) / 1e3
+    shape = int(rows.shape[ends[0]])
+    name = "copy or fill" if shape < 0 else labels[shape]
+    more = f" and {others} more" if others else ""
+    time = (rows.end_ns[ends[1]] - rows.start_ns[ends[0]]) / 1e3
     return BREAK.join([f"{name}{more}", f"{time:,.1f} µs"])
 
 
 def _labels(advice: Advice) -> tuple[str, ...]:
     found = {kernel.shape: kernel.label for kernel in advice.kernels}
-    cached: tuple[str, ...] = tuple(found[shape] for shape in advice.profile.shapes)
-    return cached
+    return tuple(found[shape] for shape in advice.profile.shapes)
 
 
 def _shares(advice: Advice, inside: IntArray, edges: FloatArray) -> dict[str, FloatArray]:

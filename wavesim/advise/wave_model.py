@@ -7,6 +7,7 @@ Where several blocks share an SM, one that is alone there runs faster, so that a
 less than its empty slots suggest; `Hole` counts throughput, not slots.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from math import ceil, floor
 
@@ -100,19 +101,25 @@ def time_saved(hole: Hole, ready_share: float, consumer: Waves, consumer_ns: flo
     `ready_share` of its blocks need nothing of the producer's last wave. Blocks run in whole tile times on
     the empty slots first and then on all; the amount of work stays the same.
     """
+    if consumer_ns <= 0:
+        return 0.0
     tile = consumer_ns / consumer.rounds
     early_slots = floor(hole.share * consumer.slots + 1e-9)
     starts = min(early_slots * ceil(hole.length_ns / tile), floor(ready_share * consumer.blocks))
     if early_slots < 1 or starts < 1:
         return 0.0
-    best = consumer_ns
-    for whole in range(consumer.rounds + 1):
-        for end in (whole * tile, whole * tile - hole.length_ns % tile):
-            if (
-                0 <= end < best
-                and _done_by(end, tile, hole, (early_slots, starts), consumer) >= consumer.blocks
-            ):
-                best = end
+
+    # Blocks end a whole number of tile times after the producer's end or after the hole's start. As more are
+    # done the later it is, the first such time is found by halving: a grid may have 2^63 blocks.
+    def first_end(offset: float) -> float:
+        def is_done(whole: int) -> bool:
+            end = whole * tile - offset
+            return end >= 0 and _done_by(end, tile, hole, (early_slots, starts), consumer) >= consumer.blocks
+
+        whole = bisect_left(range(consumer.rounds + 1), True, key=is_done)
+        return whole * tile - offset if whole <= consumer.rounds else consumer_ns
+
+    best = min(first_end(0.0), first_end(hole.length_ns % tile))
     return max(0.0, min(consumer_ns - best, hole.length_ns))
 
 
