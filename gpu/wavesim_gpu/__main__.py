@@ -6,13 +6,16 @@ the newest anywhere.
 
 import argparse
 import json
-import math
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.guard.escaping import lines
+from wavesim.guard.options import OneLineParser, number
+
+BLIND_ONLY = ("device", "seconds", "only")  # options of `record`
+SECONDS = 230.0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,9 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m wavesim_gpu", description="Measure pipelines on an NVIDIA GPU."
-    )
+    parser = OneLineParser(prog="python -m wavesim_gpu", description="Measure pipelines on an NVIDIA GPU.")
     commands = parser.add_subparsers(required=True, metavar="command")
     bench = commands.add_parser(
         "bench", help="time plans, our GEMM and cuBLAS in turns; writes gpu/results/DATE.json"
@@ -54,9 +55,11 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="stream sync first, then predictions and their hash, then the plans; needs simpy",
     )
-    record.add_argument("--device", default="h200", help="what --blind predicts for, by the catalogue's name")
-    record.add_argument("--seconds", type=float, default=230.0, help="after these --blind begins nothing new")
-    record.add_argument("--only", default="", help="of --blind, sizes whose name contains this")
+    record.add_argument("--device", help="what --blind predicts for, by the catalogue's name (h200)")
+    record.add_argument(
+        "--seconds", type=number, help=f"after these --blind begins nothing new ({SECONDS:g})"
+    )
+    record.add_argument("--only", help="of --blind, sizes whose name contains this")
     record.set_defaults(run=_record)
     overheads = commands.add_parser("overheads", help="measure launch, fork, signal and post costs")
     overheads.add_argument("--out", type=Path, help="folder for the results (gpu/results/overheads)")
@@ -92,6 +95,9 @@ def _bench(options: argparse.Namespace) -> int:
 def _record(options: argparse.Namespace) -> int:
     if options.is_blind:
         return _record_blind(options)
+    for name in BLIND_ONLY:
+        if getattr(options, name) is not None:
+            raise DescriptionError(f"--{name} is of --blind; add it, or leave --{name} out")
     from wavesim_gpu.evaluation.record_cases import HOPPER_SETS, PORTABLE_SETS, make_recordings  # noqa: PLC0415  # as above
 
     wanted = HOPPER_SETS if options.hopper else PORTABLE_SETS
@@ -109,20 +115,21 @@ def _record_blind(options: argparse.Namespace) -> int:
     from wavesim_gpu.evaluation.blind_run import make_blind_run  # noqa: PLC0415  # as above
     from wavesim_gpu.runner import current_commit  # noqa: PLC0415  # as above
 
+    if options.hopper:
+        raise DescriptionError("--hopper is of traces without --blind, which records both; leave it out")
     known = all_sizes()
-    sizes = [size for size in known if options.only in size.name]
+    sizes = [size for size in known if (options.only or "") in size.name]
     if not sizes:
         raise DescriptionError(
             f"--only is {options.only!r}; it is in none of the {len(known)} names, which are such as "
             f"{known[0].name!r}"
         )
-    if not 0 < options.seconds < math.inf:
-        raise DescriptionError(
-            f"--seconds is {options.seconds:g}; it must be above 0 and finite, such as 230"
-        )
-    load(options.device)  # before any measurement: it names those there are
+    seconds, device = SECONDS if options.seconds is None else options.seconds, options.device or "h200"
+    if seconds == 0:
+        raise DescriptionError("--seconds is 0; it must be above 0 and finite, such as 230")
+    load(device)  # before any measurement: it names those there are
     commit = options.commit or current_commit()
-    failures = make_blind_run(options.out, sizes, commit, options.device, options.seconds)
+    failures = make_blind_run(options.out, sizes, commit, device, seconds)
     size_mb = sum(path.stat().st_size for path in options.out.iterdir()) / 1e6
     print(f"{len(sizes)} sizes, {len(failures)} failures, {size_mb:.1f} MB, in {options.out}")
     return 0

@@ -8,6 +8,10 @@ from pathlib import Path
 
 from wavesim.cli.printing import print_result
 from wavesim.errors import DescriptionError, RecordingError
+from wavesim.guard.bounds import listed_integers
+from wavesim.guard.options import integer
+
+MOST_PAIRS = 1_000
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +25,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--depend", default="", help="numbers of pairs whose consumer reads the producer: 1,3"
     )
     parser.add_argument("--independent", default="", help="numbers of pairs that do not depend on each other")
-    parser.add_argument("--pair", type=int, default=1, help="the pair that --toml writes")
+    parser.add_argument("--pair", type=integer, help="the pair that --toml writes (1)")
     parser.add_argument("--toml", type=Path, help="write a pair for `wavesim predict`")
 
 
@@ -32,12 +36,13 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.advise.pair_file import pair_toml
     from wavesim.advise.profile_file import load_profile
 
+    if options.pair is not None and not options.toml:
+        raise DescriptionError("--pair is the pair that --toml writes; add --toml FILE, or leave --pair out")
+    marks = _marks(options)
     advice = advise(load_profile(options.trace, options.device))
-    marks = dict.fromkeys(_numbers(options.depend, "--depend"), True)
-    marks |= dict.fromkeys(_numbers(options.independent, "--independent"), False)
     advice = advice.marked(marks)
     if options.toml:
-        text = pair_toml(advice.pair(options.pair), advice.profile.source)
+        text = pair_toml(advice.pair(1 if options.pair is None else options.pair), advice.profile.source)
         try:
             options.toml.write_text(text, encoding="utf-8")
         except OSError as error:
@@ -49,8 +54,13 @@ def run(options: argparse.Namespace) -> int:
     return print_result(options, advice.json_object, summary_text(advice))
 
 
-def _numbers(text: str, option: str) -> list[int]:
-    try:
-        return [int(word) for word in text.split(",") if word.strip()]
-    except ValueError:
-        raise DescriptionError(f"{option} is {text!r}; write pair numbers such as 1,3") from None
+def _marks(options: argparse.Namespace) -> dict[int, bool]:
+    """Whether a pair depends, by its number. Raises `DescriptionError` for one said to do both."""
+    depend, independent = (
+        listed_integers(f"--{name}", getattr(options, name), 1, "1,3", MOST_PAIRS)
+        for name in ("depend", "independent")
+    )
+    for number in depend:
+        if number in independent:
+            raise DescriptionError(f"pair {number} is in --depend and in --independent; leave it out of one")
+    return dict.fromkeys(depend, True) | dict.fromkeys(independent, False)

@@ -13,13 +13,13 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import NoReturn
 
 from wavesim import __version__
 from wavesim.cli.printing import complain
 from wavesim.cli.status import BAD_INPUT, INTERRUPTED
 from wavesim.errors import CompileError, DeadlockError, WavesimError
 from wavesim.guard.escaping import lines
+from wavesim.guard.options import OneLineParser
 
 COMMANDS = {
     "simulate": "simulate one plan of a workload",
@@ -77,17 +77,9 @@ def _bad_input_text(error: WavesimError | ModuleNotFoundError) -> str:
     )
 
 
-class _OneLineParser(argparse.ArgumentParser):
-    """Bad arguments are one line, like every other bad input."""
-
-    def error(self, message: str) -> NoReturn:
-        complain(f"{message}; see {self.prog} --help")
-        self.exit(BAD_INPUT)
-
-
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """All commands, with options for the one that the words name."""
-    parser = _OneLineParser(prog="wavesim", description="Predict and prove tile-level synchronisation.")
+    parser = OneLineParser(prog="wavesim", description="Predict and prove tile-level synchronisation.")
     parser.add_argument("--version", action="version", version=f"wavesim {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     named = next((word for word in words if not word.startswith("-")), None)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from wavesim.cli.printing import print_result
 from wavesim.cli.workload_options import add_split_k_option, add_workload_options, described
+from wavesim.guard.bounds import listed
 from wavesim.plan.parsing import WORDS, parse_plan
 
 
@@ -29,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.recordings.runner import find_runner
 
     pipeline, device = described(options)
-    names = [name for name in options.sync.split(",") if name != "stream"]
+    names = [name for name in listed("sync", options.sync) if name != "stream"]
     plans = [parse_plan(name, options.order) for name in ["stream", *names]]
     result = compare(pipeline, plans, device, find_runner(options.gpu))
     if options.html:

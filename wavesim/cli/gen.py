@@ -39,9 +39,18 @@ def run(options: argparse.Namespace) -> int:
     pipeline, device = described(options)
     plan = described_plan(pipeline, options.sync, options.order, wait_kernel=not options.no_wait_kernel)
     if options.json:
+        _require_no_header(options)
         return print_result(options, generated_json(pipeline, plan, device), "")
     sizes: SizesWord = "runtime" if options.runtime_sizes else "constant"
     return print_result(options, {}, write_header(pipeline, plan, device, options.out, sizes))
+
+
+def _require_no_header(options: argparse.Namespace) -> None:
+    for name, value in (("--out", options.out), ("--runtime-sizes", options.runtime_sizes)):
+        if value:
+            raise DescriptionError(
+                f"{name} is of the header, and --json lists what could be generated; leave one of them out"
+            )
 
 
 def described_plan(pipeline: Pipeline, sync: str, order: str, *, wait_kernel: bool = True) -> Plan:

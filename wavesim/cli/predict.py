@@ -4,7 +4,7 @@ import argparse
 from dataclasses import asdict
 from pathlib import Path
 
-from wavesim.cli.printing import print_result
+from wavesim.cli.printing import print_result, progress
 from wavesim.guard.escaping import whole_line
 
 
@@ -19,7 +19,7 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.predict.verdict import verdict_on
 
     found = load_description(options.file)
-    verdict = verdict_on(found.pipeline, found.device, found.kernel_ns)
+    verdict = verdict_on(found.pipeline, found.device, found.kernel_ns, progress("predicting"))
     guess = "" if verdict.scored else ", a guess: no score covers this kind of kernel on this device"
     gains = ", ".join(f"{name} {gain:+.1f}" for name, gain in verdict.improvements.items())
     interval = f"{verdict.low:+.1f} to {verdict.high:+.1f}, 8 times in 10{guess}"

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from wavesim.cli.printing import complain, print_result
 from wavesim.cli.workload_options import add_split_k_option, add_workload_options, described
 from wavesim.errors import DescriptionError
+from wavesim.guard.options import integer
 from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import LAUNCHES, SCHEDULES, SYNCS, WORDS, parse_plan
 from wavesim.plan.plan import Plan, StreamSync
@@ -24,7 +25,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_split_k_option(parser)
     parser.add_argument("--no-wait-kernel", action="store_true", help="let consumers be issued at any time")
     parser.add_argument(
-        "--head-start", type=int, default=0, help="consumer blocks on the device before the producer's first"
+        "--head-start",
+        type=integer,
+        default=0,
+        help="consumer blocks on the device before the producer's first",
     )
 
 
@@ -79,6 +83,11 @@ def plan_of(options: argparse.Namespace) -> Plan:
     """
     if options.head_start < 0:
         raise DescriptionError(f"head-start is {options.head_start}; it must be at least 0")
+    if options.head_start and not options.no_wait_kernel:
+        raise DescriptionError(
+            f"head-start is {options.head_start}, but behind a wait-kernel no consumer block comes first; "
+            "add --no-wait-kernel"
+        )
     is_parts = options.schedule is not None or options.launch is not None
     is_free = options.no_wait_kernel or options.head_start
     if not is_parts:

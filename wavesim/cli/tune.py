@@ -4,7 +4,6 @@ Example: `wavesim tune gpt3-mlp --tokens 2048 --tiles 128x128 --split-k 2` print
 """
 
 import argparse
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,12 @@ from wavesim.cli.printing import print_result, progress
 from wavesim.cli.status import INTERRUPTED
 from wavesim.cli.workload_options import add_workload_options, described, with_split_k
 from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import listed, listed_integers
+from wavesim.guard.options import integer
 from wavesim.model.pipeline import Pipeline
 from wavesim.workloads.catalogue import parse_tile, workload
+
+ROWS = 12
 
 if TYPE_CHECKING:
     from wavesim.tuning.search import Tuning
@@ -28,8 +31,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--split-k", dest="splits", default="", help="splits of K to try, separated by commas, such as 2,4"
     )
     parser.add_argument("--results", type=Path, help="keep results in this file, and go on where it stops")
-    parser.add_argument("--measure", type=int, default=0, metavar="N", help="measure the best N on this GPU")
-    parser.add_argument("--rows", type=int, default=12, help="rows of the table")
+    parser.add_argument(
+        "--measure", type=integer, default=0, metavar="N", help="measure the best N on this GPU"
+    )
+    parser.add_argument("--rows", type=integer, help=f"rows of the table ({ROWS})")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -38,9 +43,7 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.tuning.measuring import measure_best
     from wavesim.tuning.search import tune
 
-    for name, least in (("rows", 1), ("measure", 0)):
-        if getattr(options, name) < least:
-            raise DescriptionError(f"{name} is {getattr(options, name)}; it must be at least {least}")
+    _require_counts(options)
     pipeline, device = described(options)
     runner = find_runner("require") if options.measure else None
     tuning = tune(
@@ -51,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         results=options.results,
     )
     document = tuning_json(tuning)
-    text = f"{pipeline.name} on {device.name}\n{tuning.table(options.rows)}\nrun: {tuning.best.text}"
+    text = f"{pipeline.name} on {device.name}\n{tuning.table(options.rows or ROWS)}\nrun: {tuning.best.text}"
     if runner is not None:
         found = measure_best(tuning, runner, options.measure)
         document, text = document | {"measured": asdict(found)}, f"{text}\n{found.table()}"
@@ -59,22 +62,27 @@ def run(options: argparse.Namespace) -> int:
     return 0 if tuning.is_complete else INTERRUPTED
 
 
+def _require_counts(options: argparse.Namespace) -> None:
+    for name, least in (("rows", 1), ("measure", 0)):
+        value = getattr(options, name)
+        if value is not None and value < least:
+            raise DescriptionError(f"{name} is {value}; it must be at least {least}")
+    if options.rows is not None and options.json:
+        raise DescriptionError("--rows is of the table, and --json has all plans; leave one of them out")
+
+
 def _variants(options: argparse.Namespace, pipeline: Pipeline) -> dict[str, Pipeline]:
     """The workload in other tiles, and each with K split. Raises `DescriptionError`."""
-    variants = {
-        tile: workload(options.workload, options.tokens, parse_tile(tile)) for tile in _listed(options.tiles)
+    tiles = {tile: parse_tile(tile) for tile in (listed("tiles", options.tiles) if options.tiles else ())}
+    for name, (rows, columns) in tiles.items():
+        if f"{rows}x{columns}" == pipeline.parameters["tile"]:
+            raise DescriptionError(f"tiles has {name!r}, the tile that is tried anyway; leave it out")
+    whole = {name: workload(options.workload, options.tokens, tile) for name, tile in tiles.items()}
+    return whole | {
+        f"{name} split-k:{count}".strip(): with_split_k(base, count)
+        for count in listed_integers("split-k", options.splits, 2, "2,4")
+        for name, base in {"": pipeline, **whole}.items()
     }
-    for word in _listed(options.splits):
-        if not word.isdecimal() or int(word) < 1:
-            raise DescriptionError(f"split-k is {word!r}; write numbers separated by commas, such as 2,4")
-        for name, base in {"": pipeline, **variants}.items():
-            if int(word) > 1 and "split-k" not in name:
-                variants |= {f"{name} split-k:{word}".strip(): with_split_k(base, int(word))}
-    return variants
-
-
-def _listed(text: str) -> Iterator[str]:
-    return (word for word in text.split(",") if word)
 
 
 def tuning_json(tuning: "Tuning") -> dict[str, Any]:

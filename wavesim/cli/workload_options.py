@@ -4,6 +4,7 @@ import argparse
 from dataclasses import replace
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.options import integer
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
@@ -14,7 +15,7 @@ from wavesim.workloads.catalogue import WORKLOADS, parse_tile, workload
 def add_workload_options(parser: argparse.ArgumentParser, *, has_order: bool = True) -> None:
     """Workload, sizes, device and, for a command that does not choose it itself, the order."""
     parser.add_argument("workload", help=", ".join(WORKLOADS))
-    parser.add_argument("--tokens", type=int, help="rows of the input (M); images for convolutions")
+    parser.add_argument("--tokens", type=integer, help="rows of the input (M); images for convolutions")
     parser.add_argument("--tile", help="rows x columns of a tile, such as 128x256")
     if has_order:
         parser.add_argument("--order", default="row", help=KNOWN_ORDERS)
@@ -24,15 +25,17 @@ def add_workload_options(parser: argparse.ArgumentParser, *, has_order: bool = T
 def add_split_k_option(parser: argparse.ArgumentParser) -> None:
     """`--split-k` for commands that take one split."""
     parser.add_argument(
-        "--split-k", type=int, default=1, help="how many ways K is split, each a block of its own"
+        "--split-k", type=integer, default=1, help="how many ways K is split, each a block of its own"
     )
 
 
 def described(options: argparse.Namespace) -> tuple[Pipeline, Device]:
     """The pipeline and device that the options name, `--split-k` applied. Raises `DescriptionError`."""
     tile = None if options.tile is None else parse_tile(options.tile)
-    if options.workload == "toy" and (options.tokens, tile) != (None, None):
-        raise DescriptionError("toy is Figure 1 of the paper, in one size; leave --tokens and --tile out")
+    if options.workload == "toy" and (options.tokens is not None or tile or getattr(options, "tiles", "")):
+        raise DescriptionError(
+            "toy is Figure 1 of the paper, in one size; leave --tokens and --tile out, and --tiles of tune"
+        )
     pipeline = workload(options.workload, options.tokens, tile)
     usual = "toy" if options.workload == "toy" else devices.default_device().name
     split_k = getattr(options, "split_k", 1)

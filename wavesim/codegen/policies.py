@@ -13,6 +13,7 @@ from itertools import pairwise
 from wavesim.codegen.reads import producer_tiles_by_consumer
 from wavesim.codegen.tile_map import AxisMap, Blocks, Cycle, TileMap, fit_map
 from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import bounded_text
 from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.policy import Policy, RowSync, SemaphoreTable, TileSync
@@ -140,6 +141,7 @@ def derive_policies(pipeline: Pipeline, edge: Edge) -> tuple[DerivedPolicy, ...]
 
 def policy_named(pipeline: Pipeline, edge: Edge, name: str) -> Policy:
     """The derived policy of that name. Raises `DescriptionError` that lists the names."""
+    bounded_text("policy", name)
     derived = derive_policies(pipeline, edge)
     for entry in derived:
         if name in (entry.name, entry.paper_name):

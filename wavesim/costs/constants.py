@@ -4,7 +4,6 @@ Example: `[overheads.boundary_ns]` of h200.toml has a value of 1,080, the unit "
 when. A file with an unknown key, a missing unit or source, or a negative value is refused as a whole.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -14,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.costs.cost_model import FIXED_COSTS
-from wavesim.errors import DescriptionError
+from wavesim.errors import DescriptionError, RecordingError
+from wavesim.guard.bounds import shown
+from wavesim.guard.documents import read_toml
 from wavesim.plan.parsing import SCHEDULES
 
 FOLDER = Path(__file__).parent / "devices"
-MAX_FILE_BYTES = 1 << 20
 BACKENDS = "backends"
 RATIOS = "tile_time_ratios"
 NS, SHARE, TEXT, TEXTS = "ns", "share", "text", "texts"
@@ -106,13 +106,9 @@ def read_device_file(path: Path) -> DeviceFile:
 
 def _parsed(path: Path) -> dict[str, Any]:
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise DescriptionError(f"{path}: larger than {MAX_FILE_BYTES} bytes; a device file is shorter")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DescriptionError(f"{path}: not TOML: {error}") from None
+        return read_toml(path)
+    except RecordingError as error:
+        raise DescriptionError(str(error)) from None
 
 
 def _entries(path: Path, data: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
@@ -147,12 +143,12 @@ def _backend_entries(path: Path, where: str, table: Any) -> Iterator[tuple[str, 
 
 def _table(path: Path, where: str, table: Any) -> Mapping[str, Any]:
     if not isinstance(table, dict):
-        raise DescriptionError(f"{path}: field '{where}' is {table!r}; write a table, [{where}]")
+        raise DescriptionError(f"{path}: field '{where}' is {shown(table)}; write a table, [{where}]")
     return table
 
 
 def _unknown(path: Path, where: str, known: Any) -> DescriptionError:
-    return DescriptionError(f"{path}: field '{where}' is unknown; known are {', '.join(known)}")
+    return DescriptionError(f"{path}: field {shown(where)} is unknown; known are {', '.join(known)}")
 
 
 def _constant(path: Path, name: str, unit: str, entry: Any) -> Constant:
@@ -164,10 +160,10 @@ def _constant(path: Path, name: str, unit: str, entry: Any) -> Constant:
         if key not in table:
             raise DescriptionError(f"{path}: field '{name}.{key}' is missing; write {_example(key, unit)}")
     if table["unit"] != unit:
-        raise DescriptionError(f"{path}: field '{name}.unit' is {table['unit']!r}; write {unit!r}")
+        raise DescriptionError(f"{path}: field '{name}.unit' is {shown(table['unit'])}; write {unit!r}")
     if not isinstance(table["source"], str) or not table["source"].strip():
         raise DescriptionError(
-            f"{path}: field '{name}.source' is {table['source']!r}; write {_example('source', unit)}"
+            f"{path}: field '{name}.source' is {shown(table['source'])}; write {_example('source', unit)}"
         )
     _require_value(path, name, unit, table["value"])
     return Constant(name, table["value"], unit, table["source"], _date(path, name, table["date"]), path.stem)
@@ -198,7 +194,7 @@ def _require_value(path: Path, name: str, unit: str, value: Any) -> None:
         if unit == SHARE:
             is_right, wanted = is_right and value <= 1, "a number from 0 to 1"
     if not is_right:
-        raise DescriptionError(f"{path}: field '{name}.value' is {value!r}; write {wanted}")
+        raise DescriptionError(f"{path}: field '{name}.value' is {shown(value)}; write {wanted}")
 
 
 def _date(path: Path, name: str, value: Any) -> str:
@@ -207,7 +203,7 @@ def _date(path: Path, name: str, value: Any) -> str:
         return date.fromisoformat(str(value)).isoformat()
     except ValueError:
         raise DescriptionError(
-            f"{path}: field '{name}.date' is {value!r}; write {_example('date', '')}"
+            f"{path}: field '{name}.date' is {shown(value)}; write {_example('date', '')}"
         ) from None
 
 

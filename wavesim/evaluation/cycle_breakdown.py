@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
+from wavesim.errors import RecordingError
 from wavesim.evaluation.gpu_results import GpuResults, TimedCandidate
 from wavesim.evaluation.speedups import PAIRS, PROMPT, products
 from wavesim.evaluation.stored_kernels import all_kernels
+from wavesim.guard.bounds import shown
 from wavesim.model.kernel import Gemm
 from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim.workloads.llama import llama_mlp
@@ -19,7 +21,9 @@ from wavesim.workloads.llama import llama_mlp
 MAKERS = {"gpt3-mlp": gpt3_mlp, "llama-mlp": llama_mlp}
 # Dense fp16 or bf16 with fp32 sums: 2,048 multiply-adds per cycle on an SM of Hopper; an H200 has 132.
 FLOPS_PER_CYCLE, SM_COUNT = 4096, 132
-WAY = re.compile(r"(?:(\S+) )?(\d+)x(\d+)(?:/(\d+))? \S+$")  # kernels, tile, slices, order
+WAY = re.compile(
+    r"(?:(\S+) )?([1-9]\d{0,4})x([1-9]\d{0,4})(?:/([1-9]\d{0,4}))? \S+$", re.ASCII
+)  # kernels, tile, slices, order
 
 
 @dataclass(frozen=True)
@@ -53,17 +57,26 @@ def product_cycles(results: GpuResults) -> dict[tuple[str, int], ProductCycles]:
     for (workload, stage), sizes in products(results).items():
         for tokens, cases in sizes.items():
             ours, library = cases.get("ours"), cases.get("cublaslt")
-            if tokens >= PROMPT and ours and library and ours.cycles and library.cycles:
+            if (
+                workload in MAKERS
+                and tokens >= PROMPT
+                and ours
+                and library
+                and ours.cycles
+                and library.cycles
+            ):
                 gemm = MAKERS[workload](tokens).stage(stage).gemm
                 found[f"{PAIRS[workload]}, {stage}", tokens] = _cycles(gemm, ours, library)
     return found
 
 
 def _cycles(gemm: Gemm, ours: TimedCandidate, library: TimedCandidate) -> ProductCycles:
-    way = ours.words["way"]
+    way = ours.words.get("way", "")
     match = WAY.match(way)
     if match is None:
-        raise ValueError(f"way is {way!r}; it must be a tile and an order, such as '128x256/2 grouped:8'")
+        raise RecordingError(
+            f"way is {shown(way)}; it must be a tile and an order, such as '128x256/2 grouped:8'"
+        )
     kernels, tile_m, tile_n, slices = match[1] or "", int(match[2]), int(match[3]), int(match[4] or 1)
     tiles = -(-gemm.m // tile_m) * -(-gemm.n // tile_n)
     tile = 2 * tile_m * tile_n * gemm.k / FLOPS_PER_CYCLE / 1000

@@ -4,7 +4,6 @@ Example: gpu/results/2026-11-22T063634Z.json says that on an H200 cuBLASLt neede
 1,024 tokens in the median of its rounds, and our row semaphores 497 us, and in which tiles.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,8 +12,13 @@ from statistics import median, quantiles
 from typing import Any
 
 from wavesim.errors import RecordingError
+from wavesim.guard.bounds import shown
+from wavesim.guard.documents import read_json
 
-MAX_BYTES = 64 << 20
+MAX_BYTES = 16 << 20  # the newest has 2.4 MB; as nothing but empty lists this much is 400 MB of memory
+# Of a number that is measured or counted. Products and ratios of such are finite, and so are their sums.
+SMALLEST, LARGEST = 1e-6, 1e18
+MOST_CASES, MOST_ROUNDS = 10_000, 2_000  # of a file, and of a case: ratios of both are resampled
 FOLDER = Path("gpu/results")
 
 
@@ -124,17 +128,12 @@ def load_results(path: Path) -> GpuResults:
 
     Raises `RecordingError` for a file that is too large, not JSON, or not a benchmark's, naming the field.
     """
-    if path.stat().st_size > MAX_BYTES:
-        raise RecordingError(f"{path}: {path.stat().st_size} bytes; at most {MAX_BYTES} are read")
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RecordingError(f"{path}: not JSON: {error}") from None
-    top = _Fields(found, str(path))
-    device, versions = _Fields(top.get("device", dict), f"{path}: device"), top.get("versions", dict)
-    cases = [
-        _case(_Fields(one, f"{path}: cases[{index}]")) for index, one in enumerate(top.get("cases", list))
-    ]
+    top = Fields(read_json(path, MAX_BYTES), str(path))
+    device, versions = Fields(top.get("device", dict), f"{path}: device"), top.get("versions", dict)
+    entries = top.get("cases", list)
+    if len(entries) > MOST_CASES:
+        raise RecordingError(f"{path}: {len(entries):,} cases; at most {MOST_CASES:,} are read")
+    cases = [_case(Fields(one, f"{path}: cases[{index}]")) for index, one in enumerate(entries)]
     return GpuResults(
         path=path,
         device=device.get("name", str),
@@ -155,7 +154,7 @@ Kind = type | tuple[type, ...]
 
 
 @dataclass(frozen=True)
-class _Fields:
+class Fields:
     """A JSON object that names its place when a field is missing or of another type."""
 
     value: Any
@@ -176,26 +175,37 @@ class _Fields:
     def numbers(self, name: str, kind: Kind, *, may_be_zero: bool = False) -> tuple[Any, ...]:
         """A list of positive numbers, empty if missing."""
         values: list[Any] = self.maybe(name, list, [])
+        if len(values) > MOST_ROUNDS:
+            raise RecordingError(f"{self.place}: {len(values):,} {name}; at most {MOST_ROUNDS:,} are read")
         for index, value in enumerate(values):
             is_number = isinstance(value, kind) and not isinstance(value, bool)
-            is_large_enough = is_number and (value > 0 or (may_be_zero and value == 0))
-            if not is_large_enough or value == float("inf"):
+            if not is_number or not (SMALLEST <= value <= LARGEST or (may_be_zero and value == 0)):
                 raise RecordingError(
-                    f"{self.place}: {name}[{index}] is {value!r}; it must be a positive number"
+                    f"{self.place}: {name}[{index}] is {shown(value)}; it must be a positive number, "
+                    f"{SMALLEST:g} to {LARGEST:g}"
                 )
         return tuple(values)
+
+    def count(self, name: str, default: int | None = None) -> Any:
+        """An integer of at least 1 that may be missing or null."""
+        value = self.maybe(name, int, default)
+        if value is not None and value < 1:
+            raise RecordingError(f"{self.place}: field {name!r} is {value}; it must be at least 1")
+        return value
 
     def _checked(self, name: str, kind: Kind) -> Any:
         value = self.value[name]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             wanted = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
             raise RecordingError(
-                f"{self.place}: field {name!r} is {value!r:.60}; it must be of type {wanted}"
+                f"{self.place}: field {name!r} is {shown(value)}; it must be of type {wanted}"
             )
+        if isinstance(value, int | float) and abs(value) > LARGEST:
+            raise RecordingError(f"{self.place}: field {name!r} is {value:g}; it must be below {LARGEST:g}")
         return value
 
 
-def _case(fields: _Fields) -> TimedCandidate:
+def _case(fields: Fields) -> TimedCandidate:
     name, workload = fields.get("name", str), fields.get("workload", str)
     is_primitive = workload == "primitive"  # an empty loop ends within a step of the timer
     rounds = fields.numbers("rounds_ns", int, may_be_zero=is_primitive)
@@ -212,21 +222,19 @@ def _case(fields: _Fields) -> TimedCandidate:
         workload=workload,
         rounds_ns=rounds,
         clocks_ghz=clocks,
-        is_right=None
-        if verdict is None
-        else _Fields(verdict, f"{fields.place}.verdict").get("is_good", bool),
+        is_right=None if verdict is None else Fields(verdict, f"{fields.place}.verdict").get("is_good", bool),
         is_final=fields.maybe("is_final", bool, True),
         roles=tuple(str(role) for role in fields.maybe("roles", list, [])),
         stage=fields.maybe("stage", str, ""),
         product_of=fields.maybe("of", str, ""),
-        tokens=fields.maybe("tokens", int),
-        threads=fields.maybe("threads", int),
-        repeats=fields.maybe("repeats", int, 1),
-        operations=fields.maybe("operations", int),
-        blocks=fields.maybe("blocks", int),
-        weight_bytes=fields.maybe("weight_bytes", int),
-        flops=fields.maybe("flops", int),
-        copied_bytes=fields.maybe("bytes", int),
+        tokens=fields.count("tokens"),
+        threads=fields.count("threads"),
+        repeats=fields.count("repeats", 1),
+        operations=fields.count("operations"),
+        blocks=fields.count("blocks"),
+        weight_bytes=fields.count("weight_bytes"),
+        flops=fields.count("flops"),
+        copied_bytes=fields.count("bytes"),
         clock_mhz=fields.maybe("clock_mhz", (int, float)),
         power_w=fields.maybe("power_w", (int, float)),
         words={key: text for key, text in texts.items() if text},

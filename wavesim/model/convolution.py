@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Block, Carveout, Grid, Kernel, require_positive
+from wavesim.model.kernel import MAX_GRID_X, Block, Carveout, Grid, Kernel, require_positive
 from wavesim.model.reprs import one_line
 from wavesim.model.stage import Stage
 
@@ -41,6 +41,12 @@ class Conv2D:
             raise DescriptionError(
                 f"Conv2D {self.name}: kernel_size is {self.kernel_size}; it must be odd to keep "
                 "the image's size"
+            )
+
+        if self.pixels > MAX_GRID_X:
+            raise DescriptionError(
+                f"Conv2D {self.name}: {self.pixels:,} pixels; a tile index counts at most {MAX_GRID_X:,}. "
+                "Use fewer images"
             )
 
     def __repr__(self) -> str:

@@ -11,9 +11,10 @@ once, `gemm2[:, y]` a whole row. What is stored is always in terms of the consum
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import MOST_BLOCKS, MOST_READS
 from wavesim.model.consumer_index import consumer_coordinates
 from wavesim.model.index import Index, as_index, x, y
 from wavesim.model.kernel import Grid
@@ -21,8 +22,6 @@ from wavesim.model.reprs import one_line
 from wavesim.model.stage import Axis, Box, Stage, TileSet
 
 __all__ = [
-    "MAX_READS",
-    "MAX_TILES",
     "Axis",
     "Box",
     "Dependency",
@@ -31,12 +30,10 @@ __all__ = [
     "as_index",
     "check_bounds",
     "gemm_rows",
+    "require_few_reads",
     "x",
     "y",
 ]
-
-MAX_TILES = 2**20  # of one grid
-MAX_READS = 2**26  # (consumer tile, producer tile) pairs of one need
 
 
 @dataclass(frozen=True)
@@ -45,11 +42,13 @@ class Dependency:
 
     `needs` are tile sets of one or more producer stages. Raises `DescriptionError` for an empty
     need, a tile outside a grid (with the first consumer tile that reads it), a stage that needs its
-    own tiles, and grids too large to enumerate (`MAX_TILES`, `MAX_READS`).
+    own tiles, and grids or reads too many to enumerate (`MOST_BLOCKS`, `MOST_READS`). `reads` counts the
+    pairs of a consumer tile and a producer tile that it reads.
     """
 
     consumer: TileSet
     needs: Sequence[TileSet]
+    reads: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.needs, TileSet):
@@ -66,10 +65,13 @@ class Dependency:
         stage = self.consumer.stage
         object.__setattr__(self, "consumer", stage[x, y])
         object.__setattr__(self, "needs", tuple(need.substituted(coordinates) for need in self.needs))
+        reads = 0
         for need in self.needs:
             if need.stage.name == stage.name:
                 raise DescriptionError(f"{need}: stage {stage.name} cannot need its own tiles")
-            check_bounds(need, stage.grid)
+            reads += check_bounds(need, stage.grid)
+            require_few_reads(need, reads)
+        object.__setattr__(self, "reads", reads)
 
     @property
     def producers(self) -> tuple[str, ...]:
@@ -92,8 +94,10 @@ class Dependency:
         return f"{self.consumer} needs {', '.join(str(need) for need in self.needs)}"
 
 
-def check_bounds(need: TileSet, consumer_grid: Grid) -> None:
-    """Raises `DescriptionError` with the first consumer tile that reads outside the producer's grid."""
+def check_bounds(need: TileSet, consumer_grid: Grid) -> int:
+    """How many reads a need is. Raises `DescriptionError` with the first consumer tile that reads outside
+    the producer's grid, and for too many reads.
+    """
     _check_size(need, consumer_grid)
     grid = need.stage.grid
     columns = consumer_grid.x if need.uses("x") else 1
@@ -104,19 +108,25 @@ def check_bounds(need: TileSet, consumer_grid: Grid) -> None:
             box = need.box(cx, cy)
             _check_box(need, (cx, cy), box, grid)
             reads += alike * need.count(box)
-            if reads > MAX_READS:
-                raise DescriptionError(
-                    f"{need}: more than {MAX_READS:,} reads up to consumer tile {(cx, cy)} of the grid "
-                    f"{consumer_grid}; too large to enumerate. Use larger tiles"
-                )
+            require_few_reads(need, reads)
+    return reads
+
+
+def require_few_reads(owner: object, reads: int) -> None:
+    """Raises `DescriptionError` for more reads than are enumerated."""
+    if reads > MOST_READS:
+        raise DescriptionError(
+            f"{owner}: {reads:,} reads of producer tiles or more; at most {MOST_READS:,} are enumerated. "
+            "Use larger tiles"
+        )
 
 
 def _check_size(need: TileSet, consumer_grid: Grid) -> None:
     for owner, grid in ((need.stage.name, need.stage.grid), ("its consumer", consumer_grid)):
-        if grid.tiles > MAX_TILES:
+        if grid.size > MOST_BLOCKS:
             raise DescriptionError(
-                f"{need}: the grid {grid} of {owner} has {grid.tiles:,} tiles; a dependency enumerates at "
-                f"most {MAX_TILES:,}. Use larger tiles"
+                f"{need}: the grid {grid} of {owner} has {grid.size:,} blocks; a dependency enumerates at "
+                f"most {MOST_BLOCKS:,}. Use larger tiles"
             )
 
 

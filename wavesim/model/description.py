@@ -18,13 +18,16 @@ The file is data: index expressions are parsed, never evaluated as code.
 """
 
 import ast
-import tomllib
-from collections.abc import Mapping
+import warnings
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError, RecordingError
+from wavesim.guard.bounds import MOST_LETTERS, bounded_text, real, shown
+from wavesim.guard.documents import read_toml
+from wavesim.guard.escaping import one_line
 from wavesim.model import device as devices
 from wavesim.model.dependency import Dependency, Index, TileSet, x, y
 from wavesim.model.device import Device
@@ -32,8 +35,11 @@ from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 
-MAX_FILE_BYTES = 1 << 20
-STAGE_FIELDS = {"name", "grid", "threads", "registers", "shared_bytes", "kernel_us", "flops"}
+FIELDS = ("device", "stages", "dependencies")
+STAGE_FIELDS = ("name", "grid", "threads", "registers", "shared_bytes", "kernel_us", "flops")
+DEPENDENCY_FIELDS = ("consumer", "needs")
+# A kernel's: a quarter of an hour, so that sums over all blocks stay far below 64 bits of nanoseconds.
+MAX_KERNEL_US, MAX_FLOPS = 1e9, 1e18
 # What to write for a field that is missing.
 EXAMPLES = {
     "stages": "one [[stages]] table per kernel",
@@ -62,7 +68,8 @@ class Description:
 def load_description(path: str | Path) -> Description:
     """Reads a TOML file. Raises `RecordingError` naming file and field, or `DescriptionError`."""
     path = Path(path)
-    data = _read(path)
+    data = read_toml(path)
+    _require_known(data, FIELDS, "", path)
     device = devices.load(str(_field(data, "device", str, path)))
     stages: dict[str, Stage] = {}
     kernel_ns: dict[str, int] = {}
@@ -82,28 +89,24 @@ def load_description(path: str | Path) -> Description:
     return Description(Pipeline(path.stem, list(stages.values()), dependencies), device, kernel_ns)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
+def _require_known(table: Mapping[str, Any], known: Collection[str], where: str, path: Path) -> None:
+    """Raises `RecordingError` for a field that would say nothing."""
+    for name in table:
+        if name not in known:
             raise RecordingError(
-                f"{path}: larger than {MAX_FILE_BYTES} bytes; a description is a page of TOML"
+                f"{path}: field {shown(where + name)} is unknown; known are {', '.join(known)}"
             )
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RecordingError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RecordingError(f"{path}: not TOML: {error}") from None
 
 
 def _field(data: Any, name: str, kind: type | tuple[type, ...], path: Path, where: str = "") -> Any:
     if not isinstance(data, dict):
-        raise RecordingError(f"{path}: field '{where.rstrip('.')}' is {data!r}; expected a table")
+        raise RecordingError(f"{path}: field '{where.rstrip('.')}' is {shown(data)}; expected a table")
     if name not in data:
         raise RecordingError(f"{path}: field '{where}{name}' is missing; write {_example(name)}")
     value = data[name]
     if not isinstance(value, kind) or isinstance(value, bool):
         wanted = TYPE_TEXT[kind] if isinstance(kind, type) else "a number"
-        raise RecordingError(f"{path}: field '{where}{name}' is {value!r}; expected {wanted}")
+        raise RecordingError(f"{path}: field '{where}{name}' is {shown(value)}; expected {wanted}")
     return value
 
 
@@ -113,54 +116,62 @@ def _example(name: str) -> str:
 
 
 def _stage(entry: Any, where: str, path: Path) -> tuple[Stage, int]:
-    name = _field(entry, "name", str, path, f"{where}.")
-    unknown = set(entry) - STAGE_FIELDS
-    if unknown:
-        raise RecordingError(
-            f"{path}: field '{where}.{min(unknown)}' is unknown; known are {sorted(STAGE_FIELDS)}"
-        )
+    name = bounded_text(f"{path}: field '{where}.name'", _field(entry, "name", str, path, f"{where}."))
+    _require_known(entry, STAGE_FIELDS, f"{where}.", path)
     grid = _field(entry, "grid", list, path, f"{where}.")
     if not 1 <= len(grid) <= 3:
         raise RecordingError(
-            f"{path}: field '{where}.grid' is {grid}; expected [columns, rows] or [columns, rows, slices]"
+            f"{path}: field '{where}.grid' is {shown(grid)}; expected [columns, rows] or "
+            "[columns, rows, slices]"
         )
     block = Block(
         _field(entry, "threads", int, path, f"{where}."),
         _field(entry, "registers", int, path, f"{where}."),
         dynamic_shared_bytes=_field(entry, "shared_bytes", int, path, f"{where}."),
     )
-    time_us = float(_field(entry, "kernel_us", (int, float), path, f"{where}."))
-    if not 0 < time_us < 1e9:
-        raise RecordingError(f"{path}: field '{where}.kernel_us' is {time_us}; expected microseconds above 0")
+    time_us = _number(entry, "kernel_us", 0.001, MAX_KERNEL_US, f"{path}: field '{where}")
+    flops = _number({"flops": 0, **entry}, "flops", 0, MAX_FLOPS, f"{path}: field '{where}")
     blocks = Grid(*grid)
-    flops = float(_field({"flops": 0, **entry}, "flops", (int, float), path, f"{where}."))
-    if not 0 <= flops < 1e21:
-        raise RecordingError(f"{path}: field '{where}.flops' is {flops}; expected operations of at least 0")
     kernel = Kernel(name, blocks, block, flops_per_block=round(flops / blocks.size))
     return Stage(name, kernel), round(time_us * 1000)
+
+
+def _number(entry: Mapping[str, Any], name: str, least: float, most: float, where: str) -> float:
+    if name not in entry:
+        raise RecordingError(f"{where}.{name}' is missing; write {_example(name)}")
+    try:
+        return real(f"{where}.{name}'", entry[name], least, most)
+    except DescriptionError as error:
+        raise RecordingError(str(error)) from None
 
 
 def _dependency(entry: Any, where: str, stages: Mapping[str, Stage], path: Path) -> Dependency:
     consumer = _known(_field(entry, "consumer", str, path, f"{where}."), stages, f"{where}.consumer", path)
     needs = _field(entry, "needs", list, path, f"{where}.")
+    _require_known(entry, DEPENDENCY_FIELDS, f"{where}.", path)
     return Dependency(consumer[x, y], [_tile_set(need, stages, f"{where}.needs", path) for need in needs])
 
 
 def _known(name: str, stages: Mapping[str, Stage], where: str, path: Path) -> Stage:
     if name not in stages:
-        raise RecordingError(f"{path}: field '{where}' is {name!r}; the stages are {list(stages)}")
+        raise RecordingError(
+            f"{path}: field '{where}' is {shown(name)}; the stages are {one_line(', '.join(stages))}"
+        )
     return stages[name]
 
 
 def _tile_set(text: Any, stages: Mapping[str, Stage], where: str, path: Path) -> TileSet:
     """The tile set that "gemm1[:, y]" names."""
     message = (
-        f"{path}: field '{where}' has {text!r}; write STAGE[COLUMNS, ROWS] such as gemm1[:, y] or "
+        f"{path}: field '{where}' has {shown(text)}; write STAGE[COLUMNS, ROWS] such as gemm1[:, y] or "
         "gemm1[x + 4, y]"
     )
+    if not isinstance(text, str) or len(text) > MOST_LETTERS:
+        raise RecordingError(message)
     try:
-        node = ast.parse(str(text), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        with warnings.catch_warnings(action="error"):  # what Python warns of, such as 0or x, is no index
+            node = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError, Warning):
         raise RecordingError(message) from None
     match node:
         case ast.Subscript(value=ast.Name(id=name), slice=ast.Tuple(elts=[columns, rows])):

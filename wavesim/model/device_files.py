@@ -4,12 +4,13 @@ Example: `devices/h200.toml` says 132 SMs of compute capability 9.0 and where ea
 `compute_capabilities.toml` says what every SM of 9.0 holds. A new device is a new file.
 """
 
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from wavesim.errors import DescriptionError
+from wavesim.errors import DescriptionError, RecordingError
+from wavesim.guard.bounds import shown
+from wavesim.guard.documents import read_toml
 
 FOLDER = Path(__file__).parent / "devices"
 CAPABILITIES = Path(__file__).parent / "compute_capabilities.toml"
@@ -20,7 +21,7 @@ MARKS = ("compute_capability", "driver_names", "sources", "default")
 @cache
 def capability_limits() -> dict[str, dict[str, Any]]:
     """What all devices of a compute capability share, by "9.0", with the source of it."""
-    return tomllib.loads(CAPABILITIES.read_text(encoding="utf-8"))
+    return read_toml(CAPABILITIES)
 
 
 @cache
@@ -44,21 +45,21 @@ def _place(name: str, entry: dict[str, Any]) -> tuple[Any, ...]:
 
 def _entry(path: Path) -> dict[str, Any]:
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DescriptionError(f"{path}: not TOML: {error}") from None
+        data = read_toml(path)
+    except RecordingError as error:
+        raise DescriptionError(str(error)) from None
     capability = data.get("compute_capability")
     if not isinstance(capability, list) or [type(part) for part in capability] != [int, int]:
         raise DescriptionError(
-            f"{path}: field 'compute_capability' is {capability!r}; write compute_capability = [9, 0]"
+            f"{path}: field 'compute_capability' is {shown(capability)}; write compute_capability = [9, 0]"
         )
     drivers = data.setdefault("driver_names", [])
     if not isinstance(drivers, list) or not all(isinstance(name, str) for name in drivers):
         raise DescriptionError(
-            f"{path}: field 'driver_names' is {drivers!r}; write driver_names = [\"NVIDIA H200\"]"
+            f"{path}: field 'driver_names' is {shown(drivers)}; write driver_names = [\"NVIDIA H200\"]"
         )
     if not isinstance(data.get("default", False), bool):
-        raise DescriptionError(f"{path}: field 'default' is {data['default']!r}; write default = true")
+        raise DescriptionError(f"{path}: field 'default' is {shown(data['default'])}; write default = true")
     _require_figures(path, data)
     return data
 
@@ -75,7 +76,7 @@ def _require_figures(path: Path, data: dict[str, Any]) -> None:
         if name in MARKS:
             continue
         if name not in known:
-            raise DescriptionError(f"{path}: field '{name}' is unknown; known are {', '.join(known)}")
+            raise DescriptionError(f"{path}: field {shown(name)} is unknown; known are {', '.join(known)}")
         _require_number(path, name, value, limits.get(name))
         if (
             not isinstance(sources, dict)
@@ -86,7 +87,7 @@ def _require_figures(path: Path, data: dict[str, Any]) -> None:
     for name in sources:
         if name not in data and name not in limits:
             raise DescriptionError(
-                f"{path}: field 'sources.{name}' is of no figure; known are {', '.join(known)}"
+                f"{path}: field {shown('sources.' + name)} is of no figure; known are {', '.join(known)}"
             )
 
 
@@ -95,4 +96,4 @@ def _require_number(path: Path, name: str, value: object, usual: object) -> None
     values = value if isinstance(usual, list) and isinstance(value, list) else [value]
     if not all(type(one) in (int, float) for one in values):
         what = "a list of numbers" if isinstance(usual, list) else "a number"
-        raise DescriptionError(f"{path}: field '{name}' is {value!r}; write {what}")
+        raise DescriptionError(f"{path}: field '{name}' is {shown(value)}; write {what}")

@@ -5,21 +5,42 @@ where a tile at the border has fewer neighbours. Nothing else: a product of coor
 affine, and the generator could not turn it into a formula.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn, Union
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import MOST_TERMS, shown
 from wavesim.model.reprs import one_line
 
 Operand = Union["Index", int]
+LARGEST = 2**31 - 1  # as of a grid
 
 
 @dataclass(frozen=True)
 class Index:
-    """An expression over the consumer's x and y: sums, products with and floor division by integers."""
+    """An expression over the consumer's x and y: sums, products with and floor division by integers.
+
+    Raises `DescriptionError` for one of more than `MOST_TERMS` terms, or integers beyond 32 bits.
+    """
 
     operator: str
     operands: tuple[Union["Index", int, str], ...]
+    terms: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        terms = sum(
+            part.terms if isinstance(part, Index) else self.operator != "dim" for part in self.operands
+        )
+        if terms > MOST_TERMS:
+            raise DescriptionError(
+                f"a tile index has more than {MOST_TERMS} terms; write a shorter expression"
+            )
+        for part in self.operands:
+            if isinstance(part, int) and abs(part) > LARGEST:
+                raise DescriptionError(
+                    f"tile index has {shown(part)}; integers in it are from {-LARGEST:,} to {LARGEST:,}"
+                )
+        object.__setattr__(self, "terms", max(1, terms))
 
     def __add__(self, other: Operand) -> "Index":
         return Index("+", (self, as_index(other)))

@@ -5,26 +5,36 @@ of its 192 blocks takes 256 threads and 96 KB of shared memory for as long as it
 Axes are decided once, here: x counts tile columns, y tile rows, z split-K slices.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import shown
 from wavesim.model.reprs import bytes_text, one_line
 
 WARP_SIZE = 32
 MAX_GRID_X = 2**31 - 1
 MAX_GRID_YZ = 65_535
+MAX_INTEGER = 2**63 - 1
 
 Carveout = Literal["full", "default"]
 Activation = Literal["gelu", "swiglu"]
 
 
 def require_positive(owner: str, **values: int) -> None:
-    """Raises `DescriptionError` unless every value is a positive integer."""
+    """Raises `DescriptionError` unless every value is a positive integer of 64 bits."""
+    _require_whole(owner, 1, values)
+
+
+def _require_whole(owner: str, least: int, values: Mapping[str, int]) -> None:
     for name, value in values.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise DescriptionError(f"{owner}: {name} is {value!r}; it must be an integer of at least 1")
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise DescriptionError(
+                f"{owner}: {name} is {shown(value)}; it must be an integer of at least {least}"
+            )
+        if value > MAX_INTEGER:
+            raise DescriptionError(f"{owner}: {name} is {shown(value)}; it must be at most {MAX_INTEGER:,}")
 
 
 @dataclass(frozen=True)
@@ -76,10 +86,8 @@ class Block:
 
     def __post_init__(self) -> None:
         require_positive("Block", threads=self.threads, registers=self.registers)
-        for name in ("static_shared_bytes", "dynamic_shared_bytes"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 0:
-                raise DescriptionError(f"Block: {name} is {value!r}; it must be an integer of at least 0")
+        shared = {name: getattr(self, name) for name in ("static_shared_bytes", "dynamic_shared_bytes")}
+        _require_whole("Block", 0, shared)
 
     @property
     def warps(self) -> int:
@@ -113,9 +121,8 @@ class Kernel:
             raise DescriptionError(
                 f"{self.name}: carveout is {self.carveout!r}; it must be 'full' or 'default'"
             )
-        for name in ("flops_per_block", "bytes_per_block"):
-            if getattr(self, name) < 0:
-                raise DescriptionError(f"{self.name}: {name} is {getattr(self, name)}; it must be at least 0")
+        work = {name: getattr(self, name) for name in ("flops_per_block", "bytes_per_block")}
+        _require_whole(self.name, 0, work)
 
     def __repr__(self) -> str:
         block = self.block

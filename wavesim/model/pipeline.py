@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wavesim.errors import DescriptionError, UnneededStageWarning
-from wavesim.model.dependency import Dependency
+from wavesim.guard.bounds import MOST_BLOCKS, MOST_STAGES
+from wavesim.model.dependency import Dependency, require_few_reads
 from wavesim.model.reprs import one_line
 from wavesim.model.stage import Stage
 
@@ -18,8 +19,9 @@ from wavesim.model.stage import Stage
 class Pipeline:
     """Stages in launch order and the dependencies between them: pairs, chains, forks, joins.
 
-    Raises `DescriptionError` for duplicate names, unknown or later-listed producers, cycles, and
-    two dependencies of one consumer. Warns (`UnneededStageWarning`) of a stage that neither reads nor is read
+    Raises `DescriptionError` for duplicate names, unknown or later-listed producers, cycles,
+    two dependencies of one consumer, and more stages, blocks or reads in all than are enumerated
+    (`wavesim.guard.bounds`). Warns (`UnneededStageWarning`) of a stage that neither reads nor is read
     in a pipeline that has dependencies.
     """
 
@@ -33,6 +35,7 @@ class Pipeline:
         object.__setattr__(self, "dependencies", tuple(self.dependencies))
         if not self.stages:
             raise DescriptionError(f"pipeline {self.name} has no stages; give at least one")
+        self._require_few()
         names = [stage.name for stage in self.stages]
         for name in names:
             if names.count(name) > 1:
@@ -51,6 +54,19 @@ class Pipeline:
                 )
 
         self._warn_of_unneeded(names)
+
+    def _require_few(self) -> None:
+        if len(self.stages) > MOST_STAGES:
+            raise DescriptionError(
+                f"pipeline {self.name} has {len(self.stages):,} stages; at most {MOST_STAGES} are simulated"
+            )
+        blocks = sum(stage.grid.size for stage in self.stages)
+        if blocks > MOST_BLOCKS:
+            raise DescriptionError(
+                f"pipeline {self.name} has {blocks:,} blocks in all; at most {MOST_BLOCKS:,} are simulated. "
+                "Use larger tiles"
+            )
+        require_few_reads(f"pipeline {self.name}", sum(dependency.reads for dependency in self.dependencies))
 
     def _warn_of_unneeded(self, names: list[str]) -> None:
         linked = {tiles.stage.name for d in self.dependencies for tiles in (d.consumer, *d.needs)}

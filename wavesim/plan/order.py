@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import bounded_text, is_plain, plain_int, shown
 from wavesim.model.kernel import Grid, require_positive
 
 Tile = tuple[int, int]
@@ -153,17 +154,16 @@ class CustomOrder(Order):
 
 def parse_order(text: str) -> Order:
     """The order that a word names: "row", "column", "grouped:8", "reversed:row", "slices-last:row"."""
-    if not isinstance(text, str):
-        raise DescriptionError(f"order is {text!r}; write {KNOWN_ORDERS} as a text")
+    bounded_text("order", text, example=KNOWN_ORDERS)
     head, _, rest = text.partition(":")
     if head == "row" and not rest:
         return RowMajor()
     if head == "column" and not rest:
         return ColumnMajor()
-    if head == "grouped" and (rest.isdecimal() or not rest):
-        return Grouped(int(rest)) if rest else Grouped()
+    if head == "grouped" and (not rest or is_plain(rest)):
+        return Grouped(plain_int(rest)) if rest else Grouped()
     if head == "reversed":
         return Reversed(parse_order(rest) if rest else RowMajor())
     if head == "slices-last":
         return SlicesLast(parse_order(rest) if rest else RowMajor())
-    raise DescriptionError(f"order is {text!r}; known are {KNOWN_ORDERS}")
+    raise DescriptionError(f"order is {shown(text)}; known are {KNOWN_ORDERS}")

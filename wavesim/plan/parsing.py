@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import bounded_text, plain_float, plain_int, shown
 from wavesim.plan.launch import DependentLaunch, Launch, OneStream, StreamPerStage
 from wavesim.plan.order import Order, RowMajor, parse_order
 from wavesim.plan.plan import SHORT_NAMES, Plan, SemaphoreSync
@@ -36,7 +37,7 @@ def _streams(setting: str) -> Launch:
     without, _, head_start = setting.partition(":")
     if without != "no-wait-kernel":
         raise ValueError(setting)
-    return StreamPerStage(wait_kernel=False, head_start=int(head_start or 0))
+    return StreamPerStage(wait_kernel=False, head_start=plain_int(head_start or "0"))
 
 
 # A word, and what it builds from the setting after its colon.
@@ -82,21 +83,20 @@ def parse_plan(text: str, order: str = "row", *, wait_kernel: bool = True, head_
     Raises `DescriptionError`; `wait_kernel` and `head_start` are for plans named by a policy alone.
     """
     tiles = parse_order(order)
-    if not isinstance(text, str):
-        raise DescriptionError(f"sync is {text!r}; write it as a text, such as 'row' or 'pdl+row'")
+    bounded_text("sync", text, example="it, such as 'row' or 'pdl+row',")
     if text in SYNCS and (sync := SYNCS[text]("")).has_semaphores:
         return Plan(launch=StreamPerStage(wait_kernel, head_start), sync=sync, order=tiles)
     if not wait_kernel or head_start:
         raise DescriptionError(
-            f"sync is {text!r}, which says how its kernels are launched: leaving out the wait-kernel and a "
-            "head start are for row or tile; or write streams:no-wait-kernel:HEAD_START+row"
+            f"sync is {shown(text)}, which says how its kernels are launched: leaving out the wait-kernel "
+            "and a head start are for row or tile; or write streams:no-wait-kernel:HEAD_START+row"
         )
     try:
         return replace(_parsed(text), order=tiles)
     except DescriptionError:
         raise
     except ValueError:
-        raise DescriptionError(f"sync is {text!r}; known are {WORDS}") from None
+        raise DescriptionError(f"sync is {shown(text)}; known are {WORDS}") from None
 
 
 def _parsed(text: str) -> Plan:
@@ -110,7 +110,7 @@ def _parsed(text: str) -> Plan:
     if word == "persistent" and setting:
         return Plan(Persistent(fused=True), sync=_built("sync", SYNCS, setting))
     if word == "pdl":
-        return Plan(launch=DependentLaunch(), prefetch=float(setting or 0))
+        return Plan(launch=DependentLaunch(), prefetch=plain_float(setting or "0"))
     if word in SCHEDULES and word != "fused":
         return Plan(SCHEDULES[word](setting))
     raise ValueError(text)
@@ -126,8 +126,10 @@ def _joined(words: list[str]) -> Plan:
         head, _, setting = word.partition(":")
         kind = "prefetch" if head == "prefetch" else "launch" if head in LAUNCHES else "schedule"
         if kind in parts:
-            raise DescriptionError(f"sync is {'+'.join(words)!r}; {word!r} is a second {kind}. Name one")
-        parts[kind] = float(setting) if kind == "prefetch" else _built(kind, _PARTS[kind], word)
+            raise DescriptionError(
+                f"sync is {shown('+'.join(words))}; {shown(word)} is a second {kind}. Name one"
+            )
+        parts[kind] = plain_float(setting) if kind == "prefetch" else _built(kind, _PARTS[kind], word)
     parts["sync"] = _built("sync", SYNCS, words[-1])
     if parts["sync"].has_semaphores and not parts.get("schedule", TilePerBlock()).is_fused:
         parts.setdefault("launch", StreamPerStage())
@@ -137,13 +139,13 @@ def _joined(words: list[str]) -> Plan:
 def _built(kind: str, known: Mapping[str, Callable[[str], Any]], text: str) -> Any:
     word, _, setting = text.partition(":")
     if word not in known:
-        raise DescriptionError(f"{kind} is {text!r}; known are {', '.join(known)}")
+        raise DescriptionError(f"{kind} is {shown(text)}; known are {', '.join(known)}")
     try:
         return known[word](setting)
     except DescriptionError:
         raise
     except ValueError:
-        raise DescriptionError(f"{kind} is {text!r}; {setting!r} is no setting of {word}") from None
+        raise DescriptionError(f"{kind} is {shown(text)}; {shown(setting)} is no setting of {word}") from None
 
 
 def plan_of_words(schedule: str, launch: str, sync: str, order: str = "row") -> Plan:
@@ -202,11 +204,12 @@ def plan_from_data(data: Mapping[str, Any]) -> Plan:
 def _check_data(data: Mapping[str, Any]) -> None:
     """Raises `DescriptionError` for a plan in a file whose fields are not what `plan_data` writes."""
     if not isinstance(data, Mapping):
-        raise DescriptionError(f"plan is {data!r}; expected an object with {', '.join(_FIELDS)}")
+        raise DescriptionError(f"plan is {shown(data)}; expected an object with {', '.join(_FIELDS)}")
     for name in data:
         if name not in _FIELDS:
             raise DescriptionError(
-                f"plan.{name} is unknown; known are {', '.join(_FIELDS)}. A newer wavesim may have written it"
+                f"plan.{shown(name)[1:-1]} is unknown; known are {', '.join(_FIELDS)}. A newer "
+                "wavesim may have written it"
             )
     for name, kind in _FIELDS.items():
         is_mapping = kind is Mapping
@@ -217,7 +220,7 @@ def _check_data(data: Mapping[str, Any]) -> None:
         if is_right and name == "policies":
             is_right = all(" -> " in edge for edge in value)
         if not is_right:
-            raise DescriptionError(f"plan.{name} is {value!r}; expected {_EXPECTED.get(name, 'a text')}")
+            raise DescriptionError(f"plan.{name} is {shown(value)}; expected {_EXPECTED.get(name, 'a text')}")
 
 
 def recorded_plan(name: str, data: Mapping[str, Any], orders: Mapping[str, str]) -> Plan:

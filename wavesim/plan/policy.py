@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import shown
 from wavesim.model.kernel import Grid
 
 
@@ -136,5 +137,5 @@ def parse_policy(text: str) -> Policy:
     """The policy that a word names: "tile" or "row"."""
     policies: dict[str, Policy] = {"tile": TileSync(), "row": RowSync()}
     if text not in policies:
-        raise DescriptionError(f"policy is {text!r}; known are {', '.join(policies)}")
+        raise DescriptionError(f"policy is {shown(text)}; known are {', '.join(policies)}")
     return policies[text]

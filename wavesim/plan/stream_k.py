@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
+from wavesim.guard.bounds import plain_int
 from wavesim.model.kernel import require_positive
 from wavesim.plan.order import Tile
 from wavesim.plan.parts import Traits, require_flag
@@ -101,4 +102,4 @@ def _run(tiles: tuple[Tile, ...], iterations: int, begin: int, end: int, slots: 
 
 def split_last_waves(setting: str, *, in_order: bool = False) -> StreamK:
     """The schedule of a word's setting: the number of waves, or nothing. Raises `ValueError`."""
-    return StreamK(int(setting) if setting else None, in_order)
+    return StreamK(plain_int(setting) if setting else None, in_order)

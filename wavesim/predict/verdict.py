@@ -5,7 +5,7 @@ and 91 % full. The plans are simulated from the two measured kernel times alone;
 gain and an 80 % interval come out, with the reason in words.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from wavesim.analysis.metrics import metrics_of
@@ -49,12 +49,24 @@ class Verdict:
     improvements: Mapping[str, float]
 
 
-def verdict_on(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, int]) -> Verdict:
-    """Predicts every plan from the stages' measured times alone. Raises `DescriptionError`."""
+def verdict_on(
+    pipeline: Pipeline,
+    device: Device,
+    kernel_ns: Mapping[str, int],
+    progress: Callable[[int, int], None] | None = None,
+) -> Verdict:
+    """Predicts every plan from the stages' measured times alone. Raises `DescriptionError`.
+
+    `progress(done, total)` after every plan.
+    """
     known = costs_of(device.name)
     costs = costs_from_kernel_times(pipeline, device, kernel_ns, known)
     stream = simulate(pipeline, StreamSync(), device, costs)
-    traces = {name: simulate(pipeline, plan, device, costs) for name, plan in _plans().items()}
+    traces: dict[str, Trace] = {}
+    for done, (name, plan) in enumerate(_plans().items(), start=1):
+        traces[name] = simulate(pipeline, plan, device, costs)
+        if progress is not None:
+            progress(done, len(_plans()))
     gains = {
         name: sustained_points(improvement_points(trace.time_ns, stream.time_ns), known.clock_share)
         for name, trace in traces.items()

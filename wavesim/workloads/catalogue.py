@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import plain_int, shown
 from wavesim.model.pipeline import Pipeline
 from wavesim.workloads.attention import gpt3_attention
 from wavesim.workloads.convolutions import IMAGE_SIZES, PUBLISHED_TILES, conv_layer
@@ -66,14 +67,16 @@ def workload(name: str, tokens: int | None = None, tile: Tile | None = None) -> 
     Raises `DescriptionError`.
     """
     if name not in WORKLOADS:
-        raise DescriptionError(f"workload is {name!r}; known are {', '.join(WORKLOADS)}")
+        raise DescriptionError(f"workload is {shown(name)}; known are {', '.join(WORKLOADS)}")
     usual = DEFAULTS[name]
     return WORKLOADS[name](usual.tokens if tokens is None else tokens, usual.tile if tile is None else tile)
 
 
 def parse_tile(text: str) -> Tile:
     """(tile_m, tile_n) of a word such as "128x256". Raises `DescriptionError`."""
-    parts = text.split("x")
-    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
-        raise DescriptionError(f"tile is {text!r}; write ROWSxCOLUMNS, such as 128x256")
-    return int(parts[0]), int(parts[1])
+    parts = text.split("x", 2)
+    try:
+        rows, columns = (plain_int(part) for part in parts)
+    except ValueError:
+        raise DescriptionError(f"tile is {shown(text)}; write ROWSxCOLUMNS, such as 128x256") from None
+    return rows, columns

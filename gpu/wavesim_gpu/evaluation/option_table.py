@@ -4,20 +4,21 @@ Example: `python -m wavesim_gpu options-table` reads the newest measurement and 
 256, the time of each variant and its gain over "vanilla", beside the simulator's figures. Needs no GPU.
 """
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any
 
 from wavesim.errors import RecordingError
-from wavesim.evaluation.gpu_results import newest_results
+from wavesim.evaluation.gpu_results import MAX_BYTES, Fields, newest_results
+from wavesim.guard.bounds import shown
+from wavesim.guard.documents import read_json
 from wavesim.model.device import load, names
 from wavesim.workloads.catalogue import parse_tile
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 BASE = "vanilla"
+FEWEST_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -37,25 +38,49 @@ class OptionRow:
     basis: str
 
 
+@dataclass(frozen=True)
+class _Measured:
+    """One case of the file."""
+
+    rounds_ns: tuple[int, ...]
+    has_wait_kernel: bool
+
+
 def option_rows(folder: Path) -> list[OptionRow]:
-    """All rows of the newest results. Raises `RecordingError` if there are none, or a result was wrong."""
+    """All rows of the newest results. Raises `RecordingError` if there are none, or a result was wrong, or
+    the file is not one of such results.
+    """
     path = newest_results(folder)
-    result = json.loads(path.read_text())
-    found: dict[tuple[int, str], dict[str, dict[str, Any]]] = {}
-    for case in result["cases"]:
-        if not case["verdict"]["is_good"]:
+    result = Fields(read_json(path, MAX_BYTES), str(path))
+    found: dict[tuple[int, str], dict[str, _Measured]] = {}
+    for index, entry in enumerate(result.get("cases", list)):
+        case = Fields(entry, f"{path}: cases[{index}]")
+        name, tokens, tile = case.get("name", str), case.get("tokens", int), case.get("tile", str)
+        if not Fields(case.get("verdict", dict), f"{case.place}.verdict").get("is_good", bool):
+            raise RecordingError(f"{path}: {name} at M={tokens} gave wrong results; measure again")
+        found.setdefault((tokens, tile), {})[name] = _measured(case)
+    for (tokens, tile), cases in found.items():
+        if BASE not in cases or len({len(case.rounds_ns) for case in cases.values()}) != 1:
             raise RecordingError(
-                f"{path}: {case['name']} at M={case['tokens']} gave wrong results; measure again"
+                f"{path}: at M={tokens}, tile {shown(tile)}, {BASE!r} is missing or rounds differ in number; "
+                "measure again"
             )
-        found.setdefault((case["tokens"], case["tile"]), {})[case["name"]] = case
+    device = result.get("device", str)
     return [
         row
         for (tokens, tile), cases in found.items()
-        for row in _rows(tokens, parse_tile(tile), cases, result["device"])
+        for row in _rows(tokens, parse_tile(tile), cases, device)
     ]
 
 
-def _rows(tokens: int, tile: tuple[int, int], cases: dict[str, dict[str, Any]], name: str) -> list[OptionRow]:
+def _measured(case: Fields) -> _Measured:
+    rounds = case.numbers("rounds_ns", int)
+    if len(rounds) < FEWEST_ROUNDS:
+        raise RecordingError(f"{case.place}: {len(rounds)} rounds_ns; quartiles take {FEWEST_ROUNDS} or more")
+    return _Measured(rounds, case.get("has_wait_kernel", bool))
+
+
+def _rows(tokens: int, tile: tuple[int, int], cases: Mapping[str, _Measured], name: str) -> list[OptionRow]:
     # Simulating needs SimPy, which a machine that only measures may lack.
     from wavesim.predict.defaults import default_costs  # noqa: PLC0415  # noqa: PLC0415
     from wavesim.tuning.option_effects import predict_options  # noqa: PLC0415  # noqa: PLC0415
@@ -63,16 +88,16 @@ def _rows(tokens: int, tile: tuple[int, int], cases: dict[str, dict[str, Any]], 
     pipeline, device = gpt3_mlp(tokens, tile), load(_catalogue_name(name))
     costs, basis = default_costs(pipeline, device)
     effects = predict_options(pipeline, device, costs)
-    vanilla = cases[BASE]["rounds_ns"]
+    vanilla = cases[BASE].rounds_ns
     return [
         OptionRow(
             tokens,
             effect.variant,
-            median(cases[effect.variant]["rounds_ns"]),
-            _gains(vanilla, cases[effect.variant]["rounds_ns"]),
+            median(cases[effect.variant].rounds_ns),
+            _gains(vanilla, cases[effect.variant].rounds_ns),
             effect.predicted_ns,
             100 * (1 - effect.predicted_ns / effects[0].predicted_ns),
-            cases[effect.variant]["has_wait_kernel"],
+            cases[effect.variant].has_wait_kernel,
             basis,
         )
         for effect in effects
@@ -90,7 +115,7 @@ def _gains(before: Sequence[int], after: Sequence[int]) -> tuple[float, float, f
 def _catalogue_name(driver_name: str) -> str:
     known = [name for name in names() if name.lower() in driver_name.lower()]
     if not known:
-        raise RecordingError(f"device {driver_name!r} is not in the catalogue: {', '.join(names())}")
+        raise RecordingError(f"device {shown(driver_name)} is not in the catalogue: {', '.join(names())}")
     return max(known, key=len)
 
 

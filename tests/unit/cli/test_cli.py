@@ -195,7 +195,7 @@ def test_arguments_of_the_wrong_kind_are_one_line_and_status_two(capsys: pytest.
         main(["simulate", "gpt3-mlp", "--tokens", "many"])
     assert ended.value.code == 2
     message = capsys.readouterr().err
-    assert "invalid int value: 'many'" in message
+    assert "argument --tokens: it is 'many'; it must be an integer from" in message
     assert message.count("\n") == 1
 
 

@@ -82,7 +82,7 @@ def test_a_good_file_gives_every_constant_with_unit_source_date_and_device(tmp_p
         ("value = 700", "value = true", "'overheads.post_ns.value' is True; write an integer"),
         ("value = 700", 'value = "700"', "'overheads.post_ns.value' is '700'; write an integer"),
         ("value = 0.04", "value = 1.5", "'clock.gain.value' is 1.5; write a number from 0 to 1"),
-        ("value = 0.04", "value = nan", "'clock.gain.value' is nan; write a number from 0 to 1"),
+        ("value = 0.04", "value = nan", "'clock.gain.value' is nan; write a finite number"),
         ("[overheads.post_ns]", "overheads = 3\n[other]", "field 'overheads' is 3; write a table"),
         (
             "[overheads.post_ns]",

@@ -91,7 +91,7 @@ def test_a_damaged_field_exits_2_in_one_line(tmp_path, capsys, field):
     [
         (("--only", "fast"), "--only is 'fast'; it is in none of the 80 names, which are such as 'portable"),
         (("--seconds", "0"), "--seconds is 0; it must be above 0 and finite"),
-        (("--seconds", "nan"), "--seconds is nan; it must be above 0"),
+        (("--hopper",), "--hopper is of traces without --blind"),
         (("--device", "gtx"), "gtx"),
     ],
 )
@@ -102,6 +102,22 @@ def test_a_blind_run_of_nothing_or_for_no_time_is_refused_before_it_begins(tmp_p
     assert words in said
     assert said.count("\n") == 1
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("option", ["--device", "--seconds", "--only"])
+def test_what_a_blind_run_alone_reads_is_refused_beside_any_other(tmp_path, capsys, option):
+    assert main(["record", "--out", str(tmp_path / "run"), option, "200"]) == 2
+    assert f"{option} is of --blind; add it, or leave {option} out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e400", "1_0", "-1", "many"])
+def test_no_finite_time_is_refused_in_one_line(tmp_path, capsys, seconds):
+    with pytest.raises(SystemExit) as ended:
+        main(["record", "--blind", "--out", str(tmp_path / "run"), f"--seconds={seconds}"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert f"argument --seconds: it is '{seconds}'; it must be a number from 0 to 1e+18" in said
+    assert said.count("\n") == 1
 
 
 def test_a_folder_that_cannot_be_made_is_told_in_one_line(tmp_path, capsys):

@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 
 from wavesim.errors import DescriptionError, UnneededStageWarning
-from wavesim.model import dependency as dependencies
-from wavesim.model.dependency import Dependency, gemm_rows, x, y
+from wavesim.guard.bounds import shown
+from wavesim.model.dependency import Dependency, Index, gemm_rows, x, y
 from wavesim.model.kernel import Block, Gemm, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -219,10 +219,10 @@ def test_needs_are_a_list_or_anything_that_makes_one():
 def test_grids_and_reads_too_many_to_enumerate_are_refused_with_the_bound():
     small, large = stage("small", 1, 1), stage("large", 2**11, 2**10)
     for consumer, producer in ((small, large), (large, small)):
-        with pytest.raises(DescriptionError, match=r"2,097,152 tiles.*at most 1,048,576"):
+        with pytest.raises(DescriptionError, match=r"2,097,152 blocks.*at most 262,144"):
             Dependency(consumer[x, y], [producer[:, :]])
     wide, tall = stage("wide", 2**14), stage("tall", 1, 2**13)
-    with pytest.raises(DescriptionError, match="more than 67,108,864 reads up to consumer tile"):
+    with pytest.raises(DescriptionError, match=r"134,217,728 reads .*; at most 67,108,864"):
         Dependency(tall[x, y], [wide[:, :]])
 
 
@@ -286,5 +286,39 @@ def test_unread_tiles_of_a_producer_are_listed():
     }
 
 
-def test_bounds_are_module_constants_that_an_error_can_be_read_against():
-    assert (dependencies.MAX_TILES, dependencies.MAX_READS) == (1_048_576, 67_108_864)
+def test_slices_of_k_count_as_the_blocks_that_they_are():
+    deep = Stage("deep", Kernel("deep", Grid(2**10, 2**7, 4), BLOCK))
+    with pytest.raises(DescriptionError, match="524,288 blocks"):
+        Dependency(stage("one", 1)[x, y], [deep[:, :]])
+
+
+@pytest.mark.parametrize("count", [65, 400, 100_000])
+def test_an_index_of_many_terms_is_refused_while_it_is_written(count: int):
+    def sum_of_zeros() -> Index:
+        index = x
+        for _ in range(count - 1):
+            index = index + 0
+        return index
+
+    with pytest.raises(DescriptionError, match="a tile index has more than 64 terms"):
+        sum_of_zeros()
+
+
+def test_an_index_of_as_many_terms_as_are_allowed_is_evaluated():
+    index = x
+    for _ in range(63):
+        index = index + 1
+    assert index.evaluate(5, 0) == 68
+
+
+@pytest.mark.parametrize("value", [2**31, -(2**31), 10**400, 1 << 100_000], ids=shown)
+def test_an_index_with_an_integer_beyond_32_bits_is_refused_in_one_short_line(value: int):
+    for build in (
+        lambda: x + value,
+        lambda: x * value,
+        lambda: stage("s", 2)[value, y],
+        lambda: x.at_most(value),
+    ):
+        with pytest.raises(DescriptionError, match="tile index has") as caught:
+            build()
+        assert len(str(caught.value)) < 200

@@ -142,3 +142,47 @@ def test_a_time_faster_than_the_peak_is_flagged_where_operations_are_given(tmp_p
 def test_operations_that_are_no_number_are_refused(tmp_path: Path):
     with pytest.raises(RecordingError, match=r"stages\[0\].flops"):
         load_description(changed(tmp_path, "kernel_us = 320.0", 'kernel_us = 320.0\nflops = "many"'))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            'device = "h200"',
+            'device = "h200"\ntokens = 4',
+            "field 'tokens' is unknown; known are device, stages",
+        ),
+        (
+            'consumer = "gemm2"',
+            'consumer = "gemm2"\nneed = []',
+            r"'dependencies\[0\].need' is unknown; known are",
+        ),
+        (
+            "threads = 256",
+            "threads = 256\nthread = 1",
+            r"'stages\[0\].thread' is unknown; known are name, grid",
+        ),
+        ("kernel_us = 320.0", f"kernel_us = {'9' * 400}", "has more than 64 bits; write a smaller integer"),
+        ("kernel_us = 320.0", "kernel_us = 1e10", r"kernel_us' is 1.* from 0.001 to 1e\+09"),
+        ("kernel_us = 320.0", "kernel_us = inf", "kernel_us' is inf; write a finite number"),
+        ("grid = [24, 8]", f"grid = {'[' * 5000}{']' * 5000}", "nests more than 16 deep"),
+        ("grid = [24, 8]", f"grid = [{'1, ' * 9000}]", "expected .columns, rows."),
+        ("grid = [24, 8]", "grid = [60000, 60000, 60000]", "216,000,000,000,000 blocks"),
+        ("grid = [24, 8]", "grid = [24, 8, 60000]", "11,520,000 blocks"),
+        ("threads = 256", f"threads = {2**62}", "runs at most 1024"),
+        ('"gemm1[:, y]"', f'"gemm1[:, y{" + 0" * 400}]"', "write STAGE"),
+        ('"gemm1[:, y]"', f'"gemm1[:, y{"+0" * 64}]"', "more than 64 terms"),
+        ('"gemm1[:, y]"', f'"gemm1[:, y + {"9" * 150}]"', "tile index has"),
+        ('"gemm1[:, y]"', '"gemm1[:, 0or y]"', "write STAGE"),
+        ('"gemm1[:, y]"', '"gemm1[:, 1 is y]"', "write STAGE"),
+        ('name = "gemm1"', f'name = "{"g" * 300}"', "300 characters; at most 200"),
+    ],
+)
+def test_what_says_nothing_or_is_too_large_is_refused_in_one_short_line(
+    tmp_path: Path, old: str, new: str, message: str
+):
+    path = changed(tmp_path, old, new)
+    with pytest.raises((RecordingError, DescriptionError), match=message) as caught:
+        verdict_of(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500

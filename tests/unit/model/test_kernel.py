@@ -92,7 +92,9 @@ def test_negative_shared_memory_is_refused(name):
 
 
 def test_negative_work_and_unknown_carve_outs_are_refused():
-    with pytest.raises(DescriptionError, match="k: flops_per_block is -1; it must be at least 0"):
+    with pytest.raises(
+        DescriptionError, match="k: flops_per_block is -1; it must be an integer of at least 0"
+    ):
         Kernel("k", Grid(1), Block(32), flops_per_block=-1)
     with pytest.raises(DescriptionError, match="k: carveout is 'half'; it must be 'full' or 'default'"):
         Kernel("k", Grid(1), Block(32), carveout="half")

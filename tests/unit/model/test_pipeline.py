@@ -1,21 +1,25 @@
 """Pipelines and their costs: what fits together, and what cannot be."""
 
+from itertools import pairwise
+
 import pytest
 from toy_schedules import TOY, pair, run, stage
 
 from wavesim.costs.cost_model import CostModel, zero_cost
 from wavesim.costs.data_sheet import roofline
 from wavesim.errors import DescriptionError
-from wavesim.model.dependency import Dependency, x, y
+from wavesim.model.dependency import Dependency, gemm_rows, x, y
 from wavesim.model.device import load
-from wavesim.model.kernel import Block
+from wavesim.model.kernel import Block, Gemm, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.plan import StreamSync
 from wavesim.sim.simulation import simulate
 from wavesim.workloads.catalogue import workload
 from wavesim.workloads.figure_one import toy
 
 FIRST, SECOND, THIRD = stage("first", 2, 3), stage("second", 2, 3), stage("third", 2, 3)
+TINY = Block(threads=32)
 EDGE = Dependency(SECOND[x, y], [FIRST[:, y]])
 
 
@@ -138,3 +142,37 @@ def test_zero_cost_gives_every_tile_its_time_and_nothing_else():
     assert costs.tile_ns == {"gemm1": 7, "gemm2": 7}
     assert costs.with_tile_ns(gemm2=9).tile_ns == {"gemm1": 7, "gemm2": 9}
     assert (costs.launch_ns, costs.wait_ns, costs.sharing) == (0, 0, (1.0,))
+
+
+def test_blocks_are_bounded_over_all_stages_with_and_without_dependencies():
+    first, second = (Stage(name, Kernel(name, Grid(2**9, 2**8, 2), TINY)) for name in ("first", "second"))
+    Pipeline("at the bound", [Stage("all", Kernel("all", Grid(2**9, 2**8, 2), TINY))])
+    with pytest.raises(DescriptionError, match=r"pipeline p has 524,288 blocks in all; at most 262,144"):
+        Pipeline("p", [first, second])
+    cube = Stage("cube", Kernel("cube", Grid(60_000, 60_000, 60_000), TINY))
+    with pytest.raises(DescriptionError, match="216,000,000,000,000 blocks in all"):
+        Pipeline("p", [cube])
+
+
+def test_reads_are_bounded_over_all_dependencies():
+    first, second, third = (Stage(name, Kernel(name, Grid(7_000), TINY)) for name in ("a", "b", "c"))
+    needs_all = [Dependency(second[x, y], [first[:, y]]), Dependency(third[x, y], [second[:, y]])]
+    Pipeline("one", [first, second], needs_all[:1])
+    with pytest.raises(DescriptionError, match="98,000,000 reads"):
+        Pipeline("two", [first, second, third], needs_all)
+    twice = [first[:, y], first[:, y]]
+    with pytest.raises(DescriptionError, match="98,000,000 reads"):
+        Dependency(second[x, y], twice)
+
+
+def test_stages_are_bounded():
+    with pytest.raises(DescriptionError, match="has 65 stages; at most 64"):
+        Pipeline("p", [Stage(f"s{i}", Kernel(f"s{i}", Grid(1), TINY)) for i in range(65)])
+
+
+@pytest.mark.parametrize("tile", [(64, 64), (128, 128)])
+def test_what_people_run_is_far_inside_the_bounds(tile: tuple[int, int]):
+    for name in ("llama-mlp", "gpt3-mlp", "llama-mlp-three-gemms"):
+        assert len(workload(name, 8192, tile).stages) >= 2
+    chain = [Stage(f"g{i}", Gemm(f"g{i}", 8192, 8192, 8192, *tile)) for i in range(12)]
+    Pipeline("chain", chain, [gemm_rows(*edge) for edge in pairwise(chain)])

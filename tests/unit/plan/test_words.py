@@ -121,7 +121,7 @@ def test_orders_and_policies_of_single_stages_and_edges_are_data_too():
         (lambda: StreamPerStage(wait_kernel=False, head_start=True), "head_start is True; it must be an int"),
         (lambda: Persistent(fused="no"), "Persistent: fused is 'no'; it must be True or False"),
         (lambda: StreamK(in_order="no"), "StreamK: in_order is 'no'; it must be True or False"),
-        (lambda: parse_plan(None), "sync is None; write it as a text, such as 'row' or 'pdl+row'"),
+        (lambda: parse_plan(None), "sync is None; write it, such as 'row' or 'pdl+row', as a text"),
         (lambda: parse_plan("persistent+stream-k+boundary"), "'stream-k' is a second schedule. Name one"),
         (
             lambda: parse_plan("pdl+graph+row"),
