@@ -31,8 +31,8 @@ extern "C" __global__ void normalise_rows(const __grid_constant__ cusync::StageP
     const int row = tile.y * TILE + threadIdx.y;
     float sum = 0.0f;
     for (int column = threadIdx.x; column < n; column += TILE) {
-        stage.wait(0, column / TILE, tile.y);
-        sum += c[row * n + column];
+        const bool is_there = stage.wait(0, column / TILE, tile.y);
+        sum += is_there ? c[row * n + column] : __int_as_float(0x7fffffff);
     }
     partial[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();

@@ -1,6 +1,6 @@
 """A wait that gives up is told: by the wait to its block, and by `check_run` to the host. No GPU is needed.
 
-Picture: a header is compiled for the host, with a GPU of one thread whose clock moves by half a second at
+Picture: a header is compiled for the host, with a GPU of one thread whose clock moves by eight seconds at
 each look, and with the five functions of CUDA's runtime that the header calls.
 """
 
@@ -57,7 +57,7 @@ static unsigned atomicCAS(unsigned* at, unsigned old, unsigned value) {
 """
 # In place of loads and stores in PTX.
 SEMAPHORES = """
-unsigned long long time_ns() { return 500000000ull * ++looks; }
+unsigned long long time_ns() { return 8000000000ull * ++looks; }
 unsigned load_relaxed(const unsigned* counter) { return *counter; }
 unsigned load_acquire(const unsigned* counter) { return *counter; }
 void add_release(unsigned* counter, unsigned value) { *counter += value; }

@@ -136,7 +136,7 @@ def _check_lines(space: str, run: str) -> Iterator[str]:
     """What the host does around a run; `run`: the argument before `counters`, if there is one."""
     yield ""
     yield (
-        "On the host, around every run. A wait that lasts longer than WAVESIM_WAIT_LIMIT_NS gives up: wait "
+        "On the host, around every run. A wait that sees no post for WAVESIM_WAIT_LIMIT_NS gives up: wait "
         "returns false, the block returns without a post, and so do all that wait for it. Nothing else says "
         "so: outputs then hold what they held before. The other streams wait for the first one's zeros."
     )
