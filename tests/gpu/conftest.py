@@ -34,6 +34,7 @@ SMOKE = (
     "test_every_policy_and_order_with_split_k_in_both_types_is_right[fp16-2-row]",
     "test_a_dropped_wait_and_an_early_post_give_wrong_numbers[no_wait-row",
     "test_a_dropped_post_is_a_deadlock[row]",
+    "test_calls_that_are_held_up_longer_than_they_may_wait_give_nan_and_are_named[injected]",
     "test_a_consumer_without_its_producer_is_a_deadlock_that_names_tile_and_semaphore[row]",
     "test_consumers_of_a_producer_that_was_not_launched_write_nan[row-1-fp16]",
     "test_hopper_clusters_and_splits_write_nan_too_and_the_next_run_is_right[(64, 192, 64)-1-persis",

@@ -16,8 +16,7 @@ def scenarios(runner):
     return scenarios
 
 
-@pytest.fixture
-def judge(runner):
+def new_judge():
     from wavesim_gpu.evaluation.faults.judged_calls import Judge
 
     return Judge(64)
@@ -38,7 +37,8 @@ def test_replays_of_two_graphs_at_once_are_right_or_nan_and_counted(scenarios):
     assert sum(graph["reported"] for graph in found["graphs"]) > 0
 
 
-def test_the_failure_names_the_line_and_the_next_call_is_right(scenarios, judge, cupy):
+def test_the_failure_names_the_line_and_the_next_call_is_right(scenarios):
+    judge = new_judge()
     scenarios.Cotenant().block_producers(0.1)
     time.sleep(0.01)  # until its blocks are there
     judge.call(0, limit_s=0.02)
@@ -58,7 +58,8 @@ def test_the_failure_names_the_line_and_the_next_call_is_right(scenarios, judge,
     assert (found["right"], found["nan_reported"]) == (63, 1), found
 
 
-def test_a_co_tenant_that_holds_sms_for_seconds_costs_time_and_nothing_else(scenarios, judge):
+def test_a_co_tenant_that_holds_sms_for_seconds_costs_time_and_nothing_else(scenarios):
+    judge = new_judge()
     began = time.monotonic()
     scenarios.Cotenant().block_producers(2.5)
     for index in range(64):
@@ -68,7 +69,8 @@ def test_a_co_tenant_that_holds_sms_for_seconds_costs_time_and_nothing_else(scen
     assert found["right"] == 64, found
 
 
-def test_an_exception_between_launches_leaves_the_next_calls_right(judge, monkeypatch):
+def test_an_exception_between_launches_leaves_the_next_calls_right(scenarios, monkeypatch):
+    judge = new_judge()
     from wavesim_gpu.runtime.launches import DeviceLaunch
 
     enqueue = DeviceLaunch.enqueue

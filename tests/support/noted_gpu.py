@@ -11,19 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from pretended_gpu import Anything, pretended_cupy
+from pretended_gpu import Anything, Pinned, pretended_cupy
 
 from wavesim.model.device import load
 from wavesim_gpu.runtime import calls, functions, side_streams
 from wavesim_gpu.runtime.cubin_cache import Cubin
-
-
-class Pinned(np.ndarray):
-    """Host memory with an address, as CuPy's pinned memory has one."""
-
-    @property
-    def ptr(self):
-        return self.ctypes.data
 
 
 @dataclass(eq=False)

@@ -8,6 +8,7 @@ means nothing; every kernel that they ask the compiler for is noted.
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -68,6 +69,14 @@ class Anything:
         return np.zeros(1 << 12, np.uint8)
 
 
+class Pinned(np.ndarray):
+    """Host memory with an address, as CuPy's pinned memory has one."""
+
+    @property
+    def ptr(self):
+        return self.ctypes.data
+
+
 def pretended_cupy(device):
     """A module in CuPy's place, with the answers that describe the device."""
     anything = Anything()
@@ -105,6 +114,9 @@ def pretended_cupy(device):
         def Device(self, *args):  # CuPy's name
             return Device()
 
+        def alloc_pinned_memory(self, count):
+            return np.zeros(count, np.uint8).view(Pinned)
+
     class Module(ModuleType):
         cuda = Cuda()
         ndarray = Anything
@@ -136,7 +148,7 @@ class CompileAhead:
         from wavesim_gpu.evaluation.studies import copies
         from wavesim_gpu.kernels.sm90 import tensor_map
         from wavesim_gpu.runner import CupyRunner, OutputCheck
-        from wavesim_gpu.runtime import compiler, functions, launches, operands
+        from wavesim_gpu.runtime import calls, compiler, functions, launches, operands, side_streams
 
         self.build = compiler.build_and_keep
         compiler.build_and_keep = self.note
@@ -145,6 +157,8 @@ class CompileAhead:
         functions._configured = lambda cupy, module, name, size: functions.Function(
             module, Anything(), 64, 0, 0
         )
+        calls.allowed_while_capturing = side_streams.allowed_while_capturing = nullcontext
+        side_streams._green_context = lambda stream: None
         launches.launch_extended = lambda *args: None
         copies.verdict_of = lambda *args: OutputCheck({}, True, True)
         runner.interleaved_ns = lambda contenders, rounds: [[1000] * rounds for _ in contenders]

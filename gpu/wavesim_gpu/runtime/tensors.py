@@ -153,8 +153,9 @@ def allowed_while_capturing() -> Iterator[None]:
     from cuda.bindings import driver  # noqa: PLC0415  # only where there is a GPU
 
     exchange, relaxed = driver.cuThreadExchangeStreamCaptureMode, driver.CUstreamCaptureMode
-    _, before = exchange(relaxed.CU_STREAM_CAPTURE_MODE_RELAXED)
+    status, before = exchange(relaxed.CU_STREAM_CAPTURE_MODE_RELAXED)
     try:
         yield
     finally:
-        exchange(before)
+        if int(status) == 0:
+            exchange(before)

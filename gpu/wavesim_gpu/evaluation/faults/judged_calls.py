@@ -40,12 +40,12 @@ class Judge:
         made = [(generator.standard_normal(s, dtype="float32") * f).astype("float16") for s, f in shapes]
         self.inputs, self.w1, self.w2 = made[:INPUTS], made[-2], made[-1]
         prepare()
+        self._function = load_function(SOURCE, "judge", Build())
         self.wanted = [tuned_mlp.mlp(x, self.w1, self.w2) for x in self.inputs]
         check()
         for x, wanted in zip(self.inputs, self.wanted, strict=True):
             _require_close(cupy, x, self.w1, self.w2, wanted)
         self._verdicts = cupy.zeros(count, np.uint32)
-        self._function = load_function(SOURCE, "judge", Build())
         self.numbers = np.zeros(count, np.int64)  # of the calls that gave the results
         self.reported: dict[int, int] = {}  # failures by the call's number
         self._lock = threading.Lock()
