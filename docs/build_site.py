@@ -31,6 +31,7 @@ TOP_PAGES = ("README.md", "GLOSSARY.md", "CONTRIBUTING.md", "CHANGELOG.md")
 NAV: list[Any] = [
     {"Start": "index.md"},
     {"Predictions": [{"How far to trust them": "the-model.md"}, {"Against measurements": "evidence.md"}]},
+    {"Deadlocks": "safety.md"},
     {
         "Your kernels": [
             {"Synchronise them": "synchronise-your-kernel.md"},

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     # What type checkers and editors see; a test holds it to the list below, which is what runs.
     from wavesim.analysis.difference import explain_difference as explain_difference
     from wavesim.analysis.metrics import metrics_of as metrics_of
-    from wavesim.check.deadlock import SafetyVerdict as SafetyVerdict
     from wavesim.check.deadlock import safety_of as safety_of
+    from wavesim.check.verdict import SafetyVerdict as SafetyVerdict
     from wavesim.codegen.cuda import generate as generate
     from wavesim.comparison import compare as compare
     from wavesim.costs.calibration import calibrate as calibrate
@@ -83,7 +83,8 @@ else:
     _HOMES = {
         "analysis.difference": "explain_difference",
         "analysis.metrics": "metrics_of",
-        "check.deadlock": "SafetyVerdict safety_of",
+        "check.deadlock": "safety_of",
+        "check.verdict": "SafetyVerdict",
         "codegen.cuda": "generate",
         "comparison": "compare",
         "costs.calibration": "calibrate",

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from wavesim.check.deadlock import safety_of
+from wavesim.check.verdict import SafetyVerdict
 from wavesim.costs.calibration_checks import contradictions
 from wavesim.costs.calibration_text import trace_defaults, trace_text
 from wavesim.costs.cost_model import CostModel
@@ -40,7 +42,7 @@ class Row:
     """One plan: times in ns, improvements over stream sync in points; None where nothing was measured.
 
     `low` to `high` is the 80 % interval of the predicted improvement; `scored` is False where no score covers
-    this kind of kernel on this device, and the interval a guess.
+    this kind of kernel on this device, and the interval a guess. `safety`: whether it can deadlock.
     """
 
     plan: str
@@ -48,6 +50,7 @@ class Row:
     order: str
     predicted_ns: int
     predicted_points: float
+    safety: SafetyVerdict
     measured_ns: int | None = None
     measured_points: Measured | None = None
     low: float = 0.0
@@ -106,6 +109,7 @@ class Comparison:
             f"measured: {self.source}",
             f"before: {self.history}",
             self._interval_text,
+            *(f"{row.label}: {row.safety.text}" for row in self.rows if row.safety.basis != "cuda"),
             *self.caveats,
             f"times: {TIME_TEXT}",
             "points of improvement over stream sync, 1 - t / t_stream; error = predicted - measured",
@@ -150,7 +154,14 @@ def compare(
     is_calibrated = known.case is not None or (costs is None and runner is not None)
     predicted = tuple(simulate(pipeline, plan, device, known.model) for plan in plans)
     rows = tuple(
-        _row(plan, ours, theirs, (predicted[0], baseline), is_calibrated=is_calibrated)
+        _row(
+            plan,
+            ours,
+            theirs,
+            (predicted[0], baseline),
+            safety_of(pipeline, plan, device),
+            is_calibrated=is_calibrated,
+        )
         for plan, ours, theirs in zip(plans, predicted, measured, strict=True)
     )
     most = max(info.blocks_per_sm for info in predicted[0].header.stages)
@@ -215,7 +226,13 @@ def _with_baseline(plans: Sequence[Plan]) -> tuple[Plan, ...]:
 
 
 def _row(
-    plan: Plan, ours: Trace, theirs: Trace | None, streams: tuple[Trace, Trace | None], *, is_calibrated: bool
+    plan: Plan,
+    ours: Trace,
+    theirs: Trace | None,
+    streams: tuple[Trace, Trace | None],
+    safety: SafetyVerdict,
+    *,
+    is_calibrated: bool,
 ) -> Row:
     """One plan's row; `streams` are the simulated and the measured stream-sync run."""
     stream, baseline = streams
@@ -227,6 +244,7 @@ def _row(
         order=plan.order.name,
         predicted_ns=ours.time_ns,
         predicted_points=points,
+        safety=safety,
         low=found.low,
         high=found.high,
         scored=found.scored,

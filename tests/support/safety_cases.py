@@ -11,11 +11,15 @@ from wavesim.model.device import Device, load
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.plan.launch import DependentLaunch, OneStream
 from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Order, Reversed, RowMajor
-from wavesim.plan.plan import SemaphoreSync
+from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.plan.policy import CustomPolicy, Policy, RowSync, TileSync
+from wavesim.plan.schedule import Persistent
+from wavesim.plan.sync import KernelBoundary
+from wavesim.sim.placement import Footprint, footprint
 
-Case = tuple[Pipeline, SemaphoreSync, Device]
+Case = tuple[Pipeline, Plan, Device]
 
 SHAPES: list[dict[int, list[int]]] = [
     {1: [0]},
@@ -94,3 +98,23 @@ def case_of(seed: int, most_blocks: int = 12) -> Case:
         wait_kernel=random.random() < 0.35,
     )
     return Pipeline(f"case {seed}", stages, dependencies), plan, device
+
+
+def launched_case_of(seed: int, most_blocks: int | None = None) -> Case:
+    """The same in small; half of them on one stream, by dependent launch or as one kernel."""
+    pipeline, plan, device = case_of(seed, most_blocks or 1 + seed % 6)
+    random = Random(f"launch {seed}")
+    if random.random() < 0.5:
+        return pipeline, plan, device
+    launch = random.choice([OneStream(), DependentLaunch(), DependentLaunch(), DependentLaunch()])
+    sync = random.choice([plan.sync, plan.sync, KernelBoundary()])
+    if random.random() < 0.2:
+        return pipeline, Plan(Persistent(fused=True), sync=plan.sync, orders=plan.orders), device
+    return pipeline, Plan(launch=launch, sync=sync, orders=plan.orders), device
+
+
+def other_work(seed: int, device: Device, sms: int) -> list[Footprint]:
+    """A block of other work on each of so many SMs: some take all of one, others leave room."""
+    random = Random(f"others {seed}")
+    blocks = [Block(1024, 64), Block(1024, 64), *BLOCKS]
+    return [footprint(device, Kernel("other", Grid(1), random.choice(blocks))) for _ in range(sms)]

@@ -7,8 +7,10 @@ the first and 3 of the second seven SMs can be closed. Ways and limits are count
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 Counts = tuple[int, ...]
-MAX_COMPARISONS = 400_000  # of partial sums, in the exact search
+MAX_COMPARISONS = 100_000  # of partial sums, in the exact search
 ROUNDS = 300  # in which prices of the kinds are adjusted
 
 
@@ -36,19 +38,18 @@ def largest_cover(ways: Sequence[Counts], limits: Counts, sm_count: int) -> Cove
 
 def _greedy(ways: Sequence[Counts], limits: Counts, sm_count: int) -> list[Counts]:
     """Takes, again and again, the way that could be used most often, for half of that."""
-    left, uses = list(limits), list[Counts]()
+    table, left, uses = np.array(ways), np.array(limits), list[Counts]()
+    needed = np.maximum(table, 1)
     while len(uses) < sm_count:
-        times, way = max((_times(way, left), way) for way in ways)
-        if not times:
+        times = np.where(table > 0, left // needed, sm_count).min(axis=1)
+        most = int(times.max())
+        if not most:
             break
-        taken = min(max(1, times // 2), sm_count - len(uses))
-        uses += [way] * taken
-        left = [n - taken * count for n, count in zip(left, way, strict=True)]
+        number = max(np.flatnonzero(times == most).tolist(), key=ways.__getitem__)
+        taken = min(max(1, most // 2), sm_count - len(uses))
+        uses += [ways[number]] * taken
+        left -= taken * table[number]
     return uses
-
-
-def _times(way: Counts, left: Sequence[int]) -> int:
-    return min(n // count for n, count in zip(left, way, strict=True) if count)
 
 
 def upper_bound(ways: Sequence[Counts], limits: Counts, sm_count: int) -> int:
@@ -57,17 +58,20 @@ def upper_bound(ways: Sequence[Counts], limits: Counts, sm_count: int) -> int:
     Any prices of the kinds give a bound: all there is to spend over the cheapest way. Prices rise
     for what the cheapest ways use much of, as in a market; integers, so that the bound is exact.
     """
-    prices = [1] * len(limits)
-    spent = [0.0] * len(limits)
+    table, counts = np.array(sorted(ways)), np.array(limits)
+    scarce = np.maximum(counts, 0.5)
+    prices = np.ones(len(limits), dtype=np.int64)
+    spent = np.zeros(len(limits))
     best = sm_count
     for turn in range(1, ROUNDS + 1):
-        cost, way = min((sum(p * c for p, c in zip(prices, way, strict=True)), way) for way in ways)
-        if cost:
-            best = min(best, sum(p * n for p, n in zip(prices, limits, strict=True)) // cost)
-        spent = [s + c / max(n, 0.5) for s, c, n in zip(spent, way, limits, strict=True)]
+        costs = table @ prices
+        number = int(costs.argmin())
+        if costs[number]:
+            best = min(best, int(prices @ counts) // int(costs[number]))
+        spent += table[number] / scarce
         # Worth per block: what is used up fastest, and of which there is little, is dearest.
-        worth = [(s / turn) ** 4 / max(n, 0.5) for s, n in zip(spent, limits, strict=True)]
-        prices = [round(10_000 * value / (max(worth) or 1)) for value in worth]
+        worth = (spent / turn) ** 4 / scarce
+        prices = np.rint(10_000 * worth / (worth.max() or 1)).astype(np.int64)
     return min(best, _by_kind(ways, limits, sm_count))
 
 

@@ -37,7 +37,10 @@ def run(options: argparse.Namespace) -> int:
         from wavesim.view.page import write_page
 
         write_page(options.html, title=f"{pipeline.name}: predicted and measured", figures=[result.figure()])
-    rows = [asdict(row) | {"error_points": row.error_points} for row in result.rows]
+    rows = [
+        asdict(row) | {"error_points": row.error_points, "safety": row.safety.as_json()}
+        for row in result.rows
+    ]
     document = {
         "workload": pipeline.name,
         "device": device.name,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wavesim.check.deadlock import safety_of
 from wavesim.cli.printing import print_result
 from wavesim.cli.workload_options import add_workload_options, described
 from wavesim.codegen.cuda import SizesWord, generate
@@ -106,7 +107,13 @@ def generated_json(pipeline: Pipeline, plan: Plan, device: Device) -> dict[str, 
         for option in options_for(pipeline, plan, device)
     ]
     dependencies = [str(dependency) for dependency in pipeline.dependencies]
-    return {"dependencies": dependencies, "policies": policies, "orders": orders, "options": options}
+    return {
+        "dependencies": dependencies,
+        "policies": policies,
+        "orders": orders,
+        "options": options,
+        "safety": safety_of(pipeline, plan, device).as_json(),
+    }
 
 
 def write_header(
@@ -120,4 +127,5 @@ def write_header(
         out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise DescriptionError(f"{out}: cannot be written ({error.strerror}); give another path") from error
-    return f"{out}: {len(text.splitlines())} lines, {plan.label} of {pipeline.name}"
+    safety = safety_of(pipeline, plan, device)
+    return f"{out}: {len(text.splitlines())} lines, {plan.label} of {pipeline.name}; {safety.text}"

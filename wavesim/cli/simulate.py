@@ -45,8 +45,9 @@ def run(options: argparse.Namespace) -> int:
     plan = plan_of(options)
     known = find_costs(pipeline, device, options.order)
     trace = simulate(pipeline, plan, device, known.model)
+    safety = safety_of(pipeline, plan, device)
     if plan.launch.is_multi_stream and not plan.launch.wait_kernel:
-        complain(f"without the wait-kernel: {safety_of(pipeline, plan, device).reason}")
+        complain(f"without the wait-kernel: {safety.reason}")
     stream = simulate(pipeline, StreamSync(parse_order(options.order)), device, known.model)
     found = metrics_of(trace)
     gain = improvement_points(trace.time_ns, stream.time_ns)
@@ -65,12 +66,13 @@ def run(options: argparse.Namespace) -> int:
         "scored": interval.scored,
         "basis": known.source,
         "defaults": list(known.defaults),
+        "safety": safety.as_json(),
     }
     text = (
         f"{pipeline.name} on {device.name}, {plan.label}, order {options.order}: simulated "
         f"{trace.time_ns / 1e3:.1f} us{_outside_text(trace.header.setup_ns, plan)}, {gain:+.1f} points over "
         f"stream sync; SMs {found.busy_utilisation:.0%} busy, {found.resident_utilisation:.0%} resident\n"
-        f"costs: {known.source}" + (f"\n{plan.caveat}" if plan.caveat else "")
+        f"costs: {known.source}" + (f"\n{plan.caveat}" if plan.caveat else "") + f"\n{safety.text}"
     )
     return print_result(options, document, text)
 

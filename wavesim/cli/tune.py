@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wavesim.check.verdict import BASES
 from wavesim.cli.printing import print_result, progress
 from wavesim.cli.status import INTERRUPTED
 from wavesim.cli.workload_options import add_workload_options, described, with_split_k
@@ -34,6 +35,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure", type=integer, default=0, metavar="N", help="measure the best N on this GPU"
     )
+    parser.add_argument(
+        "--accept",
+        default=BASES[0],
+        choices=BASES,
+        help="what the plan to run may rest on: promises of CUDA, what listed devices do, an idle GPU",
+    )
     parser.add_argument("--rows", type=integer, help=f"rows of the table ({ROWS})")
 
 
@@ -52,9 +59,9 @@ def run(options: argparse.Namespace) -> int:
         variants=_variants(options, pipeline),
         progress=progress("simulating"),
         results=options.results,
-    )
+    ).accepting(options.accept)
     document = tuning_json(tuning)
-    text = f"{pipeline.name} on {device.name}\n{tuning.table(options.rows or ROWS)}\nrun: {tuning.best.text}"
+    text = f"{pipeline.name} on {device.name}\n{tuning.table(options.rows or ROWS)}\n{run_text(tuning)}"
     if runner is not None:
         found = measure_best(tuning, runner, options.measure)
         document, text = document | {"measured": asdict(found)}, f"{text}\n{found.table()}"
@@ -85,6 +92,11 @@ def _variants(options: argparse.Namespace, pipeline: Pipeline) -> dict[str, Pipe
     }
 
 
+def run_text(tuning: "Tuning") -> str:
+    """What to run, and what its safety rests on."""
+    return f"run: {tuning.best.text}; safe by {tuning.best.safety.rests_on}"
+
+
 def tuning_json(tuning: "Tuning") -> dict[str, Any]:
     """The ranking, best first; `run` names the plan to run."""
     plans = [
@@ -93,6 +105,7 @@ def tuning_json(tuning: "Tuning") -> dict[str, Any]:
             "predicted_ns": row.predicted_ns,
             "improvement_points": row.improvement_points,
             "semaphores": row.semaphores,
+            "safety": row.safety.as_json(),
         }
         for row in tuning.plans
     ]
@@ -100,6 +113,7 @@ def tuning_json(tuning: "Tuning") -> dict[str, Any]:
         "plans": plans,
         "seconds": tuning.seconds,
         "run": tuning.best.name,
+        "accept": tuning.accept,
         "margin_points": tuning.margin_points,
         "left_out": dict(tuning.left_out),
         "is_complete": tuning.is_complete,

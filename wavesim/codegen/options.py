@@ -72,7 +72,8 @@ def is_used(options: tuple[Option, ...], name: str, subject: str) -> bool:
 def _wait_kernel(pipeline: Pipeline, plan: Plan, device: Device) -> Option:
     without = replace(plan, launch=StreamPerStage(wait_kernel=False))
     found = safety_of(pipeline, without, device)
-    return Option(AVOID_WAIT_KERNEL, pipeline.name, found.is_safe, found.reason)
+    why = f"{found.reason}; rests on {found.rests_on}" if found.is_safe else found.reason
+    return Option(AVOID_WAIT_KERNEL, pipeline.name, found.is_safe, why)
 
 
 def _custom_order(stage: Stage, plan: Plan) -> Option:

@@ -7,6 +7,7 @@ wait before it loads a chunk of A, one post after its epilogue.
 import textwrap
 from collections.abc import Iterator
 
+from wavesim.check.deadlock import safety_of
 from wavesim.codegen.cuda_text import Sizes
 from wavesim.codegen.names import Names
 from wavesim.codegen.options import AVOID_WAIT_KERNEL, REORDER_LOADS, Option, is_used
@@ -37,6 +38,8 @@ def usage_lines(
         "",
         *_dependency_words(pipeline),
         "",
+        _safety_words(pipeline, plan, device, sizes),
+        "",
         *(_option_words(options) if sizes.is_constant else _size_words(pipeline, options, names, space)),
         *_kernel_words(pipeline, plan, options, names, space, sizes),
     ]
@@ -52,6 +55,16 @@ def _wrapped(text: str) -> list[str]:
 
 def _dependency_words(pipeline: Pipeline) -> list[str]:
     return ["What reads what:", *(f"- {dependency}" for dependency in pipeline.dependencies)]
+
+
+def _safety_words(pipeline: Pipeline, plan: Plan, device: Device, sizes: Sizes) -> str:
+    """Whether the plan can deadlock; of a header for every size what is true at all of them."""
+    found = safety_of(pipeline, plan, device)
+    if sizes.is_constant or found.basis == "cuda":
+        return found.text[0].upper() + found.text[1:] + "."
+    return (
+        "Safety: rests on more than CUDA promises, on what depends on the sizes; wavesim gen says it of each."
+    )
 
 
 def _option_words(options: tuple[Option, ...]) -> Iterator[str]:

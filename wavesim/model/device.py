@@ -144,6 +144,14 @@ def catalogue_name(name: str) -> str:
     return name if name in _entries() else _product(name) or name
 
 
+def issue_order_seen() -> Mapping[str, Mapping[str, str]]:
+    """Devices on which blocks were seen to be issued oldest launch first, wherever an SM has room.
+
+    By name: `source` and `date` of the observation. CUDA does not promise it of any.
+    """
+    return {name: entry["issue_order"] for name, entry in _entries().items() if "issue_order" in entry}
+
+
 def default_device() -> Device:
     """The device that is assumed where none is named: the one whose file says `default = true`."""
     return load(next(name for name, entry in _entries().items() if entry.get("default")))

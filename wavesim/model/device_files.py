@@ -15,7 +15,7 @@ from wavesim.guard.documents import read_toml
 FOLDER = Path(__file__).parent / "devices"
 CAPABILITIES = Path(__file__).parent / "compute_capabilities.toml"
 FIGURES = ("sm_count", "l2_bytes", "dram_bytes_per_s", "tensor_flops_per_s", "clock_hz", "power_w")
-MARKS = ("compute_capability", "driver_names", "sources", "default")
+MARKS = ("compute_capability", "driver_names", "sources", "default", "issue_order")
 
 
 @cache
@@ -60,8 +60,20 @@ def _entry(path: Path) -> dict[str, Any]:
         )
     if not isinstance(data.get("default", False), bool):
         raise DescriptionError(f"{path}: field 'default' is {shown(data['default'])}; write default = true")
+    _require_seen(path, data.get("issue_order"))
     _require_figures(path, data)
     return data
+
+
+def _require_seen(path: Path, seen: object) -> None:
+    """An observation says where it was made and when."""
+    if seen is None:
+        return
+    texts = seen if isinstance(seen, dict) and seen.keys() == {"source", "date"} else {"source": ""}
+    if not all(isinstance(text, str) and text.strip() for text in texts.values()):
+        raise DescriptionError(
+            f"{path}: field 'issue_order' is {shown(seen)}; write [issue_order] with source and date, both texts"
+        )
 
 
 def _require_figures(path: Path, data: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from itertools import product
 
 import wavesim
 from wavesim.check.deadlock import safety_of
+from wavesim.check.verdict import SafetyVerdict
 from wavesim.codegen.orders import order_sets
 from wavesim.codegen.policies import DerivedPolicy, derive_policies, renumbered
 from wavesim.costs.cost_model import CostModel
@@ -30,13 +31,14 @@ ALL_COMBINATIONS = 64  # of the edges' policies; beyond it one edge is varied at
 
 @dataclass(frozen=True)
 class Candidate:
-    """A plan to be tried. `order` names its choice of orders; `semaphores` counts them."""
+    """A plan to be tried that is safe. `order` names its choice of orders; `semaphores` counts them."""
 
     name: str
     pipeline: Pipeline
     plan: Plan
     order: str
     semaphores: int
+    safety: SafetyVerdict
 
 
 @dataclass
@@ -74,12 +76,13 @@ def _every_field(description: Device | CostModel | Stage) -> str:
     return f"{type(description).__name__} {asdict(description)!r}"
 
 
-def boundary_candidates(pipeline: Pipeline) -> list[Candidate]:
+def boundary_candidates(pipeline: Pipeline, device: Device) -> list[Candidate]:
     """Plans without semaphores in every order: stream sync, other schedules, dependent launch."""
     plans = (Plan(), *(Plan(schedule) for schedule in SCHEDULES_TO_TRY), Plan(launch=DependentLaunch()))
+    verdicts = [(plan, safety_of(pipeline, plan, device)) for plan in plans]
     return [
-        Candidate(f"{plan.name} {name}", pipeline, _with_orders(plan, orders), name, 0)
-        for plan in plans
+        Candidate(f"{plan.name} {name}", pipeline, _with_orders(plan, orders), name, 0, safety)
+        for plan, safety in verdicts
         if plan.is_stream_sync or pipeline.dependencies
         for name, orders in order_sets(pipeline).items()
         if not (plan.schedule.after == "following" and any(stage.grid.z > 1 for stage in pipeline.stages))
@@ -91,26 +94,30 @@ def semaphore_candidates(pipeline: Pipeline, device: Device) -> tuple[list[Candi
     if not pipeline.dependencies:
         return [], 0
     plans = [Plan(schedule, launch, Semaphores()) for schedule, launch in SEMAPHORES_TO_TRY]
-    safe_plans = [plan for plan in plans if safety_of(pipeline, plan, device).is_safe]
+    verdicts = [(plan, safety_of(pipeline, plan, device)) for plan in plans]
+    safe_plans = [(plan, safety) for plan, safety in verdicts if safety.is_safe]
     choices, orders = list(policy_choices(pipeline)), order_sets(pipeline)
     safe = [
-        _candidate(pipeline, plan, choice, name, order)
+        _candidate(pipeline, plan, choice, name, order, safety)
         for name, order in orders.items()
         for choice in choices
-        for plan in safe_plans
+        for plan, safety in safe_plans
     ]
     return safe, (len(plans) - len(safe_plans)) * len(choices) * len(orders)
 
 
-def given_candidate(pipeline: Pipeline, plan: Plan) -> Candidate:
-    """A caller's own plan. Raises `DescriptionError` for orders and policies that fail or don't fit."""
+def given_candidate(pipeline: Pipeline, plan: Plan, safety: SafetyVerdict) -> Candidate:
+    """A caller's own plan, with its verdict.
+
+    Raises `DescriptionError` for orders and policies that fail or don't fit.
+    """
     check_plan(pipeline, plan)
     for stage in pipeline.stages:
         plan.order_of(stage.name).sequence(stage.grid)
     count = sum(array.table.count for array in semaphore_arrays(pipeline, plan))
     orders = "+".join(order.name for order in plan.orders.values()) or plan.order.name
     share = f" {100 * plan.prefetch:g} % prefetched" if plan.prefetch and plan.sync.has_semaphores else ""
-    return Candidate(_name(plan.sync.word, orders, plan) + share, pipeline, plan, orders, count)
+    return Candidate(_name(plan.sync.word, orders, plan) + share, pipeline, plan, orders, count, safety)
 
 
 def _candidate(
@@ -119,13 +126,14 @@ def _candidate(
     choice: Mapping[Edge, DerivedPolicy],
     order: str,
     orders: Mapping[str, Order],
+    safety: SafetyVerdict,
 ) -> Candidate:
     names = list(dict.fromkeys(entry.name for entry in choice.values()))
     first = next(iter(choice.values())).policy
     others = {edge: entry.policy for edge, entry in choice.items() if entry.policy != first}
     plan = _with_orders(replace(kind, sync=Semaphores(first, others)), orders)
     count = sum(entry.table.count for entry in choice.values())
-    return Candidate(_name("+".join(names), order, plan), pipeline, plan, order, count)
+    return Candidate(_name("+".join(names), order, plan), pipeline, plan, order, count, safety)
 
 
 def _name(policies: str, orders: str, plan: Plan) -> str:

@@ -1,8 +1,9 @@
 """tune(): policies x orders x options, and tile sizes and split-K where given, searched in the simulator.
 
-Example: 533 plans of the GPT-3 MLP at M = 2048 in a few seconds; out comes a ranked table whose first row is
+Example: 533 plans of the GPT-3 MLP at M = 2048 in a few seconds; out comes a ranked table and
 the plan to run, with its predicted gain over the best stream-sync plan and how far such predictions have
-been off. If nothing beats stream sync, stream sync is the first row.
+been off. If nothing beats stream sync, stream sync is the first row. What is to be run is the fastest plan
+whose safety CUDA promises; faster ones that rest on more are told, with what they rest on.
 """
 
 import time
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wavesim.check.deadlock import safety_of
+from wavesim.check.verdict import Basis, SafetyVerdict, require_basis
 from wavesim.costs.cost_model import CostModel
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
@@ -42,7 +44,7 @@ HELPS_POINTS = 1.0  # a smaller predicted gain is not worth two streams
 class TunedPlan:
     """One plan of the ranking; improvements are over the best stream-sync plan, in points.
 
-    `order` names its choice of orders, which its costs were found by.
+    `order` names its choice of orders, which its costs were found by; `safety` says what it rests on.
     """
 
     name: str
@@ -52,6 +54,7 @@ class TunedPlan:
     predicted_ns: int
     improvement_points: float
     semaphores: int
+    safety: SafetyVerdict
 
     @property
     def text(self) -> str:
@@ -67,7 +70,8 @@ class Tuning:
     """Plans, best first. `margin_points`: 90 % of past predictions of the kind were at most so far off.
 
     It is None where there are none. `defaults` names what was assumed for want of a measurement on the
-    device, `left_out` counts plans not simulated, by reason.
+    device, `left_out` counts plans not simulated, by reason. `accept`: the weakest basis that the safety of
+    `best` may have.
     """
 
     workload: str
@@ -79,6 +83,7 @@ class Tuning:
     seconds: float
     is_complete: bool
     defaults: tuple[str, ...] = ()
+    accept: Basis = "cuda"
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -88,19 +93,37 @@ class Tuning:
 
     @property
     def best(self) -> TunedPlan:
-        """The plan to run: the first, unless it gains too little to be worth two streams."""
-        is_worth_it = self.plans[0].improvement_points >= HELPS_POINTS
+        """The plan to run: the first that rests on no more than is accepted, unless it gains too little."""
+        accepted = [row for row in self.plans if row.safety.is_accepted(self.accept)]
+        is_worth_it = accepted[0].improvement_points >= HELPS_POINTS
         streams = (row for row in self.plans if row.plan.is_stream_sync)
-        return self.plans[0] if is_worth_it else next(streams, self.plans[0])
+        return accepted[0] if is_worth_it else next(streams, accepted[0])
+
+    def accepting(self, accept: str) -> "Tuning":
+        """The same ranking where `best` may rest on more: "cuda", "seen" or "idle"; each takes those before.
+
+        Raises `DescriptionError`.
+        """
+        return replace(self, accept=require_basis(accept))
+
+    @property
+    def faster(self) -> tuple[TunedPlan, ...]:
+        """The fastest plan of each weaker basis that is not accepted, where it is faster than `best`."""
+        rows: dict[Basis | None, TunedPlan] = {}
+        for row in self.plans:
+            if row.predicted_ns < self.best.predicted_ns and not row.safety.is_accepted(self.accept):
+                rows.setdefault(row.safety.basis, row)
+        return tuple(rows.values())
 
     def table(self, rows: int = TABLE_ROWS) -> str:
         """Plain text: the first rows, stream sync, and where the numbers come from."""
-        lines = [f"{'plan':<44}{'predicted':>12}{'gain':>8}{'semaphores':>12}"]
+        lines = [f"{'plan':<44}{'predicted':>12}{'gain':>8}{'semaphores':>12}{'safety':>8}"]
         shown = list(self.plans[:rows])
         stream = next((row for row in self.plans if row.plan.is_stream_sync), None)
         shown += [stream] if stream is not None and stream not in shown else []
         for row in shown:
             figures = f"{row.predicted_ns / 1e3:>9.1f} us{row.improvement_points:>+8.1f}{row.semaphores:>12}"
+            figures += f"{row.safety.basis:>8}"
             lines.append(f"{row.name:<44}{figures}")
         return "\n".join([*lines, *self.notes])
 
@@ -118,6 +141,11 @@ class Tuning:
             f"{len(self.plans)} plans simulated in {self.seconds:.1f} s{state}; left out: {left}",
             f"predicted: {TIME_TEXT}",
             f"gain: points over the best stream-sync plan, simulated, {self.basis}; {margin}",
+            "safety: cuda promises it; seen on listed devices; idle: if other work leaves SMs alone",
+            *(
+                f"faster, but rests on more: {row.name}, {row.improvement_points:+.1f}: {row.safety.rests_on}"
+                for row in self.faster
+            ),
             *dict.fromkeys(row.plan.caveat for row in self.plans[:TABLE_ROWS] if row.plan.caveat),
         )
 
@@ -231,6 +259,7 @@ class Search:
                 predicted_ns=ns,
                 improvement_points=improvement_points(ns, min(streams)),
                 semaphores=entry.semaphores,
+                safety=entry.safety,
             )
             for key, ns in found.items()
         ]
@@ -263,18 +292,23 @@ class Search:
     def _boundaries(self, pipeline: Pipeline) -> list[Candidate]:
         """Plans without semaphores; of given ones stream sync in their orders too, to compare them with."""
         if self._plans is None:
-            return boundary_candidates(pipeline)
+            return boundary_candidates(pipeline, self._device)
         given = [plan for plan in self._plans if not plan.sync.has_semaphores]
         if not any(plan.is_stream_sync for plan in given):
             given += dict.fromkeys(StreamSync(plan.order, plan.orders) for plan in self._plans)
-        return [given_candidate(pipeline, plan) for plan in given]
+        return self._given(pipeline, given)
 
     def _semaphores(self, pipeline: Pipeline) -> tuple[list[Candidate], int]:
         if self._plans is None:
             return semaphore_candidates(pipeline, self._device)
         given = [plan for plan in self._plans if plan.sync.has_semaphores]
-        safe = [plan for plan in given if safety_of(pipeline, plan, self._device).is_safe]
-        return [given_candidate(pipeline, plan) for plan in safe], len(given) - len(safe)
+        safe = self._given(pipeline, given)
+        return safe, len(given) - len(safe)
+
+    def _given(self, pipeline: Pipeline, plans: Sequence[Plan]) -> list[Candidate]:
+        """Those of a caller's plans that cannot deadlock."""
+        verdicts = ((plan, safety_of(pipeline, plan, self._device)) for plan in plans)
+        return [given_candidate(pipeline, plan, safety) for plan, safety in verdicts if safety.is_safe]
 
 
 def margin_points(pipeline: Pipeline, device: Device) -> float | None:

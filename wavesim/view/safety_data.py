@@ -7,7 +7,8 @@ and a block of gemm1 outside that fits into none of them.
 from dataclasses import dataclass
 from math import ceil, sqrt
 
-from wavesim.check.deadlock import SafetyVerdict, WorstCase, safety_of
+from wavesim.check.deadlock import safety_of
+from wavesim.check.verdict import SafetyVerdict, WorstCase
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline

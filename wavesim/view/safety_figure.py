@@ -44,6 +44,7 @@ def safety_picture(
     below = (
         f"{pipeline.name} on {device.name} ({device.sm_count} SMs), {wait_kernel} wait-kernel; the worst "
         "case over all launch orders and placements; a description, nothing simulated or measured"
+        + (f". Rests on {parts.verdict.rests_on}" if parts.verdict.is_safe else "")
     )
     head = heading(title if title is not None else _finding(parts), below, width - LEFT - RIGHT)
     return figure_of(_data(parts, palette, width), _layout(parts, head, palette, width))

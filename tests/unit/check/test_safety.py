@@ -9,7 +9,8 @@ from safety_cases import case_of
 from safety_counts import WHOLE_LAUNCHES, count, outcome_of
 from toy_schedules import HALF_SM, TOY, WHOLE_SM, pair, run, stage
 
-from wavesim.check.deadlock import Adversary, safety_of
+from wavesim.check.adversary import Adversary
+from wavesim.check.deadlock import safety_of
 from wavesim.cli.command_line import main
 from wavesim.errors import DeadlockError
 from wavesim.model.dependency import Dependency, x, y
@@ -157,7 +158,7 @@ def test_a_wait_kernel_orders_a_consumer_behind_its_own_producers_only():
     chain = Pipeline("chain", [a, b, c], [Dependency(b[x, y], [a[x, y]]), Dependency(c[x, y], [b[x, y]])])
     six = TOY.with_sm_count(6)
     verdicts = {
-        guarded: Adversary(chain, six, frozenset(guarded)).verdict() for guarded in ("", "b", "c", "bc")
+        guarded: Adversary(chain, six, frozenset(guarded)).worst()[0] for guarded in ("", "b", "c", "bc")
     }
     # With c alone behind one, four blocks of b and then two of c may all come before a.
     assert {guarded: verdict.is_safe for guarded, verdict in verdicts.items()} == {
@@ -243,7 +244,7 @@ def test_no_unsafe_plan_is_accepted_where_only_some_consumers_have_a_wait_kernel
             found = Search(pipeline, plan, device, guarded=guarded).finds_deadlock(1_500)
         except TooLargeError:
             continue
-        accepted = Adversary(pipeline, device, guarded).verdict().is_safe
+        accepted = Adversary(pipeline, device, guarded).worst()[0].is_safe
         assert not (found and accepted), f"case {seed}, wait-kernels before {sorted(guarded)}"
         outcomes.append((found, accepted))
     refused = outcomes.count((False, False))

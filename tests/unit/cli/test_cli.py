@@ -24,6 +24,7 @@ SIMULATE_NAMES = {
     "low",
     "high",
     "scored",
+    "safety",
 }
 
 

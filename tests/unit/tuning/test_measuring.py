@@ -28,7 +28,7 @@ class SlowRow:
 
 
 def test_the_best_few_are_measured_beside_stream_sync():
-    tuning = tune(TOY, DEVICE)
+    tuning = tune(TOY, DEVICE).accepting("idle")
     found = measure_best(tuning, SlowRow(), count=4)
     assert len(found.plans) == 5
     assert found.tuned == "row row"

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from wavesim.check.deadlock import safety_of
+from wavesim.check.verdict import SafetyVerdict
 from wavesim.cli.command_line import main
 from wavesim.cli.gen import described_plan
 from wavesim.cli.workload_options import with_split_k
@@ -33,7 +34,7 @@ def costs_of(pipeline, first=150_000, second=80_000):
 
 
 def test_figure_one_is_tuned_to_three_waves():
-    best = tune(TOY, DEVICE).best
+    best = tune(TOY, DEVICE).accepting("idle").best
     assert (best.predicted_ns, best.improvement_points) == (3_000, 25.0)
     assert best.plan.sync.has_semaphores
 
@@ -46,12 +47,14 @@ def test_a_margin_is_told_only_where_such_predictions_were_scored():
 
 
 def test_the_plan_to_run_is_said_in_words():
-    assert tune(TOY, DEVICE).best.text == "row semaphores, row order"
+    assert tune(TOY, DEVICE).accepting("idle").best.text == "row semaphores, row order"
 
 
 def test_an_order_of_two_words_is_said_whole():
     plan = Plan(launch=DependentLaunch(), sync=Semaphores(RowSync()))
-    row = TunedPlan("row derived grouped:4 pdl", TOY, plan, "derived grouped:4", 1, 0.0, 3)
+    row = TunedPlan(
+        "row derived grouped:4 pdl", TOY, plan, "derived grouped:4", 1, 0.0, 3, SafetyVerdict(True, "")
+    )
     assert row.text == "row semaphores, derived grouped:4 order, pdl"
 
 
@@ -139,7 +142,7 @@ def run_json(capsys, *arguments):
 
 def test_gen_prints_what_can_be_generated_as_json(capsys):
     found = run_json(capsys, "gen", "gpt3-mlp", "--tokens", "1024")
-    assert set(found) == {"dependencies", "policies", "orders", "options"}
+    assert set(found) == {"dependencies", "policies", "orders", "options", "safety"}
     row = next(policy for policy in found["policies"] if policy["name"] == "row")
     assert (row["dependency"], row["semaphores"], row["values"]) == ("gemm1 -> gemm2", 8, [24] * 8)
     assert all(set(option) >= {"name", "used", "why"} for option in found["options"])
