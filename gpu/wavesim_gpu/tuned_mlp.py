@@ -207,6 +207,7 @@ class PreparedMlp:
         limit_ns = round(limit_s * 1e9)
         call = self._log.begin(
             f"mlp of {(first_gemm.m, first_gemm.k, first_gemm.n, second_gemm.n)} {source.dtype}",
+            source.device,
             int(stream.ptr),
             partial(self.program.sync.deadlock, limit_ns=limit_ns),
             is_captured=is_captured,

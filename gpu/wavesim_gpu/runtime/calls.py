@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import DeadlockError
+from wavesim.guard.escaping import whole_line
 from wavesim_gpu.cusync.layout import ERROR_BUFFER
 from wavesim_gpu.runtime.device import require_cupy
 from wavesim_gpu.runtime.tensors import allowed_while_capturing
@@ -99,7 +100,7 @@ def described(failures: Sequence[FailedCall]) -> str:
     named = "; ".join(map(str, failures[:NAMED]))
     more = f"; and {len(failures) - NAMED} more" if len(failures) > NAMED else ""
     count = "1 call" if len(failures) == 1 else f"{len(failures)} calls"
-    return (
+    return whole_line(
         f"{count} failed and gave NaN: {named}{more}. Later calls are not affected; where other programs "
         "hold the GPU for long, give a longer limit_s"
     )
@@ -122,6 +123,7 @@ class CallLog:
         self._failed: list[FailedCall] = []  # seen, and not yet reported
         self._free: list[Slot] = []
         self._slot_count = 0
+        self.devices: set[int] = set()  # numbers of the GPUs that had calls
         self.bell, bell = allocate(4)
         self._bell = bell.view(np.uint32)
         self._bell[0] = 0
@@ -133,7 +135,13 @@ class CallLog:
         return getattr(self._latest, "number", 0)
 
     def begin(
-        self, what: str, stream: int, explain: Callable[[Any], DeadlockError], *, is_captured: bool = False
+        self,
+        what: str,
+        device: int,
+        stream: int,
+        explain: Callable[[Any], DeadlockError],
+        *,
+        is_captured: bool = False,
     ) -> Call:
         """A new call, made where the code outside this package is, with a slot that nobody else writes to."""
         where = _caller()
@@ -146,6 +154,7 @@ class CallLog:
             slot.record["finished"] = slot.record["failures"] = 0
             call = Call(next(self._numbers), what, stream, where, is_captured, explain, slot)
             self._running[call.number] = call
+            self.devices.add(device)
         self._latest.number = call.number
         return call
 
@@ -219,13 +228,17 @@ def warn_of_failures(log: CallLog) -> None:
 
 
 def check() -> None:
-    """Waits for the current GPU and raises `FailedCallsError` if calls, or replays of graphs, failed.
+    """Waits for the GPUs that had calls and raises `FailedCallsError` if some, or replays of graphs, failed.
 
     Each failure is raised once, by this or by the next call.
     """
-    if _process_log.cache_info().currsize:
-        require_cupy().cuda.Device().synchronize()
-        process_log().raise_failures()
+    if not _process_log.cache_info().currsize:
+        return  # no call yet
+    log = process_log()
+    for device in sorted(log.devices):
+        with require_cupy().cuda.Device(device):
+            require_cupy().cuda.Device().synchronize()
+    log.raise_failures()
 
 
 def _pinned(count: int) -> tuple[int, NDArray[np.uint8]]:

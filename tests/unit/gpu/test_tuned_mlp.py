@@ -1,5 +1,6 @@
 """What `mlp` launches, on a GPU that notes it: calls share nothing that they write, and leave nothing."""
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -191,6 +192,35 @@ def test_check_names_it_too_once_and_says_nothing_before_the_first_call(gpu):
     with pytest.raises(wavesim_gpu.FailedCallsError, match="call 1, mlp"):
         wavesim_gpu.check()
     wavesim_gpu.check()
+
+
+def test_check_waits_for_every_gpu_that_had_calls_first(gpu, monkeypatch):
+    prepare()
+    call(gpu)
+    calls.process_log().devices.add(3)
+    waited, current = [], [0]
+
+    class Device:
+        compute_capability = "90"
+
+        def __init__(self, number=None):
+            self.id = current[0] if number is None else number
+
+        def __enter__(self):
+            self.before, current[0] = current[0], self.id
+
+        def __exit__(self, *caught):
+            current[0] = self.before
+
+        def synchronize(self):
+            waited.append(self.id)
+            if self.id == 3:
+                fail(gpu, number=1)  # only now is it known
+
+    monkeypatch.setattr(sys.modules["cupy"].cuda, "Device", Device)
+    with pytest.raises(wavesim_gpu.FailedCallsError):
+        wavesim_gpu.check()
+    assert waited == [0, 3]
 
 
 def test_replays_that_fail_are_reported_as_the_graphs_and_not_while_one_is_captured(gpu):

@@ -57,7 +57,7 @@ def explain(found):
 
 
 def begin(log, what="mlp of (1, 2, 3, 4) fp16", stream=0x70, *, is_captured=False):
-    return log.begin(what, stream, explain, is_captured=is_captured)
+    return log.begin(what, 0, stream, explain, is_captured=is_captured)
 
 
 def test_a_failure_names_the_call_its_stream_and_the_line_where_it_was_made_in_one_line(log, device):
