@@ -13,7 +13,7 @@ DEMO_NEEDS := numpy simpy plotly ijson
 FIRST := lab/tree/notebooks/01_start_here.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check images results gallery pages docs lab binder gpu-test gpu-smoke gpu-bench gpu-sanitize clean
+.PHONY: help setup demo test quick check fuzz images results gallery pages docs lab binder gpu-test gpu-smoke gpu-bench gpu-sanitize clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
@@ -22,6 +22,7 @@ help:
 	@echo "make lab        JupyterLab on the first notebook"
 	@echo "make binder     the link that opens this checkout's GitHub repository on mybinder.org"
 	@echo "make check      lint, format and types"
+	@echo "make fuzz       ten minutes of damaged and hostile input   (TARGET=sqlite MINUTES=30 for one kind, longer)"
 	@echo "make images     the README's pictures, drawn again"
 	@echo "make results    docs/results.md and build/results.html from the newest gpu/results (needs Chromium)"
 	@echo "make gallery    the pictures of docs/gallery.md, drawn again (needs Chromium)"
@@ -55,6 +56,12 @@ check: $(VENV)/.has-all
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+
+# What comes from outside: files, command lines, names, messages. tests/fuzz/run.py lists the targets.
+TARGET := all
+MINUTES := 10
+fuzz: $(VENV)/.has-all
+	$(PY) tests/fuzz/run.py $(TARGET) --minutes $(MINUTES)
 
 images: $(VENV)/.has-all
 	$(PY) docs/draw_images.py

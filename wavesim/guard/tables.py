@@ -60,7 +60,7 @@ def open_tables(path: Path, wanted: Mapping[str, Collection[str]]) -> Iterator["
         with closing(sqlite3.connect(uri, uri=True)) as connection:
             _restrict(connection, watched)
             yield Tables(path, size, connection, wanted)
-    except (sqlite3.Error, OverflowError) as error:
+    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
         if watched.was_interrupted(error):
             raise KeyboardInterrupt from None
         raise RecordingError(f"{path}: damaged sqlite file: {one_line(str(error))}") from None

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from fuzz_profiles import fuzz
 from kineto_traces import REAL
 
 from wavesim.advise.advice import Advice
@@ -85,10 +84,3 @@ def test_bad_input_is_one_line_and_status_two(arguments, message, capsys: pytest
     assert captured.out == ""
     assert message in captured.err
     assert captured.err.count("\n") == 1
-
-
-@pytest.mark.slow
-def test_two_hundred_damaged_files_end_in_a_profile_or_one_clear_line():
-    counts, wrong = fuzz(seconds=30, most=200)
-    assert not wrong
-    assert sum(counts.values()) >= 50
