@@ -7,9 +7,10 @@ import argparse
 from pathlib import Path
 
 from wavesim.cli.printing import print_result
-from wavesim.errors import DescriptionError, RecordingError
+from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import listed_integers
 from wavesim.guard.options import integer
+from wavesim.guard.writing import write_text
 
 MOST_PAIRS = 1_000
 
@@ -43,10 +44,7 @@ def run(options: argparse.Namespace) -> int:
     advice = advice.marked(marks)
     if options.toml:
         text = pair_toml(advice.pair(1 if options.pair is None else options.pair), advice.profile.source)
-        try:
-            options.toml.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise RecordingError(f"{options.toml}: cannot be written: {error.strerror}") from None
+        write_text(options.toml, text)
     if options.html:
         from wavesim.advise.report import write_report
 

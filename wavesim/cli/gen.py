@@ -17,6 +17,7 @@ from wavesim.codegen.options import options_for
 from wavesim.codegen.orders import order_sets, orders_backward
 from wavesim.codegen.policies import derive_policies, policy_named
 from wavesim.errors import DescriptionError
+from wavesim.guard.writing import write_text
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Order, parse_order
@@ -119,13 +120,10 @@ def generated_json(pipeline: Pipeline, plan: Plan, device: Device) -> dict[str, 
 def write_header(
     pipeline: Pipeline, plan: Plan, device: Device, out: Path | None, sizes: SizesWord = "constant"
 ) -> str:
-    """The header's text, or where it was written. Raises `DescriptionError` if it cannot be."""
+    """The header's text, or where it was written. Raises `OutputError` if it cannot be."""
     text = generate(pipeline, plan, device, sizes=sizes)
     if out is None:
         return text.rstrip("\n")
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise DescriptionError(f"{out}: cannot be written ({error.strerror}); give another path") from error
+    write_text(out, text)
     safety = safety_of(pipeline, plan, device)
     return f"{out}: {len(text.splitlines())} lines, {plan.label} of {pipeline.name}; {safety.text}"

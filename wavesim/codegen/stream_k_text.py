@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable
 from pathlib import Path
 
+from wavesim.guard.writing import write_text
 from wavesim.plan.stream_k_partition import FUNCTIONS
 
 HEADER = Path(__file__).parents[2] / "gpu/wavesim_gpu/kernels/sm90/stream_k_partition.cuh"
@@ -74,4 +75,4 @@ def _text(node: ast.expr) -> str:
 
 
 if __name__ == "__main__":
-    HEADER.write_text(partition_header())
+    write_text(HEADER, partition_header())

@@ -16,6 +16,8 @@ from typing import Any
 import wavesim
 from wavesim.errors import RecordingError
 from wavesim.evaluation.blind_sizes import BASELINE, BlindSize, all_sizes
+from wavesim.guard.appending import append_line
+from wavesim.guard.writing import write_text
 from wavesim.plan.parsing import plan_data, recorded_shape
 from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Trace
@@ -100,9 +102,7 @@ def model_sources(package: Path | None = None) -> str:
 
 def write_facts(folder: Path, facts: Mapping[str, Any]) -> None:
     """run.json: what was measured on what; written anew as more is known."""
-    draft = folder / "run.json.draft"
-    draft.write_text(json.dumps(facts, indent=1) + "\n")
-    draft.replace(folder / "run.json")
+    write_text(folder / "run.json", json.dumps(facts, indent=1) + "\n")
 
 
 def write_predictions(folder: Path, found: Iterable[RegisteredPrediction], made_by: Mapping[str, str]) -> str:
@@ -111,9 +111,9 @@ def write_predictions(folder: Path, found: Iterable[RegisteredPrediction], made_
     if path.exists():
         raise RecordingError(f"{path} is there already; predictions are written once. Use another folder")
     document = {"made_by": dict(made_by), "predictions": [asdict(one) for one in found]}
-    path.write_text(json.dumps(document, indent=0) + "\n")
+    write_text(path, json.dumps(document, indent=0) + "\n")
     stamp = hashlib.sha256(path.read_bytes()).hexdigest()
-    (folder / "predictions.sha256").write_text(f"{stamp}  predictions.json\n")
+    write_text(folder / "predictions.sha256", f"{stamp}  predictions.json\n")
     return stamp
 
 
@@ -121,8 +121,7 @@ def append_comparison(folder: Path, found: MeasuredComparison) -> None:
     """One more line of comparisons.jsonl."""
     rounds = {f"{order} {plan}": asdict(one) for (order, plan), one in found.rounds.items()}
     line = {"size": found.size, "repeat": found.repeat, "power_w": found.power_w, "rounds": rounds}
-    with (folder / "comparisons.jsonl").open("a") as file:
-        file.write(json.dumps(line, separators=(",", ":")) + "\n")
+    append_line(folder / "comparisons.jsonl", json.dumps(line, separators=(",", ":")))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from functools import cache
 from math import sqrt
 
 from wavesim.evaluation.scored_case import ScoredPrediction
+from wavesim.guard.writing import write_text
 from wavesim.predict.intervals import INTERVALS, committed_half_widths
 from wavesim.recordings.shipped import FOLDER
 
@@ -69,5 +70,6 @@ def _quantile(groups: Sequence[Sequence[float]]) -> float:
 
 def write_half_widths(widths: dict[str, float]) -> None:
     """Stores them beside the scores, to be committed with them."""
-    INTERVALS.write_text(json.dumps({"level": LEVEL, "half_width_over_spread": widths}, indent=1) + "\n")
+    document = {"level": LEVEL, "half_width_over_spread": widths}
+    write_text(INTERVALS, json.dumps(document, indent=1) + "\n")
     committed_half_widths.cache_clear()

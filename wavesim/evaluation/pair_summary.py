@@ -11,6 +11,7 @@ from pathlib import Path
 
 from wavesim.evaluation.gpu_results import GpuResults
 from wavesim.evaluation.speedups import GENERATED, PAIRS, pairs_of
+from wavesim.guard.writing import write_text
 from wavesim.recordings.measured_pairs import FILE, MeasuredPairs
 
 
@@ -41,5 +42,5 @@ def write_pair_summary(results: GpuResults, path: Path = FILE) -> Sequence[Path]
     """Writes the summary for the package; nothing where the run measured no pairs. Returns what it wrote."""
     if not any(map(results.of, PAIRS)):
         return []
-    path.write_text(json.dumps(asdict(summary_of(results)), indent=1) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(asdict(summary_of(results)), indent=1) + "\n")
     return [path]

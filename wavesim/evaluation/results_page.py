@@ -34,6 +34,7 @@ from wavesim.evaluation.speedups import (
     products,
 )
 from wavesim.guard.escaping import BREAK, Markup, whole_line
+from wavesim.guard.writing import write_text
 from wavesim.view.export import save_figure
 from wavesim.view.page import Section, Table, write_page
 
@@ -166,7 +167,7 @@ def write_results_docs(folder: Path, results: GpuResults) -> list[Path]:
             path = folder / "images" / f"results-{picture.name}-{theme}.svg"
             written.append(save_figure(picture.draw(results, theme), path))
     words = folder / "results.md"
-    words.write_text(docs_text(results), encoding="utf-8")
+    write_text(words, docs_text(results))
     return [words, *written]
 
 

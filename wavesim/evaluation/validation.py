@@ -21,6 +21,7 @@ from wavesim.evaluation.published_cases import published_jobs
 from wavesim.evaluation.recorded_cases import recorded_jobs
 from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.evaluation.sketch_cases import sketch_jobs
+from wavesim.guard.writing import write_text
 from wavesim.predict.score_history import SCORES, SetScore, committed_scores
 from wavesim.recordings.split import Split
 
@@ -147,7 +148,7 @@ def _p90(values: Sequence[float]) -> float:
 
 def write_scores(found: list[SetScore]) -> None:
     """Stores the scores beside the recordings they were computed from, to be committed with them."""
-    SCORES.write_text(json.dumps({"sets": [asdict(score) for score in found]}, indent=1) + "\n")
+    write_text(SCORES, json.dumps({"sets": [asdict(score) for score in found]}, indent=1) + "\n")
 
 
 def worse_sets(found: list[SetScore]) -> list[str]:

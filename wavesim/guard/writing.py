@@ -6,18 +6,24 @@ the new one was written beside it, flushed to the disk and only then renamed int
 
 import contextlib
 import os
+import re
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 from wavesim.errors import OutputError
+from wavesim.guard.escaping import one_line
+
+STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
+DESCRIPTORS = ("/dev/fd", "/proc/self/fd")
+LONGEST_PATH = 4096
 
 
 def write_text(path: str | Path, text: str) -> Path:
     """Replaces a file's content by UTF-8 text. Returns the path. Raises `OutputError`; the old file stays."""
-    return write_bytes(path, text.encode())
+    return write_bytes(path, text.encode(errors="backslashreplace"))  # a lone surrogate has no UTF-8
 
 
 def write_bytes(path: str | Path, data: bytes) -> Path:
@@ -28,64 +34,96 @@ def write_bytes(path: str | Path, data: bytes) -> Path:
 
 
 @contextlib.contextmanager
-def replacing(path: str | Path) -> Iterator[IO[bytes]]:
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
     """A file to write to that takes the place of `path` when the block ends without an error.
 
-    Its folder is made if need be; a link keeps pointing where it points. What is no regular file, such as
-    /dev/stdout, is written to directly. Raises `OutputError`, which says that the old file is whole.
+    Its folder is made if need be; a link keeps pointing where it points, and owner and access rights stay.
+    A device or an open descriptor, such as /dev/stdout, is written to directly. Raises `OutputError`, which
+    says that the old file is whole; `BrokenPipeError` where a descriptor's reader has gone.
     """
     path = Path(path)
     try:
-        if _is_special(path):
-            with path.open("wb") as file:
+        direct = _opened_directly(path)
+        if direct is None:
+            with _part_of(Path(os.path.realpath(path))) as file:
                 yield file
-            return
-        target = Path(os.path.realpath(path))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".part", delete=False
-        ) as file:
-            part = Path(file.name)
-            try:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-                part.chmod(_mode(target))
-                part.replace(target)
-            except BaseException:
-                part.unlink()
-                raise
+        else:
+            with direct:
+                yield direct
+    except (OutputError, BrokenPipeError):
+        raise
     except OSError as error:
-        raise _output_error(path, error) from error
+        raise cannot_write(path, error) from error
 
 
-def _is_special(path: Path) -> bool:
-    """Whether a path leads to a device. Raises `OutputError` for a FIFO or socket, which may block."""
+def cannot_write(path: Path, error: OSError) -> OutputError:
+    """One line for a write that failed: file, reason, and what became of what was there before."""
+    kept = " What was there before is whole." if os.path.isfile(path) else ""  # noqa: PTH113  # never raises
+    reason = error.strerror or error
+    return OutputError(f"{_shown(path)}: cannot be written ({reason}); make room or give another path.{kept}")
+
+
+@contextlib.contextmanager
+def _part_of(target: Path) -> Iterator[BinaryIO]:
+    """A new file beside `target` that is renamed to it in the end, or removed after an error."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Of a short name of its own: one made of the target's may be longer than a file system takes.
+    part = target.parent / f".{secrets.token_hex(8)}.part"
+    number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        with os.fdopen(number, "wb") as file:
+            yield file
+            file.flush()
+            _keep_owner_and_rights(target, number)
+            os.fsync(number)
+        part.replace(target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _keep_owner_and_rights(target: Path, number: int) -> None:
+    """Gives an open file those of the file that it will replace, as far as this user may."""
+    try:
+        before = target.stat()
+    except FileNotFoundError:
+        return
+    with contextlib.suppress(PermissionError):
+        os.fchown(number, before.st_uid, before.st_gid)
+    os.fchmod(number, stat.S_IMODE(before.st_mode))
+
+
+def _opened_directly(path: Path) -> BinaryIO | None:
+    """A device or one of our own open descriptors, opened; None for a file that can be replaced.
+
+    Raises `OutputError` for what is neither: a FIFO would wait for a reader that may never come.
+    """
+    number = _descriptor(path)
+    if number is not None:
+        return os.fdopen(os.dup(number), "wb")
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        return False
-    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+        return None
+    except ValueError as error:  # a NUL in the path
+        raise OutputError(f"{_shown(path)}: cannot be written ({error}); give another path") from None
+    if stat.S_ISCHR(mode):
+        return path.open("wb")
+    if not stat.S_ISREG(mode):
         raise OutputError(
-            f"{path}: not a regular file; give the path of one, or of a file that is not there yet"
+            f"{_shown(path)}: not a regular file; give the path of one, or of one that is not there yet"
         )
-    return stat.S_ISCHR(mode)
+    if not os.access(path, os.W_OK):
+        raise OutputError(f"{_shown(path)}: read-only; make it writable or give another path")
+    return None
 
 
-def _mode(target: Path) -> int:
-    """The access rights of the file that is replaced, or those that a new file gets."""
-    try:
-        return stat.S_IMODE(target.stat().st_mode)
-    except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
+def _descriptor(path: Path) -> int | None:
+    """The number that a path such as /dev/stdout or /dev/fd/63 stands for."""
+    if str(path.parent) in DESCRIPTORS and re.fullmatch("[0-9]{1,9}", path.name):
+        return int(path.name)
+    return STREAMS.get(str(path))
 
 
-def _output_error(path: Path, error: OSError) -> OutputError:
-    if isinstance(error, OutputError):
-        return error
-    kept = " What was there before is whole." if path.exists() else ""
-    return OutputError(
-        f"{path}: cannot be written ({error.strerror or error}); make room or give another path.{kept}"
-    )
+def _shown(path: Path) -> str:
+    return one_line(str(path), LONGEST_PATH)

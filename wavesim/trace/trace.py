@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import RecordingError
+from wavesim.guard.writing import replacing
 from wavesim.trace.header import Event, Header
 from wavesim.trace.trace_file import (
     FORMAT,
@@ -122,8 +123,13 @@ class Trace:
         return mask
 
     def save(self, path: str | Path) -> Path:
-        """Writes a compressed .npz that numpy alone can read (no pickle). Returns the path."""
+        """Writes a compressed .npz that numpy alone can read (no pickle). Returns the path.
+
+        Another ending than .npz gets that one too. Raises `OutputError`.
+        """
         path = Path(path)
+        if path.suffix != ".npz":
+            path = path.with_name(f"{path.name}.npz")
         columns = {
             name: getattr(self, name)
             for name in (*COLUMNS, *OPTIONAL_COLUMNS)
@@ -139,7 +145,8 @@ class Trace:
             "events": [asdict(e) for e in self.events],
         }
         packed["header"] = np.frombuffer(json.dumps(head, separators=(",", ":")).encode(), dtype=np.uint8)
-        np.savez_compressed(path, **packed)
+        with replacing(path) as file:
+            np.savez_compressed(file, **packed)
         return path
 
     @classmethod

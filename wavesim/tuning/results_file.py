@@ -4,93 +4,149 @@ Example: `{"key": "9f3a...", "plan": "row grouped:4", "predicted_ns": 652113}`. 
 pipeline, device, costs and plan: the same question finds its answer, any other question does not.
 """
 
-import errno
 import json
 import os
+import re
 from pathlib import Path
 
-from wavesim.errors import RecordingError
+from wavesim.errors import OutputError, RecordingError
+from wavesim.guard.appending import append, locked, open_appending
+from wavesim.guard.escaping import one_line
 
-MAX_BYTES = 200_000_000
+MAX_BYTES = 50_000_000  # half a million results
+LONGEST_LINE = 100_000
+MOST_NS = 2**63 - 1
+# A line of ours. What is cut off at a file's end is taken away only if it is the beginning of one.
+TEXT = re.compile(rb"(?:[ -!#-\[\]-~]|\\.?)*")
+NUMBER = re.compile(rb"(?:[0-9]+|n(?:u(?:ll?)?)?|)")
+LAYOUT = (b'{"key": "', TEXT, b'", "plan": "', TEXT, b'", "predicted_ns": ', NUMBER, b"}")
+WHOLE = re.compile(b"".join(re.escape(part) if isinstance(part, bytes) else part.pattern for part in LAYOUT))
 
 
 class ResultsFile:
-    """Finished predictions by key; None for a plan that deadlocks. Opened once, appended to line by line.
+    """Finished predictions by key; None for a plan that deadlocks. Several processes may have one open.
 
-    A last line that was cut off, by an interrupt or a full disk, is dropped. Raises `RecordingError`
-    for a file that is no results file, or that cannot be read or written.
+    Opened once, appended to line by line, each under the file's lock, when `known` also learns what others
+    have added. A last line that was cut off, by a kill or a full disk, is dropped; any other file is left as
+    it is. Raises `RecordingError` for a file that is no results file, or that cannot be read or written, and
+    `OutputError` where it cannot be locked.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.known: dict[str, int | None] = {}
+        self._read_bytes = self._read_lines = 0
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("a+b", buffering=0)
-        except OSError as error:
+            self._number = open_appending(path)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
             raise RecordingError(
-                f"{path}: cannot be opened for results ({error.strerror}); give another path"
+                f"{one_line(str(path))}: cannot be opened for results ({reason}); give another path"
             ) from error
         try:
-            self._complete = self._read()
-            self._file.truncate(self._complete)
-        except RecordingError:
-            self._file.close()
+            with locked(self._number, path):
+                self._catch_up()
+        except BaseException:
+            self.close()
             raise
 
     def append(self, key: str, plan: str, predicted_ns: int | None) -> None:
         """Adds one result and makes sure that it is in the file as a whole line, or not at all."""
         line = json.dumps({"key": key, "plan": plan, "predicted_ns": predicted_ns}).encode() + b"\n"
         try:
-            self._write(line)
+            with locked(self._number, self.path):
+                self._require_in_place()
+                self._catch_up()
+                append(self._number, line)
+                self._read_bytes += len(line)
+                self._read_lines += 1
+        except OutputError:
+            raise
         except OSError as error:
-            self._drop_torn_line()
             raise RecordingError(
                 f"{self.path}: cannot be written ({error.strerror}); its {len(self.known)} complete results "
                 "are kept. Make room, or give another path, and run the same command again to go on"
             ) from error
-        self._complete += len(line)
         self.known[key] = predicted_ns
 
     def close(self) -> None:
         """Closes the file."""
-        self._file.close()
+        if self._number >= 0:
+            os.close(self._number)
+            self._number = -1
 
-    def _write(self, line: bytes) -> None:
-        # Unbuffered: what did not fit must not be written later, behind the next result.
-        if self._file.write(line) != len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def _require_in_place(self) -> None:
+        """Raises `RecordingError` where others would look for the results in vain."""
+        try:
+            is_in_place = os.path.samestat(os.fstat(self._number), self.path.stat())
+        except FileNotFoundError:
+            is_in_place = False
+        if not is_in_place or os.fstat(self._number).st_size < self._read_bytes:
+            raise RecordingError(
+                f"{self.path}: was removed, replaced or cut while results were written to it; run the same "
+                "command again to go on with what is there"
+            )
 
-    def _read(self) -> int:
-        """Fills `known`. Returns how many bytes of the file are complete lines."""
-        if os.fstat(self._file.fileno()).st_size > MAX_BYTES:
+    def _catch_up(self) -> None:
+        """Learns what was added since the last time. Drops a last line that its writer did not finish."""
+        size = os.fstat(self._number).st_size
+        if size > MAX_BYTES:
             raise RecordingError(
                 f"{self.path}: larger than {MAX_BYTES:,} bytes, no results file; give another path"
             )
-        complete = 0
-        for number, line in enumerate(self.path.read_bytes().splitlines(keepends=True), start=1):
-            if not line.endswith(b"\n"):
-                break
-            key, predicted_ns = self._parsed(line, number)
-            self.known[key] = predicted_ns
-            complete += len(line)
-        return complete
+        if size == self._read_bytes:
+            return
+        found, whole, lines, rest = self._added()
+        if rest and not (_is_cut_off(rest) and (whole > 0 or LAYOUT[2] in rest)):
+            raise RecordingError(f"{self.path}: line {lines + 1} is no result of a sweep; give another path")
+        # All of it is ours: only now may the file change.
+        if WHOLE.fullmatch(rest):
+            found |= (self._parsed(rest, lines + 1),)
+            append(self._number, b"\n")
+            whole, lines = whole + len(rest) + 1, lines + 1
+        elif rest:
+            os.ftruncate(self._number, whole)
+        self.known |= found
+        self._read_bytes, self._read_lines = whole, lines
+
+    def _added(self) -> tuple[dict[str, int | None], int, int, bytes]:
+        """New results, up to which byte and line of the file, and what follows the last line break."""
+        found: dict[str, int | None] = {}
+        whole, lines = self._read_bytes, self._read_lines
+        with os.fdopen(os.dup(self._number), "rb") as file:
+            file.seek(whole)
+            while (line := file.readline(LONGEST_LINE)).endswith(b"\n"):
+                lines += 1
+                whole += len(line)
+                found |= (self._parsed(line, lines),)
+        return found, whole, lines, line
 
     def _parsed(self, line: bytes, number: int) -> tuple[str, int | None]:
         try:
             entry = json.loads(line)
             key, predicted_ns = entry["key"], entry["predicted_ns"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise RecordingError(
-                f"{self.path}: line {number} is no result of a sweep ({error!r}); give another path"
+                f"{self.path}: line {number} is no result of a sweep ({one_line(repr(error))}); give another "
+                "path"
             ) from error
-        if not isinstance(key, str) or not (predicted_ns is None or isinstance(predicted_ns, int)):
-            raise RecordingError(f"{self.path}: line {number}: key is {key!r}, predicted_ns {predicted_ns!r}")
+        is_time = type(predicted_ns) is int and 0 <= predicted_ns <= MOST_NS
+        if not isinstance(key, str) or not (predicted_ns is None or is_time):
+            shown = one_line(f"key is {key!r}, predicted_ns {predicted_ns!r}")
+            raise RecordingError(f"{self.path}: line {number}: {shown}; give another path")
         return key, predicted_ns
 
-    def _drop_torn_line(self) -> None:
-        """Best effort: what is left of it is dropped when the file is opened again."""
-        try:
-            os.ftruncate(self._file.fileno(), self._complete)
-        except OSError:
-            return
+
+def _is_cut_off(rest: bytes) -> bool:
+    """Whether bytes are a line of ours without its line break, or the beginning of one."""
+    at = 0
+    for part in LAYOUT:
+        if isinstance(part, bytes):
+            if part.startswith(rest[at:]):
+                return True
+            if not rest.startswith(part, at):
+                return False
+            at += len(part)
+        elif text := part.match(rest, at):
+            at = text.end()
+    return False

@@ -17,6 +17,7 @@ from plotly.offline import get_plotlyjs
 
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.guard.escaping import Markup, element
+from wavesim.guard.writing import write_bytes, write_text
 from wavesim.view.raster import dark_rasters
 from wavesim.view.theme import find_theme
 
@@ -96,23 +97,19 @@ def save_html(body: Markup, path: str | Path, *, theme: str = "light", width: in
     """Writes a fragment of HTML as a page, or its pictures as SVG or PNG, by the path's ending.
 
     Raises `DescriptionError` for another ending or an unknown theme, `DeviceError` where SVG or PNG are
-    wanted and no Chromium is installed or it fails.
+    wanted and no Chromium is installed or it fails, `OutputError` where the path cannot be written.
     """
     path = Path(path)
     if path.suffix.lower() not in KINDS:
         raise DescriptionError(f"path is {path.name!r}; its ending must be one of {', '.join(KINDS)}")
-    path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".html":
-        path.write_text(_page(body, theme, width), encoding="utf-8")
-        return path
+        return write_text(path, _page(body, theme, width))
     browser = _chromium()
     with tempfile.TemporaryDirectory(prefix="wavesim-") as folder:
         svg = _svg_of(browser, Path(folder), body, theme, width)
         if path.suffix.lower() == ".svg":
-            path.write_text(svg, encoding="utf-8")
-        else:
-            _screenshot(browser, Path(folder), svg, path)
-    return path
+            return write_text(path, svg)
+        return write_bytes(path, _screenshot(browser, Path(folder), svg))
 
 
 def _page(body: Markup, theme: str, width: int) -> Markup:
@@ -133,7 +130,7 @@ def _chromium() -> str:
 def _svg_of(browser: str, folder: Path, body: Markup, theme: str, width: int) -> Markup:
     collect = Markup(COLLECT.replace("WIDTH", str(width)))
     page = folder / "view.html"
-    page.write_text(_page(Markup("").join([body, collect]), theme, width), encoding="utf-8")
+    write_text(page, _page(Markup("").join([body, collect]), theme, width))
     dump = _run(
         browser,
         folder,
@@ -148,17 +145,15 @@ def _svg_of(browser: str, folder: Path, body: Markup, theme: str, width: int) ->
     return Markup(unquote(found[1]))
 
 
-def _screenshot(browser: str, folder: Path, svg: Markup, path: Path) -> None:
+def _screenshot(browser: str, folder: Path, svg: Markup) -> bytes:
+    """The picture as PNG."""
     size = SIZE.search(svg)
     assert size is not None, "an SVG of ours has a size"
     columns, rows = (round(float(number)) for number in size.groups())
     if not columns or not rows:
         raise DeviceError(f"{browser} drew an empty picture; save as .html and look at its console")
     page = folder / "picture.html"
-    page.write_text(
-        BARE_PAGE.format(svg),
-        encoding="utf-8",
-    )
+    write_text(page, BARE_PAGE.format(svg))
     shot = folder / "picture.png"
     scale = f"--force-device-scale-factor={PNG_SCALE}"
     _run(
@@ -170,7 +165,7 @@ def _screenshot(browser: str, folder: Path, svg: Markup, path: Path) -> None:
         f"--screenshot={shot}",
         page.as_uri(),
     )
-    shutil.copyfile(shot, path)
+    return shot.read_bytes()
 
 
 def _run(browser: str, folder: Path, *arguments: str) -> str:

@@ -16,6 +16,7 @@ from plotly.offline import get_plotlyjs
 import wavesim
 from wavesim.errors import DescriptionError
 from wavesim.guard.escaping import Markup, element, script_json
+from wavesim.guard.writing import write_text
 from wavesim.view.raster import dark_rasters
 from wavesim.view.theme import DARK, LIGHT, counterparts
 
@@ -88,10 +89,12 @@ def write_page(
     notes: Sequence[str] = (),
     has_figures_first: bool = False,
 ) -> Path:
-    """Writes `page_html` to a file, whose folder is made if need be. Returns its path."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
+    """Writes `page_html` to a file, whose folder is made if need be. Returns its path.
+
+    Raises `OutputError`; what was there before stays whole.
+    """
+    return write_text(
+        path,
         page_html(
             title=title,
             figures=figures,
@@ -100,9 +103,7 @@ def write_page(
             notes=notes,
             has_figures_first=has_figures_first,
         ),
-        encoding="utf-8",
     )
-    return path
 
 
 def page_html(

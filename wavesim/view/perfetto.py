@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.writing import write_bytes
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.trace import Trace
 from wavesim.view.last_producers import find_last_producers
@@ -46,9 +47,7 @@ def write_perfetto(path: str | Path, *traces: Trace, pipeline: Pipeline | None =
         "traceEvents": events,
     }
     text = json.dumps(document, separators=(",", ":")).encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
-    return path
+    return write_bytes(path, gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
 
 
 def _description(trace: Trace) -> str:

@@ -14,6 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from wavesim.guard.writing import write_text
 from wavesim.plan.order import Order, parse_order
 from wavesim_gpu.evaluation.baselines.ceiling import CUBE, CopyPass, cube_pipeline, matmul_flops
 from wavesim_gpu.evaluation.baselines.cublaslt import LtChain
@@ -84,12 +85,11 @@ def run_bench(scope: Scope, out: Path = RESULTS, commit: str | None = None) -> P
         "is_judged_after": True,
         "cases": [],
     }
-    out.mkdir(parents=True, exist_ok=True)
     path = out / f"{date.replace(':', '').replace('+0000', 'Z')}.json"
     for label, step in _steps(runner, entrant, scope):
         began = time.monotonic()
         result["cases"] += step()
-        path.write_text(json.dumps(result, separators=(",", ":")))
+        write_text(path, json.dumps(result, separators=(",", ":")))
         took_s = time.monotonic() - began
         print(f"{label}: {took_s:.1f} s", file=sys.stderr, flush=True)  # noqa: T201  # progress
     return path

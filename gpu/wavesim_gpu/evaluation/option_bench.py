@@ -21,6 +21,7 @@ from wavesim.codegen.options import (
     kernel_options,
     without_option,
 )
+from wavesim.guard.writing import write_text
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
@@ -130,7 +131,4 @@ def _written(runner: CupyRunner, cases: Iterable[dict[str, Any]], out: Path) -> 
         "kernel_sources": source_hash(backend_named(runner.backend).source),
         "cases": list(cases),
     }
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / f"{date:%Y-%m-%dT%H%M%SZ}.json"
-    path.write_text(json.dumps(result, indent=1))
-    return path
+    return write_text(out / f"{date:%Y-%m-%dT%H%M%SZ}.json", json.dumps(result, indent=1))

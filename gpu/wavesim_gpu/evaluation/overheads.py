@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from wavesim.guard.writing import write_text
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
@@ -51,9 +52,8 @@ def write_overheads(out: Path | None = None, commit: str | None = None) -> tuple
         "ready_waits": ready,
     }
     folder = RESULTS if out is None else out
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{str(result['date']).replace(':', '').replace('+0000', 'Z')}.json"
-    path.write_text(json.dumps(result, indent=1))
+    write_text(path, json.dumps(result, indent=1))
     lines = [f"{e['tile']} {e['rows_x_columns']}: {e['median']}" for e in entries]
     lines += [f"{r['tile']} ready: {r['block_cycles']} {r['pair_ns']}" for r in ready]
     return path, lines

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from wavesim.guard.writing import write_text
 from wavesim_gpu.record import INCLUDE, Recording
 from wavesim_gpu.runner import current_commit
 from wavesim_gpu.runtime.device import query, require_cupy, versions
@@ -133,9 +134,7 @@ def main() -> int:
         "versions": versions(),
         "cases": [measure(name) for name in ("cuda", "triton")],
     }
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"{now:%Y-%m-%dT%H%M%SZ}.json"
-    path.write_text(json.dumps(result) + "\n")
+    write_text(options.out / f"{now:%Y-%m-%dT%H%M%SZ}.json", json.dumps(result) + "\n")
     for case in result["cases"]:
         print({key: value for key, value in case.items() if key != "rounds_ns"})  # noqa: T201  # what it is for
     return 0

@@ -4,16 +4,19 @@ Example: `use(folder)` before the first kernel is compiled keeps them in a folde
 another machine: a key has no path in it. By default they are in the user's cache folder.
 """
 
+import contextlib
 import json
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-DEFAULT = Path.home() / ".cache" / "wavesim" / "cubin"
+from wavesim.errors import OutputError
+from wavesim.guard.reading import open_data
+from wavesim.guard.writing import replacing
+
 MOST_BYTES = 64 << 20  # of one entry, unpacked
-_folder = DEFAULT
+_chosen: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -27,33 +30,47 @@ class Cubin:
 
 def use(folder: Path) -> None:
     """From now on kernels are read from and kept in `folder`, which need not exist yet."""
-    global _folder  # noqa: PLW0603  # one cache per process, as there is one compiler
-    _folder = folder
+    global _chosen  # noqa: PLW0603  # one cache per process, as there is one compiler
+    _chosen = folder
 
 
 def read(key: str) -> Cubin | None:
-    """What was kept under a key; None where there is nothing, or something damaged."""
+    """What was kept under a key; None where there is nothing, or something damaged, by its checksums."""
+    folder = _folder()
+    if folder is None:
+        return None
     try:
-        with zipfile.ZipFile(_folder / f"{key}.zip") as entry:
+        with open_data(folder / f"{key}.zip", MOST_BYTES) as file, zipfile.ZipFile(file) as entry:
             if sum(part.file_size for part in entry.infolist()) > MOST_BYTES:
                 return None
             names = json.loads(entry.read("names.json"))
             return Cubin(entry.read("code.cubin"), names, entry.read("code.ptx").decode())
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+    except Exception:  # noqa: BLE001  # a damaged entry surfaces under any type, and is compiled anew
         return None
 
 
 def keep(key: str, cubin: Cubin) -> None:
-    """Written beside and renamed into place, so that a reader never sees half an entry."""
+    """Keeps it for later processes, which never see half an entry."""
+    folder = _folder()
+    if folder is None:
+        return
+    # A full disk or a read-only home only costs the next process its compile time.
+    with (
+        contextlib.suppress(OutputError),
+        replacing(folder / f"{key}.zip") as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as entry,
+    ):
+        entry.writestr("names.json", json.dumps(dict(cubin.lowered)))
+        entry.writestr("code.cubin", cubin.data)
+        entry.writestr("code.ptx", cubin.ptx)
+
+
+def _folder() -> Path | None:
+    """The folder in use: the one chosen, or the user's cache folder; None for a user without a home."""
+    if _chosen is not None:
+        return _chosen
     try:
-        _folder.mkdir(parents=True, exist_ok=True)
-        with (
-            tempfile.NamedTemporaryFile(dir=_folder, suffix=".part", delete=False) as file,
-            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as entry,
-        ):
-            entry.writestr("names.json", json.dumps(dict(cubin.lowered)))
-            entry.writestr("code.cubin", cubin.data)
-            entry.writestr("code.ptx", cubin.ptx)
-        Path(file.name).replace(_folder / f"{key}.zip")
-    except OSError:
-        return  # a read-only home only costs the next process its compile time
+        home = Path.home()
+    except RuntimeError:
+        return None
+    return home / ".cache" / "wavesim" / "cubin" if home.is_absolute() else None

@@ -171,7 +171,7 @@ def test_tune_prints_the_ranking_as_json(capsys):
         (["tune", "gpt9"], "workload is 'gpt9'; known are"),
         (["gen", "toy", "--sync", "magic"], "policy is 'magic'"),
         (["gen", "toy", "--order", "magic"], "order is 'magic'"),
-        (["gen", "toy", "--out", "/nowhere/at/all.cuh"], "/nowhere/at/all.cuh: cannot be written"),
+        (["gen", "toy", "--out", "/dev/null/at/all.cuh"], "/dev/null/at/all.cuh: cannot be written"),
         (["tune", "toy", "--split-k", "none"], "split-k is 'none'"),
         (["tune", "toy", "--split-k", "2"], "not a Gemm"),
         (["tune", "toy", "--results", "/"], "cannot be opened for results"),

@@ -8,6 +8,7 @@ from typing import Any
 from wavesim.advise.advice import Advice, advise
 from wavesim.advise.profile_file import EXAMPLE, load_profile
 from wavesim.errors import WavesimError
+from wavesim.guard.writing import write_text
 from wavesim.model.description import load_description
 from wavesim.predict.verdict import verdict_on
 from wavesim.teaching.exercises import Exercise, WrongAnswer, require
@@ -37,7 +38,7 @@ def grade_description(answer: Any) -> str:
     require(isinstance(answer, str), "give the file's text, in triple quotes.")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pair.toml"
-        path.write_text(answer, encoding="utf-8")
+        write_text(path, answer)
         try:
             found = load_description(path)
         except WavesimError as error:
