@@ -97,7 +97,7 @@ def green_context(count):
     whole = done(*driver.cuDeviceGetDevResource(device, driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM))
     groups = done(*driver.cuDevSmResourceSplitByCount(1, whole, 0, count)[:2])
     description = done(*driver.cuDevResourceGenerateDesc([groups[0]], 1))
-    flags = driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM
+    flags = int(driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM)
     green = done(*driver.cuGreenCtxCreate(description, device, flags))
     done(*driver.cuCtxPushCurrent(done(*driver.cuCtxFromGreenCtx(green))))
     try:
