@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import real
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Activation, Gemm
 from wavesim.model.pipeline import Pipeline
@@ -53,7 +54,7 @@ TILES = ((128, 256, 64), (256, 128, 64), (128, 128, 64), (64, 64, 32))
 PLANS: tuple[Plan, ...] = (StreamSync(), SemaphoreSync(RowSync()), SemaphoreSync(RowSync(), order=Grouped(4)))
 ROUNDS = 9
 BACKEND = "portable"  # on every GPU
-LONGEST_S = 86400.0
+SHORTEST_S, LONGEST_S = 1e-9, 86400.0
 _prepared: dict["Shape", "PreparedMlp"] = {}
 _preparing = threading.Lock()
 _side_streams = SideStreams()
@@ -87,10 +88,7 @@ def mlp(x: Any, w1: Any, w2: Any, *, activation: Activation | None = None, limit
     and the next call or `wavesim_gpu.check()` raises `FailedCallsError`, which names the call; after
     replays of a graph `check()` does. What graphs captured on other libraries' arrays use stays allocated.
     """
-    if not (isinstance(limit_s, int | float) and 0 < limit_s <= LONGEST_S):
-        raise DescriptionError(
-            f"limit_s is {limit_s!r}; it must be above 0 and at most {LONGEST_S:g} seconds"
-        )
+    limit_s = real("limit_s", limit_s, SHORTEST_S, LONGEST_S)
     if any(needs_gradient(array) for array in (x, w1, w2)):
         raise DescriptionError("mlp has no backward pass; call it within torch.no_grad()")
     source, first, second = (tensor_of(name, a) for name, a in (("x", x), ("w1", w1), ("w2", w2)))

@@ -15,12 +15,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from wavesim.errors import WavesimError
+from wavesim.guard.bounds import whole
+from wavesim.guard.escaping import lines
+from wavesim.guard.options import OneLineParser
 from wavesim.guard.writing import write_text
 from wavesim_gpu.evaluation.faults.judged_calls import INPUTS
 from wavesim_gpu.evaluation.faults.scenarios import SCENARIOS
 from wavesim_gpu.runner import current_commit
 from wavesim_gpu.runtime.device import query, versions
 
+MOST_CALLS = 10_000_000
 # Each one's share of the calls, and how long it may take, in seconds.
 RUNS: dict[str, tuple[float, float]] = {
     "plain": (0.02, 30),
@@ -74,17 +79,26 @@ def found_in(name: str, calls: int, limit_s: float) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Runs the scenarios, or in a process of its own one of them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", type=int, default=100_000, help="of the longest scenario")
+    """Runs the scenarios, or in a process of its own one of them. Returns the exit status."""
+    parser = OneLineParser(prog="python -m wavesim_gpu.evaluation.faults", description=__doc__)
+    parser.add_argument("--calls", default=100_000, help="of the longest scenario (100000)")
     parser.add_argument("--out", type=Path, default=Path("faults.json"))
     parser.add_argument("--commit", help="commit of the kernels, where git cannot tell")
     parser.add_argument("--only", nargs="+", choices=RUNS, default=list(RUNS))
     parser.add_argument("--scenario", choices=SCENARIOS, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.scenario:
-        print(json.dumps(SCENARIOS[options.scenario](options.calls)))  # noqa: T201  # the parent reads it
-        return 0
+    try:
+        options.calls = whole("--calls", options.calls, 0, MOST_CALLS)
+        if options.scenario:
+            print(json.dumps(SCENARIOS[options.scenario](options.calls)))  # noqa: T201  # the parent reads it
+            return 0
+        return _run(options)
+    except WavesimError as error:
+        print(lines(str(error)), file=sys.stderr)  # noqa: T201  # as the other commands do
+        return 2
+
+
+def _run(options: argparse.Namespace) -> int:
     result: dict[str, Any] = {
         "device": query().name,
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),

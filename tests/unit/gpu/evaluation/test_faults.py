@@ -76,6 +76,22 @@ def test_what_a_scenario_prints_last_is_what_it_found():
     assert found == {"faults": 0, "said": ""}
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--calls", "9" * 400], "--calls is '99"),
+        (["--calls=-1"], "--calls is '-1'; it must be an integer"),
+        (["--only", "nothing"], "invalid choice: 'nothing'"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_exit_status_2(options, said):
+    command = [sys.executable, "-m", "wavesim_gpu.evaluation.faults", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+
+
 def test_every_scenario_is_run_and_all_together_have_a_time_limit():
     assert set(faults.RUNS) == {*SCENARIOS, "two_processes"}
     assert sum(limit_s for _, limit_s in faults.RUNS.values()) < 600
