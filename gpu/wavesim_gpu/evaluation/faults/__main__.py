@@ -5,6 +5,7 @@ was wrong, or NaN and not reported, or if a scenario did not end.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -50,14 +51,24 @@ def run_alone(name: str, calls: int, limit_s: float, processes: int = 1) -> list
         for _ in range(processes)
     ]
     ends = time.monotonic() + limit_s
-    return [_ended(process, ends) for process in started]
+    try:
+        return [_ended(process, ends) for process in started]
+    finally:
+        for process in started:
+            _kill(process)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """Ends it with all that it started, by the process group that it leads; nothing if all of it has gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _ended(process: subprocess.Popen[str], ends: float) -> dict[str, Any]:
     try:
         out, errors = process.communicate(timeout=max(0.1, ends - time.monotonic()))
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        _kill(process)
         out, errors = process.communicate()
         return {"faults": 1, "error": "did not end in time", "said": errors[-2000:]}
     if process.returncode != 0:

@@ -66,6 +66,26 @@ def test_a_scenario_that_hangs_is_ended_with_all_that_it_started():
     assert time.monotonic() - began < 30  # both ends of the pipes are closed: nothing of it is left
 
 
+def test_ctrl_c_leaves_no_scenario_behind(monkeypatch):
+    begun = []
+    popen = subprocess.Popen
+
+    def sleeping(command, **options):
+        begun.append(popen([sys.executable, "-c", "import time; time.sleep(60)"], **options))
+        return begun[-1]
+
+    def interrupted(process, ends):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(faults.subprocess, "Popen", sleeping)
+    monkeypatch.setattr(faults, "_ended", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        faults.run_alone("plain", 1, 60, processes=2)
+    assert [process.wait(timeout=10) for process in begun] == [-9, -9]
+    for process in begun:
+        process.communicate()
+
+
 def test_a_scenario_that_stops_is_a_fault_with_its_last_words():
     found = faults._ended(started("raise SystemExit('no GPU')"), time.monotonic() + 30)
     assert (found["faults"], found["error"], found["said"].strip()) == (1, "ended with 1", "no GPU")
