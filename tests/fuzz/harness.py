@@ -162,7 +162,7 @@ class Worker:
         )
 
     def judged(self, what: int | bytes) -> tuple[str, float, int]:
-        """What became of a seed's input or of these bytes, its seconds of CPU time, its peak of memory in MB."""
+        """What became of a seed's input or of these bytes, seconds of CPU time, peak memory in MB."""
         if isinstance(what, bytes):
             self.input.write_bytes(what)
         line = self._answer(f"{'input' if isinstance(what, bytes) else what}\n".encode())

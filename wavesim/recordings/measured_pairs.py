@@ -4,15 +4,16 @@ Example: GPT-3's MLP at 1,792 tokens on an H200: 927 us on one stream, 861 with 
 cuBLASLt. `wavesim results --docs docs` writes the summary from a full results file.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from wavesim.errors import RecordingError
+from wavesim.guard.documents import read_json
 from wavesim.recordings.shipped import FOLDER
 
 FILE = FOLDER / "measured_pairs.json"
+MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,12 @@ class MeasuredPairs:
 
 def measured_pairs_from(path: Path = FILE) -> MeasuredPairs:
     """The summary as committed. Raises `RecordingError` for a file that is none."""
+    entry = read_json(path, MAX_BYTES)
     try:
-        entry = json.loads(path.read_text(encoding="utf-8"))
         pairs = {
             str(workload): {int(tokens): dict(times) for tokens, times in sizes.items()}
             for workload, sizes in entry.pop("median_ns").items()
         }
         return MeasuredPairs(**entry, median_ns=pairs)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordingError(f"{path}: not a summary of measured pairs: {error!r}") from None

@@ -29,6 +29,8 @@ from wavesim.trace.trace_file import (
 
 __all__ = ["IntArray", "Trace", "Waits"]
 
+MAX_TOTAL_NS = 1 << 62
+
 
 @dataclass(frozen=True)
 class Waits:
@@ -184,6 +186,13 @@ def _check_rows(trace: Trace, path: Path) -> None:
         if bad.size:
             raise RecordingError(
                 f"{path}: field {name!r}, row {bad[0]}: {column[bad[0]]} is outside 0 to {bound - 1}"
+            )
+    for name in ("issue_ns", "start_ns", "wait_ns", "end_ns"):
+        # So that a sum over all rows is a 64-bit integer too.
+        bad = np.flatnonzero(np.abs(getattr(trace, name).astype(np.float64)) * len(trace) > MAX_TOTAL_NS)
+        if bad.size:
+            raise RecordingError(
+                f"{path}: field {name!r}, row {bad[0]}: over a century for all rows together"
             )
     for first, then in (("issue_ns", "start_ns"), ("start_ns", "end_ns")):
         bad = np.flatnonzero(getattr(trace, then) < getattr(trace, first))

@@ -4,18 +4,21 @@ Example: a header whose `stages` hold a number ends with "x.npz: field 'header.s
 object". Files are data and never code: no pickle, a limit on what they unpack to, unknown fields left out.
 """
 
-import json
 import types
 import zipfile
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, BinaryIO, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import RecordingError
+from wavesim.guard.bounds import shown
+from wavesim.guard.documents import json_value
+from wavesim.guard.escaping import one_line
+from wavesim.guard.reading import open_data
 from wavesim.trace.header import DependencyInfo, Event, Header, StageInfo
 from wavesim.trace.old_names import with_current_names
 
@@ -35,47 +38,62 @@ def narrowed(array: IntArray) -> NDArray[Any]:
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """The file's columns, all integers (n,), and its header as bytes. Raises `RecordingError`."""
+    with open_data(path) as file:
+        _require_small(path, file)
+        arrays: dict[str, NDArray[Any]] = {}
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                for name in archive.files:
+                    arrays[name] = _column(path, name, archive[name], sum(map(np.size, arrays.values())))
+        except RecordingError:
+            raise
+        except Exception as error:  # noqa: BLE001 - zlib, zip and numpy each have their own for damaged files
+            raise RecordingError(f"{path}: damaged: {one_line(str(error))}") from None
+    return arrays
+
+
+def _require_small(path: Path, file: BinaryIO) -> None:
+    """Refuses what is no archive, or one that says that it unpacks to more than a trace."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(file) as archive:
             size = sum(info.file_size for info in archive.infolist())
-    except FileNotFoundError:
-        raise RecordingError(f"{path}: no such file") from None
     except Exception as error:  # noqa: BLE001 - a damaged directory raises many kinds beside BadZipFile
         raise RecordingError(
-            f"{path}: not a trace, or truncated: {error}. Expected an .npz that Trace.save wrote"
+            f"{path}: not a trace, or truncated: {one_line(str(error))}. Expected an .npz that "
+            "Trace.save wrote"
         ) from None
     if size > MAX_UNPACKED_BYTES:
         raise RecordingError(f"{path}: unpacks to {size} bytes; at most {MAX_UNPACKED_BYTES} are read")
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except Exception as error:  # noqa: BLE001 - zlib, zip and numpy each have their own for damaged files
-        raise RecordingError(f"{path}: damaged: {error}") from None
-    for name, array in arrays.items():
-        is_column = array.ndim == 1 and np.issubdtype(array.dtype, np.integer)
-        if not is_column:
-            raise RecordingError(
-                f"{path}: field {name!r} has shape {array.shape} and type {array.dtype}; expected "
-                "integers (n,)"
-            )
-    return {name: array if name == "header" else array.astype(np.int64) for name, array in arrays.items()}
+    file.seek(0)
+
+
+def _column(path: Path, name: str, array: NDArray[Any], before: int) -> NDArray[Any]:
+    """A column as 64-bit integers, of which `before` are held already; the header as its bytes."""
+    is_column = array.ndim == 1 and np.issubdtype(array.dtype, np.integer)
+    if not is_column:
+        raise RecordingError(
+            f"{path}: field {shown(name)} has shape {array.shape} and type {one_line(str(array.dtype))}; "
+            "expected integers (n,)"
+        )
+    if name == "header":
+        return array
+    if 8 * (before + array.size) > MAX_UNPACKED_BYTES:  # a byte each in the file, eight here
+        raise RecordingError(f"{path}: holds more than {MAX_UNPACKED_BYTES // 8} integers; no trace does")
+    return array.astype(np.int64)
 
 
 def read_header(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """The header as JSON values, of a version that is known. Raises `RecordingError`."""
     if "header" not in arrays:
         raise RecordingError(f"{path}: field 'header' is missing; the file is not a wavesim trace")
-    try:
-        head = json.loads(arrays["header"].astype(np.uint8).tobytes())
-    except (ValueError, RecursionError) as error:
-        raise RecordingError(f"{path}: field 'header' is not JSON: {error}") from None
+    head = json_value(arrays["header"].astype(np.uint8).tobytes(), f"{path}: field 'header'")
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise RecordingError(
             f"{path}: field 'header.format' is not {FORMAT!r}; the file is not a wavesim trace"
         )
     if type(head.get("version")) is not int or not 1 <= head["version"] <= VERSION:
         raise RecordingError(
-            f"{path}: field 'header.version' is {head.get('version')!r}; this wavesim reads 1 to "
+            f"{path}: field 'header.version' is {shown(head.get('version'))}; this wavesim reads 1 to "
             f"{VERSION}. Update wavesim"
         )
     return {key: value for key, value in head.items() if key not in ("format", "version")}
@@ -85,7 +103,7 @@ def _listed(head: dict[str, Any], name: str, path: Path) -> list[Any]:
     """Takes a list out of the header; a missing one is empty."""
     entries = head.pop(name, [])
     if not isinstance(entries, list):
-        raise RecordingError(f"{path}: field 'header.{name}' is {entries!r}; expected a list")
+        raise RecordingError(f"{path}: field 'header.{name}' is {shown(entries)}; expected a list")
     return entries
 
 
@@ -93,15 +111,16 @@ def _built(kind: type[T], entry: Any, path: Path, *where: str) -> T:
     """One dataclass from its JSON: unknown fields are left out, so that newer files stay readable."""
     field_path = ".".join(("header", *where))
     if not isinstance(entry, dict):
-        raise RecordingError(f"{path}: field '{field_path}' holds {entry!r}; expected an object")
+        raise RecordingError(f"{path}: field '{field_path}' holds {shown(entry)}; expected an object")
     values = {}
     for name, hint in get_type_hints(kind).items():
         if name not in entry:
             continue
         value = tuple(entry[name]) if isinstance(entry[name], list) else entry[name]
         if not _fits(value, hint):
-            shown = repr(entry[name])[:80]
-            raise RecordingError(f"{path}: field '{field_path}.{name}' is {shown}; expected {_text(hint)}")
+            raise RecordingError(
+                f"{path}: field '{field_path}.{name}' is {shown(entry[name])}; expected {_text(hint)}"
+            )
         values[name] = value
     for field in fields(cast("Any", kind)):
         is_needed = field.default is MISSING and field.default_factory is MISSING

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -128,7 +129,7 @@ def test_asking_for_an_unknown_stage_lists_the_known_ones(trace):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    assert "no such file" in refusal(tmp_path / "nowhere.npz")
+    assert "cannot be read: No such file" in refusal(tmp_path / "nowhere.npz")
 
 
 def test_a_truncated_file_is_refused(path):
@@ -145,7 +146,7 @@ def test_foreign_files_are_refused(tmp_path):
     assert "field 'header' is missing" in refusal(other)
     np.savez(other, header=np.frombuffer(b'{"format": "something"}', dtype=np.uint8))
     assert "field 'header.format' is not 'wavesim-trace'" in refusal(other)
-    assert "not a trace" in refusal(tmp_path)
+    assert "not a regular file" in refusal(tmp_path)
 
 
 def test_pickled_objects_are_never_unpacked(tmp_path):
@@ -157,6 +158,23 @@ def test_pickled_objects_are_never_unpacked(tmp_path):
 def test_an_oversized_file_is_refused_unread(path, monkeypatch):
     monkeypatch.setattr(trace_file, "MAX_UNPACKED_BYTES", 1_000)
     assert "at most 1000 are read" in refusal(path)
+
+
+def test_columns_of_bytes_that_unpack_to_eight_times_as_much_are_refused(path, monkeypatch):
+    monkeypatch.setattr(trace_file, "MAX_UNPACKED_BYTES", 20_000)
+    assert "holds more than 2500 integers" in refusal(rewritten(path, sm=np.zeros(9_000, dtype=np.int8)))
+
+
+@pytest.mark.parametrize("time", [2**63 - 1, -(2**63), 2**60])
+def test_times_whose_sum_is_beyond_64_bits_are_refused(path, time):
+    columns = dict.fromkeys(("issue_ns", "start_ns", "end_ns"), np.full(12, time))
+    assert "field 'issue_ns', row 0: over a century" in refusal(rewritten(path, **columns))
+
+
+@pytest.mark.timeout(60)
+def test_a_fifo_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "x.npz")
+    assert "not a regular file" in refusal(tmp_path / "x.npz")
 
 
 def test_a_newer_version_asks_for_an_update(path):
@@ -256,7 +274,7 @@ def test_any_json_in_any_header_field_raises_a_recording_error_or_nothing(trace,
 
 def test_deeply_nested_json_is_refused(path):
     nested = np.frombuffer(b"[" * 100_000, dtype=np.uint8)
-    assert "field 'header' is not JSON" in refusal(rewritten(path, header=nested))
+    assert "field 'header': not JSON" in refusal(rewritten(path, header=nested))
 
 
 def test_a_file_that_claims_a_huge_array_is_refused(path):
