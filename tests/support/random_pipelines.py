@@ -67,7 +67,8 @@ def shuffled(seed: int) -> CustomOrder:
 ORDERS = st.sampled_from(
     [RowMajor(), ColumnMajor(), Grouped(2), Reversed(), Reversed(ColumnMajor()), shuffled(1), shuffled(2)]
 )
-DURATIONS = st.sampled_from([0, 0, 1, 2, 3, 10, 10, 37])
+PREFETCHED = st.one_of(st.just(0.0), st.sampled_from([0.1, 0.25, 1 / 3, 0.5, 1.0]), st.floats(0.0, 1.0))
+DURATIONS = st.sampled_from([0, 0, 1, 2, 3, 10, 10, 37, 12_345_678])
 
 
 @st.composite
@@ -120,6 +121,7 @@ def plans(draw, pipeline: Pipeline):
         orders=orders,
         wait_kernel=kind == "wait-kernel",
         head_start=head_start,
+        prefetch=draw(PREFETCHED),
     )
 
 
@@ -159,7 +161,7 @@ def kernel_plans(draw, pipeline: Pipeline):
     assume(schedule.after != "following" or all(stage.grid.z == 1 for stage in pipeline.stages))
     sync = Semaphores(policies=draw(edge_policies(pipeline))) if has_semaphores else KernelBoundary()
     overlaps = launch.follows == "start" and not schedule.is_fused
-    share = draw(st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 1.0])) if overlaps else 0.0
+    share = draw(PREFETCHED) if overlaps else 0.0
     return Plan(schedule, launch, sync, orders=orders, prefetch=share)
 
 

@@ -6,7 +6,6 @@ the producer tile it reads: each is a bug in the engine, the kernels or the reco
 
 from collections.abc import Iterator
 from itertools import pairwise
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from wavesim.check.expected_work import expected_work_ns, is_summed_up, opening_
 from wavesim.model.dependency import Dependency
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.parsing import recorded_shape
+from wavesim.sim.program import SHARE_UNIT
 from wavesim.trace.trace import IntArray, Trace
 
 
@@ -214,7 +214,7 @@ def _reads(trace: Trace, dependency: Dependency) -> Iterator[str]:
     if is_exact and dependency.consumer.stage.grid.z > 1:
         is_exact = not costs["partial_ns"] and not costs["fixup_ns"]
     opening_ns, closing_ns = opening_and_closing(trace, name) if is_exact else (0, 0)
-    prefetch = float(costs.get("prefetch", 0.0))
+    prefetched = round(float(costs.get("prefetch", 0.0)) * SHARE_UNIT)
     plan = recorded_shape(trace.header.plan, trace.header.plan_data)
     ahead_ns = costs.get("prologue_epilogue_ns", 0) if plan.waits_for_grids else 0
     ends = _tile_ends(trace)
@@ -225,7 +225,7 @@ def _reads(trace: Trace, dependency: Dependency) -> Iterator[str]:
         for tile, done, of in _tiles_read(
             dependency, int(trace.x[row]), int(trace.y[row]), int(trace.z[row])
         ):
-            rest = work - max(work * done // of, ceil(work * prefetch), min(work, ahead_ns))
+            rest = work - max(work * done // of, work * prefetched // SHARE_UNIT, min(work, ahead_ns))
             if done_ns + _slack(trace) - rest < ends[tile]:
                 yield (
                     f"{_block(trace, row)} ends at {trace.end_ns[row]} ns, too soon after {tile[0]} tile "

@@ -72,7 +72,7 @@ def _require_seen(path: Path, seen: object) -> None:
     texts = seen if isinstance(seen, dict) and seen.keys() == {"source", "date"} else {"source": ""}
     if not all(isinstance(text, str) and text.strip() for text in texts.values()):
         raise DescriptionError(
-            f"{path}: field 'issue_order' is {shown(seen)}; write [issue_order] with source and date, both texts"
+            f"{path}: field 'issue_order' is {shown(seen)}; write [issue_order] with texts source and date"
         )
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from random_pipelines import cases, kernel_plan_cases
-from toy_schedules import HALF_SM, pair, run, stage
+from toy_schedules import HALF_SM, TOY, pair, run, stage
 
 from wavesim.check.invariants import violations
+from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DeadlockError
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
@@ -144,3 +145,16 @@ def test_partial_sums_that_nobody_adds_up_are_seen():
     (row,) = np.flatnonzero((cut.x == 0) & (cut.z == 0))  # three quarters of a tile, and the other's sums
     (said,) = violations(tampered(cut, "end_ns", row, 750))
     assert said.startswith("a tile (0, 0): its parts spend")
+
+
+@pytest.mark.parametrize("share", [0.1234567, 0.7654328])
+def test_a_block_that_prefetched_a_share_of_long_work_reads_right_after_the_post(share):
+    """The share of 10 ms is kept in millionths, which is nanoseconds off."""
+    pipeline = pair(stage("a", 1), stage("b", 1))
+    costs = CostModel({"a": 12_345_678, "b": 10_000_000})
+    trace = simulate(pipeline, SemaphoreSync(TileSync(), prefetch=share), TOY, costs)
+    assert trace.wait_ns.max() > 0
+    assert violations(trace, pipeline) == []
+    reader = int(np.flatnonzero(trace.rows_of("b"))[0])
+    early = tampered(trace, "end_ns", reader, int(trace.end_ns[reader]) - 10)
+    assert any("too soon after a tile" in words for words in violations(early, pipeline))
