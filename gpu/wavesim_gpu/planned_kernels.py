@@ -56,6 +56,14 @@ def kernels_of(
     return tuple(found)
 
 
+def launched_clusters(
+    pipeline: Pipeline, plan: Plan, device: Device, default: str = DEFAULT
+) -> dict[str, int]:
+    """How many of each stage's blocks form a cluster, whose blocks are issued together."""
+    kernels = kernels_of(pipeline, plan, device, default)
+    return {name: kernel.launch.cluster for kernel in kernels for name in kernel.stages}
+
+
 def launched_blocks(
     pipeline: Pipeline, plan: Plan, device: Device, default: str = DEFAULT
 ) -> dict[str, Block]:

@@ -22,7 +22,7 @@ from wavesim.plan.plan import Plan, StreamSync
 from wavesim.trace.trace import Trace
 from wavesim_gpu.cusync.sync_state import LIMIT_S
 from wavesim_gpu.kernels.backends import DEFAULT, backend_named, backends_of, require_computes
-from wavesim_gpu.planned_kernels import launched_blocks
+from wavesim_gpu.planned_kernels import launched_blocks, launched_clusters
 from wavesim_gpu.program import Program
 from wavesim_gpu.record.measured_trace import build_trace
 from wavesim_gpu.runtime.clocks import Reading, Sampler
@@ -227,9 +227,13 @@ class CupyRunner:
 
 
 def require_safe(pipeline: Pipeline, plan: Plan, device: Device, default: str = DEFAULT) -> None:
-    """Raises `DescriptionError` for a plan that the kernels do not run, or that can deadlock."""
+    """Raises `DescriptionError` for a plan that the kernels do not run, or that can deadlock.
+
+    Also behind a wait-kernel, which takes a slot itself; judged by the blocks and clusters that are launched.
+    """
     blocks = launched_blocks(pipeline, plan, device, default)
-    verdict = safety_of(pipeline, plan, device, blocks)
+    clusters = launched_clusters(pipeline, plan, device, default)
+    verdict = safety_of(pipeline, plan, device, blocks, clusters)
     if not verdict.is_safe:
         fix = "" if plan.launch.wait_kernel else ". Use wait_kernel=True"
         raise DescriptionError(f"{pipeline.name} under {plan.label}: {verdict.reason}{fix}")

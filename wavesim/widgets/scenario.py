@@ -8,6 +8,8 @@ statement of where the costs come from. Nothing here knows of widgets.
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from wavesim.check.deadlock import safety_of
+from wavesim.check.verdict import SafetyVerdict
 from wavesim.model import device as devices
 from wavesim.model.device import Device, default_device
 from wavesim.model.pipeline import Pipeline
@@ -94,6 +96,11 @@ class Scenario:
         return devices.load(self.device)
 
     @property
+    def used_device(self) -> Device:
+        """The device with as many SMs as are asked for."""
+        return self.whole_device.with_sm_count(self.sm_count)
+
+    @property
     def plan(self) -> Plan:
         """How the kernels are synchronised. Raises `DescriptionError`."""
         order, last = ORDERS[self.order]
@@ -119,17 +126,20 @@ class Scenario:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The two traces of a scenario and where their costs come from."""
+    """The two traces of a scenario, where their costs come from, and whether the plan can deadlock."""
 
     scenario: Scenario
     stream: Trace
     chosen: Trace
     costs: KnownCosts
+    safety: SafetyVerdict
 
 
 def answer(scenario: Scenario) -> Answer:
     """Simulates both plans. Raises `DescriptionError` or `DeadlockError` where they cannot run."""
-    return Answer(scenario, _simulated(scenario.baseline), _simulated(scenario), scenario.costs)
+    traces = _simulated(scenario.baseline), _simulated(scenario)
+    safety = safety_of(scenario.pipeline, scenario.plan, scenario.used_device)
+    return Answer(scenario, *traces, scenario.costs, safety)
 
 
 @lru_cache(maxsize=32)
@@ -140,5 +150,4 @@ def _pipeline(name: str, tokens: int, tile: str) -> Pipeline:
 @lru_cache(maxsize=32)
 def _simulated(scenario: Scenario) -> Trace:
     """One plan's trace; a baseline seen before is not simulated again when only the policy changes."""
-    device = scenario.whole_device.with_sm_count(scenario.sm_count)
-    return simulate(scenario.pipeline, scenario.plan, device, scenario.costs.model)
+    return simulate(scenario.pipeline, scenario.plan, scenario.used_device, scenario.costs.model)

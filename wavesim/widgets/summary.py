@@ -197,7 +197,7 @@ def _change(before: str | None, after: str | None) -> str | None:
 
 
 def costs_html(answer: Answer) -> Markup:
-    """Where the costs come from, and how far prediction and measurement differed there."""
+    """Where the costs come from, how far predictions were off there, and what the plan's safety rests on."""
     source = answer.costs.source
     words = [element("b", "Costs."), f"{source[0].upper()}{source[1:].removesuffix('.')}."]
     if answer.scenario.workload != "toy" and answer.costs.tile_times:
@@ -214,4 +214,5 @@ def costs_html(answer: Answer) -> Markup:
             f"{signed(measured.high, '')}); predicted {signed(predicted, '')}, "
             f"error {signed(predicted - measured.median, '')}."
         )
+    words += [element("b", "Safety:"), f"{answer.safety.text.removeprefix('safety: ')}."]
     return element("div", Markup(" ").join(words), class_="wavesim-costs")

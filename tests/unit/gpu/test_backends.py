@@ -200,6 +200,18 @@ def test_a_plan_that_can_deadlock_is_refused():
         require_safe(pair(tiles=WIDE), SemaphoreSync(), tiny)
 
 
+def test_a_cluster_that_finds_no_two_neighbouring_sms_is_a_deadlock_too():
+    """80 waiting blocks leave 52 of 132 SMs, of which no two need be a pair."""
+    narrow = ((64, 192, 64),) * 2
+    clustered = pair(m=128, k=64, hidden=40 * 192, n=40 * 192, tiles=narrow)
+    plan = SemaphoreSync(wait_kernel=False)
+    assert {kernel.launch.cluster for kernel in kernels_of(clustered, plan, H200, "hopper")} == {2}
+    with pytest.raises(DescriptionError, match="on any of 132 SMs with 2 neighbouring SMs to itself"):
+        require_safe(clustered, plan, H200, "hopper")
+    require_safe(pair(m=128, k=64, hidden=20 * 192, n=20 * 192, tiles=narrow), plan, H200, "hopper")
+    require_safe(clustered, SemaphoreSync(), H200, "hopper")
+
+
 def test_deadlock_is_judged_by_the_blocks_that_are_launched_not_by_those_described():
     """Described, many blocks share an SM and all waiting ones leave room; launched, there is one per SM."""
     small = Block(128, 32, 0, 1024)

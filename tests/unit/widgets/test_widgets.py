@@ -102,6 +102,12 @@ def test_a_deadlock_is_told_in_words(on_toy):
     assert "Traceback" not in on_toy.finding.value
 
 
+def test_what_the_plans_safety_rests_on_is_said_below_the_picture(on_toy):
+    assert "<b>Safety:</b> rests on issue of blocks wherever an SM has room" in on_toy.costs.value
+    on_toy.controls.wait_kernel.value = False
+    assert "<b>Safety:</b> can deadlock: 4 blocks of gemm2" in on_toy.costs.value
+
+
 def test_an_error_of_our_own_is_said_and_not_swallowed(on_toy, monkeypatch):
     def broken(_):
         raise ZeroDivisionError
