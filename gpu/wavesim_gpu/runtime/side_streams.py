@@ -14,7 +14,7 @@ from typing import Any
 
 from wavesim.errors import DeviceError
 from wavesim_gpu.runtime.device import require_cupy
-from wavesim_gpu.runtime.tensors import allowed_while_capturing
+from wavesim_gpu.runtime.tensors import allowed_while_capturing, stream_at
 
 KEPT = 64  # of the caller's streams; CUDA keeps what is dropped until its work is done
 PER_THREAD = 2  # the address by which every thread means a default stream of its own
@@ -81,7 +81,7 @@ def _beside(stream: Any) -> Any:
     status, made = driver.cuGreenCtxStreamCreate(green, flag, 0)
     if int(status) != 0:
         raise DeviceError(f"no stream in the green context of stream {stream.ptr:#x}: {status.name}")
-    return cuda.ExternalStream(int(made))
+    return stream_at(int(made))
 
 
 def _green_context(stream: Any) -> Any:

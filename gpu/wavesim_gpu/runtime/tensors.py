@@ -128,7 +128,12 @@ def current_stream(tensor: Tensor) -> Any:
         return cupy.cuda.get_current_stream()
     import torch  # noqa: PLC0415  # there: the tensor is one of its
 
-    return cupy.cuda.Stream.from_external(_Given(torch.cuda.current_stream(tensor.device).cuda_stream))
+    return stream_at(torch.cuda.current_stream(tensor.device).cuda_stream)
+
+
+def stream_at(address: int) -> Any:
+    """Somebody else's stream, as CuPy's."""
+    return require_cupy().cuda.Stream.from_external(_Given(address))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from wavesim.errors import DeviceError
 from wavesim_gpu.runtime.device import require_cupy
+from wavesim_gpu.runtime.tensors import stream_at
 
 _kept: list[Any] = []  # green contexts live as long as the process
 
@@ -28,7 +29,7 @@ def green_stream(sm_count: int) -> tuple[Any, int]:
         driver.cuGreenCtxStreamCreate(context, int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING), 0)
     )
     _kept.append(context)
-    return cupy.cuda.ExternalStream(int(stream)), int(groups[0].sm.smCount)
+    return stream_at(int(stream)), int(groups[0].sm.smCount)
 
 
 def _said(answer: tuple[Any, ...]) -> Any:
