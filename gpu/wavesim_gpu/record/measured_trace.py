@@ -13,7 +13,15 @@ from wavesim.plan.parsing import plan_data
 from wavesim.trace.header import Event, Header, StageInfo
 from wavesim.trace.trace import Trace
 from wavesim_gpu.program import Program
-from wavesim_gpu.record.stamps import clock_mhz, device_fields, from_zero, slots, tile_cycles, timer_step_ns
+from wavesim_gpu.record.stamps import (
+    clock_mhz,
+    device_fields,
+    from_zero,
+    slots,
+    tile_cycles,
+    timer_step_ns,
+    within,
+)
 from wavesim_gpu.runtime.clocks import Reading
 from wavesim_gpu.runtime.device import query, versions
 from wavesim_gpu.runtime.kernel_sources import source_hash
@@ -24,7 +32,7 @@ def build_trace(
 ) -> Trace:
     """The trace of the program's last, recorded run; the other arguments go into its header."""
     parts = [program.sync.records(name) for name in program.sync.names]
-    records = np.concatenate(parts)
+    records = within(np.concatenate(parts), query().sm_count)
     stage = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     zero, start, end = from_zero(records)
     return Trace(

@@ -18,6 +18,7 @@ from wavesim.trace.trace import Trace
 from wavesim_gpu.record.buffers import check_buffer, empty_words, like, synchronise, to_numpy
 from wavesim_gpu.record.layout import HEADER, WORD, recording_bytes, recording_header
 from wavesim_gpu.record.tile_records import Stages, records_of, trace_of
+from wavesim_gpu.record.stamps import within
 from wavesim_gpu.runtime.device import query, versions
 
 
@@ -68,6 +69,8 @@ class Recording:
         """
         records = self.records()
         found = query() if device is None else devices.load(device) if isinstance(device, str) else device
+        if device is None:  # a wrong device that is given is still refused
+            records = within(records, found.sm_count)
         known = {"date": datetime.now(UTC).strftime("%Y-%m-%d"), "versions": _versions(device is None)}
         return trace_of(
             records, self.stages, found, plan=plan, workload=workload, about={**known, **(about or {})}

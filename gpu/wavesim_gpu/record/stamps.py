@@ -29,6 +29,19 @@ def slots(sm: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> NDArray[n
     return result
 
 
+def within(records: NDArray[Any], sm_count: int) -> NDArray[Any]:
+    """The records with SMs numbered from 0 where the run had only a part of the GPU.
+
+    The hardware's numbers are of the whole GPU, also in a green context with `sm_count` of them.
+    """
+    used, numbers = np.unique(records["sm"], return_inverse=True)
+    if not len(used) or used[-1] < sm_count or len(used) > sm_count:
+        return records
+    renumbered = records.copy()
+    renumbered["sm"] = numbers
+    return renumbered
+
+
 def from_zero(records: NDArray[Any]) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
     """The first start, and all starts and ends counted from it."""
     zero = int(records["start_ns"].min())
