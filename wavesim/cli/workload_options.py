@@ -40,7 +40,8 @@ def described(options: argparse.Namespace) -> tuple[Pipeline, Device]:
     usual = "toy" if options.workload == "toy" else devices.default_device().name
     split_k = getattr(options, "split_k", 1)
     is_split = isinstance(split_k, int) and split_k != 1
-    return with_split_k(pipeline, split_k) if is_split else pipeline, devices.load(options.device or usual)
+    device = devices.load(usual if options.device is None else options.device)
+    return with_split_k(pipeline, split_k) if is_split else pipeline, device
 
 
 def with_split_k(pipeline: Pipeline, count: int) -> Pipeline:

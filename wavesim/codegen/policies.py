@@ -144,7 +144,7 @@ def policy_named(pipeline: Pipeline, edge: Edge, name: str) -> Policy:
     bounded_text("policy", name)
     derived = derive_policies(pipeline, edge)
     for entry in derived:
-        if name in (entry.name, entry.paper_name):
+        if name and name in (entry.name, entry.paper_name):
             return entry.policy
     raise DescriptionError(
         f"policy is {name!r}; {edge[0]} to {edge[1]} has {', '.join(entry.name for entry in derived)}"

@@ -19,7 +19,8 @@ MOST_BLOCKS = 2**18
 MOST_READS = 2**26
 # What is quadratic in the stages stays a matter of milliseconds.
 MOST_STAGES = 64
-# Of an index expression: it is evaluated by recursion, once per tile.
+# Of an index expression, and of all those of a dependency: each is evaluated once per tile, by recursion. A
+# convolution of a convolution has 23; 64 on the most tiles are 4 s.
 MOST_TERMS = 64
 # Characters of a word that names a plan, an order, a policy or a tile set: the longest of ours have 60.
 MOST_LETTERS = 200

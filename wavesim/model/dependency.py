@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import MOST_BLOCKS, MOST_READS
+from wavesim.guard.bounds import MOST_BLOCKS, MOST_READS, MOST_TERMS
 from wavesim.model.consumer_index import consumer_coordinates
 from wavesim.model.index import Index, as_index, x, y
 from wavesim.model.kernel import Grid
@@ -65,6 +65,12 @@ class Dependency:
         stage = self.consumer.stage
         object.__setattr__(self, "consumer", stage[x, y])
         object.__setattr__(self, "needs", tuple(need.substituted(coordinates) for need in self.needs))
+        terms = sum(need.terms for need in self.needs)
+        if terms > MOST_TERMS:
+            raise DescriptionError(
+                f"{stage.name}: its {len(self.needs):,} needs have {terms:,} terms in all; at most "
+                f"{MOST_TERMS} are evaluated per tile. Write shorter ones"
+            )
         reads = 0
         for need in self.needs:
             if need.stage.name == stage.name:

@@ -129,18 +129,17 @@ def _stage(entry: Any, where: str, path: Path) -> tuple[Stage, int]:
         _field(entry, "registers", int, path, f"{where}."),
         dynamic_shared_bytes=_field(entry, "shared_bytes", int, path, f"{where}."),
     )
-    time_us = _number(entry, "kernel_us", 0.001, MAX_KERNEL_US, f"{path}: field '{where}")
-    flops = _number({"flops": 0, **entry}, "flops", 0, MAX_FLOPS, f"{path}: field '{where}")
+    time_us = _number(entry, "kernel_us", 0.001, MAX_KERNEL_US, path, where)
+    flops = _number({"flops": 0, **entry}, "flops", 0, MAX_FLOPS, path, where)
     blocks = Grid(*grid)
     kernel = Kernel(name, blocks, block, flops_per_block=round(flops / blocks.size))
     return Stage(name, kernel), round(time_us * 1000)
 
 
-def _number(entry: Mapping[str, Any], name: str, least: float, most: float, where: str) -> float:
-    if name not in entry:
-        raise RecordingError(f"{where}.{name}' is missing; write {_example(name)}")
+def _number(entry: Mapping[str, Any], name: str, least: float, most: float, path: Path, where: str) -> float:
+    value = _field(entry, name, (int, float), path, f"{where}.")
     try:
-        return real(f"{where}.{name}'", entry[name], least, most)
+        return real(f"{path}: field '{where}.{name}'", value, least, most)
     except DescriptionError as error:
         raise RecordingError(str(error)) from None
 

@@ -5,6 +5,8 @@ where a tile at the border has fewer neighbours. Nothing else: a product of coor
 affine, and the generator could not turn it into a formula.
 """
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn, Union
 
@@ -14,6 +16,13 @@ from wavesim.model.reprs import one_line
 
 Operand = Union["Index", int]
 LARGEST = 2**31 - 1  # as of a grid
+OPERATIONS: dict[str, Callable[..., int]] = {
+    "+": operator.add,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "min": min,
+    "max": max,
+}
 
 
 @dataclass(frozen=True)
@@ -102,21 +111,17 @@ class Index:
 
     def evaluate(self, x: int, y: int) -> int:
         """The value for one consumer tile."""
-        values = [part.evaluate(x, y) if isinstance(part, Index) else part for part in self.operands]
-        match self.operator, values:
-            case "dim", [name]:
-                return x if name == "x" else y
-            case "const", [int(value)]:
-                return value
-            case "+", [int(left), int(right)]:
-                return left + right
-            case "*", [int(left), int(right)]:
-                return left * right
-            case "//", [int(left), int(right)]:
-                return left // right
-            case "min" | "max", [int(left), int(right)]:
-                return min(left, right) if self.operator == "min" else max(left, right)
-        raise DescriptionError(f"index expression {self.operator}{self.operands} is not understood")
+        if self.operator == "dim":
+            return x if self.operands[0] == "x" else y
+        if self.operator == "const":
+            return int(self.operands[0])  # type: ignore[arg-type]  # an integer
+        # Once per tile and term, so without anything that takes time.
+        left, right = self.operands
+        if isinstance(left, Index):
+            left = left.evaluate(x, y)
+        if isinstance(right, Index):
+            right = right.evaluate(x, y)
+        return OPERATIONS[self.operator](left, right)
 
     def uses(self, name: str) -> bool:
         """Whether the value depends on dimension `name`."""

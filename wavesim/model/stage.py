@@ -92,6 +92,12 @@ class TileSet:
         """Whether the set depends on dimension `name` of the consumer."""
         return self.columns.uses(name) or self.rows.uses(name)
 
+    @property
+    def terms(self) -> int:
+        """Of all its index expressions: what one evaluation costs."""
+        ends = (end for axis in (self.columns, self.rows) for end in (axis.start, axis.stop))
+        return sum(end.terms for end in ends if end is not None)
+
     def substituted(self, values: dict[str, Index]) -> "TileSet":
         """The set with other expressions in place of the consumer's dimensions."""
         columns, rows = self.columns.substituted(values), self.rows.substituted(values)

@@ -155,7 +155,9 @@ class CustomOrder(Order):
 def parse_order(text: str) -> Order:
     """The order that a word names: "row", "column", "grouped:8", "reversed:row", "slices-last:row"."""
     bounded_text("order", text, example=KNOWN_ORDERS)
-    head, _, rest = text.partition(":")
+    head, colon, rest = text.partition(":")
+    if colon and not rest:
+        raise DescriptionError(f"order is {shown(text)}; known are {KNOWN_ORDERS}")
     if head == "row" and not rest:
         return RowMajor()
     if head == "column" and not rest:

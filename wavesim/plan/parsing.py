@@ -100,7 +100,9 @@ def parse_plan(text: str, order: str = "row", *, wait_kernel: bool = True, head_
 
 
 def _parsed(text: str) -> Plan:
-    """A plan in row-major order. Raises `ValueError` for words that are none."""
+    """A plan in row-major order. Raises `ValueError` for words that are none, or end with a colon."""
+    if any("" in part.split(":") for part in text.split("+")):
+        raise ValueError(text)
     if "+" in text:
         return _joined(text.split("+"))
     word, _, setting = text.partition(":")
