@@ -4,6 +4,11 @@ Example: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.
 the newest anywhere.
 """
 
+from wavesim.guard.signals import end_at_once
+
+if __name__ == "__main__":
+    end_at_once("wavesim_gpu")  # before the imports, which take most of a short command's time
+
 import argparse
 import json
 import sys
@@ -13,13 +18,20 @@ from pathlib import Path
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.guard.escaping import lines
 from wavesim.guard.options import OneLineParser, number
+from wavesim.guard.program import error_text, run_program
+from wavesim.guard.streams import ReaderGoneError
 
 BLIND_ONLY = ("device", "seconds", "only")  # options of `record`
 SECONDS = 230.0
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one command; returns the exit status: 2 for bad input, no GPU, wrong results or stale ones."""
+    """Runs one command; returns the exit status: 2 for bad input, no GPU, wrong results or stale ones.
+
+    Without `arguments` it is the whole process's, as `run_program` says, which has further statuses.
+    """
+    if arguments is None:
+        return run_program("wavesim_gpu", lambda: main(sys.argv[1:]))
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options))
@@ -29,8 +41,10 @@ def main(arguments: list[str] | None = None) -> int:
         if "wavesim_gpu.evaluation" not in str(error) and "wavesim.evaluation" not in str(error):
             raise
         print(f"{error.name} is not installed; this command measures and needs it", file=sys.stderr)
+    except ReaderGoneError:
+        raise
     except OSError as error:
-        print(lines(f"{error.filename}: {error.strerror}; give another path"), file=sys.stderr)
+        print(lines(error_text(error)), file=sys.stderr)
     return 2
 
 

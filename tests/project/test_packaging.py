@@ -131,7 +131,7 @@ def test_the_wheel_announces_its_command_and_its_gpu_runner(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (n for n in archive.namelist() if n.endswith("entry_points.txt"))
         text = archive.read(name).decode()
-    assert "wavesim = wavesim.cli.command_line:main" in text
+    assert "wavesim = wavesim.__main__:main" in text
     assert "cupy = wavesim_gpu.runner:CupyRunner" in text
 
 

@@ -8,7 +8,6 @@ Only the file of the command that is named is imported.
 """
 
 import argparse
-import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,10 +15,12 @@ from importlib import import_module
 
 from wavesim import __version__
 from wavesim.cli.printing import complain
-from wavesim.cli.status import BAD_INPUT, INTERRUPTED
+from wavesim.cli.status import BAD_INPUT
 from wavesim.errors import CompileError, DeadlockError, WavesimError
 from wavesim.guard.escaping import lines
 from wavesim.guard.options import OneLineParser
+from wavesim.guard.program import error_text, run_program
+from wavesim.guard.streams import ReaderGoneError
 
 COMMANDS = {
     "simulate": "simulate one plan of a workload",
@@ -38,8 +39,13 @@ EVALUATION = "wavesim.evaluation"  # the only room that the others work without
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command. Returns the exit status: 0, 1 if a check failed, 2 for bad input."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
+    """Runs one command. Returns the exit status: 0, 1 if a check failed, 2 for bad input.
+
+    Without `arguments` it is the whole process's, as `run_program` says, which has further statuses.
+    """
+    if arguments is None:
+        return run_program("wavesim", lambda: main(sys.argv[1:]))
+    words = list(arguments)
     warnings.showwarning = lambda message, *_: complain(str(message))  # in one line, as all else
     try:
         options = _parser(words).parse_args(words)  # their help names devices, whose files may be bad
@@ -51,15 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (WavesimError, ModuleNotFoundError) as error:
         complain(_bad_input_text(error))
         return BAD_INPUT
-    except KeyboardInterrupt:
-        complain("interrupted")
-        return INTERRUPTED
-    except BrokenPipeError:
-        # The reader has gone: nothing to report.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except ReaderGoneError:
+        raise
     except OSError as error:
-        complain(f"{error.filename}: {error.strerror}; give another path")
+        complain(error_text(error))
         return BAD_INPUT
 
 

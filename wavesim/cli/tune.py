@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     ).accepting(options.accept)
     document = tuning_json(tuning)
     text = f"{pipeline.name} on {device.name}\n{tuning.table(options.rows or ROWS)}\n{run_text(tuning)}"
-    if runner is not None:
+    if runner is not None and tuning.is_complete:
         found = measure_best(tuning, runner, options.measure)
         document, text = document | {"measured": asdict(found)}, f"{text}\n{found.table()}"
     print_result(options, document, text)

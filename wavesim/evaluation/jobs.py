@@ -5,10 +5,9 @@ find the same predictions in the same order.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
 from wavesim.evaluation.scored_case import ScoredPrediction
+from wavesim.guard.workers import worker_pool
 
 Job = Callable[[], list[ScoredPrediction]]  # picklable: a `functools.partial` of a module's function
 
@@ -19,8 +18,7 @@ def run_jobs(
     """All jobs' predictions, in the order of the jobs. `progress(done, total)` is called after each."""
     if processes == 1:
         return _collected((job() for job in jobs), len(jobs), progress)
-    # Spawned rather than forked: whoever calls may have threads.
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+    with worker_pool(processes) as pool:
         return _collected(pool.map(_run, jobs), len(jobs), progress)
 
 

@@ -6,6 +6,7 @@ is killed in between loses its lock, and one that meets a full disk removes its 
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
 import time
@@ -15,11 +16,6 @@ from pathlib import Path
 from wavesim.errors import OutputError
 from wavesim.guard.escaping import one_line
 from wavesim.guard.writing import cannot_write
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # not a Unix: no file can be locked
-    fcntl = None  # type: ignore[assignment]
 
 LONGEST_WAIT_S = 10.0
 POLL_S = 0.002
@@ -81,8 +77,6 @@ def locked(number: int, path: Path) -> Iterator[None]:
 
 
 def _take(number: int, path: Path) -> None:
-    if fcntl is None:
-        raise _no_locks(path, "this system")
     until = time.monotonic() + LONGEST_WAIT_S
     while True:
         try:
@@ -91,14 +85,14 @@ def _take(number: int, path: Path) -> None:
             if time.monotonic() > until:
                 raise _still_held(number, path) from None
         except OSError as error:
-            raise (_no_locks(path, "its file system") if error.errno in NO_LOCKS else error) from None
+            raise (_no_locks(path) if error.errno in NO_LOCKS else error) from None
         time.sleep(POLL_S)
 
 
-def _no_locks(path: Path, what: str) -> OutputError:
+def _no_locks(path: Path) -> OutputError:
     return OutputError(
-        f"{one_line(str(path))}: {what} has no locks, without which writers lose each other's lines; give a "
-        "path on a local disk"
+        f"{one_line(str(path))}: its file system has no locks, without which writers lose each other's "
+        "lines; give a path on a local disk"
     )
 
 

@@ -165,7 +165,7 @@ def tune(
 
     `variants` are the same computation with other tile sizes or split-K, by name; `costs` hold for
     all of them. `plans` replaces the generated ones. With `results` the sweep goes on where that
-    file stops; after Ctrl-C the ranking is of what is finished.
+    file stops; after Ctrl-C the ranking is of what is finished, where anything is.
 
     Raises `DescriptionError` for plans that don't fit, `RecordingError` for a results file that cannot
     be read or written.
@@ -176,6 +176,8 @@ def tune(
         is_complete = run_and_keep(search, search.stream_questions(), None, None, file)
         if is_complete:
             is_complete = run_and_keep(search, search.other_questions(), executor, progress, file)
+    if not search.predicted_ns:
+        raise KeyboardInterrupt  # before the first answer there is no ranking to return
     return Tuning(
         workload=pipeline.name,
         device=device.name,

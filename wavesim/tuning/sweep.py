@@ -4,18 +4,17 @@ Example: 520 plans in batches of a few on two worker processes; each finished ba
 file; Ctrl-C cancels what has not begun and keeps the rest. Dask's `client.get_executor()` does as well.
 """
 
-import multiprocessing
 import os
 import pickle
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Executor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DeadlockError, DescriptionError, DeviceError
+from wavesim.guard.workers import worker_pool
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
@@ -79,18 +78,19 @@ def run_sweep(
     tell = progress or (lambda _done, _total: None)
     tell(len(found), len(questions))
     try:
-        for batch, answers in _answered(open_questions, executor):
-            for question, answer in zip(batch, answers, strict=True):
-                found[question.key] = answer
-                if results is not None:
-                    results.append(question.key, question.name, answer)
-            tell(len(found), len(questions))
+        with closing(_answered(open_questions, executor)) as answered:
+            for batch, answers in answered:
+                for question, answer in zip(batch, answers, strict=True):
+                    found[question.key] = answer
+                    if results is not None:
+                        results.append(question.key, question.name, answer)
+                tell(len(found), len(questions))
     except KeyboardInterrupt:
         return Answers(found, is_complete=False)
     return Answers(found, is_complete=True)
 
 
-Answered = Iterator[tuple[Sequence[Question], list[int | None]]]
+Answered = Generator[tuple[Sequence[Question], list[int | None]]]
 
 
 def _answered(questions: Sequence[Question], executor: Executor | None) -> Answered:
@@ -102,9 +102,8 @@ def _answered(questions: Sequence[Question], executor: Executor | None) -> Answe
         return
     _require_picklable(questions)
     with _given_or_processes(executor) as pool:
-        waiting: dict[Future[list[int | None]], Sequence[Question]] = {}
+        waiting = {pool.submit(answer_batch, batch): batch for batch in batches}
         try:
-            waiting |= {pool.submit(answer_batch, batch): batch for batch in batches}
             for future in as_completed(waiting):
                 yield waiting[future], future.result()
         except BrokenProcessPool as error:
@@ -113,8 +112,9 @@ def _answered(questions: Sequence[Question], executor: Executor | None) -> Answe
                 "`if __name__ == '__main__':`, or pass executor=ThreadPoolExecutor(1)"
             ) from error
         finally:
-            for future in waiting:
-                future.cancel()
+            if executor is not None:  # our own pool does so itself as it ends
+                for future in waiting:
+                    future.cancel()
 
 
 def worker_count() -> int:
@@ -122,26 +122,9 @@ def worker_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@contextmanager
-def _given_or_processes(executor: Executor | None) -> Iterator[Executor]:
+def _given_or_processes(executor: Executor | None) -> AbstractContextManager[Executor]:
     """The caller's executor, left open, or a process pool of our own."""
-    if executor is not None:
-        yield executor
-        return
-    # Not fork: a notebook's process has threads, whose locks a forked child would hold for ever.
-    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-    context = multiprocessing.get_context(method)
-    with ProcessPoolExecutor(worker_count(), context, initializer=_ignore_interrupts) as pool:
-        try:
-            yield pool
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _ignore_interrupts() -> None:
-    """Ctrl-C reaches the whole process group; the parent decides what becomes of the sweep."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return worker_pool(worker_count()) if executor is None else nullcontext(executor)
 
 
 def _require_picklable(questions: Sequence[Question]) -> None:

@@ -8,13 +8,12 @@ as far as time goes all of it once more, which says how well it repeats. Files a
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from itertools import chain
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,6 +29,7 @@ from wavesim.evaluation.blind_runs import (
     write_predictions,
 )
 from wavesim.evaluation.blind_sizes import BASELINE, SEMAPHORES, BlindSize
+from wavesim.guard.workers import worker_pool
 from wavesim.trace.trace import Trace
 from wavesim_gpu.evaluation.blind_measuring import ComparedSize
 from wavesim_gpu.evaluation.blind_worker import Worker, WorkerError
@@ -182,7 +182,7 @@ def predict_in_processes(device: str) -> Predict:
         ) from None
 
     def predict(found: Sequence[tuple[BlindSize, Streams]]) -> list[RegisteredPrediction]:
-        with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        with worker_pool() as pool:
             waiting = [pool.submit(register_predictions, size, streams, device) for size, streams in found]
             return list(chain.from_iterable(map(_outcome, waiting, found)))
 

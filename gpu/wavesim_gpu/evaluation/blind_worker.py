@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from wavesim.errors import DeviceError, WavesimError
 from wavesim.evaluation.blind_sizes import BlindSize
+from wavesim.guard.signals import held_back
 from wavesim.trace.trace import Trace
 from wavesim_gpu.evaluation.blind_measuring import ComparedSize, GpuMeasurer
 
@@ -88,7 +89,8 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, self._make, self._commit), daemon=True)
-        self._process.start()
+        with held_back():  # Ctrl-C is for this side, which then ends the other
+            self._process.start()
         theirs.close()
         if not self._connection.poll(STARTING_S):
             self.close()
