@@ -9,11 +9,14 @@ from toy_schedules import stage
 
 from wavesim.check import residency
 from wavesim.check.deadlock import safety_of
+from wavesim.codegen.cuda import generate
+from wavesim.costs.cost_model import zero_cost
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.parsing import parse_plan
+from wavesim.tuning.search import tune
 
 ALONE = parse_plan("streams:no-wait-kernel+tile")
 
@@ -35,6 +38,13 @@ def test_a_chain_of_twelve_distinct_kernels_is_judged_in_a_moment(device, blocks
     for plan in (ALONE, parse_plan("tile")):
         safety_of(chain(12, blocks), plan, load(device))
     assert time.process_time() - began < 3
+
+
+def test_a_chain_of_twelve_is_generated_and_tuned_in_a_moment():
+    began, pipeline, device = time.process_time(), chain(12, 8), load("h200")
+    assert "struct s11" in generate(pipeline, parse_plan("tile"), device)
+    assert tune(pipeline, device, zero_cost(pipeline, 1_000)).best.safety.basis == "cuda"
+    assert time.process_time() - began < 10
 
 
 def test_the_bound_alone_never_accepts_what_the_exact_count_refuses_and_refuses_little_else(monkeypatch):

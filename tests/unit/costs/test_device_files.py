@@ -226,6 +226,11 @@ def test_the_list_of_devices_is_also_text(capsys: pytest.CaptureFixture[str]):
             "sm_count = 144\ndefault = 'no'\n",
             "field 'default' is 'no'; write default = tr",
         ),
+        (
+            'date = "2026-11-22"\n',
+            "",
+            r"field 'issue_order' is .*; write \[issue_order\] with texts source and date",
+        ),
         ("sm_count = 144\n", "sm_count = 144\ndefault = true\n", r"default = true is in \['h200', 'x1'\]"),
     ],
 )

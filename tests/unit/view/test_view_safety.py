@@ -40,6 +40,14 @@ def test_a_safe_plan_shows_the_producer_on_each_sm_that_is_left():
     assert title == "Safe: whatever waits, 36 of 132 SMs stay open to gemm1"
 
 
+def test_the_figure_of_a_safe_plan_says_what_that_rests_on():
+    below = safety_picture(gpt3_mlp(256), NO_WAIT_KERNEL, H200).layout.title.subtitle.text.replace(
+        "<br>", " "
+    )
+    assert "Rests on issue of blocks wherever an SM has room" in below
+    assert "an otherwise idle GPU (97 of 132 SMs that other work" in below
+
+
 def test_a_wait_kernel_is_as_small_on_the_picture_as_on_the_sm():
     parts = safety_parts(toy(), SemaphoreSync(), TOY)
     cell = next(cell for cell in parts.cells if cell.is_waiting)
