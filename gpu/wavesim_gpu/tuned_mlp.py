@@ -57,7 +57,7 @@ BACKEND = "portable"  # on every GPU
 SHORTEST_S, LONGEST_S = 1e-9, 86400.0
 _prepared: dict["Shape", "PreparedMlp"] = {}
 _preparing = threading.Lock()
-_side_streams = SideStreams()
+side_streams = SideStreams()
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class PreparedMlp:
     ) -> None:
         program = self.program
         self._runtime.memsetAsync(memory.address, 0, memory.shape[0], stream.ptr)
-        with _side_streams.forked(stream, len(program.streams) - 1) as own:
+        with side_streams.forked(stream, len(program.streams) - 1) as own:
             for launch in program.launches:
                 arguments = (self._own_state(launch.arguments[0], memory, limit_ns), *launch.arguments[1:])
                 for stage, (a, b, c) in zip(program.pipeline.stages, matrices, strict=True):

@@ -29,9 +29,13 @@ class _Side:
 
 
 class SideStreams:
-    """Side streams by the caller's stream. Any thread may use them."""
+    """Side streams by the caller's stream. Any thread may use them.
 
-    def __init__(self) -> None:
+    `priority` 0 is the lowest, so that what waits on them is never issued ahead of the caller's kernels.
+    """
+
+    def __init__(self, priority: int = 0) -> None:
+        self._priority = priority
         self._lock = threading.Lock()
         self._sides: OrderedDict[tuple[int, int, int], _Side] = OrderedDict()
 
@@ -41,7 +45,7 @@ class SideStreams:
         cuda = require_cupy().cuda
         side = self._side(int(cuda.Device().id), int(stream.ptr))
         with side.lock:
-            own = _streams(side, stream, count)
+            own = self._streams(side, stream, count)
             ready = _event(cuda, stream)
             for other in own:
                 other.wait_event(ready)
@@ -60,25 +64,24 @@ class SideStreams:
                 self._sides.popitem(last=False)
         return side
 
+    def _streams(self, side: _Side, stream: Any, count: int) -> list[Any]:
+        """The side's first streams, made where there are too few."""
+        if len(side.streams) < count:
+            with allowed_while_capturing():
+                while len(side.streams) < count:
+                    side.streams.append(_beside(stream, self._priority))
+        return side.streams[:count]
 
-def _streams(side: _Side, stream: Any, count: int) -> list[Any]:
-    """The side's first streams, made where there are too few."""
-    if len(side.streams) < count:
-        with allowed_while_capturing():
-            while len(side.streams) < count:
-                side.streams.append(_beside(stream))
-    return side.streams[:count]
 
-
-def _beside(stream: Any) -> Any:
+def _beside(stream: Any, priority: int) -> Any:
     """A new stream on the same SMs: in the stream's green context, if it has one."""
-    cuda, green = require_cupy().cuda, _green_context(stream)
+    green = _green_context(stream)
     if green is None:
-        return cuda.Stream(non_blocking=True)
+        return require_cupy().cuda.Stream(non_blocking=True, priority=priority)
     from cuda.bindings import driver  # noqa: PLC0415  # only where there is a GPU
 
     flag = int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
-    status, made = driver.cuGreenCtxStreamCreate(green, flag, 0)
+    status, made = driver.cuGreenCtxStreamCreate(green, flag, priority)
     if int(status) != 0:
         raise DeviceError(f"no stream in the green context of stream {stream.ptr:#x}: {status.name}")
     return stream_at(int(made))

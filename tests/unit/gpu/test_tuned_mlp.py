@@ -25,7 +25,7 @@ def gpu(monkeypatch):
     gpu = NotedGpu()
     gpu.install(monkeypatch)
     monkeypatch.setattr(tuned_mlp, "_prepared", {})
-    monkeypatch.setattr(tuned_mlp, "_side_streams", SideStreams())
+    monkeypatch.setattr(tuned_mlp, "side_streams", SideStreams())
     monkeypatch.setattr(calls.atexit, "register", lambda *args: None)
     calls._process_log.cache_clear()
     yield gpu

@@ -35,6 +35,7 @@ RUNS: dict[str, tuple[float, float]] = {
     "threads": (0.1, 45),
     "replays": (0.1, 45),
     "other_process": (0.02, 45),
+    "time_sliced": (0.05, 45),
     "two_processes": (0.05, 45),
     "green": (0.01, 30),
     "forgotten": (0, 30),

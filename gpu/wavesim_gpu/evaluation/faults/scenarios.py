@@ -8,10 +8,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from random import Random
 from typing import Any
+
+import numpy as np
 
 from wavesim_gpu import tuned_mlp
 from wavesim_gpu.evaluation.faults.cotenant import Cotenant
@@ -19,8 +22,11 @@ from wavesim_gpu.evaluation.faults.green_context import green_stream
 from wavesim_gpu.evaluation.faults.judged_calls import FAULTS, HAS_NAN, IS_WRONG, Judge
 from wavesim_gpu.runtime.calls import process_log
 from wavesim_gpu.runtime.device import query, require_cupy
+from wavesim_gpu.runtime.side_streams import SideStreams
 
 LIMIT_S, HOLD_S = 0.004, 0.012  # a co-tenant that holds SMs for longer than a call may wait
+SLICED_S = (3e-4, 1e-3)  # limits below the time for which another process may have the GPU
+WAITERS_FIRST = -1  # priority of side streams: above the callers'
 LONG_S = 3.0  # longer than the 2 s that `mlp` once waited by default
 SHORT_S = (1e-6, 3e-6, 1e-5, 3e-5)  # limits within the duration of a call
 PRODUCERS, EVERYTHING, SHORT = 0.005, 0.001, 0.01  # shares of the calls that each is done to
@@ -48,17 +54,28 @@ class Injector:
         return LIMIT_S
 
 
+def waiters_first() -> None:
+    """From now on `mlp` has what waits issued ahead of what it waits for.
+
+    Otherwise a co-tenant in the same process does not make a wait fail on an H200: kernels are issued in the
+    order of their launches, and those that would wait stand behind the producer that finds no room.
+    """
+    tuned_mlp.side_streams = SideStreams(WAITERS_FIRST)
+
+
 def injected(count: int) -> dict[str, Any]:
     """Calls on one stream; some are blocked for longer than they may wait, some may wait for microseconds."""
+    waiters_first()
     judge, injector = Judge(count), Injector(0)
     for index in range(count):
         judge.call(index, limit_s=injector.limit_s())
-    return {**_with_faults(judge.counts()), "injected": dict(injector.done)}
+    return {**_with_failures(judge.counts()), "injected": dict(injector.done)}
 
 
 def threads(count: int) -> dict[str, Any]:
     """The same from four threads: two on streams of their own, two on one stream."""
     cupy = require_cupy()
+    waiters_first()
     judge, streams = Judge(count), [cupy.cuda.Stream(non_blocking=True) for _ in range(3)]
     done: Counter[str] = Counter()
 
@@ -71,25 +88,30 @@ def threads(count: int) -> dict[str, Any]:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
-    return {**_with_faults(judge.counts()), "injected": dict(done)}
+    return {**_with_failures(judge.counts()), "injected": dict(done)}
 
 
 def replays(count: int) -> dict[str, Any]:
-    """Two graphs captured from `mlp`, replayed at the same time; a replay that fails counts for its graph."""
+    """Graphs captured from `mlp`, replayed at the same time; a replay that fails counts for its graph.
+
+    The third one's limit is too short; it is replayed now and then.
+    """
     cupy = require_cupy()
+    waiters_first()
     judge, injector = Judge(count), Injector(0)
-    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
-    captured = [_captured(judge, stream, which) for which, stream in enumerate(streams)]
+    limits = (LIMIT_S, LIMIT_S, SHORT_S[0])
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in limits]
+    captured = [_captured(judge, *one) for one in zip(streams, range(3), limits, strict=True)]
+    replayed = np.zeros(count, int)
     for index in range(count):
-        injector.limit_s()
-        which = index % 2
+        replayed[index] = which = index % 2 if injector.limit_s() == LIMIT_S else 2
         with streams[which]:
             captured[which][0].launch(streams[which])
             judge.judge(index, captured[which][1], which)
     verdicts = judge.verdicts()
     graphs = []
     for which, (_, _, number) in enumerate(captured):
-        own = verdicts[which::2]
+        own = verdicts[replayed == which]
         nan, wrong = (int(((own & bit) > 0).sum()) for bit in (HAS_NAN, IS_WRONG))
         graphs.append(
             {
@@ -100,14 +122,15 @@ def replays(count: int) -> dict[str, Any]:
             }
         )
     faults = sum(abs(one["nan"] - one["reported"]) + one["wrong_silent"] for one in graphs)
+    faults += int(not judge.reported)  # replays of which none failed show nothing
     faults += int((verdicts == 0).sum()) + len(judge.reported.keys() - {number for *_, number in captured})
     return {"graphs": graphs, "faults": faults, "injected": dict(injector.done)}
 
 
-def _captured(judge: Judge, stream: Any, which: int) -> tuple[Any, Any, int]:
+def _captured(judge: Judge, stream: Any, which: int, limit_s: float) -> tuple[Any, Any, int]:
     with stream:
         stream.begin_capture()
-        result = tuned_mlp.mlp(judge.inputs[which], judge.w1, judge.w2, limit_s=LIMIT_S)
+        result = tuned_mlp.mlp(judge.inputs[which], judge.w1, judge.w2, limit_s=limit_s)
         return stream.end_capture(), result, process_log().latest
 
 
@@ -129,18 +152,38 @@ def same_process(count: int) -> dict[str, Any]:
 
 
 def other_process(count: int) -> dict[str, Any]:
-    """A co-tenant in another process holds all SMs, half a second at a time."""
-    command = [sys.executable, "-m", "wavesim_gpu.evaluation.faults.cotenant", "--seconds", "15"]
+    """A co-tenant in another process holds all SMs, half a second at a time; calls may wait 30 s."""
     judge = Judge(count)
+    with _co_tenant_process(0.5) as process:
+        found = _timed(judge, count, lambda: None)
+        return {**found, "held_to_the_end": process.poll() is None}
+
+
+def time_sliced(count: int) -> dict[str, Any]:
+    """A co-tenant in another process, and limits below its share of time: calls fail in the middle of a wait.
+
+    The GPU takes one process off its SMs for another, and the clock that waits look at goes on.
+    """
+    judge, draws = Judge(count), Random(0)  # noqa: S311  # draws, no secrets
+    with _co_tenant_process(0.005) as process:
+        for index in range(count):
+            judge.call(index, limit_s=draws.choice(SLICED_S))
+        found = _with_faults(judge.counts())
+        return {**found, "held_to_the_end": process.poll() is None}
+
+
+@contextmanager
+def _co_tenant_process(hold_s: float) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds all SMs, again and again, from the beginning of the block to its end."""
+    module = "wavesim_gpu.evaluation.faults.cotenant"
+    command = [sys.executable, "-m", module, "--seconds", "25", "--hold-s", str(hold_s)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603  # ours
-        assert process.stdout is not None
         try:
-            said = process.stdout.readline().strip()
-            found = _timed(judge, count, lambda: None)
-            is_there = process.poll() is None
+            assert process.stdout is not None
+            process.stdout.readline()  # it holds them now
+            yield process
         finally:
             process.kill()
-    return {**found, "co_tenant": said, "held_to_the_end": is_there}
 
 
 def green(count: int) -> dict[str, Any]:
@@ -154,8 +197,7 @@ def green(count: int) -> dict[str, Any]:
 def forgotten(_count: int) -> dict[str, Any]:
     """A call that fails, of which nobody asks: the process warns of it when it ends."""
     judge = Judge(1)
-    Cotenant().block_producers(HOLD_S)
-    judge.call(0, limit_s=LIMIT_S)
+    judge.call(0, limit_s=SHORT_S[0])
     require_cupy().cuda.Device().synchronize()
     return {"faults": 0}
 
@@ -173,6 +215,12 @@ def _timed(judge: Judge, count: int, before: Callable[[], None]) -> dict[str, An
     return {**found, "faults": faults, "queued_s": round(queued_s, 3), "ended_s": round(ended_s, 3)}
 
 
+def _with_failures(found: dict[str, int]) -> dict[str, Any]:
+    """As below, where a run in which nothing failed would show nothing and is a fault itself."""
+    counted = _with_faults(found)
+    return {**counted, "faults": counted["faults"] + int(found["nan_reported"] == 0)}
+
+
 def _with_faults(found: dict[str, int]) -> dict[str, Any]:
     return {**found, "faults": sum(found[kind] for kind in FAULTS)}
 
@@ -184,6 +232,7 @@ SCENARIOS: dict[str, Callable[[int], dict[str, Any]]] = {
     "plain": plain,
     "same_process": same_process,
     "other_process": other_process,
+    "time_sliced": time_sliced,
     "green": green,
     "forgotten": forgotten,
 }
