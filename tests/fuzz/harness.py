@@ -34,7 +34,7 @@ MAX_BYTES = 1_500 << 20
 MAX_CPU_SECONDS = 20
 MAX_WALL_SECONDS = 180  # of one input; a target that blocks uses no CPU time
 LONGEST_MESSAGE = 1_000
-TARGETS = ("profiles", "sqlite")
+TARGETS = ("profiles", "sqlite", "toml", "devices", "results", "traces", "commands", "names", "widgets")
 QUICK_SECONDS = 1  # an input that goes wrong this fast is made smaller
 GOOD = ("accepted", "refused")
 WORK = "import harness, sys; harness.start(sys.argv[1:])"
@@ -85,8 +85,9 @@ def target_of(name: str) -> Target:
 
 
 def corpus_of(name: str) -> list[Path]:
-    """The committed inputs of a target: what it should read, and what once went wrong."""
-    return sorted(path for path in (CORPUS / name).iterdir() if path.is_file())
+    """The committed inputs of a target: those that it reads, then in `refused` those that it does not."""
+    folder = CORPUS / name
+    return [path for place in (folder, folder / "refused") for path in sorted(place.glob("*.*"))]
 
 
 def input_of(name: str, seed: int) -> bytes:
@@ -95,7 +96,8 @@ def input_of(name: str, seed: int) -> bytes:
     if seed < len(corpus):
         return corpus[seed].read_bytes()
     chance = random.Random(f"{name} {seed}")
-    return target_of(name).made(chance, chance.choice(corpus).read_bytes())
+    read = [path for path in corpus if path.parent.name == name]
+    return target_of(name).made(chance, chance.choice(read if chance.random() < 0.9 else corpus).read_bytes())
 
 
 def outcome(target: Target, path: Path) -> str:

@@ -127,3 +127,47 @@ def bomb(chance: random.Random) -> bytes:
     leads = [b'{"traceEvents":[', b'{"traceEvents":[{"name":"', b'{"a":"', b"", b'{"deviceProperties":[']
     size, unit = chance.choice([1 << 20, 32 << 20, 200 << 20]), chance.choice(units)
     return gzip.compress(chance.choice(leads) + unit * (size // len(unit)), compresslevel=1, mtime=0)
+
+
+HOSTILE_TOML = (
+    *(
+        "-1",
+        "0",
+        "1",
+        "65536",
+        "2147483648",
+        "9" * 30,
+        "9" * 400,
+        "0x7fffffffffffffff",
+        "1e400",
+        "-1e400",
+        "nan",
+    ),
+    *("inf", "1e-320", "true", '""', '"²"', "[]", "{}", "[" * 60, "[" * 5_000, "1979-05-27", '"\\u001b[31m"'),
+    *('"<img src=x onerror=alert(1)>"', '"*/ }"', '"' + "x" * 5_000 + '"', "'''", "1_0", "+1", "01"),
+)
+
+
+def with_lines_changed(chance: random.Random, data: bytes, values: tuple[str, ...] = ()) -> bytes:
+    """TOML with values, lines and keys replaced, lost, doubled or moved."""
+    lines = data.decode(errors="replace").splitlines()
+    for _ in range(chance.choice([1, 1, 1, 2, 4])):
+        if not lines:
+            break
+        place = chance.randrange(len(lines))
+        key, is_pair, _value = lines[place].partition("=")
+        match chance.randrange(12):
+            case 0:
+                del lines[place]
+            case 1:
+                lines.insert(chance.randrange(len(lines) + 1), lines[place])
+            case 2:
+                lines[place] = f"{'a.' * chance.choice([1, 1, 1, 30, 5_000])}{lines[place].strip()}"
+            case 3:
+                lines.insert(place, chance.choice(["[[stages]]", "[x]", "unknown = 1", "[" * 50, '"" = 1']))
+            case _ if is_pair:
+                choices = values if values and chance.random() < 0.6 else HOSTILE_TOML
+                lines[place] = f"{key}= {chance.choice(choices)}"
+            case _:
+                lines[place] = chance.choice(lines)
+    return "\n".join(lines).encode(errors="replace")

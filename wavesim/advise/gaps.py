@@ -4,8 +4,6 @@ Example: a kernel ends at 100 us, the next starts at 104: a launch gap of 4 us. 
 later: the program read the next batch, which is a pause.
 """
 
-from itertools import pairwise
-
 import numpy as np
 
 from wavesim.advise.profile import Profile
@@ -22,12 +20,13 @@ def device_gaps(profile: Profile) -> tuple[int, int]:
     }
     place = np.array([processes[lane.process, lane.device] for lane in profile.lanes])[rows.lane]
     order = np.lexsort((rows.start_ns, place))
-    edges = np.searchsorted(place[order], np.arange(len(processes) + 1)).tolist()
-    gaps = pauses = 0
-    for first, last in pairwise(edges):
-        mine = order[first:last]
-        start, end = rows.start_ns[mine], rows.end_ns[mine]
-        idle = start[1:] - np.maximum.accumulate(end)[:-1]
-        gaps += int(idle[(idle > 0) & (idle <= PAUSE_NS)].sum())
-        pauses += int(idle[idle > PAUSE_NS].sum())
-    return gaps, pauses
+    place, start, end = place[order], rows.start_ns[order], rows.end_ns[order]
+    # The latest end so far on each device, as its rank: later devices come after all ranks of earlier ones.
+    by_end = np.argsort(end, kind="stable")
+    rank = np.empty_like(by_end)
+    rank[by_end] = np.arange(len(end))
+    latest = end[by_end[np.maximum.accumulate(place * len(end) + rank) % len(end)]]
+    idle = (start[1:] - latest[:-1])[place[1:] == place[:-1]]
+    # Pauses of thousands of devices may not fit 64 bits together; below 2^53 the sum is exact.
+    pauses = idle[idle > PAUSE_NS].sum(dtype=np.float64)
+    return int(idle[(idle > 0) & (idle <= PAUSE_NS)].sum()), int(pauses)

@@ -170,6 +170,8 @@ def _shares(advice: Advice, inside: IntArray, edges: FloatArray) -> dict[str, Fl
 
 def _binned(start: IntArray, end: IntArray, weight: FloatArray, edges: FloatArray) -> FloatArray:
     """Weighted time of the intervals in each bin: differences of its running integral at the edges."""
+    if not start.size:
+        return np.zeros(len(edges) - 1)
     points = np.concatenate([start, end])
     slopes = np.concatenate([weight, -weight])
     order = np.argsort(points, kind="stable")

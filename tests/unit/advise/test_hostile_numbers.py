@@ -60,6 +60,12 @@ def test_a_consumer_that_takes_no_time_saves_none(tmp_path: Path):
     assert advise(load_profile(write_trace(tmp_path, events))).recoverable_ns == 0
 
 
+def test_a_profile_in_which_nothing_takes_time_has_a_picture(tmp_path: Path):
+    events = [kernel("a", 0.5, 0), kernel("b", 0.5, 0)]
+    picture = step_picture(advise(load_profile(write_trace(tmp_path, events))))
+    assert picture.shares["nothing"].tolist() == [1.0] * len(picture.bin_ns)
+
+
 @pytest.mark.parametrize("per_sm", ["1e-400", "1e-320", "1e-5", "0", "-1", "1e400", "1e999999999", "true"])
 def test_an_absurd_number_of_blocks_per_sm_hints_at_no_device(per_sm: str, tmp_path: Path):
     path = write_trace(tmp_path, [kernel("a", 0.5, 10, blocks_per_SM="HERE")], [])
