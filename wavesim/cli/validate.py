@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from wavesim.cli.printing import complain, print_result, progress
+from wavesim.errors import DescriptionError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -17,6 +18,8 @@ def run(options: argparse.Namespace) -> int:
     """Predicts every stored measurement and prints the scores."""
     from wavesim.evaluation.validate_command import run_validate
 
+    if options.list and options.json:
+        raise DescriptionError("--list is of the text, and --json has no cases; leave one of them out")
     found = run_validate(options, progress("validating"))
     if options.html:
         from wavesim.evaluation.score_page import write_score_page

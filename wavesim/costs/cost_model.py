@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from wavesim.costs.dram_slowdown import Memory
 from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import MOST_NS, shown
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.reprs import one_line
 from wavesim.model.stage import Stage
@@ -100,11 +101,15 @@ class CostModel:
         for name in FIXED_COSTS:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 0:
-                raise DescriptionError(f"CostModel: {name} is {value!r}; it must be an integer of at least 0")
+                raise DescriptionError(
+                    f"CostModel: {name} is {shown(value)}; it must be an integer of at least 0"
+                )
+            _require_time(name, value)
         for stage, times in self.tile_ns.items():
             for time in [times] if isinstance(times, int) else times:
                 if time < 0:
                     raise DescriptionError(f"CostModel: tile_ns of {stage} is {time}; it must be at least 0")
+                _require_time(f"tile_ns of {stage}", time)
         if not self.sharing or self.sharing[0] != 1.0 or min(self.sharing) < 1 / RATE_UNIT:
             raise DescriptionError(
                 f"CostModel: sharing is {self.sharing}; it starts with 1.0 (a block alone) and stays at "
@@ -173,6 +178,14 @@ class CostModel:
     def with_tile_ns(self, **tile_ns: int | Sequence[int]) -> "CostModel":
         """The same costs with other tile times."""
         return replace(self, tile_ns={**self.tile_ns, **tile_ns})
+
+
+def _require_time(name: str, time_ns: int) -> None:
+    if time_ns > MOST_NS:
+        raise DescriptionError(
+            f"CostModel: {name} is {shown(time_ns)}; it must be at most {MOST_NS:,} ns, 18 minutes. Check "
+            "the unit"
+        )
 
 
 def _thousandths(speed: float) -> int:

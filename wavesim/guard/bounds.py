@@ -22,6 +22,8 @@ MOST_STAGES = 64
 # Of an index expression, and of all those of a dependency: each is evaluated once per tile, by recursion. A
 # convolution of a convolution has 23; 64 on the most tiles are 4 s.
 MOST_TERMS = 64
+# Nanoseconds of one tile and of any one cost: 18 minutes. With the most blocks, one after the other, 2**58.
+MOST_NS = 2**40
 # Characters of a word that names a plan, an order, a policy or a tile set: the longest of ours have 60.
 MOST_LETTERS = 200
 # Entries of a list on the command line, each a simulation or a search of its own.

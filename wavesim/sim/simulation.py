@@ -12,6 +12,7 @@ from wavesim.costs.cost_model import FIXED_COSTS, CostModel
 from wavesim.costs.data_sheet import roofline
 from wavesim.costs.dram_slowdown import by_block, by_row, slowdowns
 from wavesim.costs.l2_misses import FloatArray
+from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
@@ -28,6 +29,7 @@ from wavesim.trace.header import DependencyInfo, Event, Header, StageInfo
 from wavesim.trace.trace import PART_COLUMNS, IntArray, Trace, Waits
 
 SETTLING_ROUNDS = 3  # of tile times and what they depend on
+LATEST_NS = 2**56  # two years: sums over the slots of any device are integers of 64 bits too
 SETTLED = 0.005  # of its time, by which no block's may still change
 
 
@@ -81,6 +83,11 @@ def _longer(costs: CostModel, stage: Stage, factors: FloatArray) -> list[int]:
 
 def _trace(engine: Engine, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> Trace:
     rows = engine.rows
+    if max(rows.end) >= LATEST_NS:
+        raise DescriptionError(
+            f"pipeline {pipeline.name} takes {max(rows.end):,} ns; at most {LATEST_NS:,} are simulated. "
+            "Give shorter tile times"
+        )
     stages = engine.program.stages
     stage = np.repeat([program.index for program in stages], [len(program.blocks) for program in stages])
     tiles = np.concatenate([np.array(program.blocks, dtype=np.int64) for program in stages])

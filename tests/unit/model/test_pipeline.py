@@ -3,11 +3,12 @@
 from itertools import pairwise
 
 import pytest
-from toy_schedules import TOY, pair, run, stage
+from toy_schedules import TOY, WHOLE_SM, pair, run, stage
 
 from wavesim.costs.cost_model import CostModel, zero_cost
 from wavesim.costs.data_sheet import roofline
 from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import shown
 from wavesim.model.dependency import Dependency, gemm_rows, x, y
 from wavesim.model.device import load
 from wavesim.model.kernel import Block, Gemm, Grid, Kernel
@@ -176,3 +177,23 @@ def test_what_people_run_is_far_inside_the_bounds(tile: tuple[int, int]):
         assert len(workload(name, 8192, tile).stages) >= 2
     chain = [Stage(f"g{i}", Gemm(f"g{i}", 8192, 8192, 8192, *tile)) for i in range(12)]
     Pipeline("chain", chain, [gemm_rows(*edge) for edge in pairwise(chain)])
+
+
+@pytest.mark.parametrize("tile_ns", [2**40 + 1, 2**62, 2**63, 10**400, 1 << 100_000], ids=shown)
+def test_times_that_would_not_fit_into_64_bits_are_refused(tile_ns: int):
+    with pytest.raises(
+        DescriptionError, match=r"tile_ns of first is .*; it must be at most 1,099,511,627,776 ns"
+    ):
+        CostModel({"first": tile_ns})
+    with pytest.raises(DescriptionError, match=r"CostModel: post_ns is .*; it must be at most"):
+        CostModel({"first": 1}, post_ns=tile_ns)
+
+
+def test_the_longest_times_add_up_and_longer_ones_are_refused():
+    def one_after_the_other(count: int) -> int:
+        pipeline = Pipeline("long", [Stage("all", Kernel("all", Grid(count), WHOLE_SM))])
+        return simulate(pipeline, StreamSync(), TOY.with_sm_count(1), zero_cost(pipeline, 2**40)).makespan_ns
+
+    assert one_after_the_other(2**12) == 2**52
+    with pytest.raises(DescriptionError, match="pipeline long takes 72,057,594,037,927,936 ns; at most"):
+        one_after_the_other(2**16)

@@ -102,5 +102,5 @@ def test_a_fingerprint_tells_descriptions_apart_that_print_alike():
         pipeline = Pipeline("one", [Stage("gemm1", replace(GEMM, block=block))])
         for times in ([100] * 192, [100] * 191 + [101]):
             costs = CostModel({"gemm1": times})
-            prints.add(Fingerprints().of(boundary_candidates(pipeline)[0], device, costs))
+            prints.add(Fingerprints().of(boundary_candidates(pipeline, device)[0], device, costs))
     assert len(prints) == 4
