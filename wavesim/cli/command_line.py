@@ -35,6 +35,10 @@ COMMANDS = {
     "devices": "the GPUs that are known, and which of them were measured",
     "demo": "the GPT-3 MLP at the paper's sizes: a table and an HTML page",
 }
+STATUSES = (
+    "Exit status: 0; 1 where a check failed; 2 for bad input and for output that cannot be written; 130, 143 "
+    "and 129 after SIGINT, SIGTERM and SIGHUP; 141 where nobody reads the output any more."
+)
 EVALUATION = "wavesim.evaluation"  # the only room that the others work without
 
 
@@ -80,7 +84,9 @@ def _bad_input_text(error: WavesimError | ModuleNotFoundError) -> str:
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """All commands, with options for the one that the words name."""
-    parser = OneLineParser(prog="wavesim", description="Predict and prove tile-level synchronisation.")
+    parser = OneLineParser(
+        prog="wavesim", description="Predict and prove tile-level synchronisation.", epilog=STATUSES
+    )
     parser.add_argument("--version", action="version", version=f"wavesim {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     named = next((word for word in words if not word.startswith("-")), None)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from wavesim.errors import DeviceError, WavesimError
 from wavesim.evaluation.blind_sizes import BlindSize
-from wavesim.guard.signals import held_back
+from wavesim.guard.signals import end_with, held_back
 from wavesim.trace.trace import Trace
 from wavesim_gpu.evaluation.blind_measuring import ComparedSize, GpuMeasurer
 
@@ -104,6 +104,9 @@ class Worker:
 
 def _serve(connection: Connection, make: Callable[[str], Any], commit: str) -> None:
     """Answers questions until the other side closes. After an unknown failure the GPU may be unusable."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "a process of its own"
+    end_with(parent.join)  # also in the middle of a measurement
     try:
         measurer = make(commit)
         connection.send(("ready", ""))

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from wavesim.guard.program import run_program
 from wavesim.guard.writing import write_text
 from wavesim_gpu.record import INCLUDE, Recording
 from wavesim_gpu.runner import current_commit
@@ -141,4 +142,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program("recorder_overhead", main))
