@@ -20,12 +20,14 @@ from wavesim.errors import WavesimError
 from wavesim.guard.bounds import whole
 from wavesim.guard.escaping import lines
 from wavesim.guard.options import OneLineParser
+from wavesim.guard.program import run_program
 from wavesim.guard.writing import write_text
 from wavesim_gpu.evaluation.faults.judged_calls import INPUTS
 from wavesim_gpu.evaluation.faults.scenarios import SCENARIOS
 from wavesim_gpu.runner import current_commit
 from wavesim_gpu.runtime.device import query, versions
 
+PROGRAM = "python -m wavesim_gpu.evaluation.faults"
 MOST_CALLS = 10_000_000
 # Each one's share of the calls, and how long it may take, in seconds.
 RUNS: dict[str, tuple[float, float]] = {
@@ -92,7 +94,7 @@ def found_in(name: str, calls: int, limit_s: float) -> dict[str, Any]:
 
 def main() -> int:
     """Runs the scenarios, or in a process of its own one of them. Returns the exit status."""
-    parser = OneLineParser(prog="python -m wavesim_gpu.evaluation.faults", description=__doc__)
+    parser = OneLineParser(prog=PROGRAM, description=__doc__)
     parser.add_argument("--calls", default=100_000, help="of the longest scenario (100000)")
     parser.add_argument("--out", type=Path, default=Path("faults.json"))
     parser.add_argument("--commit", help="commit of the kernels, where git cannot tell")
@@ -129,4 +131,4 @@ def _run(options: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program(PROGRAM, main))
