@@ -4,16 +4,18 @@
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
-INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+# Every package at its version, with the hash that is written down; nothing is built, so no package's code runs.
+# BINARY= lets pip build what has no wheel for the machine.
+BINARY := --only-binary :all:
+LOCKED := --require-hashes $(BINARY) --requirement
 # Each worker takes a run of neighbouring tests, which share fixtures, and then steals from the others.
 PARALLEL := --numprocesses auto --dist worksteal
-# What the demo imports: of the package's dependencies, those that are not Jupyter.
-DEMO_NEEDS := numpy simpy plotly ijson
 
 FIRST := lab/tree/notebooks/01_start_here.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check fuzz images results gallery pages docs lab binder gpu-test gpu-smoke gpu-bench gpu-sanitize clean
+.PHONY: help lock setup demo test quick check fuzz images results gallery pages docs lab binder gpu-test gpu-smoke gpu-bench gpu-sanitize clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
@@ -33,9 +35,19 @@ help:
 	@echo "make gpu-smoke  a few of the GPU's tests, one of each kind"
 	@echo "make gpu-bench  the GPU's benchmarks (PYTHON=an interpreter with CuPy; installs nothing)"
 	@echo "make gpu-sanitize  memcheck and racecheck of the GPU's kernels (needs compute-sanitizer)"
+	@echo "make lock       versions, hashes, licences and the list of parts (SBOM), written again; UPGRADE=--upgrade"
 	@echo "make clean      remove $(VENV) and build outputs"
 
 setup: $(VENV)/.has-all
+
+# The resolver is in an environment of its own, at the version that it wrote down for itself. Its pip checks
+# the hashes.
+lock: $(VENV)/.has-python
+	$(PY) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --disable-pip-version-check $(LOCKED) requirements/lock.txt
+	$(PY) requirements/lock.py --uv build/lock/bin/uv $(UPGRADE)
+	$(MAKE) $(VENV)/.has-all
+	$(PY) requirements/parts.py
 
 demo: $(VENV)/.has-demo
 	@mkdir -p build
@@ -115,12 +127,12 @@ $(VENV)/.has-python:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.has-demo: $(VENV)/.has-python pyproject.toml constraints.txt
-	$(INSTALL) setuptools $(DEMO_NEEDS)
+$(VENV)/.has-demo: $(VENV)/.has-python pyproject.toml requirements/demo.txt
+	$(INSTALL) $(LOCKED) requirements/demo.txt
 	$(INSTALL) --no-build-isolation --no-deps --editable .
 	@touch $@
 
-$(VENV)/.has-all: $(VENV)/.has-python pyproject.toml constraints.txt
-	$(INSTALL) setuptools
-	$(INSTALL) --no-build-isolation --editable '.[dev]'
+$(VENV)/.has-all: $(VENV)/.has-python pyproject.toml requirements/dev.txt
+	$(INSTALL) $(LOCKED) requirements/dev.txt
+	$(INSTALL) --no-build-isolation --no-deps --editable .
 	@touch $(VENV)/.has-demo $@
