@@ -27,7 +27,7 @@ PLACES = {
     "notebooks": "notebooks/index.html",
     "solutions": "notebooks/solutions/index.html",
 }
-TOP_PAGES = ("README.md", "GLOSSARY.md", "CONTRIBUTING.md", "CHANGELOG.md")
+TOP_PAGES = ("README.md", "GLOSSARY.md", "CONTRIBUTING.md", "SECURITY.md", "THIRD_PARTY.md", "CHANGELOG.md")
 NAV: list[Any] = [
     {"Start": "index.md"},
     {"Predictions": [{"How far to trust them": "the-model.md"}, {"Against measurements": "evidence.md"}]},
@@ -46,6 +46,8 @@ NAV: list[Any] = [
         "Project": [
             {"Glossary": "GLOSSARY.md"},
             {"Contributing": "CONTRIBUTING.md"},
+            {"Security": "SECURITY.md"},
+            {"Third-party packages": "THIRD_PARTY.md"},
             {"Changelog": "CHANGELOG.md"},
         ]
     },
