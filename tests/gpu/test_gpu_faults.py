@@ -40,6 +40,7 @@ def test_replays_of_graphs_at_once_are_right_or_nan_and_counted(scenarios):
 
 def test_the_failure_names_the_line_and_the_next_call_is_right(scenarios):
     judge = new_judge()
+    scenarios.Cotenant().hold_back(0.01)  # otherwise the producer may have ended when the consumer begins
     judge.call(0, limit_s=2e-6)
     number = process_log().latest
     with pytest.raises(FailedCallsError) as caught:

@@ -8,6 +8,7 @@ import argparse
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,9 +40,13 @@ class Cotenant:
         left = self._device.shared_bytes_per_sm - reserved - LEFT_BYTES
         self._hold(duration_s, self._device.sm_count, min(left, self._device.shared_bytes_per_block))
 
-    def _hold(self, duration_s: float, blocks: int, shared_bytes: int) -> None:
-        shape = KernelLaunch("hold", 32, shared_bytes, blocks)
-        DeviceLaunch(self._function, shape, (np.uint64(duration_s * 1e9),), 0).enqueue([self._stream])
+    def hold_back(self, duration_s: float) -> None:
+        """The caller's current stream: what is queued behind begins all at once, whatever launching takes."""
+        self._hold(duration_s, 1, 0, require_cupy().cuda.get_current_stream())
+
+    def _hold(self, duration_s: float, blocks: int, shared_bytes: int, stream: Any = None) -> None:
+        shape, arguments = KernelLaunch("hold", 32, shared_bytes, blocks), (np.uint64(duration_s * 1e9),)
+        DeviceLaunch(self._function, shape, arguments, 0).enqueue([stream or self._stream])
 
 
 def main() -> int:
