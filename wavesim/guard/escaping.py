@@ -20,6 +20,8 @@ LONGEST_WORD = 60
 SCRIPT_ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
+# Half a surrogate pair in JSON: an escape after which no second half stands. Escaped backslashes come before it.
+HALF_PAIR = re.compile(r"(\\\\|\\ud[89ab]..\\ud[c-f]..)|\\ud[89a-f]..")
 # Read alike by HTML, SVG and plotly's labels, where "$" starts a formula and "%{" a field.
 # An attribute stands in double quotes, so that an apostrophe stays one.
 ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "$": "&#36;", "%": "&#37;"}
@@ -82,7 +84,8 @@ def _value(value: str | float) -> str:
 
 def script_json(value: Any, default: Callable[[Any], Any] | None = None) -> Markup:
     """A value as JSON that may stand anywhere in a script element."""
-    return Markup(json.dumps(value, separators=(",", ":"), default=default).translate(SCRIPT_ESCAPES))
+    text = json.dumps(value, separators=(",", ":"), default=default).translate(SCRIPT_ESCAPES)
+    return Markup(HALF_PAIR.sub(lambda found: found[1] or r"\ufffd", text))
 
 
 def one_line(text: str, longest: int = 200) -> str:

@@ -76,13 +76,13 @@ def test_names_of_a_file_are_words_on_the_terminal(command, file, tmp_path, caps
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("predict", f"/nowhere/{ATTACK}"),
+        ("predict", f"/dev/null/{ATTACK}"),
         ("simulate", "toy", "--sync", ATTACK),
         ("simulate", "toy", f"--{ATTACK}"),
         ("simulate", ATTACK),
         (ATTACK,),
-        ("advise", f"/nowhere/{ATTACK}"),
-        ("gen", "toy", "--out", f"/nowhere/{ATTACK}/x"),
+        ("advise", f"/dev/null/{ATTACK}"),
+        ("gen", "toy", "--out", f"/dev/null/{ATTACK}"),
     ],
 )
 def test_an_argument_comes_back_as_one_printable_line(arguments, capsys):

@@ -1,6 +1,7 @@
 """Texts from outside in HTML, in a script, on a terminal: they are shown, and nothing in them is done."""
 
 import json
+import re
 from html import unescape
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
@@ -69,13 +70,20 @@ def test_markup_that_was_put_together_as_text_is_a_text():
 
 
 @pytest.mark.parametrize(
-    "text", ["</script>", "<!--<script>", "]]>", "\u2028", "\ud800", "&lt;", CONTROLS, TURNED]
+    "text", ["</script>", "<!--<script>", "]]>", "\u2028", "\U0001f4a5", "&lt;", "\\ud800", TURNED]
 )
 def test_json_in_a_script_is_read_back_and_ends_nothing(text):
     found = script_json({text: [text, b"1"]}, default=bytes.decode)
     assert json.loads(found) == {text: [text, "1"]}
     assert found.isascii()
     assert not set(found) & set("<>&")
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\udc00\ud800", "\\\ud800", "a\ud83d!", CONTROLS])
+def test_half_a_surrogate_pair_in_json_is_replaced(text):
+    found = json.loads(script_json(text))
+    assert found == re.sub("[\ud800-\udfff]", "\ufffd", text)
+    found.encode()
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\r\x1b[31mb", CONTROLS, TURNED, "a\u2028b"])
