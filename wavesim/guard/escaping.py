@@ -20,7 +20,7 @@ LONGEST_WORD = 60
 SCRIPT_ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
-# Half a surrogate pair in JSON: an escape after which no second half stands. Escaped backslashes come before it.
+# Half a surrogate pair in JSON: an escape alone. Whole pairs and escaped backslashes are tried first.
 HALF_PAIR = re.compile(r"(\\\\|\\ud[89ab]..\\ud[c-f]..)|\\ud[89a-f]..")
 # Read alike by HTML, SVG and plotly's labels, where "$" starts a formula and "%{" a field.
 # An attribute stands in double quotes, so that an apostrophe stays one.
