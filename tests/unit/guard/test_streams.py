@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from wavesim.guard.program import error_text
+
 COMMANDS = [
     ("-m", "wavesim", "compare", "toy"),
     ("-m", "wavesim", "simulate", "toy", "--json"),
@@ -82,3 +84,10 @@ def test_a_terminal_for_ascii_shows_other_letters_as_escapes():
         assert done.returncode == 3
         micro = "µ".encode() if encoding == "utf-8" else b"\\xb5"
         assert (done.stdout, done.stderr) == (b"10 " + micro + b"s \\udcff\n", b"10 " + micro + b"s\n")
+
+
+def test_an_error_of_the_system_names_what_there_is_to_name():
+    assert error_text(OSError(28, "No space left on device")) == "No space left on device"
+    assert error_text(FileNotFoundError(2, "None there", "a.json")) == "a.json: None there; give another path"
+    assert error_text(OSError("one")) == "one"
+    assert error_text(OSError()) == "OSError"

@@ -1,0 +1,41 @@
+"""Processes begin and end in one way: commands through `run_program`, workers through `worker_pool`."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [path for top in ("wavesim", "gpu/wavesim_gpu") for path in sorted((ROOT / top).rglob("*.py"))]
+GUARD = ROOT / "wavesim" / "guard"
+STARTS = re.compile(r"\b(ProcessPoolExecutor|Process|fork)$")
+NO_COMMANDS = {
+    "wavesim/__main__.py": "calls `main` of the command line, which is one",
+    "wavesim/codegen/stream_k_text.py": "writes a file of the sources; in a checkout only",
+    "gpu/wavesim_gpu/evaluation/faults/cotenant.py": "spins until its parent ends it",
+}
+
+
+def test_every_command_meets_signals_and_broken_outputs_in_one_way():
+    texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in SOURCES}
+    begin = {name for name, text in texts.items() if '__name__ == "__main__"' in text}
+    assert {"wavesim/cli/command_line.py", "gpu/wavesim_gpu/__main__.py"} <= begin
+    assert {name for name in begin if "run_program(" not in texts[name]} == set(NO_COMMANDS)
+
+
+def test_worker_processes_are_started_where_they_end_with_their_parent():
+    found = [
+        f"{path.relative_to(ROOT)}: {ast.unparse(node)}"
+        for path in SOURCES
+        if GUARD not in path.parents
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and re.search(r"\b(ProcessPoolExecutor|Process|fork)$", ast.unparse(node.func))
+    ]
+    # One process that is replaced when its GPU fails; it watches its parent itself.
+    assert [text.split(":")[0] for text in found] == ["gpu/wavesim_gpu/evaluation/blind_worker.py"], found
+
+
+def test_handlers_of_signals_are_set_in_one_place():
+    pattern = re.compile(r"\bsignal\.(signal|sigaction|pthread_sigmask)\(")
+    users = [path for path in SOURCES if pattern.search(path.read_text(encoding="utf-8"))]
+    assert users == [GUARD / "signals.py"]
