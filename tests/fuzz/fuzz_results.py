@@ -1,15 +1,17 @@
 """Results of a search, which goes on from them (`tune --results FILE`), and of a benchmark."""
 
+import contextlib
 import json
 import random
 import shutil
 from pathlib import Path
 
 from harness import NonsenseError, Target
-from judging import judged_command, require
+from judging import HAS_PAGES, judged_command, require
 from mutations import with_bytes_changed, with_raw_numbers, with_values_changed
 
 from wavesim.errors import WavesimError
+from wavesim.evaluation.gpu_results import load_results
 from wavesim.tuning.results_file import ResultsFile
 
 
@@ -41,7 +43,11 @@ def _line(chance: random.Random, line: bytes) -> bytes:
 def call(path: Path) -> bool:
     """A search goes on, and the benchmark is shown. Returns whether either did."""
     goes_on = _goes_on(path)
-    return judged_command(["results", str(path)]) is not None or goes_on
+    if HAS_PAGES:
+        return judged_command(["results", str(path)]) is not None or goes_on
+    with contextlib.suppress(WavesimError):
+        return bool(load_results(path)) or goes_on
+    return goes_on
 
 
 def _goes_on(path: Path) -> bool:

@@ -1,6 +1,7 @@
 """What a target's output has to be: text for a terminal, finite numbers, and a command's four ways to end."""
 
 import contextlib
+import importlib.util
 import io
 import json
 import math
@@ -12,6 +13,7 @@ from harness import NonsenseError
 from wavesim.cli.command_line import main
 
 BAD_INPUT = 2
+HAS_PAGES = importlib.util.find_spec("plotly") is not None
 MOST = 2**63  # of any integer that is printed
 
 

@@ -20,8 +20,9 @@ from wavesim.advise.kernel_facts import KernelFacts, facts_of
 from wavesim.advise.pair_gain import OtherTile, Saving, other_tile, sync_saving
 from wavesim.advise.profile import UNKNOWN_NS, IntArray, LaunchShape, Profile
 from wavesim.costs.device_costs import costs_of
-from wavesim.errors import DescriptionError
+from wavesim.errors import DescriptionError, RecordingError
 
+MOST_PAIRS = 100_000  # 5 s and 200 MB
 BACK_TO_BACK_NS = 5_000  # a stream's own turn-round takes 1 to 2 us; beyond 5 the queue had run empty
 
 
@@ -177,6 +178,11 @@ def _pairs(profile: Profile, facts: list[KernelFacts]) -> tuple[tuple[Pair, ...]
     boundary_ns = int(costs_of(profile.device_name).overheads["boundary_ns"])
     keys = rows.shape[chosen] * len(facts) + rows.shape[chosen + 1]
     found, inverse = np.unique(keys, return_inverse=True)
+    if len(found) > MOST_PAIRS:
+        raise RecordingError(
+            f"{profile.source}: {len(found):,} different pairs of kernels; at most {MOST_PAIRS:,} are "
+            "compared. Profile fewer steps"
+        )
     pairs = [
         _pair(facts[key // len(facts)], facts[key % len(facts)], columns)
         for key, columns in zip(

@@ -14,7 +14,7 @@ from wavesim.errors import RecordingError
 from wavesim.model.device import Device
 
 MAX_LAUNCHES = 10_000_000
-MAX_SHAPES = 200_000
+MAX_SHAPES = 100_000
 MAX_LANES = 10_000
 MAX_NAME = 4_096
 MAX_NAMES = 4 << 20  # letters of all names together

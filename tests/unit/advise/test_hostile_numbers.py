@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from kineto_traces import H100, kernel, write_trace
 
+from wavesim.advise import advice
 from wavesim.advise.advice import advise
 from wavesim.advise.gaps import device_gaps
 from wavesim.advise.kernel_names import parsed_name
@@ -21,10 +22,15 @@ from wavesim.errors import RecordingError
 @pytest.mark.timeout(60)
 def test_the_largest_grid_that_cuda_launches_costs_nothing(tmp_path: Path):
     largest = [2**31 - 1, 65_535, 65_535]
-    events = [kernel("a", 0.5, 10), kernel("b", 10.5, 10, grid=largest), kernel("c", 20.5, 10)]
-    advice = advise(load_profile(write_trace(tmp_path, events)))
-    assert all(math.isfinite(pair.saving.likely_ns) for pair in advice.pairs)
-    assert advice.recoverable_ns >= 0
+    first = kernel("a", 0.5, 10, grid=[400, 1, 1])  # 1.5 waves on 264 slots
+    events = [
+        first,
+        kernel("b", 10.5, 10, grid=largest),
+        kernel("c", 20.5, 10),
+    ]
+    found = advise(load_profile(write_trace(tmp_path, events)))
+    assert all(math.isfinite(pair.saving.likely_ns) for pair in found.pairs)
+    assert found.recoverable_ns >= 0
 
 
 def stepwise(hole: Hole, ready: float, consumer: Waves, consumer_ns: float) -> float:
@@ -53,6 +59,14 @@ def test_the_end_found_by_halving_is_the_one_found_step_by_step():
         gained += time_saved(*arguments) > 0
         assert time_saved(*arguments) == stepwise(*arguments)
     assert gained > 1_000
+
+
+def test_more_pairs_than_a_program_has_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(advice, "MOST_PAIRS", 10)
+    events = [kernel(f"k{n}", 12 * n + 0.5, 10) for n in range(12)]
+    with pytest.raises(RecordingError, match="11 different pairs of kernels; at most 10 are compared"):
+        advise(load_profile(write_trace(tmp_path, events)))
+    assert len(advise(load_profile(write_trace(tmp_path, events[:11]))).pairs) == 10
 
 
 def test_a_consumer_that_takes_no_time_saves_none(tmp_path: Path):
@@ -84,9 +98,8 @@ def test_times_that_add_up_to_more_than_64_bits_are_refused(tmp_path: Path):
 @pytest.mark.parametrize("ts", [-9e15, 9e15, -2e15, 2e15])
 def test_no_time_of_a_profile_is_negative(ts: float, tmp_path: Path):
     events = [kernel("a", 0.5, 10), kernel("b", 10.5, 10), kernel("c", ts, 10)]
-    advice = advise(load_profile(write_trace(tmp_path, events)))
-    found = advice.json_object
-    assert min(found["compute_ns"], found["launch_gap_ns"], advice.pause_ns, advice.profile.span_ns) >= 0
+    found = advise(load_profile(write_trace(tmp_path, events)))
+    assert min(found.compute_ns, found.launch_gap_ns, found.pause_ns, found.profile.span_ns) >= 0
 
 
 def test_device_properties_cost_no_memory_beyond_the_few_that_are_read(tmp_path: Path):
