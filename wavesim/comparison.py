@@ -4,7 +4,7 @@ Example: a notebook cell `compare(gpt3_mlp(1024), plans, device)`. With a GPU ru
 measures live; without one it takes the recordings that ship with wavesim, and says so.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -140,19 +140,25 @@ def compare(
     runner: Runner | None = None,
     costs: CostModel | None = None,
     rounds: int = 20,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Predicts all plans and sets measurements beside them: live with a runner, else from recordings.
 
     A stream-sync plan in the first plan's order is put first if there is none. Stream sync and semaphores
     are measured; plans that need other kernels are only predicted. Predictions come from `costs` if given,
     else from the live stream-sync measurement alone, else from the best costs known (`find_costs`).
+    `progress(done, total)` after every plan predicted.
     """
     plans = _with_baseline(plans)
     measured, source = measured_traces(pipeline, plans, device, runner, rounds)
     baseline = measured[0]
     known = _known(pipeline, plans, device, baseline if runner is not None else None, costs)
     is_calibrated = known.case is not None or (costs is None and runner is not None)
-    predicted = tuple(simulate(pipeline, plan, device, known.model) for plan in plans)
+    predicted: list[Trace] = []
+    for done, plan in enumerate(plans, start=1):
+        predicted.append(simulate(pipeline, plan, device, known.model))
+        if progress is not None:
+            progress(done, len(plans))
     rows = tuple(
         _row(
             plan,
@@ -169,7 +175,7 @@ def compare(
     caveats = tuple(plan.caveat for plan in plans if plan.caveat) + _other_orders(plans)
     caveats += contradictions(pipeline, device, kernel_times_of(baseline)) if baseline is not None else ()
     return Comparison(
-        pipeline.name, rows, predicted, measured, known.source, source, past, caveats, known.defaults
+        pipeline.name, rows, tuple(predicted), measured, known.source, source, past, caveats, known.defaults
     )
 
 

@@ -7,9 +7,9 @@ import argparse
 from dataclasses import asdict
 from pathlib import Path
 
-from wavesim.cli.printing import print_result
+from wavesim.cli.printing import print_result, progress
 from wavesim.cli.workload_options import add_split_k_option, add_workload_options, described
-from wavesim.guard.bounds import listed
+from wavesim.guard.bounds import MOST_COMPARED, listed
 from wavesim.plan.parsing import WORDS, parse_plan
 
 
@@ -30,9 +30,11 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.recordings.runner import find_runner
 
     pipeline, device = described(options)
-    names = [name for name in listed("sync", options.sync) if name != "stream"]
+    names = [name for name in listed("sync", options.sync, MOST_COMPARED) if name != "stream"]
     plans = [parse_plan(name, options.order) for name in ["stream", *names]]
-    result = compare(pipeline, plans, device, find_runner(options.gpu))
+    result = compare(
+        pipeline, plans, device, find_runner(options.gpu), progress=progress("predicting", after_s=3.0)
+    )
     if options.html:
         from wavesim.view.page import write_page
 

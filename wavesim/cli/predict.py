@@ -19,7 +19,7 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.predict.verdict import verdict_on
 
     found = load_description(options.file)
-    verdict = verdict_on(found.pipeline, found.device, found.kernel_ns, progress("predicting"))
+    verdict = verdict_on(found.pipeline, found.device, found.kernel_ns, progress("predicting", after_s=3.0))
     guess = "" if verdict.scored else ", a guess: no score covers this kind of kernel on this device"
     gains = ", ".join(f"{name} {gain:+.1f}" for name, gain in verdict.improvements.items())
     interval = f"{verdict.low:+.1f} to {verdict.high:+.1f}, 8 times in 10{guess}"

@@ -7,6 +7,7 @@ with an escape sequence is shown with question marks.
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -26,11 +27,15 @@ def complain(text: str) -> None:
     sys.stderr.write(f"wavesim: {one_line(text, LONGEST_COMPLAINT)}\n")
 
 
-def progress(verb: str) -> Callable[[int, int], None]:
-    """Shows n of total on standard error, on one line where that is a terminal."""
-    is_terminal = sys.stderr.isatty()
+def progress(verb: str, after_s: float = 0.0) -> Callable[[int, int], None]:
+    """Shows n of total on standard error, on one line where that is a terminal; nothing of what is over
+    within `after_s`.
+    """
+    is_terminal, began = sys.stderr.isatty(), time.monotonic()
 
     def show(done: int, total: int) -> None:
+        if time.monotonic() - began < after_s:
+            return
         if is_terminal:
             sys.stderr.write(f"\r{verb}: {done} of {total}" + ("\n" if done == total else ""))
         elif done == total:

@@ -11,9 +11,10 @@ from typing import Any
 
 from wavesim.errors import DescriptionError
 
-# Thread blocks of all stages of a pipeline, x * y * z. At this bound, on one core: `simulate` 4 s and 250 MB,
-# `compare` 6 s, `gen` 9 s, `predict` 25 s and 450 MB; `predict` and `tune` say how far they are. GPT-3's MLP
-# at 8,192 tokens in tiles of 64 x 64 has 36,864 blocks, twelve such GEMMs in a chain have 221,184.
+# Thread blocks of all stages of a pipeline, x * y * z. At this bound, on one core: `simulate` 5 s and 270 MB,
+# `gen` 13 s and 330 MB, `compare` 2 s and 30 MB a plan, `predict` 22 s and 460 MB; the last two, and `tune`,
+# say how far they are. GPT-3's MLP at 8,192 tokens in tiles of 64 x 64 has 36,864 blocks, twelve such GEMMs
+# in a chain have 221,184.
 MOST_BLOCKS = 2**18
 # Pairs of a consumer tile and a producer tile that it reads, of all dependencies: 9 s of `predict`.
 MOST_READS = 2**26
@@ -27,7 +28,9 @@ MOST_NS = 2**40
 # Characters of a word that names a plan, an order, a policy or a tile set: the longest of ours have 60.
 MOST_LETTERS = 200
 # Entries of a list on the command line, each a simulation or a search of its own.
-MOST_LISTED = 32
+MOST_LISTED = 16
+# Of them the plans that `compare` sets side by side, whose traces it keeps: 30 MB each with the most blocks.
+MOST_COMPARED = 12
 # Of whatever an option counts: tokens, K splits, rows of a table.
 MOST_COUNT = 2**31 - 1
 MOST_DIGITS = 19  # of a 64-bit integer

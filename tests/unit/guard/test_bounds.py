@@ -67,7 +67,7 @@ def test_a_list_says_every_entry_once():
         listed("sync", "row,,tile")
     with pytest.raises(DescriptionError, match="entry 3 is 'row' again"):
         listed("sync", "row,tile,row")
-    with pytest.raises(DescriptionError, match="sync lists 1,000; at most 32 are tried"):
+    with pytest.raises(DescriptionError, match="sync lists 1,000; at most 16 are tried"):
         listed("sync", ",".join(map(str, range(1000))))
 
 
