@@ -35,7 +35,6 @@ from wavesim.teaching.prediction import Prediction, Revealed
 from wavesim.teaching.readiness import readiness_picture
 from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace
-from wavesim.view.comparison import predicted_and_measured
 from wavesim.view.dependency_figure import dependency_picture
 from wavesim.view.export import figure_html
 from wavesim.view.gain_figure import Gain, gain_overview
@@ -168,9 +167,11 @@ def dependencies(take: Take) -> Markup:
 
 def panels(take: Take) -> Markup:
     """Small panels of dots, as of a benchmark."""
-    dot = Dot(0, 1.0, 0.9, 1.1, take())
-    panel = Panel(take(), take(), [take()], [Series(take(), [dot], "good")])
-    figure = small_panels([panel], Scale(take(), 0, 2), title=take(), source=take(), size_name=take())
+    found = [
+        Panel(take(), take(), [take()], [Series(take(), [Dot(0, 1.0, 0.9, 1.1, take())], "good")])
+        for _ in range(3)
+    ]
+    figure = small_panels(found, Scale(take(), 0, 2), title=take(), source=take(), size_name=take())
     return figure_html(figure)
 
 
@@ -182,16 +183,14 @@ def safety(take: Take) -> Markup:
 
 def gains(take: Take) -> Markup:
     """The overview of a sweep."""
-    found = [Gain(take(), take(), 1.0, 2.0) for _ in range(4)]
+    found = [Gain(take(), take(), 1.0, 2.0) for _ in range(8)]
     return figure_html(gain_overview(found, source=take(), size_name=take()))
 
 
 def timelines(take: Take) -> Markup:
-    """The three figures of traces, and the comparison of a prediction with a run."""
+    """The three figures of traces."""
     both = traces(take)
-    pairs = [(trace, measured(trace, take)) for trace in both]
-    figures = (timeline(both), utilisation(both), semaphore_map(both[1]), predicted_and_measured(pairs))
-    return Markup("").join(map(figure_html, figures))
+    return Markup("").join(map(figure_html, (timeline(both), utilisation(both), semaphore_map(both[1]))))
 
 
 def readiness(take: Take) -> Markup:
