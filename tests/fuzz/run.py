@@ -10,11 +10,14 @@ the exit is 1 if anything did.
 import argparse
 import os
 import sys
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness import GOOD, TARGETS, Tally, Worker, fuzz, target_of
+
+SEEDS_A_DAY = 10**7
 
 
 def report(name: str, tallies: list[Tally]) -> bool:
@@ -31,14 +34,14 @@ def report(name: str, tallies: list[Tally]) -> bool:
     return not wrong
 
 
-def run_all(names: list[str], minutes: float, jobs: int, out: Path) -> bool:
+def run_all(names: list[str], minutes: float, jobs: int, out: Path, seed: int) -> bool:
     """Shares the time among the targets; each uses all jobs if it is alone."""
     each = max(1, jobs // len(names))
     seconds = 60 * minutes * min(1.0, jobs / len(names))
     good = True
     with ThreadPoolExecutor(jobs) as pool:
         running = {
-            name: [pool.submit(fuzz, name, seconds, out, first, each) for first in range(each)]
+            name: [pool.submit(fuzz, name, seconds, out, seed + job, each) for job in range(each)]
             for name in names
         }
         for name, parts in running.items():
@@ -54,6 +57,8 @@ def main() -> int:
     parser.add_argument("target", choices=["all", *TARGETS])
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    today = int(time.time() // 86_400) * SEEDS_A_DAY
+    parser.add_argument("--seed", type=int, default=today, help="the first; each day has its own")
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"), help="folder for what goes wrong")
     parser.add_argument("--file", type=Path, help="run this one input")
     options = parser.parse_args()
@@ -69,7 +74,8 @@ def main() -> int:
         if target_of(name).missing:
             sys.stdout.write(f"{name}: left out, needs {', '.join(target_of(name).missing)}\n")
     able = [name for name in names if not target_of(name).missing]
-    return 0 if not able or run_all(able, options.minutes, options.jobs, options.out.resolve()) else 1
+    where = options.out.resolve()
+    return 0 if not able or run_all(able, options.minutes, options.jobs, where, options.seed) else 1
 
 
 if __name__ == "__main__":
