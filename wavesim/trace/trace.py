@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import RecordingError
+from wavesim.guard.escaping import one_line
 from wavesim.guard.writing import replacing
 from wavesim.trace.header import Event, Header
 from wavesim.trace.trace_file import (
@@ -95,10 +96,8 @@ class Trace:
 
     def __repr__(self) -> str:
         head = self.header
-        return (
-            f"<Trace {head.source}: {head.workload}, {head.plan_label}, {head.device.get('name')}, "
-            f"{len(self)} blocks, {self.makespan_ns / 1000:.1f} us>"
-        )
+        what = one_line(f"{head.source}: {head.workload}, {head.plan_label}, {head.device.get('name')}")
+        return f"<Trace {what}, {len(self)} blocks, {self.makespan_ns / 1000:.1f} us>"
 
     def _repr_html_(self) -> str:
         from wavesim.view.display import trace_html  # noqa: PLC0415  # only where Jupyter shows it

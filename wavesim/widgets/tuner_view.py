@@ -87,8 +87,8 @@ class TunerView(ipywidgets.VBox):
 
     @property
     def point(self) -> TunedPoint:
-        """The chosen point."""
-        return self.points[self.chart.chosen]
+        """The chosen point; the last one where the page names one that is not there."""
+        return self.points[min(self.chart.chosen, len(self.points) - 1)]
 
     def show(self, points: Sequence[TunedPoint], source: str, *, title: str = "") -> None:
         """Draws these points in place; the same size and policy stay chosen. Raises `DescriptionError`."""

@@ -115,6 +115,12 @@ def test_unknown_header_fields_of_a_newer_writer_are_left_out(trace, path):
     assert [stage.name for stage in loaded.header.stages] == ["gemm1", "gemm2"]
 
 
+def test_a_trace_shows_itself_in_one_line_whatever_its_names_hold(trace, path):
+    loaded = Trace.load(with_header(path, workload="a\x1b[31m\nb"))
+    assert repr(loaded).isprintable()
+    assert "a?[31m?b" in repr(loaded)
+
+
 def test_columns_of_unequal_length_are_no_trace(trace):
     with pytest.raises(RecordingError, match=r"column end_ns has shape \(3,\); stage has \(12,\)"):
         replace(trace, end_ns=trace.end_ns[:3])

@@ -111,6 +111,13 @@ def test_a_carveout_that_holds_no_block_says_which_is_used():
 
 
 @pytest.mark.slow
+def test_a_point_that_is_not_there_is_the_last_one():
+    view = TunerView.recorded()
+    view.chart.set_state({"chosen": 3_648})
+    assert view.point is view.points[-1]
+
+
+@pytest.mark.slow
 def test_recorded_gains_are_those_of_the_recordings_and_a_click_shows_their_traces():
     view = TunerView.recorded()
     chosen = next(i for i, p in enumerate(view.points) if (p.tokens, p.gain.plan) == (1024, "row semaphores"))
