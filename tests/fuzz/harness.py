@@ -152,7 +152,9 @@ class Worker:
         self._process = self._started()
 
     def _started(self) -> "subprocess.Popen[bytes]":
-        paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH", str(HERE.parents[1]))])]
+        # The worker's folder is another: a relative place in PYTHONPATH would lead nowhere.
+        own = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+        paths = [str(HERE), *(str(Path(place).resolve()) for place in own), str(HERE.parents[1])]
         alone = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         return subprocess.Popen(
             [sys.executable, "-c", WORK, self.name, self._folder.name],
@@ -215,6 +217,8 @@ def fuzz(name: str, seconds: float, out: Path, first: int = 0, step: int = 1) ->
             tally.most_mb, tally.most_seconds = max(tally.most_mb, peak), max(tally.most_seconds, used)
             if result not in GOOD:
                 saved = out / f"{name}-{seed}"
+                if not worker.input.exists():
+                    raise SystemExit(f"{name}: the worker does not start ({result}); try `import wavesim`")
                 data = worker.input.read_bytes()
                 saved.write_bytes(smaller(worker, data, result) if 0 < used < QUICK_SECONDS else data)
                 tally.wrong.append(f"{name}, seed {seed}: {result}\n  again: {AGAIN} {name} --file {saved}")
