@@ -52,6 +52,7 @@ COMPUTED = (
 TYPES = ("", "INTEGER", "TEXT", "REAL", "BLOB", "INTEGER NOT NULL", "TEXT COLLATE NOCASE", "ANY")
 VIRTUAL = ("fts4(content=v, n)", "fts5(n, content=v)", "rtree(id, a, b)", "dbstat", "fts3(n)", "sqlite_stmt")
 DEFAULTS = ("", "", "", " DEFAULT 7", " DEFAULT (hex(zeroblob(400000)))")
+MOST_BYTES = 64 << 20  # of a database; more does not fit into a worker
 INNER, LEAF = 5, 13  # kinds of page of a table
 
 
@@ -88,8 +89,10 @@ def _database(chance: random.Random) -> bytes:
 
 
 def _settings(chance: random.Random) -> list[str]:
+    page_bytes = chance.choice([512, 512, 1024, 4096, 65536])
     return [
-        f"PRAGMA page_size = {chance.choice([512, 512, 1024, 4096, 65536])}",
+        f"PRAGMA page_size = {page_bytes}",
+        f"PRAGMA max_page_count = {MOST_BYTES // page_bytes}",
         f"PRAGMA encoding = '{chance.choice(['UTF-8', 'UTF-8', 'UTF-16le', 'UTF-16be'])}'",
         f"PRAGMA auto_vacuum = {chance.choice([0, 0, 1, 2])}",
         "CREATE VIEW v AS " + ENDLESS.replace("FROM t)", f"FROM t WHERE n < {chance.choice([9, 10**6])})"),

@@ -7,7 +7,6 @@ Where several blocks share an SM, one that is alone there runs faster, so that a
 less than its empty slots suggest; `Hole` counts throughput, not slots.
 """
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from math import ceil, floor
 
@@ -116,7 +115,10 @@ def time_saved(hole: Hole, ready_share: float, consumer: Waves, consumer_ns: flo
             end = whole * tile - offset
             return end >= 0 and _done_by(end, tile, hole, (early_slots, starts), consumer) >= consumer.blocks
 
-        whole = bisect_left(range(consumer.rounds + 1), True, key=is_done)
+        low, whole = 0, consumer.rounds + 1
+        while low < whole:
+            middle = (low + whole) // 2
+            low, whole = (low, middle) if is_done(middle) else (middle + 1, whole)
         return whole * tile - offset if whole <= consumer.rounds else consumer_ns
 
     best = min(first_end(0.0), first_end(hole.length_ns % tile))

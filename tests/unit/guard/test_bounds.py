@@ -72,7 +72,9 @@ def test_a_list_says_every_entry_once():
 
 
 @pytest.mark.parametrize(
-    "value", [10**4999, 10**400, "x" * 10**6, ["x" * 10**6] * 9, {"a": 10**5000}, object()], ids=shown
+    "value",
+    [10**4999, 10**400, "x" * 10**6, ["x" * 10**6] * 9, {"a": 10**5000}, object()],
+    ids=["4999 digits", "400 digits", "long text", "long list", "mapping", "object"],
 )
 def test_any_value_is_shown_in_few_letters(value: object):
     assert len(shown(value)) <= 40
