@@ -13,7 +13,7 @@ HOW = {"num_warps": 8, "num_stages": 3}
 
 
 @triton.jit
-def up(  # a kernel takes what it takes
+def up(
     a_ptr,
     b_ptr,
     c_ptr,

@@ -1,7 +1,7 @@
-"""Writes docs/synchronise-your-kernel.md: synchronise_page.md with the difference between the two pairs.
+"""Writes docs/synchronise-your-kernel.md: synchronise_page.md with the difference between two pairs, twice.
 
-Example: `python gpu/examples/synchronise_page.py` after a change to either pair or the text; a test says
-when the page is old.
+Example: `python gpu/examples/synchronise_page.py` after a change to a pair, in CUDA or in Triton, or to the
+text; a test says when the page is old.
 """
 
 import difflib
@@ -9,25 +9,35 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 TEXT = HERE / "synchronise_page.md"
-PLAIN, SYNCHRONISED = HERE / "plain_pair.cu", HERE / "synchronised_pair.cu"
+CUDA = ("plain_pair.cu", "synchronised_pair.cu")
+TRITON = ("plain_triton.py", "synchronised_triton.py")
 PAGE = HERE.parents[1] / "docs" / "synchronise-your-kernel.md"
 
 
-def diff_lines() -> list[str]:
-    """The unified difference, with enough context to read both kernels whole."""
-    plain, synchronised = PLAIN.read_text().splitlines(), SYNCHRONISED.read_text().splitlines()
-    return list(difflib.unified_diff(plain, synchronised, PLAIN.name, SYNCHRONISED.name, lineterm="", n=3))
+def diff_lines(pair: tuple[str, str] = CUDA) -> list[str]:
+    """The unified difference of two kernels, with enough context to read it alone."""
+    plain, synchronised = (_kernels((HERE / name).read_text()) for name in pair)
+    return list(difflib.unified_diff(plain, synchronised, *pair, lineterm="", n=3))
 
 
-def changed_lines() -> int:
+def _kernels(text: str) -> list[str]:
+    """Of a Python file the Triton kernels alone, of any other all lines."""
+    start, end = text.find("@triton.jit"), text.find("def run(")
+    return (text[start:end] if start >= 0 else text).splitlines()
+
+
+def changed_lines(pair: tuple[str, str] = CUDA) -> int:
     """Lines of the synchronised version that are new or different, comments included."""
-    return sum(line.startswith("+") and not line.startswith("+++") for line in diff_lines())
+    return sum(line.startswith("+") and not line.startswith("+++") for line in diff_lines(pair))
 
 
 def page() -> str:
     """The whole page."""
-    text = TEXT.read_text().replace("{changed}", str(changed_lines()))
-    return text.replace("{diff}", "\n".join(diff_lines()))
+    text = TEXT.read_text()
+    for name, pair in (("cuda", CUDA), ("triton", TRITON)):
+        text = text.replace(f"{{{name} changed}}", str(changed_lines(pair)))
+        text = text.replace(f"{{{name} diff}}", "\n".join(diff_lines(pair)))
+    return text
 
 
 if __name__ == "__main__":

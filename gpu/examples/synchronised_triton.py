@@ -26,7 +26,7 @@ tiles = pair.functions
 
 
 @triton.jit
-def up(  # noqa: PLR0913, PLR0917  # a kernel takes what it takes
+def up(
     a_ptr,
     b_ptr,
     c_ptr,
@@ -50,7 +50,7 @@ def up(  # noqa: PLR0913, PLR0917  # a kernel takes what it takes
 
 
 @triton.jit
-def down(  # noqa: PLR0913, PLR0917
+def down(
     a_ptr,
     b_ptr,
     c_ptr,
