@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from wavesim.check.deadlock import safety_of
-from wavesim.codegen.triton_text import REPORT_WORDS, generate_triton
+from wavesim.codegen.triton_text import REPORT_WORDS, function_name, generate_triton
 from wavesim.errors import DeadlockError, DescriptionError, Waiter
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
@@ -111,14 +111,16 @@ class Synchronised:
         streams = [current, *self._streams]
         for stream in self._streams:
             stream.wait_stream(current)
-        for stage, stream, launch in zip(self.pipeline.stages, streams, launches, strict=True):
-            with torch.cuda.stream(stream):
-                start = getattr(self.functions, f"{stage.name}_wait_for_start", None)
-                if start is not None:
-                    start[(1,)](self.buffer, num_warps=1)
-                launch(self.buffer)
-        for stream in self._streams:
-            current.wait_stream(stream)
+        try:
+            for stage, stream, launch in zip(self.pipeline.stages, streams, launches, strict=True):
+                with torch.cuda.stream(stream):
+                    start = getattr(self.functions, function_name(stage.name, "wait_for_start"), None)
+                    if start is not None:
+                        start[(1,)](self.buffer, num_warps=1)
+                    launch(self.buffer)
+        finally:  # also after a launch that failed: the next run zeroes what those before it write
+            for stream in self._streams:
+                current.wait_stream(stream)
 
     def _require_safe(self, kernels: list[Any]) -> None:
         blocks = {name: _block(name, kernel) for name, kernel in zip(self._names, kernels, strict=True)}

@@ -37,6 +37,11 @@ def generate_triton(pipeline: Pipeline, plan: Plan) -> str:
     return _Module(pipeline, plan).text()
 
 
+def function_name(stage: str, what: str) -> str:
+    """What the module calls a stage's function: `gemm1_wait`, and `up_1_wait` of a stage called `up-1`."""
+    return f"{identifier(stage)}_{what}"
+
+
 def _require_plain(pipeline: Pipeline, plan: Plan) -> None:
     if plan.schedule.fetches_tiles or plan.schedule.after == "following":
         raise DescriptionError(
@@ -108,10 +113,9 @@ class _Module:
     def _function(
         self, stage: Stage, what: str, parameters: str, said: str, body: Sequence[str]
     ) -> list[str]:
-        name = f"{identifier(stage.name)}_{what}"
         return [
             "@triton.jit",
-            f"def {name}({parameters}):",
+            f"def {function_name(stage.name, what)}({parameters}):",
             f'    """{said}"""',
             *(f"    {line}" for line in body),
             "",
