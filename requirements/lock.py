@@ -30,7 +30,7 @@ def main() -> None:
     dev = [need for line in extras["dev"] for need in own_needs(line, extras)]
     wanted = {
         DEV: [*base, *dev],
-        ROOT / "requirements" / "gpu.txt": extras["gpu"],
+        ROOT / "requirements" / "gpu.txt": [*extras["gpu"], *extras["nvrtc"]],  # kernels are compiled there
         ROOT / "requirements" / "demo.txt": [*demo, *build],
         ROOT / "requirements" / "lock.txt": ["uv"],
         ROOT / "binder" / "requirements.txt": [*base, *build],

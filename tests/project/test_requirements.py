@@ -41,7 +41,7 @@ ROOTS = {
         *BUILD,
     ],
     "requirements/demo.txt": [*DEMO, *BUILD],
-    "requirements/gpu.txt": EXTRAS["gpu"],
+    "requirements/gpu.txt": [*EXTRAS["gpu"], *EXTRAS["nvrtc"]],
     "requirements/lock.txt": ["uv"],
     "binder/requirements.txt": [*PROJECT["dependencies"], *BUILD],
 }
