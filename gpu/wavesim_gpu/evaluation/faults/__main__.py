@@ -27,6 +27,7 @@ from wavesim_gpu.evaluation.faults.scenarios import SCENARIOS
 from wavesim_gpu.runner import current_commit
 from wavesim_gpu.runtime.device import query, versions
 
+ROOT = Path(__file__).parents[4]
 PROGRAM = "python -m wavesim_gpu.evaluation.faults"
 MOST_CALLS = 10_000_000
 # Each one's share of the calls, and how long it may take, in seconds.
@@ -73,10 +74,15 @@ def _ended(process: subprocess.Popen[str], ends: float) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         _kill(process)
         out, errors = process.communicate()
-        return {"faults": 1, "error": "did not end in time", "said": errors[-2000:]}
+        return {"faults": 1, "error": "did not end in time", "said": _said(errors)}
     if process.returncode != 0:
-        return {"faults": 1, "error": f"ended with {process.returncode}", "said": errors[-2000:]}
-    return {**json.loads(out.splitlines()[-1]), "said": errors[-2000:]}
+        return {"faults": 1, "error": f"ended with {process.returncode}", "said": _said(errors)}
+    return {**json.loads(out.splitlines()[-1]), "said": _said(errors)}
+
+
+def _said(errors: str) -> str:
+    """The end of what a process wrote, with paths from the repository's root."""
+    return errors.replace(f"{ROOT}{os.sep}", "")[-2000:]
 
 
 def found_in(name: str, calls: int, limit_s: float) -> dict[str, Any]:

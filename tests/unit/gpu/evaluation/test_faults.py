@@ -91,6 +91,13 @@ def test_a_scenario_that_stops_is_a_fault_with_its_last_words():
     assert (found["faults"], found["error"], found["said"].strip()) == (1, "ended with 1", "no GPU")
 
 
+def test_last_words_name_files_from_the_root_of_the_repository():
+    found = faults._ended(
+        started(f"raise SystemExit({str(faults.ROOT / 'gpu' / 'x.py')!r})"), time.monotonic() + 30
+    )
+    assert found["said"].strip() == "gpu/x.py"
+
+
 def test_what_a_scenario_prints_last_is_what_it_found():
     found = faults._ended(started("print('x'); print('{\"faults\": 0}')"), time.monotonic() + 30)
     assert found == {"faults": 0, "said": ""}
