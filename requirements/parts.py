@@ -32,7 +32,8 @@ def licence_of(name: str) -> str:
     if name in ELSEWHERE:
         return ELSEWHERE[name]
     data = importlib.metadata.metadata(name)
-    said = data["License-Expression"] or data["License"] or ""
+    # As a list: where importlib_metadata stands in, a field that is missing is an error.
+    said = next(iter(data.get_all("License-Expression") or data.get_all("License") or []), "")
     classifiers = [
         line.split(" :: ")[-1]
         for line in data.get_all("Classifier") or []

@@ -11,6 +11,7 @@ from wavesim.evaluation.blind_runs import STAMP
 from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, all_sizes
 from wavesim.model.device import load
 from wavesim_gpu.evaluation import blind_measuring
+from wavesim_gpu.evaluation.blind_worker import MEASURING_S
 from wavesim_gpu.runner import OutputCheck, WrongResultError
 from wavesim_gpu.runtime import functions
 from wavesim_gpu.runtime.clocks import Reading
@@ -35,7 +36,8 @@ class FakeRunner:
     wrong: frozenset[str] = frozenset()
     ran: ClassVar[list[FakeProgram]] = []
 
-    def __init__(self, commit: str, backend: str) -> None:
+    def __init__(self, limit_s: float, commit: str, backend: str) -> None:
+        assert limit_s < MEASURING_S  # a deadlock is told before the worker is given up
         self.backend = backend
 
     def operands(self, pipeline, seed):
