@@ -12,6 +12,7 @@ from itertools import chain
 
 from wavesim.codegen.formulas import fitted_formula, order_formula
 from wavesim.codegen.tile_map import fit_map
+from wavesim.codegen.triton_primitives import PRIMITIVES
 from wavesim.errors import DescriptionError
 from wavesim.guard.escaping import cuda_comment, identifier
 from wavesim.model.pipeline import Pipeline
@@ -245,37 +246,3 @@ def _statements(line: str) -> list[str]:
     """`const int x = a, y = b;` as two assignments."""
     parts = re.split(r", (?=\w+ = )", line.removeprefix("const int ").removesuffix(";"))
     return [part.strip() for part in parts]
-
-
-PRIMITIVES = """
-@triton.jit
-def _look(sync, word):
-    # One thread looks and tells the others, so that all leave a loop together. Acquire: what was stored
-    # before the release that this sees is seen by the loads that follow. The result must be used: Triton
-    # deletes an acquiring operation whose result is dropped.
-    return tl.atomic_add(sync + word, 0, sem="acquire", scope="gpu")
-
-
-@triton.jit
-def _wait(sync, word, awaited, stage, x, y):
-    # Until a semaphore has reached a value: 0.0, or NaN after as many looks as the buffer's first word says.
-    # Where one program has given up, the others do too.
-    seen = _look(sync, word)
-    if seen < awaited:
-        looks = tl.load(sync)
-        while (seen < awaited) & (looks > 0):
-            if looks % 64 == 0:
-                looks = tl.where(_look(sync, 1) != 0, 1, looks)
-            looks -= 1
-            seen = _look(sync, word)
-        if seen < awaited:
-            if tl.atomic_xchg(sync + 1, 1, sem="relaxed", scope="gpu") == 0:
-                tl.store(sync + 2, stage)
-                tl.store(sync + 3, x)
-                tl.store(sync + 4, y)
-                tl.store(sync + 5, word)
-                tl.store(sync + 6, seen)
-                tl.store(sync + 7, awaited)
-    return tl.where(seen < awaited, float("nan"), 0.0)
-
-"""
