@@ -130,8 +130,8 @@ def deadlock_text(error: DeadlockError) -> str:
     return (
         f"{they} on semaphores that nobody can post. For one, tile ({x}, {y}) of {first.stage} on SM "
         f"{first.sm} waits for {first.semaphore}: it reads {first.seen} and needs {first.awaited}. {starved} "
-        "Spinning blocks never leave, so nothing moves again. The wait-kernel rules this out: it keeps "
-        "consumers off the device until the producer has started."
+        "Spinning blocks never leave, so nothing moves again. The wait-kernel keeps consumers off the device "
+        "until the producer has started, which rules this out where blocks are issued in launch order."
     )
 
 
