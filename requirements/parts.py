@@ -59,6 +59,7 @@ def bill(version: str) -> dict[str, Any]:
             "bom-ref": f"{name}@{pins[name].version}",
             "name": name,
             "version": pins[name].version,
+            "purl": f"pkg:pypi/{name}@{pins[name].version}",  # by which scanners know a package
             "hashes": [{"alg": "SHA-256", "content": sum_} for sum_ in pins[name].hashes],
             "licenses": [{"license": {"name": licence_of(name)}}],
         }

@@ -178,6 +178,7 @@ def test_the_list_of_parts_and_the_licences_are_those_of_the_pins():
     assert set(components) == set(pins)
     for name, one in components.items():
         assert one["version"] == pins[name].version, "run make lock"
+        assert one["purl"] == f"pkg:pypi/{name}@{one['version']}"
         assert [entry["content"] for entry in one["hashes"]] == list(pins[name].hashes)
         assert one["licenses"][0]["license"]["name"], name
     page = parts.PAGE.read_text(encoding="utf-8")
