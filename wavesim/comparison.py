@@ -14,6 +14,7 @@ from wavesim.costs.calibration_checks import contradictions
 from wavesim.costs.calibration_text import trace_defaults, trace_text
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError
+from wavesim.guard.escaping import lines
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, StreamSync
@@ -124,13 +125,13 @@ class Comparison:
     def figure(self, theme: str = "light", **options: Any) -> "Figure":
         """Predicted and measured timelines of every plan on one axis, with the reasons for the difference."""
         from wavesim.view.comparison import (
-            comparison_figure,  # plotly only where a figure is drawn  # plotly only where a figure is drawn
+            comparison_figure,  # plotly only where a figure is drawn
         )
 
         return comparison_figure(self, theme=theme, **options)
 
     def __repr__(self) -> str:
-        return f"{self.workload}\n{self.table()}"
+        return lines(f"{self.workload}\n{self.table()}")
 
 
 def compare(

@@ -12,7 +12,7 @@ from wavesim.costs.dram_slowdown import Memory
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import MOST_NS, shown
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.reprs import one_line
+from wavesim.model.reprs import repr_text
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
 
@@ -129,7 +129,7 @@ class CostModel:
             for stage, times in self.tile_ns.items()
         )
         fixed = [f"{name} {value}" for name in FIXED_COSTS if (value := getattr(self, name))]
-        return one_line("CostModel", f"tile_ns {', '.join(tiles)}{'; ' if fixed else ''}{', '.join(fixed)}")
+        return repr_text("CostModel", f"tile_ns {', '.join(tiles)}{'; ' if fixed else ''}{', '.join(fixed)}")
 
     def tile_times(self, stage: Stage) -> int | list[int]:
         """One time for all blocks of a stage, or a list of one per block. Raises `DescriptionError`."""

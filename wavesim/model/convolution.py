@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import MAX_GRID_X, Block, Carveout, Grid, Kernel, require_positive
-from wavesim.model.reprs import one_line
+from wavesim.model.reprs import repr_text
 from wavesim.model.stage import Stage
 
 
@@ -51,7 +51,7 @@ class Conv2D:
 
     def __repr__(self) -> str:
         size = self.kernel_size
-        return one_line(
+        return repr_text(
             "Conv2D",
             f"{self.name}: {self.images} x {self.height} x {self.width} x {self.channels} to {self.filters}, "
             f"filter {size} x {size}, tiles {self.tile_m} x {self.tile_n}",

@@ -18,7 +18,7 @@ from wavesim.guard.bounds import MOST_BLOCKS, MOST_READS, MOST_TERMS
 from wavesim.model.consumer_index import consumer_coordinates
 from wavesim.model.index import Index, as_index, x, y
 from wavesim.model.kernel import Grid
-from wavesim.model.reprs import one_line
+from wavesim.model.reprs import repr_text
 from wavesim.model.stage import Axis, Box, Stage, TileSet
 
 __all__ = [
@@ -94,7 +94,7 @@ class Dependency:
         return [(stage, tile) for _, stage, tile in sorted(found, key=lambda entry: entry[0])]
 
     def __repr__(self) -> str:
-        return one_line("Dependency", str(self))
+        return repr_text("Dependency", str(self))
 
     def __str__(self) -> str:
         return f"{self.consumer} needs {', '.join(str(need) for need in self.needs)}"

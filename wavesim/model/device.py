@@ -14,7 +14,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model import device_files
 from wavesim.model.device_files import MARKS, capability_limits
 from wavesim.model.kernel import WARP_SIZE, require_positive
-from wavesim.model.reprs import bytes_text, one_line
+from wavesim.model.reprs import bytes_text, repr_text
 
 SUB_PARTITIONS = 4
 OLDEST_CAPABILITY = (7, 0)
@@ -59,7 +59,7 @@ class Device:
 
     def __repr__(self) -> str:
         major, minor = self.compute_capability
-        return one_line(
+        return repr_text(
             "Device",
             f"{self.name}: {self.sm_count} SMs, compute capability {major}.{minor}, "
             f"{bytes_text(self.shared_bytes_per_sm)} shared per SM, {self.tensor_flops_per_s / 1e12:.4g} "

@@ -12,7 +12,7 @@ from typing import NoReturn, Union
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import MOST_TERMS, shown
-from wavesim.model.reprs import one_line
+from wavesim.model.reprs import repr_text
 
 Operand = Union["Index", int]
 LARGEST = 2**31 - 1  # as of a grid
@@ -135,7 +135,7 @@ class Index:
         return Index(self.operator, tuple(parts))
 
     def __repr__(self) -> str:
-        return one_line("Index", str(self))
+        return repr_text("Index", str(self))
 
     def __str__(self) -> str:
         if self.operator in ("dim", "const"):

@@ -11,7 +11,7 @@ from typing import Literal
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import shown
-from wavesim.model.reprs import bytes_text, one_line
+from wavesim.model.reprs import bytes_text, repr_text
 
 WARP_SIZE = 32
 MAX_GRID_X = 2**31 - 1
@@ -126,7 +126,7 @@ class Kernel:
 
     def __repr__(self) -> str:
         block = self.block
-        return one_line(
+        return repr_text(
             "Kernel",
             f"{self.name}: grid {self.grid}, {block.threads} threads, {block.registers} registers, "
             f"{bytes_text(block.shared_bytes)} shared",
@@ -186,7 +186,7 @@ class Gemm:
     def __repr__(self) -> str:
         split = f", split-K {self.split_k}" if self.split_k > 1 else ""
         activation = f", {self.activation}" if self.activation else ""
-        return one_line(
+        return repr_text(
             "Gemm",
             f"{self.name}: m {self.m}, n {self.n}, k {self.k}, tiles {self.tile_m} x {self.tile_n} x "
             f"{self.tile_k}{split}, {self.dtype}{activation}",

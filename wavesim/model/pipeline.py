@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from wavesim.errors import DescriptionError, UnneededStageWarning
 from wavesim.guard.bounds import MOST_BLOCKS, MOST_STAGES
 from wavesim.model.dependency import Dependency, require_few_reads
-from wavesim.model.reprs import one_line
+from wavesim.model.reprs import repr_text
 from wavesim.model.stage import Stage
 
 
@@ -106,7 +106,7 @@ class Pipeline:
     def __repr__(self) -> str:
         stages = ", ".join(f"{stage.name} {stage.grid}" for stage in self.stages)
         reads = [f"{d.consumer.stage.name} needs {', '.join(d.producers)}" for d in self.dependencies]
-        return one_line("Pipeline", "; ".join([f"{self.name}: {stages}", *reads]))
+        return repr_text("Pipeline", "; ".join([f"{self.name}: {stages}", *reads]))
 
     def _repr_html_(self) -> str:
         from wavesim.view.display import pipeline_html  # noqa: PLC0415  # only where Jupyter shows it

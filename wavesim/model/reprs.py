@@ -1,4 +1,4 @@
-"""Reprs of descriptions: one line that fits a terminal, whatever is described.
+"""Reprs of descriptions: one line that fits a terminal, whatever is described: no control characters.
 
 Example: `<Pipeline gpt3-mlp: gemm1 24 x 8, gemm2 48 x 8; gemm2 needs gemm1>`.
 """
@@ -6,13 +6,15 @@ Example: `<Pipeline gpt3-mlp: gemm1 24 x 8, gemm2 48 x 8; gemm2 needs gemm1>`.
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
+from wavesim.guard.escaping import whole_line
+
 MOST_LETTERS = 120
 
 
-def one_line(kind: str, text: str) -> str:
-    """`<kind text>`, the text cut so that the whole has at most `MOST_LETTERS` characters."""
+def repr_text(kind: str, text: str) -> str:
+    """`<kind text>`, the text without control characters and cut: the whole has at most `MOST_LETTERS`."""
     room = MOST_LETTERS - len(kind) - 3
-    flat = " ".join(text.split())
+    flat = whole_line(" ".join(text.split()))
     return f"<{kind} {flat if len(flat) <= room else f'{flat[: room - 3]}...'}>"
 
 

@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 from wavesim.errors import DescriptionError
 from wavesim.model.index import Index, as_index
 from wavesim.model.kernel import Gemm, Grid, Kernel
-from wavesim.model.reprs import one_line
+from wavesim.model.reprs import repr_text
 
 Box = tuple[int, int, int, int]  # x from, x to, y from, y to; half-open
 
@@ -58,7 +58,7 @@ class Axis:
         return replace(self, start=self.start.substituted(values), stop=stop)
 
     def __repr__(self) -> str:
-        return one_line("Axis", str(self))
+        return repr_text("Axis", str(self))
 
     def __str__(self) -> str:
         if not self.is_slice:
@@ -120,7 +120,7 @@ class TileSet:
         return len(range(*box[:2], self.columns.step)) * len(range(*box[2:], self.rows.step))
 
     def __repr__(self) -> str:
-        return one_line("TileSet", str(self))
+        return repr_text("TileSet", str(self))
 
     def __str__(self) -> str:
         return f"{self.stage.name}[{self.columns}, {self.rows}]"
@@ -150,7 +150,7 @@ class Stage:
         return TileSet.of(self, key)
 
     def __repr__(self) -> str:
-        return one_line("Stage", f"{self.name}: grid {self.grid}, {type(self.work).__name__}")
+        return repr_text("Stage", f"{self.name}: grid {self.grid}, {type(self.work).__name__}")
 
     def __iter__(self) -> None:
         raise TypeError(f"stage {self.name} is not a sequence; list(stage.grid) gives its tiles")

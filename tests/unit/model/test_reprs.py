@@ -104,3 +104,14 @@ def test_a_fingerprint_tells_descriptions_apart_that_print_alike():
             costs = CostModel({"gemm1": times})
             prints.add(Fingerprints().of(boundary_candidates(pipeline, device)[0], device, costs))
     assert len(prints) == 4
+
+
+def test_a_name_moves_no_cursor_and_turns_round_no_text():
+    name = "a\x1b[31mb\nc\u202ed"
+    first, second = (
+        Stage(one, Kernel(one, Grid(2, 2), Block(threads=128, registers=64))) for one in (name, "b")
+    )
+    pipeline = Pipeline(name, [first, second], [Dependency(second[x, y], [first[:, y]])])
+    for shown in (first.kernel, first, first[x, y], pipeline.dependencies[0], pipeline):
+        assert repr(shown).isprintable()
+        assert "a?[31mb c?d" in repr(shown)
