@@ -74,6 +74,7 @@ class _Module:
 
     def text(self) -> str:
         """All of it. Stages come first, as they fill the tables."""
+        self._require_ends()
         stages = list(chain.from_iterable(map(self._stage, self._pipeline.stages)))
         orders = ", ".join(
             f"{stage.name} {self._plan.order_of(stage.name).name}" for stage in self._pipeline.stages
@@ -99,6 +100,31 @@ class _Module:
             PRIMITIVES,
         ]
         return "\n".join([*head, *stages]).rstrip() + "\n"
+
+    def _require_ends(self) -> None:
+        """Refuses dependent launches that can end before the kernel that they were launched beside.
+
+        What the stream does next waits for the dependent kernel alone. A kernel all of whose tiles it waited
+        for has posted them by then, and touches nothing more.
+        """
+        stages = self._pipeline.stages
+        for index in range(1, len(stages)):
+            if not self._arrays or self._plan.turn_of(self._pipeline, index) != "start":
+                continue
+            before, stage = stages[index - 1].name, stages[index]
+            awaited = {word for x, y in stage.grid for word, _ in self._awaited(stage, x, y)}
+            posted = {
+                self._first + array.first + i
+                for array in self._arrays
+                if array.producer == before
+                for i in range(array.table.count)
+            }
+            if posted - awaited:
+                raise DescriptionError(
+                    f"{self._plan.label}: {stage.name} does not wait for all tiles of {before}, so it can end "
+                    f"while {before} still runs, and CUDA takes that for the end of both. Use "
+                    "launch=StreamPerStage()"
+                )
 
     def _stage(self, stage: Stage) -> list[str]:
         lines = self._tile_lines(stage)
