@@ -121,8 +121,8 @@ class _Module:
             }
             if posted - awaited:
                 raise DescriptionError(
-                    f"{self._plan.label}: {stage.name} does not wait for all tiles of {before}, so it can end "
-                    f"while {before} still runs, and CUDA takes that for the end of both. Use "
+                    f"{self._plan.label}: {stage.name} does not wait for all tiles of {before}, so it may "
+                    f"end while {before} still runs, and CUDA takes that for the end of both. Use "
                     "launch=StreamPerStage()"
                 )
 
