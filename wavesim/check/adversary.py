@@ -49,7 +49,7 @@ class Adversary:
             kernels[name] = replace(kernels[name], block=block)
         self._footprints = {name: footprint(device, kernel) for name, kernel in kernels.items()}
         self._wait_kernel = footprint(device, WAIT_KERNEL)
-        self._issued_before = {name: self._closure(name) for name in self._sizes}
+        self._follow_dependencies()
 
     def worst(self) -> tuple[WorstCase, bool]:
         """The case of the kernel that can be starved most, and whether it is exact; of equals the first."""
@@ -102,7 +102,7 @@ class Adversary:
         for kind, size in self._sizes.items():
             is_head = kind == name and not is_wait_kernel
             count = size - is_head * self._cluster(kind)
-            if count > 0 and self._can_wait(kind) and name not in self._issued_before[kind]:
+            if count > 0 and self._can_wait[kind] and name not in self._issued_before[kind]:
                 found.append(Waiting(kind, self._footprints[kind], count))
             stands_alone = kind in self._guarded and kind != name and kind not in started
             if stands_alone and not set(self._producers[kind]) <= started:
@@ -112,7 +112,7 @@ class Adversary:
     def _all_waiting(self, *, is_ordered: bool = True) -> Iterator[Waiting]:
         """Everything of a copy that ever waits; unless `is_ordered` also what stands behind a wait-kernel."""
         for kind, size in self._sizes.items():
-            if self._can_wait(kind) if is_ordered else self._producers[kind]:
+            if self._can_wait[kind] if is_ordered else self._producers[kind]:
                 yield Waiting(kind, self._footprints[kind], size)
         for kind in self._guarded:
             yield Waiting(wait_kernel_of(kind), self._wait_kernel, 1)
@@ -129,18 +129,17 @@ class Adversary:
             *(Waiting(wait_kernel_of(kind), self._wait_kernel, self._copies) for kind in self._guarded),
         ]
 
-    def _closure(self, name: str) -> set[str]:
-        """Stages whose last block has been issued when a stage's first one is."""
-        found: set[str] = set()
-        for producer in self._producers[name] if name in self._guarded else ():
-            found |= {producer} | self._closure(producer)
-        return found
-
-    def _can_wait(self, name: str) -> bool:
-        """Whether a stage's blocks can wait for tiles that are not being made."""
-        producers = self._producers[name]
-        is_free = bool(producers) and name not in self._guarded
-        return is_free or any(self._can_wait(producer) for producer in producers)
+    def _follow_dependencies(self) -> None:
+        """Once per stage, producers first: which stages' last blocks have been issued when its first one is,
+        and whether its blocks can wait for tiles that are not being made.
+        """
+        self._issued_before: dict[str, set[str]] = {}
+        self._can_wait: dict[str, bool] = {}
+        for name, producers in self._producers.items():
+            ahead = producers if name in self._guarded else ()
+            self._issued_before[name] = {*ahead}.union(*(self._issued_before[one] for one in ahead))
+            is_free = bool(producers) and name not in self._guarded
+            self._can_wait[name] = is_free or any(self._can_wait[one] for one in producers)
 
     def _awaited(self, name: str) -> tuple[str, ...]:
         stage = stage_of(name)

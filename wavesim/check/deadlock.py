@@ -15,10 +15,15 @@ from collections.abc import Mapping
 from wavesim.check.adversary import Adversary
 from wavesim.check.verdict import Assumption, SafetyVerdict, WorstCase
 from wavesim.check.verdict_text import needs_text, safe_text, unsafe_text
+from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import shown, whole
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, check_plan
+from wavesim.plan.semaphores import semaphore_arrays
+
+LARGEST_CLUSTER = 2  # larger ones don't fit on just any neighbouring SMs
 
 
 def safety_of(
@@ -31,10 +36,11 @@ def safety_of(
     """The verdict on a plan, by the weakest assumptions that hold. Never calls a plan safe that can deadlock.
 
     `blocks`: what the blocks of stages occupy where that is not what the pipeline describes; `clusters`: how
-    many of them form a cluster, 1 where nothing is said. Raises `DescriptionError` for a plan that does not
-    fit the pipeline and blocks that no SM can hold.
+    many of them form a cluster, 1 (where nothing is said) or 2. Raises `DescriptionError` for a plan that
+    does not fit the pipeline, an order that is no permutation, a semaphore that is never reached or reached
+    too soon, stages that there are not, and blocks that no SM can hold.
     """
-    check_plan(pipeline, plan)
+    _check(pipeline, plan, blocks, clusters)
     if not plan.waits_for_grids and not (plan.sync.has_semaphores and pipeline.dependencies):
         return SafetyVerdict(True, "safe: no block waits on a semaphore")
     reason = plan.schedule.why_safe or plan.launch.why_safe
@@ -49,6 +55,26 @@ def safety_of(
     assumptions, needed = _assumptions(beside_a_copy, worst, has_wait_kernel=bool(guarded))
     needs = needs_text(assumptions, device, needed)
     return SafetyVerdict(True, safe_text(worst, is_exact=is_exact), worst, needs, needed)
+
+
+def _check(
+    pipeline: Pipeline, plan: Plan, blocks: Mapping[str, Block] | None, clusters: Mapping[str, int] | None
+) -> None:
+    """What the verdict takes for granted. Raises `DescriptionError` where it does not hold."""
+    check_plan(pipeline, plan)
+    for stage in pipeline.stages:
+        plan.order_of(stage.name).sequence(stage.grid)
+    semaphore_arrays(pipeline, plan)
+    for what, given in (("blocks", blocks), ("clusters", clusters)):
+        if given is not None and not isinstance(given, Mapping):
+            raise DescriptionError(f"{what} is {shown(given)}; give a mapping from stage names")
+        for name in given or ():
+            pipeline.stage(name)
+    for name, block in (blocks or {}).items():
+        if not isinstance(block, Block):
+            raise DescriptionError(f"blocks: {name} is {shown(block)}; give a Block")
+    for name, cluster in (clusters or {}).items():
+        whole(f"clusters: {name}", cluster, 1, LARGEST_CLUSTER)
 
 
 def _assumptions(

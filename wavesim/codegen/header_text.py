@@ -87,8 +87,9 @@ __device__ __forceinline__ bool wait_for(unsigned* counters, int counter, unsign
 
 # `parameters` and `argument`: the sizes, where they are known at run time only.
 HOST_FUNCTIONS = """\
-// Before every run, on the stream of the first launch, which the others wait for. All but gave_up become
-// zero: where runs are enqueued one after another, no later one hides that a wait of an earlier one gave up.
+// Before every run, on the stream of the first launch. The others wait for it, and it waits for all that the
+// run before does on them, which would poll zeros. All but gave_up become zero: where runs are enqueued one
+// after another, no later one hides that a wait of an earlier one gave up.
 [[nodiscard]] inline cudaError_t prepare_run({parameters}unsigned* counters, cudaStream_t stream) {{
     const cudaError_t error = cudaMemsetAsync(counters, 0, gave_up * sizeof(unsigned), stream);
     if (error != cudaSuccess) return error;

@@ -139,23 +139,29 @@ def _kernel_words(
     )
     run = "" if sizes.is_constant else "run, "
     if plan.sync.has_semaphores:
-        yield from _check_lines(space, run)
+        yield from _check_lines(plan, space, run)
     elif plan.schedule.fetches_tiles:
         yield f"On the host, before every run: {space}::prepare_run({run}counters, stream)."
     yield from _host_lines(pipeline, plan, options, names, space, sizes)
 
 
-def _check_lines(space: str, run: str) -> Iterator[str]:
+def _check_lines(plan: Plan, space: str, run: str) -> Iterator[str]:
     """What the host does around a run; `run`: the argument before `counters`, if there is one."""
+    has_streams = plan.launch.is_multi_stream
+    stream = "first_stream" if has_streams else "stream"
     yield ""
     yield (
         "On the host, around every run. A wait that sees no post for WAVESIM_WAIT_LIMIT_NS gives up: wait "
         "returns false, the block returns without a post, and so do all that wait for it. Nothing else says "
-        "so: outputs then hold what they held before. The other streams wait for the first one's zeros."
+        "so: outputs then hold what they held before."
     )
     yield "    const char* missing;"
-    yield f"    if ({space}::prepare_run({run}counters, first_stream) != cudaSuccess) ... fail ..."
+    yield f"    if ({space}::prepare_run({run}counters, {stream}) != cudaSuccess) ... fail ..."
+    if has_streams:
+        yield "    ... every other stream waits for first_stream (cudaStreamWaitEvent): for its zeros ..."
     yield "    ... the launches ..."
+    if has_streams:
+        yield "    ... first_stream waits for every other stream: the next run zeroes what this one polls ..."
     yield f"    if ({space}::check_run({run}counters, missing) != cudaSuccess) ... fail: missing says why ..."
     yield (
         f"A host without CUDA's runtime API reads counters[{space}::gave_up] itself: zero, or what a call of "
@@ -196,6 +202,12 @@ def _one_stream_lines(pipeline: Pipeline, plan: Plan) -> Iterator[str]:
         yield (
             f"Every block of {names} executes griddepcontrol.wait before it first reads a producer's tile: "
             "it returns when the whole kernel before has ended."
+        )
+    else:
+        yield (
+            f"Every block of {names} executes griddepcontrol.wait before it ends, also where wait returned "
+            "false: else it can end before the kernel that it reads, and what the stream does next, such as "
+            "the next prepare_run, need not wait for both."
         )
 
 

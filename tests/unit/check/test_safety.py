@@ -1,6 +1,7 @@
 """Safety: no plan that can deadlock is called safe, few safe ones are refused, and the reason says why."""
 
 import json
+import time
 from random import Random
 
 import pytest
@@ -12,14 +13,17 @@ from toy_schedules import HALF_SM, TOY, WHOLE_SM, pair, run, stage
 from wavesim.check.adversary import Adversary
 from wavesim.check.deadlock import safety_of
 from wavesim.cli.command_line import main
-from wavesim.errors import DeadlockError
+from wavesim.errors import DeadlockError, DescriptionError
+from wavesim.guard.bounds import MOST_STAGES
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.order import Reversed
-from wavesim.plan.plan import SemaphoreSync, StreamSync
-from wavesim.plan.policy import RowSync, TileSync
+from wavesim.plan.launch import DependentLaunch, StreamPerStage
+from wavesim.plan.order import CustomOrder, Reversed
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.plan.policy import CustomPolicy, RowSync, TileSync
+from wavesim.plan.sync import Semaphores
 from wavesim.workloads.figure_one import toy
 from wavesim.workloads.gpt3 import gpt3_mlp
 
@@ -170,6 +174,58 @@ def test_a_wait_kernel_orders_a_consumer_behind_its_own_producers_only():
     for guarded, verdict in verdicts.items():
         found = Search(chain, NO_WAIT_KERNEL, six, Rules(ends_at_any_time=False), guarded).finds_deadlock()
         assert found != verdict.is_safe
+
+
+def test_a_chain_of_joins_as_long_as_a_pipeline_may_be_is_judged_within_seconds():
+    stages = [stage(f"s{i}", 2, block=Block(128, 32)) for i in range(MOST_STAGES)]
+    joins = [
+        Dependency(stages[i][x, y], [stages[k][:, y] for k in sorted({i - 1, max(0, i - 2)})])
+        for i in range(1, MOST_STAGES)
+    ]
+    began = time.process_time()
+    assert safety_of(Pipeline("joins", stages, joins), SemaphoreSync(), load("h200")).is_safe
+    assert time.process_time() - began < 20
+
+
+# --- what is no plan, or not of this pipeline ---
+
+
+@pytest.mark.parametrize("launch", [StreamPerStage(), DependentLaunch()], ids=lambda launch: launch.word)
+@pytest.mark.parametrize(
+    ("index", "value", "match"),
+    [
+        (0, 99, "waits for ever"),
+        (0, 0, "may read a tile before it is written"),
+        (-1, 1, "semaphore -1 on the grid"),
+    ],
+)
+def test_a_semaphore_that_is_never_reached_or_too_soon_is_refused(launch, index, value, match):
+    policy = CustomPolicy("own", lambda x, y, grid: index, lambda x, y, grid: value)
+    with pytest.raises(DescriptionError, match=f"^policy own: .*{match}"):
+        safety_of(toy(), Plan(launch=launch, sync=Semaphores(policy)), TOY)
+
+
+@pytest.mark.parametrize("plan", [StreamSync, SemaphoreSync])
+def test_an_order_that_omits_a_tile_is_refused(plan):
+    with pytest.raises(DescriptionError, match=r"^order own: .* is missing"):
+        safety_of(toy(), plan(order=CustomOrder("own", lambda grid: list(grid)[1:])), TOY)
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"clusters": {"gemm1": 0}}, r"clusters: gemm1 is 0; it must be an integer from 1 to 2"),
+        ({"clusters": {"gemm1": -3}}, r"clusters: gemm1 is -3; it must be an integer from 1 to 2"),
+        ({"clusters": {"gemm1": 4}}, r"clusters: gemm1 is 4; it must be an integer from 1 to 2"),
+        ({"clusters": {"nosuch": 2}}, r"pipeline .* has no stage 'nosuch'; it has \['gemm1', 'gemm2'\]"),
+        ({"clusters": 2}, r"clusters is 2; give a mapping from stage names"),
+        ({"blocks": {"nosuch": WHOLE_SM}}, r"pipeline .* has no stage 'nosuch'"),
+        ({"blocks": {"gemm1": 128}}, r"blocks: gemm1 is 128; give a Block"),
+    ],
+)
+def test_blocks_and_clusters_that_are_none_of_this_pipeline_are_refused(given, error):
+    with pytest.raises(DescriptionError, match=f"^{error}"):
+        safety_of(toy(), SemaphoreSync(), TOY, **given)
 
 
 @pytest.mark.parametrize(("tokens", "is_safe"), [(128, True), (256, True), (512, False), (1024, False)])

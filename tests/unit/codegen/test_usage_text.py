@@ -2,7 +2,7 @@
 
 import pytest
 
-from wavesim.codegen.cuda import generate
+from wavesim.codegen.cuda import SizesWord, generate
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
@@ -11,7 +11,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.launch import DependentLaunch, StreamPerStage
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
-from wavesim.plan.schedule import Persistent
+from wavesim.plan.schedule import Persistent, TilePerBlock
 from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import Semaphores
 from wavesim.workloads.catalogue import workload
@@ -25,9 +25,9 @@ def fork() -> Pipeline:
     return Pipeline("forked", [a, b, c], [Dependency(one[x, y], [a[:, y]]) for one in (b, c)])
 
 
-def comment(plan: Plan) -> str:
+def comment(plan: Plan, sizes: SizesWord = "constant") -> str:
     """The first comment of a header, as one line."""
-    lines = generate(fork(), plan, H200).split("#pragma once")[0].splitlines()
+    lines = generate(fork(), plan, H200, sizes=sizes).split("#pragma once")[0].splitlines()
     return " ".join(" ".join(line.removeprefix("//").strip() for line in lines).split())
 
 
@@ -46,7 +46,38 @@ def test_dependent_launch_at_kernel_boundaries_waits_for_the_grid():
 def test_dependent_launch_with_semaphores_starts_early_what_reads_the_kernel_before():
     found = comment(Plan(launch=DependentLaunch(), sync=Semaphores()))
     assert "Launch b with the attribute programmaticStreamSerialization, any other without" in found
-    assert "griddepcontrol.wait " not in found
+    assert "griddepcontrol.wait before it first reads" not in found
+
+
+@pytest.mark.parametrize("sizes", ["constant", "runtime"])
+@pytest.mark.parametrize("schedule", [TilePerBlock(), Persistent()], ids=lambda part: part.word)
+def test_a_kernel_that_starts_early_ends_only_after_the_one_that_it_reads(schedule, sizes):
+    plan = Plan(schedule, DependentLaunch(), Semaphores())
+    assert "Every block of b executes griddepcontrol.wait before it ends, also where wait " in comment(
+        plan, sizes
+    )
+
+
+@pytest.mark.parametrize("plan", [SemaphoreSync(), SemaphoreSync(wait_kernel=False)])
+@pytest.mark.parametrize("sizes", ["constant", "runtime"])
+def test_streams_of_a_run_wait_for_the_first_ones_zeros_and_the_first_one_then_waits_for_them(plan, sizes):
+    said = [
+        "counters, first_stream) != cudaSuccess",
+        "every other stream waits for first_stream",
+        "the launches",
+        "first_stream waits for every other stream",
+        "check_run",
+    ]
+    found = comment(plan, sizes)
+    places = [found.index(words) for words in said]
+    assert places == sorted(places)
+    header = generate(fork(), plan, H200, sizes=sizes).split("#pragma once")[1]
+    before = header[: header.index("cudaError_t prepare_run")].rpartition("\n\n")[2].replace("\n// ", " ")
+    assert "it waits for all that the run before does on them" in before
+
+
+def test_runs_on_one_stream_need_no_other_to_wait():
+    assert "first_stream" not in comment(Plan(launch=DependentLaunch(), sync=Semaphores()))
 
 
 @pytest.mark.parametrize(
