@@ -23,16 +23,15 @@ def stage_of(name: str) -> str:
 
 
 def needs_text(assumptions: Collection[Assumption], device: Device, needed: int) -> dict[Assumption, str]:
-    """Each assumption in words. `needed`: how many SMs other work must leave alone."""
+    """Each assumption in words. `needed`: how many SMs must be free of other work."""
     seen, name = issue_order_seen(), catalogue_name(device.name)
     where = f"seen on {' and '.join(seen)}" + ("" if name in seen else f", not on {name}")
-    others = "that other work, also a second copy of this plan, leaves alone"
-    alone = f"{needed} of {_sms(device.sm_count)} {others}"
-    room = f", on {alone}" if needed > 1 and Assumption.IDLE not in assumptions else ""
+    free = f"{needed} of {_sms(device.sm_count)} free of other work, also of a second copy of this plan"
+    room = f", with {free}" if needed > 1 and Assumption.IDLE not in assumptions else ""
     words = {
         Assumption.ROOM: f"issue of blocks wherever an SM has room, while others spin ({where}){room}",
         Assumption.ORDER: f"issue of the oldest launch's blocks first ({where})",
-        Assumption.IDLE: f"an otherwise idle GPU ({alone})",
+        Assumption.IDLE: f"an otherwise idle GPU ({free})",
     }
     return {one: text for one, text in words.items() if one in assumptions}
 

@@ -64,7 +64,7 @@ def test_wait_kernels_that_fill_an_sm_each_need_as_many_that_other_work_leaves_a
     assert needs_of("row", TOY, toy()) == {ROOM, ORDER}
     found = safety_of(toy(), parse_plan("row"), TOY)
     assert found.needed_sms == 3  # this plan's wait-kernel, a second copy's, and room for a block
-    assert "on 3 of 4 SMs that other work, also a second copy of this plan, leaves alone" in found.rests_on
+    assert "with 3 of 4 SMs free of other work, also of a second copy of this plan" in found.rests_on
     small = pair(stage("first", 6, block=Block(256, 32)), stage("second", 6, block=Block(256, 32)))
     assert safety_of(small, parse_plan("row"), TOY).needed_sms == 1
     assert needs_of("row", TOY.with_sm_count(2), toy()) == {ROOM, ORDER, IDLE}
