@@ -57,7 +57,7 @@ def test_without_a_wait_kernel_the_gpu_must_be_idle_and_how_many_sms_that_means_
     found = safety_of(gpt3_mlp(256), parse_plan("streams:no-wait-kernel+row"), H200)
     assert found.worst is not None
     assert found.basis == "idle"
-    assert f"{found.worst.closed_sms + 1} of 132 SMs that other work, also a second copy" in found.rests_on
+    assert f"{found.worst.closed_sms + 1} of 132 SMs free of other work, also of a second copy" in found.rests_on
 
 
 def test_wait_kernels_that_fill_an_sm_each_need_as_many_that_other_work_leaves_alone_and_one_more():
@@ -87,7 +87,7 @@ def test_a_cluster_needs_a_pair_of_neighbouring_sms():
     assert "on any of 6 SMs with 2 neighbouring SMs to itself" in verdict.reason
     roomy = safety_of(pipeline, plan, device.with_sm_count(8), clusters={"first": 2})
     assert roomy.is_safe
-    assert "8 of 8 SMs that other work" in roomy.rests_on
+    assert "8 of 8 SMs free of other work" in roomy.rests_on
 
 
 # --- against the exhaustive search ---

@@ -45,7 +45,7 @@ def test_the_figure_of_a_safe_plan_says_what_that_rests_on():
         "<br>", " "
     )
     assert "Rests on issue of blocks wherever an SM has room" in below
-    assert "an otherwise idle GPU (97 of 132 SMs that other work" in below
+    assert "an otherwise idle GPU (97 of 132 SMs free of other work" in below
 
 
 def test_a_wait_kernel_is_as_small_on_the_picture_as_on_the_sm():
