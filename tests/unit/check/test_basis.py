@@ -57,7 +57,9 @@ def test_without_a_wait_kernel_the_gpu_must_be_idle_and_how_many_sms_that_means_
     found = safety_of(gpt3_mlp(256), parse_plan("streams:no-wait-kernel+row"), H200)
     assert found.worst is not None
     assert found.basis == "idle"
-    assert f"{found.worst.closed_sms + 1} of 132 SMs free of other work, also of a second copy" in found.rests_on
+    assert (
+        f"{found.worst.closed_sms + 1} of 132 SMs free of other work, also of a second copy" in found.rests_on
+    )
 
 
 def test_wait_kernels_that_fill_an_sm_each_need_as_many_that_other_work_leaves_alone_and_one_more():
