@@ -14,6 +14,8 @@ from wavesim.costs.calibration_checks import contradictions
 from wavesim.costs.calibration_text import trace_defaults, trace_text
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError
+from wavesim.guard.arguments import require_types, tuple_of
+from wavesim.guard.bounds import whole
 from wavesim.guard.escaping import lines
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
@@ -150,7 +152,10 @@ def compare(
     else from the live stream-sync measurement alone, else from the best costs known (`find_costs`).
     `progress(done, total)` after every plan predicted.
     """
-    plans = _with_baseline(plans)
+    require_types("compare", pipeline=(pipeline, Pipeline), device=(device, Device))
+    require_types("compare", costs=(costs, CostModel | None), progress=(progress, Callable | None))
+    whole("compare: rounds", rounds, least=1)
+    plans = _with_baseline(tuple_of("compare", "plans", plans, Plan))
     measured, source = measured_traces(pipeline, plans, device, runner, rounds)
     baseline = measured[0]
     known = _known(pipeline, plans, device, baseline if runner is not None else None, costs)

@@ -12,7 +12,13 @@ class WavesimError(Exception):
 
 
 class DescriptionError(WavesimError, ValueError):
-    """A device, kernel, dependency, order, policy or plan that can't be: names value, bound and fix."""
+    """A device, kernel, dependency, order, policy or plan that can't be: names value, bound and fix.
+
+    One line, whatever the names in it hold.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(" ".join(message.splitlines()))
 
 
 class RecordingError(WavesimError, ValueError):

@@ -16,6 +16,7 @@ from wavesim.check.adversary import Adversary
 from wavesim.check.verdict import Assumption, SafetyVerdict, WorstCase
 from wavesim.check.verdict_text import needs_text, safe_text, unsafe_text
 from wavesim.errors import DescriptionError
+from wavesim.guard.arguments import require_types
 from wavesim.guard.bounds import shown, whole
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block
@@ -40,6 +41,7 @@ def safety_of(
     does not fit the pipeline, an order that is no permutation, a semaphore that is never reached or reached
     too soon, stages that there are not, and blocks that no SM can hold.
     """
+    require_types("safety_of", pipeline=(pipeline, Pipeline), device=(device, Device))
     _check(pipeline, plan, blocks, clusters)
     if not plan.waits_for_grids and not (plan.sync.has_semaphores and pipeline.dependencies):
         return SafetyVerdict(True, "safe: no block waits on a semaphore")

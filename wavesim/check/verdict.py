@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Literal, get_args
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import shown
 
 Basis = Literal["cuda", "seen", "idle"]
 BASES: tuple[Basis, ...] = get_args(Basis)  # strongest first
@@ -105,8 +106,9 @@ class SafetyVerdict:
         return f"safety: rests on {self.rests_on}" if self.is_safe else f"safety: {self.reason}"
 
     def is_accepted(self, accept: Basis) -> bool:
-        """Whether the plan is safe on a basis at least as strong as `accept`."""
-        return self.basis is not None and BASES.index(self.basis) <= BASES.index(accept)
+        """Whether the plan is safe on a basis at least as strong as `accept`. Raises `DescriptionError`."""
+        weakest = BASES.index(require_basis(accept))
+        return self.basis is not None and BASES.index(self.basis) <= weakest
 
     def as_json(self) -> dict[str, Any]:
         """For `--json`: `{"is_safe", "basis", "rests_on", "needed_sms", "reason"}`."""
@@ -124,4 +126,4 @@ def require_basis(accept: str) -> Basis:
     for basis in BASES:
         if accept == basis:
             return basis
-    raise DescriptionError(f"accept is {accept!r}; it must be one of {', '.join(BASES)}")
+    raise DescriptionError(f"accept is {shown(accept)}; it must be one of {', '.join(BASES)}")

@@ -20,6 +20,7 @@ from wavesim.codegen.run_text import run_lines
 from wavesim.codegen.stage_text import StageLinks, stage_lines, start_of
 from wavesim.codegen.usage_text import usage_lines
 from wavesim.errors import DescriptionError
+from wavesim.guard.arguments import require_types
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -46,6 +47,7 @@ def generate(
     Raises `DescriptionError` for those that have none, for plans, orders and policies that don't fit the
     pipeline, and for Stream-K.
     """
+    require_types("generate", pipeline=(pipeline, Pipeline), device=(device, Device))
     check_plan(pipeline, plan)
     if sizes not in ("constant", "runtime"):
         raise DescriptionError(f"sizes is {sizes!r}; it must be 'constant' or 'runtime'")

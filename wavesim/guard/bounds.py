@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.escaping import one_line
 
 # Thread blocks of all stages of a pipeline, x * y * z. At this bound, on one core: `simulate` 5 s and 270 MB,
 # `gen` 13 s and 330 MB, `compare` 2 s and 30 MB a plan, `predict` 22 s and 460 MB; the last two, and `tune`,
@@ -127,7 +128,7 @@ def shown(value: Any) -> str:
         text = repr(value[: 2 * SHOWN] if isinstance(value, str | list | tuple) else value)
     except ValueError:  # a long integer somewhere in it
         text = f"a {type(value).__name__}"
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+    return one_line(text, SHOWN)  # what numpy says of an array has several
 
 
 def _span(least: int, most: int) -> str:

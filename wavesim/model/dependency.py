@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.arguments import tuple_of
 from wavesim.guard.bounds import MOST_BLOCKS, MOST_READS, MOST_TERMS
 from wavesim.model.consumer_index import consumer_coordinates
 from wavesim.model.index import Index, as_index, x, y
@@ -53,7 +54,7 @@ class Dependency:
     def __post_init__(self) -> None:
         if isinstance(self.needs, TileSet):
             raise DescriptionError(f"needs is {self.needs}; it is a list: needs=[{self.needs}]")
-        object.__setattr__(self, "needs", tuple(self.needs))
+        object.__setattr__(self, "needs", tuple_of("Dependency", "needs", self.needs))
         for tiles in (self.consumer, *self.needs):
             if not isinstance(tiles, TileSet):
                 raise DescriptionError(f"a dependency has {tiles!r}; name tiles as stage[x, y]")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import bounded_text
 from wavesim.model import device_files
 from wavesim.model.device_files import MARKS, capability_limits
 from wavesim.model.kernel import WARP_SIZE, require_positive
@@ -159,7 +160,7 @@ def default_device() -> Device:
 
 def load(name: str) -> Device:
     """The catalogued device of that name; `DescriptionError` lists the known names."""
-    return _load(name, device_files.FOLDER)
+    return _load(bounded_text("device", name), device_files.FOLDER)
 
 
 @cache

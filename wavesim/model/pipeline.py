@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wavesim.errors import DescriptionError, UnneededStageWarning
+from wavesim.guard.arguments import require_types, tuple_of
 from wavesim.guard.bounds import MOST_BLOCKS, MOST_STAGES
 from wavesim.model.dependency import Dependency, require_few_reads
 from wavesim.model.reprs import repr_text
@@ -31,8 +32,9 @@ class Pipeline:
     parameters: Mapping[str, int | str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "stages", tuple(self.stages))
-        object.__setattr__(self, "dependencies", tuple(self.dependencies))
+        require_types("Pipeline", name=(self.name, str), parameters=(self.parameters, Mapping))
+        for name, kind in (("stages", Stage), ("dependencies", Dependency)):
+            object.__setattr__(self, name, tuple_of(f"pipeline {self.name}", name, getattr(self, name), kind))
         if not self.stages:
             raise DescriptionError(f"pipeline {self.name} has no stages; give at least one")
         self._require_few()

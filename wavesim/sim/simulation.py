@@ -13,6 +13,7 @@ from wavesim.costs.data_sheet import roofline
 from wavesim.costs.dram_slowdown import by_block, by_row, slowdowns
 from wavesim.costs.l2_misses import FloatArray
 from wavesim.errors import DescriptionError
+from wavesim.guard.arguments import require_types
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
@@ -39,6 +40,9 @@ def simulate(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel | 
     Without `costs` the catalogue's roofline is used (`roofline`). Raises `DescriptionError` for
     blocks, orders or policies that can't be, `DeadlockError` when blocks wait for ever.
     """
+    require_types(
+        "simulate", pipeline=(pipeline, Pipeline), device=(device, Device), costs=(costs, CostModel | None)
+    )
     model = roofline(pipeline, device) if costs is None else costs
     program = launched(pipeline, plan, device)
 

@@ -6,6 +6,7 @@ needs nothing else to be drawn, measured, compared or replayed.
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim.errors import RecordingError
+from wavesim.errors import OutputError, RecordingError
+from wavesim.guard.arguments import path_of
 from wavesim.guard.escaping import one_line
 from wavesim.guard.writing import replacing
 from wavesim.trace.header import Event, Header
 from wavesim.trace.trace_file import (
     FORMAT,
+    MOST_PLACES,
     VERSION,
     IntArray,
     header_of,
@@ -128,7 +131,9 @@ class Trace:
 
         Another ending than .npz gets that one too. Raises `OutputError`.
         """
-        path = Path(path)
+        path = path_of("Trace.save", "path", path)
+        if not path.name:
+            raise OutputError(f"Trace.save: path is '{path}'; it must be the path of a file")
         if path.suffix != ".npz":
             path = path.with_name(f"{path.name}.npz")
         columns = {
@@ -153,7 +158,7 @@ class Trace:
     @classmethod
     def load(cls, path: str | Path) -> "Trace":
         """Reads what `save` wrote. Raises `RecordingError` naming file and field for anything else."""
-        path = Path(path)
+        path = path_of("Trace.load", "path", path)
         arrays = read_arrays(path)
         head = read_header(path, arrays)
         events = read_events(head, path)
@@ -171,20 +176,36 @@ class Trace:
         return trace
 
 
+def _limits(trace: Trace) -> Iterator[tuple[str, IntArray, Any]]:
+    """Columns of indices and what each stays below, a number or one per row; some rest on those before."""
+    head, waits = trace.header, trace.waits
+    yield "stage", trace.stage, len(head.stages)
+    yield "sm", trace.sm, head.sm_count
+    yield "slot", trace.slot, MOST_PLACES // head.sm_count
+    grid = np.array([info.grid for info in head.stages], dtype=np.int64).reshape(-1, 3)[trace.stage]
+    yield "x", trace.x, grid[:, 0]
+    yield "y", trace.y, grid[:, 1]
+    # Under Stream-K, parts of a tile: no more than it has K iterations.
+    yield "z", trace.z, grid[:, 2] if trace.k_of is None else np.maximum(grid[:, 2], trace.k_of)
+    if waits is not None:
+        yield "waits_block", waits.block, len(trace)
+        yield "waits_dependency", waits.dependency, len(head.dependencies)
+        counts = np.array([len(info.value_of_semaphore) for info in head.dependencies], dtype=np.int64)
+        yield "waits_semaphore", waits.semaphore, counts[waits.dependency]
+
+
 def _check_rows(trace: Trace, path: Path) -> None:
     """Rows that no device could have written: named by field and position."""
-    limits = [("stage", trace.stage, len(trace.header.stages)), ("sm", trace.sm, trace.header.sm_count)]
     if trace.waits is not None:
         sizes = {f.name: getattr(trace.waits, f.name).size for f in fields(Waits)}
         if len(set(sizes.values())) > 1:
             raise RecordingError(f"{path}: fields 'waits_...' have different lengths: {sizes}")
-        limits.append(("waits_block", trace.waits.block, len(trace)))
-        limits.append(("waits_dependency", trace.waits.dependency, len(trace.header.dependencies)))
-    for name, column, bound in limits:
+    for name, column, bound in _limits(trace):
         bad = np.flatnonzero((column < 0) | (column >= bound))
         if bad.size:
+            most = np.broadcast_to(bound, column.shape)[bad[0]] - 1
             raise RecordingError(
-                f"{path}: field {name!r}, row {bad[0]}: {column[bad[0]]} is outside 0 to {bound - 1}"
+                f"{path}: field {name!r}, row {bad[0]}: {column[bad[0]]} is outside 0 to {most}"
             )
     for name in ("issue_ns", "start_ns", "wait_ns", "end_ns"):
         # So that a sum over all rows is a 64-bit integer too.

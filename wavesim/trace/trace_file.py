@@ -26,6 +26,10 @@ FORMAT = "wavesim-trace"
 VERSION = 1
 MAX_UNPACKED_BYTES = 1 << 30  # a trace of ten million blocks; larger files are refused unread
 
+# SMs times slots, each a row of a figure: an H200 has 132 x 32. Slots are no more closely bounded: those of a
+# measured block are reckoned from its times, so that a kernel can seem to hold one more than an SM has.
+MOST_PLACES = 1 << 20
+
 IntArray = NDArray[np.int64]
 T = TypeVar("T")
 
@@ -167,9 +171,13 @@ def header_of(head: dict[str, Any], path: Path) -> Header:
     if "costs" in head:
         head["costs"] = with_current_names(head["costs"])
     header = _built(Header, head, path)
-    is_device = isinstance(header.device, dict) and isinstance(header.device.get("sm_count"), int)
-    if not is_device:
+    sm_count = header.device.get("sm_count") if isinstance(header.device, dict) else None
+    if not isinstance(sm_count, int):
         raise RecordingError(f"{path}: field 'header.device' lacks an integer 'sm_count'")
+    if not 1 <= sm_count <= MOST_PLACES:
+        raise RecordingError(
+            f"{path}: field 'header.device.sm_count' is {shown(sm_count)}; expected 1 to {MOST_PLACES}"
+        )
     return header
 
 

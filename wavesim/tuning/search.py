@@ -7,7 +7,7 @@ whose safety CUDA promises; faster ones that rest on more are told, with what th
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
@@ -16,6 +16,7 @@ from pathlib import Path
 from wavesim.check.deadlock import safety_of
 from wavesim.check.verdict import Basis, SafetyVerdict, require_basis
 from wavesim.costs.cost_model import CostModel
+from wavesim.guard.arguments import path_of, require_types, tuple_of
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
@@ -159,7 +160,7 @@ def tune(
     plans: Sequence[Plan] | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
-    results: Path | None = None,
+    results: str | Path | None = None,
 ) -> Tuning:
     """Simulates all plans worth trying and ranks them.
 
@@ -171,8 +172,14 @@ def tune(
     be read or written.
     """
     began = time.monotonic()
-    search = Search({"": pipeline, **(variants or {})}, device, costs, plans)
-    with closing(ResultsFile(results)) if results is not None else nullcontext() as file:
+    require_types("tune", pipeline=(pipeline, Pipeline), device=(device, Device))
+    require_types("tune", costs=(costs, CostModel | None), variants=(variants, Mapping | None))
+    require_types("tune", executor=(executor, Executor | None), progress=(progress, Callable | None))
+    require_types("tune", **{f"variants[{name!r}]": (v, Pipeline) for name, v in (variants or {}).items()})
+    given = None if plans is None else tuple_of("tune", "plans", plans, Plan)
+    path = None if results is None else path_of("tune", "results", results)
+    search = Search({"": pipeline, **(variants or {})}, device, costs, given)
+    with closing(ResultsFile(path)) if path is not None else nullcontext() as file:
         is_complete = run_and_keep(search, search.stream_questions(), None, None, file)
         if is_complete:
             is_complete = run_and_keep(search, search.other_questions(), executor, progress, file)

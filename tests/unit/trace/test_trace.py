@@ -215,6 +215,36 @@ def test_impossible_waits_are_named(path):
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("slot", 2**31 - 1, "field 'slot', row 3: 2147483647 is outside 0 to 262143"),
+        ("x", 2, "field 'x', row 3: 2 is outside 0 to 1"),
+        ("y", -1, "field 'y', row 3: -1 is outside 0 to 2"),
+        ("z", 1, "field 'z', row 3: 1 is outside 0 to 0"),
+    ],
+)
+def test_a_place_that_the_device_or_the_grid_lacks_is_named(trace, path, name, value, words):
+    column = getattr(trace, name).copy()
+    column[3] = value
+    assert words in refusal(rewritten(path, **{name: column}))
+
+
+@pytest.mark.parametrize("semaphore", [-1, 6])
+def test_a_wait_for_a_semaphore_that_its_dependency_lacks_is_named(path, semaphore):
+    found = refusal(rewritten(path, waits_semaphore=np.array([semaphore])))
+    assert f"field 'waits_semaphore', row 0: {semaphore} is outside 0 to 5" in found
+
+
+def test_a_part_of_a_tile_may_be_numbered_up_to_its_k_iterations(trace, path):
+    parts = {"k_first": trace.z, "k_upto": trace.z + 1, "k_of": trace.z + 4}
+    z = trace.z.copy()
+    z[3] = 3
+    assert Trace.load(rewritten(path, z=z, **parts)).z[3] == 3
+    z[3] = 4
+    assert "field 'z', row 3: 4 is outside 0 to 3" in refusal(rewritten(path, z=z, **parts))
+
+
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"stages": 5}, "field 'header.stages' is 5; expected a list"),
@@ -223,6 +253,7 @@ def test_impossible_waits_are_named(path):
         ({"stages": [{"name": "a"}]}, "field 'header.stages.grid' is missing; expected a list"),
         ({"events": [{"name": 1}]}, "field 'header.events.name' is 1; expected"),
         ({"device": {}}, "field 'header.device' lacks an integer 'sm_count'"),
+        ({"device": {"sm_count": 2**31}}, "field 'header.device.sm_count' is 2147483648; expected 1 to"),
         ({"device": 3}, "field 'header.device' is 3; expected"),
         ({"timer_step_ns": "32"}, "field 'header.timer_step_ns' is '32'; expected"),
         ({"rounds_ns": [1, "2"]}, "field 'header.rounds_ns' is [1, '2']; expected"),
