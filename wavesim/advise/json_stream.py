@@ -9,6 +9,7 @@ integers longer than Python converts (4,300 digits). `Guard` sees every chunk fi
 are data: nothing of the file is ever evaluated.
 """
 
+import codecs
 import gzip
 import re
 import zlib
@@ -198,4 +199,4 @@ def _limited(path: Path, raw: BinaryIO, is_gzip: bool, packed: int, max_bytes: i
             raise RecordingError(
                 f"{path}: unpacks to more than {MAX_PACKING} times its size; no profiler trace does"
             )
-        yield chunk
+        yield chunk.removeprefix(codecs.BOM_UTF8) if total == len(chunk) else chunk

@@ -6,11 +6,13 @@ needs which is an assumption until the user has looked, and the file says so.
 """
 
 import json
+import math
 import re
 
 from wavesim.advise.advice import Pair
 from wavesim.advise.kernel_facts import KernelFacts
 from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import MOST_BLOCKS
 from wavesim.model import device as devices
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import Device
@@ -27,8 +29,8 @@ HEADER = """# {producer} -> {consumer},
 
 
 def pair_toml(pair: Pair, source: str) -> str:
-    """The TOML text of a pair. Raises `DescriptionError` for a pair whose waves are not known."""
-    _require_visible(pair)
+    """The TOML text of a pair. Raises `DescriptionError` for what `pair_description` refuses."""
+    pair_description(pair)  # as the file's reader would refuse it
     assert pair.producer.device is not None
     first, second = _grids(pair)
     needs, assumption = _needs(first, second)
@@ -54,7 +56,7 @@ def pair_toml(pair: Pair, source: str) -> str:
 def pair_description(pair: Pair) -> tuple[Pipeline, Device, dict[str, int]]:
     """A pair as (pipeline, its own device, time of each stage), with the dependency that `pair_toml` assumes.
 
-    Raises `DescriptionError` for a pair whose waves are not known.
+    Raises `DescriptionError` for a pair whose waves are not known, or too large to be simulated.
     """
     device = pair.producer.device
     _require_visible(pair)
@@ -128,9 +130,15 @@ def _grids(pair: Pair) -> tuple[tuple[int, int], tuple[int, int]]:
     first, second = pair.producer.shape.grid, pair.consumer.shape.grid
     assert first is not None
     assert second is not None
+    blocks = math.prod(first) + math.prod(second)
+    if blocks > MOST_BLOCKS:
+        raise DescriptionError(
+            f"pair {pair.number} has {blocks:,} blocks in all; at most {MOST_BLOCKS:,} are simulated. Choose "
+            "another pair"
+        )
     if first[2] == second[2] == 1 and first[1] == second[1] and 1 < first[1] <= MAX_GRID_YZ:
         return first[:2], second[:2]
-    return (first[0] * first[1] * first[2], 1), (second[0] * second[1] * second[2], 1)
+    return (math.prod(first), 1), (math.prod(second), 1)
 
 
 def _needs(first: tuple[int, int], second: tuple[int, int]) -> tuple[str, str]:

@@ -36,8 +36,8 @@ COMMANDS = {
     "demo": "the GPT-3 MLP at the paper's sizes: a table and an HTML page",
 }
 STATUSES = (
-    "Exit status: 0; 1 where a check failed; 2 for bad input and for output that cannot be written; 130, 143 "
-    "and 129 after SIGINT, SIGTERM and SIGHUP; 141 where nobody reads the output any more."
+    "Exit status: 0; 1 where a check failed; 2 for bad input, too little memory and output that cannot be "
+    "written; 130, 143 and 129 after SIGINT, SIGTERM and SIGHUP; 141 where nobody reads the output any more."
 )
 EVALUATION = "wavesim.evaluation"  # the only room that the others work without
 

@@ -11,12 +11,12 @@ from wavesim.errors import OutputError
 from wavesim.guard import signals
 from wavesim.guard.streams import ReaderGoneError, guard_streams
 
-BAD_OUTPUT = 2
+STOPPED = 2
 READER_GONE = 141  # 128 and SIGPIPE
 
 
 def run_program(name: str, command: Callable[[], int]) -> int:
-    """Runs a command and returns its status: its own, or 2 where its output cannot be written.
+    """Runs a command and returns its status: its own, or 2 where output cannot be written or memory is short.
 
     After a signal 128 and its number (130, 143, 129), and 141 where nobody reads the output any more.
     """
@@ -44,7 +44,11 @@ def _status(name: str, command: Callable[[], int]) -> int:
         return READER_GONE
     except OutputError as error:
         sys.stderr.write(f"{name}: {error}\n")
-        return BAD_OUTPUT
+        return STOPPED
+    except MemoryError as error:
+        reason = f" ({error})" if str(error) else ""  # numpy's says how much it wanted
+        sys.stderr.write(f"{name}: out of memory{reason}; free some, raise its limit, or ask for less\n")
+        return STOPPED
     except KeyboardInterrupt:
         return signals.FIRST_STATUS  # and the signal's number
     return status

@@ -42,8 +42,11 @@ def read_bytes(path: str | Path, most_bytes: int) -> bytes:
 
 
 def read_text(path: str | Path, most_bytes: int) -> str:
-    """A whole file of UTF-8. Raises `RecordingError` as `read_bytes` does, or for another encoding."""
+    """A whole file of UTF-8, without the byte order mark that some editors set.
+
+    Raises `RecordingError` as `read_bytes` does, or for another encoding.
+    """
     try:
-        return read_bytes(path, most_bytes).decode()
+        return read_bytes(path, most_bytes).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise RecordingError(f"{path}: not UTF-8: {error}") from None

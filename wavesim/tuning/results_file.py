@@ -15,6 +15,7 @@ from wavesim.guard.escaping import one_line
 
 MAX_BYTES = 50_000_000  # half a million results
 LONGEST_LINE = 100_000
+LONGEST_PLAN = 1_000  # letters, each of twelve bytes at most; the key, not the name, tells plans apart
 MOST_NS = 2**63 - 1
 # A line of ours. What is cut off at a file's end is taken away only if it is the beginning of one.
 TEXT = re.compile(rb"(?:[ -!#-\[\]-~]|\\.?)*")
@@ -51,8 +52,12 @@ class ResultsFile:
             raise
 
     def append(self, key: str, plan: str, predicted_ns: int | None) -> None:
-        """Adds one result and makes sure that it is in the file as a whole line, or not at all."""
-        line = json.dumps({"key": key, "plan": plan, "predicted_ns": predicted_ns}).encode() + b"\n"
+        """Adds one result and makes sure that it is in the file as a whole line, or not at all.
+
+        Of a plan's name its first `LONGEST_PLAN` letters: a line that is too long could not be read again.
+        """
+        entry = {"key": key, "plan": plan[:LONGEST_PLAN], "predicted_ns": predicted_ns}
+        line = json.dumps(entry).encode() + b"\n"
         try:
             with locked(self._number, self.path):
                 self._require_in_place()
@@ -97,11 +102,17 @@ class ResultsFile:
         if size == self._read_bytes:
             return
         found, whole, lines, rest = self._added()
-        if rest and not (_is_cut_off(rest) and (whole > 0 or LAYOUT[2] in rest)):
+        if whole + len(rest) < size:
+            raise RecordingError(
+                f"{self.path}: line {lines + 1} has {LONGEST_LINE:,} bytes or more, as no result of a sweep "
+                "has; take it out, or give another path"
+            )
+        text = rest.rstrip()
+        if text and not (_is_cut_off(text) and (self.known or found or LAYOUT[2] in text)):
             raise RecordingError(f"{self.path}: line {lines + 1} is no result of a sweep; give another path")
         # All of it is ours: only now may the file change.
-        if WHOLE.fullmatch(rest):
-            found |= (self._parsed(rest, lines + 1),)
+        if rest and (not text or WHOLE.fullmatch(text)):
+            found |= self._parsed(rest, lines + 1)
             append(self._number, b"\n")
             whole, lines = whole + len(rest) + 1, lines + 1
         elif rest:
@@ -118,10 +129,13 @@ class ResultsFile:
             while (line := file.readline(LONGEST_LINE)).endswith(b"\n"):
                 lines += 1
                 whole += len(line)
-                found |= (self._parsed(line, lines),)
+                found |= self._parsed(line, lines)
         return found, whole, lines, line
 
-    def _parsed(self, line: bytes, number: int) -> tuple[str, int | None]:
+    def _parsed(self, line: bytes, number: int) -> dict[str, int | None]:
+        """A line's result by its key; none for a blank line, such as an editor leaves at the end."""
+        if not line.strip():
+            return {}
         try:
             entry = json.loads(line)
             key, predicted_ns = entry["key"], entry["predicted_ns"]
@@ -134,7 +148,7 @@ class ResultsFile:
         if not isinstance(key, str) or not (predicted_ns is None or is_time):
             shown = one_line(f"key is {key!r}, predicted_ns {predicted_ns!r}")
             raise RecordingError(f"{self.path}: line {number}: {shown}; give another path")
-        return key, predicted_ns
+        return {key: predicted_ns}
 
 
 def _is_cut_off(rest: bytes) -> bool:

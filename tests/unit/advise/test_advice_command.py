@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from kineto_traces import REAL
+from kineto_traces import REAL, kernel, write_trace
 
 from wavesim.advise.advice import Advice
 from wavesim.advise.pair_file import pair_toml
@@ -42,6 +42,38 @@ def test_a_hidden_pair_says_why_it_cannot_be_predicted(advices: dict[str, Advice
     hidden = next(pair for pair in advices["h100"].pairs if not pair.is_visible)
     with pytest.raises(DescriptionError, match="persistent"):
         pair_toml(hidden, "h100")
+
+
+@pytest.mark.parametrize(
+    ("grids", "message"),
+    [
+        ([[2**31 - 1, 65_535, 65_535]] * 2, "18,446,181,119,461,425,150 blocks in all; at most 262,144 are"),
+        ([[200_000, 1, 1], [100_000, 1, 1]], "300,000 blocks in all; at most 262,144 are simulated"),
+        ([[60_000, 2, 1]] * 2, "at most 67,108,864"),
+    ],
+)
+def test_a_pair_too_large_to_be_predicted_is_not_written_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], grids: list[list[int]], message: str
+):
+    events = [
+        kernel(name, 102 * start, 100, grid=grid)
+        for start, (name, grid) in enumerate([*zip(("gemm", "copy"), grids, strict=True)] * 3)
+    ]
+    toml = tmp_path / "p.toml"
+    trace = write_trace(tmp_path, events)
+    assert main(["advise", str(trace), "--toml", str(toml)]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert not toml.exists()
+
+
+def test_the_profile_is_not_replaced_by_what_is_written_of_it(tmp_path: Path):
+    profile = tmp_path / "in.json.gz"
+    profile.write_bytes(REAL["h100"].read_bytes())
+    with pytest.raises(SystemExit, match="2"):
+        main(["advise", str(profile), "--toml", str(profile)])
+    assert profile.read_bytes() == REAL["h100"].read_bytes()
 
 
 @each_trace

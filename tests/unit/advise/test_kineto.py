@@ -1,9 +1,11 @@
 """Kineto traces: everything imported, occupancy as the profiler has it, every field trap said."""
 
+import codecs
 import gzip
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +156,15 @@ def test_device_properties_may_follow_the_events(tmp_path: Path):
     assert load_profile(path).devices[0].sm_count == 132
 
 
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_byte_order_mark_is_no_part_of_a_trace(tmp_path: Path, pack: Callable[[bytes], bytes]):
+    path = write_trace(tmp_path, [kernel("a", 0.5, 10)])
+    path.write_bytes(pack(codecs.BOM_UTF8 + path.read_bytes()))
+    assert load_profile(path).devices[0].sm_count == 132
+
+
 BAD = {
+    "a byte order mark alone": (codecs.BOM_UTF8, "not JSON near byte"),
     "empty": (b"", "is empty"),
     "not JSON": (b"hello", "not JSON near byte 0"),
     "truncated": (b'{"traceEvents": [{"ph": "X"', "not JSON.*EOF"),

@@ -1,5 +1,6 @@
 """TOML and JSON from outside: refused in one line and at once, before the parser works on it."""
 
+import codecs
 import time
 from pathlib import Path
 
@@ -75,3 +76,10 @@ def test_json_is_read_with_its_largest_integers(tmp_path: Path):
     path = tmp_path / "fine.json"
     path.write_text(f'{{"a": [{2**63 - 1}, {-(2**63)}, 1.5, null]}}')
     assert read_json(path, 1000) == {"a": [2**63 - 1, -(2**63), 1.5, None]}
+
+
+def test_a_byte_order_mark_is_no_part_of_a_document(tmp_path: Path):
+    for name, text in (("a.toml", b"a = 1\n"), ("a.json", b'{"a": 1}')):
+        (tmp_path / name).write_bytes(codecs.BOM_UTF8 + text)
+    assert read_toml(tmp_path / "a.toml") == {"a": 1}
+    assert read_json(tmp_path / "a.json", 100) == {"a": 1}

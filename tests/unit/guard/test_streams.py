@@ -91,3 +91,16 @@ def test_an_error_of_the_system_names_what_there_is_to_name():
     assert error_text(FileNotFoundError(2, "None there", "a.json")) == "a.json: None there; give another path"
     assert error_text(OSError("one")) == "one"
     assert error_text(OSError()) == "OSError"
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [("bytearray(2**62)", ""), ("numpy.zeros(2**50)", " (Unable to allocate 8.00 PiB for an array")],
+)
+def test_too_little_memory_is_status_2_and_one_line(call, reason):
+    words = f"sys.exit(run_program('prog', lambda: {call}))"
+    code = f"import numpy, sys; from wavesim.guard.program import run_program; {words}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"prog: out of memory{reason}")
+    assert done.stderr.count("\n") == 1

@@ -32,6 +32,10 @@ FOREIGN = {
     "a truth value for a time": LINE.replace(b"12", b"true"),
     "a negative time": LINE.replace(b"12", b"-12"),
     "one endless line": b'{"key": "' + b"a" * 300_000,
+    "a line too long among results": LINE * 3 + LINE.replace(b"row", b"a" * 100_001) + LINE * 3,
+    "a line too long at the end": LINE * 3 + LINE.replace(b"row", b"a" * 100_001),
+    "a line too long that was cut off": LINE * 3 + b'{"key": "ab", "plan": "' + b"a" * 100_001,
+    "a blank line and then another text": b"\n{",
 }
 
 
@@ -77,6 +81,32 @@ def test_a_last_result_that_lacks_only_its_line_break_is_kept(tmp_path):
     file.close()
     assert file.known == {"ab": 12, "cd": 12, "ef": 13}
     assert [json.loads(line)["key"] for line in path.read_text().splitlines()] == ["ab", "cd", "ef"]
+
+
+@pytest.mark.parametrize("letter", ["n", "\0", "\U0001f600"])
+def test_a_plan_of_any_name_can_be_read_again_and_so_can_what_follows(tmp_path, letter):
+    path = tmp_path / "results.jsonl"
+    file = ResultsFile(path)
+    for key in ("ab", "cd", "ef"):
+        file.append(key, letter * 100_100, 12)
+    file.close()
+    again = ResultsFile(path)
+    again.close()
+    assert again.known == {"ab": 12, "cd": 12, "ef": 12}
+    assert path.read_bytes().count(b"\n") == 3
+
+
+@pytest.mark.parametrize("blanks", [b"\n", b"\r\n\r\n", b"  ", b" \n\t", b"\n\n  \n"])
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_blanks_that_an_editor_leaves_are_no_result_and_harm_none(tmp_path, end, blanks):
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(LINE.rstrip() + end + blanks)
+    file = ResultsFile(path)
+    file.append("cd", "tile", 13)
+    file.close()
+    again = ResultsFile(path)
+    again.close()
+    assert file.known == again.known == {"ab": 12, "cd": 13}
 
 
 def test_lines_of_another_writer_are_kept_and_become_known(tmp_path):
