@@ -18,7 +18,7 @@ LONGEST_LINE = 100_000
 LONGEST_PLAN = 1_000  # letters, each of twelve bytes at most; the key, not the name, tells plans apart
 MOST_NS = 2**63 - 1
 # A line of ours. What is cut off at a file's end is taken away only if it is the beginning of one.
-TEXT = re.compile(rb"(?:[ -!#-\[\]-~]|\\.?)*")
+TEXT = re.compile(rb"(?:[ -!#-\[\]-~]|\\.?)*+")  # possessive: else each escape doubles the time
 NUMBER = re.compile(rb"(?:[0-9]+|n(?:u(?:ll?)?)?|)")
 LAYOUT = (b'{"key": "', TEXT, b'", "plan": "', TEXT, b'", "predicted_ns": ', NUMBER, b"}")
 WHOLE = re.compile(b"".join(re.escape(part) if isinstance(part, bytes) else part.pattern for part in LAYOUT))

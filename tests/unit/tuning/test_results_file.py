@@ -58,7 +58,7 @@ def test_a_line_of_ours_that_was_cut_off_anywhere_is_dropped(tmp_path, end):
     assert path.read_bytes() == LINE
 
 
-@pytest.mark.parametrize("plan", ["a } in a name", 'a "quote" \\ and é', "{"])
+@pytest.mark.parametrize("plan", ["a } in a name", 'a "quote" \\ and é', "{", "é" * 40])
 def test_odd_names_of_plans_are_cut_off_and_dropped_as_others_are(tmp_path, plan):
     path = tmp_path / "results.jsonl"
     file = ResultsFile(path)
