@@ -1,0 +1,1 @@
+"""Layers that a program calls on its own arrays: described, chosen, launched."""
