@@ -41,8 +41,8 @@ class LayerShape:
         return self.tokens * self.weight_bytes
 
 
-def layer_shapes() -> list[LayerShape]:
-    """All of the file's, in the order of measuring: the first of every model, the second of every model, ..."""
+def all_shapes() -> list[LayerShape]:
+    """All of the file's, in the order of measuring: the first of every model, then the second, ..."""
     models = [_shapes_of(model) for model in read_toml(PATH)["model"]]
     return [shape for shape in chain.from_iterable(zip_longest(*models)) if shape is not None]
 
