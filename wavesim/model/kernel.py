@@ -7,7 +7,7 @@ Axes are decided once, here: x counts tile columns, y tile rows, z split-K slice
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import shown
@@ -19,7 +19,15 @@ MAX_GRID_YZ = 65_535
 MAX_INTEGER = 2**63 - 1
 
 Carveout = Literal["full", "default"]
-Activation = Literal["gelu", "swiglu"]
+Activation = Literal["gelu", "gelu-exact", "relu", "silu", "swiglu", "geglu", "geglu-exact"]
+ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
+GATED: tuple[Activation, ...] = (
+    "swiglu",
+    "geglu",
+    "geglu-exact",
+)  # of two columns of sums, a gate and a value, one
+Gates = Literal["interleaved", "halves"]
+Order = Literal["row", "column"]  # of a matrix: the one whose elements are neighbours in memory
 
 
 def require_positive(owner: str, **values: int) -> None:
@@ -141,10 +149,14 @@ DEFAULT_GEMM_BLOCK = Block(threads=256, registers=232, dynamic_shared_bytes=98_3
 
 @dataclass(frozen=True)
 class Gemm:
-    """C (m, n) = activation(A (m, k) x B (k, n)), one output tile per block and split-K slice.
+    """C (m, n) = activation(A (m, k) x B (k, n) + bias (n)), one output tile per block and split-K slice.
 
-    fp16 or bf16 in, fp32 accumulate. Edge tiles in m are allowed: the grid covers them.
-    "swiglu" takes pairs of B's columns, a gate and a value, and keeps Swish(gate) * value: C has n/2 columns.
+    fp16 or bf16 in, fp32 accumulate. Edge tiles in m are allowed: the grid covers them. "gelu" is with tanh,
+    "gelu-exact" with erf. A gated activation ("swiglu", "geglu", "geglu-exact") is activation(gate) * value
+    of a gate's and a value's column: C has n/2 columns. With `gates` "interleaved" B's columns are a gate,
+    a value, a gate, ...; with "halves" gates and values are matrices (k, n/2) of their own, with a bias each,
+    and a tile's first half of columns are gates, its second the values that belong to them. `b_order`
+    "column" stores B as (n, k), as linear layers store their weights.
     """
 
     name: str
@@ -159,6 +171,9 @@ class Gemm:
     activation: Activation | None = None
     block: Block = field(default=DEFAULT_GEMM_BLOCK)
     carveout: Carveout = "full"
+    gates: Gates = "interleaved"
+    b_order: Order = "row"
+    has_bias: bool = False
 
     def __post_init__(self) -> None:
         sizes = {
@@ -171,25 +186,44 @@ class Gemm:
                 f"Gemm {self.name}: split_k is {self.split_k}; k={self.k} has only {slices} chunks of "
                 f"tile_k={self.tile_k}. Use split_k <= {slices}"
             )
-        if self.dtype not in ("fp16", "bf16"):
-            raise DescriptionError(f"Gemm {self.name}: dtype is {self.dtype!r}; it must be 'fp16' or 'bf16'")
-        if self.activation not in (None, "gelu", "swiglu"):
+        words: tuple[tuple[str, tuple[object, ...]], ...] = (
+            ("dtype", ("fp16", "bf16")),
+            ("activation", (None, *ACTIVATIONS)),
+            ("gates", get_args(Gates)),
+            ("b_order", get_args(Order)),
+            ("has_bias", (False, True)),
+        )
+        for name, known in words:
+            if getattr(self, name) not in known:
+                raise DescriptionError(
+                    f"Gemm {self.name}: {name} is {shown(getattr(self, name))}; it must be "
+                    f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
+                )
+        self._require_pairs()
+
+    def _require_pairs(self) -> None:
+        """Raises `DescriptionError` unless columns come in pairs of gate and value where they have to."""
+        if self.is_gated and (self.n % 2 or self.tile_n % 2):
             raise DescriptionError(
-                f"Gemm {self.name}: activation is {self.activation!r}; it must be None, 'gelu' or 'swiglu'"
+                f"Gemm {self.name}: n is {self.n} and tile_n {self.tile_n}; with {self.activation} they must "
+                "be even, because columns are pairs of gate and value"
             )
-        if self.activation == "swiglu" and (self.n % 2 or self.tile_n % 2):
+        if self.has_halves and not self.is_gated:
             raise DescriptionError(
-                f"Gemm {self.name}: n is {self.n} and tile_n {self.tile_n}; with swiglu they must be even, "
-                "because columns are pairs of gate and value"
+                f"Gemm {self.name}: gates is 'halves' and activation {self.activation!r}, which has no gate. "
+                f"Use gates='interleaved' or activation={' or '.join(map(repr, GATED))}"
             )
 
     def __repr__(self) -> str:
         split = f", split-K {self.split_k}" if self.split_k > 1 else ""
         activation = f", {self.activation}" if self.activation else ""
+        activation += " of halves" if self.has_halves else ""
+        bias = ", bias" if self.has_bias else ""
+        order = ", column-major B" if self.b_order == "column" else ""
         return repr_text(
             "Gemm",
             f"{self.name}: m {self.m}, n {self.n}, k {self.k}, tiles {self.tile_m} x {self.tile_n} x "
-            f"{self.tile_k}{split}, {self.dtype}{activation}",
+            f"{self.tile_k}{split}, {self.dtype}{order}{bias}{activation}",
         )
 
     @property
@@ -199,8 +233,18 @@ class Gemm:
 
     @property
     def columns(self) -> int:
-        """Columns of C: n, or half of it after SwiGLU."""
-        return self.n // 2 if self.activation == "swiglu" else self.n
+        """Columns of C: n, or half of it after a gated activation."""
+        return self.n // 2 if self.is_gated else self.n
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether a gate's and a value's sums make one output."""
+        return self.activation in GATED
+
+    @property
+    def has_halves(self) -> bool:
+        """Whether gates and values are matrices of their own."""
+        return self.gates == "halves"
 
     @property
     def flops(self) -> int:

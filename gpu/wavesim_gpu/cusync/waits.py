@@ -61,7 +61,7 @@ def wait_schedule(stage: Stage, dependency: Dependency, inputs: Mapping[str, Sem
 
 def chunk_range(gemm: Gemm, split: int) -> tuple[int, int]:
     """The K chunks, half-open, that slice `split` computes; the device divides the same way."""
-    chunks = gemm.k // gemm.tile_k
+    chunks = -(-gemm.k // gemm.tile_k)
     return chunks * split // gemm.split_k, chunks * (split + 1) // gemm.split_k
 
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
@@ -26,13 +26,38 @@ TileShape = tuple[int, int, int]  # rows, columns and the depth of a k-block
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where a GEMM's operands are on the device; `partials` and `tickets` only with split-K, else 0."""
+    """Where a GEMM's operands are on the device; `partials` and `tickets` only with split-K, else 0.
+
+    With gates in halves `b` and `bias` are the gates', `b_values` and `values_bias` the values'. A stride is
+    from one row of A, B or C to the next, of a column-major B from one column, in elements; 0 if dense.
+    """
 
     a: int
     b: int
     c: int
-    partials: int
-    tickets: int
+    partials: int = 0
+    tickets: int = 0
+    b_values: int = 0
+    bias: int = 0
+    values_bias: int = 0
+    a_stride: int = 0
+    b_stride: int = 0
+    c_stride: int = 0
+
+
+Operand = Literal["a", "b", "b_values", "c", "bias", "values_bias", "partials", "tickets"]
+
+
+class AddressField(NamedTuple):
+    """Where a parameter record holds an address: at byte `offset` a pointer, or a tensor map of 128 bytes.
+
+    The address is that of `operand`, as `Addresses` has it, and `shift` bytes.
+    """
+
+    offset: int
+    kind: Literal["map", "pointer"]
+    operand: Operand
+    shift: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,6 +106,10 @@ class Backend(ABC):
     tiles: ClassVar[tuple[TileShape, ...]]
     element_types: ClassVar[tuple[str, ...]] = ("fp16", "bf16")
     activations: ClassVar[tuple[str | None, ...]]
+    # How a GEMM may be given: in which orders B is stored, where gates are, whether there is a bias.
+    b_orders: ClassVar[tuple[str, ...]] = ("row",)
+    gates: ClassVar[tuple[str, ...]] = ("interleaved",)
+    biases: ClassVar[tuple[bool, ...]] = (False,)
     runs: ClassVar[tuple[Combination, ...]]
     reasons: ClassVar[Mapping[str, str]] = {}
 
@@ -118,6 +147,17 @@ class Backend(ABC):
                 f"{start} activation is {gemm.activation!r}; backend {self.name!r} has {known}. Leave it out "
                 "and apply it outside"
             )
+        for name, known_words, fix in (
+            ("b_order", self.b_orders, "Give B row-major (a contiguous copy)"),
+            ("gates", self.gates, "Give gates and values as one matrix with alternating columns"),
+            ("has_bias", self.biases, "Add it outside"),
+        ):
+            if getattr(gemm, name) not in known_words:
+                known = ", ".join(map(repr, known_words))
+                raise DescriptionError(
+                    f"{start} {name} is {getattr(gemm, name)!r}; backend {self.name!r} has {known}. {fix}, "
+                    "or use backend='hopper'"
+                )
         for name, unit in self.multiples(gemm).items():
             size = getattr(gemm, name)
             if size % unit:
@@ -145,6 +185,14 @@ class Backend(ABC):
     @abstractmethod
     def arguments(self, gemm: Gemm, plan: Plan, addresses: Addresses) -> tuple[Any, ...]:
         """NumPy scalars or records: the kernel's parameters after the first."""
+
+    def address_fields(self, gemm: Gemm, plan: Plan) -> list[AddressField]:
+        """Where the record that `arguments` returns holds addresses: all that differs between two calls.
+
+        A copy of the record with other addresses in these places, of operands with the same strides, computes
+        the same GEMM on them: pointers are stored, tensor maps get theirs by `cuTensorMapReplaceAddress`.
+        """
+        raise NotImplementedError(f"backend {self.name!r} does not say where its parameters hold addresses")
 
     def partial_bytes(self, gemm: Gemm, plan: Plan) -> int:
         """Bytes of fp32 partial sums that split K needs; 0 without."""

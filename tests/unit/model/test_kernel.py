@@ -70,12 +70,22 @@ def test_more_slices_than_k_has_chunks_are_refused():
     ("changes", "words"),
     [
         ({"dtype": "fp8"}, "dtype is 'fp8'; it must be 'fp16' or 'bf16'"),
-        ({"activation": "relu"}, "activation is 'relu'; it must be None"),
+        ({"activation": "tanh"}, "activation is 'tanh'; it must be None, 'gelu', 'gelu-exact', 'relu'"),
+        ({"gates": "pairs"}, "gates is 'pairs'; it must be 'interleaved' or 'halves'"),
+        ({"gates": "halves"}, "gates is 'halves' and activation None, which has no gate. Use gates="),
+        ({"b_order": "tiles"}, "b_order is 'tiles'; it must be 'row' or 'column'"),
+        ({"has_bias": None}, "has_bias is None; it must be False or True"),
+        ({"activation": "geglu", "n": 511}, "n is 511 and tile_n 256; with geglu they must be even"),
     ],
 )
-def test_an_unknown_type_or_activation_is_refused(changes, words):
+def test_an_unknown_type_or_form_is_refused(changes, words):
     with pytest.raises(DescriptionError, match=words):
-        Gemm("g", **SIZES, **changes)
+        Gemm("g", **(SIZES | changes))
+
+
+def test_a_gated_activation_leaves_half_of_the_columns():
+    assert Gemm("g", **SIZES, activation="silu").columns == 512
+    assert Gemm("g", **SIZES, activation="geglu-exact", gates="halves").columns == 256
 
 
 @pytest.mark.parametrize("value", [0, -32, 1.5])

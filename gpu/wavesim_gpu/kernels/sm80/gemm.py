@@ -5,18 +5,28 @@ Example: `config_of(gemm)` finds the tile configuration of a described `Gemm`; i
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.plan.plan import Plan
 from wavesim_gpu.cusync.layout import GEMM_PARAMS
-from wavesim_gpu.kernels.backend import SEMAPHORES, Addresses, Backend, Combination, KernelLaunch
+from wavesim_gpu.kernels.backend import (
+    SEMAPHORES,
+    Addresses,
+    AddressField,
+    Backend,
+    Combination,
+    KernelLaunch,
+    Operand,
+)
 
+POINTERS: tuple[Operand, ...] = ("a", "b", "c", "partials", "tickets")
 ROW_UNIT = 8  # elements in one 16-byte copy
 
 
@@ -93,12 +103,24 @@ class Portable(Backend):
         return KernelLaunch(expression_of(gemm), config.threads, config.dynamic_shared_bytes, gemm.grid.size)
 
     def arguments(self, gemm: Gemm, plan: Plan, addresses: Addresses) -> tuple[Any, ...]:
-        """`GemmParams`."""
+        """`GemmParams`. Raises `DescriptionError` for strides: its operands are dense."""
+        dense = {"a_stride": gemm.k, "b_stride": gemm.n, "c_stride": gemm.columns}
+        for name, width in dense.items():
+            stride = getattr(addresses, name)
+            if stride not in (0, width):
+                raise DescriptionError(
+                    f"Gemm {gemm.name}: {name} is {stride} elements; backend {self.name!r} takes dense rows "
+                    f"of {width}. Use a contiguous copy, or backend='hopper'"
+                )
         record = np.zeros(1, GEMM_PARAMS)[0]
-        for name, value in asdict(addresses).items():
-            record[name] = value
+        for name in POINTERS:
+            record[name] = getattr(addresses, name)
         record["m"], record["n"], record["k"] = gemm.m, gemm.n, gemm.k
         return (record,)
+
+    def address_fields(self, gemm: Gemm, plan: Plan) -> list[AddressField]:
+        assert GEMM_PARAMS.fields is not None
+        return [AddressField(GEMM_PARAMS.fields[name][1], "pointer", name) for name in POINTERS]
 
 
 def config_of(gemm: Gemm) -> MmaTile:

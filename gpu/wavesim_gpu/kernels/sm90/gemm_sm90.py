@@ -20,9 +20,11 @@ from wavesim_gpu.kernels.backend import (
     SEMAPHORES,
     SPACES,
     Addresses,
+    AddressField,
     Backend,
     Combination,
     KernelLaunch,
+    Operand,
 )
 from wavesim_gpu.kernels.sm90.fused_stages import two_alike
 from wavesim_gpu.kernels.sm90.tensor_map import (
@@ -149,11 +151,36 @@ class Hopper(Backend):
         record["is_dependent"] = plan.launch.follows == "start"
         return (record,)
 
+    def address_fields(self, gemm: Gemm, plan: Plan) -> list[AddressField]:
+        config = _config(gemm, plan)
+        fields = [_map_field("a", "a"), _map_field("b", "b"), _map_field("c", "c")]
+        if tiles_in_panels(gemm.n, config.tile_n):
+            fields.append(_map_field("b_tiles", "b"))
+        if gemm.n >= config.tile_n:
+            fields.append(_map_field("c_tiles", "c"))
+        tickets: Operand
+        tickets, shift = ("partials", TICKET_BYTES) if config.is_stream_k else ("tickets", 0)
+        return [
+            *fields,
+            AddressField(_offset("partials"), "pointer", "partials", shift),
+            AddressField(_offset("tickets"), "pointer", tickets),
+        ]
+
     def partial_bytes(self, gemm: Gemm, plan: Plan) -> int:
         """Bytes of fp32 partial sums that split K or Stream-K needs, zeroed once; else 0."""
         if _is_stream_k(plan):
             return TICKET_BYTES + STREAM_K_SUMS * 4 * gemm.tile_m * gemm.tile_n
         return super().partial_bytes(gemm, plan)
+
+
+def _offset(name: str) -> int:
+    """Where a field of `PARAMS` begins."""
+    assert PARAMS.fields is not None
+    return PARAMS.fields[name][1]
+
+
+def _map_field(name: str, operand: Operand) -> AddressField:
+    return AddressField(_offset(name), "map", operand)
 
 
 def _config(gemm: Gemm, plan: Plan) -> WgmmaTile:
