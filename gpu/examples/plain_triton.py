@@ -1,6 +1,8 @@
 """Two plain Triton kernels, one after the other: hidden = x w1, y = hidden w2, all fp16, row-major.
 
-Example: the matrix product of Triton's tutorial, launched twice. Sizes are multiples of the tile's.
+Example: the matrix product of Triton's tutorial, launched twice. Sizes are multiples of the tile's. The
+kernel is written twice, as the two kernels of a pair usually differ: so the difference to
+`synchronised_triton.py` shows what changes in a first kernel, and what in a second.
 """
 
 import torch

@@ -14,6 +14,7 @@ import hashlib
 import linecache
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -21,7 +22,8 @@ import torch
 
 from wavesim.check.deadlock import safety_of
 from wavesim.codegen.triton_text import REPORT_WORDS, function_name, generate_triton
-from wavesim.errors import DeadlockError, DescriptionError, Waiter
+from wavesim.errors import DeadlockError, DescriptionError, DeviceError, Waiter
+from wavesim.guard.bounds import real
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
@@ -29,57 +31,71 @@ from wavesim.plan.semaphores import semaphore_arrays
 from wavesim_gpu.cusync.sync_state import counter_name
 from wavesim_gpu.runtime.device import query
 
-LOOKS_PER_S = 2_000_000  # a look takes half a microsecond or more: a limit is at least as long as it says
-LONGEST_S = 600.0
+LOOKS_PER_S = 3_500_000  # a look was measured at 0.32 us: a limit is at least as long as it says
+SHORTEST_S, LONGEST_S = 1e-3, 600.0  # in looks, both are 32-bit integers
+DEPENDENT_LAUNCH_FROM = (9, 0)
 Launch = Callable[..., Any]  # takes the buffer and Triton's launch options, returns the compiled kernel
 
 
 class Synchronised:
     """A pipeline of Triton kernels under a plan, on the current GPU.
 
-    `functions`: the module that `generate_triton` writes. `buffer`: what the kernels take as `sync`.
-    `limit_s` bounds every wait. The object serves one run at a time, on one stream. Raises
-    `DescriptionError` for plans that Triton kernels do not run.
+    `functions`: the module that `generate_triton` writes. `buffer`: what the kernels take as `sync`, made at
+    the first run, so that kernels can be compiled where there is no GPU. `limit_s` bounds every wait. The
+    object serves one run at a time: a run on another stream is queued behind the one before, and replays of
+    a graph are the caller's to keep apart. Raises `DescriptionError` for plans that Triton does not run.
     """
 
     def __init__(self, pipeline: Pipeline, plan: Plan, *, limit_s: float = 20.0) -> None:
-        if not 0 < limit_s <= LONGEST_S:
-            raise DescriptionError(
-                f"limit_s is {limit_s}; it must be more than 0 and at most {LONGEST_S:g} seconds"
-            )
-        self.pipeline, self.plan, self.limit_s = pipeline, plan, limit_s
+        self.pipeline, self.plan = pipeline, plan
+        self.limit_s = real("limit_s", limit_s, SHORTEST_S, LONGEST_S)
         self.functions = _loaded(generate_triton(pipeline, plan))
         self._names = tuple(stage.name for stage in pipeline.stages)
-        words = [int(limit_s * LOOKS_PER_S), *[0] * (self.functions.COUNTERS - 1), *self.functions.TABLES]
-        self.buffer = torch.tensor(words, dtype=torch.int32, device="cuda")
-        self._counters = self.buffer[REPORT_WORDS : self.functions.COUNTERS]
-        self._streams = (
-            [torch.cuda.Stream() for _ in pipeline.stages[1:]] if plan.launch.is_multi_stream else []
-        )
-        self._is_checked = False
+        self._seen: dict[str, Block] | None = None  # what the kernels occupied at the last check
+        self._last: Any = None  # the stream of the last run
 
+    @cached_property
+    def buffer(self) -> torch.Tensor:
+        """int32 on the current GPU: the report, counters, semaphores, tables."""
+        words = [int(self.limit_s * LOOKS_PER_S), *[0] * (self.functions.COUNTERS - 1)]
+        return torch.tensor([*words, *self.functions.TABLES], dtype=torch.int32, device="cuda")
+
+    @cached_property
+    def _counters(self) -> torch.Tensor:
+        return self.buffer[REPORT_WORDS : self.functions.COUNTERS]
+
+    @cached_property
+    def _streams(self) -> list[Any]:
+        count = len(self._names) - 1 if self.plan.launch.is_multi_stream else 0
+        return [torch.cuda.Stream() for _ in range(count)]
+
+    @torch.compiler.disable  # in a compiled program a run breaks the graph: nothing may move a launch
     def run(self, *launches: Launch) -> None:
         """Enqueues one run behind all that is on torch's current stream, which goes on after it.
 
         A launch per stage takes (sync, **options), hands both to its kernel and returns what Triton returns:
-        the compiled kernel. The first run is one kernel after the other, as what they occupy is known after
-        it. Raises `DescriptionError` if the kernels could shut each other out when they overlap.
+        the compiled kernel. The first run is one kernel after the other and waits for them, as what they
+        occupy and how many tiles they take is known after it; runs after it can be captured in a graph.
+        Raises `DescriptionError` if a kernel has not one program per tile, or if the kernels could shut each
+        other out when they overlap; `DeviceError` for a GPU without the plan's launch.
         """
         if len(launches) != len(self._names):
             raise DescriptionError(
                 f"run: {len(launches)} launches for the {len(self._names)} stages "
                 f"{', '.join(self._names)}; give one each"
             )
+        if self._seen is None:
+            self._first_run(launches)
+            return
+        self._queue_behind_last()
         self._counters.zero_()
-        if not self._is_checked:
-            self._require_safe([launch(self.buffer) for launch in launches])
-            self._is_checked = True
-        elif self._streams:
-            self._run_on_streams(launches)
+        if self._streams:
+            self._require_safe(self._run_on_streams(launches))
         else:
             for number, launch in enumerate(launches):
                 launch(self.buffer, **self._options(number))
 
+    @torch.compiler.disable
     def check(self) -> None:
         """Waits for the current stream. Raises `DeadlockError` if a wait ran out of time since the last one.
 
@@ -106,27 +122,70 @@ class Synchronised:
         is_early = self.plan.turn_of(self.pipeline, number) == "start"
         return {"launch_pdl": True} if is_early else {}
 
-    def _run_on_streams(self, launches: tuple[Launch, ...]) -> None:
+    def _first_run(self, launches: tuple[Launch, ...]) -> None:
+        if torch.cuda.is_current_stream_capturing():
+            raise DescriptionError(
+                f"{self.pipeline.name}: the first run is inside a graph's capture, and it alone runs one "
+                "kernel after the other. Run once before the capture"
+            )
+        is_early = any(self._options(number) for number in range(len(launches)))
+        capability = torch.cuda.get_device_capability()
+        if is_early and capability < DEPENDENT_LAUNCH_FROM:
+            raise DeviceError(
+                f"{self.plan.label}: dependent launch needs compute capability 9.0; this GPU has "
+                f"{'.'.join(map(str, capability))}. Use launch=StreamPerStage()"
+            )
+        self._queue_behind_last()
+        self._counters.zero_()
+        kernels = [launch(self.buffer) for launch in launches]
+        taken = self._counters[: len(launches)].tolist()
+        for stage, count in zip(self.pipeline.stages, taken, strict=True):
+            if count != stage.grid.size:
+                raise DescriptionError(
+                    f"stage {stage.name} has {stage.grid.size} tiles, and its launch {count} programs; "
+                    "launch one per tile, once. A kernel that triton.autotune times is launched many times: "
+                    "tune it before, and describe the tiles that it chose"
+                )
+        self._require_safe(kernels)
+
+    def _queue_behind_last(self) -> None:
+        """A run before on another stream has ended when this one starts: they share the buffer."""
+        current = torch.cuda.current_stream()
+        if self._last not in (None, current) and not torch.cuda.is_current_stream_capturing():
+            current.wait_stream(self._last)
+        self._last = current
+
+    def _run_on_streams(self, launches: tuple[Launch, ...]) -> list[Any]:
         current = torch.cuda.current_stream()
         streams = [current, *self._streams]
         for stream in self._streams:
             stream.wait_stream(current)
+        kernels = []
         try:
             for stage, stream, launch in zip(self.pipeline.stages, streams, launches, strict=True):
                 with torch.cuda.stream(stream):
                     start = getattr(self.functions, function_name(stage.name, "wait_for_start"), None)
                     if start is not None:
                         start[(1,)](self.buffer, num_warps=1)
-                    launch(self.buffer)
+                    kernels.append(launch(self.buffer))
         finally:  # also after a launch that failed: the next run zeroes what those before it write
             for stream in self._streams:
                 current.wait_stream(stream)
+        return kernels
 
     def _require_safe(self, kernels: list[Any]) -> None:
+        """Refuses kernels that could shut each other out, by what they occupy as compiled."""
         blocks = {name: _block(name, kernel) for name, kernel in zip(self._names, kernels, strict=True)}
-        verdict = safety_of(self.pipeline, self.plan, query(), blocks)
-        if not verdict.is_safe:
-            raise DescriptionError(f"{self.pipeline.name} under {self.plan.label}: {verdict.reason}")
+        if blocks == self._seen:
+            return
+        if not self.plan.launch.why_safe:  # dependent launch is safe on any GPU: no need to ask which it is
+            verdict = safety_of(self.pipeline, self.plan, query(), blocks)
+            if not verdict.is_safe:
+                raise DescriptionError(
+                    f"{self.pipeline.name} under {self.plan.label}: {verdict.reason}, or use "
+                    "launch=DependentLaunch(), which is always safe"
+                )
+        self._seen = blocks
 
 
 def _block(name: str, kernel: Any) -> Block:

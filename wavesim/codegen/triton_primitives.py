@@ -1,6 +1,6 @@
 """The functions that every module of Triton text begins with: one look at a semaphore, and a bounded wait.
 
-Example: `_wait(sync, 9, 4, 1, x, y)` returns 0.0 once word 9 of the buffer has reached 4, or NaN.
+Example: `_wait(sync, 9, 4, 1, x, y)` returns -0.0 once word 9 of the buffer has reached 4, or NaN.
 """
 
 PRIMITIVES = """
@@ -14,7 +14,8 @@ def _look(sync, word):
 
 @triton.jit
 def _wait(sync, word, awaited, stage, x, y):
-    # Until a semaphore has reached a value: 0.0, or NaN after as many looks as the buffer's first word says.
+    # Until a semaphore has reached a value: -0.0, which changes no number that it is added to, not even
+    # another -0.0, or NaN after as many looks as the buffer's first word says.
     # Where one program has given up, the others do too.
     seen = _look(sync, word)
     if seen < awaited:
@@ -32,6 +33,6 @@ def _wait(sync, word, awaited, stage, x, y):
                 tl.store(sync + 5, word)
                 tl.store(sync + 6, seen)
                 tl.store(sync + 7, awaited)
-    return tl.where(seen < awaited, float("nan"), 0.0)
+    return tl.where(seen < awaited, float("nan"), -0.0)
 
 """

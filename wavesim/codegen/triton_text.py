@@ -151,7 +151,9 @@ class _Module:
 
     def _tile_lines(self, stage: Stage) -> list[str]:
         order, index = self._plan.order_of(stage.name), self._pipeline.stages.index(stage)
-        body = [f'place = tl.atomic_add(sync + {REPORT_WORDS + index}, 1, sem="relaxed", scope="gpu")']
+        fetch = f'tl.atomic_add(sync + {REPORT_WORDS + index}, 1, sem="relaxed", scope="gpu")'
+        # A launch of too many programs is refused after it has run: until then they all take the last tile.
+        body = [f"place = tl.minimum({fetch}, {stage.grid.size - 1})"]
         if self._plan.launch.follows == "start" and self._pipeline.consumers_of(stage.name):
             body.insert(0, "tl.extra.cuda.gdc_launch_dependents()")
         body += [*self._place_lines(stage, order), "return x, y"]
@@ -193,7 +195,7 @@ class _Module:
     def _wait_lines(self, stage: Stage) -> list[str]:
         waits = [self._awaited(stage, x, y) for x, y in stage.grid]
         index = self._pipeline.stages.index(stage)
-        said = "Until all that tile (x, y) reads is there. Returns 0.0, or NaN if time ran out: add it."
+        said = "Until all that tile (x, y) reads is there. Returns -0.0, or NaN if time ran out: add it."
         return self._function(stage, "wait", "sync, x, y", said, self._wait_body(stage, waits, index))
 
     def _awaited(self, stage: Stage, x: int, y: int) -> Awaited:
@@ -227,7 +229,7 @@ class _Module:
         return [
             f"own = sync + {lists} + 2 * (y * {grid.x} + x)",
             "pair = sync + tl.load(own)",
-            "poison = 0.0",
+            "poison = -0.0",
             "for i in range(tl.load(own + 1)):",
             f"    poison += _wait(sync, tl.load(pair + 2 * i), tl.load(pair + 2 * i + 1), {index}, x, y)",
             "return poison",
