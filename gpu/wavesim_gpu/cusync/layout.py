@@ -10,6 +10,18 @@ MAX_STAGES = 16
 MAX_WAITERS = 64
 MAX_INPUTS = 2
 
+# cusync/call.cuh, Call.
+CALL = np.dtype(
+    [
+        ("slot", "<u8"),
+        ("bell", "<u8"),
+        ("result", "<u8"),
+        ("result_quads", "<u8"),
+        ("number", "<u4"),
+        ("begins", "<i4"),
+    ]
+)
+
 # cusync/stage.cuh, SyncParams.
 SYNC_PARAMS = np.dtype(
     [
@@ -23,6 +35,7 @@ SYNC_PARAMS = np.dtype(
         ("stage_count", "<i4"),
         ("counter_count", "<i4"),
         ("block_count", "<i4"),
+        ("call", CALL),
     ]
 )
 
@@ -49,6 +62,7 @@ ERROR_BUFFER = np.dtype(
         ("waiter_count", "<u4"),
         ("issued", "<u4", (MAX_STAGES,)),
         ("waiters", WAITER, (MAX_WAITERS,)),
+        ("ended", "<u4"),
     ]
 )
 
@@ -63,5 +77,5 @@ WAIT_KERNEL_PARAMS = np.dtype(
     [("producers", "<i4", (MAX_INPUTS,)), ("producer_count", "<i4"), ("padding", "<i4"), ("times", "<u8")]
 )
 
-assert SYNC_PARAMS.itemsize == 64
-assert ERROR_BUFFER.itemsize == 2632
+assert SYNC_PARAMS.itemsize == 104
+assert ERROR_BUFFER.itemsize == 2636

@@ -14,6 +14,7 @@
 // A kernel with a software pipeline waits through cusync/wait_schedule.cuh, from one warp.
 #pragma once
 
+#include <cusync/call.cuh>
 #include <cusync/recorder.cuh>
 #include <cusync/watch.cuh>
 
@@ -28,7 +29,7 @@ struct __align__(16) WaitStep {
     int at, input, x, y;
 };
 
-// What every kernel of a pipeline gets, whatever it computes: 64 bytes, filled by wavesim_gpu/cusync/layout.py.
+// What every kernel of a pipeline gets, whatever it computes: 104 bytes, filled by wavesim_gpu/cusync/layout.py.
 struct SyncParams {
     unsigned* counters;         // as the generated header numbers them: started blocks per stage, ..., semaphores
     ErrorBuffer* errors;
@@ -40,8 +41,9 @@ struct SyncParams {
     // Where the kernels put the counters back to zero themselves: how many there are, the last one counting the blocks
     // retired, and the blocks of all stages. Else 0: the host does it before each run.
     int counter_count, block_count;
+    Call call;
 };
-static_assert(sizeof(SyncParams) == 64, "layout.py packs 64 bytes");
+static_assert(sizeof(SyncParams) == 104, "layout.py packs 104 bytes");
 
 // What a waiter needs of them.
 __device__ __forceinline__ Watch watch_of(const SyncParams& sync) {
@@ -50,11 +52,12 @@ __device__ __forceinline__ Watch watch_of(const SyncParams& sync) {
 
 // One thread calls it when its block will use the counters no more. The last block of all stages puts them back to
 // zero: a run then leaves them as it found them, and no memset has to come before the next. Acquire and release: the
-// zeros come after all uses.
+// zeros come after all uses. Of a library call it also says so where a wait gave up.
 __device__ __forceinline__ void retire_block(const SyncParams& sync) {
     if (sync.counter_count == 0) return;
     unsigned* const retired = sync.counters + sync.counter_count - 1;
     if (fetch_add_acq_rel(retired, 1) != static_cast<unsigned>(sync.block_count - 1)) return;
+    if (sync.call.slot != nullptr) end_call(sync.call, sync.errors);
     uint4* const quads = reinterpret_cast<uint4*>(sync.counters);
     for (int i = 0; i < sync.counter_count / 4; ++i) quads[i] = make_uint4(0, 0, 0, 0);
 }

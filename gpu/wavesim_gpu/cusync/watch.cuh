@@ -25,7 +25,9 @@ struct ErrorBuffer {
     unsigned waiter_count;          // may exceed max_waiters; the first max_waiters are kept
     unsigned issued[max_stages];    // blocks started, per stage, when the first wait gave up
     WaiterRecord waiters[max_waiters];
+    unsigned ended;                 // number of the last library call that ended over this buffer
 };
+static_assert(sizeof(ErrorBuffer) == 2636, "layout.py packs it without gaps");
 
 // Who is waiting, for the error buffer.
 struct Identity {

@@ -10,15 +10,26 @@
 #include <kernels/sm90/stream_k.cuh>
 #include <kernels/sm90/work_index.cuh>
 
+template <class First, class... Others>
+__device__ __forceinline__ bool begins_call(const First& first, const Others&...) { return first.sync.sync.call.begins; }
+
 template <class S, bool IS_BF16, class... Parts>
 __device__ __forceinline__ void run_block(const Shared<S>& shared, const Parts&... parts) {
     // Under programmatic dependent launch the next kernel may start as soon as there is room; else this does nothing.
-    cusync::launch_dependents();
+    const bool begins = begins_call(parts...);
+    if (!begins) cusync::launch_dependents();
     if (threadIdx.x == 0) {
         shared.init();
         ((tma::prefetch(parts.p.a), tma::prefetch(parts.p.b), tma::prefetch(parts.p.c)), ...);
     }
     cluster_barrier<S>();
+    if (begins) {
+        // A call's first kernel, launched before what is ahead of it in the stream has ended: that may still read or
+        // write any operand, counter or scratch of this call. No thread has touched one yet, and none does, nor does
+        // the next kernel get leave to start, before it has ended.
+        cusync::wait_for_previous_grid();
+        cusync::launch_dependents();
+    }
     const int warp = static_cast<int>(threadIdx.x) / 32, group = warp / 4 - 1;
     if (group < 0) {
         if constexpr (S::warpgroups > 1) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::producer_registers));

@@ -108,8 +108,8 @@ def test_a_dependency_on_the_consumers_column_is_refused():
 
 
 def test_host_structures_have_the_sizes_that_the_device_asserts():
-    assert (SYNC_PARAMS.itemsize, ERROR_BUFFER.itemsize) == (64, 2632)
-    assert [stage_params(sizes).itemsize for sizes in (0, 3, 6, 9)] == [72, 80, 88, 104]
+    assert (SYNC_PARAMS.itemsize, ERROR_BUFFER.itemsize) == (104, 2636)
+    assert [stage_params(sizes).itemsize for sizes in (0, 3, 6, 9)] == [112, 120, 128, 144]
 
 
 def test_slots_are_the_lowest_free_ones():
