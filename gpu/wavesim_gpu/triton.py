@@ -53,6 +53,7 @@ class Synchronised:
         self._names = tuple(stage.name for stage in pipeline.stages)
         self._seen: dict[str, Block] | None = None  # what the kernels occupied at the last check
         self._last: Any = None  # the stream of the last run
+        self._streams: list[Any] = []
 
     @cached_property
     def buffer(self) -> torch.Tensor:
@@ -64,18 +65,14 @@ class Synchronised:
     def _counters(self) -> torch.Tensor:
         return self.buffer[REPORT_WORDS : self.functions.COUNTERS]
 
-    @cached_property
-    def _streams(self) -> list[Any]:
-        count = len(self._names) - 1 if self.plan.launch.is_multi_stream else 0
-        return [torch.cuda.Stream() for _ in range(count)]
-
     @torch.compiler.disable  # in a compiled program a run breaks the graph: nothing may move a launch
     def run(self, *launches: Launch) -> None:
         """Enqueues one run behind all that is on torch's current stream, which goes on after it.
 
         A launch per stage takes (sync, **options), hands both to its kernel and returns what Triton returns:
-        the compiled kernel. The first run is one kernel after the other and waits for them, as what they
-        occupy and how many tiles they take is known after it; runs after it can be captured in a graph.
+        the compiled kernel. The first run is one kernel after the other and waits for each, as what they
+        occupy and how many tiles they take is known after it; all is compiled then, and the runs after it can
+        be captured in a graph.
         Raises `DescriptionError` if a kernel has not one program per tile, or if the kernels could shut each
         other out when they overlap; `DeviceError` for a GPU without the plan's launch.
         """
@@ -128,16 +125,20 @@ class Synchronised:
                 f"{self.pipeline.name}: the first run is inside a graph's capture, and it alone runs one "
                 "kernel after the other. Run once before the capture"
             )
-        is_early = any(self._options(number) for number in range(len(launches)))
+        options = [self._options(number) for number in range(len(launches))]
         capability = torch.cuda.get_device_capability()
-        if is_early and capability < DEPENDENT_LAUNCH_FROM:
+        if any(options) and capability < DEPENDENT_LAUNCH_FROM:
             raise DeviceError(
                 f"{self.plan.label}: dependent launch needs compute capability 9.0; this GPU has "
                 f"{'.'.join(map(str, capability))}. Use launch=StreamPerStage()"
             )
         self._queue_behind_last()
         self._counters.zero_()
-        kernels = [launch(self.buffer) for launch in launches]
+        kernels = []
+        for name, launch, how in zip(self._names, launches, options, strict=True):
+            self._launch_start(name)
+            kernels.append(launch(self.buffer, **how))
+            torch.cuda.current_stream().synchronize()  # each alone: a dependent launch would start early
         taken = self._counters[: len(launches)].tolist()
         for stage, count in zip(self.pipeline.stages, taken, strict=True):
             if count != stage.grid.size:
@@ -146,6 +147,8 @@ class Synchronised:
                     "launch one per tile, once. A kernel that triton.autotune times is launched many times: "
                     "tune it before, and describe the tiles that it chose"
                 )
+        if self.plan.launch.is_multi_stream:
+            self._streams = [torch.cuda.Stream() for _ in launches[1:]]
         self._require_safe(kernels)
 
     def _queue_behind_last(self) -> None:
@@ -164,14 +167,18 @@ class Synchronised:
         try:
             for stage, stream, launch in zip(self.pipeline.stages, streams, launches, strict=True):
                 with torch.cuda.stream(stream):
-                    start = getattr(self.functions, function_name(stage.name, "wait_for_start"), None)
-                    if start is not None:
-                        start[(1,)](self.buffer, num_warps=1)
+                    self._launch_start(stage.name)
                     kernels.append(launch(self.buffer))
         finally:  # also after a launch that failed: the next run zeroes what those before it write
             for stream in self._streams:
                 current.wait_stream(stream)
         return kernels
+
+    def _launch_start(self, name: str) -> None:
+        """The kernel that holds a stage back until its producers have started, where the plan has one."""
+        start = getattr(self.functions, function_name(name, "wait_for_start"), None)
+        if start is not None:
+            start[(1,)](self.buffer, num_warps=1)
 
     def _require_safe(self, kernels: list[Any]) -> None:
         """Refuses kernels that could shut each other out, by what they occupy as compiled."""

@@ -51,12 +51,9 @@ def operands(torch, module):
     return (*given, *made)
 
 
-def synchronised(folder, plan, order="grouped:4"):
-    return load(
-        "synchronised_triton",
-        folder,
-        **{'parse_plan("pdl+row", "grouped:4")': f'parse_plan("{plan}", "{order}")'},
-    )
+def synchronised(folder, plan, order="grouped:4", **changes: str):
+    changes['parse_plan("pdl+row", "grouped:4")'] = f'parse_plan("{plan}", "{order}")'
+    return load("synchronised_triton", folder, **changes)
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -120,3 +117,72 @@ def test_plans_that_triton_kernels_do_not_run_are_refused(torch, tmp_path):
         Synchronised(pair.pair.pipeline, parse_plan("persistent:row"))
     with pytest.raises(DescriptionError, match="limit_s"):
         Synchronised(pair.pair.pipeline, parse_plan("row"), limit_s=0)
+
+
+@pytest.mark.parametrize("plan", ["pdl+row", "row"])
+def test_a_captured_run_is_right_at_every_replay_and_may_be_captured_right_after_the_first_run(
+    torch, tmp_path, plan
+):
+    plain, pair = load("plain_triton", tmp_path), synchronised(tmp_path, plan)
+    found = operands(torch, pair)
+    pair.run(*found)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        pair.run(*found)
+    for seed in range(3):
+        found[0].copy_(torch.randn_like(found[0]) * (seed + 1))
+        wanted = (*found[:3], *(torch.empty_like(made) for made in found[3:]))
+        plain.run(*wanted)
+        for made in found[3:]:
+            made.fill_(torch.nan)
+        graph.replay()
+        pair.pair.check()
+        assert torch.equal(found[-1], wanted[-1])
+
+
+def test_a_first_run_inside_a_capture_is_refused_and_torch_goes_on(torch, tmp_path):
+    pair = synchronised(tmp_path, "pdl+row")
+    found = operands(torch, pair)
+    refused = pytest.raises(DescriptionError, match="Run once before the capture")
+    with refused, torch.cuda.graph(torch.cuda.CUDAGraph()):
+        pair.run(*found)
+    pair.run(*found)
+    assert not found[-1].isnan().any()
+
+
+def test_more_programs_than_tiles_write_nothing_outside_and_are_refused(torch, tmp_path):
+    pair = synchronised(tmp_path, "pdl+row", **{"N2 // 256),)]": "N2 // 256) + 40,)]"})
+    found = operands(torch, pair)
+    with pytest.raises(DescriptionError, match=r"stage down has 8 tiles, and its launch 48 programs"):
+        pair.run(*found)
+    torch.cuda.synchronize()
+
+
+def test_runs_on_two_streams_in_turn_share_the_buffer_safely(torch, tmp_path):
+    pair = synchronised(tmp_path, "pdl+row")
+    sets = [operands(torch, pair) for _ in range(2)]
+    pair.run(*sets[0])
+    wanted = sets[0][-1].clone()
+    streams = [torch.cuda.Stream() for _ in sets]
+    torch.cuda.synchronize()
+    for _ in range(20):
+        for stream, own in zip(streams, sets, strict=True):
+            with torch.cuda.stream(stream):
+                own[-1].fill_(torch.nan)
+                pair.run(*own)
+    pair.pair.check()
+    torch.cuda.synchronize()
+    assert all(torch.equal(own[-1], wanted) for own in sets)
+
+
+def test_a_compiled_program_launches_runs_as_they_are(torch, tmp_path):
+    pair = synchronised(tmp_path, "pdl+row")
+    found = operands(torch, pair)
+
+    def doubled(x, w1, w2, hidden, out):
+        pair.run(2 * x, w1, w2, hidden, out)
+        return out + 1
+
+    wanted = doubled(*found).clone()
+    found[-1].fill_(torch.nan)
+    assert torch.equal(torch.compile(doubled, backend="eager")(*found), wanted)

@@ -46,6 +46,9 @@ class Stream:
     def __init__(self, name, noted):
         self.name, self._noted = name, noted
 
+    def synchronize(self):
+        self._noted.append(f"{self.name} synchronized")
+
     def wait_stream(self, other):
         self._noted.append(f"{self.name} waits for {other.name}")
 
@@ -102,7 +105,8 @@ def test_the_first_run_is_one_kernel_after_the_other_and_counts_their_programs(p
         DescriptionError, match=r"stage int has 4 tiles, and its launch 12 programs.*autotune"
     ):
         made.run(launch(noted, "up-1"), launch(noted, "int"))
-    assert noted == ["zero", "up-1", "int"]
+    alone = "first synchronized"
+    assert noted == ["zero", "up-1", alone, "wait-kernel", "int", alone]
     assert made._seen is None
 
 
