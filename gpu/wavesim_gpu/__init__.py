@@ -14,7 +14,7 @@ __all__ = ["FailedCallsError", "Recording", "check", "mlp"]
 def __getattr__(name: str) -> Any:
     """The public names, imported on first use."""
     if name == "mlp":
-        from wavesim_gpu.tuned_mlp import mlp  # noqa: PLC0415  # light until it is used
+        from wavesim_gpu.layers.mlp import mlp  # noqa: PLC0415  # light until it is used
 
         return mlp
     if name == "Recording":

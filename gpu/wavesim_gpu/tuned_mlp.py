@@ -37,15 +37,15 @@ from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import require_cupy
 from wavesim_gpu.runtime.functions import load_function
 from wavesim_gpu.runtime.launches import DeviceLaunch
-from wavesim_gpu.runtime.operands import Operands, random_operands
+from wavesim_gpu.runtime.operands import ALIGNMENT, Operands, random_operands
 from wavesim_gpu.runtime.side_streams import SideStreams
 from wavesim_gpu.runtime.tensors import (
     Tensor,
     current_stream,
     empty_like,
-    is_capturing,
     needs_gradient,
     on_device_of,
+    stream_at,
     tensor_of,
     workspace,
 )
@@ -94,11 +94,21 @@ def mlp(x: Any, w1: Any, w2: Any, *, activation: Activation | None = None, limit
     source, first, second = (tensor_of(name, a) for name, a in (("x", x), ("w1", w1), ("w2", w2)))
     shape = _shape(source, first, second, activation)
     with on_device_of(source):
-        stream = current_stream(source)
+        stream = _current_stream(source)
         prepared = _prepared.get(shape) or _tuned(shape, stream)
         if not is_capturing(stream):
             process_log().raise_failures()
         return prepared.run(source, first, second, stream, limit_s)
+
+
+def _current_stream(tensor: Tensor) -> Any:
+    cupy = require_cupy()
+    return cupy.cuda.get_current_stream() if tensor.library == "cupy" else stream_at(current_stream(tensor))
+
+
+def is_capturing(stream: Any) -> bool:
+    """Whether a graph is being captured from the stream."""
+    return bool(require_cupy().cuda.runtime.streamIsCapturing(stream.ptr))
 
 
 def prepare(shape: Shape, pipeline: Pipeline, plan: Plan) -> None:
@@ -129,6 +139,10 @@ def _shape(source: Tensor, first: Tensor, second: Tensor, activation: Activation
         is_fine = len(tensor.shape) == 2 or (name == "x" and len(tensor.shape) > 2)
         if not is_fine or 0 in tensor.shape:
             raise DescriptionError(f"{name} has shape {tensor.shape}; it must be a matrix that is not empty")
+        if not tensor.is_dense or tensor.address % ALIGNMENT:
+            raise DescriptionError(
+                f"{name} has strides {tensor.strides} at {tensor.address:#x}; use row-major copies"
+            )
         if tensor.dtype != source.dtype:
             raise DescriptionError(f"{name} is of {tensor.dtype}, x of {source.dtype}; they must be the same")
         if tensor.device != source.device:

@@ -63,6 +63,7 @@ WITHOUT_HEAVY = f"import sys; sys.modules.update(dict.fromkeys({HEAVY!r}))"
 # Files of wavesim_gpu that meet PyTorch's tensors or Triton's kernels; nothing imports the last two unasked.
 OPTIONAL = {
     ("buffers.py", "torch"),
+    ("mlp.py", "torch"),
     ("recorder_overhead.py", "torch"),
     ("recorder_overhead.py", "triton_pair"),
     ("stack_models.py", "torch"),
@@ -71,6 +72,7 @@ OPTIONAL = {
     ("step_times.py", "torch"),
     ("tensors.py", "torch"),
     ("torch_chain.py", "torch"),
+    ("torch_ops.py", "torch"),
     ("triton.py", "torch"),
     ("triton_recorder.py", "triton"),
 }

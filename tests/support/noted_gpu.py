@@ -58,6 +58,7 @@ class NotedGpu:
             data=SimpleNamespace(ptr=address // 512 * 512),
             shape=shape,
             dtype=dtype,
+            strides=tuple(int(np.prod(shape[axis + 1 :])) * dtype.itemsize for axis in range(len(shape))),
             flags=SimpleNamespace(c_contiguous=True),
             device=SimpleNamespace(id=0),
             size=size,

@@ -36,11 +36,11 @@ def use(folder: Path) -> None:
 
 def read(key: str) -> Cubin | None:
     """What was kept under a key; None where there is nothing, or something damaged, by its checksums."""
-    folder = _folder()
-    if folder is None:
+    kept = folder()
+    if kept is None:
         return None
     try:
-        with open_data(folder / f"{key}.zip", MOST_BYTES) as file, zipfile.ZipFile(file) as entry:
+        with open_data(kept / f"{key}.zip", MOST_BYTES) as file, zipfile.ZipFile(file) as entry:
             if sum(part.file_size for part in entry.infolist()) > MOST_BYTES:
                 return None
             names = json.loads(entry.read("names.json"))
@@ -51,13 +51,13 @@ def read(key: str) -> Cubin | None:
 
 def keep(key: str, cubin: Cubin) -> None:
     """Keeps it for later processes, which never see half an entry."""
-    folder = _folder()
-    if folder is None:
+    kept = folder()
+    if kept is None:
         return
     # A full disk or a read-only home only costs the next process its compile time.
     with (
         contextlib.suppress(OutputError),
-        replacing(folder / f"{key}.zip") as file,
+        replacing(kept / f"{key}.zip") as file,
         zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as entry,
     ):
         entry.writestr("names.json", json.dumps(dict(cubin.lowered)))
@@ -65,7 +65,7 @@ def keep(key: str, cubin: Cubin) -> None:
         entry.writestr("code.ptx", cubin.ptx)
 
 
-def _folder() -> Path | None:
+def folder() -> Path | None:
     """The folder in use: the one chosen, or the user's cache folder; None for a user without a home."""
     if _chosen is not None:
         return _chosen

@@ -6,20 +6,22 @@ does the same. PyTorch is imported only for those who pass its tensors.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, Literal
 
 from wavesim.errors import DescriptionError
 from wavesim_gpu.runtime.device import require_cupy
 
-ALIGNMENT = 16  # bytes of one asynchronous copy
+ELEMENT_BYTES = 2
 TYPES = {"float16": "fp16", "bfloat16": "bf16"}
+PLAIN = ("Tensor", "Parameter", "Buffer")  # PyTorch's classes whose elements are where their address says
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A row-major array on a GPU. `array` keeps it alive; `dtype` is "fp16" or "bf16"."""
+    """An array on a GPU. `array` keeps it alive; `dtype` is "fp16" or "bf16"; `strides` are in elements."""
 
     array: Any
     address: int
@@ -27,24 +29,36 @@ class Tensor:
     dtype: str
     device: int
     library: Literal["torch", "cupy"]
+    strides: tuple[int, ...]
+
+    @property
+    def end(self) -> int:
+        """The address after its last element; its own for an empty array."""
+        if 0 in self.shape:
+            return self.address
+        last = sum((side - 1) * stride for side, stride in zip(self.shape, self.strides, strict=True))
+        return self.address + (last + 1) * ELEMENT_BYTES
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether it is row-major without gaps; sides of 1 have whatever stride."""
+        sides = zip(self.shape, self.strides, dense_strides(self.shape), strict=True)
+        return all(side == 1 or stride == dense for side, stride, dense in sides)
+
+
+def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Of a row-major array without gaps, in elements."""
+    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def tensor_of(name: str, array: Any) -> Tensor:
-    """An argument, checked.
-
-    Raises `DescriptionError` that names it: not on a GPU, of another type, not row-major or not aligned.
-    """
-    found = _from_torch(name, array) if is_torch(array) else _from_protocol(name, array)
-    if found.address % ALIGNMENT:
-        raise DescriptionError(
-            f"{name} starts at {found.address:#x}; it must be aligned to {ALIGNMENT} bytes: pass a copy"
-        )
-    return found
+    """An argument, in any layout. Raises `DescriptionError` that names it: not on a GPU, another type."""
+    return _from_torch(name, array) if is_torch(array) else _from_protocol(name, array)
 
 
 def is_torch(array: Any) -> bool:
-    """Whether it is a PyTorch tensor, told by its type's module."""
-    return type(array).__module__.partition(".")[0] == "torch"
+    """Whether it is a PyTorch tensor, or of a class derived from it, told by their modules."""
+    return any(one.__module__.partition(".")[0] == "torch" for one in type(array).__mro__)
 
 
 def needs_gradient(array: Any) -> bool:
@@ -57,14 +71,19 @@ def needs_gradient(array: Any) -> bool:
 
 
 def _from_torch(name: str, array: Any) -> Tensor:
+    kind = type(array)
+    if kind.__module__.partition(".")[0] != "torch" or kind.__qualname__ not in PLAIN:
+        raise DescriptionError(
+            f"{name} is a {kind.__module__}.{kind.__qualname__}, which keeps its elements in "
+            f"its own way; give a plain tensor of {' or '.join(TYPES)}: dequantise what is quantised"
+        )
     if array.device.type != "cuda":
         raise DescriptionError(f"{name} is on {array.device}; it must be on a GPU: {name}.cuda()")
     dtype = _dtype(name, str(array.dtype).removeprefix("torch."))
-    if not array.is_contiguous():
-        raise DescriptionError(
-            f"{name} has strides {tuple(array.stride())}; it must be row-major: {name}.contiguous()"
-        )
-    return Tensor(array, array.data_ptr(), tuple(array.shape), dtype, array.device.index, "torch")
+    if str(array.layout) != "torch.strided":
+        raise DescriptionError(f"{name} has layout {array.layout}; it must be dense: {name}.to_dense()")
+    shape, strides = tuple(array.shape), tuple(array.stride())
+    return Tensor(array, array.data_ptr(), shape, dtype, array.device.index, "torch", strides)
 
 
 def _from_protocol(name: str, array: Any) -> Tensor:
@@ -83,14 +102,15 @@ def _from_protocol(name: str, array: Any) -> Tensor:
             "__cuda_array_interface__: PyTorch, CuPy, Numba, JAX"
         )
     dtype = _dtype(name, str(made.dtype))
-    if not made.flags.c_contiguous:
-        raise DescriptionError(f"{name} has strides {made.strides} bytes; it must be row-major: pass a copy")
-    return Tensor(made, int(made.data.ptr), tuple(made.shape), dtype, int(made.device.id), "cupy")
+    strides = tuple(stride // made.dtype.itemsize for stride in made.strides)
+    return Tensor(made, int(made.data.ptr), tuple(made.shape), dtype, int(made.device.id), "cupy", strides)
 
 
 def _dtype(name: str, word: str) -> str:
     if word not in TYPES:
-        raise DescriptionError(f"{name} is of {word}; it must be of {' or '.join(TYPES)}")
+        wide, whole = word.startswith(("float32", "float64")), word.startswith(("int", "uint", "q", "float8"))
+        fix = ": cast it, or call under autocast" if wide else ": dequantise it first" if whole else ""
+        raise DescriptionError(f"{name} is of {word}; it must be of {' or '.join(TYPES)}{fix}")
     return TYPES[word]
 
 
@@ -98,9 +118,11 @@ def empty_like(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A new array of the same library, type and device, from that library's allocator."""
     if tensor.library == "torch":
         made = tensor.array.new_empty(shape)
-        return Tensor(made, made.data_ptr(), shape, tensor.dtype, tensor.device, "torch")
+        return Tensor(
+            made, made.data_ptr(), shape, tensor.dtype, tensor.device, "torch", dense_strides(shape)
+        )
     made = require_cupy().empty(shape, tensor.array.dtype)
-    return Tensor(made, int(made.data.ptr), shape, tensor.dtype, tensor.device, "cupy")
+    return Tensor(made, int(made.data.ptr), shape, tensor.dtype, tensor.device, "cupy", dense_strides(shape))
 
 
 def workspace(tensor: Tensor, count: int) -> Tensor:
@@ -109,26 +131,47 @@ def workspace(tensor: Tensor, count: int) -> Tensor:
         import torch  # noqa: PLC0415  # there: the tensor is one of its
 
         made = torch.empty(count, dtype=torch.uint8, device=tensor.array.device)
-        return Tensor(made, made.data_ptr(), (count,), "bytes", tensor.device, "torch")
+        return Tensor(made, made.data_ptr(), (count,), "bytes", tensor.device, "torch", (1,))
     made = require_cupy().empty(count, "uint8")
-    return Tensor(made, int(made.data.ptr), (count,), "bytes", tensor.device, "cupy")
+    return Tensor(made, int(made.data.ptr), (count,), "bytes", tensor.device, "cupy", (1,))
 
 
-@contextmanager
-def on_device_of(tensor: Tensor) -> Iterator[None]:
-    """CuPy's current device is the tensor's within."""
-    with require_cupy().cuda.Device(tensor.device):
-        yield
+def copied(tensor: Tensor) -> Tensor:
+    """A dense copy in the same library."""
+    made = require_cupy().ascontiguousarray(tensor.array)
+    return replace(tensor, array=made, address=int(made.data.ptr), strides=dense_strides(tensor.shape))
 
 
-def current_stream(tensor: Tensor) -> Any:
-    """The caller's current stream on the tensor's device, as CuPy's."""
-    cupy = require_cupy()
+def on_device_of(tensor: Tensor) -> AbstractContextManager[Any]:
+    """The tensor's device is its library's current one within."""
+    if tensor.library == "torch":
+        return on_device(tensor.device)
+    return require_cupy().cuda.Device(tensor.device)  # type: ignore[no-any-return]  # CuPy has no types
+
+
+def on_device(number: int) -> AbstractContextManager[Any]:
+    """A device is PyTorch's current one within."""
+    import torch  # noqa: PLC0415  # there: somebody has its tensors
+
+    return torch.cuda.device(number)
+
+
+def current_stream(tensor: Tensor) -> int:
+    """The address of its library's current stream on the tensor's device."""
     if tensor.library == "cupy":
-        return cupy.cuda.get_current_stream()
+        return int(require_cupy().cuda.get_current_stream().ptr)
     import torch  # noqa: PLC0415  # there: the tensor is one of its
 
-    return stream_at(torch.cuda.current_stream(tensor.device).cuda_stream)
+    return int(torch.cuda.current_stream(tensor.device).cuda_stream)
+
+
+def is_capturing(tensor: Tensor) -> bool:
+    """Whether a graph is being captured from its library's current stream."""
+    if tensor.library == "cupy":
+        return bool(require_cupy().cuda.runtime.streamIsCapturing(current_stream(tensor)))
+    import torch  # noqa: PLC0415  # there: the tensor is one of its
+
+    return bool(torch.cuda.is_current_stream_capturing())
 
 
 def stream_at(address: int) -> Any:
@@ -144,12 +187,6 @@ class _Given:
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, self.address
-
-
-def is_capturing(stream: Any) -> bool:
-    """Whether a graph is being captured from the stream."""
-    status = require_cupy().cuda.runtime.streamIsCapturing(stream.ptr)
-    return bool(status)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from wavesim_gpu.kernels.backends import backend_named
 
 
 @dataclass(frozen=True)
-class Choice:
+class PairChoice:
     """A variant, and the time that the simulator gives it."""
 
     variant: PairConfig
@@ -42,17 +42,17 @@ class Predictor:
     device: Device
     times_ns: Sequence[Mapping[tuple[TileConfig, Order], float]]
 
-    def best(self, variants: Iterable[PairConfig]) -> Choice | None:
+    def best(self, variants: Iterable[PairConfig]) -> PairChoice | None:
         """The one with the shortest predicted time; those with a product that was not timed are left out."""
         least = {
             variant: makespan_bound_ns(self._pipeline(variant), self.device, self._kernel_ns(variant))
             for variant in variants
             if self._is_known(variant)
         }
-        found: Choice | None = None
+        found: PairChoice | None = None
         for variant in sorted(least, key=least.__getitem__):
             if found is None or least[variant] < found.predicted_ns:  # else it cannot be faster
-                choice = Choice(variant, self.predicted_ns(variant))
+                choice = PairChoice(variant, self.predicted_ns(variant))
                 found = min(found or choice, choice, key=lambda one: one.predicted_ns)
         return found
 

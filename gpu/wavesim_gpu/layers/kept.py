@@ -1,0 +1,75 @@
+"""What tuning found, on disk: for later processes, on the same GPU with the same software.
+
+Example: after `mlp(..., tune=True)` on an H200 a file of that shape says that row semaphores in 128x256 tiles
+took 244 us and cuBLASLt 251. Another driver, CUDA, GPU or other kernels make another key, and what was found
+for the old one is no longer read. A file that is damaged is as good as none.
+"""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from wavesim.errors import DescriptionError, OutputError, RecordingError
+from wavesim.guard.bounds import MOST_NS, real
+from wavesim.guard.reading import read_text
+from wavesim.guard.writing import write_text
+from wavesim.model.device import Device
+from wavesim_gpu.layers.candidates import MlpCandidate
+from wavesim_gpu.layers.choose import LIBRARY, Choice
+from wavesim_gpu.layers.description import MlpShape
+from wavesim_gpu.runtime import cubin_cache
+
+MOST_BYTES = 64 << 10
+FORMAT = 1  # of the files: another number is not read
+
+
+def read(shape: MlpShape, device: Device, software: Mapping[str, str]) -> Choice | None:
+    """What was kept for a shape; None where nothing was, or nothing that makes sense."""
+    path = _path(shape, device, software)
+    if path is None:
+        return None
+    try:
+        found = json.loads(read_text(path, MOST_BYTES))
+        if found["key"] != _key(shape, device, software):
+            return None
+        word = found["way"]
+        candidate = None if word == LIBRARY else MlpCandidate.read(word)
+        times = [real(name, found[name], 1, MOST_NS) for name in ("measured_ns", "library_ns")]
+    except (RecordingError, DescriptionError, ValueError, TypeError, LookupError, RecursionError):
+        return None
+    return Choice(str(candidate) if candidate else LIBRARY, times[0], times[1], "measured", candidate)
+
+
+def keep(choice: Choice, shape: MlpShape, device: Device, software: Mapping[str, str]) -> None:
+    """Keeps a measured choice; whoever reads at the same time sees the old file or the new one, whole."""
+    path = _path(shape, device, software)
+    if path is None:
+        return
+    found = {
+        "key": _key(shape, device, software),
+        "way": str(choice.candidate) if choice.candidate else LIBRARY,
+        "measured_ns": choice.predicted_ns,
+        "library_ns": choice.library_ns,
+    }
+    # A full disk or a read-only home only costs the next process its tuning.
+    with contextlib.suppress(OutputError):
+        write_text(path, json.dumps(found, indent=1) + "\n")
+
+
+def _key(shape: MlpShape, device: Device, software: Mapping[str, str]) -> dict[str, Any]:
+    """All that a measured time depends on."""
+    gpu = {"name": device.name, "sm_count": device.sm_count}
+    return {"format": FORMAT, "gpu": gpu, "software": dict(software), "shape": asdict(shape)}
+
+
+def _path(shape: MlpShape, device: Device, software: Mapping[str, str]) -> Path | None:
+    """The file of a key, in the folder of compiled kernels; None for a user without a home."""
+    folder = cubin_cache.folder()
+    if folder is None:
+        return None
+    text = json.dumps(_key(shape, device, software), sort_keys=True)
+    return folder / "mlp" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"

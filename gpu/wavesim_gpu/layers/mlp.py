@@ -1,0 +1,298 @@
+"""`mlp(x, w1, w2)`: an MLP on the caller's arrays, by whichever way is predicted, or was measured, fastest.
+
+Example: `mlp(x, up.weight.t(), down.weight.t(), gate=gate.weight.t(), activation="swiglu")` is Llama's MLP on
+PyTorch's current stream. The first call with new shapes chooses by simulation, in milliseconds, among our
+kernels under several plans and cuBLASLt; with `tune=True` it measures the best of them, once for all
+processes.
+It can be captured in a graph from the second call on. Under `torch.compile`, under autocast with fp32 and
+where a gradient is wanted, the call goes to PyTorch's operation `wavesim::mlp`.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from wavesim.errors import DescriptionError, DeviceError
+from wavesim.guard.bounds import real
+from wavesim_gpu.layers import prepared, tuning
+from wavesim_gpu.layers.arguments import Layout, layout_of
+from wavesim_gpu.layers.choose import Choice
+from wavesim_gpu.layers.prepared import PreparedLayout
+from wavesim_gpu.layers.torch_ops import in_torch_ops
+from wavesim_gpu.runtime.tensors import (
+    Tensor,
+    copied,
+    current_stream,
+    empty_like,
+    is_capturing,
+    is_torch,
+    on_device,
+    on_device_of,
+    tensor_of,
+    workspace,
+)
+
+LIMIT_S = 30.0
+LIMIT_NS = round(LIMIT_S * 1e9)
+SHORTEST_S, LONGEST_S = 1e-9, 86400.0
+MOST_LAYOUTS = 16384
+NAMES = ("x", "w1", "w2", "gate", "b1", "b_gate", "b2", "out")
+WITHOUT_DATA = ("FakeTensor", "FunctionalTensor")  # what PyTorch traces with
+
+_layouts: dict[Any, PreparedLayout] = {}
+# PyTorch's graphs keep their memory; CuPy's pool would hand it out again.
+_in_graphs: list[tuple[Tensor, Tensor]] = []
+
+
+def _no() -> bool:
+    return False
+
+
+# PyTorch's own functions, once it is there: each is a global of its own, as that is found fastest.
+_is_compiling: Callable[[], bool] = _no
+_is_grad_enabled: Callable[[], bool] = _no
+_is_torch_capturing: Callable[[], bool] = _no
+_stream_of: Callable[[int], int]
+_current_device: Callable[[], int]
+
+
+def _meet_torch() -> None:
+    """Binds PyTorch's functions."""
+    import torch  # noqa: PLC0415  # there: somebody has imported it
+
+    global _is_compiling, _is_grad_enabled, _is_torch_capturing, _stream_of, _current_device  # noqa: PLW0603
+    _is_grad_enabled = torch.is_grad_enabled
+    _is_torch_capturing = torch.cuda.is_current_stream_capturing
+    # What PyTorch's compiler calls in the code that it writes: the public functions take microseconds.
+    inner = torch._C  # noqa: SLF001
+    if hasattr(inner, "_cuda_getCurrentRawStream"):
+        _is_torch_capturing = inner._cuda_isCurrentStreamCapturing  # noqa: SLF001
+        _stream_of, _current_device = inner._cuda_getCurrentRawStream, inner._cuda_getDevice  # noqa: SLF001
+    _is_compiling = torch.compiler.is_compiling
+
+
+if "torch" in sys.modules:
+    _meet_torch()
+
+
+def mlp(  # noqa: PLR0913  # what an MLP has
+    x: Any,
+    w1: Any,
+    w2: Any,
+    *,
+    gate: Any = None,
+    activation: str | None = None,
+    b1: Any = None,
+    b_gate: Any = None,
+    b2: Any = None,
+    out: Any = None,
+    tune: bool = False,
+    limit_s: float = LIMIT_S,
+) -> Any:
+    """Returns act(x w1 + b1) w2 + b2, of shape (..., n2), from x's library, on its current stream.
+
+    x (..., k), w1 (k, n1), w2 (n1, n2): fp16 or bf16, on one GPU, row-major or column-major as
+    `weight.t()` is; x is copied where its rows have no common stride. `activation`: None, "gelu" (with tanh),
+    "gelu-exact", "relu", "silu", or with a gate "swiglu", "geglu", "geglu-exact": act(x gate + b_gate) times
+    (x w1 + b1). Without `gate`, w1 is then (k, 2 n1), the gate's columns first, and b1 alike. The result is
+    written to `out` where it is given. `tune=True` measures candidates once, for seconds. Raises
+    `DescriptionError` that names the argument. Where a wait on the GPU takes longer than `limit_s`, because
+    other programs hold it, the call's result is NaN and the next call or `wavesim_gpu.check()` raises
+    `FailedCallsError`, which names the call; after replays of a graph `check()` does.
+    """
+    if _is_compiling is _no and "torch" in sys.modules:
+        _meet_torch()
+    if _is_compiling():
+        return _torch_op((x, w1, w2, gate, b1, b_gate, b2, out), activation)
+    arrays = (x, w1, w2, gate, b1, b_gate, b2, out)
+    is_recorded = False
+    try:
+        is_recorded = _is_grad_enabled() and _needs_gradient(arrays)
+        # What a prepared layout depends on, and nothing else: no address and no value.
+        key = (
+            activation,
+            *(type(x), x.dtype, x.get_device(), x.shape, x.stride()),
+            *(type(w1), w1.dtype, w1.get_device(), w1.shape, w1.stride()),
+            *(type(w2), w2.dtype, w2.get_device(), w2.shape, w2.stride()),
+            gate if gate is None else _look(gate),
+            b1 if b1 is None else _look(b1),
+            b_gate if b_gate is None else _look(b_gate),
+            b2 if b2 is None else _look(b2),
+        )
+        found = _layouts.get(key)
+    except (AttributeError, TypeError, RuntimeError):  # not PyTorch's, or without strides
+        key = found = None
+    if is_recorded:
+        return _torch_op(arrays, activation)
+    if found is None or out is not None or tune:
+        return _checked(key, arrays, activation, tune, limit_s)
+    return _on_torch(found, arrays, LIMIT_NS if limit_s == LIMIT_S else _limit_ns(limit_s))
+
+
+def way_of(  # noqa: PLR0913  # as `mlp`
+    x: Any,
+    w1: Any,
+    w2: Any,
+    *,
+    gate: Any = None,
+    activation: str | None = None,
+    b1: Any = None,
+    b_gate: Any = None,
+    b2: Any = None,
+    out: Any = None,
+) -> Choice:
+    """Which way `mlp` takes for these arguments, with its predicted or measured times; nothing is computed.
+
+    Raises `DescriptionError` as `mlp` does.
+    """
+    given = _tensors((x, w1, w2, gate, b1, b_gate, b2, out))
+    layout = layout_of(given, activation)
+    with on_device_of(given["x"]):
+        return prepared.ready(layout, is_captured=False).chosen.choice
+
+
+def _look(array: Any) -> tuple[Any, ...]:
+    return type(array), array.dtype, array.get_device(), array.shape, array.stride()
+
+
+def _needs_gradient(arrays: tuple[Any, ...]) -> bool:
+    x, w1, w2, *others = arrays
+    if x.requires_grad or w1.requires_grad or w2.requires_grad:
+        return True
+    return any(array is not None and array.requires_grad for array in others)
+
+
+def _torch_op(arrays: tuple[Any, ...], activation: Any) -> Any:
+    """PyTorch's operation, which has a backward pass and can be traced."""
+    from wavesim_gpu.torch import mlp as operation  # noqa: PLC0415  # only for those who have PyTorch
+
+    x, w1, w2, gate, b1, b_gate, b2, out = arrays
+    if out is not None:
+        raise DescriptionError("out is given where a gradient is wanted or a graph is traced; leave it out")
+    return operation(x, w1, w2, gate=gate, activation=activation, b1=b1, b_gate=b_gate, b2=b2)
+
+
+def _limit_ns(limit_s: float) -> int:
+    return round(real("limit_s", limit_s, SHORTEST_S, LONGEST_S) * 1e9)
+
+
+def _on_torch(found: PreparedLayout, arrays: tuple[Any, ...], limit_ns: int) -> Any:
+    """Allocates and launches on PyTorch's current stream."""
+    x, w1, w2, gate, b1, b_gate, b2, out = arrays
+    device = found.device
+    if _current_device() != device:
+        with on_device(device):
+            return _on_torch(found, arrays, limit_ns)
+    is_captured = _is_torch_capturing()
+    if not is_captured:
+        prepared.raise_known_failures()
+    rows = x.contiguous() if found.copies_x else x
+    result = x.new_empty(found.out_shape) if out is None else out
+    scratch = x.new_empty(found.scratch_elements)
+    addresses = (
+        rows.data_ptr(),
+        w1.data_ptr(),
+        w2.data_ptr(),
+        0 if gate is None else gate.data_ptr(),
+        0 if b1 is None else b1.data_ptr(),
+        0 if b_gate is None else b_gate.data_ptr(),
+        0 if b2 is None else b2.data_ptr(),
+        result.data_ptr(),
+    )
+    if found.launch(addresses, scratch.data_ptr(), _stream_of(device), is_captured, limit_ns):
+        return result
+    activation = found.layout.shape.activation
+    return in_torch_ops(x, w1, w2, gate=gate, activation=activation, b1=b1, b_gate=b_gate, b2=b2, out=out)
+
+
+def _checked(key: Any, arrays: tuple[Any, ...], activation: Any, tune: bool, limit_s: float) -> Any:
+    """A call whose arguments are looked at one by one: the first of its layout, and those with options."""
+    limit_ns = _limit_ns(limit_s)
+    if is_torch(arrays[0]) and _is_for_torch(arrays):
+        return _torch_op(arrays, activation)
+    given = _tensors(arrays)
+    layout = layout_of(given, activation)
+    x = given["x"]
+    if layout.is_empty:
+        return given["out"].array if "out" in given else empty_like(x, layout.out_shape).array
+    with on_device_of(x):
+        found = _found(layout, x, tune)
+        if x.library == "torch":
+            if key is not None:
+                _keep(key, found)
+            return _on_torch(found, arrays, limit_ns)
+        return _on_cupy(found, given, limit_ns)
+
+
+def _found(layout: Layout, x: Tensor, tune: bool) -> PreparedLayout:
+    is_captured = is_capturing(x)
+    if tune and not prepared.is_tuned(layout):
+        if is_captured:
+            raise DescriptionError(
+                f"mlp of {prepared.described(layout.shape)} is tuned while a graph is captured: call it with "
+                "tune=True once before"
+            )
+        tuning.tune(layout)
+        _forget(layout)
+    return prepared.ready(layout, is_captured=is_captured)
+
+
+def _keep(key: Any, found: PreparedLayout) -> None:
+    while len(_layouts) >= MOST_LAYOUTS:
+        _layouts.pop(next(iter(_layouts)), None)
+    _layouts[key] = found
+
+
+def _forget(layout: Layout) -> None:
+    """Other layouts of a shape that was tuned take its new way too."""
+    for key, found in list(_layouts.items()):
+        if (found.device, found.layout.shape) == (layout.device, layout.shape):
+            _layouts.pop(key, None)
+
+
+def forget_all() -> None:
+    """Chooses anew at the next call of whatever shape: after a change of what is forced, and for tests."""
+    _layouts.clear()
+    prepared.forget()
+
+
+def _is_for_torch(arrays: tuple[Any, ...]) -> bool:
+    """Whether PyTorch's operation is to see to it: it traces, casts or differentiates."""
+    import torch  # noqa: PLC0415  # there: x is one of its tensors
+
+    found = [array for array in arrays if array is not None and is_torch(array)]
+    if any(type(array).__name__ in WITHOUT_DATA for array in found):
+        return True
+    if torch.is_autocast_enabled(found[0].device.type):
+        return any(array.dtype == torch.float32 for array in found)
+    return torch.is_grad_enabled() and any(array.requires_grad for array in found)
+
+
+def _tensors(arrays: tuple[Any, ...]) -> Mapping[str, Tensor]:
+    pairs = zip(NAMES, arrays, strict=True)
+    return {name: tensor_of(name, array) for name, array in pairs if array is not None or name in NAMES[:3]}
+
+
+def _on_cupy(found: PreparedLayout, given: Mapping[str, Tensor], limit_ns: int) -> Any:
+    """Allocates and launches on CuPy's current stream."""
+    x = given["x"]
+    stream = current_stream(x)
+    is_captured = is_capturing(x)
+    if not is_captured:
+        prepared.raise_known_failures()
+    rows = copied(x) if found.copies_x else x
+    result = given.get("out") or empty_like(x, found.out_shape)
+    scratch = workspace(x, found.scratch_bytes)
+    if is_captured:
+        _in_graphs.append((rows, scratch))
+    addresses = [rows.address, *(given[name].address if name in given else 0 for name in NAMES[1:-1])]
+    places = (*addresses, result.address)
+    if not found.launch(places, scratch.address, stream, is_captured, limit_ns):  # type: ignore[arg-type]
+        reason = (
+            found.chosen.choice.reason
+            or "an array or a row of one begins at no multiple of 16 bytes: copy it"
+        )
+        raise DeviceError(
+            f"mlp of {prepared.described(found.layout.shape)} cannot run on CuPy's arrays: {reason}"
+        )
+    return result.array

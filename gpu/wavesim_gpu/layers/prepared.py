@@ -1,0 +1,241 @@
+"""Calls of `mlp` made ready: the way that a layout takes, and the shortest path from addresses to its launch.
+
+Example: the first call of a layout chooses a way, by simulation or as tuning once found, and loads it: a
+`PreparedLayout`. Every later call looks that up, allocates the output and the way's scratch memory, and
+launches.
+"""
+
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wavesim.errors import DescriptionError, DeviceError, WavesimError
+from wavesim.model.device import Device
+from wavesim_gpu.layers import choose, kept
+from wavesim_gpu.layers.arguments import ALIGNMENT, Layout
+from wavesim_gpu.layers.candidates import MlpCandidate
+from wavesim_gpu.layers.choose import Choice
+from wavesim_gpu.layers.description import MlpCall, MlpShape, Way
+from wavesim_gpu.layers.software import used_software
+from wavesim_gpu.runtime import calls
+from wavesim_gpu.runtime.device import query
+from wavesim_gpu.runtime.tensors import ELEMENT_BYTES
+
+OFF_BITS = ALIGNMENT - 1  # set in an address that is no multiple
+MOST_KEPT = 4096  # shapes: the oldest are dropped, but for those that a graph launches
+TORCH = "torch"  # label of PyTorch's own operations
+
+_chosen: dict[tuple[int, MlpShape], "Chosen"] = {}
+_launched_by_graphs: list["Chosen"] = []  # as long as the process: nobody tells when a graph is gone
+_forced: dict[MlpShape, MlpCandidate | None] = {}
+_said: set[str] = set()
+preparing = threading.RLock()
+
+
+def _nothing() -> None:
+    """There were no calls yet that could have failed."""
+
+
+raise_known_failures: Callable[[], None] = _nothing
+
+
+@dataclass
+class Chosen:
+    """What was chosen for a shape on a device, loaded. Without a way: its library's own operations.
+
+    `is_tuned`: measured here or in an earlier process, not only simulated.
+    """
+
+    choice: Choice
+    way: Way | None
+    is_tuned: bool = False
+    is_in_graph: bool = False
+
+    def note_capture(self) -> None:
+        """Keeps it for as long as the process: a graph will launch it."""
+        if not self.is_in_graph:
+            self.is_in_graph = True
+            _launched_by_graphs.append(self)
+
+
+class PreparedLayout:
+    """A layout and its way; what every call needs, where it is found fastest."""
+
+    __slots__ = (
+        "chosen",
+        "copies_x",
+        "device",
+        "is_packed",
+        "layout",
+        "out_shape",
+        "run",
+        "scratch_bytes",
+        "scratch_elements",
+    )
+
+    def __init__(self, layout: Layout, chosen: Chosen) -> None:
+        self.layout, self.chosen = layout, chosen
+        way = chosen.way if layout.has_aligned_rows else None
+        self.run = way.run if way else None
+        self.scratch_bytes = max(1, way.scratch_bytes) if way else 1
+        self.scratch_elements = -(-self.scratch_bytes // ELEMENT_BYTES)
+        self.copies_x, self.device, self.out_shape = layout.copies_x, layout.device, layout.out_shape
+        self.is_packed = layout.shape.gate == "packed"
+
+    def launch(
+        self,
+        addresses: tuple[int, int, int, int, int, int, int, int],
+        scratch: int,
+        stream: int,
+        is_captured: bool,
+        limit_ns: int,
+    ) -> bool:
+        """Launches on x, w1, w2, gate, b1, b_gate, b2 and out; an address is 0 where there is none.
+
+        Returns False, with nothing done, where there is no way or an address is no multiple of 16.
+        """
+        x, w1, w2, gate, b1, b_gate, b2, out = addresses
+        if self.run is None or (x | w1 | w2 | gate | b1 | b_gate | b2 | out) & OFF_BITS:
+            return False
+        layout = self.layout
+        if self.is_packed:
+            gate, w1 = w1, w1 + layout.values_offset
+            if b1:
+                b_gate, b1 = b1, b1 + layout.values_bias_offset
+        if is_captured:
+            self.chosen.note_capture()
+        self.run(
+            MlpCall(
+                x,
+                layout.x_stride,
+                w1,
+                layout.w1_stride,
+                w2,
+                layout.w2_stride,
+                out,
+                scratch,
+                stream,
+                layout.device,
+                is_captured,
+                limit_ns,
+                gate,
+                b1,
+                b_gate,
+                b2,
+            )
+        )
+        return True
+
+
+def force(shape: MlpShape, candidate: MlpCandidate | None) -> None:
+    """Has later calls of the shape run this, or cuBLASLt for None, whatever the simulation chooses."""
+    _forced[shape] = candidate
+    forget(shape)
+
+
+def forget(shape: MlpShape | None = None) -> None:
+    """Chooses anew at the next call of the shape, or of any."""
+    with preparing:
+        for key in [key for key in _chosen if shape is None or key[1] == shape]:
+            del _chosen[key]
+
+
+def ready(layout: Layout, *, is_captured: bool) -> PreparedLayout:
+    """The layout with the way of its shape, chosen and loaded at the first call, on the current device.
+
+    Raises `DescriptionError` while a graph is captured, if it is not loaded yet.
+    """
+    key = layout.device, layout.shape
+    with preparing:
+        if key not in _chosen:
+            if is_captured:
+                raise DescriptionError(
+                    f"mlp of {described(layout.shape)} is captured in a graph before it is loaded: call it "
+                    "once before the capture"
+                )
+            while len(_chosen) >= MOST_KEPT:
+                del _chosen[next(iter(_chosen))]
+            _chosen[key] = _first(layout)
+        return PreparedLayout(layout, _chosen[key])
+
+
+def settle(layout: Layout, choice: Choice, way: Way | None) -> None:
+    """Has later calls of the shape take a way that was measured."""
+    with preparing:
+        _chosen[layout.device, layout.shape] = Chosen(choice, way, is_tuned=True)
+
+
+def is_tuned(layout: Layout) -> bool:
+    """Whether a shape's way was measured, and not only simulated."""
+    found = _chosen.get((layout.device, layout.shape))
+    return found is not None and found.is_tuned
+
+
+def described(shape: MlpShape) -> str:
+    """Sizes and type of a shape, for messages."""
+    gate = f" {shape.activation}" if shape.activation else ""
+    return f"{(shape.m, shape.k, shape.n1, shape.n2)} {shape.dtype}{gate}"
+
+
+def _first(layout: Layout) -> Chosen:
+    """As forced, tuned or simulated; the library where that cannot be had; else no way."""
+    shape = layout.shape
+    try:
+        device = query()
+    except DeviceError as error:
+        return _library(shape, f"our kernels cannot run: {error}")
+    choice = _choice(shape, device)
+    is_measured = choice.basis == "measured"
+    if choice.candidate is None:
+        return _library(shape, "", choice, is_measured)
+    try:
+        return Chosen(choice, planned_way(shape, choice.candidate), is_measured)
+    except (WavesimError, ImportError, OSError) as error:
+        return _library(shape, f"{choice.label} cannot run: {error}")
+
+
+def _choice(shape: MlpShape, device: Device) -> Choice:
+    if shape in _forced:
+        return choose.forced(_forced[shape])
+    return kept.read(shape, device, used_software()) or choose.choose(shape, device)
+
+
+def planned_way(shape: MlpShape, candidate: MlpCandidate) -> Way:
+    """A candidate of ours, compiled and loaded. Raises `WavesimError`."""
+    from wavesim_gpu.layers.planned import PlannedMlp  # noqa: PLC0415  # with all that compiles kernels
+
+    way: Way = PlannedMlp(shape, *candidate.planned(shape))
+    global raise_known_failures  # noqa: PLW0603  # one log per process
+    raise_known_failures = calls.process_log().raise_failures
+    return way
+
+
+def library_way(shape: MlpShape) -> Way:
+    """cuBLASLt, loaded. Raises `WavesimError`."""
+    from wavesim_gpu.layers.library import LibraryMlp  # noqa: PLC0415  # loads cuBLASLt
+
+    way: Way = LibraryMlp(shape)
+    return way
+
+
+def _library(shape: MlpShape, reason: str, choice: Choice | None = None, is_measured: bool = False) -> Chosen:
+    """cuBLASLt; no way, with a warning, where that cannot be had. `reason` is what went wrong before."""
+    try:
+        way: Way | None = library_way(shape)
+        label = choose.LIBRARY
+    except (WavesimError, ImportError, OSError) as error:
+        way, label = None, TORCH
+        reason = f"{reason}; cuBLASLt neither: {error}" if reason else f"cuBLASLt cannot run: {error}"
+    if reason:
+        used = label if way else "the operations of the arrays' own library"
+        warn_once(f"wavesim_gpu.mlp uses {used}: {reason}")
+    found = choice if choice and way else choose.only(label, reason)
+    return Chosen(found, way, is_measured and way is not None)
+
+
+def warn_once(text: str) -> None:
+    """Warns of a reason once per process."""
+    if text not in _said:
+        _said.add(text)
+        warnings.warn(text, RuntimeWarning, stacklevel=5)

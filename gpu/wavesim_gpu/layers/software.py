@@ -1,0 +1,29 @@
+"""The software that measured times depend on: driver, CUDA, cuBLASLt, and what our kernels say.
+
+Example: `used_software()["kernels"]` changes when an instruction of a kernel does, and not with a comment.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+
+from wavesim_gpu.kernels.backends import BACKENDS
+from wavesim_gpu.runtime.device import versions
+from wavesim_gpu.runtime.kernel_sources import source_hash
+
+
+@cache
+def used_software() -> Mapping[str, str]:
+    """Versions and a hash of the kernels, by name. Needs a GPU; the first call in a process reads sources."""
+    found = versions()
+    used = {name: found[name] for name in ("driver", "cuda_driver", "cuda_runtime")}
+    kernels = source_hash(*(backend.source for backend in BACKENDS.values()))
+    return {**used, "cublaslt": _cublaslt(), "kernels": kernels}
+
+
+def _cublaslt() -> str:
+    """The version of the library that would compute, "" where it cannot be had."""
+    try:
+        from wavesim_gpu.layers.library import version  # noqa: PLC0415  # loads cuBLASLt
+    except (ImportError, OSError):
+        return ""
+    return str(version())
