@@ -1,4 +1,4 @@
-"""Command line of the GPU runner: bench, record, overheads, options, options-table, tuned and report.
+"""Command line of the GPU runner: bench, layers, record, overheads, options, options-table, tuned and report.
 
 Example: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.json; `report --json` sums up
 the newest anywhere.
@@ -90,7 +90,15 @@ def _parser() -> argparse.ArgumentParser:
     tuned = commands.add_parser("tuned", help="measure all listed plans at eight sizes, for tuning's regret")
     tuned.add_argument("--out", type=Path, help="folder for the results (gpu/results/tuned)")
     tuned.set_defaults(run=_tuned)
-    for command in (bench, record, overheads, table, tuned):
+    layers = commands.add_parser("layers", help="time mlp beside the best of torch's forms on 40 MLPs")
+    layers.add_argument("--out", type=Path, required=True, help="the results file, such as layers.json")
+    layers.add_argument(
+        "--only", default="", help="shapes whose name contains this, such as 'Llama 3 8B M=1'"
+    )
+    layers.add_argument("--seconds", type=number, help="after these no new shape is begun (240)")
+    layers.add_argument("--resume", action="store_true", help="go on from the file, with what it lacks")
+    layers.set_defaults(run=_layers)
+    for command in (bench, layers, record, overheads, table, tuned):
         command.add_argument("--commit", help="commit of the kernels, where git cannot tell")
     report = commands.add_parser("report", help="sum up the newest results; needs no GPU")
     report.add_argument("--json", action="store_true", help="one JSON object on standard output")
@@ -103,6 +111,22 @@ def _bench(options: argparse.Namespace) -> int:
     from wavesim_gpu.evaluation.bench import QUICK, RESULTS, Scope, run_bench  # noqa: PLC0415  # report needs none of this
 
     print(run_bench(QUICK if options.quick else Scope(), options.out or RESULTS, options.commit))
+    return 0
+
+
+def _layers(options: argparse.Namespace) -> int:
+    from wavesim.evaluation.layer_results import load_layers, summary_lines  # noqa: PLC0415  # as above
+    from wavesim_gpu.evaluation.layer_bench import SECONDS, run_layers  # noqa: PLC0415  # as above
+
+    seconds = SECONDS if options.seconds is None else options.seconds
+    out = run_layers(
+        options.out,
+        only=options.only,
+        seconds=seconds,
+        is_resumed=options.resume,
+        commit=options.commit,
+    )
+    print("\n".join([*map(lines, summary_lines(load_layers(out))), str(out)]))
     return 0
 
 

@@ -21,7 +21,7 @@ class TorchChain:
     """
 
     def __init__(self, operands: Operands, repeats: int = 1) -> None:
-        self._torch = _torch()
+        self._torch = require_torch()
         cupy = require_cupy()
         self._side = self._torch.cuda.Stream()
         self.stream = cupy.cuda.ExternalStream(self._side.cuda_stream)
@@ -73,7 +73,8 @@ class TorchChain:
         return tensor.view(self._torch.uint16) if tensor.dtype == self._torch.bfloat16 else tensor
 
 
-def _torch() -> Any:
+def require_torch() -> Any:
+    """PyTorch with a GPU. Raises `DeviceError` where it is missing or has no CUDA."""
     try:
         import torch  # noqa: PLC0415  # an optional package, named in the error
     except ImportError as error:

@@ -1,0 +1,212 @@
+"""A `layers` results file: `mlp` beside the best of torch's forms on MLPs of published sizes.
+
+Example: at one shape torch's best form takes 212 us and `mlp` 205 us: a speed of 1.034. Shapes at which `mlp`
+failed or was wrong have no speed; they are counted and named.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from wavesim.evaluation.gpu_results import (
+    MAX_BYTES,
+    MOST_CASES,
+    Fields,
+    GpuResults,
+    TimedCandidate,
+    load_results,
+)
+from wavesim.evaluation.speedups import Pair, Speedup, Summary, pairs_of
+from wavesim.guard.documents import read_json
+
+TORCH = "torch "  # how the names of torch's forms begin
+FIRST, TUNED, LIBRARY, STREAM = "mlp", "mlp tuned", "library", "stream sync"
+OURS = {FIRST: "first choice", TUNED: "tuned"}
+FOLDER = Path("gpu/results/layers")
+NUMBER = (int, float)
+LISTED_SHAPES = 40
+
+
+@dataclass(frozen=True, eq=False)
+class LayerShapeRow:
+    """One shape: everything timed at it that was right, and torch's best form."""
+
+    model: str
+    tokens: int
+    cases: Pair
+
+    @property
+    def name(self) -> str:
+        """Such as "Llama 3 8B M=512"."""
+        return f"{self.model} M={self.tokens}"
+
+    @property
+    def torch(self) -> TimedCandidate | None:
+        """The form of torch with the smallest median."""
+        forms = [case for name, case in self.cases.items() if name.startswith(TORCH)]
+        return min(forms, key=lambda case: case.median_ns, default=None)
+
+    def speed(self, ours: str, theirs: str | None = None) -> Speedup | None:
+        """Of a contender over another, or over torch's best; None where either is missing."""
+        mine, other = self.cases.get(ours), self.torch if theirs is None else self.cases.get(theirs)
+        return Speedup.of(mine.rounds_ns, other.rounds_ns) if mine and other else None
+
+
+@dataclass(frozen=True)
+class LayerResults:
+    """One run. `failures` are (shape, contender, message), wrong results among them.
+
+    `host_ns` are medians of one call's host time, by contender and shape; `first_calls_ms` are first calls
+    beyond compilation by shape, `seen_calls` the same, with the number of compilations, in a second process.
+    """
+
+    results: GpuResults
+    rows: tuple[LayerShapeRow, ...]
+    failures: tuple[tuple[str, str, str], ...]
+    host_ns: Mapping[str, Mapping[str, int]]
+    first_calls_ms: Mapping[str, float]
+    seen_calls: Mapping[str, tuple[float, int]]
+    predicted: Mapping[str, tuple[str, float | None]]
+    shapes_sha256: str
+    registered_sha256: str
+
+    @cached_property
+    def models(self) -> list[str]:
+        """In the order of measuring."""
+        return list(dict.fromkeys(row.model for row in self.rows))
+
+    def of(self, model: str) -> list[LayerShapeRow]:
+        """A model's shapes, smallest first."""
+        return sorted((row for row in self.rows if row.model == model), key=lambda row: row.tokens)
+
+    def speeds(self, ours: str, theirs: str | None = None) -> dict[LayerShapeRow, Speedup]:
+        """Of a contender over torch's best, or over another, at every shape that has both."""
+        found = {row: row.speed(ours, theirs) for row in self.rows}
+        return {row: speed for row, speed in found.items() if speed is not None}
+
+    def summary(self, ours: str, model: str | None = None, theirs: str | None = None) -> Summary | None:
+        """Geometric mean, worst and best over all shapes or a model's; None where there are none."""
+        speeds = self.speeds(ours, theirs).items()
+        return Summary.of(speed.value for row, speed in speeds if model in (None, row.model))
+
+
+def newest_layers(folder: Path = FOLDER) -> Path | None:
+    """The newest file of a folder, if there is one."""
+    return max(folder.glob("*.json"), default=None)
+
+
+def load_layers(path: Path) -> LayerResults:
+    """Reads one file. Raises `RecordingError` that names what is damaged."""
+    results, top = load_results(path), Fields(read_json(path, MAX_BYTES), str(path))
+    entries = [Fields(one, f"{path}: cases[{i}]") for i, one in enumerate(top.get("cases", list))]
+    registered = Fields(top.get("registered", dict), f"{path}: registered")
+    return LayerResults(
+        results=results,
+        rows=tuple(_rows(results, entries)),
+        failures=tuple(_failures(results, entries)),
+        host_ns=_host(entries),
+        first_calls_ms=_first_calls(entries),
+        seen_calls=_seen(top),
+        predicted=dict(_predicted(one) for one in _entries(registered, "choices")),
+        shapes_sha256=top.get("shapes_sha256", str),
+        registered_sha256=registered.get("sha256", str),
+    )
+
+
+def _rows(results: GpuResults, entries: Iterable[Fields]) -> Iterable[LayerShapeRow]:
+    models = dict.fromkeys(case.workload for case in results.cases)
+    same = {
+        (one.get("workload", str), one.count("tokens")): one.get("same_as", str)
+        for one in entries
+        if one.maybe("same_as", str) is not None
+    }
+    for model in models:
+        for tokens, cases in pairs_of(results, model).items():
+            alias = cases.get(same.get((model, tokens), ""))
+            yield LayerShapeRow(model, tokens, {**cases, TUNED: alias} if alias else cases)
+
+
+def _name(entry: Fields) -> str:
+    return f"{entry.get('workload', str)} M={entry.count('tokens')}"
+
+
+def _failures(results: GpuResults, entries: Iterable[Fields]) -> Iterable[tuple[str, str, str]]:
+    for entry in entries:
+        message = entry.maybe("failed", str)
+        if message is not None:
+            yield _name(entry), entry.get("name", str), message
+    for case in results.wrong:
+        yield f"{case.workload} M={case.tokens}", case.name, "wrong result"
+
+
+def _host(entries: Iterable[Fields]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for entry in entries:
+        time_ns = entry.count("host_ns")
+        if time_ns is not None:
+            found.setdefault(entry.get("name", str), {})[_name(entry)] = time_ns
+    return found
+
+
+def _first_calls(entries: Iterable[Fields]) -> dict[str, float]:
+    calls = {
+        _name(entry): entry.maybe("first_call", dict) for entry in entries if entry.value.get("first_call")
+    }
+    return {name: Fields(call, name).get("ms", NUMBER) for name, call in calls.items()}
+
+
+def _seen(top: Fields) -> dict[str, tuple[float, int]]:
+    found = {}
+    for entry in _entries(top, "first_calls_of_second_process"):
+        if entry.maybe("failed", str) is None:
+            found[entry.get("name", str)] = entry.get("ms", NUMBER), entry.get("compilations", int)
+    return found
+
+
+def _predicted(entry: Fields) -> tuple[str, tuple[str, float | None]]:
+    """A shape, with the way that was chosen and its predicted speed over the library's."""
+    ours, library = entry.maybe("predicted_ns", NUMBER), entry.maybe("library_ns", NUMBER)
+    speed = library / ours if ours and library else None
+    return entry.get("name", str), (entry.maybe("label", str, "none"), speed)
+
+
+def _entries(fields: Fields, name: str) -> list[Fields]:
+    values: list[Any] = fields.get(name, list)[:MOST_CASES]
+    return [Fields(one, f"{fields.place}: {name}[{index}]") for index, one in enumerate(values)]
+
+
+def summary_lines(layers: LayerResults) -> list[str]:
+    """What the run says, misses included, a line for each thing."""
+    found = []
+    for ours, words in OURS.items():
+        speeds = layers.speeds(ours)
+        if not speeds:
+            found.append(f"{words}: no shape measured beside torch")
+            continue
+        worst = min(speeds, key=lambda row: speeds[row].value)
+        found.append(
+            f"{words}: speed over the best of torch's forms {layers.summary(ours)}, {len(speeds)} of "
+            f"{LISTED_SHAPES} shapes; worst at {worst.name}"
+        )
+        found += [f"  {model}: {layers.summary(ours, model) or 'none'}" for model in layers.models]
+    library, stream = layers.summary(FIRST, theirs=LIBRARY), layers.summary(FIRST, theirs=STREAM)
+    found += [f"first choice over cuBLASLt alone: {library}"] if library else []
+    found += [f"first choice over stream sync in the same tiles: {stream}"] if stream else []
+    found += [
+        f"host time per call, {name}: {median(times.values()) / 1e3:.1f} us (median of {len(times)} shapes)"
+        for name, times in layers.host_ns.items()
+    ]
+    if layers.first_calls_ms:
+        slowest = max(layers.first_calls_ms, key=layers.first_calls_ms.__getitem__)
+        times = layers.first_calls_ms
+        found.append(
+            f"first call of a shape beyond compilation: {median(times.values()):.1f} ms, "
+            f"{times[slowest]:.1f} at most ({slowest})"
+        )
+    if layers.seen_calls:
+        count = sum(compilations for _, compilations in layers.seen_calls.values())
+        found.append(f"second process: {count} compilations at {len(layers.seen_calls)} shapes")
+    return found + [f"{shape}, {name}: {message}" for shape, name, message in layers.failures]
