@@ -15,7 +15,7 @@ from wavesim.plan.order import Grouped
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim_gpu.evaluation.faults import cotenant
-from wavesim_gpu.kernels import close_call, control
+from wavesim_gpu.kernels import close_call, control, elementwise
 from wavesim_gpu.kernels.sm80 import gemm
 from wavesim_gpu.runtime import compiler, cubin_cache
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
@@ -49,7 +49,13 @@ def test_the_gemm_compiles_for(arch):
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_the_small_kernels_and_the_examples_compile_for(arch):
     examples = ROOT.parent / "examples"
-    for source in [control.SOURCE, close_call.SOURCE, cotenant.SOURCE, examples / "plain_pair.cu"]:
+    for source in [
+        control.SOURCE,
+        close_call.SOURCE,
+        elementwise.SOURCE,
+        cotenant.SOURCE,
+        examples / "plain_pair.cu",
+    ]:
         assert compile_cubin(source, [], arch).data[:4] == b"\x7fELF"
     sys.path.insert(0, str(examples))
     try:
@@ -60,6 +66,16 @@ def test_the_small_kernels_and_the_examples_compile_for(arch):
         text = generate(describe(256, 192), plan, load("h200"), "pair", sizes=sizes)
         source = examples / "synchronised_pair.cu"
         assert compile_cubin(source, [], arch, headers={GENERATED: text}).data[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_the_element_wise_kernel_reads_and_writes_16_bytes_at_once(dtype):
+    ptx = compile_cubin(elementwise.SOURCE, [], "sm_90a").ptx
+    for name, is_vector in zip(elementwise.names(dtype), (True, False), strict=True):
+        body = ptx.partition(f".entry {name}(")[2].partition(".entry ")[0]
+        assert ("ld.global.v4" in body, "st.global.v4" in body) == (is_vector, is_vector)
+        # In place it reads what it writes: nothing may come by the read-only path.
+        assert "ld.global.nc" not in body
 
 
 @pytest.mark.parametrize("mutant", compiler.MUTANTS)

@@ -130,7 +130,7 @@ def pretended_cupy(device):
     return Module("cupy")
 
 
-def _no_library():
+def _no_library(*args):
     raise DeviceError("no library is called on a GPU that is not there")
 
 
@@ -144,15 +144,22 @@ class CompileAhead:
         sys.modules |= {"cupy": pretended_cupy(device), "torch": None, "triton": None}
         from wavesim_gpu import runner
         from wavesim_gpu.cusync.sync_state import SyncState
-        from wavesim_gpu.evaluation.baselines import cublaslt
         from wavesim_gpu.evaluation.studies import copies
         from wavesim_gpu.kernels.sm90 import tensor_map
         from wavesim_gpu.runner import CupyRunner, OutputCheck
-        from wavesim_gpu.runtime import calls, compiler, functions, launches, operands, side_streams
+        from wavesim_gpu.runtime import (
+            calls,
+            compiler,
+            cublas_library,
+            functions,
+            launches,
+            operands,
+            side_streams,
+        )
 
         self.build = compiler.build_and_keep
         compiler.build_and_keep = self.note
-        cublaslt._library = _no_library
+        cublas_library._loaded = _no_library
         tensor_map._encode = lambda *args: tensor_map.NO_MAP
         functions._configured = lambda cupy, module, name, size: functions.Function(
             module, Anything(), 64, 0, 0

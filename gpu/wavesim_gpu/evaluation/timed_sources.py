@@ -11,8 +11,10 @@ from wavesim.evaluation.stored_kernels import kernels_named
 from wavesim_gpu.kernels.backends import backend_named
 from wavesim_gpu.runtime.kernel_sources import ROOT, source_hash
 
-# Beside GEMMs: copy pairs, primitives, the wait-kernel, and SwiGLU after a product of cuBLASLt.
-BESIDE = tuple(ROOT / "kernels" / name for name in ("copy.cu", "primitives.cu", "control.cu", "swiglu.cu"))
+# Beside GEMMs: copy pairs, primitives, the wait-kernel, and what follows a product of cuBLASLt.
+BESIDE = tuple(
+    ROOT / "kernels" / name for name in ("copy.cu", "primitives.cu", "control.cu", "elementwise.cu")
+)
 
 
 def kernel_files(kernels: str) -> tuple[Path, ...]:

@@ -144,7 +144,7 @@ def test_every_kernel_that_is_timed_counts_in_the_results_hash(monkeypatch, tmp_
     # An instrument, and what ends a library call: outside of what is timed.
     assert timed == there - {"clock_stamp.cu", "close_call.cu"}
     write(tmp_path)
-    for name in ("copy.cu", "primitives.cu", "control.cu", "swiglu.cu"):
+    for name in ("copy.cu", "primitives.cu", "control.cu", "elementwise.cu"):
         changed = tmp_path / name
         beside = tuple(changed if path.name == name else path for path in timed_sources.BESIDE)
         for more, status in (("// more\n", 0), ("int more;\n", 2)):

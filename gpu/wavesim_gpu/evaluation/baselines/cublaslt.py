@@ -1,125 +1,20 @@
 """cuBLASLt's products with its own fused epilogues, captured in a CUDA graph: the yardstick.
 
-Example: `Product(a, b, c, "gelu")` asks cuBLASLt for its best algorithms, times the first few and keeps the
-fastest; `LtChain(operands)` is GPT-3's MLP as two of them, one after the other. cuBLASLt counts columns
-first: a row-major C = A B is its C^T = B^T A^T, with no transposition anywhere.
+Example: `LtChain(operands)` is GPT-3's MLP as two products, one after the other, each by the fastest of the
+algorithms that cuBLASLt offers for it. SwiGLU, which it does not fuse, is our element-wise kernel behind the
+product; for it the columns are set apart as torch users have them: all gates, then all values.
 """
 
-import ctypes
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from wavesim.errors import DeviceError
 from wavesim.model.stage import Stage
-from wavesim_gpu.evaluation.baselines.swiglu import launch_swiglu
+from wavesim_gpu.kernels.elementwise import Elementwise
+from wavesim_gpu.runtime.cublas_library import workspace_bytes
+from wavesim_gpu.runtime.cublaslt import Matrix, Product
 from wavesim_gpu.runtime.device import require_cupy
 from wavesim_gpu.runtime.operands import Operands
-
-# cublasLt.h and library_types.h of CUDA 13.
-COMPUTE_FP32, FP32, FP16, BF16 = 68, 0, 2, 14
-DESC_EPILOGUE, PREFERENCE_WORKSPACE = 7, 1
-EPILOGUES = {None: 1, "relu": 2, "gelu": 32}
-TYPES = {"fp16": FP16, "bf16": BF16}
-WORKSPACE_BYTES = 32 << 20  # what PyTorch gives it on Hopper
-TRIED = 8  # algorithms timed for each product; the heuristic's own order is by estimated time
-TRIAL_ROUNDS = 5
-
-
-class _Algorithm(ctypes.Structure):
-    """cublasLtMatmulHeuristicResult_t."""
-
-    _fields_ = (
-        ("algo", ctypes.c_uint64 * 8),
-        ("workspace_bytes", ctypes.c_size_t),
-        ("state", ctypes.c_int),
-        ("waves", ctypes.c_float),
-        ("reserved", ctypes.c_int * 4),
-    )
-
-
-class Product:
-    """C (m, n) = activation(A (m, k) x B (k, n)), CuPy arrays, row-major, fp16 or bf16 as uint16.
-
-    Without SwiGLU, which cuBLASLt does not fuse. Raises `DeviceError` where it has no algorithm.
-    """
-
-    def __init__(self, a: Any, b: Any, c: Any, dtype: str, activation: str | None) -> None:
-        self._cupy = require_cupy()
-        self._arrays = (a, b, c)
-        self._lt = _library()
-        kind = TYPES[dtype]
-        (m, k), n = a.shape, b.shape[1]
-        self._desc = _made(self._lt.cublasLtMatmulDescCreate, COMPUTE_FP32, FP32)
-        epilogue = ctypes.c_int(EPILOGUES[activation])
-        _check(
-            self._lt.cublasLtMatmulDescSetAttribute(
-                self._desc, DESC_EPILOGUE, ctypes.byref(epilogue), ctypes.sizeof(epilogue)
-            )
-        )
-        self._layouts = [
-            _made(
-                self._lt.cublasLtMatrixLayoutCreate,
-                kind,
-                ctypes.c_uint64(rows),
-                ctypes.c_uint64(cols),
-                ctypes.c_int64(rows),
-            )
-            for rows, cols in ((n, k), (k, m), (n, m))
-        ]
-        self._workspace = self._cupy.empty(WORKSPACE_BYTES, "uint8")
-        self._one, self._zero = ctypes.c_float(1), ctypes.c_float(0)
-        self.algorithms = self._found((m, n, k))
-        self._chosen = self.algorithms[0]
-
-    def launch(self, stream: Any) -> None:
-        """Starts it on a CuPy stream; capturable."""
-        a, b, c = self._arrays
-        first, second, out = self._layouts
-        _check(
-            self._lt.cublasLtMatmul(
-                _handle(), self._desc, ctypes.byref(self._one), _pointer(b), first, _pointer(a), second,
-                ctypes.byref(self._zero), _pointer(c), out, _pointer(c), out,
-                ctypes.byref(self._chosen.algo), _pointer(self._workspace),
-                ctypes.c_size_t(WORKSPACE_BYTES), ctypes.c_void_p(stream.ptr),
-            )
-        )  # fmt: skip
-
-    def choose_fastest(self, stream: Any) -> None:
-        """Times the algorithms in turns and keeps the one with the lowest median."""
-        events = self._cupy.cuda.Event
-        times: list[list[float]] = [[] for _ in self.algorithms]
-        for turn in range(TRIAL_ROUNDS + 1):
-            for own, algorithm in zip(times, self.algorithms, strict=True):
-                self._chosen = algorithm
-                start, end = events(), events()
-                start.record(stream)
-                self.launch(stream)
-                end.record(stream)
-                end.synchronize()
-                if turn:  # the first one loads the kernel
-                    own.append(self._cupy.cuda.get_elapsed_time(start, end))
-        medians = [sorted(own)[len(own) // 2] for own in times]
-        self._chosen = self.algorithms[medians.index(min(medians))]
-
-    def _found(self, shape: tuple[int, int, int]) -> Sequence[_Algorithm]:
-        preference = _made(self._lt.cublasLtMatmulPreferenceCreate)
-        limit = ctypes.c_size_t(WORKSPACE_BYTES)
-        _check(
-            self._lt.cublasLtMatmulPreferenceSetAttribute(
-                preference, PREFERENCE_WORKSPACE, ctypes.byref(limit), ctypes.sizeof(limit)
-            )
-        )
-        results, count = (_Algorithm * TRIED)(), ctypes.c_int(0)
-        first, second, out = self._layouts
-        self._lt.cublasLtMatmulAlgoGetHeuristic(
-            _handle(), self._desc, first, second, out, out, preference, TRIED, results, ctypes.byref(count)
-        )
-        self._lt.cublasLtMatmulPreferenceDestroy(preference)
-        usable = [result for result in results[: count.value] if result.state == 0]
-        if not usable:
-            raise DeviceError(f"cuBLASLt has no algorithm for (m, n, k) = {shape} on this GPU")
-        return usable
 
 
 class LtChain:
@@ -129,6 +24,8 @@ class LtChain:
         cupy = require_cupy()
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.outputs = {name: cupy.empty_like(array) for name, array in operands.c.items()}
+        self._workspace = cupy.empty(workspace_bytes(), "uint8")
+        self._kept: list[Any] = []
         self._steps = [self._step(operands, stage) for stage in operands.pipeline.stages]
         self._graph = self._captured(repeats)
 
@@ -136,66 +33,50 @@ class LtChain:
         """Replays the graph."""
         self._graph.launch(self.stream)
 
-    def _step(self, operands: Operands, stage: Stage) -> Callable[[Any], None]:
-        """One stage as a launch on a stream; SwiGLU, which cuBLASLt does not fuse, follows as a kernel."""
+    def _step(self, operands: Operands, stage: Stage) -> Callable[[], None]:
+        """One stage as launches on the chain's stream."""
         cupy, gemm = require_cupy(), stage.gemm
         dependency = operands.pipeline.dependency_of(stage.name)
         a = operands.a[stage.name] if dependency is None else self.outputs[dependency.producers[0]]
-        out = self.outputs[stage.name]
+        b, out = operands.b[stage.name], self.outputs[stage.name]
         is_swiglu = gemm.activation == "swiglu"
-        product_out = cupy.empty((gemm.m, gemm.n), out.dtype) if is_swiglu else out
+        product_out = out
+        if is_swiglu:
+            b = cupy.concatenate([b[:, ::2], b[:, 1::2]], axis=1)
+            product_out = cupy.empty((gemm.m, gemm.n), out.dtype)
+        self._kept += [b, product_out]
         cupy.cuda.Device().synchronize()
-        product = Product(
-            a, operands.b[stage.name], product_out, gemm.dtype, None if is_swiglu else gemm.activation
-        )
-        product.choose_fastest(self.stream)
-        if not is_swiglu:
-            return product.launch
-
-        def launch_both(stream: Any) -> None:
-            product.launch(stream)
-            launch_swiglu(product_out, out, gemm.dtype, stream)
-
-        launch_both(self.stream)  # loads the kernel, which a capture could not
-        return launch_both
+        activation = None if is_swiglu else gemm.activation
+        product = Product(gemm.m, gemm.n, gemm.k, gemm.dtype, activation=activation)
+        matrices = _matrix(a), _matrix(b), _matrix(product_out)
+        workspace = int(self._workspace.data.ptr)
+        product.tune(*matrices, 0, workspace, self.stream)
+        multiply = partial(product.launch, *matrices, 0, workspace, int(self.stream.ptr))
+        return _gated(multiply, product_out, out, gemm.dtype, self.stream) if is_swiglu else multiply
 
     def _captured(self, repeats: int) -> Any:
+        for step in self._steps:  # the first run loads the kernels, which a capture could not
+            step()
         self.stream.synchronize()
         with self.stream:
             self.stream.begin_capture()
             for step in self._steps * repeats:
-                step(self.stream)
+                step()
             return self.stream.end_capture()
 
 
-def _pointer(array: Any) -> ctypes.c_void_p:
-    return ctypes.c_void_p(array.data.ptr)
+def _matrix(array: Any) -> Matrix:
+    return int(array.data.ptr), array.shape[1]
 
 
-@cache
-def _library() -> Any:
-    try:
-        from cuda import pathfinder  # noqa: PLC0415  # an optional package, named in the error
+def _gated(multiply: Callable[[], None], pairs: Any, out: Any, dtype: str, stream: Any) -> Callable[[], None]:
+    """The product of gates and values, (rows, 2 columns), then Swish(gate) * value."""
+    rows, columns = out.shape
+    kernel = Elementwise(dtype, "silu", rows, columns, (2 * columns, 2 * columns, columns))
+    gates, to = int(pairs.data.ptr), int(out.data.ptr)
 
-        path = pathfinder.load_nvidia_dynamic_lib("cublasLt").abs_path
-        return ctypes.CDLL(path)
-    except Exception as error:
-        raise DeviceError(
-            f"cuBLASLt cannot be loaded ({error}); it comes with CuPy's cuda13x packages"
-        ) from error
+    def both() -> None:
+        multiply()
+        kernel.run(gates, gates + columns * pairs.itemsize, to, 0, 0, int(stream.ptr))
 
-
-@cache
-def _handle() -> ctypes.c_void_p:
-    return _made(_library().cublasLtCreate)
-
-
-def _made(create: Any, *arguments: Any) -> ctypes.c_void_p:
-    made = ctypes.c_void_p()
-    _check(create(ctypes.byref(made), *arguments))
-    return made
-
-
-def _check(status: int) -> None:
-    if status:
-        raise DeviceError(f"cuBLASLt refused with status {status}")
+    return both

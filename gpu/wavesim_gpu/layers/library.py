@@ -1,0 +1,109 @@
+"""An MLP by cuBLAS: two products with what they fuse, and our element-wise kernel for what they do not.
+
+Example: GPT-2's MLP is two launches, GELU and both biases in cuBLASLt's epilogues. Llama's is four: products
+for gates and for values, SiLU(gate) * values in the gates' place, and the second product. Where gates and
+values are halves of one matrix it is three. It takes every shape, on every GPU that has cuBLAS.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from wavesim_gpu.kernels.elementwise import Elementwise
+from wavesim_gpu.layers.description import GATED, MlpCall, MlpShape
+from wavesim_gpu.runtime.cublas_library import library_version, workspace_bytes
+from wavesim_gpu.runtime.cublaslt import Product
+
+ELEMENT_BYTES = 2
+ROW_UNIT = 8  # elements in 16 bytes: rows of the intermediate begin at multiples of them
+SCRATCH_UNIT = 256  # bytes: where the parts of the scratch memory begin
+
+
+class LibraryMlp:
+    """One MLP shape by cuBLAS on the current GPU, launched for any call of it, from any thread.
+
+    `stored` is what `tuned` returned before; it counts while cuBLASLt is the same. Raises `DeviceError` where
+    cuBLAS cannot be loaded.
+    """
+
+    label = "cublaslt"
+
+    def __init__(self, shape: MlpShape, stored: Mapping[str, str] | None = None) -> None:
+        self.shape = shape
+        words = dict(stored or {})
+        if words.get("version") != library_version():
+            words = {}
+        m, n1, order = shape.m, shape.n1, shape.w1_order
+        self._second = Product(m, shape.n2, n1, shape.dtype, shape.w2_order, None, words.get("second"))
+        activation = None if shape.gate else shape.activation
+        self._first = Product(m, n1, shape.k, shape.dtype, order, activation, words.get("first"))
+        # From row to row of the intermediate, and from its gates to its values where they lie apart.
+        self._stride = _rounded(n1, ROW_UNIT)
+        self._middle_bytes = _rounded(m * self._stride * ELEMENT_BYTES, SCRATCH_UNIT)
+        middle_bytes = self._middle_bytes
+        if shape.gate:
+            assert shape.activation is not None
+            self._both = Product(m, 2 * n1, shape.k, shape.dtype, order, None, words.get("both"))
+            self._both_stride = _rounded(2 * n1, ROW_UNIT)
+            self._gated, self._both_gated = (
+                Elementwise(shape.dtype, GATED[shape.activation], m, n1, (stride, stride, stride))
+                for stride in (self._stride, self._both_stride)
+            )
+            both_bytes = _rounded(m * self._both_stride * ELEMENT_BYTES, SCRATCH_UNIT)
+            middle_bytes = max(2 * middle_bytes, both_bytes)
+        self._workspace = middle_bytes
+        self.scratch_bytes = middle_bytes + workspace_bytes()
+
+    def run(self, call: MlpCall) -> None:
+        """Launches it on the call's stream; capturable. `out` is (m, n2), row-major and dense."""
+        x, middle, stream = (call.x, call.x_stride), call.scratch, call.stream
+        workspace = middle + self._workspace
+        stride = self._stride
+        if not self.shape.gate:
+            weights = call.w1, call.w1_stride
+            self._first.launch(x, weights, (middle, stride), call.b1, workspace, stream)
+        elif self._is_one_matrix(call):
+            stride = self._both_stride
+            weights = call.w_gate, call.w1_stride
+            self._both.launch(x, weights, (middle, stride), call.b_gate, workspace, stream)
+            values = middle + self.shape.n1 * ELEMENT_BYTES
+            self._both_gated.run(middle, values, middle, 0, 0, stream)
+        else:
+            values = middle + self._middle_bytes
+            gates, weights = (call.w_gate, call.w1_stride), (call.w1, call.w1_stride)
+            self._first.launch(x, gates, (middle, stride), call.b_gate, workspace, stream)
+            self._first.launch(x, weights, (values, stride), call.b1, workspace, stream)
+            self._gated.run(middle, values, middle, 0, 0, stream)
+        out = call.out, self.shape.n2
+        self._second.launch((middle, stride), (call.w2, call.w2_stride), out, call.b2, workspace, stream)
+
+    def tuned(self, call: MlpCall, stream: Any) -> dict[str, str]:
+        """Times cuBLAS's algorithms on a call, keeps the fastest and returns them, to be stored.
+
+        `stream` is CuPy's, that of the call; nothing may be captured on it. The call's result is there
+        afterwards. Takes about half a second.
+        """
+        self.run(call)
+        is_both = bool(self.shape.gate) and self._is_one_matrix(call)
+        product, stride = (self._both, self._both_stride) if is_both else (self._first, self._stride)
+        weights, bias = (call.w_gate, call.b_gate) if self.shape.gate else (call.w1, call.b1)
+        x, middle, out = (call.x, call.x_stride), (call.scratch, stride), (call.out, self.shape.n2)
+        workspace = call.scratch + self._workspace
+        first = product.tune(x, (weights, call.w1_stride), middle, bias, workspace, stream)
+        second = self._second.tune(middle, (call.w2, call.w2_stride), out, call.b2, workspace, stream)
+        self.run(call)
+        return {"version": library_version(), "both" if is_both else "first": first, "second": second}
+
+    def _is_one_matrix(self, call: MlpCall) -> bool:
+        """Whether gates and values are neighbours, weights and biases alike: then one product makes both."""
+        half_bytes, stride = self.shape.n1 * ELEMENT_BYTES, call.w1_stride
+        if self.shape.w1_order == "column":
+            half_bytes *= stride
+        elif stride < 2 * self.shape.n1:
+            return False
+        bias_bytes = self.shape.n1 * ELEMENT_BYTES if call.b_gate else 0
+        return call.w1 - call.w_gate == half_bytes and call.b1 - call.b_gate == bias_bytes
+
+
+def _rounded(value: int, unit: int) -> int:
+    """Up to a multiple of the unit."""
+    return -(-value // unit) * unit
