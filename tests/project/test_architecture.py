@@ -64,6 +64,9 @@ WITHOUT_HEAVY = f"import sys; sys.modules.update(dict.fromkeys({HEAVY!r}))"
 OPTIONAL = {
     ("buffers.py", "torch"),
     ("mlp.py", "torch"),
+    ("direct.py", "torch"),
+    ("formula.py", "torch"),
+    ("ops.py", "torch"),
     ("recorder_overhead.py", "torch"),
     ("recorder_overhead.py", "triton_pair"),
     ("stack_models.py", "torch"),

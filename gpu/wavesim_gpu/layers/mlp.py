@@ -164,12 +164,12 @@ def _needs_gradient(arrays: tuple[Any, ...]) -> bool:
 
 def _torch_op(arrays: tuple[Any, ...], activation: Any) -> Any:
     """PyTorch's operation, which has a backward pass and can be traced."""
-    from wavesim_gpu.torch import mlp as operation  # noqa: PLC0415  # only for those who have PyTorch
+    from wavesim_gpu.torch.ops import MlpOperands, operation  # noqa: PLC0415  # for those who have PyTorch
 
     x, w1, w2, gate, b1, b_gate, b2, out = arrays
     if out is not None:
         raise DescriptionError("out is given where a gradient is wanted or a graph is traced; leave it out")
-    return operation(x, w1, w2, gate=gate, activation=activation, b1=b1, b_gate=b_gate, b2=b2)
+    return operation(MlpOperands(x, w1, w2, gate, activation, b1, b_gate, b2))
 
 
 def _limit_ns(limit_s: float) -> int:

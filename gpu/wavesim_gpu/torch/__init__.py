@@ -1,0 +1,9 @@
+"""The MLP as PyTorch knows it: an operator, a module, and `optimize`, which swaps a model's MLPs.
+
+Example: `print(wavesim_gpu.torch.optimize(model))` lists what it swapped and what that is predicted to gain;
+`wavesim_gpu.torch.restore(model)` undoes it. Importing this needs PyTorch, and no GPU.
+"""
+
+from wavesim_gpu.torch.direct import mlp
+
+__all__ = ["mlp"]
