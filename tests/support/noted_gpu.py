@@ -2,8 +2,10 @@
 
 Example: `gpu.operations(stream)` lists ("memset", ...), ("launch", kernel, arguments), ("record", event) and
 ("wait", event) in order. Arrays are addresses that no two of them share; pinned memory is the host's own.
+Launches through the driver are ("driver launch", `DriverLaunch`).
 """
 
+import ctypes
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -14,8 +16,13 @@ import numpy as np
 from pretended_gpu import Anything, Pinned, pretended_cupy
 
 from wavesim.model.device import load
-from wavesim_gpu.runtime import calls, functions, side_streams
+from wavesim_gpu.cusync.layout import GEMM_PARAMS, SYNC_PARAMS
+from wavesim_gpu.kernels.sm90 import gemm_sm90, tensor_map
+from wavesim_gpu.runtime import call_states, calls, driver, functions, side_streams
 from wavesim_gpu.runtime.cubin_cache import Cubin
+
+CONTEXT = 0xC0
+INVALID_CONTEXT = 201
 
 
 @dataclass(eq=False)
@@ -25,6 +32,15 @@ class NotedStream:
 
     def wait_event(self, event):
         self.operations.append(("wait", event))
+
+    def synchronize(self):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *caught):
+        return False
 
 
 class NotedEvent:
@@ -36,13 +52,92 @@ class NotedEvent:
         stream.operations.append(("record", self))
 
 
+@dataclass(frozen=True)
+class DriverLaunch:
+    """What the driver got: the kernel, its parameters by stage, the number of blocks, attributes."""
+
+    kernel: str
+    sync: list[Any]
+    gemm: list[Any]
+    blocks: int
+    attributes: dict[int, int]
+
+
+class NotedDriver:
+    """The driver's library: notes launches, and writes a tensor map's address where `encoded` puts it.
+
+    The last of `contexts` is the calling thread's; `on_launch(kernel)` may return a status other than 0.
+    """
+
+    def __init__(self, gpu):
+        self.gpu, self.contexts, self.numbers = gpu, [CONTEXT], {}
+        names = ("StreamGetId", "LaunchKernelEx", "TensorMapReplaceAddress", "CtxGetCurrent", "GetErrorName")
+        for name in (*names, "CtxPushCurrent_v2", "CtxPopCurrent_v2"):
+            # A function of its own, as attributes are set on it.
+            setattr(self, f"cu{name}", lambda *arguments, name=name: getattr(self, name)(*arguments))
+
+    def StreamGetId(self, stream, number):
+        if self.contexts[-1] != CONTEXT:
+            return INVALID_CONTEXT
+        number._obj.value = self.numbers.get(stream, stream)
+        return 0
+
+    def CtxGetCurrent(self, context):
+        context._obj.value = self.contexts[-1]
+        return 0
+
+    def CtxPushCurrent_v2(self, context):
+        self.contexts.append(context)
+        return 0
+
+    def CtxPopCurrent_v2(self, context):
+        self.contexts.pop()
+        return 0
+
+    def GetErrorName(self, status, name):
+        name._obj.value = b"CUDA_ERROR_%d" % status
+        return 0
+
+    def TensorMapReplaceAddress(self, place, address):
+        assert place % 64 == 0
+        ctypes.c_uint64.from_address(place).value = address
+        return 0
+
+    def LaunchKernelEx(self, config, function, parameters, extra):
+        assert extra is None
+        kernel, config = self.gpu.kernels[function.value], config._obj
+        if status := self.gpu.on_launch(kernel):
+            return status
+        kind = gemm_sm90.PARAMS if "sm90" in kernel else GEMM_PARAMS
+        sync, gemm = (
+            [_copied(address, kind) for address in parameters[first::2]]
+            for first, kind in enumerate((SYNC_PARAMS, kind))
+        )
+        kinds = (config.attributes[i] for i in range(config.attribute_count))
+        attributes = {one.kind: one.value.flag for one in kinds}
+        noted = DriverLaunch(kernel, sync, gemm, config.grid[0], attributes)
+        (stream,) = [stream for stream in self.gpu.streams if stream.ptr == config.stream]
+        stream.operations.append(("driver launch", noted))
+        return 0
+
+
+def _copied(address, kind):
+    return np.frombuffer(ctypes.string_at(address, kind.itemsize), kind)[0]
+
+
+def encoded(address, *others):
+    """In place of a tensor map: its address, and something that is not zero."""
+    return np.array([address, *[1] * 15], np.uint64).view("V128")[0]
+
+
 class NotedGpu:
     """`stream` is the caller's current one; `on_launch(kernel)` is called before each launch is noted."""
 
     def __init__(self):
-        self.streams, self.blocks, self.is_capturing = [], [], False
+        self.streams, self.blocks, self.kernels, self.is_capturing = [], [], {}, False
+        self.driver = NotedDriver(self)
         self.on_launch = lambda kernel: None
-        self._next_address = 1 << 20
+        self._next_address, self.ended = 1 << 20, 0
         self.stream = self.new_stream()
 
     def new_stream(self, **options):
@@ -79,12 +174,17 @@ class NotedGpu:
         module.cuda.alloc_pinned_memory = self.pinned
         module.cuda.runtime.streamIsCapturing = lambda pointer: self.is_capturing
         module.cuda.runtime.memsetAsync = self._memset
+        module.cuda.runtime.memcpyAsync = self._memcpy
+        module.cuda.Memory = lambda size: SimpleNamespace(ptr=self.array(size, "uint8").data.ptr)
         monkeypatch.setitem(sys.modules, "cupy", module)
         monkeypatch.setattr(functions, "_loaded", {})
         monkeypatch.setattr(functions, "compile_cubin", lambda *args: Cubin(b"", {}, ""))
         monkeypatch.setattr(functions, "_configured", self._function)
         monkeypatch.setattr(side_streams, "_green_context", lambda stream: None)
-        for room in (calls, side_streams):
+        monkeypatch.setattr(driver, "_library", lambda: self.driver)
+        monkeypatch.setattr(tensor_map, "_encode", encoded)
+        driver.require_driver.cache_clear()
+        for room in (calls, call_states, side_streams):
             monkeypatch.setattr(room, "allowed_while_capturing", nullcontext)
 
     def launches(self, name):
@@ -96,15 +196,31 @@ class NotedGpu:
             if operation[0] == "launch" and operation[1].startswith(name)
         ]
 
+    def driver_launches(self):
+        """What was launched through the driver, stream by stream."""
+        return [
+            operation[1]
+            for stream in self.streams
+            for operation in stream.operations
+            if operation[0] == "driver launch"
+        ]
+
     def _function(self, cupy, module, name, dynamic_shared_bytes):
         def launch(grid, block, arguments, shared_bytes, stream):
             self.on_launch(name)
             stream.operations.append(("launch", name, arguments))
 
-        return functions.Function(module, _Kernel(launch), 64, 0, 0)
+        kernel = _Kernel(launch)
+        kernel.ptr = 0x5000 + len(self.kernels)
+        self.kernels[kernel.ptr] = name
+        return functions.Function(module, kernel, 64, 0, 0)
 
     def _asarray(self, values):
         return self.array(values.shape, values.dtype) if isinstance(values, np.ndarray) else values
+
+    def _memcpy(self, to, address, count, kind, pointer):
+        """What the device holds is not known: `ended` is what the test says it is."""
+        ctypes.c_uint32.from_address(to).value = self.ended
 
     def _memset(self, address, value, count, pointer):
         stream = next(stream for stream in self.streams if stream.ptr == pointer)

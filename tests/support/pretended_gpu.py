@@ -130,6 +130,14 @@ def pretended_cupy(device):
     return Module("cupy")
 
 
+class NoLibrary:
+    """The driver's, whose every function does nothing and says that all is well."""
+
+    def __getattr__(self, name):
+        function = self.__dict__[name] = lambda *arguments: 0
+        return function
+
+
 def _no_library(*args):
     raise DeviceError("no library is called on a GPU that is not there")
 
@@ -146,11 +154,14 @@ class CompileAhead:
         from wavesim_gpu.cusync.sync_state import SyncState
         from wavesim_gpu.evaluation.studies import copies
         from wavesim_gpu.kernels.sm90 import tensor_map
+        from wavesim_gpu.layers import planned
         from wavesim_gpu.runner import CupyRunner, OutputCheck
         from wavesim_gpu.runtime import (
+            call_states,
             calls,
             compiler,
             cublas_library,
+            driver,
             functions,
             launches,
             operands,
@@ -164,7 +175,9 @@ class CompileAhead:
         functions._configured = lambda cupy, module, name, size: functions.Function(
             module, Anything(), 64, 0, 0
         )
-        calls.allowed_while_capturing = side_streams.allowed_while_capturing = nullcontext
+        for room in (calls, call_states, planned, side_streams):
+            room.allowed_while_capturing = nullcontext
+        driver._library = NoLibrary
         side_streams._green_context = lambda stream: None
         launches.launch_extended = lambda *args: None
         copies.verdict_of = lambda *args: OutputCheck({}, True, True)

@@ -9,12 +9,14 @@ the GPU: the next call, or `check()`, raises a `FailedCallsError` that names the
 import atexit
 import inspect
 import itertools
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from types import CodeType
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +31,10 @@ from wavesim_gpu.runtime.tensors import allowed_while_capturing
 CALL_SLOT = np.dtype([("finished", "<u4"), ("failures", "<u4"), ("errors", ERROR_BUFFER)])
 FIRST_SLOTS = 256  # more than CUDA queues on one stream
 NAMED = 8  # calls that one message names
-OURS = ("wavesim_gpu.tuned_mlp", "wavesim_gpu.runtime")  # modules that a call's place lies outside of
+# Beginnings of the names of modules that a call's place lies outside of.
+OURS = ("wavesim_gpu.tuned_mlp", "wavesim_gpu.runtime", "wavesim_gpu.layers", "wavesim_gpu.torch", "torch.")
+CALLS_KEPT = 2048  # of one state: more than CUDA queues on one stream
+REPORTS_KEPT = 16  # what the waiters of the latest failed calls saw
 
 _making = threading.Lock()
 
@@ -58,8 +63,8 @@ class Call:
     stream: int
     where: str
     is_captured: bool
-    explain: Callable[[Any], DeadlockError] = field(repr=False)
-    slot: Slot = field(repr=False)
+    explain: Callable[[Any], DeadlockError] | None = field(default=None, repr=False)
+    slot: Slot | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         kind = "graph captured" if self.is_captured else "made"
@@ -106,6 +111,93 @@ def described(failures: Sequence[FailedCall]) -> str:
     )
 
 
+class Described(Protocol):
+    """Whose calls they are: what one computes, in words, and what an `ERROR_BUFFER` says of it."""
+
+    what: str
+
+    def explain(self, found: Any, limit_ns: int) -> DeadlockError:
+        """The error that the record of a failed call stands for, whose waits were bounded by `limit_ns`."""
+
+
+# A call's number in this process, its stream, the code that made it and where in it, limit_ns, whose it is.
+_Begun = tuple[int, int, CodeType | None, int, int, Described]
+
+
+def slot_type(numbers: int, reports: int) -> np.dtype[np.void]:
+    """cusync/call.cuh, CallSlot and what follows it: room for so many calls' numbers and error buffers."""
+    counts = [(name, "<u4") for name in ("failures", "number_capacity", "error_capacity", "reserved")]
+    return np.dtype([*counts, ("numbers", "<u4", (numbers,)), ("errors", ERROR_BUFFER, (reports,))])
+
+
+class CallSlot:
+    """Where the device reports of the calls over one state: of a stream's one by one, or a graph's replays.
+
+    One thread at a time begins calls, and they reach the device in that order.
+    """
+
+    def __init__(self, log: "CallLog", stream: int, is_captured: bool) -> None:
+        kind = slot_type(1, 1) if is_captured else slot_type(CALLS_KEPT, REPORTS_KEPT)
+        self.address, memory = log.allocate(kind.itemsize)
+        self._record = memory.view(kind)[0]
+        self._record["failures"] = 0
+        self._record["number_capacity"] = self._record["numbers"].size
+        self._record["error_capacity"] = self._record["errors"].size
+        self.stream, self._is_captured = stream, is_captured
+        self._numbers, self._latest = log.numbers, log.latest_of_thread
+        self._begun: dict[int, _Begun] = {}
+        self._reported = 0
+        self.count = 0
+
+    def begin(self, owner: Described, limit_ns: int) -> int:
+        """A new call, made where the code outside this package is. Returns its number over the state."""
+        frame: Any = sys._getframe(1)  # noqa: SLF001  # the only way that takes no microseconds
+        while frame is not None and frame.f_globals.get("__name__", "").startswith(OURS):
+            frame = frame.f_back
+        code, at = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+        self._latest.number = number = next(self._numbers)
+        self.count = own = self.count + 1
+        self._begun[own % CALLS_KEPT] = number, self.stream, code, at, limit_ns, owner
+        return own
+
+    def new_failures(self) -> list[FailedCall]:
+        """What failed since the last time. Of more than `CALLS_KEPT` at once, the latest."""
+        record, seen = self._record, int(self._record["failures"])
+        new = range(max(self._reported, seen - record["numbers"].size), seen)
+        self._reported, replays = seen, seen - self._reported
+        if not new:
+            return []
+        if self._is_captured:
+            return [self._failed(int(record["numbers"][0]), replays, record["errors"][0].copy())]
+        capacity = record["errors"].size
+        reports = [record["errors"][i % capacity].copy() for i in new[-capacity:]]
+        # What the device wrote meanwhile may be of a later call.
+        reports = reports[max(0, int(record["failures"]) + 1 - seen - (capacity - len(reports))) :]
+        known = [None] * (len(new) - len(reports)) + reports
+        return [
+            self._failed(int(record["numbers"][i % record["numbers"].size]), 1, report)
+            for i, report in zip(new, known, strict=True)
+        ]
+
+    def _failed(self, own: int, replays: int, report: Any) -> FailedCall:
+        number, stream, code, at, limit_ns, owner = self._begun[own % CALLS_KEPT]
+        call = Call(number, owner.what, stream, _place(code, at), self._is_captured)
+        if report is None:
+            detail = (
+                f"a wait ran out of its time limit of {limit_ns / 1e9:g} s; {REPORTS_KEPT} or more followed"
+            )
+            return FailedCall(call, replays, DeadlockError((), (), detail))
+        return FailedCall(call, replays, owner.explain(report, limit_ns))
+
+
+def _place(code: CodeType | None, at: int) -> str:
+    """File and line of an instruction."""
+    if code is None:
+        return "an unknown place"
+    lines = (line for first, end, line in code.co_lines() if first <= at < end and line)
+    return f"{code.co_filename}:{next(lines, code.co_firstlineno)}"
+
+
 class CallLog:
     """The calls of a process that are under way or were captured in a graph. Any thread may use it.
 
@@ -114,10 +206,11 @@ class CallLog:
     """
 
     def __init__(self, allocate: Allocate) -> None:
-        self._allocate = allocate
+        self.allocate = allocate
         self._lock = threading.Lock()
-        self._numbers = itertools.count(1)
-        self._latest = threading.local()
+        self.numbers = itertools.count(1)
+        self.latest_of_thread = threading.local()
+        self._slots: list[CallSlot] = []
         self._running: dict[int, Call] = {}
         self._reported: dict[int, int] = {}  # failures of captured calls, by number
         self._failed: list[FailedCall] = []  # seen, and not yet reported
@@ -132,7 +225,7 @@ class CallLog:
     @property
     def latest(self) -> int:
         """The number of this thread's latest call, to find its failure by; 0 before the first."""
-        return getattr(self._latest, "number", 0)
+        return getattr(self.latest_of_thread, "number", 0)
 
     def begin(
         self,
@@ -152,11 +245,19 @@ class CallLog:
                     self._grow(self._slot_count)
             slot = self._free.pop()
             slot.record["finished"] = slot.record["failures"] = 0
-            call = Call(next(self._numbers), what, stream, where, is_captured, explain, slot)
+            call = Call(next(self.numbers), what, stream, where, is_captured, explain, slot)
             self._running[call.number] = call
             self.devices.add(device)
-        self._latest.number = call.number
+        self.latest_of_thread.number = call.number
         return call
+
+    def open_slot(self, device: int, stream: int, *, is_captured: bool = False) -> CallSlot:
+        """A slot for the calls over a new state on a stream, or for a call that a graph will replay."""
+        slot = CallSlot(self, stream, is_captured)
+        with self._lock:
+            self._slots.append(slot)
+            self.devices.add(device)
+        return slot
 
     def raise_failures(self) -> None:
         """Raises `FailedCallsError` if calls are known to have failed since the last time. Does not wait."""
@@ -176,6 +277,8 @@ class CallLog:
     def _collect(self) -> None:
         """Notes new failures and frees the slots of calls that are over."""
         over = [call for call in self._running.values() if call.slot.record["finished"]]
+        for open_slot in self._slots:
+            self._failed += open_slot.new_failures()
         for call in over:
             seen = int(call.slot.record["failures"])
             if new := seen - self._reported.get(call.number, 0):
@@ -187,7 +290,7 @@ class CallLog:
                 self._free.append(self._running.pop(call.number).slot)
 
     def _grow(self, count: int) -> None:
-        address, memory = self._allocate(count * CALL_SLOT.itemsize)
+        address, memory = self.allocate(count * CALL_SLOT.itemsize)
         records = memory.view(CALL_SLOT)
         self._free += [Slot(address + i * CALL_SLOT.itemsize, records[i]) for i in range(count)]
         self._slot_count += count

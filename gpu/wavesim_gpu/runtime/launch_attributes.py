@@ -1,16 +1,30 @@
 """Launches with attributes that CuPy's own launch has no words for: clusters and programmatic dependence.
 
 Example: a Hopper kernel in clusters of two blocks is one `cuLaunchKernelEx` with the attribute cluster
-dimension (2, 1, 1); the parameters are the same NumPy records as for any launch.
+dimension (2, 1, 1); `launch_config(shape, stream)` says so, and can be used for any number of launches.
 """
 
 import ctypes
 from typing import Any
 
-import numpy as np
-
 from wavesim.errors import DeviceError
 from wavesim_gpu.kernels.backend import KernelLaunch
+from wavesim_gpu.runtime.driver import LaunchAttribute, LaunchConfig, require_driver, status_name
+
+CLUSTER_DIMENSION, PROGRAMMATIC_STREAM_SERIALIZATION = 4, 6  # CUlaunchAttributeID
+
+
+def launch_config(shape: KernelLaunch, stream: int) -> LaunchConfig:
+    """How a kernel is launched on the stream at that address, as the driver takes it."""
+    attributes = _attributes(shape)
+    return LaunchConfig(
+        (shape.blocks, 1, 1),
+        (shape.threads, 1, 1),
+        shape.dynamic_shared_bytes,
+        stream,
+        (LaunchAttribute * len(attributes))(*attributes),
+        len(attributes),
+    )
 
 
 def launch_extended(function: Any, shape: KernelLaunch, arguments: tuple[Any, ...], stream: Any) -> None:
@@ -18,36 +32,29 @@ def launch_extended(function: Any, shape: KernelLaunch, arguments: tuple[Any, ..
 
     Raises `DeviceError` with the driver's word for what is wrong.
     """
-    from cuda.bindings import driver  # noqa: PLC0415  # only where there is a GPU
-
-    buffers = [np.frombuffer(argument.tobytes(), np.uint8).copy() for argument in arguments]
-    pointers = (ctypes.c_void_p * len(buffers))(*(buffer.ctypes.data for buffer in buffers))
-    config = driver.CUlaunchConfig()
-    config.gridDimX, config.gridDimY, config.gridDimZ = shape.blocks, 1, 1
-    config.blockDimX, config.blockDimY, config.blockDimZ = shape.threads, 1, 1
-    config.sharedMemBytes = shape.dynamic_shared_bytes
-    config.hStream = driver.CUstream(int(stream.ptr))
-    config.attrs = _attributes(driver, shape)
-    config.numAttrs = len(config.attrs)
-    (status,) = driver.cuLaunchKernelEx(
-        config, driver.CUfunction(int(function.ptr)), ctypes.addressof(pointers), 0
-    )
-    if int(status) != 0:
-        raise DeviceError(f"launch of {shape.expression} failed: {status.name}")
+    texts = [argument.tobytes() for argument in arguments]
+    buffers = [
+        (ctypes.c_uint64 * -(-len(text) // 8)).from_buffer_copy(text.ljust(8 * -(-len(text) // 8)))
+        for text in texts
+    ]
+    pointers = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
+    config = launch_config(shape, int(stream.ptr))
+    status = require_driver().cuLaunchKernelEx(ctypes.byref(config), int(function.ptr), pointers, None)
+    if status != 0:
+        raise launch_error(shape, status)
 
 
-def _attributes(driver: Any, shape: KernelLaunch) -> list[Any]:
-    kinds = driver.CUlaunchAttributeID
+def launch_error(shape: KernelLaunch, status: int) -> DeviceError:
+    """What the driver said against a launch."""
+    return DeviceError(f"launch of {shape.expression} failed: {status_name(status)}")
+
+
+def _attributes(shape: KernelLaunch) -> list[LaunchAttribute]:
     found = []
     if shape.cluster > 1:
-        attribute = driver.CUlaunchAttribute()
-        attribute.id = kinds.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        attribute.value.clusterDim.x = shape.cluster
-        attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1
-        found.append(attribute)
+        found.append(LaunchAttribute(CLUSTER_DIMENSION))
+        found[-1].value.cluster = shape.cluster, 1, 1
     if shape.is_dependent:
-        attribute = driver.CUlaunchAttribute()
-        attribute.id = kinds.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-        attribute.value.programmaticStreamSerializationAllowed = 1
-        found.append(attribute)
+        found.append(LaunchAttribute(PROGRAMMATIC_STREAM_SERIALIZATION))
+        found[-1].value.flag = 1
     return found

@@ -1,0 +1,269 @@
+"""An MLP as our own two GEMMs under a plan, on anybody's arrays, at a host cost of some microseconds a call.
+
+Example: `PlannedMlp(shape, pipeline, parse_plan("pdl+row")).run(call)` is two launches on the call's stream.
+Parameters are made once for a call's addresses and kept, what the kernels count on belongs to the stream
+(`runtime/call_states.py`), and the last block to leave puts it back and reports a wait that gave up.
+"""
+
+import ctypes
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from wavesim.errors import DeadlockError, DescriptionError
+from wavesim.model.kernel import Gemm
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.plan import Plan
+from wavesim_gpu.cusync.sync_state import SyncState
+from wavesim_gpu.kernels.backend import Addresses, Backend
+from wavesim_gpu.layers.description import MlpCall, MlpShape
+from wavesim_gpu.planned_kernels import PlannedKernel, kernels_of
+from wavesim_gpu.runtime.call_states import CallState, CallStates
+from wavesim_gpu.runtime.calls import process_log
+from wavesim_gpu.runtime.compiler import Build
+from wavesim_gpu.runtime.device import query, require_cupy
+from wavesim_gpu.runtime.driver import OTHER_CONTEXT, current_context, in_context, require_driver
+from wavesim_gpu.runtime.functions import Function, load_function
+from wavesim_gpu.runtime.launch_attributes import launch_error
+from wavesim_gpu.runtime.prepared_launches import LaunchTemplate, ReadyLaunch, Report, StageTemplate
+from wavesim_gpu.runtime.tensors import allowed_while_capturing
+
+READY_KEPT = (
+    512  # launches with parameters made ready: layers of a model, times the outputs they alternate between
+)
+ELEMENT_BYTES, QUAD_BYTES = 2, 16
+ALIGNMENT = 256
+# Addresses that a template's operands may have, to be replaced.
+ANYWHERE = Addresses(*([1 << 20] * 8))
+_Ready = tuple[
+    ReadyLaunch, tuple[ReadyLaunch, ...], tuple[ctypes.c_uint32, ...]
+]  # first, others, call numbers
+
+
+class PlannedMlp:
+    """A `Way` on our kernels: the two stages of `pipeline` under `plan`, on the current GPU.
+
+    `follows_closely`: the first kernel is launched by programmatic dependent launch too, so that it is there,
+    waiting, when what is ahead of it in the stream ends. That is right after any kernel, of any library: no
+    thread reads or writes memory, nor lets the second kernel start, before the grid ahead has ended and its
+    writes are visible (`begins_call` in kernels/sm90/block.cuh). Backends without dependent launch ignore it.
+    Raises `DescriptionError` for a plan or a pipeline that it does not run, `CompileError` and `DeviceError`.
+    """
+
+    def __init__(
+        self, shape: MlpShape, pipeline: Pipeline, plan: Plan, *, follows_closely: bool = True
+    ) -> None:
+        _require_fit(shape, pipeline, plan)
+        self.shape, self.pipeline, self.plan = shape, pipeline, plan
+        gemms = [stage.gemm for stage in pipeline.stages]
+        self.label = f"{plan.label}, {' + '.join(map(_tile_text, gemms))}"
+        self.what = f"mlp of {(shape.m, shape.k, shape.n1, shape.n2)} {shape.dtype}"
+        self._kernels = kernels_of(pipeline, plan, query())
+        self._backends = {name: kernel.backend for kernel in self._kernels for name in kernel.stages}
+        self.follows_closely = follows_closely and all(map(_knows_dependence, self._backends.values()))
+        partials = [
+            backend.partial_bytes(gemm, plan)
+            for gemm, backend in zip(gemms, self._backends.values(), strict=True)
+        ]
+        (_, *self._sums), self.scratch_bytes = _lay_out([ELEMENT_BYTES * shape.m * shape.n1, *partials])
+        blocks = sum(kernel.launch.blocks for kernel in self._kernels)
+        with _apart():
+            self._sync = SyncState(pipeline, plan, block_count=blocks)
+            self._params = {name: self._sync.params(name) for name in self._sync.names}
+        first = int(self._sync.words.data.ptr)
+        self._tickets = [self._sync.tickets(name) - first for name in self._sync.names]
+        # 0 where no counter is touched: there nothing waits, and nothing can give up.
+        self._words = int(self._params[self._sync.names[0]]["sync"]["counter_count"])
+        self._functions = [self._load(kernel) for kernel in self._kernels]
+        self._context = current_context()
+        self._states = states_of(self._context)
+        self._by_stream = self._states.by_stream
+        self._bell = process_log().bell
+        self._templates: dict[tuple[int, int, int], tuple[LaunchTemplate, ...]] = {}
+        self._ready: dict[tuple[int, ...], _Ready] = {}
+        self._lock = threading.Lock()
+        driver = require_driver()
+        self._launch, self._stream_id = driver.cuLaunchKernelEx, driver.cuStreamGetId
+
+    def run(self, call: MlpCall) -> None:
+        """Launches it on the call's stream. Any thread may call it.
+
+        Raises `DeviceError` with the driver's word; what was launched until then ends by itself.
+        """
+        found = ctypes.c_uint64()
+        status = self._stream_id(call.stream, ctypes.byref(found))
+        if not status:
+            status = self._run_captured(call) if call.is_captured else self._run_eager(call, found.value)
+        if status:
+            self._run_in_own_context(call, status)
+
+    def explain(self, found: Any, limit_ns: int) -> DeadlockError:
+        """What an error buffer of a call says."""
+        return self._sync.deadlock(found, limit_ns)
+
+    def _run_eager(self, call: MlpCall, stream_number: int) -> int:
+        """Over the stream's state. Returns the driver's status of the first launch; 0 if all are out."""
+        state = self._by_stream.get(stream_number)
+        while True:
+            if state is not None:
+                with state.lock:
+                    if state.stream_number == stream_number and state.is_whole:
+                        return self._launch_all(state, call)
+            # New, or meanwhile another stream's, or broken by an exception between two launches.
+            with in_context(self._context):
+                state = self._states.of_stream(call.stream, stream_number, self._words)
+
+    def _run_captured(self, call: MlpCall) -> int:
+        """Over a state of its own: its graph may be replayed while other calls on the stream run."""
+        with in_context(self._context):
+            state = self._states.captured(call.stream, self._words)
+        return self._launch_all(state, call)
+
+    def _run_in_own_context(self, call: MlpCall, status: int) -> None:
+        """Again, by a thread that has used another GPU, or none yet."""
+        if status not in OTHER_CONTEXT or current_context() == self._context:
+            raise launch_error(self._kernels[0].launch, status)
+        with in_context(self._context):
+            self.run(call)
+
+    def _launch_all(self, state: CallState, call: MlpCall) -> int:
+        key = (
+            *(state.token, call.limit_ns, call.scratch, call.out, call.x, call.x_stride),
+            *(call.w1, call.w1_stride, call.w2, call.w2_stride, call.w_gate, call.b1, call.b_gate, call.b2),
+        )
+        first, others, numbers = self._ready.get(key) or self._make_ready(key, state, call)
+        if numbers:
+            number = state.slot.begin(self, call.limit_ns)
+            for place in numbers:
+                place.value = number
+        launch = self._launch
+        if status := launch(*first.arguments):
+            return int(status)
+        state.is_whole = False  # until the rest is out: counters of half a call would serve no other
+        for ready in others:
+            if status := launch(*ready.arguments):
+                raise launch_error(self._kernels[-1].launch, status)
+        state.is_whole = True
+        return 0
+
+    def _make_ready(self, key: tuple[int, ...], state: CallState, call: MlpCall) -> _Ready:
+        if self._words > state.words:
+            with in_context(self._context):
+                state.make_room(self._words)
+            key = (state.token, *key[1:])
+        slot, bell = (state.slot.address, self._bell) if self._words else (0, 0)
+        quads = self.shape.m * self.shape.n2 * ELEMENT_BYTES // QUAD_BYTES
+        report = Report(state.counters, state.errors, call.limit_ns, slot, bell, call.out, quads)
+        operands = dict(zip(self._sync.names, self._operands(state, call), strict=True))
+        launches = [
+            template.ready(call.stream, report, [operands[name] for name in kernel.stages])
+            for kernel, template in zip(self._kernels, self._template(call), strict=True)
+        ]
+        numbers = tuple(place for ready in launches for place in ready.numbers) if self._words else ()
+        made = launches[0], tuple(launches[1:]), numbers
+        if not call.is_captured:  # nobody asks for a graph's again
+            with self._lock:
+                while len(self._ready) >= READY_KEPT:
+                    del self._ready[next(iter(self._ready))]
+                self._ready[key] = made
+        return made
+
+    def _operands(self, state: CallState, call: MlpCall) -> tuple[dict[str, int], ...]:
+        """Each stage's addresses, by `AddressField.operand`."""
+        middle = call.scratch
+        gate, gate_bias = (call.w_gate, call.b_gate) if self.shape.gate else (call.w1, call.b1)
+        first = {"a": call.x, "b": gate, "b_values": call.w1, "c": middle, "bias": gate_bias}
+        second = {"a": middle, "b": call.w2, "b_values": 0, "c": call.out, "bias": call.b2}
+        for operands, values_bias, sums, tickets in zip(
+            (first, second), (call.b1, 0), self._sums, self._tickets, strict=True
+        ):
+            operands["values_bias"] = values_bias
+            operands["partials"], operands["tickets"] = middle + sums, state.counters + tickets
+        return first, second
+
+    def _template(self, call: MlpCall) -> tuple[LaunchTemplate, ...]:
+        """Kernels with parameters for the call's strides."""
+        strides = call.x_stride, call.w1_stride, call.w2_stride
+        found = self._templates.get(strides)
+        if found is None:
+            found = self._templates[strides] = tuple(self._make_template(*strides))
+        return found
+
+    def _make_template(self, x_stride: int, w1_stride: int, w2_stride: int) -> Iterator[LaunchTemplate]:
+        strides = ((x_stride, w1_stride), (0, w2_stride))
+        stages = {}
+        for stage, (a, b) in zip(self.pipeline.stages, strides, strict=True):
+            gemm, backend = stage.gemm, self._backends[stage.name]
+            (record,) = backend.arguments(gemm, self.plan, replace(ANYWHERE, a_stride=a, b_stride=b))
+            sync = self._params[stage.name].tobytes()
+            stages[stage.name] = StageTemplate(
+                sync, record.tobytes(), backend.address_fields(gemm, self.plan)
+            )
+        for index, (kernel, function) in enumerate(zip(self._kernels, self._functions, strict=True)):
+            begins = self.follows_closely and index == 0
+            shape = replace(kernel.launch, is_dependent=kernel.launch.is_dependent or begins)
+            parts = tuple(stages[name] for name in kernel.stages)
+            yield LaunchTemplate(int(function.function.ptr), shape, parts, begins)
+
+    def _load(self, kernel: PlannedKernel) -> Function:
+        shape, texts = kernel.launch, {name: header.text for name, header in self._sync.headers.items()}
+        source, size = kernel.backend.source, shape.dynamic_shared_bytes
+        return load_function(source, shape.expression, Build(), size, kernel.header(texts))
+
+
+def _lay_out(sizes: list[int]) -> tuple[list[int], int]:
+    """Where areas of so many bytes begin, one behind the other and aligned, and the end of the last."""
+    ends = list(itertools.accumulate(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes))
+    return [0, *ends[:-1]], ends[-1]
+
+
+@cache
+def states_of(context: int) -> CallStates:
+    """The states of a context, which is current: all its ways share them, as they share its streams."""
+    return CallStates(context)
+
+
+@contextmanager
+def _apart() -> Iterator[None]:
+    """Arrays may be made within, even while a graph is captured; they are there at the end."""
+    with allowed_while_capturing():
+        own = require_cupy().cuda.Stream(non_blocking=True)
+        with own:
+            yield
+        own.synchronize()
+
+
+def _require_fit(shape: MlpShape, pipeline: Pipeline, plan: Plan) -> None:
+    """Raises `DescriptionError` unless the pipeline is the shape's and its launches go to one stream."""
+    if plan.launch.is_multi_stream or plan.schedule.after == "following":
+        raise DescriptionError(
+            f"mlp does not run {plan.label}: its kernels go to the caller's stream and report what gave up "
+            "when the last block leaves. Use DependentLaunch() or OneStream(), with tiles that are not cut"
+        )
+    wanted = (
+        (shape.m, shape.products, shape.k, shape.dtype, shape.activation, shape.w1_order, shape.has_b1),
+        (shape.m, shape.n2, shape.n1, shape.dtype, None, shape.w2_order, shape.has_b2),
+    )
+    found = tuple(
+        (gemm.m, gemm.n, gemm.k, gemm.dtype, gemm.activation, gemm.b_order, gemm.has_bias)
+        for gemm in (stage.gemm for stage in pipeline.stages)
+    )
+    if found != wanted or pipeline.stages[0].gemm.has_halves != bool(shape.gate):
+        raise DescriptionError(
+            f"pipeline {pipeline.name} computes {found}; an MLP of {shape} is {wanted}"
+            + (", with gates='halves'" if shape.gate else "")
+        )
+
+
+def _knows_dependence(backend: Backend) -> bool:
+    """Whether its kernels wait for the grid before where they are launched ahead of its end."""
+    return any("pdl" in combination.launches for combination in backend.runs)
+
+
+def _tile_text(gemm: Gemm) -> str:
+    split = f"/{gemm.split_k}" if gemm.split_k > 1 else ""
+    return f"{gemm.tile_m}x{gemm.tile_n}{split}"
