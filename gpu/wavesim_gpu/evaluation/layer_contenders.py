@@ -15,7 +15,6 @@ from wavesim.plan.plan import StreamSync
 from wavesim_gpu.evaluation.layer_operands import LayerOperands, set_count, verdict
 from wavesim_gpu.evaluation.layer_shapes import LayerShape
 from wavesim_gpu.layers.description import MlpCall, MlpShape, Way
-from wavesim_gpu.runtime.device import query
 
 Run = Callable[[LayerOperands], Any]
 
@@ -97,11 +96,11 @@ def mlp_run(shape: LayerShape, *, tune: bool = False) -> Run:
 
 
 def way_label(shape: LayerShape, operands: LayerOperands) -> str:
-    """Which way `mlp` takes."""
+    """Which way `mlp` takes; why, where another could not be had."""
     from wavesim_gpu.layers.mlp import way_of  # noqa: PLC0415  # as above
 
     found = way_of(*_matrices(operands), **_options(shape, operands))
-    return str(getattr(found, "label", found))
+    return f"{found.label} ({found.reason})" if found.reason else str(found.label)
 
 
 def _matrices(one: LayerOperands) -> tuple[Any, Any, Any]:
@@ -128,7 +127,7 @@ def stream_run(torch: Any, shape: LayerShape, choice: Any) -> Run | None:
         return None
     from wavesim_gpu.layers.planned import PlannedMlp  # noqa: PLC0415  # as above
 
-    pipeline, plan = candidate.planned(shape.mlp, query())
+    pipeline, plan = candidate.planned(shape.mlp)
     if not plan.sync.has_semaphores or plan.schedule.is_fused:
         return None
     return way_run(torch, shape.mlp, PlannedMlp(shape.mlp, pipeline, StreamSync()))
