@@ -43,6 +43,22 @@ UNITS: dict[str, dict[str, str]] = {
     },
     "split_k": {"partial_ns": NS, "shared_partial_ns": NS, "shared_fixup_ns": NS},
     "interval": {"least_points": "points", "startup_ns": NS, "idle_share": SHARE, "dram_share": SHARE},
+    "products": {
+        "multiply_adds_per_cycle": "1/cycle",
+        "cycles_ratio": "ratio",
+        "tile_cycles": "cycles",
+        "clock_ghz": "GHz",
+        "light_clock_ghz": "GHz",
+        "l2_bytes_per_cycle": "bytes/cycle",
+        "start_ns": NS,
+        "split_ns": NS,
+        "dram_bytes_per_s": "bytes/s",
+        "library_dram_bytes_per_s": "bytes/s",
+        "library_ratio": "ratio",
+        "pass_bytes_per_s": "bytes/s",
+        "margin_points": "points",
+        "interval_points": "points",
+    },
     "scored": {"kernel_times": "kind", "kernel_times_apart": "condition", "kinds": "kinds"},
 }
 WHOLE_UNITS, TEXT_UNITS, LIST_UNITS = (NS, "bytes"), ("kind", "condition"), ("kinds",)
@@ -209,7 +225,7 @@ def _date(path: Path, name: str, value: Any) -> str:
 
 def _require_whole(path: Path, found: Mapping[str, Constant]) -> None:
     """Sections that only work as a whole are there as a whole."""
-    for section in ("memory", "interval", "scored"):
+    for section in ("memory", "interval", "products", "scored"):
         have = [key for key in UNITS[section] if f"{section}.{key}" in found]
         lacking = [key for key in UNITS[section] if key not in have]
         if have and lacking:

@@ -22,9 +22,10 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 
-# Nothing stands in for another device's memory and scores; the default device's clock, host and the demand of
-# its kernels say nothing of other devices either. A device that lacks these has none.
-NEVER = tuple(f"{section}.{key}" for section in ("memory", "interval", "scored") for key in UNITS[section])
+# Nothing stands in for another device's memory, products and scores; the default device's clock, host and the
+# demand of its kernels say nothing of other devices either. A device that lacks these has none.
+OWN = ("memory", "interval", "products", "scored")
+NEVER = tuple(f"{section}.{key}" for section in OWN for key in UNITS[section])
 NOT_BY_DEFAULT = (*NEVER, "clock.gain", "sharing.demand", "kernel_times.host_sync_ns")
 
 

@@ -18,6 +18,9 @@ from wavesim.plan.plan import Plan
 from wavesim_gpu.kernels.backends import backend_named, require_runs
 from wavesim_gpu.layers.description import MlpShape
 
+IN_TURN = "persistent+pdl+boundary"  # a kernel after the other, launched early
+ROWS = "persistent+pdl+row"  # two kernels, row semaphores
+FUSED = "persistent"  # one kernel for both products, row semaphores
 _CUT = re.compile(r"(\d{1,4})x(\d{1,4})(?:/(\d{1,3}))?", re.ASCII)
 
 

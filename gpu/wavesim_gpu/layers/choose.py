@@ -1,17 +1,41 @@
 """Which way computes an MLP fastest, by simulation: our kernels under several plans, or cuBLASLt.
 
-Example: `choose(MlpShape(1024, 12288, 6144, 12288, "fp16", "gelu"), load("h200"))` says within milliseconds
-which tiles and plan, how long it is predicted to take, and how long cuBLASLt. It needs no GPU.
+Example: `choose(MlpShape(2048, 8192, 2816, 8192, "fp16", "swiglu", "packed"), load("h200"))` finds that 2.7
+waves of the first product's tiles leave a third of the SMs idle, which one persistent kernel for both
+products does not, and says how long it is predicted to take, and how long cuBLASLt. It needs no GPU and takes
+milliseconds.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice
 from typing import Literal
 
+from wavesim.costs.product_costs import ProductCosts, ProductTile, bent, product_costs_of
+from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
-from wavesim_gpu.layers.candidates import MlpCandidate
+from wavesim.predict.pair_schedule import ScheduledProduct, overlapped_ns
+from wavesim_gpu.kernels.backends import backend_named
+from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER_CAPABILITY
+from wavesim_gpu.layers.candidates import FUSED, IN_TURN, ROWS, Cut, MlpCandidate
 from wavesim_gpu.layers.description import MlpShape
 
 LIBRARY = "cublaslt"
+BACKEND = "hopper"
+# What cuBLASLt's kernels on Hopper are cut into, as their names have it.
+LIBRARY_TILES = ((128, 256), (256, 128), (128, 192), (192, 128), (128, 128), (192, 192), (64, 256), (64, 128))
+SPLITS = (1, 2, 3, 4, 6, 8)
+LIBRARY_EPILOGUES = (
+    None,
+    "gelu",
+    "relu",
+)  # others are a pass of their own
+GROUPS = (4, 8)
+# With fewer, weights are streamed through and ours has been level with cuBLASLt at best; which of the two is
+# ahead cannot be told from times of products. Tuning tells.
+LEAST_ROWS = 257
+TRIED = 3  # best cuts of each product by each measure
 
 
 @dataclass(frozen=True)
@@ -19,8 +43,8 @@ class Choice:
     """A way and its time, and cuBLASLt's, in ns; 0 where nobody knows it.
 
     `basis` says whether they were simulated or measured; "none" where there was nothing to choose, and
-    `reason` says why. `candidate` None is cuBLASLt, or what stands in for it. `interval_points`: where
-    the gain lies in 80 % of such predictions.
+    `reason` says why. `candidate` None is cuBLASLt, or what stands in for it. `interval_points`: where the
+    gain lies in 80 % of such predictions.
     """
 
     label: str
@@ -43,6 +67,14 @@ class Choice:
         return f"{self.label}: {times} ({self.basis})"
 
 
+@dataclass(frozen=True)
+class Predicted:
+    """A candidate and the time that list scheduling gives it."""
+
+    ns: float
+    candidate: MlpCandidate
+
+
 def only(label: str, reason: str) -> Choice:
     """What is taken because nothing else can be."""
     return Choice(label, reason=reason)
@@ -53,6 +85,163 @@ def forced(candidate: MlpCandidate | None) -> Choice:
     return Choice(str(candidate) if candidate else LIBRARY, candidate=candidate, reason="asked for")
 
 
+@lru_cache(maxsize=4096)
 def choose(shape: MlpShape, device: Device) -> Choice:
-    """The way with the least predicted time on a device."""
-    return only(LIBRARY, f"nothing is known of {shape.dtype} products on a {device.name}")
+    """The way with the least predicted time on a device; cuBLASLt unless ours gains more than the margin.
+
+    The margin is how far such predictions have been off, `products.margin_points` of the device's costs.
+    Devices on which no products were timed get cuBLASLt, and the reason says so.
+    """
+    costs = product_costs_of(device.name)
+    if costs is None:
+        return only(LIBRARY, f"no products were timed on a {device.name}, so nothing can be predicted")
+    library_ns = predicted_library_ns(shape, device, costs)
+    found = predicted(shape, device, most=1) if shape.m >= LEAST_ROWS else []
+    if not found or found[0].ns > library_ns * (1 - costs.margin_points / 100):
+        return Choice(LIBRARY, library_ns, library_ns, "simulated", interval_points=(0.0, 0.0))
+    best = found[0]
+    plain = Choice(str(best.candidate), best.ns, library_ns, "simulated", best.candidate)
+    gain, off = plain.gain_points, costs.interval_points
+    return replace(plain, interval_points=(gain - off, gain + off))
+
+
+def predicted(shape: MlpShape, device: Device, most: int) -> list[Predicted]:
+    """At most so many candidates of ours that the kernels can compute, fastest first."""
+    costs = product_costs_of(device.name)
+    if costs is None or device.compute_capability != HOPPER_CAPABILITY:
+        return []
+    pair = _Pair(shape, device, costs)
+    found = sorted([*pair.in_turn(), *pair.overlapped(most)], key=lambda one: one.ns)
+    return list(islice((one for one in found if _runs(one.candidate, shape)), most))
+
+
+def predicted_library_ns(shape: MlpShape, device: Device, costs: ProductCosts) -> float:
+    """CuBLASLt's products, one after the other, and the element-wise passes that it does not fuse."""
+    columns = shape.products if shape.gate == "packed" else shape.n1
+    first = _library_product_ns(shape.m, columns, shape.k, device, costs)
+    total = costs.setup_ns + first + costs.boundary_ns
+    if shape.gate == "separate":
+        total += first + costs.boundary_ns
+    total += _library_product_ns(shape.m, shape.n2, shape.n1, device, costs)
+    if shape.gate or shape.activation not in LIBRARY_EPILOGUES:
+        total += costs.pass_ns(shape.m * shape.n1 * (3 if shape.gate else 2))
+    return total
+
+
+def _library_product_ns(m: int, n: int, k: int, device: Device, costs: ProductCosts) -> float:
+    floor = costs.floor_ns(m, n, k, is_library=True)
+    times = (
+        _alone_ns(ProductTile(*tile, split), m, n, k, device, costs) * costs.library_ratio
+        for tile in LIBRARY_TILES
+        for split in (1, 2, 4)
+    )
+    return bent(min(times), floor)
+
+
+def _alone_ns(tile: ProductTile, m: int, n: int, k: int, device: Device, costs: ProductCosts) -> float:
+    """Wave after wave, as if DRAM were infinitely fast."""
+    return -(-tile.count(m, n) // device.sm_count) * costs.tile_ns(tile, m, k)
+
+
+class _Pair:
+    """The two products of a shape, and what each of their cuts takes."""
+
+    def __init__(self, shape: MlpShape, device: Device, costs: ProductCosts) -> None:
+        self.shape, self.device, self.costs = shape, device, costs
+        self.sizes = ((shape.m, shape.products, shape.k), (shape.m, shape.n2, shape.n1))
+        self.floor_ns = [costs.floor_ns(*size) for size in self.sizes]
+        # Of two tiles that take as long the wider one first: it was the faster one wherever both were timed.
+        self.tiles = sorted({(m, n) for m, n, _ in backend_named(BACKEND).tiles}, key=lambda t: (-t[1], t[0]))
+
+    def in_turn(self) -> Iterator[Predicted]:
+        """A kernel after the other, each in its best cuts."""
+        outside = self.costs.setup_ns + 2 * self.costs.start_ns + self.costs.dependent_ns
+        seconds = self._by_waves(1)
+        for first_ns, first in self._by_waves(0):
+            for second_ns, second in seconds:
+                order = self._order(first, max(GROUPS))
+                yield Predicted(outside + first_ns + second_ns, MlpCandidate(IN_TURN, order, (first, second)))
+
+    def overlapped(self, most: int) -> list[Predicted]:
+        """The second product's tiles wait for rows of the first's, in one kernel or in two.
+
+        Those are left out whose work alone takes as long as the best `most` with their waits.
+        """
+        found: list[Predicted] = []
+        for least_ns, plan, first, second in sorted(self._works(), key=lambda work: work[0]):
+            if len(found) >= most and least_ns >= found[most - 1].ns:
+                break
+            for group in GROUPS if first.tile_m * 2 < self.shape.m else GROUPS[:1]:
+                ns = self._overlapped_ns(plan, first, second, group)
+                found.append(Predicted(ns, MlpCandidate(plan, self._order(first, group), (first, second))))
+            found.sort(key=lambda one: one.ns)
+        return found
+
+    def _works(self) -> Iterator[tuple[float, str, Cut, Cut]]:
+        """What cannot be faster than so many ns: plan and cuts."""
+        firsts, seconds = self._by_work(0), self._by_work(1)
+        for cut in dict.fromkeys([*firsts, *seconds]):
+            yield self._least_ns(FUSED, cut, cut), FUSED, cut, cut
+        for first in firsts:
+            for second in seconds:
+                yield self._least_ns(ROWS, first, second), ROWS, first, second
+
+    def _least_ns(self, plan: str, first: Cut, second: Cut) -> float:
+        products = self._products(plan, (first, second), GROUPS[0])
+        work = sum(product.tiles * product.tile_ns for product in products)
+        return self._outside_ns(plan) + work / self.device.sm_count
+
+    def _overlapped_ns(self, plan: str, first: Cut, second: Cut, group: int) -> float:
+        products = self._products(plan, (first, second), group)
+        both = overlapped_ns(products[0], products[1], self.device.sm_count)
+        return self._outside_ns(plan) + bent(both, sum(self.floor_ns))
+
+    def _outside_ns(self, plan: str) -> float:
+        launch = self.costs.dependent_ns if plan == ROWS else 0
+        return self.costs.setup_ns + self.costs.start_ns + launch
+
+    def _products(self, plan: str, cuts: tuple[Cut, Cut], group: int) -> list[ScheduledProduct]:
+        waits = (self.costs.post_ns, self.costs.fetch_ns) if plan == ROWS else (0, 0)
+        return [
+            ScheduledProduct(
+                -(-n // cut.tile_n),
+                -(-m // cut.tile_m),
+                self.costs.tile_ns(ProductTile(cut.tile_m, cut.tile_n), m, k) + wait,
+                group,
+            )
+            for cut, (m, n, k), wait in zip(cuts, self.sizes, waits, strict=True)
+        ]
+
+    def _order(self, first: Cut, group: int) -> str:
+        """Groups of rows, or columns where there are few rows of tiles: whole weights are read once."""
+        return "column" if self.shape.m <= 2 * first.tile_m else f"grouped:{group}"
+
+    def _by_waves(self, stage: int) -> list[tuple[float, Cut]]:
+        """The cuts of a product that take least alone, with DRAM's time."""
+        m, n, k = self.sizes[stage]
+        found = []
+        for tile in self.tiles:
+            for split in SPLITS:
+                if split == 1 or ProductTile(*tile, split).count(m, n) <= self.device.sm_count:
+                    alone = _alone_ns(ProductTile(*tile, split), m, n, k, self.device, self.costs)
+                    found.append((bent(alone, self.floor_ns[stage]), Cut(*tile, split)))
+        return sorted(found, key=lambda one: one[0])[:TRIED]
+
+    def _by_work(self, stage: int) -> list[Cut]:
+        """Unsplit cuts with the least work in all, and those that take least alone."""
+        m, n, k = self.sizes[stage]
+        work = {
+            Cut(*tile): ProductTile(*tile).count(m, n) * self.costs.tile_ns(ProductTile(*tile), m, k)
+            for tile in self.tiles
+        }
+        alone = [replace(cut, split_k=1) for _, cut in self._by_waves(stage)]
+        return list(dict.fromkeys([*sorted(work, key=work.__getitem__)[:TRIED], *alone]))
+
+
+def _runs(candidate: MlpCandidate, shape: MlpShape) -> bool:
+    """Whether the backend computes it: tiles, sizes, element types, gates, biases, orders, plan."""
+    try:
+        candidate.planned(shape)
+    except DescriptionError:
+        return False
+    return True

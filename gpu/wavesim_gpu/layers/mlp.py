@@ -9,6 +9,7 @@ where a gradient is wanted, the call goes to PyTorch's operation `wavesim::mlp`.
 """
 
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -36,12 +37,14 @@ LIMIT_S = 30.0
 LIMIT_NS = round(LIMIT_S * 1e9)
 SHORTEST_S, LONGEST_S = 1e-9, 86400.0
 MOST_LAYOUTS = 16384
+MOST_STREAMS = 64  # whose scratch memory is kept
 NAMES = ("x", "w1", "w2", "gate", "b1", "b_gate", "b2", "out")
 WITHOUT_DATA = ("FakeTensor", "FunctionalTensor")  # what PyTorch traces with
 
 _layouts: dict[Any, PreparedLayout] = {}
 # PyTorch's graphs keep their memory; CuPy's pool would hand it out again.
 _in_graphs: list[tuple[Tensor, Tensor]] = []
+_scratch: dict[tuple[int, int], "_Scratch"] = {}
 
 
 def _no() -> bool:
@@ -54,6 +57,7 @@ _is_grad_enabled: Callable[[], bool] = _no
 _is_torch_capturing: Callable[[], bool] = _no
 _stream_of: Callable[[int], int]
 _current_device: Callable[[], int]
+_empty: Callable[[tuple[int, ...], tuple[int, ...], Any], Any]
 
 
 def _meet_torch() -> None:
@@ -61,6 +65,7 @@ def _meet_torch() -> None:
     import torch  # noqa: PLC0415  # there: somebody has imported it
 
     global _is_compiling, _is_grad_enabled, _is_torch_capturing, _stream_of, _current_device  # noqa: PLW0603
+    global _empty  # noqa: PLW0603
     _is_grad_enabled = torch.is_grad_enabled
     _is_torch_capturing = torch.cuda.is_current_stream_capturing
     # What PyTorch's compiler calls in the code that it writes: the public functions take microseconds.
@@ -68,7 +73,16 @@ def _meet_torch() -> None:
     if hasattr(inner, "_cuda_getCurrentRawStream"):
         _is_torch_capturing = inner._cuda_isCurrentStreamCapturing  # noqa: SLF001
         _stream_of, _current_device = inner._cuda_getCurrentRawStream, inner._cuda_getDevice  # noqa: SLF001
+    guards = getattr(getattr(inner, "_dynamo", None), "guards", None)
+    _empty = getattr(guards, "_empty_strided_cuda", None) or _plainly_empty
     _is_compiling = torch.compiler.is_compiling
+
+
+def _plainly_empty(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> Any:
+    """On the current device, where PyTorch has nothing faster."""
+    import torch  # noqa: PLC0415  # there: somebody has its tensors
+
+    return torch.empty_strided(shape, strides, dtype=dtype, device="cuda")
 
 
 if "torch" in sys.modules:
@@ -187,8 +201,7 @@ def _on_torch(found: PreparedLayout, arrays: tuple[Any, ...], limit_ns: int) -> 
     if not is_captured:
         prepared.raise_known_failures()
     rows = x.contiguous() if found.copies_x else x
-    result = x.new_empty(found.out_shape) if out is None else out
-    scratch = x.new_empty(found.scratch_elements)
+    result = _empty(found.out_shape, found.out_strides, x.dtype) if out is None else out
     addresses = (
         rows.data_ptr(),
         w1.data_ptr(),
@@ -199,10 +212,52 @@ def _on_torch(found: PreparedLayout, arrays: tuple[Any, ...], limit_ns: int) -> 
         0 if b2 is None else b2.data_ptr(),
         result.data_ptr(),
     )
-    if found.launch(addresses, scratch.data_ptr(), _stream_of(device), is_captured, limit_ns):
+    stream = _stream_of(device)
+    if not found.takes(addresses):
+        found = found.for_any_address()
+    if not found.can_launch:
+        activation = found.layout.shape.activation
+        return in_torch_ops(x, w1, w2, gate=gate, activation=activation, b1=b1, b_gate=b_gate, b2=b2, out=out)
+    if is_captured:
+        memory = _bytes_of_torch(found.scratch_bytes, device)
+        found.launch(addresses, memory.data_ptr(), stream, True, limit_ns)
         return result
-    activation = found.layout.shape.activation
-    return in_torch_ops(x, w1, w2, gate=gate, activation=activation, b1=b1, b_gate=b_gate, b2=b2, out=out)
+    scratch = _scratch.get((device, stream)) or _new_scratch(device, stream)
+    with scratch.lock:  # else another thread's call on the stream would write there between our launches
+        if scratch.size < found.scratch_bytes:
+            scratch.grow(_bytes_of_torch(found.scratch_bytes, device), found.scratch_bytes)
+        found.launch(addresses, scratch.address, stream, False, limit_ns)
+    return result
+
+
+def _bytes_of_torch(count: int, device: int) -> Any:
+    import torch  # noqa: PLC0415  # there: somebody has its tensors
+
+    return torch.empty(count, dtype=torch.uint8, device=torch.device("cuda", device))
+
+
+class _Scratch:
+    """A stream's memory between two products: calls on a stream follow each other, so one does for all.
+
+    It was allocated on that stream, so that what is left of it when it grows is used again after it.
+    """
+
+    __slots__ = ("_memory", "address", "lock", "size")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._memory: Any = None
+        self.address = self.size = 0
+
+    def grow(self, memory: Any, size: int) -> None:
+        """Takes larger memory in place of what it had."""
+        self._memory, self.address, self.size = memory, memory.data_ptr(), size
+
+
+def _new_scratch(device: int, stream: int) -> _Scratch:
+    while len(_scratch) >= MOST_STREAMS:
+        _scratch.pop(next(iter(_scratch)), None)
+    return _scratch.setdefault((device, stream), _Scratch())
 
 
 def _checked(key: Any, arrays: tuple[Any, ...], activation: Any, tune: bool, limit_s: float) -> Any:
@@ -282,17 +337,16 @@ def _on_cupy(found: PreparedLayout, given: Mapping[str, Tensor], limit_ns: int) 
         prepared.raise_known_failures()
     rows = copied(x) if found.copies_x else x
     result = given.get("out") or empty_like(x, found.out_shape)
+    addresses = [rows.address, *(given[name].address if name in given else 0 for name in NAMES[1:-1])]
+    places = (*addresses, result.address)
+    if not found.takes(places):
+        found = found.for_any_address()
+    if not found.can_launch:
+        raise DeviceError(
+            f"mlp of {prepared.described(found.layout.shape)} cannot run: {found.chosen.choice.reason}"
+        )
     scratch = workspace(x, found.scratch_bytes)
     if is_captured:
         _in_graphs.append((rows, scratch))
-    addresses = [rows.address, *(given[name].address if name in given else 0 for name in NAMES[1:-1])]
-    places = (*addresses, result.address)
-    if not found.launch(places, scratch.address, stream, is_captured, limit_ns):  # type: ignore[arg-type]
-        reason = (
-            found.chosen.choice.reason
-            or "an array or a row of one begins at no multiple of 16 bytes: copy it"
-        )
-        raise DeviceError(
-            f"mlp of {prepared.described(found.layout.shape)} cannot run on CuPy's arrays: {reason}"
-        )
+    found.launch(places, scratch.address, stream, is_captured, limit_ns)
     return result.array

@@ -20,7 +20,7 @@ from wavesim_gpu.layers.description import MlpCall, MlpShape, Way
 from wavesim_gpu.layers.software import used_software
 from wavesim_gpu.runtime import calls
 from wavesim_gpu.runtime.device import query
-from wavesim_gpu.runtime.tensors import ELEMENT_BYTES
+from wavesim_gpu.runtime.tensors import dense_strides
 
 OFF_BITS = ALIGNMENT - 1  # set in an address that is no multiple
 MOST_KEPT = 4096  # shapes: the oldest are dropped, but for those that a graph launches
@@ -47,65 +47,73 @@ class Chosen:
     `is_tuned`: measured here or in an earlier process, not only simulated.
     """
 
+    shape: MlpShape
     choice: Choice
     way: Way | None
     is_tuned: bool = False
-    is_in_graph: bool = False
+    _is_in_graph: bool = False
+    _for_any_address: Way | None = None
 
     def note_capture(self) -> None:
         """Keeps it for as long as the process: a graph will launch it."""
-        if not self.is_in_graph:
-            self.is_in_graph = True
+        if not self._is_in_graph:
+            self._is_in_graph = True
             _launched_by_graphs.append(self)
+
+    def for_any_address(self) -> Way | None:
+        """A way that takes rows and addresses that are no multiples of 16 bytes: cuBLASLt."""
+        if self.choice.candidate is None or self.way is None:
+            return self.way
+        if self._for_any_address is None:
+            try:
+                self._for_any_address = library_way(self.shape)
+            except (WavesimError, ImportError, OSError) as error:
+                warn_once(f"wavesim_gpu.mlp needs cuBLASLt for rows that are not aligned: {error}")
+        return self._for_any_address
 
 
 class PreparedLayout:
     """A layout and its way; what every call needs, where it is found fastest."""
 
     __slots__ = (
-        "chosen",
-        "copies_x",
-        "device",
-        "is_packed",
-        "layout",
-        "out_shape",
-        "run",
-        "scratch_bytes",
-        "scratch_elements",
+        *("_any_address", "_run", "can_launch", "chosen", "copies_x", "device", "layout", "out_shape"),
+        *("out_strides", "scratch_bytes"),
     )
 
     def __init__(self, layout: Layout, chosen: Chosen) -> None:
         self.layout, self.chosen = layout, chosen
-        way = chosen.way if layout.has_aligned_rows else None
-        self.run = way.run if way else None
+        way = chosen.way if layout.has_aligned_rows else chosen.for_any_address()
+        self._run = way.run if way else None
+        self.can_launch = way is not None
+        self._any_address = way is None or chosen.choice.candidate is None or way is not chosen.way
         self.scratch_bytes = max(1, way.scratch_bytes) if way else 1
-        self.scratch_elements = -(-self.scratch_bytes // ELEMENT_BYTES)
         self.copies_x, self.device, self.out_shape = layout.copies_x, layout.device, layout.out_shape
-        self.is_packed = layout.shape.gate == "packed"
+        self.out_strides = dense_strides(layout.out_shape)
+
+    def takes(self, addresses: tuple[int, ...]) -> bool:
+        """Whether its way can be launched on these addresses."""
+        x, w1, w2, gate, b1, b_gate, b2, out = addresses
+        return self._any_address or not (x | w1 | w2 | gate | b1 | b_gate | b2 | out) & OFF_BITS
 
     def launch(
         self,
-        addresses: tuple[int, int, int, int, int, int, int, int],
+        addresses: tuple[int, ...],
         scratch: int,
         stream: int,
         is_captured: bool,
         limit_ns: int,
-    ) -> bool:
-        """Launches on x, w1, w2, gate, b1, b_gate, b2 and out; an address is 0 where there is none.
-
-        Returns False, with nothing done, where there is no way or an address is no multiple of 16.
-        """
+    ) -> None:
+        """Launches on x, w1, w2, gate, b1, b_gate, b2 and out, which it takes; 0 where there is none."""
         x, w1, w2, gate, b1, b_gate, b2, out = addresses
-        if self.run is None or (x | w1 | w2 | gate | b1 | b_gate | b2 | out) & OFF_BITS:
-            return False
         layout = self.layout
-        if self.is_packed:
+        if layout.shape.gate == "packed":
             gate, w1 = w1, w1 + layout.values_offset
             if b1:
                 b_gate, b1 = b1, b1 + layout.values_bias_offset
         if is_captured:
             self.chosen.note_capture()
-        self.run(
+        assert self._run is not None
+        self._run(
             MlpCall(
                 x,
                 layout.x_stride,
@@ -125,7 +133,12 @@ class PreparedLayout:
                 b2,
             )
         )
-        return True
+
+    def for_any_address(self) -> "PreparedLayout":
+        """The same layout by a way that takes addresses that are no multiples of 16 bytes."""
+        way = self.chosen.for_any_address()
+        only = choose.only(way.label if way else TORCH, "addresses that are no multiples of 16 bytes")
+        return PreparedLayout(self.layout, Chosen(self.layout.shape, only, way))
 
 
 def force(shape: MlpShape, candidate: MlpCandidate | None) -> None:
@@ -163,7 +176,7 @@ def ready(layout: Layout, *, is_captured: bool) -> PreparedLayout:
 def settle(layout: Layout, choice: Choice, way: Way | None) -> None:
     """Has later calls of the shape take a way that was measured."""
     with preparing:
-        _chosen[layout.device, layout.shape] = Chosen(choice, way, is_tuned=True)
+        _chosen[layout.device, layout.shape] = Chosen(layout.shape, choice, way, is_tuned=True)
 
 
 def is_tuned(layout: Layout) -> bool:
@@ -190,7 +203,7 @@ def _first(layout: Layout) -> Chosen:
     if choice.candidate is None:
         return _library(shape, "", choice, is_measured)
     try:
-        return Chosen(choice, planned_way(shape, choice.candidate), is_measured)
+        return Chosen(shape, choice, planned_way(shape, choice.candidate), is_measured)
     except (WavesimError, ImportError, OSError) as error:
         return _library(shape, f"{choice.label} cannot run: {error}")
 
@@ -231,7 +244,7 @@ def _library(shape: MlpShape, reason: str, choice: Choice | None = None, is_meas
         used = label if way else "the operations of the arrays' own library"
         warn_once(f"wavesim_gpu.mlp uses {used}: {reason}")
     found = choice if choice and way else choose.only(label, reason)
-    return Chosen(found, way, is_measured and way is not None)
+    return Chosen(shape, found, way, is_measured and way is not None)
 
 
 def warn_once(text: str) -> None:

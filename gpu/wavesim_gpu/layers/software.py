@@ -6,7 +6,9 @@ Example: `used_software()["kernels"]` changes when an instruction of a kernel do
 from collections.abc import Mapping
 from functools import cache
 
+from wavesim.errors import DeviceError
 from wavesim_gpu.kernels.backends import BACKENDS
+from wavesim_gpu.runtime.cublas_library import library_version
 from wavesim_gpu.runtime.device import versions
 from wavesim_gpu.runtime.kernel_sources import source_hash
 
@@ -23,7 +25,6 @@ def used_software() -> Mapping[str, str]:
 def _cublaslt() -> str:
     """The version of the library that would compute, "" where it cannot be had."""
     try:
-        from wavesim_gpu.layers.library import version  # noqa: PLC0415  # loads cuBLASLt
-    except (ImportError, OSError):
+        return library_version()
+    except DeviceError:
         return ""
-    return str(version())

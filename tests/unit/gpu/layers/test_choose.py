@@ -1,0 +1,88 @@
+"""Which way an MLP takes, by simulation: ours where it fills a tail, cuBLASLt where that gains little."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from wavesim.costs.product_costs import product_costs_of
+from wavesim.model.device import load
+from wavesim_gpu.layers import choose as choosing
+from wavesim_gpu.layers.candidates import FUSED, MlpCandidate
+from wavesim_gpu.layers.choose import LIBRARY, choose, predicted, predicted_library_ns
+from wavesim_gpu.layers.description import MlpShape
+
+H200 = load("h200")
+
+
+def gpt3(m: int) -> MlpShape:
+    return MlpShape(m, 12288, 6144, 12288, "fp16", "gelu")
+
+
+def test_one_kernel_for_both_products_is_chosen_where_the_first_leaves_sms_idle():
+    # 3,328 rows are 26 rows of 24 tiles: 4.7 waves.
+    found = choose(gpt3(3328), H200)
+    assert found.candidate == MlpCandidate.read(f"hopper {FUSED} grouped:4 128x256 128x256")
+    assert (found.label, found.basis) == (str(found.candidate), "simulated")
+    assert found.gain_points > product_costs_of("h200").margin_points
+    low, high = found.interval_points
+    assert low < found.gain_points < high
+
+
+@pytest.mark.parametrize("m", [1, 16, 64, 256])
+def test_few_rows_take_cublaslt_as_the_prediction_cannot_tell_the_two_apart(m):
+    assert choose(gpt3(m), H200).candidate is None
+
+
+def test_a_gain_within_the_margin_is_not_taken(monkeypatch):
+    # 1,024 rows fill waves for both: within 2 % of each other.
+    found = choose(gpt3(1024), H200)
+    assert (found.label, found.candidate) == (LIBRARY, None)
+    assert found.predicted_ns == found.library_ns > 0
+    costs = replace(product_costs_of("h200"), margin_points=-2.0)
+    monkeypatch.setattr(choosing, "product_costs_of", lambda name: costs)
+    assert choose.__wrapped__(gpt3(1024), H200).candidate is not None
+
+
+def test_a_gpu_whose_products_nobody_timed_takes_cublaslt_and_says_why():
+    found = choose(gpt3(3328), load("a100-80gb"))
+    assert (found.label, found.basis, found.gain_points) == (LIBRARY, "none", 0.0)
+    assert "no products were timed on a" in found.reason
+    assert choose(gpt3(3328), load("h100")).basis == "none"
+
+
+def test_what_cublaslt_does_not_fuse_costs_it_a_pass():
+    costs = product_costs_of("h200")
+    plain = MlpShape(512, 4096, 4096, 4096, "bf16")
+    times = {
+        word: predicted_library_ns(replace(plain, activation=word), H200, costs)
+        for word in (None, "gelu", "relu", "silu", "gelu-exact")
+    }
+    assert times[None] == times["gelu"] == times["relu"]
+    assert times["silu"] == times["gelu-exact"] == times[None] + costs.pass_ns(2 * 512 * 4096)
+
+
+def test_candidates_are_in_the_order_of_their_times_and_the_kernels_can_compute_them():
+    found = predicted(gpt3(2000), H200, 8)
+    assert len(found) == 8
+    assert [one.ns for one in found] == sorted(one.ns for one in found)
+    for one in found:
+        pipeline, plan = one.candidate.planned(gpt3(2000))
+        assert pipeline.stages[0].gemm.m == 2000
+        assert MlpCandidate.read(str(one.candidate)) == one.candidate
+        assert plan == one.candidate.plan()
+
+
+def test_no_candidate_takes_less_than_the_tensor_cores_or_the_memory_allow():
+    for m in (1, 100, 1000, 10_000):
+        shape = gpt3(m)
+        for one in predicted(shape, H200, 4):
+            assert one.ns > 4 * m * 12288 * 6144 / (H200.sm_count * 4096 * 1.98)
+            assert one.ns > 2 * 2 * 12288 * 6144 / 4.8e3
+
+
+def test_a_choice_takes_milliseconds_however_many_tiles_there_are():
+    began = time.process_time()
+    for m in (4096, 65536, 2**20):
+        choose.__wrapped__(gpt3(m), H200)
+    assert time.process_time() - began < 2  # 50 ms each on an idle machine

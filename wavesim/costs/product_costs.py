@@ -1,0 +1,106 @@
+"""How long a product of matrices takes alone: a tile's cycles, the clock under load, what DRAM allows.
+
+Example: on an H200 a tile of 128x256 with k = 12,288 takes 192 k-blocks of 1,065 cycles at 1.29 GHz, 160
+us. No tile is timed for it: the constants are fitted to whole products that were timed alone.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from math import sqrt
+from typing import Any
+
+from wavesim.costs.constants import UNITS
+from wavesim.costs.device_costs import costs_of, own_file
+
+SECTION = "products"
+TILE_K = 64
+PANEL = 64  # columns that are loaded together: of a tile that is no multiple, more than it multiplies
+ELEMENT_BYTES = 2
+LIGHT_ROWS = 64
+SHARPNESS = 8  # of the bend between what the tensor cores and what the memory allows
+
+
+@dataclass(frozen=True)
+class ProductTile:
+    """Rows and columns of a tile, and splits of K."""
+
+    tile_m: int
+    tile_n: int
+    split_k: int = 1
+
+    def count(self, m: int, n: int) -> int:
+        """Blocks of a product (m, n), splits counted."""
+        return -(-m // self.tile_m) * -(-n // self.tile_n) * self.split_k
+
+
+@dataclass(frozen=True)
+class ProductCosts:
+    """The constants of a device, as its data file has them, and overheads in ns.
+
+    `cycles_ratio` is a k-block's cycles over those of its multiply-adds alone. `tile_cycles` is what a tile
+    takes besides its k-blocks, `start_ns` what a kernel does besides its waves. With at most 64 rows, which
+    leave most of the power unused, the clock is `light_clock_ghz`. `library_ratio` is cuBLASLt's time over
+    that of the same tiles of ours. `post_ns` is added to tiles of a product that others wait for, `fetch_ns`
+    to those that wait.
+    """
+
+    multiply_adds_per_cycle: float
+    cycles_ratio: float
+    tile_cycles: float
+    clock_ghz: float
+    light_clock_ghz: float
+    l2_bytes_per_cycle: float
+    start_ns: int
+    split_ns: int
+    dram_bytes_per_s: float
+    library_dram_bytes_per_s: float
+    library_ratio: float
+    pass_bytes_per_s: float
+    margin_points: float
+    interval_points: float
+    setup_ns: int
+    boundary_ns: int
+    dependent_ns: int
+    post_ns: int
+    fetch_ns: int
+
+    def tile_ns(self, tile: ProductTile, m: int, k: int) -> float:
+        """One tile, or split of one, of m rows in all, with its SM to itself."""
+        blocks = -(-k // (TILE_K * tile.split_k))
+        adds = tile.tile_m * tile.tile_n * TILE_K / self.multiply_adds_per_cycle
+        loaded = -(-tile.tile_n // PANEL) * PANEL
+        adds *= sqrt(loaded / tile.tile_n)
+        loads = (tile.tile_m + loaded) * TILE_K * ELEMENT_BYTES / self.l2_bytes_per_cycle
+        cycles = blocks * bent(adds * self.cycles_ratio, loads) + self.tile_cycles
+        clock = self.light_clock_ghz if m <= LIGHT_ROWS else self.clock_ghz
+        return cycles / clock + (self.split_ns if tile.split_k > 1 else 0)
+
+    def floor_ns(self, m: int, n: int, k: int, *, is_library: bool = False) -> float:
+        """What reading and writing every matrix once takes."""
+        rate = self.library_dram_bytes_per_s if is_library else self.dram_bytes_per_s
+        return ELEMENT_BYTES * (m * k + k * n + m * n) / rate * 1e9
+
+    def pass_ns(self, elements: int) -> float:
+        """An element-wise kernel that reads and writes so many elements in all, and its launch."""
+        return ELEMENT_BYTES * elements / self.pass_bytes_per_s * 1e9 + self.boundary_ns
+
+
+def bent(one: float, other: float) -> float:
+    """The larger of two times, and somewhat more where they are about equal."""
+    most = max(one, other)
+    return float(most * ((one / most) ** SHARPNESS + (other / most) ** SHARPNESS) ** (1 / SHARPNESS))
+
+
+@cache
+def product_costs_of(device_name: str) -> ProductCosts | None:
+    """Those of a device; None where no products were timed on it: nothing stands in for them."""
+    constants = own_file(device_name).constants
+    values: dict[str, Any] = {
+        key: constants[f"{SECTION}.{key}"].value for key in UNITS[SECTION] if f"{SECTION}.{key}" in constants
+    }
+    if not values:
+        return None
+    overheads = costs_of(device_name).overheads
+    named = {name: int(overheads[name]) for name in ("setup_ns", "boundary_ns", "dependent_ns", "post_ns")}
+    named["fetch_ns"] = int(overheads["tile_fetch_ns"])
+    return ProductCosts(**values, **named)
