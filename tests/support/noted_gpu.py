@@ -79,7 +79,7 @@ class NotedDriver:
     def StreamGetId(self, stream, number):
         if self.contexts[-1] != CONTEXT:
             return INVALID_CONTEXT
-        number._obj.value = self.numbers.get(stream, stream)
+        number._obj.value = self.numbers.get(stream.value, stream.value)
         return 0
 
     def CtxGetCurrent(self, context):
@@ -104,13 +104,15 @@ class NotedDriver:
         return 0
 
     def LaunchKernelEx(self, config, function, parameters, extra):
-        assert extra is None
-        kernel, config = self.gpu.kernels[function.value], config._obj
+        assert not extra.value
+        kernel, config = self.gpu.kernels[function.value], driver.LaunchConfig.from_address(config.value)
         if status := self.gpu.on_launch(kernel):
             return status
         kind = gemm_sm90.PARAMS if "sm90" in kernel else GEMM_PARAMS
+        count = 4 if "fused" in kernel else 2
+        addresses = list((ctypes.c_uint64 * count).from_address(parameters.value))
         sync, gemm = (
-            [_copied(address, kind) for address in parameters[first::2]]
+            [_copied(address, kind) for address in addresses[first::2]]
             for first, kind in enumerate((SYNC_PARAMS, kind))
         )
         kinds = (config.attributes[i] for i in range(config.attribute_count))

@@ -5,11 +5,11 @@ Parameters are made once for a call's addresses and kept, what the kernels count
 (`runtime/call_states.py`), and the last block to leave puts it back and reports a wait that gave up.
 """
 
-import ctypes
 import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ctypes import byref, c_uint32, c_uint64, c_void_p
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -39,9 +39,7 @@ ELEMENT_BYTES, QUAD_BYTES = 2, 16
 ALIGNMENT = 256
 # Addresses that a template's operands may have, to be replaced.
 ANYWHERE = Addresses(*([1 << 20] * 8))
-_Ready = tuple[
-    ReadyLaunch, tuple[ReadyLaunch, ...], tuple[ctypes.c_uint32, ...]
-]  # first, others, call numbers
+_Ready = tuple[ReadyLaunch, tuple[ReadyLaunch, ...], tuple[c_uint32, ...]]  # first, others, call numbers
 
 
 class PlannedMlp:
@@ -94,8 +92,8 @@ class PlannedMlp:
 
         Raises `DeviceError` with the driver's word; what was launched until then ends by itself.
         """
-        found = ctypes.c_uint64()
-        status = self._stream_id(call.stream, ctypes.byref(found))
+        found = c_uint64()
+        status = self._stream_id(c_void_p(call.stream), byref(found))
         if not status:
             status = self._run_captured(call) if call.is_captured else self._run_eager(call, found.value)
         if status:

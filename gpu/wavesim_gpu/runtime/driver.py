@@ -1,7 +1,7 @@
 """The few functions of the CUDA driver that are called for every launch, without wrappers that take time.
 
-Example: `require_driver().cuStreamGetId(stream, byref(number))` returns a status, 0 where all is well;
-`status_name(status)` is the driver's word for another. The runtime's other calls go through CuPy.
+Example: `require_driver().cuStreamGetId(c_void_p(stream), byref(number))` returns a status, 0 where all is
+well; `status_name(status)` is the driver's word for another. The runtime's other calls go through CuPy.
 """
 
 import ctypes
@@ -17,14 +17,14 @@ LIBRARY = "libcuda.so.1"
 # Statuses of a thread on which no context, or another one than a launch's, is current.
 OTHER_CONTEXT = (3, 201, 400, 709)  # not initialised, invalid context, invalid handle, context is destroyed
 _ARGUMENTS: dict[str, list[Any]] = {
-    "cuStreamGetId": [c_void_p, c_void_p],
     "cuTensorMapReplaceAddress": [c_void_p, c_void_p],
     "cuCtxGetCurrent": [c_void_p],
     "cuCtxPushCurrent_v2": [c_void_p],
     "cuCtxPopCurrent_v2": [c_void_p],
     "cuGetErrorName": [c_int, c_void_p],
-    "cuLaunchKernelEx": [c_void_p, c_void_p, c_void_p, c_void_p],
 }
+# Without a list of types a call takes a third of the time: arguments are `c_void_p` or `byref` something.
+_CALLED_OFTEN = ("cuLaunchKernelEx", "cuStreamGetId")
 
 
 @cache
@@ -35,6 +35,8 @@ def require_driver() -> Any:
         for name, arguments in _ARGUMENTS.items():
             function = getattr(library, name)
             function.argtypes, function.restype = arguments, c_int
+        for name in _CALLED_OFTEN:
+            getattr(library, name).restype = c_int
     except (OSError, AttributeError) as error:
         raise DeviceError(f"no NVIDIA driver of CUDA 12 or later ({error}). Install one") from None
     return library

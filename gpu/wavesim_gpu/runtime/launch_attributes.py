@@ -39,7 +39,9 @@ def launch_extended(function: Any, shape: KernelLaunch, arguments: tuple[Any, ..
     ]
     pointers = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
     config = launch_config(shape, int(stream.ptr))
-    status = require_driver().cuLaunchKernelEx(ctypes.byref(config), int(function.ptr), pointers, None)
+    status = require_driver().cuLaunchKernelEx(
+        ctypes.byref(config), ctypes.c_void_p(int(function.ptr)), pointers, None
+    )
     if status != 0:
         raise launch_error(shape, status)
 

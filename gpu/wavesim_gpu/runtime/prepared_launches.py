@@ -91,11 +91,11 @@ class LaunchTemplate:
             at += _padded(len(stage.gemm))
         config = launch_config(self.shape, stream)
         parameters = (ctypes.c_void_p * len(pointers))(*pointers)
-        arguments = (ctypes.byref(config), ctypes.c_void_p(self.function), parameters, None)
-        return ReadyLaunch(arguments, numbers, memory)
+        places = (ctypes.addressof(config), self.function, ctypes.addressof(parameters), 0)
+        return ReadyLaunch(tuple(map(ctypes.c_void_p, places)), numbers, (memory, config, parameters))
 
     def _put_sync(self, memory: Any, at: int, stage: StageTemplate, report: Report) -> None:
-        memory[at : at + len(stage.sync)] = stage.sync
+        ctypes.memmove(ctypes.addressof(memory) + at, stage.sync, len(stage.sync))
         struct.pack_into("<QQ", memory, at, report.counters, report.errors)
         struct.pack_into("<Q", memory, at + _LIMIT, report.limit_ns)
         _REPORT.pack_into(memory, at + _CALL, report.slot, report.bell, report.result, report.result_quads)
@@ -103,8 +103,8 @@ class LaunchTemplate:
 
 
 def _put_gemm(memory: Any, at: int, stage: StageTemplate, addresses: Mapping[str, int]) -> None:
-    memory[at : at + len(stage.gemm)] = stage.gemm
     base = ctypes.addressof(memory)
+    ctypes.memmove(base + at, stage.gemm, len(stage.gemm))
     for field in stage.fields:
         address, place = addresses[field.operand] + field.shift, at + field.offset
         if field.kind == "pointer":
