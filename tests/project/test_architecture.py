@@ -66,6 +66,7 @@ OPTIONAL = {
     ("mlp.py", "torch"),
     ("direct.py", "torch"),
     ("formula.py", "torch"),
+    ("host_time.py", "torch"),
     ("ops.py", "torch"),
     ("recorder_overhead.py", "torch"),
     ("recorder_overhead.py", "triton_pair"),
