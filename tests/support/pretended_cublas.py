@@ -5,13 +5,14 @@ as cuBLAS's documentation says: columns first, and one bias for each row.
 """
 
 import ctypes
+import struct
 from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
 
 from wavesim_gpu.kernels import elementwise
-from wavesim_gpu.runtime import cublas_library, cublaslt
+from wavesim_gpu.runtime import cublas_library, cublaslt, driver
 from wavesim_gpu.runtime.operands import from_float32, to_float32
 
 WORKSPACE = 1 << 20
@@ -19,6 +20,7 @@ KINDS = {number: name for name, number in cublas_library.TYPES.items()}
 EPILOGUES = {number: what for what, number in cublaslt.EPILOGUES.items()}
 ALL = tuple(EPILOGUES.values())
 ALGORITHM_BYTES = 64
+PARAMETERS = struct.Struct("=5Q5qi4x")
 
 
 def stored(values, dtype):
@@ -179,20 +181,22 @@ class PretendedLauncher:
     """`cuLaunchKernel` for the element-wise kernels; `launches` notes name and grid of each."""
 
     def __init__(self):
-        self.launches, self.names = [], {}
+        self.launches, self.streams, self.names = [], [], {}
 
     def load(self, source, name, build):
         return SimpleNamespace(function=SimpleNamespace(ptr=self.names.setdefault(name, len(self.names) + 1)))
 
-    def __call__(self, kernel, blocks, rows_at_once, depth, threads, *rest):
-        *ones, shared, _, pointers, extra = rest
-        assert (depth, ones, shared, extra) == (1, [1, 1], 0, None)
+    def cuLaunchKernelEx(self, config, kernel, pointers, extra):  # the driver's name
+        assert extra is None
+        assert pointers[0] == config.value + elementwise.CONFIG_BYTES
+        told = driver.LaunchConfig.from_address(config.value)
+        (blocks, rows_at_once, depth), (threads, *ones) = told.grid, told.block
+        assert (depth, ones, told.dynamic_shared_bytes, told.attribute_count) == (1, [1, 1], 0, 0)
         name = next(name for name, number in self.names.items() if number == kernel.value)
         self.launches.append((name, blocks, rows_at_once))
-        text = ctypes.string_at(pointers[0], elementwise.LAYOUT.size)
-        gate, value, out, b_gate, b_value, *strides, rows, columns, activation = elementwise.LAYOUT.unpack(
-            text
-        )
+        self.streams.append(told.stream)
+        text = ctypes.string_at(pointers[0], PARAMETERS.size)
+        gate, value, out, b_gate, b_value, *strides, rows, columns, activation = PARAMETERS.unpack(text)
         width = 1 if name.endswith("unaligned") else elementwise.WIDTH
         assert (blocks - 1) * threads * width < columns <= blocks * threads * width
         if width > 1:
@@ -225,5 +229,6 @@ def pretend(monkeypatch, **how):
     monkeypatch.setattr(cublas_library, "_handles", {})
     monkeypatch.setattr(cublaslt, "allowed_while_capturing", nullcontext)
     monkeypatch.setattr(elementwise, "load_function", launcher.load)
-    monkeypatch.setattr(elementwise, "_launcher", lambda: launcher)
+    monkeypatch.setattr(elementwise, "require_driver", lambda: launcher)
+    monkeypatch.setattr(elementwise, "current_context", lambda: 0)
     return cublas, launcher

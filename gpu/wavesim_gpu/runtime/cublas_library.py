@@ -7,7 +7,6 @@ by the same heuristic and there is one copy of it; else the one among the instal
 import ctypes
 import os
 import threading
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -92,12 +91,26 @@ class Descriptor:
             getattr(self._library, f"cublasLt{self._kind}Destroy")(address)
 
 
-@dataclass(frozen=True)
 class Handle:
-    """A cuBLAS handle; its stream and workspace are set under the lock that is held until the launch."""
+    """A cuBLAS handle, used under its lock. `stream` and `workspace` are those that it has been given."""
 
-    address: int
-    lock: threading.Lock
+    def __init__(self, address: int) -> None:
+        self.address = address
+        self.lock = threading.Lock()
+        self.stream = self.workspace = -1
+
+    def set(self, stream: int, workspace: int) -> int:
+        """Has the next products run on the stream and in the workspace; returns cuBLAS's status."""
+        if (stream, workspace) == (self.stream, self.workspace):
+            return 0
+        self.stream = -1  # none, should one of the two be refused
+        functions = gemm_library()
+        status = functions.cublasSetStream_v2(self.address, stream)
+        # A new stream puts back the handle's own workspace.
+        status = status or functions.cublasSetWorkspace_v2(self.address, workspace, workspace_bytes())
+        if not status:
+            self.stream, self.workspace = stream, workspace
+        return int(status)
 
 
 @cache
@@ -123,7 +136,7 @@ def gemm_handle(device: int) -> Handle:
     """The handle of cuBLAS for a GPU, the current one."""
     with _creating:
         if device not in _handles:
-            _handles[device] = Handle(_made(gemm_library(), "cublasCreate_v2"), threading.Lock())
+            _handles[device] = Handle(_made(gemm_library(), "cublasCreate_v2"))
         return _handles[device]
 
 

@@ -60,7 +60,7 @@ Matrix = tuple[int, int]
 # A launch on the addresses of A, B, C and the workspace, and a stream.
 Run = Callable[[int, int, int, int, int], None]
 ONE, ZERO = ctypes.c_float(1), ctypes.c_float(0)
-ALPHA, BETA = ctypes.addressof(ONE), ctypes.addressof(ZERO)
+ALPHA, BETA = (ctypes.c_void_p(ctypes.addressof(factor)) for factor in (ONE, ZERO))
 
 
 @dataclass(frozen=True)
@@ -242,10 +242,12 @@ class _Problem:
     def run(self, algorithm: str) -> Run:
         """The launch by an algorithm."""
         descriptors, algo = (self._desc, *self._layouts), _algo(algorithm)
-        desc, b_layout, a_layout, c_layout = (one.address for one in descriptors)
-        matmul, handle, size = library().cublasLtMatmul, self._handle, workspace_bytes()
-        alpha, beta, algo_address = ALPHA, BETA, ctypes.addressof(algo)
         kept = descriptors, algo, self._product  # as long as the launch that has their addresses
+        matmul, alpha, beta = library().cublasLtMatmul, ALPHA, BETA
+        # What is made once here is not converted anew at each launch.
+        desc, b_layout, a_layout, c_layout = (ctypes.c_void_p(one.address) for one in descriptors)
+        handle, size = ctypes.c_void_p(self._handle), ctypes.c_size_t(workspace_bytes())
+        algo_address = ctypes.c_void_p(ctypes.addressof(algo))
 
         def launch(a: int, b: int, c: int, workspace: int, stream: int) -> None:
             status = matmul(
@@ -288,21 +290,15 @@ def _layouts(product: Product, place: Place) -> list[tuple[int, int, int]]:
 def _gemm_ex(product: Product, place: Place) -> Run:
     """The product alone, by the kernel that `cublasGemmEx` chooses."""
     (_, _, b_stride), (k, m, a_stride), (n, _, c_stride) = _layouts(product, place)
-    functions, handle, kind = gemm_library(), gemm_handle(product.device), TYPES[product.dtype]
-    set_stream, set_workspace = functions.cublasSetStream_v2, functions.cublasSetWorkspace_v2
+    handle, gemm = gemm_handle(product.device), gemm_library().cublasGemmEx
+    address, kind, said = ctypes.c_void_p(handle.address), TYPES[product.dtype], str(product)
     transposed = TRANSPOSED if product.order == "column" else 0
-    gemm, address, lock, size = functions.cublasGemmEx, handle.address, handle.lock, workspace_bytes()
-    said = str(product)
 
     def launch(a: int, b: int, c: int, workspace: int, stream: int) -> None:
-        with lock:
-            status = (
-                set_stream(address, stream)
-                or set_workspace(address, workspace, size)  # a new stream puts back the handle's own
-                or gemm(
-                    address, transposed, 0, n, m, k, ALPHA, b, kind, b_stride, a, kind, a_stride,
-                    BETA, c, kind, c_stride, COMPUTE_FP32, DEFAULT_ALGORITHM,
-                )
+        with handle.lock:
+            status = handle.set(stream, workspace) or gemm(
+                address, transposed, 0, n, m, k, ALPHA, b, kind, b_stride, a, kind, a_stride,
+                BETA, c, kind, c_stride, COMPUTE_FP32, DEFAULT_ALGORITHM,
             )  # fmt: skip
         if status:
             check(status, said)

@@ -187,6 +187,7 @@ def test_long_rows_without_padding_are_one_row_to_the_element_wise_kernel(preten
     case = Case(shape).give_memory(way)
     way.run(case.call)
     assert launcher.launches == [("elementwise_bf16", 1, 1)]
+    assert launcher.streams == [77]
 
 
 def test_stored_algorithms_count_while_the_library_is_the_same(pretended):
