@@ -8,6 +8,7 @@ import ctypes
 import struct
 import threading
 from pathlib import Path
+from typing import Any
 
 from wavesim_gpu.kernels.backend import KernelLaunch
 from wavesim_gpu.runtime.compiler import Build
@@ -28,8 +29,9 @@ WIDTH, VECTOR_BYTES = 8, 16  # what a thread reads at once
 MOST_ROWS = 65_535  # of a grid; beyond, blocks take several
 CONFIG_BYTES = ctypes.sizeof(LaunchConfig)
 # A `LaunchConfig`: grid, block, shared memory, stream; no attributes. Behind it `Elementwise` of the kernel:
-# five addresses, three strides, rows, columns, activation. Written as one.
+# five addresses, three strides, rows, columns, activation.
 LAYOUT = struct.Struct("=3I3II4xQ16x5Q5qi4x")
+CALL_AT, CALL = LaunchConfig.stream.offset, struct.Struct("=Q16x5Q")  # what differs from call to call
 
 
 class Elementwise:
@@ -45,10 +47,11 @@ class Elementwise:
         self._names = names(dtype)
         # The module unloads with the last `Function`.
         self._functions = [load_function(SOURCE, name, Build()) for name in self._names]
-        self._pointers = [ctypes.c_void_p(int(function.function.ptr)) for function in self._functions]
-        self._shape = (*strides, rows, columns, ACTIVATIONS[activation])
+        word = ACTIVATIONS[activation]
         # Without a bias a dense matrix is one long row, whatever its columns.
-        self._flat = (0, 0, 0, 1, rows * columns, ACTIVATIONS[activation])
+        flat = (0, 0, 0, 1, rows * columns, word)
+        pointers = [int(function.function.ptr) for function in self._functions]
+        self._ready = _Ready(pointers, ((*strides, rows, columns, word), flat))
         self._is_dense = all(stride == columns for stride in strides)
         self._is_aligned = not any(stride % WIDTH for stride in strides)
         self._launch = require_driver().cuLaunchKernelEx
@@ -60,24 +63,16 @@ class Elementwise:
         Raises `DeviceError` with the driver's word for what is wrong.
         """
         is_flat = self._is_dense and not (b_gate | b_value)
-        shape = self._flat if is_flat else self._shape
         is_aligned = not (gate | value | out | b_gate | b_value) % VECTOR_BYTES
         is_vector = is_aligned and (is_flat or self._is_aligned)
-        rows, columns = shape[3], shape[4]
-        of_block = THREADS * WIDTH if is_vector else THREADS
-        index = 0 if is_vector else 1
-        kept = _parameters
-        LAYOUT.pack_into(
-            kept.buffer, 0, -(-columns // of_block), min(rows, MOST_ROWS), 1, THREADS, 1, 1, 0, stream,
-            gate, value, out, b_gate, b_value, *shape,
-        )  # fmt: skip
-        arguments = kept.config, self._pointers[index], kept.pointers, None
+        buffer, arguments = self._ready.launches[is_flat][is_vector]
+        CALL.pack_into(buffer, CALL_AT, stream, gate, value, out, b_gate, b_value)
         status = self._launch(*arguments)
         if status in OTHER_CONTEXT and current_context() != self._context:
             with in_context(self._context):
                 status = self._launch(*arguments)
         if status:
-            raise launch_error(KernelLaunch(self._names[index], THREADS, 0, 1), status)
+            raise launch_error(KernelLaunch(self._names[not is_vector], THREADS, 0, 1), status)
 
 
 def names(dtype: str) -> tuple[str, str]:
@@ -85,13 +80,24 @@ def names(dtype: str) -> tuple[str, str]:
     return f"elementwise_{dtype}", f"elementwise_{dtype}_unaligned"
 
 
-class _Parameters(threading.local):
-    """A launch and its parameters, one buffer for each thread; the driver copies it at the launch."""
+class _Ready(threading.local):
+    """Launches of a matrix as it is and as one row, each without and with 16-byte accesses.
 
-    def __init__(self) -> None:
-        self.buffer = (ctypes.c_uint64 * (LAYOUT.size // 8))()
-        self.config = ctypes.c_void_p(ctypes.addressof(self.buffer))
-        self.pointers = (ctypes.c_void_p * 1)(ctypes.addressof(self.buffer) + CONFIG_BYTES)
+    Each thread has its own, a buffer and the driver's arguments; the driver copies it at the launch.
+    """
+
+    def __init__(self, pointers: list[int], shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+        vector, unaligned = pointers
+        self.launches = [
+            [_launch(unaligned, THREADS, shape), _launch(vector, THREADS * WIDTH, shape)] for shape in shapes
+        ]
 
 
-_parameters = _Parameters()
+def _launch(pointer: int, of_block: int, shape: tuple[int, ...]) -> tuple[Any, tuple[Any, ...]]:
+    *_, rows, columns, _ = shape
+    buffer = (ctypes.c_uint64 * (LAYOUT.size // 8))()
+    blocks = -(-columns // of_block)
+    LAYOUT.pack_into(buffer, 0, blocks, min(rows, MOST_ROWS), 1, THREADS, *(1, 1, 0, 0), *(0,) * 5, *shape)
+    config = ctypes.addressof(buffer)
+    parameters = (ctypes.c_void_p * 1)(config + CONFIG_BYTES)
+    return buffer, (ctypes.c_void_p(config), ctypes.c_void_p(pointer), parameters, None)
