@@ -85,7 +85,7 @@ def _plainly_empty(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any)
     return torch.empty_strided(shape, strides, dtype=dtype, device="cuda")
 
 
-if "torch" in sys.modules:
+if sys.modules.get("torch"):
     _meet_torch()
 
 
@@ -114,7 +114,7 @@ def mlp(  # noqa: PLR0913  # what an MLP has
     other programs hold it, the call's result is NaN and the next call or `wavesim_gpu.check()` raises
     `FailedCallsError`, which names the call; after replays of a graph `check()` does.
     """
-    if _is_compiling is _no and "torch" in sys.modules:
+    if _is_compiling is _no and sys.modules.get("torch"):
         _meet_torch()
     if _is_compiling():
         return _torch_op((x, w1, w2, gate, b1, b_gate, b2, out), activation)

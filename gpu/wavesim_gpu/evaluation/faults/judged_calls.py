@@ -1,8 +1,8 @@
 """Calls of `mlp` whose results are judged on the device and held against what was reported of them.
 
-Example: a `Judge` prepares a small MLP under row semaphores; `judge.call(i)` calls it and has a kernel
-compare the result, bit by bit, with what the same plan gave on an idle GPU. No call waits for the GPU. At the
-end `judge.counts()` says how many results were right, and how many wrong or NaN, reported or silent.
+Example: a `Judge` prepares small MLPs under plans that wait; `judge.call(i)` calls one of them and has a
+kernel compare the result, bit by bit, with what the same plan gave on an idle GPU. No call waits for the GPU.
+At the end `judge.counts()` says how many results were right, and how many wrong or NaN, reported or silent.
 """
 
 import threading
@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from wavesim.plan.plan import SemaphoreSync
-from wavesim.plan.policy import RowSync
-from wavesim_gpu import tuned_mlp
+from wavesim.errors import DescriptionError
 from wavesim_gpu.evaluation.faults.cotenant import SOURCE
 from wavesim_gpu.kernels.backend import KernelLaunch
+from wavesim_gpu.layers import prepared
+from wavesim_gpu.layers.candidates import MlpCandidate
+from wavesim_gpu.layers.description import MlpShape
+from wavesim_gpu.layers.mlp import mlp, way_of
 from wavesim_gpu.runtime.calls import FailedCallsError, check, process_log
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import require_cupy
@@ -22,10 +24,16 @@ from wavesim_gpu.runtime.functions import load_function
 from wavesim_gpu.runtime.launches import DeviceLaunch
 from wavesim_gpu.runtime.operands import TOLERANCE
 
-# (m, k, n1, n2), 64 and 32 tiles: the first product takes longer than a launch, so that the second waits.
-SIZES = (512, 8192, 512, 256)
-TILE = (64, 64, 32)
-INPUTS = 7  # in turns: a result left in memory by the call before is a wrong one
+# k, n1, n2: the first product takes longer than a launch, so that the second waits.
+SIZES = (8192, 512, 256)
+# By rows of x: plans that share a stream's state, one after the other.
+CANDIDATES = {
+    512: "hopper pdl+row row 64x128 64x128",
+    448: "hopper persistent:row row 64x128 64x128",
+    384: "hopper persistent+pdl+tile grouped:2 64x128 64x128",
+    320: "hopper pdl+row row 64x128 64x128/2",
+}
+INPUTS = 8  # in turns, two of each plan: a result left in memory by the call before is a wrong one
 IS_WRONG, HAS_NAN, IS_JUDGED = 1, 2, 4  # faults.cu
 JUDGE = KernelLaunch("judge", threads=256, dynamic_shared_bytes=0, blocks=16)
 
@@ -36,13 +44,15 @@ class Judge:
     def __init__(self, count: int, seed: int = 0) -> None:
         cupy = require_cupy()
         generator = cupy.random.RandomState(seed)
-        m, k, n1, n2 = SIZES
-        shapes = [((m, k), 1.0)] * INPUTS + [((k, n1), k**-0.5), ((n1, n2), n1**-0.5)]
+        k, n1, n2 = SIZES
+        rows = [m for _ in range(INPUTS // len(CANDIDATES)) for m in CANDIDATES]
+        shapes = [*(((m, k), 1.0) for m in rows), ((k, n1), k**-0.5), ((n1, n2), n1**-0.5)]
         made = [(generator.standard_normal(s, dtype="float32") * f).astype("float16") for s, f in shapes]
         self.inputs, self.w1, self.w2 = made[:INPUTS], made[-2], made[-1]
-        prepare()
         self._function = load_function(SOURCE, "judge", Build())
-        self.wanted = [tuned_mlp.mlp(x, self.w1, self.w2) for x in self.inputs]
+        for x in self.inputs:
+            force(x, self.w1, self.w2)
+        self.wanted = [mlp(x, self.w1, self.w2) for x in self.inputs]
         check()
         for x, wanted in zip(self.inputs, self.wanted, strict=True):
             _require_close(cupy, x, self.w1, self.w2, wanted)
@@ -57,7 +67,7 @@ class Judge:
         x = self.inputs[index % INPUTS]
         while True:
             try:
-                result = tuned_mlp.mlp(x, self.w1, self.w2, **options)
+                result = mlp(x, self.w1, self.w2, **options)
                 break
             except FailedCallsError as error:
                 self.note(error)
@@ -119,10 +129,14 @@ FAULTS = (
 )
 
 
-def prepare() -> None:
-    """Has `mlp` run the sizes under row semaphores, whatever tuning would choose."""
-    shape = tuned_mlp.Shape(SIZES, "fp16", None, require_cupy().cuda.Device().id)
-    tuned_mlp.prepare(shape, shape.pipeline(TILE), SemaphoreSync(RowSync()))
+def force(x: Any, w1: Any, w2: Any) -> None:
+    """Has `mlp` run the plan for that many rows, whatever it would choose. Raises `DescriptionError`."""
+    m, _ = x.shape
+    candidate = MlpCandidate.read(CANDIDATES[m])
+    prepared.force(MlpShape(m, *SIZES, "fp16"), candidate)
+    found = way_of(x, w1, w2)
+    if found.candidate != candidate:
+        raise DescriptionError(f"mlp takes {found.label} for {m} rows and not {candidate}: {found.reason}")
 
 
 def _require_close(cupy: Any, x: Any, w1: Any, w2: Any, result: Any) -> None:

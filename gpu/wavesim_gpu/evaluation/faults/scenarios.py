@@ -16,21 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from wavesim_gpu import tuned_mlp
 from wavesim_gpu.evaluation.faults.cotenant import Cotenant
 from wavesim_gpu.evaluation.faults.green_context import green_stream
 from wavesim_gpu.evaluation.faults.judged_calls import FAULTS, HAS_NAN, IS_WRONG, Judge
+from wavesim_gpu.layers.mlp import mlp
 from wavesim_gpu.runtime.calls import process_log
 from wavesim_gpu.runtime.device import query, require_cupy
-from wavesim_gpu.runtime.side_streams import SideStreams
 
 LIMIT_S, HOLD_S = 0.004, 0.012  # a co-tenant that holds SMs for longer than a call may wait
 SLICED_S = (3e-4, 1e-3)  # limits below the time for which another process may have the GPU
 BURST = 40  # calls queued together, in about the time for which the stream is held back
-WAITERS_FIRST = -1  # priority of side streams: above the callers'
-LONG_S = 3.0  # longer than the 2 s that `mlp` once waited by default
+LONG_S = 3.0  # long for a GPU, and far below the limit by default
 SHORT_S = (1e-6, 3e-6, 1e-5, 3e-5)  # limits within the duration of a call
-PRODUCERS, EVERYTHING, SHORT = 0.005, 0.001, 0.01  # shares of the calls that each is done to
+# Shares of the calls that each is done to. On one stream what waits is issued after all blocks of what it
+# waits for, so a co-tenant in this process delays calls and makes none fail; limits too short do.
+PRODUCERS, EVERYTHING, SHORT = 0.005, 0.001, 0.01
 
 
 class Injector:
@@ -55,18 +55,8 @@ class Injector:
         return LIMIT_S
 
 
-def waiters_first() -> None:
-    """From now on `mlp` has what waits issued ahead of what it waits for.
-
-    Otherwise a co-tenant in the same process does not make a wait fail on an H200: kernels are issued in the
-    order of their launches, and those that would wait stand behind the producer that finds no room.
-    """
-    tuned_mlp.side_streams = SideStreams(WAITERS_FIRST)
-
-
 def injected(count: int) -> dict[str, Any]:
     """Calls on one stream; some are blocked for longer than they may wait, some may wait for microseconds."""
-    waiters_first()
     judge, injector = Judge(count), Injector(0)
     for index in range(count):
         judge.call(index, limit_s=injector.limit_s())
@@ -76,7 +66,6 @@ def injected(count: int) -> dict[str, Any]:
 def threads(count: int) -> dict[str, Any]:
     """The same from four threads: two on streams of their own, two on one stream."""
     cupy = require_cupy()
-    waiters_first()
     judge, streams = Judge(count), [cupy.cuda.Stream(non_blocking=True) for _ in range(3)]
     done: Counter[str] = Counter()
 
@@ -98,7 +87,6 @@ def replays(count: int) -> dict[str, Any]:
     The third one's limit is too short; it is replayed now and then.
     """
     cupy = require_cupy()
-    waiters_first()
     judge, injector = Judge(count), Injector(0)
     limits = (LIMIT_S, LIMIT_S, SHORT_S[0])
     streams = [cupy.cuda.Stream(non_blocking=True) for _ in limits]
@@ -131,7 +119,7 @@ def replays(count: int) -> dict[str, Any]:
 def _captured(judge: Judge, stream: Any, which: int, limit_s: float) -> tuple[Any, Any, int]:
     with stream:
         stream.begin_capture()
-        result = tuned_mlp.mlp(judge.inputs[which], judge.w1, judge.w2, limit_s=limit_s)
+        result = mlp(judge.inputs[which], judge.w1, judge.w2, limit_s=limit_s)
         return stream.end_capture(), result, process_log().latest
 
 
