@@ -1,4 +1,4 @@
-"""Command line of the GPU runner: bench, layers, record, overheads, options, options-table, tuned and report.
+"""Command line of the GPU: try, bench, layers, record, overheads, options, options-table, tuned and report.
 
 Example: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.json; `report --json` sums up
 the newest anywhere.
@@ -20,6 +20,7 @@ from wavesim.guard.escaping import lines
 from wavesim.guard.options import OneLineParser, number
 from wavesim.guard.program import error_text, run_program
 from wavesim.guard.streams import ReaderGoneError
+from wavesim_gpu.trial import command as try_command
 
 BLIND_ONLY = ("device", "seconds", "only")  # options of `record`
 SECONDS = 230.0
@@ -51,6 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="python -m wavesim_gpu", description="Measure pipelines on an NVIDIA GPU.")
     commands = parser.add_subparsers(required=True, metavar="command")
+    try_command.add_to(commands)
     bench = commands.add_parser(
         "bench", help="time plans, our GEMM and cuBLAS in turns; writes gpu/results/DATE.json"
     )

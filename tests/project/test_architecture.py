@@ -63,11 +63,15 @@ WITHOUT_HEAVY = f"import sys; sys.modules.update(dict.fromkeys({HEAVY!r}))"
 # Files of wavesim_gpu that meet PyTorch's tensors or Triton's kernels; nothing imports the last two unasked.
 OPTIONAL = {
     ("buffers.py", "torch"),
+    ("command.py", "torch"),
     ("mlp.py", "torch"),
     ("direct.py", "torch"),
     ("formula.py", "torch"),
     ("host_time.py", "torch"),
+    ("mlps.py", "torch"),
     ("ops.py", "torch"),
+    ("outputs.py", "torch"),
+    ("profiled.py", "torch"),
     ("recorder_overhead.py", "torch"),
     ("recorder_overhead.py", "triton_pair"),
     ("stack_models.py", "torch"),
@@ -79,6 +83,8 @@ OPTIONAL = {
     ("torch_ops.py", "torch"),
     ("triton.py", "torch"),
     ("triton_recorder.py", "triton"),
+    ("trying.py", "torch"),
+    ("user_model.py", "torch"),
 }
 # What Jupyter calls to show a value may import one module of pictures from anywhere; a test says which.
 DISPLAY, PICTURES = "_repr_html_", "wavesim.view.display"

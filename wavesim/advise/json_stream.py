@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import ijson
 import numpy as np
 
 from wavesim.errors import RecordingError
@@ -47,6 +46,8 @@ class _Part:
     """One prefix of the file: a parser, and the function that its values go to."""
 
     def __init__(self, prefix: str, sink: Sink, is_brief: bool) -> None:
+        import ijson  # noqa: PLC0415  # a GPU machine reads a trace of its own without it
+
         self._sink = sink
         self._is_brief = is_brief
         self._received = self._before = 0
@@ -149,6 +150,8 @@ def read_json(
     is a short array that is not looked for again once it is over. Numbers with a fraction come as `Decimal`:
     a time stamp of 16 digits does not fit a float. Raises `RecordingError`.
     """
+    import ijson  # noqa: PLC0415  # as above
+
     guard = Guard(path)
     parts = [_Part(prefix, sink, prefix in brief) for prefix, sink in sinks.items()]
     position = 0

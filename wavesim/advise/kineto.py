@@ -9,6 +9,7 @@ Source: pytorch/kineto, libkineto/src/output_json.cpp and CuptiActivity.cpp.
 """
 
 from array import array
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,19 @@ def load_kineto(path: str | Path, *, max_bytes: int = MAX_UNPACKED_BYTES) -> Pro
         DEVICES: reader.device,
     }
     reader.unpacked_bytes = read_json(reader.path, sinks, brief=(DEVICES,), max_bytes=max_bytes)
+    return reader.profile()
+
+
+def profile_of_trace(source: str, trace: Mapping[str, Any]) -> Profile:
+    """The profile of a trace that is in memory, as `json.loads` reads a file that the profiler has just left.
+
+    `parse_float` must be `Decimal`. `source` is what the profile is called. Raises `RecordingError`.
+    """
+    reader = _Reader(Path(source))
+    for entry in trace.get("deviceProperties", ()):
+        reader.device(entry)
+    for event in trace.get("traceEvents", ()):
+        reader.event(event)
     return reader.profile()
 
 

@@ -12,7 +12,6 @@ import sys
 import time
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +35,11 @@ from wavesim_gpu.evaluation.stack_models import (
 from wavesim_gpu.evaluation.stack_programs import measure_phase, swapped_models
 from wavesim_gpu.runner import current_commit
 from wavesim_gpu.runtime.device import query
+from wavesim_gpu.trial.package_versions import installed_versions
 
 SECONDS = 200.0
 ROUNDS, MOST_ROUNDS = 20, 1000
 COMPILE_S = 25.0  # what one shape's two compilations take: without as much left they are not begun
-PACKAGES = ("torch", "transformers", "triton", "cupy-cuda13x", "numpy")
 
 
 def predictions(
@@ -94,7 +93,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     result: dict[str, Any] = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": _place(options.cpu, described),
-        "versions": _versions(),
+        "versions": installed_versions(),
         "commit": options.commit or current_commit(),
         "rounds": options.rounds,
         "is_tuned": options.tune,
@@ -142,16 +141,6 @@ def _stacks(only: str | None) -> tuple[StackShape, ...]:
 
 def _place(is_cpu: bool, device: Device) -> str:
     return f"CPU ({platform.machine()})" if is_cpu else device.name
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _options(words: list[str]) -> argparse.Namespace:

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from kineto_traces import H100, REAL, kernel, profile_of, raw_kernels, write_tra
 from wavesim.advise.advice import advise
 from wavesim.advise.advice_text import summary_text
 from wavesim.advise.kernel_facts import facts_of
+from wavesim.advise.kineto import load_kineto, profile_of_trace
 from wavesim.advise.profile import Profile
 from wavesim.advise.profile_file import load_profile
 from wavesim.errors import DescriptionError, RecordingError
@@ -205,3 +207,13 @@ def test_a_wrong_value_in_one_kernel_costs_that_kernel_at_most(field: str, value
     profile = load_profile(write_trace(tmp_path, events))
     assert profile.kernel_count in (2, 3)
     summary_text(advise(profile))
+
+
+def test_a_trace_in_memory_gives_the_profile_of_its_file():
+    trace = json.loads(gzip.decompress(REAL["h100"].read_bytes()), parse_float=Decimal)
+    found = profile_of_trace(REAL["h100"].name, trace)
+    from_file = load_kineto(REAL["h100"])
+    assert found.shapes == from_file.shapes
+    assert (found.launches.start_ns == from_file.launches.start_ns).all()
+    assert (found.launches.host_ns == from_file.launches.host_ns).all()
+    assert found.notes == from_file.notes

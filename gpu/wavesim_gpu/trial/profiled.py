@@ -1,0 +1,41 @@
+"""One step under torch's profiler, read by the advisor: where the GPU's time goes, what could overlap.
+
+Example: of a prompt through a language model, the pairs of kernels whose last waves tile sync could fill.
+"""
+
+import json
+import tempfile
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavesim.advise.advice import Advice, advise
+from wavesim.advise.kineto import profile_of_trace
+from wavesim.errors import RecordingError
+from wavesim.guard.reading import read_bytes
+
+if TYPE_CHECKING:
+    from wavesim_gpu.trial.user_model import UserModel
+
+MOST_BYTES = 1 << 29  # of a trace: a step of 100,000 launches has 100 MB
+
+
+def profiled_advice(user: "UserModel") -> Advice:
+    """Profiles one step, after one that is not. Raises `RecordingError` where there is nothing to read."""
+    import torch  # noqa: PLC0415  # optional
+
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    user.run()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=activities, record_shapes=True) as profiler:
+        user.run()
+        torch.cuda.synchronize()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "step.json"
+        profiler.export_chrome_trace(str(path))
+        data = read_bytes(path, MOST_BYTES)
+    try:
+        trace = json.loads(data, parse_float=Decimal)
+    except ValueError as error:
+        raise RecordingError(f"torch's profiler left no JSON: {error}; try again") from error
+    return advise(profile_of_trace("one step", trace))
