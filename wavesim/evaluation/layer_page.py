@@ -14,18 +14,18 @@ from textwrap import fill
 from wavesim.errors import RecordingError, WavesimError
 from wavesim.evaluation.layer_figure import speeds_figure, spoken
 from wavesim.evaluation.layer_results import (
+    CONTESTS,
     FIRST,
     FOLDER,
-    LIBRARY,
     LISTED_SHAPES,
     OURS,
-    STREAM,
     TORCH,
     TUNED,
     LayerResults,
     LayerShapeRow,
     load_layers,
     newest_layers,
+    prediction_lines,
 )
 from wavesim.evaluation.speedups import Speedup
 from wavesim.guard.escaping import BREAK, Markup, lines, one_line
@@ -96,7 +96,7 @@ def full_block(layers: LayerResults) -> str:
     )
 
 
-_HEAD = ("model", "shapes", "first choice", "tuned", "first choice over cuBLASLt alone", "over stream sync")
+_HEAD = ("model", "shapes", *OURS.values(), *(words for _, _, words in CONTESTS))
 _HOST_HEAD = ("a call keeps the host for", "us, median over the shapes", "most")
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -125,7 +125,7 @@ def _how(layers: LayerResults) -> str:
 def _model_row(layers: LayerResults, model: str | None) -> list[str]:
     count = sum(model in (None, row.model) for row in layers.speeds(FIRST))
     totals = [layers.summary(ours, model) for ours in OURS]
-    totals += [layers.summary(FIRST, model, theirs) for theirs in (LIBRARY, STREAM)]
+    totals += [layers.summary(ours, model, theirs) for ours, theirs, _ in CONTESTS]
     return [model or "all", str(count), *("" if total is None else str(total) for total in totals)]
 
 
@@ -139,6 +139,7 @@ def _findings(layers: LayerResults) -> list[str]:
     missing = LISTED_SHAPES - len(layers.speeds(FIRST))
     if missing:
         found.append(f"Shapes without a speed of the first choice: {missing} of {LISTED_SHAPES}.")
+    found += [f"{line[0].upper()}{line[1:]}." for line in prediction_lines(layers)]
     if layers.first_calls_ms:
         times = list(layers.first_calls_ms.values())
         found.append(

@@ -23,8 +23,14 @@ from wavesim.evaluation.speedups import Pair, Speedup, Summary, pairs_of
 from wavesim.guard.documents import read_json
 
 TORCH = "torch "  # how the names of torch's forms begin
-FIRST, TUNED, LIBRARY, STREAM = "mlp", "mlp tuned", "library", "stream sync"
+FIRST, TUNED, LIBRARY = "mlp", "mlp tuned", "library"
+KERNELS, STREAM = "our kernels", "stream sync"  # the best simulated candidate of ours, and its tiles in turn
 OURS = {FIRST: "first choice", TUNED: "tuned"}
+CONTESTS = (
+    (FIRST, LIBRARY, "first choice over cuBLASLt alone"),
+    (KERNELS, LIBRARY, "our kernels, whatever is chosen, over cuBLASLt alone"),
+    (KERNELS, STREAM, "our kernels over stream sync in the same tiles"),
+)
 FOLDER = Path("gpu/results/layers")
 NUMBER = (int, float)
 LISTED_SHAPES = 40
@@ -61,6 +67,7 @@ class LayerResults:
 
     `host_ns` are medians of one call's host time, by contender and shape; `first_calls_ms` are first calls
     beyond compilation by shape, `seen_calls` the same, with the number of compilations, in a second process.
+    `predicted` are speeds of our kernels over the library's, by shape, registered before.
     """
 
     results: GpuResults
@@ -69,7 +76,7 @@ class LayerResults:
     host_ns: Mapping[str, Mapping[str, int]]
     first_calls_ms: Mapping[str, float]
     seen_calls: Mapping[str, tuple[float, int]]
-    predicted: Mapping[str, tuple[str, float | None]]
+    predicted: Mapping[str, float]
     shapes_sha256: str
     registered_sha256: str
 
@@ -110,7 +117,7 @@ def load_layers(path: Path) -> LayerResults:
         host_ns=_host(entries),
         first_calls_ms=_first_calls(entries),
         seen_calls=_seen(top),
-        predicted=dict(_predicted(one) for one in _entries(registered, "choices")),
+        predicted=_predicted(_entries(registered, "choices")),
         shapes_sha256=top.get("shapes_sha256", str),
         registered_sha256=registered.get("sha256", str),
     )
@@ -118,15 +125,16 @@ def load_layers(path: Path) -> LayerResults:
 
 def _rows(results: GpuResults, entries: Iterable[Fields]) -> Iterable[LayerShapeRow]:
     models = dict.fromkeys(case.workload for case in results.cases)
-    same = {
-        (one.get("workload", str), one.count("tokens")): one.get("same_as", str)
+    same = [
+        (one.get("workload", str), one.count("tokens"), one.get("name", str), one.get("same_as", str))
         for one in entries
         if one.maybe("same_as", str) is not None
-    }
+    ]
     for model in models:
         for tokens, cases in pairs_of(results, model).items():
-            alias = cases.get(same.get((model, tokens), ""))
-            yield LayerShapeRow(model, tokens, {**cases, TUNED: alias} if alias else cases)
+            here = {name: other for of, size, name, other in same if (of, size) == (model, tokens)}
+            aliases = {name: cases[other] for name, other in here.items() if other in cases}
+            yield LayerShapeRow(model, tokens, {**cases, **aliases})
 
 
 def _name(entry: Fields) -> str:
@@ -166,16 +174,37 @@ def _seen(top: Fields) -> dict[str, tuple[float, int]]:
     return found
 
 
-def _predicted(entry: Fields) -> tuple[str, tuple[str, float | None]]:
-    """A shape, with the way that was chosen and its predicted speed over the library's."""
-    ours, library = entry.maybe("predicted_ns", NUMBER), entry.maybe("library_ns", NUMBER)
-    speed = library / ours if ours and library else None
-    return entry.get("name", str), (entry.maybe("label", str, "none"), speed)
+def _predicted(entries: Iterable[Fields]) -> dict[str, float]:
+    times = {
+        entry.get("name", str): (entry.maybe("library_ns", NUMBER), entry.maybe("ours_ns", NUMBER))
+        for entry in entries
+    }
+    return {name: library / ours for name, (library, ours) in times.items() if library and ours}
 
 
 def _entries(fields: Fields, name: str) -> list[Fields]:
     values: list[Any] = fields.get(name, list)[:MOST_CASES]
     return [Fields(one, f"{fields.place}: {name}[{index}]") for index, one in enumerate(values)]
+
+
+def prediction_lines(layers: LayerResults) -> list[str]:
+    """How far the registered gains of our kernels over cuBLASLt were off; nothing where none was timed."""
+    measured = layers.speeds(KERNELS, LIBRARY)
+    pairs = [
+        (layers.predicted[row.name], speed.value)
+        for row, speed in measured.items()
+        if row.name in layers.predicted
+    ]
+    if not pairs:
+        return []
+    errors = [100 * abs(1 / said - 1 / seen) for said, seen in pairs]
+    wins = [said for said, seen in pairs if seen > 1]
+    off = f"{median(errors):.1f} points (median of {len(errors)} shapes, {max(errors):.1f} at most)"
+    expected = sum(said > 1 for said in wins)
+    return [
+        f"gain of our kernels over cuBLASLt, registered before: off by {off}",
+        f"our kernels were faster than cuBLASLt at {len(wins)} shapes, as expected at {expected} of these",
+    ]
 
 
 def summary_lines(layers: LayerResults) -> list[str]:
@@ -192,9 +221,10 @@ def summary_lines(layers: LayerResults) -> list[str]:
             f"{LISTED_SHAPES} shapes; worst at {worst.name}"
         )
         found += [f"  {model}: {layers.summary(ours, model) or 'none'}" for model in layers.models]
-    library, stream = layers.summary(FIRST, theirs=LIBRARY), layers.summary(FIRST, theirs=STREAM)
-    found += [f"first choice over cuBLASLt alone: {library}"] if library else []
-    found += [f"first choice over stream sync in the same tiles: {stream}"] if stream else []
+    for ours, theirs, words in CONTESTS:
+        total = layers.summary(ours, theirs=theirs)
+        found += [f"{words}: {total}"] if total else []
+    found += prediction_lines(layers)
     found += [
         f"host time per call, {name}: {median(times.values()) / 1e3:.1f} us (median of {len(times)} shapes)"
         for name, times in layers.host_ns.items()

@@ -32,8 +32,9 @@ from wavesim_gpu.evaluation.layer_contenders import (
     judged,
     library_run,
     mlp_run,
+    our_best,
+    ours_run,
     run_count,
-    stream_run,
     way_label,
 )
 from wavesim_gpu.evaluation.layer_first_calls import first_call, in_second_process
@@ -128,10 +129,12 @@ def _predicted(shape: LayerShape) -> dict[str, Any]:
         began = time.perf_counter()
         choice = choose(shape.mlp, query())
         took_ms = round(1e3 * (time.perf_counter() - began), 3)
+        best = our_best(shape)
     except Exception as error:  # noqa: BLE001  # as above
         return {"name": shape.name, "failed": _message(error)}
-    times = {name: getattr(choice, name, None) for name in ("predicted_ns", "library_ns")}
-    return {"name": shape.name, "label": choice.label, **times, "choosing_ms": took_ms}
+    times = {"predicted_ns": choice.predicted_ns, "library_ns": choice.library_ns, "choosing_ms": took_ms}
+    ours = {"ours_label": str(best.candidate), "ours_ns": best.ns} if best else {}
+    return {"name": shape.name, "label": choice.label, **times, **ours}
 
 
 def _resumed(out: Path) -> dict[str, Any]:
@@ -179,8 +182,10 @@ def shape_cases(torch: Any, shape: LayerShape) -> list[dict[str, Any]]:
     found = [prepare("mlp", lambda: mlp_run(shape), is_first=True)]
     found += [prepare(f"torch {form}", partial(torch_form, torch, shape, form)) for form in shape.forms]
     found.append(prepare("library", lambda: library_run(torch, shape)))
-    found.append(prepare("stream sync", lambda: stream_run(torch, shape, _choice(shape))))
-    found.append(_tuned(prepare, shape, sets[0], found[0].case))
+    found.append(prepare("our kernels", lambda: ours_run(torch, shape)))
+    found.append(prepare("stream sync", lambda: ours_run(torch, shape, is_stream_sync=True)))
+    found.append(prepare("mlp tuned", lambda: _tuned_run(shape, sets[0])))
+    _join_same(shape, sets[0], found)
     running = [one for one in found if one.graph is not None]
     for one in running:
         one.case["verdict"] = judged(torch, shape, one.graph, expected)
@@ -223,23 +228,23 @@ def _prepared(
     return LayerCase(case, graph)
 
 
-def _tuned(
-    prepare: Callable[..., LayerCase], shape: LayerShape, operands: LayerOperands, first: dict[str, Any]
-) -> LayerCase:
-    """`mlp` after tuning; where that keeps the first choice there is nothing new to time."""
+def _tuned_run(shape: LayerShape, operands: LayerOperands) -> Run:
+    mlp_run(shape, tune=True)(operands)
+    return mlp_run(shape)
 
-    def tuned() -> Run:
-        mlp_run(shape, tune=True)(operands)
-        return mlp_run(shape)
 
-    before = first.get("plan")
-    found = prepare("mlp tuned", tuned)
-    if found.graph is not None:
-        found.case["plan"] = _label(shape, operands)
-        if before is not None and found.case["plan"] == before:
-            found.graph = None
-            found.case["same_as"] = "mlp"
-    return found
+def _join_same(shape: LayerShape, operands: LayerOperands, found: Sequence[LayerCase]) -> None:
+    """What takes the same way as another is not timed twice: noise would make two speeds of one."""
+    by_name = {one.case["name"]: one for one in found if one.graph is not None}
+    if "mlp tuned" in by_name:
+        by_name["mlp tuned"].case["plan"] = _label(shape, operands)
+    if "our kernels" in by_name:
+        by_name["our kernels"].case["plan"] = str(our_best(shape).candidate)
+    first = by_name.get("mlp")
+    for name in ("our kernels", "mlp tuned"):
+        other = by_name.get(name)
+        if first is not None and other is not None and first.case["plan"] == other.case["plan"] is not None:
+            other.graph, other.case["same_as"] = None, "mlp"
 
 
 def _label(shape: LayerShape, operands: LayerOperands) -> str | None:
@@ -248,12 +253,6 @@ def _label(shape: LayerShape, operands: LayerOperands) -> str | None:
     except Exception as error:  # noqa: BLE001  # only a label
         _say(f"{shape.name}: {_message(error)}")
         return None
-
-
-def _choice(shape: LayerShape) -> Any:
-    from wavesim_gpu.layers.choose import choose  # noqa: PLC0415  # a failed import is the contender's failure
-
-    return choose(shape.mlp, query())
 
 
 def _time(torch: Any, running: Sequence[LayerCase], count: int) -> None:

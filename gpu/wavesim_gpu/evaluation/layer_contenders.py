@@ -1,4 +1,4 @@
-"""What is timed on an MLP: torch's forms, `mlp` as it chooses at once and tuned, cuBLASLt, and stream sync.
+"""What is timed on an MLP: torch's forms, `mlp` as it chooses at once and tuned, cuBLASLt, and our kernels.
 
 Example: every contender becomes a CUDA graph of several runs in a row, each on the next set of weights, and
 its outputs are compared with a result in fp32 before and after the timed rounds. One that raises an error is
@@ -15,6 +15,7 @@ from wavesim.plan.plan import StreamSync
 from wavesim_gpu.evaluation.layer_operands import LayerOperands, set_count, verdict
 from wavesim_gpu.evaluation.layer_shapes import LayerShape
 from wavesim_gpu.layers.description import MlpCall, MlpShape, Way
+from wavesim_gpu.runtime.device import query
 
 Run = Callable[[LayerOperands], Any]
 
@@ -120,17 +121,29 @@ def library_run(torch: Any, shape: LayerShape) -> Run:
     return way_run(torch, shape.mlp, LibraryMlp(shape.mlp))
 
 
-def stream_run(torch: Any, shape: LayerShape, choice: Any) -> Run | None:
-    """Our kernels in the choice's tiles under stream sync; None where the choice has no semaphores."""
-    candidate = getattr(choice, "candidate", None)
-    if candidate is None:
-        return None
+def our_best(shape: LayerShape) -> Any:
+    """The candidate of our kernels with the least simulated time, and that time; None where there is none."""
+    from wavesim_gpu.layers.choose import predicted  # noqa: PLC0415  # as above
+
+    return next(iter(predicted(shape.mlp, query(), most=1)), None)
+
+
+def ours_run(torch: Any, shape: LayerShape, *, is_stream_sync: bool = False) -> Run | None:
+    """That candidate, whatever `mlp` would choose, or its tiles under stream sync.
+
+    None where there is no candidate, and for stream sync where it has no semaphores.
+    """
     from wavesim_gpu.layers.planned import PlannedMlp  # noqa: PLC0415  # as above
 
-    pipeline, plan = candidate.planned(shape.mlp)
-    if not plan.sync.has_semaphores or plan.schedule.is_fused:
+    best = our_best(shape)
+    if best is None:
         return None
-    return way_run(torch, shape.mlp, PlannedMlp(shape.mlp, pipeline, StreamSync()))
+    pipeline, plan = best.candidate.planned(shape.mlp)
+    if is_stream_sync and not plan.sync.has_semaphores:
+        return None
+    return way_run(
+        torch, shape.mlp, PlannedMlp(shape.mlp, pipeline, StreamSync() if is_stream_sync else plan)
+    )
 
 
 def way_run(torch: Any, shape: MlpShape, way: Way) -> Run:
