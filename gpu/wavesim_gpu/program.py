@@ -16,7 +16,6 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim_gpu.cusync.sync_state import LIMIT_S, SyncState
 from wavesim_gpu.kernels import control
-from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.kernels.backends import DEFAULT, backends_of
 from wavesim_gpu.planned_kernels import PlannedKernel, kernels_of
 from wavesim_gpu.runtime.compiler import Build
@@ -111,9 +110,8 @@ class Program(Launches):
         partials = self._cupy.zeros(size, np.uint8) if size else None
         if partials is not None:
             self.sync.clear_after_abort(partials)
-        a, b, c = (arrays[name].data.ptr for arrays in (self.operands.a, self.operands.b, self.operands.c))
-        addresses = Addresses(
-            a, b, c, partials.data.ptr if partials is not None else 0, self.sync.tickets(name)
+        addresses = self.operands.addresses(
+            name, partials.data.ptr if partials is not None else 0, self.sync.tickets(name)
         )
         return (self.sync.params(name), *backend.arguments(work, self.plan, addresses))
 

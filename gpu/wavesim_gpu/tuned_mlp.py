@@ -195,7 +195,7 @@ class PreparedMlp:
 
     def __init__(self, pipeline: Pipeline, plan: Plan) -> None:
         names = [stage.name for stage in pipeline.stages]
-        nowhere = {name: SimpleNamespace(data=SimpleNamespace(ptr=0)) for name in names}
+        nowhere = {name: SimpleNamespace(data=SimpleNamespace(ptr=0), strides=(0, 0)) for name in names}
         self.program = Program(pipeline, plan, Operands(pipeline, nowhere, nowhere, nowhere))
         self._close = load_function(close_call.SOURCE, "close_call", Build())
         self._log = process_log()

@@ -143,7 +143,11 @@ def test_a_persistent_launch_has_a_block_per_sm_and_whole_clusters():
         (one((128, 256, 32)), "backend 'hopper' has 128x256x64"),
         (one((96, 256, 64)), "the tile is 96x256x64"),
         (one((128, 256, 64), n=250), "n is 250; .* multiple of 8. Pad it to 256"),
-        (one((128, 256, 64), k=100), "k is 100; .* multiple of 64. Pad it to 128"),
+        (one((128, 256, 64), k=100), "k is 100; .* multiple of 8. Pad it to 104"),
+        (
+            one((128, 192, 64), activation="swiglu", gates="halves"),
+            "tile is 128x192x64; with gates in halves and B row-major .* Use 128x256x64, .* column-major B",
+        ),
         (one((128, 256, 64), n=264, activation="swiglu"), "n is 264; .* multiple of 16. Pad it to 272"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -8,7 +8,7 @@ import pytest
 from small_pipelines import SMALL, chain, pair
 
 from wavesim.errors import DeadlockError
-from wavesim.model.kernel import Gemm
+from wavesim.model.kernel import ACTIVATIONS, Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
@@ -131,7 +131,7 @@ def test_where_a_post_is_lost_the_producer_is_right_and_the_consumer_nan(runner,
     assert shares == {"gemm1": 0.0, "gemm2": 1.0}
 
 
-@pytest.mark.parametrize("activation", [None, "gelu", "swiglu"])
+@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
 @pytest.mark.parametrize(
     ("words", "split_k"), [("stream-k", 1), ("stream", 2), ("persistent+pdl+boundary", 3)]
 )

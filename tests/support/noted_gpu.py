@@ -17,7 +17,8 @@ from pretended_gpu import Anything, Pinned, pretended_cupy
 
 from wavesim.model.device import load
 from wavesim_gpu.cusync.layout import GEMM_PARAMS, SYNC_PARAMS
-from wavesim_gpu.kernels.sm90 import gemm_sm90, tensor_map
+from wavesim_gpu.kernels.sm90 import tensor_map
+from wavesim_gpu.kernels.sm90.parameters import PARAMS
 from wavesim_gpu.runtime import call_states, calls, driver, functions, side_streams
 from wavesim_gpu.runtime.cubin_cache import Cubin
 
@@ -108,7 +109,7 @@ class NotedDriver:
         kernel, config = self.gpu.kernels[function.value], driver.LaunchConfig.from_address(config.value)
         if status := self.gpu.on_launch(kernel):
             return status
-        kind = gemm_sm90.PARAMS if "sm90" in kernel else GEMM_PARAMS
+        kind = PARAMS if "sm90" in kernel else GEMM_PARAMS
         count = 4 if "fused" in kernel else 2
         addresses = list((ctypes.c_uint64 * count).from_address(parameters.value))
         sync, gemm = (

@@ -4,13 +4,15 @@ Example: stage 1 reads X, every later stage reads what its producer wrote; each 
 output of its own. bf16 travels as uint16 bit patterns, since NumPy has no such type.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
+from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.runtime.device import require_cupy
 
 ALIGNMENT = 16  # bytes of one asynchronous copy
@@ -19,12 +21,30 @@ TOLERANCE = {"fp16": 1e-3, "bf16": 8e-3}  # relative error in the Frobenius norm
 
 @dataclass(frozen=True)
 class Operands:
-    """Per stage: A (m, k), B (k, n) and C (m, columns). A consumer's A is its producer's C."""
+    """Per stage: A (m, k), B (k, n) and C (m, columns). A consumer's A is its producer's C.
+
+    A column-major B is stored as (n, k). With gates in halves `b` and `bias` are the gates', `b_values` and
+    `values_bias` the values', of n/2 columns each.
+    """
 
     pipeline: Pipeline
     a: Mapping[str, Any]
     b: Mapping[str, Any]
     c: Mapping[str, Any]
+    b_values: Mapping[str, Any] = field(default_factory=dict)
+    bias: Mapping[str, Any] = field(default_factory=dict)
+    values_bias: Mapping[str, Any] = field(default_factory=dict)
+
+    def addresses(self, stage: str, partials: int = 0, tickets: int = 0) -> Addresses:
+        """Where a stage's operands are, and how far apart their rows."""
+        a, b, c = self.a[stage], self.b[stage], self.c[stage]
+        others = {
+            name: getattr(self, name)[stage].data.ptr
+            for name in ("b_values", "bias", "values_bias")
+            if stage in getattr(self, name)
+        }
+        strides = {f"{name}_stride": array.strides[0] // 2 for name, array in (("a", a), ("b", b), ("c", c))}
+        return Addresses(a.data.ptr, b.data.ptr, c.data.ptr, partials, tickets, **others, **strides)
 
     def poison(self, stream: Any = None) -> None:
         """Fills every output with NaN, so that what is not written, or read too early, shows."""
@@ -58,15 +78,37 @@ def random_operands(pipeline: Pipeline, seed: int = 0, partial_bytes: int = 0) -
         for stage in pipeline.stages
         if pipeline.dependency_of(stage.name) is None
     }
-    weights = {
-        stage.name: _random(generator, (stage.gemm.k, stage.gemm.n), stage.gemm.k**-0.5, stage.gemm.dtype)
-        for stage in pipeline.stages
-    }
-    return bind(pipeline, inputs, weights)
+    gemms = {stage.name: stage.gemm for stage in pipeline.stages}
+    halves = {name: gemm for name, gemm in gemms.items() if gemm.has_halves}
+    weights, values = (_random_weights(generator, some) for some in (gemms, halves))
+    bias, values_bias = (_random_biases(generator, some) for some in (gemms, halves))
+    return bind(pipeline, inputs, weights, values=values, bias=bias, values_bias=values_bias)
 
 
-def bind(pipeline: Pipeline, inputs: Mapping[str, Any], weights: Mapping[str, Any]) -> Operands:
-    """Given arrays as a pipeline's operands. Raises `DescriptionError` for wrong ones, before any launch."""
+def weight_shape(gemm: Gemm) -> tuple[int, int]:
+    """Of B as it is stored; with gates in halves of either matrix."""
+    (columns,) = bias_shape(gemm)
+    return (gemm.k, columns) if gemm.b_order == "row" else (columns, gemm.k)
+
+
+def bias_shape(gemm: Gemm) -> tuple[int]:
+    """A value per column; with gates in halves of either bias."""
+    return (gemm.n // 2 if gemm.has_halves else gemm.n,)
+
+
+def bind(
+    pipeline: Pipeline,
+    inputs: Mapping[str, Any],
+    weights: Mapping[str, Any],
+    *,
+    values: Mapping[str, Any] | None = None,
+    bias: Mapping[str, Any] | None = None,
+    values_bias: Mapping[str, Any] | None = None,
+) -> Operands:
+    """Given arrays as a pipeline's operands. Raises `DescriptionError` for wrong ones, before any launch.
+
+    `values` and `values_bias` are those of stages with gates in halves, whose gates' are in the others.
+    """
     cupy = require_cupy()
     a, b, c = {}, {}, {}
     for stage in pipeline.stages:
@@ -83,10 +125,14 @@ def bind(pipeline: Pipeline, inputs: Mapping[str, Any], weights: Mapping[str, An
                 )
             a[stage.name] = c[dependency.producers[0]]
         b[stage.name] = _checked(
-            cupy, f"weights of {stage.name}", weights.get(stage.name), gemm, (gemm.k, gemm.n)
+            cupy, f"weights of {stage.name}", weights.get(stage.name), gemm, weight_shape(gemm)
         )
         c[stage.name] = cupy.empty((gemm.m, gemm.columns), element_type(gemm.dtype))
-    return Operands(pipeline, a, b, c)
+    extra = {
+        name: _checked_extra(cupy, pipeline, name, given or {})
+        for name, given in (("b_values", values), ("bias", bias), ("values_bias", values_bias))
+    }
+    return Operands(pipeline, a, b, c, **extra)
 
 
 def reference(operands: Operands) -> dict[str, Any]:
@@ -99,9 +145,29 @@ def reference(operands: Operands) -> dict[str, Any]:
             a = to_float32(operands.a[stage.name], dtype)
         else:
             a = to_float32(from_float32(results[dependency.producers[0]], dtype), dtype)
-        product = cupy.matmul(a, to_float32(operands.b[stage.name], dtype))
-        results[stage.name] = _activated(cupy, product, stage.gemm.activation)
+        results[stage.name] = _stage_reference(cupy, operands, stage.name, a)
     return results
+
+
+def _stage_reference(cupy: Any, operands: Operands, name: str, a: Any) -> Any:
+    """One stage's output from its A, all in float32."""
+    gemm = operands.pipeline.stage(name).gemm
+
+    def product(weights: Mapping[str, Any], bias: Mapping[str, Any]) -> Any:
+        b = to_float32(weights[name], gemm.dtype)
+        sums = cupy.matmul(a, b.T if gemm.b_order == "column" else b)
+        return sums + to_float32(bias[name], gemm.dtype) if gemm.has_bias else sums
+
+    sums = product(operands.b, operands.bias)
+    if gemm.activation is None:
+        return sums
+    if not gemm.is_gated:
+        return ACTIVATIONS[gemm.activation](cupy, sums)
+    if gemm.has_halves:
+        gate, value = sums, product(operands.b_values, operands.values_bias)
+    else:
+        gate, value = sums[:, ::2], sums[:, 1::2]
+    return ACTIVATIONS[gemm.activation](cupy, gate) * value
 
 
 def relative_errors(operands: Operands, expected: Mapping[str, Any]) -> dict[str, float]:
@@ -139,7 +205,21 @@ def to_float32(values: Any, dtype: str) -> Any:
     return (values.astype("uint32") << 16).view("float32")
 
 
-def _random(generator: Any, shape: tuple[int, int], scale: float, dtype: str) -> Any:
+def _random_weights(generator: Any, gemms: Mapping[str, Gemm]) -> dict[str, Any]:
+    return {
+        name: _random(generator, weight_shape(gemm), gemm.k**-0.5, gemm.dtype) for name, gemm in gemms.items()
+    }
+
+
+def _random_biases(generator: Any, gemms: Mapping[str, Gemm]) -> dict[str, Any]:
+    return {
+        name: _random(generator, bias_shape(gemm), 1.0, gemm.dtype)
+        for name, gemm in gemms.items()
+        if gemm.has_bias
+    }
+
+
+def _random(generator: Any, shape: tuple[int, ...], scale: float, dtype: str) -> Any:
     return from_float32(generator.standard_normal(shape, dtype="float32") * generator_scale(scale), dtype)
 
 
@@ -148,21 +228,53 @@ def generator_scale(scale: float) -> Any:
     return require_cupy().float32(scale)
 
 
-def _activated(cupy: Any, product: Any, activation: str | None) -> Any:
-    if activation == "gelu":
-        return _gelu(cupy, product)
-    if activation == "swiglu":
-        gate, value = product[:, ::2], product[:, 1::2]
-        return gate / (cupy.float32(1) + cupy.exp(-gate)) * value
-    return product
-
-
 def _gelu(cupy: Any, x: Any) -> Any:
     inner = cupy.float32(0.7978845608028654) * (x + cupy.float32(0.044715) * x * x * x)
     return cupy.float32(0.5) * x * (cupy.float32(1) + cupy.tanh(inner))
 
 
-def _checked(cupy: Any, what: str, array: Any, gemm: Gemm, shape: tuple[int, int]) -> Any:
+def _gelu_exact(cupy: Any, x: Any) -> Any:
+    return cupy.float32(0.5) * x * (cupy.float32(1) + _erf()(x * cupy.float32(0.5**0.5)))
+
+
+def _relu(cupy: Any, x: Any) -> Any:
+    return cupy.maximum(x, cupy.float32(0))
+
+
+def _silu(cupy: Any, x: Any) -> Any:
+    return x / (cupy.float32(1) + cupy.exp(-x))
+
+
+# Of a sum, or of the gate of a gated activation.
+ACTIVATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "gelu": _gelu,
+    "gelu-exact": _gelu_exact,
+    "relu": _relu,
+    "silu": _silu,
+    "swiglu": _silu,
+    "geglu": _gelu,
+    "geglu-exact": _gelu_exact,
+}
+
+
+@cache
+def _erf() -> Any:
+    return require_cupy().ElementwiseKernel("float32 x", "float32 y", "y = erff(x)", "erf_of_float32")
+
+
+def _checked_extra(cupy: Any, pipeline: Pipeline, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values' weights and biases, of the stages that have them."""
+    found = {}
+    for stage in pipeline.stages:
+        gemm = stage.gemm
+        is_bias, is_of_values = "bias" in name, "values" in name
+        if (gemm.has_bias or not is_bias) and (gemm.has_halves or not is_of_values):
+            shape = bias_shape(gemm) if is_bias else weight_shape(gemm)
+            found[stage.name] = _checked(cupy, f"{name} of {stage.name}", given.get(stage.name), gemm, shape)
+    return found
+
+
+def _checked(cupy: Any, what: str, array: Any, gemm: Gemm, shape: tuple[int, ...]) -> Any:
     wanted = element_type(gemm.dtype)
     if array is None:
         raise DescriptionError(f"{what} is missing; give a CuPy array {shape} of {wanted}")

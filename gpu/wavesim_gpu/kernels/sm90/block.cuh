@@ -3,12 +3,22 @@
 #pragma once
 
 #include <cusync/dependent_launch.cuh>
+#include <kernels/sm90/bias.cuh>
 #include <kernels/sm90/epilogue.cuh>
 #include <kernels/sm90/epilogue_warp.cuh>
 #include <kernels/sm90/mma.cuh>
 #include <kernels/sm90/producer.cuh>
 #include <kernels/sm90/stream_k.cuh>
 #include <kernels/sm90/work_index.cuh>
+
+// Registers per thread of the MMA warpgroups, and of the other, which gives them up.
+template <class S, class... Parts>
+struct Registers {
+    static constexpr bool needs_more = S::warpgroups == 2 && (!Parts::Form::fits_registers || ...);
+    static constexpr int mma = S::mma_registers + (needs_more ? 8 : 0);
+    static constexpr int producer = S::producer_registers - (needs_more ? 16 : 0);
+    static_assert(S::warpgroups == 1 || 128 * (producer + S::warpgroups * mma) <= S::threads * S::start_registers);
+};
 
 template <class First, class... Others>
 __device__ __forceinline__ bool begins_call(const First& first, const Others&...) { return first.sync.sync.call.begins; }
@@ -32,7 +42,7 @@ __device__ __forceinline__ void run_block(const Shared<S>& shared, const Parts&.
     }
     const int warp = static_cast<int>(threadIdx.x) / 32, group = warp / 4 - 1;
     if (group < 0) {
-        if constexpr (S::warpgroups > 1) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::producer_registers));
+        if constexpr (S::warpgroups > 1) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers<S, Parts...>::producer));
         if (warp == 0) {
             ProducerState<S> state;
             (ProducerWarp<S, Parts>(parts, shared, state).run(), ...);
@@ -41,7 +51,7 @@ __device__ __forceinline__ void run_block(const Shared<S>& shared, const Parts&.
             EpilogueWarp<S>(shared, warp - 1).run(parts...);
         }
     } else {
-        if constexpr (S::warpgroups > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::mma_registers));
+        if constexpr (S::warpgroups > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers<S, Parts...>::mma));
         MmaWarpgroup<S, IS_BF16>(shared, group).run(parts...);
     }
     // Neither block of a cluster may exit while the other still loads into it or arrives at its barriers.

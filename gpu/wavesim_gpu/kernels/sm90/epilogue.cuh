@@ -25,10 +25,10 @@ __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::finish(const Part& par
         constexpr int i = index.value;
         if constexpr (i < at_once) {
             Piece piece;
-            round_piece<Part::activation>(sum_[i / pieces], i % pieces, piece);
+            round_piece<typename Part::Form>(sum_[i / pieces], i % pieces, piece);
             write_piece(piece);
         } else {
-            round_piece<Part::activation>(sum_[i / pieces], i % pieces, deferred_[i - at_once]);
+            round_piece<typename Part::Form>(sum_[i / pieces], i % pieces, deferred_[i - at_once]);
         }
     });
     deferred_count_ = all - at_once;
@@ -77,22 +77,28 @@ __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::publish_buffer() {
 
 // A piece of a fragment's sums, activated and rounded. Columns past the tile's are zeros that are never stored.
 template <class S, bool IS_BF16>
-template <Activation ACTIVATION>
+template <class Form>
 __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::round_piece(
     const float (&sum)[S::tile_n / 2], int piece, Piece& rounded) {
-    constexpr int sums = ACTIVATION == Activation::swiglu ? 2 : 1;  // groups of 8 sums for one of 8 outputs
+    constexpr Activation activation = Form::activation;
+    constexpr bool are_pairs = is_gated(activation) && !Form::has_halves;
+    constexpr int outputs = columns_of<S, activation>() / 8;  // groups of 8
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-        const int group = (piece * 8 + j) * sums;
+        const int group = piece * 8 + j;
         unsigned* const to = rounded + 2 * j;
-        if (group >= S::tile_n / 8) {
+        if (group >= outputs) {
             to[0] = to[1] = 0;
-        } else if constexpr (ACTIVATION == Activation::swiglu) {
-            round_products(sum + group * 4, to);
+        } else if constexpr (are_pairs) {
+            round_products<activation>(sum + group * 8, to);
+        } else if constexpr (Form::has_halves) {
+            const float *gate = sum + group * 4, *value = gate + outputs * 4;
+            to[0] = pack<IS_BF16>(activated<activation>(gate[0]) * value[0], activated<activation>(gate[1]) * value[1]);
+            to[1] = pack<IS_BF16>(activated<activation>(gate[2]) * value[2], activated<activation>(gate[3]) * value[3]);
         } else {
             const float* from = sum + group * 4;
-            to[0] = pack<IS_BF16>(activated<ACTIVATION>(from[0]), activated<ACTIVATION>(from[1]));
-            to[1] = pack<IS_BF16>(activated<ACTIVATION>(from[2]), activated<ACTIVATION>(from[3]));
+            to[0] = pack<IS_BF16>(activated<activation>(from[0]), activated<activation>(from[1]));
+            to[1] = pack<IS_BF16>(activated<activation>(from[2]), activated<activation>(from[3]));
         }
     }
 }
@@ -100,27 +106,17 @@ __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::round_piece(
 // Makes 8 columns of two groups of sums. Of four lanes, lane l holds a pair of gate and value of either group, for
 // columns l and 4 + l; it has to make columns 2l and 2l + 1.
 template <class S, bool IS_BF16>
+template <Activation ACTIVATION>
 __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::round_products(const float* from, unsigned* rounded) {
     const int lane = threadIdx.x & 3;
 #pragma unroll
     for (int half = 0; half < 2; ++half, from += 2) {
-        const float left = swiglu(from[0], from[1]), right = swiglu(from[4], from[5]);
+        const float left = activated<ACTIVATION>(from[0]) * from[1], right = activated<ACTIVATION>(from[4]) * from[5];
         // An even lane makes a pair of the first group, its odd neighbour one of the second; then lanes 1 and 2 swap.
         const float other = __shfl_xor_sync(0xffffffffu, lane & 1 ? left : right, 1);
         const unsigned made = lane & 1 ? pack<IS_BF16>(other, right) : pack<IS_BF16>(left, other);
         rounded[half] = __shfl_sync(0xffffffffu, made, (lane & 1) << 1 | lane >> 1, 4);
     }
-}
-
-template <class S, bool IS_BF16>
-template <Activation ACTIVATION>
-__device__ __forceinline__ float MmaWarpgroup<S, IS_BF16>::activated(float x) {
-    return ACTIVATION == Activation::gelu ? gelu(x) : x;
-}
-
-template <class S, bool IS_BF16>
-__device__ __forceinline__ float MmaWarpgroup<S, IS_BF16>::swiglu(float gate, float value) {
-    return __fdividef(gate, 1.0f + __expf(-gate)) * value;
 }
 
 template <class S, bool IS_BF16>

@@ -1,5 +1,5 @@
-// C = activation(A (m, k) x B (k, n)), all row-major, fp16 or bf16 in and out, fp32 inside. Hopper only (sm_90a): TMA
-// loads the operands, wgmma multiplies them, TMA stores the result.
+// C = activation(A (m, k) x B (k, n) + bias), fp16 or bf16 in and out, fp32 inside; A and C row-major, B by rows or by
+// columns. Hopper only (sm_90a): TMA loads the operands, wgmma multiplies them, TMA stores the result.
 //
 // One thread block per SM, its warps specialised:
 //
@@ -32,7 +32,8 @@
 //   producer.cuh            the producer warp: semaphore waits and TMA loads
 //   work_index.cuh          which tile is next; stream_k.cuh: which k-blocks of it under Stream-K
 //   mma.cuh                 an MMA warpgroup's main loop
-//   splits.cuh              split-K and Stream-K: the sum of several blocks; epilogue.cuh: activation and rounding
+//   splits.cuh              split-K and Stream-K: the sum of several blocks
+//   epilogue.cuh            rounding and writing outputs; activation.cuh: what becomes of a sum
 //   epilogue_warp.cuh       an epilogue warp: TMA stores and posts
 //   mbarrier.cuh, tma.cuh, wgmma.cuh: the instructions
 
@@ -43,11 +44,11 @@
 #include <kernels/sm90/tile_config.cuh>
 
 // `Generated`: the stage's struct in the generated header.
-template <class S, bool IS_BF16, Activation ACTIVATION, class Generated>
+template <class S, bool IS_BF16, class Form, class Generated>
 __global__ void __launch_bounds__(S::threads, 1)
     gemm_sm90(const __grid_constant__ cusync::StageParams<Generated> sync, const __grid_constant__ GemmSm90Params p) {
     extern __shared__ __align__(1024) unsigned char bytes[];
-    run_block<S, IS_BF16>(Shared<S>(bytes), Part<Generated, ACTIVATION>(sync, p));
+    run_block<S, IS_BF16>(Shared<S>(bytes), Part<Generated, Form>(sync, p));
     if (threadIdx.x == 0) {
         // With semaphores nothing else waits for the grid before; what follows this one must find that all have left.
         cusync::wait_for_previous_grid();
@@ -55,13 +56,13 @@ __global__ void __launch_bounds__(S::threads, 1)
     }
 }
 
-// Both products have one shape. Tiles of the second wait only for tiles that were taken before: no deadlock.
-template <class S, bool IS_BF16, Activation FIRST_ACTIVATION, class First, Activation SECOND_ACTIVATION, class Second>
+// Both products have one tile shape. Tiles of the second wait only for tiles that were taken before: no deadlock.
+template <class S, bool IS_BF16, class FirstForm, class First, class SecondForm, class Second>
 __global__ void __launch_bounds__(S::threads, 1) fused_gemm_sm90(
     const __grid_constant__ cusync::StageParams<First> first_sync, const __grid_constant__ GemmSm90Params first_p,
     const __grid_constant__ cusync::StageParams<Second> second_sync, const __grid_constant__ GemmSm90Params second_p) {
     extern __shared__ __align__(1024) unsigned char bytes[];
-    run_block<S, IS_BF16>(Shared<S>(bytes), Part<First, FIRST_ACTIVATION>(first_sync, first_p),
-                          Part<Second, SECOND_ACTIVATION>(second_sync, second_p));
+    run_block<S, IS_BF16>(Shared<S>(bytes), Part<First, FirstForm>(first_sync, first_p),
+                          Part<Second, SecondForm>(second_sync, second_p));
     if (threadIdx.x == 0) cusync::retire_block(first_sync.sync);
 }

@@ -9,11 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
+from wavesim.model.kernel import ACTIVATIONS, Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim_gpu.kernels.backend import (
@@ -24,39 +22,16 @@ from wavesim_gpu.kernels.backend import (
     Backend,
     Combination,
     KernelLaunch,
-    Operand,
 )
 from wavesim_gpu.kernels.sm90.fused_stages import two_alike
-from wavesim_gpu.kernels.sm90.tensor_map import (
-    ELEMENT_BYTES,
-    PANEL,
-    encode,
-    encode_panels,
-    encode_tiles,
-    tiles_in_panels,
-)
+from wavesim_gpu.kernels.sm90.parameters import TICKET_BYTES, address_fields_of, record_of
+from wavesim_gpu.kernels.sm90.tensor_map import PANEL
 from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS, TILE_K, WgmmaTile, config_of
 
-ALIGNMENT = 16  # bytes: addresses and rows of what TMA moves
-ROW_UNIT = 8  # rows that shared memory's swizzle repeats after
 HOPPER_CAPABILITY = (9, 0)
 MOST_SMS = 132  # of a Hopper GPU
 # Parts of the tiles that Stream-K splits: at most 393 on 132 SMs, whatever the number of tiles.
 STREAM_K_SUMS = 4 * MOST_SMS
-TICKET_BYTES = 4096
-
-# sm90/tile_config.cuh, GemmSm90Params.
-PARAMS = np.dtype(
-    {
-        "names": [
-            *("a", "b", "c", "b_tiles", "c_tiles", "partials", "tickets"),
-            *("k", "load_bytes", "is_persistent", "whole_tiles", "is_dependent"),
-        ],
-        "formats": ["V128"] * 5 + ["<u8"] * 2 + ["<i4"] * 5,
-        "offsets": [0, 128, 256, 384, 512, 640, 648, 656, 660, 664, 668, 672],
-        "itemsize": 704,
-    }
-)
 
 
 class Hopper(Backend):
@@ -65,7 +40,10 @@ class Hopper(Backend):
     name = "hopper"
     source = Path(__file__).with_name("gemm_sm90.cu")
     tiles = tuple((m, n, TILE_K) for m, n in TILE_CONFIGS)
-    activations = (None, "gelu", "swiglu")
+    activations = (None, *ACTIVATIONS)
+    b_orders = ("row", "column")
+    gates = ("interleaved", "halves")
+    biases = (False, True)
     runs = (
         Combination(("tile", "persistent", "stream-k"), ("one-stream", "graph", "pdl"), ("boundary",)),
         Combination(("tile", "persistent"), ("streams", "streams:no-wait-kernel", "pdl"), (SEMAPHORES,)),
@@ -78,11 +56,18 @@ class Hopper(Backend):
     }
 
     def multiples(self, gemm: Gemm) -> Mapping[str, int]:
-        return {"n": 16 if gemm.activation == "swiglu" else 8, "k": TILE_K}
+        return {"n": 16 if gemm.is_gated else 8, "k": 8}
 
     def check(self, gemm: Gemm, plan: Plan | None = None) -> None:
-        """Raises also for split K under Stream-K."""
+        """Raises also for split K under Stream-K, and for halves that a row-major B has no panels for."""
         super().check(gemm, plan)
+        if gemm.has_halves and gemm.b_order == "row" and gemm.tile_n % (2 * PANEL):
+            fitting = ", ".join(f"{m}x{n}x{k}" for m, n, k in self.tiles if n % (2 * PANEL) == 0)
+            raise DescriptionError(
+                f"Gemm {gemm.name}: the tile is {gemm.tile_m}x{gemm.tile_n}x{gemm.tile_k}; with gates in "
+                f"halves and B row-major a half must have a multiple of {PANEL} columns. Use {fitting}, or a "
+                "column-major B"
+            )
         if plan is not None and _is_stream_k(plan) and gemm.split_k > 1:
             raise DescriptionError(
                 f"Gemm {gemm.name}: split_k is {gemm.split_k}; Stream-K splits K by itself. Use split_k=1"
@@ -94,7 +79,7 @@ class Hopper(Backend):
         self.check(gemm, plan)
         config = _config(gemm, plan)
         return KernelLaunch(
-            f"gemm_sm90<{config.name}, {_is_bf16(gemm)}, {_activation(gemm)}, generated::stage>",
+            f"gemm_sm90<{config.name}, {_is_bf16(gemm)}, {_form(gemm)}, generated::stage>",
             config.threads,
             config.dynamic_shared_bytes,
             _blocks(_work_items(gemm, config, plan), config, plan, device),
@@ -108,8 +93,7 @@ class Hopper(Backend):
         config = _config(gemms[0], plan)
         items = sum(_work_items(gemm, config, plan) for gemm in gemms)
         stages = ", ".join(
-            f"{_activation(gemm)}, {space}::generated::stage"
-            for gemm, space in zip(gemms, SPACES, strict=True)
+            f"{_form(gemm)}, {space}::generated::stage" for gemm, space in zip(gemms, SPACES, strict=True)
         )
         return KernelLaunch(
             f"fused_gemm_sm90<{config.name}, {_is_bf16(gemms[0])}, {stages}>",
@@ -120,67 +104,20 @@ class Hopper(Backend):
         )
 
     def arguments(self, gemm: Gemm, plan: Plan, addresses: Addresses) -> tuple[Any, ...]:
-        """`GemmSm90Params`. Raises `DescriptionError` for misaligned addresses."""
-        config = _config(gemm, plan)
-        record = np.zeros(1, PARAMS)[0]
-        # Rows outside of A cost TMA as much as others: with 16 tokens a tenth of the time.
-        rows_of_a = min(config.tile_m, -(-gemm.m // ROW_UNIT) * ROW_UNIT)
-        record["load_bytes"] = (rows_of_a + config.loaded_columns) * ELEMENT_BYTES * TILE_K
-        b, c = (gemm.k, gemm.n), (gemm.m, gemm.columns)
-        maps = (
-            ("a", addresses.a, (gemm.m, gemm.k), (rows_of_a // config.cluster, TILE_K)),
-            ("b", addresses.b, b, (TILE_K // config.cluster, PANEL)),
-            ("c", addresses.c, c, (PANEL, PANEL)),
-        )
-        for name, address, size, box in maps:
-            if address % ALIGNMENT:
-                raise DescriptionError(
-                    f"Gemm {gemm.name}: {name} is at address {address:#x}; TMA needs a multiple of "
-                    f"{ALIGNMENT} bytes. Use cupy.ascontiguousarray"
-                )
-            record[name] = encode(address, size, box, gemm.dtype)
-        record["b_tiles"] = encode_panels(addresses.b, b, config.tile_n, TILE_K, gemm.dtype)
-        record["whole_tiles"] = tiles_in_panels(gemm.n, config.tile_n)
-        columns = gemm.columns * config.tile_n // gemm.n  # of a tile's outputs
-        record["c_tiles"] = encode_tiles(addresses.c, c, columns, PANEL, gemm.dtype)
-        record["partials"], record["tickets"] = addresses.partials, addresses.tickets
-        if config.is_stream_k:  # the kernel puts its tickets back to zero itself
-            record["partials"], record["tickets"] = addresses.partials + TICKET_BYTES, addresses.partials
-        record["k"] = gemm.k
+        """`GemmSm90Params`. Raises `DescriptionError` for misaligned addresses and strides."""
+        record = record_of(gemm, _config(gemm, plan), addresses)
         record["is_persistent"] = plan.schedule.after != "end"
         record["is_dependent"] = plan.launch.follows == "start"
         return (record,)
 
     def address_fields(self, gemm: Gemm, plan: Plan) -> list[AddressField]:
-        config = _config(gemm, plan)
-        fields = [_map_field("a", "a"), _map_field("b", "b"), _map_field("c", "c")]
-        if tiles_in_panels(gemm.n, config.tile_n):
-            fields.append(_map_field("b_tiles", "b"))
-        if gemm.n >= config.tile_n:
-            fields.append(_map_field("c_tiles", "c"))
-        tickets: Operand
-        tickets, shift = ("partials", TICKET_BYTES) if config.is_stream_k else ("tickets", 0)
-        return [
-            *fields,
-            AddressField(_offset("partials"), "pointer", "partials", shift),
-            AddressField(_offset("tickets"), "pointer", tickets),
-        ]
+        return address_fields_of(gemm, _config(gemm, plan))
 
     def partial_bytes(self, gemm: Gemm, plan: Plan) -> int:
         """Bytes of fp32 partial sums that split K or Stream-K needs, zeroed once; else 0."""
         if _is_stream_k(plan):
             return TICKET_BYTES + STREAM_K_SUMS * 4 * gemm.tile_m * gemm.tile_n
         return super().partial_bytes(gemm, plan)
-
-
-def _offset(name: str) -> int:
-    """Where a field of `PARAMS` begins."""
-    assert PARAMS.fields is not None
-    return PARAMS.fields[name][1]
-
-
-def _map_field(name: str, operand: Operand) -> AddressField:
-    return AddressField(_offset(name), "map", operand)
 
 
 def _config(gemm: Gemm, plan: Plan) -> WgmmaTile:
@@ -197,7 +134,7 @@ def _is_stream_k(plan: Plan) -> bool:
 def _work_items(gemm: Gemm, config: WgmmaTile, plan: Plan) -> int:
     """What blocks share out: tiles and splits in whole clusters; under Stream-K k-blocks."""
     tiles = -(-gemm.grid.tiles // config.cluster) * config.cluster * gemm.split_k
-    return tiles * (gemm.k // TILE_K) if _is_stream_k(plan) else tiles
+    return tiles * -(-gemm.k // TILE_K) if _is_stream_k(plan) else tiles
 
 
 def _blocks(items: int, config: WgmmaTile, plan: Plan, device: Device) -> int:
@@ -209,8 +146,14 @@ def _is_bf16(gemm: Gemm) -> str:
     return str(gemm.dtype == "bf16").lower()
 
 
-def _activation(gemm: Gemm) -> str:
-    return f"Activation::{gemm.activation or 'none'}"
+def _form(gemm: Gemm) -> str:
+    """The C++ type, sm90/tile_config.cuh; without what is the usual."""
+    activation = (gemm.activation or "none").replace("-", "_")
+    order, *flags = (gemm.b_order, gemm.has_bias, gemm.has_halves)
+    words = [f"Activation::{activation}", f"Order::{order}", *(str(flag).lower() for flag in flags)]
+    while words[-1] in ("false", "Order::row"):
+        words.pop()
+    return f"Form<{', '.join(words)}>"
 
 
 def _require_hopper(device: Device) -> None:

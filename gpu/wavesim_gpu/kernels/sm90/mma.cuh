@@ -19,7 +19,15 @@ public:
             mbarrier::wait(barrier, parity);
         };
         for_each_tile<S>(shared_, wait, [&](WorkTile& work, int) {
-            accumulate<((Parts::Generated::input_count > 0) || ...)>(work.first, work.last);
+            if constexpr (adds_bias<Parts...>) with_part(work, [&](const auto& part) { begin_sums(part, work); }, parts...);
+            constexpr bool can_abort = ((Parts::Generated::input_count > 0) || ...);
+            if constexpr (shares_b_order<Parts...>) {
+                accumulate<can_abort, adds_bias<Parts...>, (is_k_major<Parts> && ...)>(work.first, work.last);
+            } else {
+                with_part(work, [&](const auto& part) {
+                    accumulate_part<can_abort, adds_bias<Parts...>>(part, work);
+                }, parts...);
+            }
             flush_deferred_stores();
             with_part(work, [&](const auto& part) { finish(part, work); }, parts...);
         });
@@ -27,11 +35,23 @@ public:
     }
 
 private:
+    template <class... Parts>
+    static constexpr bool adds_bias = (Parts::Form::has_bias || ...);
+    template <class Part>
+    static constexpr bool is_k_major = Part::Form::b_order == Order::column;
+    template <class... Parts>
+    static constexpr bool shares_b_order = (is_k_major<Parts> && ...) || !(is_k_major<Parts> || ...);
+
+    template <bool CAN_ABORT, bool HAS_BEGUN, class Part>
+    __device__ __forceinline__ void accumulate_part(const Part&, const WorkTile& work) {
+        accumulate<CAN_ABORT, HAS_BEGUN, is_k_major<Part>>(work.first, work.last);
+    }
+
     // sum_ = the product over k-blocks `first` up to, not including, `last`. One batch of multiply-adds (a k-block's)
     // stays in flight while the next one is issued. Where the next k-block is not there yet, the slot is released and
     // deferred stores are flushed first: a producer warp, here or elsewhere, may be waiting for either. Where the A of a
-    // tile may never have come the sum is then NaN.
-    template <bool CAN_ABORT>
+    // tile may never have come the sum is then NaN. HAS_BEGUN: the product is added to what sum_ holds.
+    template <bool CAN_ABORT, bool HAS_BEGUN, bool IS_B_K_MAJOR>
     __device__ __forceinline__ void accumulate(int first, int last) {
         bool is_one_running = false;
         for (int k_block = first; k_block < last; ++k_block) {
@@ -46,11 +66,11 @@ private:
             wgmma::fence_accumulators(sum_);
             wgmma::fence();
             each<S::tile_k / 16>([&](auto step) {
-                constexpr int s = step.value;
+                constexpr int s = step.value, b_bytes = IS_B_K_MAJOR ? s * 32 : s * 16 * 128;
                 each<S::frags_m>([&](auto fragment) {
-                    wgmma::multiply_add<IS_BF16>(sum_[fragment.value],
-                                                 a_ + slot + (fragment.value * S::panel_bytes + s * 32) / 16,
-                                                 b_ + slot + s * 16 * 128 / 16, s > 0 || k_block > first);
+                    wgmma::multiply_add<IS_BF16, IS_B_K_MAJOR>(
+                        sum_[fragment.value], a_ + slot + (fragment.value * S::panel_bytes + s * 32) / 16,
+                        b_ + slot + b_bytes / 16, HAS_BEGUN || s > 0 || k_block > first);
                 });
             });
             wgmma::commit();
@@ -91,18 +111,20 @@ private:
         }
     }
 
+    // In bias.cuh: what the product is added to.
+    template <class Part>
+    __device__ __forceinline__ void begin_sums(const Part& part, const WorkTile& work);
+
     // 64 columns of a fragment's outputs, as stmatrix takes them: four groups of 16 columns, four words each.
     using Piece = unsigned[16];
 
     // In epilogue.cuh: what becomes of the sums.
     template <class Part>
     __device__ __forceinline__ void finish(const Part& part, WorkTile& work);
-    template <Activation ACTIVATION>
+    template <class Form>
     static __device__ __forceinline__ void round_piece(const float (&sum)[S::tile_n / 2], int piece, Piece& rounded);
-    static __device__ __forceinline__ void round_products(const float* sum, unsigned* rounded);
     template <Activation ACTIVATION>
-    static __device__ __forceinline__ float activated(float x);
-    static __device__ __forceinline__ float swiglu(float gate, float value);
+    static __device__ __forceinline__ void round_products(const float* sum, unsigned* rounded);
     __device__ __forceinline__ void write_piece(const Piece& piece);
     __device__ __forceinline__ void publish_no_outputs(WorkTile& work);
     __device__ __forceinline__ void flush_deferred_stores();

@@ -52,6 +52,7 @@ public:
 
 private:
     using Generated = typename Part::Generated;
+    using Form = typename Part::Form;
     using Input = cusync::ScheduleWait<typename Part::Stage>;
 
     static constexpr bool has_input = Generated::input_count > 0;
@@ -180,20 +181,53 @@ private:
     // Waits for the slot, expects A's and B's bytes at its barrier and issues B.
     __device__ __forceinline__ void issue_b(
         int tile_x, int k_block, const mbarrier::Place<S::pipeline_depth>& place, bool is_shared) const {
-        constexpr int rows = S::tile_k / S::cluster;
         const unsigned full = shared_.full(place.slot);
         mbarrier::wait(shared_.empty(place.slot), place.parity ^ 1);
         mbarrier::arrive_and_expect_tx(full, p_.load_bytes);
-        unsigned to = shared_.ring + place.slot * S::slot_bytes + S::a_bytes;
-        if (S::cluster == 1 && tile_x < p_.whole_tiles) {
+        const unsigned to = shared_.ring + place.slot * S::slot_bytes + S::a_bytes;
+        if constexpr (Form::b_order == Order::column) {
+            issue_columns(to, full, tile_x, k_block, is_shared);
+        } else if (S::cluster == 1 && !Form::has_halves && tile_x < p_.whole_tiles) {
             tma::load_panels(to, p_.b_tiles, tile_x, k_block * S::tile_k, full);
+        } else {
+            issue_panels(to, full, tile_x, k_block, is_shared);
+        }
+    }
+
+    // A row-major B, panel by panel.
+    __device__ __forceinline__ void issue_panels(
+        unsigned to, unsigned full, int tile_x, int k_block, bool is_shared) const {
+        constexpr int rows = S::tile_k / S::cluster, halves = Form::has_halves ? 2 : 1, per_half = S::panels / halves;
+        static_assert(!Form::has_halves || S::tile_n % 128 == 0, "each half in panels of its own");
+#pragma unroll
+        for (int panel = 0; panel < S::panels; ++panel, to += S::panel_bytes) {
+            const int column = tile_x * (S::tile_n / halves) + panel % per_half * 64;
+            load_parts<rows * 128>(to, full, is_shared, panel < per_half ? p_.b : p_.b_values, [&](int part) {
+                return tma::Corner{column, k_block * S::tile_k + part * rows};
+            });
+        }
+    }
+
+    // A column-major B: a row of 64 of k for each of the tile's columns, in one box, or in one for each half or for each
+    // block of the cluster.
+    __device__ __forceinline__ void issue_columns(
+        unsigned to, unsigned full, int tile_x, int k_block, bool is_shared) const {
+        constexpr int parts = Form::has_halves || S::cluster > 1 ? 2 : 1, columns = S::tile_n / parts;
+        static_assert(columns % 8 == 0, "the swizzle repeats after 8 rows");
+        const auto issue = [&](int part, auto&& load) {
+            const int column = Form::has_halves ? tile_x * columns : tile_x * S::tile_n + part * columns;
+            load(to + part * columns * 128, Form::has_halves && part == 1 ? p_.b_values : p_.b,
+                 tma::Corner{k_block * S::tile_k, column});
+        };
+        if (S::cluster > 1 && is_shared) {
+            issue(rank_, [&](unsigned there, const TensorMap& map, tma::Corner at) {
+                tma::load_multicast(there, map, at, full, (1 << S::cluster) - 1);
+            });
             return;
         }
 #pragma unroll
-        for (int panel = 0; panel < S::panels; ++panel, to += S::panel_bytes) {
-            load_parts<rows * 128>(to, full, is_shared, p_.b, [&](int part) {
-                return tma::Corner{tile_x * S::tile_n + panel * 64, k_block * S::tile_k + part * rows};
-            });
+        for (int part = 0; part < parts; ++part) {
+            issue(part, [&](unsigned there, const TensorMap& map, tma::Corner at) { tma::load(there, map, at, full); });
         }
     }
 

@@ -25,11 +25,12 @@ struct WorkTiles {
 };
 
 // What a block does for one stage of the pipeline: it computes tiles of one product.
-template <class Generated_, Activation ACTIVATION_>
+template <class Generated_, class Form_>
 struct Part {
     using Generated = Generated_;
+    using Form = Form_;
     using Stage = cusync::Stage<Generated, WorkTiles>;
-    static constexpr Activation activation = ACTIVATION_;
+    static constexpr Activation activation = Form::activation;
 
     __device__ __forceinline__ Part(const cusync::StageParams<Generated>& sync, const GemmSm90Params& p)
         : sync(sync), p(p), stage(sync) {}

@@ -16,16 +16,19 @@ PANEL = 64  # columns of one swizzled piece of shared memory, 128 bytes
 NO_MAP = np.zeros(1, "V128")[0]
 
 
-def encode(address: int, size: tuple[int, int], box: tuple[int, int], dtype: str) -> Any:
+def encode(address: int, size: tuple[int, int], box: tuple[int, int], dtype: str, stride: int = 0) -> Any:
     """A row-major fp16 or bf16 matrix, (rows, columns), in boxes of (rows, columns), as a 128-byte `np.void`.
 
-    Boxes are 64 columns wide and swizzled by 128 bytes. Raises `DeviceError` with the driver's word.
+    Boxes are 64 columns wide and swizzled by 128 bytes. `stride` is from row to row in elements, 0 if dense.
+    Raises `DeviceError` with the driver's word.
     """
     (rows, columns), (box_rows, box_columns) = size, box
-    return _encode(address, (columns, rows), (columns,), (box_columns, box_rows), dtype)
+    return _encode(address, (columns, rows), (stride or columns,), (box_columns, box_rows), dtype)
 
 
-def encode_tiles(address: int, size: tuple[int, int], tile_columns: int, box_rows: int, dtype: str) -> Any:
+def encode_tiles(
+    address: int, size: tuple[int, int], tile_columns: int, box_rows: int, dtype: str, stride: int = 0
+) -> Any:
     """The same matrix as (rows, tiles, tile_columns), in boxes of (box_rows, 1, 64) that end with their tile.
 
     Only of whole tiles; all zeros where there is none.
@@ -34,10 +37,12 @@ def encode_tiles(address: int, size: tuple[int, int], tile_columns: int, box_row
     if columns < tile_columns:
         return NO_MAP
     sizes = (tile_columns, columns // tile_columns, rows)
-    return _encode(address, sizes, (tile_columns, columns), (PANEL, 1, box_rows), dtype)
+    return _encode(address, sizes, (tile_columns, stride or columns), (PANEL, 1, box_rows), dtype)
 
 
-def encode_panels(address: int, size: tuple[int, int], tile_columns: int, box_rows: int, dtype: str) -> Any:
+def encode_panels(
+    address: int, size: tuple[int, int], tile_columns: int, box_rows: int, dtype: str, stride: int = 0
+) -> Any:
     """The same matrix as (tiles, panels, rows, 64), in boxes of (1, panels, box_rows, 64): all of a tile.
 
     Only of the first `tiles_in_panels` tiles; all zeros where there is none.
@@ -50,7 +55,7 @@ def encode_panels(address: int, size: tuple[int, int], tile_columns: int, box_ro
     return _encode(
         address,
         (PANEL, rows, panels, tiles),
-        (columns, PANEL, tile_columns),
+        (stride or columns, PANEL, tile_columns),
         (PANEL, box_rows, panels, 1),
         dtype,
     )

@@ -1,11 +1,14 @@
 // What the host chooses, as gemm_sm90.py describes it too: a tile configuration per compiled kernel, parameters per launch.
 #pragma once
 
+#include <kernels/sm90/activation.cuh>
 #include <kernels/sm90/tma.cuh>
 
 struct GemmSm90Params {
     TensorMap a;  // (m, k), boxes of (tile_m / cluster, 64), or of m rows in eights where that is less
-    TensorMap b;  // (k, n), boxes of (64 / cluster, 64)
+    // B (k, n), boxes of (64 / cluster, 64); stored by columns, (n, k), boxes of (tile_n, 64) in as many parts as are loaded.
+    // With gates in halves the gates' matrix, of n / 2 columns.
+    TensorMap b;
     TensorMap c;  // (m, columns), boxes of (64, 64)
     // B by tiles, a box for all columns of one: (tiles, panels of 64 columns, k, 64), boxes of (1, panels, 64, 64). Where a
     // tile's columns are no multiple of 64, its last panel reaches into the next tile.
@@ -18,10 +21,29 @@ struct GemmSm90Params {
     int is_persistent;  // blocks take tiles until there are none, instead of one each
     int whole_tiles;    // of a row of tiles, those that b_tiles has
     int is_dependent;   // launched before the kernel ahead of it has ended
+    TensorMap b_values;       // with gates in halves, the values' matrix
+    const unsigned* bias;     // pairs of elements: of all columns, or the gates'
+    const unsigned* values_bias;
+    int bias_columns;         // of either
 };
-static_assert(sizeof(GemmSm90Params) == 704, "gemm_sm90.py packs 704 bytes");
+static_assert(sizeof(GemmSm90Params) == 896, "gemm_sm90.py packs 896 bytes");
 
-enum class Activation { none = 0, gelu = 1, swiglu = 2 };
+// Of a matrix: the one whose elements are neighbours in memory.
+enum class Order { row = 0, column = 1 };
+
+// What is computed of A x B, and how B is given. With halves the first half of a tile's columns are gates from one matrix,
+// the second half the values from another that belong to them.
+template <Activation ACTIVATION_, Order B_ORDER_ = Order::row, bool HAS_BIAS_ = false, bool HAS_HALVES_ = false>
+struct Form {
+    static constexpr Activation activation = ACTIVATION_;
+    static constexpr Order b_order = B_ORDER_;
+    static constexpr bool has_bias = HAS_BIAS_, has_halves = HAS_HALVES_;
+    // Whether MMA threads need no more registers than a tile configuration gives them.
+    static constexpr bool fits_registers =
+        (activation == Activation::none || activation == Activation::gelu || activation == Activation::swiglu) &&
+        b_order == Order::row && !has_bias && !has_halves;
+    static_assert(!has_halves || is_gated(activation));
+};
 
 // The sum of an output tile is spread over WARPGROUPS_ x FRAGS_M_ fragments of 64 rows, TILE_N_ columns each. With
 // Stream-K the k-blocks of the last wave or two of tiles are distributed evenly, so that all blocks end together.
@@ -41,21 +63,20 @@ struct TileConfig {
     static constexpr int a_bytes = tile_m * 128, b_bytes = panels * panel_bytes, slot_bytes = a_bytes + b_bytes;
     static constexpr int ring_bytes = pipeline_depth * slot_bytes;
     static constexpr int epilogue_bytes = warpgroups * epilogue_buffers * panel_bytes;
-    // Registers per thread once the producer's warpgroup has released some of its own.
+    // Registers per thread once the producer's warpgroup has released some of its own; block.cuh moves some more.
     static constexpr int mma_registers = warpgroups == 3 ? 152 : 216, producer_registers = warpgroups == 3 ? 56 : 72;
     // A block starts with as many per thread as the SM has for it, in eights. A warpgroup that asks for more than the
     // others released waits for ever.
     static constexpr int start_registers = 65536 / threads / 8 * 8;
-    static_assert(warpgroups == 1 || 128 * (producer_registers + warpgroups * mma_registers) <= threads * start_registers);
     static_assert(!is_stream_k || cluster == 1, "a cluster's blocks would have to split alike");
     static_assert(warpgroups <= 3, "one epilogue warp each, beside the producer warp");
     static_assert(tile_n % 16 == 0 && tile_n <= 256 && (cluster == 1 || cluster == 2));
 };
 
-// Columns of a tile's outputs: of two sums SwiGLU makes one.
+// Columns of a tile's outputs: of two sums a gated activation makes one.
 template <class S, Activation ACTIVATION>
 constexpr int columns_of() {
-    return S::tile_n / (ACTIVATION == Activation::swiglu ? 2 : 1);
+    return S::tile_n / (is_gated(ACTIVATION) ? 2 : 1);
 }
 
 // Epilogue buffers that a fragment of outputs fills one after the other: 64 columns each, the last one perhaps in part.

@@ -75,6 +75,7 @@ TILE_CONFIGS = {
         WgmmaTile(1, 1, 256, depth=5, buffers=2),
         WgmmaTile(1, 1, 192, depth=6, buffers=2, can_pair_rows=True),
         WgmmaTile(1, 1, 128, depth=6, buffers=2),
+        WgmmaTile(1, 1, 64, depth=8, buffers=2),
     )
 }
 

@@ -1,8 +1,9 @@
 // Asynchronous matrix multiply-adds of a warpgroup (four warps): D (64, N) += A (64, 16) x B (16, N), both operands read
 // from shared memory by the tensor cores themselves, D in registers. sm_90a only.
 //
-// A is K-major: rows of 64 halves (128 bytes). B is N-major: panels of 64 columns, each K rows of 128 bytes. Both in
-// the 128-byte swizzle that TMA writes: within 1024 bytes, 16-byte k_block c of row r lies at k_block c ^ r.
+// A is K-major: rows of 64 halves (128 bytes). B is N-major: panels of 64 columns, each K rows of 128 bytes; or K-major
+// as A, a row for each column. All in the 128-byte swizzle that TMA writes: within 1024 bytes, 16-byte k_block c of row r
+// lies at k_block c ^ r.
 //
 // Thread t of the warpgroup holds of D, for each group j of 8 columns, the rows 16 * (t / 32) + (t % 32) / 4 (elements
 // 4j, 4j + 1) and that plus 8 (4j + 2, 4j + 3), columns 8j + 2 * (t % 4) and the next.
@@ -15,7 +16,8 @@ using Descriptor = unsigned long long;
 
 constexpr Descriptor swizzle_128 = 1ull << 62;
 
-// `stride` is from one group of 8 rows (A: of m, B: of k) to the next; `leading` from one panel of B to the next.
+// `stride` is from one group of 8 rows (A: of m, B: of k, or of n) to the next; `leading` from one panel of an N-major B to
+// the next, and nothing where the operand is K-major.
 __device__ __forceinline__ Descriptor describe(unsigned address, unsigned leading, unsigned stride) {
     return swizzle_128 | static_cast<Descriptor>(stride >> 4) << 32 | static_cast<Descriptor>(leading >> 4) << 16 |
            ((address & 0x3ffff) >> 4);
@@ -42,7 +44,8 @@ __device__ __forceinline__ void wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
-// multiply_add(d, a, b, is_adding): D = A x B, or D += A x B. One specialisation per N and element type.
+// multiply_add(d, a, b, is_adding): D = A x B, or D += A x B. One specialisation per N and element type. B_MAJOR is 1 for
+// an N-major B, 0 for a K-major one.
 template <int N, bool IS_BF16>
 struct MultiplyAdd;
 
@@ -81,38 +84,39 @@ struct MultiplyAdd;
 #define WGMMA_R224 WGMMA_R208 ", " "%104, %105, %106, %107, %108, %109, %110, %111"
 #define WGMMA_R240 WGMMA_R224 ", " "%112, %113, %114, %115, %116, %117, %118, %119"
 #define WGMMA_R256 WGMMA_R240 ", " "%120, %121, %122, %123, %124, %125, %126, %127"
-// A, B and ADD are the operand numbers after D's N / 2.
-#define WGMMA_DEFINE(N, BF16, TYPE, A, B, ADD)                                                                     \
+// A, B, ADD and MAJOR are the operand numbers after D's N / 2.
+#define WGMMA_DEFINE(N, BF16, TYPE, A, B, ADD, MAJOR)                                                                     \
     template <>                                                                                                    \
     struct MultiplyAdd<N, BF16> {                                                                                  \
+        template <int B_MAJOR>                                                                                     \
         static __device__ __forceinline__ void run(float (&d)[N / 2], Descriptor a, Descriptor b, int is_adding) { \
             asm volatile("{ .reg .pred p; setp.ne.b32 p, " ADD ", 0;\n"                                            \
                          "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE                           \
-                         " {" WGMMA_R##N "}, " A ", " B ", p, 1, 1, 0, 1; }"                                       \
-                         : WGMMA_D##N : "l"(a), "l"(b), "r"(is_adding));                                           \
+                         " {" WGMMA_R##N "}, " A ", " B ", p, 1, 1, 0, " MAJOR "; }"                               \
+                         : WGMMA_D##N : "l"(a), "l"(b), "r"(is_adding), "n"(B_MAJOR));                             \
         }                                                                                                          \
     };
-#define WGMMA_DEFINE_BOTH(N, A, B, ADD)         \
-    WGMMA_DEFINE(N, false, "f16", A, B, ADD)    \
-    WGMMA_DEFINE(N, true, "bf16", A, B, ADD)
+#define WGMMA_DEFINE_BOTH(N, A, B, ADD, MAJOR)         \
+    WGMMA_DEFINE(N, false, "f16", A, B, ADD, MAJOR)    \
+    WGMMA_DEFINE(N, true, "bf16", A, B, ADD, MAJOR)
 
-WGMMA_DEFINE_BOTH(64, "%32", "%33", "%34")
-WGMMA_DEFINE_BOTH(128, "%64", "%65", "%66")
-WGMMA_DEFINE_BOTH(176, "%88", "%89", "%90")
-WGMMA_DEFINE_BOTH(192, "%96", "%97", "%98")
-WGMMA_DEFINE_BOTH(208, "%104", "%105", "%106")
-WGMMA_DEFINE_BOTH(224, "%112", "%113", "%114")
-WGMMA_DEFINE_BOTH(240, "%120", "%121", "%122")
-WGMMA_DEFINE_BOTH(256, "%128", "%129", "%130")
+WGMMA_DEFINE_BOTH(64, "%32", "%33", "%34", "%35")
+WGMMA_DEFINE_BOTH(128, "%64", "%65", "%66", "%67")
+WGMMA_DEFINE_BOTH(176, "%88", "%89", "%90", "%91")
+WGMMA_DEFINE_BOTH(192, "%96", "%97", "%98", "%99")
+WGMMA_DEFINE_BOTH(208, "%104", "%105", "%106", "%107")
+WGMMA_DEFINE_BOTH(224, "%112", "%113", "%114", "%115")
+WGMMA_DEFINE_BOTH(240, "%120", "%121", "%122", "%123")
+WGMMA_DEFINE_BOTH(256, "%128", "%129", "%130", "%131")
 
 #undef WGMMA_DEFINE_BOTH
 #undef WGMMA_DEFINE
 // clang-format on
 
 // D's registers belong to the tensor cores from begin to wait.
-template <bool IS_BF16, int HALF_N>
+template <bool IS_BF16, bool IS_B_K_MAJOR, int HALF_N>
 __device__ __forceinline__ void multiply_add(float (&d)[HALF_N], Descriptor a, Descriptor b, bool is_adding) {
-    MultiplyAdd<2 * HALF_N, IS_BF16>::run(d, a, b, is_adding);
+    MultiplyAdd<2 * HALF_N, IS_BF16>::template run<IS_B_K_MAJOR ? 0 : 1>(d, a, b, is_adding);
 }
 
 }  // namespace wgmma
