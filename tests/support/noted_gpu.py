@@ -172,6 +172,7 @@ class NotedGpu:
         module = pretended_cupy(load("h200"))
         module.empty = module.zeros = self.array
         module.asarray = self._asarray
+        module.ascontiguousarray = lambda values: self.array(values.shape, values.dtype)
         module.cuda.Stream, module.cuda.Event = self.new_stream, NotedEvent
         module.cuda.get_current_stream = lambda: self.stream
         module.cuda.alloc_pinned_memory = self.pinned

@@ -43,7 +43,8 @@ class Choice:
     """A way and its time, and cuBLASLt's, in ns; 0 where nobody knows it.
 
     `basis` says whether they were simulated or measured; "none" where there was nothing to choose, and
-    `reason` says why. `candidate` None is cuBLASLt, or what stands in for it. `interval_points`: where the
+    `reason` says why. `candidate` None is cuBLASLt, by its `algorithms` where those were measured, or what
+    stands in for it. `interval_points`: where the
     gain lies in 80 % of such predictions.
     """
 
@@ -54,6 +55,7 @@ class Choice:
     candidate: MlpCandidate | None = None
     reason: str = ""
     interval_points: tuple[float, float] | None = None
+    algorithms: tuple[tuple[str, str], ...] = ()
 
     @property
     def gain_points(self) -> float:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError, OutputError, RecordingError
-from wavesim.guard.bounds import MOST_NS, real
+from wavesim.guard.bounds import MOST_NS, bounded_text, real, shown
 from wavesim.guard.reading import read_text
 from wavesim.guard.writing import write_text
 from wavesim.model.device import Device
@@ -24,6 +24,8 @@ from wavesim_gpu.layers.description import MlpShape
 from wavesim_gpu.runtime import cubin_cache
 
 MOST_BYTES = 64 << 10
+MOST_ALGORITHMS = 8
+FOLDER = "mlp"
 FORMAT = 1  # of the files: another number is not read
 
 
@@ -39,9 +41,17 @@ def read(shape: MlpShape, device: Device, software: Mapping[str, str]) -> Choice
         word = found["way"]
         candidate = None if word == LIBRARY else MlpCandidate.read(word)
         times = [real(name, found[name], 1, MOST_NS) for name in ("measured_ns", "library_ns")]
+        algorithms = _algorithms(found["algorithms"])
     except (RecordingError, DescriptionError, ValueError, TypeError, LookupError, RecursionError):
         return None
-    return Choice(str(candidate) if candidate else LIBRARY, times[0], times[1], "measured", candidate)
+    label = str(candidate) if candidate else LIBRARY
+    return Choice(label, times[0], times[1], "measured", candidate, algorithms=algorithms)
+
+
+def is_any() -> bool:
+    """Whether anything was ever kept: where nothing was, nobody need find out what it would depend on."""
+    folder = cubin_cache.folder()
+    return folder is not None and (folder / FOLDER).is_dir()
 
 
 def keep(choice: Choice, shape: MlpShape, device: Device, software: Mapping[str, str]) -> None:
@@ -54,10 +64,20 @@ def keep(choice: Choice, shape: MlpShape, device: Device, software: Mapping[str,
         "way": str(choice.candidate) if choice.candidate else LIBRARY,
         "measured_ns": choice.predicted_ns,
         "library_ns": choice.library_ns,
+        "algorithms": dict(choice.algorithms),
     }
     # A full disk or a read-only home only costs the next process its tuning.
     with contextlib.suppress(OutputError):
         write_text(path, json.dumps(found, indent=1) + "\n")
+
+
+def _algorithms(found: Any) -> tuple[tuple[str, str], ...]:
+    """CuBLASLt's own words, which it checks itself. Raises `DescriptionError`."""
+    if not isinstance(found, dict) or len(found) > MOST_ALGORITHMS:
+        raise DescriptionError(f"algorithms is {shown(found)}; it must be a few words by their names")
+    return tuple(
+        (bounded_text("name", name), bounded_text(name, word)) for name, word in sorted(found.items())
+    )
 
 
 def _key(shape: MlpShape, device: Device, software: Mapping[str, str]) -> dict[str, Any]:
@@ -72,4 +92,4 @@ def _path(shape: MlpShape, device: Device, software: Mapping[str, str]) -> Path 
     if folder is None:
         return None
     text = json.dumps(_key(shape, device, software), sort_keys=True)
-    return folder / "mlp" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+    return folder / FOLDER / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"

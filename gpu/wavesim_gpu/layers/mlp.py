@@ -281,7 +281,8 @@ def _checked(key: Any, arrays: tuple[Any, ...], activation: Any, tune: bool, lim
 
 def _found(layout: Layout, x: Tensor, tune: bool) -> PreparedLayout:
     is_captured = is_capturing(x)
-    if tune and not prepared.is_tuned(layout):
+    found = prepared.ready(layout, is_captured=is_captured)
+    if tune and not found.chosen.is_tuned:
         if is_captured:
             raise DescriptionError(
                 f"mlp of {prepared.described(layout.shape)} is tuned while a graph is captured: call it with "
@@ -289,7 +290,8 @@ def _found(layout: Layout, x: Tensor, tune: bool) -> PreparedLayout:
             )
         tuning.tune(layout)
         _forget(layout)
-    return prepared.ready(layout, is_captured=is_captured)
+        found = prepared.ready(layout, is_captured=False)
+    return found
 
 
 def _keep(key: Any, found: PreparedLayout) -> None:

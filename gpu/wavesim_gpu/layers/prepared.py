@@ -179,12 +179,6 @@ def settle(layout: Layout, choice: Choice, way: Way | None) -> None:
         _chosen[layout.device, layout.shape] = Chosen(layout.shape, choice, way, is_tuned=True)
 
 
-def is_tuned(layout: Layout) -> bool:
-    """Whether a shape's way was measured, and not only simulated."""
-    found = _chosen.get((layout.device, layout.shape))
-    return found is not None and found.is_tuned
-
-
 def described(shape: MlpShape) -> str:
     """Sizes and type of a shape, for messages."""
     gate = f" {shape.activation}" if shape.activation else ""
@@ -211,7 +205,8 @@ def _first(layout: Layout) -> Chosen:
 def _choice(shape: MlpShape, device: Device) -> Choice:
     if shape in _forced:
         return choose.forced(_forced[shape])
-    return kept.read(shape, device, used_software()) or choose.choose(shape, device)
+    found = kept.read(shape, device, used_software()) if kept.is_any() else None
+    return found or choose.choose(shape, device)
 
 
 def planned_way(shape: MlpShape, candidate: MlpCandidate) -> Way:
@@ -224,18 +219,18 @@ def planned_way(shape: MlpShape, candidate: MlpCandidate) -> Way:
     return way
 
 
-def library_way(shape: MlpShape) -> Way:
-    """cuBLASLt, loaded. Raises `WavesimError`."""
+def library_way(shape: MlpShape, choice: Choice | None = None) -> Way:
+    """cuBLASLt, loaded, by the algorithms that a choice names. Raises `WavesimError`."""
     from wavesim_gpu.layers.library import LibraryMlp  # noqa: PLC0415  # loads cuBLASLt
 
-    way: Way = LibraryMlp(shape)
+    way: Way = LibraryMlp(shape, dict(choice.algorithms) if choice else None)
     return way
 
 
 def _library(shape: MlpShape, reason: str, choice: Choice | None = None, is_measured: bool = False) -> Chosen:
     """cuBLASLt; no way, with a warning, where that cannot be had. `reason` is what went wrong before."""
     try:
-        way: Way | None = library_way(shape)
+        way: Way | None = library_way(shape, choice)
         label = choose.LIBRARY
     except (WavesimError, ImportError, OSError) as error:
         way, label = None, TORCH
