@@ -5,7 +5,7 @@ for gates and for values, SiLU(gate) * values in the gates' place, and the secon
 values are halves of one matrix it is three. It takes every shape, on every GPU that has cuBLAS.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wavesim_gpu.kernels.elementwise import Elementwise
@@ -76,20 +76,24 @@ class LibraryMlp:
         out = call.out, self.shape.n2
         self._second.launch((middle, stride), (call.w2, call.w2_stride), out, call.b2, workspace, stream)
 
-    def tuned(self, call: MlpCall, stream: Any) -> dict[str, str]:
+    def tuned(self, call: MlpCall, stream: Any, others: Sequence[MlpCall] = ()) -> dict[str, str]:
         """Times cuBLAS's algorithms on a call, keeps the fastest and returns them, to be stored.
 
-        `stream` is CuPy's, that of the call; nothing may be captured on it. The call's result is there
-        afterwards. Takes about half a second.
+        `others` are like the call but for their weights, which are used in turns: so that none finds its own
+        in the L2. `stream` is CuPy's, that of the call; nothing may be captured on it. The call's result is
+        there afterwards. Takes about half a second.
         """
         self.run(call)
-        is_both = bool(self.shape.gate) and self._is_one_matrix(call)
+        calls = (call, *others)
+        is_both = bool(self.shape.gate) and all(self._is_one_matrix(one) for one in calls)
         product, stride = (self._both, self._both_stride) if is_both else (self._first, self._stride)
-        weights, bias = (call.w_gate, call.b_gate) if self.shape.gate else (call.w1, call.b1)
+        bias = call.b_gate if self.shape.gate else call.b1
+        firsts = [(one.w_gate if self.shape.gate else one.w1, one.w1_stride) for one in calls]
         x, middle, out = (call.x, call.x_stride), (call.scratch, stride), (call.out, self.shape.n2)
         workspace = call.scratch + self._workspace
-        first = product.tune(x, (weights, call.w1_stride), middle, bias, workspace, stream)
-        second = self._second.tune(middle, (call.w2, call.w2_stride), out, call.b2, workspace, stream)
+        first = product.tune(x, firsts, middle, bias, workspace, stream)
+        seconds = [(one.w2, one.w2_stride) for one in calls]
+        second = self._second.tune(middle, seconds, out, call.b2, workspace, stream)
         self.run(call)
         return {"version": library_version(), "both" if is_both else "first": first, "second": second}
 

@@ -7,8 +7,8 @@ nowhere, and a bias for each of C's columns is one for each of its rows.
 
 import ctypes
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 from typing import Any
@@ -142,26 +142,31 @@ class Product:
                 return self._followed(run, place, problem.activation, has_bias=problem.has_bias)
         raise DeviceError(f"cuBLASLt's algorithm {algorithm} does not do for {self} at {place}")
 
-    def tune(self, a: Matrix, b: Matrix, c: Matrix, bias: int, workspace: int, stream: Any) -> str:
-        """Times the algorithms in turns on what `launch` takes, keeps the fastest and returns it.
-
-        On CuPy's `stream`, of which nothing may be captured, behind what is on it; as graphs, so that short
-        products are timed and not their launches.
-        """
-        cupy = require_cupy()
-        place = _place(a, b, c, bias)
-        addresses = (a[0], b[0], c[0], workspace)
-        algorithms = self.algorithms(place)
-        beside = cupy.cuda.Stream(non_blocking=True)
-        stream.synchronize()
-        contenders = []
-        for word in algorithms:
-            graph = _graph(self.prepared(place, word), addresses, beside)
-            contenders.append(Contender(partial(graph.launch, beside), beside, TRIAL_REPEATS))
-        medians = [median(times) for times in interleaved_ns(contenders, TRIAL_ROUNDS)]
-        self.algorithm = algorithms[medians.index(min(medians))]
+    def tune(self, a: Matrix, bs: Sequence[Matrix], c: Matrix, bias: int, workspace: int, stream: Any) -> str:
+        """Times the algorithms as `timed` does, keeps the fastest and returns it."""
+        times = self.timed(a, bs, c, bias, workspace, stream)
+        self.algorithm = min(times, key=times.__getitem__)
         self._runs = {}
         return self.algorithm
+
+    def timed(
+        self, a: Matrix, bs: Sequence[Matrix], c: Matrix, bias: int, workspace: int, stream: Any
+    ) -> dict[str, float]:
+        """Median ns of each algorithm, in turns, on what `launch` takes; `bs` are used one after the other.
+
+        With more bytes of B than the L2 holds none finds its own there. On CuPy's `stream`, of which nothing
+        may be captured, behind what is on it; as graphs, so that short products are timed and not launches.
+        """
+        place = replace(_place(a, bs[0], c, bias), alignment=min(_place(a, b, c, bias).alignment for b in bs))
+        turns = [(a[0], b[0], c[0], workspace) for b in bs] * -(-TRIAL_REPEATS // len(bs))
+        beside = require_cupy().cuda.Stream(non_blocking=True)
+        stream.synchronize()
+        contenders = []
+        for word in self.algorithms(place):
+            graph = _graph(self.prepared(place, word), turns, beside)
+            contenders.append(Contender(partial(graph.launch, beside), beside, len(turns)))
+        found = interleaved_ns(contenders, TRIAL_ROUNDS)
+        return {word: median(own) for word, own in zip(self.algorithms(place), found, strict=True)}
 
     def __repr__(self) -> str:
         sizes = f"({self.m}, {self.k}) x ({self.k}, {self.n})"
@@ -315,11 +320,11 @@ def _place(a: Matrix, b: Matrix, c: Matrix, bias: int) -> Place:
     return Place(a[1], b[1], c[1], bias, low & -low)
 
 
-def _graph(run: Run, addresses: tuple[int, int, int, int], stream: Any) -> Any:
-    """So many runs, one after the other, as a CUDA graph."""
-    run(*addresses, int(stream.ptr))  # loads its kernel, which a capture could not
+def _graph(run: Run, turns: Sequence[tuple[int, int, int, int]], stream: Any) -> Any:
+    """Runs on the addresses of each turn, one after the other, as a CUDA graph."""
+    run(*turns[0], int(stream.ptr))  # loads its kernel, which a capture could not
     with stream:
         stream.begin_capture()
-        for _ in range(TRIAL_REPEATS):
+        for addresses in turns:
             run(*addresses, int(stream.ptr))
         return stream.end_capture()

@@ -48,10 +48,10 @@ class LtChain:
         cupy.cuda.Device().synchronize()
         activation = None if is_swiglu else gemm.activation
         product = Product(gemm.m, gemm.n, gemm.k, gemm.dtype, activation=activation)
-        matrices = _matrix(a), _matrix(b), _matrix(product_out)
+        first, weights, to = _matrix(a), _matrix(b), _matrix(product_out)
         workspace = int(self._workspace.data.ptr)
-        product.tune(*matrices, 0, workspace, self.stream)
-        multiply = partial(product.launch, *matrices, 0, workspace, int(self.stream.ptr))
+        product.tune(first, [weights], to, 0, workspace, self.stream)
+        multiply = partial(product.launch, first, weights, to, 0, workspace, int(self.stream.ptr))
         return _gated(multiply, product_out, out, gemm.dtype, self.stream) if is_swiglu else multiply
 
     def _captured(self, repeats: int) -> Any:

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -135,3 +136,65 @@ def test_a_library_that_the_process_has_loaded_is_taken_first(monkeypatch):
 def test_the_structure_of_a_result_is_as_long_as_the_headers_say():
     assert ctypes.sizeof(cublas_library.Found) == 96
     assert WORKSPACE % 256 == 0
+
+
+class PretendedStream:
+    """Captures nothing: what is launched on it runs at once."""
+
+    ptr = 9
+
+    def __init__(self, non_blocking=False):
+        """As CuPy's."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *caught):
+        return False
+
+    def synchronize(self):
+        pass
+
+    def begin_capture(self):
+        pass
+
+    def end_capture(self):
+        return SimpleNamespace(launch=lambda stream: None)
+
+
+@pytest.fixture
+def timing(monkeypatch):
+    """Times of 4, 2, 3 and 5 us; notes how often each contender repeats its product."""
+    repeats = []
+
+    def interleaved(contenders, rounds):
+        repeats.extend(one.repeats for one in contenders)
+        return [[1000 * time] * rounds for time in (4, 2, 3, 5)]
+
+    cuda = SimpleNamespace(Stream=PretendedStream)
+    monkeypatch.setattr(cublaslt, "require_cupy", lambda: SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(cublaslt, "interleaved_ns", interleaved)
+    return repeats
+
+
+@pytest.mark.parametrize(("count", "repeats"), [(1, 8), (3, 9), (16, 16)])
+def test_tuning_keeps_the_fastest_and_takes_all_weights_in_turns(cublas, timing, count, repeats):
+    product = Product(8, 16, 32, "bf16")
+    a, c = aligned(8 * 32), aligned(8 * 16)
+    weights = [aligned(32 * 16) for _ in range(count)]
+    matrices = [(one.ctypes.data, 16) for one in weights]
+    best = product.tune((a.ctypes.data, 32), matrices, (c.ctypes.data, 16), 0, 0, PretendedStream())
+    assert best == product.algorithm == "02" + "00" * 63
+    assert timing == [repeats] * 4
+    assert [one[0] for one in cublas.products].count("gemm-ex") == repeats + 1
+    launch(product, a, weights[0], c)
+    assert cublas.products[-1][0] == "lt 2"
+
+
+def test_tuning_allows_only_what_all_weights_are_aligned_for(cublas, timing):
+    product = Product(8, 16, 32, "bf16")
+    a, c = aligned(8 * 32), aligned(8 * 16)
+    weights = [aligned(32 * 16), aligned(32 * 16, 32)]
+    matrices = [(one.ctypes.data, 16) for one in weights]
+    product.tune((a.ctypes.data, 32), matrices, (c.ctypes.data, 16), 0, 0, PretendedStream())
+    assert cublas.alignments == [[32] * 4]
