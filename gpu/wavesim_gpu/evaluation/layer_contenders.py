@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from wavesim.plan.plan import StreamSync
@@ -97,11 +98,13 @@ def mlp_run(shape: LayerShape, *, tune: bool = False) -> Run:
 
 
 def way_label(shape: LayerShape, operands: LayerOperands) -> str:
-    """Which way `mlp` takes; why, where another could not be had."""
+    """Which way `mlp` takes; why, if another could not be had; a hash of cuBLASLt's algorithms, if tuned."""
     from wavesim_gpu.layers.mlp import way_of  # noqa: PLC0415  # as above
 
     found = way_of(*_matrices(operands), **_options(shape, operands))
-    return f"{found.label} ({found.reason})" if found.reason else str(found.label)
+    tuned = getattr(found, "algorithms", ())
+    words = [found.reason, f"algorithms {sha256(repr(tuned).encode()).hexdigest()[:8]}" if tuned else ""]
+    return " ".join([found.label, *(f"({text})" for text in words if text)])
 
 
 def _matrices(one: LayerOperands) -> tuple[Any, Any, Any]:

@@ -14,8 +14,11 @@ from wavesim.model.device import load
 from wavesim_gpu.__main__ import main
 from wavesim_gpu.evaluation import layer_bench
 from wavesim_gpu.evaluation.layer_bench import run_layers
+from wavesim_gpu.evaluation.layer_contenders import way_label
 from wavesim_gpu.evaluation.layer_first_calls import Compilations, watched_compilations
+from wavesim_gpu.evaluation.layer_operands import LayerOperands
 from wavesim_gpu.evaluation.layer_shapes import all_shapes
+from wavesim_gpu.layers import mlp as mlp_calls
 from wavesim_gpu.runtime import compiler, cubin_cache
 from wavesim_gpu.runtime.timing import Rounds
 
@@ -213,3 +216,18 @@ def test_compilations_are_counted_within_and_not_after(monkeypatch):
         assert compiler.build_and_keep(None) == "cubin"
     compiler.build_and_keep(None)
     assert len(found.spans) == 1
+
+
+def test_tuned_algorithms_of_the_library_make_another_way(monkeypatch):
+    choice = SimpleNamespace(label="cublaslt", reason="", algorithms=())
+    monkeypatch.setattr(mlp_calls, "way_of", lambda *arrays, **options: choice)
+    row = SimpleNamespace(t=lambda: None)
+    operands = LayerOperands(x=None, up=row, down=row)
+    assert way_label(all_shapes()[0], operands) == "cublaslt"
+    choice.algorithms = (("first", "7"),)
+    tuned = way_label(all_shapes()[0], operands)
+    assert tuned.startswith("cublaslt (algorithms ")
+    choice.algorithms = (("first", "8"),)
+    assert way_label(all_shapes()[0], operands) != tuned
+    choice.reason = "nvcc is missing"
+    assert way_label(all_shapes()[0], operands).startswith("cublaslt (nvcc is missing) (algorithms ")
