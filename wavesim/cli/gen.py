@@ -1,11 +1,13 @@
-"""`wavesim gen`: orders, policies and options of a workload, and the CUDA header of one plan.
+"""`wavesim gen`: orders, policies and options of a workload, and one plan's CUDA header or Triton module.
 
 Example: `wavesim gen gpt3-mlp --sync row --order grouped:4 --out mlp.cuh` writes a header; with `--json` it
-lists what could be generated.
+lists what could be generated. `wavesim gen pair.toml --sync pdl+row --triton --out tiles.py` writes Triton
+functions for a pair of one's own, described as for `wavesim predict`.
 """
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,42 +18,79 @@ from wavesim.codegen.cuda import SizesWord, generate
 from wavesim.codegen.options import options_for
 from wavesim.codegen.orders import order_sets, orders_backward
 from wavesim.codegen.policies import derive_policies, policy_named
+from wavesim.codegen.triton_text import generate_triton
 from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import shown
 from wavesim.guard.writing import write_text
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Order, parse_order
+from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.semaphores import edges_of
+
+TOML = ".toml"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    add_workload_options(parser)
+    add_workload_options(parser, takes_files=True)
     parser.add_argument("--sync", default="row", help="stream, or a policy's name: row, tile, block:6x1 ...")
     parser.add_argument("--no-wait-kernel", action="store_true", help="leave the wait-kernel out")
     parser.add_argument(
         "--runtime-sizes", action="store_true", help="leave the grids to run time: one header for every size"
     )
-    parser.add_argument("--out", type=Path, help="write the header to this file instead of printing it")
+    parser.add_argument("--triton", action="store_true", help="Triton functions in place of a CUDA header")
+    parser.add_argument("--out", type=Path, help="write it to this file instead of printing it")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints or writes the header, or lists what could be generated."""
-    pipeline, device = described(options)
-    plan = described_plan(pipeline, options.sync, options.order, wait_kernel=not options.no_wait_kernel)
+    """Prints or writes the header or the module, or lists what could be generated."""
+    pipeline, device = _own_pair(options) if options.workload.endswith(TOML) else described(options)
+    plan = _plan(pipeline, options)
     if options.json:
         _require_no_header(options)
         return print_result(options, generated_json(pipeline, plan, device), "")
+    if options.triton:
+        if options.runtime_sizes:
+            raise DescriptionError(
+                "--runtime-sizes is of the CUDA header; Triton compiles per size. Leave it or --triton out"
+            )
+        text = generate_triton(pipeline, plan)
+        return print_result(options, {}, _written(text, pipeline, plan, device, options.out))
     sizes: SizesWord = "runtime" if options.runtime_sizes else "constant"
     return print_result(options, {}, write_header(pipeline, plan, device, options.out, sizes))
 
 
-def _require_no_header(options: argparse.Namespace) -> None:
-    for name, value in (("--out", options.out), ("--runtime-sizes", options.runtime_sizes)):
-        if value:
+def _own_pair(options: argparse.Namespace) -> tuple[Pipeline, Device]:
+    """What a file describes. Raises `DescriptionError` for options that say what it says."""
+    from wavesim.model.description import load_description
+
+    for name in ("tokens", "tile", "device"):
+        if getattr(options, name) is not None:
+            raise DescriptionError(f"{options.workload} says sizes and device itself; leave --{name} out")
+    found = load_description(options.workload)
+    return found.pipeline, found.device
+
+
+def _plan(pipeline: Pipeline, options: argparse.Namespace) -> Plan:
+    """As `described_plan`; with --triton also words that say how kernels are launched, such as "pdl+row"."""
+    if options.triton and "+" in options.sync:
+        if options.no_wait_kernel:
             raise DescriptionError(
-                f"{name} is of the header, and --json lists what could be generated; leave one of them out"
+                f"sync is {shown(options.sync)}, which says how its kernels are launched; leave "
+                "--no-wait-kernel out, or write streams:no-wait-kernel+row"
+            )
+        return replace(parse_plan(options.sync), orders=_orders_named(pipeline, options.order))
+    return described_plan(pipeline, options.sync, options.order, wait_kernel=not options.no_wait_kernel)
+
+
+def _require_no_header(options: argparse.Namespace) -> None:
+    for name in ("out", "runtime_sizes", "triton"):
+        if getattr(options, name):
+            raise DescriptionError(
+                f"--{name.replace('_', '-')} is of what is written, --json lists what could be generated; "
+                "leave one of them out"
             )
 
 
@@ -121,7 +160,11 @@ def write_header(
     pipeline: Pipeline, plan: Plan, device: Device, out: Path | None, sizes: SizesWord = "constant"
 ) -> str:
     """The header's text, or where it was written. Raises `OutputError` if it cannot be."""
-    text = generate(pipeline, plan, device, sizes=sizes)
+    return _written(generate(pipeline, plan, device, sizes=sizes), pipeline, plan, device, out)
+
+
+def _written(text: str, pipeline: Pipeline, plan: Plan, device: Device, out: Path | None) -> str:
+    """The text, or where it was written."""
     if out is None:
         return text.rstrip("\n")
     write_text(out, text)

@@ -12,9 +12,12 @@ from wavesim.plan.order import KNOWN_ORDERS
 from wavesim.workloads.catalogue import WORKLOADS, parse_tile, workload
 
 
-def add_workload_options(parser: argparse.ArgumentParser, *, has_order: bool = True) -> None:
+def add_workload_options(
+    parser: argparse.ArgumentParser, *, has_order: bool = True, takes_files: bool = False
+) -> None:
     """Workload, sizes, device and, for a command that does not choose it itself, the order."""
-    parser.add_argument("workload", help=", ".join(WORKLOADS))
+    files = "; or a .toml file as predict takes it" if takes_files else ""
+    parser.add_argument("workload", help=", ".join(WORKLOADS) + files)
     parser.add_argument("--tokens", type=integer, help="rows of the input (M); images for convolutions")
     parser.add_argument("--tile", help="rows x columns of a tile, such as 128x256")
     if has_order:

@@ -83,6 +83,10 @@ class _Module:
         head = [
             f"# {title}",
             "# Written by wavesim; change the description and write it again, not this file.",
+            "# `sync` is one int32 buffer: how often a wait looks before it gives up (a look takes 0.32 us",
+            "# or more), zeros up to COUNTERS, TABLES. After a wait gave up word 1 is not 0; then stage,",
+            "# column, row, word of the semaphore, seen, awaited.",
+            *self._launch_lines(),
             "",
             "import triton",
             "import triton.language as tl",
@@ -100,6 +104,20 @@ class _Module:
             PRIMITIVES,
         ]
         return "\n".join([*head, *stages]).rstrip() + "\n"
+
+    def _launch_lines(self) -> list[str]:
+        """How the plan launches the kernels, as comments. A grid has one program per tile."""
+        lines = []
+        for index, stage in enumerate(self._pipeline.stages):
+            how = "behind what is on the stream"
+            if self._arrays and self._plan.turn_of(self._pipeline, index) == "start":
+                how = "with launch_pdl=True"
+            elif index and self._plan.launch.is_multi_stream:
+                start = function_name(stage.name, "wait_for_start")
+                held = f", behind {start}[(1,)](sync, num_warps=1)" if self._plan.launch.wait_kernel else ""
+                how = f"on a stream of its own{held}"
+            lines.append(f"# Launch {cuda_comment(stage.name)}: {stage.grid.size} programs, {how}.")
+        return lines
 
     def _require_ends(self) -> None:
         """Refuses dependent launches that can end before the kernel that they were launched beside.

@@ -249,3 +249,22 @@ def test_help_loads_no_command(tmp_path: Path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert all(name in done.stdout for name in COMMANDS)
     assert done.stdout.endswith("[]\n")
+
+
+def test_gen_writes_triton_functions_for_a_pair_of_ones_own(tmp_path, capsys):
+    out = tmp_path / "tiles.py"
+    pair = str(Path(__file__).parents[3] / "docs" / "pair.toml")
+    assert (
+        main(["gen", pair, "--triton", "--sync", "pdl+row", "--order", "grouped:4", "--out", str(out)]) == 0
+    )
+    assert "dependent launch" in capsys.readouterr().out
+    text = out.read_text()
+    compile(text, "tiles.py", "exec")
+    assert "# Launch gemm1: 192 programs, behind what is on the stream.\n" in text
+    assert "# Launch gemm2: 384 programs, with launch_pdl=True.\n" in text
+    assert "def gemm2_wait(sync, x, y):" in text
+    assert main(["gen", pair, "--triton"]) == 0
+    assert (
+        "on a stream of its own, behind gemm2_wait_for_start[(1,)](sync, num_warps=1)."
+        in capsys.readouterr().out
+    )
