@@ -15,7 +15,7 @@ from wavesim.plan.order import Grouped
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim_gpu.evaluation.faults import cotenant
-from wavesim_gpu.kernels import close_call, control, elementwise
+from wavesim_gpu.kernels import control, elementwise
 from wavesim_gpu.kernels.sm80 import gemm
 from wavesim_gpu.runtime import compiler, cubin_cache
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
@@ -51,7 +51,6 @@ def test_the_small_kernels_and_the_examples_compile_for(arch):
     examples = ROOT.parent / "examples"
     for source in [
         control.SOURCE,
-        close_call.SOURCE,
         elementwise.SOURCE,
         cotenant.SOURCE,
         examples / "plain_pair.cu",

@@ -8,7 +8,6 @@ import wavesim_gpu
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim_gpu.runtime.device import require_cupy
 from wavesim_gpu.runtime.tensors import tensor_of
-from wavesim_gpu.tuned_mlp import choice
 
 TOLERANCE = {"float16": 2e-3, "bfloat16": 1e-2}
 SIZES = (384, 1024, 1536, 768)
@@ -112,15 +111,18 @@ def captured(torch, x, w1, w2):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("plan", ["tuned", "stream", "row"])
+@pytest.mark.parametrize("plan", ["chosen", "stream", "pdl+row", "persistent:row"])
 def test_a_captured_graph_replays_on_new_inputs(torch, plan, monkeypatch):
-    from wavesim.plan.parsing import parse_plan
-    from wavesim_gpu import tuned_mlp
+    from wavesim_gpu.layers import mlp, prepared
+    from wavesim_gpu.layers.candidates import MlpCandidate
+    from wavesim_gpu.layers.description import MlpShape
 
     x, w1, w2 = operands(torch, seed=7)
-    if plan != "tuned":
-        monkeypatch.setattr(tuned_mlp, "PLANS", (parse_plan(plan),))
-        monkeypatch.setattr(tuned_mlp, "_prepared", {})
+    monkeypatch.setattr(prepared, "_forced", {})
+    mlp.forget_all()
+    if plan != "chosen":
+        forced = MlpCandidate.read(f"hopper {plan} row 128x128 128x128")
+        prepared.force(MlpShape(*SIZES, "fp16", "gelu"), forced)
     wavesim_gpu.mlp(x, w1, w2, activation="gelu")
     graph, out = captured(torch, x, w1, w2)
     for seed in (8, 9, 10):
@@ -130,7 +132,9 @@ def test_a_captured_graph_replays_on_new_inputs(torch, plan, monkeypatch):
         torch.cuda.synchronize()
         assert relative_error(out, expected(torch, x, w1, w2, "gelu")) < TOLERANCE["float16"]
         wavesim_gpu.mlp(x, w1, w2, activation="gelu")  # between replays, and beside the next one
-    assert (plan == "tuned") or choice(x, w1, w2, activation="gelu")[1].name == plan
+    found = mlp.way_of(x, w1, w2, activation="gelu").candidate
+    assert plan == "chosen" or found.plan().name == plan
+    mlp.forget_all()
 
 
 @pytest.mark.gpu
@@ -206,15 +210,6 @@ def test_no_backward_pass_is_said(torch):
         wavesim_gpu.mlp(x, w1, w2)
     with torch.no_grad():
         assert wavesim_gpu.mlp(x, w1, w2).shape == (384, 768)
-
-
-@pytest.mark.gpu
-def test_the_fastest_is_among_those_tried(torch):
-    x, w1, w2 = operands(torch)
-    wavesim_gpu.mlp(x, w1, w2)
-    pipeline, plan = choice(x, w1, w2)
-    assert plan.name in ("stream", "row")
-    assert pipeline.stages[0].gemm.m == 384
 
 
 class FakeTensor:

@@ -19,7 +19,7 @@ from wavesim.model.device import load
 from wavesim_gpu.cusync.layout import GEMM_PARAMS, SYNC_PARAMS
 from wavesim_gpu.kernels.sm90 import tensor_map
 from wavesim_gpu.kernels.sm90.parameters import PARAMS
-from wavesim_gpu.runtime import call_states, calls, driver, functions, side_streams
+from wavesim_gpu.runtime import call_states, calls, driver, functions
 from wavesim_gpu.runtime.cubin_cache import Cubin
 
 CONTEXT = 0xC0
@@ -184,11 +184,10 @@ class NotedGpu:
         monkeypatch.setattr(functions, "_loaded", {})
         monkeypatch.setattr(functions, "compile_cubin", lambda *args: Cubin(b"", {}, ""))
         monkeypatch.setattr(functions, "_configured", self._function)
-        monkeypatch.setattr(side_streams, "_green_context", lambda stream: None)
         monkeypatch.setattr(driver, "_library", lambda: self.driver)
         monkeypatch.setattr(tensor_map, "_encode", encoded)
         driver.require_driver.cache_clear()
-        for room in (calls, call_states, side_streams):
+        for room in (calls, call_states):
             monkeypatch.setattr(room, "allowed_while_capturing", nullcontext)
 
     def launches(self, name):

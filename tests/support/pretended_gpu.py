@@ -165,7 +165,6 @@ class CompileAhead:
             functions,
             launches,
             operands,
-            side_streams,
         )
 
         self.build = compiler.build_and_keep
@@ -175,10 +174,9 @@ class CompileAhead:
         functions._configured = lambda cupy, module, name, size: functions.Function(
             module, Anything(), 64, 0, 0
         )
-        for room in (calls, call_states, planned, side_streams):
+        for room in (calls, call_states, planned):
             room.allowed_while_capturing = nullcontext
         driver._library = NoLibrary
-        side_streams._green_context = lambda stream: None
         launches.launch_extended = lambda *args: None
         copies.verdict_of = lambda *args: OutputCheck({}, True, True)
         runner.interleaved_ns = lambda contenders, rounds: [[1000] * rounds for _ in contenders]

@@ -1,19 +1,20 @@
-"""Which library calls are under way, and which of them failed: every call by its number, place and stream.
+"""Which library calls failed: every call by its number, its stream and the line that made it.
 
-Example: `mlp` begins a call in the log and gets a slot of pinned memory for it. The call's last kernel
-(kernels/close_call.cu) writes there that the call is over and, if a wait gave up, what its waiters saw; it
-also rings a bell. So the host learns of a failure by reading one word of its own memory, with no question to
-the GPU: the next call, or `check()`, raises a `FailedCallsError` that names the failed calls, each once.
+Example: the calls on a stream share a slot of pinned memory. `slot.begin(...)` notes who made the next one
+and gives it a number, which its kernels are told. Where a wait gave up, the call's last block
+(cusync/call.cuh) writes that number and what its waiters saw into the slot, and rings a bell. So the host
+learns of a failure by reading one word of its own memory, with no question to the GPU: the next call, or
+`check()`, raises a `FailedCallsError` that names the failed calls, each once.
 """
 
 import atexit
-import inspect
 import itertools
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from ctypes import c_uint32
+from dataclasses import dataclass
 from functools import cache
 from types import CodeType
 from typing import Any, Protocol
@@ -27,35 +28,23 @@ from wavesim_gpu.cusync.layout import ERROR_BUFFER
 from wavesim_gpu.runtime.device import require_cupy
 from wavesim_gpu.runtime.tensors import allowed_while_capturing
 
-# kernels/close_call.cu, CallSlot.
-CALL_SLOT = np.dtype([("finished", "<u4"), ("failures", "<u4"), ("errors", ERROR_BUFFER)])
-FIRST_SLOTS = 256  # more than CUDA queues on one stream
-NAMED = 8  # calls that one message names
 # Beginnings of the names of modules that a call's place lies outside of.
-OURS = ("wavesim_gpu.tuned_mlp", "wavesim_gpu.runtime", "wavesim_gpu.layers", "wavesim_gpu.torch", "torch.")
+OURS = ("wavesim_gpu.runtime", "wavesim_gpu.layers", "wavesim_gpu.torch", "torch.")
 CALLS_KEPT = 2048  # of one state: more than CUDA queues on one stream
+NAMED = 8  # calls that one message names
 REPORTS_KEPT = 16  # what the waiters of the latest failed calls saw
 
 _making = threading.Lock()
 
-Allocate = Callable[
-    [int], tuple[int, NDArray[np.uint8]]
-]  # bytes to their address on the device, and the host's view
-
-
-@dataclass(frozen=True)
-class Slot:
-    """Where the device reports of one call: its address there, and the host's record of `CALL_SLOT`."""
-
-    address: int
-    record: Any
+# Bytes to their address, the device's and the host's own, and the host's view.
+Allocate = Callable[[int], tuple[int, NDArray[np.uint8]]]
 
 
 @dataclass(frozen=True)
 class Call:
     """One call: its number in this process, what it computes, its stream, file and line where it was made.
 
-    `explain` turns a record of `ERROR_BUFFER` into the error. `is_captured`: what runs is a graph's replays.
+    `is_captured`: what runs is a graph's replays.
     """
 
     number: int
@@ -63,8 +52,6 @@ class Call:
     stream: int
     where: str
     is_captured: bool
-    explain: Callable[[Any], DeadlockError] | None = field(default=None, repr=False)
-    slot: Slot | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         kind = "graph captured" if self.is_captured else "made"
@@ -183,10 +170,8 @@ class CallSlot:
         number, stream, code, at, limit_ns, owner = self._begun[own % CALLS_KEPT]
         call = Call(number, owner.what, stream, _place(code, at), self._is_captured)
         if report is None:
-            detail = (
-                f"a wait ran out of its time limit of {limit_ns / 1e9:g} s; {REPORTS_KEPT} or more followed"
-            )
-            return FailedCall(call, replays, DeadlockError((), (), detail))
+            limit = f"a wait ran out of its time limit of {limit_ns / 1e9:g} s"
+            return FailedCall(call, replays, DeadlockError((), (), f"{limit}, as did later calls'"))
         return FailedCall(call, replays, owner.explain(report, limit_ns))
 
 
@@ -199,57 +184,26 @@ def _place(code: CodeType | None, at: int) -> str:
 
 
 class CallLog:
-    """The calls of a process that are under way or were captured in a graph. Any thread may use it.
+    """The slots of a process, and what failed. Any thread may use it.
 
-    A call that an exception ends between its launches keeps its slot, some 3 KB: a launch that did get out
-    may still write there. So do captured calls, as nobody tells when their graph is gone.
+    A slot stays as long as the process: nobody tells when a graph is gone, or a stream's last call over.
     """
 
     def __init__(self, allocate: Allocate) -> None:
         self.allocate = allocate
-        self._lock = threading.Lock()
         self.numbers = itertools.count(1)
         self.latest_of_thread = threading.local()
-        self._slots: list[CallSlot] = []
-        self._running: dict[int, Call] = {}
-        self._reported: dict[int, int] = {}  # failures of captured calls, by number
-        self._failed: list[FailedCall] = []  # seen, and not yet reported
-        self._free: list[Slot] = []
-        self._slot_count = 0
         self.devices: set[int] = set()  # numbers of the GPUs that had calls
-        self.bell, bell = allocate(4)
-        self._bell = bell.view(np.uint32)
-        self._bell[0] = 0
-        self._grow(FIRST_SLOTS)
+        self._lock = threading.Lock()
+        self._slots: list[CallSlot] = []
+        self.bell, self._kept = allocate(4)
+        self._bell = c_uint32.from_address(self.bell)
+        self._bell.value = 0
 
     @property
     def latest(self) -> int:
         """The number of this thread's latest call, to find its failure by; 0 before the first."""
         return getattr(self.latest_of_thread, "number", 0)
-
-    def begin(
-        self,
-        what: str,
-        device: int,
-        stream: int,
-        explain: Callable[[Any], DeadlockError],
-        *,
-        is_captured: bool = False,
-    ) -> Call:
-        """A new call, made where the code outside this package is, with a slot that nobody else writes to."""
-        where = _caller()
-        with self._lock:
-            if not self._free:
-                self._collect()
-                if len(self._free) < self._slot_count // 2:
-                    self._grow(self._slot_count)
-            slot = self._free.pop()
-            slot.record["finished"] = slot.record["failures"] = 0
-            call = Call(next(self.numbers), what, stream, where, is_captured, explain, slot)
-            self._running[call.number] = call
-            self.devices.add(device)
-        self.latest_of_thread.number = call.number
-        return call
 
     def open_slot(self, device: int, stream: int, *, is_captured: bool = False) -> CallSlot:
         """A slot for the calls over a new state on a stream, or for a call that a graph will replay."""
@@ -261,54 +215,16 @@ class CallLog:
 
     def raise_failures(self) -> None:
         """Raises `FailedCallsError` if calls are known to have failed since the last time. Does not wait."""
-        if failures := self.take_failures():
+        if self._bell.value and (failures := self.take_failures()):
             raise FailedCallsError(failures)
 
     def take_failures(self) -> list[FailedCall]:
         """What failed since the last time, as far as the device has said; each failure is returned once."""
-        if not self._bell[0] and not self._failed:
+        if not self._bell.value:
             return []
         with self._lock:
-            self._bell[0] = 0  # first: whoever rings from now on is looked for again
-            self._collect()
-            failed, self._failed = self._failed, []
-        return failed
-
-    def _collect(self) -> None:
-        """Notes new failures and frees the slots of calls that are over."""
-        over = [call for call in self._running.values() if call.slot.record["finished"]]
-        for open_slot in self._slots:
-            self._failed += open_slot.new_failures()
-        for call in over:
-            seen = int(call.slot.record["failures"])
-            if new := seen - self._reported.get(call.number, 0):
-                cause = call.explain(call.slot.record["errors"].copy())
-                self._failed.append(FailedCall(call, new, cause))
-            if call.is_captured:
-                self._reported[call.number] = seen
-            else:
-                self._free.append(self._running.pop(call.number).slot)
-
-    def _grow(self, count: int) -> None:
-        address, memory = self.allocate(count * CALL_SLOT.itemsize)
-        records = memory.view(CALL_SLOT)
-        self._free += [Slot(address + i * CALL_SLOT.itemsize, records[i]) for i in range(count)]
-        self._slot_count += count
-
-
-def _caller() -> str:
-    """File and line of the innermost code that is not ours."""
-    for frame in _frames():
-        if not frame.f_globals.get("__name__", "").startswith(OURS):
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-    return "an unknown place"
-
-
-def _frames() -> Iterator[Any]:
-    frame: Any = inspect.currentframe()  # inspect.stack() reads source files, and takes milliseconds
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
+            self._bell.value = 0  # first: whoever rings from now on is looked for again
+            return [failed for slot in self._slots for failed in slot.new_failures()]
 
 
 def process_log() -> CallLog:
