@@ -74,8 +74,7 @@ class CapturedStep:
             with torch.cuda.graph(self._graph, stream=side):
                 self.outputs = run()
         except Exception as error:
-            # A capture that fails leaves its own stream current.
-            torch.cuda.set_stream(before)
+            _leave_capture(before)
             raise DeviceError(
                 f"not captured in a CUDA graph: {one_line(str(error) or repr(error))}"
             ) from error
@@ -86,6 +85,15 @@ class CapturedStep:
         """Replays the graph on the current stream. Returns the outputs, which the replay fills."""
         self._graph.replay()
         return self.outputs
+
+
+def _leave_capture(stream: Any) -> None:
+    """After a capture that failed: its stream is still current, and the generator counts as capturing."""
+    import torch  # noqa: PLC0415  # optional
+
+    torch.cuda.set_stream(stream)
+    generator = torch.cuda.default_generators[torch.cuda.current_device()]
+    generator.graphsafe_set_state(generator.clone_state())
 
 
 def interleaved_steps(

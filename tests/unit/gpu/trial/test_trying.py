@@ -63,8 +63,8 @@ def is_same(before, model):
 def pretended(monkeypatch):
     """A GPU that is the CPU: a graph is the call itself, and the clock ticks as `times` says."""
 
-    def start(scale=1.0, kept=(), times=None, capture=None):
-        monkeypatch.setitem(sys.modules, "wavesim_gpu.torch", pretended_swap(scale, kept))
+    def start(scale=1.0, kept=(), times=None, capture=None, swap=None):
+        monkeypatch.setitem(sys.modules, "wavesim_gpu.torch", swap or pretended_swap(scale, kept))
         monkeypatch.setattr(trying, "query", lambda: load("h200"))
         monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
         monkeypatch.setattr(trying._Trial, "_require_on_gpu", lambda self: None)
@@ -294,6 +294,29 @@ def test_a_swapped_program_that_is_slower_is_not_drawn_as_a_gain(pretended):
     pretended(times={"MLPs swapped": (1100,), "after": (900,)})
     page = trial_html(try_model(user(), OPTIONS))
     assert (page.count('class="slower"'), page.count('class="after"')) == (1, 1)
+
+
+@pytest.mark.filterwarnings("ignore")  # what transformers warns of is its own
+def test_the_real_swap_of_a_hugging_face_model_is_tried_and_undone(pretended):
+    transformers = pytest.importorskip("transformers")
+    real = pytest.importorskip("wavesim_gpu.torch")
+    config = transformers.LlamaConfig(
+        hidden_size=64, intermediate_size=128, num_attention_heads=4, num_key_value_heads=2,
+        num_hidden_layers=3, vocab_size=64, use_cache=False,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(config).to(torch.bfloat16).eval()
+    pretended(swap=real, times={"MLPs swapped": (900,), "after": (800,)})
+    before = state(model)
+    tried = UserModel("model.py", model, {"input_ids": torch.arange(12).reshape(2, 6)}, call_model)
+    result = try_model(tried, OPTIONS)
+    assert result.verdict.startswith("gains 10.0 %")
+    assert result.difference.is_small
+    (group,) = result.groups
+    assert group.names == tuple(f"model.layers.{layer}.mlp" for layer in range(3))
+    assert (group.shape.m, group.shape.k, group.shape.n1, group.shape.gate) == (12, 64, 128, "separate")
+    assert group.after is not None
+    assert is_same(before, model)
 
 
 def test_the_limit_ends_what_is_left(pretended):
