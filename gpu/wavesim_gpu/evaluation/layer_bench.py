@@ -40,10 +40,10 @@ from wavesim_gpu.evaluation.layer_contenders import (
 from wavesim_gpu.evaluation.layer_first_calls import first_call, in_second_process
 from wavesim_gpu.evaluation.layer_operands import LayerOperands, random_layer, reference, set_count
 from wavesim_gpu.evaluation.layer_shapes import LayerShape, all_shapes, shapes_hash
-from wavesim_gpu.evaluation.timed_sources import timed_hash
 from wavesim_gpu.runner import current_commit
 from wavesim_gpu.runtime import cubin_cache
 from wavesim_gpu.runtime.device import query, require_cupy, versions
+from wavesim_gpu.runtime.kernel_sources import ROOT, source_hash
 from wavesim_gpu.runtime.timing import Contender, interleaved
 
 SECONDS, ROUNDS = 240.0, 20
@@ -107,13 +107,18 @@ def _begun(torch: Any, commit: str | None) -> dict[str, Any]:
         "versions": {**versions(), "torch": torch.__version__},
         "commit": commit or current_commit(),
         "kernels": KERNELS,
-        "kernel_sources": timed_hash(KERNELS),
+        "kernel_sources": _kernels_hash(),
         "is_judged_after": True,
         "shapes_sha256": shapes_hash(),
         "registered": {"date": now, "sha256": registered_hash(choices), "choices": choices},
         "cases": [],
         "first_calls_of_second_process": [],
     }
+
+
+def _kernels_hash() -> str:
+    """Over all kernels: which of them `mlp` launches is for it to choose."""
+    return source_hash(*sorted((ROOT / "kernels").rglob("*.cu")))
 
 
 def registered_hash(choices: Sequence[dict[str, Any]]) -> str:
@@ -141,7 +146,7 @@ def _resumed(out: Path) -> dict[str, Any]:
     result = read_json(out, MOST_BYTES)
     for what, was, now in (
         ("shapes", result["shapes_sha256"], shapes_hash()),
-        ("kernels", result["kernel_sources"], timed_hash(KERNELS)),
+        ("kernels", result["kernel_sources"], _kernels_hash()),
         (
             "registered choices",
             result["registered"]["sha256"],
