@@ -2,13 +2,14 @@
 
 import itertools
 import threading
+from dataclasses import replace
 
 import pytest
 
 from wavesim_gpu.kernels.elementwise import Elementwise
 from wavesim_gpu.layers.description import GATED, MlpCall, MlpShape
 from wavesim_gpu.layers.library import LibraryMlp
-from wavesim_gpu.runtime.operands import TOLERANCE, element_type, from_float32, to_float32
+from wavesim_gpu.runtime.operands import element_type, from_float32, to_float32
 
 pytestmark = pytest.mark.gpu
 
@@ -17,6 +18,7 @@ FORMS += list(itertools.product(("swiglu", "geglu", "geglu-exact"), ("separate",
 SIZES = [(1, 256, 384, 128), (7, 251, 333, 129), (333, 512, 1024, 257), (333, 129, 131, 64)]
 ORDERS = [("row", "row"), ("column", "column"), ("column", "row")]
 GUARD = 64  # elements behind each output
+TOLERANCE = {"fp16": 2e-3, "bf16": 1e-2}  # cuBLAS may split K and add up what it has rounded
 
 
 def activated(cupy, x, word):
@@ -158,7 +160,10 @@ def test_every_algorithm_that_is_offered_is_right(cupy, activation, gate):
     shape = MlpShape(333, 512, 1024, 256, "bf16", activation, gate, "column", "column", has_b1=True)
     way = LibraryMlp(shape)
     case = Case(cupy, shape).give_memory(way)
-    stored = way.tuned(case.call, case.stream)
+    other = Case(cupy, shape, seed=1)
+    stored = way.tuned(
+        case.call, case.stream, [replace(case.call, w1=other.call.w1, w_gate=other.call.w_gate)]
+    )
     assert case.is_right
     case.give_memory(way)
     LibraryMlp(shape, stored).run(case.call)
@@ -230,7 +235,7 @@ def test_the_element_wise_kernel_is_right_in_place_and_beside(cupy, to, activati
     shapes = ((1, 1), (5, 8), (37, 132), (70_001, 9), (3, 5000))  # more rows than a grid has too
     for size, gap, offset, has_bias in itertools.product(shapes, (0, 4, 8), (0, 1), (False, True)):
         error = error_of_launch(cupy, size, gap, offset, to, activation, dtype, has_bias)
-        assert error < TOLERANCE[dtype] / 2, (size, gap, offset, has_bias)
+        assert error < TOLERANCE[dtype] / 3, (size, gap, offset, has_bias)
 
 
 def error_of_launch(cupy, size, gap, offset, to, activation, dtype, has_bias):

@@ -175,7 +175,8 @@ def _entrants(shape: MlpShape, device: Device, operands: _Operands) -> list[Entr
     """CuBLASLt first, by its best algorithms, and those of ours that compile and agree with it."""
     library = LibraryMlp(shape)
     operands.reserve([library])
-    algorithms = library.tuned(operands.calls(is_captured=False)[0], operands.stream)
+    call, *others = operands.calls(is_captured=False)
+    algorithms = library.tuned(call, operands.stream, others)
     by_library = Choice(LIBRARY, algorithms=tuple(sorted(algorithms.items())))
     found = [Entrant(by_library, LibraryMlp(shape, algorithms))]
     wanted = operands.result(found[0].way)
