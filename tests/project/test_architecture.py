@@ -62,6 +62,7 @@ HEAVY = ["simpy", "plotly", "ipywidgets", "anywidget", "cupy"]
 WITHOUT_HEAVY = f"import sys; sys.modules.update(dict.fromkeys({HEAVY!r}))"
 # Files of wavesim_gpu that meet PyTorch's tensors or Triton's kernels; nothing imports the last two unasked.
 OPTIONAL = {
+    ("blocks.py", "torch"),
     ("buffers.py", "torch"),
     ("command.py", "torch"),
     ("mlp.py", "torch"),
@@ -69,6 +70,7 @@ OPTIONAL = {
     ("formula.py", "torch"),
     ("host_time.py", "torch"),
     ("mlps.py", "torch"),
+    ("modules.py", "torch"),
     ("ops.py", "torch"),
     ("outputs.py", "torch"),
     ("profiled.py", "torch"),
@@ -78,6 +80,7 @@ OPTIONAL = {
     ("stack_models.py", "transformers"),
     ("stack_programs.py", "torch"),
     ("step_times.py", "torch"),
+    ("swap.py", "torch"),
     ("tensors.py", "torch"),
     ("torch_chain.py", "torch"),
     ("torch_ops.py", "torch"),
