@@ -16,7 +16,7 @@ from wavesim.guard.escaping import one_line
 from wavesim.model.device import Device, load
 from wavesim_gpu.runner import WrongResultError
 from wavesim_gpu.runtime.device import query
-from wavesim_gpu.trial.mlps import MlpGroup, Swap, grouped, inputs_noted, measured
+from wavesim_gpu.trial.mlps import MlpGroup, Swap, SwappedMlp, grouped, inputs_noted, measured
 from wavesim_gpu.trial.outputs import OutputDifference, difference_of, kept_tensors
 from wavesim_gpu.trial.package_versions import installed_versions
 from wavesim_gpu.trial.profiled import profiled_advice
@@ -29,6 +29,7 @@ COMPILED, COMPILED_AFTER = "torch.compile", "torch.compile, MLPs swapped"
 DEFAULT_DEVICE = "h200"
 SEED = 0
 Say = Callable[[str], None]
+Groups = list[tuple[MlpGroup, SwappedMlp]]  # of MLPs that are alike, each with one of them
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class _Trial:
         swap = self._swap(device)
         try:
             self._say("run once, on the CPU")
-            groups = self._groups(swap, device)
+            groups = tuple(group for group, _ in self._groups(swap, device))
         finally:
             swap.undo()
         result = replace(result, groups=groups, kept=swap.kept, notes=tuple(self._notes))
@@ -128,13 +129,17 @@ class _Trial:
     ) -> TrialResult:
         if not swap.mlps:
             return replace(result, verdict=f"{LEAVE}: there is no MLP that can be swapped")
-        groups = self._groups(swap, device)
+        found = self._groups(swap, device)
         if self._options.tune:
-            groups = self._tuned(groups, swap)
+            found = self._tuned(found, swap)
         swap.use(is_swapped=True)
         self._say("run with the MLPs swapped")
-        difference = difference_of(self._outputs(), reference)
-        result = replace(result, groups=groups, difference=difference)
+        result = replace(result, groups=tuple(group for group, _ in found))
+        try:
+            difference = difference_of(self._outputs(), reference)
+        except DescriptionError as error:  # the same step as it is has run
+            return replace(result, verdict=f"{LEAVE}: swapped, a step fails: {error}")
+        result = replace(result, difference=difference)
         if not difference.is_small:
             return replace(result, verdict=_refused(difference))
         try:
@@ -144,7 +149,7 @@ class _Trial:
         by_label = {times.label: times for times in programs}
         gain = gain_of(by_label[BEFORE], by_label[AGAIN], by_label[AFTER])
         result = replace(result, programs=tuple(programs), how=how, gain=gain, verdict=verdict_of(gain))
-        return replace(result, groups=self._measured_groups(groups, swap))
+        return replace(result, groups=self._measured_groups(found))
 
     def _blank(self, device: str, *, is_measured: bool) -> TrialResult:
         date = datetime.now(UTC).isoformat(timespec="seconds")
@@ -154,30 +159,32 @@ class _Trial:
         self._say("look for MLPs")
         return Swap(self._user.model, device)
 
-    def _groups(self, swap: Swap, device: Device) -> tuple[MlpGroup, ...]:
+    def _groups(self, swap: Swap, device: Device) -> Groups:
         """The MLPs in groups, after a run of the model as it was that shows their inputs."""
         swap.use(is_swapped=False)
         with inputs_noted(swap.mlps):
             self._user.run()
-        self._alone = grouped(swap.mlps, device)
-        return tuple(group for group, _ in self._alone)
+        return grouped(swap.mlps, device)
 
-    def _tuned(self, groups: tuple[MlpGroup, ...], swap: Swap) -> tuple[MlpGroup, ...]:
+    def _tuned(self, found: Groups, swap: Swap) -> Groups:
         """The groups with the ways that tuning finds at their own rows."""
         ways: dict[tuple[str, int], str] = {}
-        for rows in sorted({group.shape.m for group in groups}):
+        for rows in sorted({group.shape.m for group, _ in found}):
             self._say(f"tune the MLPs at {rows:,} rows")
             ways |= {(name, rows): way for name, way in swap.tune([rows]).items()}
-        return tuple(replace(one, way=ways.get((one.names[0], one.shape.m), one.way)) for one in groups)
+        return [
+            (replace(group, way=ways.get((mlp.name, group.shape.m), group.way)), mlp) for group, mlp in found
+        ]
 
-    def _measured_groups(self, groups: tuple[MlpGroup, ...], swap: Swap) -> tuple[MlpGroup, ...]:
-        found = []
-        for group, (_, mlp) in zip(groups, self._alone, strict=True):
+    def _measured_groups(self, found: Groups) -> tuple[MlpGroup, ...]:
+        """The groups with the times of one of their MLPs alone, as far as there is time."""
+        groups = [group for group, _ in found]
+        for place, (group, mlp) in enumerate(found):
             if self._is_late("the rest of the MLPs alone"):
-                return (*found, *groups[len(found) :])
+                break
             self._say(f"time {mlp.name} alone")
-            found.append(measured(group, mlp, self._options.rounds))
-        return tuple(found)
+            groups[place] = measured(group, mlp, self._options.rounds)
+        return tuple(groups)
 
     def _is_late(self, what: str) -> bool:
         is_late = time.monotonic() > self._ends_at

@@ -165,6 +165,22 @@ def test_numbers_that_are_wrong_in_the_graph_alone_are_never_timed(pretended):
     assert result.programs == ()
 
 
+def test_a_step_that_fails_with_the_mlps_swapped_alone_is_left_as_it_is(pretended):
+    pretended()
+
+    def step(model, inputs):
+        if type(model.layers[0]) is not Mlp:
+            raise RuntimeError("the wait was given up")
+        return model(*inputs)
+
+    tried = user(step)
+    before = state(tried.model)
+    result = try_model(tried, OPTIONS)
+    assert result.verdict.startswith("leave it as it is: swapped, a step fails: ")
+    assert result.verdict.endswith("RuntimeError: the wait was given up")
+    assert is_same(before, tried.model)
+
+
 def test_what_cannot_be_captured_is_timed_from_python(pretended):
     def capture(run):
         raise DeviceError("not captured in a CUDA graph: a copy to the host")
