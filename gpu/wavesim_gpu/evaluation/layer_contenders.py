@@ -56,9 +56,13 @@ def captured(torch: Any, stream: Any, run: Run, sets: Sequence[LayerOperands], c
         for operands in (*sets, sets[0]):
             run(operands)
     torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        outputs = [run(sets[index % len(sets)]) for index in range(count)]
+    graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+    try:
+        with torch.cuda.graph(graph, stream=stream):
+            outputs = [run(sets[index % len(sets)]) for index in range(count)]
+    except Exception:
+        torch.cuda.set_stream(before)  # a capture that fails leaves its own current
+        raise
     return GraphOfRuns(graph, stream, outputs, [run, *sets])
 
 
