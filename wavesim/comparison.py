@@ -4,7 +4,7 @@ Example: a notebook cell `compare(gpt3_mlp(1024), plans, device)`. With a GPU ru
 measures live; without one it takes the recordings that ship with wavesim, and says so.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -102,17 +102,33 @@ class Comparison:
                 measured = f"{row.measured_ns / 1e3:.1f} us {points:+.1f}"
                 error = "" if row.error_points is None else f"{row.error_points:+.1f}"
             lines.append(f"{row.label:<{width}}{row.order:<12}{predicted:>22}{measured:>22}{error:>8}")
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*lines, *self.shown_notes])
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Where every number comes from."""
+        """Where every number comes from; a line on every plan's safety."""
+        return self._notes(f"{row.label}: {row.safety.text}" for row in self._resting)
+
+    @property
+    def shown_notes(self) -> tuple[str, ...]:
+        """The same for people: plans that are safe for the same reason share a line."""
+        labels: dict[str, list[str]] = {}
+        for row in self._resting:
+            labels.setdefault(row.safety.text, []).append(row.label)
+        return self._notes(f"{', '.join(plans)}: {text}" for text, plans in labels.items())
+
+    @property
+    def _resting(self) -> list[Row]:
+        """Plans whose safety needs more than CUDA promises."""
+        return [row for row in self.rows if row.safety.basis != "cuda"]
+
+    def _notes(self, safety: Iterable[str]) -> tuple[str, ...]:
         return (
             f"predicted: simulated, {self.basis}",
             f"measured: {self.source}",
             f"before: {self.history}",
             self._interval_text,
-            *(f"{row.label}: {row.safety.text}" for row in self.rows if row.safety.basis != "cuda"),
+            *safety,
             *self.caveats,
             f"times: {TIME_TEXT}",
             "points of improvement over stream sync, 1 - t / t_stream; error = predicted - measured",
@@ -120,7 +136,8 @@ class Comparison:
 
     @property
     def _interval_text(self) -> str:
-        best = self.best
+        # Stream sync is what the others are compared with: its own interval would be 0 to 0 and say nothing.
+        best = max(self.rows[1:] or self.rows, key=lambda row: row.predicted_points)
         guess = "" if best.scored else ", a guess: no score covers this kind of kernel on this device"
         return f"interval: {best.label}, {best.low:+.1f} to {best.high:+.1f} points 8 times in 10{guess}"
 

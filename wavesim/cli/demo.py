@@ -98,15 +98,21 @@ def _text(cells: list[tuple[str, ...]], compared: dict[int, Comparison], device:
         "  ".join(text.ljust(width) if i == 1 else text.rjust(width) for i, (text, width) in enumerate(pairs))
         for pairs in (list(zip(line, widths, strict=True)) for line in (COLUMNS, *cells))
     ]
-    notes = next(iter(compared.values())).notes
+    notes = _notes(compared)
     tiles = f"tiles {TILE[0]} x {TILE[1]}, {ORDER}-major, {device.name.upper()}"
     head = f"GPT-3 MLP (M x 12288 -> 6144 -> 12288, fp16), {tiles}"
     return "\n".join([head, "", *lines, "", *notes])
 
 
+def _notes(compared: dict[int, Comparison]) -> tuple[str, ...]:
+    """Of the size that gains most, as its interval is the one that matters."""
+    tokens = _extremes(compared)[0]
+    return (*compared[tokens].shown_notes, f"interval and safety: at {tokens} tokens, which gain most")
+
+
 def _write(html: Path, compared: dict[int, Comparison], cells: list[tuple[str, ...]]) -> None:
     """The page: the finding, the table, gain over size, Figure 1, and the best and worst size in full."""
-    notes = next(iter(compared.values())).notes
+    notes = _notes(compared)
     table = Table(COLUMNS, cells, caption="; ".join(notes[:2]), signed=("predicted gain", "measured gain"))
     best, worst = _extremes(compared)
     figures = [

@@ -127,3 +127,22 @@ def test_recordings_of_other_kernels_of_the_same_grid_are_not_set_beside_a_predi
     shallow = Pipeline("gpt3-mlp", stages, [gemm_rows(*stages)], pipeline.parameters)
     assert compare(shallow, [SemaphoreSync(RowSync())], load("h200")).rows[1].measured_ns is None
     assert compare(pipeline, [SemaphoreSync(RowSync())], load("h200")).rows[1].measured_ns is not None
+
+
+def test_plans_that_are_safe_for_the_same_reason_share_a_printed_line_and_have_their_own_in_the_json():
+    plans = [SemaphoreSync(RowSync()), SemaphoreSync(TileSync())]
+    found = compare(gpt3_mlp(1024), plans, load("h200"))
+    own = [note for note in found.notes if "safety:" in note]
+    shown = [note for note in found.shown_notes if "safety:" in note]
+    assert [note.partition(":")[0] for note in own] == ["Row semaphores", "Tile semaphores"]
+    assert [note.partition(":")[0] for note in shown] == ["Row semaphores, Tile semaphores"]
+    assert {note.partition(":")[2] for note in own} == {note.partition(":")[2] for note in shown}
+    assert found.table().count("safety:") == 1
+
+
+def test_the_interval_is_of_a_plan_that_is_compared_with_stream_sync_even_if_none_gains():
+    found = compare(gpt3_mlp(256), [SemaphoreSync(RowSync())], load("h200"))
+    (interval,) = [note for note in found.notes if note.startswith("interval:")]
+    assert "Row semaphores" in interval
+    alone = compare(gpt3_mlp(256), [StreamSync()], load("h200"))
+    assert any("interval: Stream sync, +0.0 to +0.0" in note for note in alone.notes)
