@@ -1,16 +1,24 @@
 """`wavesim_gpu.mlp` on other people's arrays: as PyTorch computes it, on the caller's stream, in graphs."""
 
-from types import SimpleNamespace
-
 import pytest
 
 import wavesim_gpu
 from wavesim.errors import DescriptionError, DeviceError
+from wavesim_gpu.layers import mlp as mlp_calls
+from wavesim_gpu.layers import prepared
+from wavesim_gpu.layers.candidates import FUSED, IN_TURN, ROWS, MlpCandidate
+from wavesim_gpu.layers.choose import LIBRARY
+from wavesim_gpu.layers.description import MlpShape
 from wavesim_gpu.runtime.device import require_cupy
-from wavesim_gpu.runtime.tensors import tensor_of
 
 TOLERANCE = {"float16": 2e-3, "bfloat16": 1e-2}
 SIZES = (384, 1024, 1536, 768)
+WAYS = {
+    LIBRARY: None,
+    "in turn": f"hopper {IN_TURN} grouped:4 128x128 64x128",
+    "rows": f"hopper {ROWS} grouped:4 128x192 64x128",
+    "fused": f"hopper {FUSED} grouped:4 128x128 128x128",
+}
 
 
 @pytest.fixture(scope="module")
@@ -110,19 +118,40 @@ def captured(torch, x, w1, w2):
     return graph, out
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("plan", ["chosen", "stream", "pdl+row", "persistent:row"])
-def test_a_captured_graph_replays_on_new_inputs(torch, plan, monkeypatch):
-    from wavesim_gpu.layers import mlp, prepared
-    from wavesim_gpu.layers.candidates import MlpCandidate
-    from wavesim_gpu.layers.description import MlpShape
+@pytest.fixture
+def force(torch):
+    """Has `mlp` of SIZES take a way of `WAYS`."""
 
+    def forced(way, activation=None, dtype="fp16"):
+        word = WAYS[way]
+        candidate = MlpCandidate.read(word) if word else None
+        prepared.force(MlpShape(*SIZES, dtype, activation), candidate)
+        mlp_calls._layouts.clear()
+
+    yield forced
+    prepared._forced.clear()
+    mlp_calls.forget_all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("activation", [None, "gelu"])
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_equals_torch_and_is_the_one_that_was_asked_for(torch, force, way, activation):
+    force(way, activation)
+    x, w1, w2 = operands(torch, seed=3)
+    assert mlp_calls.way_of(x, w1, w2, activation=activation).label == (WAYS[way] or LIBRARY)
+    for seed in (3, 4, 5):
+        x = operands(torch, seed=seed)[0]
+        got = wavesim_gpu.mlp(x, w1, w2, activation=activation)
+        assert relative_error(got, expected(torch, x, w1, w2, activation)) < TOLERANCE["float16"]
+    wavesim_gpu.check()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("way", WAYS)
+def test_a_captured_graph_replays_on_new_inputs(torch, force, way):
+    force(way, "gelu")
     x, w1, w2 = operands(torch, seed=7)
-    monkeypatch.setattr(prepared, "_forced", {})
-    mlp.forget_all()
-    if plan != "chosen":
-        forced = MlpCandidate.read(f"hopper {plan} row 128x128 128x128")
-        prepared.force(MlpShape(*SIZES, "fp16", "gelu"), forced)
     wavesim_gpu.mlp(x, w1, w2, activation="gelu")
     graph, out = captured(torch, x, w1, w2)
     for seed in (8, 9, 10):
@@ -132,9 +161,57 @@ def test_a_captured_graph_replays_on_new_inputs(torch, plan, monkeypatch):
         torch.cuda.synchronize()
         assert relative_error(out, expected(torch, x, w1, w2, "gelu")) < TOLERANCE["float16"]
         wavesim_gpu.mlp(x, w1, w2, activation="gelu")  # between replays, and beside the next one
-    found = mlp.way_of(x, w1, w2, activation="gelu").candidate
-    assert plan == "chosen" or found.plan().name == plan
-    mlp.forget_all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("way", WAYS)
+def test_threads_on_one_stream_do_not_write_into_each_others_intermediates(torch, force, way):
+    from concurrent.futures import ThreadPoolExecutor
+
+    force(way)
+    _, w1, w2 = operands(torch)
+    inputs = [operands(torch, seed=seed)[0] for seed in range(4)]
+    wanted = [wavesim_gpu.mlp(x, w1, w2) for x in inputs]
+    torch.cuda.synchronize()
+
+    def calls(which):
+        return [(which, wavesim_gpu.mlp(inputs[which], w1, w2)) for _ in range(50)]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = [pair for pairs in pool.map(calls, range(4)) for pair in pairs]
+    torch.cuda.synchronize()
+    assert all(bool((got == wanted[which]).all()) for which, got in found)
+
+
+@pytest.mark.gpu
+def test_odd_addresses_rows_and_batches_are_as_torch_has_them(torch, force):
+    force("rows")
+    x, w1, w2 = operands(torch)
+    want = expected(torch, x, w1, w2)
+    memory = torch.empty(384 * 1024 + 1, dtype=torch.float16, device="cuda")
+    odd = memory[1:].view(384, 1024)
+    wide = torch.zeros((384, 1025), dtype=torch.float16, device="cuda")[:, :1024]
+    turned = torch.empty((1024, 384), dtype=torch.float16, device="cuda").t()
+    middle = torch.zeros((3, 200, 1024), dtype=torch.float16, device="cuda")[:, :128]
+    for given in (odd, wide, turned, middle):
+        given.copy_(x.reshape(given.shape))
+        got = wavesim_gpu.mlp(given, w1, w2)
+        assert got.shape == (*given.shape[:-1], 768)
+        assert relative_error(got.reshape(384, 768), want) < TOLERANCE["float16"]
+
+
+@pytest.mark.gpu
+def test_out_is_written_and_nothing_beside_it(torch, force):
+    force("fused")
+    x, w1, w2 = operands(torch)
+    memory = torch.full((3 * 384, 768), 7.0, dtype=torch.float16, device="cuda")
+    out = memory[384:768]
+    assert wavesim_gpu.mlp(x, w1, w2, out=out) is out
+    assert relative_error(out, expected(torch, x, w1, w2)) < TOLERANCE["float16"]
+    assert bool((memory[:384] == 7).all())
+    assert bool((memory[768:] == 7).all())
+    with pytest.raises(DescriptionError, match="out overlaps x"):
+        wavesim_gpu.mlp(x, w1[:, :1024], w1[:, :1024], out=x)
 
 
 @pytest.mark.gpu
@@ -156,7 +233,7 @@ def test_two_graphs_of_the_same_shapes_replay_side_by_side(torch):
 
 
 @pytest.mark.gpu
-def test_a_capture_before_tuning_says_what_to_do(torch):
+def test_a_capture_before_the_first_call_says_what_to_do(torch):
     x, w1, w2 = operands(torch, (256, 512, 512, 512))
     graph = torch.cuda.CUDAGraph()
     with pytest.raises(DescriptionError, match="call it once before"), torch.cuda.graph(graph):  # noqa: PT012
@@ -200,65 +277,3 @@ def test_it_runs_on_the_tensors_own_gpu(torch):
     far = operands(torch, device="cuda:1")
     with pytest.raises(DescriptionError, match="w1 is on GPU 0 and x on GPU 1"):
         wavesim_gpu.mlp(far[0], w1, w2)
-
-
-@pytest.mark.gpu
-def test_no_backward_pass_is_said(torch):
-    x, w1, w2 = operands(torch)
-    w1.requires_grad_()
-    with pytest.raises(DescriptionError, match="no backward"):
-        wavesim_gpu.mlp(x, w1, w2)
-    with torch.no_grad():
-        assert wavesim_gpu.mlp(x, w1, w2).shape == (384, 768)
-
-
-class FakeTensor:
-    """What is looked at of a PyTorch tensor, for machines that have none."""
-
-    requires_grad = False
-
-    def __init__(self, shape, dtype="torch.float16", address=4096, device="cuda", index=0, is_row_major=True):
-        self.shape, self.dtype, self._address, self._is_row_major = shape, dtype, address, is_row_major
-        self.device = SimpleNamespace(type=device, index=index)
-
-    def is_contiguous(self):
-        return self._is_row_major
-
-    def stride(self):
-        return (1, self.shape[0])
-
-    def data_ptr(self):
-        return self._address
-
-
-FakeTensor.__module__ = "torch"
-RIGHT = {"x": (64, 128), "w1": (128, 256), "w2": (256, 512)}
-
-
-@pytest.mark.parametrize(
-    ("name", "fault", "match"),
-    [
-        ("w1", {"dtype": "torch.float32"}, "w1 is of float32; it must be of float16 or bfloat16"),
-        ("x", {"device": "cpu"}, "x is on .*it must be on a GPU"),
-        ("w2", {"is_row_major": False}, r"w2 has strides .*row-major: w2.contiguous\(\)"),
-        ("x", {"address": 4098}, "x starts at 0x1002; it must be aligned to 16 bytes"),
-        ("w2", {"dtype": "torch.bfloat16"}, "w2 is of bf16, x of fp16"),
-        ("w1", {"index": 1}, "w1 is on GPU 1 and x on GPU 0"),
-        ("w1", {"shape": (127, 256)}, "w1 has 127 rows; it must have 128, the columns of x"),
-        ("w2", {"shape": (255, 512)}, "w2 has 255 rows; it must have 256, the columns of w1"),
-        ("x", {"shape": (128,)}, r"x has shape \(128,\); it must be a matrix"),
-        ("w1", {"shape": (2, 128, 256)}, r"w1 has shape \(2, 128, 256\)"),
-        ("x", {"shape": (0, 128)}, "not empty"),
-    ],
-)
-def test_a_wrong_argument_is_named(name, fault, match):
-    made = {key: {"shape": shape} for key, shape in RIGHT.items()}
-    made[name] |= fault
-    with pytest.raises(DescriptionError, match=match) as caught:
-        wavesim_gpu.mlp(*(FakeTensor(**made[key]) for key in RIGHT))
-    assert "\n" not in str(caught.value)
-
-
-def test_a_tensor_is_taken_as_it_is():
-    found = tensor_of("x", FakeTensor((64, 128), dtype="torch.bfloat16", index=3))
-    assert (found.shape, found.dtype, found.device, found.library) == ((64, 128), "bf16", 3, "torch")

@@ -55,6 +55,8 @@ def _no() -> bool:
 _is_compiling: Callable[[], bool] = _no
 _is_grad_enabled: Callable[[], bool] = _no
 _is_torch_capturing: Callable[[], bool] = _no
+_modes: Callable[[], int] = _no  # how many see every operation, as tracers do
+_transform: Callable[[], int | None]
 _stream_of: Callable[[int], int]
 _current_device: Callable[[], int]
 _empty: Callable[[tuple[int, ...], tuple[int, ...], Any], Any]
@@ -65,11 +67,13 @@ def _meet_torch() -> None:
     import torch  # noqa: PLC0415  # there: somebody has imported it
 
     global _is_compiling, _is_grad_enabled, _is_torch_capturing, _stream_of, _current_device  # noqa: PLW0603
-    global _empty  # noqa: PLW0603
+    global _empty, _modes, _transform  # noqa: PLW0603
     _is_grad_enabled = torch.is_grad_enabled
     _is_torch_capturing = torch.cuda.is_current_stream_capturing
     # What PyTorch's compiler calls in the code that it writes: the public functions take microseconds.
     inner = torch._C  # noqa: SLF001
+    _transform = inner._functorch.maybe_current_level  # noqa: SLF001
+    _modes = inner._len_torch_dispatch_stack  # noqa: SLF001
     if hasattr(inner, "_cuda_getCurrentRawStream"):
         _is_torch_capturing = inner._cuda_isCurrentStreamCapturing  # noqa: SLF001
         _stream_of, _current_device = inner._cuda_getCurrentRawStream, inner._cuda_getDevice  # noqa: SLF001
@@ -119,9 +123,9 @@ def mlp(  # noqa: PLR0913  # what an MLP has
     if _is_compiling():
         return _torch_op((x, w1, w2, gate, b1, b_gate, b2, out), activation)
     arrays = (x, w1, w2, gate, b1, b_gate, b2, out)
-    is_recorded = False
+    is_seen = False
     try:
-        is_recorded = _is_grad_enabled() and _needs_gradient(arrays)
+        is_seen = (_is_grad_enabled() and _needs_gradient(arrays)) or _is_intercepted()
         # What a prepared layout depends on, and nothing else: no address and no value.
         key = (
             activation,
@@ -136,7 +140,7 @@ def mlp(  # noqa: PLR0913  # what an MLP has
         found = _layouts.get(key)
     except (AttributeError, TypeError, RuntimeError):  # not PyTorch's, or without strides
         key = found = None
-    if is_recorded:
+    if is_seen and is_torch(x):
         return _torch_op(arrays, activation)
     if found is None or out is not None or tune:
         return _checked(key, arrays, activation, tune, limit_s)
@@ -167,6 +171,11 @@ def way_of(  # noqa: PLR0913  # as `mlp`
 
 def _look(array: Any) -> tuple[Any, ...]:
     return type(array), array.dtype, array.get_device(), array.shape, array.stride()
+
+
+def _is_intercepted() -> bool:
+    """Whether a mode or a transform of PyTorch, such as vmap, stands between a call and the GPU."""
+    return bool(_modes()) or (_modes is not _no and _transform() is not None)
 
 
 def _needs_gradient(arrays: tuple[Any, ...]) -> bool:
@@ -318,6 +327,8 @@ def _is_for_torch(arrays: tuple[Any, ...]) -> bool:
     import torch  # noqa: PLC0415  # there: x is one of its tensors
 
     found = [array for array in arrays if array is not None and is_torch(array)]
+    if _is_intercepted() or any(array.device.type == "meta" for array in found):
+        return True
     if any(type(array).__name__ in WITHOUT_DATA for array in found):
         return True
     if torch.is_autocast_enabled(found[0].device.type):
