@@ -126,11 +126,10 @@ def force(torch):
         word = WAYS[way]
         candidate = MlpCandidate.read(word) if word else None
         prepared.force(MlpShape(*SIZES, dtype, activation), candidate)
-        mlp_calls._layouts.clear()
 
     yield forced
     prepared._forced.clear()
-    mlp_calls.forget_all()
+    prepared.forget()
 
 
 @pytest.mark.gpu

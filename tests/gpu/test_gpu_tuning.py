@@ -8,7 +8,7 @@ import pytest
 
 import wavesim_gpu
 from wavesim_gpu.layers import mlp as mlp_calls
-from wavesim_gpu.layers import tuning
+from wavesim_gpu.layers import prepared, tuning
 from wavesim_gpu.runtime import cubin_cache
 
 pytestmark = pytest.mark.gpu
@@ -24,7 +24,7 @@ FORMS = {
 def torch(tmp_path, monkeypatch):
     monkeypatch.setattr(cubin_cache, "_chosen", tmp_path)
     yield pytest.importorskip("torch")
-    mlp_calls.forget_all()
+    prepared.forget()
 
 
 def operands(torch, sizes, is_gated, is_linear):

@@ -36,12 +36,11 @@ from wavesim_gpu.runtime.tensors import (
 LIMIT_S = 30.0
 LIMIT_NS = round(LIMIT_S * 1e9)
 SHORTEST_S, LONGEST_S = 1e-9, 86400.0
-MOST_LAYOUTS = 16384
 MOST_STREAMS = 64  # whose scratch memory is kept
 NAMES = ("x", "w1", "w2", "gate", "b1", "b_gate", "b2", "out")
 WITHOUT_DATA = ("FakeTensor", "FunctionalTensor")  # what PyTorch traces with
 
-_layouts: dict[Any, PreparedLayout] = {}
+_layouts = prepared.layouts
 # PyTorch's graphs keep their memory; CuPy's pool would hand it out again.
 _in_graphs: list[tuple[Tensor, Tensor]] = []
 _scratch: dict[tuple[int, int], "_Scratch"] = {}
@@ -283,7 +282,7 @@ def _checked(key: Any, arrays: tuple[Any, ...], activation: Any, tune: bool, lim
         found = _found(layout, x, tune)
         if x.library == "torch":
             if key is not None:
-                _keep(key, found)
+                prepared.keep(key, found)
             return _on_torch(found, arrays, limit_ns)
         return _on_cupy(found, given, limit_ns)
 
@@ -298,28 +297,8 @@ def _found(layout: Layout, x: Tensor, tune: bool) -> PreparedLayout:
                 "tune=True once before"
             )
         tuning.tune(layout)
-        _forget(layout)
         found = prepared.ready(layout, is_captured=False)
     return found
-
-
-def _keep(key: Any, found: PreparedLayout) -> None:
-    while len(_layouts) >= MOST_LAYOUTS:
-        _layouts.pop(next(iter(_layouts)), None)
-    _layouts[key] = found
-
-
-def _forget(layout: Layout) -> None:
-    """Other layouts of a shape that was tuned take its new way too."""
-    for key, found in list(_layouts.items()):
-        if (found.device, found.layout.shape) == (layout.device, layout.shape):
-            _layouts.pop(key, None)
-
-
-def forget_all() -> None:
-    """Chooses anew at the next call of whatever shape: after a change of what is forced, and for tests."""
-    _layouts.clear()
-    prepared.forget()
 
 
 def _is_for_torch(arrays: tuple[Any, ...]) -> bool:

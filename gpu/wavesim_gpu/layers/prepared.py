@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError, WavesimError
 from wavesim.model.device import Device
@@ -23,9 +24,12 @@ from wavesim_gpu.runtime.device import query
 from wavesim_gpu.runtime.tensors import dense_strides
 
 OFF_BITS = ALIGNMENT - 1  # set in an address that is no multiple
+MOST_LAYOUTS = 16384
 MOST_KEPT = 4096  # shapes: the oldest are dropped, but for those that a graph launches
 TORCH = "torch"  # label of PyTorch's own operations
 
+# By all that a call's arrays look like: what `mlp` finds at once.
+layouts: dict[Any, "PreparedLayout"] = {}
 _chosen: dict[tuple[int, MlpShape], "Chosen"] = {}
 _launched_by_graphs: list["Chosen"] = []  # as long as the process: nobody tells when a graph is gone
 _forced: dict[MlpShape, MlpCandidate | None] = {}
@@ -152,6 +156,9 @@ def forget(shape: MlpShape | None = None) -> None:
     with preparing:
         for key in [key for key in _chosen if shape is None or key[1] == shape]:
             del _chosen[key]
+        for key, found in list(layouts.items()):
+            if shape is None or found.layout.shape == shape:
+                layouts.pop(key, None)
 
 
 def ready(layout: Layout, *, is_captured: bool) -> PreparedLayout:
@@ -173,9 +180,17 @@ def ready(layout: Layout, *, is_captured: bool) -> PreparedLayout:
         return PreparedLayout(layout, _chosen[key])
 
 
+def keep(key: Any, found: PreparedLayout) -> None:
+    """Has the next call whose arrays look alike find it."""
+    while len(layouts) >= MOST_LAYOUTS:
+        layouts.pop(next(iter(layouts)), None)
+    layouts[key] = found
+
+
 def settle(layout: Layout, choice: Choice, way: Way | None) -> None:
     """Has later calls of the shape take a way that was measured."""
     with preparing:
+        forget(layout.shape)
         _chosen[layout.device, layout.shape] = Chosen(layout.shape, choice, way, is_tuned=True)
 
 

@@ -43,7 +43,7 @@ def gpu(monkeypatch, tmp_path, ways):
     monkeypatch.setattr(prepared, "_said", set())
     monkeypatch.setattr(prepared, "_launched_by_graphs", [])
     monkeypatch.setattr(prepared, "raise_known_failures", lambda: None)
-    monkeypatch.setattr(mlp, "_layouts", {})
+    prepared.layouts.clear()
     monkeypatch.setattr(cubin_cache, "_chosen", tmp_path)
 
     def made(label):
