@@ -26,7 +26,7 @@ help:
 	@echo "make check      lint, format and types"
 	@echo "make fuzz       ten minutes of damaged and hostile input   (TARGET=sqlite MINUTES=30 for one kind, longer)"
 	@echo "make images     the README's pictures, drawn again"
-	@echo "make results    docs/results.md and build/results.html from the newest gpu/results (needs Chromium)"
+	@echo "make results    what docs and README say of the newest gpu/results, and build/results.html (needs Chromium)"
 	@echo "make gallery    the pictures of docs/gallery.md, drawn again (needs Chromium)"
 	@echo "make pages      every notebook as a static page: build/pages/index.html"
 	@echo "make docs       the documentation as a site, with the API and the notebooks: build/site/index.html"
@@ -80,6 +80,7 @@ images: $(VENV)/.has-all
 
 results: $(VENV)/.has-all
 	$(VENV)/bin/wavesim results --html build/results.html --docs docs
+	$(PY) -m wavesim.evaluation.layer_page
 
 gallery: $(VENV)/.has-all
 	$(PY) docs/draw_gallery.py

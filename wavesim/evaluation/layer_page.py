@@ -194,7 +194,7 @@ def main(words: list[str] | None = None) -> int:
     try:
         path = options.results or newest_layers(ROOT / FOLDER)
         layers = None if path is None else load_layers(path)
-        for page in PAGES:
+        for page in (one for one in PAGES if one.path.exists()):
             block = UNMEASURED if layers is None else page.block(layers)
             write_text(page.path, with_block(read_text(page.path, MOST_BYTES), block))
         if layers is not None:
