@@ -174,6 +174,31 @@ def test_every_algorithm_that_is_offered_is_right(cupy, activation, gate):
         assert case.is_right, word
 
 
+@pytest.mark.parametrize("order", ["row", "column"])
+@pytest.mark.parametrize("m", [1, 16, 333])
+def test_gates_and_values_in_one_launch_are_right(cupy, m, order):
+    from wavesim_gpu.runtime.cublas_library import library_version
+
+    shape = MlpShape(m, 512, 1024, 256, "bf16", "swiglu", "separate", order, order, has_b1=True)
+    way = LibraryMlp(shape)
+    for seed in range(4):  # gates before and behind the values, at several distances
+        case = Case(cupy, shape, seed=seed).give_memory(way)
+        low = min(case.call.w_gate, case.call.w1)
+        step = abs(case.call.w1 - case.call.w_gate) // 2
+        matrices = (
+            (case.call.x, case.call.x_stride),
+            (low, case.call.w1_stride),
+            step,
+            (case.call.scratch, 1024),
+        )
+        words = way._first.algorithms(way._pair.place(*matrices))
+        for word in words:
+            paired = LibraryMlp(shape, {"version": library_version(), "pair": word})
+            case.give_memory(paired)
+            paired.run(case.call)
+            assert case.is_right, word
+
+
 def place_of(way, case):
     """The second product's."""
     from wavesim_gpu.runtime.cublaslt import Place

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from wavesim_gpu.kernels import elementwise
-from wavesim_gpu.runtime import cublas_library, cublaslt, driver
+from wavesim_gpu.runtime import cublas_library, cublaslt, driver, product_pair
 from wavesim_gpu.runtime.operands import from_float32, to_float32
 
 WORKSPACE = 1 << 20
@@ -144,7 +144,13 @@ class PretendedCublas:
         self.streams.append(stream)
         word = ctypes.string_at(algo, ALGORITHM_BYTES)[0]
         self.products.append((f"lt {word}", n, m, k, (activation, has_bias)))
-        self._multiply(KINDS[kind], told[3], (n, m, k), (a, a_ld), (b, b_ld), (c, c_ld), bias, activation)
+        told_layouts = [self.things[one] for one in (a_layout, b_layout, c_layout)]
+        counts, steps = ([one.get(attribute, 0) for one in told_layouts] for attribute in (5, 6))
+        assert counts in ([0, 0, 0], [2, 2, 2])
+        for turn in range(max(1, counts[0])):
+            at = [address + 2 * turn * step for address, step in zip((a, b, c), steps, strict=True)]
+            matrices = list(zip(at, (a_ld, b_ld, c_ld), strict=True))
+            self._multiply(KINDS[kind], told[3], (n, m, k), *matrices, bias, activation)
         return self.status
 
     def _SetStream(self, handle, stream):
@@ -217,6 +223,30 @@ class PretendedLauncher:
         return 0
 
 
+class PretendedStream:
+    """One of CuPy's that captures nothing: what is launched on it runs at once. `cupy` makes others."""
+
+    ptr = 77
+
+    def __init__(self, non_blocking=False):
+        self.cupy = SimpleNamespace(cuda=SimpleNamespace(Stream=PretendedStream))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *caught):
+        return False
+
+    def synchronize(self):
+        pass
+
+    def begin_capture(self):
+        pass
+
+    def end_capture(self):
+        return SimpleNamespace(launch=lambda stream: None)
+
+
 def pretend(monkeypatch, **how):
     """Puts both in place; returns them."""
     cublas, launcher = PretendedCublas(**how), PretendedLauncher()
@@ -227,7 +257,8 @@ def pretend(monkeypatch, **how):
         monkeypatch.setattr(module, "current_device", lambda: 0)
     monkeypatch.setattr(cublas_library, "_lt_handles", {})
     monkeypatch.setattr(cublas_library, "_handles", {})
-    monkeypatch.setattr(cublaslt, "allowed_while_capturing", nullcontext)
+    for module in (cublaslt, product_pair):
+        monkeypatch.setattr(module, "allowed_while_capturing", nullcontext)
     monkeypatch.setattr(elementwise, "load_function", launcher.load)
     monkeypatch.setattr(elementwise, "require_driver", lambda: launcher)
     monkeypatch.setattr(elementwise, "current_context", lambda: 0)

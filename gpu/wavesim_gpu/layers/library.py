@@ -11,7 +11,8 @@ from typing import Any
 from wavesim_gpu.kernels.elementwise import Elementwise
 from wavesim_gpu.layers.description import GATED, MlpCall, MlpShape
 from wavesim_gpu.runtime.cublas_library import library_version, workspace_bytes
-from wavesim_gpu.runtime.cublaslt import Product
+from wavesim_gpu.runtime.cublaslt import Matrix, Product
+from wavesim_gpu.runtime.product_pair import ProductPair
 
 ELEMENT_BYTES = 2
 ROW_UNIT = 8  # elements in 16 bytes: rows of the intermediate begin at multiples of them
@@ -44,6 +45,7 @@ class LibraryMlp:
             assert shape.activation is not None
             self._both = Product(m, 2 * n1, shape.k, shape.dtype, order, None, words.get("both"))
             self._both_stride = _rounded(2 * n1, ROW_UNIT)
+            self._pair = ProductPair(self._first, middle_bytes // ELEMENT_BYTES, words.get("pair", ""))
             self._gated, self._both_gated = (
                 Elementwise(shape.dtype, GATED[shape.activation], m, n1, (stride, stride, stride))
                 for stride in (self._stride, self._both_stride)
@@ -68,11 +70,7 @@ class LibraryMlp:
             values = middle + self.shape.n1 * ELEMENT_BYTES
             self._both_gated.run(middle, values, middle, 0, 0, stream)
         else:
-            values = middle + self._middle_bytes
-            gates, weights = (call.w_gate, call.w1_stride), (call.w1, call.w1_stride)
-            self._first.launch(x, gates, (middle, stride), call.b_gate, workspace, stream)
-            self._first.launch(x, weights, (values, stride), call.b1, workspace, stream)
-            self._gated.run(middle, values, middle, 0, 0, stream)
+            self._gate_apart(call, x, workspace)
         out = call.out, self.shape.n2
         self._second.launch((middle, stride), (call.w2, call.w2_stride), out, call.b2, workspace, stream)
 
@@ -85,17 +83,48 @@ class LibraryMlp:
         """
         self.run(call)
         calls = (call, *others)
-        is_both = bool(self.shape.gate) and all(self._is_one_matrix(one) for one in calls)
-        product, stride = (self._both, self._both_stride) if is_both else (self._first, self._stride)
-        bias = call.b_gate if self.shape.gate else call.b1
-        firsts = [(one.w_gate if self.shape.gate else one.w1, one.w1_stride) for one in calls]
-        x, middle, out = (call.x, call.x_stride), (call.scratch, stride), (call.out, self.shape.n2)
-        workspace = call.scratch + self._workspace
-        first = product.tune(x, firsts, middle, bias, workspace, stream)
-        seconds = [(one.w2, one.w2_stride) for one in calls]
-        second = self._second.tune(middle, seconds, out, call.b2, workspace, stream)
+        found = self._first_tuned(calls, stream)
+        stride = self._both_stride if "both" in found else self._stride
+        middle, out = (call.scratch, stride), (call.out, self.shape.n2)
+        seconds, workspace = [(one.w2, one.w2_stride) for one in calls], call.scratch + self._workspace
+        found["second"] = self._second.tune(middle, seconds, out, call.b2, workspace, stream)
         self.run(call)
-        return {"version": library_version(), "both" if is_both else "first": first, "second": second}
+        return {"version": library_version(), **found}
+
+    def _first_tuned(self, calls: Sequence[MlpCall], stream: Any) -> dict[str, str]:
+        """The algorithms of the first product, or of gates and values in whichever way is faster."""
+        call, has_gate = calls[0], bool(self.shape.gate)
+        x, workspace = (call.x, call.x_stride), call.scratch + self._workspace
+        bias = call.b_gate if has_gate else call.b1
+        weights = [(one.w_gate if has_gate else one.w1, one.w1_stride) for one in calls]
+        if has_gate and all(self._is_one_matrix(one) for one in calls):
+            middle = call.scratch, self._both_stride
+            return {"both": self._both.tune(x, weights, middle, bias, workspace, stream)}
+        middle = call.scratch, self._stride
+        times = self._first.timed(x, weights, middle, bias, workspace, stream)
+        self._first.choose(best := min(times, key=times.__getitem__))
+        if not has_gate:
+            return {"first": best}
+        turns = []
+        for one in calls:
+            low, step = _low_and_step(one)
+            place = self._pair.place(x, (low, one.w1_stride), step, middle)
+            turns.append((place, (call.x, low, call.scratch, workspace)))
+        return {"first": best, "pair": self._pair.tune(turns, 2 * times[best], stream)}
+
+    def _gate_apart(self, call: MlpCall, x: Matrix, workspace: int) -> None:
+        """Gates and values of two matrices, then the gate: by one launch where that was timed faster."""
+        first, second, stream = call.scratch, call.scratch + self._middle_bytes, call.stream
+        if self._pair.algorithm:
+            low, step = _low_and_step(call)
+            gates, values = (first, second) if low == call.w_gate else (second, first)
+            weights, to = (low, call.w1_stride), (first, self._stride)
+            if self._pair.launch(x, weights, step, to, workspace, stream):
+                self._gated.run(gates, values, first, call.b_gate, call.b1, stream)
+                return
+        for weight, bias, to in ((call.w_gate, call.b_gate, first), (call.w1, call.b1, second)):
+            self._first.launch(x, (weight, call.w1_stride), (to, self._stride), bias, workspace, stream)
+        self._gated.run(first, second, first, 0, 0, stream)
 
     def _is_one_matrix(self, call: MlpCall) -> bool:
         """Whether gates and values are neighbours, weights and biases alike: then one product makes both."""
@@ -106,6 +135,11 @@ class LibraryMlp:
             return False
         bias_bytes = self.shape.n1 * ELEMENT_BYTES if call.b_gate else 0
         return call.w1 - call.w_gate == half_bytes and call.b1 - call.b_gate == bias_bytes
+
+
+def _low_and_step(call: MlpCall) -> tuple[int, int]:
+    """The address of the lower one of both weights, and from it to the other in elements."""
+    return min(call.w_gate, call.w1), abs(call.w1 - call.w_gate) // ELEMENT_BYTES
 
 
 def _rounded(value: int, unit: int) -> int:

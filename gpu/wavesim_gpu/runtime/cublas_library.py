@@ -39,6 +39,7 @@ LT_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cublasLtMatmulDescSetAttribute": (_address, _int, _address, _size),
     "cublasLtMatmulDescDestroy": (_address,),
     "cublasLtMatrixLayoutCreate": (_address, _int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64),
+    "cublasLtMatrixLayoutSetAttribute": (_address, _int, _address, _size),
     "cublasLtMatrixLayoutDestroy": (_address,),
     "cublasLtMatmulPreferenceCreate": (_address,),
     "cublasLtMatmulPreferenceSetAttribute": (_address, _int, _address, _size),

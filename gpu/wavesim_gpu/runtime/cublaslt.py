@@ -36,6 +36,7 @@ from wavesim_gpu.runtime.timing import Contender, interleaved_ns
 # cublasLt.h of CUDA 12 and 13.
 TRANSPOSED = 1
 DESC_TRANS_A, DESC_EPILOGUE, DESC_BIAS_POINTER = 3, 7, 8
+LAYOUT_BATCH_COUNT, LAYOUT_BATCH_STEP = 5, 6
 PREFERENCE_WORKSPACE, PREFERENCE_ALIGNMENTS = 1, (5, 6, 7, 8)
 DEFAULT_ALGORITHM = -1
 # What it does after the product: an activation, and before it the bias.
@@ -68,7 +69,8 @@ class Place:
     """Where a product's matrices lie, as far as its kernel depends on it.
 
     Strides in elements: of A and C from row to row, of B from row to row or, with order "column", from column
-    to column. `bias` is its address, 0 without one. `alignment` in bytes divides all addresses.
+    to column. `bias` is its address, 0 without one. `alignment` in bytes divides all addresses. Where
+    `b_step` is not 0 there is a second B so far behind the first, and its product goes `c_step` behind C.
     """
 
     a_stride: int
@@ -76,6 +78,12 @@ class Place:
     c_stride: int
     bias: int
     alignment: int
+    b_step: int = 0
+    c_step: int = 0
+
+
+# A place, and the addresses there of A, B, C and the workspace.
+Turn = tuple[Place, tuple[int, int, int, int]]
 
 
 class Product:
@@ -102,7 +110,7 @@ class Product:
         self.algorithm = algorithm
         self.device = current_device()
         self._runs: dict[tuple[int, int, int, int, int], Run] = {}
-        self._offered: dict[tuple[int, int, int, bool, int], list[str]] = {}
+        self._offered: dict[Place, list[str]] = {}
 
     def launch(self, a: Matrix, b: Matrix, c: Matrix, bias: int, workspace: int, stream: int) -> None:
         """Starts it on a stream; capturable. `bias`, 0 for none, and `workspace` are addresses.
@@ -116,7 +124,7 @@ class Product:
         if run is not None:
             run(a_address, b_address, c_address, workspace, stream)
             return
-        place = _place(a, b, c, bias)
+        place = place_of(a, b, c, bias)
         with allowed_while_capturing():  # its descriptors are made, and the first launch loads its kernel
             run = self.prepared(place, self._chosen(place))
             run(a_address, b_address, c_address, workspace, stream)
@@ -125,16 +133,16 @@ class Product:
         self._runs[a_stride, b_stride, c_stride, bias, place.alignment] = run
 
     def algorithms(self, place: Place) -> list[str]:
-        """Those that do for the place, the most promising first and "gemm-ex" last. Never empty."""
-        key = (place.a_stride, place.b_stride, place.c_stride, place.bias != 0, place.alignment)
+        """Those that do for the place, the most promising first and "gemm-ex", of one product, last."""
+        key = replace(place, bias=min(place.bias, 1))
         if key not in self._offered:
             offers = (problem.offered() for problem in self._problems(place))
-            self._offered[key] = [*next(filter(None, offers), []), GEMM_EX]
+            self._offered[key] = [*next(filter(None, offers), []), *([] if place.b_step else [GEMM_EX])]
         return self._offered[key]
 
     def prepared(self, place: Place, algorithm: str) -> Run:
         """The launch for a place by an algorithm. Raises `DeviceError` where it does not do."""
-        if algorithm == GEMM_EX:
+        if algorithm == GEMM_EX and not place.b_step:
             return self._followed(_gemm_ex(self, place), place, None, has_bias=False)
         for problem in self._problems(place):
             if problem.does(algorithm):
@@ -145,9 +153,14 @@ class Product:
     def tune(self, a: Matrix, bs: Sequence[Matrix], c: Matrix, bias: int, workspace: int, stream: Any) -> str:
         """Times the algorithms as `timed` does, keeps the fastest and returns it."""
         times = self.timed(a, bs, c, bias, workspace, stream)
-        self.algorithm = min(times, key=times.__getitem__)
+        best = min(times, key=times.__getitem__)
+        self.choose(best)
+        return best
+
+    def choose(self, algorithm: str) -> None:
+        """Has later launches use the algorithm where it does."""
+        self.algorithm = algorithm
         self._runs = {}
-        return self.algorithm
 
     def timed(
         self, a: Matrix, bs: Sequence[Matrix], c: Matrix, bias: int, workspace: int, stream: Any
@@ -157,16 +170,21 @@ class Product:
         With more bytes of B than the L2 holds none finds its own there. On CuPy's `stream`, of which nothing
         may be captured, behind what is on it; as graphs, so that short products are timed and not launches.
         """
-        place = replace(_place(a, bs[0], c, bias), alignment=min(_place(a, b, c, bias).alignment for b in bs))
-        turns = [(a[0], b[0], c[0], workspace) for b in bs] * -(-TRIAL_REPEATS // len(bs))
-        beside = require_cupy().cuda.Stream(non_blocking=True)
+        return self.timed_at([(place_of(a, b, c, bias), (a[0], b[0], c[0], workspace)) for b in bs], stream)
+
+    def timed_at(self, turns: Sequence[Turn], stream: Any) -> dict[str, float]:
+        """As `timed`, on the places and addresses of each turn."""
+        cupy = require_cupy()
+        least = min((place for place, _ in turns), key=lambda place: place.alignment)
+        repeated = [*turns] * -(-TRIAL_REPEATS // len(turns))
+        beside = cupy.cuda.Stream(non_blocking=True)
         stream.synchronize()
         contenders = []
-        for word in self.algorithms(place):
-            graph = _graph(self.prepared(place, word), turns, beside)
-            contenders.append(Contender(partial(graph.launch, beside), beside, len(turns)))
-        found = interleaved_ns(contenders, TRIAL_ROUNDS)
-        return {word: median(own) for word, own in zip(self.algorithms(place), found, strict=True)}
+        for word in self.algorithms(least):
+            graph = _graph([(self.prepared(place, word), at) for place, at in repeated], beside)
+            contenders.append(Contender(partial(graph.launch, beside), beside, len(repeated)))
+        found = interleaved_ns(contenders, TRIAL_ROUNDS) if contenders else []
+        return {word: median(own) for word, own in zip(self.algorithms(least), found, strict=True)}
 
     def __repr__(self) -> str:
         sizes = f"({self.m}, {self.k}) x ({self.k}, {self.n})"
@@ -211,6 +229,10 @@ class _Problem:
         self._layouts = [
             Descriptor("MatrixLayout", TYPES[product.dtype], *sizes) for sizes in _layouts(product, place)
         ]
+        if place.b_step:
+            for layout, step in zip(self._layouts, (place.b_step, 0, place.c_step), strict=True):
+                layout.set(LAYOUT_BATCH_COUNT, ctypes.c_int(2))
+                layout.set(LAYOUT_BATCH_STEP, ctypes.c_int64(step))
         self._desc = Descriptor("MatmulDesc", COMPUTE_FP32, FP32)
         self._desc.set(DESC_TRANS_A, ctypes.c_int(TRANSPOSED if product.order == "column" else 0))
         self._desc.set(DESC_EPILOGUE, ctypes.c_int(EPILOGUES[activation, has_bias]))
@@ -315,16 +337,18 @@ def _algo(word: str) -> Any:
     return (ctypes.c_uint8 * ALGORITHM_BYTES).from_buffer_copy(bytes.fromhex(word))
 
 
-def _place(a: Matrix, b: Matrix, c: Matrix, bias: int) -> Place:
+def place_of(a: Matrix, b: Matrix, c: Matrix, bias: int) -> Place:
+    """Where these matrices and the bias at that address lie."""
     low = a[0] | b[0] | c[0] | bias | LARGEST_ALIGNMENT
     return Place(a[1], b[1], c[1], bias, low & -low)
 
 
-def _graph(run: Run, turns: Sequence[tuple[int, int, int, int]], stream: Any) -> Any:
-    """Runs on the addresses of each turn, one after the other, as a CUDA graph."""
-    run(*turns[0], int(stream.ptr))  # loads its kernel, which a capture could not
+def _graph(turns: Sequence[tuple[Run, tuple[int, int, int, int]]], stream: Any) -> Any:
+    """Runs, each on its addresses, one after the other, as a CUDA graph."""
+    first, addresses = turns[0]
+    first(*addresses, int(stream.ptr))  # loads the kernel, which a capture could not
     with stream:
         stream.begin_capture()
-        for addresses in turns:
+        for run, addresses in turns:
             run(*addresses, int(stream.ptr))
         return stream.end_capture()

@@ -6,11 +6,12 @@ import threading
 
 import numpy as np
 import pytest
-from pretended_cublas import ACTIVATED, WORKSPACE, pretend, stored
+from pretended_cublas import ACTIVATED, WORKSPACE, PretendedStream, pretend, stored
 
 from wavesim_gpu.layers import library
 from wavesim_gpu.layers.description import GATED, MlpCall, MlpShape
 from wavesim_gpu.layers.library import LibraryMlp
+from wavesim_gpu.runtime import cublaslt
 from wavesim_gpu.runtime.operands import TOLERANCE, to_float32
 
 FORMS = [(word, None) for word in (None, "gelu", "gelu-exact", "relu", "silu")]
@@ -232,3 +233,74 @@ def test_threads_do_not_meet(pretended):
         thread.join()
     assert len(errors) == 40
     assert all(error < bound for error, bound in errors)
+
+
+PAIRED = {"version": "130101", "pair": "02" + "00" * 63}
+
+
+@pytest.mark.parametrize("order", ["row", "column"])
+@pytest.mark.parametrize("is_gate_first", [True, False])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_gates_and_values_that_lie_apart_are_one_launch_where_that_was_faster(
+    pretended, order, is_gate_first, has_bias
+):
+    cublas, launcher = pretended
+    shape = MlpShape(7, 32, 24, 16, "bf16", "swiglu", "separate", w1_order=order, has_b1=has_bias)
+    way = LibraryMlp(shape, PAIRED)
+    cases = (Case(shape, seed=seed, gap=8) for seed in range(100))
+    case = next(one for one in cases if (one.call.w_gate < one.call.w1) == is_gate_first)
+    case.give_memory(way)
+    for _ in range(2):
+        way.run(case.call)
+        assert case.error < tolerance("bf16")
+    assert [product[0] for product in cublas.products] == ["lt 2", "lt 1"] * 2
+    assert len(launcher.launches) == 2
+
+
+@pytest.mark.parametrize("word", ["", "09" + "00" * 63, "gemm-ex"])
+def test_without_an_algorithm_for_one_launch_there_are_two(pretended, word):
+    cublas, _ = pretended
+    shape = MlpShape(7, 32, 24, 16, "bf16", "swiglu", "separate", has_b1=True)
+    way = LibraryMlp(shape, PAIRED | {"pair": word})
+    case = Case(shape).give_memory(way)
+    way.run(case.call)
+    assert case.error < tolerance("bf16")
+    assert [product[0] for product in cublas.products] == ["lt 1"] * 3
+
+
+def test_addresses_that_the_one_launch_was_not_timed_on_get_two(pretended):
+    cublas, _ = pretended
+    shape = MlpShape(7, 32, 24, 16, "bf16", "swiglu", "separate", w1_order="column")
+    way = LibraryMlp(shape, PAIRED)
+    case = Case(shape).give_memory(way)
+    moved = np.zeros(case.kept[0].size + 1, case.kept[0].dtype)
+    moved[1:] = case.kept[0].ravel()
+    case.call.x = moved.ctypes.data + 2
+    for _ in range(2):
+        way.run(case.call)
+        assert case.error < tolerance("bf16")
+    assert [product[0] for product in cublas.products] == ["lt 1"] * 6
+
+
+@pytest.mark.parametrize("pair_us", [7.9, 8.0])
+def test_tuning_takes_one_launch_if_it_is_faster_than_two(pretended, monkeypatch, pair_us):
+    times = iter([[4, 5, 6, 7], [9, pair_us, 9], [3, 2, 1, 4]])
+
+    def interleaved(contenders, rounds):
+        found = next(times)
+        assert len(contenders) == len(found)
+        return [[1000 * time] * rounds for time in found]
+
+    stream = PretendedStream()
+    monkeypatch.setattr(cublaslt, "require_cupy", lambda: stream.cupy)
+    monkeypatch.setattr(cublaslt, "interleaved_ns", interleaved)
+    shape = MlpShape(7, 32, 24, 16, "bf16", "swiglu", "separate")
+    way = LibraryMlp(shape)
+    case = Case(shape).give_memory(way)
+    other = Case(shape, seed=1)
+    others = [dataclasses.replace(case.call, w1=other.call.w1, w_gate=other.call.w_gate)]
+    found = way.tuned(case.call, stream, others)
+    words = {number: f"{number:02}" + "00" * 63 for number in (1, 2, 3)}
+    pair = words[2] if pair_us < 7.96 else ""
+    assert found == {"version": "130101", "first": words[1], "pair": pair, "second": words[3]}
+    assert case.error < tolerance("bf16")

@@ -3,11 +3,10 @@
 import ctypes
 import gc
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from pretended_cublas import WORKSPACE, pretend, stored
+from pretended_cublas import WORKSPACE, PretendedStream, pretend, stored
 
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim_gpu.runtime import cublas_library, cublaslt
@@ -138,30 +137,6 @@ def test_the_structure_of_a_result_is_as_long_as_the_headers_say():
     assert WORKSPACE % 256 == 0
 
 
-class PretendedStream:
-    """Captures nothing: what is launched on it runs at once."""
-
-    ptr = 9
-
-    def __init__(self, non_blocking=False):
-        """As CuPy's."""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *caught):
-        return False
-
-    def synchronize(self):
-        pass
-
-    def begin_capture(self):
-        pass
-
-    def end_capture(self):
-        return SimpleNamespace(launch=lambda stream: None)
-
-
 @pytest.fixture
 def timing(monkeypatch):
     """Times of 4, 2, 3 and 5 us; notes how often each contender repeats its product."""
@@ -171,8 +146,7 @@ def timing(monkeypatch):
         repeats.extend(one.repeats for one in contenders)
         return [[1000 * time] * rounds for time in (4, 2, 3, 5)]
 
-    cuda = SimpleNamespace(Stream=PretendedStream)
-    monkeypatch.setattr(cublaslt, "require_cupy", lambda: SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(cublaslt, "require_cupy", lambda: PretendedStream().cupy)
     monkeypatch.setattr(cublaslt, "interleaved_ns", interleaved)
     return repeats
 
