@@ -176,10 +176,12 @@ def _loaded(name: str, functions: dict[str, tuple[Any, ...]]) -> Any:
     """The library that the process has loaded, or else the one of the installed packages."""
     found = _in_process(name) or _installed(name)
     for function, types in functions.items():
-        getattr(found, function).argtypes = types
-        getattr(found, function).restype = (
-            ctypes.c_size_t if function.endswith("GetVersion") else ctypes.c_int
-        )
+        try:
+            loaded = getattr(found, function)
+        except AttributeError as error:
+            raise DeviceError(f"lib{name}.so is too old ({error}); {INSTALL}") from None
+        loaded.argtypes = types
+        loaded.restype = ctypes.c_size_t if function.endswith("GetVersion") else ctypes.c_int
     return found
 
 

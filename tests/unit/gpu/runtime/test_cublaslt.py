@@ -111,6 +111,12 @@ def test_without_cublas_the_error_names_the_package(monkeypatch):
         cublas_library._loaded("cublasLt", cublas_library.LT_FUNCTIONS)
 
 
+def test_a_library_that_lacks_a_function_is_too_old(monkeypatch):
+    monkeypatch.setattr(cublas_library, "_in_process", lambda name: ctypes.pythonapi)
+    with pytest.raises(DeviceError, match=r"^libcublasLt\.so is too old \(.*pip install nvidia-cublas"):
+        cublas_library._loaded("cublasLt", cublas_library.LT_FUNCTIONS)
+
+
 def test_a_library_that_the_process_has_loaded_is_taken_first(monkeypatch):
     asked = []
 
