@@ -121,6 +121,27 @@ def test_a_file_without_a_field_is_refused_and_names_it(tmp_path, field):
         load_layers(written(tmp_path / "made-up.json", content))
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"first_calls_of_second_process": [7]},
+        {"first_calls_of_second_process": [{"name": "x", "ms": "long", "compilations": 0}]},
+        {"registered": {"sha256": "6", "choices": ["x"]}},
+        {"registered": {"sha256": "6", "choices": [{"name": "x", "library_ns": [], "ours_ns": 1}]}},
+        {"registered": []},
+        {"cases": [case("x", 1, "mlp", 1000, host_ns=-1)]},
+        {"cases": [case("x", 1, "mlp", 1000, first_call={"ms": None})]},
+        {"cases": [case("x", 1, "mlp", 1000, same_as=3)]},
+        {"cases": [3]},
+    ],
+    ids=range(9),
+)
+def test_damaged_entries_are_refused_in_one_line(tmp_path, damage):
+    with pytest.raises(RecordingError, match=r"made-up\.json") as error:
+        load_layers(written(tmp_path / "made-up.json", made_up(**damage)))
+    assert "\n" not in str(error.value)
+
+
 @pytest.fixture
 def pages(tmp_path, monkeypatch):
     """Two pages with marks in a folder of their own."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from wavesim.errors import RecordingError
 from wavesim.evaluation.gpu_results import (
     MAX_BYTES,
     MOST_CASES,
@@ -20,6 +21,7 @@ from wavesim.evaluation.gpu_results import (
     load_results,
 )
 from wavesim.evaluation.speedups import Pair, Speedup, Summary, pairs_of
+from wavesim.guard.bounds import shown
 from wavesim.guard.documents import read_json
 
 TORCH = "torch "  # how the names of torch's forms begin
@@ -160,10 +162,12 @@ def _host(entries: Iterable[Fields]) -> dict[str, dict[str, int]]:
 
 
 def _first_calls(entries: Iterable[Fields]) -> dict[str, float]:
-    calls = {
-        _name(entry): entry.maybe("first_call", dict) for entry in entries if entry.value.get("first_call")
+    calls = [(entry, entry.maybe("first_call", dict)) for entry in entries]
+    return {
+        _name(entry): Fields(call, f"{entry.place}.first_call").get("ms", NUMBER)
+        for entry, call in calls
+        if call is not None
     }
-    return {name: Fields(call, name).get("ms", NUMBER) for name, call in calls.items()}
 
 
 def _seen(top: Fields) -> dict[str, tuple[float, int]]:
@@ -183,7 +187,12 @@ def _predicted(entries: Iterable[Fields]) -> dict[str, float]:
 
 
 def _entries(fields: Fields, name: str) -> list[Fields]:
-    values: list[Any] = fields.get(name, list)[:MOST_CASES]
+    values: list[Any] = fields.get(name, list)
+    if len(values) > MOST_CASES:
+        raise RecordingError(f"{fields.place}: {len(values):,} {name}; at most {MOST_CASES:,} are read")
+    for index, one in enumerate(values):
+        if not isinstance(one, dict):
+            raise RecordingError(f"{fields.place}: {name}[{index}] is {shown(one)}; it must be an object")
     return [Fields(one, f"{fields.place}: {name}[{index}]") for index, one in enumerate(values)]
 
 
