@@ -20,6 +20,8 @@ from statistics import median
 from typing import Any
 
 from wavesim.errors import DescriptionError
+from wavesim.evaluation.layer_results import load_layers
+from wavesim.guard.bounds import shown
 from wavesim.guard.documents import read_json
 from wavesim.guard.writing import write_text
 from wavesim_gpu.evaluation.baselines.torch_chain import require_torch
@@ -76,8 +78,10 @@ def run_layers(
     shapes = [shape for shape in all_shapes() if only in shape.name]
     if not shapes:
         raise DescriptionError(
-            f"--only is {only!r}; it is in no shape's name, such as {all_shapes()[0].name!r}"
+            f"--only is {shown(only)}; it is in no shape's name, such as {all_shapes()[0].name!r}"
         )
+    if is_resumed:
+        load_layers(out)  # before anything that needs a GPU: it names what is damaged
     torch = require_torch()
     result = _resumed(out) if is_resumed else _begun(torch, commit)
     done = {(case["workload"], case["tokens"]) for case in result["cases"]}
