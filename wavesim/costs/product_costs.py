@@ -17,6 +17,7 @@ TILE_K = 64
 PANEL = 64  # columns that are loaded together: of a tile that is no multiple, more than it multiplies
 ELEMENT_BYTES = 2
 LIGHT_ROWS = 64
+SPLIT_AREA = 128 * 256  # of the tile that `partial_ns` and `fixup_ns` are of
 SHARPNESS = 8  # of the bend between what the tensor cores and what the memory allows
 
 
@@ -51,7 +52,8 @@ class ProductCosts:
     light_clock_ghz: float
     l2_bytes_per_cycle: float
     start_ns: int
-    split_ns: int
+    partial_ns: int
+    fixup_ns: int
     dram_bytes_per_s: float
     library_dram_bytes_per_s: float
     library_ratio: float
@@ -64,8 +66,11 @@ class ProductCosts:
     post_ns: int
     fetch_ns: int
 
-    def tile_ns(self, tile: ProductTile, m: int, k: int) -> float:
-        """One tile, or split of one, of m rows in all, with its SM to itself."""
+    def tile_ns(self, tile: ProductTile, m: int, k: int, *, adds_apart: bool = False) -> float:
+        """One tile, or split of one, of m rows in all, with its SM to itself.
+
+        `adds_apart`: the sums of a tile's parts are added up by many blocks, as cuBLASLt does, not by one.
+        """
         blocks = -(-k // (TILE_K * tile.split_k))
         adds = tile.tile_m * tile.tile_n * TILE_K / self.multiply_adds_per_cycle
         loaded = -(-tile.tile_n // PANEL) * PANEL
@@ -73,7 +78,14 @@ class ProductCosts:
         loads = (tile.tile_m + loaded) * TILE_K * ELEMENT_BYTES / self.l2_bytes_per_cycle
         cycles = blocks * bent(adds * self.cycles_ratio, loads) + self.tile_cycles
         clock = self.light_clock_ghz if m <= LIGHT_ROWS else self.clock_ghz
-        return cycles / clock + (self.split_ns if tile.split_k > 1 else 0)
+        return cycles / clock + self._split_ns(tile, 0 if adds_apart else tile.split_k - 1)
+
+    def _split_ns(self, tile: ProductTile, others: int) -> float:
+        """Storing a part's sums, and adding up those of others."""
+        if tile.split_k == 1:
+            return 0.0
+        whole = self.partial_ns + self.fixup_ns * others
+        return whole * tile.tile_m * tile.tile_n / SPLIT_AREA
 
     def floor_ns(self, m: int, n: int, k: int, *, is_library: bool = False) -> float:
         """What reading and writing every matrix once takes."""

@@ -132,12 +132,11 @@ def predicted_library_ns(shape: MlpShape, device: Device, costs: ProductCosts) -
 
 def _library_product_ns(m: int, n: int, k: int, device: Device, costs: ProductCosts) -> float:
     floor = costs.floor_ns(m, n, k, is_library=True)
+    tiles = (ProductTile(*tile, split) for tile in LIBRARY_TILES for split in (1, 2, 4))
     times = (
-        _alone_ns(ProductTile(*tile, split), m, n, k, device, costs) * costs.library_ratio
-        for tile in LIBRARY_TILES
-        for split in (1, 2, 4)
+        -(-tile.count(m, n) // device.sm_count) * costs.tile_ns(tile, m, k, adds_apart=True) for tile in tiles
     )
-    return bent(min(times), floor)
+    return bent(min(times) * costs.library_ratio, floor)
 
 
 def _alone_ns(tile: ProductTile, m: int, n: int, k: int, device: Device, costs: ProductCosts) -> float:

@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from wavesim.codegen.single_stage import stage_header
 from wavesim.costs.product_costs import product_costs_of
 from wavesim.model.device import load
 from wavesim_gpu.layers import choose as choosing
-from wavesim_gpu.layers.candidates import FUSED, MlpCandidate
+from wavesim_gpu.layers.candidates import FUSED, IN_TURN, ROWS, Cut, MlpCandidate
 from wavesim_gpu.layers.choose import LIBRARY, choose, predicted, predicted_library_ns
 from wavesim_gpu.layers.description import MlpShape
+from wavesim_gpu.planned_kernels import kernels_of
 
 H200 = load("h200")
 
@@ -86,3 +88,24 @@ def test_a_choice_takes_milliseconds_however_many_tiles_there_are():
     for m in (4096, 65536, 2**20):
         choose.__wrapped__(gpt3(m), H200)
     assert time.process_time() - began < 2  # 50 ms each on an idle machine
+
+
+@pytest.mark.parametrize("plan", [IN_TURN, ROWS, FUSED])
+@pytest.mark.parametrize("order", ["grouped:4", "grouped:8", "column"])
+def test_what_is_compiled_for_a_candidate_does_not_depend_on_the_sizes(plan, order):
+    """So a process compiles little, and nothing for sizes that are new to it but not to their tiles."""
+    candidate = MlpCandidate(plan, order, (Cut(128, 256), Cut(128, 256)))
+    shape = MlpShape(3328, 4096, 14336, 4096, "bf16", "swiglu", "separate", "column", "column")
+    others = [{"m": 1000}, {"m": 1}, {"k": 8192}, {"n1": 11008}, {"n2": 5120}, {"gate": "packed"}]
+    wanted = compiled(candidate, shape)
+    assert all(compiled(candidate, replace(shape, **other)) == wanted for other in others)
+    assert compiled(candidate, replace(shape, dtype="fp16")) != wanted
+    assert compiled(candidate, replace(shape, has_b1=True)) != wanted
+
+
+def compiled(candidate: MlpCandidate, shape: MlpShape) -> list[tuple[str, str]]:
+    """Template instance and generated header of each kernel: what its key is made of besides the sources."""
+    pipeline, plan = candidate.planned(shape)
+    texts = {stage.name: stage_header(pipeline, plan, stage.name).text for stage in pipeline.stages}
+    kernels = kernels_of(pipeline, plan, H200)
+    return [(kernel.launch.expression, kernel.header(texts)) for kernel in kernels]
