@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
+from test_gpu_library_mlp import FORMS, Case
 
 from wavesim.plan.parsing import parse_plan
 from wavesim_gpu.layers.candidates import MlpCandidate
@@ -105,6 +106,22 @@ def test_every_plan_is_right_call_after_call(cupy, text, follows_closely):
         calls.run(buffers)
     check()
     assert all(calls.is_right(buffers) for buffers in made)
+
+
+@pytest.mark.parametrize("plan", ["pdl+row grouped:2", "persistent:row row"])
+@pytest.mark.parametrize(("activation", "gate"), FORMS)
+@pytest.mark.parametrize("order", ["row", "column"])
+def test_every_form_is_right_with_parameters_made_for_other_addresses(cupy, plan, activation, gate, order):
+    candidate = MlpCandidate.read(f"hopper {plan} 128x256 128x256")
+    for sizes in ((7, 328, 392, 136), (333, 512, 1024, 264)):
+        shape = MlpShape(*sizes, "bf16", activation, gate, order, order, has_b1=True, has_b2=True)
+        way = PlannedMlp(shape, *candidate.planned(shape))
+        for seed in range(2):
+            case = Case(cupy, shape, seed=seed, gap=8, offset=8).give_memory(way)
+            case.call.limit_ns = LIMIT_NS
+            way.run(case.call)
+            assert case.is_right, (sizes, seed)
+    check()
 
 
 @pytest.mark.parametrize("text", CANDIDATES)

@@ -16,6 +16,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim_gpu.layers import planned
+from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.description import MlpCall, MlpShape
 from wavesim_gpu.layers.planned import PlannedMlp
 from wavesim_gpu.runtime import call_states, calls
@@ -32,6 +33,11 @@ def pipeline_of(shape, tile=(128, 256, 64), backend="hopper", split_k=1):
     second = Gemm("gemm2", shape.m, shape.n2, shape.n1, *tile, split_k, dtype=shape.dtype)
     stages = [Stage("gemm1", first, backend), Stage("gemm2", second, backend)]
     return Pipeline("mlp", stages, [Dependency(stages[1][x, y], [stages[0][:, y]])])
+
+
+def address_in(tensor_map):
+    """Where the noted driver puts it."""
+    return int(np.frombuffer(tensor_map.tobytes(), np.uint64)[0])
 
 
 @pytest.fixture
@@ -96,6 +102,24 @@ def test_every_kernel_gets_the_calls_operands(gpu, plan):
         (int(s["call"]["result"]), int(s["call"]["result_quads"])) for one in launches for s in one.sync
     }
     assert results == {(0x40000, SHAPE.m * SHAPE.n2 * 2 // 16)}
+
+
+@pytest.mark.parametrize("gate", [None, "separate", "packed"])
+@pytest.mark.parametrize("plan", ["pdl+row", "persistent:row"])
+def test_gates_and_biases_reach_the_stage_that_they_belong_to(gpu, plan, gate):
+    shape = MlpShape(300, 128, 256, 192, "bf16", "swiglu" if gate else "relu", gate, has_b1=True, has_b2=True)
+    way = PlannedMlp(shape, *MlpCandidate.read(f"hopper {plan} row 128x256 128x256").planned(shape))
+    call = call_on(gpu)
+    call.w_gate, call.b1, call.b_gate, call.b2 = 0x60000, 0x70000, 0x80000, 0x90000
+    if not gate:
+        call.w_gate = call.b_gate = 0
+    way.run(call)
+    first, second = [gemm for launch in gpu.driver_launches() for gemm in launch.gemm]
+    gates = (address_in(first["b"]), int(first["bias"]))
+    assert gates == ((0x60000, 0x80000) if gate else (0x20000, 0x70000))
+    if gate:
+        assert (address_in(first["b_values"]), int(first["values_bias"])) == (0x20000, 0x70000)
+    assert (address_in(second["b"]), int(second["bias"])) == (0x30000, 0x90000)
 
 
 @pytest.mark.parametrize("plan", PLANS)
