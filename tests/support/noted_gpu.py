@@ -23,7 +23,7 @@ from wavesim_gpu.runtime import call_states, calls, driver, functions
 from wavesim_gpu.runtime.cubin_cache import Cubin
 
 CONTEXT = 0xC0
-INVALID_CONTEXT = 201
+INVALID_CONTEXT, STREAM_CAPTURE_UNSUPPORTED = 201, 900
 
 
 @dataclass(eq=False)
@@ -78,7 +78,9 @@ class NotedDriver:
             setattr(self, f"cu{name}", lambda *arguments, name=name: getattr(self, name)(*arguments))
 
     def StreamGetId(self, stream, number):
-        if self.contexts[-1] != CONTEXT:
+        if self.gpu.is_capturing:
+            return STREAM_CAPTURE_UNSUPPORTED  # and the capture has ended, as was seen on an H200
+        if self.contexts[-1] != CONTEXT and not stream.value:
             return INVALID_CONTEXT
         number._obj.value = self.numbers.get(stream.value, stream.value)
         return 0
@@ -100,11 +102,14 @@ class NotedDriver:
         return 0
 
     def TensorMapReplaceAddress(self, place, address):
+        assert self.contexts[-1] == CONTEXT
         assert place % 64 == 0
         ctypes.c_uint64.from_address(place).value = address
         return 0
 
     def LaunchKernelEx(self, config, function, parameters, extra):
+        if self.contexts[-1] != CONTEXT:
+            return INVALID_CONTEXT
         assert not extra.value
         kernel, config = self.gpu.kernels[function.value], driver.LaunchConfig.from_address(config.value)
         if status := self.gpu.on_launch(kernel):

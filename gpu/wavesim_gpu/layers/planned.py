@@ -92,10 +92,12 @@ class PlannedMlp:
 
         Raises `DeviceError` with the driver's word; what was launched until then ends by itself.
         """
-        found = c_uint64()
-        status = self._stream_id(c_void_p(call.stream), byref(found))
-        if not status:
-            status = self._run_captured(call) if call.is_captured else self._run_eager(call, found.value)
+        if call.is_captured:  # its number is not asked for: that would end the capture
+            status = self._run_captured(call)
+        else:
+            found = c_uint64()
+            status = self._stream_id(c_void_p(call.stream), byref(found))
+            status = status or self._run_eager(call, found.value)
         if status:
             self._run_in_own_context(call, status)
 
@@ -137,7 +139,11 @@ class PlannedMlp:
             *(state.token, call.limit_ns, call.scratch, call.out, call.x, call.x_stride),
             *(call.w1, call.w1_stride, call.w2, call.w2_stride, call.w_gate, call.b1, call.b_gate, call.b2),
         )
-        first, others, numbers = self._ready.get(key) or self._make_ready(key, state, call)
+        found = self._ready.get(key)
+        if found is None:
+            with in_context(self._context):  # tensor maps are made in one, and this thread may have none
+                found = self._make_ready(key, state, call)
+        first, others, numbers = found
         if numbers:
             number = state.slot.begin(self, call.limit_ns)
             for place in numbers:
@@ -154,8 +160,7 @@ class PlannedMlp:
 
     def _make_ready(self, key: tuple[int, ...], state: CallState, call: MlpCall) -> _Ready:
         if self._words > state.words:
-            with in_context(self._context):
-                state.make_room(self._words)
+            state.make_room(self._words)
             key = (state.token, *key[1:])
         slot, bell = (state.slot.address, self._bell) if self._words else (0, 0)
         quads = self.shape.m * self.shape.n2 * ELEMENT_BYTES // QUAD_BYTES

@@ -58,6 +58,7 @@ def way_of(plan=WAITING, shape=SHAPE, **options):
 
 
 def call_on(gpu, *, limit_ns=7, is_captured=False, **addresses):
+    gpu.is_capturing = is_captured
     given = {"x": 0x10000, "w1": 0x20000, "w2": 0x30000, "out": 0x40000, "scratch": 0x50000} | addresses
     strides = {"x_stride": SHAPE.k, "w1_stride": SHAPE.n1, "w2_stride": SHAPE.n2}
     common = {"stream": gpu.stream.ptr, "device": 0, "is_captured": is_captured, "limit_ns": limit_ns}
