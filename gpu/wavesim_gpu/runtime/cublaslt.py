@@ -92,7 +92,7 @@ class Product:
     B is row-major, or with `order` "column" stored (n, k). What cuBLASLt does not fuse is a kernel of ours in
     place on C, behind it. Made for the current GPU, launched from any thread. An algorithm is a word:
     cuBLASLt's own 64 bytes in hexadecimal digits, or "gemm-ex", for which `cublasGemmEx` chooses. The one
-    given is used where it does, or else the heuristic's first.
+    given is used where it does, or else the first of `algorithms`.
     """
 
     def __init__(
@@ -109,6 +109,10 @@ class Product:
         self.dtype, self.order, self.activation = dtype, order, activation
         self.algorithm = algorithm
         self.device = current_device()
+        # For one row, with nothing to fuse, `cublasGemmEx` has kernels of its own, and PyTorch calls it.
+        self._is_vector = m == 1 and (activation, False) not in EPILOGUES.keys() - {(None, False)}
+        if self._is_vector:
+            gemm_handle(self.device)  # not while a graph is captured
         self._runs: dict[tuple[int, int, int, int, int], Run] = {}
         self._offered: dict[Place, list[str]] = {}
 
@@ -133,11 +137,14 @@ class Product:
         self._runs[a_stride, b_stride, c_stride, bias, place.alignment] = run
 
     def algorithms(self, place: Place) -> list[str]:
-        """Those that do for the place, the most promising first and "gemm-ex", of one product, last."""
+        """Those that do for the place, the most promising first; "gemm-ex" where there is one B."""
         key = replace(place, bias=min(place.bias, 1))
         if key not in self._offered:
             offers = (problem.offered() for problem in self._problems(place))
-            self._offered[key] = [*next(filter(None, offers), []), *([] if place.b_step else [GEMM_EX])]
+            found = next(filter(None, offers), [])
+            by_cublas = [] if place.b_step else [GEMM_EX]
+            is_its_own = self._is_vector and not place.bias
+            self._offered[key] = [*by_cublas, *found] if is_its_own else [*found, *by_cublas]
         return self._offered[key]
 
     def prepared(self, place: Place, algorithm: str) -> Run:

@@ -79,7 +79,15 @@ def test_rows_that_overlap_are_refused_by_name(cublas, strides, words):
 def test_one_row_may_have_any_stride(cublas):
     product = Product(1, 16, 32, "bf16")
     launch(product, aligned(32), aligned(32 * 16), aligned(16), strides=(0, 16, 0))
-    assert cublas.products == [("lt 1", 16, 1, 32, (None, False))]
+    assert cublas.products == [("gemm-ex", 16, 1, 32, (None, False))]
+
+
+@pytest.mark.parametrize(("m", "activation", "has_bias"), [(2, None, 0), (1, "gelu", 0), (1, None, 1)])
+def test_cublaslt_has_more_rows_and_what_it_can_fuse(cublas, m, activation, has_bias):
+    product, bias = Product(m, 16, 32, "bf16", activation=activation), aligned(16)
+    a, b, c = aligned(2 * 32), aligned(32 * 16), aligned(2 * 16)
+    launch(product, a, b, c, bias=bias.ctypes.data * has_bias)
+    assert cublas.products == [("lt 1", 16, m, 32, (activation, bool(has_bias)))]
 
 
 @pytest.mark.parametrize("algorithm", [None, "gemm-ex"])
