@@ -17,7 +17,15 @@ import pytest
 from wavesim.errors import DeviceError
 from wavesim.model.device import load
 
-NUMBERS = {"ptr": 1 << 20, "nbytes": 1 << 24, "size": 1 << 22, "itemsize": 2, "id": 0, "shape": (256, 128)}
+NUMBERS = {
+    "ptr": 1 << 20,
+    "nbytes": 1 << 24,
+    "size": 1 << 22,
+    "itemsize": 2,
+    "id": 0,
+    "shape": (256, 128),
+    "strides": (0, 2),
+}
 
 
 class Anything:

@@ -53,6 +53,8 @@ private:
     // tile may never have come the sum is then NaN. HAS_BEGUN: the product is added to what sum_ holds.
     template <bool CAN_ABORT, bool HAS_BEGUN, bool IS_B_K_MAJOR>
     __device__ __forceinline__ void accumulate(int first, int last) {
+        // From b_, which describes panels, to a step of B; a K-major one has no panels: its leading offset is 16, as A's.
+        constexpr wgmma::Descriptor no_panels = IS_B_K_MAJOR ? wgmma::leading(16) - wgmma::leading(S::panel_bytes) : 0;
         bool is_one_running = false;
         for (int k_block = first; k_block < last; ++k_block) {
             const unsigned full = shared_.full(place_.slot);
@@ -70,7 +72,7 @@ private:
                 each<S::frags_m>([&](auto fragment) {
                     wgmma::multiply_add<IS_BF16, IS_B_K_MAJOR>(
                         sum_[fragment.value], a_ + slot + (fragment.value * S::panel_bytes + s * 32) / 16,
-                        b_ + slot + b_bytes / 16, HAS_BEGUN || s > 0 || k_block > first);
+                        b_ + slot + (b_bytes / 16 + no_panels), HAS_BEGUN || s > 0 || k_block > first);
                 });
             });
             wgmma::commit();

@@ -16,11 +16,12 @@ using Descriptor = unsigned long long;
 
 constexpr Descriptor swizzle_128 = 1ull << 62;
 
+__host__ __device__ constexpr Descriptor leading(unsigned bytes) { return static_cast<Descriptor>(bytes >> 4) << 16; }
+
 // `stride` is from one group of 8 rows (A: of m, B: of k, or of n) to the next; `leading` from one panel of an N-major B to
 // the next, and nothing where the operand is K-major.
 __device__ __forceinline__ Descriptor describe(unsigned address, unsigned leading, unsigned stride) {
-    return swizzle_128 | static_cast<Descriptor>(stride >> 4) << 32 | static_cast<Descriptor>(leading >> 4) << 16 |
-           ((address & 0x3ffff) >> 4);
+    return swizzle_128 | static_cast<Descriptor>(stride >> 4) << 32 | wgmma::leading(leading) | ((address & 0x3ffff) >> 4);
 }
 
 // Before the first multiply-add of a batch: orders it behind this thread's earlier use of D's registers.
