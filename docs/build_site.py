@@ -39,7 +39,11 @@ NAV: list[Any] = [
         ]
     },
     {
-        "On a GPU": [{"Results": "results.md"}, {"The Hopper kernel": "hopper-kernel.md"}],
+        "On a GPU": [
+            {"In your model": "in-your-model.md"},
+            {"Results": "results.md"},
+            {"The Hopper kernel": "hopper-kernel.md"},
+        ],
     },
     {"Notebooks": [{"All twelve": "notebooks/index.html"}, {"Gallery": "gallery.md"}]},
     {

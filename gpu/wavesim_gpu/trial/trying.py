@@ -263,7 +263,9 @@ class _Trial:
             if not difference.is_small:
                 raise DeviceError("a replay of the step gives other outputs than the step")
             steps.append(TimedStep(label, captured))
-        return steps + (self._compiled(swap) if self._options.with_compile else [])
+        if self._options.with_compile and not self._is_late("torch.compile"):
+            steps += self._compiled(swap)
+        return steps
 
     def _compiled(self, swap: Swap) -> list[TimedStep]:
         """The step under torch.compile, as far as it compiles; the reason is a note."""

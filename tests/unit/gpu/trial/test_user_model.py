@@ -1,6 +1,8 @@
 """A user's file: what it must define, and one line with file and line for whatever goes wrong in it."""
 
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,7 @@ from wavesim_gpu.__main__ import main
 from wavesim_gpu.trial.user_model import load_user_model
 
 torch = pytest.importorskip("torch")
+PAGE = Path(__file__).parents[4] / "docs" / "in-your-model.md"
 MAKERS = """import torch
 def make_model(): return torch.nn.Linear(2, 3)
 def make_inputs(): return torch.ones(1, 2)
@@ -84,6 +87,14 @@ def test_an_error_in_a_step_names_the_line_of_the_file(tmp_path):
     )
     with pytest.raises(DescriptionError, match=r"mine.py:5: RuntimeError: mat1 and mat2"):
         user.run()
+
+
+@pytest.mark.filterwarnings("ignore")  # what transformers warns of is its own
+def test_the_example_in_the_documentation_can_be_tried(tmp_path):
+    pytest.importorskip("transformers")
+    (example,) = re.findall("```python\n(# model.py\n.*?)```", PAGE.read_text(), re.DOTALL)
+    small = example.replace('"cuda"', '"cpu"').replace("(1, 1024)", "(1, 8)")
+    assert load_user_model(write(tmp_path, small)).run().logits.shape == (1, 8, 512)
 
 
 def test_the_command_ends_with_status_two_and_one_line(tmp_path, capsys):
