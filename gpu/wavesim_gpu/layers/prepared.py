@@ -11,21 +11,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wavesim.errors import DescriptionError, DeviceError, WavesimError
+from wavesim.check.deadlock import safety_of
+from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.device import Device
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.plan import Plan
 from wavesim_gpu.layers import choose, kept
 from wavesim_gpu.layers.arguments import ALIGNMENT, Layout
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.choose import Choice
 from wavesim_gpu.layers.description import MlpCall, MlpShape, Way
 from wavesim_gpu.layers.software import used_software
+from wavesim_gpu.planned_kernels import launched_blocks, launched_clusters
 from wavesim_gpu.runtime import calls
 from wavesim_gpu.runtime.device import query
-from wavesim_gpu.runtime.tensors import dense_strides
+from wavesim_gpu.runtime.tensors import allowed_while_capturing, dense_strides
 
 OFF_BITS = ALIGNMENT - 1  # set in an address that is no multiple
 MOST_LAYOUTS = 16384
 MOST_KEPT = 4096  # shapes: the oldest are dropped, but for those that a graph launches
+# Whatever compiling and loading raise, the driver's and CuPy's errors too: something else computes it then.
+UNAVAILABLE = (ValueError, ImportError, OSError, RuntimeError, MemoryError)
 TORCH = "torch"  # label of PyTorch's own operations
 
 # By all that a call's arrays look like: what `mlp` finds at once.
@@ -71,7 +77,7 @@ class Chosen:
         if self._for_any_address is None:
             try:
                 self._for_any_address = library_way(self.shape)
-            except (WavesimError, ImportError, OSError) as error:
+            except UNAVAILABLE as error:
                 warn_once(f"wavesim_gpu.mlp needs cuBLASLt for rows that are not aligned: {error}")
         return self._for_any_address
 
@@ -213,7 +219,7 @@ def _first(layout: Layout) -> Chosen:
         return _library(shape, "", choice, is_measured)
     try:
         return Chosen(shape, choice, planned_way(shape, choice.candidate), is_measured)
-    except (WavesimError, ImportError, OSError) as error:
+    except UNAVAILABLE as error:
         return _library(shape, f"{choice.label} cannot run: {error}")
 
 
@@ -225,13 +231,27 @@ def _choice(shape: MlpShape, device: Device) -> Choice:
 
 
 def planned_way(shape: MlpShape, candidate: MlpCandidate) -> Way:
-    """A candidate of ours, compiled and loaded. Raises `WavesimError`."""
+    """A candidate of ours, compiled and loaded, even while another thread captures a graph.
+
+    Raises `WavesimError`, also where the plan could deadlock, or is safe only by what CUDA does not promise.
+    """
     from wavesim_gpu.layers.planned import PlannedMlp  # noqa: PLC0415  # with all that compiles kernels
 
-    way: Way = PlannedMlp(shape, *candidate.planned(shape))
+    pipeline, plan = candidate.planned(shape)
+    _require_safe(pipeline, plan, query())
+    with allowed_while_capturing():
+        way: Way = PlannedMlp(shape, pipeline, plan)
     global raise_known_failures  # noqa: PLW0603  # one log per process
     raise_known_failures = calls.process_log().raise_failures
     return way
+
+
+def _require_safe(pipeline: Pipeline, plan: Plan, device: Device) -> None:
+    """Also what was kept on disk is asked: a wait that never ends would hold the caller's GPU."""
+    blocks, clusters = (of(pipeline, plan, device) for of in (launched_blocks, launched_clusters))
+    verdict = safety_of(pipeline, plan, device, blocks, clusters)
+    if not verdict.is_safe or verdict.basis != "cuda":
+        raise DescriptionError(f"mlp does not run {plan.label}: {verdict.reason}")
 
 
 def library_way(shape: MlpShape, choice: Choice | None = None) -> Way:
@@ -247,7 +267,7 @@ def _library(shape: MlpShape, reason: str, choice: Choice | None = None, is_meas
     try:
         way: Way | None = library_way(shape, choice)
         label = choose.LIBRARY
-    except (WavesimError, ImportError, OSError) as error:
+    except UNAVAILABLE as error:
         way, label = None, TORCH
         reason = f"{reason}; cuBLASLt neither: {error}" if reason else f"cuBLASLt cannot run: {error}"
     if reason:

@@ -9,6 +9,7 @@ from noted_gpu import NotedGpu
 
 import wavesim_gpu
 from wavesim.errors import CompileError, DescriptionError, DeviceError
+from wavesim.model.device import load
 from wavesim_gpu.layers import kept, mlp, prepared, tuning
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.choose import LIBRARY, Choice
@@ -255,6 +256,17 @@ def test_what_another_process_tuned_is_taken_at_once(gpu, ways, monkeypatch):
     kept.keep(choice, shape, device, {"driver": "1"})
     assert mlp.way_of(*arrays(gpu)) == choice
     assert [way.label for way in ways] == ["ours"]
+
+
+def test_a_plan_that_could_hold_the_gpu_for_ever_is_not_run_whoever_names_it(monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(prepared, "query", lambda: load("h200"))
+    shape = MlpShape(512, 256, 512, 128, "fp16")
+    for reason, is_safe, basis in (("it can starve", False, "cuda"), ("it was seen", True, "seen")):
+        verdict = SimpleNamespace(is_safe=is_safe, basis=basis, reason=reason)
+        monkeypatch.setattr(prepared, "safety_of", lambda *how, verdict=verdict: verdict)
+        with pytest.raises(DescriptionError, match=reason):
+            prepared.planned_way(shape, MlpCandidate.read(WORD))
 
 
 def test_many_shapes_are_forgotten_but_for_what_a_graph_launches(gpu, ways, monkeypatch):
