@@ -45,7 +45,7 @@ NAV: list[Any] = [
             {"The Hopper kernel": "hopper-kernel.md"},
         ],
     },
-    {"Notebooks": [{"All twelve": "notebooks/index.html"}, {"Gallery": "gallery.md"}]},
+    {"Notebooks": [{"All thirteen": "notebooks/index.html"}, {"Gallery": "gallery.md"}]},
     {
         "Project": [
             {"Glossary": "GLOSSARY.md"},

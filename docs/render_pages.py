@@ -1,6 +1,6 @@
 """Every notebook as a static page with its figures, for readers who have no kernel: `make pages`.
 
-Example: build/pages/index.html lists twelve questions; behind each is the notebook as it ran just now, its
+Example: build/pages/index.html lists thirteen questions; behind each is the notebook as it ran just now, its
 widgets as pictures that still answer mouse and keyboard. Nothing is fetched from outside.
 """
 
@@ -194,7 +194,7 @@ def write_rest(questions: dict[str, str], out: Path) -> None:
     (out / "solutions" / "index.html").write_text(solutions, encoding="utf-8")
 
 
-INTRODUCTION = """<h1>Twelve questions about GPU kernels that wait for each other</h1>
+INTRODUCTION = """<h1>Thirteen questions about GPU kernels that wait for each other</h1>
 <p>Notebooks as they ran when this page was made, without a kernel: figures answer the mouse, players the
 keyboard; predictions and exercises need JupyterLab (<code>make lab</code>). Every number says whether it was
 simulated or measured, and on what.</p>

@@ -27,6 +27,7 @@ LESSONS = {
     10: "paper",
     11: "measured",
     12: "profiles",
+    13: "triton",
 }
 
 

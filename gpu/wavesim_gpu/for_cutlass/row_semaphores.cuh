@@ -24,7 +24,7 @@ namespace wavesim {
 #include <wavesim/codegen/semaphore.cuh>
 
 // Words of a report, zero before a run: whether a wait gave up; then column and row of its tile, seen, awaited.
-enum Report { gave_up = 0, column = 1, row = 2, seen = 3, awaited = 4, report_words = 5 };
+enum ReportWord { gave_up = 0, column = 1, row = 2, seen = 3, awaited = 4, report_words = 5 };
 
 constexpr unsigned long long wait_limit_ns = 30'000'000'000;  // then a wait gives up, and outputs are NaN
 

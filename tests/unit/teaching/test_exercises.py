@@ -108,6 +108,13 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     ],
     "11.1": [(-2.3, "gain in time"), (-4.6, "gain in cycles"), (0, "less that in cycles")],
     "11.2": [("waiting", "another"), ("tile cycles", "+3.1 µs"), ("slower tiles", "none of")],
+    "13.1": [
+        ((3, 16), "whole row"),
+        ((9, 16), "one per tile row"),
+        ((5, 24), "posts once"),
+        (5, "two values"),
+    ],
+    "13.2": [(1000, "no whole number"), (1536, "waves"), (1408, "waves"), (9000, "between")],
     "12.1": [(6.2, "ms"), (0.005, "ms")],
     "12.2": [
         (PAIR.replace("[48, 8]", "[24, 8]"), "384"),

@@ -1,0 +1,103 @@
+"""What notebook 13 shows: a pair of Triton products, the lines that change in them, and the registered pairs.
+
+Example: `changed_lines()` is the difference between the kernels of `gpu/examples/plain_triton.py` and
+`synchronised_triton.py`; `registered_pairs()` is the table of ten pairs that were predicted first.
+"""
+
+import difflib
+import importlib.util
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from wavesim.errors import DeviceError, RecordingError
+from wavesim.model.dependency import Dependency, x, y
+from wavesim.model.kernel import Block, Gemm
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.recordings.shipped import FOLDER
+from wavesim.teaching.shown import Shown
+
+EXAMPLES = Path(__file__).parents[2] / "gpu" / "examples"
+PLAIN, SYNCHRONISED = "plain_triton.py", "synchronised_triton.py"
+REGISTERED = FOLDER / "triton_pairs.json"
+TILE = (128, 256, 64)
+BLOCK = Block(threads=256, registers=232, dynamic_shared_bytes=147_456)  # one on an SM
+TITLES = ("pair", "stream sync, us", "advice", "predicted", "interval", "measured")
+
+
+def pair(m: int, k: int = 8192, n1: int = 4096, n2: int = 6144) -> Pipeline:
+    """Two products, hidden (m, n1) = x (m, k) w1 and y (m, n2) = hidden w2, in tiles of 128 x 256."""
+    up = Stage("up", Gemm("up", m, n1, k, *TILE, block=BLOCK))
+    down = Stage("down", Gemm("down", m, n2, n1, *TILE, block=BLOCK))
+    return Pipeline("triton-pair", [up, down], [Dependency(down[x, y], [up[:, y]])])
+
+
+@dataclass(frozen=True)
+class KernelDiff:
+    """A unified difference; `count` is how many lines of the new text are new or changed."""
+
+    lines: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """New or changed lines."""
+        return sum(line.startswith("+") and not line.startswith("+++") for line in self.lines)
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines)
+
+
+def changed_lines(folder: Path = EXAMPLES) -> KernelDiff:
+    """Of the two kernels. Raises `RecordingError` outside a checkout, where the examples are not."""
+    plain, synchronised = (_kernels(folder / name) for name in (PLAIN, SYNCHRONISED))
+    return KernelDiff(tuple(difflib.unified_diff(plain, synchronised, PLAIN, SYNCHRONISED, lineterm="", n=1)))
+
+
+def _kernels(path: Path) -> list[str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RecordingError(
+            f"{path}: {error.strerror}; the examples are in a checkout of wavesim"
+        ) from error
+    return text[text.index("@triton.jit") : text.index("def run(")].splitlines()
+
+
+def time_plans(sizes: str = "1536,8192,4096,6144") -> str:
+    """Times a pair (m, k, n1, n2) under every plan on this machine's GPU; says so where Triton is missing.
+
+    Raises `DeviceError` with the last line of what went wrong.
+    """
+    if importlib.util.find_spec("triton") is None:
+        return "not timed here: Triton is not installed"
+    command = [sys.executable, str(EXAMPLES / "triton_variants.py"), sizes]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # our own script
+    if done.returncode:
+        raise DeviceError(
+            f"{EXAMPLES / 'triton_variants.py'}: {(done.stderr.splitlines() or ['failed'])[-1]}"
+        )
+    return done.stdout
+
+
+def registered_pairs(path: Path = REGISTERED) -> Shown:
+    """The pairs that were predicted before they were synchronised, and what they gained then."""
+    if not path.exists():
+        return Shown(TITLES, (("none is recorded yet", *[""] * (len(TITLES) - 1)),))
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return Shown(
+        TITLES,
+        tuple(
+            (
+                row["name"],
+                f"{row['stream_us']:.1f}",
+                row["plan"] if row["is_advised"] else "leave it",
+                f"{row['points']:+.1f}",
+                f"{row['low']:+.1f} to {row['high']:+.1f}",
+                f"{row['measured']:+.1f}",
+            )
+            for row in found["pairs"]
+        ),
+    )
