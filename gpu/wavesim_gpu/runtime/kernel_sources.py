@@ -47,7 +47,7 @@ and pragma private protected public register reinterpret_cast return short signe
 static_assert static_cast struct switch template this throw true try typedef typename undef union unroll
 unsigned using virtual void volatile while float2 float4 uint2 uint4 ulonglong2 make_float2 make_float4
 make_uint2 make_uint4 make_ulonglong2 dim3 threadIdx blockIdx blockDim gridDim warpSize x y z w min max
-abs atomicAdd atomicExch atomicMax atomicCAS tanhf expf exp2f sqrtf WAVESIM_RECORD CUSYNC_MUTANT
+abs atomicAdd atomicExch atomicMax atomicCAS erff tanhf expf exp2f sqrtf WAVESIM_RECORD CUSYNC_MUTANT
 CUSYNC_DELAY_NS MBARRIER_LIMIT_NS WAVESIM_WAIT_LIMIT_NS
 """
 FOREIGN = frozenset(_FOREIGN.split())
