@@ -13,8 +13,6 @@ from wavesim_gpu.layers import mlp as layers_mlp
 from wavesim_gpu.torch.formula import MlpOperands, Optional
 from wavesim_gpu.torch.ops import needs_gradient, operation, register_on_gpu
 
-_PLAIN = (Tensor, torch.nn.Parameter)
-
 
 def mlp(  # noqa: PLR0913  # an MLP has as many parts
     x: Tensor,
@@ -43,16 +41,10 @@ def mlp(  # noqa: PLR0913  # an MLP has as many parts
 
 
 def _is_direct(operands: MlpOperands) -> bool:
-    """Whether no mode, transform, autocast or gradient of PyTorch stands between the call and the GPU."""
-    x = operands.x
-    return (
-        x.is_cuda
-        and type(x) in _PLAIN
-        and not torch.is_autocast_enabled("cuda")
-        and not torch._C._len_torch_dispatch_stack()  # noqa: SLF001  # no public one is as fast
-        and torch._C._functorch.maybe_current_level() is None  # noqa: SLF001
-        and not needs_gradient(operands)
-    )
+    """Whether the layers may have the call: they see to modes and transforms, not to autocast."""
+    if not operands.x.is_cuda or torch.is_autocast_enabled("cuda"):
+        return False
+    return not needs_gradient(operands)
 
 
 def _on_gpu(
