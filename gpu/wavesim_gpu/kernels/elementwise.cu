@@ -15,8 +15,8 @@ struct Elementwise {
     int activation;
 };
 
-// x * sigmoid(u) with one exponential: both SiLU (u = x) and the tanh form of GELU are this. The fast division is good to
-// 2 ulp of a float; where the exponential overflows, its 0 is the limit.
+// x * sigmoid(u) with one exponential: both SiLU (u = x) and the tanh form of GELU are this. The fast division is good
+// to 2 ulp of a float; where the exponential overflows, its 0 is the limit.
 __device__ __forceinline__ float times_sigmoid(float x, float u) { return __fdividef(x, 1.0f + __expf(-u)); }
 
 // NaN stays NaN, in ReLU too.
@@ -118,8 +118,9 @@ __device__ __forceinline__ void elementwise(const Elementwise& of) {
     }
 }
 
-extern "C" __global__ void elementwise_fp16(const __grid_constant__ Elementwise of) { elementwise<false, 8>(of); }
-extern "C" __global__ void elementwise_bf16(const __grid_constant__ Elementwise of) { elementwise<true, 8>(of); }
+#define KERNEL extern "C" __global__ void
+KERNEL elementwise_fp16(const __grid_constant__ Elementwise of) { elementwise<false, 8>(of); }
+KERNEL elementwise_bf16(const __grid_constant__ Elementwise of) { elementwise<true, 8>(of); }
 // Of addresses or strides that are no multiple of 16 bytes.
-extern "C" __global__ void elementwise_fp16_unaligned(const __grid_constant__ Elementwise of) { elementwise<false, 1>(of); }
-extern "C" __global__ void elementwise_bf16_unaligned(const __grid_constant__ Elementwise of) { elementwise<true, 1>(of); }
+KERNEL elementwise_fp16_unaligned(const __grid_constant__ Elementwise of) { elementwise<false, 1>(of); }
+KERNEL elementwise_bf16_unaligned(const __grid_constant__ Elementwise of) { elementwise<true, 1>(of); }
