@@ -6,10 +6,10 @@ Parameters are made once for a call's addresses and kept, what the kernels count
 """
 
 import itertools
-import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import byref, c_uint32, c_uint64, c_void_p
+from ctypes import byref, c_uint64, c_void_p
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -29,7 +29,15 @@ from wavesim_gpu.runtime.device import query, require_cupy
 from wavesim_gpu.runtime.driver import OTHER_CONTEXT, current_context, in_context, require_driver
 from wavesim_gpu.runtime.functions import Function, load_function
 from wavesim_gpu.runtime.launch_attributes import launch_error
-from wavesim_gpu.runtime.prepared_launches import LaunchTemplate, ReadyLaunch, Report, StageTemplate
+from wavesim_gpu.runtime.prepared_launches import (
+    OPERANDS,
+    CallTemplate,
+    LaunchTemplate,
+    ReadyCall,
+    Report,
+    StageTemplate,
+    are_words,
+)
 from wavesim_gpu.runtime.tensors import allowed_while_capturing
 
 READY_KEPT = (
@@ -37,9 +45,9 @@ READY_KEPT = (
 )
 ELEMENT_BYTES, QUAD_BYTES = 2, 16
 ALIGNMENT = 256
-# Addresses that a template's operands may have, to be replaced.
-ANYWHERE = Addresses(*([1 << 20] * 8))
-_Ready = tuple[ReadyLaunch, tuple[ReadyLaunch, ...], tuple[c_uint32, ...]]  # first, others, call numbers
+# Addresses that operands may have, to be replaced; and others, which show where addresses lie in parameters.
+ANYWHERE = dict.fromkeys(OPERANDS, 1 << 20)
+ELSEWHERE = {name: (0x7A5C << 32) + 0x12345600 * (i + 1) for i, name in enumerate(OPERANDS)}
 
 
 class PlannedMlp:
@@ -81,9 +89,9 @@ class PlannedMlp:
         self._states = states_of(self._context)
         self._by_stream = self._states.by_stream
         self._bell = process_log().bell
-        self._templates: dict[tuple[int, int, int], tuple[LaunchTemplate, ...]] = {}
-        self._ready: dict[tuple[int, ...], _Ready] = {}
-        self._lock = threading.Lock()
+        self._quads = shape.m * shape.n2 * ELEMENT_BYTES // QUAD_BYTES
+        self._templates: dict[tuple[int, int, int], CallTemplate] = {}
+        self._ready: OrderedDict[tuple[int, ...], ReadyCall] = OrderedDict()
         driver = require_driver()
         self._launch, self._stream_id = driver.cuLaunchKernelEx, driver.cuStreamGetId
 
@@ -136,85 +144,70 @@ class PlannedMlp:
 
     def _launch_all(self, state: CallState, call: MlpCall) -> int:
         key = (
-            *(state.token, call.limit_ns, call.scratch, call.out, call.x, call.x_stride),
-            *(call.w1, call.w1_stride, call.w2, call.w2_stride, call.w_gate, call.b1, call.b_gate, call.b2),
-        )
-        found = self._ready.get(key)
-        if found is None:
-            with in_context(self._context):  # tensor maps are made in one, and this thread may have none
-                found = self._make_ready(key, state, call)
-        first, others, numbers = found
-        if numbers:
-            number = state.slot.begin(self, call.limit_ns)
-            for place in numbers:
-                place.value = number
+            state.token, call.limit_ns, call.scratch, call.out, call.x, call.x_stride, call.w1,
+            call.w1_stride, call.w2, call.w2_stride, call.w_gate, call.b1, call.b_gate, call.b2,
+        )  # fmt: skip
+        ready = self._ready.get(key) or self._make_ready(key, state, call)
+        if self._words:
+            ready.set_number(state.slot.begin(self, call.limit_ns))
         launch = self._launch
-        if status := launch(*first.arguments):
+        if status := launch(*ready.first):
             return int(status)
         state.is_whole = False  # until the rest is out: counters of half a call would serve no other
-        for ready in others:
-            if status := launch(*ready.arguments):
+        for arguments in ready.others:
+            if status := launch(*arguments):
                 raise launch_error(self._kernels[-1].launch, status)
         state.is_whole = True
         return 0
 
-    def _make_ready(self, key: tuple[int, ...], state: CallState, call: MlpCall) -> _Ready:
-        if self._words > state.words:
-            state.make_room(self._words)
-            key = (state.token, *key[1:])
-        slot, bell = (state.slot.address, self._bell) if self._words else (0, 0)
-        quads = self.shape.m * self.shape.n2 * ELEMENT_BYTES // QUAD_BYTES
-        report = Report(state.counters, state.errors, call.limit_ns, slot, bell, call.out, quads)
-        operands = dict(zip(self._sync.names, self._operands(state, call), strict=True))
-        launches = [
-            template.ready(call.stream, report, [operands[name] for name in kernel.stages])
-            for kernel, template in zip(self._kernels, self._template(call), strict=True)
-        ]
-        numbers = tuple(place for ready in launches for place in ready.numbers) if self._words else ()
-        made = launches[0], tuple(launches[1:]), numbers
-        if not call.is_captured:  # nobody asks for a graph's again
-            with self._lock:
-                while len(self._ready) >= READY_KEPT:
-                    del self._ready[next(iter(self._ready))]
-                self._ready[key] = made
-        return made
-
-    def _operands(self, state: CallState, call: MlpCall) -> tuple[dict[str, int], ...]:
-        """Each stage's addresses, by `AddressField.operand`."""
-        middle = call.scratch
-        gate, gate_bias = (call.w_gate, call.b_gate) if self.shape.gate else (call.w1, call.b1)
-        first = {"a": call.x, "b": gate, "b_values": call.w1, "c": middle, "bias": gate_bias}
-        second = {"a": middle, "b": call.w2, "b_values": 0, "c": call.out, "bias": call.b2}
-        for operands, values_bias, sums, tickets in zip(
-            (first, second), (call.b1, 0), self._sums, self._tickets, strict=True
-        ):
-            operands["values_bias"] = values_bias
-            operands["partials"], operands["tickets"] = middle + sums, state.counters + tickets
-        return first, second
-
-    def _template(self, call: MlpCall) -> tuple[LaunchTemplate, ...]:
-        """Kernels with parameters for the call's strides."""
+    def _make_ready(self, key: tuple[int, ...], state: CallState, call: MlpCall) -> ReadyCall:
         strides = call.x_stride, call.w1_stride, call.w2_stride
-        found = self._templates.get(strides)
-        if found is None:
-            found = self._templates[strides] = tuple(self._make_template(*strides))
-        return found
+        if strides not in self._templates or self._words > state.words:
+            with in_context(self._context):  # tensor maps are made in one, and this thread may have none
+                state.make_room(self._words)
+                if strides not in self._templates:
+                    self._templates[strides] = self._make_template(*strides)
+            key = (state.token, *key[1:])
+        template = self._templates[strides]
+        slot, bell = (state.slot.address, self._bell) if self._words else (0, 0)
+        report = Report(state.counters, state.errors, call.limit_ns, slot, bell, call.out, self._quads)
+        ready = template.new(call.stream)
+        template.fill(ready, report, self._operands(state, call))
+        if not call.is_captured:  # nobody asks for a graph's again
+            while len(self._ready) >= READY_KEPT:
+                self._ready.popitem(last=False)
+            self._ready[key] = ready
+        return ready
 
-    def _make_template(self, x_stride: int, w1_stride: int, w2_stride: int) -> Iterator[LaunchTemplate]:
-        strides = ((x_stride, w1_stride), (0, w2_stride))
-        stages = {}
+    def _operands(self, state: CallState, call: MlpCall) -> tuple[int, ...]:
+        """Both stages' addresses, each in the order of `OPERANDS`."""
+        middle, counters = call.scratch, state.counters
+        (first_sums, second_sums), (first_tickets, second_tickets) = self._sums, self._tickets
+        gate, gate_bias = (call.w_gate, call.b_gate) if self.shape.gate else (call.w1, call.b1)
+        return (
+            call.x, gate, call.w1, middle, gate_bias, call.b1, middle + first_sums, counters + first_tickets,
+            middle, call.w2, 0, call.out, call.b2, 0, middle + second_sums, counters + second_tickets,
+        )  # fmt: skip
+
+    def _make_template(self, x_stride: int, w1_stride: int, w2_stride: int) -> CallTemplate:
+        """Kernels with parameters for operands of some strides."""
+        strides, stages = ((x_stride, w1_stride), (0, w2_stride)), {}
         for stage, (a, b) in zip(self.pipeline.stages, strides, strict=True):
             gemm, backend = stage.gemm, self._backends[stage.name]
-            (record,) = backend.arguments(gemm, self.plan, replace(ANYWHERE, a_stride=a, b_stride=b))
-            sync = self._params[stage.name].tobytes()
-            stages[stage.name] = StageTemplate(
-                sync, record.tobytes(), backend.address_fields(gemm, self.plan)
+            record, other = (
+                backend.arguments(gemm, self.plan, Addresses(**found, a_stride=a, b_stride=b))[0].tobytes()
+                for found in (ANYWHERE, ELSEWHERE)
             )
+            fields, sync = backend.address_fields(gemm, self.plan), self._params[stage.name].tobytes()
+            has_words = are_words(record, other, fields, tuple(ELSEWHERE.values()))
+            stages[stage.name] = StageTemplate(sync, record, fields, has_words)
+        launches = []
         for index, (kernel, function) in enumerate(zip(self._kernels, self._functions, strict=True)):
             begins = self.follows_closely and index == 0
             shape = replace(kernel.launch, is_dependent=kernel.launch.is_dependent or begins)
             parts = tuple(stages[name] for name in kernel.stages)
-            yield LaunchTemplate(int(function.function.ptr), shape, parts, begins)
+            launches.append(LaunchTemplate(int(function.function.ptr), shape, parts, begins))
+        return CallTemplate(launches)
 
     def _load(self, kernel: PlannedKernel) -> Function:
         shape, texts = kernel.launch, {name: header.text for name, header in self._sync.headers.items()}

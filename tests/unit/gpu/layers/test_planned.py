@@ -15,12 +15,14 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim_gpu.kernels.backend import AddressField
 from wavesim_gpu.layers import planned
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.description import MlpCall, MlpShape
 from wavesim_gpu.layers.planned import PlannedMlp
 from wavesim_gpu.runtime import call_states, calls
 from wavesim_gpu.runtime.calls import FailedCallsError, process_log, slot_type
+from wavesim_gpu.runtime.prepared_launches import OPERANDS, are_words
 
 SHAPE = MlpShape(300, 128, 256, 192, "fp16", "gelu")
 PLANS = ("stream", "pdl", "pdl+row", "pdl+tile", "persistent+pdl+row", "persistent:row")
@@ -91,8 +93,13 @@ def test_a_call_is_one_launch_per_kernel_on_its_stream_and_nothing_else(gpu, pla
 
 
 @pytest.mark.parametrize("plan", PLANS)
-def test_every_kernel_gets_the_calls_operands(gpu, plan):
+@pytest.mark.parametrize("has_words", [True, False], ids=["stored", "by the driver"])
+def test_every_kernel_gets_the_calls_operands(gpu, plan, has_words, monkeypatch):
+    """Also where a tensor map is not seen to begin with its address."""
+    found, are_words = [], planned.are_words
+    monkeypatch.setattr(planned, "are_words", lambda *given: found.append(are_words(*given)) or has_words)
     way_of(plan).run(call_on(gpu))
+    assert found == [True, True]
     launches = gpu.driver_launches()
     first, second = [gemm for launch in launches for gemm in launch.gemm]
     addresses = [
@@ -201,12 +208,12 @@ def test_a_larger_call_gets_room_and_the_smaller_one_after_it_shares_it(gpu, mon
 
 def test_parameters_are_made_once_for_the_same_addresses_and_anew_for_others(gpu, monkeypatch):
     made = []
-    ready = planned.LaunchTemplate.ready
-    monkeypatch.setattr(planned.LaunchTemplate, "ready", lambda *args: made.append(1) or ready(*args))
+    new = planned.CallTemplate.new
+    monkeypatch.setattr(planned.CallTemplate, "new", lambda *args: made.append(1) or new(*args))
     way = way_of()
     for address in (0x40000, 0x40000, 0x80000, 0x40000, 0x80000):
         way.run(call_on(gpu, out=address))
-    assert len(made) == 2 * 2
+    assert len(made) == 2
     outs = [
         int(np.frombuffer(one.gemm[0]["c"].tobytes(), np.uint64)[0]) for one in gpu.driver_launches()[1::2]
     ]
@@ -390,3 +397,12 @@ def test_the_tokens_of_states_differ(gpu):
         way.run(call_on(gpu))
     tokens = sorted(state.token for state in way._by_stream.values())
     assert all(before < after for before, after in pairwise(tokens))
+
+
+def test_parameters_in_which_more_than_addresses_differs_are_not_made_by_storing_words():
+    field = AddressField(8, "map", "b", 4)
+    addresses = tuple(range(1000, 1000 + len(OPERANDS)))
+    right = bytes(8) + (1001 + 4).to_bytes(8, "little") + bytes(8)
+    assert are_words(bytes(24), right, [field], addresses)
+    assert not are_words(bytes(24), right[:-1] + b"x", [field], addresses)
+    assert not are_words(bytes(24), bytes(24), [field], addresses)
