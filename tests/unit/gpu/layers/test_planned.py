@@ -3,7 +3,6 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,14 +14,12 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
-from wavesim_gpu.kernels.backend import AddressField
 from wavesim_gpu.layers import planned
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.description import MlpCall, MlpShape
 from wavesim_gpu.layers.planned import PlannedMlp
 from wavesim_gpu.runtime import call_states, calls
 from wavesim_gpu.runtime.calls import FailedCallsError, process_log, slot_type
-from wavesim_gpu.runtime.prepared_launches import OPERANDS, are_words
 
 SHAPE = MlpShape(300, 128, 256, 192, "fp16", "gelu")
 PLANS = ("stream", "pdl", "pdl+row", "pdl+tile", "persistent+pdl+row", "persistent:row")
@@ -389,20 +386,3 @@ def test_plans_on_several_streams_and_stream_k_are_refused(gpu, plan, reason):
 def test_a_pipeline_of_another_shape_is_refused(gpu):
     with pytest.raises(DescriptionError, match="pipeline mlp computes"):
         PlannedMlp(replace(SHAPE, m=7), pipeline_of(SHAPE), parse_plan("stream"))
-
-
-def test_the_tokens_of_states_differ(gpu):
-    way = way_of()
-    for gpu.stream in [gpu.new_stream() for _ in range(4)]:
-        way.run(call_on(gpu))
-    tokens = sorted(state.token for state in way._by_stream.values())
-    assert all(before < after for before, after in pairwise(tokens))
-
-
-def test_parameters_in_which_more_than_addresses_differs_are_not_made_by_storing_words():
-    field = AddressField(8, "map", "b", 4)
-    addresses = tuple(range(1000, 1000 + len(OPERANDS)))
-    right = bytes(8) + (1001 + 4).to_bytes(8, "little") + bytes(8)
-    assert are_words(bytes(24), right, [field], addresses)
-    assert not are_words(bytes(24), right[:-1] + b"x", [field], addresses)
-    assert not are_words(bytes(24), bytes(24), [field], addresses)
