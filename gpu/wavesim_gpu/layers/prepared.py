@@ -255,10 +255,14 @@ def _require_safe(pipeline: Pipeline, plan: Plan, device: Device) -> None:
 
 
 def library_way(shape: MlpShape, choice: Choice | None = None) -> Way:
-    """cuBLASLt, loaded, by the algorithms that a choice names. Raises `WavesimError`."""
+    """The library, by the algorithms that a choice names, loaded even while another thread captures a graph.
+
+    Raises `WavesimError`.
+    """
     from wavesim_gpu.layers.library import LibraryMlp  # noqa: PLC0415  # loads cuBLASLt
 
-    way: Way = LibraryMlp(shape, dict(choice.algorithms) if choice else None)
+    with allowed_while_capturing():
+        way: Way = LibraryMlp(shape, dict(choice.algorithms) if choice else None)
     return way
 
 
