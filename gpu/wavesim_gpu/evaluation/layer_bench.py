@@ -105,6 +105,7 @@ def run_layers(
 def _begun(torch: Any, commit: str | None) -> dict[str, Any]:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     choices = [_predicted(shape) for shape in all_shapes()]
+    _say(f"{len(choices)} choices registered before anything is timed, SHA-256 {registered_hash(choices)}")
     return {
         "date": now,
         "device": {name: value for name, value in asdict(query()).items() if name != "sources"},

@@ -145,7 +145,9 @@ def test_a_wrong_result_has_no_speed_and_is_named(made_up, tmp_path, monkeypatch
     assert found.summary("mlp") is None
 
 
-def test_predictions_are_in_the_file_with_their_hash_before_anything_is_timed(made_up, tmp_path, monkeypatch):
+def test_predictions_are_in_the_file_with_their_hash_before_anything_is_timed(
+    made_up, tmp_path, monkeypatch, capsys
+):
     path, seen = tmp_path / "layers.json", []
     choice = SimpleNamespace(label="cublaslt", predicted_ns=126.0, library_ns=126.0)
     chosen = SimpleNamespace(choose=lambda shape, device: choice)
@@ -162,6 +164,7 @@ def test_predictions_are_in_the_file_with_their_hash_before_anything_is_timed(ma
     assert len(registered["choices"]) == 40
     text = json.dumps(registered["choices"], sort_keys=True)
     assert registered["sha256"] == hashlib.sha256(text.encode()).hexdigest() == found.registered_sha256
+    assert registered["sha256"] in capsys.readouterr().err
     assert found.predicted[NAME] == pytest.approx(126 / 105)
 
 
