@@ -27,12 +27,18 @@ FORM_IDS = ["-".join(map(str, form)) for form in FORMS]
 BOTH = [torch.float16, torch.bfloat16]
 
 
+# Of a backward pass's own thread, at its first product; and of the compiler, at products in float32.
+OF_PYTORCH = ("Attempting to run cuBLAS, but there was no current CUDA context", "TensorFloat32 tensor cores")
+
+
 @pytest.fixture(autouse=True)
-def quiet_compiler():
-    """PyTorch's compiler uses parts of PyTorch that are deprecated."""
+def without_pytorchs_warnings():
+    """PyTorch's compiler uses parts of PyTorch that are deprecated, and advises."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("ignore", FutureWarning)
+        for words in OF_PYTORCH:
+            warnings.filterwarnings("ignore", message=words)
         yield
 
 
@@ -222,7 +228,7 @@ def test_a_model_swapped_in_training_learns_as_torchs():
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            found.append(float(loss))
+            found.append(float(loss.detach()))
         return found
 
     plain = losses(False, False)
