@@ -24,6 +24,8 @@ CANDIDATES = (
     "hopper pdl row 64x256 64x128/2",
     "hopper pdl+row row 64x128 64x128",
     "hopper pdl+row grouped:4 64x256 64x192/3",
+    "hopper pdl+row grouped:2 128x192 64x128",
+    "hopper persistent+pdl+tile row 64x128 128x256",
     "hopper pdl+tile row 128x128 128x128",
     "hopper persistent-stream row 128x256 128x256",
     "hopper persistent+pdl+boundary row 128x256 128x256",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import bounded_text
-from wavesim.model.dependency import Dependency, x, y
+from wavesim.model.dependency import gemm_rows
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -102,7 +102,7 @@ class MlpCandidate:
             has_bias=shape.has_b2,
         )
         stages = [Stage("gemm1", first, self.backend), Stage("gemm2", second, self.backend)]
-        return Pipeline("mlp", stages, [Dependency(stages[1][x, y], [stages[0][:, y]])])
+        return Pipeline("mlp", stages, [gemm_rows(*stages)])
 
     def planned(self, shape: MlpShape) -> tuple[Pipeline, Plan]:
         """Pipeline and plan. Raises `DescriptionError` if the backend does not run them."""

@@ -147,6 +147,13 @@ def test_a_backend_without_dependent_launch_gets_ordinary_launches(gpu):
     assert [int(second.gemm[0][name]) for name in "abc"] == [0x50000, 0x30000, 0x40000]
 
 
+@pytest.mark.parametrize("cuts", ["128x192 64x128", "64x128 128x256", "192x128 128x128/2"])
+@pytest.mark.parametrize("plan", ["pdl+boundary", "pdl+row", "persistent+pdl+tile"])
+def test_the_products_may_have_tiles_of_different_heights(gpu, plan, cuts):
+    PlannedMlp(SHAPE, *MlpCandidate.read(f"hopper {plan} row {cuts}").planned(SHAPE)).run(call_on(gpu))
+    assert len(gpu.driver_launches()) == 2
+
+
 def test_all_blocks_of_a_call_are_counted_so_that_the_last_one_knows_it(gpu):
     for plan in PLANS[2:]:
         way_of(plan).run(call_on(gpu))
