@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from wavesim.errors import DescriptionError
+from wavesim.errors import DeadlockError, DescriptionError
 from wavesim.model.device import load
 
 torch = pytest.importorskip("torch", reason="pip install torch")
@@ -95,6 +95,22 @@ def test_the_operator_is_called_and_not_the_linear_layers(monkeypatch):
     assert len(calls) == 2
     model.train()(x_of())
     assert len(calls) == 2
+
+
+def test_an_error_of_an_earlier_call_says_which_layer_it_was_told_to(monkeypatch):
+    def failing(*arguments, **named):
+        raise DeadlockError((), (), "2 calls failed")
+
+    model = Model(GatedMlp())
+    optimize(model)
+    with monkeypatch.context() as during, torch.no_grad():
+        during.setattr(modules, "mlp", failing)
+        with pytest.raises(DeadlockError) as caught:
+            model(x_of())
+    assert caught.value.__notes__ == ["Told to blocks.0, which was called next."]
+    assert restore(model) == 1
+    with torch.no_grad():
+        assert model(x_of())[0].isfinite().all()
 
 
 def test_twice_is_harmless():
