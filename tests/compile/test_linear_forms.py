@@ -50,10 +50,14 @@ def compiled(pipeline, words):
     return compile_cubin(HOPPER.source, [kernel.launch.expression], "sm_90a", Build(), headers)
 
 
-def spills(cubin, path, nvdisasm):
+def code_of(cubin, path, nvdisasm):
     path.write_bytes(cubin.data)
     code = subprocess.run([nvdisasm, path], capture_output=True, text=True, check=True).stdout
     assert "HGMMA" in code
+    return code
+
+
+def spills(code):
     return re.findall(r"\b(?:STL|LDL)\b.*", code)
 
 
@@ -61,7 +65,13 @@ def spills(cubin, path, nvdisasm):
 @pytest.mark.parametrize("tile", TILES, ids=str)
 def test_the_fullest_forms_of_every_tile_spill_nothing(tile, form, tmp_path, nvdisasm):
     cubin = compiled(pair(tile, {}, form), "persistent+streams+row")
-    assert not spills(cubin, tmp_path / "gemm.cubin", nvdisasm)
+    code = code_of(cubin, tmp_path / "gemm.cubin", nvdisasm)
+    assert not spills(code)
+    # All loads of the bias are in flight together: no jump, and no use of the first, before the last.
+    first, *_, last = (loads := list(re.finditer(r"LDG\.E\.CONSTANT R(\d+)", code)))
+    assert len(loads) == tile[1] // 8
+    between = code[first.end() : last.start()]
+    assert not re.search(rf"\b(?:BRA|BSYNC)\b|, R{first[1]}\b", between)
     # As stored: both operands are read along K.
     assert re.search(rf"m64n{tile[1]}k16\.f32\.bf16\.bf16 .*, p, 1, 1, 0, 0;", cubin.ptx)
     given, taken = (
@@ -79,7 +89,7 @@ def test_every_activation_compiles_without_spills(activation, order, tmp_path, n
     gates = "halves" if activation in GATED else "interleaved"
     form = {"activation": activation, "gates": gates, "b_order": order}
     cubin = compiled(pair(WIDE, {}, form), "pdl+row")
-    assert not spills(cubin, tmp_path / "gemm.cubin", nvdisasm)
+    assert not spills(code_of(cubin, tmp_path / "gemm.cubin", nvdisasm))
     # fmaxf and max.f32 turn NaN into the other operand.
     assert ("max.NaN.f32" in cubin.ptx) == (activation == "relu")
     assert ("p, 1, 1, 0, 1;" in cubin.ptx) == (order == "row")

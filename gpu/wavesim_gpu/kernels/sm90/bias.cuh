@@ -3,24 +3,36 @@
 
 #include <kernels/sm90/mma.cuh>
 
-// The two neighbouring columns of the bias that the thread holds of group `group` of 8 of the tile's columns.
+// A pair of elements, or zeros. A predicate, not a branch: all of a tile's loads are in flight before the first is used.
+__device__ __forceinline__ unsigned load_pair(const unsigned* pair, bool is_there) {
+    unsigned loaded;
+    asm("{ .reg .pred p;\nsetp.ne.b32 p, %2, 0;\nmov.b32 %0, 0;\n@p ld.global.nc.b32 %0, [%1]; }"
+        : "=r"(loaded) : "l"(pair), "r"(static_cast<int>(is_there)));
+    return loaded;
+}
+
+// The columns of the bias that this thread holds, two of each group of 8; zeros where there is none.
 template <class S, class Form>
-__device__ __forceinline__ unsigned bias_pair(const GemmSm90Params& p, int tile_x, int group) {
+__device__ __forceinline__ void load_bias(const GemmSm90Params& p, int tile_x, bool has_bias, unsigned (&pairs)[S::tile_n / 8]) {
     constexpr int parts = Form::has_halves ? 2 : 1, groups = S::tile_n / 8 / parts;
-    const unsigned* const bias = group < groups ? p.bias : p.values_bias;
-    const int column = tile_x * (S::tile_n / parts) + group % groups * 8 + 2 * static_cast<int>(threadIdx.x & 3);
-    return column < p.bias_columns ? __ldg(bias + column / 2) : 0;
+    const int column = tile_x * (S::tile_n / parts) + 2 * static_cast<int>(threadIdx.x & 3);
+#pragma unroll
+    for (int i = 0; i < parts * groups; ++i) {
+        const int at = i % groups * 8;
+        const unsigned* const bias = (i < groups ? p.bias : p.values_bias) + column / 2;
+        pairs[i] = load_pair(bias + at / 2, has_bias && column + at < p.bias_columns);
+    }
 }
 
 // The bias, by the block that has the first k-block of the tile; zero in its other splits, and in products without one.
 template <class S, bool IS_BF16>
 template <class Part>
 __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::begin_sums(const Part& part, const WorkTile& work) {
-    const bool has_bias = Part::Form::has_bias && work.first == 0;
+    unsigned pairs[S::tile_n / 8] = {};
+    if constexpr (Part::Form::has_bias) load_bias<S, typename Part::Form>(part.p, work.tile.x, work.first == 0, pairs);
 #pragma unroll
     for (int group = 0; group < S::tile_n / 8; ++group) {
-        float2 pair = make_float2(0.0f, 0.0f);
-        if (has_bias) pair = unpack<IS_BF16>(bias_pair<S, typename Part::Form>(part.p, work.tile.x, group));
+        const float2 pair = unpack<IS_BF16>(pairs[group]);
 #pragma unroll
         for (int i = 0; i < S::frags_m; ++i) {
             float* const sum = sum_[i] + 4 * group;
