@@ -80,6 +80,10 @@ class ProductCosts:
         clock = self.light_clock_ghz if m <= LIGHT_ROWS else self.clock_ghz
         return cycles / clock + self._split_ns(tile, 0 if adds_apart else tile.split_k - 1)
 
+    def begin_ns(self, m: int) -> float:
+        """What a kernel of m rows does besides its waves; hidden behind the memory where there are few."""
+        return self.start_ns if m > LIGHT_ROWS else 0
+
     def _split_ns(self, tile: ProductTile, others: int) -> float:
         """Storing a part's sums, and adding up those of others."""
         if tile.split_k == 1:

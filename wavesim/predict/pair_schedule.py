@@ -11,12 +11,13 @@ from heapq import heapreplace
 
 @dataclass(frozen=True)
 class ScheduledProduct:
-    """Tiles in columns and rows, nanoseconds of each, and how many rows of tiles an order takes together."""
+    """Tiles in columns and rows, ns and height of each, and how many rows an order takes together."""
 
     columns: int
     rows: int
     tile_ns: float
     group: int = 1
+    height: int = 1
 
     @property
     def tiles(self) -> int:
@@ -54,8 +55,8 @@ def overlapped_ns(first: ScheduledProduct, second: ScheduledProduct, sm_count: i
     for row in second.row_of_each():
         if free[0] >= all_ready:
             break
-        needed = row * first.rows // second.rows
-        last = min(((row + 1) * first.rows - 1) // second.rows, first.rows - 1)
+        needed = row * second.height // first.height
+        last = min(((row + 1) * second.height - 1) // first.height, first.rows - 1)
         heapreplace(free, max(free[0], *ready[needed : last + 1]) + second.tile_ns)
         left -= 1
     return _in_turns_ns(sorted(free), left, second.tile_ns)

@@ -19,6 +19,7 @@ from wavesim_gpu.kernels.backends import backend_named, require_runs
 from wavesim_gpu.layers.description import MlpShape
 
 IN_TURN = "persistent+pdl+boundary"  # a kernel after the other, launched early
+ONE_WAVE = "pdl+boundary"  # the same, a block per tile
 ROWS = "persistent+pdl+row"  # two kernels, row semaphores
 FUSED = "persistent"  # one kernel for both products, row semaphores
 _CUT = re.compile(r"(\d{1,4})x(\d{1,4})(?:/(\d{1,3}))?", re.ASCII)

@@ -18,23 +18,30 @@ from wavesim.model.device import Device
 from wavesim.predict.pair_schedule import ScheduledProduct, overlapped_ns
 from wavesim_gpu.kernels.backends import backend_named
 from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER_CAPABILITY
-from wavesim_gpu.layers.candidates import FUSED, IN_TURN, ROWS, Cut, MlpCandidate
+from wavesim_gpu.layers.candidates import FUSED, IN_TURN, ONE_WAVE, ROWS, Cut, MlpCandidate
 from wavesim_gpu.layers.description import MlpShape
 
 LIBRARY = "cublaslt"
 BACKEND = "hopper"
-# What cuBLASLt's kernels on Hopper are cut into, as their names have it.
-LIBRARY_TILES = ((128, 256), (256, 128), (128, 192), (192, 128), (128, 128), (192, 192), (64, 256), (64, 128))
+# What cuBLASLt's kernels on Hopper are cut into. Our rows are its columns, which wgmma has in steps of eight:
+# it is taken to find the best. With few rows it was not seen to.
+FEW_ROWS_TILES = ((128, 256), (256, 128), (128, 192), (192, 128), (128, 128), (64, 256), (64, 128))
+LIBRARY_TILES = tuple(
+    (rows, columns)
+    for rows in range(64, 265, 8)
+    for columns in (64, 128, 192, 256)
+    if rows * columns <= 192 * 192
+)
 SPLITS = (1, 2, 3, 4, 6, 8)
 LIBRARY_EPILOGUES = (
     None,
     "gelu",
     "relu",
-)  # others are a pass of their own
+)  # others: a pass of its own
 GROUPS = (4, 8)
-# With fewer, weights are streamed through and ours has been level with cuBLASLt at best; which of the two is
-# ahead cannot be told from times of products. Tuning tells.
-LEAST_ROWS = 257
+# So many rows stream weights through in about a wave of blocks: a block per tile is faster there than blocks
+# that stay, and tiles that wait beside the other product's take memory bandwidth from it.
+FEW_ROWS = 256
 TRIED = 3  # best cuts of each product by each measure
 
 
@@ -98,7 +105,7 @@ def choose(shape: MlpShape, device: Device) -> Choice:
     if costs is None:
         return only(LIBRARY, f"no products were timed on a {device.name}, so nothing can be predicted")
     library_ns = predicted_library_ns(shape, device, costs)
-    found = predicted(shape, device, most=1) if shape.m >= LEAST_ROWS else []
+    found = predicted(shape, device, most=1)
     if not found or found[0].ns > library_ns * (1 - costs.margin_points / 100):
         return Choice(LIBRARY, library_ns, library_ns, "simulated", interval_points=(0.0, 0.0))
     best = found[0]
@@ -113,7 +120,8 @@ def predicted(shape: MlpShape, device: Device, most: int) -> list[Predicted]:
     if costs is None or device.compute_capability != HOPPER_CAPABILITY:
         return []
     pair = _Pair(shape, device, costs)
-    found = sorted([*pair.in_turn(), *pair.overlapped(most)], key=lambda one: one.ns)
+    overlapped = pair.overlapped(most) if shape.m > FEW_ROWS else []
+    found = sorted([*pair.in_turn(), *overlapped], key=lambda one: one.ns)
     return list(islice((one for one in found if _runs(one.candidate, shape)), most))
 
 
@@ -132,7 +140,8 @@ def predicted_library_ns(shape: MlpShape, device: Device, costs: ProductCosts) -
 
 def _library_product_ns(m: int, n: int, k: int, device: Device, costs: ProductCosts) -> float:
     floor = costs.floor_ns(m, n, k, is_library=True)
-    tiles = (ProductTile(*tile, split) for tile in LIBRARY_TILES for split in (1, 2, 4))
+    shapes = FEW_ROWS_TILES if m <= FEW_ROWS else LIBRARY_TILES
+    tiles = (ProductTile(*tile, split) for tile in shapes for split in (1, 2, 4))
     times = (
         -(-tile.count(m, n) // device.sm_count) * costs.tile_ns(tile, m, k, adds_apart=True) for tile in tiles
     )
@@ -156,12 +165,13 @@ class _Pair:
 
     def in_turn(self) -> Iterator[Predicted]:
         """A kernel after the other, each in its best cuts."""
-        outside = self.costs.setup_ns + 2 * self.costs.start_ns + self.costs.dependent_ns
+        outside = self.costs.setup_ns + 2 * self.costs.begin_ns(self.shape.m) + self.costs.dependent_ns
         seconds = self._by_waves(1)
         for first_ns, first in self._by_waves(0):
             for second_ns, second in seconds:
                 order = self._order(first, max(GROUPS))
-                yield Predicted(outside + first_ns + second_ns, MlpCandidate(IN_TURN, order, (first, second)))
+                plan = ONE_WAVE if self.shape.m <= FEW_ROWS else IN_TURN
+                yield Predicted(outside + first_ns + second_ns, MlpCandidate(plan, order, (first, second)))
 
     def overlapped(self, most: int) -> list[Predicted]:
         """The second product's tiles wait for rows of the first's, in one kernel or in two.
@@ -199,7 +209,7 @@ class _Pair:
 
     def _outside_ns(self, plan: str) -> float:
         launch = self.costs.dependent_ns if plan == ROWS else 0
-        return self.costs.setup_ns + self.costs.start_ns + launch
+        return self.costs.setup_ns + self.costs.begin_ns(self.shape.m) + launch
 
     def _products(self, plan: str, cuts: tuple[Cut, Cut], group: int) -> list[ScheduledProduct]:
         waits = (self.costs.post_ns, self.costs.fetch_ns) if plan == ROWS else (0, 0)
@@ -209,6 +219,7 @@ class _Pair:
                 -(-m // cut.tile_m),
                 self.costs.tile_ns(ProductTile(cut.tile_m, cut.tile_n), m, k) + wait,
                 group,
+                cut.tile_m,
             )
             for cut, (m, n, k), wait in zip(cuts, self.sizes, waits, strict=True)
         ]

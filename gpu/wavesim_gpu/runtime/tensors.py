@@ -6,12 +6,12 @@ does the same. PyTorch is imported only for those who pass its tensors.
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Literal
 
-from wavesim.errors import DescriptionError
+from wavesim.errors import DescriptionError, DeviceError
 from wavesim_gpu.runtime.device import require_cupy
 
 ELEMENT_BYTES = 2
@@ -59,15 +59,6 @@ def tensor_of(name: str, array: Any) -> Tensor:
 def is_torch(array: Any) -> bool:
     """Whether it is a PyTorch tensor, or of a class derived from it, told by their modules."""
     return any(one.__module__.partition(".")[0] == "torch" for one in type(array).__mro__)
-
-
-def needs_gradient(array: Any) -> bool:
-    """Whether PyTorch would record what is computed from it."""
-    if not is_torch(array) or not array.requires_grad:
-        return False
-    import torch  # noqa: PLC0415  # there: the array is one of its tensors
-
-    return bool(torch.is_grad_enabled())
 
 
 def _from_torch(name: str, array: Any) -> Tensor:
@@ -142,11 +133,15 @@ def copied(tensor: Tensor) -> Tensor:
     return replace(tensor, array=made, address=int(made.data.ptr), strides=dense_strides(tensor.shape))
 
 
-def on_device_of(tensor: Tensor) -> AbstractContextManager[Any]:
-    """The tensor's device is its library's current one within."""
-    if tensor.library == "torch":
-        return on_device(tensor.device)
-    return require_cupy().cuda.Device(tensor.device)  # type: ignore[no-any-return]  # CuPy has no types
+@contextmanager
+def on_device_of(tensor: Tensor) -> Iterator[None]:
+    """The tensor's device is the current one within: its library's, and CuPy's where that is installed."""
+    with ExitStack() as stack:
+        if tensor.library == "torch":
+            stack.enter_context(on_device(tensor.device))
+        with suppress(DeviceError):
+            stack.enter_context(require_cupy().cuda.Device(tensor.device))
+        yield
 
 
 def on_device(number: int) -> AbstractContextManager[Any]:

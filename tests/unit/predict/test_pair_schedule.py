@@ -17,7 +17,7 @@ def block_by_block(first: ScheduledProduct, second: ScheduledProduct, sm_count: 
         row_ends[row] = max(row_ends[row], free[0])
     for row in second.row_of_each():
         free.sort()
-        low, high = row * first.rows // second.rows, ((row + 1) * first.rows - 1) // second.rows
+        low, high = row * second.height // first.height, ((row + 1) * second.height - 1) // first.height
         needed = row_ends[low : min(high, first.rows - 1) + 1]
         free[0] = max(free[0], *needed) + second.tile_ns
     return max(free)
@@ -26,10 +26,11 @@ def block_by_block(first: ScheduledProduct, second: ScheduledProduct, sm_count: 
 @pytest.mark.parametrize("seed", range(60))
 def test_it_is_the_schedule_block_by_block(seed):
     draw = Random(seed)
-    rows = draw.randint(1, 12)
-    first = ScheduledProduct(draw.randint(1, 12), rows, draw.randint(1, 100), draw.choice([1, 4, 8]))
-    second = ScheduledProduct(
-        draw.randint(1, 12), draw.choice([rows, draw.randint(1, 12)]), draw.randint(1, 100), first.group
+    m, group = draw.randint(1, 12 * 64), draw.choice([1, 4, 8])
+    heights = draw.choice([(64, 64), (128, 64), (64, 192), (192, 128)])
+    first, second = (
+        ScheduledProduct(draw.randint(1, 12), -(-m // height), draw.randint(1, 100), group, height)
+        for height in heights
     )
     sm_count = draw.choice([1, 3, 8, 132])
     assert overlapped_ns(first, second, sm_count) == pytest.approx(block_by_block(first, second, sm_count))

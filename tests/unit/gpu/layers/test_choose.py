@@ -32,7 +32,7 @@ def test_one_kernel_for_both_products_is_chosen_where_the_first_leaves_sms_idle(
 
 
 @pytest.mark.parametrize("m", [1, 16, 64, 256])
-def test_few_rows_take_cublaslt_as_the_prediction_cannot_tell_the_two_apart(m):
+def test_few_rows_that_only_stream_weights_through_take_cublaslt(m):
     assert choose(gpt3(m), H200).candidate is None
 
 
@@ -109,3 +109,16 @@ def compiled(candidate: MlpCandidate, shape: MlpShape) -> list[tuple[str, str]]:
     texts = {stage.name: stage_header(pipeline, plan, stage.name).text for stage in pipeline.stages}
     kernels = kernels_of(pipeline, plan, H200)
     return [(kernel.launch.expression, kernel.header(texts)) for kernel in kernels]
+
+
+@pytest.mark.parametrize("cuts", ["128x192 64x128", "64x128 128x192", "192x192 128x256", "128x256 192x192"])
+@pytest.mark.parametrize("m", [1, 100, 384, 1000])
+def test_products_in_tiles_of_different_heights_wait_for_the_rows_that_overlap(cuts, m):
+    candidate = MlpCandidate.read(f"hopper {ROWS} grouped:4 {cuts}")
+    pipeline, _ = candidate.planned(MlpShape(m, 1024, 1536, 768, "fp16"))
+    first, second = (stage.gemm for stage in pipeline.stages)
+    for row in range(second.grid.y):
+        reads = {tile[1] for _, tile in pipeline.dependencies[0].producer_tiles(0, row)}
+        rows = range(row * second.tile_m, min((row + 1) * second.tile_m, m))
+        assert reads == {number // first.tile_m for number in rows}
+    assert compiled(candidate, MlpShape(m, 1024, 1536, 768, "fp16"))
