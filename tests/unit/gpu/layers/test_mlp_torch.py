@@ -22,6 +22,7 @@ def operands(dtype=torch.float16):
     return x, up.t(), down.t()
 
 
+@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # of PyTorch, by its own compiler
 def test_a_compiled_function_has_it_whole_as_its_first_call_too():
     x, w1, w2 = operands()
     compiled = torch.compile(
