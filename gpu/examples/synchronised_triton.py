@@ -1,6 +1,6 @@
 """The same two Triton kernels, the second beside the first: its tiles wait for the tile rows that they read.
 
-Example: seven lines of the kernels change, and the launches go through `Synchronised`.
+Example: six lines of the kernels change, and the launches go through `Synchronised`.
 """
 
 import torch
@@ -62,12 +62,11 @@ def down(
     tile_k: tl.constexpr,
 ):
     """The same: its A is what `up` stores."""
-    x, y = tiles.down_tile(sync)
+    x, y, late = tiles.down_tile_when_ready(sync)
     rows, columns = y * tile_m + tl.arange(0, tile_m), x * tile_n + tl.arange(0, tile_n)
     depth = tl.arange(0, tile_k)
     a, b = a_ptr + rows[:, None] * k + depth[None, :], b_ptr + depth[:, None] * n + columns[None, :]
     total = tl.zeros((tile_m, tile_n), dtype=tl.float32)
-    late = tiles.down_wait(sync, x, y)
     for i in range(0, k, tile_k):
         total = tl.dot(tl.load(a + i), tl.load(b + i * n), total)
     tl.store(c_ptr + rows[:, None] * n + columns[None, :], (total + late).to(tl.float16))

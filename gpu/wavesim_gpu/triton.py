@@ -3,7 +3,7 @@
 Example: the first kernel computes tile rows that the second reads.
 
     pair = Synchronised(pipeline, parse_plan("pdl+row", "grouped:4"))
-    tiles = pair.functions       # in the kernels: tiles.gemm1_tile(sync), tiles.gemm2_wait(sync, x, y)
+    tiles = pair.functions       # in the kernels: tiles.gemm1_tile(sync), tiles.gemm2_tile_when_ready(sync)
     pair.run(lambda sync, **how: first[grid](a, b, c, sync, **how), lambda sync, **how: second[grid](...))
     pair.check()                 # a wait that ran out of time: DeadlockError names it
 
@@ -134,10 +134,10 @@ class Synchronised:
             )
         self._queue_behind_last()
         self._counters.zero_()
-        kernels = []
+        blocks = {}
         for name, launch, how in zip(self._names, launches, options, strict=True):
             self._launch_start(name)
-            kernels.append(launch(self.buffer, **how))
+            blocks[name] = _block(name, launch(self.buffer, **how))
             torch.cuda.current_stream().synchronize()  # each alone: a dependent launch would start early
         taken = self._counters[: len(launches)].tolist()
         for stage, count in zip(self.pipeline.stages, taken, strict=True):
@@ -149,7 +149,7 @@ class Synchronised:
                 )
         if self.plan.launch.is_multi_stream:
             self._streams = [torch.cuda.Stream() for _ in launches[1:]]
-        self._require_safe(kernels)
+        self._require_safe(blocks)
 
     def _queue_behind_last(self) -> None:
         """A run before on another stream has ended when this one starts: they share the buffer."""
@@ -158,21 +158,21 @@ class Synchronised:
             current.wait_stream(self._last)
         self._last = current
 
-    def _run_on_streams(self, launches: tuple[Launch, ...]) -> list[Any]:
+    def _run_on_streams(self, launches: tuple[Launch, ...]) -> dict[str, Block]:
         current = torch.cuda.current_stream()
         streams = [current, *self._streams]
         for stream in self._streams:
             stream.wait_stream(current)
-        kernels = []
+        blocks = {}
         try:
-            for stage, stream, launch in zip(self.pipeline.stages, streams, launches, strict=True):
+            for name, stream, launch in zip(self._names, streams, launches, strict=True):
                 with torch.cuda.stream(stream):
-                    self._launch_start(stage.name)
-                    kernels.append(launch(self.buffer))
+                    self._launch_start(name)
+                    blocks[name] = _block(name, launch(self.buffer))
         finally:  # also after a launch that failed: the next run zeroes what those before it write
             for stream in self._streams:
                 current.wait_stream(stream)
-        return kernels
+        return blocks
 
     def _launch_start(self, name: str) -> None:
         """The kernel that holds a stage back until its producers have started, where the plan has one."""
@@ -180,9 +180,8 @@ class Synchronised:
         if start is not None:
             start[(1,)](self.buffer, num_warps=1)
 
-    def _require_safe(self, kernels: list[Any]) -> None:
+    def _require_safe(self, blocks: dict[str, Block]) -> None:
         """Refuses kernels that could shut each other out, by what they occupy as compiled."""
-        blocks = {name: _block(name, kernel) for name, kernel in zip(self._names, kernels, strict=True)}
         if blocks == self._seen:
             return
         if not self.plan.launch.why_safe:  # dependent launch is safe on any GPU: no need to ask which it is

@@ -13,7 +13,7 @@ import pytest
 triton = pytest.importorskip("triton", reason="Triton is not installed")
 pytest.importorskip("torch", reason="PyTorch is not installed")
 EXAMPLES = Path(__file__).parents[2] / "gpu" / "examples"
-MODULES = ("plain_triton", "synchronised_triton", "triton_pair")
+MODULES = ("plain_triton", "synchronised_triton", "triton_pair", "triton_matmul")
 # What the tensor cores and the asynchronous copies wait for, and what starts them.
 PIPELINE = re.compile(r"HGMMA|WARPGROUP\.\w+|LDGSTS|LDGDEPBAR|DEPBAR|BAR\.SYNC")
 ACQUIRE = re.compile(r"LDG\.E\.STRONG\.GPU[^\n]*\n[^\n]*CCTL\.IVALL")
@@ -70,6 +70,20 @@ def test_synchronising_leaves_the_loop_over_k_as_it_was(stage):
     assert len(synchronised) == len(plain)
     assert PIPELINE.findall("\n".join(synchronised)) == PIPELINE.findall("\n".join(plain))
     assert sum("HGMMA" in line for line in plain) >= 4
+
+
+def test_tile_and_wait_called_apart_leave_the_loop_as_it_was_too():
+    example = importlib.import_module("triton_matmul")
+    tiles = importlib.import_module("synchronised_triton").tiles
+    sizes = {"tile_m": 128, "tile_n": 256, "tile_k": 64, "group": 1}
+
+    def loop(tile, wait):
+        given = {"tile": tile, "wait": wait, "post": None, **sizes}
+        return main_loop(compiled(example.matmul, given, num_warps=8, num_stages=3))
+
+    plain, apart = loop(None, None), loop(tiles.down_tile, tiles.down_wait)
+    assert len(apart) == len(plain)
+    assert PIPELINE.findall("\n".join(apart)) == PIPELINE.findall("\n".join(plain))
 
 
 def test_the_second_kernel_acquires_and_the_first_does_not():

@@ -1,8 +1,9 @@
 """generate_triton(): a Python module of Triton functions for a pipeline's tile orders, waits and posts.
 
 Example: for two GEMMs under row semaphores the module has `gemm1_tile(sync)` and `gemm1_post(sync, x, y)` for
-the first kernel, `gemm2_tile(sync)` and `gemm2_wait(sync, x, y)` for the second. `sync` is one int32 buffer:
-a report of the first wait that ran out of time, counters, semaphores, and tables where no formula says them.
+the first kernel, `gemm2_tile(sync)` and `gemm2_wait(sync, x, y)` for the second, and
+`gemm2_tile_when_ready(sync)`, which is both. `sync` is one int32 buffer: a report of the first wait that ran
+out of time, counters, semaphores, and tables where no formula says them.
 """
 
 import re
@@ -151,6 +152,7 @@ class _Module:
             lines += self._post_lines(stage, outputs)
         if self._arrays and self._pipeline.dependency_of(stage.name) is not None:
             lines += self._wait_lines(stage)
+            lines += self._ready_lines(stage)
             if self._plan.launch.wait_kernel:
                 lines += self._start_lines(stage)
         return lines
@@ -215,6 +217,13 @@ class _Module:
         index = self._pipeline.stages.index(stage)
         said = "Until all that tile (x, y) reads is there. Returns -0.0, or NaN if time ran out: add it."
         return self._function(stage, "wait", "sync, x, y", said, self._wait_body(stage, waits, index))
+
+    def _ready_lines(self, stage: Stage) -> list[str]:
+        """Tile and wait in one call: a line less to change in a kernel that does nothing between them."""
+        tile, wait = (function_name(stage.name, what) for what in ("tile", "wait"))
+        body = [f"x, y = {tile}(sync)", f"return x, y, {wait}(sync, x, y)"]
+        said = "This program's tile, once all that it reads is there: column, row, and what the wait returns."
+        return self._function(stage, "tile_when_ready", "sync", said, body)
 
     def _awaited(self, stage: Stage, x: int, y: int) -> Awaited:
         dependency = self._pipeline.dependency_of(stage.name)

@@ -1,5 +1,6 @@
 """The Triton functions say what the plan says: run in Python, with a buffer for memory, tile by tile."""
 
+import math
 import types
 
 import pytest
@@ -119,6 +120,23 @@ def test_the_first_to_give_up_says_who_it_is_and_what_it_saw():
     functions, buffer = loaded(two(), parse_plan("row"))
     assert functions["gemm2_wait"](buffer, 3, 2) != functions["gemm2_wait"](buffer, 3, 2)  # NaN
     assert buffer.memory[1:REPORT_WORDS] == [1, 1, 3, 2, REPORT_WORDS + 2 + 2, 0, 6]
+
+
+@pytest.mark.parametrize("order", ["row", "column"])
+@pytest.mark.parametrize("name", PIPELINES)
+def test_tile_and_wait_in_one_call_are_the_same_tiles_and_the_same_waits(name, order):
+    pipeline, plan = PIPELINES[name], parse_plan("row", order)
+    functions, buffer = loaded(pipeline, plan)
+    first, second = pipeline.stages
+    for tile in first.grid:
+        functions["gemm1_post"](buffer, *tile)
+    for tile in plan.order_of("gemm2").sequence(second.grid):
+        assert functions["gemm2_tile_when_ready"](buffer) == (*tile, 0.0)
+    functions, buffer = loaded(pipeline, plan)
+    x, y, late = functions["gemm2_tile_when_ready"](buffer)  # nothing is posted
+    assert (x, y) == plan.order_of("gemm2").sequence(second.grid)[0]
+    assert math.isnan(late)
+    assert buffer.memory[3:5] == [x, y]
 
 
 def test_a_kernel_ahead_of_the_consumer_waits_for_the_producers_start():

@@ -110,6 +110,15 @@ def test_the_first_run_is_one_kernel_after_the_other_and_counts_their_programs(p
     assert made._seen is None
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_launch_that_returns_nothing_is_refused_by_name_before_its_programs_are_counted(pair, is_first):
+    made, noted = pair
+    made._seen = None if is_first else made._seen
+    made._counters = Counters(noted, [4, 0])
+    with pytest.raises(DescriptionError, match=r"the launch of int returned None; it must return"):
+        made.run(launch(noted, "up-1"), lambda _sync: None)
+
+
 def test_a_first_run_inside_a_capture_is_refused(pair, monkeypatch):
     made, noted = pair
     made._seen = None

@@ -13,7 +13,7 @@ def test_the_difference_is_of_the_kernels_alone_and_counts_what_is_new():
     found = changed_lines()
     assert found.count == sum(line.startswith("+") for line in found.lines) - 1
     assert not any("import" in line for line in found.lines)
-    assert "down_wait(sync, x, y)" in repr(found)
+    assert "down_tile_when_ready(sync)" in repr(found)
 
 
 def test_outside_a_checkout_the_examples_are_named_as_missing(tmp_path):
