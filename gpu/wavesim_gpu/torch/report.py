@@ -13,7 +13,7 @@ from wavesim.guard.escaping import element, whole_line
 from wavesim_gpu.layers.choose import LIBRARY, Choice
 from wavesim_gpu.layers.description import MlpShape
 
-ATTENTION = "attention: not yet; only MLPs are swapped"
+ATTENTION = "Only MLPs are swapped, attention is not"
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ class OptimizeReport:
     def summary(self) -> str:
         """One line over the table."""
         if not self.swapped:
-            return f"No MLP swapped. {ATTENTION}"
-        gains = f"Predicted gain over cuBLASLt, in time of the MLP, on {self.device}"
-        return f"{len(self.swapped)} swapped, {len(self.kept)} kept. {gains}. {ATTENTION}"
+            return f"No MLP swapped{'' if self.kept else ': none found'}. {ATTENTION}."
+        gains = f"Time that each MLP saves over cuBLASLt, on {self.device}"
+        return f"{len(self.swapped)} swapped, {len(self.kept)} kept. {gains}. {ATTENTION}."
 
     def __str__(self) -> str:
         table = [self.header, *self.rows] if self.swapped else []
@@ -125,7 +125,7 @@ def _choice(tokens: int, choice: Choice) -> dict[str, Any]:
 def gain_text(choice: Choice) -> str:
     """A choice's gain with its interval, or that the library is predicted to be fastest."""
     if choice.label == LIBRARY or choice.basis == "none":
-        return "library: leave it"
+        return "cuBLASLt, no gain"
     interval = choice.interval_points
     span = f" ({interval[0]:+.1f} to {interval[1]:+.1f})" if interval else ""
     return f"{choice.gain_points:+.1f} %{span}, {choice.basis}"

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim.guard.bounds import MOST_LISTED, whole
+from wavesim.guard.bounds import MOST_LISTED, shown, whole
 from wavesim.model.device import Device, default_device
 from wavesim_gpu.layers import mlp as layers_mlp
 from wavesim_gpu.layers.choose import Choice, choose
@@ -38,12 +38,12 @@ def optimize(
     are predicted for, by simulation for the model's GPU, or for `device`. `tune=True` measures the best ways
     at each of them on the GPU, for seconds a shape, and keeps the fastest for this and later processes.
     Which way a call takes is decided at the call by its own rows. A second call changes nothing. Raises
-    `DescriptionError` for no model, for numbers of tokens that are none, and for `tune` of a model on a CPU.
+    `DescriptionError` for what is no model, no sequence of numbers of tokens or no `Device`, and for `tune`
+    of a model on a CPU.
     """
     if not isinstance(model, nn.Module):
         raise DescriptionError(f"model is a {type(model).__name__}; give a torch.nn.Module")
-    if not 0 < len(tokens) <= MOST_LISTED:
-        raise DescriptionError(f"tokens lists {len(tokens)} numbers; give 1 to {MOST_LISTED}")
+    _require_lists(tokens, device)
     counts = tuple(whole("tokens", count, 1, MOST_TOKENS) for count in tokens)
     kept, swapped, instead = _sorted_out(model)
     target = device or _device(_gpu_of(swapped, tune=tune))
@@ -51,6 +51,16 @@ def optimize(
     ways = _Ways(target, counts, tune=tune)
     blocks = [SwappedBlock(name, kind, _shape(one, counts[0]), ways.of(one)) for name, kind, one in swapped]
     return OptimizeReport(target.name, counts, tuple(blocks), tuple(kept))
+
+
+def _require_lists(tokens: Any, device: Any) -> None:
+    """Refuses a number or text in place of several numbers of tokens, and what is no `Device`."""
+    if isinstance(tokens, str) or not isinstance(tokens, Sequence):
+        raise DescriptionError(f"tokens is {shown(tokens)}; give a sequence of numbers, such as (1, 512)")
+    if not 0 < len(tokens) <= MOST_LISTED:
+        raise DescriptionError(f"tokens lists {len(tokens)} numbers; give 1 to {MOST_LISTED}")
+    if not isinstance(device, Device | None):
+        raise DescriptionError(f'device is {shown(device)}; give a Device, such as wavesim.device("h200")')
 
 
 def _sorted_out(

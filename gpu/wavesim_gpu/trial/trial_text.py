@@ -19,15 +19,16 @@ GROUP_COLUMNS = (
     "MLPs",
     "rows",
     "way",
-    "simulated us",
-    "cuBLASLt us",
-    "as it is us",
-    "swapped us",
+    "simulated, us",
+    "cuBLASLt simulated, us",
+    "as it is, us",
+    "swapped, us",
     "saved %",
 )
 SIMULATED_COLUMNS = 5
 STEP_COLUMNS = ("program", "ms", "quartiles", "speed over as it is")
 LONGEST_NAME = 48
+LONGEST_WAY = 72  # plan, tile order and two tiles
 
 
 def report_text(result: TrialResult) -> str:
@@ -108,7 +109,10 @@ def median_of(result: TrialResult, label: str) -> float:
 
 def groups_caption(result: TrialResult) -> str:
     """What the table of the MLPs holds."""
-    text = "The MLPs that can be swapped. Simulated: the way it takes, and cuBLASLt, for one of them."
+    text = (
+        "The MLPs that can be swapped, and the time of one of them as simulated: by the way that it takes "
+        "(kernels, plan, tile order, both products' tiles), and by cuBLASLt."
+    )
     if not _has_measured_groups(result):
         return text
     return f"{text} Measured: one of them alone, as it is and swapped, in CUDA graphs, in turns."
@@ -135,7 +139,7 @@ def _group_row(group: MlpGroup) -> list[str]:
     cells = [
         f"{count}{one_line(group.names[0], LONGEST_NAME)}",
         f"{group.shape.m:,}",
-        one_line(group.way, 40),
+        one_line(group.way, LONGEST_WAY),
     ]
     cells += [_us(group.choice.predicted_ns), _us(group.choice.library_ns)] if known else ["-", "-"]
     if group.before is None or group.after is None:

@@ -97,6 +97,8 @@ class _Trial:
     def simulated(self) -> TrialResult:
         """What would be swapped on a device that is not here."""
         device = load(self._options.device or DEFAULT_DEVICE)
+        if self._options.tune or self._options.with_compile:
+            self._notes.append("--tune and --compile need a GPU; nothing was tuned or compiled.")
         result = self._blank(device.name, is_measured=False)
         swap = self._swap(device)
         try:
@@ -105,7 +107,7 @@ class _Trial:
         finally:
             swap.undo()
         result = replace(result, groups=groups, kept=swap.kept, notes=tuple(self._notes))
-        return replace(result, verdict=f"not measured, as there is no GPU here: {_expected(result)}")
+        return replace(result, verdict=f"not measured, there is no GPU here; {_expected(result)}")
 
     def on_gpu(self) -> TrialResult:
         """The whole trial."""
@@ -297,10 +299,10 @@ class _Trial:
 def _expected(result: TrialResult) -> str:
     """What the simulator expects of the whole step."""
     if not result.groups:
-        return "there is no MLP that can be swapped"
+        return "no MLP was found that can be swapped"
     saved_us = result.predicted_saving_ns / 1e3
     saved = f"{saved_us:,.1f} us of a step" if saved_us > 0 else "nothing"
-    return f"simulated for {result.device}, the MLPs save {saved} over cuBLASLt"
+    return f"simulated for {result.device}: the MLPs save {saved} over cuBLASLt"
 
 
 def _refused(difference: OutputDifference) -> str:

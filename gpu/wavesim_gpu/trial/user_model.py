@@ -74,7 +74,15 @@ def told(place: str, run: Callable[[], Any]) -> Any:
         raise
     except (Exception, SystemExit) as error:
         said = one_line(f"{type(error).__name__}: {error}", 400)
-        raise DescriptionError(f"{_where(place, error)}: {said}") from error
+        raise DescriptionError(f"{_where(place, error)}: {said}{_fix(said)}") from error
+
+
+def _fix(said: str) -> str:
+    """What helps where a file asks for a GPU that is not there."""
+    import torch  # noqa: PLC0415  # optional
+
+    is_missing = ("CUDA" in said or "NVIDIA" in said) and not torch.cuda.is_available()
+    return "; without a GPU, let the file make model and inputs on the CPU" if is_missing else ""
 
 
 def _where(place: str, error: BaseException) -> str:

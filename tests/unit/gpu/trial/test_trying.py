@@ -263,7 +263,7 @@ def test_without_a_gpu_everything_is_said_to_be_simulated(monkeypatch):
     assert is_same(before, tried.model)
     assert not result.is_measured
     assert result.verdict == (
-        "not measured, as there is no GPU here: simulated for h200, the MLPs save 0.2 us of "
+        "not measured, there is no GPU here; simulated for h200: the MLPs save 0.2 us of "
         "a step over cuBLASLt"
     )
     assert "no GPU here; simulated for" in report_text(result)

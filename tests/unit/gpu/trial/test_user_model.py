@@ -89,11 +89,18 @@ def test_an_error_in_a_step_names_the_line_of_the_file(tmp_path):
         user.run()
 
 
+def test_a_file_that_wants_a_gpu_where_there_is_none_is_told_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    raising = "raise RuntimeError('Found no NVIDIA driver on your system')\n"
+    with pytest.raises(DescriptionError, match=r"mine.py:1: .*; without a GPU, let the file make model"):
+        load_user_model(write(tmp_path, raising))
+
+
 @pytest.mark.filterwarnings("ignore")  # what transformers warns of is its own
 def test_the_example_in_the_documentation_can_be_tried(tmp_path):
     pytest.importorskip("transformers")
     (example,) = re.findall("```python\n(# model.py\n.*?)```", PAGE.read_text(), re.DOTALL)
-    small = example.replace('"cuda"', '"cpu"').replace("(1, 1024)", "(1, 8)")
+    small = example.replace('"cuda" if', '"cpu" if').replace("(1, 1024)", "(1, 8)")
     assert load_user_model(write(tmp_path, small)).run().logits.shape == (1, 8, 512)
 
 
