@@ -103,7 +103,7 @@ def choose(shape: MlpShape, device: Device) -> Choice:
     """
     costs = product_costs_of(device.name)
     if costs is None:
-        return only(LIBRARY, f"no products were timed on a {device.name}, so nothing can be predicted")
+        return only(LIBRARY, f"no products were timed on the {device.name}, so nothing can be predicted")
     library_ns = predicted_library_ns(shape, device, costs)
     found = predicted(shape, device, most=1)
     if not found or found[0].ns > library_ns * (1 - costs.margin_points / 100):

@@ -78,7 +78,15 @@ class OptimizeReport:
         if not self.swapped:
             return f"No MLP swapped{'' if self.kept else ': none found'}. {ATTENTION}."
         gains = f"Time that each MLP saves over cuBLASLt, on {self.device}"
-        return f"{len(self.swapped)} swapped, {len(self.kept)} kept. {gains}. {ATTENTION}."
+        counts = f"{len(self.swapped)} swapped, {len(self.kept)} kept"
+        return f"{counts}. {self.unpredicted or gains}. {ATTENTION}."
+
+    @property
+    def unpredicted(self) -> str:
+        """Why there is nothing to choose from, for any of the MLPs; empty where there is."""
+        choices = [choice for block in self.swapped for choice in block.choices]
+        is_known = any(choice.basis != "none" for choice in choices)
+        return "" if is_known or not choices else f"cuBLASLt computes them: {choices[0].reason}"
 
     def __str__(self) -> str:
         table = [self.header, *self.rows] if self.swapped else []
@@ -124,7 +132,9 @@ def _choice(tokens: int, choice: Choice) -> dict[str, Any]:
 
 def gain_text(choice: Choice) -> str:
     """A choice's gain with its interval, or that the library is predicted to be fastest."""
-    if choice.label == LIBRARY or choice.basis == "none":
+    if choice.basis == "none":
+        return "cuBLASLt"
+    if choice.label == LIBRARY:
         return "cuBLASLt, no gain"
     interval = choice.interval_points
     span = f" ({interval[0]:+.1f} to {interval[1]:+.1f})" if interval else ""

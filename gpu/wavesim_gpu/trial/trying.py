@@ -300,6 +300,8 @@ def _expected(result: TrialResult) -> str:
     """What the simulator expects of the whole step."""
     if not result.groups:
         return "no MLP was found that can be swapped"
+    if all(group.choice.basis == "none" for group in result.groups):
+        return f"cuBLASLt computes the MLPs: {result.groups[0].choice.reason}"
     saved_us = result.predicted_saving_ns / 1e3
     saved = f"{saved_us:,.1f} us of a step" if saved_us > 0 else "nothing"
     return f"simulated for {result.device}: the MLPs save {saved} over cuBLASLt"

@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+from dataclasses import replace
 
 import pytest
 from pretended_swap import pretended_swap
@@ -263,10 +264,19 @@ def test_without_a_gpu_everything_is_said_to_be_simulated(monkeypatch):
     assert is_same(before, tried.model)
     assert not result.is_measured
     assert result.verdict == (
-        "not measured, there is no GPU here; simulated for h200: the MLPs save 0.2 us of "
-        "a step over cuBLASLt"
+        "not measured, there is no GPU here; simulated for h200: the MLPs save 0.2 us of a step over cuBLASLt"
     )
     assert "no GPU here; simulated for" in report_text(result)
+
+
+def test_a_gpu_that_nothing_is_known_of_is_said_to_be_cublaslts(monkeypatch):
+    monkeypatch.setitem(sys.modules, "wavesim_gpu.torch", pretended_swap())
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    result = try_model(user(), replace(OPTIONS, device="a100-80gb", tune=True))
+    assert result.verdict.endswith(
+        "cuBLASLt computes the MLPs: no products were timed on the a100-80gb, so nothing can be predicted"
+    )
+    assert "nothing was tuned or compiled" in report_text(result)
 
 
 def test_tuned_mlps_take_the_way_that_was_found_at_their_own_rows(pretended):
