@@ -151,9 +151,12 @@ class PlannedMlp:
         if self._words:
             ready.set_number(state.slot.begin(self, call.limit_ns))
         launch = self._launch
+        # Until all is out: counters of half a call would serve no other. From before the first launch on, as
+        # an interrupt that comes while it waits for room in the queue is raised when it returns.
+        state.is_whole = False
         if status := launch(*ready.first):
+            state.is_whole = True
             return int(status)
-        state.is_whole = False  # until the rest is out: counters of half a call would serve no other
         for arguments in ready.others:
             if status := launch(*arguments):
                 raise launch_error(self._kernels[-1].launch, status)
