@@ -33,6 +33,8 @@ ROUNDS = 20
 TIE = 0.005  # of the library's time: what does not gain that much is not worth another kernel
 DISTINCT_BYTES = 256 << 20  # of weights that runs take in turns, so that none finds its own in the L2
 MOST_SETS = 8
+# Runs in a row of one timed graph: a model's layers follow each other too. Long ones are told from less.
+RUNS, LONG_RUNS, LONG = 8, 2, 1024  # with so many rows a run is long
 # Between two ways, relative, in the Frobenius norm: twice a few roundings of the type.
 ALIKE = {"fp16": 4e-3, "bf16": 3e-2}
 LIMIT_NS = 10**10
@@ -124,9 +126,14 @@ class _Operands:
         check()
         return to_float32(self.out, self.shape.dtype).copy()
 
+    @property
+    def repeats(self) -> int:
+        """How often a timed graph uses each set of weights."""
+        return -(-(LONG_RUNS if self.shape.m > LONG else RUNS) // self.sets)
+
     def graph(self, way: Way) -> Any:
         """Runs with each set of weights, one after the other, as a CUDA graph."""
-        calls = self.calls(is_captured=True)
+        calls = self.calls(is_captured=True) * self.repeats
         with self.stream:
             self.stream.begin_capture()
             for call in calls:
@@ -178,7 +185,8 @@ def _entrants(shape: MlpShape, device: Device, operands: _Operands) -> list[Entr
     call, *others = operands.calls(is_captured=False)
     algorithms = library.tuned(call, operands.stream, others)
     by_library = Choice(LIBRARY, algorithms=tuple(sorted(algorithms.items())))
-    found = [Entrant(by_library, LibraryMlp(shape, algorithms))]
+    # Also as it is untuned: an algorithm that is fastest alone need not be in a row of products.
+    found = [Entrant(by_library, LibraryMlp(shape, algorithms)), Entrant(Choice(LIBRARY), library)]
     wanted = operands.result(found[0].way)
     candidates = [one.candidate for one in predicted(shape, device, MOST)]
     planned = [candidate.planned(shape) for candidate in candidates]
@@ -208,8 +216,9 @@ def _fastest(entrants: Sequence[Entrant], operands: _Operands) -> Entrant:
     """By the median of rounds in turns; the library, which is first, unless another gains more than a tie."""
     operands.reserve([entrant.way for entrant in entrants])
     graphs = [operands.graph(entrant.way) for entrant in entrants]
+    runs = operands.sets * operands.repeats
     contenders = [
-        Contender(lambda graph=graph: graph.launch(operands.stream), operands.stream, operands.sets)  # type: ignore[misc]
+        Contender(lambda graph=graph: graph.launch(operands.stream), operands.stream, runs)  # type: ignore[misc]
         for graph in graphs
     ]
     times = [median(rounds) for rounds in interleaved_ns(contenders, ROUNDS)]
