@@ -56,6 +56,7 @@ _is_grad_enabled: Callable[[], bool] = _no
 _is_torch_capturing: Callable[[], bool] = _no
 _modes: Callable[[], int] = _no  # how many see every operation, as tracers do
 _transform: Callable[[], int | None]
+_forward_ad: Any  # the module that knows whether derivatives are taken forward
 _stream_of: Callable[[int], int]
 _current_device: Callable[[], int]
 _empty: Callable[[tuple[int, ...], tuple[int, ...], Any], Any]
@@ -66,7 +67,8 @@ def _meet_torch() -> None:
     import torch  # noqa: PLC0415  # there: somebody has imported it
 
     global _is_compiling, _is_grad_enabled, _is_torch_capturing, _stream_of, _current_device  # noqa: PLW0603
-    global _empty, _modes, _transform  # noqa: PLW0603
+    global _empty, _modes, _transform, _forward_ad  # noqa: PLW0603
+    _forward_ad = torch.autograd.forward_ad
     _is_grad_enabled = torch.is_grad_enabled
     _is_torch_capturing = torch.cuda.is_current_stream_capturing
     # What PyTorch's compiler calls in the code that it writes: the public functions take microseconds.
@@ -174,7 +176,9 @@ def _look(array: Any) -> tuple[Any, ...]:
 
 def _is_intercepted() -> bool:
     """Whether a mode or a transform of PyTorch, such as vmap, stands between a call and the GPU."""
-    return bool(_modes()) or (_modes is not _no and _transform() is not None)
+    if _modes is _no:
+        return False
+    return bool(_modes()) or _transform() is not None or _forward_ad._current_level >= 0  # noqa: SLF001
 
 
 def _needs_gradient(arrays: tuple[Any, ...]) -> bool:

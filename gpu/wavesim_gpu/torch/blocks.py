@@ -8,6 +8,7 @@ about it, an adapter, quantised weights, a hook, is a reason to keep it as it is
 from collections import OrderedDict
 from collections.abc import Iterator
 from copy import copy
+from dataclasses import replace
 from functools import cache
 from itertools import permutations
 from math import prod
@@ -21,7 +22,7 @@ from wavesim.guard.escaping import one_line
 from wavesim_gpu.layers.description import GATED
 from wavesim_gpu.torch import formula
 from wavesim_gpu.torch.formula import MlpOperands
-from wavesim_gpu.torch.modules import FastForward, MlpParts, why_not
+from wavesim_gpu.torch.modules import FastForward, MlpParts, is_hooked, why_not
 
 CONV1D = ("transformers.pytorch_utils", "Conv1D")  # GPT-2's linear layer, which stores (in, out)
 LINEAR_WORDS = ("Linear", "Conv1D", "lora", "Lora")  # in the names of classes that stand for a linear layer
@@ -69,6 +70,9 @@ def parts_of(module: nn.Module) -> MlpParts | str | None:
     for name, linear in linears.items():
         if reason := _fault(linear, linear_type):
             return f"{name} is {reason}"
+    for name, child in _others(module):
+        if is_hooked(child):
+            return f"{name} is with hooks"
     if reason := _fault_of_the_whole(module, linears):
         return reason
     return _recognised(module, linears, linear_type)
@@ -98,6 +102,10 @@ def _fault_of_the_whole(module: Any, linears: dict[str, Any]) -> str:
     return ""
 
 
+def _others(module: nn.Module) -> list[tuple[str, nn.Module]]:
+    return [(name, child) for name, child in module.named_children() if not _stands_for_linear(child)]
+
+
 def _dropouts(module: nn.Module) -> tuple[str, ...]:
     found = module.named_children()
     return tuple(name for name, child in found if isinstance(child, nn.modules.dropout._DropoutNd))  # noqa: SLF001
@@ -113,11 +121,12 @@ def _recognised(module: nn.Module, linears: dict[str, Any], linear_type: type) -
     for width in sorted({_width(weights, parts) for parts in candidates}):
         alike = [parts for parts in candidates if _width(weights, parts) == width]
         try:
-            found += _agreeing(module, weights, alike)
+            found += _agreeing(module, weights, alike, in_training=module.training)
         except Exception as error:  # noqa: BLE001  # whatever a stranger's forward pass raises
             errors.append(error)
     if len(found) == 1:
-        return found[0]
+        others = tuple((name, type(child)) for name, child in _others(module))
+        return replace(found[0], others=others, is_same_in_training=_has_one_mode(module, weights, found))
     if len(linears) + len(_dropouts(module)) == len(list(module.children())):
         return None  # without an activation it is more likely to be attention
     shown = ", ".join(type(c).__name__ for c in module.children() if not _stands_for_linear(c))
@@ -125,9 +134,21 @@ def _recognised(module: nn.Module, linears: dict[str, Any], linear_type: type) -
     return one_line(f"{reason}: {errors[-1]}" if errors and not found else reason)
 
 
-def _agreeing(module: nn.Module, weights: dict[str, Tensor], alike: list[MlpParts]) -> list[MlpParts]:
+def _has_one_mode(module: nn.Module, weights: dict[str, Tensor], found: list[MlpParts]) -> bool:
+    """Whether it computes the same when it is told the opposite of training or not."""
+    try:
+        with torch.random.fork_rng(devices=()):  # what it draws, for a dropout, is not the caller's
+            return bool(_agreeing(module, weights, found, in_training=not module.training))
+    except Exception:  # noqa: BLE001  # whatever a stranger's forward pass raises
+        return False
+
+
+def _agreeing(
+    module: nn.Module, weights: dict[str, Tensor], alike: list[MlpParts], *, in_training: bool
+) -> list[MlpParts]:
     """Those of some forms of one input width that give what the module's own forward pass gives."""
     bare, found = _without_hooks(module), alike
+    bare.training = in_training  # alone: its submodules stay in their own mode
     for scale in TRIAL_SCALES:
         x = _random((1, TRIAL_ROWS, _width(weights, alike[0]))) * scale
         with torch.no_grad():

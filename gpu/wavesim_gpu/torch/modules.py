@@ -29,6 +29,9 @@ class MlpParts:
 
     `gate` None with a gated activation: `up` computes the gates and the values side by side. `linear` is the
     class of all of them; `stores_out_in` says whether it keeps its weight as (out, in), as `nn.Linear` does.
+    `others` are the names and classes of all other submodules, the dropouts' among them.
+    `is_same_in_training`: its forward pass does not look at its own `training`, as one does that calls
+    `functional.dropout`.
     """
 
     up: str
@@ -38,6 +41,8 @@ class MlpParts:
     linear: type
     stores_out_in: bool
     dropouts: tuple[str, ...] = ()
+    others: tuple[tuple[str, type], ...] = ()
+    is_same_in_training: bool = True
 
     @property
     def linears(self) -> tuple[str, ...]:
@@ -49,7 +54,7 @@ def why_not(linear: Any, linear_type: type) -> str:
     """Why a linear layer cannot be read by its weight alone; empty where it can."""
     if type(linear) is not linear_type:
         return f"a {type(linear).__name__}"
-    if "forward" in vars(linear) or linear._forward_hooks or linear._forward_pre_hooks:  # noqa: SLF001
+    if is_hooked(linear):
         return "with hooks, of an offload or of somebody's own"
     weight, bias = linear._parameters.get("weight"), linear._parameters.get("bias")  # noqa: SLF001
     for one in (weight, bias):
@@ -58,6 +63,14 @@ def why_not(linear: Any, linear_type: type) -> str:
         if one is not None and one.dtype not in _DTYPES:
             return f"of {str(one.dtype).removeprefix('torch.')}, not of float16 or bfloat16"
     return ""
+
+
+def is_hooked(module: Any) -> bool:
+    """Whether a call of the module does more than its class says."""
+    hooks = module._forward_hooks or module._forward_pre_hooks  # noqa: SLF001
+    return bool(
+        hooks or module._backward_hooks or module._backward_pre_hooks or "forward" in vars(module)  # noqa: SLF001
+    )
 
 
 class FastForward:
@@ -81,7 +94,10 @@ class FastForward:
     def _takes(self: Any, x: Any) -> bool:
         """Whether `mlp` computes this call; if not, the module itself does, errors included."""
         parts, modules = self._wavesim_parts, self._modules
-        if self.training and (torch.is_grad_enabled() or any(modules[name].p for name in parts.dropouts)):
+        if self.training and (torch.is_grad_enabled() or not parts.is_same_in_training):
+            return False
+        # By their own mode: some are switched on alone, for a sample of predictions.
+        if any(modules[name].training and modules[name].p for name in parts.dropouts):
             return False
         if type(x) not in _PLAIN or not (x.is_cuda or x.is_cpu) or self.wavesim_fault():
             return False
@@ -89,11 +105,16 @@ class FastForward:
         return x.dtype == weight.dtype or torch.is_autocast_enabled(x.device.type)
 
     def wavesim_fault(self: Any) -> str:
-        """Why the linear layers are no more what they were when this was swapped; empty where they are."""
+        """Why its submodules are no more what they were when this was swapped; empty where they are."""
         parts, modules = self._wavesim_parts, self._modules
         for name in parts.linears:
             if reason := why_not(modules[name], parts.linear):
                 return f"{name} is {reason}"
+        for name, kind in parts.others:
+            if type(modules.get(name)) is not kind:
+                return f"{name} is a {type(modules.get(name)).__name__}, no longer a {kind.__name__}"
+            if is_hooked(modules[name]):
+                return f"{name} is with hooks"
         return ""
 
     def wavesim_operands(self: Any, x: Any) -> MlpOperands:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from wavesim_gpu.torch import formula
 from wavesim_gpu.torch.formula import MlpOperands
@@ -82,6 +83,8 @@ def _below_autograd(operands: MlpOperands) -> Tensor:
 
 def _recorded(*arguments: Any) -> Tensor:
     operands = MlpOperands(*arguments)
+    if forward_ad._current_level >= 0:  # noqa: SLF001  # PyTorch's operations have derivatives that go forward
+        return formula.forward(operands)
     if needs_gradient(operands):
         return _Recomputed.apply(*operands)  # type: ignore[no-any-return]
     return _below_autograd(operands)

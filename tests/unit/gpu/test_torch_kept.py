@@ -94,6 +94,18 @@ def with_hook(block):
     block.two.register_forward_hook(lambda module, arguments, out: out + 1)
 
 
+def with_backward_hook(block):
+    block.two.register_full_backward_hook(lambda module, grads, outer: None)
+
+
+def with_hook_on_its_activation(block):
+    block.act.register_forward_hook(lambda module, arguments, out: out + 1)
+
+
+def with_another_activation(block):
+    block.act = nn.ReLU()
+
+
 def with_offload(block):
     own = block.two.forward
     block.two.forward = lambda x: own(x) + 1
@@ -109,6 +121,9 @@ CHANGES = {
     with_integers: "one is of int8, not of float16 or bfloat16",
     with_tensor_subclass: "one is of a OtherTensor as its weight",
     with_hook: "two is with hooks",
+    with_backward_hook: "two is with hooks",
+    with_hook_on_its_activation: "act is with hooks",
+    with_another_activation: "its forward pass is none of those that are known",
     with_offload: "two is with hooks",
     with_parametrization: "two is a ParametrizedLinear",
 }
@@ -184,6 +199,40 @@ def test_dropout_counts_in_training_only():
         assert float((model(x_of())[0] == 0).float().mean()) > 0.3
         model.eval()
         assert torch.equal(model(x_of())[0], block.eval()(x_of()))
+
+
+def test_a_backward_hook_sees_its_layer():
+    model, seen = Model(GatedMlp()), []
+    optimize(model)
+    model.blocks[0].two.register_full_backward_hook(lambda module, grads, outer: seen.append(module))
+    model(x_of().requires_grad_())[0].sum().backward()
+    assert seen == [model.blocks[0].two]
+
+
+def test_a_dropout_that_is_switched_on_alone_drops():
+    model = Model(PlainMlp(dropout=0.5))
+    assert optimize(model).swapped
+    model.blocks[0].drop.train()
+    with torch.no_grad():
+        assert float((model(x_of())[0] == 0).float().mean()) > 0.3
+
+
+class DropsByItself(PlainMlp):
+    def forward(self, x):
+        return nn.functional.dropout(super().forward(x), 0.5, self.training)
+
+
+def test_a_dropout_that_is_no_module_counts_in_training_only():
+    """Without gradients too: a checkpoint's first forward pass is such."""
+    model = Model(DropsByItself())
+    before = torch.get_rng_state()
+    assert optimize(model).swapped
+    assert torch.equal(torch.get_rng_state(), before)
+    with torch.no_grad():
+        model.train()
+        assert float((model(x_of())[0] == 0).float().mean()) > 0.3
+        model.eval()
+        assert torch.equal(model(x_of())[0], model(x_of())[0])
 
 
 def test_what_has_no_parent_is_kept():

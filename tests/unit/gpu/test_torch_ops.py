@@ -306,3 +306,20 @@ def test_the_librarys_own_mlp_meets_the_operator_where_it_is_traced():
 
 def test_every_word_is_known():
     assert set(formula.WORDS) == {word for word, _ in CASES if word}
+
+
+@pytest.mark.filterwarnings("ignore:.*script:DeprecationWarning")  # of PyTorch, by its own functions
+@pytest.mark.parametrize("activation", [None, "gelu", "silu"])
+def test_derivatives_that_go_forward_are_right(activation):
+    """Of `torch.func`, and of PyTorch's dual numbers, with a gradient wanted or not."""
+    given, tangent = operands("plain"), torch.ones(2, 3, 10, dtype=torch.float64)
+    x = given.pop("x")
+    want = torch.func.jvp(lambda x: expected(x, **given, activation=activation), (x,), (tangent,))[1]
+    got = torch.func.jvp(lambda x: mlp(x, **given, activation=activation), (x,), (tangent,))[1]
+    assert torch.allclose(got, want)
+    with torch.autograd.forward_ad.dual_level():
+        for recompute in (False, True):
+            x.requires_grad_(recompute)
+            dual = torch.autograd.forward_ad.make_dual(x, tangent)
+            result = mlp(dual, **given, activation=activation, recompute=recompute)
+            assert torch.allclose(torch.autograd.forward_ad.unpack_dual(result).tangent, want)
