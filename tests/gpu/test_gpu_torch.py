@@ -142,6 +142,24 @@ def test_it_compiles_whole(dynamic, function):
             assert relative_error(compiled(given), want) < TOLERANCE[torch.bfloat16]
 
 
+def test_cuda_graphs_of_torch_compile_are_right_beside_eager_calls():
+    """They warm up in a memory pool of their own, which nothing of ours may stay in."""
+    torch._dynamo.reset()
+    functions = [
+        torch.compile(lambda given: mlp(**given) * 2, fullgraph=True, mode="reduce-overhead")
+        for _ in range(2)
+    ]
+    with torch.no_grad():
+        for seed in range(6):  # warmed up, captured, replayed
+            for function in functions:
+                given = operands("swiglu", "separate", m=136 + 64 * (seed % 2))
+                given |= {"x": torch.randn_like(given["x"])}
+                torch.compiler.cudagraph_mark_step_begin()
+                found = function(given).clone()
+                assert relative_error(found, 2 * expected(given)) < TOLERANCE[torch.bfloat16]
+                assert relative_error(mlp(**given), expected(given)) < TOLERANCE[torch.bfloat16]
+
+
 def test_compiled_training_has_right_gradients():
     torch._dynamo.reset()
     given = operands("swiglu", "separate", torch.float16)

@@ -11,6 +11,7 @@ where a gradient is wanted, the call goes to PyTorch's operation `wavesim::mlp`.
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError
@@ -213,7 +214,7 @@ def _on_torch(found: PreparedLayout, arrays: tuple[Any, ...], limit_ns: int) -> 
     if not is_captured:
         prepared.raise_known_failures()
     rows = x.contiguous() if found.copies_x else x
-    result = _empty(found.out_shape, found.out_strides, x.dtype) if out is None else out
+    result = _empty(found.out_shape, found.out_strides, x.dtype) if out is None else _to_be_written(out)
     addresses = (
         rows.data_ptr(),
         w1.data_ptr(),
@@ -237,7 +238,7 @@ def _on_torch(found: PreparedLayout, arrays: tuple[Any, ...], limit_ns: int) -> 
     scratch = _scratch.get((device, stream)) or _new_scratch(device, stream)
     with scratch.lock:  # else another thread's call on the stream would write there between our launches
         if scratch.size < found.scratch_bytes:
-            scratch.grow(_bytes_of_torch(found.scratch_bytes, device), found.scratch_bytes)
+            scratch.grow(_bytes_outside_pools(found.scratch_bytes, device), found.scratch_bytes)
         found.launch(addresses, scratch.address, stream, False, limit_ns)
     return result
 
@@ -246,6 +247,33 @@ def _bytes_of_torch(count: int, device: int) -> Any:
     import torch  # noqa: PLC0415  # there: somebody has its tensors
 
     return torch.empty(count, dtype=torch.uint8, device=torch.device("cuda", device))
+
+
+def _bytes_outside_pools(count: int, device: int) -> Any:
+    """The same on the same stream, to be kept, so by a thread of its own.
+
+    What this thread allocates may go to a pool for now: torch.compile's CUDA graphs warm up in one, which
+    they use again from the start, whoever still has memory of it.
+    """
+    import torch  # noqa: PLC0415  # there: somebody has its tensors
+
+    stream = torch.cuda.current_stream(device)
+
+    def made() -> Any:
+        with torch.cuda.stream(stream):
+            return _bytes_of_torch(count, device)
+
+    with ThreadPoolExecutor(1) as own:
+        return own.submit(made).result()
+
+
+def _to_be_written(out: Any) -> Any:
+    """Has PyTorch know that a tensor changes, so that no backward pass uses it for what it was."""
+    import torch  # noqa: PLC0415  # there: it is one of its tensors
+
+    if not out.is_inference():  # those have no versions
+        torch.autograd.graph.increment_version(out)
+    return out
 
 
 class _Scratch:

@@ -1,5 +1,6 @@
 """`wavesim_gpu.mlp` where PyTorch has a part in the call: on a CPU, as PyTorch has no GPU in these tests."""
 
+import threading
 from contextlib import nullcontext
 
 import pytest
@@ -69,7 +70,11 @@ class Way:
     label, scratch_bytes = "noted", 100
 
     def __init__(self):
-        self.calls = []
+        self.calls, self.threads = [], []
+
+    def bytes(self, count):
+        self.threads.append(threading.get_ident())
+        return torch.empty(count, dtype=torch.uint8)
 
     def run(self, call):
         self.calls.append(call)
@@ -96,9 +101,11 @@ def way(monkeypatch):
         "_current_device": lambda: -1,
         "_is_torch_capturing": lambda: False,
         "_empty": lambda shape, strides, dtype: torch.empty_strided(shape, strides, dtype=dtype),
-        "_bytes_of_torch": lambda count, device: torch.empty(count, dtype=torch.uint8),
+        "_bytes_of_torch": lambda count, device: noted.bytes(count),
         "_scratch": {},
     }
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: device)
+    monkeypatch.setattr(torch.cuda, "stream", nullcontext)
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(calls, name, stand_in, raising=False)
     yield noted
@@ -128,6 +135,27 @@ def test_a_stream_has_scratch_memory_of_its_own_that_grows(way, monkeypatch):
     prepared.forget()
     wavesim_gpu.mlp(x, w1, w2)
     assert calls._scratch[-1, 7].size == 5000
+
+
+def test_memory_that_is_kept_is_of_no_pool_that_the_calling_thread_allocates_from(way, monkeypatch):
+    """Of a captured call it is of the graph's pool."""
+    wavesim_gpu.mlp(*operands())
+    monkeypatch.setattr(calls, "_is_torch_capturing", lambda: True)
+    wavesim_gpu.mlp(*operands())
+    assert [thread == threading.get_ident() for thread in way.threads] == [False, True]
+
+
+def test_a_backward_pass_refuses_what_was_overwritten(way):
+    x, w1, w2 = operands()
+    out, weight = torch.zeros(4, 8).half(), torch.ones(8, requires_grad=True)
+    product = out * weight
+    with torch.no_grad():
+        assert wavesim_gpu.mlp(x, w1, w2, out=out) is out
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+    with torch.inference_mode():
+        inference = torch.zeros(4, 8).half()
+        assert wavesim_gpu.mlp(x, w1, w2, out=inference) is inference
 
 
 def test_another_type_stride_or_option_is_another_layout(way):
