@@ -53,7 +53,8 @@ p.lead, p.caption, footer { color: var(--muted); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .3rem .9rem .3rem 0;
   border-bottom: 1px solid var(--grid); white-space: nowrap; }
-th { color: var(--muted); font-weight: 600; }
+th { color: var(--muted); font-weight: 600; white-space: normal; vertical-align: bottom; }
+td:last-child { white-space: normal; }
 svg { max-width: 100%; height: auto; display: block; margin: .5rem 0; }
 svg text { font-size: 13px; fill: var(--ink); }
 svg text.small { fill: var(--muted); font-size: 12px; }

@@ -18,14 +18,14 @@ from wavesim_gpu.trial.trying import AFTER, BEFORE, TrialResult
 GROUP_COLUMNS = (
     "MLPs",
     "rows",
-    "way",
     "simulated, us",
     "cuBLASLt simulated, us",
     "as it is, us",
     "swapped, us",
     "saved %",
+    "way",
 )
-SIMULATED_COLUMNS = 5
+SIMULATED_COLUMNS = 4
 STEP_COLUMNS = ("program", "ms", "quartiles", "speed over as it is")
 LONGEST_NAME = 48
 LONGEST_WAY = 72  # plan, tile order and two tiles
@@ -111,7 +111,7 @@ def groups_caption(result: TrialResult) -> str:
     """What the table of the MLPs holds."""
     text = (
         "The MLPs that can be swapped, and the time of one of them as simulated: by the way that it takes "
-        "(kernels, plan, tile order, both products' tiles), and by cuBLASLt."
+        "(kernels, plan, tile order, both products' tiles, or cuBLASLt), and by cuBLASLt."
     )
     if not _has_measured_groups(result):
         return text
@@ -120,13 +120,16 @@ def groups_caption(result: TrialResult) -> str:
 
 def group_columns(result: TrialResult) -> tuple[str, ...]:
     """The table's columns: the simulated ones, and the measured ones where there are any."""
-    return GROUP_COLUMNS if _has_measured_groups(result) else GROUP_COLUMNS[:SIMULATED_COLUMNS]
+    if _has_measured_groups(result):
+        return GROUP_COLUMNS
+    return (*GROUP_COLUMNS[:SIMULATED_COLUMNS], GROUP_COLUMNS[-1])
 
 
 def group_rows(result: TrialResult) -> list[list[str]]:
     """A row for each group of MLPs."""
-    count = len(group_columns(result))
-    return [_group_row(group)[:count] for group in result.groups]
+    is_measured = _has_measured_groups(result)
+    rows = [_group_row(group) for group in result.groups]
+    return rows if is_measured else [[*row[:SIMULATED_COLUMNS], row[-1]] for row in rows]
 
 
 def _has_measured_groups(result: TrialResult) -> bool:
@@ -139,14 +142,14 @@ def _group_row(group: MlpGroup) -> list[str]:
     cells = [
         f"{count}{one_line(group.names[0], LONGEST_NAME)}",
         f"{group.shape.m:,}",
-        one_line(group.way, LONGEST_WAY),
     ]
+    way = one_line(group.way, LONGEST_WAY)
     cells += [_us(group.choice.predicted_ns), _us(group.choice.library_ns)] if known else ["-", "-"]
     if group.before is None or group.after is None:
-        return [*cells, "-", "-", "-"]
+        return [*cells, "-", "-", "-", way]
     saved, low, high = saved_percent(group.before, group.after)
     said = f"{saved:+.1f} ({low:+.1f} to {high:+.1f})"
-    return [*cells, _us(group.before.median_ns), _us(group.after.median_ns), said]
+    return [*cells, _us(group.before.median_ns), _us(group.after.median_ns), said, way]
 
 
 def step_rows(programs: Sequence[StepTimes]) -> list[list[str]]:

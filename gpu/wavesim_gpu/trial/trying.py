@@ -20,7 +20,7 @@ from wavesim_gpu.trial.mlps import MlpGroup, Swap, SwappedMlp, grouped, inputs_n
 from wavesim_gpu.trial.outputs import OutputDifference, difference_of, kept_tensors
 from wavesim_gpu.trial.package_versions import installed_versions
 from wavesim_gpu.trial.profiled import profiled_advice
-from wavesim_gpu.trial.step_gain import LEAVE, StepGain, gain_of, verdict_of
+from wavesim_gpu.trial.step_gain import LEAVE, StepGain, gain_of, saved_percent, verdict_of
 from wavesim_gpu.trial.step_times import CapturedStep, StepTimes, TimedStep, interleaved_steps
 from wavesim_gpu.trial.user_model import UserModel
 
@@ -150,7 +150,8 @@ class _Trial:
             return replace(result, verdict=str(error))
         by_label = {times.label: times for times in programs}
         gain = gain_of(by_label[BEFORE], by_label[AGAIN], by_label[AFTER])
-        result = replace(result, programs=tuple(programs), how=how, gain=gain, verdict=verdict_of(gain))
+        verdict = verdict_of(gain) + _compiled_verdict(by_label, gain.noise)
+        result = replace(result, programs=tuple(programs), how=how, gain=gain, verdict=verdict)
         return replace(result, groups=self._measured_groups(found))
 
     def _blank(self, device: str, *, is_measured: bool) -> TrialResult:
@@ -294,6 +295,14 @@ class _Trial:
             return TimedStep(label, self._user.run, lambda: swap.use(is_swapped=is_swapped))
 
         return [step(BEFORE, is_swapped=False), step(AGAIN, is_swapped=False), step(AFTER, is_swapped=True)]
+
+
+def _compiled_verdict(programs: dict[str, StepTimes], noise: float) -> str:
+    """What the swap gains under torch.compile, where both were timed; `noise` is the eager step's."""
+    if COMPILED not in programs or COMPILED_AFTER not in programs:
+        return ""
+    saved = saved_percent(programs[COMPILED], programs[COMPILED_AFTER])
+    return f"; under torch.compile: {verdict_of(StepGain(*saved, noise=noise))}"
 
 
 def _expected(result: TrialResult) -> str:

@@ -269,6 +269,19 @@ def test_without_a_gpu_everything_is_said_to_be_simulated(monkeypatch):
     assert "no GPU here; simulated for" in report_text(result)
 
 
+def test_the_verdict_says_what_the_swap_does_under_torch_compile(pretended, monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda model, dynamic: model)
+    monkeypatch.setattr(torch.compiler, "reset", lambda: None)
+    pretended(
+        times={"MLPs swapped": (900,), "torch.compile": (800,), "torch.compile, MLPs swapped": (820,)},
+    )
+    result = try_model(user(), replace(OPTIONS, with_compile=True))
+    assert result.verdict == (
+        "gains 10.0 % (10.0 to 10.0); under torch.compile: leave it as it is: swapped, the step takes "
+        "2.5 % longer (2.5 to 2.5)"
+    )
+
+
 def test_a_gpu_that_nothing_is_known_of_is_said_to_be_cublaslts(monkeypatch):
     monkeypatch.setitem(sys.modules, "wavesim_gpu.torch", pretended_swap())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
