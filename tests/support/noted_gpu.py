@@ -145,7 +145,7 @@ class NotedGpu:
         self.streams, self.blocks, self.kernels, self.is_capturing = [], [], {}, False
         self.driver = NotedDriver(self)
         self.on_launch = lambda kernel: None
-        self._next_address, self.ended = 1 << 20, 0
+        self._next_address, self.ended, self.counters = 1 << 20, 0, 0
         self.stream = self.new_stream()
 
     def new_stream(self, **options):
@@ -227,8 +227,8 @@ class NotedGpu:
         return self.array(values.shape, values.dtype) if isinstance(values, np.ndarray) else values
 
     def _memcpy(self, to, address, count, kind, pointer):
-        """What the device holds is not known: `ended` is what the test says it is."""
-        ctypes.c_uint32.from_address(to).value = self.ended
+        """What the device holds is not known: `ended` and the `counters` are what the test says they are."""
+        ctypes.c_uint32.from_address(to).value = self.ended if count == 4 else self.counters
 
     def _memset(self, address, value, count, pointer):
         stream = next(stream for stream in self.streams if stream.ptr == pointer)

@@ -17,7 +17,7 @@ from wavesim_gpu.layers.description import GATED, MlpShape, Order, Word
 from wavesim_gpu.runtime.tensors import ELEMENT_BYTES, Tensor
 
 ACTIVATIONS = (None, *get_args(Word))
-LARGEST_SIDE = 2**31 - 1  # rows and columns, as kernels and cuBLASLt count them
+LARGEST_SIDE = 2**31 - 1  # rows, columns and strides, as kernels and cuBLAS count them
 ALIGNMENT = 16  # bytes: addresses and rows of what TMA moves
 
 
@@ -165,12 +165,13 @@ def _require_side(name: str, side: str, found: int, wanted: int, other: str) -> 
 def _order(name: str, matrix: Tensor) -> tuple[Order, int]:
     """Which elements are neighbours, and the stride of the other side."""
     (rows, columns), (down, across) = matrix.shape, matrix.strides
-    if (across == 1 or columns == 1) and (rows == 1 or down >= columns):
+    if (across == 1 or columns == 1) and (rows == 1 or LARGEST_SIDE >= down >= columns):
         return "row", down if rows > 1 else columns
-    if (down == 1 or rows == 1) and (columns == 1 or across >= rows):
+    if (down == 1 or rows == 1) and (columns == 1 or LARGEST_SIDE >= across >= rows):
         return "column", across if columns > 1 else rows
     raise DescriptionError(
-        f"{name} has strides {matrix.strides}; it must be row-major or column-major: pass a copy"
+        f"{name} has strides {matrix.strides}; it must be row-major or column-major, with strides of at most "
+        f"{LARGEST_SIDE:,}: pass a copy"
     )
 
 
@@ -211,7 +212,7 @@ def _row_stride(x: Tensor) -> int | None:
         if outer != side * inner:
             return None
     stride = sides[-1][1] if sides else k
-    return stride if stride >= k else None
+    return stride if k <= stride <= LARGEST_SIDE else None
 
 
 def _require_bounded(shape: MlpShape) -> None:

@@ -10,6 +10,7 @@ import itertools
 import threading
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wavesim_gpu.cusync.layout import ERROR_BUFFER
 from wavesim_gpu.runtime.calls import CallSlot, process_log
@@ -45,14 +46,14 @@ class ZeroedMemory:
             address, self._next = self._next, self._next + size
         return address
 
-    def word(self, address: int) -> int:
-        """What the 4 bytes there hold now."""
-        found = np.zeros(1, np.uint32)
+    def words(self, address: int, count: int) -> NDArray[np.uint32]:
+        """What so many words of 4 bytes there hold now."""
+        found = np.zeros(count, np.uint32)
         with allowed_while_capturing():
             copy = self._cupy.cuda.runtime.memcpyAsync
-            copy(found.ctypes.data, address, WORD, DEVICE_TO_HOST, self._stream.ptr)
+            copy(found.ctypes.data, address, found.nbytes, DEVICE_TO_HOST, self._stream.ptr)
             self._stream.synchronize()
-        return int(found[0])
+        return found
 
     def _add_slab(self, size: int) -> None:
         with allowed_while_capturing():
@@ -93,7 +94,9 @@ class CallState:
 
     def is_idle(self) -> bool:
         """Whether no call on it is under way. Asks the GPU, but does not wait for its work."""
-        return self._memory.word(self._ended) == self.slot.count & 0xFFFFFFFF
+        has_ended = int(self._memory.words(self._ended, 1)[0]) == self.slot.count & 0xFFFFFFFF
+        # The last block says so before it puts the counters back.
+        return has_ended and not self._memory.words(self.counters, self.words).any()
 
     def _place(self, words: int) -> None:
         size = -(-words * WORD // ALIGNMENT) * ALIGNMENT

@@ -9,6 +9,7 @@ learns of a failure by reading one word of its own memory, with no question to t
 
 import atexit
 import itertools
+import os
 import sys
 import threading
 import warnings
@@ -218,6 +219,10 @@ class CallLog:
         if self._bell.value and (failures := self.take_failures()):
             raise FailedCallsError(failures)
 
+    def forget(self) -> None:
+        """Of a process that was forked: the calls are its parent's, and pinned memory is not its own."""
+        self._bell, self._slots, self._lock = c_uint32(0), [], threading.Lock()
+
     def take_failures(self) -> list[FailedCall]:
         """What failed since the last time, as far as the device has said; each failure is returned once."""
         if not self._bell.value:
@@ -238,6 +243,14 @@ def _process_log() -> CallLog:
     log = CallLog(_pinned)
     atexit.register(warn_of_failures, log)
     return log
+
+
+def _forget_parents_calls() -> None:
+    if _process_log.cache_info().currsize:
+        _process_log().forget()
+
+
+os.register_at_fork(after_in_child=_forget_parents_calls)
 
 
 def warn_of_failures(log: CallLog) -> None:

@@ -64,6 +64,8 @@ def test_a_separate_gate_with_biases():
 @pytest.mark.parametrize(
     ("shape", "strides", "stride", "copies"),
     [
+        ((3, 64), (2**31 - 1, 1), 2**31 - 1, False),
+        ((3, 64), (2**32 + 64, 1), 64, True),
         ((64,), (1,), 64, False),
         ((1, 64), (7, 1), 64, False),
         ((2, 3, 64), (192, 64, 1), 64, False),
@@ -126,6 +128,12 @@ def test_rows_that_begin_at_odd_places_are_told(changes):
         ({"w1": array(64, 128, strides=(256, 2))}, None, r"w1 has strides \(256, 2\); .* pass a copy"),
         ({"w1": array(64, 128, strides=(0, 1))}, None, r"w1 has strides \(0, 1\)"),
         ({"w1": array(64, 128, strides=(100, 1))}, None, r"w1 has strides \(100, 1\)"),
+        (
+            {"w1": array(64, 128, strides=(2**32 + 128, 1))},
+            None,
+            "strides of at most 2,147,483,647: pass a copy",
+        ),
+        ({"w2": array(128, 32, strides=(1, 2**31))}, None, "w2 has strides"),
         ({"b1": array(64)}, None, r"b1 has shape \(64,\) .* must be \(128,\)"),
         ({"b2": array(32, 1)}, None, r"b2 has shape \(32, 1\)"),
         ({"b2": array(32, strides=(2,))}, None, r"b2 has shape .*strides \(2,\)"),

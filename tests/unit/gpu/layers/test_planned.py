@@ -342,16 +342,17 @@ def test_a_stream_at_the_address_of_one_that_is_gone_has_a_state_of_its_own(gpu)
     assert before != after
 
 
-@pytest.mark.parametrize("is_idle", [True, False])
-def test_with_many_streams_an_idle_ones_state_is_used_again_and_never_a_busy_ones(gpu, monkeypatch, is_idle):
+@pytest.mark.parametrize(("ended", "counters"), [(True, 0), (False, 0), (True, 5)])
+def test_with_many_streams_an_idle_state_is_used_again_not_a_busy_one(gpu, monkeypatch, ended, counters):
+    """A call's last block says that it has ended, and then puts the counters back."""
     monkeypatch.setattr(call_states, "STREAMS_KEPT", 2)
     way, streams = way_of(), [gpu.new_stream() for _ in range(3)]
-    gpu.ended = 1 if is_idle else 0
+    gpu.ended, gpu.counters, is_idle = ended, counters, ended and not counters
     for gpu.stream in streams:
         way.run(call_on(gpu))
-    counters = [int(one.sync[0]["counters"]) for one in gpu.driver_launches()[::2]]
-    assert (counters[0] == counters[2]) == is_idle
-    assert counters[0] != counters[1] != counters[2]
+    places = [int(one.sync[0]["counters"]) for one in gpu.driver_launches()[::2]]
+    assert (places[0] == places[2]) == is_idle
+    assert places[0] != places[1] != places[2]
     launched = [len([op for op in stream.operations if op[0] == "driver launch"]) for stream in streams]
     assert launched == [2, 2, 2]
     fail(gpu, gpu.driver_launches()[-1])

@@ -1,6 +1,8 @@
 """The log of library calls: each failure is named, once, whoever asks, however many calls are under way."""
 
+import os
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
@@ -278,6 +280,29 @@ def test_what_nobody_was_told_of_is_warned_of_once(log, slot, device):
     with pytest.warns(RuntimeWarning, match="1 call failed and gave NaN: call 1"):
         warn_of_failures(log)
     warn_of_failures(log)
+
+
+def test_a_forked_process_does_not_look_at_its_parents_calls(device, monkeypatch):
+    monkeypatch.setattr(calls, "_pinned", device.allocate)
+    monkeypatch.setattr(calls.atexit, "register", lambda *args: None)
+    calls._process_log.cache_clear()
+    try:
+        log = calls.process_log()
+        slot = log.open_slot(0, 7)
+        device.fail(log, slot, begin(slot))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of Python, where there are threads
+            child = os.fork()
+        if not child:
+            found = 99
+            try:
+                found = len(log.take_failures())
+            finally:
+                os._exit(found)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert len(log.take_failures()) == 1
+    finally:
+        calls._process_log.cache_clear()
 
 
 def test_the_process_has_one_log_and_warns_when_it_ends(device, monkeypatch):
