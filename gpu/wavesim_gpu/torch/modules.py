@@ -52,8 +52,9 @@ class MlpParts:
 
 def why_not(linear: Any, linear_type: type) -> str:
     """Why a linear layer cannot be read by its weight alone; empty where it can."""
-    if type(linear) is not linear_type:
-        return f"a {type(linear).__name__}"
+    if (kind := type(linear)) is not linear_type:
+        is_namesake = kind.__name__ == linear_type.__name__  # as PyTorch's own quantised Linear is
+        return f"a {kind.__module__}.{kind.__name__}" if is_namesake else f"a {kind.__name__}"
     if is_hooked(linear):
         return "with hooks, of an offload or of somebody's own"
     weight, bias = linear._parameters.get("weight"), linear._parameters.get("bias")  # noqa: SLF001

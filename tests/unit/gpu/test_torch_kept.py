@@ -78,6 +78,14 @@ def with_other_class(block):
     block.one.__class__ = QuantLinear
 
 
+class Linear(nn.Linear):
+    pass
+
+
+def with_a_class_of_the_same_name(block):
+    block.one.__class__ = Linear
+
+
 def with_integers(block):
     block.one.weight = nn.Parameter(torch.ones((N1, K), dtype=torch.int8), requires_grad=False)
 
@@ -118,6 +126,7 @@ def with_parametrization(block):
 CHANGES = {
     with_adapter: "one is a LoraLinear",
     with_other_class: "one is a QuantLinear",
+    with_a_class_of_the_same_name: f"one is a {Linear.__module__}.Linear",
     with_integers: "one is of int8, not of float16 or bfloat16",
     with_tensor_subclass: "one is of a OtherTensor as its weight",
     with_hook: "two is with hooks",
