@@ -24,6 +24,7 @@ from wavesim_gpu.trial import command as try_command
 
 BLIND_ONLY = ("device", "seconds", "only")  # options of `record`
 SECONDS = 230.0
+LAYERS = "time mlp beside the best of torch's forms on 40 MLPs"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -92,10 +93,10 @@ def _parser() -> argparse.ArgumentParser:
     tuned = commands.add_parser("tuned", help="measure all listed plans at eight sizes, for tuning's regret")
     tuned.add_argument("--out", type=Path, help="folder for the results (gpu/results/tuned)")
     tuned.set_defaults(run=_tuned)
-    layers = commands.add_parser("layers", help="time mlp beside the best of torch's forms on 40 MLPs")
+    layers = commands.add_parser("layers", help=LAYERS, description=f"{LAYERS}. Needs PyTorch.")
     layers.add_argument("--out", type=Path, required=True, help="the results file, such as layers.json")
     layers.add_argument(
-        "--only", default="", help="shapes whose name contains this, such as 'Llama 3 8B M=1'"
+        "--only", default="", help="only shapes whose name contains this, such as 'Llama 3 8B M=1'"
     )
     layers.add_argument("--seconds", type=number, help="after these no new shape is begun (240)")
     layers.add_argument("--resume", action="store_true", help="go on from the file, with what it lacks")

@@ -26,7 +26,7 @@ COMMANDS = {
     "simulate": "simulate one plan of a workload",
     "compare": "plans side by side, predicted and measured",
     "predict": "will tile sync help your own kernels? from a TOML file",
-    "gen": "orders, policies and options of a workload, as a CUDA header",
+    "gen": "orders, policies and options of a workload or pair, as a CUDA header or Triton functions",
     "tune": "search policies, orders and options in the simulator",
     "advise": "where a profile loses time, and what would win it back",
     "validate": "re-score the simulator against the stored measurements",

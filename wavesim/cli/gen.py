@@ -35,7 +35,11 @@ TOML = ".toml"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     add_workload_options(parser, takes_files=True)
-    parser.add_argument("--sync", default="row", help="stream, or a policy's name: row, tile, block:6x1 ...")
+    parser.add_argument(
+        "--sync",
+        default="row",
+        help="stream, or a policy's name: row, tile, block:6x1 ...; pdl+row is row by dependent launch",
+    )
     parser.add_argument("--no-wait-kernel", action="store_true", help="leave the wait-kernel out")
     parser.add_argument(
         "--runtime-sizes", action="store_true", help="leave the grids to run time: one header for every size"
