@@ -100,6 +100,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     layers.add_argument("--seconds", type=number, help="after these no new shape is begun (240)")
     layers.add_argument("--resume", action="store_true", help="go on from the file, with what it lacks")
+    layers.add_argument(
+        "--packed",
+        action="store_true",
+        help="gate and values in one matrix, torch's forms of that beside mlp",
+    )
     layers.set_defaults(run=_layers)
     for command in (bench, layers, record, overheads, table, tuned):
         command.add_argument("--commit", help="commit of the kernels, where git cannot tell")
@@ -127,6 +132,7 @@ def _layers(options: argparse.Namespace) -> int:
         only=options.only,
         seconds=seconds,
         is_resumed=options.resume,
+        are_packed=options.packed,
         commit=options.commit,
     )
     print("\n".join([*map(lines, summary_lines(load_layers(out))), str(out)]))

@@ -68,14 +68,16 @@ def run_layers(
     only: str = "",
     seconds: float = SECONDS,
     is_resumed: bool = False,
+    are_packed: bool = False,
     commit: str | None = None,
 ) -> Path:
     """Measures the shapes whose name contains `only`, none begun after `seconds`; returns the file's path.
 
-    With `is_resumed` those that the file has already are left out.
+    With `is_resumed` those that the file has already are left out. With `are_packed` the MLPs are those with
+    a gate, packed with the values in one matrix, for torch and for `mlp`, and only these two are compared.
     """
     began = time.monotonic()
-    shapes = [shape for shape in all_shapes() if only in shape.name]
+    shapes = [shape for shape in all_shapes(are_packed=are_packed) if only in shape.name]
     if not shapes:
         raise DescriptionError(
             f"--only is {shown(only)}; it is in no shape's name, such as {all_shapes()[0].name!r}"
@@ -83,7 +85,11 @@ def run_layers(
     if is_resumed:
         load_layers(out)  # before anything that needs a GPU: it names what is damaged
     torch = require_torch()
-    result = _resumed(out) if is_resumed else _begun(torch, commit)
+    result = _resumed(out) if is_resumed else _begun(torch, commit, are_packed)
+    if result.get("are_packed", False) != are_packed:
+        raise DescriptionError(
+            f"{out}: its weights are {'not ' if are_packed else ''}packed; name another file"
+        )
     done = {(case["workload"], case["tokens"]) for case in result["cases"]}
     left = [shape for shape in shapes if (shape.model, shape.tokens) not in done]
     with tempfile.TemporaryDirectory(prefix="wavesim-layers-") as cache, torch.no_grad():
@@ -96,15 +102,15 @@ def run_layers(
             _measure(torch, shape, result, out)
             finished.append(shape.name)
         result["first_calls_of_second_process"] += (
-            in_second_process(Path(cache), finished) if finished else []
+            in_second_process(Path(cache), finished) if finished and not are_packed else []
         )
         _write(out, result)
     return out
 
 
-def _begun(torch: Any, commit: str | None) -> dict[str, Any]:
+def _begun(torch: Any, commit: str | None, are_packed: bool) -> dict[str, Any]:
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    choices = [_predicted(shape) for shape in all_shapes()]
+    choices = [_predicted(shape) for shape in all_shapes(are_packed=are_packed)]
     _say(f"{len(choices)} choices registered before anything is timed, SHA-256 {registered_hash(choices)}")
     return {
         "date": now,
@@ -114,6 +120,7 @@ def _begun(torch: Any, commit: str | None) -> dict[str, Any]:
         "kernels": KERNELS,
         "kernel_sources": _kernels_hash(),
         "is_judged_after": True,
+        "are_packed": are_packed,
         "shapes_sha256": shapes_hash(),
         "registered": {"date": now, "sha256": registered_hash(choices), "choices": choices},
         "cases": [],
@@ -191,9 +198,10 @@ def shape_cases(torch: Any, shape: LayerShape) -> list[dict[str, Any]]:
     prepare = partial(_prepared, torch, shape, stream, sets)
     found = [prepare("mlp", lambda: mlp_run(shape), is_first=True)]
     found += [prepare(f"torch {form}", partial(torch_form, torch, shape, form)) for form in shape.forms]
-    found.append(prepare("library", lambda: library_run(torch, shape)))
-    found.append(prepare("our kernels", lambda: ours_run(torch, shape)))
-    found.append(prepare("stream sync", lambda: ours_run(torch, shape, is_stream_sync=True)))
+    if shape.mlp.gate != "packed":
+        found.append(prepare("library", lambda: library_run(torch, shape)))
+        found.append(prepare("our kernels", lambda: ours_run(torch, shape)))
+        found.append(prepare("stream sync", lambda: ours_run(torch, shape, is_stream_sync=True)))
     found.append(prepare("mlp tuned", lambda: _tuned_run(shape, sets[0])))
     _join_same(shape, sets[0], found)
     running = [one for one in found if one.graph is not None]

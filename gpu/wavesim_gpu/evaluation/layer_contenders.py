@@ -98,25 +98,26 @@ def mlp_run(shape: LayerShape, *, tune: bool = False) -> Run:
     from wavesim_gpu import mlp  # noqa: PLC0415  # a failed import is the contender's failure
 
     words = {"tune": True} if tune else {}
-    return lambda one: mlp(*_matrices(one), **_options(shape, one), **words)
+    return lambda one: mlp(*_matrices(shape, one), **_options(shape, one), **words)
 
 
 def way_label(shape: LayerShape, operands: LayerOperands) -> str:
     """Which way `mlp` takes; why, if another could not be had; a hash of cuBLASLt's algorithms, if tuned."""
     from wavesim_gpu.layers.mlp import way_of  # noqa: PLC0415  # as above
 
-    found = way_of(*_matrices(operands), **_options(shape, operands))
+    found = way_of(*_matrices(shape, operands), **_options(shape, operands))
     tuned = getattr(found, "algorithms", ())
     words = [found.reason, f"algorithms {sha256(repr(tuned).encode()).hexdigest()[:8]}" if tuned else ""]
     return " ".join([found.label, *(f"({text})" for text in words if text)])
 
 
-def _matrices(one: LayerOperands) -> tuple[Any, Any, Any]:
-    return one.x, one.up.t(), one.down.t()
+def _matrices(shape: LayerShape, one: LayerOperands) -> tuple[Any, Any, Any]:
+    first = one.packed if shape.mlp.gate == "packed" else one.up
+    return one.x, first.t(), one.down.t()
 
 
 def _options(shape: LayerShape, one: LayerOperands) -> dict[str, Any]:
-    gate = {} if one.gate is None else {"gate": one.gate.t()}
+    gate = {"gate": one.gate.t()} if shape.mlp.gate == "separate" else {}
     biases = {name: bias for name, bias in (("b1", one.b1), ("b2", one.b2)) if bias is not None}
     return {"activation": shape.mlp.activation, **gate, **biases}
 

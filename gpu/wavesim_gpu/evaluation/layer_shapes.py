@@ -5,7 +5,7 @@ in bf16, with SwiGLU. `shapes_hash()` goes into the results, so that a list chan
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,19 @@ class LayerShape:
         return self.tokens * self.weight_bytes
 
 
-def all_shapes() -> list[LayerShape]:
-    """All of the file's, in the order of measuring: the first of every model, then the second, ..."""
+def all_shapes(*, are_packed: bool = False) -> list[LayerShape]:
+    """All of the file's, in the order of measuring: the first of every model, then the second, ...
+
+    With `are_packed` those with a gate, its weight and the values' in one matrix, and torch's forms of that.
+    """
     models = [_shapes_of(model) for model in read_toml(PATH)["model"]]
-    return [shape for shape in chain.from_iterable(zip_longest(*models)) if shape is not None]
+    shapes = [shape for shape in chain.from_iterable(zip_longest(*models)) if shape is not None]
+    return [_packed(shape) for shape in shapes if shape.mlp.gate] if are_packed else shapes
+
+
+def _packed(shape: LayerShape) -> LayerShape:
+    forms = tuple(form for form in shape.forms if "packed" in form)
+    return replace(shape, mlp=replace(shape.mlp, gate="packed"), forms=forms)
 
 
 def shapes_hash() -> str:
