@@ -69,7 +69,10 @@ def _from_torch(name: str, array: Any) -> Tensor:
             f"its own way; give a plain tensor of {' or '.join(TYPES)}: dequantise what is quantised"
         )
     if array.device.type != "cuda":
-        raise DescriptionError(f"{name} is on {array.device}; it must be on a GPU: {name}.cuda()")
+        raise DescriptionError(
+            f"{name} is on {array.device}; it must be on a GPU ({name}.cuda()); "
+            "wavesim_gpu.torch.mlp takes tensors on a CPU too"
+        )
     dtype = _dtype(name, str(array.dtype).removeprefix("torch."))
     if str(array.layout) != "torch.strided":
         raise DescriptionError(f"{name} has layout {array.layout}; it must be dense: {name}.to_dense()")
