@@ -38,6 +38,7 @@ LIMIT_S = 30.0
 LIMIT_NS = round(LIMIT_S * 1e9)
 SHORTEST_S, LONGEST_S = 1e-9, 86400.0
 MOST_STREAMS = 64  # whose scratch memory is kept
+MOST_SCRATCH_BYTES = 256 << 20  # that are kept: a call that needs more takes far longer than to allocate it
 NAMES = ("x", "w1", "w2", "gate", "b1", "b_gate", "b2", "out")
 WITHOUT_DATA = ("FakeTensor", "FunctionalTensor")  # what PyTorch traces with
 
@@ -231,9 +232,9 @@ def _on_torch(found: PreparedLayout, arrays: tuple[Any, ...], limit_ns: int) -> 
     if not found.can_launch:
         activation = found.layout.shape.activation
         return in_torch_ops(x, w1, w2, gate=gate, activation=activation, b1=b1, b_gate=b_gate, b2=b2, out=out)
-    if is_captured:
+    if is_captured or found.scratch_bytes > MOST_SCRATCH_BYTES:
         memory = _bytes_of_torch(found.scratch_bytes, device)
-        found.launch(addresses, memory.data_ptr(), stream, True, limit_ns)
+        found.launch(addresses, memory.data_ptr(), stream, is_captured, limit_ns)
         return result
     scratch = _scratch.get((device, stream)) or _new_scratch(device, stream)
     with scratch.lock:  # else another thread's call on the stream would write there between our launches

@@ -87,7 +87,7 @@ class PreparedLayout:
 
     __slots__ = (
         *("_any_address", "_run", "can_launch", "chosen", "copies_x", "device", "layout", "out_shape"),
-        *("out_strides", "scratch_bytes"),
+        *("out_strides", "scratch_bytes", "_absent"),
     )
 
     def __init__(self, layout: Layout, chosen: Chosen) -> None:
@@ -99,9 +99,21 @@ class PreparedLayout:
         self.scratch_bytes = max(1, way.scratch_bytes) if way else 1
         self.copies_x, self.device, self.out_shape = layout.copies_x, layout.device, layout.out_shape
         self.out_strides = dense_strides(layout.out_shape)
+        shape = layout.shape
+        is_apart = shape.gate == "separate"
+        given = (is_apart, shape.has_b1, shape.has_b1 and is_apart, shape.has_b2)
+        self._absent = len(given) - sum(given)
 
     def takes(self, addresses: tuple[int, ...]) -> bool:
-        """Whether its way can be launched on these addresses."""
+        """Whether its way can be launched on these addresses.
+
+        Raises `DescriptionError` where one is 0 that should not be.
+        """
+        if addresses.count(0) != self._absent:
+            raise DescriptionError(
+                f"an argument of mlp of {described(self.layout.shape)} has no memory: its storage was freed, "
+                "as FSDP frees parameters between their uses; call it where they are there"
+            )
         x, w1, w2, gate, b1, b_gate, b2, out = addresses
         return self._any_address or not (x | w1 | w2 | gate | b1 | b_gate | b2 | out) & OFF_BITS
 

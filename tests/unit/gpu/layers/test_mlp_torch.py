@@ -145,6 +145,22 @@ def test_memory_that_is_kept_is_of_no_pool_that_the_calling_thread_allocates_fro
     assert [thread == threading.get_ident() for thread in way.threads] == [False, True]
 
 
+def test_much_memory_is_not_kept(way, monkeypatch):
+    monkeypatch.setattr(calls, "MOST_SCRATCH_BYTES", 50)
+    wavesim_gpu.mlp(*operands())
+    assert calls._scratch == {}
+    assert len(way.calls) == 1
+
+
+def test_an_argument_whose_memory_was_freed_is_refused(way):
+    x, w1, w2 = operands()
+    wavesim_gpu.mlp(x, w1, w2)
+    w1.untyped_storage().resize_(0)
+    with pytest.raises(DescriptionError, match="has no memory: its storage was freed"):
+        wavesim_gpu.mlp(x, w1, w2)
+    assert len(way.calls) == 1
+
+
 def test_a_backward_pass_refuses_what_was_overwritten(way):
     x, w1, w2 = operands()
     out, weight = torch.zeros(4, 8).half(), torch.ones(8, requires_grad=True)
