@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from wavesim_gpu.evaluation.faults.judged_calls import FAULTS
+from wavesim_gpu.evaluation.faults.judged_calls import CANDIDATES, FAULTS, SIZES
+from wavesim_gpu.evaluation.faults.scenarios import HOLD_S, LIMIT_S
 
 ROOT = Path(__file__).parents[4]
 PATH = max((ROOT / "gpu" / "results" / "faults").glob("*.json"))
@@ -53,6 +54,37 @@ def test_the_words_around_the_table_are_those_of_the_file():
     assert FOUND["device"] == "NVIDIA H200"
     assert ("One scenario of that run showed nothing" in EVIDENCE) == bool(SCENARIOS["forgotten"]["faults"])
     assert FOUND["faults"] == SCENARIOS["forgotten"]["faults"]
+
+
+def test_what_is_said_of_why_calls_failed_is_in_the_file():
+    words = " ".join(EVIDENCE.split())
+    short = [SCENARIOS[name]["injected"]["limit too short"] for name in ("injected", "threads")]
+    assert f"given to {short[0]} of the calls in the first row and to {short[1]} in the second" in words
+    assert all(
+        SCENARIOS[name]["nan_reported"] < count
+        for name, count in zip(("injected", "threads"), short, strict=True)
+    )
+    *others, limited = SCENARIOS["replays"]["graphs"]
+    assert all(graph["nan"] == 0 for graph in others)
+    assert f"All {limited['nan']} replays that failed are of the graph with the limit of 1 us" in words
+    assert f"held SMs for {1000 * HOLD_S:g} ms" in words
+    assert f"whose limit is {1000 * LIMIT_S:g} ms" in words
+    assert SCENARIOS["time_sliced"]["nan_reported"] > 0
+    assert "1 call failed" in SCENARIOS["forgotten"]["said"]
+
+
+def test_the_plans_that_are_named_are_those_that_were_called():
+    words = " ".join(EVIDENCE.split())
+    assert " by ".join(map(str, SIZES)) in words
+    parts = {
+        "pdl+row row": "row semaphores and dependent launch",
+        "persistent:row row": "one persistent kernel for both products",
+        "persistent+pdl+tile grouped:2": "persistent kernels under tile semaphores",
+        "pdl+row row/2": "the second product in two splits of K",
+    }
+    for rows, candidate in CANDIDATES.items():
+        plan = " ".join(candidate.split()[1:3]) + ("/2" if candidate.endswith("/2") else "")
+        assert f"{rows} {parts[plan]}" in words
 
 
 def test_the_readme_says_what_the_longest_scenario_found():
