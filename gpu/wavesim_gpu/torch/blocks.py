@@ -18,6 +18,7 @@ from zlib import crc32
 import torch
 from torch import Tensor, nn
 
+from wavesim.errors import DescriptionError
 from wavesim.guard.escaping import one_line
 from wavesim_gpu.layers.description import GATED
 from wavesim_gpu.torch import formula
@@ -149,11 +150,14 @@ def _agreeing(
     """Those of some forms of one input width that give what the module's own forward pass gives."""
     bare, found = _without_hooks(module), alike
     bare.training = in_training  # alone: its submodules stay in their own mode
+    before = dict(vars(bare))
     for scale in TRIAL_SCALES:
         x = _random((1, TRIAL_ROWS, _width(weights, alike[0]))) * scale
         with torch.no_grad():
             want = torch.func.functional_call(bare, weights, (x,))
         found = [parts for parts in found if _agrees(_ours(parts, weights, x), want)]
+    if stored := [name for name, value in vars(bare).items() if before.get(name, bare) is not value]:
+        raise DescriptionError(f"it stores {stored[0]} in itself, which somebody may read")
     return found
 
 

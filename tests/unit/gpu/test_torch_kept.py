@@ -231,6 +231,18 @@ class DropsByItself(PlainMlp):
         return nn.functional.dropout(super().forward(x), 0.5, self.training)
 
 
+def test_what_stores_its_input_is_kept():
+    class Watched(GatedMlp):
+        def forward(self, x):
+            self.seen = x
+            return super().forward(x)
+
+    model = Model(Watched())
+    (kept,) = optimize(model).kept
+    assert kept.reason.endswith("it stores seen in itself, which somebody may read")
+    assert not hasattr(model.blocks[0], "seen")
+
+
 def test_a_dropout_that_is_no_module_counts_in_training_only():
     """Without gradients too: a checkpoint's first forward pass is such."""
     model = Model(DropsByItself())
