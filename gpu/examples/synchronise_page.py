@@ -1,4 +1,4 @@
-"""Writes docs/synchronise-your-kernel.md: synchronise_page.md with the difference between two pairs, twice.
+"""Writes docs/synchronise-your-kernel.md: synchronise_page.md, the differences of two pairs, a table.
 
 Example: `python gpu/examples/synchronise_page.py` after a change to a pair, in CUDA or in Triton, or to the
 text; a test says when the page is old.
@@ -11,6 +11,7 @@ HERE = Path(__file__).parent
 TEXT = HERE / "synchronise_page.md"
 CUDA = ("plain_pair.cu", "synchronised_pair.cu")
 TRITON = ("plain_triton.py", "synchronised_triton.py")
+TABLE = HERE.parent / "results" / "triton" / "table.md"
 PAGE = HERE.parents[1] / "docs" / "synchronise-your-kernel.md"
 
 
@@ -37,7 +38,8 @@ def page() -> str:
     for name, pair in (("cuda", CUDA), ("triton", TRITON)):
         text = text.replace(f"{{{name} changed}}", str(changed_lines(pair)))
         text = text.replace(f"{{{name} diff}}", "\n".join(diff_lines(pair)))
-    return text
+    rows = [line for line in TABLE.read_text().splitlines() if line.startswith("|")]
+    return text.replace("{triton table}", "\n".join(rows))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The registered Triton pairs: sizes, advice from kernels' times, the table, and changed predictions."""
+"""The registered Triton pairs: sizes, advice from kernels' times, the table, and what is said of it."""
 
 import hashlib
 import importlib
@@ -6,6 +6,7 @@ import json
 import sys
 import tomllib
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -101,3 +102,47 @@ def test_predictions_that_were_changed_afterwards_are_refused(example, tmp_path)
     path.write_text(path.read_text().replace("10.0", "11.0"))
     with pytest.raises(ValueError, match="not the one that was registered"):
         table.load(tmp_path)
+
+
+def test_the_table_and_the_summary_are_what_the_measured_files_give(example, tmp_path):
+    table = example("triton_table")
+    assert (table.RESULTS / "table.md").read_text(encoding="utf-8") == table.page()
+    for name in ("predictions.json", "measured.json"):
+        (tmp_path / name).write_bytes((table.RESULTS / name).read_bytes())
+    table.write(tmp_path, tmp_path / "summary.json")
+    assert (tmp_path / "summary.json").read_text() == table.SUMMARY.read_text()
+    facts, _ = table.load()
+    assert (
+        facts["pairs_sha256"]
+        == hashlib.sha256((EXAMPLES / "triton_registered.toml").read_bytes()).hexdigest()
+    )
+    assert [pair["name"] for pair in facts["pairs"]] == [pair["name"] for pair in PAIRS]
+
+
+def test_what_is_said_of_the_ten_pairs_was_measured(example):
+    facts, rows = example("triton_table").load()
+    day, commit, triton = facts["date"][:10], facts["commit"][:7], facts["versions"]["triton"]
+    words = " ".join((EXAMPLES.parents[1] / "docs" / "evidence.md").read_text(encoding="utf-8").split())
+    assert f"H200, {day}, commit {commit}, Triton {triton}: from the times" in words
+    errors = {row.name: abs(row.points - row.measured) for row in rows}
+    largest = next(row for row in rows if errors[row.name] == max(errors.values()))
+    assert (
+        f"The median error is {median(errors.values()):.1f} points. "
+        f"The largest is {errors[largest.name]:.1f}: {largest.name} was predicted to gain" in words
+    )
+    assert (
+        f"{largest.name} was predicted to gain {largest.points:.1f} and gained {largest.measured:.1f}"
+        in words
+    )
+    assert sum(row.low <= row.measured <= row.high for row in rows) == 8
+    promised = [row for row in rows if row.points >= 5]
+    shares = [row.measured / row.points for row in promised]
+    assert len(promised) == 5
+    assert f"at least half arrived: {int(100 * min(shares))} % of it or more" in words
+    (sixth,) = [row for row in rows if row.is_advised and row not in promised]
+    assert f"predicted {sixth.points:+.1f}, measured {sixth.measured:+.1f}" in words
+    left = sorted((row.measured, row.name) for row in rows if not row.is_advised)
+    assert len(left) == 4
+    assert f"from {left[0][0]:.1f} to {left[-1][0]:+.1f} points; the worst is {left[0][1]}" in words
+    without = median(error for name, error in errors.items() if name != "1536-tokens")
+    assert f"Without it the median error is {without:.1f} as well" in words
