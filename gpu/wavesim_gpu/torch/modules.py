@@ -68,10 +68,9 @@ def why_not(linear: Any, linear_type: type) -> str:
 
 def is_hooked(module: Any) -> bool:
     """Whether a call of the module does more than its class says."""
-    hooks = module._forward_hooks or module._forward_pre_hooks  # noqa: SLF001
-    return bool(
-        hooks or module._backward_hooks or module._backward_pre_hooks or "forward" in vars(module)  # noqa: SLF001
-    )
+    if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):  # noqa: SLF001
+        return True
+    return bool(module._backward_hooks or module._backward_pre_hooks)  # noqa: SLF001
 
 
 class FastForward:
@@ -98,7 +97,7 @@ class FastForward:
         if self.training and (torch.is_grad_enabled() or not parts.is_same_in_training):
             return False
         # By their own mode: some are switched on alone, for a sample of predictions.
-        if any(modules[name].training and modules[name].p for name in parts.dropouts):
+        if parts.dropouts and any(modules[name].training and modules[name].p for name in parts.dropouts):
             return False
         if type(x) not in _PLAIN or not (x.is_cuda or x.is_cpu) or self.wavesim_fault():
             return False
@@ -112,9 +111,10 @@ class FastForward:
             if reason := why_not(modules[name], parts.linear):
                 return f"{name} is {reason}"
         for name, kind in parts.others:
-            if type(modules.get(name)) is not kind:
-                return f"{name} is a {type(modules.get(name)).__name__}, no longer a {kind.__name__}"
-            if is_hooked(modules[name]):
+            child = modules.get(name)
+            if type(child) is not kind:
+                return f"{name} is a {type(child).__name__}, no longer a {kind.__name__}"
+            if is_hooked(child):
                 return f"{name} is with hooks"
         return ""
 
