@@ -16,7 +16,7 @@ from wavesim.guard.program import run_program
 from wavesim.guard.reading import read_text
 from wavesim.guard.writing import write_text
 from wavesim_gpu.evaluation.stack_models import LAYERS, Phase
-from wavesim_gpu.evaluation.stack_programs import COMPILED, COMPILED_SWAPPED, SWAPPED, TORCH
+from wavesim_gpu.evaluation.stack_programs import COMPILED, COMPILED_SWAPPED, PROGRAMS, SWAPPED, TORCH
 from wavesim_gpu.trial.step_times import StepTimes
 
 ROOT = Path(__file__).parents[3]
@@ -24,6 +24,8 @@ RESULTS, PAGE = ROOT / "gpu" / "results" / "stack", ROOT / "docs" / "in-your-mod
 BEGIN, END = "<!-- model stack: begin -->", "<!-- model stack: end -->"
 MOST_BYTES = 1 << 22
 HEAD = "| Model | Step | torch | MLPs swapped | speed | torch.compile | MLPs swapped | speed |"
+TUNED = "the MLPs tuned beforehand (`optimize(model, tokens=..., tune=True)`)"
+UNTUNED = "the MLPs as the simulator chose, untuned"
 PAIRS = ((TORCH, SWAPPED), (COMPILED, COMPILED_SWAPPED))
 
 
@@ -36,7 +38,7 @@ def newest(results: Path = RESULTS) -> Path | None:
 def markdown_table(result: dict[str, Any]) -> str:
     """The table and what it says, as Markdown. Raises `RecordingError` for what is no result of ours."""
     try:
-        rows = [_row(case) for case in result["cases"]]
+        rows = [_row(case) for case in sorted(result["cases"], key=_order)]
         about = _about(result)
         failures = _failures(result)
     except (KeyError, TypeError, ValueError) as error:
@@ -61,14 +63,22 @@ def with_table(page: str, table: str) -> str:
     return f"{before}{BEGIN}\n{table}\n{END}{after}"
 
 
+def _order(case: dict[str, Any]) -> tuple[str, bool, int]:
+    """Model by model, prompts before tokens, small before large."""
+    return case["model"], case["phase"] != "prefill", case["rows"]
+
+
 def _row(case: dict[str, Any]) -> str:
-    phase = Phase(case["phase"], case["batch"], case["tokens"])
-    cells = [case["model"], phase.label]
+    cells = [case["model"], _phase(case).label]
     for plain, swapped in PAIRS:
         speed = _speed(case, plain, swapped)
         said = "-" if speed is None else f"{speed[0]:.3f} ({speed[1]:.3f} to {speed[2]:.3f})"
         cells += [_milliseconds(case, plain), _milliseconds(case, swapped), said]
     return f"| {' | '.join(cells)} |"
+
+
+def _phase(case: dict[str, Any]) -> Phase:
+    return Phase(case["phase"], case["batch"], case["tokens"])
 
 
 def _times(case: dict[str, Any], label: str) -> StepTimes | None:
@@ -88,10 +98,6 @@ def _milliseconds(case: dict[str, Any], label: str) -> str:
 
 def _about(result: dict[str, Any]) -> str:
     versions = result["versions"]
-    errors = [
-        found["relative_error"] for case in result["cases"] for found in case["programs"].values()
-        if "times_ns" in found
-    ]  # fmt: skip
     worst = slowest(result)
     said = "" if worst is None else f" The lowest speed is {worst:.3f}."
     return (
@@ -99,9 +105,27 @@ def _about(result: dict[str, Any]) -> str:
         f"transformers {versions.get('transformers', '?')}: each program in a CUDA graph, all in turns, "
         f"medians of {result['rounds']} rounds; speed is the median of the rounds' ratios with quartiles, "
         f"above 1 where the swapped model is faster. {LAYERS} layers, random bf16 weights, "
-        f"{'tuned' if result['is_tuned'] else 'chosen by simulation, untuned'}.{said} Logits differ from "
-        f"torch's by at most {100 * max(errors, default=0.0):.2g} % (Euclidean norm)."
+        f"{TUNED if result['is_tuned'] else UNTUNED}.{said} {_errors(result)}{_left_out(result)}"
     )
+
+
+def _errors(result: dict[str, Any]) -> str:
+    """How far the logits of each program are from torch's, at most."""
+    found = []
+    for label in PROGRAMS[1:]:
+        programs = [case["programs"].get(label, {}) for case in result["cases"]]
+        errors = [program["relative_error"] for program in programs if "times_ns" in program]
+        if errors:
+            found.append(f"{100 * max(errors):.2g} % ({label})")
+    return f"Logits differ from torch's in the Euclidean norm by at most {', '.join(found)}." if found else ""
+
+
+def _left_out(result: dict[str, Any]) -> str:
+    """Which steps torch.compile was not tried at."""
+    steps = [
+        _phase(case).label for case in sorted(result["cases"], key=_order) if COMPILED not in case["programs"]
+    ]
+    return f" Not run under torch.compile, for want of time: {'; '.join(steps)}." if steps else ""
 
 
 def _failures(result: dict[str, Any]) -> list[str]:

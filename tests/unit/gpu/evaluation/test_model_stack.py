@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -78,6 +79,43 @@ def test_the_page_says_what_the_newest_results_say():
 
 
 HEAD_OF_TABLE = stack_table.HEAD
+
+
+def test_what_the_page_says_was_expected_of_an_mlp_and_measured_is_in_the_newest_results():
+    found = json.loads(stack_table.newest().read_text())
+    words = " ".join(stack_table.PAGE.read_text().split())
+    choices = {row["rows"]: row["choice"] for row in found["predictions"]}
+    expected = {m: f"{100 * (1 - c['predicted_ns'] / c['library_ns']):.1f}" for m, c in choices.items()}
+    assert (
+        f"{expected[512]} % less time than by cuBLASLt at 512 rows, {expected[1024]} % at 1,024 and "
+        f"{expected[2048]} % at 2,048, and nothing at 1, 16 and 64" in words
+    )
+    assert [expected[m] for m in (1, 16, 64)] == ["0.0"] * 3
+    head, line = found["cases"][0]["report"].splitlines()[1:3]
+    columns = re.findall(r"([\d,]+) tokens?", head)
+    gains = dict(zip(columns, re.findall(r"\+[\d.]+ %, measured|cuBLASLt, no gain", line), strict=True))
+    measured = {rows: gain.removeprefix("+").removesuffix(" %, measured") for rows, gain in gains.items()}
+    assert (
+        f"Tuning then measured {measured['512']}, {measured['1,024']} and {measured['2,048']} %, nothing at "
+        f"1 and 16, and {measured['64']} % at 64" in words
+    )
+    assert measured["1"] == measured["16"] == "cuBLASLt, no gain"
+    assert found["is_tuned"]
+    assert "The MLPs were tuned on that GPU first" in words
+
+
+def test_steps_without_torch_compile_and_the_order_of_rows_are_said():
+    found = result()
+    (late,) = found["cases"]
+    early = {**late, "phase": "prefill", "batch": 1, "tokens": 512, "rows": 512}
+    early["programs"] = {label: late["programs"][label] for label in (TORCH, SWAPPED)}
+    table = stack_table.markdown_table({**found, "cases": [late, early]})
+    assert table.index("| prefill 512 |") < table.index("| decode, batch 16 |")
+    assert "Not run under torch.compile, for want of time: prefill 512." in table
+    assert "Not run under" not in stack_table.markdown_table(found)
+    assert stack_table.TUNED not in table
+    assert stack_table.TUNED in stack_table.markdown_table({**found, "is_tuned": True})
+    assert f"0.4 % ({SWAPPED}), 0.4 % ({COMPILED})." in table
 
 
 def test_predictions_of_shipped_results_were_not_changed_afterwards():
