@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 RESULTS, PAGE = ROOT / "gpu" / "results" / "stack", ROOT / "docs" / "in-your-model.md"
 BEGIN, END = "<!-- model stack: begin -->", "<!-- model stack: end -->"
 MOST_BYTES = 1 << 22
-HEAD = "| Model | Step | torch | MLPs swapped | speed | torch.compile | MLPs swapped | speed |"
+HEAD = "| Model | Step | torch, ms | swapped, ms | speed | torch.compile, ms | swapped, ms | speed |"
 TUNED = "the MLPs tuned beforehand (`optimize(model, tokens=..., tune=True)`)"
 UNTUNED = "the MLPs as the simulator chose, untuned"
 PAIRS = ((TORCH, SWAPPED), (COMPILED, COMPILED_SWAPPED))
@@ -93,7 +93,7 @@ def _speed(case: dict[str, Any], plain: str, swapped: str) -> tuple[float, float
 
 def _milliseconds(case: dict[str, Any], label: str) -> str:
     found = _times(case, label)
-    return "-" if found is None else f"{found.median_ns / 1e6:.3f} ms"
+    return "-" if found is None else f"{found.median_ns / 1e6:.3f}"
 
 
 def _about(result: dict[str, Any]) -> str:
