@@ -20,7 +20,7 @@ from wavesim.evaluation.layer_page import (
     short_block,
     with_block,
 )
-from wavesim.evaluation.layer_results import load_layers, newest_layers, summary_lines
+from wavesim.evaluation.layer_results import AS_STORED, load_layers, newest_layers, summary_lines
 
 SHAPES = sum(map(len, MODELS.values()))
 
@@ -42,7 +42,7 @@ def test_slow_shapes_are_named_and_counted(tmp_path):
     assert "Llama 3 8B M=1 0.900 (first choice), Llama 3 8B M=100 0.970" in full_block(layers).replace(
         "\n", " "
     )
-    assert "Shapes below 0.98: 1 (first choice), 1 (tuned)." in short_block(layers).replace("\n", " ")
+    assert "shapes below 0.98: 1 (first choice), 1 (tuned)." in short_block(layers).replace("\n", " ")
     assert "worst at Llama 3 8B M=1" in summary_lines(layers)[0]
 
 
@@ -63,11 +63,13 @@ def test_a_shape_without_our_result_has_no_speed_and_is_counted(tmp_path):
 
 def test_the_tables_hold_every_model_all_of_them_and_host_times(tmp_path):
     layers = loaded(tmp_path)
-    lines, tuned = full_block(layers).splitlines(), "1.040 (1.040 to 1.040)"
+    lines = full_block(layers).splitlines()
+    stored, tuned = "1.050 | 1.092 (1.092 to 1.092)", "1.040 (1.040 to 1.040)"
     for model, sizes in MODELS.items():
         (line,) = (line for line in lines if line.startswith(f"| {model} |"))
-        assert line == f"| {model} | {len(sizes)} | 1.000 | {tuned} | 1.000 | 1.020 | 1.020 |"
-    assert f"| all | {SHAPES} | 1.000 | {tuned} | 1.000 | 1.020 | 1.020 |" in lines
+        assert line == f"| {model} | {len(sizes)} | {stored} | 1.000 | {tuned} |"
+    assert f"| all | {SHAPES} | {stored} | 1.000 | {tuned} |" in lines
+    assert "Speed of first choice over cuBLASLt alone 1.000" in " ".join(lines)
     assert "| `mlp`, first choice | 5.0 | 5.0 |" in lines
     assert "| torch eager | 9.0 | 9.0 |" in lines
 
@@ -181,3 +183,18 @@ def test_a_damaged_file_or_page_is_told_in_one_line(pages, tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 2
     with pytest.raises(RecordingError, match="has no lines"):
         with_block(f"{END} {BEGIN}", "block")
+
+
+def test_weights_as_stored_and_packed_ones_are_told_apart(tmp_path):
+    path = written(tmp_path / "made-up.json", made_up([(1.05, 1.1)]))
+    alone = load_layers(path)
+    row = alone.of("Llama 3 8B")[0]
+    assert row.torch_as_stored.name in {"torch eager", "torch compiled"}
+    assert row.speed("mlp", AS_STORED).value > row.speed("mlp").value
+    assert "With packed weights for both" not in full_block(alone)
+    (tmp_path / "packed").mkdir()
+    written(tmp_path / "packed" / "made-up.json", made_up([(1.01, 1.02)]))
+    both = load_layers(path)
+    said = full_block(both).replace("\n", " ")
+    assert f"With packed weights for both, {SHAPES} shapes: " in said
+    assert f"tuned {both.packed.summary('mlp tuned')}." in said

@@ -10,6 +10,7 @@ from wavesim_gpu.evaluation.layer_bench import run_layers
 @pytest.mark.filterwarnings(
     "ignore:.*torch.jit.script_method.*:DeprecationWarning"
 )  # PyTorch's own, as it compiles
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores:UserWarning")  # of inductor, once
 @pytest.mark.filterwarnings("ignore:ExternalStream is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("name", ["Qwen2.5 0.5B M=48", "LLaMA 65B, 8 GPUs M=7", "GPT-3 175B, 8 GPUs M=100"])
 def test_every_contender_of_a_shape_is_timed_and_right(name, tmp_path):

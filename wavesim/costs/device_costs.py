@@ -134,6 +134,11 @@ def costs_of(name: str) -> DeviceCosts:
     return _costs_of(devices.catalogue_name(name), FOLDER)
 
 
+def default_device() -> str:
+    """The device whose constants stand in for others', by its name in the catalogue."""
+    return _default_name(device_files(FOLDER))
+
+
 def own_file(name: str) -> DeviceFile:
     """The constants measured on a device itself; none where nothing was."""
     return device_files(FOLDER).get(devices.catalogue_name(name), DeviceFile(name, {}))
@@ -141,7 +146,7 @@ def own_file(name: str) -> DeviceFile:
 
 def without_constants() -> DeviceCosts:
     """Nothing fitted: no overheads, SMs shared with nothing lost or won, the clock by the cube law."""
-    law = costs_of(_default_name(device_files(FOLDER))).law
+    law = costs_of(default_device()).law
     return DeviceCosts({}, 0, clock_share=1 / 3, law=replace(law, oldest_first_bias=0.0), demand=inf)
 
 

@@ -36,7 +36,8 @@ def speeds_figure(layers: LayerResults, theme: str = "light") -> go.Figure:
         panels,
         fitting("speed over torch's best", all_dots, WITHIN),
         title=f"mlp has {' and '.join(means)} of the speed of torch's best form (geometric means)",
-        source="the median time of torch's fastest form over mlp's, all in CUDA graphs and in turns; "
+        source="the median time of torch's fastest form, packed weights among them, over mlp's, all in CUDA "
+        "graphs and in turns; "
         f"measured on {layers.results.device}, {layers.results.date[:10]}, commit "
         f"{layers.results.short_commit}; in grey: geometric mean (worst to best); whiskers: quartiles",
         size_name=TOKENS,
@@ -47,9 +48,9 @@ def speeds_figure(layers: LayerResults, theme: str = "light") -> go.Figure:
     )
 
 
-def spoken(layers: LayerResults) -> str:
+def spoken(layers: LayerResults, theirs: str | None = None) -> str:
     """Such as "first choice 1.012 (0.981 to 1.093), tuned 1.031 (0.995 to 1.101)"."""
-    found = {words: layers.summary(ours) for ours, words in OURS.items()}
+    found = {words: layers.summary(ours, theirs=theirs) for ours, words in OURS.items()}
     return ", ".join(f"{words} {total}" for words, total in found.items() if total is not None)
 
 

@@ -14,11 +14,13 @@ from textwrap import fill
 from wavesim.errors import RecordingError, WavesimError
 from wavesim.evaluation.layer_figure import speeds_figure, spoken
 from wavesim.evaluation.layer_results import (
+    AS_STORED,
     CONTESTS,
     FIRST,
     FOLDER,
     LISTED_SHAPES,
     OURS,
+    STORED_CONTESTS,
     TORCH,
     TUNED,
     LayerResults,
@@ -68,16 +70,24 @@ def block_of(text: str) -> str:
 
 
 def short_block(layers: LayerResults) -> str:
-    """Two sentences for the README."""
+    """A few sentences for the README."""
     counts = {OURS[ours]: len(_slower(layers, ours)) for ours in OURS if layers.speeds(ours)}
     slower = ", ".join(f"{count} ({words})" for words, count in counts.items())
     results = layers.results
     return _filled(
         f"Measured on one {results.device}, {results.date[:10]}: speed over the best of torch's forms, "
-        f"geometric mean (worst to best) of {len(layers.speeds(FIRST))} MLPs of {len(layers.models)} models, "
-        f"{spoken(layers)}. "
-        f"Shapes below {LEAST:.2f}: {slower}."
+        f"torch.compile among them, geometric mean (worst to best) of {len(layers.speeds(FIRST))} MLPs of "
+        f"{len(layers.models)} models, weights as these store them: {spoken(layers, AS_STORED)}. Where torch "
+        f"may pack gate and values into one matrix: {spoken(layers)}; shapes below {LEAST:.2f}: {slower}."
     )
+
+
+def _packed_text(layers: LayerResults) -> str:
+    """What was measured with the same packed weights for both; "" where nothing was."""
+    packed = layers.packed
+    if packed is None:
+        return ""
+    return f"With packed weights for both, {len(packed.speeds(FIRST))} shapes: {spoken(packed)}."
 
 
 def full_block(layers: LayerResults) -> str:
@@ -96,7 +106,10 @@ def full_block(layers: LayerResults) -> str:
     )
 
 
-_HEAD = ("model", "shapes", *OURS.values(), *(words for _, _, words in CONTESTS))
+_HEAD = (
+    *("model", "shapes", *(words for _, _, words in STORED_CONTESTS)),
+    *(f"{words}, over packed forms too" for words in OURS.values()),
+)
 _HOST_HEAD = ("a call keeps the host for", "us, median over the shapes", "most")
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -115,7 +128,8 @@ def _how(layers: LayerResults) -> str:
         f"{layers.shapes_sha256[:12]}) and the simulator's choices ({layers.registered_sha256[:12]}) were",
         f"written down before. Speed is the median time of torch's fastest form over `mlp`'s, {rounds}",
         "rounds, all in turns, each in a CUDA graph of several runs. Torch's forms: as its modules compute",
-        "it, gate and up projection as one product, bias and GELU fused, and torch.compile of these. Runs",
+        "it, bias and GELU fused, and torch.compile of these; and, for a model whose weights are packed",
+        "first, gate and up projection as one product, which `mlp` was not given here. Runs",
         "take sets of weights in turn that together fill the L2 four times, as the layers of a model do.",
         "Outputs were compared with a result in fp32, before and after. First choice: what `mlp` takes at",
         "the first call, by simulation; tuned: what it keeps after `tune=True`; our kernels: the fastest",
@@ -126,8 +140,8 @@ def _how(layers: LayerResults) -> str:
 
 def _model_row(layers: LayerResults, model: str | None) -> list[str]:
     count = sum(model in (None, row.model) for row in layers.speeds(FIRST))
-    totals = [layers.summary(ours, model) for ours in OURS]
-    totals += [layers.summary(ours, model, theirs) for ours, theirs, _ in CONTESTS]
+    totals = [layers.summary(ours, model, theirs) for ours, theirs, _ in STORED_CONTESTS]
+    totals += [layers.summary(ours, model) for ours in OURS]
     return [model or "all", str(count), *("" if total is None else str(total) for total in totals)]
 
 
@@ -138,9 +152,13 @@ def _findings(layers: LayerResults) -> list[str]:
         for row, speed in _slower(layers, ours).items()
     ]
     found = [f"Below {LEAST:.2f} of torch's best: {', '.join(slower) or 'none'}."]
+    found += [text] if (text := _packed_text(layers)) else []
     missing = LISTED_SHAPES - len(layers.speeds(FIRST))
     if missing:
         found.append(f"Shapes without a speed of the first choice: {missing} of {LISTED_SHAPES}.")
+    totals = {words: layers.summary(ours, theirs=theirs) for ours, theirs, words in CONTESTS}
+    said = [f"{words} {total}" for words, total in totals.items() if total is not None]
+    found += [f"Speed of {'; of '.join(said)}."] if said else []
     found += [f"{line[0].upper()}{line[1:]}." for line in prediction_lines(layers)]
     if layers.first_calls_ms:
         times = list(layers.first_calls_ms.values())

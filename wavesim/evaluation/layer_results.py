@@ -28,11 +28,18 @@ TORCH = "torch "  # how the names of torch's forms begin
 FIRST, TUNED, LIBRARY = "mlp", "mlp tuned", "library"
 KERNELS, STREAM = "our kernels", "stream sync"  # the best simulated candidate of ours, and its tiles in turn
 OURS = {FIRST: "first choice", TUNED: "tuned"}
+AS_STORED = "torch's forms on weights as they are stored"  # in place of a contender's name
+STORED_CONTESTS = (
+    (FIRST, AS_STORED, "first choice, weights as stored"),
+    (TUNED, AS_STORED, "tuned, weights as stored"),
+)
 CONTESTS = (
     (FIRST, LIBRARY, "first choice over cuBLASLt alone"),
     (KERNELS, LIBRARY, "our kernels, whatever is chosen, over cuBLASLt alone"),
     (KERNELS, STREAM, "our kernels over stream sync in the same tiles"),
 )
+# In the names of torch's forms that have gate and values in one matrix; and the folder of such runs.
+PACKED = "packed"
 FOLDER = Path("gpu/results/layers")
 NUMBER = (int, float)
 LISTED_SHAPES = 40
@@ -54,12 +61,21 @@ class LayerShapeRow:
     @property
     def torch(self) -> TimedCandidate | None:
         """The form of torch with the smallest median."""
-        forms = [case for name, case in self.cases.items() if name.startswith(TORCH)]
-        return min(forms, key=lambda case: case.median_ns, default=None)
+        return self._best_of_torch("")
+
+    @property
+    def torch_as_stored(self) -> TimedCandidate | None:
+        """The same without the forms that need weights packed which the model has apart."""
+        return self._best_of_torch(PACKED)
+
+    def _best_of_torch(self, without: str) -> TimedCandidate | None:
+        names = [name for name in self.cases if name.startswith(TORCH) and not (without and without in name)]
+        return min((self.cases[name] for name in names), key=lambda case: case.median_ns, default=None)
 
     def speed(self, ours: str, theirs: str | None = None) -> Speedup | None:
-        """Of a contender over another, or over torch's best; None where either is missing."""
-        mine, other = self.cases.get(ours), self.torch if theirs is None else self.cases.get(theirs)
+        """Of a contender over another, torch's best, or its best `AS_STORED`; None without either."""
+        forms = {None: self.torch, AS_STORED: self.torch_as_stored}
+        mine, other = self.cases.get(ours), forms[theirs] if theirs in forms else self.cases.get(theirs or "")
         return Speedup.of(mine.rounds_ns, other.rounds_ns) if mine and other else None
 
 
@@ -69,7 +85,8 @@ class LayerResults:
 
     `host_ns` are medians of one call's host time, by contender and shape; `first_calls_ms` are first calls
     beyond compilation by shape, `seen_calls` the same, with the number of compilations, in a second process.
-    `predicted` are speeds of our kernels over the library's, by shape, registered before.
+    `predicted` are speeds of our kernels over the library's, by shape, registered before. `packed`: the run
+    on packed weights that lies beside this one, if there is one.
     """
 
     results: GpuResults
@@ -81,6 +98,7 @@ class LayerResults:
     predicted: Mapping[str, float]
     shapes_sha256: str
     registered_sha256: str
+    packed: "LayerResults | None" = None
 
     @cached_property
     def models(self) -> list[str]:
@@ -112,6 +130,7 @@ def load_layers(path: Path) -> LayerResults:
     results, top = load_results(path), Fields(read_json(path, MAX_BYTES), str(path))
     entries = [Fields(one, f"{path}: cases[{i}]") for i, one in enumerate(top.get("cases", list))]
     registered = Fields(top.get("registered", dict), f"{path}: registered")
+    packed = newest_layers(path.parent / PACKED)
     return LayerResults(
         results=results,
         rows=tuple(_rows(results, entries)),
@@ -122,6 +141,7 @@ def load_layers(path: Path) -> LayerResults:
         predicted=_predicted(_entries(registered, "choices")),
         shapes_sha256=top.get("shapes_sha256", str),
         registered_sha256=registered.get("sha256", str),
+        packed=load_layers(packed) if packed else None,
     )
 
 
@@ -230,7 +250,7 @@ def summary_lines(layers: LayerResults) -> list[str]:
             f"{LISTED_SHAPES} shapes; worst at {worst.name}"
         )
         found += [f"  {model}: {layers.summary(ours, model) or 'none'}" for model in layers.models]
-    for ours, theirs, words in CONTESTS:
+    for ours, theirs, words in (*STORED_CONTESTS, *CONTESTS):
         total = layers.summary(ours, theirs=theirs)
         found += [f"{words}: {total}"] if total else []
     found += prediction_lines(layers)

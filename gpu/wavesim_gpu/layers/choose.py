@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Literal
 
+from wavesim.costs.device_costs import default_device
 from wavesim.costs.product_costs import ProductCosts, ProductTile, bent, product_costs_of
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
@@ -116,7 +117,16 @@ def choose(shape: MlpShape, device: Device) -> Choice:
 
 def predicted(shape: MlpShape, device: Device, most: int) -> list[Predicted]:
     """At most so many candidates of ours that the kernels can compute, fastest first."""
-    costs = product_costs_of(device.name)
+    return _fastest(shape, device, most, product_costs_of(device.name))
+
+
+def worth_timing(shape: MlpShape, device: Device, most: int) -> list[Predicted]:
+    """The same for measuring, also on a Hopper GPU whose products nobody timed: another's only order them."""
+    costs = product_costs_of(device.name) or product_costs_of(default_device())
+    return _fastest(shape, device, most, costs)
+
+
+def _fastest(shape: MlpShape, device: Device, most: int, costs: ProductCosts | None) -> list[Predicted]:
     if costs is None or device.compute_capability != HOPPER_CAPABILITY:
         return []
     pair = _Pair(shape, device, costs)

@@ -17,7 +17,7 @@ from wavesim.errors import CompileError, DeviceError, WavesimError
 from wavesim.model.device import Device
 from wavesim_gpu.layers import kept, prepared
 from wavesim_gpu.layers.arguments import Layout
-from wavesim_gpu.layers.choose import LIBRARY, Choice, predicted
+from wavesim_gpu.layers.choose import LIBRARY, Choice, worth_timing
 from wavesim_gpu.layers.description import MlpCall, MlpShape, Way
 from wavesim_gpu.layers.library import LibraryMlp
 from wavesim_gpu.layers.software import used_software
@@ -188,7 +188,7 @@ def _entrants(shape: MlpShape, device: Device, operands: _Operands) -> list[Entr
     # Also as it is untuned: an algorithm that is fastest alone need not be in a row of products.
     found = [Entrant(by_library, LibraryMlp(shape, algorithms)), Entrant(Choice(LIBRARY), library)]
     wanted = operands.result(found[0].way)
-    candidates = [one.candidate for one in predicted(shape, device, MOST)]
+    candidates = [one.candidate for one in worth_timing(shape, device, MOST)]
     planned = [candidate.planned(shape) for candidate in candidates]
     with suppress(CompileError):  # the one that does not compile is told below
         compile_all(one for pair in planned for one in wanted_kernels(*pair, Build()))

@@ -10,7 +10,7 @@ from wavesim.costs.product_costs import product_costs_of
 from wavesim.model.device import load
 from wavesim_gpu.layers import choose as choosing
 from wavesim_gpu.layers.candidates import FUSED, IN_TURN, ROWS, Cut, MlpCandidate
-from wavesim_gpu.layers.choose import LIBRARY, choose, predicted, predicted_library_ns
+from wavesim_gpu.layers.choose import LIBRARY, choose, predicted, predicted_library_ns, worth_timing
 from wavesim_gpu.layers.description import MlpShape
 from wavesim_gpu.planned_kernels import kernels_of
 
@@ -51,6 +51,14 @@ def test_a_gpu_whose_products_nobody_timed_takes_cublaslt_and_says_why():
     assert (found.label, found.basis, found.gain_points) == (LIBRARY, "none", 0.0)
     assert "no products were timed on the" in found.reason
     assert choose(gpt3(3328), load("h100")).basis == "none"
+
+
+def test_on_another_hopper_gpu_tuning_has_candidates_of_ours_to_time_and_elsewhere_none():
+    shape = gpt3(3328)
+    assert worth_timing(shape, H200, 8) == predicted(shape, H200, 8)
+    assert len(worth_timing(shape, load("h100"), 8)) == 8
+    assert not predicted(shape, load("h100"), 8)
+    assert not worth_timing(shape, load("a100-80gb"), 8)
 
 
 def test_what_cublaslt_does_not_fuse_costs_it_a_pass():
