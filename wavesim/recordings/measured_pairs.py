@@ -1,6 +1,6 @@
 """Pairs of GEMMs as a GPU benchmark measured them: a summary that ships with the package.
 
-Example: GPT-3's MLP at 3,328 tokens on an H200: 1,612 us on one stream, 1,557 with row semaphores, 1,627 by
+Example: GPT-3's MLP at 3,328 tokens on an H200: 1,594 us on one stream, 1,553 with row semaphores and by
 cuBLASLt. `wavesim results --docs docs` writes the summary from a full results file.
 """
 

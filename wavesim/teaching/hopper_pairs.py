@@ -1,7 +1,7 @@
 """Pairs as our Hopper kernels ran them: stream sync, dependent launch, semaphores, each in its best tiles.
 
-Example: GPT-3's MLP at 3,328 tokens on an H200: 1,612 us on one stream and with dependent launch, 1,587 by
-Stream-K, 1,557 with row semaphores, 1,627 by cuBLASLt. Read from the summary that ships with the package.
+Example: GPT-3's MLP at 3,328 tokens on an H200: 1,594 us on one stream, 1,600 with dependent launch, 1,580
+by Stream-K, 1,553 with row semaphores and by cuBLASLt. Read from the summary that ships with the package.
 """
 
 from collections.abc import Mapping
