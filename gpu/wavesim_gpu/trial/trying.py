@@ -5,7 +5,8 @@ and what the simulator expects of it.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -83,7 +84,27 @@ def try_model(user: UserModel, options: TrialOptions, say: Say = lambda _: None)
     import torch  # noqa: PLC0415  # optional
 
     trial = _Trial(user, options, say)
-    return trial.on_gpu() if torch.cuda.is_available() else trial.simulated()
+    with _without_traces(user.model):
+        return trial.on_gpu() if torch.cuda.is_available() else trial.simulated()
+
+
+@contextmanager
+def _without_traces(model: Any) -> Iterator[None]:
+    """Puts back what steps change besides weights: gradients, and buffers such as running means."""
+    import torch  # noqa: PLC0415  # there: the model is one of its modules
+
+    gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
+    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    for parameter, _ in gradients:
+        parameter.grad = None  # steps make their own, and those there keep their values
+    try:
+        yield
+    finally:
+        for parameter, gradient in gradients:
+            parameter.grad = gradient
+        with torch.no_grad():
+            for buffer, value in buffers:
+                buffer.copy_(value)
 
 
 class _Trial:

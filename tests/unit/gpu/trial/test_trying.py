@@ -364,3 +364,30 @@ def test_the_limit_ends_what_is_left(pretended):
     assert result.verdict.startswith("gains")
     assert result.groups[0].before is None
     assert "Not done within 0 s: the rest of the MLPs alone." in result.notes
+
+
+def test_gradients_and_running_means_are_what_they_were_after_a_step_with_a_backward_pass():
+    class Normed(Stack):
+        def __init__(self):
+            super().__init__()
+            self.norm = torch.nn.BatchNorm1d(8)
+
+        def forward(self, x):
+            return {"logits": self.norm(super().forward(x)["logits"])}
+
+    def step(model, inputs):
+        found = model(*inputs)["logits"]
+        found.square().sum().backward()
+        return found
+
+    tried = user(step, Normed())
+    mine = torch.ones_like(tried.model.norm.weight)
+    tried.model.norm.weight.grad = mine
+    before = state(tried.model)
+    if torch.cuda.is_available():
+        pytest.skip("the simulated path; a GPU has its own test")
+    try_model(tried, OPTIONS)
+    assert is_same(before, tried.model)
+    assert tried.model.norm.weight.grad is mine
+    assert torch.equal(mine, torch.ones(8))
+    assert all(one.grad is None for name, one in tried.model.named_parameters() if name != "norm.weight")
