@@ -127,7 +127,7 @@ class PlannedMlp:
                         return self._launch_all(state, call)
             # New, or meanwhile another stream's, or broken by an exception between two launches.
             with in_context(self._context):
-                state = self._states.of_stream(call.stream, stream_number, self._words)
+                state = self._states.of_stream(call.stream, stream_number, self._words, state)
 
     def _run_captured(self, call: MlpCall) -> int:
         """Over a state of its own: its graph may be replayed while other calls on the stream run."""

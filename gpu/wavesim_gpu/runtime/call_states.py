@@ -120,11 +120,15 @@ class CallStates:
         self._lock = threading.Lock()
         self.by_stream: dict[int, CallState] = {}
 
-    def of_stream(self, stream: int, number: int, words: int) -> CallState:
-        """The state of a stream, whose number it is; a new one has room for at least so many counters."""
+    def of_stream(self, stream: int, number: int, words: int, broken: CallState | None = None) -> CallState:
+        """The state of a stream, whose number it is; a new one has room for at least so many counters.
+
+        `broken`, which its caller found not to be whole while it held the lock, is not given again. Without
+        the lock nobody can tell: a state is not whole either while another thread launches over it.
+        """
         with self._lock:
             state = self.by_stream.get(number)
-            if state is None or not state.is_whole:
+            if state is None or state is broken:
                 state = self._idle(stream, number) or self._new(stream, number, max(words, FIRST_WORDS))
                 self.by_stream[number] = state
         return state

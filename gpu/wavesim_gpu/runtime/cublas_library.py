@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from wavesim.errors import DeviceError
+from wavesim.guard.escaping import one_line
 from wavesim_gpu.runtime.device import compute_capability, require_cupy
 
 # library_types.h and cublas_api.h of CUDA 12 and 13.
@@ -200,4 +201,4 @@ def _installed(name: str) -> Any:
 
         return ctypes.CDLL(pathfinder.load_nvidia_dynamic_lib(name).abs_path)
     except Exception as error:  # it has many of its own
-        raise DeviceError(f"lib{name}.so cannot be loaded ({error}); {INSTALL}") from error
+        raise DeviceError(f"lib{name}.so cannot be loaded ({one_line(str(error))}); {INSTALL}") from error
