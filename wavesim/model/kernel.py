@@ -6,7 +6,7 @@ Axes are decided once, here: x counts tile columns, y tile rows, z split-K slice
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
@@ -28,6 +28,8 @@ GATED: tuple[Activation, ...] = (
 )  # of two columns of sums, a gate and a value, one
 Gates = Literal["interleaved", "halves"]
 Order = Literal["row", "column"]  # of a matrix: the one whose elements are neighbours in memory
+WaitPlace = Literal["producer-warp", "block-barrier", "before-main-loop"]
+WAIT_PLACES: tuple[WaitPlace, ...] = get_args(WaitPlace)
 
 
 def require_positive(owner: str, **values: int) -> None:
@@ -140,6 +142,42 @@ class Kernel:
             f"{bytes_text(block.shared_bytes)} shared",
         )
 
+
+@dataclass(frozen=True)
+class MainLoop:
+    """How a kernel's blocks walk through their work and where they wait; None: its author has not said.
+
+    - `pipeline_depth`: k-blocks in flight, which go on being computed while a later one is waited for.
+    - `wait_place`: "producer-warp": a warp that only loads waits, tile by tile, ahead of those that compute;
+      "block-barrier": all warps wait at a barrier of the block, tile by tile, and the pipeline drains;
+      "before-main-loop": one wait for all tiles that are read, before the first is.
+    - `is_persistent`: as many blocks as fit are launched, and each goes on with the next tile of the grid.
+    """
+
+    pipeline_depth: int | None = None
+    wait_place: WaitPlace | None = None
+    is_persistent: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.pipeline_depth is not None:
+            require_positive("MainLoop", pipeline_depth=self.pipeline_depth)
+        if self.wait_place is not None and self.wait_place not in WAIT_PLACES:
+            raise DescriptionError(
+                f"MainLoop: wait_place is {shown(self.wait_place)}; it must be "
+                f"{', '.join(map(repr, WAIT_PLACES[:-1]))} or {WAIT_PLACES[-1]!r}"
+            )
+        if self.is_persistent not in (None, False, True):
+            raise DescriptionError(
+                f"MainLoop: is_persistent is {shown(self.is_persistent)}; it must be True or False"
+            )
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Names of what was not said."""
+        return tuple(item.name for item in fields(self) if getattr(self, item.name) is None)
+
+
+UNKNOWN_LOOP = MainLoop()  # nobody has said anything of it
 
 # One warp that spins until a consumer's producers have started, ahead of the consumer in its stream.
 WAIT_KERNEL = Kernel("wait-kernel", Grid(1), Block(threads=32, registers=24))

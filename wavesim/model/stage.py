@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 
 from wavesim.errors import DescriptionError
 from wavesim.model.index import Index, as_index
-from wavesim.model.kernel import Gemm, Grid, Kernel
+from wavesim.model.kernel import UNKNOWN_LOOP, Gemm, Grid, Kernel, MainLoop
 from wavesim.model.reprs import repr_text
 
 Box = tuple[int, int, int, int]  # x from, x to, y from, y to; half-open
@@ -140,11 +140,14 @@ class Stage:
     """A kernel as a part of a pipeline. `stage[x, y]` names its tiles in dependencies.
 
     `backend` names the implementation that computes it on a GPU; "" leaves the choice to the runner.
+    `main_loop` is what is known of a kernel that is not ours; predictions use it, and are less sure where it
+    says nothing.
     """
 
     name: str
     work: Kernel | Work
     backend: str = ""
+    main_loop: MainLoop = UNKNOWN_LOOP
 
     def __getitem__(self, key: tuple[object, object]) -> TileSet:
         return TileSet.of(self, key)

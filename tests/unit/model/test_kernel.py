@@ -4,7 +4,7 @@ import pytest
 
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel
+from wavesim.model.kernel import Block, Gemm, Grid, Kernel, MainLoop
 from wavesim.model.occupancy import occupancy_of
 
 SIZES = {"m": 1000, "n": 512, "k": 256, "tile_m": 128, "tile_n": 256}
@@ -131,3 +131,16 @@ def test_a_block_that_no_sm_can_hold_is_refused_with_value_bound_and_fix(block, 
     with pytest.raises(DescriptionError) as caught:
         occupancy_of(load("h200"), block)
     assert words in str(caught.value)
+
+
+def test_a_main_loop_says_what_its_author_has_not():
+    assert MainLoop().unknown == ("pipeline_depth", "wait_place", "is_persistent")
+    assert MainLoop(4, "block-barrier", False).unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("pipeline_depth", 0), ("wait_place", "warp"), ("is_persistent", 2)]
+)
+def test_a_main_loop_that_cannot_be_is_refused(field, value):
+    with pytest.raises(DescriptionError, match=field):
+        MainLoop(**{field: value})
