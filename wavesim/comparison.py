@@ -21,13 +21,11 @@ from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.defaults import KnownCosts, find_costs
-from wavesim.predict.intervals import interval_from_trace
 from wavesim.predict.kernel_times import kernel_times_of
 from wavesim.predict.prediction import (
     TIME_TEXT,
     Measured,
     calibrate_for,
-    improvement_points,
     measured_improvement,
     require_same_kernels,
 )
@@ -158,25 +156,27 @@ def compare(
     plans: Sequence[Plan],
     device: Device,
     runner: Runner | None = None,
-    costs: CostModel | None = None,
+    costs: CostModel | KnownCosts | None = None,
     rounds: int = 20,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Predicts all plans and sets measurements beside them: live with a runner, else from recordings.
 
     A stream-sync plan in the first plan's order is put first if there is none. Stream sync and semaphores
-    are measured; plans that need other kernels are only predicted. Predictions come from `costs` if given,
-    else from the live stream-sync measurement alone, else from the best costs known (`find_costs`).
+    are measured; plans that need other kernels are only predicted. Predictions come from `costs` if given
+    (with `described_costs` their intervals too), else from the live stream-sync measurement alone, else from
+    the best costs known (`find_costs`).
     `progress(done, total)` after every plan predicted.
     """
     require_types("compare", pipeline=(pipeline, Pipeline), device=(device, Device))
-    require_types("compare", costs=(costs, CostModel | None), progress=(progress, Callable | None))
+    require_types(
+        "compare", costs=(costs, CostModel | KnownCosts | None), progress=(progress, Callable | None)
+    )
     whole("compare: rounds", rounds, least=1)
     plans = _with_baseline(tuple_of("compare", "plans", plans, Plan))
     measured, source = measured_traces(pipeline, plans, device, runner, rounds)
     baseline = measured[0]
     known = _known(pipeline, plans, device, baseline if runner is not None else None, costs)
-    is_calibrated = known.case is not None or (costs is None and runner is not None)
     predicted: list[Trace] = []
     for done, plan in enumerate(plans, start=1):
         predicted.append(simulate(pipeline, plan, device, known.model))
@@ -189,12 +189,12 @@ def compare(
             theirs,
             (predicted[0], baseline),
             safety_of(pipeline, plan, device),
-            is_calibrated=is_calibrated,
+            known,
         )
         for plan, ours, theirs in zip(plans, predicted, measured, strict=True)
     )
     most = max(info.blocks_per_sm for info in predicted[0].header.stages)
-    past = history_text(most, is_calibrated and rows[0].scored)
+    past = history_text(most, known.is_calibrated and rows[0].scored)
     caveats = tuple(plan.caveat for plan in plans if plan.caveat) + _other_orders(plans)
     caveats += contradictions(pipeline, device, kernel_times_of(baseline)) if baseline is not None else ()
     return Comparison(
@@ -219,9 +219,11 @@ def _known(
     plans: tuple[Plan, ...],
     device: Device,
     live: Trace | None,
-    costs: CostModel | None,
+    costs: CostModel | KnownCosts | None,
 ) -> KnownCosts:
     """The costs to predict with: the caller's, else those of the live stream-sync run, else the best."""
+    if isinstance(costs, KnownCosts):
+        return costs
     if costs is not None:
         return KnownCosts(costs, "with costs given by the caller")
     if live is None:
@@ -229,7 +231,7 @@ def _known(
     require_same_kernels(pipeline, live, device)
     model = calibrate_for(pipeline, device, live)
     basis = f"calibrated on the measured stream-sync run; {trace_text(live, model)}"
-    return KnownCosts(model, basis, defaults=tuple(map(str, trace_defaults(live))))
+    return KnownCosts(model, basis, defaults=tuple(map(str, trace_defaults(live))), is_calibrated=True)
 
 
 def _order_name(plan: Plan) -> str:
@@ -260,13 +262,12 @@ def _row(
     theirs: Trace | None,
     streams: tuple[Trace, Trace | None],
     safety: SafetyVerdict,
-    *,
-    is_calibrated: bool,
+    known: KnownCosts,
 ) -> Row:
     """One plan's row; `streams` are the simulated and the measured stream-sync run."""
     stream, baseline = streams
-    points = improvement_points(ours.time_ns, stream.time_ns)
-    found = interval_from_trace(ours, points, is_calibrated=is_calibrated)
+    points = known.points(ours.time_ns, stream.time_ns)
+    found = known.interval(ours, points)
     row = Row(
         plan=plan.name,
         label=plan.label,

@@ -1,7 +1,6 @@
 """`wavesim predict`: the best plan for a user's own kernels, described in a TOML file."""
 
 import argparse
-from dataclasses import asdict
 from pathlib import Path
 
 from wavesim.cli.printing import print_result, progress
@@ -29,5 +28,6 @@ def run(options: argparse.Namespace) -> int:
         verdict.basis,
         f"tried, simulated on {found.device.name}, points: {gains}",
     )
-    document = {k: v for k, v in asdict(verdict).items() if k != "improvements"}
+    names = ("best", "improvement_points", "low", "high", "reason", "basis", "defaults", "scored")
+    document = {name: getattr(verdict, name) for name in names}
     return print_result(options, document, "\n".join(map(whole_line, lines)))

@@ -37,8 +37,6 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.analysis.metrics import metrics_of
     from wavesim.check.deadlock import safety_of
     from wavesim.predict.defaults import find_costs
-    from wavesim.predict.intervals import interval_from_trace
-    from wavesim.predict.prediction import improvement_points
     from wavesim.sim.simulation import simulate
 
     pipeline, device = described(options)
@@ -50,8 +48,8 @@ def run(options: argparse.Namespace) -> int:
         complain(f"without the wait-kernel: {safety.reason}")
     stream = simulate(pipeline, StreamSync(parse_order(options.order)), device, known.model)
     found = metrics_of(trace)
-    gain = improvement_points(trace.time_ns, stream.time_ns)
-    interval = interval_from_trace(trace, gain, is_calibrated=known.case is not None)
+    gain = known.points(trace.time_ns, stream.time_ns)
+    interval = known.interval(trace, gain)
     document = {
         "workload": pipeline.name,
         "device": device.name,

@@ -6,21 +6,32 @@ then say, of another order or (where the caller allows it) of the nearest size; 
 so the catalogue's roofline has to do. Everything that predicts takes its costs from here.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import mean
 
 from wavesim.costs.calibration import calibrate
-from wavesim.costs.calibration_text import assumed_text, trace_defaults
+from wavesim.costs.calibration_text import (
+    assumed_text,
+    kernel_times_defaults,
+    kernel_times_text,
+    trace_defaults,
+)
 from wavesim.costs.cost_model import CostModel, zero_cost
 from wavesim.costs.data_sheet import roofline
 from wavesim.costs.device_costs import costs_of
+from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
-from wavesim.predict.prediction import Measured, measured_improvement
+from wavesim.predict.intervals import Interval, interval_from_trace, interval_of
+from wavesim.predict.kernel_times import costs_from_kernel_times
+from wavesim.predict.kinds import kernel_times_kind
+from wavesim.predict.prediction import Measured, improvement_points, measured_improvement, sustained_points
 from wavesim.recordings.shipped import RecordedCase, cases, find_case
+from wavesim.trace.trace import Trace
 from wavesim.workloads.figure_one import TILE_NS
 
 RECORDED_ORDERS = ("row", "grouped:4", "grouped:8")
@@ -30,13 +41,29 @@ RECORDED_ORDERS = ("row", "grouped:4", "grouped:8")
 class KnownCosts:
     """A cost model; `source` says where it comes from; `case` is a recording of this size and order.
 
-    `defaults` names what was assumed for want of a measurement on the device.
+    `defaults` names what was assumed for want of a measurement on the device. `is_calibrated`: on a run of
+    this size and order. `kind` is that of predictions from kernel times, "" for others; `clock_share` as in
+    `DeviceCosts`, where plans run by themselves at the power limit.
     """
 
     model: CostModel
     source: str
     case: RecordedCase | None = None
     defaults: tuple[str, ...] = ()
+    is_calibrated: bool = False
+    kind: str = ""
+    clock_share: float = 0.0
+
+    def points(self, time_ns: int, stream_ns: int) -> float:
+        """The improvement of a simulated time over that of stream sync, in points."""
+        return sustained_points(improvement_points(time_ns, stream_ns), self.clock_share)
+
+    def interval(self, trace: Trace, points: float) -> Interval:
+        """The interval of a plan's improvement, by its simulated trace; stream sync's own is 0 to 0."""
+        if not self.kind:
+            return interval_from_trace(trace, points, is_calibrated=self.is_calibrated)
+        found = interval_of(points, self.kind, str(trace.header.device.get("name", "")), trace)
+        return replace(found, low=points, high=points) if trace.header.plan == "stream" else found
 
     def measured(self, policy: str) -> Measured | None:
         """The improvement that was measured for this policy there, if it was."""
@@ -77,6 +104,35 @@ def find_costs(
     return _from_data_sheet(pipeline, device)
 
 
+def described_costs(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, int]) -> KnownCosts:
+    """Costs of kernels that a user described: from each one's measured time alone, else from the roofline.
+
+    Raises `DescriptionError` for a stage without a time whose work is not given either.
+    """
+    if kernel_ns:
+        return _from_kernel_times(pipeline, device, kernel_ns)
+    for stage in pipeline.stages:
+        if not stage.kernel.flops_per_block:
+            raise DescriptionError(
+                f"stage {stage.name!r} has no time, and what it computes is not given either; write "
+                "kernel_us = the kernel alone, measured, or m, n, k and tile for a roofline"
+            )
+    return _from_data_sheet(pipeline, device)
+
+
+def _from_kernel_times(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, int]) -> KnownCosts:
+    known = costs_of(device.name)
+    model = costs_from_kernel_times(pipeline, device, kernel_ns, known)
+    most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
+    return KnownCosts(
+        model,
+        kernel_times_text(device, model),
+        defaults=tuple(map(str, kernel_times_defaults(device, model))),
+        kind=kernel_times_kind(pipeline, device, most),
+        clock_share=known.clock_share,
+    )
+
+
 def _from_data_sheet(pipeline: Pipeline, device: Device) -> KnownCosts:
     assumed = costs_of(device.name).defaults_in("overheads")
     sheet = f"a roofline from {device.name}'s data sheet"
@@ -102,7 +158,8 @@ def _recorded(case: RecordedCase, tokens: int, order: str) -> KnownCosts:
     assumed = trace_defaults(stream)
     others = (f"tile_ns: those of a run{size}{under}",) if size or under else ()
     defaults = (*others, *map(str, assumed))
-    return KnownCosts(model, words + assumed_text(assumed), case if is_exact else None, defaults)
+    exact = case if is_exact else None
+    return KnownCosts(model, words + assumed_text(assumed), exact, defaults, is_calibrated=is_exact)
 
 
 def _case(pipeline: Pipeline, device: Device, order: str) -> RecordedCase | None:

@@ -5,28 +5,37 @@ and 91 % full. The plans are simulated from the two measured kernel times alone;
 gain and an 80 % interval come out, with the reason in words.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from wavesim.analysis.metrics import metrics_of
 from wavesim.costs.calibration_checks import contradictions
-from wavesim.costs.calibration_text import kernel_times_defaults, kernel_times_text
-from wavesim.costs.device_costs import costs_of
+from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Grouped, RowMajor, SlicesLast
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
-from wavesim.predict.intervals import interval_of
-from wavesim.predict.kernel_times import costs_from_kernel_times
-from wavesim.predict.kinds import kernel_times_kind
-from wavesim.predict.prediction import improvement_points, sustained_points
+from wavesim.predict.defaults import described_costs
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 
+STREAM = "stream"
 NEARLY_FULL = 3.0  # percent of SM slots
 HELPS_POINTS = 1.0  # a gain smaller than this is not worth two streams
 NO_BETTER_POINTS = 0.5  # by which a plan must be better than a simpler one to be chosen
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A plan that was tried: its improvement over stream sync in points, its interval and its trace."""
+
+    name: str
+    points: float
+    low: float
+    high: float
+    scored: bool
+    trace: Trace = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,7 @@ class Verdict:
 
     `basis` says what was used and what was assumed, `defaults` which constants were measured on another
     device. `scored` is False where no score covers this kind of kernel on this device; the interval is then
-    a guess. `improvements` has every plan tried, in points.
+    a guess. `tried` has stream sync and every plan, simpler ones first.
     """
 
     best: str
@@ -46,7 +55,17 @@ class Verdict:
     basis: str
     defaults: tuple[str, ...]
     scored: bool
-    improvements: Mapping[str, float]
+    tried: tuple[Tried, ...]
+
+    @property
+    def improvements(self) -> dict[str, float]:
+        """Of every plan tried, in points."""
+        return {plan.name: plan.points for plan in self.tried}
+
+    @property
+    def best_tried(self) -> Tried:
+        """The plan that is best, as it was tried."""
+        return next(plan for plan in self.tried if plan.name == self.best)
 
 
 def verdict_on(
@@ -59,44 +78,42 @@ def verdict_on(
 
     `progress(done, total)` after every plan.
     """
-    known = costs_of(device.name)
-    costs = costs_from_kernel_times(pipeline, device, kernel_ns, known)
-    stream = simulate(pipeline, StreamSync(), device, costs)
-    traces: dict[str, Trace] = {}
+    if not kernel_ns:
+        raise DescriptionError(
+            f"stage {pipeline.stages[0].name!r} has no time; write kernel_us = the kernel alone, measured"
+        )
+    known = described_costs(pipeline, device, kernel_ns)
+    stream = simulate(pipeline, StreamSync(), device, known.model)
+    tried = [Tried(STREAM, 0.0, 0.0, 0.0, True, stream)]
     for done, (name, plan) in enumerate(_plans().items(), start=1):
-        traces[name] = simulate(pipeline, plan, device, costs)
+        trace = simulate(pipeline, plan, device, known.model)
+        points = known.points(trace.time_ns, stream.time_ns)
+        found = known.interval(trace, points)
+        tried.append(Tried(name, points, found.low, found.high, found.scored, trace))
         if progress is not None:
             progress(done, len(_plans()))
-    gains = {
-        name: sustained_points(improvement_points(trace.time_ns, stream.time_ns), known.clock_share)
-        for name, trace in traces.items()
-    }
-    best = _simplest_good(gains)
+    best = _simplest_good(tried[1:])
     most = max(info.blocks_per_sm for info in stream.header.stages)
-    found = interval_of(gains[best], kernel_times_kind(pipeline, device, most), device.name, traces[best])
     flags = "".join(f"; {flag}" for flag in contradictions(pipeline, device, kernel_ns))
-    if found.points < HELPS_POINTS:
-        reason = _why_not(stream, traces[best], best, gains[best])
-        best, found = "stream", replace(found, points=0.0, low=0.0, high=max(0.0, found.high))
-    else:
-        reason = _why(stream, traces[best], gains, most)
+    helps = best.points >= HELPS_POINTS
+    gains = {plan.name: plan.points for plan in tried}
     return Verdict(
-        best,
-        found.points,
-        found.low,
-        found.high,
-        reason + flags,
-        kernel_times_text(device, costs),
-        tuple(map(str, kernel_times_defaults(device, costs))),
-        found.scored,
-        {"stream": 0.0, **gains},
+        best.name if helps else STREAM,
+        best.points if helps else 0.0,
+        best.low if helps else 0.0,
+        best.high if helps else max(0.0, best.high),
+        (_why(stream, best.trace, gains, most) if helps else _why_not(stream, best)) + flags,
+        known.source,
+        known.defaults,
+        best.scored,
+        tuple(tried),
     )
 
 
-def _simplest_good(gains: Mapping[str, float]) -> str:
+def _simplest_good(tried: Sequence[Tried]) -> Tried:
     """The first, so the simplest, plan that is not clearly worse than the best."""
-    enough = max(gains.values()) - NO_BETTER_POINTS
-    return next(name for name, gain in gains.items() if gain >= enough)
+    enough = max(plan.points for plan in tried) - NO_BETTER_POINTS
+    return next(plan for plan in tried if plan.points >= enough)
 
 
 def _plans() -> dict[str, Plan]:
@@ -128,14 +145,14 @@ def _why(stream: Trace, best: Trace, gains: Mapping[str, float], blocks_per_sm: 
     )
 
 
-def _why_not(stream: Trace, best: Trace, name: str, gain: float) -> str:
+def _why_not(stream: Trace, best: Tried) -> str:
     """Where the SM time goes under either plan, in percent of the stream-sync run."""
-    before, after = metrics_of(stream), metrics_of(best)
+    before, after = metrics_of(stream), metrics_of(best.trace)
     unit = before.makespan_ns / 100.0
     empty, still_empty = before.tail_loss_ns / unit, after.tail_loss_ns / unit
     waiting, added = after.waiting_ns / unit, (after.busy_ns - before.busy_ns) / unit
-    verb = "costs" if gain < 0 else "gains only"
-    words = f"the best semaphore plan tried, {name}, {verb} {abs(gain):.1f} points: "
+    verb = "costs" if best.points < 0 else "gains only"
+    words = f"the best semaphore plan tried, {best.name}, {verb} {abs(best.points):.1f} points: "
     if empty < NEARLY_FULL:
         words += f"the last waves are nearly full, stream sync leaves {empty:.1f} % of SM slots empty"
     else:

@@ -22,8 +22,9 @@ from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import RowMajor
 from wavesim.plan.plan import Plan, StreamSync
+from wavesim.predict.defaults import KnownCosts
 from wavesim.predict.intervals import UNSCORED_POINTS
-from wavesim.predict.prediction import TIME_TEXT, improvement_points
+from wavesim.predict.prediction import TIME_TEXT
 from wavesim.predict.score_history import score_of
 from wavesim.tuning.candidates import (
     Candidate,
@@ -154,7 +155,7 @@ class Tuning:
 def tune(
     pipeline: Pipeline,
     device: Device,
-    costs: CostModel | None = None,
+    costs: CostModel | KnownCosts | None = None,
     *,
     variants: Mapping[str, Pipeline] | None = None,
     plans: Sequence[Plan] | None = None,
@@ -173,7 +174,7 @@ def tune(
     """
     began = time.monotonic()
     require_types("tune", pipeline=(pipeline, Pipeline), device=(device, Device))
-    require_types("tune", costs=(costs, CostModel | None), variants=(variants, Mapping | None))
+    require_types("tune", costs=(costs, CostModel | KnownCosts | None), variants=(variants, Mapping | None))
     require_types("tune", executor=(executor, Executor | None), progress=(progress, Callable | None))
     require_types("tune", **{f"variants[{name!r}]": (v, Pipeline) for name, v in (variants or {}).items()})
     given = None if plans is None else tuple_of("tune", "plans", plans, Plan)
@@ -218,7 +219,7 @@ class Search:
         self,
         variants: Mapping[str, Pipeline],
         device: Device,
-        costs: CostModel | None,
+        costs: CostModel | KnownCosts | None,
         plans: Sequence[Plan] | None,
     ) -> None:
         self.books = {name: CostBook(pipeline, device, costs) for name, pipeline in variants.items()}
@@ -259,6 +260,7 @@ class Search:
         found = {key: ns for key, ns in self.predicted_ns.items() if ns is not None}
         self.left_out["can deadlock"] += len(self.predicted_ns) - len(found)
         streams = [ns for key, ns in found.items() if self._candidates[key].plan.is_stream_sync]
+        points = self.books[""].known().points
         rows = [
             TunedPlan(
                 name=(entry := self._candidates[key]).name,
@@ -266,7 +268,7 @@ class Search:
                 plan=entry.plan,
                 order=entry.order,
                 predicted_ns=ns,
-                improvement_points=improvement_points(ns, min(streams)),
+                improvement_points=points(ns, min(streams)),
                 semaphores=entry.semaphores,
                 safety=entry.safety,
             )

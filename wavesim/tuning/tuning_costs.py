@@ -19,33 +19,36 @@ class CostBook:
 
     pipeline: Pipeline
     device: Device
-    given: CostModel | None
+    given: CostModel | KnownCosts | None
     _of_order: dict[str, CostModel] = field(default_factory=dict)
 
     @property
     def basis(self) -> str:
         """Where the costs come from, in words."""
-        if self.given is not None:
-            return "with costs given by the caller"
-        return self._known("row").source
+        return self.known().source
 
     @property
     def defaults(self) -> tuple[str, ...]:
         """What was assumed for want of a measurement on the device."""
-        return () if self.given is not None else self._known("row").defaults
+        return self.known().defaults
 
     @property
     def is_scored(self) -> bool:
         """Whether predictions with costs like these have been held against measurements."""
-        return self.given is None and self._known("row").case is not None
+        return self.known().is_calibrated
 
     def costs(self, order: str) -> CostModel:
         """The costs of plans with the choice of orders of that name."""
-        costs = self.given or self._of_order.get(order)
+        costs = self._of_order.get(order)
         if costs is None:
-            costs = self._known(order).model
-            self._of_order[order] = costs
+            costs = self._of_order[order] = self.known(order).model
         return costs
+
+    def known(self, order: str = "row") -> KnownCosts:
+        """The same with what is known about them."""
+        if isinstance(self.given, CostModel):
+            return KnownCosts(self.given, "with costs given by the caller")
+        return self.given or find_costs(self.pipeline, self.device, order)
 
     def least_ns(self) -> float:
         """No plan takes less: all tiles' work over the most that all SMs do at once."""
@@ -62,6 +65,3 @@ class CostBook:
             occupancy_of(self.device, stage.kernel.block).blocks_per_sm for stage in self.pipeline.stages
         ]
         return max(blocks)
-
-    def _known(self, order: str) -> KnownCosts:
-        return find_costs(self.pipeline, self.device, order)
