@@ -1,11 +1,13 @@
-"""Measured and fitted constants of a device, as its data file in `costs/devices` states them.
+"""Measured and fitted constants of a device, as its data files state them.
 
-Example: `[overheads.boundary_ns]` of h200.toml has a value of 1,080, the unit "ns", where it was measured and
-when. A file with an unknown key, a missing unit or source, or a negative value is refused as a whole.
+Example: `[overheads.boundary_ns]` of devices/h200.toml has a value of 1,080, the unit "ns", where it was
+measured and when. A file of `devices` is made by `characterise` and replaced as a whole; what was fitted
+to recordings stands in a file of the same name in `fitted`, which goes before it. A user's own file may hold
+both. A file with an unknown key, a missing unit or source, or a negative value is refused as a whole.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
 from math import isfinite
@@ -16,23 +18,38 @@ from wavesim.costs.cost_model import FIXED_COSTS
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.guard.bounds import shown
 from wavesim.guard.documents import read_toml
+from wavesim.model.device_files import catalogue_fields
 from wavesim.plan.parsing import SCHEDULES
 
-FOLDER = Path(__file__).parent / "devices"
+MEASURED, FITTED = (Path(__file__).parent / name for name in ("devices", "fitted"))
+FOLDERS = (MEASURED, FITTED)
 BACKENDS = "backends"
 RATIOS = "tile_time_ratios"
+CONDITIONS = "conditions"
 NS, SHARE, TEXT, TEXTS = "ns", "share", "text", "texts"
 # Unit of every constant by section. Nanoseconds and bytes are whole numbers, shares lie in 0 to 1.
 UNITS: dict[str, dict[str, str]] = {
     "overheads": dict.fromkeys(FIXED_COSTS, NS),
     "kernel_times": {"launch_ns": NS, "host_sync_ns": NS},
-    "clock": {"gain": SHARE, "slowdown_share": SHARE},
+    "clock": {
+        "gain": SHARE,
+        "slowdown_share": SHARE,
+        "full_ghz": "GHz",
+        "single_ghz": "GHz",
+        "full_w": "W",
+        "idle_w": "W",
+    },
     "sharing": {
         "sharpness": "exponent",
         "full_demand": "SMs",
         "crowded_demand": "SMs",
         "oldest_first_bias": SHARE,
         "demand": "SMs",
+        "spin_share": SHARE,
+        "sleeping_spin_share": SHARE,
+        "tensor_speeds": "shares",
+        "fma_speeds": "shares",
+        "latency_speeds": "shares",
     },
     "memory": {
         "l2_bytes": "bytes",
@@ -40,7 +57,12 @@ UNITS: dict[str, dict[str, str]] = {
         "sharpness": "exponent",
         "shared_sharpness": "exponent",
         "scattered_share": SHARE,
+        "copy_bytes_per_s": "bytes/s",
     },
+    "l2": {"bytes_per_s": "bytes/s", "near_cycles": "cycles", "far_cycles": "cycles", "copies": "ratio"},
+    "semaphore": {"latency_ns": NS},
+    "timer": {"step_ns": NS},
+    "dispatch": dict.fromkeys(("oldest_first", "breadth_first", "joins_default", "joins_full"), "yes or no"),
     "split_k": {"partial_ns": NS, "shared_partial_ns": NS, "shared_fixup_ns": NS},
     "interval": {"least_points": "points", "startup_ns": NS, "idle_share": SHARE, "dram_share": SHARE},
     "products": {
@@ -63,12 +85,19 @@ UNITS: dict[str, dict[str, str]] = {
     "scored": {"kernel_times": "kind", "kernel_times_apart": "condition", "kinds": "kinds"},
 }
 WHOLE_UNITS, TEXT_UNITS, LIST_UNITS = (NS, "bytes"), ("kind", "condition"), ("kinds",)
-KEYS = ("value", "unit", "source", "date")
+KEYS, OPTIONAL_KEYS = ("value", "unit", "source", "date"), ("spread",)
+# Sections of which a file has all of these constants or none.
+WHOLE: dict[str, tuple[str, ...]] = {name: tuple(UNITS[name]) for name in ("interval", "products", "scored")}
+WHOLE["memory"] = ("l2_bytes", "dram_bytes_per_s", "scattered_share")
 
 
 @dataclass(frozen=True)
 class Constant:
-    """One constant of a device file: `name` is "section.constant", `date` is ISO (2026-11-20)."""
+    """One constant of a device file: `name` is "section.constant", `date` is ISO (2026-11-20).
+
+    `spread` is half the range of the middle half of its repeats, as a share of the value; None where unknown.
+    `is_fitted` tells what was fitted to recordings from what a microbenchmark measured.
+    """
 
     name: str
     value: Any
@@ -76,6 +105,8 @@ class Constant:
     source: str
     date: str
     device: str
+    spread: float | None = None
+    is_fitted: bool = False
 
     @property
     def section(self) -> str:
@@ -83,7 +114,9 @@ class Constant:
         return self.name.partition(".")[0]
 
     def __str__(self) -> str:
-        return f"{self.name} = {self.value:g} {self.unit}, as on {self.device} ({self.date})"
+        is_number = type(self.value) in (int, float)
+        value = f"{self.value:g}" if is_number else shown(self.value)
+        return f"{self.name} = {value} {self.unit}, as on {self.device} ({self.date})"
 
 
 @dataclass(frozen=True)
@@ -91,7 +124,8 @@ class DeviceFile:
     """A device's constants by name; `source` says in a line where they come from.
 
     `stand_in` is the device whose constants replace those it lacks,
-    `is_default` marks the file that stands in where no other is named.
+    `is_default` marks the file that stands in where no other is named. `conditions`: of the measurement, such
+    as the driver and a clock that was held down.
     """
 
     device: str
@@ -99,26 +133,66 @@ class DeviceFile:
     source: str = ""
     stand_in: str = ""
     is_default: bool = False
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+
+    def over(self, other: "DeviceFile | None") -> "DeviceFile":
+        """Both files' constants; this one's where both have one of a name."""
+        if other is None:
+            return self
+        return DeviceFile(
+            self.device,
+            {**other.constants, **self.constants},
+            other.source or self.source,
+            self.stand_in or other.stand_in,
+            self.is_default or other.is_default,
+            {**other.conditions, **self.conditions},
+        )
 
 
 @cache
-def device_files(folder: Path) -> dict[str, DeviceFile]:
-    """All files of a folder by device name. Raises `DescriptionError` for the first bad one."""
-    return {path.stem: read_device_file(path) for path in sorted(folder.glob("*.toml"))}
+def device_files(folders: tuple[Path, ...]) -> dict[str, DeviceFile]:
+    """All devices' constants by name, a later folder's before an earlier one's; those of the last are fitted.
+
+    Raises `DescriptionError` for the first bad file.
+    """
+    found: dict[str, DeviceFile] = {}
+    for folder in folders:
+        for path in sorted(folder.glob("*.toml")):
+            own = read_device_file(path, is_fitted=folder == folders[-1])
+            found[path.stem] = own.over(found.get(path.stem))
+    return found
 
 
-def read_device_file(path: Path) -> DeviceFile:
-    """One device's constants. Raises `DescriptionError` naming file, field and what to write instead."""
-    data = _parsed(path)
+def read_device_file(path: Path, name: str = "", *, is_fitted: bool = False) -> DeviceFile:
+    """One device's constants, under `name` or the file's; figures of the catalogue in the file are left out.
+
+    Raises `DescriptionError` naming file, field and what to write instead.
+    """
+    data = {key: value for key, value in _parsed(path).items() if key not in catalogue_fields()}
+    conditions = _conditions(path, data.pop(CONDITIONS, {}))
     source, stand_in = data.pop("source", ""), data.pop("stand_in", "")
     is_default = data.pop("default", False)
     if not isinstance(source, str) or not isinstance(stand_in, str) or not isinstance(is_default, bool):
         raise DescriptionError(
             f"{path}: source is a text, stand_in is a device name in quotes, default is true or false"
         )
-    found = {name: _constant(path, name, unit, entry) for name, unit, entry in _entries(path, data)}
-    _require_whole(path, found)
-    return DeviceFile(path.stem, found, source, stand_in, is_default)
+    device = name or path.stem
+    found = {
+        key: _constant(path, key, unit, entry, device, is_fitted) for key, unit, entry in _entries(path, data)
+    }
+    _require_whole(path, found, is_fitted=is_fitted)
+    return DeviceFile(device, found, source, stand_in, is_default, conditions)
+
+
+def _conditions(path: Path, table: object) -> dict[str, Any]:
+    """What a measurement was made under: texts, numbers, yes and no, by names of its own."""
+    found = _table(path, CONDITIONS, table)
+    for key, value in found.items():
+        if not isinstance(value, str | int | float):
+            raise DescriptionError(
+                f"{path}: field '{CONDITIONS}.{key}' is {shown(value)}; write a text or a number"
+            )
+    return dict(found)
 
 
 def _parsed(path: Path) -> dict[str, Any]:
@@ -168,11 +242,11 @@ def _unknown(path: Path, where: str, known: Any) -> DescriptionError:
     return DescriptionError(f"{path}: field {shown(where)} is unknown; known are {', '.join(known)}")
 
 
-def _constant(path: Path, name: str, unit: str, entry: Any) -> Constant:
+def _constant(path: Path, name: str, unit: str, entry: Any, device: str, is_fitted: bool) -> Constant:
     table = _table(path, name, entry)
     for key in table:
-        if key not in KEYS:
-            raise _unknown(path, f"{name}.{key}", KEYS)
+        if key not in (*KEYS, *OPTIONAL_KEYS):
+            raise _unknown(path, f"{name}.{key}", (*KEYS, *OPTIONAL_KEYS))
     for key in KEYS:
         if key not in table:
             raise DescriptionError(f"{path}: field '{name}.{key}' is missing; write {_example(key, unit)}")
@@ -183,7 +257,8 @@ def _constant(path: Path, name: str, unit: str, entry: Any) -> Constant:
             f"{path}: field '{name}.source' is {shown(table['source'])}; write {_example('source', unit)}"
         )
     _require_value(path, name, unit, table["value"])
-    return Constant(name, table["value"], unit, table["source"], _date(path, name, table["date"]), path.stem)
+    made, spread = _date(path, name, table["date"]), _spread(path, name, table.get("spread"))
+    return Constant(name, table["value"], unit, table["source"], made, device, spread, is_fitted)
 
 
 def _example(key: str, unit: str) -> str:
@@ -195,8 +270,25 @@ def _example(key: str, unit: str) -> str:
     }[key]
 
 
+def _spread(path: Path, name: str, value: object) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not value >= 0:  # type: ignore[operator]  # a number by then
+        raise DescriptionError(
+            f"{path}: field '{name}.spread' is {shown(value)}; write a share of the value, 0 or more"
+        )
+    return float(value)  # type: ignore[arg-type]  # as above
+
+
 def _require_value(path: Path, name: str, unit: str, value: Any) -> None:
-    if unit in TEXT_UNITS:
+    if unit == "yes or no":
+        is_right, wanted = isinstance(value, bool), "true or false"
+    elif unit == "shares":
+        is_right = isinstance(value, list) and all(
+            type(one) in (int, float) and 0 <= one <= 1 for one in value
+        )
+        wanted = "a list of numbers from 0 to 1"
+    elif unit in TEXT_UNITS:
         is_right, wanted = isinstance(value, str) and bool(value), "a text"
     elif unit in LIST_UNITS:
         is_right, wanted = (
@@ -224,12 +316,15 @@ def _date(path: Path, name: str, value: Any) -> str:
         ) from None
 
 
-def _require_whole(path: Path, found: Mapping[str, Constant]) -> None:
-    """Sections that only work as a whole are there as a whole."""
-    for section in ("memory", "interval", "products", "scored"):
-        have = [key for key in UNITS[section] if f"{section}.{key}" in found]
-        lacking = [key for key in UNITS[section] if key not in have]
+def _require_whole(path: Path, found: Mapping[str, Constant], *, is_fitted: bool) -> None:
+    """Sections that only work as a whole are there as a whole; a fit may replace one constant of a memory."""
+    for section, keys in WHOLE.items():
+        if is_fitted and section == "memory":
+            continue
+        have = [key for key in keys if f"{section}.{key}" in found]
+        lacking = [key for key in keys if key not in have]
         if have and lacking:
             raise DescriptionError(
-                f"{path}: field '{section}.{lacking[0]}' is missing; give all of [{section}] or none of it"
+                f"{path}: field '{section}.{lacking[0]}' is missing; give all of [{section}] "
+                f"({', '.join(keys)}) or none of it"
             )

@@ -5,13 +5,22 @@ half of that. Nothing was measured on a B200: an H200's constants stand in, and 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from wavesim.costs.constants import BACKENDS, FOLDER, RATIOS, UNITS, Constant, DeviceFile, device_files
+from wavesim.costs.constants import (
+    BACKENDS,
+    FOLDERS,
+    RATIOS,
+    UNITS,
+    Constant,
+    DeviceFile,
+    device_files,
+    read_device_file,
+)
 from wavesim.costs.dram_slowdown import Memory
 from wavesim.costs.sharing import SharingLaw
 from wavesim.costs.weight_prefetch import is_memory_bound
@@ -24,8 +33,15 @@ from wavesim.model.pipeline import Pipeline
 
 # Nothing stands in for another device's memory, products and scores; the default device's clock, host and the
 # demand of its kernels say nothing of other devices either. A device that lacks these has none.
-OWN = ("memory", "interval", "products", "scored")
-NEVER = tuple(f"{section}.{key}" for section in OWN for key in UNITS[section])
+OWN = ("memory", "l2", "dispatch", "interval", "products", "scored")
+# How sharply tiles bend from compute- to DRAM-bound is the kernels' more than the device's.
+SHAPES = ("memory.sharpness", "memory.shared_sharpness")
+READINGS = tuple(f"clock.{key}" for key in ("full_ghz", "single_ghz", "full_w", "idle_w"))
+READINGS += tuple(f"sharing.{key}" for key in ("tensor_speeds", "fma_speeds", "latency_speeds"))
+NEVER = (
+    *(name for section in OWN for key in UNITS[section] if (name := f"{section}.{key}") not in SHAPES),
+    *READINGS,
+)
 NOT_BY_DEFAULT = (*NEVER, "clock.gain", "sharing.demand", "kernel_times.host_sync_ns")
 
 
@@ -81,6 +97,7 @@ class DeviceCosts:
     - `split_k`: what of storing and adding sums calibrated tile times do not contain, in ns.
     - `spread`, `scored`: None where nothing was scored on the device.
     - `defaults`: the constants of another device that stand in.
+    - `values`: every constant by its name ("semaphore.latency_ns"), the device's own or one that stands in.
     """
 
     overheads: Mapping[str, Any]
@@ -96,6 +113,7 @@ class DeviceCosts:
     spread: SpreadCosts | None = None
     scored: ScoredKinds | None = None
     defaults: tuple[Constant, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
 
     def speeds(self, pipeline: Pipeline, device: Device) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """(sharing, oldest_first_bias) of blocks that share an SM, as `CostModel` has them."""
@@ -127,21 +145,35 @@ class DeviceCosts:
 
 
 def costs_of(name: str) -> DeviceCosts:
-    """The costs known of a device, by its name in the catalogue or its driver's name.
+    """The costs known of a device, by its name in the catalogue, its driver's name or the path of a file.
 
-    What its data file lacks is taken from the device that stands in for it, and named in `defaults`.
+    What its data files lack is taken from the device that stands in for it, and named in `defaults`.
     """
-    return _costs_of(devices.catalogue_name(name), FOLDER)
+    return _costs_of(devices.catalogue_name(name), FOLDERS, _state_of(name))
 
 
 def default_device() -> str:
     """The device whose constants stand in for others', by its name in the catalogue."""
-    return _default_name(device_files(FOLDER))
+    return _default_name(device_files(FOLDERS))
 
 
 def own_file(name: str) -> DeviceFile:
-    """The constants measured on a device itself; none where nothing was."""
-    return device_files(FOLDER).get(devices.catalogue_name(name), DeviceFile(name, {}))
+    """The constants measured on a device itself, or fitted to what was; none where nothing was."""
+    return _own_file(devices.catalogue_name(name), FOLDERS) or DeviceFile(name, {})
+
+
+def _own_file(name: str, folders: tuple[Path, ...]) -> DeviceFile | None:
+    if devices.is_user_file(name) and Path(name).is_file():
+        return read_device_file(Path(name), name)
+    return device_files(folders).get(name)
+
+
+def _state_of(name: str) -> tuple[int, int] | None:
+    """What changes when a user's own file does; None for other devices, and for a file that is gone."""
+    if not devices.is_user_file(name) or not Path(name).is_file():
+        return None
+    found = Path(name).stat()
+    return found.st_mtime_ns, found.st_size
 
 
 def without_constants() -> DeviceCosts:
@@ -162,20 +194,21 @@ def with_host_sync(known: DeviceCosts) -> DeviceCosts:
 def _default_name(files: Mapping[str, DeviceFile]) -> str:
     found = [name for name, file in files.items() if file.is_default]
     if len(found) != 1:
-        raise DescriptionError(f"{FOLDER}: default = true is in {found or 'no file'}; write it in one file")
+        raise DescriptionError(
+            f"{FOLDERS[-1]}: default = true is in {found or 'no file'}; write it in one file"
+        )
     return found[0]
 
 
 @cache
-def _costs_of(name: str, folder: Path) -> DeviceCosts:
-    files = device_files(folder)
-    own = files.get(name)
+def _costs_of(name: str, folders: tuple[Path, ...], _state: tuple[int, int] | None) -> DeviceCosts:
+    files, own = device_files(folders), _own_file(name, folders)
     constants = dict(own.constants) if own else {}
     stand_ins = [own.stand_in] if own and own.stand_in else []
     for other in (*stand_ins, _default_name(files)):
         if other not in files:
             raise DescriptionError(
-                f"{folder / name}.toml: stand_in is {other!r}; known are {', '.join(files)}"
+                f"{folders[-1] / name}.toml: stand_in is {other!r}; known are {', '.join(files)}"
             )
         left_out = NEVER if other in stand_ins else NOT_BY_DEFAULT
         theirs = {key: one for key, one in files[other].constants.items() if key not in left_out}
@@ -189,21 +222,23 @@ def _built(values: Mapping[str, Any], defaults: tuple[Constant, ...]) -> DeviceC
         return {key: values[f"{name}.{key}"] for key in UNITS[name] if f"{name}.{key}" in values}
 
     sharing, memory, interval, scored = map(section, ("sharing", "memory", "interval", "scored"))
-    demand = sharing.pop("demand", None)
+    law = SharingLaw(**{item.name: sharing[item.name] for item in fields(SharingLaw)})
+    own_memory = {item.name: memory[item.name] for item in fields(Memory) if item.name in memory}
     return DeviceCosts(
         section("overheads"),
         values["kernel_times.launch_ns"],
         values["clock.slowdown_share"],
-        SharingLaw(**sharing),
-        demand,
+        law,
+        sharing.get("demand"),
         values.get("clock.gain", 0.0),
-        Memory(**memory) if memory else None,
+        Memory(**own_memory) if "l2_bytes" in memory else None,
         values.get("kernel_times.host_sync_ns"),
         section("split_k"),
         _backends(values),
         SpreadCosts(**interval) if interval else None,
         ScoredKinds(**{**scored, "kinds": tuple(scored["kinds"])}) if scored else None,
         defaults,
+        values,
     )
 
 

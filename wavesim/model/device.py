@@ -159,19 +159,40 @@ def default_device() -> Device:
 
 
 def load(name: str) -> Device:
-    """The catalogued device of that name; `DescriptionError` lists the known names."""
-    return _load(bounded_text("device", name), device_files.FOLDER)
+    """The catalogued device of that name, or that of one's own file, such as "my.toml".
+
+    The name of a device from a file is its path, by which `costs_of` finds the file's costs, in worker
+    processes too. `DescriptionError` lists the known names, or names the file's bad field.
+    """
+    bounded = bounded_text("device", name)
+    if is_user_file(bounded):
+        return _described(bounded, device_files.user_entry(Path(bounded)))
+    return _load(bounded, device_files.FOLDER)
+
+
+def is_user_file(name: str) -> bool:
+    """Whether a device's name is the path of a file of a user's own."""
+    return name.endswith(".toml")
 
 
 @cache
 def _load(name: str, folder: Path) -> Device:
     devices = device_files.device_entries(folder)
     if name not in devices:
-        raise DescriptionError(f"unknown device {name!r}; known devices: {', '.join(devices)}")
-    own = {key: value for key, value in devices[name].items() if key not in MARKS}
-    capability = tuple(devices[name]["compute_capability"])
-    figures, sources = _limits(capability)
-    sources |= {"compute_capability": sources["max_threads_per_block"], **devices[name]["sources"]}
+        raise DescriptionError(
+            f"unknown device {name!r}; known devices: {', '.join(devices)}, or a device file, such as my.toml"
+        )
+    return _described(name, devices[name])
+
+
+def _described(name: str, entry: Mapping[str, Any]) -> Device:
+    """The device of a file's fields."""
+    own = {key: value for key, value in entry.items() if key not in MARKS}
+    capability = tuple(entry["compute_capability"])
+    # Where nobody listed the compute capability, the entry has all of it.
+    figures, sources = _limits(capability) if _is_listed(capability) else ({}, {})
+    seen = sources.get("max_threads_per_block", "the file")
+    sources |= {"compute_capability": seen, **entry["sources"]}
     return Device(name=name, sources=sources, compute_capability=capability, **(figures | own))
 
 
@@ -223,6 +244,10 @@ def _limits(compute_capability: tuple[int, int]) -> tuple[dict[str, Any], dict[s
         )
     figures = {name: value for name, value in limits[key].items() if name != "source"}
     return figures, dict.fromkeys(figures, limits[key]["source"])
+
+
+def _is_listed(compute_capability: tuple[int, ...]) -> bool:
+    return ".".join(map(str, compute_capability)) in capability_limits()
 
 
 def _product(driver_name: str) -> str | None:

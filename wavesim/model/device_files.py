@@ -25,6 +25,21 @@ def capability_limits() -> dict[str, dict[str, Any]]:
 
 
 @cache
+def catalogue_fields() -> frozenset[str]:
+    """Every field of a device file that is the catalogue's, other than `default`."""
+    limits = (name for entry in capability_limits().values() for name in entry)
+    return frozenset((*FIGURES, *limits, *MARKS)) - {"default", "source"}
+
+
+def user_entry(path: Path) -> dict[str, Any]:
+    """The catalogue's fields of a user's own file, which may hold sections of costs beside them.
+
+    Raises `DescriptionError` naming file and field.
+    """
+    return _entry(path, may_have_costs=True)
+
+
+@cache
 def device_entries(folder: Path) -> dict[str, dict[str, Any]]:
     """Every device's file as it stands, by name; invented devices first, then by compute capability.
 
@@ -43,11 +58,15 @@ def _place(name: str, entry: dict[str, Any]) -> tuple[Any, ...]:
     return bool(entry["driver_names"]), tuple(entry["compute_capability"]), entry["sm_count"], name
 
 
-def _entry(path: Path) -> dict[str, Any]:
+def _entry(path: Path, *, may_have_costs: bool = False) -> dict[str, Any]:
     try:
         data = read_toml(path)
     except RecordingError as error:
         raise DescriptionError(str(error)) from None
+    if may_have_costs:
+        # What is no field of the catalogue is for `costs.constants` to read, and to refuse.
+        is_cost = {key for key, value in data.items() if isinstance(value, dict) and key not in MARKS}
+        data = {key: value for key, value in data.items() if key not in is_cost | {"source", "stand_in"}}
     capability = data.get("compute_capability")
     if not isinstance(capability, list) or [type(part) for part in capability] != [int, int]:
         raise DescriptionError(
@@ -80,8 +99,13 @@ def _require_figures(path: Path, data: dict[str, Any]) -> None:
     """Every figure is a number, is known, and has a source."""
     limits = capability_limits().get(".".join(map(str, data["compute_capability"])), {})
     limits = {name: value for name, value in limits.items() if name != "source"}
+    wanted: tuple[str, ...] = FIGURES
+    if not limits:  # a compute capability that nobody listed: the file itself says what an SM holds
+        limits = dict(next(iter(capability_limits().values())))
+        limits.pop("source")
+        wanted = (*FIGURES, *limits)
     known, sources = (*FIGURES, *limits), data.get("sources", {})
-    for name in FIGURES:
+    for name in wanted:
         if name not in data:
             raise DescriptionError(f"{path}: field '{name}' is missing; write {name} = the device's figure")
     for name, value in data.items():
