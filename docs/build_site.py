@@ -34,6 +34,7 @@ NAV: list[Any] = [
     {"Deadlocks": "safety.md"},
     {
         "Your kernels": [
+            {"Describe them": "describe-your-kernels.md"},
             {"Synchronise them": "synchronise-your-kernel.md"},
             {"Record them": "record-your-kernel.md"},
         ]

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from wavesim.model.dependency import gemm_rows as gemm_rows
     from wavesim.model.dependency import x as x
     from wavesim.model.dependency import y as y
+    from wavesim.model.description import Description as Description
     from wavesim.model.description import load_description as load_description
+    from wavesim.model.description_writer import write_description as write_description
     from wavesim.model.device import Device as Device
     from wavesim.model.kernel import Block as Block
     from wavesim.model.kernel import Gemm as Gemm
@@ -63,7 +65,9 @@ if TYPE_CHECKING:
     from wavesim.plan.sync import KernelBoundary as KernelBoundary
     from wavesim.plan.sync import Semaphores as Semaphores
     from wavesim.predict.defaults import default_costs as default_costs
+    from wavesim.predict.defaults import described_costs as described_costs
     from wavesim.predict.kernel_times import costs_from_kernel_times as costs_from_kernel_times
+    from wavesim.predict.verdict import verdict_on as verdict_on
     from wavesim.sim.simulation import simulate as simulate
     from wavesim.trace.trace import Trace as Trace
     from wavesim.tuning.search import tune as tune
@@ -94,7 +98,8 @@ else:
         "UnneededStageWarning WavesimError",
         "model.convolution": "Conv2D conv_rows",
         "model.dependency": "Dependency gemm_rows x y",
-        "model.description": "load_description",
+        "model.description": "Description load_description",
+        "model.description_writer": "write_description",
         "model.device": "Device",
         "model.kernel": "Block Gemm Grid Kernel",
         "model.occupancy": "Occupancy occupancy_of",
@@ -107,8 +112,9 @@ else:
         "plan.schedule": "Persistent TilePerBlock",
         "plan.stream_k": "StreamK",
         "plan.sync": "KernelBoundary Semaphores",
-        "predict.defaults": "default_costs",
+        "predict.defaults": "default_costs described_costs",
         "predict.kernel_times": "costs_from_kernel_times",
+        "predict.verdict": "verdict_on",
         "sim.simulation": "simulate",
         "trace.trace": "Trace",
         "tuning.search": "tune",

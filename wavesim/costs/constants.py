@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.costs.cost_model import FIXED_COSTS
-from wavesim.errors import DescriptionError, RecordingError
+from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import shown
-from wavesim.guard.documents import read_toml
-from wavesim.model.device_files import catalogue_fields
+from wavesim.model.device_files import catalogue_fields, file_data
 from wavesim.plan.parsing import SCHEDULES
 
 MEASURED, FITTED = (Path(__file__).parent / name for name in ("devices", "fitted"))
@@ -168,7 +167,7 @@ def read_device_file(path: Path, name: str = "", *, is_fitted: bool = False) -> 
 
     Raises `DescriptionError` naming file, field and what to write instead.
     """
-    data = {key: value for key, value in _parsed(path).items() if key not in catalogue_fields()}
+    data = {key: value for key, value in file_data(path).items() if key not in catalogue_fields()}
     conditions = _conditions(path, data.pop(CONDITIONS, {}))
     source, stand_in = data.pop("source", ""), data.pop("stand_in", "")
     is_default = data.pop("default", False)
@@ -193,13 +192,6 @@ def _conditions(path: Path, table: object) -> dict[str, Any]:
                 f"{path}: field '{CONDITIONS}.{key}' is {shown(value)}; write a text or a number"
             )
     return dict(found)
-
-
-def _parsed(path: Path) -> dict[str, Any]:
-    try:
-        return read_toml(path)
-    except RecordingError as error:
-        raise DescriptionError(str(error)) from None
 
 
 def _entries(path: Path, data: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:

@@ -1,219 +1,227 @@
-"""A user's own pair or chain of kernels, from a TOML file.
+"""A user's own kernels, a pair, a chain or a fork, from a TOML file.
 
 Example:
-    device = "NAME"           # as `wavesim devices` lists them
+    device = "NAME"           # as `wavesim devices` lists them, or a device file of one's own
     [[stages]]
     name = "gemm1"
-    grid = [24, 8]            # tile columns, tile rows, split-K slices
+    m = 1024                  # a GEMM; or `grid`, for any other kernel
+    n = 6144
+    k = 12288
+    tile = [128, 256, 64]     # rows, columns, k-block
     threads = 256
     registers = 232
     shared_bytes = 98304
     kernel_us = 320.0         # the kernel alone, measured
-    flops = 155e9             # optional: all its operations, so that an impossible time is noticed
+    wait = "producer-warp"    # what is known of how it waits; what is not widens the interval
     [[dependencies]]
     consumer = "gemm2"
     needs = ["gemm1[:, y]"]   # every column of the consumer's row
 
-The file is data: index expressions are parsed, never evaluated as code.
+All fields are in `description_fields`. The file is data: index expressions are parsed, never evaluated.
 """
 
-import ast
-import warnings
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import get_args
 
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.guard.bounds import MOST_LETTERS, bounded_text, real, shown
 from wavesim.guard.documents import read_toml
-from wavesim.guard.escaping import one_line
 from wavesim.model import device as devices
-from wavesim.model.dependency import Dependency, Index, TileSet, x, y
+from wavesim.model.dependency import Dependency, x, y
+from wavesim.model.description_fields import DEPENDENCIES, PLANS, STAGES, TOP
+from wavesim.model.description_table import DescriptionTable
 from wavesim.model.device import Device
-from wavesim.model.kernel import Block, Grid, Kernel
+from wavesim.model.kernel import ACTIVATIONS, WAIT_PLACES, Block, Carveout, Gemm, Grid, Kernel, MainLoop
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.stage import Stage
+from wavesim.model.stage import Stage, Work
+from wavesim.model.tile_set_text import parse_tile_set
 
-FIELDS = ("device", "stages", "dependencies")
-STAGE_FIELDS = ("name", "grid", "threads", "registers", "shared_bytes", "kernel_us", "flops")
-DEPENDENCY_FIELDS = ("consumer", "needs")
 # A kernel's: a quarter of an hour, so that sums over all blocks stay far below 64 bits of nanoseconds.
-MAX_KERNEL_US, MAX_FLOPS = 1e9, 1e18
-# What to write for a field that is missing.
-EXAMPLES = {
-    "stages": "one [[stages]] table per kernel",
-    "dependencies": "one [[dependencies]] table per consumer",
-    "name": 'name = "gemm1"',
-    "grid": "grid = [24, 8]",
-    "threads": "threads = 256",
-    "registers": "registers = 232",
-    "shared_bytes": "shared_bytes = 98304",
-    "kernel_us": "kernel_us = 320.0",
-    "consumer": 'consumer = "gemm2"',
-    "needs": 'needs = ["gemm1[:, y]"]',
-}
-TYPE_TEXT = {str: "a text", int: "an integer", list: "a list"}
+MAX_KERNEL_US, MAX_WORK = 1e9, 1e18
+ELEMENT_BYTES = {"fp16": 2, "bf16": 2, "fp8": 1, "int8": 1, "tf32": 4, "fp32": 4, "fp64": 8}
+USUAL_TILE_K = 32  # columns of a k-block, as of `Gemm`
+OUTPUT_BYTES = 2  # at least: products of narrower operands are written as 16 bits
+OURS = ("fp16", "bf16")  # of `Gemm`; the catalogue's peak rates are theirs
+SIZES = ("m", "n", "k")
 
 
 @dataclass(frozen=True)
 class Description:
-    """What the file says: the pipeline, its device, and each stage's measured time in nanoseconds."""
+    """What the file says: the pipeline, its device, and each stage's measured time in nanoseconds, or none.
+
+    `syncs` and `order` are the words of `[plans]`, empty where it does not say; `device_file` is the file
+    that describes the device, where it is not the catalogue's.
+    """
 
     pipeline: Pipeline
     device: Device
-    kernel_ns: Mapping[str, int]
+    kernel_ns: Mapping[str, int] = field(default_factory=dict)
+    syncs: tuple[str, ...] = ()
+    order: str = ""
+    device_file: Path | None = None
 
 
 def load_description(path: str | Path) -> Description:
     """Reads a TOML file. Raises `RecordingError` naming file and field, or `DescriptionError`."""
     path = Path(path)
-    data = read_toml(path)
-    _require_known(data, FIELDS, "", path)
-    device = devices.load(str(_field(data, "device", str, path)))
+    top = DescriptionTable.of(path, "", read_toml(path), TOP)
+    device, device_file = _device(top)
     stages: dict[str, Stage] = {}
-    kernel_ns: dict[str, int] = {}
-    for position, entry in enumerate(_field(data, "stages", list, path)):
-        stage, time_ns = _stage(entry, f"stages[{position}]", path)
+    times: dict[str, int | None] = {}
+    for position, entry in enumerate(top.required("stages", list)):
+        table = DescriptionTable.of(path, f"stages[{position}].", entry, STAGES)
+        stage, times[stage.name] = _stage(table), _time_ns(table)
         if stage.name in stages:
-            raise RecordingError(
-                f"{path}: field 'stages[{position}].name' is {stage.name!r}: two stages are named "
-                f"{stage.name}; give each its own name"
-            )
+            raise table.wrong("name", f"two stages are named {stage.name}; give each its own name")
         stages[stage.name] = stage
-        kernel_ns[stage.name] = time_ns
     dependencies = [
-        _dependency(entry, f"dependencies[{position}]", stages, path)
-        for position, entry in enumerate(_field(data, "dependencies", list, path))
+        _dependency(DescriptionTable.of(path, f"dependencies[{position}].", entry, DEPENDENCIES), stages)
+        for position, entry in enumerate(top.required("dependencies", list))
     ]
-    return Description(Pipeline(path.stem, list(stages.values()), dependencies), device, kernel_ns)
+    syncs, order = _plans(top)
+    pipeline = Pipeline(path.stem, list(stages.values()), dependencies)
+    return Description(pipeline, device, _all_or_none(times, path), syncs, order, device_file)
 
 
-def _require_known(table: Mapping[str, Any], known: Collection[str], where: str, path: Path) -> None:
-    """Raises `RecordingError` for a field that would say nothing."""
-    for name in table:
-        if name not in known:
-            raise RecordingError(
-                f"{path}: field {shown(where + name)} is unknown; known are {', '.join(known)}"
-            )
+def _device(top: DescriptionTable) -> tuple[Device, Path | None]:
+    """The device, and the file that describes it: the user's own, or this one."""
+    if isinstance(top.values.get("device"), dict):
+        return devices.load(str(top.path)), top.path
+    name = str(top.required("device", str))
+    if not devices.is_user_file(name):
+        return devices.load(name), None
+    file = top.path.parent / name
+    return devices.load(str(file)), file
 
 
-def _field(data: Any, name: str, kind: type | tuple[type, ...], path: Path, where: str = "") -> Any:
-    if not isinstance(data, dict):
-        raise RecordingError(f"{path}: field '{where.rstrip('.')}' is {shown(data)}; expected a table")
-    if name not in data:
-        raise RecordingError(f"{path}: field '{where}{name}' is missing; write {_example(name)}")
-    value = data[name]
-    if not isinstance(value, kind) or isinstance(value, bool):
-        wanted = TYPE_TEXT[kind] if isinstance(kind, type) else "a number"
-        raise RecordingError(f"{path}: field '{where}{name}' is {shown(value)}; expected {wanted}")
-    return value
+def _all_or_none(times: Mapping[str, int | None], path: Path) -> dict[str, int]:
+    """Every stage's time. Raises `RecordingError` where some have one and some have not."""
+    known = {name: time for name, time in times.items() if time is not None}
+    for position, name in enumerate(times):
+        if known and name not in known:
+            table = DescriptionTable(path, f"stages[{position}].", {})
+            raise table.missing("kernel_us", f", as stage {next(iter(known))} has one")
+    return known
 
 
-def _example(name: str) -> str:
-    """What to write for a field that is missing."""
-    return EXAMPLES.get(name) or f'device = "{devices.default_device().name}"'
+def _time_ns(table: DescriptionTable) -> int | None:
+    time_us = table.number("kernel_us", 0.001, MAX_KERNEL_US)
+    return None if time_us is None else round(time_us * 1000)
 
 
-def _stage(entry: Any, where: str, path: Path) -> tuple[Stage, int]:
-    name = bounded_text(f"{path}: field '{where}.name'", _field(entry, "name", str, path, f"{where}."))
-    _require_known(entry, STAGE_FIELDS, f"{where}.", path)
-    grid = _field(entry, "grid", list, path, f"{where}.")
-    if not 1 <= len(grid) <= 3:
-        raise RecordingError(
-            f"{path}: field '{where}.grid' is {shown(grid)}; expected [columns, rows] or "
-            "[columns, rows, slices]"
-        )
+def _stage(table: DescriptionTable) -> Stage:
+    name = table.text("name")
     block = Block(
-        _field(entry, "threads", int, path, f"{where}."),
-        _field(entry, "registers", int, path, f"{where}."),
-        dynamic_shared_bytes=_field(entry, "shared_bytes", int, path, f"{where}."),
+        table.required("threads", int),
+        table.required("registers", int),
+        dynamic_shared_bytes=table.required("shared_bytes", int),
     )
-    time_us = _number(entry, "kernel_us", 0.001, MAX_KERNEL_US, path, where)
-    flops = _number({"flops": 0, **entry}, "flops", 0, MAX_FLOPS, path, where)
-    blocks = Grid(*grid)
-    kernel = Kernel(name, blocks, block, flops_per_block=round(flops / blocks.size))
-    return Stage(name, kernel), round(time_us * 1000)
+    loop = MainLoop(
+        table.optional("pipeline_depth", int),
+        table.word("wait", WAIT_PLACES),
+        table.optional("persistent", bool),
+    )
+    return Stage(name, _work(name, block, table), main_loop=loop)
 
 
-def _number(entry: Mapping[str, Any], name: str, least: float, most: float, path: Path, where: str) -> float:
-    value = _field(entry, name, (int, float), path, f"{where}.")
+def _work(name: str, block: Block, table: DescriptionTable) -> Kernel | Work:
+    """A `Gemm` where it is said to be one of 16-bit elements in known tiles, else a bare kernel."""
+    grid = table.integers("grid", 1, 3, "[columns, rows] or [columns, rows, splits]")
+    split_k = table.optional("split_k", int)
+    carveout: Carveout = table.word("carveout", get_args(Carveout)) or "full"
+    if not table.has(*SIZES):
+        for field_name in ("tile", "element", "activation"):
+            if table.has(field_name):
+                raise table.wrong(field_name, "it says nothing without m, n and k; add them, or leave it out")
+        blocks = _grid(grid, split_k, table)
+        return Kernel(name, blocks, block, *_given_work(table, blocks), carveout=carveout)
+    gemm = _gemm(name, block, carveout, table, _split(grid, split_k))
+    if table.has("tile"):
+        blocks = gemm.grid
+        if grid is not None and _grid(grid, split_k, table) != blocks:
+            raise table.wrong("grid", f"m, n, k and tile make it {blocks}; correct one, or leave grid out")
+    else:
+        blocks = _grid(grid, split_k, table)
+    element = table.values.get("element", "fp16")
+    if element in OURS and table.has("tile"):
+        return gemm
+    flops = gemm.flops if element in OURS else 0  # no peak rate is known of other elements
+    size = ELEMENT_BYTES[element]
+    operands, outputs = gemm.m * gemm.k + gemm.k * gemm.n, gemm.m * gemm.columns
+    moved = size * operands + max(size, OUTPUT_BYTES) * outputs
+    return Kernel(name, blocks, block, flops // blocks.size, moved // blocks.size, carveout=carveout)
+
+
+def _gemm(name: str, block: Block, carveout: Carveout, table: DescriptionTable, split_k: int) -> Gemm:
+    """The product that m, n and k describe, in the smallest tiles where none are given."""
+    for other in ("flops", "bytes"):
+        if table.has(other):
+            raise table.wrong(other, "m, n and k say it; leave it out")
+    sizes = {}
+    for size in SIZES:
+        if not table.has(size):
+            raise table.missing(size, "; m, n and k are given together")
+        sizes[size] = table.required(size, int)
+    tile = table.integers("tile", 2, 3, "[rows, columns] or [rows, columns, k-block]")
+    tile_m, tile_n, tile_k = [*(tile or [2, 2]), USUAL_TILE_K][:3]
+    element = table.word("element", tuple(ELEMENT_BYTES))
+    return Gemm(
+        name,
+        sizes["m"],
+        sizes["n"],
+        sizes["k"],
+        tile_m,
+        tile_n,
+        tile_k,
+        split_k=split_k,
+        dtype=element if element in OURS else "fp16",
+        activation=table.word("activation", ACTIVATIONS),
+        block=block,
+        carveout=carveout,
+    )
+
+
+def _split(grid: list[int] | None, split_k: int | None) -> int:
+    if split_k is not None:
+        return split_k
+    return grid[2] if grid is not None and len(grid) == 3 else 1
+
+
+def _grid(grid: list[int] | None, split_k: int | None, table: DescriptionTable) -> Grid:
+    """The grid that is given, with its splits of K said in either way."""
+    if grid is None:
+        raise table.missing("grid", ", or m, n, k and tile")
+    if split_k is None:
+        return Grid(*grid)
+    if len(grid) == 3 and grid[2] != split_k:
+        raise table.wrong("split_k", f"grid has {grid[2]} splits; correct one, or leave split_k out")
+    columns, rows = [*grid, 1][:2]
+    return Grid(columns, rows, split_k)
+
+
+def _given_work(table: DescriptionTable, blocks: Grid) -> tuple[int, int]:
+    """(operations, bytes) of a block; 0 where they are not given."""
+    flops, moved = (table.number(name, 0, MAX_WORK) or 0 for name in ("flops", "bytes"))
+    return round(flops / blocks.size), round(moved / blocks.size)
+
+
+def _dependency(table: DescriptionTable, stages: Mapping[str, Stage]) -> Dependency:
+    consumer = table.stage("consumer", stages)
     try:
-        return real(f"{path}: field '{where}.{name}'", value, least, most)
+        needs = [parse_tile_set(text, stages) for text in table.required("needs", list)]
     except DescriptionError as error:
-        raise RecordingError(str(error)) from None
+        raise RecordingError(f"{table.field('needs')} {error}") from None
+    return Dependency(consumer[x, y], needs)
 
 
-def _dependency(entry: Any, where: str, stages: Mapping[str, Stage], path: Path) -> Dependency:
-    consumer = _known(_field(entry, "consumer", str, path, f"{where}."), stages, f"{where}.consumer", path)
-    needs = _field(entry, "needs", list, path, f"{where}.")
-    _require_known(entry, DEPENDENCY_FIELDS, f"{where}.", path)
-    return Dependency(consumer[x, y], [_tile_set(need, stages, f"{where}.needs", path) for need in needs])
-
-
-def _known(name: str, stages: Mapping[str, Stage], where: str, path: Path) -> Stage:
-    if name not in stages:
-        raise RecordingError(
-            f"{path}: field '{where}' is {shown(name)}; the stages are {one_line(', '.join(stages))}"
-        )
-    return stages[name]
-
-
-def _tile_set(text: Any, stages: Mapping[str, Stage], where: str, path: Path) -> TileSet:
-    """The tile set that "gemm1[:, y]" names."""
-    message = (
-        f"{path}: field '{where}' has {shown(text)}; write STAGE[COLUMNS, ROWS] such as gemm1[:, y] or "
-        "gemm1[x + 4, y]"
-    )
-    if not isinstance(text, str) or len(text) > MOST_LETTERS:
-        raise RecordingError(message)
-    try:
-        with warnings.catch_warnings(action="error"):  # what Python warns of, such as 0or x, is no index
-            node = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError, Warning):
-        raise RecordingError(message) from None
-    match node:
-        case ast.Subscript(value=ast.Name(id=name), slice=ast.Tuple(elts=[columns, rows])):
-            stage = _known(name, stages, where, path)
-            return stage[_axis(columns, message), _axis(rows, message)]
-    raise RecordingError(message)
-
-
-def _axis(node: ast.expr, message: str) -> Index | int | slice:
-    if isinstance(node, ast.Slice):
-        if node.step is not None:
-            raise RecordingError(message)
-        ends = (None if end is None else _index(end, message) for end in (node.lower, node.upper))
-        return slice(*ends)
-    return _index(node, message)
-
-
-def _index(node: ast.expr, message: str) -> Index | int:
-    match node:
-        case ast.Name(id="x"):
-            return x
-        case ast.Name(id="y"):
-            return y
-        case ast.Constant(value=int(value)) if not isinstance(value, bool):
-            return value
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _index(operand, message) * -1
-        case ast.BinOp(left=left, op=operator, right=right):
-            return _combined(operator, _index(left, message), _index(right, message), message)
-    raise RecordingError(message)
-
-
-def _combined(operator: ast.operator, left: Index | int, right: Index | int, message: str) -> Index | int:
-    try:
-        match operator:
-            case ast.Add():
-                return left + right
-            case ast.Sub():
-                return left + right * -1
-            case ast.Mult():
-                return left * right  # type: ignore[operator]  # Index * Index raises DescriptionError
-            case ast.FloorDiv() if isinstance(right, int):
-                return left // right
-    except (ZeroDivisionError, DescriptionError) as error:
-        raise RecordingError(f"{message} ({error})") from None
-    raise RecordingError(message)
+def _plans(top: DescriptionTable) -> tuple[tuple[str, ...], str]:
+    """The words of `[plans]`, as they stand: what they mean is for whoever reads plans."""
+    if not top.has("plans"):
+        return (), ""
+    table = DescriptionTable.of(top.path, "plans.", top.values["plans"], PLANS)
+    syncs = table.optional("sync", list) or []
+    for word in syncs:
+        if not isinstance(word, str):
+            raise table.wrong("sync", "expected a list of texts")
+    return tuple(syncs), table.optional("order", str) or ""

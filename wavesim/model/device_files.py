@@ -31,6 +31,27 @@ def catalogue_fields() -> frozenset[str]:
     return frozenset((*FIGURES, *limits, *MARKS)) - {"default", "source"}
 
 
+def file_data(path: Path) -> dict[str, Any]:
+    """What a device file says, or the table `[device]` of a description. Raises `DescriptionError`.
+
+    In a description a figure needs no source of its own: the description is it.
+    """
+    try:
+        data = read_toml(path)
+    except RecordingError as error:
+        raise DescriptionError(str(error)) from None
+    own = data.get("device")
+    if not isinstance(own, dict):
+        return data
+    sources = own.get("sources", {})
+    usual = dict.fromkeys((name for name in own if name in _figures()), f"described in {path.name}")
+    return {**own, "sources": {**usual, **sources} if isinstance(sources, dict) else sources}
+
+
+def _figures() -> frozenset[str]:
+    return catalogue_fields() - set(MARKS)
+
+
 def user_entry(path: Path) -> dict[str, Any]:
     """The catalogue's fields of a user's own file, which may hold sections of costs beside them.
 
@@ -59,10 +80,7 @@ def _place(name: str, entry: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _entry(path: Path, *, may_have_costs: bool = False) -> dict[str, Any]:
-    try:
-        data = read_toml(path)
-    except RecordingError as error:
-        raise DescriptionError(str(error)) from None
+    data = file_data(path)
     if may_have_costs:
         # What is no field of the catalogue is for `costs.constants` to read, and to refuse.
         is_cost = {key for key, value in data.items() if isinstance(value, dict) and key not in MARKS}

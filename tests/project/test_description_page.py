@@ -1,0 +1,33 @@
+"""docs/describe-your-kernels.md has every field as the code knows it, and its example is read."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from wavesim.model.description import load_description
+from wavesim.model.description_fields import SECTIONS, example, field_table, names
+
+PAGE = (Path(__file__).parents[2] / "docs" / "describe-your-kernels.md").read_text(encoding="utf-8")
+EXAMPLE, DEVICE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_page_has_the_table_of_fields_as_the_code_has_it(section: str):
+    assert field_table(section) in PAGE
+
+
+def test_every_field_says_what_to_write():
+    for fields in SECTIONS.values():
+        for name in names(fields):
+            assert example(name) or name == "device"
+
+
+def test_the_example_and_its_device_are_read(tmp_path: Path):
+    path = tmp_path / "pair.toml"
+    path.write_text(EXAMPLE)
+    found = load_description(path)
+    assert [str(stage.grid) for stage in found.pipeline.stages] == ["24 x 8", "96 x 4"]
+    assert found.syncs == ("row", "tile", "pdl+row")
+    path.write_text(DEVICE + EXAMPLE.replace('device = "h200"', ""))
+    assert load_description(path).device.sm_count == 114

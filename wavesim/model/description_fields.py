@@ -1,0 +1,224 @@
+"""The fields of a description: what each means, its unit, and what a prediction loses where it is left out.
+
+Example: `wait` says where a kernel's blocks wait. Without it the interval of a prediction covers all three
+places. `docs/describe-your-kernels.md` has these tables; a test keeps the two in step.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field: `default` is "required" or what holds without it, `absence` what that costs in certainty.
+
+    `example` is what to write.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    default: str
+    absence: str
+    example: str
+
+
+TOP = (
+    Field(
+        "device",
+        "name, path or table",
+        "the GPU: a name that `wavesim devices` lists, a device file of your own (`.toml`, relative to this "
+        "file), or a table `[device]` with that file's fields",
+        "required",
+        "-",
+        "",  # the default device's name
+    ),
+    Field(
+        "stages",
+        "tables",
+        "one `[[stages]]` per kernel, in launch order",
+        "required",
+        "-",
+        "one [[stages]] table per kernel",
+    ),
+    Field(
+        "dependencies",
+        "tables",
+        "one `[[dependencies]]` per kernel that reads others' tiles",
+        "required",
+        "-",
+        "one [[dependencies]] table per consumer",
+    ),
+    Field("plans", "table", "what `compare` sets side by side", "row and tile, in row order", "-", "[plans]"),
+)
+STAGES = (
+    Field("name", "text", "how dependencies call it", "required", "-", 'name = "gemm1"'),
+    Field(
+        "grid",
+        "tiles",
+        "tile columns, tile rows and, if K is split, its splits; of a persistent kernel its tiles, not its "
+        "blocks",
+        "from `m`, `n` and `tile`",
+        "required where these are not given",
+        "grid = [24, 8]",
+    ),
+    Field("threads", "threads", "of a block", "required", "-", "threads = 256"),
+    Field("registers", "registers", "of a thread, as compiled", "required", "-", "registers = 232"),
+    Field(
+        "shared_bytes",
+        "bytes",
+        "shared memory of a block, static and dynamic",
+        "required",
+        "-",
+        "shared_bytes = 98304",
+    ),
+    Field(
+        "kernel_us",
+        "us",
+        "the kernel alone, measured; of all stages or of none",
+        "a roofline",
+        "real kernels reach 40 to 95 % of a roofline: trust the sign and the shape; `predict` requires it",
+        "kernel_us = 320.0",
+    ),
+    Field(
+        "m",
+        "rows",
+        "of the output and of A; with `n` and `k`",
+        "not a GEMM",
+        "what it reads from the L2 and DRAM is unknown",
+        "m = 1024",
+    ),
+    Field("n", "columns", "of the output and of B; with `m` and `k`", "not a GEMM", "as `m`", "n = 6144"),
+    Field(
+        "k",
+        "columns",
+        "of A, the length of the main loop; with `m` and `n`",
+        "not a GEMM",
+        "as `m`",
+        "k = 12288",
+    ),
+    Field(
+        "tile",
+        "rows, columns, k-block",
+        "of a block's output, and the step along K; with `m`, `n` and `k`",
+        "not known",
+        "`grid` is required, and L2 and DRAM are left out",
+        "tile = [128, 256, 64]",
+    ),
+    Field(
+        "element",
+        "word",
+        "of the operands: fp16, bf16, fp8, int8, tf32, fp32 or fp64",
+        "fp16",
+        "none for fp16 and bf16; of others no roofline is known",
+        'element = "bf16"',
+    ),
+    Field(
+        "activation",
+        "word",
+        "gelu, gelu-exact, relu, silu; swiglu, geglu and geglu-exact make one column of two",
+        "none",
+        "-",
+        'activation = "gelu"',
+    ),
+    Field("split_k", "splits", "of K, each a block of its own", "1", "-", "split_k = 2"),
+    Field(
+        "pipeline_depth",
+        "k-blocks",
+        "loaded ahead of the one that is computed (pipeline stages)",
+        "not known",
+        "the interval covers shallow and deep pipelines",
+        "pipeline_depth = 4",
+    ),
+    Field(
+        "wait",
+        "word",
+        "where a block waits for tiles: producer-warp (a warp that only loads, tile by tile), block-barrier "
+        "(all warps at a barrier of the block, tile by tile) or before-main-loop (once, for all it reads)",
+        "not known",
+        "the interval covers all three",
+        'wait = "block-barrier"',
+    ),
+    Field(
+        "persistent",
+        "true or false",
+        "as many blocks as fit are launched, and each takes tile after tile",
+        "not known",
+        "the interval covers both",
+        "persistent = true",
+    ),
+    Field(
+        "carveout",
+        "word",
+        "full (the largest carve-out of shared memory) or default (the smallest that holds its blocks)",
+        "full",
+        "another kernel's blocks may not fit beside it",
+        'carveout = "default"',
+    ),
+    Field(
+        "flops",
+        "operations",
+        "of the whole kernel, where `m`, `n` and `k` do not say it",
+        "not known",
+        "no roofline; an impossible `kernel_us` is not noticed",
+        "flops = 155e9",
+    ),
+    Field(
+        "bytes",
+        "bytes",
+        "that the whole kernel reads and writes, where `m`, `n` and `k` do not say it",
+        "not known",
+        "the roofline has arithmetic alone",
+        "bytes = 300e6",
+    ),
+)
+DEPENDENCIES = (
+    Field("consumer", "stage", "the kernel that reads", "required", "-", 'consumer = "gemm2"'),
+    Field(
+        "needs",
+        "tile sets",
+        "`STAGE[COLUMNS, ROWS]` that its tile (x, y) reads: integers, x, y, `+`, `-`, `*`, `//`, `min` and "
+        "`max`; a slice is read in step with the main loop",
+        "required",
+        "-",
+        'needs = ["gemm1[:, y]"]',
+    ),
+)
+PLANS = (
+    Field(
+        "sync",
+        "words",
+        "plans as `--sync` takes them: row, tile, pdl+row, stream-k, ...",
+        '["row", "tile"]',
+        "-",
+        'sync = ["row", "tile"]',
+    ),
+    Field("order", "word", "of the tiles, as `--order` takes it", "row", "-", 'order = "grouped:8"'),
+)
+SECTIONS: Mapping[str, tuple[Field, ...]] = {
+    "": TOP,
+    "stages": STAGES,
+    "dependencies": DEPENDENCIES,
+    "plans": PLANS,
+}
+COLUMNS = ("field", "unit", "meaning", "default", "without it")
+
+
+def names(fields: tuple[Field, ...]) -> tuple[str, ...]:
+    """Of some fields."""
+    return tuple(field.name for field in fields)
+
+
+def example(name: str) -> str:
+    """What to write for a field; "" where it depends on the catalogue."""
+    return next(field.example for fields in SECTIONS.values() for field in fields if field.name == name)
+
+
+def field_table(section: str) -> str:
+    """A section's fields as Markdown."""
+    rows = [
+        (f"`{field.name}`", field.unit, field.meaning, field.default, field.absence)
+        for field in SECTIONS[section]
+    ]
+    lines = [COLUMNS, tuple("---" for _ in COLUMNS), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
