@@ -7,7 +7,7 @@ from wavesim.costs.cost_model import FIXED_COSTS, CostModel
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import Device, load
-from wavesim.model.kernel import Block, Grid, Kernel
+from wavesim.model.kernel import UNKNOWN_LOOP, WAIT_PLACES, Block, Grid, Kernel, MainLoop
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.launch import DependentLaunch, OneStream
@@ -68,6 +68,15 @@ ORDERS = st.sampled_from(
     [RowMajor(), ColumnMajor(), Grouped(2), Reversed(), Reversed(ColumnMajor()), shuffled(1), shuffled(2)]
 )
 PREFETCHED = st.one_of(st.just(0.0), st.sampled_from([0.1, 0.25, 1 / 3, 0.5, 1.0]), st.floats(0.0, 1.0))
+LOOPS = st.one_of(
+    st.just(UNKNOWN_LOOP),
+    st.builds(
+        MainLoop,
+        st.sampled_from([None, 1, 2, 40, 500]),
+        st.sampled_from([None, *WAIT_PLACES]),
+        st.sampled_from([None, False, False, True]),
+    ),
+)
 DURATIONS = st.sampled_from([0, 0, 1, 2, 3, 10, 10, 37, 12_345_678])
 
 
@@ -175,7 +184,14 @@ def cost_models(draw, pipeline: Pipeline) -> CostModel:
         tile_ns[stage.name] = draw(st.one_of(DURATIONS, DURATIONS, per_block))
     costs = {name: draw(DURATIONS) for name in FIXED_COSTS}
     bias = draw(st.sampled_from([(0.0,), (0.0, 0.16), (0.0, 0.9, 0.3)]))
-    return CostModel(tile_ns, sharing=draw(st.sampled_from(SHARING)), oldest_first_bias=bias, **costs)
+    return CostModel(
+        tile_ns,
+        sharing=draw(st.sampled_from(SHARING)),
+        oldest_first_bias=bias,
+        spin_share=draw(st.sampled_from([0.0, 0.0, 0.04, 0.5])),
+        main_loops={stage.name: draw(LOOPS) for stage in pipeline.stages},
+        **costs,
+    )
 
 
 @st.composite
@@ -190,7 +206,7 @@ def kernel_plan_cases(draw) -> tuple[Pipeline, Plan, Device, CostModel]:
     """The same for plans with kernels of their own, where one kernel for all stages fits on an SM."""
     case = draw(cases(kernel_plans))
     try:
-        launched(*case[:3])
+        launched(*case[:3], case[3].main_loops)
     except DescriptionError:
         assume(False)
     return case

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from wavesim.costs.dram_slowdown import Memory
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import MOST_NS, shown
+from wavesim.model.kernel import MainLoop
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.reprs import repr_text
 from wavesim.model.stage import Stage
@@ -26,6 +27,9 @@ FIXED_COSTS = (
     "tile_fetch_ns",
     "poll_ns",
     "wait_ns",
+    "ready_poll_ns",
+    "refill_ns",
+    "tma_refill_ns",
     "post_ns",
     "post_visibility_ns",
     "partial_ns",
@@ -33,6 +37,7 @@ FIXED_COSTS = (
     "setup_ns",
     "multi_stream_ns",
 )
+Rates = tuple[tuple[int, ...], ...]  # by how many blocks compute on an SM, the oldest first
 RATE_UNIT = 1_000  # a block's speed on a shared SM is kept in thousandths, so that time stays an integer
 
 
@@ -53,6 +58,11 @@ class CostModel:
     - `tile_fetch_ns`: fetching a tile from the counter, every block under semaphores.
     - `poll_ns`: once in a block that waits: prefetching the state of its semaphores.
     - `wait_ns`: every wait, also on a ready semaphore; 0 for kernels that prefetch the state of semaphores.
+    - `ready_poll_ns`: instead of `poll_ns` and `wait_ns` in kernels of which it is said where they wait:
+      seeing that a semaphore is ready, every wait. `refill_ns`: a wait within the main loop also costs the
+      time from the first load after it until there is something to compute with again; `tma_refill_ns` where
+      a warp that only loads waits, and loads by TMA behind a fence. What the pipeline hides costs nothing
+      (`WaitCosts`).
     - `post_ns`: added to a block whose tile posts, fence included.
     - `post_visibility_ns`: from a post until another SM can see it.
     - `partial_ns`: storing the partial sums of a split, or of a part of a tile under Stream-K; every block of
@@ -68,6 +78,8 @@ class CostModel:
       holds for more. (0.0, 0.16): of two blocks the older runs at 1.16 of the mean, the younger at 0.84.
     - `fetches_by_sm`: blocks issued at once fetch their tiles SM by SM, as measured; False: in the order in
       which they were issued.
+    - `spin_share`: by how much a block that spins slows down each that computes on its SM, as a share.
+    - `main_loops`: what is assumed of the main loops of stages whose author has not said it.
     - `memory`: the L2 and the DRAM that all blocks share; `tile_ns` are then times at an idle DRAM. None
       where tiles take what they take whatever runs beside them.
     - `clock_gain`: by how much higher the SM clock is with next to nothing running than with all SMs
@@ -84,6 +96,9 @@ class CostModel:
     tile_fetch_ns: int = 0
     poll_ns: int = 0
     wait_ns: int = 0
+    ready_poll_ns: int = 0
+    refill_ns: int = 0
+    tma_refill_ns: int = 0
     post_ns: int = 0
     post_visibility_ns: int = 0
     partial_ns: int = 0
@@ -96,6 +111,8 @@ class CostModel:
     memory: Memory | None = None
     clock_gain: float = 0.0
     sums_ns: Mapping[str, int] = field(default_factory=dict)
+    spin_share: float = 0.0
+    main_loops: Mapping[str, MainLoop] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in FIXED_COSTS:
@@ -122,6 +139,10 @@ class CostModel:
             )
         if not 0 <= self.clock_gain <= 1:
             raise DescriptionError(f"CostModel: clock_gain is {self.clock_gain}; it must be 0 to 1")
+        if not 0 <= self.spin_share < 1:
+            raise DescriptionError(
+                f"CostModel: spin_share is {self.spin_share}; it must be at least 0 and below 1"
+            )
 
     def __repr__(self) -> str:
         tiles = (
@@ -148,7 +169,7 @@ class CostModel:
         return [int(time) for time in times]
 
     @property
-    def rates(self) -> tuple[tuple[int, ...], ...]:
+    def rates(self) -> Rates:
         """Speeds of each of 1, 2, 3... computing blocks, the oldest first, in thousandths."""
         return (
             (RATE_UNIT,),
@@ -161,7 +182,12 @@ class CostModel:
     @property
     def is_shared(self) -> bool:
         """Whether blocks of one SM slow each other down."""
-        return any(rate != RATE_UNIT for rates in self.rates for rate in rates)
+        return bool(self.spin_share) or any(rate != RATE_UNIT for rates in self.rates for rate in rates)
+
+    def rates_beside(self, spinning: int) -> Rates:
+        """The same speeds where so many other blocks of the SM spin."""
+        left = (1.0 - self.spin_share) ** spinning
+        return tuple(tuple(max(1, round(rate * left)) for rate in rates) for rates in self.rates)
 
     def bias(self, count: int) -> float:
         """Of `count` blocks computing on one SM by how much the oldest runs ahead of their mean speed."""

@@ -4,7 +4,6 @@ Example: the wmma kernel in 128 x 256 tiles at 1,024 tokens: from the trace of i
 tile semaphores. Its kernels wait in other ways than ours, so that a wait has a cost of its own here.
 """
 
-from dataclasses import replace
 from functools import partial
 
 from wavesim.evaluation.jobs import Job
@@ -17,17 +16,6 @@ from wavesim.predict.prediction import Measured, calibrate_for, predict_plans
 from wavesim.recordings.sketches import SketchCase, sketch_cases
 from wavesim.trace.trace import Trace
 
-# Nanoseconds per wait, fitted to the development split in steps of 125: in one kernel all warps wait at a
-# barrier, and longer with two blocks on the SM; in the other one warp of many waits ahead of need, too little
-# ahead where a tile computes no longer on a producer tile's columns than looking at a semaphore takes.
-SKETCH_WAIT_NS = {
-    ("wmma", (128, 256)): 750,
-    ("wmma", (256, 128)): 750,
-    ("wmma", (128, 128)): 1_250,
-    ("wgmma", (128, 256)): 0,
-    ("wgmma", (128, 128)): 375,
-}
-
 
 def sketch_jobs() -> list[Job]:
     """One job for each sketch: its row and its tile plan, from its stream-sync trace."""
@@ -37,8 +25,7 @@ def sketch_jobs() -> list[Job]:
 def predictions_of_sketch(case: SketchCase) -> list[ScoredPrediction]:
     """Row and tile semaphores of one sketch kernel, tile, size and order."""
     stream = case.trace("stream")
-    known = calibrate_for(case.pipeline, case.device, stream)
-    costs = replace(known, wait_ns=SKETCH_WAIT_NS[case.kernel, case.tile])
+    costs = calibrate_for(case.pipeline, case.device, stream)
     plans = [SemaphoreSync(policy, order=case.order) for policy in (RowSync(), TileSync())]
     found = predict_plans(case.pipeline, plans, case.device, costs)
     return [

@@ -134,7 +134,8 @@ STAGES = (
         "wait",
         "word",
         "where a block waits for tiles: producer-warp (a warp that only loads, tile by tile), block-barrier "
-        "(all warps at a barrier of the block, tile by tile) or before-main-loop (once, for all it reads)",
+        "(all warps at a barrier of the block, tile by tile), before-main-loop (once, for all it reads) or "
+        "prefetched (semaphores are loaded ahead, as in wavesim's kernels)",
         "not known",
         "the interval covers all three",
         'wait = "block-barrier"',

@@ -28,7 +28,7 @@ GATED: tuple[Activation, ...] = (
 )  # of two columns of sums, a gate and a value, one
 Gates = Literal["interleaved", "halves"]
 Order = Literal["row", "column"]  # of a matrix: the one whose elements are neighbours in memory
-WaitPlace = Literal["producer-warp", "block-barrier", "before-main-loop"]
+WaitPlace = Literal["producer-warp", "block-barrier", "before-main-loop", "prefetched"]
 WAIT_PLACES: tuple[WaitPlace, ...] = get_args(WaitPlace)
 
 
@@ -150,7 +150,9 @@ class MainLoop:
     - `pipeline_depth`: k-blocks in flight, which go on being computed while a later one is waited for.
     - `wait_place`: "producer-warp": a warp that only loads waits, tile by tile, ahead of those that compute;
       "block-barrier": all warps wait at a barrier of the block, tile by tile, and the pipeline drains;
-      "before-main-loop": one wait for all tiles that are read, before the first is.
+      "before-main-loop": one wait for all tiles that are read, before the first is;
+      "prefetched": as the kernels of wavesim do, which load the semaphores' state well ahead of need, so that
+      a wait that is over costs nothing.
     - `is_persistent`: as many blocks as fit are launched, and each goes on with the next tile of the grid.
     """
 
@@ -175,6 +177,10 @@ class MainLoop:
     def unknown(self) -> tuple[str, ...]:
         """Names of what was not said."""
         return tuple(item.name for item in fields(self) if getattr(self, item.name) is None)
+
+    def filled(self, assumed: "MainLoop") -> "MainLoop":
+        """The same, with what is assumed where nothing was said."""
+        return replace(self, **{name: getattr(assumed, name) for name in self.unknown})
 
 
 UNKNOWN_LOOP = MainLoop()  # nobody has said anything of it

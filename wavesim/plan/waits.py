@@ -47,6 +47,15 @@ def waits_of(
     return tuple(sorted(found.values(), key=lambda wait: wait.done / wait.of))
 
 
+def at_start(position: Position) -> Position:
+    """The same tiles, all of them before any work."""
+
+    def before_work(need: TileSet, j: int, n: int, tile: Tile) -> tuple[int, int] | None:
+        return None if position(need, j, n, tile) is None else (0, 1)
+
+    return before_work
+
+
 def position_in_slice(z: int, slices: int) -> Position:
     """In step with the work: the j-th of n tiles is needed once j/n is done; slice z does its part only."""
 

@@ -18,7 +18,7 @@ from wavesim.errors import RecordingError
 from wavesim.model import device as devices
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import Device
-from wavesim.model.kernel import Block
+from wavesim.model.kernel import Block, MainLoop
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Grouped, Order, RowMajor
@@ -33,6 +33,11 @@ PLANS = ("stream", "row", "tile")
 COLUMNS = ("stage", "linear_tile", "sm", "start_ns", "end_ns", "wait_ns")
 TIMER_STEP_NS = 32
 ONE_PER_SM, TWO_PER_SM = 200_000, 100_000  # bytes of shared memory that leave room for so many blocks
+# wmma: all warps wait at a barrier of the block; wgmma: a warp that loads by TMA waits.
+MAIN_LOOPS: Mapping[str, MainLoop] = {
+    "wmma": MainLoop(2, "block-barrier", is_persistent=False),
+    "wgmma": MainLoop(4, "producer-warp", is_persistent=False),
+}
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ class SketchCase:
         shared_bytes = TWO_PER_SM if self.blocks_per_sm == 2 else ONE_PER_SM
         block = Block(threads=256, registers=128, dynamic_shared_bytes=shared_bytes)
         first, second = (
-            Stage(stage.name, replace(stage.gemm, block=block))
+            Stage(stage.name, replace(stage.gemm, block=block), main_loop=MAIN_LOOPS[self.kernel])
             for stage in gpt3_mlp(self.tokens, self.tile).stages
         )
         return Pipeline("gpt3-mlp", [first, second], [gemm_rows(first, second)])

@@ -7,6 +7,7 @@ semaphores (0.9 us); as one of two split-K slices it also stores its sums, or ad
 from dataclasses import dataclass
 
 from wavesim.costs.cost_model import CostModel
+from wavesim.costs.wait_costs import WaitCosts, wait_costs_of
 from wavesim.plan.plan import Plan
 from wavesim.plan.waits import Wait
 from wavesim.sim.program import StageProgram
@@ -17,7 +18,7 @@ from wavesim.sim.split_tiles import SplitStage
 class BlockCosts:
     """Nanoseconds; `work_ns` is by position in the stage's issue order.
 
-    `opening_ns` is spent before the work, `wait_ns` at each wait, `closing_ns` after the work. Of a tile's
+    `opening_ns` is spent before the work, `waiting` at each wait, `closing_ns` after the work. Of a tile's
     parts all but the last to get there then spend `partial_ns`, and once they have the last `fixup_ns` for
     each of them. A post is seen `post_visibility_ns` later. However early a wait, `ahead_ns` of the work is
     before it.
@@ -25,7 +26,7 @@ class BlockCosts:
 
     work_ns: list[int]
     opening_ns: int
-    wait_ns: int
+    waiting: WaitCosts
     ahead_ns: int
     closing_ns: int
     partial_ns: int
@@ -40,13 +41,16 @@ class BlockCosts:
 def block_costs_of(costs: CostModel, plan: Plan, program: StageProgram) -> BlockCosts:
     """A stage's costs. Raises `DescriptionError` where the costs lack its tile times."""
     has_semaphores = plan.sync.has_semaphores
-    is_fetching = has_semaphores or plan.schedule.fetches_tiles
-    is_waiting = has_semaphores and bool(program.arrays)
+    # A kernel that is persistent by itself takes its tiles as it always does; that is in its tiles' time.
+    is_fetching = (has_semaphores or plan.schedule.fetches_tiles) and not program.loop.is_persistent
+    is_prefetching = (
+        has_semaphores and bool(program.arrays) and program.loop.wait_place in (None, "prefetched")
+    )
     waits_for_grids = plan.waits_for_grids
     return BlockCosts(
         work_ns=_work(costs, program),
-        opening_ns=is_fetching * costs.tile_fetch_ns + is_waiting * costs.poll_ns,
-        wait_ns=0 if waits_for_grids else costs.wait_ns,
+        opening_ns=is_fetching * costs.tile_fetch_ns + is_prefetching * costs.poll_ns,
+        waiting=WaitCosts(0) if waits_for_grids else wait_costs_of(costs, program.stage, program.loop),
         ahead_ns=costs.prologue_epilogue_ns if waits_for_grids else 0,
         closing_ns=has_semaphores * program.has_posts * costs.post_ns,
         partial_ns=costs.partial_ns,

@@ -81,59 +81,68 @@ class BlockProcesses:
         clock = rows.start[row] + costs.opening_ns
         if not self.stages[program.index].started.triggered:
             yield from self._first_instruction(program, row)
-        work = costs.work_ns[position]
+        work, waiting = costs.work_ns[position], costs.waiting
         done = waited = 0
         for wait in program.waits(position):
             semaphore = self.semaphores[wait.semaphore]
-            if semaphore.is_ready and not costs.wait_ns:
+            if semaphore.is_ready and waiting.is_free:
                 continue  # most waits: when the block gets there makes no difference
             due = costs.due_ns(work, wait)
-            clock, done = clock + due - done, due
+            since, done = due - done, due
+            clock += since
+            spun, come = 0, clock
             if not semaphore.is_ready:
                 self.spinning[row] = (program, position, wait.semaphore)
                 yield semaphore.ready
                 spun = self._stop_spinning(row, clock)
-                clock, waited = clock + spun, waited + spun
-            clock += costs.wait_ns
-            waited += costs.wait_ns
+            polling, refilling = waiting.passing(come, semaphore.ready_ns, work, since)
+            clock += spun + polling + refilling
+            waited += spun + polling
         rows.wait[row] = waited
         yield env.timeout(clock + work - done + costs.closing_ns - int(env.now))
         self._end(program, position, row)
 
     def _together(self, program: StageProgram, position: int, row: int) -> Process:
-        """A block at the speed that the SM's other computing blocks leave; spinning takes no share.
+        """A block at the speed that the SM's other blocks leave.
 
-        It does not stop at waits that are over where they cost nothing: what is ready now stays so.
+        It does not stop at waits that are over where they cost nothing: what is ready now stays so. Filling
+        the pipeline again is work, for which it shares the SM.
         """
         assert self._shared is not None
         env, rows, costs = self._env, self.rows, self._costs[program.index]
         shared, age = self._shared[rows.sm[row]], (rows.issue[row], row)
         yield from self._first_instruction(program, row)
         yield env.timeout(costs.opening_ns)
-        work = costs.work_ns[position]
-        done = waited = ahead = 0
+        work, waiting = costs.work_ns[position], costs.waiting
+        done = waited = ahead = refilling = 0
         for wait in program.waits(position):
             semaphore = self.semaphores[wait.semaphore]
-            if semaphore.is_ready and not costs.wait_ns:
+            if semaphore.is_ready and waiting.is_free:
                 continue
             due = costs.due_ns(work, wait)
-            if due > done:
-                computed = shared.compute(due - done, age, ahead)
+            since, done = due - done, due
+            if since + refilling:
+                computed = shared.compute(since + refilling, age, ahead)
                 yield computed
-                done, ahead = due, computed.value or 0
+                ahead = computed.value or 0
             begin = int(env.now)
             if not semaphore.is_ready:
                 self.spinning[row] = (program, position, wait.semaphore)
+                shared.spin()
                 yield semaphore.ready
+                shared.stop_spinning()
                 waited += self._stop_spinning(row, begin)
-            if costs.wait_ns:
-                yield env.timeout(costs.wait_ns)
-                waited += costs.wait_ns
+            polling, refilling = waiting.passing(begin, semaphore.ready_ns, work, since)
+            if polling:
+                shared.spin()
+                yield env.timeout(polling)
+                shared.stop_spinning()
+                waited += polling
             if env.now > begin:
                 ahead = 0
         rows.wait[row] = waited
-        if work > done:
-            yield shared.compute(work - done, age, ahead)
+        if work - done + refilling:
+            yield shared.compute(work - done + refilling, age, ahead)
         yield env.timeout(costs.closing_ns)
         self._end(program, position, row)
 

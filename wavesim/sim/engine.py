@@ -37,7 +37,7 @@ class Engine:
         costs: CostModel,
         program: LaunchedProgram | None = None,
     ) -> None:
-        self.program = program or launched(pipeline, plan, device)
+        self.program = program or launched(pipeline, plan, device, costs.main_loops)
         self._footprints = {
             stage: footprint(device, launch.kernel)
             for launch in self.program.launches
@@ -54,11 +54,20 @@ class Engine:
             self._env,
             self.program,
             [block_costs_of(costs, plan, stage) for stage in self.program.stages],
-            [SharedSm(self._env, costs.rates) for _ in range(device.sm_count)] if costs.is_shared else None,
+            self._shared_sms(device),
             costs.block_ns,
             self._release,
         )
         self.rows = self._blocks.rows
+
+    def _shared_sms(self, device: Device) -> list[SharedSm] | None:
+        """How blocks share each SM; None where nothing slows any of them down."""
+        costs = self._costs
+        if not costs.is_shared:
+            return None
+        most_spinning = device.max_blocks_per_sm if costs.spin_share else 0
+        beside = [costs.rates_beside(spinning) for spinning in range(most_spinning + 1)]
+        return [SharedSm(self._env, beside) for _ in range(device.sm_count)]
 
     def run(self) -> None:
         """Simulates until nothing is left to happen. Raises `DeadlockError` if blocks have not run."""

@@ -4,11 +4,11 @@ Example: under stream sync a GEMM of 384 tiles is 384 blocks with one tile each.
 132 blocks on 132 SMs that fetch tile after tile; under Stream-K 132 blocks with a list of their own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wavesim.model.device import Device
-from wavesim.model.kernel import Block, Grid, Kernel
+from wavesim.model.kernel import Block, Grid, Kernel, MainLoop
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -16,7 +16,7 @@ from wavesim.plan.launch import Follows
 from wavesim.plan.order import Order, RowMajor
 from wavesim.plan.plan import Plan
 from wavesim.plan.policy import Policy
-from wavesim.plan.schedule import After
+from wavesim.plan.schedule import After, Persistent, Schedule, TilePerBlock
 from wavesim.plan.semaphores import SemaphoreArray
 from wavesim.plan.waits import Wait
 from wavesim.sim.program import SHARE_UNIT, PlanProgram, StageProgram, build_program
@@ -68,9 +68,14 @@ class LaunchedProgram(PlanProgram):
         return next(launch for launch in self.launches if stage in launch.stages)
 
 
-def launched(pipeline: Pipeline, plan: Plan, device: Device) -> LaunchedProgram:
-    """Works a plan out for a device. Raises `DescriptionError` for what doesn't fit."""
-    program = build_program(pipeline, plan)
+def launched(
+    pipeline: Pipeline, plan: Plan, device: Device, loops: Mapping[str, MainLoop] | None = None
+) -> LaunchedProgram:
+    """Works a plan out for a device; `loops` as in `build_program`.
+
+    Raises `DescriptionError` for what doesn't fit.
+    """
+    program = build_program(pipeline, plan, loops)
     slots = [_slots(device, stage.kernel.block) for stage in pipeline.stages]
     if plan.waits_for_grids:
         program = _with_grid_waits(program, pipeline, plan)
@@ -94,7 +99,7 @@ def _launches(
 
 
 def _launch(program: StageProgram, plan: Plan, follows: Follows, slots: int) -> GridLaunch:
-    stage, schedule = program.stage, plan.schedule
+    stage, schedule = program.stage, schedule_of(plan, program)
     is_in_order = _is_row_major(plan.order_of(stage.name), stage.grid)
     return GridLaunch(
         stage.kernel,
@@ -105,6 +110,12 @@ def _launch(program: StageProgram, plan: Plan, follows: Follows, slots: int) -> 
         has_wait_kernel=plan.launch.wait_kernel and bool(program.arrays),
         is_fetching=schedule.fetches_tiles or (plan.sync.has_semaphores and not is_in_order),
     )
+
+
+def schedule_of(plan: Plan, program: StageProgram) -> Schedule:
+    """Who computes a stage's tiles: a kernel that is persistent by itself stays so under any plan."""
+    is_plain = plan.schedule == TilePerBlock()
+    return Persistent() if is_plain and program.loop.is_persistent else plan.schedule
 
 
 def _is_row_major(order: Order, grid: Grid) -> bool:

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from wavesim.model.dependency import Dependency
+from wavesim.model.kernel import UNKNOWN_LOOP, MainLoop
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Tile
 from wavesim.plan.plan import Plan, check_plan
 from wavesim.plan.semaphores import SemaphoreArray, semaphore_arrays
-from wavesim.plan.waits import Wait, position_in_slice, waits_of
+from wavesim.plan.waits import Wait, at_start, position_in_slice, waits_of
 
 SHARE_UNIT = 1_000_000  # shares of the work are kept in millionths
 
@@ -22,7 +23,8 @@ SHARE_UNIT = 1_000_000  # shares of the work are kept in millionths
 class StageProgram:
     """One stage: its blocks (x, y, z) in issue order, what they wait for and which semaphores tiles post.
 
-    `grid_waits`: what every block waits for alike, where it waits for a whole grid.
+    `loop`: how its blocks wait, with what is assumed where its author has not said. `grid_waits`: what every
+    block waits for alike, where it waits for a whole grid.
     """
 
     index: int
@@ -32,6 +34,7 @@ class StageProgram:
     dependency: Dependency | None
     arrays: Mapping[str, SemaphoreArray]
     prefetch: float = 0.0
+    loop: MainLoop = UNKNOWN_LOOP
     grid_waits: tuple[Wait, ...] = ()
     _cache: dict[tuple[int, int, int], tuple[Wait, ...]] = field(default_factory=dict)
 
@@ -67,6 +70,8 @@ class StageProgram:
         key = (x if self._uses_x else 0, y if self._uses_y else 0, z)
         if key not in self._cache:
             shares = position_in_slice(z, self.stage.grid.z)
+            if self.loop.wait_place == "before-main-loop":
+                shares = at_start(shares)
             waits = waits_of(self.dependency, (x, y), self._semaphore_of, shares)
             self._cache[key] = prefetched(waits, self.prefetch) if self.prefetch else waits
         return self._cache[key]
@@ -103,14 +108,24 @@ class PlanProgram:
         return f"{array.producer} {array.policy.name}[{semaphore - array.first}]"
 
 
-def build_program(pipeline: Pipeline, plan: Plan) -> PlanProgram:
-    """Works a plan out. Raises `DescriptionError` for orders, policies or plans that don't fit."""
+def build_program(pipeline: Pipeline, plan: Plan, loops: Mapping[str, MainLoop] | None = None) -> PlanProgram:
+    """Works a plan out; `loops` is what is assumed of stages whose author has not said how they wait.
+
+    Raises `DescriptionError` for orders, policies or plans that don't fit.
+    """
     check_plan(pipeline, plan)
     arrays = semaphore_arrays(pipeline, plan)
     stages = tuple(
         _stage_program(i, stage, pipeline, plan, arrays) for i, stage in enumerate(pipeline.stages)
     )
-    return PlanProgram(stages, arrays)
+    assumed = loops or {}
+    return PlanProgram(
+        tuple(
+            replace(one, loop=one.stage.main_loop.filled(assumed.get(one.stage.name, UNKNOWN_LOOP)))
+            for one in stages
+        ),
+        arrays,
+    )
 
 
 def _stage_program(

@@ -3,15 +3,16 @@
 Example: two blocks compute on one SM, each at 0.56 of the speed it has alone on average. The older one gets
 more of it, 0.65, the younger 0.47: of two that start together one ends after 230 us and the other after
 280, and from then on they are out of step. Of four small ones the oldest ends after 168 us, the others after
-175, 184 and 196. When a block ends or starts to spin, those left speed up at once. Observed on an NVIDIA H200
-(docs/the-model.md).
+175, 184 and 196. When a block ends or starts to spin, those left speed up at once, beside one that spins a
+little less. Observed on an NVIDIA H200 (docs/the-model.md).
 """
 
 from bisect import insort
+from collections.abc import Sequence
 
 from simpy import Environment, Event
 
-from wavesim.costs.cost_model import RATE_UNIT
+from wavesim.costs.cost_model import RATE_UNIT, Rates
 from wavesim.sim.timer import NORMAL, Timer
 
 Age = tuple[int, int]  # when a block was issued, and its row among those issued at once
@@ -34,12 +35,15 @@ class Member:
 class SharedSm:
     """Of n computing blocks the i-th oldest progresses at `rates[n - 1][i] / RATE_UNIT`.
 
-    Places and companies beyond the last are like the last.
+    `beside` has these rates by how many blocks spin (`CostModel.rates_beside`); one entry where spinning
+    costs the others nothing. Places and companies beyond the last are like the last.
     """
 
-    def __init__(self, env: Environment, rates: tuple[tuple[int, ...], ...]) -> None:
+    def __init__(self, env: Environment, beside: Sequence[Rates]) -> None:
         self._env = env
-        self._rates = rates
+        self._beside = beside
+        self._rates = beside[0]
+        self._spinning = 0
         self._members: list[Member] = []  # oldest first
         self._since = 0
         self._timer: Timer | None = None
@@ -55,6 +59,23 @@ class SharedSm:
         insort(self._members, Member(age, work_ns * RATE_UNIT + ahead, event))
         self._set_timer()
         return event
+
+    def spin(self) -> None:
+        """A block of the SM begins to spin."""
+        self._set_spinning(self._spinning + 1)
+
+    def stop_spinning(self) -> None:
+        """A block of the SM has stopped spinning."""
+        self._set_spinning(self._spinning - 1)
+
+    def _set_spinning(self, spinning: int) -> None:
+        self._spinning = spinning
+        if len(self._beside) == 1:
+            return
+        self._advance()
+        self._rates = self._beside[spinning]
+        if self._members:
+            self._set_timer()
 
     def _advance(self) -> None:
         """Takes what was done since the last change off the work left."""

@@ -44,7 +44,7 @@ def simulate(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel | 
         "simulate", pipeline=(pipeline, Pipeline), device=(device, Device), costs=(costs, CostModel | None)
     )
     model = roofline(pipeline, device) if costs is None else costs
-    program = launched(pipeline, plan, device)
+    program = launched(pipeline, plan, device, model.main_loops)
 
     def run(costs: CostModel) -> Trace:
         engine = Engine(pipeline, plan, device, costs, program)

@@ -7,14 +7,10 @@ the first of every block, then every second one, and so on.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from wavesim.costs.wait_costs import iterations_of
 from wavesim.errors import DescriptionError
-from wavesim.model.kernel import Gemm
-from wavesim.model.stage import Stage
 from wavesim.plan.schedule import Schedule, TilePart
 from wavesim.sim.program import PlanProgram, StageProgram
-
-# K iterations of a tile whose kernel does not say: enough for halves and thirds of it to come out even.
-USUAL_ITERATIONS = 96
 
 
 @dataclass
@@ -57,7 +53,7 @@ def split_stages(program: PlanProgram, schedule: Schedule, slots: list[int]) -> 
     stages = []
     for stage, count in zip(program.stages, slots, strict=True):
         tiles = tuple((x, y) for x, y, z in stage.blocks if not z)
-        lists = schedule.block_lists(tiles, _iterations(stage.stage), count)
+        lists = schedule.block_lists(tiles, iterations_of(stage.stage), count)
         if stage.stage.grid.z > 1:
             raise DescriptionError(
                 f"{stage.stage.name} has {stage.stage.grid.z} split-K slices; {schedule.text} splits K "
@@ -65,11 +61,6 @@ def split_stages(program: PlanProgram, schedule: Schedule, slots: list[int]) -> 
             )
         stages.append(_split(stage, lists))
     return replace(program, stages=tuple(stages))
-
-
-def _iterations(stage: Stage) -> int:
-    """K iterations of one tile."""
-    return -(-stage.work.k // stage.work.tile_k) if isinstance(stage.work, Gemm) else USUAL_ITERATIONS
 
 
 def _split(program: StageProgram, lists: Sequence[list[TilePart]]) -> SplitStage:
@@ -84,6 +75,7 @@ def _split(program: StageProgram, lists: Sequence[list[TilePart]]) -> SplitStage
         posts=program.posts,
         dependency=None,
         arrays=program.arrays,
+        loop=program.loop,
         grid_waits=program.grid_waits,
         parts=parts,
         next_of=tuple(number.get((turn + 1, block), -1) for turn, block in number),

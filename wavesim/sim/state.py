@@ -14,12 +14,13 @@ from wavesim.sim.timer import NORMAL, Timer
 class Semaphore:
     """A counter in global memory; `ready` fires when other SMs see that it has the awaited value."""
 
-    __slots__ = ("awaited", "is_ready", "ready", "seen")
+    __slots__ = ("awaited", "is_ready", "ready", "ready_ns", "seen")
 
     def __init__(self, env: Environment, awaited: int) -> None:
         self.awaited = awaited
         self.seen = 0
         self.is_ready = False
+        self.ready_ns = 0  # since when it is
         self.ready = Event(env)
 
     def post(self, post_visibility_ns: int) -> None:
@@ -34,6 +35,7 @@ class Semaphore:
 
     def _become_ready(self, _: Event | None = None) -> None:
         self.is_ready = True
+        self.ready_ns = int(self.ready.env.now)
         self.ready.succeed()
 
 

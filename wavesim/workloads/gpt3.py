@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 from wavesim.model.dependency import gemm_rows
-from wavesim.model.kernel import Block, Gemm, require_positive
+from wavesim.model.kernel import Block, Gemm, MainLoop, require_positive
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 
@@ -18,6 +18,8 @@ FEED_FORWARD = 6_144  # 4 x 12288 / 8 GPUs
 
 KERNEL_TILES = ((128, 256), (256, 128), (128, 128))  # what our GPU kernels are compiled for
 RING_STAGES, TILE_K = 4, 32
+# How our kernels wait: they load the state of their semaphores ahead of need.
+OWN_LOOP = MainLoop(RING_STAGES, "prefetched", is_persistent=False)
 OTHER_REGISTERS = 126  # per thread, beside the accumulators
 
 
@@ -50,6 +52,7 @@ def gpt3_mlp(
     block = gemm_block(tile)
     up = Gemm("gemm1", tokens, FEED_FORWARD, HIDDEN, *tile, split_k=split_k[0], dtype=dtype, block=block)
     down = Gemm("gemm2", tokens, HIDDEN, FEED_FORWARD, *tile, split_k=split_k[1], dtype=dtype, block=block)
-    first, second = Stage("gemm1", replace(up, activation="gelu")), Stage("gemm2", down)
+    first = Stage("gemm1", replace(up, activation="gelu"), main_loop=OWN_LOOP)
+    second = Stage("gemm2", down, main_loop=OWN_LOOP)
     parameters: dict[str, int | str] = {"tokens": tokens, "tile": f"{tile[0]}x{tile[1]}"}
     return Pipeline("gpt3-mlp", [first, second], [gemm_rows(first, second)], parameters)

@@ -11,7 +11,6 @@ from wavesim.errors import DescriptionError
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.stage import Stage
 from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim.workloads.llama import llama_mlp
 
@@ -40,6 +39,6 @@ def _on_hopper(plain: Pipeline, tile: Tile) -> Pipeline:
         known = ", ".join(f"{m}x{n}" for m, n in BLOCKS)
         raise DescriptionError(f"tile is {tile[0]}x{tile[1]}; described of the Hopper kernels are {known}")
     first, second = (
-        Stage(stage.name, replace(stage.gemm, tile_k=TILE_K, block=BLOCKS[tile])) for stage in plain.stages
+        replace(stage, work=replace(stage.gemm, tile_k=TILE_K, block=BLOCKS[tile])) for stage in plain.stages
     )
     return Pipeline(f"{plain.name}-hopper", [first, second], [gemm_rows(first, second)], plain.parameters)

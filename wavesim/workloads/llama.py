@@ -15,7 +15,7 @@ from wavesim.model.dependency import Dependency, gemm_rows, x, y
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.workloads.gpt3 import gemm_block
+from wavesim.workloads.gpt3 import OWN_LOOP, gemm_block
 
 HIDDEN = 8_192
 FEED_FORWARD = 2_816  # 22016 / 8 = 2752, padded as published
@@ -44,7 +44,7 @@ def llama_mlp(
         block=block,
     )
     down = Gemm("gemm2", tokens, HIDDEN, FEED_FORWARD, *tile, split_k=split_k[1], dtype=dtype, block=block)
-    first, second = Stage("gemm1", up), Stage("gemm2", down)
+    first, second = Stage("gemm1", up, main_loop=OWN_LOOP), Stage("gemm2", down, main_loop=OWN_LOOP)
     return Pipeline("llama-mlp", [first, second], [gemm_rows(first, second)], _parameters(tokens, tile))
 
 
@@ -55,10 +55,10 @@ def llama_mlp_three_gemms(tokens: int, tile: Tile = (128, 256)) -> Pipeline:
     """
     block = gemm_block(tile)
     gate, value = (
-        Stage(name, Gemm(name, tokens, FEED_FORWARD, HIDDEN, *tile, block=block))
+        Stage(name, Gemm(name, tokens, FEED_FORWARD, HIDDEN, *tile, block=block), main_loop=OWN_LOOP)
         for name in ("gate", "value")
     )
-    down = Stage("down", Gemm("down", tokens, HIDDEN, FEED_FORWARD, *tile, block=block))
+    down = Stage("down", Gemm("down", tokens, HIDDEN, FEED_FORWARD, *tile, block=block), main_loop=OWN_LOOP)
     dependency = Dependency(down[x, y], [gate[:, y], value[:, y]])
     return Pipeline("llama-mlp-three-gemms", [gate, value, down], [dependency], _parameters(tokens, tile))
 

@@ -38,7 +38,10 @@ class ReferenceBlock:
     wait: int = 0
     end: int = -1
     passed: int = 0  # waits behind it
+    is_held_up: bool = False  # by a semaphore that is not ready
     done: int = 0  # work it has had, or is having
+    since: int = 0  # of that, since the wait before
+    refill: int = 0  # what it has to do again before it goes on
     arrival: int = 0  # when it reaches the wait that holds it up
     ahead: int = 0  # less than none: work it has had beyond `done` on a shared SM, in ns / RATE_UNIT
 
@@ -48,7 +51,7 @@ class ReferenceBlocks(ABC):
 
     def __init__(self, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> None:
         self.costs = costs
-        self.program = launched(pipeline, plan, device)
+        self.program = launched(pipeline, plan, device, costs.main_loops)
         self.block_costs = [block_costs_of(costs, plan, program) for program in self.program.stages]
         self.now = self.pushes = 0
         self.heap: list[tuple[int, int, Callable[[Any], None], Any]] = []
@@ -57,9 +60,10 @@ class ReferenceBlocks(ABC):
         self.untried = set(range(device.sm_count))  # SMs where the head of the queue may have room
         self.missing = self.program.semaphore_values  # posts until ready
         self.held_up: list[list[ReferenceBlock]] = [[] for _ in self.missing]
+        self.ready = [0] * len(self.missing)  # when each became so
         self.computing: list[ComputingBlocks] | None = None
         if costs.is_shared:
-            self.computing = [ComputingBlocks(costs.rates, self.at) for _ in range(device.sm_count)]
+            self.computing = [ComputingBlocks(costs, self.at) for _ in range(device.sm_count)]
         self._build_stages(device)
 
     def _build_stages(self, device: Device) -> None:
@@ -122,13 +126,18 @@ class ReferenceBlocks(ABC):
         while block.passed < len(waits):
             wait = waits[block.passed]
             due = costs.due_ns(block.work, wait)
-            time, block.done = time + due - block.done, due
+            if not block.is_held_up:
+                block.since, block.done = due - block.done, due
+                block.arrival = time + block.since
             if self.missing[wait.semaphore]:
-                block.arrival = time
+                block.is_held_up = True
                 self.held_up[wait.semaphore].append(block)
                 return
-            time += costs.wait_ns
-            block.wait += costs.wait_ns
+            ready = self.ready[wait.semaphore]
+            polling, refilling = costs.waiting.passing(block.arrival, ready, block.work, block.since)
+            time = max(block.arrival, ready) + polling + refilling
+            block.wait += time - refilling - block.arrival
+            block.is_held_up = False
             block.passed += 1
         self.at(time + block.work - block.done + costs.closing_ns, self._finish, block)
 
@@ -141,7 +150,8 @@ class ReferenceBlocks(ABC):
         if block.passed < len(block.waits):
             wait = block.waits[block.passed]
             due = self.block_costs[block.stage].due_ns(block.work, wait)
-        amount, block.done = due - block.done, due
+        block.since, block.done = due - block.done, due
+        amount, block.refill = block.since + block.refill, 0
         if amount:
             age = (block.issue, block.stage, block.position)
             self.computing[block.sm].join(self.now, amount, self._computed, block, age)
@@ -155,17 +165,28 @@ class ReferenceBlocks(ABC):
         block.arrival = self.now
         semaphore = block.waits[block.passed].semaphore
         if self.missing[semaphore]:
+            assert self.computing is not None
+            self.computing[block.sm].spin(self.now, 1)
             self.held_up[semaphore].append(block)
         else:
             self._pass_wait(block)
 
     def _pass_wait(self, block: ReferenceBlock) -> None:
-        wait_ns = self.block_costs[block.stage].wait_ns
-        if self.now + wait_ns > block.arrival:
+        """The semaphore is ready: the block polls once more, and then has its pipeline to fill."""
+        assert self.computing is not None
+        ready, costs = self.ready[block.waits[block.passed].semaphore], self.block_costs[block.stage]
+        polling, block.refill = costs.waiting.passing(block.arrival, ready, block.work, block.since)
+        if self.now + polling > block.arrival:
             block.ahead = 0
         block.passed += 1
-        block.wait += self.now - block.arrival + wait_ns
-        self.at(self.now + wait_ns, self._compute, block)
+        block.wait += self.now - block.arrival + polling
+        self.computing[block.sm].spin(self.now, 1)
+        self.at(self.now + polling, self._polled, block)
+
+    def _polled(self, block: ReferenceBlock) -> None:
+        assert self.computing is not None
+        self.computing[block.sm].spin(self.now, -1)
+        self._compute(block)
 
     # --- the end of a block ---
 
@@ -240,10 +261,11 @@ class ReferenceBlocks(ABC):
         self.missing[semaphore] -= 1
         if self.missing[semaphore]:
             return
+        self.ready[semaphore] = self.now
         blocks, self.held_up[semaphore] = self.held_up[semaphore], []
         for block in blocks:
-            if self.computing is not None:
-                self._pass_wait(block)
+            if self.computing is None:
+                self._walk(block, block.arrival)
             else:
-                block.wait += max(0, self.now - block.arrival)
-                self._walk(block, max(self.now, block.arrival))
+                self.computing[block.sm].spin(self.now, -1)
+                self._pass_wait(block)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Any, Protocol
 
-from wavesim.costs.cost_model import RATE_UNIT
+from wavesim.costs.cost_model import RATE_UNIT, CostModel
 from wavesim.model.device import Device
 from wavesim.sim.placement import Footprint
 
@@ -86,15 +86,23 @@ class SmRoom:
 class ComputingBlocks:
     """Blocks that compute on one SM: [work left in ns / RATE_UNIT, then, who, age].
 
-    Of n of them the oldest runs at `rates[n - 1][0]`, the next one at `rates[n - 1][1]` and so on; places and
-    companies beyond the last are like the last.
+    Of n of them the oldest runs at `rates[n - 1][0]`, the next one at `rates[n - 1][1]` and so on, where
+    `rates` are those beside as many blocks as spin; places and companies beyond the last are like the last.
     """
 
-    rates: tuple[tuple[int, ...], ...]
+    costs: CostModel
     at: Callable[[int, Callable[[Any], None], Any], None]
     members: list[list[Any]] = field(default_factory=list)
     since: int = 0
     version: int = 0
+    spinning: int = 0
+
+    def spin(self, now: int, change: int) -> None:
+        """So many more blocks of the SM spin from now on."""
+        self._progress(now)
+        self.spinning += change
+        if self.members:
+            self._plan(now)
 
     def join(
         self, now: int, work_ns: int, then: Callable[[Any], None], who: Any, age: tuple[int, ...]
@@ -113,7 +121,8 @@ class ComputingBlocks:
         """Every member with the rate it runs at."""
         if not self.members:
             return []
-        rates = self.rates[min(len(self.members), len(self.rates)) - 1]
+        by_count = self.costs.rates_beside(self.spinning)
+        rates = by_count[min(len(self.members), len(by_count)) - 1]
         by_age = sorted(self.members, key=lambda member: member[3])
         return [(member, rates[min(place, len(rates) - 1)]) for place, member in enumerate(by_age)]
 

@@ -1,0 +1,68 @@
+"""What a wait costs a block beyond the time until the semaphore is ready, by where its kernel waits.
+
+Example: a kernel that waits at a barrier of the block stops, polls the semaphore and then loads, so that
+each wait costs it a poll and a load, 0.7 us. Where a warp that only loads waits, the others go on with the
+k-blocks that are loaded already: at 3 us from wait to wait nothing of it is seen, at 0.5 us some of it is.
+"""
+
+from dataclasses import dataclass
+
+from wavesim.costs.cost_model import CostModel
+from wavesim.model.kernel import Gemm, MainLoop
+from wavesim.model.stage import Stage
+
+# Where nothing is said: K iterations of a tile, enough for halves and thirds of it to come out even, and the
+# pipeline's depth in them.
+USUAL_ITERATIONS = 96
+USUAL_DEPTH = 4
+
+
+@dataclass(frozen=True)
+class WaitCosts:
+    """Nanoseconds of a wait: `poll_ns`; then, if the block has computed since the one before, `refill_ns`.
+
+    Of its work `depth` parts in `iterations` are loaded ahead and go on being computed during the next wait;
+    0 where the whole block waits.
+    """
+
+    poll_ns: int
+    refill_ns: int = 0
+    depth: int = 0
+    iterations: int = 1
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a wait that is over costs nothing, whatever lies between waits."""
+        return not self.poll_ns and not self.refill_ns
+
+    def passing(self, due_ns: int, ready_ns: int, work_ns: int, since_ns: int) -> tuple[int, int]:
+        """(polling, refilling) after a block is both at its wait, at `due_ns`, and the semaphore ready.
+
+        `since_ns` of its `work_ns` were computed since the wait before. A warp that loads ahead came to the
+        wait while what was loaded was still to be computed; its poll and the load after it began then, or
+        when the semaphore became ready. What is left of them when the rest of the block is there is paid.
+        """
+        refill_ns = self.refill_ns if since_ns else 0
+        hidden_ns = min(since_ns, work_ns * self.depth // self.iterations)
+        over_ns = max(ready_ns, due_ns - hidden_ns) + self.poll_ns + refill_ns
+        late_ns = max(0, over_ns - max(due_ns, ready_ns))
+        refilling_ns = min(late_ns, refill_ns)
+        return late_ns - refilling_ns, refilling_ns
+
+
+def wait_costs_of(costs: CostModel, stage: Stage, loop: MainLoop) -> WaitCosts:
+    """What waits cost the blocks of a stage whose main loop is like this."""
+    if loop.wait_place in (None, "prefetched"):
+        return WaitCosts(costs.wait_ns)
+    if loop.wait_place != "producer-warp":
+        return WaitCosts(costs.ready_poll_ns, costs.refill_ns)
+    depth = USUAL_DEPTH if loop.pipeline_depth is None else loop.pipeline_depth
+    return WaitCosts(costs.ready_poll_ns, costs.tma_refill_ns, depth, max(depth, iterations_of(stage)))
+
+
+def iterations_of(stage: Stage) -> int:
+    """K iterations of one block's work."""
+    work = stage.work
+    if not isinstance(work, Gemm):
+        return USUAL_ITERATIONS
+    return -(-work.k // (work.tile_k * work.split_k))
