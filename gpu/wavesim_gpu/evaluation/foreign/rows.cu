@@ -12,7 +12,7 @@ __device__ __forceinline__ float single(half_bits bits) {
     return value;
 }
 
-__device__ __forceinline__ half_bits half_of(float value) {
+__device__ __forceinline__ half_bits to_half(float value) {
     half_bits bits;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(32 * WARPS)
             const unsigned both = *reinterpret_cast<const unsigned*>(c + row + at);
             const float low = exp2f(single(both & 0xffff) * log2_e - most[i]) * scale;
             const float high = exp2f(single(both >> 16) * log2_e - most[i]) * scale;
-            *reinterpret_cast<unsigned*>(out + row + at) = half_of(low) | static_cast<unsigned>(half_of(high)) << 16;
+            *reinterpret_cast<unsigned*>(out + row + at) = to_half(low) | static_cast<unsigned>(to_half(high)) << 16;
         }
     }
     post(flags, 0, blockIdx.x);
