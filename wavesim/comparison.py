@@ -5,7 +5,7 @@ measures live; without one it takes the recordings that ship with wavesim, and s
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from wavesim.check.deadlock import safety_of
@@ -21,6 +21,7 @@ from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.defaults import KnownCosts, find_costs
+from wavesim.predict.forecast import Forecast
 from wavesim.predict.kernel_times import kernel_times_of
 from wavesim.predict.prediction import (
     TIME_TEXT,
@@ -29,9 +30,7 @@ from wavesim.predict.prediction import (
     measured_improvement,
     require_same_kernels,
 )
-from wavesim.predict.score_history import history_text
 from wavesim.recordings.runner import Runner, measured_traces
-from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -42,21 +41,56 @@ if TYPE_CHECKING:
 class Row:
     """One plan: times in ns, improvements over stream sync in points; None where nothing was measured.
 
-    `low` to `high` is the 80 % interval of the predicted improvement; `scored` is False where no score covers
-    this kind of kernel on this device, and the interval a guess. `safety`: whether it can deadlock.
+    `forecast` is the predicted improvement with its interval and what it rests on, `safety` whether the plan
+    can deadlock.
     """
 
     plan: str
     label: str
     order: str
     predicted_ns: int
-    predicted_points: float
+    forecast: Forecast
     safety: SafetyVerdict
     measured_ns: int | None = None
     measured_points: Measured | None = None
-    low: float = 0.0
-    high: float = 0.0
-    scored: bool = False
+
+    @property
+    def predicted_points(self) -> float:
+        """The predicted improvement."""
+        return self.forecast.points
+
+    @property
+    def low(self) -> float:
+        """The lower end of its interval."""
+        return self.forecast.low
+
+    @property
+    def high(self) -> float:
+        """The upper end of its interval."""
+        return self.forecast.high
+
+    @property
+    def scored(self) -> bool:
+        """Whether predictions of this kind were held against measurements on this device."""
+        return self.forecast.scored
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as JSON shows it."""
+        return {
+            "plan": self.plan,
+            "label": self.label,
+            "order": self.order,
+            "predicted_ns": self.predicted_ns,
+            "predicted_points": self.predicted_points,
+            "low": self.low,
+            "high": self.high,
+            "scored": self.scored,
+            "interval": self.forecast.interval_text,
+            "measured_ns": self.measured_ns,
+            "measured_points": None if self.measured_points is None else asdict(self.measured_points),
+            "error_points": self.error_points,
+            "safety": self.safety.as_json(),
+        }
 
     @property
     def error_points(self) -> float | None:
@@ -136,8 +170,7 @@ class Comparison:
     def _interval_text(self) -> str:
         # Stream sync is what the others are compared with: its own interval would be 0 to 0 and say nothing.
         best = max(self.rows[1:] or self.rows, key=lambda row: row.predicted_points)
-        guess = "" if best.scored else ", a guess: no score covers this kind of kernel on this device"
-        return f"interval: {best.label}, {best.low:+.1f} to {best.high:+.1f} points 8 times in 10{guess}"
+        return f"interval: {best.label}, {best.forecast.interval_text}"
 
     def figure(self, theme: str = "light", **options: Any) -> "Figure":
         """Predicted and measured timelines of every plan on one axis, with the reasons for the difference."""
@@ -179,9 +212,11 @@ def compare(
     known = _known(pipeline, plans, device, baseline if runner is not None else None, costs)
     predicted: list[Trace] = []
     for done, plan in enumerate(plans, start=1):
-        predicted.append(simulate(pipeline, plan, device, known.model))
+        predicted.append(known.simulated(pipeline, plan, device))
         if progress is not None:
             progress(done, len(plans))
+    caveats = tuple(plan.caveat for plan in plans if plan.caveat) + _other_orders(plans)
+    caveats += contradictions(pipeline, device, kernel_times_of(baseline)) if baseline is not None else ()
     rows = tuple(
         _row(
             plan,
@@ -190,13 +225,11 @@ def compare(
             (predicted[0], baseline),
             safety_of(pipeline, plan, device),
             known,
+            caveats,
         )
         for plan, ours, theirs in zip(plans, predicted, measured, strict=True)
     )
-    most = max(info.blocks_per_sm for info in predicted[0].header.stages)
-    past = history_text(most, known.is_calibrated and rows[0].scored)
-    caveats = tuple(plan.caveat for plan in plans if plan.caveat) + _other_orders(plans)
-    caveats += contradictions(pipeline, device, kernel_times_of(baseline)) if baseline is not None else ()
+    past = max(rows[1:] or rows, key=lambda row: row.predicted_points).forecast.history
     return Comparison(
         pipeline.name, rows, tuple(predicted), measured, known.source, source, past, caveats, known.defaults
     )
@@ -204,14 +237,7 @@ def compare(
 
 def prediction_keys(found: Comparison) -> dict[str, Any]:
     """What JSON says of every prediction, for the plan that is predicted to gain most."""
-    best = found.best
-    return {
-        "basis": found.basis,
-        "defaults": list(found.defaults),
-        "low": best.low,
-        "high": best.high,
-        "scored": best.scored,
-    }
+    return found.best.forecast.as_json()
 
 
 def _known(
@@ -263,21 +289,18 @@ def _row(
     streams: tuple[Trace, Trace | None],
     safety: SafetyVerdict,
     known: KnownCosts,
+    caveats: tuple[str, ...],
 ) -> Row:
     """One plan's row; `streams` are the simulated and the measured stream-sync run."""
     stream, baseline = streams
     points = known.points(ours.time_ns, stream.time_ns)
-    found = known.interval(ours, points)
     row = Row(
         plan=plan.name,
         label=plan.label,
         order=plan.order.name,
         predicted_ns=ours.time_ns,
-        predicted_points=points,
+        forecast=known.forecast(ours, points, caveats),
         safety=safety,
-        low=found.low,
-        high=found.high,
-        scored=found.scored,
     )
     if theirs is None or baseline is None:
         return row

@@ -28,7 +28,7 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Block
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan, StreamSync
-from wavesim.predict.intervals import interval_of
+from wavesim.predict.forecast import forecast_of
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.kinds import kernel_times_kind
 from wavesim.predict.prediction import improvement_points, sustained_points
@@ -106,7 +106,7 @@ def advice(case: Case, times: Times, device: Device) -> dict[str, Any]:
     }
     best = next(key for key, gain in gains.items() if gain >= max(gains.values()) - NO_BETTER_POINTS)
     most = max(info.blocks_per_sm for info in stream.header.stages)
-    found = interval_of(gains[best], kernel_times_kind(pipeline, device, most), device.name, plans[best])
+    found = forecast_of(gains[best], plans[best], kernel_times_kind(pipeline, device, most), device.name)
     return {
         "stream_order": ORDERS[group],
         "plan": list(best),

@@ -8,10 +8,10 @@ import pytest
 from wavesim.cli.command_line import main
 from wavesim.evaluation import validate_command
 from wavesim.evaluation.blind_runs import find_runs
-from wavesim.evaluation.interval_fit import half_widths
+from wavesim.evaluation.interval_fit import kind_scores
 from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.evaluation.validation import scores, worse_sets
-from wavesim.predict.intervals import committed_half_widths
+from wavesim.predict.intervals import committed_kinds
 from wavesim.predict.score_history import committed_scores
 from wavesim.recordings.published_rows import published_runs
 
@@ -34,7 +34,11 @@ def test_replayed_tile_times_give_the_measured_makespan_within_one_percent(predi
 def test_the_scores_are_those_committed_and_none_is_worse(predicted: list[ScoredPrediction]):
     assert worse_sets(scores(predicted)) == []
     assert {score.name for score in scores(predicted)} == set(committed_scores())
-    assert half_widths(predicted) == pytest.approx(committed_half_widths(), abs=0.05)
+    found, committed = kind_scores(predicted), committed_kinds()
+    assert set(found) == set(committed)
+    for kind, one in committed.items():
+        assert found[kind].half_width_over_spread == pytest.approx(one.half_width_over_spread, abs=0.05)
+        assert found[kind].devices == one.devices
 
 
 def test_every_set_of_20_or_more_beats_no_gain_and_the_ceil_formula(predicted: list[ScoredPrediction]):

@@ -4,7 +4,6 @@ Example: `wavesim compare gpt3-mlp --tokens 768 --sync row,tile,pdl+row --html p
 """
 
 import argparse
-from dataclasses import asdict
 from pathlib import Path
 
 from wavesim.cli.printing import print_result, progress
@@ -39,14 +38,10 @@ def run(options: argparse.Namespace) -> int:
         from wavesim.view.page import write_page
 
         write_page(options.html, title=f"{pipeline.name}: predicted and measured", figures=[result.figure()])
-    rows = [
-        asdict(row) | {"error_points": row.error_points, "safety": row.safety.as_json()}
-        for row in result.rows
-    ]
     document = {
         "workload": pipeline.name,
         "device": device.name,
-        "rows": rows,
+        "rows": [row.as_json() for row in result.rows],
         "notes": list(result.notes),
         **prediction_keys(result),
     }

@@ -6,7 +6,7 @@ the stream-sync run and the one an H200 gave; then the timelines, one over the o
 
 import argparse
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +64,7 @@ def run_demo(html: Path, show: Callable[[int, int], None]) -> Demo:
         show(done, len(SIZES))
     cells = [_cells(tokens, row) for tokens, row in _rows(compared)]
     _write(html, compared, cells)
-    rows = [
-        {"tokens": tokens, **asdict(row), "error_points": row.error_points} for tokens, row in _rows(compared)
-    ]
+    rows = [{"tokens": tokens, **row.as_json()} for tokens, row in _rows(compared)]
     return Demo(rows, _text(cells, compared, device), prediction_keys(compared[_extremes(compared)[0]]))
 
 

@@ -19,15 +19,14 @@ def run(options: argparse.Namespace) -> int:
 
     found = load_description(options.file)
     verdict = verdict_on(found.pipeline, found.device, found.kernel_ns, progress("predicting", after_s=3.0))
-    guess = "" if verdict.scored else ", a guess: no score covers this kind of kernel on this device"
     gains = ", ".join(f"{name} {gain:+.1f}" for name, gain in verdict.improvements.items())
-    interval = f"{verdict.low:+.1f} to {verdict.high:+.1f}, 8 times in 10{guess}"
     lines = (
-        f"best plan: {verdict.best}, {verdict.improvement_points:+.1f} points over stream sync ({interval})",
+        f"best plan: {verdict.best}, {verdict.forecast.text}",
         f"why: {verdict.reason}",
+        f"before: {verdict.forecast.history}",
+        *verdict.forecast.caveats,
         verdict.basis,
         f"tried, simulated on {found.device.name}, points: {gains}",
     )
-    names = ("best", "improvement_points", "low", "high", "reason", "basis", "defaults", "scored")
-    document = {name: getattr(verdict, name) for name in names}
+    document = {"best": verdict.best, "reason": verdict.reason, **verdict.forecast.as_json()}
     return print_result(options, document, "\n".join(map(whole_line, lines)))

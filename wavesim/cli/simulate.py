@@ -37,19 +37,18 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.analysis.metrics import metrics_of
     from wavesim.check.deadlock import safety_of
     from wavesim.predict.defaults import find_costs
-    from wavesim.sim.simulation import simulate
 
     pipeline, device = described(options)
     plan = plan_of(options)
     known = find_costs(pipeline, device, options.order)
-    trace = simulate(pipeline, plan, device, known.model)
+    trace = known.simulated(pipeline, plan, device)
     safety = safety_of(pipeline, plan, device)
     if plan.launch.is_multi_stream and not plan.launch.wait_kernel:
         complain(f"without the wait-kernel: {safety.reason}")
-    stream = simulate(pipeline, StreamSync(parse_order(options.order)), device, known.model)
+    stream = known.simulated(pipeline, StreamSync(parse_order(options.order)), device)
     found = metrics_of(trace)
     gain = known.points(trace.time_ns, stream.time_ns)
-    interval = known.interval(trace, gain)
+    forecast = known.forecast(trace, gain, (plan.caveat,) if plan.caveat else ())
     document = {
         "workload": pipeline.name,
         "device": device.name,
@@ -58,19 +57,16 @@ def run(options: argparse.Namespace) -> int:
         "waves": found.waves,
         "busy_utilisation": found.busy_utilisation,
         "resident_utilisation": found.resident_utilisation,
-        "improvement_points": gain,
-        "low": interval.low,
-        "high": interval.high,
-        "scored": interval.scored,
-        "basis": known.source,
-        "defaults": list(known.defaults),
+        **forecast.as_json(),
         "safety": safety.as_json(),
     }
     text = (
         f"{pipeline.name} on {device.name}, {plan.label}, order {options.order}: simulated "
-        f"{trace.time_ns / 1e3:.1f} us{_outside_text(trace.header.setup_ns, plan)}, {gain:+.1f} points over "
-        f"stream sync; SMs {found.busy_utilisation:.0%} busy, {found.resident_utilisation:.0%} resident\n"
-        f"costs: {known.source}" + (f"\n{plan.caveat}" if plan.caveat else "") + f"\n{safety.text}"
+        f"{trace.time_ns / 1e3:.1f} us{_outside_text(trace.header.setup_ns, plan)}, "
+        f"{forecast.text}; SMs {found.busy_utilisation:.0%} busy, {found.resident_utilisation:.0%} resident\n"
+        f"costs: {known.source}\nbefore: {forecast.history}\n"
+        + "".join(f"{caveat}\n" for caveat in forecast.caveats)
+        + safety.text
     )
     return print_result(options, document, text)
 

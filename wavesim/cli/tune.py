@@ -114,12 +114,7 @@ def tuning_json(tuning: "Tuning") -> dict[str, Any]:
         "seconds": tuning.seconds,
         "run": tuning.best.name,
         "accept": tuning.accept,
-        "margin_points": tuning.margin_points,
         "left_out": dict(tuning.left_out),
         "is_complete": tuning.is_complete,
-        "basis": tuning.basis,
-        "defaults": list(tuning.defaults),
-        "low": tuning.interval[0],
-        "high": tuning.interval[1],
-        "scored": tuning.margin_points is not None,
+        **tuning.forecast.as_json(),
     }

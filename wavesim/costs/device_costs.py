@@ -139,10 +139,6 @@ class DeviceCosts:
             self.backends.get((min(named), schedule), BackendCosts()) if len(named) == 1 else BackendCosts()
         )
 
-    def is_scored(self, kind: str) -> bool:
-        """Whether predictions of a kind have been held against measurements on this device."""
-        return self.scored is not None and kind.startswith(self.scored.kinds)
-
 
 def costs_of(name: str) -> DeviceCosts:
     """The costs known of a device, by its name in the catalogue, its driver's name or the path of a file.

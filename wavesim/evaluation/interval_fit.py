@@ -6,12 +6,15 @@ where constants were fitted to these very cases. `recordings/intervals.json` hol
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import cache
 from math import sqrt
 
+import numpy as np
+
 from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.guard.writing import write_text
-from wavesim.predict.intervals import INTERVALS, committed_half_widths
+from wavesim.predict.intervals import INTERVALS, KindScore, committed_kinds
 from wavesim.recordings.shipped import FOLDER
 
 LEVEL = 0.8
@@ -68,8 +71,20 @@ def _quantile(groups: Sequence[Sequence[float]]) -> float:
     return weighed[-1][0]
 
 
-def write_half_widths(widths: dict[str, float]) -> None:
+def kind_scores(found: Sequence[ScoredPrediction]) -> dict[str, KindScore]:
+    """The half-width of each kind, and how far its predictions of the test split were off, and where."""
+    scores = {}
+    for kind, width in half_widths(found).items():
+        members = [one for one in found if one.kind == kind and not one.outlier]
+        errors = [abs(one.error) for one in members if one.split == "test"] or [0.0]
+        devices = tuple(sorted({one.device for one in members}))
+        median, p90 = (round(float(np.percentile(errors, share)), 2) for share in (50, 90))
+        scores[kind] = KindScore(width, devices, len(errors), median, p90)
+    return scores
+
+
+def write_kinds(found: dict[str, KindScore]) -> None:
     """Stores them beside the scores, to be committed with them."""
-    document = {"level": LEVEL, "half_width_over_spread": widths}
+    document = {"level": LEVEL, "kinds": {kind: asdict(one) for kind, one in found.items()}}
     write_text(INTERVALS, json.dumps(document, indent=1) + "\n")
-    committed_half_widths.cache_clear()
+    committed_kinds.cache_clear()

@@ -67,6 +67,7 @@ def _published(run: PublishedRun, known: DeviceCosts, source: str, kind: str) ->
         measured=Measured(measured, measured - noise, measured + noise),
         ceil_formula=by_ceil_formula([stage.grid.size for stage in stages], slots),
         time_error_percent=100.0 * ((100.0 - predicted) / (100.0 - measured) - 1.0),
+        device=run.device.name,
         blocks_per_sm=max(per_sm),
         spread=spread_points(trace, predicted),
         outlier=_why_not_scored(run),

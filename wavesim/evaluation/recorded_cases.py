@@ -84,6 +84,7 @@ def _from_trace(
         measured=measured_improvement(measured, stream),
         ceil_formula=ceil_formula(stream),
         time_error_percent=100.0 * (trace.time_ns / measured.time_ns - 1.0),
+        device=device.name,
         blocks_per_sm=max(per_sm),
         spread=spread_points(trace, predicted),
         in_cycles=_improvement_in_cycles(measured, stream),

@@ -17,6 +17,7 @@ class ScoredPrediction:
     """One plan of one case: predicted, and as measured, in points of improvement over stream sync.
 
     - `group`: kernels and size; all orders and plans of a group are in the same split.
+    - `device`: that it was measured on, by its name in the catalogue.
     - `source`: which measurements: own, own-kernel-times, sketch, published-mlp, ...
     - `kind`: what was known and what shared an SM; cases of a kind have one interval.
     - `in_cycles`: the measured improvement with the clock's changes taken out, where cycles were recorded.
@@ -38,6 +39,7 @@ class ScoredPrediction:
     measured: Measured
     ceil_formula: float
     time_error_percent: float
+    device: str = ""
     blocks_per_sm: int = 1
     spread: float = 1.0
     in_cycles: float | None = None

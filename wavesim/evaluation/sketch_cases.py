@@ -48,5 +48,6 @@ def _sketch(case: SketchCase, name: str, stream: Trace, trace: Trace, predicted:
         measured=Measured(measured, measured - noise, measured + noise),
         ceil_formula=ceil_formula(stream),
         time_error_percent=100.0 * (trace.time_ns / (1_000 * time_us) - 1.0),
+        device=case.device.name,
         blocks_per_sm=case.blocks_per_sm,
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from wavesim.evaluation.blind_predictions import clock_drift_percent, model_standing, unmeasured
 from wavesim.evaluation.blind_runs import BlindRun, find_runs, model_sources
-from wavesim.evaluation.interval_fit import half_widths, write_half_widths
+from wavesim.evaluation.interval_fit import kind_scores, write_kinds
 from wavesim.evaluation.order_choice import compared_orders
 from wavesim.evaluation.policy_choice import PolicyChoice, policy_choices
 from wavesim.evaluation.regret import regret_text, size_regrets
@@ -69,7 +69,7 @@ def run_validate(options: Namespace, progress: Callable[[int, int], None] | None
     results = scores(found)
     if options.write:
         write_scores(results)
-        write_half_widths(half_widths(found))
+        write_kinds(kind_scores(found))
     runs = find_runs()
     choices = policy_choices(found)
     orders = compared_orders(found)

@@ -7,11 +7,11 @@ so the catalogue's roofline has to do. Everything that predicts takes its costs 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from statistics import mean
 
-from wavesim.costs.calibration import calibrate
+from wavesim.costs.builds import as_built
 from wavesim.costs.calibration_text import (
     assumed_text,
     kernel_times_defaults,
@@ -22,18 +22,30 @@ from wavesim.costs.cost_model import CostModel, zero_cost
 from wavesim.costs.data_sheet import roofline
 from wavesim.costs.device_costs import costs_of
 from wavesim.errors import DescriptionError
+from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
-from wavesim.predict.intervals import Interval, interval_from_trace, interval_of
+from wavesim.plan.plan import Plan
+from wavesim.predict.forecast import Forecast, forecast_of
 from wavesim.predict.kernel_times import costs_from_kernel_times
-from wavesim.predict.kinds import kernel_times_kind
-from wavesim.predict.prediction import Measured, improvement_points, measured_improvement, sustained_points
+from wavesim.predict.kinds import STREAM_TRACE, kernel_times_kind, trace_kind
+from wavesim.predict.prediction import (
+    Measured,
+    calibrate_for,
+    improvement_points,
+    measured_improvement,
+    sustained_points,
+)
 from wavesim.recordings.shipped import RecordedCase, cases, find_case
+from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
+from wavesim.workloads.catalogue import parse_tile, workload
 from wavesim.workloads.figure_one import TILE_NS
 
+SCORED_PLANS = ("row", "tile")  # short names of the plans in the recordings
+STREAM = "stream"
 RECORDED_ORDERS = ("row", "grouped:4", "grouped:8")
 
 
@@ -43,7 +55,9 @@ class KnownCosts:
 
     `defaults` names what was assumed for want of a measurement on the device. `is_calibrated`: on a run of
     this size and order. `kind` is that of predictions from kernel times, "" for others; `clock_share` as in
-    `DeviceCosts`, where plans run by themselves at the power limit.
+    `DeviceCosts`, where plans run by themselves at the power limit. `as_measured` are the same costs with
+    tile times that neither DRAM nor clock change, to rank many plans with before the best are simulated in
+    full.
     """
 
     model: CostModel
@@ -53,17 +67,40 @@ class KnownCosts:
     is_calibrated: bool = False
     kind: str = ""
     clock_share: float = 0.0
+    as_measured: CostModel | None = None
+
+    def of_plan(
+        self, pipeline: Pipeline, plan: Plan, device: Device, *, is_settled: bool = True
+    ) -> CostModel:
+        """The costs in the builds that a plan runs; without `is_settled` those `as_measured`."""
+        model = self.model if is_settled else self.as_measured or self.model
+        return as_built(model, pipeline, plan, costs_of(device.name))
+
+    def simulated(self, pipeline: Pipeline, plan: Plan, device: Device) -> Trace:
+        """The simulated run of a plan: what is scored and what is shown."""
+        return simulate(pipeline, plan, device, self.of_plan(pipeline, plan, device))
 
     def points(self, time_ns: int, stream_ns: int) -> float:
         """The improvement of a simulated time over that of stream sync, in points."""
         return sustained_points(improvement_points(time_ns, stream_ns), self.clock_share)
 
-    def interval(self, trace: Trace, points: float) -> Interval:
-        """The interval of a plan's improvement, by its simulated trace; stream sync's own is 0 to 0."""
-        if not self.kind:
-            return interval_from_trace(trace, points, is_calibrated=self.is_calibrated)
-        found = interval_of(points, self.kind, str(trace.header.device.get("name", "")), trace)
-        return replace(found, low=points, high=points) if trace.header.plan == "stream" else found
+    def forecast(self, trace: Trace, points: float, caveats: tuple[str, ...] = ()) -> Forecast:
+        """A plan's improvement with all that belongs beside it, from its simulated trace."""
+        found = forecast_of(
+            points,
+            trace,
+            self._kind_of(trace),
+            str(trace.header.device.get("name", "")),
+            basis=self.source,
+            defaults=self.defaults,
+            caveats=caveats,
+        )
+        return found.of_the_baseline if trace.header.plan == STREAM and not points else found
+
+    def _kind_of(self, trace: Trace) -> str:
+        """The kind of a plan's prediction; "" where none was ever recorded."""
+        is_recorded = self.is_calibrated and trace.header.plan in (*SCORED_PLANS, STREAM)
+        return self.kind or (trace_kind(STREAM_TRACE, trace.header.stages) if is_recorded else "")
 
     def measured(self, policy: str) -> Measured | None:
         """The improvement that was measured for this policy there, if it was."""
@@ -154,12 +191,22 @@ def _recorded(case: RecordedCase, tokens: int, order: str) -> KnownCosts:
     when = f"{head.device['name']}, {head.date[:10]}, commit {head.commit[:7]}"
     is_exact = (case.tokens, case.order) == (tokens, order)
     words = f"calibrated on the recorded stream-sync run{size}{under} ({when})"
-    model = calibrate(stream, per_block=case.tokens == tokens)
+    recorded = workload(case.workload, case.tokens, parse_tile(case.tile))
+    is_own_size = case.tokens == tokens
+    device = devices.load(case.device)
+    model = calibrate_for(recorded, device, stream, per_block=is_own_size)
     assumed = trace_defaults(stream)
     others = (f"tile_ns: those of a run{size}{under}",) if size or under else ()
     defaults = (*others, *map(str, assumed))
     exact = case if is_exact else None
-    return KnownCosts(model, words + assumed_text(assumed), exact, defaults, is_calibrated=is_exact)
+    return KnownCosts(
+        model,
+        words + assumed_text(assumed),
+        exact,
+        defaults,
+        is_calibrated=is_exact,
+        as_measured=calibrate_for(recorded, device, stream, per_block=is_own_size, is_settled=False),
+    )
 
 
 def _case(pipeline: Pipeline, device: Device, order: str) -> RecordedCase | None:

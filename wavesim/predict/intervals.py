@@ -9,53 +9,62 @@ their intervals.
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 from wavesim.analysis.metrics import metrics_of
 from wavesim.costs.device_costs import costs_of
-from wavesim.predict.kinds import trace_kind
+from wavesim.model.device import catalogue_name
 from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Trace
 
 INTERVALS = FOLDER / "intervals.json"
-STREAM_TRACE = "stream-sync trace"  # what was known of the kinds predicted from one
-SCORED_PLANS = ("row", "tile")  # short names of the plans in the recordings
 UNSCORED_POINTS = 8.0  # half-width where nothing of the kind was measured; a guess
+
+# Where predictions of a kind were held against measurements: on this device, on others only, or nowhere.
+Support = Literal["here", "elsewhere", "never"]
+LEVEL_TEXT: dict[Support, str] = {
+    "here": "8 times in 10",
+    "elsewhere": "a wide guess: such predictions were scored on other devices, not on this one",
+    "never": "a wide guess: no prediction of this kind was ever scored",
+}
 
 
 @dataclass(frozen=True)
-class Interval:
-    """An improvement in points and its 80 % interval; `scored` is False where no score covers its kind."""
+class KindScore:
+    """How far predictions of a kind were off.
 
-    points: float
-    low: float
-    high: float
-    scored: bool
-
-
-def interval_of(points: float, kind: str, device: str, trace: Trace) -> Interval:
-    """The interval of a predicted improvement, by its kind, the device and the plan's simulated trace.
-
-    Without a score of this kind on this device it is `UNSCORED_POINTS` either way.
+    `half_width_over_spread`: half of the 80 % interval, from the development split. The errors are of the
+    test split of `cases`, absolute, in points; `devices` are those that they were measured on.
     """
-    half = half_width(kind, spread_points(trace, points), device)
-    is_scored = costs_of(device).is_scored(kind) and kind in committed_half_widths()
-    return Interval(points, points - half, points + half, is_scored)
+
+    half_width_over_spread: float
+    devices: tuple[str, ...]
+    cases: int
+    median_abs_error_points: float
+    p90_abs_error_points: float
 
 
-def interval_from_trace(trace: Trace, points: float, *, is_calibrated: bool) -> Interval:
-    """The interval of a plan simulated with the costs of a stream-sync run; stream sync's own is 0 to 0.
+def support_of(kind: str, device: str) -> Support:
+    """Where predictions of a kind were scored, as seen from a device."""
+    known = committed_kinds().get(kind)
+    if known is None:
+        return "never"
+    return "here" if catalogue_name(device) in known.devices else "elsewhere"
 
-    Unscored where costs are not `is_calibrated` on a run of this size and order, and for plans that no
-    recording has.
-    """
-    head = trace.header
-    device = str(head.device.get("name", ""))
-    is_scored_plan = is_calibrated and head.plan in (*SCORED_PLANS, "stream")
-    kind = trace_kind(STREAM_TRACE, head.stages) if is_scored_plan else ""
-    found = interval_of(points, kind, device, trace)
-    return replace(found, low=points, high=points) if head.plan == "stream" else found
+
+def history_text(kind: str, device: str) -> str:
+    """How far predictions of a kind have differed from measurements, and where."""
+    known = committed_kinds().get(kind)
+    if known is None:
+        return "no prediction of this kind was ever scored; take the sign and the shape, not the size"
+    where = "" if catalogue_name(device) in known.devices else ", none of them on this device"
+    return (
+        f"{kind}: median error {known.median_abs_error_points:.1f} points, 90 % within "
+        f"{known.p90_abs_error_points:.1f}, over {known.cases} plans measured on "
+        f"{' and '.join(known.devices)}{where}"
+    )
 
 
 def spread_points(trace: Trace, improvement: float) -> float:
@@ -81,15 +90,15 @@ def half_width(kind: str, spread: float, device: str = "") -> float:
 
     With a device's name, also where none of the kind was measured on that device.
     """
-    known = committed_half_widths().get(kind)
-    is_elsewhere = bool(device) and not costs_of(device).is_scored(kind)
-    return UNSCORED_POINTS if known is None or is_elsewhere else known * spread
+    known = committed_kinds().get(kind)
+    is_elsewhere = bool(device) and support_of(kind, device) != "here"
+    return UNSCORED_POINTS if known is None or is_elsewhere else known.half_width_over_spread * spread
 
 
 @lru_cache(maxsize=1)
-def committed_half_widths() -> dict[str, float]:
-    """The half-widths as last committed with the package; empty if there are none."""
+def committed_kinds() -> dict[str, KindScore]:
+    """What was last committed with the package of every kind; empty if there is nothing."""
     if not INTERVALS.exists():
         return {}
-    found: dict[str, float] = json.loads(INTERVALS.read_text())["half_width_over_spread"]
-    return found
+    found = json.loads(INTERVALS.read_text())["kinds"]
+    return {kind: KindScore(**{**one, "devices": tuple(one["devices"])}) for kind, one in found.items()}

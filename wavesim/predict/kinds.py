@@ -13,6 +13,7 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.header import StageInfo
 
+STREAM_TRACE = "stream-sync trace"  # what was known of the kinds predicted from one
 BY_BLOCKS = "blocks per SM"  # in a device file: more blocks on an SM than were recorded are apart
 MOST_SCORED_BLOCKS = 2  # per SM, in our recordings
 

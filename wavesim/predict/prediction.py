@@ -146,14 +146,26 @@ def sustained_points(points: float, clock_share: float) -> float:
     return 100.0 * (1.0 - float((1.0 - points / 100.0) ** (1.0 - clock_share)))
 
 
-def calibrate_for(pipeline: Pipeline, device: Device, stream: Trace) -> CostModel:
-    """The costs of a stream-sync run, each block's own, with all that is known of the device around them."""
+def calibrate_for(
+    pipeline: Pipeline,
+    device: Device,
+    stream: Trace,
+    *,
+    per_block: bool = True,
+    is_settled: bool = True,
+) -> CostModel:
+    """The costs of a stream-sync run of a pipeline, with all that is known of the device around them.
+
+    Each block has its own tile time, or without `per_block` the mean of its stage, as another size needs it.
+    Without `is_settled` tiles take what they took in that run, whatever DRAM and clock do in another: one
+    simulation then needs no second one to settle.
+    """
     known = costs_of(device.name)
-    behind = None if known.memory is None else (pipeline, known.memory)
-    gain = known.gain(max(info.blocks_per_sm for info in stream.header.stages))
+    behind = None if known.memory is None or not is_settled else (pipeline, known.memory)
+    gain = known.gain(max(info.blocks_per_sm for info in stream.header.stages)) if is_settled else 0.0
     schedule = recorded_shape(stream.header.plan, stream.header.plan_data).schedule.word
     overheads = known.backend(pipeline, schedule).overheads
-    return calibrate(stream, per_block=True, behind=behind, clock_gain=gain, **overheads)
+    return calibrate(stream, per_block=per_block, behind=behind, clock_gain=gain, **overheads)
 
 
 def predict_from_stream(pipeline: Pipeline, plan: Plan, device: Device, stream: Trace) -> tuple[Trace, float]:

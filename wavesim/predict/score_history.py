@@ -49,23 +49,3 @@ def committed_scores() -> dict[str, SetScore]:
     if not SCORES.exists():
         return {}
     return {entry["name"]: SetScore(**entry) for entry in json.loads(SCORES.read_text())["sets"]}
-
-
-def score_of(blocks_per_sm: int) -> SetScore | None:
-    """The committed score of recorded runs with so many blocks per SM; None if there is none."""
-    return committed_scores().get("own-1-block" if blocks_per_sm == 1 else "own-2-blocks")
-
-
-def history_text(blocks_per_sm: int, is_scored: bool) -> str:
-    """How far predictions of this kind have differed from measurements, by the committed scores."""
-    if not is_scored:
-        return "predictions from such costs have not been scored; take the sign and the shape, not the size"
-    score = score_of(blocks_per_sm)
-    if score is None:
-        return "no committed score for kernels like these"
-    return (
-        f"median error {score.median_abs_error_points:.1f} points, 90 % within "
-        f"{score.p90_abs_error_points:.1f}, "
-        f"over {score.cases} recorded runs with {blocks_per_sm} block{'s' if blocks_per_sm > 1 else ''} "
-        "per SM"
-    )

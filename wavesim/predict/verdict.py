@@ -17,7 +17,7 @@ from wavesim.plan.order import Grouped, RowMajor, SlicesLast
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.predict.defaults import described_costs
-from wavesim.sim.simulation import simulate
+from wavesim.predict.forecast import Forecast
 from wavesim.trace.trace import Trace
 
 STREAM = "stream"
@@ -28,34 +28,60 @@ NO_BETTER_POINTS = 0.5  # by which a plan must be better than a simpler one to b
 
 @dataclass(frozen=True)
 class Tried:
-    """A plan that was tried: its improvement over stream sync in points, its interval and its trace."""
+    """A plan that was tried: its forecast and its simulated trace."""
 
     name: str
-    points: float
-    low: float
-    high: float
-    scored: bool
+    forecast: Forecast
     trace: Trace = field(repr=False, compare=False)
+
+    @property
+    def points(self) -> float:
+        """Its improvement over stream sync."""
+        return self.forecast.points
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The best plan of those tried, its improvement over stream sync in points with an interval, and why.
+    """The best plan of those tried, the forecast of its improvement over stream sync, and why.
 
-    `basis` says what was used and what was assumed, `defaults` which constants were measured on another
-    device. `scored` is False where no score covers this kind of kernel on this device; the interval is then
-    a guess. `tried` has stream sync and every plan, simpler ones first.
+    Where stream sync is best, the forecast is of what another plan might gain at most. `tried` has stream
+    sync and every plan, simpler ones first.
     """
 
     best: str
-    improvement_points: float
-    low: float
-    high: float
+    forecast: Forecast
     reason: str
-    basis: str
-    defaults: tuple[str, ...]
-    scored: bool
     tried: tuple[Tried, ...]
+
+    @property
+    def improvement_points(self) -> float:
+        """Of the best plan over stream sync."""
+        return self.forecast.points
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval, in points."""
+        return self.forecast.low
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval, in points."""
+        return self.forecast.high
+
+    @property
+    def basis(self) -> str:
+        """What was used and what was assumed."""
+        return self.forecast.basis
+
+    @property
+    def defaults(self) -> tuple[str, ...]:
+        """What was assumed for want of a measurement on the device."""
+        return self.forecast.defaults
+
+    @property
+    def scored(self) -> bool:
+        """Whether predictions of this kind were held against measurements on this device."""
+        return self.forecast.scored
 
     @property
     def improvements(self) -> dict[str, float]:
@@ -83,31 +109,26 @@ def verdict_on(
             f"stage {pipeline.stages[0].name!r} has no time; write kernel_us = the kernel alone, measured"
         )
     known = described_costs(pipeline, device, kernel_ns)
-    stream = simulate(pipeline, StreamSync(), device, known.model)
-    tried = [Tried(STREAM, 0.0, 0.0, 0.0, True, stream)]
+    stream = known.simulated(pipeline, StreamSync(), device)
+    flags = contradictions(pipeline, device, kernel_ns)
+    tried = [Tried(STREAM, known.forecast(stream, 0.0, flags), stream)]
     for done, (name, plan) in enumerate(_plans().items(), start=1):
-        trace = simulate(pipeline, plan, device, known.model)
+        trace = known.simulated(pipeline, plan, device)
         points = known.points(trace.time_ns, stream.time_ns)
-        found = known.interval(trace, points)
-        tried.append(Tried(name, points, found.low, found.high, found.scored, trace))
+        tried.append(Tried(name, known.forecast(trace, points, flags), trace))
         if progress is not None:
             progress(done, len(_plans()))
     best = _simplest_good(tried[1:])
     most = max(info.blocks_per_sm for info in stream.header.stages)
-    flags = "".join(f"; {flag}" for flag in contradictions(pipeline, device, kernel_ns))
-    helps = best.points >= HELPS_POINTS
+    if best.points < HELPS_POINTS:
+        return Verdict(STREAM, best.forecast.declined, _with(flags, _why_not(stream, best)), tuple(tried))
     gains = {plan.name: plan.points for plan in tried}
-    return Verdict(
-        best.name if helps else STREAM,
-        best.points if helps else 0.0,
-        best.low if helps else 0.0,
-        best.high if helps else max(0.0, best.high),
-        (_why(stream, best.trace, gains, most) if helps else _why_not(stream, best)) + flags,
-        known.source,
-        known.defaults,
-        best.scored,
-        tuple(tried),
-    )
+    why = _why(stream, best.trace, gains, most)
+    return Verdict(best.name, best.forecast, _with(flags, why), tuple(tried))
+
+
+def _with(flags: Sequence[str], reason: str) -> str:
+    return "; ".join((reason, *flags))
 
 
 def _simplest_good(tried: Sequence[Tried]) -> Tried:

@@ -14,18 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wavesim.check.deadlock import safety_of
-from wavesim.check.verdict import Basis, SafetyVerdict, require_basis
+from wavesim.check.verdict import BASES, Basis, SafetyVerdict, require_basis
 from wavesim.costs.cost_model import CostModel
 from wavesim.guard.arguments import path_of, require_types, tuple_of
 from wavesim.model.device import Device
-from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import RowMajor
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.defaults import KnownCosts
-from wavesim.predict.intervals import UNSCORED_POINTS
+from wavesim.predict.forecast import Forecast
 from wavesim.predict.prediction import TIME_TEXT
-from wavesim.predict.score_history import score_of
 from wavesim.tuning.candidates import (
     Candidate,
     Fingerprints,
@@ -39,6 +37,8 @@ from wavesim.tuning.sweep import Progress, Question, run_sweep
 from wavesim.tuning.tuning_costs import CostBook
 
 TABLE_ROWS = 12
+SETTLED_ROWS = 16  # of a ranking, simulated with their own DRAM traffic and clock
+STREAMS = 4  # of the orders of stream sync
 HELPS_POINTS = 1.0  # a smaller predicted gain is not worth two streams
 
 
@@ -69,37 +69,30 @@ class TunedPlan:
 
 @dataclass(frozen=True)
 class Tuning:
-    """Plans, best first. `margin_points`: 90 % of past predictions of the kind were at most so far off.
+    """Plans, best first. `forecasts` has, by each basis of `accept`, the improvement of the plan to run.
 
-    It is None where there are none. `defaults` names what was assumed for want of a measurement on the
-    device, `left_out` counts plans not simulated, by reason. `accept`: the weakest basis that the safety of
-    `best` may have.
+    `left_out` counts plans not simulated, by reason. `accept`: the weakest basis that the safety of `best`
+    may have.
     """
 
     workload: str
     device: str
     plans: tuple[TunedPlan, ...]
-    margin_points: float | None
-    basis: str
+    forecasts: Mapping[Basis, Forecast]
     left_out: Mapping[str, int]
     seconds: float
     is_complete: bool
-    defaults: tuple[str, ...] = ()
     accept: Basis = "cuda"
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """Low and high of the best plan's improvement, in points; a guess without a `margin_points`."""
-        half = UNSCORED_POINTS if self.margin_points is None else self.margin_points
-        return self.best.improvement_points - half, self.best.improvement_points + half
+    def forecast(self) -> Forecast:
+        """The improvement of the best plan over the best stream-sync plan, with what it rests on."""
+        return self.forecasts[self.accept]
 
     @property
     def best(self) -> TunedPlan:
         """The plan to run: the first that rests on no more than is accepted, unless it gains too little."""
-        accepted = [row for row in self.plans if row.safety.is_accepted(self.accept)] or list(self.plans)
-        is_worth_it = accepted[0].improvement_points >= HELPS_POINTS
-        streams = (row for row in self.plans if row.plan.is_stream_sync)
-        return accepted[0] if is_worth_it else next(streams, accepted[0])
+        return best_of(self.plans, self.accept)
 
     def accepting(self, accept: str) -> "Tuning":
         """The same ranking where `best` may rest on more: "cuda", "seen" or "idle"; each takes those before.
@@ -132,23 +125,20 @@ class Tuning:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the numbers mean."""
-        margin = (
-            "no predictions of this kind have been scored: trust the ranking's ends, not its middle"
-            if self.margin_points is None
-            else f"90 % of scored predictions of this kind were within {self.margin_points:.1f} points"
-        )
         left = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items() if count) or "none"
         state = "" if self.is_complete else " (interrupted: the plans simulated so far)"
         return (
             f"{len(self.plans)} plans simulated in {self.seconds:.1f} s{state}; left out: {left}",
             f"predicted: {TIME_TEXT}",
-            f"gain: points over the best stream-sync plan, simulated, {self.basis}; {margin}",
+            f"gain: points over the best stream-sync plan, simulated, {self.forecast.basis}",
+            f"interval: {self.best.name}, {self.forecast.interval_text}",
+            f"before: {self.forecast.history}",
             "safety: cuda promises it; seen on listed devices; idle: if other work leaves SMs alone",
             *(
                 f"faster, but rests on more: {row.name}, {row.improvement_points:+.1f}: {row.safety.rests_on}"
                 for row in self.faster
             ),
-            *dict.fromkeys(row.plan.caveat for row in self.plans[:TABLE_ROWS] if row.plan.caveat),
+            *self.forecast.caveats,
         )
 
 
@@ -186,16 +176,15 @@ def tune(
             is_complete = run_and_keep(search, search.other_questions(), executor, progress, file)
     if not search.predicted_ns:
         raise KeyboardInterrupt  # before the first answer there is no ranking to return
+    ranked = search.ranked()
     return Tuning(
         workload=pipeline.name,
         device=device.name,
-        plans=search.ranked(),
-        margin_points=margin_points(pipeline, device) if search.books[""].is_scored else None,
-        basis=search.books[""].basis,
+        plans=ranked,
+        forecasts=search.forecasts(ranked),
         left_out=search.left_out,
         seconds=time.monotonic() - began,
         is_complete=is_complete,
-        defaults=search.books[""].defaults,
     )
 
 
@@ -229,6 +218,7 @@ class Search:
         self._plans = plans
         self._fingerprints = Fingerprints()
         self._candidates: dict[str, Candidate] = {}
+        self._known: dict[str, KnownCosts] = {}
 
     def stream_questions(self) -> list[Question]:
         """Stream sync in every order, or as given."""
@@ -257,7 +247,7 @@ class Search:
 
     def ranked(self) -> tuple[TunedPlan, ...]:
         """Fastest first; of equally fast ones the simpler: see `_preference`."""
-        found = {key: ns for key, ns in self.predicted_ns.items() if ns is not None}
+        found = self._settled({key: ns for key, ns in self.predicted_ns.items() if ns is not None})
         self.left_out["can deadlock"] += len(self.predicted_ns) - len(found)
         streams = [ns for key, ns in found.items() if self._candidates[key].plan.is_stream_sync]
         points = self.books[""].known().points
@@ -276,6 +266,43 @@ class Search:
         ]
         return tuple(sorted(rows, key=lambda row: (row.predicted_ns, *self._preference(row))))
 
+    def _settled(self, quick_ns: Mapping[str, int]) -> dict[str, int]:
+        """The times of the fastest plans in full: their own DRAM traffic and clock, not stream sync's.
+
+        The sweep leaves these out, as they take several simulations of each plan. The others keep their
+        distance from stream sync.
+        """
+        if not any(known.as_measured for known in self._known.values()):
+            return dict(quick_ns)
+        streams = [key for key in quick_ns if self._candidates[key].plan.is_stream_sync]
+        full_ns = {key: self._in_full(key) for key in sorted(streams, key=quick_ns.__getitem__)[:STREAMS]}
+        quick_stream_ns, stream_ns = min(quick_ns[key] for key in full_ns), min(full_ns.values())
+        found = {key: round(ns * stream_ns / quick_stream_ns) for key, ns in quick_ns.items()} | full_ns
+        while unsettled := [
+            key for key in sorted(found, key=found.__getitem__)[:SETTLED_ROWS] if key not in full_ns
+        ]:
+            full_ns |= {key: self._in_full(key) for key in unsettled}
+            found |= full_ns
+        return found
+
+    def _in_full(self, key: str) -> int:
+        one = self._candidates[key]
+        return self._known[key].simulated(one.pipeline, one.plan, self._device).time_ns
+
+    def forecasts(self, ranked: Sequence[TunedPlan]) -> dict[Basis, Forecast]:
+        """The improvement of the plan to run, by what its safety may rest on."""
+        return {accept: self._forecast(ranked, accept) for accept in BASES}
+
+    def _forecast(self, ranked: Sequence[TunedPlan], accept: Basis) -> Forecast:
+        """Of the best plan that is not stream sync; declined where stream sync is the one to run."""
+        others = (one for one in ranked if not one.plan.is_stream_sync and one.safety.is_accepted(accept))
+        row = next(others, best_of(ranked, accept))
+        book = next(book for book in self.books.values() if book.pipeline is row.pipeline)
+        known = book.known(row.order)
+        trace = known.simulated(row.pipeline, row.plan, self._device)
+        found = known.forecast(trace, row.improvement_points, (row.plan.caveat,) if row.plan.caveat else ())
+        return found if best_of(ranked, accept) is row else found.declined
+
     def _preference(self, row: TunedPlan) -> tuple[bool, bool, bool, int, bool, int, bool, str]:
         """Of equally fast plans: stream sync, what is scored, one order for all, little L2 traffic."""
         return (
@@ -291,13 +318,15 @@ class Search:
 
     def _question(self, variant: str, candidate: Candidate) -> list[Question]:
         """One question, or none if another plan has the same schedule."""
-        costs = self.books[variant].costs(candidate.order)
+        known = self.books[variant].known(candidate.order)
+        costs = known.of_plan(candidate.pipeline, candidate.plan, self._device, is_settled=False)
         key = self._fingerprints.of(candidate, self._device, costs)
         if key in self._candidates:
             self.left_out["same schedule as another"] += 1
             return []
         name = f"{candidate.name} {variant}".strip()
         self._candidates[key] = replace(candidate, name=name)
+        self._known[key] = known
         return [Question(key, name, candidate.pipeline, candidate.plan, self._device, costs)]
 
     def _boundaries(self, pipeline: Pipeline) -> list[Candidate]:
@@ -322,8 +351,9 @@ class Search:
         return [given_candidate(pipeline, plan, safety) for plan, safety in verdicts if safety.is_safe]
 
 
-def margin_points(pipeline: Pipeline, device: Device) -> float | None:
-    """How far 90 % of the scored predictions with as many blocks per SM were off; None if none are scored."""
-    most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
-    score = score_of(most)
-    return None if score is None or most > 2 else score.p90_abs_error_points
+def best_of(ranked: Sequence[TunedPlan], accept: Basis) -> TunedPlan:
+    """The first plan that rests on no more than is accepted; stream sync where it gains too little."""
+    accepted = [row for row in ranked if row.safety.is_accepted(accept)] or list(ranked)
+    streams = (row for row in ranked if row.plan.is_stream_sync)
+    is_worth_it = accepted[0].improvement_points >= HELPS_POINTS
+    return accepted[0] if is_worth_it else next(streams, accepted[0])

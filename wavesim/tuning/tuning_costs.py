@@ -32,11 +32,6 @@ class CostBook:
         """What was assumed for want of a measurement on the device."""
         return self.known().defaults
 
-    @property
-    def is_scored(self) -> bool:
-        """Whether predictions with costs like these have been held against measurements."""
-        return self.known().is_calibrated
-
     def costs(self, order: str) -> CostModel:
         """The costs of plans with the choice of orders of that name."""
         costs = self._of_order.get(order)

@@ -71,7 +71,7 @@ class TunerView(ipywidgets.VBox):
         """The best plan of each policy in `tunings`, {tokens: what tune() returned}; all simulated."""
         points = points_of_tunings(tunings, device, costs)
         first = next(iter(tunings.values()))
-        source = f"{first.workload}, simulated on {device.name.upper()}, {first.basis}"
+        source = f"{first.workload}, simulated on {device.name.upper()}, {first.forecast.basis}"
         return cls(points, f"{source}; each policy in its best order")
 
     @classmethod

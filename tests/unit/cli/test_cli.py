@@ -11,6 +11,10 @@ import wavesim
 from wavesim.cli.command_line import COMMANDS, main
 
 SIMULATE_NAMES = {
+    "support",
+    "interval",
+    "caveats",
+    "history",
     "workload",
     "device",
     "sync",

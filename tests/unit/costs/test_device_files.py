@@ -20,7 +20,7 @@ from wavesim.model.device import Device, catalogue_name, default_device, load, n
 from wavesim.model.device_files import capability_limits
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync
-from wavesim.predict.intervals import UNSCORED_POINTS, committed_half_widths, half_width
+from wavesim.predict.intervals import UNSCORED_POINTS, committed_kinds, half_width
 from wavesim.predict.kinds import kernel_times_kind
 from wavesim.predict.verdict import verdict_on
 from wavesim.workloads.gpt3 import gpt3_mlp
@@ -147,7 +147,7 @@ def test_nothing_stands_in_for_memory_clock_gain_and_scores():
 
 
 def test_no_other_device_gets_the_interval_of_one_that_was_scored():
-    for kind in committed_half_widths():
+    for kind in committed_kinds():
         assert half_width(kind, 1.0, "h100") == UNSCORED_POINTS
     pipeline = gpt3_mlp(256, (128, 128))
     for name in ("h200", "v100", "a100-80gb", "a100-40gb", "h100", "b200"):

@@ -109,6 +109,10 @@ def test_the_command_prints_one_json_object_with_the_agreed_names(capsys: pytest
         "basis",
         "defaults",
         "scored",
+        "support",
+        "interval",
+        "caveats",
+        "history",
     }
     assert (found["defaults"], found["scored"]) == ([], True)
 

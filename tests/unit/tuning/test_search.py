@@ -39,11 +39,19 @@ def test_figure_one_is_tuned_to_three_waves():
     assert best.plan.sync.has_semaphores
 
 
-def test_a_margin_is_told_only_where_such_predictions_were_scored():
+def test_eight_times_in_ten_is_said_only_where_such_predictions_were_scored():
     plans, pipeline = [SemaphoreSync(RowSync())], workload("gpt3-mlp", 512)
-    assert tune(TOY, DEVICE).margin_points is None
-    assert tune(pipeline, H200, costs_of(pipeline), plans=plans).margin_points is None
-    assert tune(pipeline, H200, plans=plans).margin_points is not None
+    for unscored in (tune(TOY, DEVICE), tune(pipeline, H200, costs_of(pipeline), plans=plans)):
+        assert not unscored.accepting("idle").forecast.scored
+        assert "was ever scored" in unscored.table()
+    kept = tune(pipeline, H200, plans=plans).accepting("seen")
+    assert kept.best.plan.is_stream_sync
+    assert kept.forecast.scored
+    assert (kept.forecast.low, kept.forecast.points) == (0.0, 0.0)
+    found = tune(workload("gpt3-mlp", 768), H200, plans=plans).accepting("seen")
+    assert found.forecast.scored
+    assert found.forecast.low < found.best.improvement_points < found.forecast.high
+    assert "points, 8 times in 10" in found.table()
 
 
 def test_the_plan_to_run_is_said_in_words():
@@ -189,6 +197,6 @@ def test_costs_from_the_catalogue_do_where_nothing_was_measured():
     pipeline = workload("gpt3-mlp", 1_024)
     device = load("a100-80gb")
     tuning = tune(pipeline, device, plans=[SemaphoreSync(RowSync())])
-    assert "roofline" in tuning.basis
+    assert "roofline" in tuning.forecast.basis
     stream = simulate(pipeline, StreamSync(), device, roofline(pipeline, device))
     assert tuning.best.predicted_ns == stream.time_ns

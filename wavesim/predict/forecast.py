@@ -1,0 +1,121 @@
+"""A forecast: a predicted improvement with all that has to stand beside it wherever it is shown.
+
+Example: "+14.1 points over stream sync (+12.9 to +15.3 points, 8 times in 10)", calibrated on a recorded run,
+no default assumed. On a device where nobody scored such predictions the same sentence ends "a wide guess: no
+prediction of this kind was ever scored", and `scored` is false.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from wavesim.predict.intervals import (
+    LEVEL_TEXT,
+    Support,
+    half_width,
+    history_text,
+    spread_points,
+    support_of,
+)
+from wavesim.trace.trace import Trace
+
+TOLD_POINTS = 0.1  # a smaller widening by what nobody knows is not told
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """An improvement over stream sync in points, its interval from `low` to `high`, and what it rests on.
+
+    - `kind`: the predictions that it is one of, as scores name them; "" where there is no name for it.
+    - `support`: whether such predictions were scored "here", on this device; "elsewhere", on others only; or
+      "never", anywhere.
+    - `basis`: what the prediction was made from. `defaults`: each constant or fact assumed for want of a
+      measurement. `caveats`: what else limits it. `history`: how far such predictions were off.
+    """
+
+    points: float
+    low: float
+    high: float
+    kind: str = ""
+    support: Support = "never"
+    basis: str = ""
+    defaults: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+    history: str = ""
+
+    @property
+    def scored(self) -> bool:
+        """Whether predictions of this kind were held against measurements on this device."""
+        return self.support == "here"
+
+    @property
+    def interval_text(self) -> str:
+        """The interval and how far it can be trusted; it never claims a rate that was not measured."""
+        return f"{self.low:+.1f} to {self.high:+.1f} points, {LEVEL_TEXT[self.support]}"
+
+    @property
+    def text(self) -> str:
+        """One sentence: the improvement, its interval and what that is worth."""
+        return f"{self.points:+.1f} points over stream sync ({self.interval_text})"
+
+    @property
+    def of_the_baseline(self) -> "Forecast":
+        """The same for stream sync, which the others are compared with: 0 by definition."""
+        return replace(self, points=0.0, low=0.0, high=0.0)
+
+    @property
+    def declined(self) -> "Forecast":
+        """The same where the plan gains too little to be run: 0, and at `high` what is lost at most."""
+        return replace(self, points=0.0, low=0.0, high=max(0.0, self.high))
+
+    def as_json(self) -> dict[str, Any]:
+        """What the JSON of every prediction carries."""
+        return {
+            "improvement_points": self.points,
+            "low": self.low,
+            "high": self.high,
+            "scored": self.scored,
+            "support": self.support,
+            "interval": self.interval_text,
+            "basis": self.basis,
+            "defaults": list(self.defaults),
+            "caveats": list(self.caveats),
+            "history": self.history,
+        }
+
+
+def forecast_of(
+    points: float,
+    trace: Trace,
+    kind: str,
+    device: str,
+    *,
+    basis: str = "",
+    defaults: tuple[str, ...] = (),
+    caveats: tuple[str, ...] = (),
+    alternatives: Mapping[str, float] | None = None,
+) -> Forecast:
+    """The forecast of a simulated plan of a kind of predictions on a device.
+
+    `alternatives`: the improvement, in points, if what the description leaves open were otherwise, by label.
+    The interval spans them all, and a caveat says how much wider each makes it.
+    """
+    half = half_width(kind, spread_points(trace, points), device)
+    low, high = points - half, points + half
+    told = list(caveats)
+    for label, other in (alternatives or {}).items():
+        wider = max(0.0, low - (other - half)) + max(0.0, other + half - high)
+        low, high = min(low, other - half), max(high, other + half)
+        if wider >= TOLD_POINTS:
+            told.append(f"{label}: {other:+.1f} points; not knowing widens the interval by {wider:.1f}")
+    return Forecast(
+        points=points,
+        low=low,
+        high=high,
+        kind=kind,
+        support=support_of(kind, device),
+        basis=basis,
+        defaults=defaults,
+        caveats=tuple(told),
+        history=history_text(kind, device),
+    )
