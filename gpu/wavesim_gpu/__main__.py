@@ -14,15 +14,17 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from wavesim.errors import DescriptionError, WavesimError
+from wavesim.guard.bounds import plain_int, shown
 from wavesim.guard.escaping import lines
 from wavesim.guard.options import OneLineParser, number
 from wavesim.guard.program import error_text, run_program
 from wavesim.guard.streams import ReaderGoneError
 from wavesim_gpu.trial import command as try_command
 
-BLIND_ONLY = ("device", "seconds", "only")  # options of `record`
+BLIND_ONLY = ("device", "seconds", "only", "shard")  # options of `record`
 SECONDS = 230.0
 LAYERS = "time mlp beside the best of torch's forms on 40 MLPs"
 
@@ -60,24 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--quick", action="store_true", help="two sizes and two tiles")
     bench.add_argument("--out", type=Path, help="folder for the results (gpu/results)")
     bench.set_defaults(run=_bench)
-    record = commands.add_parser("record", help="record the traces that the project ships")
-    record.add_argument("--out", type=Path, required=True, help="folder for the traces")
-    record.add_argument(
-        "--hopper", action="store_true", help="the Hopper kernels' traces, not the portable ones'"
-    )
-    record.add_argument(
-        "--blind",
-        "--judged",
-        dest="is_blind",
-        action="store_true",
-        help="stream sync first, then predictions and their hash, then the plans; needs simpy",
-    )
-    record.add_argument("--device", help="what --blind predicts for, by the catalogue's name (h200)")
-    record.add_argument(
-        "--seconds", type=number, help=f"after these --blind begins nothing new ({SECONDS:g})"
-    )
-    record.add_argument("--only", help="of --blind, sizes whose name contains this")
-    record.set_defaults(run=_record)
+    record = _add_record(commands)
     overheads = commands.add_parser("overheads", help="measure launch, fork, signal and post costs")
     overheads.add_argument("--out", type=Path, help="folder for the results (gpu/results/overheads)")
     overheads.set_defaults(run=_overheads)
@@ -113,6 +98,29 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--results", type=Path, help="folder of the results (gpu/results)")
     report.set_defaults(run=_report)
     return parser
+
+
+def _add_record(commands: Any) -> Any:
+    record = commands.add_parser("record", help="record the traces that the project ships")
+    record.add_argument("--out", type=Path, required=True, help="folder for the traces")
+    record.add_argument(
+        "--hopper", action="store_true", help="the Hopper kernels' traces, not the portable ones'"
+    )
+    record.add_argument(
+        "--blind",
+        "--judged",
+        dest="is_blind",
+        action="store_true",
+        help="stream sync first, then predictions and their hash, then the plans; needs simpy",
+    )
+    record.add_argument("--device", help="what --blind predicts for, by the catalogue's name (h200)")
+    record.add_argument(
+        "--seconds", type=number, help=f"after these --blind begins nothing new ({SECONDS:g})"
+    )
+    record.add_argument("--only", help="of --blind, sizes whose name contains this")
+    record.add_argument("--shard", help="of --blind: 1/4 is the first of four processes, a GPU each")
+    record.set_defaults(run=_record)
+    return record
 
 
 def _bench(options: argparse.Namespace) -> int:
@@ -157,14 +165,14 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def _record_blind(options: argparse.Namespace) -> int:
-    from wavesim.evaluation.blind_sizes import all_sizes  # noqa: PLC0415  # as above
+    from wavesim.evaluation.blind_sizes import second_sizes  # noqa: PLC0415  # as above
     from wavesim.model.device import load  # noqa: PLC0415  # report needs none of this
     from wavesim_gpu.evaluation.blind_run import make_blind_run  # noqa: PLC0415  # as above
     from wavesim_gpu.runner import current_commit  # noqa: PLC0415  # as above
 
     if options.hopper:
         raise DescriptionError("--hopper is of traces without --blind, which records both; leave it out")
-    known = all_sizes()
+    known = second_sizes()
     sizes = [size for size in known if (options.only or "") in size.name]
     if not sizes:
         raise DescriptionError(
@@ -175,11 +183,30 @@ def _record_blind(options: argparse.Namespace) -> int:
     if seconds == 0:
         raise DescriptionError("--seconds is 0; it must be above 0 and finite, such as 230")
     load(device)  # before any measurement: it names those there are
+    shard = _shard(options.shard, len(sizes))
     commit = options.commit or current_commit()
-    failures = make_blind_run(options.out, sizes, commit, device, seconds)
-    size_mb = sum(path.stat().st_size for path in options.out.iterdir()) / 1e6
-    print(f"{len(sizes)} sizes, {len(failures)} failures, {size_mb:.1f} MB, in {options.out}")
+    failures = make_blind_run(options.out, sizes, commit, device, seconds, shard)
+    folder = shard.folder(options.out)
+    size_mb = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+    print(f"{len(sizes)} sizes, {len(failures)} failures, {size_mb:.1f} MB, in {folder}")
     return 0
+
+
+def _shard(text: str | None, most: int) -> Any:
+    """Of a word such as 2/4. Raises `DescriptionError`."""
+    from wavesim_gpu.evaluation.blind_run import Shard  # noqa: PLC0415  # as above
+
+    if text is None:
+        return Shard()
+    try:
+        number, count = map(plain_int, text.split("/", 1))
+    except ValueError:
+        raise DescriptionError(f"--shard is {shown(text)}; write NUMBER/COUNT, such as 1/4") from None
+    if not 1 <= number <= count <= most:
+        raise DescriptionError(
+            f"--shard is {shown(text)}; write 1/COUNT to COUNT/COUNT, with at most {most} parts, a size each"
+        )
+    return Shard(number, count)
 
 
 def _overheads(options: argparse.Namespace) -> int:

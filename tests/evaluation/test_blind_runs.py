@@ -17,7 +17,7 @@ from wavesim.evaluation.blind_predictions import (
     unmeasured,
 )
 from wavesim.evaluation.blind_runs import BlindRun, find_runs, model_sources
-from wavesim.evaluation.blind_sizes import BASELINE, all_sizes
+from wavesim.evaluation.blind_sizes import BASELINE, all_sizes, second_sizes, shard_of
 from wavesim.evaluation.regret import regret_text, size_regrets
 from wavesim.evaluation.validation import scores
 from wavesim.model.device import load
@@ -25,7 +25,7 @@ from wavesim.model.occupancy import occupancy_of
 from wavesim.plan.parsing import parse_plan
 from wavesim.recordings.split import split_of
 from wavesim.trace.trace import Trace
-from wavesim_gpu.evaluation.blind_run import BlindRunner, predict_in_processes
+from wavesim_gpu.evaluation.blind_run import BlindRunner, Shard, predict_in_processes
 from wavesim_gpu.evaluation.blind_worker import Worker, WorkerError
 
 
@@ -59,10 +59,10 @@ def test_a_run_is_scored_as_sets_of_its_own_with_its_noise_and_what_was_said_bef
     make_run(tmp_path / "run", (PORTABLE, HOPPER))
     found = predictions_of_runs(tmp_path)
     assert {one.split for one in found} == {"test"}
-    assert len(found) == 2 * 2 + 2 * 4
+    assert len(found) == 2 * (2 * 2 + 2 * 4)  # from the trace, and from kernel times alone
     by_name = {score.name: score for score in scores(found)}
     names = {"portable-1-block", "hopper-1-block", "hopper-pdl", "hopper-stream-k"}
-    assert set(by_name) == names | {"judged-all", "judged-replay"}
+    assert set(by_name) == names | {"judged-all", "judged-replay", "judged-kernel-times"}
     score = by_name["portable-1-block"]
     assert score.cases == 4
     assert score.median_abs_error_points == pytest.approx(0.1, abs=0.06)  # half of the 0.2 % of the repeat
@@ -80,7 +80,7 @@ def test_what_the_model_says_now_stands_beside_what_it_said_before(tmp_path: Pat
 
     real = blind_predictions.predict_from_stream
     monkeypatch.setattr(blind_predictions, "predict_from_stream", lambda *a: (real(*a)[0], real(*a)[1] + 5.0))
-    members = predictions_of_runs(tmp_path)
+    members = [one for one in predictions_of_runs(tmp_path) if one.source == "judged"]
     assert [one.predicted - one.before for one in members] == pytest.approx([5.0] * 4)
 
 
@@ -195,8 +195,10 @@ def test_a_plan_that_cannot_be_predicted_is_written_down_with_the_reason(tmp_pat
         **{f"{name}_ns": getattr(stream, f"{name}_ns")[:-1] for name in ("issue", "start", "wait", "end")},
     )  # fmt: skip
     found = register_predictions(PORTABLE, {"row": partial}, "h200")
-    assert [one.plan for one in found] == ["row", "tile"]
-    assert all("calibrate on a whole run" in one.error for one in found)
+    assert [one.plan for one in found] == ["row", "tile"] * 2
+    from_trace = [one for one in found if one.basis == "trace"]
+    assert all("calibrate on a whole run" in one.error for one in from_trace)
+    assert not any(one.error for one in found if one.basis == "kernel-times")
 
 
 def test_predictions_in_processes_are_those_of_one_process():
@@ -211,7 +213,7 @@ def test_the_list_has_all_that_it_should_and_fits_the_device():
     assert len({size.name for size in sizes}) == len({size.stem for size in sizes}) == len(sizes)
     assert sum(len(size.orders) for size in sizes) >= 160
     assert {split for size in sizes for split in size.split_k} == {1, 2, 3, 4}
-    assert {size.workload for size in sizes} == {"gpt3-mlp", "llama-mlp"}
+    assert {len(size.tiles) for size in second_sizes()} == {2, 3, 4}
     assert {word for size in sizes for word in size.plans} == {"row", "tile", "pdl", "stream-k"}
     device, per_sm = load("h200"), set()
     for size in sizes:
@@ -221,9 +223,36 @@ def test_the_list_has_all_that_it_should_and_fits_the_device():
         per_sm |= counts
         word = size.set_name.split("-")[1]
         assert not word.isdigit() or counts == {int(word)}
+        assert [len(size.split_k), len(pipeline.stages)] == [len(size.tiles)] * 2
         assert parse_plan(BASELINE, size.orders[0]).is_stream_sync
     assert per_sm == {1, 2, 4}
     assert {split_of(size.name) for size in sizes} == {"development", "test"}
+
+
+def test_shards_are_all_sizes_once_each_mixed_and_a_run_each_in_their_runs_folder(tmp_path: Path):
+    sizes = second_sizes()
+    parts = [shard_of(sizes, number, 4) for number in (1, 2, 3, 4)]
+    assert sorted(size.name for part in parts for size in part) == sorted(size.name for size in sizes)
+    assert all(len({size.set_name for size in part}) >= 5 for part in parts)
+    make_run(Shard(1, 2).folder(tmp_path / "run"), (PORTABLE,))
+    make_run(Shard(2, 2).folder(tmp_path / "run"), (HOPPER,))
+    runs = find_runs(tmp_path)
+    assert [run.name for run in runs] == ["run shard-1", "run shard-2"]
+    assert [size.name for run in runs for size in run.sizes()] == [PORTABLE.name, HOPPER.name]
+    assert {one.run for one in predictions_of_runs(tmp_path)} == {run.name for run in runs}
+
+
+def test_chains_are_described_with_every_stage_on_the_one_before():
+    (chain,) = [s for s in second_sizes() if s.workload == "llama-out-mlp-qkv" and s.tokens == 710]
+    pipeline = chain.pipeline()
+    assert [(one.gemm.n, one.gemm.k) for one in pipeline.stages] == [
+        (8192, 1024),
+        (5632, 8192),
+        (8192, 2816),
+        (3072, 8192),
+    ]
+    assert [one.producers for one in pipeline.dependencies] == [("gemm1",), ("gemm2",), ("gemm3",)]
+    assert chain.set_name == "hopper-chain"
 
 
 class Sleeper:

@@ -5,8 +5,10 @@ predicted on the device before they had run, predicted by the model of today, an
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from wavesim.costs.calibration import calibrate
 from wavesim.costs.calibration_checks import beats_work_conservation
 from wavesim.errors import WavesimError
 from wavesim.evaluation.blind_runs import (
+    Basis,
     BlindRun,
     MeasuredComparison,
     RegisteredPrediction,
@@ -28,42 +31,66 @@ from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.intervals import half_width, spread_points
-from wavesim.predict.kinds import trace_kind
+from wavesim.predict.kernel_times import kernel_times_of
+from wavesim.predict.kinds import kernel_times_kind, trace_kind
 from wavesim.predict.prediction import (
     Measured,
     improvement_of_rounds,
+    predict_from_kernel_times,
     predict_from_stream,
     replay,
 )
 from wavesim.trace.trace import Trace
 
 SOURCE = "judged"  # as scores and scripts call it
+FROM_TIMES = "judged-kernel-times"  # the same plans, predicted from the kernels' times alone
 
 
 def register_predictions(
     size: BlindSize, streams: Mapping[str, Trace], device_name: str
 ) -> list[RegisteredPrediction]:
-    """What all plans of a size will take, from its stream-sync traces by order and nothing else.
+    """What all plans of a size will take, from its stream-sync traces by order and nothing else: once from
+    the whole trace, and once from the times that its kernels take in it.
 
     A plan that cannot be predicted is there with the reason.
     """
-    device, found = devices.load(device_name), []
-    for order, stream in streams.items():
-        for word in size.plans:
-            try:
-                trace, points = _predicted(size, order, word, device, stream)
-            except WavesimError as error:
-                found.append(RegisteredPrediction(size.name, order, word, error=str(error)))
-                continue
-            margin = half_width(_kind(size, word, stream), spread_points(trace, points))
-            found.append(
-                RegisteredPrediction(size.name, order, word, points, margin, trace.time_ns, stream.time_ns)
-            )
-    return found
+    device, bases = devices.load(device_name), get_args(Basis)
+    return [
+        _registered(size, order, word, device, stream, basis)
+        for basis in bases
+        for order, stream in streams.items()
+        for word in size.plans
+    ]
+
+
+def _registered(
+    size: BlindSize, order: str, word: str, device: Device, stream: Trace, basis: Basis
+) -> RegisteredPrediction:
+    from_basis = _predicted if basis == "trace" else _predicted_from_times
+    try:
+        trace, points = from_basis(size, order, word, device, stream)
+    except WavesimError as error:
+        return RegisteredPrediction(size.name, order, word, error=str(error), basis=basis)
+    kind = _kind(size, word, stream) if basis == "trace" else _times_kind(size, device, stream)
+    margin = half_width(kind, spread_points(trace, points))
+    return RegisteredPrediction(
+        size.name, order, word, points, margin, trace.time_ns, stream.time_ns, basis=basis
+    )
 
 
 def _predicted(size: BlindSize, order: str, word: str, device: Device, stream: Trace) -> tuple[Trace, float]:
     return predict_from_stream(size.pipeline(), parse_plan(word, order), device, stream)
+
+
+def _predicted_from_times(
+    size: BlindSize, order: str, word: str, device: Device, stream: Trace
+) -> tuple[Trace, float]:
+    times = kernel_times_of(stream)
+    return predict_from_kernel_times(size.pipeline(), parse_plan(word, order), device, times)
+
+
+def _times_kind(size: BlindSize, device: Device, stream: Trace) -> str:
+    return kernel_times_kind(size.pipeline(), device, _blocks_per_sm(stream))
 
 
 def blind_jobs(folder: Path | None = None) -> list[Job]:
@@ -86,12 +113,36 @@ def _of_size(folder: Path, size: BlindSize) -> list[ScoredPrediction]:
     run = _run(folder, max(path.stat().st_mtime_ns for path in folder.iterdir()))
     repeats = run.comparisons[size.name]
     streams = {order: run.stream(size, order) for order in {order for order, _ in repeats[0].rounds}}
-    registered = [run.predictions.get((size.name, *choice)) for choice in repeats[0].rounds]
-    return [
-        _scored(run, size, streams[before.order], before, repeats)
-        for before in registered
-        if before is not None and before.plan != BASELINE and not before.error
-    ]
+    found = []
+    for choice in repeats[0].rounds:
+        before = run.predictions.get((size.name, *choice))
+        if before is None or before.plan == BASELINE or before.error:
+            continue
+        scored = _scored(run, size, streams[before.order], before, repeats)
+        found.append(scored)
+        from_times = run.predictions_from("kernel-times").get((size.name, *choice))
+        if from_times is not None and not from_times.error:
+            device = devices.load(run.facts["device"])
+            found.append(_scored_from_times(scored, size, device, streams[before.order], from_times))
+    return found
+
+
+def _scored_from_times(
+    scored: ScoredPrediction, size: BlindSize, device: Device, stream: Trace, before: RegisteredPrediction
+) -> ScoredPrediction:
+    """The same plan as predicted from the kernels' times alone."""
+    trace, points = _predicted_from_times(size, before.order, before.plan, device, stream)
+    return replace(
+        scored,
+        source=FROM_TIMES,
+        kind=_times_kind(size, device, stream),
+        predicted=points,
+        before=before.improvement_points,
+        spread=spread_points(trace, points),
+        time_error_percent=100.0 * ((100.0 - points) / (100.0 - scored.measured.median) - 1.0),
+        replay_error_points=None,
+        replay_error_percent=None,
+    )
 
 
 def _scored(
@@ -114,7 +165,7 @@ def _scored(
         group=size.name,
         source=SOURCE,
         set_name=size.set_name if word in SEMAPHORES else f"{size.stored.backend}-{word}",
-        run=run.folder.name,
+        run=run.name,
         kind=_kind(size, word, stream),
         predicted=predicted,
         before=before.improvement_points,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import wavesim
 from wavesim.errors import RecordingError
@@ -23,6 +23,8 @@ from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Trace
 
 RUNS = FOLDER / "blind"
+Basis = Literal["trace", "kernel-times"]
+SHARD = "shard-"  # the folder of a part of a run that a GPU of its own measured
 STAMP = "predictions"  # in the versions of a trace's header: the hash of what was written before it ran
 MODEL = (
     *("model", "plan", "trace", "costs", "sim", "workloads"),
@@ -34,7 +36,9 @@ MODEL = (
 class RegisteredPrediction:
     """One prediction: plan and order of a size, points of improvement with its 80 % interval, nanoseconds.
 
-    `error` says why there is none; the numbers are 0 then.
+    `basis` says what was known, the whole stream-sync trace or its kernels' times alone. Where it is not half
+    a width either way, the interval is `low` to `high`; `scored` is False where no score covered such
+    predictions. `error` says why there is none; the numbers are 0 then.
     """
 
     size: str
@@ -45,6 +49,19 @@ class RegisteredPrediction:
     time_ns: int = 0
     stream_ns: int = 0
     error: str = ""
+    basis: Basis = "trace"
+    low: float | None = None
+    high: float | None = None
+    scored: bool = True
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """From and to, in points."""
+        points, half = self.improvement_points, self.half_width_points
+        return (
+            points - half if self.low is None else self.low,
+            points + half if self.high is None else self.high,
+        )
 
 
 @dataclass(frozen=True)
@@ -132,8 +149,9 @@ class BlindRun:
 
     @property
     def name(self) -> str:
-        """What reports call it."""
-        return self.folder.name
+        """What reports call it; a shard is told by its run's name and its own."""
+        name = self.folder.name
+        return f"{self.folder.parent.name} {name}" if name.startswith(SHARD) else name
 
     @cached_property
     def facts(self) -> dict[str, Any]:
@@ -156,16 +174,23 @@ class BlindRun:
             )
         return found
 
-    @cached_property
+    @property
     def predictions(self) -> dict[tuple[str, str, str], RegisteredPrediction]:
-        """What was predicted before, by size, order and plan; checked against its hash."""
+        """What was predicted from the traces before, by size, order and plan; checked against its hash."""
+        return self.predictions_from("trace")
+
+    def predictions_from(self, basis: Basis) -> dict[tuple[str, str, str], RegisteredPrediction]:
+        """The same from traces or from kernel times."""
+        return {(one.size, one.order, one.plan): one for one in self._registered if one.basis == basis}
+
+    @cached_property
+    def _registered(self) -> list[RegisteredPrediction]:
         assert self.stamp
         path = self.folder / "predictions.json"
         try:
-            found = [RegisteredPrediction(**entry) for entry in _read_json(path)["predictions"]]
+            return [RegisteredPrediction(**entry) for entry in _read_json(path)["predictions"]]
         except (KeyError, TypeError) as error:
             raise RecordingError(f"{path}: a prediction is damaged: {error}") from None
-        return {(one.size, one.order, one.plan): one for one in found}
 
     @cached_property
     def made_by(self) -> dict[str, str]:
@@ -213,9 +238,10 @@ class BlindRun:
 
 
 def find_runs(folder: Path | None = None) -> list[BlindRun]:
-    """The runs that ship with wavesim, or those of another folder, by name."""
+    """The runs that ship with wavesim, or those of another folder, by name; each shard is a run."""
     where = RUNS if folder is None else folder
-    return [BlindRun(path.parent) for path in sorted(where.glob("*/run.json"))]
+    paths = [*where.glob("*/run.json"), *where.glob(f"*/{SHARD}*/run.json")]
+    return [BlindRun(path.parent) for path in sorted(paths)]
 
 
 def _comparison(entry: Mapping[str, Any]) -> MeasuredComparison:

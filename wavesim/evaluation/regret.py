@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wavesim.evaluation.blind_predictions import SOURCE
 from wavesim.evaluation.blind_runs import BlindRun, MeasuredComparison, pooled
 from wavesim.evaluation.blind_sizes import BASELINE, BlindSize
 from wavesim.evaluation.scored_case import ScoredPrediction
@@ -37,7 +38,7 @@ def size_regrets(
 
     Chosen by what was predicted before the run, or by the predictions of `now`.
     """
-    of_run = [p for p in now or () if p.run == run.folder.name]
+    of_run = [p for p in now or () if p.run == run.name and p.source == SOURCE]
     points = _before(run) if now is None else {(p.case, p.plan): p.predicted for p in of_run}
     found = [_regret(run, size, points) for size in run.sizes() if split_of(size.name) == split]
     return sorted(found, key=lambda one: -one.points)

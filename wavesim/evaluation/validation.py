@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from wavesim.evaluation.blind_predictions import FROM_TIMES, blind_jobs
 from wavesim.evaluation.blind_predictions import SOURCE as BLIND
-from wavesim.evaluation.blind_predictions import blind_jobs
 from wavesim.evaluation.blind_sizes import SEMAPHORES
 from wavesim.evaluation.interval_fit import half_widths
 from wavesim.evaluation.jobs import run_jobs
@@ -81,6 +81,7 @@ def scores(found: Sequence[ScoredPrediction], split: Split = "test") -> list[Set
 
 _OTHERS = (
     "own-kernel-times",
+    FROM_TIMES,
     "sketch",
     "published-mlp-no-constants",
     "published-mlp",

@@ -97,7 +97,7 @@ class GpuMeasurer:
         return {entry.order: trace for entry, trace in traces.items()}
 
     def compare(self, size: BlindSize, plans: Sequence[str], repeat: int, stamp: str) -> ComparedSize:
-        """Plans and stream sync in turns; at the first repeat also a trace of every overlapped plan."""
+        """Plans and stream sync in turns; at the first repeat also traces of overlapped plans."""
         operands = self._operands(size)
         entries = [TimedPlan(order, word) for order in size.orders for word in (BASELINE, *plans)]
         timed = self._time(size, operands, entries)
@@ -105,7 +105,11 @@ class GpuMeasurer:
         comparison = MeasuredComparison(size.name, repeat, rounds, timed.reading.power_w)
         if repeat:
             return ComparedSize(comparison, [], timed.missing)
-        wanted = [entry for entry in timed.rounds if entry.word not in (BASELINE, *UNTRACED)]
+        wanted = [
+            entry
+            for entry in timed.rounds
+            if entry.word not in (BASELINE, *UNTRACED) and entry.order in size.traced_orders
+        ]
         traces = self._record(size, operands, wanted, timed)
         stamped = [_stamped(trace, stamp) for trace in traces.values()]
         return ComparedSize(comparison, stamped, timed.missing)

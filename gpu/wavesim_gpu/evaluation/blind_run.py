@@ -5,6 +5,7 @@ alone, and its SHA-256, printed; then every plan in turns with stream sync, each
 as far as time goes all of it once more, which says how well it repeats. Files are written as it goes.
 """
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,13 +13,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.evaluation.blind_runs import (
+    SHARD,
+    Basis,
     MeasuredComparison,
     RegisteredPrediction,
     append_comparison,
@@ -28,7 +30,7 @@ from wavesim.evaluation.blind_runs import (
     write_facts,
     write_predictions,
 )
-from wavesim.evaluation.blind_sizes import BASELINE, SEMAPHORES, BlindSize
+from wavesim.evaluation.blind_sizes import BASELINE, SEMAPHORES, BlindSize, shard_of, shuffled
 from wavesim.guard.workers import worker_pool
 from wavesim.trace.trace import Trace
 from wavesim_gpu.evaluation.blind_measuring import ComparedSize
@@ -99,13 +101,13 @@ class BlindRunner:
         stamp = self._register(streams)
         self._say(f"predictions.json written, SHA-256 {stamp}, after {time.monotonic() - began:.0f} s")
         for repeat in range(REPEATS):
-            done = [self._compare(size, repeat, stamp) for size in _shuffled(streams)]
+            done = [self._compare(size, repeat, stamp) for size in shuffled(streams)]
             self._say(f"repeat {repeat}: {sum(done)} sizes after {time.monotonic() - began:.0f} s")
         self._facts["seconds"] = round(time.monotonic() - began, 1)
         self._keep()
 
     def _streams(self) -> Iterator[tuple[BlindSize, Streams]]:
-        for size in _shuffled(self.sizes):
+        for size in shuffled(self.sizes):
             found = self._measure(size, "stream sync", partial(self.measurer.streams, size))
             if found is not None:
                 for order, trace in found.items():
@@ -172,8 +174,10 @@ class BlindRunner:
         print(words, file=sys.stderr, flush=True)  # noqa: T201  # progress, for whoever watches
 
 
-def predict_in_processes(device: str) -> Predict:
-    """Predicts sizes side by side, a process per core. Raises `DescriptionError` if simpy is missing."""
+def predict_in_processes(device: str, shards: int = 1) -> Predict:
+    """Predicts sizes side by side, on the cores that are one shard's. Raises `DescriptionError` if simpy is
+    missing.
+    """
     try:
         from wavesim.evaluation.blind_predictions import register_predictions  # noqa: PLC0415  # needs simpy; runs do not
     except ImportError as error:
@@ -182,7 +186,7 @@ def predict_in_processes(device: str) -> Predict:
         ) from None
 
     def predict(found: Sequence[tuple[BlindSize, Streams]]) -> list[RegisteredPrediction]:
-        with worker_pool() as pool:
+        with worker_pool(max(1, (os.cpu_count() or 1) // shards)) as pool:
             waiting = [pool.submit(register_predictions, size, streams, device) for size, streams in found]
             return list(chain.from_iterable(map(_outcome, waiting, found)))
 
@@ -199,28 +203,42 @@ def _outcome(
     except Exception as error:  # noqa: BLE001  # whatever it is
         words = f"{type(error).__name__}: {error}"
         return [
-            RegisteredPrediction(size.name, order, word, error=words)
+            RegisteredPrediction(size.name, order, word, error=words, basis=basis)
+            for basis in get_args(Basis)
             for order in streams
             for word in size.plans
         ]
 
 
+@dataclass(frozen=True)
+class Shard:
+    """Part `number`, from 1, of a run that `count` GPUs make side by side, each in a process of its own."""
+
+    number: int = 1
+    count: int = 1
+
+    def folder(self, run: Path) -> Path:
+        """Where this part of a run is: in the run's folder if there are several."""
+        return run if self.count == 1 else run / f"{SHARD}{self.number}"
+
+
 def make_blind_run(
-    folder: Path, sizes: Sequence[BlindSize], commit: str, device: str, seconds: float
+    folder: Path,
+    sizes: Sequence[BlindSize],
+    commit: str,
+    device: str,
+    seconds: float,
+    shard: Shard = Shard(),  # frozen
 ) -> dict[str, str]:
     """Measures on the GPU at hand, in a process of its own. Returns what failed and why."""
     worker = Worker(commit)
-    runner = BlindRunner(folder, sizes, worker, predict_in_processes(device), commit, device, seconds)
+    own, predict = shard_of(sizes, shard.number, shard.count), predict_in_processes(device, shard.count)
+    runner = BlindRunner(shard.folder(folder), own, worker, predict, commit, device, seconds)
     try:
         runner.run()
     finally:
         worker.close()
     return runner.failures
-
-
-def _shuffled(sizes: Sequence[BlindSize] | Mapping[BlindSize, Streams]) -> list[BlindSize]:
-    """In an order that mixes kernels, tiles and splits: a run that is cut short lacks some of each."""
-    return sorted(sizes, key=lambda size: sha256(size.name.encode()).digest()[1:])
 
 
 def _gains(found: MeasuredComparison) -> str:

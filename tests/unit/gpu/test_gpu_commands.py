@@ -89,7 +89,10 @@ def test_a_damaged_field_exits_2_in_one_line(tmp_path, capsys, field):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("--only", "fast"), "--only is 'fast'; it is in none of the 80 names, which are such as 'portable"),
+        (
+            ("--only", "fast"),
+            "--only is 'fast'; it is in none of the 81 names, which are such as 'hopper",
+        ),
         (("--seconds", "0"), "--seconds is 0; it must be above 0 and finite"),
         (("--hopper",), "--hopper is of traces without --blind"),
         (("--device", "gtx"), "gtx"),
