@@ -1,0 +1,120 @@
+"""What could be the case of kernels whose author has not said how they wait: a cost model for each.
+
+Example: of a GEMM's blocks nothing is said but what they occupy. It is predicted as one that waits at a
+barrier of its block; waits that a loading warp hides, waits before the main loop and a persistent kernel are
+simulated too, and the interval covers them all. Where everything is said there is one scenario.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from wavesim.costs.cost_model import CostModel
+from wavesim.model.device import Device
+from wavesim.model.kernel import Kernel, MainLoop, WaitPlace
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+
+SHALLOW, USUAL_DEPTH, DEEP = 2, 4, 6  # k-blocks
+SPECIALISED_THREADS = 384  # two warpgroups that multiply and one that loads
+SPECIALISED_SINCE = (9, 0)  # compute capability with TMA, and registers that warps can hand on
+TEXTS: Mapping[WaitPlace, str] = {
+    "producer-warp": "a warp that only loads waits",
+    "block-barrier": "all warps wait at a block barrier",
+    "before-main-loop": "blocks wait before the main loop",
+    "prefetched": "semaphores are prefetched",
+}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is assumed, in words, and the costs if it is so; `unknown` is the field of `MainLoop` it is about.
+
+    "" where it is what is predicted with.
+    """
+
+    label: str
+    costs: CostModel
+    unknown: str = ""
+
+
+def usual_loop(stage: Stage, device: Device) -> MainLoop:
+    """The most common main loop of kernels like a stage's, where its author has said nothing.
+
+    Kernels of wavesim prefetch their semaphores. Others on Hopper and later with three warpgroups or more are
+    warp-specialised, as CUTLASS builds them: one loads, and waits. In all others every warp loads, and the
+    simplest way to wait is a barrier of the block. A launch of as many blocks as tiles is not persistent.
+    """
+    if stage.backend:
+        return MainLoop(USUAL_DEPTH, "prefetched", is_persistent=False)
+    is_new = device.compute_capability >= SPECIALISED_SINCE
+    is_specialised = is_new and stage.kernel.block.threads >= SPECIALISED_THREADS
+    return MainLoop(USUAL_DEPTH, "producer-warp" if is_specialised else "block-barrier", is_persistent=False)
+
+
+def usual_loops(pipeline: Pipeline, device: Device) -> dict[str, MainLoop]:
+    """What is assumed of each stage whose author left something out, by name."""
+    return {
+        stage.name: stage.main_loop.filled(usual_loop(stage, device))
+        for stage in pipeline.stages
+        if stage.main_loop.unknown
+    }
+
+
+def scenarios_of(pipeline: Pipeline, device: Device, costs: CostModel) -> list[Scenario]:
+    """At most four; the first is the one to predict with."""
+    usual = {**usual_loops(pipeline, device), **costs.main_loops}
+    loops = {
+        stage.name: stage.main_loop.filled(usual.get(stage.name, MainLoop())) for stage in pipeline.stages
+    }
+    central = replace(costs, main_loops=usual)
+    others = [
+        Scenario(label, replace(costs, main_loops=_with(pipeline, loops, unknown, loop)), unknown)
+        for label, unknown, loop in _alternatives(pipeline, loops)
+    ]
+    return [Scenario(_label(pipeline, loops), central), *others]
+
+
+def _label(pipeline: Pipeline, loops: Mapping[str, MainLoop]) -> str:
+    places = {loops[stage.name].wait_place: None for stage in _waiting(pipeline)}
+    return ", ".join(TEXTS[place] for place in places if place is not None) or "nothing waits"
+
+
+def _alternatives(pipeline: Pipeline, loops: Mapping[str, MainLoop]) -> Iterator[tuple[str, str, MainLoop]]:
+    """(label, unknown field, what it could be instead): the extremes of each field that was not said."""
+    unknown = [stage for stage in _waiting(pipeline) if stage.main_loop.wait_place is None]
+    assumed = {loops[stage.name].wait_place for stage in unknown}
+    if unknown and assumed != {"prefetched"}:
+        for place in ("producer-warp", "block-barrier", "before-main-loop"):
+            if assumed != {place}:
+                yield TEXTS[place], "wait_place", MainLoop(DEEP, place)
+    is_depth_open = any(
+        stage.main_loop.pipeline_depth is None and stage.main_loop.wait_place == "producer-warp"
+        for stage in _waiting(pipeline)
+    )
+    if is_depth_open:
+        for depth in (SHALLOW, DEEP):
+            yield f"{depth} k-blocks in flight", "pipeline_depth", MainLoop(depth)
+    if any(_may_be_persistent(stage) and not loops[stage.name].is_persistent for stage in pipeline.stages):
+        yield "persistent kernels", "is_persistent", MainLoop(is_persistent=True)
+
+
+def _waiting(pipeline: Pipeline) -> list[Stage]:
+    return [stage for stage in pipeline.stages if pipeline.dependency_of(stage.name) is not None]
+
+
+def _may_be_persistent(stage: Stage) -> bool:
+    """Not said, and not seen: of a bare kernel the grid is what was launched, a block per tile."""
+    is_ours = bool(stage.backend)
+    return stage.main_loop.is_persistent is None and not isinstance(stage.work, Kernel) and not is_ours
+
+
+def _with(
+    pipeline: Pipeline, loops: Mapping[str, MainLoop], unknown: str, loop: MainLoop
+) -> dict[str, MainLoop]:
+    """What is assumed of every stage, with one field that its author left out as an alternative has it."""
+    found = {}
+    for stage in pipeline.stages:
+        is_open = getattr(stage.main_loop, unknown) is None
+        is_open = is_open and (unknown != "is_persistent" or _may_be_persistent(stage))
+        found[stage.name] = loop.filled(loops[stage.name]) if is_open else loops[stage.name]
+    return found
