@@ -13,7 +13,16 @@ from wavesim.model.device import Device
 from wavesim.trace.trace import Trace
 
 # Overheads that a stream-sync trace cannot show, or that a user may not have measured.
-PER_BLOCK = ("tile_fetch_ns", "poll_ns", "wait_ns", "post_ns", "setup_ns", "multi_stream_ns")
+PER_BLOCK = (
+    "tile_fetch_ns",
+    "poll_ns",
+    "wait_ns",
+    "ready_poll_ns",
+    "refill_ns",
+    "post_ns",
+    "setup_ns",
+    "multi_stream_ns",
+)
 FROM_TRACE = ("overheads", "split_k", "backends")  # sections of a device file that a calibration may use
 FROM_KERNEL_TIMES = ("overheads", "kernel_times", "clock")
 
@@ -38,7 +47,7 @@ def kernel_times_text(device: Device, costs: CostModel) -> str:
     defaults = assumed_text(kernel_times_defaults(device, costs))
     return (
         f"used: one time per kernel; constants of the device: {_overheads(costs)}{shared}{defaults}; "
-        f"{_memory(costs)}"
+        f"{_memory(costs)}{_main_loops(costs)}"
     )
 
 
@@ -88,6 +97,15 @@ def _memory(costs: CostModel) -> str:
         return "left out: L2 and DRAM"
     l2_mb, dram_tb = costs.memory.l2_bytes / 1e6, costs.memory.dram_bytes_per_s / 1e12
     return f"tile times are those at an idle DRAM, behind them an L2 of {l2_mb:.0f} MB and {dram_tb:g} TB/s"
+
+
+def _main_loops(costs: CostModel) -> str:
+    """What was assumed of kernels whose author has not said how they wait."""
+    stages: dict[str, list[str]] = {}
+    for stage, loop in costs.main_loops.items():
+        words = f"wait {loop.wait_place}, {loop.pipeline_depth} k-blocks in flight"
+        stages.setdefault(words, []).append(stage)
+    return "".join(f"; assumed of {' and '.join(names)}: {words}" for words, names in stages.items())
 
 
 def _sharing(costs: CostModel) -> str:

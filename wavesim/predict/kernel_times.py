@@ -13,6 +13,7 @@ from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import RowMajor, SlicesLast
 from wavesim.plan.plan import StreamSync
+from wavesim.predict.scenarios import usual_loops
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 
@@ -48,7 +49,13 @@ def costs_from_kernel_times(
         trace = simulate(alone, StreamSync(SlicesLast(RowMajor())), device, costs)
         blocks_ns = kernel_ns[stage.name] - known.kernel_launch_ns
         tile_ns[stage.name] = max(1, round(UNIT_NS * blocks_ns / trace.makespan_ns))
-    return CostModel(tile_ns, sharing=sharing, oldest_first_bias=oldest_first_bias, **known.overheads)
+    return CostModel(
+        tile_ns,
+        sharing=sharing,
+        oldest_first_bias=oldest_first_bias,
+        main_loops=usual_loops(pipeline, device),
+        **known.overheads,
+    )
 
 
 def kernel_times_of(stream: Trace) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """What could be the case of kernels whose author has not said how they wait: a cost model for each.
 
 Example: of a GEMM's blocks nothing is said but what they occupy. It is predicted as one that waits at a
-barrier of its block; waits that a loading warp hides, waits before the main loop and a persistent kernel are
+barrier of its block; waits that a producer warp hides, waits before the main loop and a persistent kernel are
 simulated too, and the interval covers them all. Where everything is said there is one scenario.
 """
 
@@ -18,7 +18,7 @@ SHALLOW, USUAL_DEPTH, DEEP = 2, 4, 6  # k-blocks
 SPECIALISED_THREADS = 384  # two warpgroups that multiply and one that loads
 SPECIALISED_SINCE = (9, 0)  # compute capability with TMA, and registers that warps can hand on
 TEXTS: Mapping[WaitPlace, str] = {
-    "producer-warp": "a warp that only loads waits",
+    "producer-warp": "a producer warp waits",
     "block-barrier": "all warps wait at a block barrier",
     "before-main-loop": "blocks wait before the main loop",
     "prefetched": "semaphores are prefetched",
