@@ -26,7 +26,7 @@ TEXTS: Mapping[WaitPlace, str] = {
 
 
 @dataclass(frozen=True)
-class Scenario:
+class WaitScenario:
     """What is assumed, in words, and the costs if it is so; `unknown` is the field of `MainLoop` it is about.
 
     "" where it is what is predicted with.
@@ -60,7 +60,7 @@ def usual_loops(pipeline: Pipeline, device: Device) -> dict[str, MainLoop]:
     }
 
 
-def scenarios_of(pipeline: Pipeline, device: Device, costs: CostModel) -> list[Scenario]:
+def scenarios_of(pipeline: Pipeline, device: Device, costs: CostModel) -> list[WaitScenario]:
     """At most four; the first is the one to predict with."""
     usual = {**usual_loops(pipeline, device), **costs.main_loops}
     loops = {
@@ -68,10 +68,10 @@ def scenarios_of(pipeline: Pipeline, device: Device, costs: CostModel) -> list[S
     }
     central = replace(costs, main_loops=usual)
     others = [
-        Scenario(label, replace(costs, main_loops=_with(pipeline, loops, unknown, loop)), unknown)
+        WaitScenario(label, replace(costs, main_loops=_with(pipeline, loops, unknown, loop)), unknown)
         for label, unknown, loop in _alternatives(pipeline, loops)
     ]
-    return [Scenario(_label(pipeline, loops), central), *others]
+    return [WaitScenario(_label(pipeline, loops), central), *others]
 
 
 def _label(pipeline: Pipeline, loops: Mapping[str, MainLoop]) -> str:
