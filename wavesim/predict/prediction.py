@@ -197,17 +197,25 @@ def replay(pipeline: Pipeline, measured: Trace, device: Device) -> Trace:
     known_ns = int(costs_of(device.name).overheads["boundary_ns"])
     boundary = known_ns if plan.sync.has_semaphores else max(0, _gap_ns(measured))
     tile_ns = {stage.name: _times_of(measured, index) for index, stage in enumerate(pipeline.stages)}
-    costs = CostModel(tile_ns, boundary_ns=boundary, wait_ns=_ready_wait_ns(pipeline, plan, measured))
+    ready_ns = _ready_wait_ns(pipeline, plan, measured)
+    costs = CostModel(tile_ns, boundary_ns=boundary, wait_ns=ready_ns, ready_poll_ns=ready_ns)
     return simulate(pipeline, plan, device, costs)
 
 
 def _ready_wait_ns(pipeline: Pipeline, plan: Plan, measured: Trace) -> int:
-    """What a wait took when the semaphore was ready: the least that any consumer block waited, per wait."""
-    least = []
-    for program in build_program(pipeline, plan).stages:
+    """What a wait took when the semaphore was ready: the least per wait of blocks with nothing to wait for.
+
+    Those started when their producers had ended; 0 where none did. How long the others waited is simulated.
+    """
+    least, stages = [], build_program(pipeline, plan).stages
+    for program in stages:
+        producers = [one.index for one in stages if one.stage.name in program.arrays]
         count = len(program.waits(0))
-        if count:
-            least.append(int(measured.wait_ns[measured.stage == program.index].min()) // count)
+        if not count:
+            continue
+        posted_ns = measured.end_ns[np.isin(measured.stage, producers)].max()
+        waits = measured.wait_ns[(measured.stage == program.index) & (measured.start_ns >= posted_ns)]
+        least += [int(waits.min()) // count] if waits.size else []
     return min(least, default=0)
 
 
