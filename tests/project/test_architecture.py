@@ -3,7 +3,8 @@
 Import arrows, lowest first; a part may use what is above it in the list, never what is below:
 
     errors <- guard <- model, trace <- plan, workloads <- costs <- sim, analysis, recordings <- check, predict
-           <- codegen <- tuning, view <- advise <- widgets <- comparison <- teaching, evaluation <- cli
+           <- codegen <- tuning, view <- crossover, advise <- widgets <- comparison <- teaching, evaluation
+           <- cli
 """
 
 import ast
@@ -35,6 +36,7 @@ RANKS = {
     "codegen": 6,
     "tuning": 7,
     "view": 7,
+    "crossover": 8,
     "advise": 8,
     "widgets": 9,
     "comparison": 10,

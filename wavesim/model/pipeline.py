@@ -6,14 +6,15 @@ two consumers of one producer. The plan, not the pipeline, says how they are syn
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wavesim.errors import DescriptionError, UnneededStageWarning
 from wavesim.guard.arguments import require_types, tuple_of
 from wavesim.guard.bounds import MOST_BLOCKS, MOST_STAGES
 from wavesim.model.dependency import Dependency, require_few_reads
+from wavesim.model.kernel import Kernel
 from wavesim.model.reprs import repr_text
-from wavesim.model.stage import Stage
+from wavesim.model.stage import Stage, Work
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,19 @@ class Pipeline:
         raise DescriptionError(
             f"pipeline {self.name} has no stage {name!r}; it has {[s.name for s in self.stages]}"
         )
+
+    def with_works(self, works: Mapping[str, Kernel | Work]) -> "Pipeline":
+        """The same stages and dependencies with other work in the stages that are named."""
+        stages = {stage.name: replace(stage, work=works.get(stage.name, stage.work)) for stage in self.stages}
+        dependencies = [
+            replace(
+                one,
+                consumer=replace(one.consumer, stage=stages[one.consumer.stage.name]),
+                needs=[replace(need, stage=stages[need.stage.name]) for need in one.needs],
+            )
+            for one in self.dependencies
+        ]
+        return replace(self, stages=list(stages.values()), dependencies=dependencies)
 
     def dependency_of(self, consumer: str) -> Dependency | None:
         """What a stage needs, or None if it needs nothing."""

@@ -1,0 +1,132 @@
+"""Batches of work on any concurrent.futures executor; a worker that dies loses nothing, and is named.
+
+Example: of 256 batches on two worker processes one is killed at the hundredth. Whatever has no answer is
+given to two fresh ones, and the report says which process ended, and by what.
+"""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, as_completed
+from multiprocessing.process import BaseProcess
+from typing import Protocol, TypeVar, runtime_checkable
+
+from wavesim.errors import DeviceError
+from wavesim.guard.workers import worker_pool
+
+MOST_BREAKS = 3  # pools of ours that end one after the other before the work is given up
+BATCHES = 256  # of a long sweep: enough that workers end at about the same time
+MOST_IN_BATCH = 256
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+Answered = Generator[tuple[Sequence[Item], Answer]]
+
+
+@runtime_checkable
+class NamesLostWorkers(Protocol):
+    """An executor that does the work of dead workers again itself, and can say which they were."""
+
+    def lost_workers(self) -> list[str]:
+        """Those that were there once and are not now."""
+
+
+def in_batches(items: Sequence[Item]) -> list[Sequence[Item]]:
+    """So large that sending one costs little beside answering it, so small that there are enough of them."""
+    size = max(1, min(MOST_IN_BATCH, len(items) // BATCHES))
+    return [items[first : first + size] for first in range(0, len(items), size)]
+
+
+def answered(
+    work: Callable[[Sequence[Item]], Answer],
+    batches: Sequence[Sequence[Item]],
+    executor: Executor | None,
+    lost: list[str],
+) -> Answered[Item, Answer]:
+    """Each batch with its answer, as they finish; names of workers that ended are added to `lost`.
+
+    Without an executor worker processes of our own. What was not yet begun is cancelled when the generator is
+    closed. Raises `DeviceError` where workers end again and again.
+    """
+    if executor is None:
+        yield from _on_own_processes(work, list(batches), lost)
+        return
+    left = list(batches)
+    try:
+        for batch, answer in _each(executor, work, batches):
+            left.remove(batch)
+            yield batch, answer
+    except (BrokenExecutor, CancelledError) as error:
+        lost.append(f"the given executor ended ({type(error).__name__}); what was left was done here")
+        yield from ((batch, work(batch)) for batch in left)
+    if isinstance(executor, NamesLostWorkers):
+        lost += executor.lost_workers()
+
+
+def _on_own_processes(
+    work: Callable[[Sequence[Item]], Answer], left: list[Sequence[Item]], lost: list[str]
+) -> Answered[Item, Answer]:
+    """The same on process pools of our own: when one breaks, the next one does what is left."""
+    is_answered = False
+    for _ in range(MOST_BREAKS):
+        with worker_pool(worker_count()) as pool:
+            workers: list[BaseProcess] = []
+            try:
+                for batch, answer in _each(pool, work, left, workers):
+                    left = [one for one in left if one is not batch]
+                    is_answered = True
+                    yield batch, answer
+            except BrokenExecutor as error:
+                if not is_answered:
+                    raise DeviceError(
+                        "the worker processes have ended; in a script, put the call under "
+                        "`if __name__ == '__main__':`, or pass executor=ThreadPoolExecutor(1)"
+                    ) from error
+                lost += _ended(workers)
+            else:
+                return
+    raise DeviceError(
+        f"worker processes have ended {MOST_BREAKS} times ({'; '.join(lost)}); what is finished is kept. "
+        "They may need more memory than there is: give executor=ProcessPoolExecutor(1), or smaller grids"
+    )
+
+
+def _each(
+    executor: Executor,
+    work: Callable[[Sequence[Item]], Answer],
+    batches: Sequence[Sequence[Item]],
+    workers: list[BaseProcess] | None = None,
+) -> Answered[Item, Answer]:
+    """Every batch with its answer; `workers` become the processes that the executor started for them."""
+    before = set(multiprocessing.active_children())
+    waiting: dict[Future[Answer], Sequence[Item]] = {}
+    try:
+        for batch in batches:
+            waiting[executor.submit(work, batch)] = batch
+        if workers is not None:
+            workers += [one for one in multiprocessing.active_children() if one not in before]
+        for future in as_completed(waiting):
+            yield waiting[future], future.result()
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+def _ended(workers: Sequence[BaseProcess]) -> list[str]:
+    """The processes that ended by themselves; a pool that breaks ends the others with SIGTERM."""
+    found = []
+    for worker in workers:
+        worker.join(timeout=1)
+        if worker.exitcode not in (None, 0, -signal.SIGTERM):
+            found.append(f"process {worker.pid} ({_exit_text(worker.exitcode)})")
+    return found or ["a worker process"]
+
+
+def _exit_text(exitcode: int) -> str:
+    return signal.Signals(-exitcode).name if exitcode < 0 else f"exit status {exitcode}"
+
+
+def worker_count() -> int:
+    """CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
