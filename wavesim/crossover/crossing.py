@@ -14,12 +14,14 @@ from itertools import pairwise
 from wavesim.check.verdict import Basis, require_basis
 from wavesim.crossover.costs import family_costs
 from wavesim.crossover.family import KernelFamily
-from wavesim.crossover.gains import PlanGain, SizeQuestion, accepted_ways, gains_of, simulated
+from wavesim.crossover.gains import SizeQuestion, accepted_ways, gains_of, question_of, simulated
 from wavesim.crossover.table import MARGIN_POINTS, TableRow, table_of
 from wavesim.crossover.ways import ComparedPlan, ways_of
 from wavesim.guard.arguments import require_types
 from wavesim.guard.bounds import real
 from wavesim.model.device import Device
+from wavesim.predict.defaults import KnownCosts
+from wavesim.predict.forecast import Forecast
 from wavesim.trace.trace import Trace
 from wavesim.tuning.batches import answered, worker_count
 
@@ -35,7 +37,7 @@ class SizeGains:
 
     m_from: int
     m_to: int
-    gains: Mapping[ComparedPlan, PlanGain]
+    gains: Mapping[ComparedPlan, Forecast]
 
     @property
     def best(self) -> ComparedPlan:
@@ -47,9 +49,8 @@ class SizeGains:
 class Crossover:
     """Gains of all ways over stream sync at the sizes that were simulated, and the table that follows.
 
-    `basis` says what the predictions were made from, `defaults` what was assumed; `left_out` which ways were
-    not tried, and why. Not complete after an interrupt: the table is then of the sizes that are done.
-    `lost_workers` ended before their time; what they had was done again.
+    `left_out` says which ways were not tried, and why. Not complete after an interrupt: the table is then of
+    the sizes that are done. `lost_workers` ended before their time; what they had was done again.
     """
 
     family: str
@@ -58,17 +59,21 @@ class Crossover:
     m_to: int
     sizes: tuple[SizeGains, ...]
     table: tuple[TableRow, ...]
-    basis: str
-    defaults: tuple[str, ...]
     left_out: tuple[str, ...] = ()
     lost_workers: tuple[str, ...] = ()
     seconds: float = 0.0
     is_complete: bool = True
 
     @property
-    def scored(self) -> bool:
-        """Whether gains like these have been held against measurements on this device."""
-        return all(row.scored for row in self.table)
+    def forecast(self) -> Forecast:
+        """The largest gain of the table's ways, with what all of them rest on."""
+        chosen = [
+            size.gains[row.way]
+            for row in self.table
+            for size in self.sizes
+            if row.m_from <= size.m_to <= row.m_to and row.way in size.gains
+        ]
+        return max(chosen, key=lambda gain: gain.points)
 
     @property
     def ways(self) -> tuple[ComparedPlan, ...]:
@@ -86,13 +91,6 @@ class Crossover:
             None,
         )
 
-    @property
-    def interval_text(self) -> str:
-        """What low and high are."""
-        if self.scored:
-            return "8 times in 10"
-        return "a guess: no score covers this kind of kernel on this device"
-
 
 @dataclass
 class _Search:
@@ -106,9 +104,11 @@ class _Search:
 
     def question(self, index: int) -> SizeQuestion:
         m = self.cells[index][1]
-        return SizeQuestion(
-            m, self.family.pipeline(m), self.device, family_costs(self.family, m, self.device), self.ways
-        )
+        return question_of(self.family.pipeline(m), self.device, self.ways, self.known(index))
+
+    def known(self, index: int) -> KnownCosts:
+        """The costs of a cell."""
+        return family_costs(self.family, self.cells[index][1], self.device)
 
     def wanted(self) -> list[int]:
         """Cells to simulate next: first some over all, then halfway where the best way changes."""
@@ -161,7 +161,6 @@ def crossover_of(
     if not search.found:
         raise KeyboardInterrupt  # before the first size there is no table to return
     sizes = tuple(search.found[index] for index in sorted(search.found))
-    known = family_costs(family, sizes[0].m_to, device)
     return Crossover(
         family.name,
         device.name,
@@ -169,8 +168,6 @@ def crossover_of(
         m_to,
         sizes,
         table_of(sizes, m_from, m_to, margin),
-        known.source,
-        known.defaults,
         left_out,
         tuple(lost),
         time.monotonic() - began,
@@ -192,7 +189,9 @@ def _run(
             with closing(_answers(questions, executor, lost)) as answers:
                 for index, traces in answers:
                     first, last = search.cells[index]
-                    search.found[index] = SizeGains(first, last, gains_of(questions[index], traces))
+                    search.found[index] = SizeGains(
+                        first, last, gains_of(search.ways, traces, search.known(index))
+                    )
                     tell(
                         len(search.found),
                         len(search.found) + len(questions) - len(questions.keys() & search.found),

@@ -1,7 +1,7 @@
-"""What every way gains at one number of rows, simulated: times and the traces that intervals are made from.
+"""What every way gains at one number of rows, simulated, with its interval.
 
-Example: at M = 768 GPT-3's first product has 144 tiles for 132 SMs, and row semaphores gain 12 points; at 640
-they cost one.
+Example: at M = 768 GPT-3's first product has 144 tiles for 132 SMs, and row semaphores gain 27 points; at 640
+they cost half a point.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,64 +9,65 @@ from dataclasses import dataclass
 
 from wavesim.check.deadlock import safety_of
 from wavesim.check.verdict import Basis
+from wavesim.costs.cost_model import CostModel
 from wavesim.crossover.ways import ComparedPlan
 from wavesim.errors import DeadlockError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.predict.defaults import KnownCosts
+from wavesim.predict.forecast import Forecast
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 
 
 @dataclass(frozen=True)
-class PlanGain:
-    """A way's simulated time in ns, and its gain over stream sync in points with an 80 % interval."""
-
-    time_ns: int
-    points: float
-    low: float
-    high: float
-    scored: bool
-
-
-@dataclass(frozen=True)
 class SizeQuestion:
-    """All ways at one M."""
+    """All ways at one M, with each one's costs: a worker needs to know nothing else of the device."""
 
-    m: int
     pipeline: Pipeline
     device: Device
-    costs: KnownCosts
     ways: tuple[ComparedPlan, ...]
+    costs: tuple[CostModel, ...]
 
     @property
     def tiles(self) -> int:
-        """Of all stages: what the simulation's time goes with."""
+        """Of all stages and ways: what the simulation's time goes with."""
         return sum(stage.grid.size for stage in self.pipeline.stages) * len(self.ways)
+
+
+def question_of(
+    pipeline: Pipeline, device: Device, ways: Sequence[ComparedPlan], known: KnownCosts
+) -> SizeQuestion:
+    """The question with the costs of the builds that each way runs."""
+    costs = tuple(known.of_plan(pipeline, way.plan, device) for way in ways)
+    return SizeQuestion(pipeline, device, tuple(ways), costs)
 
 
 def simulated(question: SizeQuestion) -> list[Trace | None]:
     """A trace for each way, None for one that deadlocks. Runs in a worker."""
-    return [_trace(question, way) for way in question.ways]
+    pairs = zip(question.ways, question.costs, strict=True)
+    return [_trace(question, way, costs) for way, costs in pairs]
 
 
-def _trace(question: SizeQuestion, way: ComparedPlan) -> Trace | None:
+def _trace(question: SizeQuestion, way: ComparedPlan, costs: CostModel) -> Trace | None:
     try:
-        return simulate(question.pipeline, way.plan, question.device, question.costs.model)
+        return simulate(question.pipeline, way.plan, question.device, costs)
     except DeadlockError:
         return None
 
 
-def gains_of(question: SizeQuestion, traces: Sequence[Trace | None]) -> Mapping[ComparedPlan, PlanGain]:
+def gains_of(
+    ways: Sequence[ComparedPlan], traces: Sequence[Trace | None], known: KnownCosts
+) -> Mapping[ComparedPlan, Forecast]:
     """Each way against the fastest stream sync."""
-    found = {way: trace for way, trace in zip(question.ways, traces, strict=True) if trace is not None}
+    found = {way: trace for way, trace in zip(ways, traces, strict=True) if trace is not None}
     stream_ns = min(trace.time_ns for way, trace in found.items() if way.is_baseline)
-    gains = {}
-    for way, trace in found.items():
-        points = question.costs.points(trace.time_ns, stream_ns)
-        interval = question.costs.interval(trace, points)
-        gains[way] = PlanGain(trace.time_ns, points, interval.low, interval.high, interval.scored)
-    return gains
+    return {
+        way: known.forecast(
+            trace, known.points(trace.time_ns, stream_ns), tuple(filter(None, (way.plan.caveat,)))
+        )
+        for way, trace in found.items()
+    }
 
 
 def accepted_ways(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
-from wavesim.crossover.gains import PlanGain
 from wavesim.crossover.ways import ComparedPlan
+from wavesim.predict.forecast import Forecast
 
 MARGIN_POINTS = 0.5  # that a change of ways must win, in all sizes until the next change together
 LEAVE_POINTS = 0.5  # less is not worth leaving stream sync: a second kernel to build, test and ship
@@ -28,7 +28,7 @@ class Sized(Protocol):
         """The last."""
 
     @property
-    def gains(self) -> Mapping[ComparedPlan, PlanGain]:
+    def gains(self) -> Mapping[ComparedPlan, Forecast]:
         """At every M between them."""
 
 

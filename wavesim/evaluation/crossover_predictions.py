@@ -55,5 +55,5 @@ def registered_family(listed: ListedFamily, found: Crossover) -> dict[str, Any]:
         "table": [{"m_from": row.m_from, "m_to": row.m_to, "plan": row.way.word} for row in found.table],
         "sizes": sizes_to_measure([(size.m_from, size.m_to) for size in found.sizes], flip),
         "gains": gains,
-        "basis": found.basis,
+        "basis": found.forecast.basis,
     }

@@ -32,7 +32,7 @@ def test_semaphores_pay_where_the_first_wave_overflows():
     assert found.pays_from(FEW[2]) == 641
     assert [(row.m_from, row.way.word) for row in found.table] == [(513, "stream"), (641, "pdl+row")]
     assert found.table[1].gain_points > 10
-    assert "products timed alone" in found.basis
+    assert "products timed alone" in found.forecast.basis
 
 
 def test_an_executor_gives_the_same_crossover():
@@ -54,9 +54,9 @@ def test_of_many_cells_those_are_simulated_between_which_the_best_way_changes():
 
 def test_a_device_without_product_times_is_predicted_from_its_data_sheet_and_says_so():
     found = crossover_of(mlp_of("gpt3-145b", 8, (128, 256)), load("a100-80gb"), (128, 256), ways=FEW)
-    assert "data sheet" in found.basis
-    assert not found.scored
-    assert "no score" in found.interval_text
+    assert "data sheet" in found.forecast.basis
+    assert not found.forecast.scored
+    assert "guess" in found.forecast.interval_text
 
 
 def test_plans_that_rest_on_more_than_is_accepted_are_left_out_and_named():
@@ -75,7 +75,7 @@ def test_a_described_pair_scales_its_rows_and_keeps_its_tile_times():
         stage.grid.x for stage in described.pipeline.stages
     ]
     found = crossover_of(family, described.device, (1024, 1152), ways=FEW)
-    assert any("every M" in text for text in found.defaults)
+    assert any("every M" in text for text in found.forecast.defaults)
 
 
 def test_kernels_that_do_not_say_the_height_of_their_tiles_need_it_given():

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from wavesim.crossover.gains import PlanGain
 from wavesim.crossover.table import table_of
 from wavesim.crossover.ways import ways_of
+from wavesim.predict.forecast import Forecast
 
 STREAM, ROW, TILE = ways_of(("stream", "pdl+row", "pdl+tile"))
 
@@ -24,7 +24,7 @@ def sizes(*points):
             128 * i + 1,
             128 * (i + 1),
             {
-                way: PlanGain(1000, value, value - 1, value + 1, scored=True)
+                way: Forecast(value, value - 1, value + 1)
                 for way, value in zip((STREAM, ROW, TILE), (0.0, *both), strict=True)
             },
         )
