@@ -114,6 +114,8 @@ def _mean_over(trace: Trace, rows: BoolArray, by_bin: FloatArray, bin_ns: float)
     total = np.concatenate([[0.0], np.cumsum(by_bin)]) * bin_ns
     begin, end = (times[rows] for times in working_span(trace))
     span = np.interp(end, edges, total) - np.interp(begin, edges, total)
+    # What runs after the last product's last read, a softmax behind it, is slowed down by nothing.
+    span += np.maximum(0.0, end - np.maximum(begin, edges[-1]))
     return np.asarray(np.where(end > begin, span / np.maximum(1, end - begin), 1.0))
 
 

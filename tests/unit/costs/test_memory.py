@@ -12,8 +12,11 @@ from wavesim.costs.device_costs import costs_of
 from wavesim.costs.dram_slowdown import Memory, by_block, by_row, slowdowns
 from wavesim.costs.l2_misses import Reads, dram_bytes, reads_of
 from wavesim.errors import DescriptionError
+from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
+from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.order import Grouped
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
@@ -203,3 +206,18 @@ def test_memory_without_room_or_bandwidth_is_refused_by_name(name: str):
 def test_only_devices_on_which_it_was_measured_have_a_memory():
     assert costs_of("h200").memory == MEMORY
     assert [costs_of(name).memory for name in ("v100", "h100", "a100-40gb")] == [None] * 3
+
+
+def test_a_kernel_that_is_no_product_behind_one_is_slowed_down_by_nothing():
+    product = gpt3_mlp(TOKENS).stages[0]
+    rows = Stage("rows", Kernel("rows", Grid(1, product.grid.y), Block(256)))
+    pipeline = Pipeline("softmax", [product, rows], [Dependency(rows[x, y], [product[:, y]])])
+    costs = CostModel({"gemm1": 130_000, "rows": 5_000})
+    with_memory = simulate(pipeline, StreamSync(), H200, replace(costs, memory=MEMORY))
+    found = slowdowns(with_memory, pipeline, MEMORY, np.ones(len(with_memory)))
+    assert found[with_memory.stage == 1].tolist() == [1.0] * rows.grid.size
+    alone = simulate(pipeline, StreamSync(), H200, costs)
+    ends = [
+        trace.end_ns[trace.stage == 1] - trace.start_ns[trace.stage == 1] for trace in (alone, with_memory)
+    ]
+    assert ends[0].tolist() == ends[1].tolist()
