@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from wavesim.costs.calibration import calibrate
 from wavesim.costs.calibration_checks import beats_work_conservation
 from wavesim.errors import WavesimError
 from wavesim.evaluation.blind_runs import (
+    BASES,
     Basis,
     BlindRun,
     MeasuredComparison,
@@ -54,10 +54,10 @@ def register_predictions(
 
     A plan that cannot be predicted is there with the reason.
     """
-    device, bases = devices.load(device_name), get_args(Basis)
+    device = devices.load(device_name)
     return [
         _registered(size, order, word, device, stream, basis)
-        for basis in bases
+        for basis in BASES
         for order, stream in streams.items()
         for word in size.plans
     ]

@@ -23,7 +23,8 @@ from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Trace
 
 RUNS = FOLDER / "blind"
-Basis = Literal["trace", "kernel-times"]
+Basis = Literal["trace", "kernel-times", "profile"]
+BASES: tuple[Basis, ...] = ("trace", "kernel-times")  # of our own kernels
 SHARD = "shard-"  # the folder of a part of a run that a GPU of its own measured
 STAMP = "predictions"  # in the versions of a trace's header: the hash of what was written before it ran
 MODEL = (
@@ -36,7 +37,8 @@ MODEL = (
 class RegisteredPrediction:
     """One prediction: plan and order of a size, points of improvement with its 80 % interval, nanoseconds.
 
-    `basis` says what was known, the whole stream-sync trace or its kernels' times alone. Where it is not half
+    `basis` says what was known: the whole stream-sync trace, the kernels' times alone, or these without what
+    only a kernel's author knows, its profile. Where it is not half
     a width either way, the interval is `low` to `high`; `scored` is False where no score covered such
     predictions. `error` says why there is none; the numbers are 0 then.
     """

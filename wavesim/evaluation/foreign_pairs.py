@@ -5,8 +5,11 @@ a barrier of the block before each tile of A. What its author knows of it become
 seen it in a profiler knows grids, registers and shared memory: `seen()`.
 """
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 from wavesim.errors import DescriptionError
@@ -17,6 +20,7 @@ from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
 
+LIST = Path(__file__).with_name("foreign_pairs.toml")
 THREADS = 256
 SOFTMAX_ROWS, SOFTMAX_THREADS = 16, 256
 PADDING, HALF = 8, 2  # elements behind a row in shared memory; bytes of an fp16
@@ -82,12 +86,12 @@ class ForeignPair:
         halves = tile_m * (tile_k + PADDING) + tile_k * (tile_n + PADDING)
         return HALF * self.pipeline_depth * halves
 
-    def plan(self, word: str) -> Plan:
-        """What runs under a word of `plans`, or under `BASELINE`."""
-        if not self.is_persistent:
+    def plan(self, word: str, *, is_told: bool = True) -> Plan:
+        """What runs under a word of `plans`, or under `BASELINE`; untold, a block has one tile."""
+        if not (self.is_persistent and is_told):
             return parse_plan(word, self.order)
         word = "one-stream+boundary" if word == BASELINE else word
-        return parse_plan(f"persistent+{word}", self.order)
+        return parse_plan(f"persistent+{word}" if "+" in word else f"persistent+streams+{word}", self.order)
 
     def told(self, blocks: Mapping[str, Block] | None = None) -> Pipeline:
         """As the author describes it; `blocks` are what compiled blocks occupy."""
@@ -122,9 +126,28 @@ class ForeignPair:
 
 
 def pair_of(entry: Mapping[str, Any]) -> ForeignPair:
-    """From a file's values. Raises `DescriptionError`."""
+    """From a file's values; without a name it is called by its sizes. Raises `DescriptionError`."""
     tuples = {name: tuple(value) for name, value in entry.items() if isinstance(value, list)}
     try:
-        return ForeignPair(**{**entry, **tuples})
+        pair = ForeignPair(**{"name": "", **entry, **tuples})
     except TypeError as error:
         raise DescriptionError(f"a foreign pair: {error}") from None
+    return pair if pair.name else replace(pair, name=_name(pair))
+
+
+def _name(pair: ForeignPair) -> str:
+    tiles = "+".join(dict.fromkeys(f"{m}x{n}" for m, n, _ in (pair.tile, pair.second_tile)))
+    waits = "" if pair.wait_place == "block-barrier" else " before"
+    persistent = " persistent" if pair.is_persistent else ""
+    consumer = "softmax" if pair.is_softmax else "product"
+    sizes = f"{pair.m}x{pair.k}x{pair.n1}" + (f"x{pair.n2}" if pair.n2 else "")
+    return (
+        f"foreign {consumer} {sizes} {tiles} depth {pair.pipeline_depth}{waits}{persistent} "
+        f"{pair.blocks_per_sm}/SM {pair.order}"
+    )
+
+
+@cache
+def all_pairs() -> tuple[ForeignPair, ...]:
+    """Those of the list."""
+    return tuple(map(pair_of, tomllib.loads(LIST.read_text(encoding="utf-8"))["pairs"]))

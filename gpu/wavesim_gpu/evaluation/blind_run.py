@@ -15,12 +15,12 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol
 
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.evaluation.blind_runs import (
+    BASES,
     SHARD,
-    Basis,
     MeasuredComparison,
     RegisteredPrediction,
     append_comparison,
@@ -204,7 +204,7 @@ def _outcome(
         words = f"{type(error).__name__}: {error}"
         return [
             RegisteredPrediction(size.name, order, word, error=words, basis=basis)
-            for basis in get_args(Basis)
+            for basis in BASES
             for order in streams
             for word in size.plans
         ]

@@ -1,0 +1,164 @@
+"""Blind runs of kernels that are not ours: what was known before, what was predicted, what was measured.
+
+Example: a pair's two kernels took 310 and 290 us alone. From these, with what their author knows (sizes,
+k-blocks in flight, where they wait) and without, and from a recorded stream-sync run, four plans were
+predicted before any of them had run. A run is stored as a `BlindRun`'s folder, with each pair's facts in run.json.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from wavesim.errors import RecordingError, WavesimError
+from wavesim.evaluation.blind_runs import Basis, BlindRun, RegisteredPrediction, find_runs, pooled
+from wavesim.evaluation.foreign_pairs import BASELINE, ForeignPair, pair_of
+from wavesim.evaluation.jobs import Job
+from wavesim.evaluation.recorded_cases import ceil_formula
+from wavesim.evaluation.scored_case import ScoredPrediction
+from wavesim.model import device as devices
+from wavesim.model.device import Device
+from wavesim.model.kernel import Block
+from wavesim.model.pipeline import Pipeline
+from wavesim.predict.intervals import half_width, spread_points
+from wavesim.predict.kinds import kernel_times_kind, trace_kind
+from wavesim.predict.prediction import (
+    improvement_of_rounds,
+    predict_from_kernel_times,
+    predict_from_stream,
+)
+from wavesim.recordings.shipped import FOLDER
+from wavesim.trace.trace import Trace
+
+RUNS = FOLDER / "foreign"
+FOREIGN_BASES: tuple[Basis, ...] = ("trace", "kernel-times", "profile")
+# Kernel times with what their author knows, and with what a profiler shows, are scored apart.
+SOURCES: Mapping[Basis, str] = {
+    "trace": "foreign-trace",
+    "kernel-times": "foreign",
+    "profile": "foreign-profile",
+}
+
+
+@dataclass(frozen=True)
+class KnownPair:
+    """A pair before any plan has run: each kernel's time alone, what its blocks occupy, a stream-sync run."""
+
+    pair: ForeignPair
+    kernel_ns: Mapping[str, int]
+    blocks: Mapping[str, Block]
+    stream: Trace
+
+    def pipeline(self, basis: Basis) -> Pipeline:
+        """The pair as it is described for a prediction."""
+        return self.pair.seen(self.blocks) if basis == "profile" else self.pair.told(self.blocks)
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain values for run.json; the trace is a file of its own."""
+        blocks = {name: asdict(block) for name, block in self.blocks.items()}
+        return {"pair": self.pair.as_data(), "kernel_ns": dict(self.kernel_ns), "blocks": blocks}
+
+
+def register_foreign(known: KnownPair, device_name: str) -> list[RegisteredPrediction]:
+    """What all plans of a pair will take, on every basis. A plan that cannot be predicted has the reason."""
+    device = devices.load(device_name)
+    return [_registered(known, word, device, basis) for basis in FOREIGN_BASES for word in known.pair.plans]
+
+
+def _registered(known: KnownPair, word: str, device: Device, basis: Basis) -> RegisteredPrediction:
+    pair = known.pair
+    try:
+        trace, points = _predicted(known, word, device, basis)
+    except WavesimError as error:
+        return RegisteredPrediction(pair.name, pair.order, word, error=str(error), basis=basis)
+    half = half_width(_kind(known, device, basis), spread_points(trace, points), device.name)
+    return RegisteredPrediction(
+        pair.name, pair.order, word, points, half, trace.time_ns, known.stream.time_ns, basis=basis
+    )
+
+
+def _predicted(known: KnownPair, word: str, device: Device, basis: Basis) -> tuple[Trace, float]:
+    pipeline = known.pipeline(basis)
+    # Who only has a profile does not know that blocks go on with the next tile.
+    plan = known.pair.plan(word, is_told=basis != "profile")
+    if basis == "trace":
+        return predict_from_stream(pipeline, plan, device, known.stream)
+    return predict_from_kernel_times(pipeline, plan, device, known.kernel_ns)
+
+
+def _kind(known: KnownPair, device: Device, basis: Basis) -> str:
+    """What a user would be told that such predictions are."""
+    stages = known.stream.header.stages
+    if basis == "trace":
+        return trace_kind("stream-sync trace", stages)
+    most = max(info.blocks_per_sm for info in stages)
+    return kernel_times_kind(known.pipeline(basis), device, most)
+
+
+def trace_path(folder: Path, pair: ForeignPair) -> Path:
+    """Where a pair's stream-sync trace is."""
+    return folder / f"{pair.name.replace(' ', '_').replace('/', '-').replace(':', '')}.npz"
+
+
+def known_pairs(run: BlindRun) -> dict[str, KnownPair]:
+    """What was known before, by the pairs' names. Raises `RecordingError`."""
+    found = {}
+    for name, entry in run.facts.get("pairs", {}).items():
+        try:
+            pair = pair_of(entry["pair"])
+            blocks = {stage: Block(**block) for stage, block in entry["blocks"].items()}
+            stream = Trace.load(trace_path(run.folder, pair))
+            found[name] = KnownPair(pair, entry["kernel_ns"], blocks, stream)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RecordingError(f"{run.folder / 'run.json'}: pair {name!r} is damaged: {error!r}") from None
+    return found
+
+
+def foreign_jobs(folder: Path | None = None) -> list[Job]:
+    """One job for each pair of each run. Raises `RecordingError` for a run that was changed."""
+    return [
+        partial(_of_pair, run.folder, name)
+        for run in find_runs(RUNS if folder is None else folder)
+        for name in run.comparisons
+    ]
+
+
+def _of_pair(folder: Path, name: str) -> list[ScoredPrediction]:
+    run = BlindRun(folder)
+    known, device = known_pairs(run)[name], devices.load(run.facts["device"])
+    return [
+        _scored(run, known, device, before)
+        for basis in FOREIGN_BASES
+        for before in run.predictions_from(basis).values()
+        if before.size == name and not before.error and _is_measured(run, before)
+    ]
+
+
+def _is_measured(run: BlindRun, before: RegisteredPrediction) -> bool:
+    return any((before.order, before.plan) in one.rounds for one in run.comparisons[before.size])
+
+
+def _scored(
+    run: BlindRun, known: KnownPair, device: Device, before: RegisteredPrediction
+) -> ScoredPrediction:
+    pair, word, basis = known.pair, before.plan, before.basis
+    trace, points = _predicted(known, word, device, basis)
+    repeats = run.comparisons[pair.name]
+    ours, theirs = (pooled(repeats, pair.order, one).ns for one in (word, BASELINE))
+    measured = improvement_of_rounds(ours, theirs)
+    return ScoredPrediction(
+        case=pair.name,
+        plan=word,
+        group=pair.name,
+        source=SOURCES[basis],
+        run=run.name,
+        kind=_kind(known, device, basis),
+        predicted=points,
+        before=before.improvement_points,
+        measured=measured,
+        ceil_formula=ceil_formula(known.stream),
+        time_error_percent=100.0 * ((100.0 - points) / (100.0 - measured.median) - 1.0),
+        blocks_per_sm=max(info.blocks_per_sm for info in known.stream.header.stages),
+        spread=spread_points(trace, points),
+    )
