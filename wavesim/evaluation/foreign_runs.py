@@ -2,7 +2,7 @@
 
 Example: a pair's two kernels took 310 and 290 us alone. From these, with what their author knows (sizes,
 k-blocks in flight, where they wait) and without, and from a recorded stream-sync run, four plans were
-predicted before any of them had run. A run is stored as a `BlindRun`'s folder, with each pair's facts in run.json.
+predicted before any of them had run. A run is stored as a `BlindRun`'s folder; run.json has the pairs' facts.
 """
 
 from collections.abc import Mapping
