@@ -33,9 +33,9 @@ def test_every_plan_gives_stream_syncs_bits(runner, pair):
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_what_predictions_are_made_from_is_measured(runner, pair):
-    from wavesim_gpu.evaluation.foreign.measuring import alone
+    from wavesim_gpu.evaluation.foreign.measuring import known
 
-    found = alone(pair)
+    found = known(pair)
     assert min(found.kernel_ns.values()) > 0
     grids = [info.grid[:2] for info in found.stream.header.stages]
     assert grids == [(stage.grid.x, stage.grid.y) for stage in pair.told().stages]

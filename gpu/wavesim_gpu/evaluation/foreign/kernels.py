@@ -19,7 +19,7 @@ from wavesim.evaluation.foreign_pairs import (
     THREADS,
     ForeignPair,
 )
-from wavesim.model.kernel import Block
+from wavesim.plan.parsing import plan_data
 from wavesim.trace.trace import Trace
 from wavesim_gpu.kernels.backend import KernelLaunch
 from wavesim_gpu.record.recording import Recording
@@ -223,21 +223,14 @@ class Made:
                     "stream sync's"
                 )
 
-    def trace(self, word: str, about: dict[str, Any]) -> Trace:
-        """The trace of a recorded run under a plan; for a pair made with `is_recording`."""
+    def empty_recording(self) -> None:
+        """Before a run that is to be recorded."""
         self.recording.reset()
         self._cupy.cuda.Device().synchronize()
-        self.enqueue(word)
+
+    def trace(self, word: str, about: dict[str, Any]) -> Trace:
+        """The trace of the last run, under a plan; for a pair made with `is_recording`."""
         self.streams[0].synchronize()
         self.require_no_timeout()
-        return self.recording.trace(plan=self.pair.plan(word), about=about)
-
-
-def block_as_data(block: Block) -> dict[str, int]:
-    """Plain values for a file."""
-    return {
-        "threads": block.threads,
-        "registers": block.registers,
-        "static_shared_bytes": block.static_shared_bytes,
-        "dynamic_shared_bytes": block.dynamic_shared_bytes,
-    }
+        plan = self.pair.plan(word)
+        return self.recording.trace(plan=plan, about={**about, "plan_data": plan_data(plan)})

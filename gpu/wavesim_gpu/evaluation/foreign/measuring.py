@@ -1,17 +1,16 @@
 """Measures foreign pairs: each kernel alone and stream sync by itself, later every plan in turns with it.
 
-Example: `alone(pair)` gives both kernels' times, what their blocks occupy and a recorded stream-sync run, all
+Example: `known(pair)` gives both kernels' times, what their blocks occupy and a recorded stream-sync run, all
 that predictions are made from. `in_turns(pair)` gives 20 rounds of stream sync and of every plan.
 """
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from wavesim.errors import WavesimError
 from wavesim.evaluation.foreign_pairs import BASELINE, NAMES, ForeignPair
-from wavesim.model.kernel import Block
+from wavesim.evaluation.foreign_runs import KnownPair
 from wavesim.trace.trace import Trace
 from wavesim_gpu.evaluation.foreign.kernels import Made
 from wavesim_gpu.runtime.timing import Contender, interleaved_ns, run_in_turn
@@ -21,24 +20,7 @@ REPEATS = 4  # of a kernel alone in its graph, so that starting the graph is a s
 REPLAYS, LEAD_NS = 5, 30_000_000  # recorded runs, of which the median is kept, each after that much of load
 
 
-@dataclass(frozen=True)
-class Alone:
-    """What is known before any plan has run: nanoseconds and blocks by kernel, stream sync's trace."""
-
-    kernel_ns: dict[str, int]
-    blocks: dict[str, Block]
-    stream: Trace
-
-
-@dataclass(frozen=True)
-class InTurns:
-    """Rounds in nanoseconds by word, stream sync's among them, and why plans are missing."""
-
-    rounds: dict[str, list[int]]
-    missing: dict[str, str]
-
-
-def alone(pair: ForeignPair) -> Alone:
+def known(pair: ForeignPair) -> KnownPair:
     """Raises `WrongResultError` if stream sync's outputs are wrong."""
     made = Made(pair)
     stream = made.contender(BASELINE)
@@ -48,39 +30,42 @@ def alone(pair: ForeignPair) -> Alone:
     kernel_ns = {
         name: round(statistics.median(own)) for name, own in zip(NAMES, rounds[: len(NAMES)], strict=True)
     }
-    return Alone(kernel_ns, made.blocks, _recorded(pair, stream, rounds[-1]))
+    return KnownPair(pair, kernel_ns, made.blocks, _recorded(pair, stream, rounds[-1]))
 
 
 def _recorded(pair: ForeignPair, stream: Contender, rounds_ns: Sequence[int]) -> Trace:
     """Of a few recorded runs under load the one with the median makespan."""
     made = Made(pair, is_recording=True)
     lead = [stream] * max(1, round(LEAD_NS / statistics.median(rounds_ns)))
-    traces = []
+    recorded, traces = made.contender(BASELINE), []
     for _ in range(REPLAYS):
-        run_in_turn(lead)
+        made.empty_recording()
+        run_in_turn([*lead, recorded])  # at the clock and with the caches of the rounds
         traces.append(made.trace(BASELINE, {"rounds_ns": tuple(rounds_ns)}))
     return sorted(traces, key=lambda trace: trace.makespan_ns)[len(traces) // 2]
 
 
-def in_turns(pair: ForeignPair, plans: Sequence[str], rounds: int = ROUNDS) -> InTurns:
-    """Stream sync and the plans; a plan whose bits are not stream sync's, before or after, is missing."""
-    made, missing = Made(pair), {}
+def in_turns(pair: ForeignPair) -> tuple[dict[str, list[int]], dict[str, str]]:
+    """Rounds in nanoseconds of stream sync and the plans, by word; and why plans are missing: of those whose
+    bits are not stream sync's, before or after.
+    """
+    made, missing = Made(pair), dict[str, str]()
     contenders: dict[str, Contender] = {BASELINE: made.contender(BASELINE)}
     wanted = made.outputs(contenders[BASELINE].launch)
     made.require_product(wanted)
-    for word in plans:
+    for word in pair.plans:
         try:
             contenders[word] = _checked(made, word, wanted)
         except WavesimError as error:
             missing[word] = str(error)
-    times = dict(zip(contenders, interleaved_ns(list(contenders.values()), rounds), strict=True))
+    times = dict(zip(contenders, interleaved_ns(list(contenders.values()), ROUNDS), strict=True))
     for word, contender in contenders.items():
         try:
             made.require_same(made.outputs(contender.launch), wanted, word)
         except WavesimError as error:
             missing[word] = f"after its rounds: {error}"
-            del times[word]
-    return InTurns(times, missing)
+            times.pop(word)
+    return times, missing
 
 
 def _checked(made: Made, word: str, wanted: tuple[Any, Any]) -> Contender:

@@ -35,7 +35,7 @@ from wavesim.predict.prediction import improvement_of_rounds
 Register = Callable[[Sequence[KnownPair]], list[RegisteredPrediction]]
 
 
-class Measurer(Protocol):
+class PairMeasurer(Protocol):
     """What measures: the module `measuring`, or something that pretends to."""
 
     def known(self, pair: ForeignPair) -> KnownPair:
@@ -51,7 +51,7 @@ class ForeignRunner:
 
     folder: Path
     pairs: Sequence[ForeignPair]
-    measurer: Measurer
+    measurer: PairMeasurer
     register: Register
     facts: dict[str, Any]
     seconds: float = 150.0
@@ -119,24 +119,6 @@ def register_in_processes(device: str, known: Sequence[KnownPair]) -> list[Regis
         return [one for done in waiting for one in done.result()]
 
 
-class GpuMeasurer:
-    """The GPU at hand."""
-
-    def known(self, pair: ForeignPair) -> KnownPair:
-        """Raises `WrongResultError` if stream sync's outputs are wrong."""
-        from wavesim_gpu.evaluation.foreign.measuring import alone  # noqa: PLC0415  # needs CuPy
-
-        found = alone(pair)
-        return KnownPair(pair, found.kernel_ns, found.blocks, found.stream)
-
-    def in_turns(self, pair: ForeignPair) -> tuple[dict[str, list[int]], dict[str, str]]:
-        """A plan whose bits are not stream sync's is missing."""
-        from wavesim_gpu.evaluation.foreign.measuring import in_turns  # noqa: PLC0415  # needs CuPy
-
-        found = in_turns(pair, pair.plans)
-        return found.rounds, found.missing
-
-
 def facts_of(device: str, commit: str) -> dict[str, Any]:
     """Of the run: device, date, commit, model, versions."""
     from wavesim_gpu.record.stamps import device_fields  # noqa: PLC0415  # needs CuPy
@@ -161,13 +143,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--pairs", type=Path, help="other pairs than those of foreign_pairs.toml")
     parser.add_argument("--seconds", type=float, default=150.0, help="after these nothing new is begun")
     options = parser.parse_args(arguments)
+    from wavesim_gpu.evaluation.foreign import measuring  # noqa: PLC0415  # needs CuPy
+
     pairs = all_pairs()
     if options.pairs is not None:
         pairs = tuple(map(pair_of, tomllib.loads(options.pairs.read_text(encoding="utf-8"))["pairs"]))
     runner = ForeignRunner(
         options.out,
         pairs,
-        GpuMeasurer(),
+        measuring,
         partial(register_in_processes, options.device),
         facts_of(options.device, options.commit),
         options.seconds,
