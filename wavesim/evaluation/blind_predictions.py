@@ -30,7 +30,8 @@ from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.plan.parsing import parse_plan
-from wavesim.predict.intervals import half_width, spread_points
+from wavesim.predict.forecast import forecast_of
+from wavesim.predict.intervals import spread_points
 from wavesim.predict.kernel_times import kernel_times_of
 from wavesim.predict.kinds import kernel_times_kind, trace_kind
 from wavesim.predict.prediction import (
@@ -72,9 +73,19 @@ def _registered(
     except WavesimError as error:
         return RegisteredPrediction(size.name, order, word, error=str(error), basis=basis)
     kind = _kind(size, word, stream) if basis == "trace" else _times_kind(size, device, stream)
-    margin = half_width(kind, spread_points(trace, points))
+    found = forecast_of(points, trace, kind, device.name)
     return RegisteredPrediction(
-        size.name, order, word, points, margin, trace.time_ns, stream.time_ns, basis=basis
+        size.name,
+        order,
+        word,
+        points,
+        (found.high - found.low) / 2,
+        trace.time_ns,
+        stream.time_ns,
+        basis=basis,
+        low=found.low,
+        high=found.high,
+        scored=found.scored,
     )
 
 

@@ -86,12 +86,9 @@ class ForeignPair:
         halves = tile_m * (tile_k + PADDING) + tile_k * (tile_n + PADDING)
         return HALF * self.pipeline_depth * halves
 
-    def plan(self, word: str, *, is_told: bool = True) -> Plan:
-        """What runs under a word of `plans`, or under `BASELINE`; untold, a block has one tile."""
-        if not (self.is_persistent and is_told):
-            return parse_plan(word, self.order)
-        word = "one-stream+boundary" if word == BASELINE else word
-        return parse_plan(f"persistent+{word}" if "+" in word else f"persistent+streams+{word}", self.order)
+    def plan(self, word: str) -> Plan:
+        """What runs under a word of `plans`, or under `BASELINE`."""
+        return parse_plan(word, self.order)
 
     def told(self, blocks: Mapping[str, Block] | None = None) -> Pipeline:
         """As the author describes it; `blocks` are what compiled blocks occupy."""

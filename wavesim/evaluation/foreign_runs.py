@@ -21,13 +21,12 @@ from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
-from wavesim.predict.intervals import half_width, spread_points
-from wavesim.predict.kinds import kernel_times_kind, trace_kind
-from wavesim.predict.prediction import (
-    improvement_of_rounds,
-    predict_from_kernel_times,
-    predict_from_stream,
-)
+from wavesim.plan.plan import StreamSync
+from wavesim.predict.defaults import described_costs
+from wavesim.predict.forecast import Forecast, forecast_of
+from wavesim.predict.intervals import spread_points
+from wavesim.predict.kinds import STREAM_TRACE, trace_kind
+from wavesim.predict.prediction import improvement_of_rounds, predict_from_stream
 from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Trace
 
@@ -69,31 +68,35 @@ def register_foreign(known: KnownPair, device_name: str) -> list[RegisteredPredi
 def _registered(known: KnownPair, word: str, device: Device, basis: Basis) -> RegisteredPrediction:
     pair = known.pair
     try:
-        trace, points = _predicted(known, word, device, basis)
+        trace, found = _forecast(known, word, device, basis)
     except WavesimError as error:
         return RegisteredPrediction(pair.name, pair.order, word, error=str(error), basis=basis)
-    half = half_width(_kind(known, device, basis), spread_points(trace, points), device.name)
     return RegisteredPrediction(
-        pair.name, pair.order, word, points, half, trace.time_ns, known.stream.time_ns, basis=basis
+        pair.name,
+        pair.order,
+        word,
+        found.points,
+        (found.high - found.low) / 2,
+        trace.time_ns,
+        known.stream.time_ns,
+        basis=basis,
+        low=found.low,
+        high=found.high,
+        scored=found.scored,
     )
 
 
-def _predicted(known: KnownPair, word: str, device: Device, basis: Basis) -> tuple[Trace, float]:
-    pipeline = known.pipeline(basis)
-    # Who only has a profile does not know that blocks go on with the next tile.
-    plan = known.pair.plan(word, is_told=basis != "profile")
+def _forecast(known: KnownPair, word: str, device: Device, basis: Basis) -> tuple[Trace, Forecast]:
+    """The plan's simulated run, and what a user is told of it."""
+    pipeline, plan = known.pipeline(basis), known.pair.plan(word)
     if basis == "trace":
-        return predict_from_stream(pipeline, plan, device, known.stream)
-    return predict_from_kernel_times(pipeline, plan, device, known.kernel_ns)
-
-
-def _kind(known: KnownPair, device: Device, basis: Basis) -> str:
-    """What a user would be told that such predictions are."""
-    stages = known.stream.header.stages
-    if basis == "trace":
-        return trace_kind("stream-sync trace", stages)
-    most = max(info.blocks_per_sm for info in stages)
-    return kernel_times_kind(known.pipeline(basis), device, most)
+        trace, points = predict_from_stream(pipeline, plan, device, known.stream)
+        kind = trace_kind(STREAM_TRACE, known.stream.header.stages)
+        return trace, forecast_of(points, trace, kind, device.name)
+    costs = described_costs(pipeline, device, known.kernel_ns)
+    trace = costs.simulated(pipeline, plan, device)
+    stream = costs.simulated(pipeline, StreamSync(plan.order), device)
+    return trace, costs.forecast(trace, costs.points(trace.time_ns, stream.time_ns))
 
 
 def trace_path(folder: Path, pair: ForeignPair) -> Path:
@@ -143,7 +146,7 @@ def _scored(
     run: BlindRun, known: KnownPair, device: Device, before: RegisteredPrediction
 ) -> ScoredPrediction:
     pair, word, basis = known.pair, before.plan, before.basis
-    trace, points = _predicted(known, word, device, basis)
+    trace, found = _forecast(known, word, device, basis)
     repeats = run.comparisons[pair.name]
     ours, theirs = (pooled(repeats, pair.order, one).ns for one in (word, BASELINE))
     measured = improvement_of_rounds(ours, theirs)
@@ -153,12 +156,12 @@ def _scored(
         group=pair.name,
         source=SOURCES[basis],
         run=run.name,
-        kind=_kind(known, device, basis),
-        predicted=points,
+        kind=found.kind,
+        predicted=found.points,
         before=before.improvement_points,
         measured=measured,
         ceil_formula=ceil_formula(known.stream),
-        time_error_percent=100.0 * ((100.0 - points) / (100.0 - measured.median) - 1.0),
+        time_error_percent=100.0 * ((100.0 - found.points) / (100.0 - measured.median) - 1.0),
         blocks_per_sm=max(info.blocks_per_sm for info in known.stream.header.stages),
-        spread=spread_points(trace, points),
+        spread=spread_points(trace, found.points),
     )
