@@ -81,6 +81,8 @@ def test_every_measured_plan_is_scored_on_every_basis_with_what_was_said_before(
     for one in found:
         counted[one.source, one.case] += 1
         assert one.before == pytest.approx(one.predicted)
+        low, high = one.before_interval
+        assert low < one.before < high
     sources = ("foreign-trace", "foreign", "foreign-profile")
     assert counted == {
         (source, name): count for source in sources for name, count in (("one", 3), ("two", 1), ("three", 1))

@@ -159,6 +159,7 @@ def _scored(
         kind=found.kind,
         predicted=found.points,
         before=before.improvement_points,
+        before_interval=before.interval,
         measured=measured,
         ceil_formula=ceil_formula(known.stream),
         time_error_percent=100.0 * ((100.0 - found.points) / (100.0 - measured.median) - 1.0),

@@ -24,8 +24,9 @@ class ScoredPrediction:
     - `spread`: how hard it was to predict, in points (`intervals.spread_points`); 1 where nothing says so.
     - `time_error_percent`: of the plan's time. `replay_error_points`, `replay_error_percent`: of the makespan
       when the run's own tile times are fed in, over the stream-sync time and over its own.
-    - `before`: what was predicted before the plan had run, and `repeats`: the improvement each time that the
-      whole comparison was made, where that was recorded. `set_name`: its set within the source.
+    - `before`: what was predicted before the plan had run, `before_interval`: from where to where. `repeats`:
+      the improvement each time that the whole comparison was made, where that was recorded. `set_name`: its
+      set within the source.
     - `run`: the blind run that it is of, by its folder's name; "" for other sources.
     - `outlier`: why the case is named but not scored, in words; "" for the others.
     """
@@ -46,6 +47,7 @@ class ScoredPrediction:
     replay_error_points: float | None = None
     replay_error_percent: float | None = None
     before: float | None = None
+    before_interval: tuple[float, float] | None = None
     repeats: tuple[float, ...] = ()
     set_name: str = ""
     run: str = ""
