@@ -1,5 +1,7 @@
 """The run over MLPs on a GPU: every contender is captured, timed and right at a small shape of each kind."""
 
+import json
+
 import pytest
 
 from wavesim.evaluation.layer_results import load_layers
@@ -15,9 +17,10 @@ from wavesim_gpu.evaluation.layer_bench import run_layers
 @pytest.mark.parametrize("name", ["Qwen2.5 0.5B M=48", "LLaMA 65B, 8 GPUs M=7", "GPT-3 175B, 8 GPUs M=100"])
 def test_every_contender_of_a_shape_is_timed_and_right(name, tmp_path):
     pytest.importorskip("torch")
-    found = load_layers(run_layers(tmp_path / "layers.json", only=name))
+    path = run_layers(tmp_path / "layers.json", only=name)
+    found = load_layers(path)
     (row,) = found.rows
     assert found.failures == ()
     assert {"mlp", "mlp tuned", "library"} <= set(row.cases)
     assert len([one for one in row.cases if one.startswith("torch ")]) >= 3
-    assert found.seen_calls[name][1] == 0
+    assert found.seen_calls[name][1] == 0, json.loads(path.read_text())["first_calls_of_second_process"]

@@ -183,6 +183,6 @@ def test_wrong_arrays_are_refused_before_any_launch(runner, cupy):
 def test_more_than_the_gpu_holds_is_refused(runner):
     from wavesim.errors import DeviceError
 
-    work = Gemm("gemm1", 2**20, 2**17, 2**17, *SQUARE)
+    work = Gemm("gemm1", 2**16, 2**16, 2**20, *SQUARE)
     with pytest.raises(DeviceError, match="GB of GPU memory"):
         runner.operands(Pipeline("huge", [Stage("gemm1", work)]))

@@ -28,9 +28,10 @@ SECOND_LIMIT_S = 300
 
 @dataclass
 class Compilations:
-    """When each began and ended, in seconds of one clock."""
+    """When each began and ended, in seconds of one clock, and what was compiled."""
 
     spans: list[tuple[float, float]] = field(default_factory=list)
+    what: list[str] = field(default_factory=list)
 
     def seconds(self) -> float:
         """How long at least one was under way."""
@@ -47,6 +48,7 @@ def watched_compilations() -> Iterator[Compilations]:
     found, build = Compilations(), compiler.build_and_keep
 
     def watched(request: compiler.Request) -> Any:
+        found.what.append(f"{request.path.name}: {', '.join(request.names)}")
         began = time.perf_counter()
         try:
             return build(request)
@@ -61,7 +63,9 @@ def watched_compilations() -> Iterator[Compilations]:
 
 
 def first_call(torch: Any, run: Callable[[LayerOperands], Any], operands: LayerOperands) -> dict[str, Any]:
-    """One call until its result is there: `ms` without compiling, `compilations`, and their `compile_ms`."""
+    """One call until its result is there: `ms` without compiling, `compilations`, their `compile_ms`, and
+    what was compiled.
+    """
     torch.cuda.synchronize()
     with watched_compilations() as compiled:
         began = time.perf_counter()
@@ -72,6 +76,7 @@ def first_call(torch: Any, run: Callable[[LayerOperands], Any], operands: LayerO
         "ms": round(1e3 * (took - compiled.seconds()), 3),
         "compilations": len(compiled.spans),
         "compile_ms": round(1e3 * compiled.seconds(), 3),
+        "compiled": compiled.what,
     }
 
 
