@@ -1,7 +1,8 @@
 """What is known of a device besides its catalogue: overheads, how its SMs are shared, its memory and clock.
 
-Example: on a V100 one wait of CUTLASS's two-stage GEMM costs 1.5 us, on an A100 with three to five stages
-half of that. Nothing was measured on a B200: an H200's constants stand in, and `defaults` names each of them.
+Example: on a V100 one wait of CUTLASS's two-stage GEMM costs 1.75 us, on an A100 with three to five stages
+less than half of that. Nothing was measured on a B200: an H200's constants stand in, and `defaults` names
+each of them.
 """
 
 from collections.abc import Mapping
@@ -42,7 +43,13 @@ NEVER = (
     *(name for section in OWN for key in UNITS[section] if (name := f"{section}.{key}") not in SHAPES),
     *READINGS,
 )
-NOT_BY_DEFAULT = (*NEVER, "clock.gain", "sharing.demand", "kernel_times.host_sync_ns")
+NOT_BY_DEFAULT = (
+    *NEVER,
+    "clock.gain",
+    "sharing.demand",
+    "kernel_times.host_sync_ns",
+    "kernel_times.has_memory",
+)
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,7 @@ class DeviceCosts:
       At the limit busy SMs x clock^3 is constant, which would be 1/3; power that idle SMs draw makes it less.
     - `clock_gain`: `CostModel.clock_gain` of kernels with one block per SM.
     - `memory`: None where L2 and DRAM were not measured; tiles then take their time whatever runs beside.
+    - `has_timed_memory`: whether tile times that follow from kernel times are times at an idle DRAM too.
     - `host_sync_ns`: from a kernel's end to the next launch where the host waits in between; None: unknown.
     - `split_k`: what of storing and adding sums calibrated tile times do not contain, in ns.
     - `spread`, `scored`: None where nothing was scored on the device.
@@ -113,16 +121,24 @@ class DeviceCosts:
     spread: SpreadCosts | None = None
     scored: ScoredKinds | None = None
     defaults: tuple[Constant, ...] = ()
+    has_timed_memory: bool = False
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def speeds(self, pipeline: Pipeline, device: Device) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """(sharing, oldest_first_bias) of blocks that share an SM, as `CostModel` has them."""
         most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
         demand = self.law.full_demand / most if self.demand is None else self.demand
-        gemms = [stage.work for stage in pipeline.stages if isinstance(stage.work, Gemm)]
-        if gemms and all(is_memory_bound(gemm, device) for gemm in gemms):
+        if _all_memory_bound(pipeline, device):
             demand = inf
         return self.law.speeds(demand, most), self.law.biases(demand, most)
+
+    def timed_memory(self, pipeline: Pipeline, device: Device) -> Memory | None:
+        """The memory behind tile times that follow from kernel times.
+
+        None where it was not fitted to such, and where all kernels are bound by it: their blocks share it as
+        they share an SM (`speeds`).
+        """
+        return self.memory if self.has_timed_memory and not _all_memory_bound(pipeline, device) else None
 
     def defaults_in(self, *sections: str) -> tuple[Constant, ...]:
         """Constants of these sections of a device file that were measured on another device."""
@@ -138,6 +154,11 @@ class DeviceCosts:
         return (
             self.backends.get((min(named), schedule), BackendCosts()) if len(named) == 1 else BackendCosts()
         )
+
+
+def _all_memory_bound(pipeline: Pipeline, device: Device) -> bool:
+    gemms = [stage.work for stage in pipeline.stages if isinstance(stage.work, Gemm)]
+    return bool(gemms) and all(is_memory_bound(gemm, device) for gemm in gemms)
 
 
 def costs_of(name: str) -> DeviceCosts:
@@ -234,6 +255,7 @@ def _built(values: Mapping[str, Any], defaults: tuple[Constant, ...]) -> DeviceC
         SpreadCosts(**interval) if interval else None,
         ScoredKinds(**{**scored, "kinds": tuple(scored["kinds"])}) if scored else None,
         defaults,
+        bool(values.get("kernel_times.has_memory")),
         values,
     )
 

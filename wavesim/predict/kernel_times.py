@@ -5,12 +5,14 @@ per tile.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import DeviceCosts, costs_of
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.order import RowMajor, SlicesLast
 from wavesim.plan.plan import StreamSync
 from wavesim.predict.scenarios import usual_loops
@@ -18,6 +20,7 @@ from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 
 UNIT_NS = 1_000_000
+MEMORY_ROUNDS = 2  # of correcting a tile time by what a busy DRAM adds to it
 
 
 def costs_from_kernel_times(
@@ -42,20 +45,32 @@ def costs_from_kernel_times(
                 f"{known.kernel_launch_ns} on a {device.name}. Check the unit, or time longer kernels"
             )
     sharing, oldest_first_bias = known.speeds(pipeline, device)
-    tile_ns = {}
-    for stage in pipeline.stages:
-        alone = Pipeline(stage.name, [stage])
-        costs = CostModel({stage.name: UNIT_NS}, sharing=sharing, oldest_first_bias=oldest_first_bias)
-        trace = simulate(alone, StreamSync(SlicesLast(RowMajor())), device, costs)
-        blocks_ns = kernel_ns[stage.name] - known.kernel_launch_ns
-        tile_ns[stage.name] = max(1, round(UNIT_NS * blocks_ns / trace.makespan_ns))
-    return CostModel(
-        tile_ns,
+    around = CostModel(
+        {},
         sharing=sharing,
         oldest_first_bias=oldest_first_bias,
-        main_loops=usual_loops(pipeline, device),
-        **known.overheads,
+        memory=known.timed_memory(pipeline, device),
     )
+    tile_ns = {
+        stage.name: _tile_ns(stage, device, kernel_ns[stage.name] - known.kernel_launch_ns, around)
+        for stage in pipeline.stages
+    }
+    return replace(around, tile_ns=tile_ns, main_loops=usual_loops(pipeline, device), **known.overheads)
+
+
+def _tile_ns(stage: Stage, device: Device, blocks_ns: int, around: CostModel) -> int:
+    """The tile time at which all blocks of a kernel that runs alone take `blocks_ns`.
+
+    Without a memory the first guess is right, as all times are in proportion. Behind one it is the time at an
+    idle DRAM, corrected `MEMORY_ROUNDS` times: where the memory would not let a kernel be as fast as it was,
+    more rounds would make its tiles ever shorter.
+    """
+    alone, plan = Pipeline(stage.name, [stage]), StreamSync(SlicesLast(RowMajor()))
+    tile_ns, costs = UNIT_NS, replace(around, memory=None)
+    for _ in range(1 if around.memory is None else 1 + MEMORY_ROUNDS):
+        trace = simulate(alone, plan, device, costs.with_tile_ns(**{stage.name: tile_ns}))
+        tile_ns, costs = max(1, round(tile_ns * blocks_ns / trace.makespan_ns)), around
+    return tile_ns
 
 
 def kernel_times_of(stream: Trace) -> dict[str, int]:

@@ -17,6 +17,7 @@ from wavesim.errors import DescriptionError, RecordingError
 from wavesim.evaluation.blind_sizes import BlindSize
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
+from wavesim.model.kernel import Block, Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import plan_data
@@ -172,7 +173,7 @@ def test_a_calibration_says_what_it_used_and_what_it_left_at_default():
     times = {"gemm1": 400_000, "gemm2": 390_000}
     v100, b200 = load("v100"), load("b200")
     small = gpt3_mlp(1024, (128, 128))
-    assert "constants of the device: wait 1.5 us" in kernel_times_text(
+    assert "constants of the device: wait 1.75 us" in kernel_times_text(
         v100, costs_from_kernel_times(small, v100, times)
     ).replace("tile fetch 0 us, poll 0 us, ", "")
     assert (
@@ -224,3 +225,27 @@ def test_a_trace_of_persistent_kernels_on_one_stream_can_be_calibrated_on_and_st
         else:
             with pytest.raises(RecordingError, match="trace of plan 'stream-k'"):
                 calibrate(trace)
+
+
+def test_kernel_times_on_a_device_with_a_memory_give_tile_times_at_an_idle_dram():
+    v100 = load("v100")
+    block = Block(threads=256, registers=200, dynamic_shared_bytes=65_536)
+    gemms = Gemm("gemm1", 1536, 6144, 12288, 256, 256), Gemm("gemm2", 1536, 12288, 6144, 256, 256)
+    first, second = (Stage(gemm.name, replace(gemm, block=block)) for gemm in gemms)
+    small = Pipeline("mlp", [first, second], [gemm_rows(first, second)])
+    times = {"gemm1": 1_460_000, "gemm2": 1_560_000}
+    behind = costs_from_kernel_times(small, v100, times)
+    assert behind.memory == costs_of("v100").memory
+    without = costs_from_kernel_times(small, v100, times, replace(costs_of("v100"), memory=None))
+    assert without.memory is None
+    for stage in small.stages:
+        assert behind.tile_ns[stage.name] <= without.tile_ns[stage.name]
+        alone = simulate(Pipeline(stage.name, [stage]), StreamSync(), v100, behind)
+        assert alone.makespan_ns == pytest.approx(times[stage.name] - 3_000, rel=0.01)
+
+
+def test_kernels_that_are_bound_by_memory_share_it_as_they_share_an_sm():
+    v100, tiny = load("v100"), gpt3_mlp(16, (128, 128))
+    times = {"gemm1": 205_000, "gemm2": 190_000}
+    assert costs_from_kernel_times(tiny, v100, times).memory is None
+    assert costs_from_kernel_times(gpt3_mlp(1024), load("h200"), times).memory is None

@@ -205,7 +205,12 @@ def test_memory_without_room_or_bandwidth_is_refused_by_name(name: str):
 
 def test_only_devices_on_which_it_was_measured_have_a_memory():
     assert costs_of("h200").memory == MEMORY
-    assert [costs_of(name).memory for name in ("v100", "h100", "a100-40gb")] == [None] * 3
+    assert [costs_of(name).memory for name in ("h100", "a100-40gb")] == [None] * 2
+    published = costs_of("v100")
+    assert published.memory is not None
+    assert published.memory.l2_bytes == 4_500_000
+    assert published.has_timed_memory
+    assert not costs_of("h200").has_timed_memory
 
 
 def test_a_kernel_that_is_no_product_behind_one_is_slowed_down_by_nothing():
