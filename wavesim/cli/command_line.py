@@ -28,6 +28,7 @@ COMMANDS = {
     "predict": "will tile sync help your own kernels? from a TOML file",
     "gen": "orders, policies and options of a workload or pair, as a CUDA header or Triton functions",
     "tune": "search policies, orders and options in the simulator",
+    "crossover": "from which number of rows on which way of synchronising pays, and a dispatch table",
     "advise": "where a profile loses time, and what would win it back",
     "validate": "re-score the simulator against the stored measurements",
     "results": "a GPU benchmark's results as a page and pictures",

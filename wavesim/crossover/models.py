@@ -12,9 +12,11 @@ from wavesim.crossover.family import Dtype, MlpFamily, Tile
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import shown, whole
 from wavesim.guard.documents import read_toml
+from wavesim.model.device import Device
 from wavesim.model.kernel import GATED, Activation
 
 FILE = Path(__file__).with_name("models.toml")
+KERNELS = Path(__file__).with_name("kernels.toml")
 
 
 @dataclass(frozen=True)
@@ -46,3 +48,11 @@ def mlp_of(name: str, tp: int, tile: Tile, backend: str = "") -> MlpFamily:
     columns = 2 * share if model.activation in GATED else share
     title = f"{name} MLP" + (f", 1 of {tp} GPUs" if tp > 1 else "")
     return MlpFamily(title, columns, model.hidden, tile, model.activation, model.dtype, backend)
+
+
+def backend_of(device: Device) -> str:
+    """The backend whose kernels were timed on GPUs like this one; "" where there is none."""
+    kernels = read_toml(KERNELS).items()
+    return next(
+        (name for name, one in kernels if tuple(one["compute_capability"]) == device.compute_capability), ""
+    )

@@ -1,0 +1,144 @@
+"""`wavesim crossover`: from how many rows on which way of synchronising pays, and a table to dispatch by.
+
+Example: `wavesim crossover --model gpt3-145b --tp 8 --m 1:4096 --python plans.py` prints the table and
+writes a module whose `plan_for(m)` a serving engine can call.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wavesim.check.verdict import BASES
+from wavesim.cli.printing import print_result, progress
+from wavesim.cli.status import INTERRUPTED
+from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import plain_int, shown
+from wavesim.guard.options import integer, number
+from wavesim.guard.writing import write_text
+from wavesim.model import device as devices
+from wavesim.model.device import Device
+from wavesim.plan.order import KNOWN_ORDERS
+from wavesim.workloads.catalogue import parse_tile
+
+if TYPE_CHECKING:
+    from wavesim.crossover.crossing import Crossover
+    from wavesim.crossover.family import KernelFamily
+
+TILE = "128x256"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    from wavesim.crossover.models import all_models
+    from wavesim.crossover.ways import ORDERS, WORDS
+
+    parser.add_argument("--model", help=f"its MLP: {', '.join(all_models())}")
+    parser.add_argument("--tp", type=integer, help="tensor-parallel degree: GPUs that share the MLP (1)")
+    parser.add_argument("--n", type=integer, help="instead of a model: columns of the first product")
+    parser.add_argument("--k", type=integer, help="with --n: its depth, and the columns of the second")
+    parser.add_argument("--file", type=Path, help="instead: a .toml file as predict takes it")
+    parser.add_argument("--tile-rows", type=integer, help="of the file's kernels, where it does not say")
+    parser.add_argument("--tile", help=f"rows x columns of a tile ({TILE})")
+    parser.add_argument("--m", default="1:4096", help="first and last number of rows, such as 1:4096")
+    parser.add_argument("--device", help=", ".join(devices.names()))
+    parser.add_argument("--ways", default=",".join(WORDS), help="plans, as --sync of simulate takes them")
+    parser.add_argument("--orders", default=",".join(ORDERS), help=f"tile orders to try: {KNOWN_ORDERS}")
+    parser.add_argument("--margin", type=number, help="points that a change of ways must gain (0.5)")
+    parser.add_argument("--accept", default=BASES[0], choices=BASES, help="what a plan's safety may rest on")
+    parser.add_argument("--html", type=Path, help="write the picture and the table as a page")
+    parser.add_argument("--dispatch", type=Path, help="write the dispatch table as JSON")
+    parser.add_argument("--python", type=Path, help="write it as a Python module with plan_for(m)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Simulates the family, prints the table, writes what is asked for."""
+    from wavesim.crossover.crossing import crossover_of
+    from wavesim.crossover.dispatch import dispatch_json, dispatch_python, table_json
+    from wavesim.crossover.report import crossover_text, write_crossover_page
+    from wavesim.crossover.table import MARGIN_POINTS
+    from wavesim.crossover.ways import read_ways
+
+    family, device = _family(options)
+    found = crossover_of(
+        family,
+        device,
+        _rows(options.m),
+        ways=read_ways(options.ways, options.orders),
+        accept=options.accept,
+        margin_points=MARGIN_POINTS if options.margin is None else options.margin,
+        progress=progress("simulating", after_s=3.0),
+    )
+    if options.html:
+        write_crossover_page(found, options.html)
+    if options.dispatch:
+        write_text(options.dispatch, dispatch_json(found))
+    if options.python:
+        write_text(options.python, dispatch_python(found))
+    print_result(options, _document(found, table_json(found)), crossover_text(found))
+    return 0 if found.is_complete else INTERRUPTED
+
+
+def _family(options: argparse.Namespace) -> tuple["KernelFamily", Device]:
+    """The kernels and the device that the options name. Raises `DescriptionError`."""
+    from wavesim.crossover.family import DescribedFamily, MlpFamily
+    from wavesim.crossover.models import backend_of, mlp_of
+    from wavesim.model.description import load_description
+
+    _require_one_source(options)
+    if options.file is not None:
+        found = load_description(options.file)
+        device = found.device if options.device is None else devices.load(options.device)
+        return DescribedFamily(
+            found.pipeline.name, found.pipeline, found.kernel_ns, options.tile_rows
+        ), device
+    device = devices.default_device() if options.device is None else devices.load(options.device)
+    tile, backend = parse_tile(options.tile or TILE), backend_of(device)
+    if options.model is not None:
+        return mlp_of(options.model, 1 if options.tp is None else options.tp, tile, backend), device
+    return MlpFamily(f"N {options.n}, K {options.k}", options.n, options.k, tile, backend=backend), device
+
+
+def _require_one_source(options: argparse.Namespace) -> None:
+    """Raises `DescriptionError` unless kernels are named in one way, and options are of that way."""
+    sources = {"--model": options.model, "--n": options.n, "--file": options.file}
+    given = [name for name, value in sources.items() if value is not None]
+    if len(given) != 1:
+        raise DescriptionError(
+            f"{' and '.join(given) or 'no kernels'} given; give one of --model NAME, --n N with --k K, and "
+            "--file FILE"
+        )
+    if (options.n is None) != (options.k is None):
+        raise DescriptionError("--n and --k belong together: columns and depth of the first product")
+    for name, value, owner in (
+        ("--tp", options.tp, "--model"),
+        ("--tile-rows", options.tile_rows, "--file"),
+    ):
+        if value is not None and given != [owner]:
+            raise DescriptionError(f"{name} is of {owner}; leave it out")
+    if options.tile is not None and options.file is not None:
+        raise DescriptionError("--tile is of --model and --n; the file says what its kernels' tiles are")
+
+
+def _rows(text: str) -> tuple[int, int]:
+    """First and last number of rows. Raises `DescriptionError`."""
+    first, colon, last = text.partition(":")
+    try:
+        return plain_int(first), plain_int(last if colon else first)
+    except ValueError:
+        raise DescriptionError(f"m is {shown(text)}; write FIRST:LAST, such as 1:4096") from None
+
+
+def _document(found: "Crossover", table: list[dict[str, Any]]) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
+        "family": found.family,
+        "device": found.device,
+        "table": table,
+        "pays_from": {way.name: found.pays_from(way) for way in found.ways if not way.is_baseline},
+        "sizes": len(found.sizes),
+        "seconds": found.seconds,
+        "is_complete": found.is_complete,
+        "left_out": list(found.left_out),
+        "lost_workers": list(found.lost_workers),
+        **found.forecast.as_json(),
+    }
