@@ -9,9 +9,16 @@ import pytest
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.evaluation.blind_runs import find_runs
+from wavesim.evaluation.blind_runs import STAMP, find_runs
 from wavesim.evaluation.foreign_pairs import BASELINE, PLANS, ForeignPair, all_pairs, pair_of
-from wavesim.evaluation.foreign_runs import KnownPair, foreign_jobs, known_pairs, register_foreign
+from wavesim.evaluation.foreign_runs import (
+    ComparedPair,
+    KnownPair,
+    foreign_jobs,
+    known_pairs,
+    register_foreign,
+    trace_path,
+)
 from wavesim.evaluation.jobs import run_jobs
 from wavesim.model.device import load
 from wavesim.model.kernel import Block
@@ -19,6 +26,7 @@ from wavesim.model.occupancy import occupancy_of
 from wavesim.plan.parsing import plan_data
 from wavesim.recordings.split import committed_split, split_of
 from wavesim.sim.simulation import simulate
+from wavesim.trace.trace import Trace
 from wavesim_gpu.evaluation.foreign.run import ForeignRunner
 
 BLOCKS = {"product": Block(256, 220, 0, 81_408), "consumer": Block(256, 220, 0, 81_408)}
@@ -48,7 +56,8 @@ class Pretender:
     def in_turns(self, pair):
         self._note("plans", pair)
         words = [word for word in (BASELINE, *pair.plans) if word != "tile"]
-        return {word: [trace_of(pair, word).time_ns] * 3 for word in words}, {"tile": "wrong"}
+        rounds = {word: [trace_of(pair, word).time_ns] * 3 for word in words}
+        return ComparedPair(rounds, {"tile": "wrong"}, {"row": trace_of(pair, "row")})
 
     def _note(self, what, pair):
         self.asked.append((what, pair.name, (self.folder / "predictions.sha256").exists()))
@@ -72,6 +81,8 @@ def test_kernels_come_first_then_the_hash_then_the_plans(tmp_path: Path):
     assert set(known_pairs(run)) == {"one", "two"}
     assert known_pairs(run)["one"].blocks == BLOCKS
     assert runner.failures == {"one tile": "wrong", "two tile": "wrong"}
+    trace = Trace.load(trace_path(run.folder, PAIR, "row"))
+    assert trace.header.versions[STAMP] == run.stamp
 
 
 def test_every_measured_plan_is_scored_on_every_basis_with_what_was_said_before(tmp_path: Path):
@@ -87,6 +98,21 @@ def test_every_measured_plan_is_scored_on_every_basis_with_what_was_said_before(
     assert counted == {
         (source, name): count for source in sources for name, count in (("one", 3), ("two", 1), ("three", 1))
     }
+
+
+def test_a_trial_has_no_predictions_and_is_development_data(tmp_path: Path):
+    trial = replace(PAIR, name="trial one")
+    runner = ForeignRunner(
+        tmp_path / "run",
+        (trial,),
+        Pretender(tmp_path / "run"),
+        lambda known: [],
+        {"device": "h200", "commit": "abc", "model_sources": "0"},
+    )
+    runner.run()
+    found = run_jobs(foreign_jobs(tmp_path))
+    assert len(found) == 9
+    assert {(one.split, one.before, one.device) for one in found} == {("development", None, "h200")}
 
 
 def test_a_changed_prediction_is_refused(tmp_path: Path):

@@ -98,6 +98,11 @@ def as_measured(size: BlindSize, order: str, stream: Trace) -> Trace:
     return replace(stream, header=header)
 
 
+def stamped(trace: Trace, stamp: str) -> Trace:
+    """A plan's trace with the hash of the predictions that were there before."""
+    return replace(trace, header=replace(trace.header, versions={**trace.header.versions, STAMP: stamp}))
+
+
 def measured_word(trace: Trace) -> str:
     """The word of `BlindSize.plans` that a trace was measured under."""
     plan = recorded_shape(trace.header.plan, trace.header.plan_data)

@@ -5,7 +5,7 @@ k-blocks in flight, where they wait) and without, and from a recorded stream-syn
 predicted before any of them had run. A run is stored as a `BlindRun`'s folder; run.json has the pairs' facts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -59,6 +59,15 @@ class KnownPair:
         return {"pair": self.pair.as_data(), "kernel_ns": dict(self.kernel_ns), "blocks": blocks}
 
 
+@dataclass(frozen=True)
+class ComparedPair:
+    """Rounds of stream sync and the plans in nanoseconds, by word; why plans are missing; traces of some."""
+
+    rounds: Mapping[str, Sequence[int]]
+    missing: Mapping[str, str]
+    traces: Mapping[str, Trace]
+
+
 def register_foreign(known: KnownPair, device_name: str) -> list[RegisteredPrediction]:
     """What all plans of a pair will take, on every basis. A plan that cannot be predicted has the reason."""
     device = devices.load(device_name)
@@ -99,9 +108,10 @@ def _forecast(known: KnownPair, word: str, device: Device, basis: Basis) -> tupl
     return trace, costs.forecast(trace, costs.points(trace.time_ns, stream.time_ns))
 
 
-def trace_path(folder: Path, pair: ForeignPair) -> Path:
-    """Where a pair's stream-sync trace is."""
-    return folder / f"{pair.name.replace(' ', '_').replace('/', '-').replace(':', '')}.npz"
+def trace_path(folder: Path, pair: ForeignPair, word: str = BASELINE) -> Path:
+    """Where a pair's trace under a plan is."""
+    stem = pair.name.replace(" ", "_").replace("/", "-").replace(":", "")
+    return folder / f"{stem}_{word}.npz"
 
 
 def known_pairs(run: BlindRun) -> dict[str, KnownPair]:
@@ -130,39 +140,38 @@ def foreign_jobs(folder: Path | None = None) -> list[Job]:
 def _of_pair(folder: Path, name: str) -> list[ScoredPrediction]:
     run = BlindRun(folder)
     known, device = known_pairs(run)[name], devices.load(run.facts["device"])
-    return [
-        _scored(run, known, device, before)
-        for basis in FOREIGN_BASES
-        for before in run.predictions_from(basis).values()
-        if before.size == name and not before.error and _is_measured(run, before)
-    ]
-
-
-def _is_measured(run: BlindRun, before: RegisteredPrediction) -> bool:
-    return any((before.order, before.plan) in one.rounds for one in run.comparisons[before.size])
+    (measured, *_) = run.comparisons[name]
+    words = [word for _, word in measured.rounds if word != BASELINE]
+    found = [_scored(run, known, word, device, basis) for basis in FOREIGN_BASES for word in words]
+    return [one for one in found if one is not None]
 
 
 def _scored(
-    run: BlindRun, known: KnownPair, device: Device, before: RegisteredPrediction
-) -> ScoredPrediction:
-    pair, word, basis = known.pair, before.plan, before.basis
+    run: BlindRun, known: KnownPair, word: str, device: Device, basis: Basis
+) -> ScoredPrediction | None:
+    """None for what could not be predicted before. Of a trial nothing was predicted."""
+    pair = known.pair
+    before = run.predictions_from(basis).get((pair.name, pair.order, word))
+    if before is not None and before.error:
+        return None
     trace, found = _forecast(known, word, device, basis)
     repeats = run.comparisons[pair.name]
     ours, theirs = (pooled(repeats, pair.order, one).ns for one in (word, BASELINE))
-    measured = improvement_of_rounds(ours, theirs)
+    points = improvement_of_rounds(ours, theirs).median
     return ScoredPrediction(
         case=pair.name,
         plan=word,
         group=pair.name,
         source=SOURCES[basis],
         run=run.name,
+        device=device.name,
         kind=found.kind,
         predicted=found.points,
-        before=before.improvement_points,
-        before_interval=before.interval,
-        measured=measured,
+        before=None if before is None else before.improvement_points,
+        before_interval=None if before is None else before.interval,
+        measured=improvement_of_rounds(ours, theirs),
         ceil_formula=ceil_formula(known.stream),
-        time_error_percent=100.0 * ((100.0 - found.points) / (100.0 - measured.median) - 1.0),
+        time_error_percent=100.0 * ((100.0 - found.points) / (100.0 - points) - 1.0),
         blocks_per_sm=max(info.blocks_per_sm for info in known.stream.header.stages),
         spread=spread_points(trace, found.points),
     )

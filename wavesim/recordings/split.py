@@ -14,11 +14,17 @@ from typing import Literal
 from wavesim.recordings.shipped import FOLDER
 
 FILE = FOLDER / "split.json"
+TRIAL = "trial "
 Split = Literal["development", "test"]
 
 
 def split_of(case: str) -> Split:
-    """The split of a case by its name: development if the first byte of its SHA-256 is even."""
+    """The split of a case by its name: development if the first byte of its SHA-256 is even, or for a trial.
+
+    Trials of a measurement, whose names begin with that word, were looked at before anything was predicted.
+    """
+    if case.startswith(TRIAL):
+        return "development"
     return "test" if sha256(case.encode()).digest()[0] % 2 else "development"
 
 

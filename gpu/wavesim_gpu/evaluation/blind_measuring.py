@@ -9,12 +9,12 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from wavesim.errors import WavesimError
-from wavesim.evaluation.blind_runs import STAMP, MeasuredComparison, PlanRounds
+from wavesim.evaluation.blind_runs import MeasuredComparison, PlanRounds, stamped
 from wavesim.evaluation.blind_sizes import BASELINE, BlindSize
 from wavesim.trace.trace import Trace
 from wavesim_gpu.kernels.backends import BACKENDS
@@ -111,8 +111,8 @@ class GpuMeasurer:
             if entry.word not in (BASELINE, *UNTRACED) and entry.order in size.traced_orders
         ]
         traces = self._record(size, operands, wanted, timed)
-        stamped = [_stamped(trace, stamp) for trace in traces.values()]
-        return ComparedSize(comparison, stamped, timed.missing)
+        kept = [stamped(trace, stamp) for trace in traces.values()]
+        return ComparedSize(comparison, kept, timed.missing)
 
     def _runner(self, size: BlindSize) -> CupyRunner:
         backend = size.stored.backend
@@ -222,8 +222,3 @@ def _plan_rounds(rounds: Rounds) -> PlanRounds:
     """A clock of 0 is none: no SM left both stamps."""
     clocks = tuple(0.0 if math.isnan(clock) else clock for clock in rounds.clocks_ghz)
     return PlanRounds(tuple(rounds.times_ns), clocks)
-
-
-def _stamped(trace: Trace, stamp: str) -> Trace:
-    """With the hash of the predictions that were there before."""
-    return replace(trace, header=replace(trace.header, versions={**trace.header.versions, STAMP: stamp}))

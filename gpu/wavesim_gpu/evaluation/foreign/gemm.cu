@@ -81,12 +81,12 @@ __global__ void __launch_bounds__(32 * WARPS_M* WARPS_N, BLOCKS_PER_SM)
         const Place tile = place_of(position, columns, rows, flags.group);
         const int top = tile.y * TILE_M, left = tile.x * TILE_N;
 
+        // The k-block at which the next tile of A begins, and that tile's column; never where there is nothing to wait for.
+        int next_wait = flags.waits == nullptr ? k_blocks : 0, column = 0;
+        const int step = WAITS_IN_LOOP && flags.wait_columns > 1 ? flags.producer_tile_n / TILE_K : k_blocks;
         // All threads: what k-block `number` reads of A is stored.
         const auto ensure = [&](int number) {
-            if (flags.waits == nullptr) return;
-            const int column = number * TILE_K / flags.producer_tile_n;
-            const bool is_first = number * TILE_K % flags.producer_tile_n == 0;
-            if (WAITS_IN_LOOP ? !is_first || (flags.wait_columns == 1 && number > 0) : number > 0) return;
+            if (number != next_wait) return;
             if (threadIdx.x == 0) {
                 recorder.begin_wait();
                 const int last = WAITS_IN_LOOP ? column : flags.wait_columns - 1;
@@ -94,6 +94,8 @@ __global__ void __launch_bounds__(32 * WARPS_M* WARPS_N, BLOCKS_PER_SM)
                 recorder.end_wait();
             }
             __syncthreads();
+            next_wait += step;
+            ++column;
         };
         const auto load = [&](int number) {
             half_bits* const a_to = a_blocks + number % DEPTH * a_size;

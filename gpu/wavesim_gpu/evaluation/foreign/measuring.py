@@ -10,13 +10,14 @@ from typing import Any
 
 from wavesim.errors import WavesimError
 from wavesim.evaluation.foreign_pairs import BASELINE, NAMES, ForeignPair
-from wavesim.evaluation.foreign_runs import KnownPair
+from wavesim.evaluation.foreign_runs import ComparedPair, KnownPair
 from wavesim.trace.trace import Trace
 from wavesim_gpu.evaluation.foreign.kernels import Made
 from wavesim_gpu.runtime.timing import Contender, interleaved_ns, run_in_turn
 
 ROUNDS, ALONE_ROUNDS = 20, 10
 REPEATS = 4  # of a kernel alone in its graph, so that starting the graph is a small part
+TRACED = ("row", "tile")  # plans that leave traces
 REPLAYS, LEAD_NS = 5, 30_000_000  # recorded runs, of which the median is kept, each after that much of load
 
 
@@ -30,25 +31,23 @@ def known(pair: ForeignPair) -> KnownPair:
     kernel_ns = {
         name: round(statistics.median(own)) for name, own in zip(NAMES, rounds[: len(NAMES)], strict=True)
     }
-    return KnownPair(pair, kernel_ns, made.blocks, _recorded(pair, stream, rounds[-1]))
+    blocks, recorder = made.blocks, Made(pair, is_recording=True)
+    return KnownPair(pair, kernel_ns, blocks, _recorded(recorder, BASELINE, stream, rounds[-1]))
 
 
-def _recorded(pair: ForeignPair, stream: Contender, rounds_ns: Sequence[int]) -> Trace:
-    """Of a few recorded runs under load the one with the median makespan."""
-    made = Made(pair, is_recording=True)
-    lead = [stream] * max(1, round(LEAD_NS / statistics.median(rounds_ns)))
-    recorded, traces = made.contender(BASELINE), []
+def _recorded(made: Made, word: str, lead: Contender, rounds_ns: Sequence[int]) -> Trace:
+    """Of a few recorded runs, each right behind others of `lead`, the one with the median makespan."""
+    recorded, traces = made.contender(word), []
     for _ in range(REPLAYS):
         made.empty_recording()
-        run_in_turn([*lead, recorded])  # at the clock and with the caches of the rounds
-        traces.append(made.trace(BASELINE, {"rounds_ns": tuple(rounds_ns)}))
+        # At the clock and with the caches of the rounds.
+        run_in_turn([*[lead] * max(1, round(LEAD_NS / statistics.median(rounds_ns))), recorded])
+        traces.append(made.trace(word, {"rounds_ns": tuple(rounds_ns)}))
     return sorted(traces, key=lambda trace: trace.makespan_ns)[len(traces) // 2]
 
 
-def in_turns(pair: ForeignPair) -> tuple[dict[str, list[int]], dict[str, str]]:
-    """Rounds in nanoseconds of stream sync and the plans, by word; and why plans are missing: of those whose
-    bits are not stream sync's, before or after.
-    """
+def in_turns(pair: ForeignPair) -> ComparedPair:
+    """A plan whose bits are not stream sync's, before or after its rounds, is missing."""
     made, missing = Made(pair), dict[str, str]()
     contenders: dict[str, Contender] = {BASELINE: made.contender(BASELINE)}
     wanted = made.outputs(contenders[BASELINE].launch)
@@ -65,7 +64,9 @@ def in_turns(pair: ForeignPair) -> tuple[dict[str, list[int]], dict[str, str]]:
         except WavesimError as error:
             missing[word] = f"after its rounds: {error}"
             times.pop(word)
-    return times, missing
+    recorder = Made(pair, is_recording=True)
+    traces = {w: _recorded(recorder, w, contenders[w], times[w]) for w in TRACED if w in times}
+    return ComparedPair(times, missing, traces)
 
 
 def _checked(made: Made, word: str, wanted: tuple[Any, Any]) -> Contender:

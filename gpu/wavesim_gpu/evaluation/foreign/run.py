@@ -24,11 +24,12 @@ from wavesim.evaluation.blind_runs import (
     RegisteredPrediction,
     append_comparison,
     model_sources,
+    stamped,
     write_facts,
     write_predictions,
 )
 from wavesim.evaluation.foreign_pairs import BASELINE, ForeignPair, all_pairs, pair_of
-from wavesim.evaluation.foreign_runs import KnownPair, register_foreign, trace_path
+from wavesim.evaluation.foreign_runs import ComparedPair, KnownPair, register_foreign, trace_path
 from wavesim.guard.workers import worker_pool
 from wavesim.predict.prediction import improvement_of_rounds
 
@@ -41,8 +42,8 @@ class PairMeasurer(Protocol):
     def known(self, pair: ForeignPair) -> KnownPair:
         """Before any plan has run."""
 
-    def in_turns(self, pair: ForeignPair) -> tuple[dict[str, list[int]], dict[str, str]]:
-        """Rounds in nanoseconds by word, and why plans are missing."""
+    def in_turns(self, pair: ForeignPair) -> ComparedPair:
+        """Stream sync and the plans in turns."""
 
 
 @dataclass
@@ -70,7 +71,7 @@ class ForeignRunner:
         stamp = write_predictions(self.folder, self.register(known), made_by)
         self._say(f"predictions.json written, SHA-256 {stamp}; no plan with semaphores has run yet")
         for one in known:
-            self._compare(one.pair)
+            self._compare(one.pair, stamp)
         self.facts["seconds"] = round(time.monotonic() - self._began, 1)
         self._keep()
 
@@ -81,18 +82,21 @@ class ForeignRunner:
             self._say(f"  {pair.name}: {dict(found.kernel_ns)} ns alone")
         return found
 
-    def _compare(self, pair: ForeignPair) -> None:
-        found = self._attempt(f"{pair.name}, plans", partial(self.measurer.in_turns, pair))
+    def _compare(self, pair: ForeignPair, stamp: str) -> None:
+        ask = partial(self.measurer.in_turns, pair)
+        found: ComparedPair | None = self._attempt(f"{pair.name}, plans", ask)
         if found is None:
             return
-        times, missing = found
-        rounds = {(pair.order, word): PlanRounds(tuple(ns), (0.0,) * len(ns)) for word, ns in times.items()}
+        times = {word: tuple(ns) for word, ns in found.rounds.items()}
+        rounds = {(pair.order, word): PlanRounds(ns, (0.0,) * len(ns)) for word, ns in times.items()}
         append_comparison(self.folder, MeasuredComparison(pair.name, 0, rounds))
-        self.failures |= {f"{pair.name} {word}": reason for word, reason in missing.items()}
+        for word, trace in found.traces.items():
+            stamped(trace, stamp).save(trace_path(self.folder, pair, word))
+        self.failures |= {f"{pair.name} {word}": reason for word, reason in found.missing.items()}
         gains = {
             word: round(improvement_of_rounds(ns, times[BASELINE]).median, 1) for word, ns in times.items()
         }
-        self._say(f"  {pair.name}: {gains} {missing or ''}")
+        self._say(f"  {pair.name}: {gains} {dict(found.missing) or ''}")
 
     def _attempt(self, what: str, ask: Callable[[], Any]) -> Any:
         if time.monotonic() - self._began > self.seconds:
