@@ -97,7 +97,7 @@ def test_every_remaining_module_of_both_packages_is_imported(without: Path):
     [
         ["simulate", "toy", "--sync", "row"],
         ["predict", str(ROOT / "docs" / "pair.toml")],
-        ["advise", "EXAMPLE"],
+        ["advise", "EXAMPLE", "--verdicts", "1", "--seconds", "0"],
         ["gen", "gpt3-mlp"],
     ],
     ids=lambda command: command[0],

@@ -66,7 +66,7 @@ def _many(chance: random.Random, trace: Any) -> Any:
 
 def call(path: Path) -> bool:
     """The advice as JSON, as text, as a page and as a description. Returns whether the file was accepted."""
-    found = judged_json(["advise", str(path)])
+    found = judged_json(["advise", str(path), "--verdicts", "0"])
     if found is None:
         return False
     _require_sense(found)
@@ -74,7 +74,10 @@ def call(path: Path) -> bool:
     if HAS_PAGES and (len(data) < SMALL or zlib.crc32(data) % 4 == 0):
         _require_names_are_text(path)
     toml = path.with_suffix(".toml")
-    if judged_command(["advise", str(path), "--toml", str(toml)]) is not None:
+    if (
+        judged_command(["advise", str(path), "--toml", str(toml), "--verdicts", "1", "--seconds", "0.1"])
+        is not None
+    ):
         with contextlib.suppress(WavesimError):  # its grids may be too large for a prediction
             load_description(toml)
     return True
@@ -82,7 +85,10 @@ def call(path: Path) -> bool:
 
 def _require_names_are_text(path: Path) -> None:
     page = path.with_suffix(".html")
-    require(judged_command(["advise", str(path), "--html", str(page)]) is not None, "text refused, JSON not")
+    require(
+        judged_command(["advise", str(path), "--html", str(page), "--verdicts", "0"]) is not None,
+        "text refused, JSON not",
+    )
     html = page.read_text(encoding="utf-8")
     require("<img src=x" not in html and "<script>alert" not in html, "a name is markup in the page")
 

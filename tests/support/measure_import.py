@@ -19,7 +19,7 @@ from kineto_traces import REAL
 CODE = """
 import json, resource, sys
 from wavesim.cli.command_line import main
-status = main(["advise", sys.argv[1], "--json"])
+status = main(["advise", sys.argv[1], "--json", "--verdicts", "0"])
 used = resource.getrusage(resource.RUSAGE_SELF)
 sys.stderr.write(f"{used.ru_utime + used.ru_stime:.1f} s of CPU, {used.ru_maxrss // 1024} MB at most")
 sys.exit(status)

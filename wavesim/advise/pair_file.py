@@ -1,103 +1,119 @@
-"""A pair of a profile as the TOML file that `wavesim predict` reads, and as the pipeline it describes.
+"""A pair of a profile as a description, for `wavesim predict` and all other commands, and its TOML text.
 
 Example: flash_fwd_kernel, 1,280 blocks in 113.4 us, then a copy of 17,888 blocks in 28.8 us, on an h100;
 tile x of the copy needs tile `x * 1280 // 17888` of the attention. The times are the profile's; which tile
-needs which is an assumption until the user has looked, and the file says so.
+needs which is an assumption until the user has looked, and the file says so. What the user answers replaces
+it: sizes and tile of a product make a launch of one dimension columns and rows again.
 """
 
-import json
 import math
-import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 from wavesim.advise.advice import Pair
-from wavesim.advise.kernel_facts import KernelFacts
+from wavesim.advise.kernel_facts import PERSISTENT, KernelFacts
+from wavesim.advise.pair_answers import ROLES, PairAnswers, needs_text
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import MOST_BLOCKS
 from wavesim.model import device as devices
 from wavesim.model.dependency import Dependency, x, y
+from wavesim.model.description import Description, stage_of, time_ns_of
+from wavesim.model.description_table import DescriptionTable
+from wavesim.model.description_writer import description_text
 from wavesim.model.device import Device
-from wavesim.model.kernel import MAX_GRID_YZ, Block, Grid, Kernel
+from wavesim.model.kernel import MAX_GRID_YZ
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.model.tile_set_text import parse_tile_set
 
-HEADER = """# {producer} -> {consumer},
-# {count} times back to back in {source} ({device}).
-# Grids, resources and times are the profile's; times are means of one launch, registers as compiled.
-# ASSUMED: that the consumer reads the producer's output, and which tiles: {assumption}.
-# A profile shows that one ran after the other, no more. Correct `needs` before you trust the prediction.
-"""
+LONGEST_NAME = 160  # of a kernel, in a comment
+NOTHING_SAID = PairAnswers()
 
 
-def pair_toml(pair: Pair, source: str) -> str:
-    """The TOML text of a pair. Raises `DescriptionError` for what `pair_description` refuses."""
-    pair_description(pair)  # as the file's reader would refuse it
-    assert pair.producer.device is not None
-    first, second = _grids(pair)
-    needs, assumption = _needs(first, second)
-    lines = [
-        HEADER.format(
-            producer=_comment(pair.producer.label),
-            consumer=_comment(pair.consumer.label),
-            count=pair.count,
-            source=_comment(source),
-            device=_comment(pair.producer.device.name),
-            assumption=assumption,
-        ).rstrip(),
-        f"device = {json.dumps(catalogue_name(pair.producer.device))}",
-        *_stage("producer", pair.producer, first),
-        *_stage("consumer", pair.consumer, second),
-        "[[dependencies]]",
-        'consumer = "consumer"',
-        f"needs = [{json.dumps(needs)}]",
+def pair_toml(pair: Pair, source: str, answers: PairAnswers = NOTHING_SAID) -> str:
+    """The TOML text of a pair, what was answered in it. Raises `DescriptionError` as `pair_description`."""
+    found = pair_description(pair, answers)
+    own, named = found.device, devices.load(catalogue_name(found.device))
+    needs = ", ".join(str(need) for need in found.pipeline.dependencies[0].needs)
+    assumed = (
+        f"said by its author: the consumer reads {needs}."
+        if answers.reads
+        else f"ASSUMED: that the consumer reads the producer's output, and which tiles: {needs}."
+    )
+    comments = [
+        f"producer: {pair.producer.shape.name[:LONGEST_NAME]}",
+        f"consumer: {pair.consumer.shape.name[:LONGEST_NAME]}",
+        f"{pair.count} times back to back in {source} ({own.name}).",
+        "Resources are the profile's, registers as compiled; times are means of one launch, unless answered.",
+        assumed,
+        "A profile shows that one ran after the other, no more. Correct `needs` before you trust it.",
     ]
-    return "\n".join(lines) + "\n"
+    return description_text(replace(found, device=named), comments)
 
 
-def pair_description(pair: Pair) -> tuple[Pipeline, Device, dict[str, int]]:
-    """A pair as (pipeline, its own device, time of each stage), with the dependency that `pair_toml` assumes.
+def pair_description(pair: Pair, answers: PairAnswers = NOTHING_SAID) -> Description:
+    """A pair on its own device, with the dependency that is answered, or else assumed.
 
-    Raises `DescriptionError` for a pair whose waves are not known, or too large to be simulated.
+    Raises `DescriptionError` for a pair whose tiles are not known, or that is too large to be simulated, and
+    for answers that the launches contradict.
     """
-    device = pair.producer.device
-    _require_visible(pair)
-    assert device is not None
-    first, second = (
-        Stage(name, Kernel(name, Grid(*grid), _block(kernel)))
-        for name, kernel, grid in zip(
-            ("producer", "consumer"), (pair.producer, pair.consumer), _grids(pair), strict=True
-        )
-    )
-    before, after = first.grid, second.grid
-    if before.y > 1:
-        needed = first[:, y]
-    elif before.x <= after.x:
-        needed = first[x * before.x // after.x, 0]
-    else:
-        needed = first[(x + 1) * before.x // after.x - 1, 0]
-    times = {
-        "producer": max(1, round(pair.producer.mean_ns)),
-        "consumer": max(1, round(pair.consumer.mean_ns)),
-    }
-    return (
-        Pipeline(f"pair {pair.number}", [first, second], [Dependency(second[x, y], [needed])]),
-        device,
-        times,
-    )
+    kernels = dict(zip(ROLES, (pair.producer, pair.consumer), strict=True))
+    for role, kernel in kernels.items():
+        _require_known(pair.number, kernel, answers.of(role))
+    _require_few(pair)
+    grids = dict(zip(ROLES, _grids(pair), strict=True))
+    stages, times = {}, {}
+    for role, kernel in kernels.items():
+        table = _table(role, kernel, grids[role], answers)
+        stages[role] = stage_of(table)
+        times[role] = time_ns_of(table) or max(1, round(kernel.mean_ns))
+        _require_launch(kernel, stages[role], table)
+    first, second = stages.values()
+    try:
+        need = parse_tile_set(needs_text(answers.reads, first, second), stages)
+    except DescriptionError as error:
+        raise DescriptionError(f"{answers.path}: field 'reads': {error}") from None
+    pipeline = Pipeline(f"pair {pair.number}", [first, second], [Dependency(second[x, y], [need])])
+    assert pair.producer.device is not None
+    return Description(pipeline, pair.producer.device, times)
 
 
-def _block(kernel: KernelFacts) -> Block:
+def _table(role: str, kernel: KernelFacts, grid: tuple[int, int], answers: PairAnswers) -> DescriptionTable:
+    """A kernel's fields: the profile's, and those of its author."""
     shape = kernel.shape
-    assert shape.threads is not None
-    assert shape.registers is not None
-    return Block(shape.threads, shape.registers, dynamic_shared_bytes=shape.shared_bytes or 0)
+    values: dict[str, Any] = {
+        "name": role,
+        "threads": shape.threads,
+        "registers": shape.registers,
+        "shared_bytes": shape.shared_bytes or 0,
+    }
+    if kernel.blind == PERSISTENT:
+        values["persistent"] = True
+    if "tile" not in answers.of(role):
+        values["grid"] = list(grid)
+    return DescriptionTable(answers.path, f"{role}.", values | dict(answers.of(role)))
 
 
-def _require_visible(pair: Pair) -> None:
-    if pair.producer.device is None or not pair.is_visible:
-        hidden = [kernel for kernel in (pair.producer, pair.consumer) if kernel.waves is None]
-        reason = "; ".join(f"{kernel.label}: {kernel.blind}" for kernel in hidden)
+def _require_known(number: int, kernel: KernelFacts, answer: Mapping[str, Any]) -> None:
+    """Raises `DescriptionError` unless a kernel's tiles are known: by its grid, or by its author."""
+    is_described = kernel.blind == PERSISTENT and "tile" in answer
+    if kernel.device is None or (kernel.waves is None and not is_described):
+        fix = ". Answer with m, n, k and tile" if kernel.blind == PERSISTENT else ""
         raise DescriptionError(
-            f"pair {pair.number} cannot be predicted: {reason or 'its device is not known'}"
+            f"pair {number} cannot be predicted: {kernel.label}: "
+            f"{kernel.blind or 'its device is not known'}{fix}"
+        )
+
+
+def _require_launch(kernel: KernelFacts, stage: Stage, table: DescriptionTable) -> None:
+    """Raises `DescriptionError` for tiles that are not the blocks that were launched."""
+    launched, tiles = kernel.shape.blocks, stage.grid.size
+    if "tile" in table.values and kernel.blind != PERSISTENT and tiles != launched:
+        raise table.wrong(
+            "tile",
+            f"with m, n and k that is {stage.grid}, {tiles:,} blocks; {launched:,} were launched. Correct "
+            "one, or add split_k",
         )
 
 
@@ -112,17 +128,13 @@ def catalogue_name(device: Device) -> str:
     ).name
 
 
-def _stage(name: str, kernel: KernelFacts, grid: tuple[int, int]) -> list[str]:
-    shape = kernel.shape
-    return [
-        "[[stages]]",
-        f"name = {json.dumps(name)}  # {_comment(shape.name)[:160]}",
-        f"grid = [{grid[0]}, {grid[1]}]",
-        f"threads = {shape.threads}",
-        f"registers = {shape.registers}",
-        f"shared_bytes = {shape.shared_bytes}",
-        f"kernel_us = {max(kernel.mean_ns, 1) / 1000:.3f}",
-    ]
+def _require_few(pair: Pair) -> None:
+    blocks = sum(kernel.shape.blocks or 0 for kernel in (pair.producer, pair.consumer))
+    if blocks > MOST_BLOCKS:
+        raise DescriptionError(
+            f"pair {pair.number} has {blocks:,} blocks in all; at most {MOST_BLOCKS:,} are simulated. Choose "
+            "another pair"
+        )
 
 
 def _grids(pair: Pair) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -130,32 +142,6 @@ def _grids(pair: Pair) -> tuple[tuple[int, int], tuple[int, int]]:
     first, second = pair.producer.shape.grid, pair.consumer.shape.grid
     assert first is not None
     assert second is not None
-    blocks = math.prod(first) + math.prod(second)
-    if blocks > MOST_BLOCKS:
-        raise DescriptionError(
-            f"pair {pair.number} has {blocks:,} blocks in all; at most {MOST_BLOCKS:,} are simulated. Choose "
-            "another pair"
-        )
     if first[2] == second[2] == 1 and first[1] == second[1] and 1 < first[1] <= MAX_GRID_YZ:
         return first[:2], second[:2]
     return (math.prod(first), 1), (math.prod(second), 1)
-
-
-def _needs(first: tuple[int, int], second: tuple[int, int]) -> tuple[str, str]:
-    if first[1] > 1:
-        return "producer[:, y]", "a tile needs the whole tile row of the producer"
-    before, after = first[0], second[0]
-    if before <= after:
-        return (
-            f"producer[x * {before} // {after}, 0]",
-            "the same share of the way through the producer's grid",
-        )
-    return (
-        f"producer[(x + 1) * {before} // {after} - 1, 0]",
-        "the same share of the way through the producer's grid",
-    )
-
-
-def _comment(text: str) -> str:
-    """Text that stays inside a TOML comment."""
-    return re.sub(r"[^\x20-\x7e]", "?", text)

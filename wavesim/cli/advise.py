@@ -1,18 +1,28 @@
-"""`wavesim advise`: where a profile loses time, and what would win it back.
+"""`wavesim advise`: where a profile loses time, what would win it back, and the best pairs simulated.
 
-Example: `wavesim advise trace.json.gz --depend 1,3 --html report.html --pair 1 --toml pair.toml`.
+Example: `wavesim advise trace.json.gz --ask --toml pair.toml` asks what a profile cannot know of a pair,
+writes it as a description, and predicts it. `--depend 1,3 --html report.html` marks pairs and writes the
+report.
 """
 
 import argparse
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from wavesim.cli.printing import print_result
+from wavesim.cli.printing import complain, print_result, progress
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import listed_integers
-from wavesim.guard.options import integer
+from wavesim.guard.bounds import listed_integers, whole
+from wavesim.guard.escaping import whole_line
+from wavesim.guard.options import integer, number
 from wavesim.guard.writing import write_text
 
+if TYPE_CHECKING:
+    from wavesim.advise.advice import Advice
+    from wavesim.advise.pair_answers import PairAnswers
+
 MOST_PAIRS = 1_000
+VERDICTS, MOST_VERDICTS, SECONDS = 3, 100, 20.0
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -26,30 +36,102 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--depend", default="", help="numbers of pairs whose consumer reads the producer: 1,3"
     )
     parser.add_argument("--independent", default="", help="numbers of pairs that do not depend on each other")
+    parser.add_argument("--ask", action="store_true", help="ask what the profile cannot know of a pair")
+    parser.add_argument("--answers", type=Path, help="take the answers from this TOML file instead")
     parser.add_argument("--pair", type=integer, help="the pair that --toml writes (1)")
-    parser.add_argument("--toml", type=Path, help="write a pair for `wavesim predict`")
+    parser.add_argument("--toml", type=Path, help="write a pair as a description, for all commands")
+    parser.add_argument(
+        "--verdicts",
+        type=integer,
+        default=VERDICTS,
+        help=f"how many of the best pairs to simulate ({VERDICTS})",
+    )
+    parser.add_argument(
+        "--seconds", type=number, default=SECONDS, help=f"for all of them together ({SECONDS:g})"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Reads, analyses and marks the profile; writes page and TOML if asked."""
+    """Reads, analyses and marks the profile, simulates the best pairs; writes page and TOML if asked."""
     from wavesim.advise.advice import advise
     from wavesim.advise.advice_text import summary_text
-    from wavesim.advise.pair_file import pair_toml
+    from wavesim.advise.pair_verdicts import verdicts_of
     from wavesim.advise.profile_file import load_profile
 
-    if options.pair is not None and not options.toml:
-        raise DescriptionError("--pair is the pair that --toml writes; add --toml FILE, or leave --pair out")
+    _require_fitting(options)
     marks = _marks(options)
-    advice = advise(load_profile(options.trace, options.device))
-    advice = advice.marked(marks)
+    advice = advise(load_profile(options.trace, options.device)).marked(marks)
+    answers = _answers(options, advice)
     if options.toml:
-        text = pair_toml(advice.pair(1 if options.pair is None else options.pair), advice.profile.source)
-        write_text(options.toml, text)
+        _write_pair(options, advice, answers)
     if options.html:
         from wavesim.advise.report import write_report
 
         write_report(options.html, advice)
-    return print_result(options, advice.json_object, summary_text(advice))
+    verdicts = verdicts_of(
+        advice,
+        options.verdicts,
+        options.seconds,
+        answers,
+        lambda pair: progress(f"simulating pair {pair}", after_s=1.0),
+    )
+    lines = [whole_line(line) for one in verdicts for line in one.text]
+    document = {**advice.json_object, "verdicts": [one.as_json() for one in verdicts]}
+    text = "\n".join([summary_text(advice), "", HEADING, *lines]) if lines else summary_text(advice)
+    return print_result(options, document, text)
+
+
+HEADING = (
+    "The best pairs simulated, each from its kernels' times alone and as if the consumer read the producer:"
+)
+
+
+def _require_fitting(options: argparse.Namespace) -> None:
+    """Raises `DescriptionError` for options that say nothing, contradict each other or are out of bounds."""
+    if options.pair is not None and not options.toml:
+        raise DescriptionError("--pair is the pair that --toml writes; add --toml FILE, or leave --pair out")
+    if options.ask and options.answers:
+        raise DescriptionError("--ask and --answers both answer; leave one of them out")
+    if options.pair is not None and (options.ask or options.answers):
+        raise DescriptionError("--pair is said by the answers; leave it out")
+    whole("--verdicts", options.verdicts, 0, MOST_VERDICTS)
+
+
+def _answers(options: argparse.Namespace, advice: "Advice") -> "PairAnswers | None":
+    from wavesim.advise.advice_text import COLUMNS, pair_rows
+    from wavesim.advise.pair_answers import load_answers
+    from wavesim.cli.asking import asked
+
+    if options.answers:
+        return load_answers(options.answers)
+    if not options.ask:
+        return None
+    for row in (COLUMNS, *pair_rows(advice)):
+        complain("  ".join(row[:4]))
+    try:
+        return asked(advice, _ask, complain)
+    except EOFError:
+        raise DescriptionError(
+            "the input ended before all questions were answered; answer them, or use --answers FILE"
+        ) from None
+
+
+def _ask(question: str) -> str:
+    """Asks on standard error, as the result goes to standard output. Raises `EOFError`."""
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line
+
+
+def _write_pair(options: argparse.Namespace, advice: "Advice", answers: "PairAnswers | None") -> None:
+    from wavesim.advise.pair_file import NOTHING_SAID, pair_toml
+
+    said = NOTHING_SAID if answers is None else answers
+    chosen = said.pair if options.pair is None else options.pair
+    write_text(options.toml, pair_toml(advice.pair(chosen), advice.profile.source, said))
 
 
 def _marks(options: argparse.Namespace) -> dict[int, bool]:
@@ -58,7 +140,7 @@ def _marks(options: argparse.Namespace) -> dict[int, bool]:
         listed_integers(f"--{name}", getattr(options, name), 1, "1,3", MOST_PAIRS)
         for name in ("depend", "independent")
     )
-    for number in depend:
-        if number in independent:
-            raise DescriptionError(f"pair {number} is in --depend and in --independent; leave it out of one")
+    for number_ in depend:
+        if number_ in independent:
+            raise DescriptionError(f"pair {number_} is in --depend and in --independent; leave it out of one")
     return dict.fromkeys(depend, True) | dict.fromkeys(independent, False)

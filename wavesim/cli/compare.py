@@ -1,26 +1,37 @@
 """`wavesim compare`: plans side by side, predicted and, where there are recordings or a GPU, measured.
 
-Example: `wavesim compare gpt3-mlp --tokens 768 --sync row,tile,pdl+row --html plans.html`.
+Example: `wavesim compare gpt3-mlp --tokens 768 --sync row,tile,pdl+row --html plans.html`, or of one's own
+kernels `wavesim compare --file pair.toml --html plans.html`.
 """
 
 import argparse
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+from wavesim.cli.pictures import add_picture_options, gains_table, require_pictures, write_pictures
 from wavesim.cli.printing import print_result, progress
 from wavesim.cli.workload_options import add_split_k_option, add_workload_options, described
 from wavesim.guard.bounds import MOST_COMPARED, listed
 from wavesim.plan.parsing import WORDS, parse_plan
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+    from wavesim.comparison import Comparison
+    from wavesim.model.pipeline import Pipeline
+
+SYNCS = "row,tile"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     add_workload_options(parser)
     parser.add_argument(
-        "--sync", default="row,tile", help=f"plans to set beside stream sync, separated by commas: {WORDS}"
+        "--sync",
+        help=f"plans to set beside stream sync, separated by commas ({SYNCS}, or the file's): {WORDS}",
     )
     add_split_k_option(parser)
     parser.add_argument("--gpu", default="never", choices=["never", "auto", "require"], help="measure live")
-    parser.add_argument("--html", type=Path, help="write the figure to this page")
+    add_picture_options(parser, "all plans and their timelines")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -28,16 +39,20 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.comparison import compare, prediction_keys
     from wavesim.recordings.runner import find_runner
 
-    pipeline, device = described(options)
-    names = [name for name in listed("sync", options.sync, MOST_COMPARED) if name != "stream"]
-    plans = [parse_plan(name, options.order) for name in ["stream", *names]]
+    require_pictures(options)
+    subject = described(options)
+    pipeline, device, order = subject.pipeline, subject.device, subject.launch_order(options.order)
+    words = listed("sync", subject.syncs(options.sync, SYNCS), MOST_COMPARED)
+    plans = [parse_plan(name, order) for name in ["stream", *(word for word in words if word != "stream")]]
     result = compare(
-        pipeline, plans, device, find_runner(options.gpu), progress=progress("predicting", after_s=3.0)
+        pipeline,
+        plans,
+        device,
+        find_runner(options.gpu),
+        subject.costs(order) if subject.file is not None else None,
+        progress=progress("predicting", after_s=3.0),
     )
-    if options.html:
-        from wavesim.view.page import write_page
-
-        write_page(options.html, title=f"{pipeline.name}: predicted and measured", figures=[result.figure()])
+    _draw(options, result, pipeline)
     document = {
         "workload": pipeline.name,
         "device": device.name,
@@ -46,3 +61,22 @@ def run(options: argparse.Namespace) -> int:
         **prediction_keys(result),
     }
     return print_result(options, document, repr(result))
+
+
+def _draw(options: argparse.Namespace, result: "Comparison", pipeline: "Pipeline") -> None:
+    """The page: plans, table, timelines. To Perfetto every trace, predicted and measured."""
+    from wavesim.view.plans_figure import PlanGain, plans_by_gain
+
+    gains = [
+        PlanGain(row.label, row.predicted_points, row.low, row.high, row.scored, row.predicted_ns)
+        for row in result.rows
+    ]
+
+    def figures() -> list["Figure"]:
+        return [plans_by_gain(gains, source=f"simulated, {result.basis}"), result.figure()]
+
+    measured = [trace for trace in result.measured if trace is not None]
+    title = f"{pipeline.name}: predicted" + (" and measured" if measured else "")
+    traces = [*result.predicted, *measured]
+    table = gains_table(gains)
+    write_pictures(options, title, traces, pipeline, figures, table=table, notes=result.shown_notes)

@@ -1,8 +1,8 @@
 """`wavesim gen`: orders, policies and options of a workload, and one plan's CUDA header or Triton module.
 
 Example: `wavesim gen gpt3-mlp --sync row --order grouped:4 --out mlp.cuh` writes a header; with `--json` it
-lists what could be generated. `wavesim gen pair.toml --sync pdl+row --triton --out tiles.py` writes Triton
-functions for a pair of one's own, described as for `wavesim predict`.
+lists what could be generated. With `--file pair.toml --sync pdl+row --triton --out tiles.py` it writes Triton
+functions for a pair of one's own.
 """
 
 import argparse
@@ -29,12 +29,10 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.semaphores import edges_of
 
-TOML = ".toml"
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    add_workload_options(parser, takes_files=True)
+    add_workload_options(parser)
     parser.add_argument(
         "--sync",
         default="row",
@@ -50,7 +48,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints or writes the header or the module, or lists what could be generated."""
-    pipeline, device = _own_pair(options) if options.workload.endswith(TOML) else described(options)
+    subject = described(options)
+    pipeline, device = subject.pipeline, subject.device
+    options.order = subject.order(options.order)
     plan = _plan(pipeline, options)
     if options.json:
         _require_no_header(options)
@@ -64,17 +64,6 @@ def run(options: argparse.Namespace) -> int:
         return print_result(options, {}, _written(text, pipeline, plan, device, options.out))
     sizes: SizesWord = "runtime" if options.runtime_sizes else "constant"
     return print_result(options, {}, write_header(pipeline, plan, device, options.out, sizes))
-
-
-def _own_pair(options: argparse.Namespace) -> tuple[Pipeline, Device]:
-    """What a file describes. Raises `DescriptionError` for options that say what it says."""
-    from wavesim.model.description import load_description
-
-    for name in ("tokens", "tile", "device"):
-        if getattr(options, name) is not None:
-            raise DescriptionError(f"{options.workload} says sizes and device itself; leave --{name} out")
-    found = load_description(options.workload)
-    return found.pipeline, found.device
 
 
 def _plan(pipeline: Pipeline, options: argparse.Namespace) -> Plan:

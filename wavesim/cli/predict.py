@@ -1,15 +1,31 @@
-"""`wavesim predict`: the best plan for a user's own kernels, described in a TOML file."""
+"""`wavesim predict`: the best plan for a user's own kernels, described in a TOML file.
+
+Example: `wavesim predict pair.toml --html pair.html` says which way of synchronising pays, by how much and
+why, and draws every plan that was tried and the timelines of the best.
+"""
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from wavesim.cli.pictures import add_picture_options, gains_table, require_pictures, write_pictures
 from wavesim.cli.printing import print_result, progress
+from wavesim.cli.workload_options import add_file_option
+from wavesim.errors import DescriptionError
 from wavesim.guard.escaping import whole_line
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+    from wavesim.model.description import Description
+    from wavesim.predict.verdict import Verdict
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    parser.add_argument("file", type=Path)
+    parser.add_argument("described", nargs="?", type=Path, metavar="FILE.toml", help="as --file")
+    add_file_option(parser)
+    add_picture_options(parser, "all plans tried and the best one's timelines")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -17,16 +33,56 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.model.description import load_description
     from wavesim.predict.verdict import verdict_on
 
-    found = load_description(options.file)
+    require_pictures(options)
+    found = load_description(_file(options))
     verdict = verdict_on(found.pipeline, found.device, found.kernel_ns, progress("predicting", after_s=3.0))
+    lines = verdict_lines(verdict, found.device.name)
+    _draw(options, found, verdict, lines)
+    document = {"best": verdict.best, "reason": verdict.reason, **verdict.forecast.as_json()}
+    return print_result(options, document, "\n".join(map(whole_line, lines)))
+
+
+def _file(options: argparse.Namespace) -> Path:
+    given = [path for path in (options.described, options.file) if path is not None]
+    if len(given) != 1:
+        fault = "no file is named" if not given else "two files are named"
+        raise DescriptionError(f"{fault}; give one, as FILE.toml or as --file FILE.toml")
+    return Path(given[0])
+
+
+def verdict_lines(verdict: "Verdict", device: str) -> tuple[str, ...]:
+    """A verdict as a person reads it."""
     gains = ", ".join(f"{name} {gain:+.1f}" for name, gain in verdict.improvements.items())
-    lines = (
+    return (
         f"best plan: {verdict.best}, {verdict.forecast.text}",
         f"why: {verdict.reason}",
         f"before: {verdict.forecast.history}",
         *verdict.forecast.caveats,
         verdict.basis,
-        f"tried, simulated on {found.device.name}, points: {gains}",
+        f"tried, simulated on {device}, points: {gains}",
     )
-    document = {"best": verdict.best, "reason": verdict.reason, **verdict.forecast.as_json()}
-    return print_result(options, document, "\n".join(map(whole_line, lines)))
+
+
+def _draw(
+    options: argparse.Namespace, found: "Description", verdict: "Verdict", lines: tuple[str, ...]
+) -> None:
+    from wavesim.view.plans_figure import PlanGain, plans_by_gain
+    from wavesim.view.timeline_figure import timeline
+
+    gains = [
+        PlanGain(
+            one.name, one.points, one.forecast.low, one.forecast.high, one.forecast.scored, one.trace.time_ns
+        )
+        for one in verdict.tried
+    ]
+    stream, *others = verdict.tried
+    drawn = verdict.best_tried if verdict.best != stream.name else max(others, key=lambda one: one.points)
+
+    def figures() -> list["Figure"]:
+        source = f"simulated on {found.device.name} from each kernel's time alone"
+        return [plans_by_gain(gains, source=source), timeline([stream.trace, drawn.trace])]
+
+    title = f"{found.pipeline.name}: {lines[0]}"
+    traces = [one.trace for one in verdict.tried]
+    table = gains_table(gains)
+    write_pictures(options, title, traces, found.pipeline, figures, table=table, notes=lines[1:])

@@ -1,19 +1,27 @@
 """`wavesim simulate`: one plan of a workload, by a short word or by its parts.
 
 Example: `wavesim simulate gpt3-mlp --sync row`, or with the launch named
-`wavesim simulate gpt3-mlp --launch pdl --sync row`.
+`wavesim simulate gpt3-mlp --launch pdl --sync row`; of kernels of one's own
+`wavesim simulate --file pair.toml --sync row --html row.html`.
 """
 
 import argparse
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
+from wavesim.cli.pictures import add_picture_options, require_pictures, write_pictures
 from wavesim.cli.printing import complain, print_result
 from wavesim.cli.workload_options import add_split_k_option, add_workload_options, described
 from wavesim.errors import DescriptionError
 from wavesim.guard.options import integer
+from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import LAUNCHES, SCHEDULES, SYNCS, WORDS, parse_plan
 from wavesim.plan.plan import Plan, StreamSync
+from wavesim.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -30,17 +38,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="consumer blocks on the device before the producer's first",
     )
+    add_picture_options(parser, "the timelines of the plan and of stream sync")
 
 
 def run(options: argparse.Namespace) -> int:
     """Simulates the plan and stream sync, with the best costs known."""
     from wavesim.analysis.metrics import metrics_of
     from wavesim.check.deadlock import safety_of
-    from wavesim.predict.defaults import find_costs
 
-    pipeline, device = described(options)
+    require_pictures(options)
+    subject = described(options)
+    pipeline, device = subject.pipeline, subject.device
+    options.order = subject.launch_order(options.order)
     plan = plan_of(options)
-    known = find_costs(pipeline, device, options.order)
+    known = subject.costs(options.order)
     trace = known.simulated(pipeline, plan, device)
     safety = safety_of(pipeline, plan, device)
     if plan.launch.is_multi_stream and not plan.launch.wait_kernel:
@@ -49,6 +60,14 @@ def run(options: argparse.Namespace) -> int:
     found = metrics_of(trace)
     gain = known.points(trace.time_ns, stream.time_ns)
     forecast = known.forecast(trace, gain, (plan.caveat,) if plan.caveat else ())
+    notes = (
+        forecast.text,
+        f"costs: {known.source}",
+        f"before: {forecast.history}",
+        *forecast.caveats,
+        safety.text,
+    )
+    _draw(options, pipeline, (stream, trace), notes)
     document = {
         "workload": pipeline.name,
         "device": device.name,
@@ -69,6 +88,21 @@ def run(options: argparse.Namespace) -> int:
         + safety.text
     )
     return print_result(options, document, text)
+
+
+def _draw(
+    options: argparse.Namespace, pipeline: Pipeline, traces: tuple[Trace, Trace], notes: tuple[str, ...]
+) -> None:
+    """The plan's timeline under that of stream sync; one alone where the plan is stream sync."""
+    stream, trace = traces
+    drawn = [stream] if trace.header.plan == stream.header.plan else [stream, trace]
+
+    def figures() -> "list[Figure]":
+        from wavesim.view.timeline_figure import timeline
+
+        return [timeline(drawn)]
+
+    write_pictures(options, f"{pipeline.name}, simulated", drawn, pipeline, figures, notes=notes)
 
 
 def plan_of(options: argparse.Namespace) -> Plan:

@@ -1,17 +1,19 @@
 """`wavesim tune`: plans of a workload ranked by the simulator, and the best of them measured if asked.
 
-Example: `wavesim tune gpt3-mlp --tokens 2048 --tiles 128x128 --split-k 2` prints a ranked table.
+Example: `wavesim tune gpt3-mlp --tokens 2048 --tiles 128x128 --split-k 2` prints a ranked table; with
+`--file pair.toml --html tuned.html` it is of one's own kernels, and drawn.
 """
 
 import argparse
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wavesim.check.verdict import BASES
+from wavesim.cli.pictures import add_picture_options, require_pictures, write_pictures
 from wavesim.cli.printing import print_result, progress
 from wavesim.cli.status import INTERRUPTED
-from wavesim.cli.workload_options import add_workload_options, described, with_split_k
+from wavesim.cli.workload_options import Subject, add_workload_options, described, with_split_k
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import listed, listed_integers
 from wavesim.guard.options import integer
@@ -21,7 +23,11 @@ from wavesim.workloads.catalogue import parse_tile, workload
 ROWS = 12
 
 if TYPE_CHECKING:
-    from wavesim.tuning.search import Tuning
+    from plotly.graph_objects import Figure
+
+    from wavesim.predict.defaults import KnownCosts
+    from wavesim.trace.trace import Trace
+    from wavesim.tuning.search import TunedPlan, Tuning
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="what the plan to run may rest on: promises of CUDA, what listed devices do, an idle GPU",
     )
     parser.add_argument("--rows", type=integer, help=f"rows of the table ({ROWS})")
+    add_picture_options(parser, "the best plans, and the timelines of the one to run")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -51,15 +58,19 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.tuning.search import tune
 
     _require_counts(options)
-    pipeline, device = described(options)
+    require_pictures(options)
+    subject = described(options)
+    pipeline, device = subject.pipeline, subject.device
     runner = find_runner("require") if options.measure else None
     tuning = tune(
         pipeline,
         device,
+        subject.costs() if subject.file is not None else None,
         variants=_variants(options, pipeline),
         progress=progress("simulating"),
         results=options.results,
     ).accepting(options.accept)
+    _draw(options, subject, tuning)
     document = tuning_json(tuning)
     text = f"{pipeline.name} on {device.name}\n{tuning.table(options.rows or ROWS)}\n{run_text(tuning)}"
     if runner is not None and tuning.is_complete:
@@ -90,6 +101,40 @@ def _variants(options: argparse.Namespace, pipeline: Pipeline) -> dict[str, Pipe
         for count in listed_integers("split-k", options.splits, 2, "2,4")
         for name, base in {"": pipeline, **whole}.items()
     }
+
+
+def _draw(options: argparse.Namespace, subject: Subject, tuning: "Tuning") -> None:
+    """The first plans of the ranking, and the timelines of the best stream sync and of the plan to run."""
+    if options.html is None and options.perfetto is None:
+        return
+    from wavesim.view.plans_figure import PlanGain, plans_by_gain
+    from wavesim.view.timeline_figure import timeline
+
+    stream = next(row for row in tuning.plans if row.plan.is_stream_sync)
+    by_name = {row.name: row for row in (*tuning.plans[: options.rows or ROWS], tuning.best, stream)}
+    shown = sorted(by_name.values(), key=lambda row: row.predicted_ns)
+    traces = {row.name: _simulated(subject, row) for row in (stream, tuning.best)}
+
+    def gain(row: "TunedPlan") -> PlanGain:
+        known = _costs(subject, row)
+        found = known.forecast(_simulated(subject, row), row.improvement_points)
+        return PlanGain(row.name, found.points, found.low, found.high, found.scored, row.predicted_ns)
+
+    def figures() -> "list[Figure]":
+        source = f"the best of {len(tuning.plans)} plans, simulated, {tuning.forecast.basis}"
+        return [plans_by_gain([gain(row) for row in shown], source=source), timeline(list(traces.values()))]
+
+    title = f"{tuning.workload} on {tuning.device}: {run_text(tuning)}"
+    write_pictures(options, title, list(traces.values()), tuning.best.pipeline, figures, notes=tuning.notes)
+
+
+def _costs(subject: Subject, row: "TunedPlan") -> "KnownCosts":
+    """The costs that a plan was ranked with; a variant in other tiles has its own."""
+    return replace(subject, pipeline=row.pipeline).costs(row.order)
+
+
+def _simulated(subject: Subject, row: "TunedPlan") -> "Trace":
+    return _costs(subject, row).simulated(row.pipeline, row.plan, subject.device)
 
 
 def run_text(tuning: "Tuning") -> str:

@@ -1,28 +1,103 @@
-"""The workload and the device that most commands take, and what they describe."""
+"""The workload and the device that most commands take, or a file that describes a user's own kernels.
+
+Example: `wavesim compare gpt3-mlp --tokens 1024` is a workload of the catalogue; with `--file pair.toml`, or
+the file in the workload's place, it is a pair of one's own, on the device that the file names.
+"""
 
 import argparse
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.options import integer
 from wavesim.model import device as devices
+from wavesim.model.description import Description, load_description
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import KNOWN_ORDERS
 from wavesim.workloads.catalogue import WORKLOADS, parse_tile, workload
 
+if TYPE_CHECKING:
+    from wavesim.predict.defaults import KnownCosts
 
-def add_workload_options(
-    parser: argparse.ArgumentParser, *, has_order: bool = True, takes_files: bool = False
-) -> None:
-    """Workload, sizes, device and, for a command that does not choose it itself, the order."""
-    files = "; or a .toml file as predict takes it" if takes_files else ""
-    parser.add_argument("workload", help=", ".join(WORKLOADS) + files)
+TOML = ".toml"
+# Options that say what a file says itself, or are of kernels of ours, with what they are where not given.
+OF_WORKLOADS = {
+    "tokens": None,
+    "tile": None,
+    "device": None,
+    "tiles": "",
+    "split_k": 1,
+    "splits": "",
+    "gpu": "never",
+    "measure": 0,
+}
+ROW, SPLITS_LAST = "row", "slices-last"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a command line is about: a pipeline on a device, and the file that describes it, if one does."""
+
+    pipeline: Pipeline
+    device: Device
+    file: Description | None = None
+
+    def costs(self, order: str = ROW) -> "KnownCosts":
+        """Of a described pipeline those of its kernel times, else the best known.
+
+        Raises `DescriptionError` where a file gives neither times nor work.
+        """
+        from wavesim.predict.defaults import described_costs, find_costs
+
+        if self.file is None:
+            return find_costs(self.pipeline, self.device, order)
+        return described_costs(self.pipeline, self.device, self.file.kernel_ns)
+
+    def order(self, given: str | None) -> str:
+        """The order of tiles: of the command line, else of the file, else row-major."""
+        if given is not None:
+            return given
+        return (self.file.order if self.file is not None else "") or ROW
+
+    def launch_order(self, given: str | None) -> str:
+        """The same as hardware issues a grid that a file describes: all tiles' first splits of K first."""
+        word = self.order(given)
+        is_split = self.file is not None and any(stage.grid.z > 1 for stage in self.pipeline.stages)
+        return f"{SPLITS_LAST}:{word}" if is_split and not word.startswith(SPLITS_LAST) else word
+
+    def syncs(self, given: str | None, usual: str) -> str:
+        """Plans as words separated by commas: of the command line, else of the file, else the usual ones."""
+        if given is not None:
+            return given
+        return (",".join(self.file.syncs) if self.file is not None else "") or usual
+
+
+def add_workload_options(parser: argparse.ArgumentParser, *, has_order: bool = True) -> None:
+    """Workload or file, sizes, device and, for a command that does not choose it itself, the order."""
+    parser.add_argument(
+        "workload",
+        nargs="?",
+        type=_workload_or_file,
+        help=f"{', '.join(WORKLOADS)}, or a description FILE.toml",
+    )
+    add_file_option(parser)
     parser.add_argument("--tokens", type=integer, help="rows of the input (M); images for convolutions")
     parser.add_argument("--tile", help="rows x columns of a tile, such as 128x256")
     if has_order:
-        parser.add_argument("--order", default="row", help=KNOWN_ORDERS)
-    parser.add_argument("--device", default=None, help=", ".join(devices.names()))
+        parser.add_argument("--order", help=f"{KNOWN_ORDERS}; the file's, else row")
+    parser.add_argument("--device", default=None, help=f"{', '.join(devices.names())}, or a device file")
+
+
+def add_file_option(parser: argparse.ArgumentParser) -> None:
+    """`--file` for a description of a user's own kernels."""
+    parser.add_argument(
+        "--file",
+        type=Path,
+        help="kernels of your own, see docs/describe-your-kernels.md",
+        metavar="FILE.toml",
+    )
 
 
 def add_split_k_option(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +107,41 @@ def add_split_k_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def described(options: argparse.Namespace) -> tuple[Pipeline, Device]:
-    """The pipeline and device that the options name, `--split-k` applied. Raises `DescriptionError`."""
+def _workload_or_file(text: str) -> str | Path:
+    return Path(text) if text.endswith(TOML) else text
+
+
+def described(options: argparse.Namespace) -> Subject:
+    """What the options name, `--split-k` applied. Raises `DescriptionError`."""
+    path = described_file(options)
+    return _own(path, options) if path is not None else _of_catalogue(options)
+
+
+def described_file(options: argparse.Namespace) -> Path | None:
+    """The file that describes the kernels, None for a workload of ours. Raises `DescriptionError`."""
+    named = options.workload
+    if named is None and options.file is None:
+        raise DescriptionError("no workload is named; name one, such as toy, or give --file FILE.toml")
+    if named is not None and options.file is not None:
+        raise DescriptionError(
+            f"both a workload, {str(named)!r}, and --file are given; leave one of them out"
+        )
+    return options.file if named is None else named if isinstance(named, Path) else None
+
+
+def _own(path: Path, options: argparse.Namespace) -> Subject:
+    for name, usual in OF_WORKLOADS.items():
+        if getattr(options, name, usual) != usual:
+            flag = "split-k" if name == "splits" else name.replace("_", "-")
+            raise DescriptionError(
+                f"{path} says sizes, tiles, splits and device itself, of kernels that are yours to measure; "
+                f"leave --{flag} out"
+            )
+    found = load_description(path)
+    return Subject(found.pipeline, found.device, found)
+
+
+def _of_catalogue(options: argparse.Namespace) -> Subject:
     tile = None if options.tile is None else parse_tile(options.tile)
     if options.workload == "toy" and (options.tokens is not None or tile or getattr(options, "tiles", "")):
         raise DescriptionError(
@@ -42,9 +150,8 @@ def described(options: argparse.Namespace) -> tuple[Pipeline, Device]:
     pipeline = workload(options.workload, options.tokens, tile)
     usual = "toy" if options.workload == "toy" else devices.default_device().name
     split_k = getattr(options, "split_k", 1)
-    is_split = isinstance(split_k, int) and split_k != 1
     device = devices.load(usual if options.device is None else options.device)
-    return with_split_k(pipeline, split_k) if is_split else pipeline, device
+    return Subject(with_split_k(pipeline, split_k) if split_k != 1 else pipeline, device)
 
 
 def with_split_k(pipeline: Pipeline, count: int) -> Pipeline:

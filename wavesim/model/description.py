@@ -71,7 +71,7 @@ def load_description(path: str | Path) -> Description:
     times: dict[str, int | None] = {}
     for position, entry in enumerate(top.required("stages", list)):
         table = DescriptionTable.of(path, f"stages[{position}].", entry, STAGES)
-        stage, times[stage.name] = _stage(table), _time_ns(table)
+        stage, times[stage.name] = stage_of(table), time_ns_of(table)
         if stage.name in stages:
             raise table.wrong("name", f"two stages are named {stage.name}; give each its own name")
         stages[stage.name] = stage
@@ -105,12 +105,14 @@ def _all_or_none(times: Mapping[str, int | None], path: Path) -> dict[str, int]:
     return known
 
 
-def _time_ns(table: DescriptionTable) -> int | None:
+def time_ns_of(table: DescriptionTable) -> int | None:
+    """A stage's measured time in nanoseconds, if it is said. Raises `RecordingError`."""
     time_us = table.number("kernel_us", 0.001, MAX_KERNEL_US)
     return None if time_us is None else round(time_us * 1000)
 
 
-def _stage(table: DescriptionTable) -> Stage:
+def stage_of(table: DescriptionTable) -> Stage:
+    """The stage that a table describes. Raises `RecordingError` or `DescriptionError`."""
     name = table.text("name")
     block = Block(
         table.required("threads", int),

@@ -98,9 +98,10 @@ class KnownCosts:
         return found.of_the_baseline if trace.header.plan == STREAM and not points else found
 
     def _kind_of(self, trace: Trace) -> str:
-        """The kind of a plan's prediction; "" where none was ever recorded."""
-        is_recorded = self.is_calibrated and trace.header.plan in (*SCORED_PLANS, STREAM)
-        return self.kind or (trace_kind(STREAM_TRACE, trace.header.stages) if is_recorded else "")
+        """The kind of a plan's prediction; "" where none was recorded, as of Stream-K from kernel times."""
+        if trace.header.plan not in (*SCORED_PLANS, STREAM):
+            return ""
+        return self.kind or (trace_kind(STREAM_TRACE, trace.header.stages) if self.is_calibrated else "")
 
     def measured(self, policy: str) -> Measured | None:
         """The improvement that was measured for this policy there, if it was."""

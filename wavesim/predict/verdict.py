@@ -21,6 +21,7 @@ from wavesim.predict.forecast import Forecast
 from wavesim.trace.trace import Trace
 
 STREAM = "stream"
+ORDERS = (RowMajor(), Grouped(4), Grouped(8))  # simpler ones first
 NEARLY_FULL = 3.0  # percent of SM slots
 HELPS_POINTS = 1.0  # a gain smaller than this is not worth two streams
 NO_BETTER_POINTS = 0.5  # by which a plan must be better than a simpler one to be chosen
@@ -109,15 +110,16 @@ def verdict_on(
             f"stage {pipeline.stages[0].name!r} has no time; write kernel_us = the kernel alone, measured"
         )
     known = described_costs(pipeline, device, kernel_ns)
-    stream = known.simulated(pipeline, StreamSync(), device)
+    stream = known.simulated(pipeline, StreamSync(SlicesLast(RowMajor())), device)
+    plans = _plans(pipeline)
     flags = contradictions(pipeline, device, kernel_ns)
     tried = [Tried(STREAM, known.forecast(stream, 0.0, flags), stream)]
-    for done, (name, plan) in enumerate(_plans().items(), start=1):
+    for done, (name, plan) in enumerate(plans.items(), start=1):
         trace = known.simulated(pipeline, plan, device)
         points = known.points(trace.time_ns, stream.time_ns)
         tried.append(Tried(name, known.forecast(trace, points, flags), trace))
         if progress is not None:
-            progress(done, len(_plans()))
+            progress(done, len(plans))
     best = _simplest_good(tried[1:])
     most = max(info.blocks_per_sm for info in stream.header.stages)
     if best.points < HELPS_POINTS:
@@ -137,10 +139,15 @@ def _simplest_good(tried: Sequence[Tried]) -> Tried:
     return next(plan for plan in tried if plan.points >= enough)
 
 
-def _plans() -> dict[str, Plan]:
-    """Simpler plans first. Split-K slices go as hardware issues a grid: all tiles' first ones first."""
+def _plans(pipeline: Pipeline) -> dict[str, Plan]:
+    """Simpler plans first. Split-K slices go as hardware issues a grid: all tiles' first ones first.
+
+    An order that is the same as a simpler one on these grids, as every one is on a single row, is left out.
+    """
     policies = (RowSync(), TileSync())
-    orders = (RowMajor(), Grouped(4), Grouped(8))
+    grids = [stage.grid for stage in pipeline.stages]
+    sequences = {str([order.sequence(grid) for grid in grids]): order for order in reversed(ORDERS)}
+    orders = sorted(sequences.values(), key=ORDERS.index)
     return {
         policy.name if order == RowMajor() else f"{policy.name} {order.name}": SemaphoreSync(
             policy, order=SlicesLast(order)

@@ -19,6 +19,7 @@ from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.sim.engine import Engine
+from wavesim.sim.simulation import simulate
 from wavesim.tuning.results_file import ResultsFile
 
 Progress = Callable[[int, int], None]
@@ -48,13 +49,16 @@ class Answers:
 
 def predicted_ns(question: Question) -> int | None:
     """What the simulator says the plan takes, setup included; None if it deadlocks."""
-    engine = Engine(question.pipeline, question.plan, question.device, question.costs)
+    costs = question.costs
+    engine = Engine(question.pipeline, question.plan, question.device, costs)
     try:
+        if costs.memory is not None or costs.clock_gain:  # which settle over several runs
+            return simulate(question.pipeline, question.plan, question.device, costs).time_ns
         engine.run()
     except DeadlockError:
         return None
     blocks_ns = max(engine.rows.end) - min(engine.rows.issue)
-    return blocks_ns + question.costs.outside_ns(question.plan)
+    return blocks_ns + costs.outside_ns(question.plan)
 
 
 def answer_batch(batch: Sequence[Question]) -> list[int | None]:

@@ -38,8 +38,7 @@ def write_perfetto(path: str | Path, *traces: Trace, pipeline: Pipeline | None =
     path = Path(path)
     if not traces:
         raise DescriptionError("write_perfetto: no traces; give at least one after the path")
-    if not path.name.endswith(KINDS):
-        raise DescriptionError(f"path is {path.name!r}; its ending must be {' or '.join(KINDS)}")
+    require_ending(path)
     events = [event for index, trace in enumerate(traces) for event in _events(trace, index, pipeline)]
     document = {
         "displayTimeUnit": "ns",
@@ -48,6 +47,12 @@ def write_perfetto(path: str | Path, *traces: Trace, pipeline: Pipeline | None =
     }
     text = json.dumps(document, separators=(",", ":")).encode()
     return write_bytes(path, gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
+
+
+def require_ending(path: Path) -> None:
+    """Raises `DescriptionError` for a file that Perfetto would not read by its name."""
+    if not path.name.endswith(KINDS):
+        raise DescriptionError(f"path is {path.name!r}; its ending must be {' or '.join(KINDS)}")
 
 
 def _description(trace: Trace) -> str:

@@ -146,8 +146,9 @@ class AdviceBrowser(ipywidgets.VBox):
 
 def given_kernels(pair: Pair) -> GivenKernels:
     """A pair for the explorer, with the profile's times. Raises `DescriptionError` for one it cannot see."""
-    pipeline, device, times = pair_description(pair)
-    costs = costs_from_kernel_times(pipeline, device, times)
+    found = pair_description(pair)
+    pipeline, device = found.pipeline, found.device
+    costs = costs_from_kernel_times(pipeline, device, found.kernel_ns)
     defaults = kernel_times_defaults(device, costs)
     source = f"From the profile's kernel times. {ASSUMED}{assumed_text(defaults)}"
     return GivenKernels(pipeline, device, KnownCosts(costs, source, defaults=tuple(map(str, defaults))))

@@ -80,9 +80,10 @@ def test_the_profile_is_not_replaced_by_what_is_written_of_it(tmp_path: Path):
 def test_the_command_prints_one_json_object_with_the_agreed_names(
     name: str, capsys: pytest.CaptureFixture[str]
 ):
-    assert main(["advise", str(REAL[name]), "--json"]) == 0
+    assert main(["advise", str(REAL[name]), "--json", "--verdicts", "0"]) == 0
     found = json.loads(capsys.readouterr().out)
     top = {"device", "kernels", "compute_ns", "tail_loss_ns", "launch_gap_ns", "blind_share", "pairs"}
+    assert found.pop("verdicts") == []
     assert set(found) == top
     each = {"producer", "consumer", "count", "recoverable_ns", "low_ns", "high_ns"}
     assert found["pairs"]
@@ -91,7 +92,7 @@ def test_the_command_prints_one_json_object_with_the_agreed_names(
 
 def test_the_command_writes_the_report_and_the_pair(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     page, toml = tmp_path / "r.html", tmp_path / "p.toml"
-    arguments = ["--html", str(page), "--toml", str(toml), "--pair", "2", "--depend", "2"]
+    arguments = ["--html", str(page), "--toml", str(toml), "--pair", "2", "--depend", "2", "--verdicts", "0"]
     assert main(["advise", str(REAL["h100"]), *arguments]) == 0
     assert "(dependent)" in capsys.readouterr().out
     html = page.read_text()

@@ -1,0 +1,78 @@
+"""The pictures that a command writes: a page with `--html`, timelines for ui.perfetto.dev with `--perfetto`.
+
+Example: `wavesim simulate --file pair.toml --sync row --html row.html --perfetto row.json.gz`.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavesim.cli.printing import complain
+from wavesim.model.pipeline import Pipeline
+from wavesim.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+    from wavesim.view.page import Section, Table
+    from wavesim.view.plans_figure import PlanGain
+
+
+def add_picture_options(parser: argparse.ArgumentParser, what: str) -> None:
+    """`--html` and `--perfetto`."""
+    parser.add_argument("--html", type=Path, help=f"write {what} to this page")
+    parser.add_argument(
+        "--perfetto",
+        type=Path,
+        metavar="FILE.json[.gz]",
+        help="write every block and wait for ui.perfetto.dev",
+    )
+
+
+def require_pictures(options: argparse.Namespace) -> None:
+    """Raises `DescriptionError` for a file of the wrong ending, before any work."""
+    if options.perfetto is not None:
+        from wavesim.view.perfetto import require_ending
+
+        require_ending(options.perfetto)
+
+
+def write_pictures(
+    options: argparse.Namespace,
+    title: str,
+    traces: Sequence[Trace],
+    pipeline: Pipeline,
+    figures: Callable[[], "Sequence[Figure | Section]"],
+    *,
+    table: "Table | None" = None,
+    notes: Sequence[str] = (),
+) -> None:
+    """Writes what was asked for, and says where on standard error. Figures are made only for a page."""
+    if options.html is not None:
+        from wavesim.view.page import write_page
+
+        write_page(options.html, title=title, figures=figures(), table=table, notes=notes)
+        complain(f"{options.html}: the page, complete in one file")
+    if options.perfetto is not None:
+        from wavesim.view.perfetto import write_perfetto
+
+        write_perfetto(options.perfetto, *traces, pipeline=pipeline)
+        complain(f"{options.perfetto}: {len(traces)} timelines, open it at ui.perfetto.dev")
+
+
+def gains_table(gains: "Sequence[PlanGain]") -> "Table":
+    """Plans with their times and intervals as a table of a page."""
+    from wavesim.view.page import Table
+
+    rows = [
+        (
+            gain.plan,
+            f"{gain.time_ns / 1e3:,.1f}",
+            f"{gain.points:+.1f}",
+            f"{gain.low:+.1f} to {gain.high:+.1f}",
+            "yes" if gain.scored else "no, a guess",
+        )
+        for gain in gains
+    ]
+    return Table(("plan", "simulated us", "points", "interval", "scored here"), rows, signed=("points",))
