@@ -1,4 +1,4 @@
-"""Command line of the GPU: try, bench, layers, record, overheads, options, options-table, tuned and report.
+"""Command line of the GPU: try, characterise, bench, layers, record, options, options-table, tuned, report.
 
 Example: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.json; `report --json` sums up
 the newest anywhere.
@@ -22,6 +22,8 @@ from wavesim.guard.escaping import lines
 from wavesim.guard.options import OneLineParser, number
 from wavesim.guard.program import error_text, run_program
 from wavesim.guard.streams import ReaderGoneError
+from wavesim_gpu.characterise import command as characterise_command
+from wavesim_gpu.runtime.gpu_state import require_gpu
 from wavesim_gpu.trial import command as try_command
 
 BLIND_ONLY = ("device", "seconds", "only", "shard")  # options of `record`
@@ -56,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="python -m wavesim_gpu", description="Measure pipelines on an NVIDIA GPU.")
     commands = parser.add_subparsers(required=True, metavar="command")
     try_command.add_to(commands)
+    characterise_command.add_to(commands)
     bench = commands.add_parser(
         "bench", help="time plans, our GEMM and cuBLAS in turns; writes gpu/results/DATE.json"
     )
@@ -63,9 +66,6 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--out", type=Path, help="folder for the results (gpu/results)")
     bench.set_defaults(run=_bench)
     record = _add_record(commands)
-    overheads = commands.add_parser("overheads", help="measure launch, fork, signal and post costs")
-    overheads.add_argument("--out", type=Path, help="folder for the results (gpu/results/overheads)")
-    overheads.set_defaults(run=_overheads)
     table = commands.add_parser("options", help="measure what the options save at small sizes")
     table.add_argument("--out", type=Path, help="folder for the results (gpu/results/options)")
     table.set_defaults(run=_options)
@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         help="gate and values in one matrix, torch's forms of that beside mlp",
     )
     layers.set_defaults(run=_layers)
-    for command in (bench, layers, record, overheads, table, tuned):
+    for command in (bench, layers, record, table, tuned):
         command.add_argument("--commit", help="commit of the kernels, where git cannot tell")
     report = commands.add_parser("report", help="sum up the newest results; needs no GPU")
     report.add_argument("--json", action="store_true", help="one JSON object on standard output")
@@ -126,6 +126,7 @@ def _add_record(commands: Any) -> Any:
 def _bench(options: argparse.Namespace) -> int:
     from wavesim_gpu.evaluation.bench import QUICK, RESULTS, Scope, run_bench  # noqa: PLC0415  # report needs none of this
 
+    require_gpu()
     print(run_bench(QUICK if options.quick else Scope(), options.out or RESULTS, options.commit))
     return 0
 
@@ -134,6 +135,7 @@ def _layers(options: argparse.Namespace) -> int:
     from wavesim.evaluation.layer_results import load_layers, summary_lines  # noqa: PLC0415  # as above
     from wavesim_gpu.evaluation.layer_bench import SECONDS, run_layers  # noqa: PLC0415  # as above
 
+    require_gpu()
     seconds = SECONDS if options.seconds is None else options.seconds
     out = run_layers(
         options.out,
@@ -155,6 +157,7 @@ def _record(options: argparse.Namespace) -> int:
             raise DescriptionError(f"--{name} is of --blind; add it, or leave --{name} out")
     from wavesim_gpu.evaluation.record_cases import HOPPER_SETS, PORTABLE_SETS, make_recordings  # noqa: PLC0415  # as above
 
+    require_gpu()
     wanted = HOPPER_SETS if options.hopper else PORTABLE_SETS
     paths = [path for one in wanted for path in make_recordings(options.out, one, options.commit)]
     print(
@@ -209,17 +212,10 @@ def _shard(text: str | None, most: int) -> Any:
     return Shard(number, count)
 
 
-def _overheads(options: argparse.Namespace) -> int:
-    from wavesim_gpu.evaluation.overheads import write_overheads  # noqa: PLC0415  # report needs none of this
-
-    path, lines = write_overheads(options.out, options.commit)
-    print("\n".join([*lines, str(path)]))
-    return 0
-
-
 def _options(options: argparse.Namespace) -> int:
     from wavesim_gpu.evaluation.option_bench import measure_options  # noqa: PLC0415  # report needs none of this
 
+    require_gpu()
     print(measure_options(options.out, options.commit))
     return 0
 
@@ -235,6 +231,7 @@ def _options_table(options: argparse.Namespace) -> int:
 def _tuned(options: argparse.Namespace) -> int:
     from wavesim_gpu.evaluation.option_bench import measure_listed  # noqa: PLC0415  # report needs none of this
 
+    require_gpu()
     print(measure_listed(options.out, options.commit))
     return 0
 

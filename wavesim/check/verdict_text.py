@@ -24,7 +24,8 @@ def stage_of(name: str) -> str:
 
 def needs_text(assumptions: Collection[Assumption], device: Device, needed: int) -> dict[Assumption, str]:
     """Each assumption in words. `needed`: how many SMs must be free of other work."""
-    seen, name = issue_order_seen(), catalogue_name(device.name)
+    name = catalogue_name(device.name)
+    seen = issue_order_seen(name)
     where = f"seen on {' and '.join(seen)}" + ("" if name in seen else f", not on {name}")
     free = f"{needed} of {_sms(device.sm_count)} free of other work, also of a second copy of this plan"
     room = f", with {free}" if needed > 1 and Assumption.IDLE not in assumptions else ""

@@ -145,12 +145,22 @@ def catalogue_name(name: str) -> str:
     return name if name in _entries() else _product(name) or name
 
 
-def issue_order_seen() -> Mapping[str, Mapping[str, str]]:
+def driver_names(name: str) -> tuple[str, ...]:
+    """The driver's names of a catalogued device, or of that of a file; none are known of invented ones."""
+    entry = device_files.user_entry(Path(name)) if is_user_file(name) else _entries().get(name, {})
+    return tuple(entry.get("driver_names", ()))
+
+
+def issue_order_seen(name: str = "") -> Mapping[str, Mapping[str, str]]:
     """Devices on which blocks were seen to be issued oldest launch first, wherever an SM has room.
 
-    By name: `source` and `date` of the observation. CUDA does not promise it of any.
+    By name: `source` and `date` of the observation. CUDA does not promise it of any. Those of the catalogue,
+    and that of a user's own file where `name` is its path.
     """
-    return {name: entry["issue_order"] for name, entry in _entries().items() if "issue_order" in entry}
+    is_own = is_user_file(name) and Path(name).is_file()
+    own = {name: device_files.user_entry(Path(name))} if is_own else {}
+    entries = {**_entries(), **own}
+    return {key: entry["issue_order"] for key, entry in entries.items() if "issue_order" in entry}
 
 
 def default_device() -> Device:
@@ -207,12 +217,13 @@ def from_attributes(
 
     `attributes` maps `Device` fields to values. Fields it lacks come from the catalogued product
     of that driver name, and limits that no driver reports (the carve-outs) from the compute
-    capability. A product outside the catalogue whose `tensor_flops_per_s` is not given gets that of
-    a catalogued one of its compute capability, per SM and clock.
+    capability; of one newer than all in the catalogue the largest carve-out alone is known. A product
+    outside the catalogue whose `tensor_flops_per_s` is not given gets that of a catalogued one of its
+    compute capability, or of the newest, per SM and clock.
 
     Raises `DescriptionError` for a compute capability outside the catalogue or a figure still missing.
     """
-    figures, sources = _limits(compute_capability)
+    figures, sources = _limits_or_guess(compute_capability, attributes)
     product = _product(driver_name)
     if product is not None:
         known = load(product)
@@ -250,13 +261,34 @@ def _is_listed(compute_capability: tuple[int, ...]) -> bool:
     return ".".join(map(str, compute_capability)) in capability_limits()
 
 
+def _limits_or_guess(
+    compute_capability: tuple[int, int], attributes: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """`_limits`, or, of a compute capability that came later, what can be told from the attributes."""
+    newest = max(tuple(map(int, key.split("."))) for key in capability_limits())
+    if compute_capability <= newest or "shared_bytes_per_sm" not in attributes:
+        return _limits(compute_capability)
+    figures, _ = _limits((newest[0], newest[1]))
+    guessed = {
+        "carveouts_bytes": (attributes["shared_bytes_per_sm"],),
+        "max_registers_per_thread": figures["max_registers_per_thread"],
+        "max_blocks_per_sm": figures["max_blocks_per_sm"],
+        "reserved_shared_bytes_per_block": figures["reserved_shared_bytes_per_block"],
+    }
+    text = f"a guess: compute capability {'.'.join(map(str, compute_capability))} is not in the catalogue"
+    return guessed, dict.fromkeys(guessed, text)
+
+
 def _product(driver_name: str) -> str | None:
     return next((name for name, entry in _entries().items() if driver_name in entry["driver_names"]), None)
 
 
 def _scaled_peak(driver_name: str, figures: Mapping[str, Any]) -> tuple[float, str]:
     capability = tuple(figures["compute_capability"])
-    alike = [load(name) for name in products() if load(name).compute_capability == capability]
+    known = [load(name) for name in products()]
+    same = [one for one in known if one.compute_capability == capability]
+    newest = max(known, key=lambda one: one.compute_capability)
+    alike = same or ([newest] if newest.compute_capability < capability else [])
     if not alike or not {"sm_count", "clock_hz"} <= figures.keys():
         raise DescriptionError(
             f"{driver_name}: tensor_flops_per_s is not known; give the dense fp16 rate with fp32 accumulate"

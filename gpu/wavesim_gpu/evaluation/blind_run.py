@@ -35,6 +35,7 @@ from wavesim.guard.workers import worker_pool
 from wavesim.trace.trace import Trace
 from wavesim_gpu.evaluation.blind_measuring import ComparedSize
 from wavesim_gpu.evaluation.blind_worker import Worker, WorkerError
+from wavesim_gpu.runtime.gpu_state import require_gpu
 
 REPEATS = 2
 MOST_BREAKDOWNS = 2  # of one family of kernels, one after the other; the rest of the family is left out
@@ -64,7 +65,8 @@ Predict = Callable[[Sequence[tuple[BlindSize, Streams]]], list[RegisteredPredict
 class BlindRunner:
     """Makes one run into `folder`. `device` is the catalogue's name of the GPU that it predicts for.
 
-    What fails is reported, kept in run.json and left out. After `seconds` nothing new is begun.
+    `require` refuses another GPU, and one that cannot be measured fairly. What fails is reported, kept in
+    run.json and left out. After `seconds` nothing new is begun.
     """
 
     folder: Path
@@ -74,6 +76,7 @@ class BlindRunner:
     commit: str
     device: str = "h200"
     seconds: float = 230.0
+    require: Callable[[str], object] | None = None
     failures: dict[str, str] = field(default_factory=dict)
     _breakdowns: dict[str, int] = field(default_factory=dict)
     _left_out: set[str] = field(default_factory=set)
@@ -86,6 +89,8 @@ class BlindRunner:
         self.folder.mkdir(parents=True, exist_ok=True)
         if any(self.folder.iterdir()):
             raise DescriptionError(f"{self.folder} is not empty; a blind run starts in an empty folder")
+        if self.require is not None:
+            self.require(self.device)
         self._facts = {
             "device": self.device,
             "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -233,7 +238,8 @@ def make_blind_run(
     """Measures on the GPU at hand, in a process of its own. Returns what failed and why."""
     worker = Worker(commit)
     own, predict = shard_of(sizes, shard.number, shard.count), predict_in_processes(device, shard.count)
-    runner = BlindRunner(shard.folder(folder), own, worker, predict, commit, device, seconds)
+    place = shard.folder(folder)
+    runner = BlindRunner(place, own, worker, predict, commit, device, seconds, require_gpu)
     try:
         runner.run()
     finally:

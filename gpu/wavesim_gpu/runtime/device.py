@@ -64,6 +64,11 @@ def query() -> Device:
     return replace(whole, sm_count=min([whole.sm_count, *context_sm_counts()]))
 
 
+def whole_sm_count() -> int:
+    """SMs of the current GPU, or of the slice of one that it is to CUDA, whatever the context may use."""
+    return _query(require_cupy().cuda.Device().id).sm_count
+
+
 def context_sm_counts() -> list[int]:
     """SMs of the current context, as far as the driver says: fewer than the GPU's in a green context, under
     an MPS limit and in a slice of a GPU. Asked anew each time: another context may be current by now.
@@ -107,9 +112,24 @@ def _query(index: int) -> Device:
         "reservedSharedMemPerBlock": "reserved_shared_bytes_per_block",
     }
     reported |= {field: properties[name] for name, field in optional.items() if name in properties}
+    limit_w = _usual_power_limit_w(cupy)
+    if limit_w:
+        reported["power_w"] = limit_w
     name = properties["name"]
     name = name.decode() if isinstance(name, bytes) else name
     return from_attributes(name, compute_capability(cupy), reported)
+
+
+def _usual_power_limit_w(cupy: Any) -> float:
+    """The power limit that the GPU comes with, 0 where NVML does not tell."""
+    try:
+        import pynvml  # noqa: PLC0415  # optional
+
+        pynvml.nvmlInit()
+        handle = pynvml.nvmlDeviceGetHandleByPciBusId(cupy.cuda.Device().pci_bus_id.encode())
+        return float(pynvml.nvmlDeviceGetPowerManagementDefaultLimit(handle)) / 1000
+    except Exception:  # noqa: BLE001  # NVML is a nicety; its absence must not stop a measurement
+        return 0.0
 
 
 def versions() -> dict[str, str]:

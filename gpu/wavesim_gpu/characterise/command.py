@@ -1,0 +1,173 @@
+"""`python -m wavesim_gpu characterise`: measures the GPU at hand and writes its device file.
+
+Example: `... characterise --out my.toml` on a GPU that nobody has seen takes less than two minutes; after it,
+`wavesim tune gpt3-mlp --device my.toml` predicts for that GPU.
+"""
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from wavesim.errors import DescriptionError, DeviceError
+from wavesim.guard.options import number
+from wavesim.guard.writing import write_text
+from wavesim_gpu.characterise import clock, dispatch, launches, memory, semaphores, sharing
+from wavesim_gpu.characterise.bench import Bench
+from wavesim_gpu.characterise.device_file import conditions_of, text_of
+from wavesim_gpu.characterise.readings import Reading, difference, together
+from wavesim_gpu.runtime.device import versions
+from wavesim_gpu.runtime.gpu_state import GpuState, require_gpu
+
+HELP = "measure launches, semaphores, memory, clock and sharing of this GPU; writes its device file"
+SECONDS = 110.0
+MOST_REPEATS = 10
+SAME = 0.05  # two runs' difference of a constant, as a share: more is named
+# The clock is last: it heats the GPU.
+GROUPS: Mapping[str, ModuleType] = {
+    "launches": launches,
+    "semaphores": semaphores,
+    "dispatch": dispatch,
+    "sharing": sharing,
+    "memory": memory,
+    "clock": clock,
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One pass over all groups: raw results, and the constants that follow from them."""
+
+    raw: Mapping[str, Any]
+    readings: Sequence[Reading]
+    left_out: Sequence[str]
+
+
+def add_to(commands: Any) -> None:
+    """The command and its options."""
+    parser = commands.add_parser("characterise", help=HELP, description=f"{HELP}.")
+    parser.add_argument("--out", type=Path, help="the device file (the GPU's name, such as nvidia-h200.toml)")
+    parser.add_argument("--raw", type=Path, help="also writes all raw results there, as JSON")
+    parser.add_argument("--seconds", type=number, help=f"after these no group is begun ({SECONDS:g})")
+    parser.add_argument("--repeat", type=int, default=1, help="measure so often, and compare the constants")
+    parser.add_argument(
+        "--as-found",
+        action="store_true",
+        help="also where clocks are held or other work runs; the file says so in [conditions]",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measures, writes and prints. Raises `DeviceError` for a GPU that cannot be measured fairly."""
+    seconds = SECONDS if options.seconds is None else options.seconds
+    _require_options(options.repeat, seconds)
+    began = time.monotonic()
+    state = require_gpu(may_be_held=options.as_found, may_be_disturbed=options.as_found)
+    bench = Bench()
+    runs = [measured(bench, began + seconds * (turn + 1)) for turn in range(options.repeat)]
+    readings = together([one.readings for one in runs])
+    _require_own_clock(state, readings, is_accepted=options.as_found)
+    out = options.out or Path(f"{_slug(bench.device.name)}.toml")
+    conditions = conditions_of(state, versions(), readings)
+    today = datetime.now(UTC).date().isoformat()
+    if options.raw:
+        whole = {"date": today, "device": bench.device.name, "conditions": conditions}
+        write_text(options.raw, json.dumps(whole | {"runs": [one.raw for one in runs]}))
+    write_text(out, text_of(bench.device, readings, conditions, today))
+    left_out = sorted({name for one in runs for name in one.left_out})
+    result = _result(out, time.monotonic() - began, readings, [one.readings for one in runs], left_out)
+    print(json.dumps(result) if options.json else _text(result))  # noqa: T201  # the command's answer
+    return 0
+
+
+def measured(bench: Bench, until: float) -> Run:
+    """Every group once; after `until`, by the monotonic clock, none is begun."""
+    raw: dict[str, Any] = {}
+    left_out = []
+    for name, group in GROUPS.items():
+        if time.monotonic() > until:
+            _say(f"{name}: left out, no time")
+            left_out.append(name)
+            continue
+        began = time.monotonic()
+        raw[name] = group.measure(bench)
+        _say(f"{name}: {time.monotonic() - began:.1f} s")
+    return Run(raw, constants_of(raw), left_out)
+
+
+def constants_of(raw: Mapping[str, Any]) -> list[Reading]:
+    """The constants that follow from the groups' raw results."""
+    return [one for name, group in GROUPS.items() if name in raw for one in group.constants(raw[name])]
+
+
+def _require_options(repeat: int, seconds: float) -> None:
+    if not 1 <= repeat <= MOST_REPEATS:
+        raise DescriptionError(f"--repeat is {repeat}; it must be 1 to {MOST_REPEATS}")
+    if seconds <= 0:
+        raise DescriptionError(f"--seconds is {seconds:g}; it must be above 0, such as {SECONDS:g}")
+
+
+def _require_own_clock(state: GpuState, readings: Sequence[Reading], *, is_accepted: bool) -> None:
+    """One SM at work reaches the highest clock unless somebody locked it lower, which NVML does not tell."""
+    single = next((one.value for one in readings if one.name == "clock.single_ghz"), None)
+    most_mhz = state.most_clock_mhz or state.device.clock_hz / 1e6
+    if is_accepted or single is None or single * 1000 >= clock.REACHED * most_mhz:
+        return
+    raise DeviceError(
+        f"one SM at work ran at {single * 1000:,.0f} of {most_mhz:,.0f} MHz: the clock is locked or capped. "
+        "Unlock it, or use --as-found for a file that holds under this cap only"
+    )
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "device"
+
+
+def _result(
+    out: Path,
+    seconds: float,
+    readings: Sequence[Reading],
+    runs: Sequence[Sequence[Reading]],
+    left_out: Sequence[str],
+) -> dict[str, Any]:
+    by_name = [{one.name: one for one in run} for run in runs]
+    constants = [
+        {
+            "name": one.name,
+            "value": one.value,
+            "spread": one.spread,
+            "difference": difference([run[one.name] for run in by_name if one.name in run]),
+        }
+        for one in readings
+    ]
+    return {"file": str(out), "seconds": round(seconds, 1), "constants": constants, "left_out": left_out}
+
+
+def _text(result: Mapping[str, Any]) -> str:
+    lines = [f"{'constant':34}{'value':>16}{'spread':>9}{'between runs':>14}"]
+    for one in result["constants"]:
+        apart = one["difference"]
+        mark = "  over 5 %" if apart is not None and apart > SAME else ""
+        value = f"{one['value']:.6g}" if type(one["value"]) in (int, float) else str(one["value"])
+        lines.append(f"{one['name']:34}{value:>16}{_percent(one['spread']):>9}{_percent(apart):>14}{mark}")
+    lines.append(f"{len(result['constants'])} constants in {result['file']}, {result['seconds']:g} s")
+    if result["left_out"]:
+        lines.append(f"left out for want of time: {', '.join(result['left_out'])}; give more --seconds")
+    return "\n".join(lines)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201  # progress

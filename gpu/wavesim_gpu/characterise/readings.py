@@ -1,0 +1,65 @@
+"""What a group of microbenchmarks found: constants by the names of a device file, each with its repeats.
+
+Example: `Reading("overheads.boundary_ns", [1056, 1056, 1088], "from a kernel's last block to ...")` has a
+value of 1,056 ns and a spread of 1.5 %.
+"""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One constant: what each repeat gave, and which microbenchmark that was; `value` is the median.
+
+    A constant that is no number (a list, yes or no) has it once.
+    """
+
+    name: str
+    repeats: Sequence[Any]
+    source: str
+
+    @property
+    def is_number(self) -> bool:
+        """Whether repeats can be put in order."""
+        return all(type(one) in (int, float) for one in self.repeats)
+
+    @property
+    def value(self) -> Any:
+        """The median of numbers, else the last."""
+        return statistics.median(self.repeats) if self.is_number else self.repeats[-1]
+
+    @property
+    def spread(self) -> float | None:
+        """Half of the middle half's range over the value; None where there are fewer than 3 repeats."""
+        if not self.is_number or len(self.repeats) < 3 or not self.value:  # for quartiles
+            return None
+        low, high = np.percentile(np.asarray(self.repeats, float), [25, 75])
+        return float((high - low) / 2 / abs(self.value))
+
+
+def together(runs: Sequence[Sequence[Reading]]) -> list[Reading]:
+    """Each constant once, with the repeats of all runs."""
+    repeats: dict[str, list[Any]] = {}
+    sources: dict[str, str] = {}
+    for run in runs:
+        for one in run:
+            repeats.setdefault(one.name, []).extend(one.repeats)
+            sources[one.name] = one.source
+    return [Reading(name, found, sources[name]) for name, found in repeats.items()]
+
+
+def difference(runs: Sequence[Reading]) -> float | None:
+    """How far the runs' values of a constant lie apart, as a share of the largest; of lists, the most.
+
+    None for one run alone.
+    """
+    if len(runs) < 2:
+        return None
+    values = [np.atleast_1d(np.asarray(one.value, float)) for one in runs]
+    low, high = np.min(values, axis=0), np.max(values, axis=0)
+    return float(np.max((high - low) / np.where(high > 0, high, 1.0)))

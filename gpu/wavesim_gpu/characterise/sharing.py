@@ -1,0 +1,120 @@
+"""Sharing an SM: how fast one to four blocks get on beside each other, and beside blocks that wait.
+
+Example: two blocks that keep the tensor cores busy run at half the speed of one alone, four that wait for the
+L2 run at the whole; a block whose one thread polls costs its neighbour 3 %. Speeds are steps per SM cycle, so
+that the clock is not in them.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from wavesim_gpu.characterise.bench import Bench
+from wavesim_gpu.characterise.readings import Reading
+
+FILE, REPEATS, MOST = "load.cu", 5, 4
+KINDS = {"tensor": ("tensor_work", 256), "light tensor": ("light_tensor_work", 128), "fma": ("fma_work", 256)}
+KINDS["latency"] = ("latency_work", 128)
+WINDOW = 600_000  # cycles
+PROGRESS = np.dtype(
+    [
+        ("start_ns", "<u8"),
+        ("ns", "<u8"),
+        ("cycles", "<u8"),
+        ("steps", "<u8"),
+        ("sm", "<u4"),
+        ("unused", "<u4", 3),
+    ]
+)
+LINKS, LINK_STRIDE = 1 << 19, 4_093  # a ring through 2 MB
+SPINNERS = {"polling": 0, "sleeping": 1}
+
+
+def measure(bench: Bench) -> dict[str, Any]:
+    """Raw results: steps per 1000 cycles of blocks by kind, blocks per SM and place in the order of issue."""
+    links = bench.cupy.asarray((np.arange(LINKS, dtype=np.uint32) + LINK_STRIDE) % LINKS)
+    return {
+        "rates": {kind: [_rates(bench, kind, links) for _ in range(REPEATS)] for kind in KINDS},
+        "beside_spinning": {
+            name: {kind: _beside(bench, kind, links, is_sleeping) for kind in KINDS}
+            for name, is_sleeping in SPINNERS.items()
+        },
+    }
+
+
+def constants(raw: dict[str, Any]) -> list[Reading]:
+    """Speeds of one to four blocks over that of one alone, and what a spinning neighbour takes."""
+    found = []
+    for kind, name in (
+        ("light tensor", "tensor_speeds"),
+        ("fma", "fma_speeds"),
+        ("latency", "latency_speeds"),
+    ):
+        each = [speeds(repeat) for repeat in raw["rates"][kind]]
+        middle = [round(min(1.0, float(np.median(column))), 4) for column in zip(*each, strict=True)]
+        found.append(Reading(f"sharing.{name}", [middle], f"1 to {MOST} blocks of {kind} work on every SM"))
+    for spinner, name in (("polling", "spin_share"), ("sleeping", "sleeping_spin_share")):
+        lost = [
+            max(0.0, 1 - with_ / without)
+            for without, with_ in raw["beside_spinning"][spinner]["light tensor"]
+        ]
+        source = f"what tensor work loses to a block beside it of which one thread waits, {spinner}"
+        found.append(Reading(f"sharing.{name}", lost, source))
+    return found
+
+
+def speeds(rates: list[list[float]]) -> list[float]:
+    """Mean speed of 1, 2, ... blocks on an SM over that of one."""
+    return [float(np.mean(each)) / rates[0][0] for each in rates]
+
+
+def _rates(bench: Bench, kind: str, links: Any) -> list[list[float]]:
+    """Of 1 to 4 blocks per SM, the median steps per 1000 cycles of the oldest, the next, ..."""
+    name, threads = KINDS[kind]
+    kernel, sink, found = bench.kernel(FILE, name), bench.zeros(1, np.float32), []
+    for count in range(1, MOST + 1):
+        progress = bench.zeros(count * bench.sms * PROGRESS.itemsize, np.uint8)
+        arguments = (np.uint64(WINDOW), links, progress, sink)
+        for _ in range(2):  # once to warm up
+            bench.launch(kernel, count * bench.sms, threads, *arguments)
+        bench.synchronize()
+        found.append(_by_age(progress.get().view(PROGRESS), count))
+    return found
+
+
+def _by_age(seen: Any, count: int) -> list[float]:
+    """Medians over SMs that hold `count` blocks, the oldest block first."""
+    rate = 1000 * seen["steps"] / np.maximum(1, seen["cycles"])
+    by_sm: dict[int, list[int]] = {}
+    for row in np.lexsort((np.arange(len(seen)), seen["start_ns"])):
+        by_sm.setdefault(int(seen["sm"][row]), []).append(int(row))
+    full = [rate[rows] for rows in by_sm.values() if len(rows) == count]
+    return [float(one) for one in np.median(full, axis=0)] if full else [float("nan")] * count
+
+
+def _beside(bench: Bench, kind: str, links: Any, is_sleeping: int) -> list[tuple[float, float]]:
+    """Per repeat, steps per 1000 cycles without and with a waiting block on each SM."""
+    name, threads = KINDS[kind]
+    work, spin = bench.kernel(FILE, name), bench.kernel(FILE, "spin")
+    polls, sink = bench.zeros(bench.sms, np.uint32), bench.zeros(1, np.float32)
+    progress = bench.zeros(bench.sms * PROGRESS.itemsize, np.uint8)
+    counter, one = bench.zeros(1, np.uint32), bench.cupy.ones(1, np.uint32)
+    beside, found = bench.cupy.cuda.Stream(non_blocking=True), []
+    arguments = (np.uint64(WINDOW), links, progress, sink)
+
+    def rate() -> float:
+        for _ in range(2):
+            bench.launch(work, bench.sms, threads, *arguments)
+        bench.stream.synchronize()
+        return _by_age(progress.get().view(PROGRESS), 1)[0]
+
+    for _ in range(REPEATS):
+        alone = rate()
+        bench.launch(spin, bench.sms, 256, counter, np.int32(is_sleeping), polls, stream=beside)
+        shared = rate()
+        counter.data.copy_from_device_async(one.data, one.nbytes, bench.stream)
+        bench.synchronize()
+        counter.fill(0)
+        bench.synchronize()
+        found.append((alone, shared))
+    return found
