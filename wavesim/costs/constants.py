@@ -90,6 +90,14 @@ WHOLE: dict[str, tuple[str, ...]] = {name: tuple(UNITS[name]) for name in ("inte
 WHOLE["memory"] = ("l2_bytes", "dram_bytes_per_s", "scattered_share")
 
 
+def unit_of(name: str) -> str:
+    """The unit of a constant, by its name in a device file ("overheads.post_ns")."""
+    section, _, key = name.partition(".")
+    if section == BACKENDS:
+        return "ratio" if f".{RATIOS}." in name else NS
+    return UNITS[section][key]
+
+
 @dataclass(frozen=True)
 class Constant:
     """One constant of a device file: `name` is "section.constant", `date` is ISO (2026-11-20).

@@ -221,7 +221,7 @@ def _default_name(files: Mapping[str, DeviceFile]) -> str:
 def _costs_of(name: str, folders: tuple[Path, ...], _state: tuple[int, int] | None) -> DeviceCosts:
     files, own = device_files(folders), _own_file(name, folders)
     constants = dict(own.constants) if own else {}
-    stand_ins = [own.stand_in] if own and own.stand_in else []
+    stand_ins = [own.stand_in] if own and own.stand_in else _products_of(name)
     for other in (*stand_ins, _default_name(files)):
         if other not in files:
             raise DescriptionError(
@@ -232,6 +232,14 @@ def _costs_of(name: str, folders: tuple[Path, ...], _state: tuple[int, int] | No
         constants = theirs | constants
     defaults = tuple(one for one in constants.values() if one.device != name)
     return _built({key: one.value for key, one in constants.items()}, defaults)
+
+
+def _products_of(name: str) -> list[str]:
+    """The catalogued product that a user's own file is of, where anything is known of one."""
+    if not devices.is_user_file(name) or not Path(name).is_file():
+        return []
+    found = {devices.catalogue_name(driver) for driver in devices.driver_names(name)}
+    return sorted(found & device_files(FOLDERS).keys())[:1]
 
 
 def _built(values: Mapping[str, Any], defaults: tuple[Constant, ...]) -> DeviceCosts:

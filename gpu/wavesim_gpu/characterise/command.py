@@ -19,7 +19,7 @@ from typing import Any
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.guard.options import number
 from wavesim.guard.writing import write_text
-from wavesim_gpu.characterise import clock, dispatch, launches, memory, semaphores, sharing
+from wavesim_gpu.characterise import backends, clock, dispatch, launches, memory, semaphores, sharing
 from wavesim_gpu.characterise.bench import Bench
 from wavesim_gpu.characterise.device_file import conditions_of, text_of
 from wavesim_gpu.characterise.readings import Reading, difference, together
@@ -37,6 +37,7 @@ GROUPS: Mapping[str, ModuleType] = {
     "dispatch": dispatch,
     "sharing": sharing,
     "memory": memory,
+    "backends": backends,
     "clock": clock,
 }
 

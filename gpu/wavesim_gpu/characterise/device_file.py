@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from wavesim.costs.constants import UNITS
+from wavesim.costs.constants import unit_of
 from wavesim.model.device import Device
 from wavesim_gpu.characterise.clock import REACHED
 from wavesim_gpu.characterise.readings import Reading
@@ -83,13 +83,12 @@ def _issue_order(readings: Sequence[Reading], date: str) -> list[str]:
 
 
 def _section(reading: Reading, date: str) -> list[str]:
-    section, _, key = reading.name.partition(".")
-    spread = reading.spread
+    unit, spread = unit_of(reading.name), reading.spread
     return [
         "",
         f"[{reading.name}]",
-        f"value = {_toml(_rounded(reading.value, UNITS[section][key]))}",
-        f"unit = {_toml(UNITS[section][key])}",
+        f"value = {_toml(_rounded(reading.value, unit))}",
+        f"unit = {_toml(unit)}",
         f"source = {_toml(reading.source)}",
         f"date = {_toml(date)}",
         *([] if spread is None else [f"spread = {spread:.4f}"]),
