@@ -35,6 +35,7 @@ UNITS: dict[str, dict[str, str]] = {
         "slowdown_share": SHARE,
         "full_ghz": "GHz",
         "single_ghz": "GHz",
+        "light_ghz": "GHz",
         "full_w": "W",
         "idle_w": "W",
     },

@@ -37,7 +37,7 @@ from wavesim.model.pipeline import Pipeline
 OWN = ("memory", "l2", "dispatch", "interval", "products", "scored")
 # How sharply tiles bend from compute- to DRAM-bound is the kernels' more than the device's.
 SHAPES = ("memory.sharpness", "memory.shared_sharpness")
-READINGS = tuple(f"clock.{key}" for key in ("full_ghz", "single_ghz", "full_w", "idle_w"))
+READINGS = tuple(f"clock.{key}" for key in ("full_ghz", "single_ghz", "light_ghz", "full_w", "idle_w"))
 READINGS += tuple(f"sharing.{key}" for key in ("tensor_speeds", "fma_speeds", "latency_speeds"))
 NEVER = (
     *(name for section in OWN for key in UNITS[section] if (name := f"{section}.{key}") not in SHAPES),

@@ -21,7 +21,7 @@ from wavesim.guard.options import number
 from wavesim.guard.writing import write_text
 from wavesim_gpu.characterise import backends, clock, dispatch, launches, memory, semaphores, sharing
 from wavesim_gpu.characterise.bench import Bench
-from wavesim_gpu.characterise.device_file import conditions_of, text_of
+from wavesim_gpu.characterise.device_file import capped_clock, conditions_of, text_of
 from wavesim_gpu.characterise.readings import Reading, difference, together
 from wavesim_gpu.runtime.device import versions
 from wavesim_gpu.runtime.gpu_state import GpuState, require_gpu
@@ -118,15 +118,10 @@ def _require_options(repeat: int, seconds: float) -> None:
 
 
 def _require_own_clock(state: GpuState, readings: Sequence[Reading], *, is_accepted: bool) -> None:
-    """One SM at work reaches the highest clock unless somebody locked it lower, which NVML does not tell."""
-    single = next((one.value for one in readings if one.name == "clock.single_ghz"), None)
-    most_mhz = state.most_clock_mhz or state.device.clock_hz / 1e6
-    if is_accepted or single is None or single * 1000 >= clock.REACHED * most_mhz:
-        return
-    raise DeviceError(
-        f"one SM at work ran at {single * 1000:,.0f} of {most_mhz:,.0f} MHz: the clock is locked or capped. "
-        "Unlock it, or use --as-found for a file that holds under this cap only"
-    )
+    """SMs that only wait reach the highest clock unless somebody locked it lower; NVML does not tell."""
+    cap = capped_clock(state, readings)
+    if cap and not is_accepted:
+        raise DeviceError(f"{cap}: unlock it, or use --as-found for a file that holds under this cap only")
 
 
 def _slug(name: str) -> str:

@@ -37,11 +37,18 @@ def conditions_of(
     found |= told | {"sm_count": state.device.sm_count, "whole_sm_count": state.whole_sm_count}
     found["other_processes"] = len(state.other_pids)
     wrong = [*disturbances(state), *([state.held_clock] if state.held_clock else [])]
-    single = next((one.value for one in readings if one.name == "clock.single_ghz"), None)
-    most_mhz = state.most_clock_mhz or state.device.clock_hz / 1e6
-    if single is not None and single * 1000 < REACHED * most_mhz:
-        wrong.append(f"one SM at work ran at {single * 1000:.0f} of {most_mhz:.0f} MHz")
+    cap = capped_clock(state, readings)
+    wrong += [cap] if cap else []
     return found | ({"as_found": "; ".join(wrong)} if wrong else {})
+
+
+def capped_clock(state: GpuState, readings: Sequence[Reading]) -> str:
+    """That the SM clock stays below its highest even where SMs only wait; "" if it does not."""
+    light = next((one.value for one in readings if one.name == "clock.light_ghz"), None)
+    most_mhz = state.most_clock_mhz or state.device.clock_hz / 1e6
+    if light is None or light * 1000 >= REACHED * most_mhz:
+        return ""
+    return f"the SM clock is locked or capped: waiting SMs ran at {light * 1000:,.0f} of {most_mhz:,.0f} MHz"
 
 
 def text_of(device: Device, readings: Sequence[Reading], conditions: Mapping[str, Any], date: str) -> str:

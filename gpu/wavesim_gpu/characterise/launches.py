@@ -67,7 +67,7 @@ def constants(raw: dict[str, Any]) -> list[Reading]:
 def _gaps(bench: Bench, name: str) -> list[float]:
     """Per replay, the median gap between a kernel's last block and the next one's first."""
     kernel, stamps = bench.kernel(FILE, name), bench.zeros((KERNELS, bench.sms, 2))
-    shape = KernelLaunch(name, bench.sms, THREADS, 0, is_dependent=True)
+    shape = KernelLaunch(name, THREADS, 0, bench.sms, is_dependent=True)
 
     def enqueue() -> None:
         for row in stamps:

@@ -51,6 +51,14 @@ struct WarpTensor {
     }
 };
 
+// The same as a GEMM whose warps meet at a barrier after every k-block: while they do, the tensor cores are idle.
+struct BarrierTensor : WarpTensor<4> {
+    __device__ __forceinline__ void step() {
+        WarpTensor<4>::step();
+        __syncthreads();
+    }
+};
+
 struct WarpFma {
     float sums[8];
     __device__ __forceinline__ WarpFma() {
@@ -80,8 +88,8 @@ struct WarpChase {
     __device__ __forceinline__ float result() const { return at; }
 };
 
-// Steps until `window` cycles have passed. Every warp counts its own.
-template <class Work>
+// Steps until `window` cycles have passed. Every warp counts its own; where steps meet at a barrier, all leave together.
+template <bool IS_TOGETHER = false, class Work>
 __device__ __forceinline__ void run_window(Work& work, unsigned long long window, Progress* progress, float* sink) {
     __shared__ unsigned long long total;
     if (threadIdx.x == 0) total = 0;
@@ -92,7 +100,7 @@ __device__ __forceinline__ void run_window(Work& work, unsigned long long window
         for (int i = 0; i < 8; ++i) work.step();
         steps += 8;
         now = cusync::clock_cycles();
-    } while (now - began < window);
+    } while (IS_TOGETHER ? !__syncthreads_or(threadIdx.x == 0 && now - began >= window) : now - began < window);
     if (threadIdx.x % 32 == 0) atomicAdd(&total, steps);
     const unsigned long long ns = cusync::time_ns() - began_ns;
     __syncthreads();
@@ -109,6 +117,10 @@ extern "C" __global__ void light_tensor_work(unsigned long long window, const un
     WarpTensor<1> work;
     run_window(work, window, progress, sink);
 }
+extern "C" __global__ void barrier_tensor_work(unsigned long long window, const unsigned*, Progress* progress, float* sink) {
+    BarrierTensor work;
+    run_window<true>(work, window, progress, sink);
+}
 extern "C" __global__ void fma_work(unsigned long long window, const unsigned*, Progress* progress, float* sink) {
     WarpFma work;
     run_window(work, window, progress, sink);
@@ -118,16 +130,16 @@ extern "C" __global__ void latency_work(unsigned long long window, const unsigne
     run_window(work, window, progress, sink);
 }
 
-// A block that waits: one thread polls, the others stand at the barrier, until the counter is 1.
-extern "C" __global__ void spin(const unsigned* counter, int is_sleeping, unsigned* polls) {
+// A block that waits until the counter is 1: `pollers` threads poll, the others stand at the barrier.
+extern "C" __global__ void spin(const unsigned* counter, int pollers, int is_sleeping, unsigned* polls) {
     unsigned count = 0;
-    if (threadIdx.x == 0) {
+    if (threadIdx.x < pollers) {
         while (cusync::load_relaxed(counter) == 0 && count < most_polls) {
             if (is_sleeping) __nanosleep(100);
             ++count;
         }
         cusync::acquire_fence();
-        polls[blockIdx.x] = count;
+        if (threadIdx.x == 0) polls[blockIdx.x] = count;
     }
     __syncthreads();
 }

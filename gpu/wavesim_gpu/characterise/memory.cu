@@ -73,6 +73,30 @@ extern "C" __global__ void random_reads(const uint4* base, unsigned chunks, int 
     if (threadIdx.x == 0) durations[blockIdx.x] = make_ulonglong2(began, cusync::time_ns());
 }
 
+// Every block reads the whole set, chunk after chunk, round and round; block i begins an i-th of the set further on, so
+// that what is read comes again after all of the set was. `rounds` chunks for each warp.
+extern "C" __global__ void cyclic_reads(const uint4* base, unsigned chunks, int rounds, ulonglong2* durations,
+                                        unsigned* sink) {
+    const unsigned warps = blockDim.x / 32;
+    unsigned chunk = static_cast<unsigned>(static_cast<unsigned long long>(chunks) * blockIdx.x / gridDim.x) + threadIdx.x / 32;
+    unsigned found = 0;
+    const unsigned long long began = cusync::time_ns();
+#pragma unroll 1
+    for (int i = 0; i < rounds; ++i) {
+        while (chunk >= chunks) chunk -= chunks;
+        const uint4* from = base + static_cast<size_t>(chunk) * 128 + threadIdx.x % 32;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            const uint4 value = __ldcg(from + 32 * j);
+            found ^= value.x ^ value.y ^ value.z ^ value.w;
+        }
+        chunk += warps;
+    }
+    if (found == 0x12345678u) *sink = found;
+    __syncthreads();
+    if (threadIdx.x == 0) durations[blockIdx.x] = make_ulonglong2(began, cusync::time_ns());
+}
+
 // The cycles once a loaded value is there: the comparison has to wait for it.
 __device__ __forceinline__ unsigned long long clock_after(unsigned value) {
     unsigned long long now;

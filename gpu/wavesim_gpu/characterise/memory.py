@@ -17,7 +17,18 @@ COPY_BYTES = 1 << 30
 PANEL_ROWS, K_BLOCKS, MOST_DEPTH, PANEL_THREADS = 384, 192, 4, 256
 DRIFT = 24  # k-blocks by which SMs that read out of step differ at most
 MB = 1 << 20
-LOADS = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2)  # of the data sheet's bandwidth, asked for by paced panels
+LOADS = (
+    0.3,
+    0.5,
+    0.7,
+    0.9,
+    1.0,
+    1.1,
+    1.2,
+    1.3,
+    1.5,
+    2.0,
+)  # of the data sheet's bandwidth, asked for by paced panels
 SET_SIZES_MB = (4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56, 64, 80, 96, 128, 192, 256, 512)
 CHUNK_BYTES, READ_THREADS, READ_ROUNDS = 2048, 1024, 300
 LARGEST_SET = 4 << 30
@@ -37,6 +48,7 @@ def measure(bench: Bench) -> dict[str, Any]:
         "sets_bytes_per_s": {
             name: _sets(bench, pool, is_private) for name, is_private in (("shared", 0), ("private", 1))
         },
+        "cycles_bytes_per_s": _cyclic(bench, pool),
         "latency_cycles": {
             name: _latencies(bench, pool, is_coherent)
             for name, is_coherent in (("coherent", 1), ("cached", 0))
@@ -162,7 +174,7 @@ def _panels(bench: Bench, pool: Any) -> dict[str, list[float]]:
 
 
 def _paced(bench: Bench, pool: Any) -> list[dict[str, Any]]:
-    """Nanoseconds of panels with work between k-blocks, from DRAM and from the L2, by cycles of work."""
+    """Nanoseconds of panels with work between k-blocks: from which cycles of work on DRAM holds it up."""
     depth, chance = _depth(bench), np.random.default_rng(0)
     shared = depth * PANEL_ROWS * 128
     kernel, durations = bench.kernel(FILE, "panels", shared), bench.zeros((bench.sms, 2))
@@ -174,15 +186,14 @@ def _paced(bench: Bench, pool: Any) -> list[dict[str, Any]]:
     found = []
     for load in LOADS:
         cycles = round(needed / load)
-        times: dict[str, list[float]] = {"dram": [], "l2": []}
+        times = []
         for _ in range(REPEATS):
-            for place, row_bytes in (("dram", K_BLOCKS * 128), ("l2", 0)):
-                params = _panel_params(pool, first, durations, rows, depth)
-                params["row_bytes"], params["work_cycles"] = row_bytes, cycles
-                bench.launch(kernel, bench.sms, PANEL_THREADS, params, shared=shared)
-                bench.synchronize()
-                seen = durations.get()
-                times[place].append(float(np.median(seen[:, 1] - seen[:, 0])))
+            params = _panel_params(pool, first, durations, rows, depth)
+            params["work_cycles"] = cycles
+            bench.launch(kernel, bench.sms, PANEL_THREADS, params, shared=shared)
+            bench.synchronize()
+            seen = durations.get()
+            times.append(float(np.median(seen[:, 1] - seen[:, 0])))
         found.append(
             {"load": load, "cycles": cycles, "bytes": bench.sms * rows * K_BLOCKS * 128, "ns": times}
         )
@@ -227,6 +238,24 @@ def _sets(bench: Bench, pool: Any, is_private: int) -> dict[str, list[float]]:
                 arguments = (np.uint32(chunks), np.int32(is_private), np.int32(READ_ROUNDS))
                 seed = np.uint32(2 * repeat + turn)
                 bench.launch(kernel, bench.sms, READ_THREADS, pool, *arguments, seed, durations, sink)
+            bench.synchronize()
+            found[str(size)].append(moved / _span_ns(durations) * 1e9)
+    return found
+
+
+def _cyclic(bench: Bench, pool: Any) -> dict[str, list[float]]:
+    """Bytes per second of sets that all SMs read round and round, by their size in MB, in turns."""
+    kernel, durations = bench.kernel(FILE, "cyclic_reads"), bench.zeros((bench.sms, 2))
+    sink = bench.zeros(1, np.uint32)
+    sizes = [size for size in SET_SIZES_MB if size * MB < pool.nbytes]
+    moved = bench.sms * (READ_THREADS // 32) * READ_ROUNDS * CHUNK_BYTES
+    found: dict[str, list[float]] = {str(size): [] for size in sizes}
+    for _ in range(REPEATS):
+        for size in sizes:
+            chunks = np.uint32(size * MB // CHUNK_BYTES)
+            for _ in range(2):  # the first fills the L2
+                arguments = (pool, chunks, np.int32(READ_ROUNDS), durations, sink)
+                bench.launch(kernel, bench.sms, READ_THREADS, *arguments)
             bench.synchronize()
             found[str(size)].append(moved / _span_ns(durations) * 1e9)
     return found

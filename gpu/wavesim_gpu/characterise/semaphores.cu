@@ -33,7 +33,7 @@ struct BlockCostParams {
     int parts, rounds, work, tile_quads, sum_quads;
 };
 
-// A block's rounds: work, store a tile, and whatever of `parts` is asked for, as kernels under semaphores do it.
+// A block's rounds: store a tile and post it, work until the stores have drained, and what comes before the next tile.
 extern "C" __global__ void block_costs(const __grid_constant__ BlockCostParams p) {
     __shared__ unsigned fetched;
     unsigned* own = p.counters + words_apart * (1 + 2 * blockIdx.x);
@@ -46,30 +46,35 @@ extern "C" __global__ void block_costs(const __grid_constant__ BlockCostParams p
     const unsigned long long began_ns = cusync::time_ns(), began_cycles = cusync::clock_cycles();
 #pragma unroll 1
     for (int round = 0; round < p.rounds; ++round) {
+        for (int i = 0; i < p.tile_quads; ++i)
+            tile[i * blockDim.x + threadIdx.x] = make_float4(value, value, value, value);
+        if (p.parts & post) {
+            __syncthreads();
+            if (threadIdx.x == 0) cusync::add_release(own + words_apart, 1);
+            __syncthreads();  // the next tile's work begins when the post is out
+        }
+#pragma unroll 1
+        for (int i = 0; i < p.work; ++i) value = value * 0.999f + 0.5f;
+        __syncthreads();
         if (p.parts & fetch) {
             if (threadIdx.x == 0) fetched = cusync::fetch_add_relaxed(p.counters, 1);
             __syncthreads();
             value += fetched == 0xffffffffu;
         }
-        if (p.parts & poll) {
+        if (p.parts & (poll | fixup)) {
             if (threadIdx.x == 0)
                 while (cusync::load_acquire(own) == 0) {
                 }
             __syncthreads();
         }
-#pragma unroll 1
-        for (int i = 0; i < p.work; ++i) value = value * 0.999f + 0.5f;
         if (p.parts & partial) {
             for (int i = 0; i < p.sum_quads; ++i)
                 sums[i * blockDim.x + threadIdx.x] = make_float4(value, value, value, value);
             __syncthreads();
             if (threadIdx.x == 0) cusync::add_release(own + words_apart, 1);
+            __syncthreads();
         }
         if (p.parts & fixup) {
-            if (threadIdx.x == 0)
-                while (cusync::load_acquire(own) == 0) {
-                }
-            __syncthreads();
             float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll 8
             for (int i = 0; i < p.sum_quads; ++i) {
@@ -77,12 +82,7 @@ extern "C" __global__ void block_costs(const __grid_constant__ BlockCostParams p
                 sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
             }
             value += (sum.x + sum.y + sum.z + sum.w) * 1e-30f;
-        }
-        for (int i = 0; i < p.tile_quads; ++i)
-            tile[i * blockDim.x + threadIdx.x] = make_float4(value, value, value, value);
-        if (p.parts & post) {
             __syncthreads();
-            if (threadIdx.x == 0) cusync::add_release(own + words_apart, 1);
         }
     }
     __syncthreads();

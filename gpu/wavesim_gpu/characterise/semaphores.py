@@ -12,7 +12,7 @@ from wavesim_gpu.characterise.bench import Bench
 from wavesim_gpu.characterise.readings import Reading
 
 FILE, THREADS, WORDS_APART = "semaphores.cu", 256, 64
-TURNS, REPEATS, ROUNDS, WORK = 1_000, 7, 30, 1_500
+TURNS, REPEATS, ROUNDS, WORK = 1_000, 9, 60, 400
 TILE_QUADS, SUM_QUADS = (
     16,
     32,

@@ -13,8 +13,13 @@ from wavesim_gpu.characterise.bench import Bench
 from wavesim_gpu.characterise.readings import Reading
 
 FILE, REPEATS, MOST = "load.cu", 5, 4
-KINDS = {"tensor": ("tensor_work", 256), "light tensor": ("light_tensor_work", 128), "fma": ("fma_work", 256)}
-KINDS["latency"] = ("latency_work", 128)
+KINDS = {
+    "tensor": ("tensor_work", 256),
+    "light tensor": ("light_tensor_work", 128),
+    "barrier tensor": ("barrier_tensor_work", 128),
+    "fma": ("fma_work", 256),
+    "latency": ("latency_work", 128),
+}
 WINDOW = 600_000  # cycles
 PROGRESS = np.dtype(
     [
@@ -27,7 +32,10 @@ PROGRESS = np.dtype(
     ]
 )
 LINKS, LINK_STRIDE = 1 << 19, 4_093  # a ring through 2 MB
-SPINNERS = {"polling": 0, "sleeping": 1}
+# Threads that poll, and whether they sleep between two looks.
+SPINNERS = {"polling": (1, 0), "sleeping": (1, 1), "polling all": (256, 0)}
+# What stands for a GEMM: multiply-adds between barriers.
+GEMM = "barrier tensor"
 
 
 def measure(bench: Bench) -> dict[str, Any]:
@@ -35,30 +43,24 @@ def measure(bench: Bench) -> dict[str, Any]:
     links = bench.cupy.asarray((np.arange(LINKS, dtype=np.uint32) + LINK_STRIDE) % LINKS)
     return {
         "rates": {kind: [_rates(bench, kind, links) for _ in range(REPEATS)] for kind in KINDS},
+        "light_ghz": [_light_ghz(bench, links) for _ in range(REPEATS)],
         "beside_spinning": {
-            name: {kind: _beside(bench, kind, links, is_sleeping) for kind in KINDS}
-            for name, is_sleeping in SPINNERS.items()
+            name: {kind: _beside(bench, kind, links, how) for kind in KINDS} for name, how in SPINNERS.items()
         },
     }
 
 
 def constants(raw: dict[str, Any]) -> list[Reading]:
     """Speeds of one to four blocks over that of one alone, and what a spinning neighbour takes."""
-    found = []
-    for kind, name in (
-        ("light tensor", "tensor_speeds"),
-        ("fma", "fma_speeds"),
-        ("latency", "latency_speeds"),
-    ):
+    source = "one SM's clock while its blocks wait for the L2 most of the time"
+    found = [Reading("clock.light_ghz", raw["light_ghz"], source)]
+    for kind, name in ((GEMM, "tensor_speeds"), ("fma", "fma_speeds"), ("latency", "latency_speeds")):
         each = [speeds(repeat) for repeat in raw["rates"][kind]]
         middle = [round(min(1.0, float(np.median(column))), 4) for column in zip(*each, strict=True)]
         found.append(Reading(f"sharing.{name}", [middle], f"1 to {MOST} blocks of {kind} work on every SM"))
     for spinner, name in (("polling", "spin_share"), ("sleeping", "sleeping_spin_share")):
-        lost = [
-            max(0.0, 1 - with_ / without)
-            for without, with_ in raw["beside_spinning"][spinner]["light tensor"]
-        ]
-        source = f"what tensor work loses to a block beside it of which one thread waits, {spinner}"
+        lost = [max(0.0, 1 - beside / alone) for alone, beside in raw["beside_spinning"][spinner][GEMM]]
+        source = f"what blocks of {GEMM} lose to a block beside them of which one thread waits, {spinner}"
         found.append(Reading(f"sharing.{name}", lost, source))
     return found
 
@@ -82,6 +84,17 @@ def _rates(bench: Bench, kind: str, links: Any) -> list[list[float]]:
     return found
 
 
+def _light_ghz(bench: Bench, links: Any) -> float:
+    """The clock of SMs that wait for the L2 most of the time: the highest that there is."""
+    name, threads = KINDS["latency"]
+    progress, sink = bench.zeros(bench.sms * PROGRESS.itemsize, np.uint8), bench.zeros(1, np.float32)
+    arguments = (np.uint64(10 * WINDOW), links, progress, sink)
+    bench.launch(bench.kernel(FILE, name), bench.sms, threads, *arguments)
+    bench.synchronize()
+    seen = progress.get().view(PROGRESS)
+    return float(np.median(seen["cycles"] / np.maximum(1, seen["ns"])))
+
+
 def _by_age(seen: Any, count: int) -> list[float]:
     """Medians over SMs that hold `count` blocks, the oldest block first."""
     rate = 1000 * seen["steps"] / np.maximum(1, seen["cycles"])
@@ -92,7 +105,7 @@ def _by_age(seen: Any, count: int) -> list[float]:
     return [float(one) for one in np.median(full, axis=0)] if full else [float("nan")] * count
 
 
-def _beside(bench: Bench, kind: str, links: Any, is_sleeping: int) -> list[tuple[float, float]]:
+def _beside(bench: Bench, kind: str, links: Any, how: tuple[int, int]) -> list[tuple[float, float]]:
     """Per repeat, steps per 1000 cycles without and with a waiting block on each SM."""
     name, threads = KINDS[kind]
     work, spin = bench.kernel(FILE, name), bench.kernel(FILE, "spin")
@@ -110,7 +123,7 @@ def _beside(bench: Bench, kind: str, links: Any, is_sleeping: int) -> list[tuple
 
     for _ in range(REPEATS):
         alone = rate()
-        bench.launch(spin, bench.sms, 256, counter, np.int32(is_sleeping), polls, stream=beside)
+        bench.launch(spin, bench.sms, 256, counter, *map(np.int32, how), polls, stream=beside)
         shared = rate()
         counter.data.copy_from_device_async(one.data, one.nbytes, bench.stream)
         bench.synchronize()

@@ -46,7 +46,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         "memory": Group(
             memory__l2_bytes=[30e6], memory__dram_bytes_per_s=[4e12], memory__scattered_share=[0.8]
         ),
-        "clock": Group(clock__single_ghz=[1.98, 1.97, 1.975], clock__gain=[0.05]),
+        "clock": Group(clock__light_ghz=[1.98, 1.97, 1.975], clock__gain=[0.05]),
         "dispatch": SimpleNamespace(
             measure=lambda _: 0, constants=lambda _: [Reading("dispatch.oldest_first", [True], "two streams")]
         ),
@@ -82,7 +82,7 @@ def test_what_it_writes_is_a_device_with_costs_and_conditions(
     assert own.conditions["driver"] == "580"
     assert own.conditions["sm_count"] == 96
     assert "as_found" not in own.conditions
-    assert own.constants["clock.single_ghz"].spread == pytest.approx(0.0013, abs=1e-4)
+    assert own.constants["clock.light_ghz"].spread == pytest.approx(0.0013, abs=1e-4)
 
 
 def test_repeats_are_compared_and_put_together(pretended: Path, capsys: pytest.CaptureFixture[str]):
@@ -109,14 +109,16 @@ def test_out_of_time_a_group_is_left_out_and_named(pretended: Path, capsys: pyte
 def test_a_clock_that_one_sm_does_not_reach_is_refused_or_written_down(
     pretended: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    capped = Group(clock__single_ghz=[1.2], clock__gain=[0.0])
+    capped = Group(clock__light_ghz=[1.2], clock__gain=[0.0])
     monkeypatch.setattr(command, "GROUPS", {"clock": capped})
-    with pytest.raises(DeviceError, match=r"ran at 1,200 of 1,980 MHz: the clock is locked or capped"):
+    with pytest.raises(
+        DeviceError, match=r"locked or capped: waiting SMs ran at 1,200 of 1,980 MHz: unlock it"
+    ):
         command.run(options(pretended))
     assert not pretended.exists()
-    monkeypatch.setattr(command, "GROUPS", {"clock": Group(clock__single_ghz=[1.2], clock__gain=[0.0])})
+    monkeypatch.setattr(command, "GROUPS", {"clock": Group(clock__light_ghz=[1.2], clock__gain=[0.0])})
     command.run(options(pretended, as_found=True))
-    assert "1200 of 1980 MHz" in read_device_file(pretended).conditions["as_found"]
+    assert "1,200 of 1,980 MHz" in read_device_file(pretended).conditions["as_found"]
 
 
 @pytest.mark.parametrize(
