@@ -23,7 +23,7 @@ from wavesim.guard.options import OneLineParser, number
 from wavesim.guard.program import error_text, run_program
 from wavesim.guard.streams import ReaderGoneError
 from wavesim_gpu.characterise import command as characterise_command
-from wavesim_gpu.runtime.gpu_state import require_gpu
+from wavesim_gpu.runtime.gpu_at_hand import require_gpu
 from wavesim_gpu.trial import command as try_command
 
 BLIND_ONLY = ("device", "seconds", "only", "shard")  # options of `record`

@@ -19,8 +19,8 @@ from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
 from wavesim.workloads.gpt3 import gemm_block
 from wavesim.workloads.hopper import BLOCKS, TILE_K
-from wavesim_gpu.characterise.bench import Bench
-from wavesim_gpu.characterise.readings import Reading
+from wavesim_gpu.characterise.bench import MicroBench
+from wavesim_gpu.characterise.readings import MeasuredConstant
 from wavesim_gpu.kernels.backends import backend_named
 from wavesim_gpu.kernels.sm80.gemm import Portable
 from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER_CAPABILITY, Hopper
@@ -35,7 +35,7 @@ SIDE = COLUMNS * TILE[1]  # n and k of each product: short tiles, of which semap
 PLANS = {"stream": StreamSync(), "row": SemaphoreSync(RowSync(), wait_kernel=False)}
 
 
-def measure(bench: Bench) -> dict[str, Any]:
+def measure(bench: MicroBench) -> dict[str, Any]:
     """Raw results: per backend and plan, the stages' median block of each replay, in ns."""
     kernels = {Portable.name: (gemm_block(TILE), Gemm.tile_k)}
     if bench.device.compute_capability == HOPPER_CAPABILITY:
@@ -43,7 +43,7 @@ def measure(bench: Bench) -> dict[str, Any]:
     return {name: _blocks_ns(bench, name, *how) for name, how in kernels.items()}
 
 
-def constants(raw: dict[str, Any]) -> list[Reading]:
+def constants(raw: dict[str, Any]) -> list[MeasuredConstant]:
     """Fetch, poll and post of each backend's blocks, one per tile."""
     found = []
     for name, plans in raw.items():
@@ -57,11 +57,11 @@ def constants(raw: dict[str, Any]) -> list[Reading]:
             ("post_ns", middle - last, "the middle, less the last's"),
         ):
             repeats = [max(0, round(float(one))) for one in added]
-            found.append(Reading(f"backends.{name}.tile.{key}", repeats, f"{whole} {who}"))
+            found.append(MeasuredConstant(f"backends.{name}.tile.{key}", repeats, f"{whole} {who}"))
     return found
 
 
-def _blocks_ns(bench: Bench, backend: str, block: Block, tile_k: int) -> dict[str, list[list[float]]]:
+def _blocks_ns(bench: MicroBench, backend: str, block: Block, tile_k: int) -> dict[str, list[list[float]]]:
     runner = CupyRunner(commit="", backend=backend)
     pipeline = chain(bench.sms, block, tile_k)
     compile_ahead(pipeline, PLANS.values(), [Build(is_recording=True)], backend_named(backend).name)

@@ -25,7 +25,7 @@ HOLD_NS = 60_000  # the GPU is held this long while the host queues what is to b
 
 
 @dataclass
-class Bench:
+class MicroBench:
     """The current GPU, a stream on it, and the kernels loaded so far."""
 
     device: Device = field(default_factory=query)

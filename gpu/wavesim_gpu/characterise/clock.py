@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from wavesim_gpu.characterise.bench import Bench
-from wavesim_gpu.characterise.readings import Reading
+from wavesim_gpu.characterise.bench import MicroBench
+from wavesim_gpu.characterise.readings import MeasuredConstant
 from wavesim_gpu.runtime.clocks import Sampler
 
 FILE, THREADS, SHARED_BYTES = "load.cu", 256, 48 * 1024
@@ -29,7 +29,7 @@ PARAMS = np.dtype(
 )
 
 
-def measure(bench: Bench) -> dict[str, Any]:
+def measure(bench: MicroBench) -> dict[str, Any]:
     """Raw results: GHz and watts by SMs at work, and clocks of phases with all SMs and with some."""
     counts = [max(1, round(share * bench.sms)) for share in SHARES]
     steady: dict[str, list[dict[str, Any]]] = {str(count): [] for count in counts}
@@ -43,24 +43,24 @@ def measure(bench: Bench) -> dict[str, Any]:
     return {"steady": steady, "short": short, "sm_count": bench.sms}
 
 
-def constants(raw: dict[str, Any]) -> list[Reading]:
+def constants(raw: dict[str, Any]) -> list[MeasuredConstant]:
     """Clocks and power of one SM and of all, and how much faster some SMs run while others pause."""
     steady, sms = raw["steady"], raw["sm_count"]
     one, full = steady[min(steady, key=int)], steady[max(steady, key=int)]
     load = "wgmma or mma.sync without a pause"
     found = [
-        Reading("clock.single_ghz", _known(one, "ghz"), f"one SM under {load}, the last 100 ms"),
-        Reading("clock.full_ghz", _known(full, "ghz"), f"all SMs under {load}, the last 100 ms"),
+        MeasuredConstant("clock.single_ghz", _known(one, "ghz"), f"one SM under {load}, the last 100 ms"),
+        MeasuredConstant("clock.full_ghz", _known(full, "ghz"), f"all SMs under {load}, the last 100 ms"),
     ]
     if _known(full, "watts") and _known(one, "watts"):
-        found.append(Reading("clock.full_w", _known(full, "watts"), f"NVML, all SMs under {load}"))
-        found.append(Reading("clock.idle_w", _known(one, "watts"), f"NVML, one SM under {load}"))
+        found.append(MeasuredConstant("clock.full_w", _known(full, "watts"), f"NVML, all SMs under {load}"))
+        found.append(MeasuredConstant("clock.idle_w", _known(one, "watts"), f"NVML, one SM under {load}"))
     fewest = min(raw["short"], key=int)
     gains = [gain(pair, int(fewest) / sms) for pair in raw["short"][fewest]]
     source = (
         f"clock of {fewest} SMs that go on while the others pause for 0.4 ms, over that while all compute"
     )
-    found.append(Reading("clock.gain", [max(0.0, min(1.0, one)) for one in gains], source))
+    found.append(MeasuredConstant("clock.gain", [max(0.0, min(1.0, one)) for one in gains], source))
     return found
 
 
@@ -74,7 +74,7 @@ def _known(entries: list[dict[str, Any]], name: str) -> list[float]:
     return [entry[name] for entry in entries if entry[name] is not None]
 
 
-def _steady(bench: Bench, count: int) -> dict[str, Any]:
+def _steady(bench: MicroBench, count: int) -> dict[str, Any]:
     """`count` SMs at work for 150 ms: the clock of the last two thirds, and power over them."""
     with Sampler() as sampler:
         clocks = _run(bench, count, STEADY_NS, STEADY_PHASES, is_steady=True)
@@ -88,14 +88,14 @@ def _steady(bench: Bench, count: int) -> dict[str, Any]:
     }
 
 
-def _short(bench: Bench, count: int) -> list[float]:
+def _short(bench: MicroBench, count: int) -> list[float]:
     """(clock while all SMs work, clock while `count` do): medians over later phases and those SMs."""
     clocks = _run(bench, count, SHORT_NS, SHORT_PHASES, is_steady=False)[:count]
     by_phase = clocks.reshape(count, -1, 4)[:, SHORT_PHASES // 2 :, 1:]  # the first quarter still changes
     return [float(np.median(by_phase[:, 0::2])), float(np.median(by_phase[:, 1::2]))]
 
 
-def _run(bench: Bench, count: int, phase_ns: int, phases: int, *, is_steady: bool) -> Any:
+def _run(bench: MicroBench, count: int, phase_ns: int, phases: int, *, is_steady: bool) -> Any:
     """GHz by block and quarter of a phase, (blocks, 4 * phases); the first quarter has the second's."""
     kernel = bench.kernel(FILE, "phases", SHARED_BYTES)
     stamps = bench.zeros((bench.sms, 4 * phases, 2))

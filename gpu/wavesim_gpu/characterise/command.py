@@ -20,11 +20,11 @@ from wavesim.errors import DescriptionError, DeviceError
 from wavesim.guard.options import number
 from wavesim.guard.writing import write_text
 from wavesim_gpu.characterise import backends, clock, dispatch, launches, memory, semaphores, sharing
-from wavesim_gpu.characterise.bench import Bench
+from wavesim_gpu.characterise.bench import MicroBench
 from wavesim_gpu.characterise.device_file import capped_clock, conditions_of, text_of
-from wavesim_gpu.characterise.readings import Reading, difference, together
+from wavesim_gpu.characterise.readings import MeasuredConstant, difference, together
 from wavesim_gpu.runtime.device import versions
-from wavesim_gpu.runtime.gpu_state import GpuState, require_gpu
+from wavesim_gpu.runtime.gpu_at_hand import GpuState, require_gpu
 
 HELP = "measure launches, semaphores, memory, clock and sharing of this GPU; writes its device file"
 SECONDS = 110.0
@@ -43,11 +43,11 @@ GROUPS: Mapping[str, ModuleType] = {
 
 
 @dataclass(frozen=True)
-class Run:
+class Pass:
     """One pass over all groups: raw results, and the constants that follow from them."""
 
     raw: Mapping[str, Any]
-    readings: Sequence[Reading]
+    readings: Sequence[MeasuredConstant]
     left_out: Sequence[str]
 
 
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     _require_options(options.repeat, seconds)
     began = time.monotonic()
     state = require_gpu(may_be_held=options.as_found, may_be_disturbed=options.as_found)
-    bench = Bench()
+    bench = MicroBench()
     runs = [measured(bench, began + seconds * (turn + 1)) for turn in range(options.repeat)]
     readings = together([one.readings for one in runs])
     _require_own_clock(state, readings, is_accepted=options.as_found)
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def measured(bench: Bench, until: float) -> Run:
+def measured(bench: MicroBench, until: float) -> Pass:
     """Every group once; after `until`, by the monotonic clock, none is begun."""
     raw: dict[str, Any] = {}
     left_out = []
@@ -102,10 +102,10 @@ def measured(bench: Bench, until: float) -> Run:
         began = time.monotonic()
         raw[name] = group.measure(bench)
         _say(f"{name}: {time.monotonic() - began:.1f} s")
-    return Run(raw, constants_of(raw), left_out)
+    return Pass(raw, constants_of(raw), left_out)
 
 
-def constants_of(raw: Mapping[str, Any]) -> list[Reading]:
+def constants_of(raw: Mapping[str, Any]) -> list[MeasuredConstant]:
     """The constants that follow from the groups' raw results."""
     return [one for name, group in GROUPS.items() if name in raw for one in group.constants(raw[name])]
 
@@ -117,7 +117,7 @@ def _require_options(repeat: int, seconds: float) -> None:
         raise DescriptionError(f"--seconds is {seconds:g}; it must be above 0, such as {SECONDS:g}")
 
 
-def _require_own_clock(state: GpuState, readings: Sequence[Reading], *, is_accepted: bool) -> None:
+def _require_own_clock(state: GpuState, readings: Sequence[MeasuredConstant], *, is_accepted: bool) -> None:
     """SMs that only wait reach the highest clock unless somebody locked it lower; NVML does not tell."""
     cap = capped_clock(state, readings)
     if cap and not is_accepted:
@@ -131,8 +131,8 @@ def _slug(name: str) -> str:
 def _result(
     out: Path,
     seconds: float,
-    readings: Sequence[Reading],
-    runs: Sequence[Sequence[Reading]],
+    readings: Sequence[MeasuredConstant],
+    runs: Sequence[Sequence[MeasuredConstant]],
     left_out: Sequence[str],
 ) -> dict[str, Any]:
     by_name = [{one.name: one for one in run} for run in runs]

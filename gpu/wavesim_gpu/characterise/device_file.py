@@ -10,8 +10,8 @@ from typing import Any
 from wavesim.costs.constants import unit_of
 from wavesim.model.device import Device
 from wavesim_gpu.characterise.clock import REACHED
-from wavesim_gpu.characterise.readings import Reading
-from wavesim_gpu.runtime.gpu_state import GpuState, disturbances
+from wavesim_gpu.characterise.readings import MeasuredConstant
+from wavesim_gpu.runtime.gpu_at_hand import GpuState, disturbances
 
 HEAD = (
     "# Made by `python -m wavesim_gpu characterise`, and replaced as a whole. "
@@ -29,7 +29,7 @@ GIVEN = {
 
 
 def conditions_of(
-    state: GpuState, versions: Mapping[str, str], readings: Sequence[Reading]
+    state: GpuState, versions: Mapping[str, str], readings: Sequence[MeasuredConstant]
 ) -> dict[str, str | int | float | bool]:
     """What else was true of the GPU: software, power limit, others' work, and clocks that were held."""
     told = {name: value for name, value in state.readings.items() if name != "other_pids"}
@@ -42,7 +42,7 @@ def conditions_of(
     return found | ({"as_found": "; ".join(wrong)} if wrong else {})
 
 
-def capped_clock(state: GpuState, readings: Sequence[Reading]) -> str:
+def capped_clock(state: GpuState, readings: Sequence[MeasuredConstant]) -> str:
     """That the SM clock stays below its highest even where SMs only wait; "" if it does not."""
     light = next((one.value for one in readings if one.name == "clock.light_ghz"), None)
     most_mhz = state.most_clock_mhz or state.device.clock_hz / 1e6
@@ -51,14 +51,16 @@ def capped_clock(state: GpuState, readings: Sequence[Reading]) -> str:
     return f"the SM clock is locked or capped: waiting SMs ran at {light * 1000:,.0f} of {most_mhz:,.0f} MHz"
 
 
-def text_of(device: Device, readings: Sequence[Reading], conditions: Mapping[str, Any], date: str) -> str:
+def text_of(
+    device: Device, readings: Sequence[MeasuredConstant], conditions: Mapping[str, Any], date: str
+) -> str:
     """The whole file as TOML."""
     own = {
         item.name: getattr(device, item.name)
         for item in fields(Device)
         if item.name not in ("name", "sources")
     }
-    given = [Reading(name, [0], source) for name, source in GIVEN.items()]
+    given = [MeasuredConstant(name, [0], source) for name, source in GIVEN.items()]
     return "\n".join(
         [
             HEAD,
@@ -79,7 +81,7 @@ def text_of(device: Device, readings: Sequence[Reading], conditions: Mapping[str
     )
 
 
-def _issue_order(readings: Sequence[Reading], date: str) -> list[str]:
+def _issue_order(readings: Sequence[MeasuredConstant], date: str) -> list[str]:
     """What safety verdicts rest on, where it was seen."""
     seen = [one for one in readings if one.name == "dispatch.oldest_first" and one.value]
     return [
@@ -89,7 +91,7 @@ def _issue_order(readings: Sequence[Reading], date: str) -> list[str]:
     ]
 
 
-def _section(reading: Reading, date: str) -> list[str]:
+def _section(reading: MeasuredConstant, date: str) -> list[str]:
     unit, spread = unit_of(reading.name), reading.spread
     return [
         "",

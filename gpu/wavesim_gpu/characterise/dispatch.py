@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from wavesim_gpu.characterise.bench import Bench
-from wavesim_gpu.characterise.readings import Reading
+from wavesim_gpu.characterise.bench import MicroBench
+from wavesim_gpu.characterise.readings import MeasuredConstant
 
 FILE, THREADS, STAY_NS, LONG_NS, REPEATS = "dispatch.cu", 64, 20_000, 400_000, 5
 STAY = np.dtype([("start_ns", "<u8"), ("end_ns", "<u8"), ("sm", "<u4"), ("unused", "<u4")])
@@ -17,7 +17,7 @@ SMALL_BYTES, DRIVERS_CHOICE, FULL = 7 * 1024, -1, 100
 RESERVED_BYTES = 1024
 
 
-def measure(bench: Bench) -> dict[str, Any]:
+def measure(bench: MicroBench) -> dict[str, Any]:
     """Raw results: what each repeat showed, and how many small blocks fitted by carve-out."""
     large = bench.device.shared_bytes_per_block * 2 // 3
     return {
@@ -36,27 +36,27 @@ def measure(bench: Bench) -> dict[str, Any]:
     }
 
 
-def constants(raw: dict[str, Any]) -> list[Reading]:
+def constants(raw: dict[str, Any]) -> list[MeasuredConstant]:
     """Yes or no: each is yes only if every repeat showed it."""
     sms, joined, large = raw["sm_count"], raw["joined"], raw["large_bytes"] // 1024
     beside = f"blocks of {SMALL_BYTES // 1024} KB join SMs where a block of {large} KB is"
     return [
-        Reading(
+        MeasuredConstant(
             "dispatch.oldest_first",
             [all(raw["oldest_first"])],
             "two streams, 1.5 waves each: no block of the second starts before the first's last one",
         ),
-        Reading(
+        MeasuredConstant(
             "dispatch.breadth_first",
             [max(raw["blocks_per_sm_in_half_a_wave"]) == 1],
             "a block per SM of a kernel that fits twice: each SM gets one",
         ),
-        Reading(
+        MeasuredConstant(
             "dispatch.joins_default",
             [all(count >= sms for count in joined["default"])],
             f"{beside}, where that kernel asked for no carve-out",
         ),
-        Reading(
+        MeasuredConstant(
             "dispatch.joins_full",
             [all(count >= sms for count in joined["full"])],
             f"{beside}, where that kernel asked for the full carve-out",
@@ -64,11 +64,11 @@ def constants(raw: dict[str, Any]) -> list[Reading]:
     ]
 
 
-def _percent(bench: Bench, level: int) -> int:
+def _percent(bench: MicroBench, level: int) -> int:
     return min(100, -(-100 * level // bench.device.shared_bytes_per_sm))
 
 
-def _stays(bench: Bench, blocks: int) -> Any:
+def _stays(bench: MicroBench, blocks: int) -> Any:
     return bench.zeros(blocks * STAY.itemsize, np.uint8)
 
 
@@ -76,7 +76,7 @@ def _read(stays: Any) -> Any:
     return stays.get().view(STAY)
 
 
-def _is_oldest_first(bench: Bench) -> bool:
+def _is_oldest_first(bench: MicroBench) -> bool:
     """Two kernels of 1.5 waves, one block per SM, on two streams."""
     shared, blocks = bench.device.shared_bytes_per_block, bench.sms * 3 // 2
     other, found = bench.cupy.cuda.Stream(non_blocking=True), []
@@ -91,7 +91,7 @@ def _is_oldest_first(bench: Bench) -> bool:
     return bool(second["start_ns"].min() >= first["start_ns"].max())
 
 
-def _most_on_one_sm(bench: Bench) -> int:
+def _most_on_one_sm(bench: MicroBench) -> int:
     """Blocks on the fullest SM, of a kernel with as many blocks as SMs that could hold two."""
     shared = bench.device.shared_bytes_per_sm // 2 - 4 * RESERVED_BYTES
     kernel, stays = bench.kernel(FILE, "stay_first", shared), _stays(bench, bench.sms)
@@ -101,7 +101,7 @@ def _most_on_one_sm(bench: Bench) -> int:
     return int(np.bincount(_read(stays)["sm"]).max())
 
 
-def _joined(bench: Bench, large: int, small: int, percent: int) -> int:
+def _joined(bench: MicroBench, large: int, small: int, percent: int) -> int:
     """How many small blocks of a second kernel start while one of the first is on every SM."""
     first, second = bench.kernel(FILE, "stay_first", large), bench.kernel(FILE, "stay_second", small)
     bench.prefer_carveout(first, percent)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from wavesim_gpu.characterise.bench import Bench
-from wavesim_gpu.characterise.readings import Reading
+from wavesim_gpu.characterise.bench import MicroBench
+from wavesim_gpu.characterise.readings import MeasuredConstant
 from wavesim_gpu.kernels.backend import KernelLaunch
 from wavesim_gpu.runtime.launch_attributes import launch_extended
 
@@ -18,7 +18,7 @@ FILE, THREADS, WORK_NS = "launches.cu", 256, 3_000
 KERNELS, REPLAYS, PAIR_REPLAYS, HOST_LAUNCHES, TIMER_STEPS = 20, 15, 40, 2_000, 2_000
 
 
-def measure(bench: Bench) -> dict[str, Any]:
+def measure(bench: MicroBench) -> dict[str, Any]:
     """Raw results in ns: gaps between kernels, times of pairs, the host's per launch, steps of the timer."""
     kernels = ["span", *(["dependent_span"] if bench.is_hopper else [])]
     return {
@@ -31,40 +31,42 @@ def measure(bench: Bench) -> dict[str, Any]:
     }
 
 
-def constants(raw: dict[str, Any]) -> list[Reading]:
+def constants(raw: dict[str, Any]) -> list[MeasuredConstant]:
     """Overheads of launches, and the timer's step."""
     gaps, pairs = raw["gaps_ns"], raw["pairs_ns"]
     setup = _median(pairs["one stream"])
     found = [
-        Reading(
+        MeasuredConstant(
             "timer.step_ns", _whole([min(raw["timer_steps_ns"])]), "least step of %globaltimer in a loop"
         ),
-        Reading(
+        MeasuredConstant(
             "overheads.boundary_ns",
             _whole(gaps["span"]),
             f"{KERNELS} kernels in a CUDA graph, a block per SM: last block's end to the next one's start",
         ),
-        Reading(
+        MeasuredConstant(
             "overheads.setup_ns",
             _whole(pairs["one stream"]),
             "a CUDA graph of a memset and two kernels: time between events less first block to last",
         ),
-        Reading(
+        MeasuredConstant(
             "overheads.multi_stream_ns",
             _whole([max(0.0, ns - setup) for ns in pairs["two streams"]]),
             "the same with the second kernel on a stream of its own, forked and joined, less set-up",
         ),
-        Reading("overheads.host_ns", _whole(raw["host_ns"]), "one launch from Python through CuPy, of 2,000"),
+        MeasuredConstant(
+            "overheads.host_ns", _whole(raw["host_ns"]), "one launch from Python through CuPy, of 2,000"
+        ),
     ]
     if "dependent_span" in gaps:
         source = (
             "the same under programmatic dependent launch: last block's end to the return of the wait for it"
         )
-        found.append(Reading("overheads.dependent_ns", _whole(gaps["dependent_span"]), source))
+        found.append(MeasuredConstant("overheads.dependent_ns", _whole(gaps["dependent_span"]), source))
     return found
 
 
-def _gaps(bench: Bench, name: str) -> list[float]:
+def _gaps(bench: MicroBench, name: str) -> list[float]:
     """Per replay, the median gap between a kernel's last block and the next one's first."""
     kernel, stamps = bench.kernel(FILE, name), bench.zeros((KERNELS, bench.sms, 2))
     shape = KernelLaunch(name, THREADS, 0, bench.sms, is_dependent=True)
@@ -87,7 +89,7 @@ def _gaps(bench: Bench, name: str) -> list[float]:
     return found
 
 
-def _pairs(bench: Bench, streams: int) -> list[float]:
+def _pairs(bench: MicroBench, streams: int) -> list[float]:
     """Per replay, what a graph of two kernels takes beside its blocks."""
     kernel, stamps = bench.kernel(FILE, "span"), bench.zeros((2, bench.sms, 2))
     cleared = bench.zeros(1024, np.uint8)
@@ -112,7 +114,7 @@ def _pairs(bench: Bench, streams: int) -> list[float]:
     return found
 
 
-def _host_ns(bench: Bench) -> list[float]:
+def _host_ns(bench: MicroBench) -> list[float]:
     """Per repeat, nanoseconds of one launch among many."""
     kernel, stamps, found = bench.kernel(FILE, "span"), bench.zeros((1, 2)), []
     for _ in range(5):
@@ -125,7 +127,7 @@ def _host_ns(bench: Bench) -> list[float]:
     return found
 
 
-def _timer_steps(bench: Bench) -> list[float]:
+def _timer_steps(bench: MicroBench) -> list[float]:
     values = bench.zeros(TIMER_STEPS)
     bench.launch(bench.kernel(FILE, "timer_values"), 1, 1, values, np.int32(TIMER_STEPS))
     bench.synchronize()

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from wavesim_gpu.characterise.bench import Bench
-from wavesim_gpu.characterise.readings import Reading
+from wavesim_gpu.characterise.bench import MicroBench
+from wavesim_gpu.characterise.readings import MeasuredConstant
 
 FILE, REPEATS = "memory.cu", 7
 COPY_BYTES = 1 << 30
@@ -36,7 +36,7 @@ LINES, LINES_APART, LATENCY_ROUNDS = 128, 8 * 1024 + 128, 4
 SOUGHT = (2.0, 8.0)  # sets of so many times the L2 tell its capacity
 
 
-def measure(bench: Bench) -> dict[str, Any]:
+def measure(bench: MicroBench) -> dict[str, Any]:
     """Raw results in bytes/s and cycles."""
     pool = bench.cupy.zeros(_pool_bytes(bench), np.uint8)
     bench.synchronize()
@@ -57,7 +57,7 @@ def measure(bench: Bench) -> dict[str, Any]:
     }
 
 
-def constants(raw: dict[str, Any]) -> list[Reading]:
+def constants(raw: dict[str, Any]) -> list[MeasuredConstant]:
     """Bandwidths, how much of the L2 holds what all SMs read, and its near and far latency."""
     panels, sets, l2_bytes = raw["panels_bytes_per_s"], raw["sets_bytes_per_s"], raw["l2_bytes"]
     shared, private = (capacities(sets[name], l2_bytes) for name in ("shared", "private"))
@@ -65,36 +65,38 @@ def constants(raw: dict[str, Any]) -> list[Reading]:
     scattered = [one / middle for one, middle in zip(panels["scattered"], panels["drifted"], strict=True)]
     small = min(sets["shared"], key=int)
     return [
-        Reading(
+        MeasuredConstant(
             "memory.copy_bytes_per_s",
             raw["copy_bytes_per_s"],
             "device-to-device copy, bytes read and written",
         ),
-        Reading(
+        MeasuredConstant(
             "memory.dram_bytes_per_s",
             panels["drifted"],
             "every SM reads panels of its own, 128 bytes of 384 rows at a time, a few k-blocks out of step",
         ),
-        Reading(
+        MeasuredConstant(
             "memory.scattered_share",
             [min(1.0, share) for share in scattered],
             "the same from places all over K, over a few k-blocks out of step",
         ),
-        Reading(
+        MeasuredConstant(
             "memory.l2_bytes",
             [round(one) for one in shared],
             "all SMs read at random in sets larger than the L2: the share of reads that DRAM did not serve",
         ),
-        Reading(
+        MeasuredConstant(
             "l2.copies",
             [mine / all_ for mine, all_ in zip(private, shared, strict=True)],
             "the same where each SM reads a part of its own, over where all read all",
         ),
-        Reading("l2.bytes_per_s", sets["shared"][small], f"all SMs read at random in a set of {small} MB"),
-        Reading(
+        MeasuredConstant(
+            "l2.bytes_per_s", sets["shared"][small], f"all SMs read at random in a set of {small} MB"
+        ),
+        MeasuredConstant(
             "l2.near_cycles", [near], "one thread per SM reads 128 lines: the nearer half of lines, median"
         ),
-        Reading(
+        MeasuredConstant(
             "l2.far_cycles", [far], "one thread per SM reads 128 lines: the farther half of lines, median"
         ),
     ]
@@ -128,14 +130,14 @@ def near_and_far(cycles: list[list[float]]) -> tuple[float, float]:
     return float(np.median(values[:cut])), float(np.median(values[cut:]))
 
 
-def _pool_bytes(bench: Bench) -> int:
+def _pool_bytes(bench: MicroBench) -> int:
     """Room for the largest set and all panels; less where the GPU has less."""
     free = bench.cupy.cuda.runtime.memGetInfo()[0]
     wanted = max(LARGEST_SET, bench.sms * PANEL_ROWS * K_BLOCKS * 128, 2 * COPY_BYTES)
     return int(min(wanted, free // 2 // MB * MB))
 
 
-def _copies(bench: Bench, pool: Any) -> list[float]:
+def _copies(bench: MicroBench, pool: Any) -> list[float]:
     size = min(COPY_BYTES, pool.nbytes // 2)
     source, target = pool[:size], pool[size : 2 * size]
 
@@ -146,11 +148,11 @@ def _copies(bench: Bench, pool: Any) -> list[float]:
     return [2 * size / bench.elapsed_ns(copy) * 1e9 for _ in range(REPEATS)]
 
 
-def _depth(bench: Bench) -> int:
+def _depth(bench: MicroBench) -> int:
     return max(1, min(MOST_DEPTH, bench.device.shared_bytes_per_block // (PANEL_ROWS * 128)))
 
 
-def _panels(bench: Bench, pool: Any) -> dict[str, list[float]]:
+def _panels(bench: MicroBench, pool: Any) -> dict[str, list[float]]:
     """Bytes per second with SMs in step, a few k-blocks apart, and all over K."""
     depth, chance = _depth(bench), np.random.default_rng(0)
     shared = depth * PANEL_ROWS * 128
@@ -173,7 +175,7 @@ def _panels(bench: Bench, pool: Any) -> dict[str, list[float]]:
     return found
 
 
-def _paced(bench: Bench, pool: Any) -> list[dict[str, Any]]:
+def _paced(bench: MicroBench, pool: Any) -> list[dict[str, Any]]:
     """Nanoseconds of panels with work between k-blocks: from which cycles of work on DRAM holds it up."""
     depth, chance = _depth(bench), np.random.default_rng(0)
     shared = depth * PANEL_ROWS * 128
@@ -224,7 +226,7 @@ def _span_ns(durations: Any) -> float:
     return float(seen[:, 1].max() - seen[:, 0].min())
 
 
-def _sets(bench: Bench, pool: Any, is_private: int) -> dict[str, list[float]]:
+def _sets(bench: MicroBench, pool: Any, is_private: int) -> dict[str, list[float]]:
     """Bytes per second by the size of the set in MB, in turns."""
     kernel, durations = bench.kernel(FILE, "random_reads"), bench.zeros((bench.sms, 2))
     sink = bench.zeros(1, np.uint32)
@@ -243,7 +245,7 @@ def _sets(bench: Bench, pool: Any, is_private: int) -> dict[str, list[float]]:
     return found
 
 
-def _cyclic(bench: Bench, pool: Any) -> dict[str, list[float]]:
+def _cyclic(bench: MicroBench, pool: Any) -> dict[str, list[float]]:
     """Bytes per second of sets that all SMs read round and round, by their size in MB, in turns."""
     kernel, durations = bench.kernel(FILE, "cyclic_reads"), bench.zeros((bench.sms, 2))
     sink = bench.zeros(1, np.uint32)
@@ -261,7 +263,7 @@ def _cyclic(bench: Bench, pool: Any) -> dict[str, list[float]]:
     return found
 
 
-def _latencies(bench: Bench, pool: Any, is_coherent: int) -> dict[str, Any]:
+def _latencies(bench: MicroBench, pool: Any, is_coherent: int) -> dict[str, Any]:
     """Cycles of one read by SM and line."""
     kernel = bench.kernel(FILE, "latencies")
     cycles, sms = bench.zeros((bench.sms, LINES), np.uint32), bench.zeros(bench.sms, np.uint32)

@@ -1,7 +1,7 @@
 """What a group of microbenchmarks found: constants by the names of a device file, each with its repeats.
 
-Example: `Reading("overheads.boundary_ns", [1056, 1056, 1088], "from a kernel's last block to ...")` has a
-value of 1,056 ns and a spread of 1.5 %.
+Example: `MeasuredConstant("overheads.boundary_ns", [1056, 1056, 1088], "from a kernel's last block to ...")`
+has a value of 1,056 ns and a spread of 1.5 %.
 """
 
 import statistics
@@ -13,7 +13,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Reading:
+class MeasuredConstant:
     """One constant: what each repeat gave, and which microbenchmark that was; `value` is the median.
 
     A constant that is no number (a list, yes or no) has it once.
@@ -42,7 +42,7 @@ class Reading:
         return float((high - low) / 2 / abs(self.value))
 
 
-def together(runs: Sequence[Sequence[Reading]]) -> list[Reading]:
+def together(runs: Sequence[Sequence[MeasuredConstant]]) -> list[MeasuredConstant]:
     """Each constant once, with the repeats of all runs."""
     repeats: dict[str, list[Any]] = {}
     sources: dict[str, str] = {}
@@ -50,10 +50,10 @@ def together(runs: Sequence[Sequence[Reading]]) -> list[Reading]:
         for one in run:
             repeats.setdefault(one.name, []).extend(one.repeats)
             sources[one.name] = one.source
-    return [Reading(name, found, sources[name]) for name, found in repeats.items()]
+    return [MeasuredConstant(name, found, sources[name]) for name, found in repeats.items()]
 
 
-def difference(runs: Sequence[Reading]) -> float | None:
+def difference(runs: Sequence[MeasuredConstant]) -> float | None:
     """How far the runs' values of a constant lie apart, as a share of the largest; of lists, the most.
 
     None for one run alone.

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from wavesim_gpu.characterise.bench import Bench
-from wavesim_gpu.characterise.readings import Reading
+from wavesim_gpu.characterise.bench import MicroBench
+from wavesim_gpu.characterise.readings import MeasuredConstant
 
 FILE, THREADS, WORDS_APART = "semaphores.cu", 256, 64
 TURNS, REPEATS, ROUNDS, WORK = 1_000, 9, 60, 400
@@ -35,12 +35,12 @@ PARAMS = np.dtype(
 )
 
 
-def measure(bench: Bench) -> dict[str, Any]:
+def measure(bench: MicroBench) -> dict[str, Any]:
     """Raw results: ns one way by partner, and ns of a block's round by part of a block's costs and repeat."""
     return {"one_way_ns": _one_way(bench), "rounds_ns": _rounds(bench)}
 
 
-def constants(raw: dict[str, Any]) -> list[Reading]:
+def constants(raw: dict[str, Any]) -> list[MeasuredConstant]:
     """Latency, and what each part adds to a block, in ns."""
     ways, rounds = raw["one_way_ns"], raw["rounds_ns"]
     whole = "blocks of 256 threads on every SM that store tiles of 64 KB"
@@ -55,7 +55,7 @@ def constants(raw: dict[str, Any]) -> list[Reading]:
         "fixup": ("overheads.fixup_ns", f"{whole}: longer with another block's sums loaded and added"),
     }
     found = [
-        Reading(
+        MeasuredConstant(
             "semaphore.latency_ns",
             [round(np.median(one)) for one in zip(*ways.values(), strict=True)],
             "blocks of two SMs that post to each other in turns, half of a turn, median over SMs",
@@ -63,11 +63,11 @@ def constants(raw: dict[str, Any]) -> list[Reading]:
     ]
     for part, (name, source) in sources.items():
         added = [max(0, round(one - none)) for one, none in zip(rounds[part], rounds["none"], strict=True)]
-        found.append(Reading(name, added, source))
+        found.append(MeasuredConstant(name, added, source))
     return found
 
 
-def _one_way(bench: Bench) -> dict[str, list[float]]:
+def _one_way(bench: MicroBench) -> dict[str, list[float]]:
     """Nanoseconds from post to the other block's seeing it, by the partner's block and repeat."""
     kernel, found = bench.kernel(FILE, "ping_pong"), {}
     partners = sorted({1, bench.sms // 4, bench.sms // 2, 3 * bench.sms // 4, bench.sms - 1} - {0})
@@ -82,7 +82,7 @@ def _one_way(bench: Bench) -> dict[str, list[float]]:
     return found
 
 
-def _rounds(bench: Bench) -> dict[str, list[float]]:
+def _rounds(bench: MicroBench) -> dict[str, list[float]]:
     """Nanoseconds of one round, the median block's, in turns."""
     kernel, blocks = bench.kernel(FILE, "block_costs"), bench.sms
     counters = bench.cupy.zeros((1 + 2 * blocks + 1) * WORDS_APART, np.uint32)

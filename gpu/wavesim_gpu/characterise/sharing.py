@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from wavesim_gpu.characterise.bench import Bench
-from wavesim_gpu.characterise.readings import Reading
+from wavesim_gpu.characterise.bench import MicroBench
+from wavesim_gpu.characterise.readings import MeasuredConstant
 
 FILE, REPEATS, MOST = "load.cu", 5, 4
 KINDS = {
@@ -38,7 +38,7 @@ SPINNERS = {"polling": (1, 0), "sleeping": (1, 1), "polling all": (256, 0)}
 GEMM = "barrier tensor"
 
 
-def measure(bench: Bench) -> dict[str, Any]:
+def measure(bench: MicroBench) -> dict[str, Any]:
     """Raw results: steps per 1000 cycles of blocks by kind, blocks per SM and place in the order of issue."""
     links = bench.cupy.asarray((np.arange(LINKS, dtype=np.uint32) + LINK_STRIDE) % LINKS)
     return {
@@ -50,18 +50,20 @@ def measure(bench: Bench) -> dict[str, Any]:
     }
 
 
-def constants(raw: dict[str, Any]) -> list[Reading]:
+def constants(raw: dict[str, Any]) -> list[MeasuredConstant]:
     """Speeds of one to four blocks over that of one alone, and what a spinning neighbour takes."""
     source = "one SM's clock while its blocks wait for the L2 most of the time"
-    found = [Reading("clock.light_ghz", raw["light_ghz"], source)]
+    found = [MeasuredConstant("clock.light_ghz", raw["light_ghz"], source)]
     for kind, name in ((GEMM, "tensor_speeds"), ("fma", "fma_speeds"), ("latency", "latency_speeds")):
         each = [speeds(repeat) for repeat in raw["rates"][kind]]
         middle = [round(min(1.0, float(np.median(column))), 4) for column in zip(*each, strict=True)]
-        found.append(Reading(f"sharing.{name}", [middle], f"1 to {MOST} blocks of {kind} work on every SM"))
+        found.append(
+            MeasuredConstant(f"sharing.{name}", [middle], f"1 to {MOST} blocks of {kind} work on every SM")
+        )
     for spinner, name in (("polling", "spin_share"), ("sleeping", "sleeping_spin_share")):
         lost = [max(0.0, 1 - beside / alone) for alone, beside in raw["beside_spinning"][spinner][GEMM]]
         source = f"what blocks of {GEMM} lose to a block beside them of which one thread waits, {spinner}"
-        found.append(Reading(f"sharing.{name}", lost, source))
+        found.append(MeasuredConstant(f"sharing.{name}", lost, source))
     return found
 
 
@@ -70,7 +72,7 @@ def speeds(rates: list[list[float]]) -> list[float]:
     return [float(np.mean(each)) / rates[0][0] for each in rates]
 
 
-def _rates(bench: Bench, kind: str, links: Any) -> list[list[float]]:
+def _rates(bench: MicroBench, kind: str, links: Any) -> list[list[float]]:
     """Of 1 to 4 blocks per SM, the median steps per 1000 cycles of the oldest, the next, ..."""
     name, threads = KINDS[kind]
     kernel, sink, found = bench.kernel(FILE, name), bench.zeros(1, np.float32), []
@@ -84,7 +86,7 @@ def _rates(bench: Bench, kind: str, links: Any) -> list[list[float]]:
     return found
 
 
-def _light_ghz(bench: Bench, links: Any) -> float:
+def _light_ghz(bench: MicroBench, links: Any) -> float:
     """The clock of SMs that wait for the L2 most of the time: the highest that there is."""
     name, threads = KINDS["latency"]
     progress, sink = bench.zeros(bench.sms * PROGRESS.itemsize, np.uint8), bench.zeros(1, np.float32)
@@ -105,7 +107,7 @@ def _by_age(seen: Any, count: int) -> list[float]:
     return [float(one) for one in np.median(full, axis=0)] if full else [float("nan")] * count
 
 
-def _beside(bench: Bench, kind: str, links: Any, how: tuple[int, int]) -> list[tuple[float, float]]:
+def _beside(bench: MicroBench, kind: str, links: Any, how: tuple[int, int]) -> list[tuple[float, float]]:
     """Per repeat, steps per 1000 cycles without and with a waiting block on each SM."""
     name, threads = KINDS[kind]
     work, spin = bench.kernel(FILE, name), bench.kernel(FILE, "spin")

@@ -35,7 +35,7 @@ from wavesim.guard.workers import worker_pool
 from wavesim.trace.trace import Trace
 from wavesim_gpu.evaluation.blind_measuring import ComparedSize
 from wavesim_gpu.evaluation.blind_worker import Worker, WorkerError
-from wavesim_gpu.runtime.gpu_state import require_gpu
+from wavesim_gpu.runtime.gpu_at_hand import require_gpu
 
 REPEATS = 2
 MOST_BREAKDOWNS = 2  # of one family of kernels, one after the other; the rest of the family is left out

@@ -14,8 +14,8 @@ from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.device import driver_names, issue_order_seen, load
 from wavesim_gpu.__main__ import main
 from wavesim_gpu.characterise import command
-from wavesim_gpu.characterise.readings import Reading, difference, together
-from wavesim_gpu.runtime.gpu_state import GpuState
+from wavesim_gpu.characterise.readings import MeasuredConstant, difference, together
+from wavesim_gpu.runtime.gpu_at_hand import GpuState
 
 GPU = replace(load("h200"), name="NVIDIA X1", sm_count=96)
 STATE = GpuState(GPU, 96, busy_percent=0, most_clock_mhz=1980, readings={"power_limit_w": 700.0})
@@ -33,10 +33,12 @@ class Group:
         self.turn += 1
         return self.turn
 
-    def constants(self, raw: int) -> list[Reading]:
+    def constants(self, raw: int) -> list[MeasuredConstant]:
         """Turn after turn 1 % more."""
         grown = {name: [one * (1 + 0.01 * (raw - 1)) for one in found] for name, found in self.values.items()}
-        return [Reading(name.replace("__", "."), found, "pretended") for name, found in grown.items()]
+        return [
+            MeasuredConstant(name.replace("__", "."), found, "pretended") for name, found in grown.items()
+        ]
 
 
 @pytest.fixture
@@ -48,11 +50,12 @@ def pretended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         ),
         "clock": Group(clock__light_ghz=[1.98, 1.97, 1.975], clock__gain=[0.05]),
         "dispatch": SimpleNamespace(
-            measure=lambda _: 0, constants=lambda _: [Reading("dispatch.oldest_first", [True], "two streams")]
+            measure=lambda _: 0,
+            constants=lambda _: [MeasuredConstant("dispatch.oldest_first", [True], "two streams")],
         ),
     }
     monkeypatch.setattr(command, "GROUPS", groups)
-    monkeypatch.setattr(command, "Bench", lambda: SimpleNamespace(device=GPU))
+    monkeypatch.setattr(command, "MicroBench", lambda: SimpleNamespace(device=GPU))
     monkeypatch.setattr(command, "require_gpu", lambda **_: STATE)
     monkeypatch.setattr(command, "versions", lambda: {"driver": "580", "numpy": ""})
     return tmp_path / "x1.toml"
@@ -136,15 +139,15 @@ def test_without_a_gpu_it_says_so_and_writes_nothing(tmp_path: Path, capsys: pyt
 
 
 def test_a_reading_is_a_median_with_the_spread_of_its_middle_half():
-    one = Reading("overheads.post_ns", [100, 110, 90, 105, 400], "a stopwatch")
+    one = MeasuredConstant("overheads.post_ns", [100, 110, 90, 105, 400], "a stopwatch")
     assert (one.value, one.spread) == (105, pytest.approx(5 / 105))
-    assert Reading("sharing.fma_speeds", [[1.0, 0.5]], "a stopwatch").value == [1.0, 0.5]
+    assert MeasuredConstant("sharing.fma_speeds", [[1.0, 0.5]], "a stopwatch").value == [1.0, 0.5]
 
 
 def test_runs_are_compared_constant_by_constant_and_entry_by_entry():
-    low, high = (Reading("overheads.post_ns", [ns], "") for ns in (95, 100))
+    low, high = (MeasuredConstant("overheads.post_ns", [ns], "") for ns in (95, 100))
     assert difference([low, high]) == pytest.approx(0.05)
     assert difference([low]) is None
-    lists = [Reading("sharing.fma_speeds", [[1.0, share]], "") for share in (0.5, 0.4)]
+    lists = [MeasuredConstant("sharing.fma_speeds", [[1.0, share]], "") for share in (0.5, 0.4)]
     assert difference(lists) == pytest.approx(0.2)
     assert together([[low], [high]])[0].repeats == [95, 100]

@@ -8,8 +8,8 @@ import pytest
 from wavesim.errors import DeviceError
 from wavesim.model import device_files
 from wavesim.model.device import Device, load
-from wavesim_gpu.runtime import gpu_state
-from wavesim_gpu.runtime.gpu_state import GpuState, differences, require_gpu
+from wavesim_gpu.runtime import gpu_at_hand
+from wavesim_gpu.runtime.gpu_at_hand import GpuState, differences, require_gpu
 
 # As the driver reports an H200: 4,814 GB/s, where the data sheet rounds to 4,800.
 H200 = replace(load("h200"), name="NVIDIA H200", dram_bytes_per_s=4_814_304_000_000.0)
@@ -21,7 +21,7 @@ def at_hand(monkeypatch: pytest.MonkeyPatch):
     """Puts a GPU of that state into the machine."""
 
     def put(state: GpuState) -> None:
-        monkeypatch.setattr(gpu_state, "gpu_state", lambda: state)
+        monkeypatch.setattr(gpu_at_hand, "gpu_state", lambda: state)
 
     put(IDLE)
     return put
@@ -106,14 +106,14 @@ def test_idle_capped_by_power_and_unknown_are_no_reasons_to_refuse(at_hand):
 
 
 def test_what_ended_a_moment_ago_is_not_taken_for_work(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(gpu_state, "PAUSE_S", 0.0)
+    monkeypatch.setattr(gpu_at_hand, "PAUSE_S", 0.0)
     seen = iter([95, 60, 4])
-    assert gpu_state._least_busy(lambda: next(seen)) == 4
-    assert gpu_state._least_busy(lambda: 80) == 80
+    assert gpu_at_hand._least_busy(lambda: next(seen)) == 4
+    assert gpu_at_hand._least_busy(lambda: 80) == 80
 
 
 def test_an_answer_that_nvml_does_not_have_is_left_out():
     def refuse() -> int:
         raise RuntimeError("not supported")
 
-    assert gpu_state._answers({"a": lambda: 1, "b": refuse}) == {"a": 1}
+    assert gpu_at_hand._answers({"a": lambda: 1, "b": refuse}) == {"a": 1}
