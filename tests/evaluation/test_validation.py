@@ -154,7 +154,7 @@ def test_a_replay_gives_every_block_its_own_time():
 def test_the_committed_split_is_the_hash_of_every_stored_case():
     split = committed_split()
     own = {f"{case.workload} {case.tile} M={case.tokens}" for case in cases()}
-    published = {run.case for operation in ("mlp", "conv") for run in published_runs(operation)}
+    published = {run.case for operation in ("mlp", "conv", "chain") for run in published_runs(operation)}
     sketches = {case.group for case in sketch_cases()}
     assert published | sketches | {size.name for size in all_sizes()} <= set(split)
     assert {name: split_of(name) for name in split} == split

@@ -4,6 +4,8 @@ Example: V100, LLaMA, 2048 tokens, row semaphores: from 1465 and 724 us, tiles a
 scheduler can predict from their baseline are named with the reason, and left out of the score.
 """
 
+from dataclasses import replace
+
 from wavesim.costs.calibration_checks import beats_work_conservation
 from wavesim.costs.device_costs import (
     DeviceCosts,
@@ -11,44 +13,117 @@ from wavesim.costs.device_costs import (
     with_host_sync,
     without_constants,
 )
+from wavesim.evaluation.clock_states import clock_ratio
 from wavesim.evaluation.jobs import Job
 from wavesim.evaluation.scored_case import ScoredPrediction, by_ceil_formula
 from wavesim.model.occupancy import occupancy_of
+from wavesim.plan.plan import StreamSync
 from wavesim.predict.intervals import spread_points
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.kinds import kernel_times_kind
-from wavesim.predict.prediction import Measured, predict_from_kernel_times
+from wavesim.predict.prediction import (
+    Measured,
+    improvement_points,
+    predict_from_kernel_times,
+    sustained_points,
+)
 from wavesim.recordings.published_rows import PublishedRun, published_runs
+from wavesim.sim.simulation import simulate
 
 SMALLEST_SIZE = 128  # tokens; below it the published MLPs are bound by memory
+HOST_WAITS = "kernel times, host waits"
 
 
 def published_jobs() -> list[Job]:
-    """All published MLPs, and all published convolutions."""
-    return [published_mlps, published_convolutions]
+    """All published MLPs, and all published convolutions in pairs and in chains of four."""
+    return [published_mlps, published_convolutions, published_chains]
 
 
 def published_mlps() -> list[ScoredPrediction]:
-    """Every published MLP row, with the device's constants and with none."""
+    """Every published MLP row, with the device's constants and with none.
+
+    Rows whose tiles differ in height are a set of their own, and so are those that ran at another clock than
+    their baseline, predicted at that clock.
+    """
     found = []
     for run in published_runs("mlp"):
-        source = "published-mlp" if run.size >= SMALLEST_SIZE else "published-mlp-small"
         known = costs_of(run.device.name)
-        found += [
-            _published(run, known, source, kernel_times_kind(run.pipeline, run.device, 1)),
-            _published(run, without_constants(), f"{source}-no-constants", "kernel times, no constants"),
-        ]
+        one = _published(run, known, _mlp_set(run), kernel_times_kind(run.pipeline, run.device, 1))
+        found += [one, *_at_other_clock(run, one), *_with_other_split(run, one, known)]
+        if not run.has_unequal_tiles:
+            constants = without_constants(), f"{_mlp_set(run)}-no-constants", "kernel times, no constants"
+            found.append(_published(run, *constants))
     return found
 
 
 def published_convolutions() -> list[ScoredPrediction]:
     """Every published pair of convolutions, with a host that waits between the two kernels."""
-    return [
-        _published(
-            run, with_host_sync(costs_of(run.device.name)), "published-resnet", "kernel times, host waits"
-        )
-        for run in published_runs("conv")
-    ]
+    return _with_host("conv", "published-resnet", HOST_WAITS)
+
+
+def published_chains() -> list[ScoredPrediction]:
+    """Every published chain of four convolutions, with a host that waits after each kernel."""
+    return _with_host("chain", "published-vgg", f"{HOST_WAITS}, chains of four")
+
+
+def _with_host(operation: str, source: str, kind: str) -> list[ScoredPrediction]:
+    found = []
+    for run in published_runs(operation):
+        known = with_host_sync(costs_of(run.device.name))
+        one = _published(run, known, source, kind)
+        found += [one, *_with_other_split(run, one, known)]
+    return found
+
+
+def _mlp_set(run: PublishedRun) -> str:
+    if run.has_unequal_tiles:
+        return "published-unequal-tiles"
+    return "published-mlp" if run.size >= SMALLEST_SIZE else "published-mlp-small"
+
+
+def _at_other_clock(run: PublishedRun, one: ScoredPrediction) -> list[ScoredPrediction]:
+    """The same plan at the higher clock, where the measured time says that it must have run at that."""
+    ratio = clock_ratio(run)
+    if ratio is None or not run.is_same_configuration or not one.outlier:
+        return []
+    predicted = 100.0 - (100.0 - one.predicted) * ratio
+    return [_told(one, "published-other-clock", "other clock", predicted)]
+
+
+def _with_other_split(run: PublishedRun, one: ScoredPrediction, known: DeviceCosts) -> list[ScoredPrediction]:
+    if not run.has_other_split or one.source == "published-mlp-small":
+        return []
+    return [_told(one, "published-other-split", "other split", points_by_split(run, known))]
+
+
+def points_by_split(run: PublishedRun, known: DeviceCosts) -> float:
+    """The improvement of a plan whose kernels split K in another way than the baseline, in points.
+
+    Its tiles' times are told from the baseline's by how much of K a block computes; what adding the slices'
+    sums takes is not known. This takes the two effects of the number apart.
+    """
+    costs = costs_from_kernel_times(run.baseline, run.device, run.kernel_ns, known)
+    stream = simulate(run.baseline, StreamSync(run.plan.order), run.device, costs)
+    tile_ns = {}
+    for own, base in zip(run.pipeline.stages, run.baseline.stages, strict=True):
+        base_ns = costs.tile_times(base)
+        assert isinstance(base_ns, int)
+        tile_ns[own.name] = round(base_ns * own.kernel.flops_per_block / base.kernel.flops_per_block)
+    trace = simulate(run.pipeline, run.plan, run.device, costs.with_tile_ns(**tile_ns))
+    return sustained_points(improvement_points(trace.time_ns, stream.time_ns), known.clock_share)
+
+
+def _told(one: ScoredPrediction, source: str, kind: str, predicted: float) -> ScoredPrediction:
+    """A case that its own set leaves out, predicted in another way as one of another set."""
+    error = 100.0 * ((100.0 - predicted) / (100.0 - one.measured.median) - 1.0)
+    return replace(
+        one,
+        source=source,
+        kind=f"{one.kind}, {kind}",
+        predicted=predicted,
+        time_error_percent=error,
+        outlier="",
+    )
 
 
 def _published(run: PublishedRun, known: DeviceCosts, source: str, kind: str) -> ScoredPrediction:

@@ -91,7 +91,14 @@ ORDER = (Bound("sign_agreement", 1.0, is_least=True), Bound("within_share", 1.0,
 THRESHOLDS: tuple[tuple[str, tuple[str, ...], tuple[Bound, ...]], ...] = (
     ("MLPs, no constant", ("published-mlp-no-constants",), _errors((4.0, 10.0), (3.0, 8.0))),
     ("MLPs, five constants", ("published-mlp",), CONSTANTS),
-    ("convolutions", ("published-resnet",), _errors((3.0, 9.0), (2.0, 6.0))),
+    ("convolutions", ("published-resnet", "published-vgg"), _errors((3.0, 9.0), (2.0, 6.0))),
+    ("tiles of unequal heights", ("published-unequal-tiles",), _errors((2.5, 7.0), (1.5, 5.0))),
+    ("another clock", ("published-other-clock",), _errors((4.0, 10.0), (3.0, 8.0))),
+    (
+        "another split of K",
+        ("published-other-split",),
+        (Bound("sign_agreement", 0.85, 0.95, is_least=True),),
+    ),
     (
         "one block per SM",
         ("own-1-block", "hopper-1-block", "portable-1-block"),
@@ -100,7 +107,11 @@ THRESHOLDS: tuple[tuple[str, tuple[str, ...], tuple[Bound, ...]], ...] = (
     ("all our kernels", ("own-all", "judged-all"), ALL_OWN),
     ("replay", ("own-replay", "judged-replay"), REPLAY),
 )
-CHOSEN = ("published-mlp",)  # sets of which the order of policies and the regret are thresholds
+CHOSEN = (
+    "published-mlp",
+    "published-resnet",
+    "published-vgg",
+)  # sets of which the order of policies and the regret are thresholds
 
 
 def thresholds_of(

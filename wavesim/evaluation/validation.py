@@ -86,7 +86,11 @@ _OTHERS = (
     "published-mlp-no-constants",
     "published-mlp",
     "published-mlp-small",
+    "published-unequal-tiles",
+    "published-other-clock",
+    "published-other-split",
     "published-resnet",
+    "published-vgg",
 )
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "check_bounds",
     "gemm_rows",
     "require_few_reads",
+    "rows_read",
     "x",
     "y",
 ]
@@ -167,8 +168,17 @@ def gemm_rows(producer: Stage, consumer: Stage) -> Dependency:
             f"{first.columns}); "
             "they must be equal"
         )
+    return Dependency(consumer[x, y], [producer[:, rows_read(producer, consumer)]])
+
+
+def rows_read(producer: Stage, consumer: Stage) -> Index | slice:
+    """The producer's tile rows that hold the rows of consumer tile (x, y): y itself where tiles are as high.
+
+    Example: tiles of 160 rows, read in tiles of 128: the second tile reads rows 128 to 255, of tiles 0 and 1.
+    """
+    first, second = producer.gemm, consumer.gemm
     if first.tile_m == second.tile_m:
-        return Dependency(consumer[x, y], [producer[:, y]])
+        return y
     top = (y * second.tile_m) // first.tile_m
     end = (y * second.tile_m + (second.tile_m + first.tile_m - 1)) // first.tile_m
-    return Dependency(consumer[x, y], [producer[:, top : end.at_most(producer.grid.y)]])
+    return slice(top, end.at_most(producer.grid.y))

@@ -154,11 +154,14 @@ class MainLoop:
       "prefetched": as the kernels of wavesim do, which load the semaphores' state well ahead of need, so that
       a wait that is over costs nothing.
     - `is_persistent`: as many blocks as fit are launched, and each goes on with the next tile of the grid.
+    - `first_checks`: how often a block checks the first semaphore it waits for; 2 where it loads a k-block
+      ahead of the loop, and checks again in the loop's first iteration.
     """
 
     pipeline_depth: int | None = None
     wait_place: WaitPlace | None = None
     is_persistent: bool | None = None
+    first_checks: int = 1
 
     def __post_init__(self) -> None:
         if self.pipeline_depth is not None:
@@ -168,6 +171,7 @@ class MainLoop:
                 f"MainLoop: wait_place is {shown(self.wait_place)}; it must be "
                 f"{', '.join(map(repr, WAIT_PLACES[:-1]))} or {WAIT_PLACES[-1]!r}"
             )
+        require_positive("MainLoop", first_checks=self.first_checks)
         if self.is_persistent not in (None, False, True):
             raise DescriptionError(
                 f"MainLoop: is_persistent is {shown(self.is_persistent)}; it must be True or False"

@@ -8,10 +8,12 @@ Registers are not published. A thread keeps tile_m * tile_n / threads fp32 accum
 kernels do, about `OTHER_REGISTERS` more: an estimate. Source: cuSync's repository, mlp.cu and resnet.cu.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from wavesim.model.dependency import Dependency, gemm_rows, x, y
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel
+from wavesim.model.dependency import Dependency, gemm_rows, rows_read, x, y
+from wavesim.model.kernel import Block, Gemm, Grid, Kernel, MainLoop
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.policy import CustomPolicy, Policy
@@ -45,30 +47,46 @@ class KernelChoice:
             dynamic_shared_bytes=self.stages * 2 * self.tile_k * (self.tile_m + self.tile_n),
         )
 
+    @property
+    def main_loop(self) -> MainLoop:
+        """A thread looks at the semaphore, and all warps meet it at the block's barrier."""
+        return MainLoop(self.stages, "block-barrier", is_persistent=False)
+
 
 def mlp_pair(model: str, tokens: int, first: KernelChoice, second: KernelChoice) -> Pipeline:
-    """The GEMMs of GPT-3's or LLaMA's MLP; LLaMA's second reads gate column j and value column j together."""
+    """The GEMMs of GPT-3's or LLaMA's MLP; LLaMA's second reads gate column j and value column j together.
+
+    Tile heights may differ: the second then reads the rows that overlap its own.
+    """
     up, down = (
         Stage(
             name,
             Gemm(
                 name, tokens, n, k, kernel.tile_m, kernel.tile_n, split_k=kernel.split_k, block=kernel.block
             ),
+            main_loop=kernel.main_loop,
         )
         for name, (n, k), kernel in zip(("gemm1", "gemm2"), SIZES[model], (first, second), strict=True)
     )
-    half = up.grid.x // 2
+    half, rows = up.grid.x // 2, rows_read(up, down)
     is_glu = model == "llama"
-    needs = Dependency(down[x, y], [up[:half, y], up[half:, y]]) if is_glu else gemm_rows(up, down)
+    needs = Dependency(down[x, y], [up[:half, rows], up[half:, rows]]) if is_glu else gemm_rows(up, down)
     return Pipeline(f"{model}-mlp", [up, down], [needs])
 
 
-def conv_pair(channels: int, pixels: int, first: KernelChoice, second: KernelChoice) -> Pipeline:
-    """Two 3 x 3 convolutions of as many channels in and out, as implicit GEMMs of pixels x channels.
+def conv_chain(
+    model: str, channels: int, pixels: int, kernels: Sequence[KernelChoice], *, is_tile: bool = False
+) -> Pipeline:
+    """3 x 3 convolutions one after the other, as implicit GEMMs of pixels x channels; as many channels in and
+    out.
 
-    The second waits for its own tile row only, without the halo, as published.
+    As published: each waits for its own tile row only, without the halo. Under tile semaphores (`is_tile`)
+    every split-K slice waits for the channel tiles that its own length of K would reach from the first
+    channel on, whichever channels it reads. It checks the first twice, before it loads the k-block ahead of
+    the loop and in the first iteration, and a row only there. Source: cuSync's repository, policies.h,
+    `Conv2DTileSync`, and implicit_cusyncgemm_pipelined.h.
     """
-    one, two = (
+    stages = [
         Stage(
             name,
             Kernel(
@@ -77,10 +95,15 @@ def conv_pair(channels: int, pixels: int, first: KernelChoice, second: KernelCho
                 kernel.block,
                 flops_per_block=2 * kernel.tile_m * kernel.tile_n * FILTER_TAPS * channels // kernel.split_k,
             ),
+            main_loop=replace(kernel.main_loop, first_checks=2) if is_tile else kernel.main_loop,
         )
-        for name, kernel in (("conv1", first), ("conv2", second))
-    )
-    return Pipeline("resnet-conv", [one, two], [Dependency(two[x, y], [one[:, y]])])
+        for name, kernel in ((f"conv{place}", kernel) for place, kernel in enumerate(kernels, start=1))
+    ]
+    needs = []
+    for (one, two), kernel in zip(pairwise(stages), kernels[1:], strict=True):
+        awaited = -(-channels // (kernel.split_k * kernel.tile_n)) if is_tile else one.grid.x
+        needs.append(Dependency(two[x, y], [one[:awaited, y]]))
+    return Pipeline(f"{model}-conv", stages, needs)
 
 
 def llama_tile_policy() -> Policy:

@@ -22,20 +22,22 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import RowMajor, SlicesLast
 from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.plan.policy import Policy, RowSync, TileSync
-from wavesim.recordings.published_kernels import KernelChoice, conv_pair, llama_tile_policy, mlp_pair
+from wavesim.recordings.published_kernels import KernelChoice, conv_chain, llama_tile_policy, mlp_pair
 from wavesim.recordings.shipped import FOLDER
 
 PUBLISHED = FOLDER / "published"
 POLICIES = ("rowsync", "tilesync")
+CONVOLUTIONS = {"conv": 2, "chain": 4}  # how many follow each other
 KERNEL_FIELDS = ("tile", "stages", "split_k")
 Row = dict[str, str]
 
 
 @dataclass(frozen=True)
 class PublishedRun:
-    """One pair of kernels under one policy, and its stream-sync run; `kernel_us` is None for convolutions.
+    """Kernels under one policy, and their stream-sync run; `kernel_us` is None for convolutions.
 
-    `is_same_configuration`: tiles, stages and split-K are those of the baseline. `beats_work_conservation`:
+    `is_same_configuration`: tiles, stages and split-K are those of the `baseline`, the kernels of the
+    stream-sync run; `has_other_split`: only the number of split-K slices differs. `beats_work_conservation`:
     faster than a fully used GPU at the baseline's tile rate, which no scheduler can be.
     """
 
@@ -49,9 +51,17 @@ class PublishedRun:
     stdev_us: float
     stream_us: float
     stream_stdev_us: float
+    baseline: Pipeline
     kernel_us: tuple[float, float] | None
     is_same_configuration: bool
+    has_other_split: bool
     beats_work_conservation: bool
+
+    @property
+    def has_unequal_tiles(self) -> bool:
+        """Whether one kernel's tiles are higher than the other's."""
+        heights = {stage.work.tile_m for stage in self.pipeline.stages if isinstance(stage.work, Gemm)}
+        return len(heights) > 1
 
     @property
     def improvement_points(self) -> float:
@@ -66,14 +76,14 @@ class PublishedRun:
 
     @property
     def kernel_ns(self) -> dict[str, int]:
-        """What each stage took under stream sync; for convolutions half of both, host included."""
-        times = self.kernel_us or (self.stream_us / 2, self.stream_us / 2)
-        names = (stage.name for stage in self.pipeline.stages)
+        """What each stage took under stream sync; for convolutions an equal part of all, host included."""
+        names = [stage.name for stage in self.pipeline.stages]
+        times = self.kernel_us or [self.stream_us / len(names)] * len(names)
         return {name: round(time * 1_000) for name, time in zip(names, times, strict=True)}
 
 
 def published_runs(operation: str) -> list[PublishedRun]:
-    """Every row and tile measurement of "mlp" or "conv", in the file's order."""
+    """Every row and tile measurement of "mlp", "conv" or "chain", in the file's order."""
     violators = {tuple(row.values()) for row in _rows("work_conservation_violators.csv")}
     return [
         _run(row, stream, violators)
@@ -105,14 +115,8 @@ def _catalogue_names() -> dict[str, str]:
 
 
 def _run(row: Row, stream: Row, violators: set[tuple[str, ...]]) -> PublishedRun:
-    first, second = (_kernel(row, number) for number in "12")
-    is_mlp = row["op"] == "mlp"
-    size = int(row["M"])
-    pair = (
-        mlp_pair(row["model"], size, first, second)
-        if is_mlp
-        else conv_pair(int(row["channels"]), size * int(row["P"]) * int(row["Q"]), first, second)
-    )
+    is_mlp, size = row["op"] == "mlp", int(row["M"])
+    pair, baseline = _pipeline(row, row), _pipeline(row, stream)
     device = devices.load(_catalogue_names()[row["device"]])
     plan = SemaphoreSync(
         _policy(row),
@@ -132,10 +136,25 @@ def _run(row: Row, stream: Row, violators: set[tuple[str, ...]]) -> PublishedRun
         stdev_us=float(row["stdev_us"] or 0),
         stream_us=float(stream["time_us"]),
         stream_stdev_us=float(stream["stdev_us"] or 0),
+        baseline=baseline,
         kernel_us=(float(row["gemm1_us"]), float(row["gemm2_us"])) if is_mlp else None,
-        is_same_configuration=_configuration(row) == _configuration(stream),
+        is_same_configuration=(changed := _changed(row, stream)) == set(),
+        has_other_split=changed != set() and all(field.startswith("split_k") for field in changed),
         beats_work_conservation=(row["device"], row["model"], row["M"], row["policy"]) in violators,
     )
+
+
+def _pipeline(row: Row, configuration: Row) -> Pipeline:
+    """The row's kernels in the tiles and splits of a row that may be another, its baseline."""
+    first, second = (_kernel(configuration, number) for number in "12")
+    size, operation = int(row["M"]), row["op"]
+    if operation == "mlp":
+        return mlp_pair(row["model"], size, first, second)
+    # A chain's convolutions are alike; only the first two have columns.
+    kernels = (first, *[second] * (CONVOLUTIONS[operation] - 1))
+    pixels = size * int(row["P"]) * int(row["Q"])
+    is_tile = row["policy"] == "tilesync"
+    return conv_chain(row["model"], int(row["channels"]), pixels, kernels, is_tile=is_tile)
 
 
 def _prefetch(pair: Pipeline, device: Device) -> float:
@@ -144,8 +163,9 @@ def _prefetch(pair: Pipeline, device: Device) -> float:
     return prefetch_share(work, device) if isinstance(work, Gemm) else 0.0
 
 
-def _configuration(row: Row) -> list[str]:
-    return [value for field, value in row.items() if field.startswith(KERNEL_FIELDS)]
+def _changed(row: Row, stream: Row) -> set[str]:
+    """Columns of the kernels' configuration in which a row differs from its baseline."""
+    return {field for field in row if field.startswith(KERNEL_FIELDS) and row[field] != stream[field]}
 
 
 def _kernel(row: Row, number: str) -> KernelChoice:

@@ -73,6 +73,7 @@ class StageProgram:
             if self.loop.wait_place == "before-main-loop":
                 shares = at_start(shares)
             waits = waits_of(self.dependency, (x, y), self._semaphore_of, shares)
+            waits = waits[:1] * (self.loop.first_checks - 1) + waits
             self._cache[key] = prefetched(waits, self.prefetch) if self.prefetch else waits
         return self._cache[key]
 
