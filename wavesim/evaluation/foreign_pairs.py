@@ -27,6 +27,8 @@ PADDING, HALF = 8, 2  # elements behind a row in shared memory; bytes of an fp16
 BASELINE = "stream"
 PLANS = ("row", "tile", "pdl+row", "pdl+tile")
 NAMES = ("product", "consumer")
+# tile_2, is_softmax, wait_place, is_persistent of Triton's pairs: a wait in the loop would end its pipeline.
+TRITON = (None, False, "before-main-loop", False)
 Waits = Literal["block-barrier", "before-main-loop"]
 
 
@@ -35,7 +37,8 @@ class ForeignPair:
     """hidden (m, n1) = A (m, k) B (k, n1), and out (m, n2) = hidden C (n1, n2), or the softmax of its rows.
 
     `tile`: rows, columns and depth of a k-block; `tile_2` the second product's where it differs. `n2` is 0
-    for a softmax. Raises `DescriptionError` for sizes that the kernels do not compute.
+    for a softmax. `kernels` are CUDA C++, or those of gpu/examples/triton_matmul.py. Raises
+    `DescriptionError` for what they do not compute.
     """
 
     name: str
@@ -51,6 +54,7 @@ class ForeignPair:
     is_persistent: bool = False
     order: str = "row"
     plans: tuple[str, ...] = PLANS
+    kernels: Literal["cuda", "triton"] = "cuda"
 
     def __post_init__(self) -> None:
         for what, size, part in (
@@ -61,7 +65,12 @@ class ForeignPair:
         ):
             if size % part:
                 raise DescriptionError(f"{self.name}: {what} is {size}; it must be a multiple of {part}")
-
+        found = (self.tile_2, self.is_softmax, self.wait_place, self.is_persistent)
+        if self.kernels == "triton" and found != TRITON:
+            raise DescriptionError(
+                f"{self.name}: Triton's pairs are two products with one tile that wait before the main loop "
+                "and are not persistent"
+            )
         if self.is_softmax and self.is_persistent:
             raise DescriptionError(f"{self.name}: is_persistent is True; the softmax has no persistent form")
 
@@ -137,6 +146,7 @@ def _name(pair: ForeignPair) -> str:
     waits = "" if pair.wait_place == "block-barrier" else " before"
     persistent = " persistent" if pair.is_persistent else ""
     consumer = "softmax" if pair.is_softmax else "product"
+    consumer = f"triton {consumer}" if pair.kernels == "triton" else consumer
     sizes = f"{pair.m}x{pair.k}x{pair.n1}" + (f"x{pair.n2}" if pair.n2 else "")
     return (
         f"foreign {consumer} {sizes} {tiles} depth {pair.pipeline_depth}{waits}{persistent} "

@@ -15,11 +15,11 @@ from wavesim.errors import RecordingError, WavesimError
 from wavesim.evaluation.blind_runs import Basis, BlindRun, RegisteredPrediction, find_runs, pooled
 from wavesim.evaluation.foreign_pairs import BASELINE, ForeignPair, pair_of
 from wavesim.evaluation.jobs import Job
-from wavesim.evaluation.recorded_cases import ceil_formula
-from wavesim.evaluation.scored_case import ScoredPrediction
+from wavesim.evaluation.scored_case import ScoredPrediction, by_ceil_formula
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block
+from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import StreamSync
 from wavesim.predict.defaults import described_costs
@@ -42,12 +42,21 @@ SOURCES: Mapping[Basis, str] = {
 
 @dataclass(frozen=True)
 class KnownPair:
-    """A pair before any plan has run: each kernel's time alone, what its blocks occupy, a stream-sync run."""
+    """A pair before any plan has run: each kernel's time alone, what its blocks occupy, stream sync's time.
+
+    `stream` is a recorded run of it, None of kernels that cannot be recorded.
+    """
 
     pair: ForeignPair
     kernel_ns: Mapping[str, int]
     blocks: Mapping[str, Block]
-    stream: Trace
+    stream_ns: int
+    stream: Trace | None = None
+
+    @property
+    def bases(self) -> tuple[Basis, ...]:
+        """What its plans can be predicted from."""
+        return FOREIGN_BASES if self.stream is not None else FOREIGN_BASES[1:]
 
     def pipeline(self, basis: Basis) -> Pipeline:
         """The pair as it is described for a prediction."""
@@ -56,7 +65,8 @@ class KnownPair:
     def as_data(self) -> dict[str, Any]:
         """Plain values for run.json; the trace is a file of its own."""
         blocks = {name: asdict(block) for name, block in self.blocks.items()}
-        return {"pair": self.pair.as_data(), "kernel_ns": dict(self.kernel_ns), "blocks": blocks}
+        times = {"kernel_ns": dict(self.kernel_ns), "stream_ns": self.stream_ns}
+        return {"pair": self.pair.as_data(), **times, "blocks": blocks}
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,7 @@ class ComparedPair:
 def register_foreign(known: KnownPair, device_name: str) -> list[RegisteredPrediction]:
     """What all plans of a pair will take, on every basis. A plan that cannot be predicted has the reason."""
     device = devices.load(device_name)
-    return [_registered(known, word, device, basis) for basis in FOREIGN_BASES for word in known.pair.plans]
+    return [_registered(known, word, device, basis) for basis in known.bases for word in known.pair.plans]
 
 
 def _registered(known: KnownPair, word: str, device: Device, basis: Basis) -> RegisteredPrediction:
@@ -87,7 +97,7 @@ def _registered(known: KnownPair, word: str, device: Device, basis: Basis) -> Re
         found.points,
         (found.high - found.low) / 2,
         trace.time_ns,
-        known.stream.time_ns,
+        known.stream_ns,
         basis=basis,
         low=found.low,
         high=found.high,
@@ -99,6 +109,7 @@ def _forecast(known: KnownPair, word: str, device: Device, basis: Basis) -> tupl
     """The plan's simulated run, and what a user is told of it."""
     pipeline, plan = known.pipeline(basis), known.pair.plan(word)
     if basis == "trace":
+        assert known.stream is not None, "trace is not among its bases"
         trace, points = predict_from_stream(pipeline, plan, device, known.stream)
         kind = trace_kind(STREAM_TRACE, known.stream.header.stages)
         return trace, forecast_of(points, trace, kind, device.name)
@@ -121,8 +132,9 @@ def known_pairs(run: BlindRun) -> dict[str, KnownPair]:
         try:
             pair = pair_of(entry["pair"])
             blocks = {stage: Block(**block) for stage, block in entry["blocks"].items()}
-            stream = Trace.load(trace_path(run.folder, pair))
-            found[name] = KnownPair(pair, entry["kernel_ns"], blocks, stream)
+            path = trace_path(run.folder, pair)
+            stream = Trace.load(path) if path.exists() else None
+            found[name] = KnownPair(pair, entry["kernel_ns"], blocks, entry["stream_ns"], stream)
         except (KeyError, TypeError, AttributeError) as error:
             raise RecordingError(f"{run.folder / 'run.json'}: pair {name!r} is damaged: {error!r}") from None
     return found
@@ -142,7 +154,7 @@ def _of_pair(folder: Path, name: str) -> list[ScoredPrediction]:
     known, device = known_pairs(run)[name], devices.load(run.facts["device"])
     (measured, *_) = run.comparisons[name]
     words = [word for _, word in measured.rounds if word != BASELINE]
-    found = [_scored(run, known, word, device, basis) for basis in FOREIGN_BASES for word in words]
+    found = [_scored(run, known, word, device, basis) for basis in known.bases for word in words]
     return [one for one in found if one is not None]
 
 
@@ -155,6 +167,10 @@ def _scored(
     if before is not None and before.error:
         return None
     trace, found = _forecast(known, word, device, basis)
+    per_sm = [
+        occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in known.pipeline(basis).stages
+    ]
+    counts = [stage.grid.size for stage in known.pipeline(basis).stages]
     repeats = run.comparisons[pair.name]
     ours, theirs = (pooled(repeats, pair.order, one).ns for one in (word, BASELINE))
     points = improvement_of_rounds(ours, theirs).median
@@ -170,8 +186,8 @@ def _scored(
         before=None if before is None else before.improvement_points,
         before_interval=None if before is None else before.interval,
         measured=improvement_of_rounds(ours, theirs),
-        ceil_formula=ceil_formula(known.stream),
+        ceil_formula=by_ceil_formula(counts, [device.sm_count * most for most in per_sm]),
         time_error_percent=100.0 * ((100.0 - found.points) / (100.0 - points) - 1.0),
-        blocks_per_sm=max(info.blocks_per_sm for info in known.stream.header.stages),
+        blocks_per_sm=max(per_sm),
         spread=spread_points(trace, found.points),
     )

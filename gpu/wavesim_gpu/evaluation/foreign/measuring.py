@@ -32,7 +32,8 @@ def known(pair: ForeignPair) -> KnownPair:
         name: round(statistics.median(own)) for name, own in zip(NAMES, rounds[: len(NAMES)], strict=True)
     }
     blocks, recorder = made.blocks, Made(pair, is_recording=True)
-    return KnownPair(pair, kernel_ns, blocks, _recorded(recorder, BASELINE, stream, rounds[-1]))
+    stream_ns = round(statistics.median(rounds[-1]))
+    return KnownPair(pair, kernel_ns, blocks, stream_ns, _recorded(recorder, BASELINE, stream, rounds[-1]))
 
 
 def _recorded(made: Made, word: str, lead: Contender, rounds_ns: Sequence[int]) -> Trace:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,7 +38,7 @@ Register = Callable[[Sequence[KnownPair]], list[RegisteredPrediction]]
 
 
 class PairMeasurer(Protocol):
-    """What measures: the module `measuring`, or something that pretends to."""
+    """What measures: `ByKernels`, or something that pretends to."""
 
     def known(self, pair: ForeignPair) -> KnownPair:
         """Before any plan has run."""
@@ -78,7 +79,8 @@ class ForeignRunner:
     def _known(self, pair: ForeignPair) -> KnownPair | None:
         found: KnownPair | None = self._attempt(f"{pair.name}, alone", partial(self.measurer.known, pair))
         if found is not None:
-            found.stream.save(trace_path(self.folder, pair))
+            if found.stream is not None:
+                found.stream.save(trace_path(self.folder, pair))
             self._say(f"  {pair.name}: {dict(found.kernel_ns)} ns alone")
         return found
 
@@ -123,6 +125,24 @@ def register_in_processes(device: str, known: Sequence[KnownPair]) -> list[Regis
         return [one for done in waiting for one in done.result()]
 
 
+class ByKernels:
+    """The GPU at hand, with the module that launches a pair's kernels."""
+
+    def known(self, pair: ForeignPair) -> KnownPair:
+        """Raises `WrongResultError` if stream sync's outputs are wrong."""
+        return _module(pair).known(pair)
+
+    def in_turns(self, pair: ForeignPair) -> ComparedPair:
+        """A plan whose bits are not stream sync's is missing."""
+        return _module(pair).in_turns(pair)
+
+
+def _module(pair: ForeignPair) -> PairMeasurer:
+    name = "triton_measuring" if pair.kernels == "triton" else "measuring"
+    found: Any = import_module(f"wavesim_gpu.evaluation.foreign.{name}")  # both need what others lack
+    return found
+
+
 def facts_of(device: str, commit: str) -> dict[str, Any]:
     """Of the run: device, date, commit, model, versions."""
     from wavesim_gpu.record.stamps import device_fields  # noqa: PLC0415  # needs CuPy
@@ -147,15 +167,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--pairs", type=Path, help="other pairs than those of foreign_pairs.toml")
     parser.add_argument("--seconds", type=float, default=150.0, help="after these nothing new is begun")
     options = parser.parse_args(arguments)
-    from wavesim_gpu.evaluation.foreign import measuring  # noqa: PLC0415  # needs CuPy
-
     pairs = all_pairs()
     if options.pairs is not None:
         pairs = tuple(map(pair_of, tomllib.loads(options.pairs.read_text(encoding="utf-8"))["pairs"]))
     runner = ForeignRunner(
         options.out,
         pairs,
-        measuring,
+        ByKernels(),
         partial(register_in_processes, options.device),
         facts_of(options.device, options.commit),
         options.seconds,
