@@ -86,6 +86,7 @@ OPTIONAL = {
     ("tensors.py", "torch"),
     ("torch_chain.py", "torch"),
     ("torch_ops.py", "torch"),
+    ("triton_measuring.py", "torch"),
     ("triton.py", "torch"),
     ("triton_recorder.py", "triton"),
     ("trying.py", "torch"),
