@@ -47,6 +47,7 @@ RANKS = {
 }
 OWNERS = {
     "simpy": {"sim"},
+    "distributed": {"tuning"},
     "ijson": {"advise"},
     # LiveFigure is a subclass of plotly's FigureWidget, so the widgets name plotly too.
     # The notebooks' own figures and forms are in teaching, where no other part can come to need them.

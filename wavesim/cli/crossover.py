@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wavesim.check.verdict import BASES
+from wavesim.cli.dask_option import add_dask_option, chosen_executor
 from wavesim.cli.printing import print_result, progress
 from wavesim.cli.status import INTERRUPTED
 from wavesim.errors import DescriptionError
@@ -45,6 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--orders", default=",".join(ORDERS), help=f"tile orders to try: {KNOWN_ORDERS}")
     parser.add_argument("--margin", type=number, help="points that a change of ways must gain (0.5)")
     parser.add_argument("--accept", default=BASES[0], choices=BASES, help="what a plan's safety may rest on")
+    add_dask_option(parser)
     parser.add_argument("--html", type=Path, help="write the picture and the table as a page")
     parser.add_argument("--dispatch", type=Path, help="write the dispatch table as JSON")
     parser.add_argument("--python", type=Path, help="write it as a Python module with plan_for(m)")
@@ -59,15 +61,17 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.crossover.ways import read_ways
 
     family, device = _family(options)
-    found = crossover_of(
-        family,
-        device,
-        _rows(options.m),
-        ways=read_ways(options.ways, options.orders),
-        accept=options.accept,
-        margin_points=MARGIN_POINTS if options.margin is None else options.margin,
-        progress=progress("simulating", after_s=3.0),
-    )
+    with chosen_executor(options) as executor:
+        found = crossover_of(
+            family,
+            device,
+            _rows(options.m),
+            ways=read_ways(options.ways, options.orders),
+            accept=options.accept,
+            margin_points=MARGIN_POINTS if options.margin is None else options.margin,
+            executor=executor,
+            progress=progress("simulating", after_s=3.0),
+        )
     if options.html:
         write_crossover_page(found, options.html)
     if options.dispatch:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wavesim.check.verdict import BASES
+from wavesim.cli.dask_option import add_dask_option, chosen_executor
 from wavesim.cli.pictures import add_picture_options, require_pictures, write_pictures
 from wavesim.cli.printing import print_result, progress
 from wavesim.cli.status import INTERRUPTED
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from wavesim.predict.defaults import KnownCosts
     from wavesim.trace.trace import Trace
-    from wavesim.tuning.search import TunedPlan, Tuning
+    from wavesim.tuning.ranking import TunedPlan, Tuning
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split-k", dest="splits", default="", help="splits of K to try, separated by commas, such as 2,4"
     )
+    add_dask_option(parser)
     parser.add_argument("--results", type=Path, help="keep results in this file, and go on where it stops")
     parser.add_argument(
         "--measure", type=integer, default=0, metavar="N", help="measure the best N on this GPU"
@@ -62,14 +64,16 @@ def run(options: argparse.Namespace) -> int:
     subject = described(options)
     pipeline, device = subject.pipeline, subject.device
     runner = find_runner("require") if options.measure else None
-    tuning = tune(
-        pipeline,
-        device,
-        subject.costs() if subject.file is not None else None,
-        variants=_variants(options, pipeline),
-        progress=progress("simulating"),
-        results=options.results,
-    ).accepting(options.accept)
+    with chosen_executor(options) as executor:
+        tuning = tune(
+            pipeline,
+            device,
+            subject.costs() if subject.file is not None else None,
+            variants=_variants(options, pipeline),
+            executor=executor,
+            progress=progress("simulating"),
+            results=options.results,
+        ).accepting(options.accept)
     _draw(options, subject, tuning)
     document = tuning_json(tuning)
     text = f"{pipeline.name} on {device.name}\n{tuning.table(options.rows or ROWS)}\n{run_text(tuning)}"
@@ -161,5 +165,6 @@ def tuning_json(tuning: "Tuning") -> dict[str, Any]:
         "accept": tuning.accept,
         "left_out": dict(tuning.left_out),
         "is_complete": tuning.is_complete,
+        "lost_workers": list(tuning.lost_workers),
         **tuning.forecast.as_json(),
     }

@@ -9,11 +9,13 @@ import os
 import signal
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, as_completed
-from multiprocessing.process import BaseProcess
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from wavesim.errors import DeviceError
 from wavesim.guard.workers import worker_pool
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
 
 MOST_BREAKS = 3  # pools of ours that end one after the other before the work is given up
 BATCHES = 256  # of a long sweep: enough that workers end at about the same time
@@ -70,8 +72,8 @@ def _on_own_processes(
     """The same on process pools of our own: when one breaks, the next one does what is left."""
     is_answered = False
     for _ in range(MOST_BREAKS):
+        workers = Started()
         with worker_pool(worker_count()) as pool:
-            workers: list[BaseProcess] = []
             try:
                 for batch, answer in _each(pool, work, left, workers):
                     left = [one for one in left if one is not batch]
@@ -83,7 +85,7 @@ def _on_own_processes(
                         "the worker processes have ended; in a script, put the call under "
                         "`if __name__ == '__main__':`, or pass executor=ThreadPoolExecutor(1)"
                     ) from error
-                lost += _ended(workers)
+                lost += workers.ended()
             else:
                 return
     raise DeviceError(
@@ -96,16 +98,15 @@ def _each(
     executor: Executor,
     work: Callable[[Sequence[Item]], Answer],
     batches: Sequence[Sequence[Item]],
-    workers: list[BaseProcess] | None = None,
+    workers: "Started | None" = None,
 ) -> Answered[Item, Answer]:
-    """Every batch with its answer; `workers` become the processes that the executor started for them."""
-    before = set(multiprocessing.active_children())
+    """Every batch with its answer; `workers` learns which processes the executor has started for them."""
     waiting: dict[Future[Answer], Sequence[Item]] = {}
     try:
         for batch in batches:
             waiting[executor.submit(work, batch)] = batch
         if workers is not None:
-            workers += [one for one in multiprocessing.active_children() if one not in before]
+            workers.look()
         for future in as_completed(waiting):
             yield waiting[future], future.result()
     finally:
@@ -113,14 +114,25 @@ def _each(
             future.cancel()
 
 
-def _ended(workers: Sequence[BaseProcess]) -> list[str]:
-    """The processes that ended by themselves; a pool that breaks ends the others with SIGTERM."""
-    found = []
-    for worker in workers:
-        worker.join(timeout=1)
-        if worker.exitcode not in (None, 0, -signal.SIGTERM):
-            found.append(f"process {worker.pid} ({_exit_text(worker.exitcode)})")
-    return found or ["a worker process"]
+class Started:
+    """The child processes that were started since this was made."""
+
+    def __init__(self) -> None:
+        self._before = set(multiprocessing.active_children())
+        self._processes: list[BaseProcess] = []
+
+    def look(self) -> None:
+        """Takes down those that run now: of one that has ended nothing is known any more."""
+        self._processes = [one for one in multiprocessing.active_children() if one not in self._before]
+
+    def ended(self) -> list[str]:
+        """Those that ended by themselves; a pool that breaks ends the others with SIGTERM."""
+        found = []
+        for process in self._processes:
+            process.join(timeout=1)
+            if process.exitcode not in (None, 0, -signal.SIGTERM):
+                found.append(f"process {process.pid} ({_exit_text(process.exitcode)})")
+        return found or ["a worker process"]
 
 
 def _exit_text(exitcode: int) -> str:

@@ -10,7 +10,7 @@ from wavesim.errors import DescriptionError
 from wavesim.predict.prediction import Measured, improvement_points, measured_improvement
 from wavesim.recordings.runner import Runner, refusal_of
 from wavesim.trace.trace import Trace
-from wavesim.tuning.search import TunedPlan, Tuning
+from wavesim.tuning.ranking import TunedPlan, Tuning
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from wavesim.check.deadlock import safety_of
-from wavesim.check.verdict import BASES, Basis, SafetyVerdict, require_basis
+from wavesim.check.verdict import BASES, Basis
 from wavesim.costs.cost_model import CostModel
 from wavesim.guard.arguments import path_of, require_types, tuple_of
 from wavesim.model.device import Device
@@ -23,7 +23,6 @@ from wavesim.plan.order import RowMajor
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.defaults import KnownCosts
 from wavesim.predict.forecast import Forecast
-from wavesim.predict.prediction import TIME_TEXT
 from wavesim.tuning.candidates import (
     Candidate,
     Fingerprints,
@@ -32,114 +31,13 @@ from wavesim.tuning.candidates import (
     semaphore_candidates,
 )
 from wavesim.tuning.l2_traffic import megabytes_per_wave
+from wavesim.tuning.ranking import TunedPlan, Tuning, best_of
 from wavesim.tuning.results_file import ResultsFile
 from wavesim.tuning.sweep import Progress, Question, run_sweep
 from wavesim.tuning.tuning_costs import CostBook
 
-TABLE_ROWS = 12
 SETTLED_ROWS = 16  # of a ranking, simulated with their own DRAM traffic and clock
 STREAMS = 4  # of the orders of stream sync
-HELPS_POINTS = 1.0  # a smaller predicted gain is not worth two streams
-
-
-@dataclass(frozen=True)
-class TunedPlan:
-    """One plan of the ranking; improvements are over the best stream-sync plan, in points.
-
-    `order` names its choice of orders, which its costs were found by; `safety` says what it rests on.
-    """
-
-    name: str
-    pipeline: Pipeline
-    plan: Plan
-    order: str
-    predicted_ns: int
-    improvement_points: float
-    semaphores: int
-    safety: SafetyVerdict
-
-    @property
-    def text(self) -> str:
-        """The plan as one says it: "row semaphores, grouped:4 order"."""
-        sync, _, rest = self.name.partition(" ")
-        launch = rest.removeprefix(self.order).strip()
-        words = f"{sync} semaphores" if self.plan.sync.has_semaphores else self.plan.label.lower()
-        return f"{words}, {self.order} order" + (f", {launch}" if launch else "")
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """Plans, best first. `forecasts` has, by each basis of `accept`, the improvement of the plan to run.
-
-    `left_out` counts plans not simulated, by reason. `accept`: the weakest basis that the safety of `best`
-    may have.
-    """
-
-    workload: str
-    device: str
-    plans: tuple[TunedPlan, ...]
-    forecasts: Mapping[Basis, Forecast]
-    left_out: Mapping[str, int]
-    seconds: float
-    is_complete: bool
-    accept: Basis = "cuda"
-
-    @property
-    def forecast(self) -> Forecast:
-        """The improvement of the best plan over the best stream-sync plan, with what it rests on."""
-        return self.forecasts[self.accept]
-
-    @property
-    def best(self) -> TunedPlan:
-        """The plan to run: the first that rests on no more than is accepted, unless it gains too little."""
-        return best_of(self.plans, self.accept)
-
-    def accepting(self, accept: str) -> "Tuning":
-        """The same ranking where `best` may rest on more: "cuda", "seen" or "idle"; each takes those before.
-
-        Raises `DescriptionError`.
-        """
-        return replace(self, accept=require_basis(accept))
-
-    @property
-    def faster(self) -> tuple[TunedPlan, ...]:
-        """The fastest plan of each weaker basis that is not accepted, where it is faster than `best`."""
-        rows: dict[Basis | None, TunedPlan] = {}
-        for row in self.plans:
-            if row.predicted_ns < self.best.predicted_ns and not row.safety.is_accepted(self.accept):
-                rows.setdefault(row.safety.basis, row)
-        return tuple(rows.values())
-
-    def table(self, rows: int = TABLE_ROWS) -> str:
-        """Plain text: the first rows, stream sync, and where the numbers come from."""
-        lines = [f"{'plan':<44}{'predicted':>12}{'gain':>8}{'semaphores':>12}{'safety':>8}"]
-        shown = list(self.plans[:rows])
-        stream = next((row for row in self.plans if row.plan.is_stream_sync), None)
-        shown += [stream] if stream is not None and stream not in shown else []
-        for row in shown:
-            figures = f"{row.predicted_ns / 1e3:>9.1f} us{row.improvement_points:>+8.1f}{row.semaphores:>12}"
-            figures += f"{row.safety.basis:>8}"
-            lines.append(f"{row.name:<44}{figures}")
-        return "\n".join([*lines, *self.notes])
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the numbers mean."""
-        left = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items() if count) or "none"
-        state = "" if self.is_complete else " (interrupted: the plans simulated so far)"
-        return (
-            f"{len(self.plans)} plans simulated in {self.seconds:.1f} s{state}; left out: {left}",
-            f"predicted: {TIME_TEXT}",
-            f"gain: points over the best stream-sync plan, simulated, {self.forecast.basis}",
-            f"interval: {self.best.name}, {self.forecast.interval_text}",
-            f"before: {self.forecast.history}",
-            "safety: cuda promises it; seen on listed devices; idle: if other work leaves SMs alone",
-            *(
-                f"faster, but rests on more: {row.name}, {row.improvement_points:+.1f}: {row.safety.rests_on}"
-                for row in self.faster
-            ),
-            *self.forecast.caveats,
-        )
 
 
 def tune(
@@ -157,7 +55,8 @@ def tune(
 
     `variants` are the same computation with other tile sizes or split-K, by name; `costs` hold for
     all of them. `plans` replaces the generated ones. With `results` the sweep goes on where that
-    file stops; after Ctrl-C the ranking is of what is finished, where anything is.
+    file stops; after Ctrl-C the ranking is of what is finished, where anything is. `executor` is any of
+    `concurrent.futures`, or Dask's `client.get_executor()`; what a worker had that ends is done again.
 
     Raises `DescriptionError` for plans that don't fit, `RecordingError` for a results file that cannot
     be read or written.
@@ -185,6 +84,7 @@ def tune(
         left_out=search.left_out,
         seconds=time.monotonic() - began,
         is_complete=is_complete,
+        lost_workers=tuple(search.lost_workers),
     )
 
 
@@ -198,6 +98,7 @@ def run_and_keep(
     """Adds the answers to the search's. Returns whether all questions were answered."""
     answers = run_sweep(questions, executor, progress, file)
     search.predicted_ns |= answers.predicted_ns
+    search.lost_workers += answers.lost_workers
     return answers.is_complete
 
 
@@ -214,6 +115,7 @@ class Search:
         self.books = {name: CostBook(pipeline, device, costs) for name, pipeline in variants.items()}
         self.left_out = {"can deadlock": 0, "same schedule as another": 0, "cannot beat stream sync": 0}
         self.predicted_ns: dict[str, int | None] = {}
+        self.lost_workers: list[str] = []
         self._device = device
         self._plans = plans
         self._fingerprints = Fingerprints()
@@ -349,11 +251,3 @@ class Search:
         """Those of a caller's plans that cannot deadlock."""
         verdicts = ((plan, safety_of(pipeline, plan, self._device)) for plan in plans)
         return [given_candidate(pipeline, plan, safety) for plan, safety in verdicts if safety.is_safe]
-
-
-def best_of(ranked: Sequence[TunedPlan], accept: Basis) -> TunedPlan:
-    """The first plan that rests on no more than is accepted; stream sync where it gains too little."""
-    accepted = [row for row in ranked if row.safety.is_accepted(accept)] or list(ranked)
-    streams = (row for row in ranked if row.plan.is_stream_sync)
-    is_worth_it = accepted[0].improvement_points >= HELPS_POINTS
-    return accepted[0] if is_worth_it else next(streams, accepted[0])

@@ -1,30 +1,27 @@
 """Sweeps: many plans simulated on any concurrent.futures executor, with progress, interrupt and resume.
 
-Example: 520 plans in batches of a few on two worker processes; each finished batch goes to the results
+Example: 50,000 plans in batches of 195 on two worker processes; each finished batch goes to the results
 file; Ctrl-C cancels what has not begun and keeps the rest. Dask's `client.get_executor()` does as well.
 """
 
-import os
 import pickle
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Executor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, closing, nullcontext
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import closing
 from dataclasses import dataclass
 
 from wavesim.costs.cost_model import CostModel
-from wavesim.errors import DeadlockError, DescriptionError, DeviceError
-from wavesim.guard.workers import worker_pool
+from wavesim.errors import DeadlockError, DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.sim.engine import Engine
 from wavesim.sim.simulation import simulate
+from wavesim.tuning.batches import Answered, answered, in_batches, worker_count
 from wavesim.tuning.results_file import ResultsFile
 
 Progress = Callable[[int, int], None]
 TILES_WORTH_A_PROCESS = 100_000  # about a second of simulation; starting workers takes half of one
-BATCHES = 64
 
 
 @dataclass(frozen=True)
@@ -41,10 +38,14 @@ class Question:
 
 @dataclass(frozen=True)
 class Answers:
-    """Makespans in ns by key, None for a plan that deadlocks. Not complete after an interrupt."""
+    """Makespans in ns by key, None for a plan that deadlocks. Not complete after an interrupt.
+
+    `lost_workers` ended before their time; what they had was answered again.
+    """
 
     predicted_ns: dict[str, int | None]
     is_complete: bool
+    lost_workers: tuple[str, ...] = ()
 
 
 def predicted_ns(question: Question) -> int | None:
@@ -80,55 +81,31 @@ def run_sweep(
     found = {q.key: results.known[q.key] for q in questions if results is not None and q.key in results.known}
     open_questions = [question for question in questions if question.key not in found]
     tell = progress or (lambda _done, _total: None)
+    lost: list[str] = []
     tell(len(found), len(questions))
     try:
-        with closing(_answered(open_questions, executor)) as answered:
-            for batch, answers in answered:
+        with closing(_answered(open_questions, executor, lost)) as finished:
+            for batch, answers in finished:
                 for question, answer in zip(batch, answers, strict=True):
                     found[question.key] = answer
                     if results is not None:
                         results.append(question.key, question.name, answer)
                 tell(len(found), len(questions))
     except KeyboardInterrupt:
-        return Answers(found, is_complete=False)
-    return Answers(found, is_complete=True)
+        return Answers(found, is_complete=False, lost_workers=tuple(lost))
+    return Answers(found, is_complete=True, lost_workers=tuple(lost))
 
 
-Answered = Generator[tuple[Sequence[Question], list[int | None]]]
-
-
-def _answered(questions: Sequence[Question], executor: Executor | None) -> Answered:
-    size = max(1, min(16, len(questions) // BATCHES))
-    batches = [questions[i : i + size] for i in range(0, len(questions), size)]
+def _answered(
+    questions: Sequence[Question], executor: Executor | None, lost: list[str]
+) -> Answered[Question, list[int | None]]:
+    batches = in_batches(questions)
     tiles = sum(stage.grid.size for question in questions for stage in question.pipeline.stages)
     if executor is None and (worker_count() == 1 or tiles < TILES_WORTH_A_PROCESS):
         yield from ((batch, answer_batch(batch)) for batch in batches)
         return
     _require_picklable(questions)
-    with _given_or_processes(executor) as pool:
-        waiting = {pool.submit(answer_batch, batch): batch for batch in batches}
-        try:
-            for future in as_completed(waiting):
-                yield waiting[future], future.result()
-        except BrokenProcessPool as error:
-            raise DeviceError(
-                "the worker processes have ended; in a script, put the call under "
-                "`if __name__ == '__main__':`, or pass executor=ThreadPoolExecutor(1)"
-            ) from error
-        finally:
-            if executor is not None:  # our own pool does so itself as it ends
-                for future in waiting:
-                    future.cancel()
-
-
-def worker_count() -> int:
-    """CPUs that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _given_or_processes(executor: Executor | None) -> AbstractContextManager[Executor]:
-    """The caller's executor, left open, or a process pool of our own."""
-    return worker_pool(worker_count()) if executor is None else nullcontext(executor)
+    yield from answered(answer_batch, batches, executor, lost)
 
 
 def _require_picklable(questions: Sequence[Question]) -> None:

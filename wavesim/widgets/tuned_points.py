@@ -18,7 +18,7 @@ from wavesim.predict.prediction import measured_improvement, predict_from_stream
 from wavesim.recordings.shipped import RecordedCase, cases
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
-from wavesim.tuning.search import TunedPlan, Tuning
+from wavesim.tuning.ranking import TunedPlan, Tuning
 from wavesim.view.gain_figure import Gain
 from wavesim.workloads.catalogue import parse_tile, workload
 

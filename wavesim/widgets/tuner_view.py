@@ -14,7 +14,7 @@ from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.guard.escaping import Markup
 from wavesim.model.device import Device
-from wavesim.tuning.search import Tuning
+from wavesim.tuning.ranking import Tuning
 from wavesim.view.canvas import Props
 from wavesim.view.export import save_html
 from wavesim.view.gain_figure import gain_finding

@@ -23,7 +23,8 @@ from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.sync import Semaphores
 from wavesim.sim.simulation import simulate
 from wavesim.tuning.l2_traffic import bytes_per_wave
-from wavesim.tuning.search import TunedPlan, tune
+from wavesim.tuning.ranking import TunedPlan
+from wavesim.tuning.search import tune
 from wavesim.workloads.catalogue import workload
 
 TOY, DEVICE, H200 = workload("toy"), load("toy"), load("h200")

@@ -1,0 +1,131 @@
+"""Batches on executors whose workers die: nothing is lost, and who died is said."""
+
+import os
+import signal
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+
+import pytest
+
+from wavesim.errors import DescriptionError, DeviceError
+from wavesim.model.device import load
+from wavesim.tuning import batches, sweep
+from wavesim.tuning.batches import answered, in_batches
+from wavesim.tuning.dask_cluster import dask_pool
+from wavesim.tuning.search import tune
+from wavesim.workloads.catalogue import workload
+
+ITEMS = list(range(40))
+
+
+def doubled(batch):
+    return [2 * item for item in batch]
+
+
+def killed_at(item, marker, batch):
+    """Ends its own process, once, where the item is in the batch; always if there is no marker."""
+    if item in batch:
+        if marker is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif not marker.exists():
+            marker.touch()
+            time.sleep(0.2)  # others have answered by then
+            os.kill(os.getpid(), signal.SIGKILL)
+    return doubled(batch)
+
+
+def run(work, executor, lost):
+    found = dict(
+        pair
+        for batch, answers in answered(work, [[item] for item in ITEMS], executor, lost)
+        for pair in zip(batch, answers, strict=True)
+    )
+    assert found == {item: 2 * item for item in ITEMS}
+
+
+def test_batches_are_many_and_small_where_there_is_little_and_large_where_there_is_much():
+    assert [len(in_batches(range(count))) for count in (0, 1, 100)] == [0, 1, 100]
+    sizes = [len(batch) for batch in in_batches(range(50_000))]
+    assert sum(sizes) == 50_000
+    assert max(sizes) == 195
+    assert max(len(batch) for batch in in_batches(range(10**6))) == batches.MOST_IN_BATCH
+
+
+def test_threads_answer_all():
+    lost = []
+    with ThreadPoolExecutor(2) as pool:
+        run(doubled, pool, lost)
+    assert lost == []
+
+
+@pytest.mark.slow
+def test_what_a_killed_worker_of_ours_had_is_done_again_and_it_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(batches, "worker_count", lambda: 2)
+    lost = []
+    run(partial(killed_at, 30, tmp_path / "killed"), None, lost)
+    assert len(lost) == 1
+    assert lost[0].startswith("process ")
+    assert lost[0].endswith("(SIGKILL)")
+
+
+@pytest.mark.slow
+def test_what_a_given_pool_that_breaks_had_is_done_here(tmp_path):
+    lost = []
+    with ProcessPoolExecutor(2) as pool:
+        run(partial(killed_at, 30, tmp_path / "killed"), pool, lost)
+    assert lost == ["the given executor ended (BrokenProcessPool); what was left was done here"]
+
+
+@pytest.mark.slow
+def test_work_that_kills_every_worker_ends_with_one_error_that_says_so(monkeypatch):
+    monkeypatch.setattr(batches, "worker_count", lambda: 1)
+    with pytest.raises(DeviceError, match="have ended 3 times"):
+        run(partial(killed_at, 39, None), None, [])
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_does_the_work_of_a_killed_worker_again_and_names_it(tmp_path):
+    distributed = pytest.importorskip("distributed", reason="pip install distributed")
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
+    )
+    with cluster, dask_pool(cluster.scheduler_address) as pool:
+        lost = []
+        run(partial(killed_at, 30, tmp_path / "killed"), pool, lost)
+        assert len(lost) == 1
+        assert lost[0].startswith("tcp://")
+
+
+def test_a_tuning_names_lost_workers_in_its_table(monkeypatch):
+    monkeypatch.setattr(sweep, "TILES_WORTH_A_PROCESS", 0)
+    monkeypatch.setattr(sweep, "worker_count", lambda: 2)
+
+    def losing(work, all_batches, _executor, lost):
+        lost.append("process 7 (SIGKILL)")
+        yield from ((batch, work(batch)) for batch in all_batches)
+
+    monkeypatch.setattr(sweep, "answered", losing)
+    found = tune(workload("toy"), load("toy"))
+    assert "a worker ended, what it had was done again: process 7 (SIGKILL)" in found.table()
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "words"),
+    [
+        ("nowhere", DescriptionError, "write the scheduler's address"),
+        ("tcp://127.0.0.1:9", DeviceError, "no Dask scheduler answers at 'tcp://127.0.0.1:9'"),
+        ("gopher://127.0.0.1:9", DeviceError, "no Dask scheduler answers"),
+    ],
+)
+def test_a_scheduler_that_is_not_there_is_one_clear_line(address, kind, words, monkeypatch):
+    pytest.importorskip("distributed", reason="pip install distributed")
+    monkeypatch.setattr("wavesim.tuning.dask_cluster.CONNECT_S", 0.5)
+    with pytest.raises(kind, match=words), dask_pool(address):
+        pass
+
+
+def test_without_distributed_the_install_line_is_told(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(DeviceError, match="pip install distributed"), dask_pool("tcp://127.0.0.1:9"):
+        pass
