@@ -33,3 +33,20 @@ def test_recordings_say_what_was_measured_on_what_and_when(case: RecordedCase):
         assert len(head.rounds_ns) >= 20
         assert all((head.clock_mhz, head.power_w))
         assert case.trace(plan).cycles is not None
+
+
+@pytest.mark.parametrize(("heights", "rows_of_second"), [((128, 256), {0, 1}), ((256, 128), {0}), ((128, 128), {0})])
+def test_llamas_second_gemm_reads_gate_and_value_rows_that_overlap_its_own_whatever_the_heights(
+    heights, rows_of_second
+):
+    first, second = (KernelChoice(height, 128, 32, 64, 64, 32, 3, 1) for height in heights)
+    pipeline = mlp_pair("llama", 2_048, first, second)
+    (dependency,) = pipeline.dependencies
+    read = {tile for need in dependency.needs for _, _, tile in need.walk(need.box(0, 0))}
+    columns = pipeline.stages[0].grid.x
+    assert read == {(column, row) for column in range(columns) for row in rows_of_second}
+    plan = SemaphoreSync(llama_tile_policy())
+    times = predict_from_kernel_times(
+        pipeline, plan, load("a100-80gb"), {"gemm1": 900_000, "gemm2": 500_000}
+    )
+    assert -20 < times[1] < 30
