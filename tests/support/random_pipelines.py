@@ -75,6 +75,8 @@ LOOPS = st.one_of(
         st.sampled_from([None, 1, 2, 40, 500]),
         st.sampled_from([None, *WAIT_PLACES]),
         st.sampled_from([None, False, False, True]),
+        st.sampled_from([1, 1, 2]),
+        st.booleans(),
     ),
 )
 DURATIONS = st.sampled_from([0, 0, 1, 2, 3, 10, 10, 37, 12_345_678])

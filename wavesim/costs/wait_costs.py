@@ -22,13 +22,14 @@ class WaitCosts:
     """Nanoseconds of a wait: `poll_ns`; then, if the block has computed since the one before, `refill_ns`.
 
     Of its work `depth` parts in `iterations` are loaded ahead and go on being computed during the next wait;
-    0 where the whole block waits.
+    0 where the whole block waits. `test_ns` is testing at each k-block whether to.
     """
 
     poll_ns: int
     refill_ns: int = 0
     depth: int = 0
     iterations: int = 1
+    test_ns: int = 0
 
     @property
     def is_free(self) -> bool:
@@ -55,7 +56,11 @@ def wait_costs_of(costs: CostModel, stage: Stage, loop: MainLoop) -> WaitCosts:
     if loop.wait_place in (None, "prefetched"):
         return WaitCosts(costs.wait_ns)
     if loop.wait_place != "producer-warp":
-        return WaitCosts(costs.ready_poll_ns, costs.refill_ns)
+        is_tested = loop.wait_place == "block-barrier" and bool(loop.tests_each_k_block)
+        test_ns = is_tested * costs.wait_test_ns * iterations_of(stage)
+        # Without a pipeline the wait for a load is in the block's time as it is.
+        refill_ns = 0 if loop.pipeline_depth == 1 else costs.refill_ns
+        return WaitCosts(costs.ready_poll_ns, refill_ns, test_ns=test_ns)
     depth = USUAL_DEPTH if loop.pipeline_depth is None else loop.pipeline_depth
     return WaitCosts(costs.ready_poll_ns, costs.tma_refill_ns, depth, max(depth, iterations_of(stage)))
 

@@ -107,7 +107,11 @@ class ForeignPair:
             return Pipeline(self.name, [first, second], [gemm_rows(first, second)])
         block = (blocks or {}).get(NAMES[1], Block(SOFTMAX_THREADS))
         rows = Kernel(NAMES[1], Grid(1, -(-self.m // SOFTMAX_ROWS)), block)
-        second = Stage(NAMES[1], rows, main_loop=MainLoop(1, "block-barrier", is_persistent=False))
+        second = Stage(
+            NAMES[1],
+            rows,
+            main_loop=MainLoop(1, "block-barrier", is_persistent=False, tests_each_k_block=False),
+        )
         row = (y * SOFTMAX_ROWS) // self.tile[0]
         return Pipeline(self.name, [first, second], [Dependency(second[x, y], [first[:, row]])])
 
@@ -124,7 +128,8 @@ class ForeignPair:
         block = (blocks or {}).get(name, Block(THREADS, 128, 0, self.shared_bytes(stage)))
         place: WaitPlace = self.wait_place
         gemm = Gemm(name, self.m, n, k, tile_m, tile_n, tile_k, block=block)
-        return Stage(name, gemm, main_loop=MainLoop(self.pipeline_depth, place, self.is_persistent))
+        loop = MainLoop(self.pipeline_depth, place, self.is_persistent, tests_each_k_block=True)
+        return Stage(name, gemm, main_loop=loop)
 
     def as_data(self) -> dict[str, Any]:
         """Plain values for a file; `pair_of` reads them back."""

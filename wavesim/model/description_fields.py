@@ -149,6 +149,15 @@ STAGES = (
         "persistent = true",
     ),
     Field(
+        "tests_each_k_block",
+        "true or false",
+        "at a block barrier, whether to wait is tested at every k-block; false where an outer loop goes from "
+        "tile to tile of the producer",
+        "not known",
+        "the interval covers both",
+        "tests_each_k_block = true",
+    ),
+    Field(
         "carveout",
         "word",
         "full (the largest carve-out of shared memory) or default (the smallest that holds its blocks)",

@@ -72,6 +72,8 @@ def _stage_lines(stage: Stage, time_ns: int | None) -> Iterator[str]:
         yield f"wait = {_quoted(loop.wait_place)}"
     if loop.is_persistent is not None:
         yield f"persistent = {str(loop.is_persistent).lower()}"
+    if loop.tests_each_k_block is not None:
+        yield f"tests_each_k_block = {str(loop.tests_each_k_block).lower()}"
     if time_ns is not None:
         yield f"kernel_us = {time_ns / 1000}"
 

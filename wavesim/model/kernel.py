@@ -156,12 +156,15 @@ class MainLoop:
     - `is_persistent`: as many blocks as fit are launched, and each goes on with the next tile of the grid.
     - `first_checks`: how often a block checks the first semaphore it waits for; 2 where it loads a k-block
       ahead of the loop, and checks again in the loop's first iteration.
+    - `tests_each_k_block`: at a block barrier in the main loop, whether to wait is tested at every k-block;
+      False where an outer loop goes from one of the producer's tiles to the next.
     """
 
     pipeline_depth: int | None = None
     wait_place: WaitPlace | None = None
     is_persistent: bool | None = None
     first_checks: int = 1
+    tests_each_k_block: bool | None = None
 
     def __post_init__(self) -> None:
         if self.pipeline_depth is not None:
@@ -172,15 +175,20 @@ class MainLoop:
                 f"{', '.join(map(repr, WAIT_PLACES[:-1]))} or {WAIT_PLACES[-1]!r}"
             )
         require_positive("MainLoop", first_checks=self.first_checks)
-        if self.is_persistent not in (None, False, True):
-            raise DescriptionError(
-                f"MainLoop: is_persistent is {shown(self.is_persistent)}; it must be True or False"
-            )
+        for name in ("is_persistent", "tests_each_k_block"):
+            value = getattr(self, name)
+            if value not in (None, False, True):
+                raise DescriptionError(f"MainLoop: {name} is {shown(value)}; it must be True or False")
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Names of what was not said."""
-        return tuple(item.name for item in fields(self) if getattr(self, item.name) is None)
+        """Names of what was not said, of those that matter where the wait is."""
+        tests_nothing = self.wait_place not in (None, "block-barrier")
+        return tuple(
+            item.name
+            for item in fields(self)
+            if getattr(self, item.name) is None and not (item.name == "tests_each_k_block" and tests_nothing)
+        )
 
     def filled(self, assumed: "MainLoop") -> "MainLoop":
         """The same, with what is assumed where nothing was said."""

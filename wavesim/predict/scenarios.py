@@ -42,13 +42,15 @@ def usual_loop(stage: Stage, device: Device) -> MainLoop:
 
     Kernels of wavesim prefetch their semaphores. Others on Hopper and later with three warpgroups or more are
     warp-specialised, as CUTLASS builds them: one loads, and waits. In all others every warp loads, and the
-    simplest way to wait is a barrier of the block. A launch of as many blocks as tiles is not persistent.
+    simplest way to wait is a barrier of the block, between one of the producer's tiles and the next. A launch
+    of as many blocks as tiles is not persistent.
     """
     if stage.backend:
-        return MainLoop(USUAL_DEPTH, "prefetched", is_persistent=False)
+        return MainLoop(USUAL_DEPTH, "prefetched", is_persistent=False, tests_each_k_block=False)
     is_new = device.compute_capability >= SPECIALISED_SINCE
     is_specialised = is_new and stage.kernel.block.threads >= SPECIALISED_THREADS
-    return MainLoop(USUAL_DEPTH, "producer-warp" if is_specialised else "block-barrier", is_persistent=False)
+    place: WaitPlace = "producer-warp" if is_specialised else "block-barrier"
+    return MainLoop(USUAL_DEPTH, place, is_persistent=False, tests_each_k_block=False)
 
 
 def usual_loops(pipeline: Pipeline, device: Device) -> dict[str, MainLoop]:
@@ -61,7 +63,7 @@ def usual_loops(pipeline: Pipeline, device: Device) -> dict[str, MainLoop]:
 
 
 def scenarios_of(pipeline: Pipeline, device: Device, costs: CostModel) -> list[WaitScenario]:
-    """At most four; the first is the one to predict with."""
+    """At most five; the first is the one to predict with."""
     usual = {**usual_loops(pipeline, device), **costs.main_loops}
     loops = {
         stage.name: stage.main_loop.filled(usual.get(stage.name, MainLoop())) for stage in pipeline.stages
@@ -94,6 +96,11 @@ def _alternatives(pipeline: Pipeline, loops: Mapping[str, MainLoop]) -> Iterator
     if is_depth_open:
         for depth in (SHALLOW, DEEP):
             yield f"{depth} k-blocks in flight", "pipeline_depth", MainLoop(depth)
+    if any(
+        stage.main_loop.tests_each_k_block is None and loops[stage.name].wait_place == "block-barrier"
+        for stage in _waiting(pipeline)
+    ):
+        yield "waits tested at each k-block", "tests_each_k_block", MainLoop(tests_each_k_block=True)
     if any(_may_be_persistent(stage) and not loops[stage.name].is_persistent for stage in pipeline.stages):
         yield "persistent kernels", "is_persistent", MainLoop(is_persistent=True)
 

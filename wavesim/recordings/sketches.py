@@ -33,9 +33,9 @@ PLANS = ("stream", "row", "tile")
 COLUMNS = ("stage", "linear_tile", "sm", "start_ns", "end_ns", "wait_ns")
 TIMER_STEP_NS = 32
 ONE_PER_SM, TWO_PER_SM = 200_000, 100_000  # bytes of shared memory that leave room for so many blocks
-# wmma: all warps wait at a barrier of the block; wgmma: a warp that loads by TMA waits.
+# wmma: all warps wait at a block barrier, between the producer's tiles; wgmma: a warp that loads by TMA.
 MAIN_LOOPS: Mapping[str, MainLoop] = {
-    "wmma": MainLoop(2, "block-barrier", is_persistent=False),
+    "wmma": MainLoop(2, "block-barrier", is_persistent=False, tests_each_k_block=False),
     "wgmma": MainLoop(4, "producer-warp", is_persistent=False),
 }
 

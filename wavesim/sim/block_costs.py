@@ -47,10 +47,12 @@ def block_costs_of(costs: CostModel, plan: Plan, program: StageProgram) -> Block
         has_semaphores and bool(program.arrays) and program.loop.wait_place in (None, "prefetched")
     )
     waits_for_grids = plan.waits_for_grids
+    no_waits = waits_for_grids or not has_semaphores or not program.arrays
+    waiting = WaitCosts(0) if no_waits else wait_costs_of(costs, program.stage, program.loop)
     return BlockCosts(
         work_ns=_work(costs, program),
         opening_ns=is_fetching * costs.tile_fetch_ns + is_prefetching * costs.poll_ns,
-        waiting=WaitCosts(0) if waits_for_grids else wait_costs_of(costs, program.stage, program.loop),
+        waiting=waiting,
         ahead_ns=costs.prologue_epilogue_ns if waits_for_grids else 0,
         closing_ns=has_semaphores * program.has_posts * costs.post_ns,
         partial_ns=costs.partial_ns,

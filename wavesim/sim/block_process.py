@@ -99,14 +99,13 @@ class BlockProcesses:
             clock += spun + polling + refilling
             waited += spun + polling
         rows.wait[row] = waited
-        yield env.timeout(clock + work - done + costs.closing_ns - int(env.now))
+        yield env.timeout(clock + work - done + waiting.test_ns + costs.closing_ns - int(env.now))
         self._end(program, position, row)
 
     def _together(self, program: StageProgram, position: int, row: int) -> Process:
         """A block at the speed that the SM's other blocks leave.
 
-        It does not stop at waits that are over where they cost nothing: what is ready now stays so. Filling
-        the pipeline again is work, for which it shares the SM.
+        It does not stop at waits that are over where they cost nothing: what is ready now stays so.
         """
         assert self._shared is not None
         env, rows, costs = self._env, self.rows, self._costs[program.index]
@@ -114,15 +113,15 @@ class BlockProcesses:
         yield from self._first_instruction(program, row)
         yield env.timeout(costs.opening_ns)
         work, waiting = costs.work_ns[position], costs.waiting
-        done = waited = ahead = refilling = 0
+        done = waited = ahead = 0
         for wait in program.waits(position):
             semaphore = self.semaphores[wait.semaphore]
             if semaphore.is_ready and waiting.is_free:
                 continue
             due = costs.due_ns(work, wait)
             since, done = due - done, due
-            if since + refilling:
-                computed = shared.compute(since + refilling, age, ahead)
+            if since:
+                computed = shared.compute(since, age, ahead)
                 yield computed
                 ahead = computed.value or 0
             begin = int(env.now)
@@ -133,16 +132,16 @@ class BlockProcesses:
                 shared.stop_spinning()
                 waited += self._stop_spinning(row, begin)
             polling, refilling = waiting.passing(begin, semaphore.ready_ns, work, since)
-            if polling:
-                shared.spin()
-                yield env.timeout(polling)
-                shared.stop_spinning()
+            if polling + refilling:
+                yield shared.stall(polling + refilling, age)
                 waited += polling
             if env.now > begin:
                 ahead = 0
         rows.wait[row] = waited
-        if work - done + refilling:
-            yield shared.compute(work - done + refilling, age, ahead)
+        if work > done:
+            yield shared.compute(work - done, age, ahead)
+        if waiting.test_ns:
+            yield shared.stall(waiting.test_ns, age)
         yield env.timeout(costs.closing_ns)
         self._end(program, position, row)
 

@@ -19,14 +19,18 @@ Age = tuple[int, int]  # when a block was issued, and its row among those issued
 
 
 class Member:
-    """A computing block: its age, its work left in ns / RATE_UNIT, and what fires when that is done."""
+    """A computing block: its age, its work left in ns / RATE_UNIT, and what fires when that is done.
 
-    __slots__ = ("age", "event", "left")
+    `is_stalled`: what is left is a latency, which takes as long whoever else is there.
+    """
 
-    def __init__(self, age: Age, left: int, event: Event) -> None:
+    __slots__ = ("age", "event", "is_stalled", "left")
+
+    def __init__(self, age: Age, left: int, event: Event, *, is_stalled: bool) -> None:
         self.age = age
         self.left = left
         self.event = event
+        self.is_stalled = is_stalled
 
     def __lt__(self, other: "Member") -> bool:
         return self.age < other.age
@@ -54,9 +58,16 @@ class SharedSm:
         Its value is by how much more than that the block has had, at most 0, in ns / RATE_UNIT: `ahead` for a
         block that computes on at once, so that stops on the way cost nothing.
         """
+        return self._join(age, work_ns * RATE_UNIT + ahead, is_stalled=False)
+
+    def stall(self, latency_ns: int, age: Age) -> Event:
+        """An event that fires after a latency too short for the SM's other blocks to make use of it."""
+        return self._join(age, latency_ns * RATE_UNIT, is_stalled=True)
+
+    def _join(self, age: Age, left: int, *, is_stalled: bool) -> Event:
         self._advance()
         event = Event(self._env)
-        insort(self._members, Member(age, work_ns * RATE_UNIT + ahead, event))
+        insort(self._members, Member(age, left, event, is_stalled=is_stalled))
         self._set_timer()
         return event
 
@@ -82,7 +93,7 @@ class SharedSm:
         now = int(self._env.now)
         elapsed, self._since = now - self._since, now
         for member, rate in zip(self._members, self._rates_now(), strict=False):
-            member.left -= elapsed * rate
+            member.left -= elapsed * (RATE_UNIT if member.is_stalled else rate)
 
     def _rates_now(self) -> tuple[int, ...]:
         """Of the computing blocks, the oldest first; at least as many as there are."""
@@ -113,4 +124,4 @@ class SharedSm:
 
 def _due(member: Member, rate: int) -> int:
     """Whole nanoseconds until a block has had its work, at its present rate."""
-    return -(-member.left // rate)
+    return -(-member.left // (RATE_UNIT if member.is_stalled else rate))

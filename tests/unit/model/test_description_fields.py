@@ -90,7 +90,7 @@ def test_a_gemm_follows_from_its_sizes_and_tile(tmp_path: Path):
         "fp16",
         "24 x 8",
     )
-    assert stage.main_loop.unknown == ("pipeline_depth", "wait_place", "is_persistent")
+    assert stage.main_loop.unknown == MainLoop().unknown
     same = read(tmp_path, GEMM + "grid = [24, 8]\n").pipeline.stages[0]
     assert same == stage
     split = read(tmp_path, GEMM + "grid = [24, 8, 2]\n").pipeline.stages[0]

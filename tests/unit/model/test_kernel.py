@@ -134,12 +134,17 @@ def test_a_block_that_no_sm_can_hold_is_refused_with_value_bound_and_fix(block, 
 
 
 def test_a_main_loop_says_what_its_author_has_not():
-    assert MainLoop().unknown == ("pipeline_depth", "wait_place", "is_persistent")
-    assert MainLoop(4, "block-barrier", False).unknown == ()
+    every = ("pipeline_depth", "wait_place", "is_persistent", "tests_each_k_block")
+    assert MainLoop().unknown == every
+    assert MainLoop(4, "block-barrier", False).unknown == every[3:]
+    assert (
+        MainLoop(4, "producer-warp", False).unknown == MainLoop(4, "block-barrier", False, tests_each_k_block=True).unknown == ()
+    )
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("pipeline_depth", 0), ("wait_place", "warp"), ("is_persistent", 2)]
+    ("field", "value"),
+    [("pipeline_depth", 0), ("wait_place", "warp"), ("is_persistent", 2), ("tests_each_k_block", 2)],
 )
 def test_a_main_loop_that_cannot_be_is_refused(field, value):
     with pytest.raises(DescriptionError, match=field):

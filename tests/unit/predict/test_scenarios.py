@@ -32,15 +32,16 @@ def pair(loop: MainLoop, threads: int = 256) -> Pipeline:
 @pytest.mark.parametrize(
     ("loop", "unknown"),
     [
-        (MainLoop(3, "block-barrier", is_persistent=False), []),
-        (MainLoop(None, "block-barrier", is_persistent=False), []),
+        (MainLoop(3, "block-barrier", False, tests_each_k_block=True), []),
+        (MainLoop(None, "block-barrier", False, tests_each_k_block=False), []),
+        (MainLoop(3, "block-barrier", is_persistent=False), ["tests_each_k_block"]),
         (MainLoop(None, "producer-warp", is_persistent=True), ["pipeline_depth", "pipeline_depth"]),
-        (MainLoop(3, None, is_persistent=False), ["wait_place", "wait_place"]),
+        (MainLoop(3, None, is_persistent=False), ["wait_place", "wait_place", "tests_each_k_block"]),
         (MainLoop(3, "before-main-loop"), ["is_persistent"]),
-        (MainLoop(), ["wait_place", "wait_place", "is_persistent"]),
+        (MainLoop(), ["wait_place", "wait_place", "tests_each_k_block", "is_persistent"]),
     ],
 )
-def test_each_fact_that_was_not_said_is_one_or_two_scenarios_and_they_are_at_most_four(loop, unknown):
+def test_each_fact_that_was_not_said_is_one_or_two_scenarios_and_they_are_at_most_five(loop, unknown):
     found = scenarios_of(pair(loop), H200, COSTS)
     assert [one.unknown for one in found] == ["", *unknown]
     assert len({one.label for one in found}) == len(found)
@@ -53,7 +54,7 @@ def test_scenarios_span_what_the_kernels_turn_out_to_be():
         for one in scenarios_of(pair(MainLoop()), H200, COSTS)
     ]
     for place in ("producer-warp", "block-barrier", "before-main-loop"):
-        said = pair(MainLoop(4, place, is_persistent=False))
+        said = pair(MainLoop(4, place, is_persistent=False, tests_each_k_block=False))
         found = scenarios_of(said, H200, COSTS)
         assert len(found) == 1
         assert min(times) <= simulate(said, plan, H200, found[0].costs).time_ns <= max(times)

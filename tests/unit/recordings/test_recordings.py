@@ -3,6 +3,10 @@
 import pytest
 
 from wavesim.check.invariants import violations
+from wavesim.model.device import load
+from wavesim.plan.plan import SemaphoreSync
+from wavesim.predict.prediction import predict_from_kernel_times
+from wavesim.recordings.published_kernels import KernelChoice, llama_tile_policy, mlp_pair
 from wavesim.recordings.shipped import RecordedCase, cases
 
 SIZES = range(256, 3073, 256)
@@ -35,7 +39,9 @@ def test_recordings_say_what_was_measured_on_what_and_when(case: RecordedCase):
         assert case.trace(plan).cycles is not None
 
 
-@pytest.mark.parametrize(("heights", "rows_of_second"), [((128, 256), {0, 1}), ((256, 128), {0}), ((128, 128), {0})])
+@pytest.mark.parametrize(
+    ("heights", "rows_of_second"), [((128, 256), {0, 1}), ((256, 128), {0}), ((128, 128), {0})]
+)
 def test_llamas_second_gemm_reads_gate_and_value_rows_that_overlap_its_own_whatever_the_heights(
     heights, rows_of_second
 ):
@@ -46,7 +52,5 @@ def test_llamas_second_gemm_reads_gate_and_value_rows_that_overlap_its_own_whate
     columns = pipeline.stages[0].grid.x
     assert read == {(column, row) for column in range(columns) for row in rows_of_second}
     plan = SemaphoreSync(llama_tile_policy())
-    times = predict_from_kernel_times(
-        pipeline, plan, load("a100-80gb"), {"gemm1": 900_000, "gemm2": 500_000}
-    )
+    times = predict_from_kernel_times(pipeline, plan, load("a100-80gb"), {"gemm1": 900_000, "gemm2": 500_000})
     assert -20 < times[1] < 30

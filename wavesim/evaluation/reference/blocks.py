@@ -41,7 +41,6 @@ class ReferenceBlock:
     is_held_up: bool = False  # by a semaphore that is not ready
     done: int = 0  # work it has had, or is having
     since: int = 0  # of that, since the wait before
-    refill: int = 0  # what it has to do again before it goes on
     arrival: int = 0  # when it reaches the wait that holds it up
     ahead: int = 0  # less than none: work it has had beyond `done` on a shared SM, in ns / RATE_UNIT
 
@@ -139,7 +138,8 @@ class ReferenceBlocks(ABC):
             block.wait += time - refilling - block.arrival
             block.is_held_up = False
             block.passed += 1
-        self.at(time + block.work - block.done + costs.closing_ns, self._finish, block)
+        end = time + block.work - block.done + costs.waiting.test_ns + costs.closing_ns
+        self.at(end, self._finish, block)
 
     # --- a block that shares its SM: step by step ---
 
@@ -151,16 +151,15 @@ class ReferenceBlocks(ABC):
             wait = block.waits[block.passed]
             due = self.block_costs[block.stage].due_ns(block.work, wait)
         block.since, block.done = due - block.done, due
-        amount, block.refill = block.since + block.refill, 0
-        if amount:
-            age = (block.issue, block.stage, block.position)
-            self.computing[block.sm].join(self.now, amount, self._computed, block, age)
+        if block.since:
+            self.computing[block.sm].join(self.now, block.since, self._computed, block, _age(block))
         else:
             self._computed(block)
 
     def _computed(self, block: ReferenceBlock) -> None:
         if block.passed == len(block.waits):
-            self.at(self.now + self.block_costs[block.stage].closing_ns, self._finish, block)
+            block.ahead = 0
+            self._stall(block, self.block_costs[block.stage].waiting.test_ns, self._close)
             return
         block.arrival = self.now
         semaphore = block.waits[block.passed].semaphore
@@ -173,20 +172,23 @@ class ReferenceBlocks(ABC):
 
     def _pass_wait(self, block: ReferenceBlock) -> None:
         """The semaphore is ready: the block polls once more, and then has its pipeline to fill."""
-        assert self.computing is not None
         ready, costs = self.ready[block.waits[block.passed].semaphore], self.block_costs[block.stage]
-        polling, block.refill = costs.waiting.passing(block.arrival, ready, block.work, block.since)
-        if self.now + polling > block.arrival:
+        polling, refilling = costs.waiting.passing(block.arrival, ready, block.work, block.since)
+        if self.now + polling + refilling > block.arrival:
             block.ahead = 0
         block.passed += 1
         block.wait += self.now - block.arrival + polling
-        self.computing[block.sm].spin(self.now, 1)
-        self.at(self.now + polling, self._polled, block)
+        self._stall(block, polling + refilling, self._compute)
 
-    def _polled(self, block: ReferenceBlock) -> None:
+    def _stall(self, block: ReferenceBlock, latency: int, then: Callable[[ReferenceBlock], None]) -> None:
         assert self.computing is not None
-        self.computing[block.sm].spin(self.now, -1)
-        self._compute(block)
+        if latency:
+            self.computing[block.sm].join(self.now, latency, then, block, _age(block), is_stalled=True)
+        else:
+            then(block)
+
+    def _close(self, block: ReferenceBlock) -> None:
+        self.at(self.now + self.block_costs[block.stage].closing_ns, self._finish, block)
 
     # --- the end of a block ---
 
@@ -269,3 +271,8 @@ class ReferenceBlocks(ABC):
             else:
                 self.computing[block.sm].spin(self.now, -1)
                 self._pass_wait(block)
+
+
+def _age(block: ReferenceBlock) -> tuple[int, int, int]:
+    """Older blocks run ahead of younger ones."""
+    return block.issue, block.stage, block.position

@@ -84,7 +84,7 @@ class SmRoom:
 
 @dataclass(eq=False)
 class ComputingBlocks:
-    """Blocks that compute on one SM: [work left in ns / RATE_UNIT, then, who, age].
+    """Blocks that compute on one SM: [work left in ns / RATE_UNIT, then, who, age, is_stalled].
 
     Of n of them the oldest runs at `rates[n - 1][0]`, the next one at `rates[n - 1][1]` and so on, where
     `rates` are those beside as many blocks as spin; places and companies beyond the last are like the last.
@@ -105,11 +105,21 @@ class ComputingBlocks:
             self._plan(now)
 
     def join(
-        self, now: int, work_ns: int, then: Callable[[Any], None], who: Any, age: tuple[int, ...]
+        self,
+        now: int,
+        work_ns: int,
+        then: Callable[[Any], None],
+        who: Any,
+        age: tuple[int, ...],
+        *,
+        is_stalled: bool = False,
     ) -> None:
-        """Calls `then(who)` once this block has had its work; what it has had too much is `who.ahead`."""
+        """Calls `then(who)` once this block has had its work; what it has had too much is `who.ahead`.
+
+        `is_stalled`: it is no work but a latency, which counts as computing for the others.
+        """
         self._progress(now)
-        self.members.append([work_ns * RATE_UNIT + who.ahead, then, who, age])
+        self.members.append([work_ns * RATE_UNIT + who.ahead, then, who, age, is_stalled])
         self._plan(now)
 
     def _progress(self, now: int) -> None:
@@ -124,7 +134,10 @@ class ComputingBlocks:
         by_count = self.costs.rates_beside(self.spinning)
         rates = by_count[min(len(self.members), len(by_count)) - 1]
         by_age = sorted(self.members, key=lambda member: member[3])
-        return [(member, rates[min(place, len(rates) - 1)]) for place, member in enumerate(by_age)]
+        return [
+            (member, RATE_UNIT if member[4] else rates[min(place, len(rates) - 1)])
+            for place, member in enumerate(by_age)
+        ]
 
     def _plan(self, now: int) -> None:
         """Comes back when the first of them has had its work, unless something changes before."""
@@ -141,6 +154,6 @@ class ComputingBlocks:
         self.members = [member for member in self.members if member[0] > 0]
         if self.members:
             self._plan(now)
-        for left, then, who, _ in ended:
+        for left, then, who, *_ in ended:
             who.ahead = left
             then(who)
