@@ -22,6 +22,7 @@ from wavesim.trace.trace import Trace
 
 # Where more of the block time is spent beside equally many blocks, a trace does not show how speeds differ.
 MOST_TOGETHER = 0.98
+MOST_UNLIKE = 2  # times as many blocks of one kernel fit on an SM as of another, for them to share it alike
 
 FloatArray = NDArray[np.float64]
 
@@ -132,10 +133,12 @@ def _alone(trace: Trace) -> Speeds:
 def _shared(trace: Trace, most: int, law: SharingLaw) -> Speeds:
     """Several blocks per SM: (mean speeds, oldest_first_bias, the time each block would have taken alone).
 
-    Where the trace shows only one number of blocks on the SMs, speeds stay at the defaults.
+    Where the trace shows only one number of blocks on the SMs, speeds stay at the defaults; so they do where
+    blocks of different kernels use an SM so differently that a fit to one kernel's says nothing of another's.
     """
     regimes = Regimes.of(trace, most)
-    is_telling = max(regimes.shares) < MOST_TOGETHER
+    is_alike = most <= MOST_UNLIKE * min(info.blocks_per_sm for info in trace.header.stages)
+    is_telling = is_alike and max(regimes.shares) < MOST_TOGETHER
     if is_telling:
         demand, oldest_first_bias = fit_speeds(trace, regimes, law)
     else:

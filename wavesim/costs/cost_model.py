@@ -63,7 +63,7 @@ class CostModel:
       seeing that a semaphore is ready, every wait. `refill_ns`: a wait within the main loop also costs the
       time from the first load after it until there is something to compute with again; `tma_refill_ns` where
       a warp that only loads waits, and loads by TMA behind a fence. What the pipeline hides costs nothing
-      (`WaitCosts`). `wait_test_ns`: every k-block of a block that tests at each whether to wait.
+      (`WaitCosts`). `wait_test_ns`: each k-block that works out whether to wait.
     - `post_ns`: added to a block whose tile posts, fence included.
     - `post_visibility_ns`: from a post until another SM can see it.
     - `partial_ns`: storing the partial sums of a split, or of a part of a tile under Stream-K; every block of

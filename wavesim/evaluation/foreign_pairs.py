@@ -128,7 +128,7 @@ class ForeignPair:
         block = (blocks or {}).get(name, Block(THREADS, 128, 0, self.shared_bytes(stage)))
         place: WaitPlace = self.wait_place
         gemm = Gemm(name, self.m, n, k, tile_m, tile_n, tile_k, block=block)
-        loop = MainLoop(self.pipeline_depth, place, self.is_persistent, tests_each_k_block=True)
+        loop = MainLoop(self.pipeline_depth, place, self.is_persistent, tests_each_k_block=False)
         return Stage(name, gemm, main_loop=loop)
 
     def as_data(self) -> dict[str, Any]:

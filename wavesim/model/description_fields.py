@@ -151,8 +151,8 @@ STAGES = (
     Field(
         "tests_each_k_block",
         "true or false",
-        "at a block barrier, whether to wait is tested at every k-block; false where an outer loop goes from "
-        "tile to tile of the producer",
+        "at a block barrier, every k-block works out by a division whether to wait; false where a counter or "
+        "an outer loop says so",
         "not known",
         "the interval covers both",
         "tests_each_k_block = true",

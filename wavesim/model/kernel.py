@@ -156,8 +156,8 @@ class MainLoop:
     - `is_persistent`: as many blocks as fit are launched, and each goes on with the next tile of the grid.
     - `first_checks`: how often a block checks the first semaphore it waits for; 2 where it loads a k-block
       ahead of the loop, and checks again in the loop's first iteration.
-    - `tests_each_k_block`: at a block barrier in the main loop, whether to wait is tested at every k-block;
-      False where an outer loop goes from one of the producer's tiles to the next.
+    - `tests_each_k_block`: at a block barrier in the main loop, every k-block works out by a division whether
+      to wait; False where a counter or an outer loop over the producer's tiles says so.
     """
 
     pipeline_depth: int | None = None
