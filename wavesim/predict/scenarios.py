@@ -7,6 +7,7 @@ simulated too, and the interval covers them all. Where everything is said there 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.model.device import Device
@@ -70,8 +71,8 @@ def scenarios_of(pipeline: Pipeline, device: Device, costs: CostModel) -> list[W
     }
     central = replace(costs, main_loops=usual)
     others = [
-        WaitScenario(label, replace(costs, main_loops=_with(pipeline, loops, unknown, loop)), unknown)
-        for label, unknown, loop in _alternatives(pipeline, loops)
+        WaitScenario(label, replace(costs, main_loops=_with(pipeline, loops, instead)), unknown)
+        for label, unknown, instead in _alternatives(pipeline, loops)
     ]
     return [WaitScenario(_label(pipeline, loops), central), *others]
 
@@ -81,28 +82,30 @@ def _label(pipeline: Pipeline, loops: Mapping[str, MainLoop]) -> str:
     return ", ".join(TEXTS[place] for place in places if place is not None) or "nothing waits"
 
 
-def _alternatives(pipeline: Pipeline, loops: Mapping[str, MainLoop]) -> Iterator[tuple[str, str, MainLoop]]:
-    """(label, unknown field, what it could be instead): the extremes of each field that was not said."""
+def _alternatives(
+    pipeline: Pipeline, loops: Mapping[str, MainLoop]
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """(label, unknown field, what could be instead): the extremes of each field that was not said."""
     unknown = [stage for stage in _waiting(pipeline) if stage.main_loop.wait_place is None]
     assumed = {loops[stage.name].wait_place for stage in unknown}
     if unknown and assumed != {"prefetched"}:
         for place in ("producer-warp", "block-barrier", "before-main-loop"):
             if assumed != {place}:
-                yield TEXTS[place], "wait_place", MainLoop(DEEP, place)
+                yield TEXTS[place], "wait_place", {"wait_place": place, "pipeline_depth": DEEP}
     is_depth_open = any(
         stage.main_loop.pipeline_depth is None and stage.main_loop.wait_place == "producer-warp"
         for stage in _waiting(pipeline)
     )
     if is_depth_open:
         for depth in (SHALLOW, DEEP):
-            yield f"{depth} k-blocks in flight", "pipeline_depth", MainLoop(depth)
+            yield f"{depth} k-blocks in flight", "pipeline_depth", {"pipeline_depth": depth}
     if any(
         stage.main_loop.tests_each_k_block is None and loops[stage.name].wait_place == "block-barrier"
         for stage in _waiting(pipeline)
     ):
-        yield "waits tested at each k-block", "tests_each_k_block", MainLoop(tests_each_k_block=True)
+        yield "waits tested at each k-block", "tests_each_k_block", {"tests_each_k_block": True}
     if any(_may_be_persistent(stage) and not loops[stage.name].is_persistent for stage in pipeline.stages):
-        yield "persistent kernels", "is_persistent", MainLoop(is_persistent=True)
+        yield "persistent kernels", "is_persistent", {"is_persistent": True}
 
 
 def _waiting(pipeline: Pipeline) -> list[Stage]:
@@ -116,12 +119,17 @@ def _may_be_persistent(stage: Stage) -> bool:
 
 
 def _with(
-    pipeline: Pipeline, loops: Mapping[str, MainLoop], unknown: str, loop: MainLoop
+    pipeline: Pipeline, loops: Mapping[str, MainLoop], instead: Mapping[str, Any]
 ) -> dict[str, MainLoop]:
-    """What is assumed of every stage, with one field that its author left out as an alternative has it."""
+    """What is assumed of every stage, with these fields instead where its author left them out."""
     found = {}
     for stage in pipeline.stages:
-        is_open = getattr(stage.main_loop, unknown) is None
-        is_open = is_open and (unknown != "is_persistent" or _may_be_persistent(stage))
-        found[stage.name] = loop.filled(loops[stage.name]) if is_open else loops[stage.name]
+        is_open = {
+            name: getattr(stage.main_loop, name) is None
+            and (name != "is_persistent" or _may_be_persistent(stage))
+            for name in instead
+        }
+        found[stage.name] = replace(
+            loops[stage.name], **{name: value for name, value in instead.items() if is_open[name]}
+        )
     return found

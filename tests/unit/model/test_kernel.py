@@ -138,7 +138,9 @@ def test_a_main_loop_says_what_its_author_has_not():
     assert MainLoop().unknown == every
     assert MainLoop(4, "block-barrier", False).unknown == every[3:]
     assert (
-        MainLoop(4, "producer-warp", False).unknown == MainLoop(4, "block-barrier", False, tests_each_k_block=True).unknown == ()
+        MainLoop(4, "producer-warp", False).unknown
+        == MainLoop(4, "block-barrier", False, tests_each_k_block=True).unknown
+        == ()
     )
 
 
