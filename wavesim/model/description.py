@@ -123,7 +123,7 @@ def stage_of(table: DescriptionTable) -> Stage:
         table.optional("pipeline_depth", int),
         table.word("wait", WAIT_PLACES),
         table.optional("persistent", bool),
-        table.optional("tests_each_k_block", bool),
+        tests_each_k_block=table.optional("tests_each_k_block", bool),
     )
     return Stage(name, _work(name, block, table), main_loop=loop)
 
