@@ -33,6 +33,7 @@ SET_SIZES_MB = (4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 56, 64, 80, 96, 128, 1
 CHUNK_BYTES, READ_THREADS, READ_ROUNDS = 2048, 1024, 300
 LARGEST_SET = 4 << 30
 LINES, LINES_APART, LATENCY_ROUNDS = 128, 8 * 1024 + 128, 4
+FEWEST_LATENCIES = 20  # to be split in two groups
 SOUGHT = (2.0, 8.0)  # sets of so many times the L2 tell its capacity
 
 
@@ -122,6 +123,8 @@ def near_and_far(cycles: list[list[float]]) -> tuple[float, float]:
     """Medians of the nearer and the farther lines, (SMs, lines): split where two groups are tightest."""
     values = np.sort(np.asarray(cycles, float).ravel())
     values = values[(values > 0) & (values < 2 * np.median(values))]
+    if len(values) < FEWEST_LATENCIES:
+        return (float(np.median(values)),) * 2 if len(values) else (0.0, 0.0)
     cuts = np.arange(len(values) // 10, len(values) - len(values) // 10)
     total, squares = np.cumsum(values), np.cumsum(values**2)
     left = squares[cuts - 1] - total[cuts - 1] ** 2 / cuts
