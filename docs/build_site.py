@@ -42,6 +42,7 @@ NAV: list[Any] = [
     {
         "On a GPU": [
             {"In your model": "in-your-model.md"},
+            {"Characterise it": "characterise.md"},
             {"Results": "results.md"},
             {"The Hopper kernel": "hopper-kernel.md"},
         ],

@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 import plotly.graph_objects as go
+from draw_characterise import busy_sms_figure, l2_figure
 from draw_model import (
     busy_clock_figure,
     clock_figure,
@@ -94,6 +95,8 @@ def main() -> None:
         "model-busy-clock": busy_clock_figure,
         "model-clock": clock_figure,
         "model-waits": wait_figure,
+        "characterise-l2": l2_figure,
+        "characterise-clock": busy_sms_figure,
         **of_sets,
     }
     for name, draw in pictures.items():

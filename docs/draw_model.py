@@ -54,7 +54,7 @@ def sharing_figure(theme: str) -> go.Figure:
     series = {name: (trace.start_ns[_first(trace)], _durations(trace)) for name, trace in runs.items()}
     words = f"The older of two blocks on an SM runs {costs.bias(2):.0%} above their mean speed"
     source = "GPT-3 MLP, 3072 tokens, 128x128 tiles, stream sync: blocks of the first GEMM"
-    return _scatter(series, words, source, ("start (µs)", "time of a block (µs)"), 1e-3, theme)
+    return scatter(series, words, source, ("start (µs)", "time of a block (µs)"), 1e-3, theme)
 
 
 def fetches_figure(theme: str) -> go.Figure:
@@ -77,7 +77,7 @@ def fetches_figure(theme: str) -> go.Figure:
     }
     words = "Tiles that share an SM are fetched one after the other, and take longer"
     source = "GPT-3 MLP, 384 tokens, 128x128 tiles in groups of 4 rows, tile semaphores: first GEMM"
-    return _scatter(series, words, source, ("fetched as number", "end (% of the run)"), 1.0, theme)
+    return scatter(series, words, source, ("fetched as number", "end (% of the run)"), 1.0, theme)
 
 
 def _first(trace: Trace) -> np.ndarray:
@@ -104,7 +104,7 @@ def memory_figure(theme: str) -> go.Figure:
     words = "Out of step tiles fetch for themselves what the L2 held for all, and take longer and longer"
     source = "sketch wgmma kernel, GPT-3 MLP, 4096 tokens, 128x256 tiles, row-major, row semaphores"
     titles = ("start (µs)", "tile of the second over one of the first")
-    return _scatter(series, words, source, titles, 1.0, theme)
+    return scatter(series, words, source, titles, 1.0, theme)
 
 
 def _second_over_first(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
@@ -127,7 +127,7 @@ def stream_k_figure(theme: str) -> go.Figure:
     )
     source = "Hopper kernel, GPT-3 and LLaMA MLP, blind run on an H200, development split, two orders each"
     series = {name: (measured, points) for name, points in zip(names, predicted, strict=True)}
-    return _scatter(
+    return scatter(
         series, words, source, ("measured (points)", "predicted (points)"), 1.0, theme, diagonal=True
     )
 
@@ -158,7 +158,7 @@ def busy_clock_figure(theme: str) -> go.Figure:
     series = {"measured on an H200": (100 * share, clock_ghz), "the model": (100 * share, full * factors)}
     words = f"Beside idle SMs the clock is up to {gain:.0%} higher"
     source = "GPT-3 MLP, 768 tokens, 128x256 tiles, stream sync: every block, cycles over nanoseconds"
-    return _scatter(series, words, source, ("SMs computing (%)", "SM clock (GHz)"), 1.0, theme)
+    return scatter(series, words, source, ("SMs computing (%)", "SM clock (GHz)"), 1.0, theme)
 
 
 def clock_figure(theme: str) -> go.Figure:
@@ -172,7 +172,7 @@ def clock_figure(theme: str) -> go.Figure:
     }
     words = "At the power limit fuller SMs lower the clock, which costs a quarter of the saving"
     source = "published row semaphores on V100 and A100, predicted from two kernel times"
-    return _scatter(
+    return scatter(
         series, words, source, ("measured (points)", "predicted (points)"), 1.0, theme, diagonal=True
     )
 
@@ -189,7 +189,7 @@ def wait_figure(theme: str) -> go.Figure:
     }
     words = "Tile semaphores wait once per producer tile: 1.5 µs each on a V100, 0.75 on an A100"
     source = "published tile semaphores on V100 and A100, predicted from two kernel times"
-    return _scatter(
+    return scatter(
         series, words, source, ("measured (points)", "predicted (points)"), 1.0, theme, diagonal=True
     )
 
@@ -217,7 +217,7 @@ def set_figure(
     return score_figure(name, sets_of(found)[name], next(s for s in scores if s.name == name), theme)
 
 
-def _scatter(
+def scatter(
     series: dict[str, tuple[np.ndarray, np.ndarray]],
     words: str,
     source: str,
@@ -227,6 +227,7 @@ def _scatter(
     *,
     diagonal: bool = False,
 ) -> go.Figure:
+    """Series of (x, y) as points, under a finding and its source; `unit` scales both axes."""
     palette = find_theme(theme)
     head = heading(words, source, WIDTH - LEFT - RIGHT)
     height = head.height + PLOT + BOTTOM
