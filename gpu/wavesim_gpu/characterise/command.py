@@ -17,7 +17,8 @@ from types import ModuleType
 from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim.guard.options import number
+from wavesim.guard.bounds import shown
+from wavesim.guard.options import integer, number
 from wavesim.guard.writing import write_text
 from wavesim_gpu.characterise import backends, clock, dispatch, launches, memory, semaphores, sharing
 from wavesim_gpu.characterise.bench import MicroBench
@@ -57,7 +58,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--out", type=Path, help="the device file (the GPU's name, such as nvidia-h200.toml)")
     parser.add_argument("--raw", type=Path, help="also writes all raw results there, as JSON")
     parser.add_argument("--seconds", type=number, help=f"after these no group is begun ({SECONDS:g})")
-    parser.add_argument("--repeat", type=int, default=1, help="measure so often, and compare the constants")
+    parser.add_argument("--repeat", type=integer, default=1, help="measures so often, and compares")
     parser.add_argument(
         "--as-found",
         action="store_true",
@@ -70,7 +71,7 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measures, writes and prints. Raises `DeviceError` for a GPU that cannot be measured fairly."""
     seconds = SECONDS if options.seconds is None else options.seconds
-    _require_options(options.repeat, seconds)
+    _require_options(options.repeat, seconds, options.out, options.raw)
     began = time.monotonic()
     state = require_gpu(may_be_held=options.as_found, may_be_disturbed=options.as_found)
     bench = MicroBench()
@@ -110,9 +111,13 @@ def constants_of(raw: Mapping[str, Any]) -> list[MeasuredConstant]:
     return [one for name, group in GROUPS.items() if name in raw for one in group.constants(raw[name])]
 
 
-def _require_options(repeat: int, seconds: float) -> None:
+def _require_options(repeat: int, seconds: float, out: Path | None, raw: Path | None) -> None:
     if not 1 <= repeat <= MOST_REPEATS:
         raise DescriptionError(f"--repeat is {repeat}; it must be 1 to {MOST_REPEATS}")
+    if out is not None and out.suffix != ".toml":
+        raise DescriptionError(f"--out is {shown(str(out))}; a device file's name ends in .toml")
+    if raw is not None and raw.suffix != ".json":
+        raise DescriptionError(f"--raw is {shown(str(raw))}; the raw results' name ends in .json")
     if seconds <= 0:
         raise DescriptionError(f"--seconds is {seconds:g}; it must be above 0, such as {SECONDS:g}")
 
