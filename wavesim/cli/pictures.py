@@ -64,6 +64,7 @@ def write_pictures(
 def gains_table(gains: "Sequence[PlanGain]") -> "Table":
     """Plans with their times and intervals as a table of a page."""
     from wavesim.view.page import Table
+    from wavesim.view.plans_figure import BASELINE, GUESS, SCORED
 
     rows = [
         (
@@ -71,7 +72,7 @@ def gains_table(gains: "Sequence[PlanGain]") -> "Table":
             f"{gain.time_ns / 1e3:,.1f}",
             f"{gain.points:+.1f}",
             f"{gain.low:+.1f} to {gain.high:+.1f}",
-            "yes" if gain.scored else "no, a guess",
+            {BASELINE: "-", SCORED: "yes", GUESS: "no, a guess"}[gain.trust],
         )
         for gain in gains
     ]

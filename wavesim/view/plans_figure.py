@@ -15,17 +15,19 @@ from wavesim.view.canvas import Heading, Props, axis, base_layout, heading, note
 from wavesim.view.figure_text import figure_of
 from wavesim.view.theme import Theme, find_theme
 
-LEFT, RIGHT, BOTTOM, ROW_HEIGHT = 200, 96, 92, 30
-LONGEST_NAME = 28  # characters of a plan's name beside the plot
+LEFT, RIGHT, BOTTOM, ROW_HEIGHT = 250, 96, 92, 30
+LONGEST_NAME = 38  # characters of a plan's name beside the plot
 HOVER = Markup("<b>{}</b> %{{x:+.1f}} points, {:,.1f} us<extra></extra>")
-SCORED, GUESS = "scored on this device", "a guess: never scored on this device"
+BASELINE, SCORED, GUESS = "the baseline", "scored on this device", "a guess: never scored on this device"
+TRUST = (BASELINE, SCORED, GUESS)
 
 
 @dataclass(frozen=True)
 class PlanGain:
     """One plan: improvement over stream sync in points with its interval, and its simulated time in ns.
 
-    `scored`: whether predictions of the kind were held against measurements on the device.
+    `scored`: whether predictions of the kind were held against measurements on the device. Stream sync, which
+    the others are compared with, has 0 and no interval.
     """
 
     plan: str
@@ -34,6 +36,13 @@ class PlanGain:
     high: float
     scored: bool
     time_ns: int
+
+    @property
+    def trust(self) -> str:
+        """What the interval is worth: a word of `TRUST`."""
+        if self.low == self.points == self.high == 0:
+            return BASELINE
+        return SCORED if self.scored else GUESS
 
 
 def plans_by_gain(
@@ -53,10 +62,10 @@ def plans_by_gain(
     palette = find_theme(theme)
     head = heading(title if title is not None else plans_finding(gains), source, width - LEFT - RIGHT)
     data = []
-    for is_scored in (True, False):
-        places = [place for place, gain in enumerate(gains) if gain.scored is is_scored]
-        data.append(_bars(gains, places, is_scored, palette))
-        data.append(_dots(gains, places, is_scored, palette))
+    for trust in TRUST:
+        places = [place for place, gain in enumerate(gains) if gain.trust == trust]
+        data += [_dots(gains, places, trust, palette)]
+        data += [_bars(gains, places, trust, palette)] if trust != BASELINE else []
     return figure_of(data, _layout(gains, head, palette, width))
 
 
@@ -70,8 +79,9 @@ def plans_finding(gains: Sequence[PlanGain]) -> str:
     return f"{name}: {best.points:+.1f} points over stream sync predicted, {ends}"
 
 
-def _bars(gains: Sequence[PlanGain], places: Sequence[int], is_scored: bool, theme: Theme) -> Props:
+def _bars(gains: Sequence[PlanGain], places: Sequence[int], trust: str, theme: Theme) -> Props:
     """The intervals: one line with gaps."""
+    is_scored = trust == SCORED
     xs: list[float | None] = []
     ys: list[float | None] = []
     for place in places:
@@ -94,12 +104,12 @@ def _bars(gains: Sequence[PlanGain], places: Sequence[int], is_scored: bool, the
     }
 
 
-def _dots(gains: Sequence[PlanGain], places: Sequence[int], is_scored: bool, theme: Theme) -> Props:
+def _dots(gains: Sequence[PlanGain], places: Sequence[int], trust: str, theme: Theme) -> Props:
     colours = [_colour(gains[place].points, theme) for place in places]
     return {
         "type": "scatter",
         "mode": "markers+text",
-        "name": SCORED if is_scored else GUESS,
+        "name": trust,
         "x": [gains[place].points for place in places],
         "y": list(places),
         "text": [f"{gains[place].points:+.1f}".replace("-", "−") for place in places],
@@ -107,7 +117,7 @@ def _dots(gains: Sequence[PlanGain], places: Sequence[int], is_scored: bool, the
         "textfont": {"size": 11, "color": theme.ink},
         "cliponaxis": False,
         "marker": {
-            "symbol": "circle" if is_scored else "circle-open",
+            "symbol": "circle-open" if trust == GUESS else "circle",
             "size": 11,
             "color": colours,
             "line": {"width": 2, "color": colours},
