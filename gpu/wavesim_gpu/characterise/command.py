@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +20,7 @@ from wavesim.errors import DescriptionError, DeviceError
 from wavesim.guard.bounds import shown
 from wavesim.guard.options import integer, number
 from wavesim.guard.writing import write_text
+from wavesim.model.device import Device
 from wavesim_gpu.characterise import backends, clock, dispatch, launches, memory, semaphores, sharing
 from wavesim_gpu.characterise.bench import MicroBench
 from wavesim_gpu.characterise.device_file import capped_clock, conditions_of, text_of
@@ -82,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     conditions = conditions_of(state, versions(), readings)
     today = datetime.now(UTC).date().isoformat()
     if options.raw:
-        whole = {"date": today, "device": bench.device.name, "conditions": conditions}
+        whole = {"date": today, "device": asdict(bench.device), "conditions": conditions}
         write_text(options.raw, json.dumps(whole | {"runs": [one.raw for one in runs]}))
     write_text(out, text_of(bench.device, readings, conditions, today))
     left_out = sorted({name for one in runs for name in one.left_out})
@@ -109,6 +110,12 @@ def measured(bench: MicroBench, until: float) -> Pass:
 def constants_of(raw: Mapping[str, Any]) -> list[MeasuredConstant]:
     """The constants that follow from the groups' raw results."""
     return [one for name, group in GROUPS.items() if name in raw for one in group.constants(raw[name])]
+
+
+def text_from(whole: Mapping[str, Any]) -> str:
+    """The device file once more, from the raw results of a run, as `--raw` writes them."""
+    readings = together([constants_of(raw) for raw in whole["runs"]])
+    return text_of(Device(**whole["device"]), readings, whole["conditions"], whole["date"])
 
 
 def _require_options(repeat: int, seconds: float, out: Path | None, raw: Path | None) -> None:

@@ -94,7 +94,9 @@ def test_repeats_are_compared_and_put_together(pretended: Path, capsys: pytest.C
     assert "memory.dram_bytes_per_s" in text
     assert "2.0 %" in text
     assert read_device_file(pretended).constants["memory.dram_bytes_per_s"].value == pytest.approx(4.04e12)
-    assert len(json.loads(pretended.with_suffix(".json").read_text())["runs"]) == 3
+    whole = json.loads(pretended.with_suffix(".json").read_text())
+    assert len(whole["runs"]) == 3
+    assert command.text_from(whole) == pretended.read_text()
 
 
 def test_a_difference_over_five_percent_is_named(pretended: Path, capsys: pytest.CaptureFixture[str]):
