@@ -97,7 +97,7 @@ def test_that_model_still_predicts_the_same_from_the_stored_stream_sync_traces(
     again = [RegisteredPrediction(**one) for one in found]
     assert {one.size for one in again} == set(families.values())
     for one in again:
-        before = run.predictions[one.size, one.order, one.plan]
+        before = run.predictions_from(one.basis)[one.size, one.order, one.plan]
         assert (one.time_ns, one.stream_ns) == (before.time_ns, before.stream_ns)
         assert one.improvement_points == pytest.approx(before.improvement_points)
 
