@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError
-from wavesim.evaluation.crossover_runs import MAX_BYTES, read_registered, register
+from wavesim.evaluation.crossover_runs import MAX_BYTES, read_registered, register, score_run
 from wavesim.guard.documents import read_json, read_toml
 from wavesim.guard.workers import worker_pool
 from wavesim.guard.writing import write_text
@@ -111,6 +111,7 @@ def main() -> int:
     parser.add_argument("--families", type=int, help="predict only so many")
     parser.add_argument("--registered", type=Path, help="what was predicted")
     parser.add_argument("--out", type=Path, help="the file of the measurement")
+    parser.add_argument("--score", type=Path, help="of a measurement: flips and regret, without a GPU")
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--shard", default="0/1", help="I/N: every N-th family from the I-th on")
     parser.add_argument("--resume", action="store_true")
@@ -118,8 +119,11 @@ def main() -> int:
     if options.register:
         _say(f"SHA-256 {register_all(options.register, options.device, options.commit, options.families)}")
         return 0
+    if options.score and options.registered:
+        print("\n".join(score_run(options.registered, options.score).lines()))  # noqa: T201  # what it is for
+        return 0
     if not options.registered or not options.out:
-        parser.error("give --register FILE, or --registered FILE and --out FILE")
+        parser.error("give --register FILE, or --registered FILE with --out FILE or --score FILE")
     measure_all(options.registered, options.out, options.seconds, options.shard, is_resumed=options.resume)
     return 0
 
