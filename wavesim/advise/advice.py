@@ -9,7 +9,7 @@ dependency: every pair's interval reaches down to nothing until the user marks i
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from wavesim.advise.gaps import device_gaps
 from wavesim.advise.kernel_facts import KernelFacts, facts_of
+from wavesim.advise.overlap import filled_shares
 from wavesim.advise.pair_gain import OtherTile, Saving, other_tile, sync_saving
 from wavesim.advise.profile import UNKNOWN_NS, IntArray, LaunchShape, Profile
 from wavesim.costs.device_costs import costs_of
@@ -58,8 +59,9 @@ class Advice:
     """What a profile says. Times are integer nanoseconds over the whole profile.
 
     `kernels` and `pairs` are ranked, by time and by what is likely recoverable; `pause_ns` are gaps longer
-    than `advice_gaps.PAUSE_NS`, which are not launch gaps. `late` kernels were launched after the one before
-    them had ended.
+    than `gaps.PAUSE_NS`, which are not launch gaps. `late` kernels were launched after the one before
+    them had ended. `simulated`: by a pair's number what its best plan gains in the simulator, in points; 0
+    where that is stream sync.
     """
 
     profile: Profile
@@ -70,6 +72,7 @@ class Advice:
     launch_gap_ns: int
     pause_ns: int
     late: int
+    simulated: Mapping[int, float] = field(default_factory=dict)
 
     @cached_property
     def blind_ns(self) -> Mapping[str, int]:
@@ -87,10 +90,21 @@ class Advice:
         """Pairs of kernels whose waves are known."""
         return tuple(pair for pair in self.pairs if pair.is_visible)
 
+    def is_refuted(self, pair: Pair) -> bool:
+        """Whether the simulator was asked about a pair and found that no plan gains."""
+        return self.simulated.get(pair.number, 1.0) <= 0.0
+
+    def is_confirmed(self, pair: Pair) -> bool:
+        """Whether the simulator was asked about a pair and found a gain."""
+        return self.simulated.get(pair.number, 0.0) > 0.0
+
     @property
     def recoverable_ns(self) -> float:
-        """What tile sync could save in all pairs together: never more than their last waves leave empty."""
-        return sum(pair.saving.likely_ns for pair in self.pairs)
+        """What tile sync could save in all pairs together: never more than their last waves leave empty.
+
+        Without the pairs of which the simulator says that they would not gain.
+        """
+        return sum(pair.saving.likely_ns for pair in self.pairs if not self.is_refuted(pair))
 
     @cached_property
     def other_tiles(self) -> tuple[tuple[KernelFacts, OtherTile], ...]:
@@ -113,32 +127,15 @@ class Advice:
         pairs = [_with_mark(pair, marks.get(pair.number, pair.is_dependent)) for pair in self.pairs]
         return replace(self, pairs=_each_hole_once(pairs))
 
+    def with_simulated(self, points: Mapping[int, float]) -> "Advice":
+        """The advice beside what the simulator says of some pairs, in points by their numbers."""
+        for number in points:
+            self.pair(number)
+        return replace(self, simulated={**self.simulated, **points})
+
     def unmarked(self) -> "Advice":
         """The advice without any marks."""
         return replace(self, pairs=_each_hole_once([_with_mark(pair, None) for pair in self.pairs]))
-
-    @property
-    def json_object(self) -> dict[str, object]:
-        """What `wavesim advise --json` prints."""
-        return {
-            "device": self.profile.device_name,
-            "kernels": self.profile.kernel_count,
-            "compute_ns": self.compute_ns,
-            "tail_loss_ns": self.tail_loss_ns,
-            "launch_gap_ns": self.launch_gap_ns,
-            "blind_share": self.blind_share,
-            "pairs": [
-                {
-                    "producer": pair.producer.shape.name,
-                    "consumer": pair.consumer.shape.name,
-                    "count": pair.count,
-                    "recoverable_ns": round(pair.saving.likely_ns),
-                    "low_ns": round(pair.saving.low_ns),
-                    "high_ns": round(pair.saving.high_ns),
-                }
-                for pair in self.visible_pairs
-            ],
-        }
 
 
 def advise(profile: Profile) -> Advice:
@@ -153,6 +150,8 @@ def advise(profile: Profile) -> Advice:
         facts_of(shape, profile.devices.get(shape.device), int(count), int(total))
         for shape, count, total in zip(profile.shapes, counts, totals, strict=True)
     ]
+    filled = filled_shares(profile, facts)
+    facts = [replace(kernel, filled_share=float(share)) for kernel, share in zip(facts, filled, strict=True)]
     pairs, late = _pairs(profile, facts)
     gap_ns, pause_ns = device_gaps(profile)
     return Advice(

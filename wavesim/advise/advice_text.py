@@ -87,17 +87,57 @@ def headline(advice: Advice) -> str:
     """The report's title: what tile sync could win, or that it is not where the time goes."""
     total = advice.recoverable_ns
     gaps = advice.launch_gap_ns
-    if total >= max(gaps, WORTH_SHARE * advice.profile.span_ns):
-        return f"Tile-level synchronisation could win back {share_text(advice, total)} of the profiled time"
-    if gaps >= WORTH_SHARE * advice.profile.span_ns:
+    if gaps >= max(total, WORTH_SHARE * advice.profile.span_ns) and total < gaps:
         lost = share_text(advice, advice.tail_loss_ns)
-        return f"Launch gaps cost {share_text(advice, gaps)} of the profiled time, last waves {lost}"
+        last = f", last waves {lost}" if _sees_waves(advice) else "; the kernels' waves are hidden"
+        return f"Launch gaps cost {share_text(advice, gaps)} of the profiled time{last}"
+    if not _sees_waves(advice):
+        hidden = f"{100 * advice.blind_share:.0f} %"
+        return f"Nothing can be said of last waves: {hidden} of the kernels' time is hidden"
+    if total >= WORTH_SHARE * advice.profile.span_ns:
+        return f"Tile-level synchronisation could win back {share_text(advice, total)} of the profiled time"
     return f"Last waves cost {share_text(advice, advice.tail_loss_ns)} of the profiled time"
 
 
+def _sees_waves(advice: Advice) -> bool:
+    return any(kernel.waves is not None for kernel in advice.kernels)
+
+
 def _pair_finding(advice: Advice) -> str:
+    if not advice.visible_pairs:
+        return _no_visible_pair(advice)
     pairs = [pair for pair in advice.visible_pairs if pair.saving.likely_ns > 0]
+    refuted = [pair for pair in pairs if advice.is_refuted(pair)]
+    pairs = [pair for pair in pairs if not advice.is_refuted(pair)]
+    return " ".join(filter(None, [_gaining(advice, pairs, bool(refuted)), _refuted_text(refuted)]))
+
+
+def _no_visible_pair(advice: Advice) -> str:
+    if not advice.pairs:
+        return "No two kernels run back to back on one stream: there is no pair that tile sync could help."
+    return (
+        f"Whether a pair would gain from tile sync cannot be seen: of none of the {len(advice.pairs):,} pairs"
+        " back to back does the profile show both kernels' waves."
+    )
+
+
+def _refuted_text(refuted: Sequence[Pair]) -> str:
+    if not refuted:
+        return ""
+    named = ", ".join(f"{pair.number}" for pair in refuted)
+    kind = "pair" if len(refuted) == 1 else "pairs"
+    return f"Simulated, no plan gains over stream sync in {kind} {named}: do not rewrite {_those(refuted)}."
+
+
+def _those(pairs: Sequence[Pair]) -> str:
+    return "it" if len(pairs) == 1 else "them"
+
+
+def _gaining(advice: Advice, pairs: Sequence[Pair], has_refuted: bool) -> str:
+    """The best pair that the simulator has not refuted."""
     if not pairs:
+        if has_refuted:
+            return "No pair of kernels that follow each other back to back would gain from tile sync."
         return (
             "No pair of kernels that follow each other back to back would gain from tile sync: where "
             "waves are known, "

@@ -17,17 +17,22 @@ from wavesim.model.occupancy import Occupancy, occupancy_of
 
 COMMUNICATION = "communication"
 PERSISTENT = "persistent"
+GROUPED = "grouped"
 NO_LAUNCH = "no grid or resources"
 BLIND_WORDS = {
     COMMUNICATION: "communication: waits for other devices",
     PERSISTENT: "persistent: blocks stay and take tile after tile, the grid hides them",
+    GROUPED: "grouped products of one wave: how many tiles a block takes, only the data says",
     NO_LAUNCH: "launch not recorded: no grid, registers or known device",
 }
 
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """What is known of a shape. `waves` is None where `blind` says why it can't be known."""
+    """What is known of a shape. `waves` is None where `blind` says why it can't be known.
+
+    `filled_share`: of the slots that its last waves leave empty, what kernels of other streams filled.
+    """
 
     shape: LaunchShape
     name: KernelName
@@ -37,6 +42,7 @@ class KernelFacts:
     occupancy: Occupancy | None
     waves: Waves | None
     blind: str | None
+    filled_share: float = 0.0
 
     @property
     def mean_ns(self) -> float:
@@ -50,8 +56,9 @@ class KernelFacts:
 
     @property
     def empty_ns(self) -> float:
-        """Slot time that last or only waves leave empty, as time of the whole device."""
-        return 0.0 if self.waves is None else self.total_ns * self.waves.idle_share
+        """Slot time that last or only waves leave empty, other streams too, as time of the whole device."""
+        left = 1.0 - self.filled_share
+        return 0.0 if self.waves is None else self.total_ns * self.waves.idle_share * left
 
     @property
     def label(self) -> str:
@@ -93,7 +100,9 @@ def _blind(shape: LaunchShape, name: KernelName, waves: Waves | None) -> str | N
         return COMMUNICATION
     if waves is None:
         return NO_LAUNCH
-    return PERSISTENT if _is_persistent(shape, name, waves) else None
+    if _is_persistent(shape, name, waves):
+        return PERSISTENT
+    return GROUPED if name.is_grouped and name.tile is None and waves.blocks <= waves.slots else None
 
 
 def _is_persistent(shape: LaunchShape, name: KernelName, waves: Waves) -> bool:

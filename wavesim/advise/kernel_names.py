@@ -15,18 +15,24 @@ KINDS = (
     (
         "communication",
         re.compile(
-            r"nccl|rccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|sendrecv|broadcast_?kernel_p2p",
+            r"nccl|rccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|all2all|sendrecv"
+            r"|broadcast_?kernel_p2p"
+            # Expert-parallel dispatch and combine: DeepEP, and what others built after it.
+            r"|deep_?ep(?![a-z])|(?<![a-z0-9_])ep::|intranode|internode|notify_dispatch|cached_notify",
             re.IGNORECASE,
         ),
     ),
     (
         "attention",
-        re.compile(r"flash_(?:fwd|bwd|attn)|flashattn|fmha|attention|attn_fwd|attn_bwd|mha_", re.IGNORECASE),
+        re.compile(
+            r"flash_(?:fwd|bwd|attn|mla)|flashattn|(?<![a-z0-9_])flash::|fmha|attention|attn_fwd|attn_bwd|mha_",
+            re.IGNORECASE,
+        ),
     ),
     (
         "gemm",
         re.compile(
-            r"gemm|gemv|nvjet|^(?>.*?cutlass).*kernel|xmma|cijk_|bmm_|matmul|(?<![a-z])mm_kernel|convol|conv\d?d|wgrad|dgrad|fprop|winograd|scudnn",
+            r"gemm|gemv|fused_moe|grouped_mm|nvjet|^(?>.*?cutlass).*kernel|xmma|cijk_|bmm_|matmul|(?<![a-z])mm_kernel|convol|conv\d?d|wgrad|dgrad|fprop|winograd|scudnn",
             re.IGNORECASE,
         ),
     ),
@@ -45,6 +51,11 @@ PERSISTENT = re.compile(
     r"persistent|stream_?k|sm90_xmma_gemm|segment_k|nvjet|deep_gemm|^(?>.*?fp8_gemm_kernel).*sm90",
     re.IGNORECASE,
 )
+# Products of as many problems as there are experts: how many tiles each has, only the data says.
+GROUPED = re.compile(
+    r"group(?:ed)?_?(?:gemm|mm|matmul|problem)|gemm_?grouped|moe_?(?:grouped_?)?gemm|fused_moe",
+    re.IGNORECASE,
+)
 TILE = re.compile(
     r"(?:tile(?:size)?_?|gemm_|nvjet_[a-z]+_|dgrad_|fprop_|wgrad_|_|^)(\d{2,3})x(\d{2,3})(?=[x_])"
 )
@@ -52,34 +63,45 @@ PREFIXES = re.compile(r"^(?:void|std::enable_if<.*?>::type)\s+")
 FUNCTOR = re.compile(
     r"CUDAFunctor(?:OnSelf)?_(\w+)|(?<!\w)(\w+?)_kernel_(?:cuda|impl)\b|(?<!\w)(\w+?)(?:Functor|Ops)\b"
 )
+# Kernels of CUTLASS that only run what their template argument names, and what wraps that in turn.
+HOLLOW = {"Kernel", "Kernel2", "device_kernel"}
+SHELL = re.compile(r"^(?:enable_\w+|\w*[Ww]rapper|\w*_adapter)$")
 WRAPPERS = {"Binary", "AUnary", "BUnary", "Unary", "gpu", "Reduce", "nocast"}
 GENERIC = re.compile(r"elementwise|reduce_kernel|multi_tensor")
 SHORT = 44
+LONGEST_SHELLS = 400  # letters of a name in which what it wraps is looked for
 
 
 @dataclass(frozen=True)
 class KernelName:
-    """`kind` is gemm, attention, memory, communication or other; `tile` (rows, columns) if it is said."""
+    """`kind` is gemm, attention, memory, communication or other; `tile` (rows, columns) if it is said.
+
+    `is_grouped`: many products in one launch, of sizes that only the data knows.
+    """
 
     full: str
     short: str
     kind: str
     is_persistent: bool
     tile: tuple[int, int] | None
+    is_grouped: bool = False
 
 
 @lru_cache(maxsize=65_536)
 def parsed_name(full: str) -> KernelName:
     """What the name of a kernel tells."""
-    head = _before_arguments(PREFIXES.sub("", full))
-    kind = _kind(head) or _kind(full) or "other"
+    text = PREFIXES.sub("", full)
+    head = _before_arguments(text)
+    own = _argument(text) if _last(head) in HOLLOW else head
+    kind = _kind(own) or _kind(head) or _kind(full) or "other"
     tile = None
     if kind == "gemm":
         match = TILE.search(full)
         tile = (int(match[1]), int(match[2])) if match else None
         if tile is not None and min(tile) < 8:
             tile = None
-    return KernelName(full, _short(full), kind, bool(PERSISTENT.search(full)), tile)
+    is_grouped = kind == "gemm" and bool(GROUPED.search(full))
+    return KernelName(full, _short(full), kind, bool(PERSISTENT.search(full)), tile, is_grouped)
 
 
 def _kind(text: str) -> str | None:
@@ -91,16 +113,26 @@ def _short(full: str) -> str:
     """The function's own name, with what a generic elementwise kernel computes."""
     text = PREFIXES.sub("", full)
     head = _before_arguments(text)
-    own = head.rsplit("::", 1)[-1].strip() or head.strip() or full
-    if own in {"Kernel", "Kernel2"}:
-        inner = re.search(r"<\s*(?:\w+::)*(\w+)", text)
-        own = inner[1] if inner else own
+    own = _last(head) or head.strip() or full
+    if own in HOLLOW:
+        own = _last(_argument(text)) or own
     if GENERIC.search(own):
         found = ("".join(groups) for groups in FUNCTOR.findall(text[len(head) :]))
         functor = next((word for word in found if word not in WRAPPERS), "")
         if functor:
             own = f"{functor.rstrip('_')} ({own.removesuffix('_kernel')})"
     return own if len(own) <= SHORT else f"{own[: SHORT - 1]}…"
+
+
+def _last(name: str) -> str:
+    """A name without its namespaces."""
+    return name.rsplit("::", 1)[-1].strip()
+
+
+def _argument(text: str) -> str:
+    """The first template argument, of this kernel or within it, that is more than a shell; "" if none is."""
+    named = (match[0] for match in re.finditer(r"(?<=<)\s*[\w:]+", text[:LONGEST_SHELLS]))
+    return next((name.strip() for name in named if not SHELL.match(_last(name))), "")
 
 
 def _before_arguments(text: str) -> str:

@@ -52,7 +52,7 @@ def sync_saving(
     likely = _likely_ns(producer, consumer, producer.waves, consumer.waves)
     is_alone = producer.waves.blocks_per_sm == consumer.waves.blocks_per_sm == 1
     margin = both * (MARGIN_ALONE if is_alone else MARGIN_SHARED)
-    empty = producer.mean_ns * producer.waves.idle_share + consumer.mean_ns * consumer.waves.idle_share
+    empty = sum(kernel.empty_ns / max(1, kernel.count) for kernel in (producer, consumer))
     high = min(likely + margin, empty)
     likely = min(likely, empty, free_ns)
     low = likely - margin if is_dependent else -margin

@@ -13,7 +13,7 @@ from wavesim.advise.advice import Advice
 from wavesim.advise.pair_answers import PairAnswers
 from wavesim.advise.pair_file import NOTHING_SAID, pair_description
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.predict.verdict import Verdict, verdict_on
+from wavesim.predict.verdict import STREAM, Verdict, verdict_on
 
 Progress = Callable[[int, int], None]
 
@@ -30,6 +30,13 @@ class PairVerdict:
     label: str
     verdict: Verdict | None
     reason: str = ""
+
+    @property
+    def points(self) -> float | None:
+        """What the best plan gains over stream sync, 0 where that is best; None where none was simulated."""
+        if self.verdict is None:
+            return None
+        return 0.0 if self.verdict.best == STREAM else self.verdict.improvement_points
 
     @property
     def text(self) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """The pairs worth looking at, as bars: what tile sync could win, its interval, and the launch gaps beside it.
 
 Example: a row per pair, a bar from nothing to the estimate, a whisker over the interval, an open diamond
-where a CUDA graph or programmatic launch would get; pairs hidden from the analysis have no bar.
+where a CUDA graph or programmatic launch would get; pairs hidden from the analysis have no bar. A bar is grey
+unless the simulator found a gain as well.
 """
 
 import plotly.graph_objects as go
@@ -22,7 +23,7 @@ def advice_pairs(advice: Advice, *, theme: str | Theme = "light", width: int = 1
     """The first pairs of the ranking. Raises `DescriptionError` for an unknown theme."""
     palette = find_theme(theme)
     pairs = [pair for pair in advice.pairs if pair.saving.likely_ns > 0 or pair.gap_ns > 0][:SHOWN]
-    title = _title(pairs)
+    title = _title([pair for pair in pairs if not advice.is_refuted(pair)])
     place = advice.profile.device_name
     words = f"{place}, estimated from the profile, over all occurrences; nothing was rewritten"
     head = heading(title, words, width - 60)
@@ -34,13 +35,13 @@ def advice_pairs(advice: Advice, *, theme: str | Theme = "light", width: int = 1
     )
     layout["yaxis"] = axis(palette, range=[len(pairs) - 0.5, -0.5], showgrid=False)
     layout["yaxis"] |= {"tickvals": list(range(len(pairs))), "ticktext": [_label(pair) for pair in pairs]}
-    return figure_of([_bars(pairs, palette), _gaps(pairs, palette)], layout)
+    return figure_of([_bars(advice, pairs, palette), _gaps(pairs, palette)], layout)
 
 
 def _title(pairs: list[Pair]) -> str:
     """The finding: which pair, or that gaps weigh more than any."""
     if not pairs:
-        return "No pair of kernels runs back to back"
+        return "No pair of kernels back to back that might gain"
     best = max(pairs, key=lambda pair: pair.saving.likely_ns)
     if best.saving.likely_ns <= 0:
         return "Tile sync has nothing to win in these pairs; launch gaps have"
@@ -53,7 +54,8 @@ def _label(pair: Pair) -> Markup:
     return Markup("{}  <b>{}</b>").format(shown, pair.number)
 
 
-def _bars(pairs: list[Pair], theme: Theme) -> Props:
+def _bars(advice: Advice, pairs: list[Pair], theme: Theme) -> Props:
+    """Green only where the simulator found a gain too."""
     likely = [pair.saving.likely_ns / 1e3 for pair in pairs]
     return {
         "type": "bar",
@@ -62,7 +64,7 @@ def _bars(pairs: list[Pair], theme: Theme) -> Props:
         "y": list(range(len(pairs))),
         "x": likely,
         "width": 0.5,
-        "marker": {"color": theme.good},
+        "marker": {"color": [theme.good if advice.is_confirmed(pair) else theme.muted for pair in pairs]},
         "error_x": {
             "type": "data",
             "symmetric": False,

@@ -54,6 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Reads, analyses and marks the profile, simulates the best pairs; writes page and TOML if asked."""
     from wavesim.advise.advice import advise
+    from wavesim.advise.advice_json import advice_document
     from wavesim.advise.advice_text import summary_text
     from wavesim.advise.pair_verdicts import verdicts_of
     from wavesim.advise.profile_file import load_profile
@@ -64,10 +65,6 @@ def run(options: argparse.Namespace) -> int:
     answers = _answers(options, advice)
     if options.toml:
         _write_pair(options, advice, answers)
-    if options.html:
-        from wavesim.advise.report import write_report
-
-        write_report(options.html, advice)
     verdicts = verdicts_of(
         advice,
         options.verdicts,
@@ -75,8 +72,13 @@ def run(options: argparse.Namespace) -> int:
         answers,
         lambda pair: progress(f"simulating pair {pair}", after_s=1.0),
     )
+    advice = advice.with_simulated({one.pair: one.points for one in verdicts if one.points is not None})
+    if options.html:
+        from wavesim.advise.report import write_report
+
+        write_report(options.html, advice)
     lines = [whole_line(line) for one in verdicts for line in one.text]
-    document = {**advice.json_object, "verdicts": [one.as_json() for one in verdicts]}
+    document = {**advice_document(advice), "verdicts": [one.as_json() for one in verdicts]}
     text = "\n".join([summary_text(advice), "", HEADING, *lines]) if lines else summary_text(advice)
     return print_result(options, document, text)
 

@@ -11,6 +11,7 @@ from wavesim.advise.pair_file import pair_toml
 from wavesim.cli.command_line import main
 from wavesim.errors import DescriptionError
 from wavesim.model.description import load_description
+from wavesim.predict.forecast import Forecast
 from wavesim.predict.verdict import verdict_on
 
 each_trace = pytest.mark.parametrize("name", REAL)
@@ -83,11 +84,17 @@ def test_the_command_prints_one_json_object_with_the_agreed_names(
     assert main(["advise", str(REAL[name]), "--json", "--verdicts", "0"]) == 0
     found = json.loads(capsys.readouterr().out)
     top = {"device", "kernels", "compute_ns", "tail_loss_ns", "launch_gap_ns", "blind_share", "pairs"}
+    told = set(Forecast(0.0, 0.0, 0.0).as_json())
+    assert {"basis", "defaults", "low", "high", "scored"} <= told
     assert found.pop("verdicts") == []
-    assert set(found) == top
+    assert set(found) == top | told
     each = {"producer", "consumer", "count", "recoverable_ns", "low_ns", "high_ns"}
     assert found["pairs"]
-    assert all(set(pair) == each for pair in found["pairs"])
+    assert all(set(pair) == each | told for pair in found["pairs"])
+    for one in (found, *found["pairs"]):
+        assert one["low"] <= one["improvement_points"] <= one["high"]
+        assert one["scored"] is False
+        assert "estimated, not simulated" in one["basis"]
 
 
 def test_the_command_writes_the_report_and_the_pair(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

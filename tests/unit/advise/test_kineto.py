@@ -14,6 +14,7 @@ import pytest
 from kineto_traces import H100, REAL, kernel, profile_of, raw_kernels, write_trace
 
 from wavesim.advise.advice import advise
+from wavesim.advise.advice_json import advice_document
 from wavesim.advise.advice_text import summary_text
 from wavesim.advise.kernel_facts import facts_of
 from wavesim.advise.kineto import load_kineto, profile_of_trace
@@ -93,7 +94,7 @@ def test_amd_traces_without_registers_and_grid_are_totalled_and_said(tmp_path: P
     bare = {"registers_per_thread": None, "shared_memory": None, "grid": [0, 0, 0], "block": None}
     events = [kernel("Cijk_gemm", 0.5, 10, **bare), kernel("ew", 11.5, 10, **bare)]
     advice = advise(load_profile(write_trace(tmp_path, events, [amd])))
-    assert advice.json_object["blind_share"] == 1.0
+    assert advice_document(advice)["blind_share"] == 1.0
     assert (advice.compute_ns, advice.launch_gap_ns) == (20_000, 1_000)
     assert "AMD" in summary_text(advice)
 
@@ -146,8 +147,8 @@ def test_graph_replays_are_recognised_by_their_launch(tmp_path: Path):
 
 def test_events_in_any_order_give_the_same_profile(tmp_path: Path):
     events = [kernel(f"k{i}", 0.5 + 12 * i, 10) for i in range(9)]
-    there = advise(load_profile(write_trace(tmp_path, events))).json_object
-    back = advise(load_profile(write_trace(tmp_path, events[::-1]))).json_object
+    there = advice_document(advise(load_profile(write_trace(tmp_path, events))))
+    back = advice_document(advise(load_profile(write_trace(tmp_path, events[::-1]))))
     assert sorted(map(str, there.pop("pairs"))) == sorted(map(str, back.pop("pairs")))
     assert there == back
 
