@@ -225,7 +225,7 @@ def _panel_params(pool: Any, first: Any, durations: Any, rows: int, depth: int) 
 
 
 def _added_up(size: int, durations: Any) -> float:
-    """Bytes per second of all SMs that read so much each: the first and last microseconds do not dilute it."""
+    """Bytes per second of all SMs that read so much each, without the microseconds when only some do."""
     seen = durations.get()
     return float(np.sum(size / np.maximum(1, seen[:, 1] - seen[:, 0]))) * 1e9
 
