@@ -9,6 +9,16 @@ from mutations import with_bytes_changed, with_lines_changed
 
 USUAL = (
     *("[8, 8]", "[1, 1]", "[7, 3, 2]", "[100, 40]", "[24, 8]", "64", "128", "32", "255", "0", "1.5", "300.0"),
+    *(
+        '"producer-warp"',
+        '"block-barrier"',
+        '"default"',
+        '"fp8"',
+        '"swiglu"',
+        "true",
+        "[128, 256, 64]",
+        "[2, 2]",
+    ),
     *('"gemm1"', '"gemm2"', '"h200"', '"v100"', '"toy"', "155e9", '["gemm1[:, y]"]', '["gemm1[x, y]"]'),
 )
 VALUES = (

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from wavesim.advise.pair_answers import load_answers
 from wavesim.model.description import load_description
 from wavesim.model.description_fields import SECTIONS, example, field_table, names
 
 PAGE = (Path(__file__).parents[2] / "docs" / "describe-your-kernels.md").read_text(encoding="utf-8")
-EXAMPLE, DEVICE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+EXAMPLE, ANSWERS, DEVICE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -31,3 +32,12 @@ def test_the_example_and_its_device_are_read(tmp_path: Path):
     assert found.syncs == ("row", "tile", "pdl+row")
     path.write_text(DEVICE + EXAMPLE.replace('device = "h200"', ""))
     assert load_description(path).device.sm_count == 114
+
+
+def test_the_answers_about_a_pair_are_read(tmp_path: Path):
+    path = tmp_path / "answers.toml"
+    path.write_text(ANSWERS)
+    found = load_answers(path)
+    assert (found.pair, found.reads) == (1, "row")
+    assert found.producer["persistent"]
+    assert found.consumer["kernel_us"] == 225.0

@@ -18,16 +18,8 @@ from wavesim.model.stage import Stage
 
 # Fields of a kernel that a profile does not have, as a description names them.
 OF_KERNELS = (
-    "m",
-    "n",
-    "k",
-    "tile",
-    "element",
-    "split_k",
-    "pipeline_depth",
-    "wait",
-    "persistent",
-    "kernel_us",
+    *("m", "n", "k", "tile", "element", "split_k", "kernel_us"),
+    *("pipeline_depth", "wait", "tests_each_k_block", "persistent"),
 )
 KERNEL_FIELDS = tuple(one for one in STAGES if one.name in OF_KERNELS)
 ROLES = ("producer", "consumer")
