@@ -30,7 +30,13 @@ PLACES = {
 TOP_PAGES = ("README.md", "GLOSSARY.md", "CONTRIBUTING.md", "SECURITY.md", "THIRD_PARTY.md", "CHANGELOG.md")
 NAV: list[Any] = [
     {"Start": "index.md"},
-    {"Predictions": [{"How far to trust them": "the-model.md"}, {"Against measurements": "evidence.md"}]},
+    {
+        "Predictions": [
+            {"How far to trust them": "the-model.md"},
+            {"Against measurements": "evidence.md"},
+            {"From which size on": "crossover.md"},
+        ]
+    },
     {"Deadlocks": "safety.md"},
     {
         "Your kernels": [
