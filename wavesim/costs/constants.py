@@ -29,7 +29,7 @@ NS, SHARE, TEXT, TEXTS = "ns", "share", "text", "texts"
 # Unit of every constant by section. Nanoseconds and bytes are whole numbers, shares lie in 0 to 1.
 UNITS: dict[str, dict[str, str]] = {
     "overheads": dict.fromkeys(FIXED_COSTS, NS),
-    "kernel_times": {"launch_ns": NS, "host_sync_ns": NS, "has_memory": "yes or no"},
+    "kernel_times": {"launch_ns": NS, "host_sync_ns": NS, "has_memory": "yes or no", "tile_spread": SHARE},
     "clock": {
         "gain": SHARE,
         "slowdown_share": SHARE,

@@ -19,7 +19,7 @@ from wavesim.errors import DescriptionError, RecordingError
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.order import Order
+from wavesim.plan.order import Order, RowMajor
 from wavesim.plan.parsing import recorded_plan, recorded_shape
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.kernel_times import costs_from_kernel_times
@@ -130,9 +130,11 @@ def predict_plans_from_kernel_times(
     kernel_ns: Mapping[str, int],
     known: DeviceCosts | None = None,
 ) -> list[tuple[Trace, float]]:
-    """The same of several plans, with what they share simulated once."""
+    """The same of several plans; kernels were timed in their order, where they have one order."""
     known = known or costs_of(device.name)
-    costs = costs_from_kernel_times(pipeline, device, kernel_ns, known)
+    orders = {plan.order for plan in plans}
+    order = orders.pop() if len(orders) == 1 else RowMajor()
+    costs = costs_from_kernel_times(pipeline, device, kernel_ns, known, order=order)
     found = predict_plans(pipeline, plans, device, costs)
     return [(trace, sustained_points(points, known.clock_share)) for trace, points in found]
 

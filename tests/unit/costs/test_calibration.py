@@ -11,13 +11,13 @@ from wavesim.costs.calibration import calibrate
 from wavesim.costs.calibration_checks import contradictions
 from wavesim.costs.calibration_text import kernel_times_text, trace_text
 from wavesim.costs.cost_model import CostModel, zero_cost
-from wavesim.costs.device_costs import costs_of
+from wavesim.costs.device_costs import costs_of, without_constants
 from wavesim.costs.sharing_fit import Regimes
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.evaluation.blind_sizes import BlindSize
-from wavesim.model.dependency import gemm_rows
+from wavesim.model.dependency import Dependency, gemm_rows, x, y
 from wavesim.model.device import load
-from wavesim.model.kernel import Block, Gemm
+from wavesim.model.kernel import Block, Gemm, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import plan_data
@@ -248,4 +248,33 @@ def test_kernels_that_are_bound_by_memory_share_it_as_they_share_an_sm():
     v100, tiny = load("v100"), gpt3_mlp(16, (128, 128))
     times = {"gemm1": 205_000, "gemm2": 190_000}
     assert costs_from_kernel_times(tiny, v100, times).memory is None
-    assert costs_from_kernel_times(gpt3_mlp(1024), load("h200"), times).memory is None
+    assert costs_from_kernel_times(gpt3_mlp(1024), load("h200"), times).memory == costs_of("h200").memory
+
+
+def test_weights_of_tiles_are_kept_and_scaled_to_the_kernels_time():
+    first, second = (Stage(name, Kernel(name, Grid(4, 2), Block(1024, 32))) for name in ("qk", "pv"))
+    pipeline = Pipeline("causal", [first, second], [Dependency(second[x, y], [first[:, y]])])
+    device, times = load("toy"), {"qk": 30_000, "pv": 60_000}
+    weights = [1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    costs = costs_from_kernel_times(
+        pipeline, device, times, without_constants(), tile_weights={"qk": weights}
+    )
+    assert costs.tile_ns["qk"] == [10_000] * 4 + [20_000] * 4
+    assert costs.tile_ns["pv"] == 30_000
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ({"softmax": [1.0]}, "no stage 'softmax'; causal has"),
+        ({"qk": [1.0, 2.0]}, "2 for 'qk'; its grid has 8 blocks, give one each"),
+        ({"qk": [0.0] * 8}, "those of 'qk' must be finite numbers above 0"),
+        ({"qk": [float("nan")] * 8}, "those of 'qk' must be finite numbers above 0"),
+    ],
+)
+def test_weights_that_are_not_one_above_zero_per_block_are_refused(weights, words):
+    stages = [Stage(name, Kernel(name, Grid(4, 2), Block(1024, 32))) for name in ("qk", "pv")]
+    with pytest.raises(DescriptionError, match=words):
+        costs_from_kernel_times(
+            Pipeline("causal", stages, []), load("toy"), {"qk": 9_000, "pv": 9_000}, tile_weights=weights
+        )
