@@ -3,6 +3,7 @@
 Example: `wavesim advise trace.json.gz --html report.html`; the page opens offline, in light or dark.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,12 @@ from wavesim.advise.timeline_figure import advice_timeline
 from wavesim.view.page import Section, Table, write_page
 
 
-def write_report(path: str | Path, advice: Advice) -> Path:
-    """Writes the page. Returns its path."""
-    return write_page(path, **_parts(advice))
+def write_report(path: str | Path, advice: Advice, verdicts: Sequence[str] = ()) -> Path:
+    """Writes the page, with what the simulator says of the best pairs in words. Returns its path."""
+    return write_page(path, **_parts(advice, verdicts))
 
 
-def _parts(advice: Advice) -> dict[str, Any]:
+def _parts(advice: Advice, verdicts: Sequence[str]) -> dict[str, Any]:
     profile = advice.profile
     lead = (
         f"{profile.source}: {profile.kernel_count:,} kernels on {profile.device_name}, "
@@ -51,7 +52,7 @@ def _parts(advice: Advice) -> dict[str, Any]:
         "title": headline(advice),
         "lead": "\n\n".join([*found, lead]),
         "table": table,
-        "notes": [*profile.notes, *ASSUMPTIONS, _kernels(advice)],
+        "notes": [*verdicts, *profile.notes, *ASSUMPTIONS, _kernels(advice)],
         "figures": figures,
         "has_figures_first": True,
     }
@@ -74,9 +75,7 @@ def _kernels(advice: Advice) -> str:
 
 
 _ABOUT_PAIRS = (
-    "To look at one more closely: `wavesim advise TRACE --pair N --toml pair.toml`, correct in that file "
-    "which tile "
-    "needs which, then `wavesim predict pair.toml`. Mark pairs that do or do not depend on each other "
-    "with --depend "
-    "and --independent."
+    "To look at one more closely: wavesim advise TRACE --ask --toml pair.toml asks what no profile knows, "
+    "writes it and predicts it; wavesim compare --file pair.toml --html plans.html draws it. Mark pairs "
+    "that do or do not depend on each other with --depend and --independent."
 )

@@ -73,11 +73,11 @@ def run(options: argparse.Namespace) -> int:
         lambda pair: progress(f"simulating pair {pair}", after_s=1.0),
     )
     advice = advice.with_simulated({one.pair: one.points for one in verdicts if one.points is not None})
+    lines = [whole_line(line) for one in verdicts for line in one.text]
     if options.html:
         from wavesim.advise.report import write_report
 
-        write_report(options.html, advice)
-    lines = [whole_line(line) for one in verdicts for line in one.text]
+        write_report(options.html, advice, lines)
     document = {**advice_document(advice), "verdicts": [one.as_json() for one in verdicts]}
     text = "\n".join([summary_text(advice), "", HEADING, *lines]) if lines else summary_text(advice)
     return print_result(options, document, text)

@@ -185,8 +185,8 @@ def _why_not(stream: Trace, best: Tried) -> str:
         words += f"the last waves are nearly full, stream sync leaves {empty:.1f} % of SM slots empty"
     else:
         words += (
-            f"of the {empty:.0f} % of SM slots that stream sync leaves empty {still_empty:.0f} % stay empty "
-            f"and {waiting:.0f} % go into waiting"
+            f"stream sync leaves {empty:.0f} % of SM slots empty; with semaphores {still_empty:.0f} % of its "
+            f"time are empty slots and {waiting:.0f} % waiting blocks"
         )
     if added >= 1.0:
         words += f"; fetching tiles, polling semaphores and posting add {added:.0f} % to the blocks' work"
