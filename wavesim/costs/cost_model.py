@@ -33,6 +33,7 @@ FIXED_COSTS = (
     "wait_test_ns",
     "post_ns",
     "post_visibility_ns",
+    "wait_kernel_ns",
     "partial_ns",
     "fixup_ns",
     "setup_ns",
@@ -66,6 +67,8 @@ class CostModel:
       (`WaitCosts`). `wait_test_ns`: each k-block that works out whether to wait.
     - `post_ns`: added to a block whose tile posts, fence included.
     - `post_visibility_ns`: from a post until another SM can see it.
+    - `wait_kernel_ns`: from a wait-kernel's issue to its end, where its producers have started by then: its
+      own first instruction and a poll. The consumer's kernel starts `boundary_ns` later.
     - `partial_ns`: storing the partial sums of a split, or of a part of a tile under Stream-K; every block of
       the tile but the last to finish does so.
     - `fixup_ns`: adding one other part's sums; the block that finishes last adds all others'.
@@ -103,6 +106,7 @@ class CostModel:
     wait_test_ns: int = 0
     post_ns: int = 0
     post_visibility_ns: int = 0
+    wait_kernel_ns: int = 0
     partial_ns: int = 0
     fixup_ns: int = 0
     setup_ns: int = 0

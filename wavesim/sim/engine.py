@@ -156,7 +156,8 @@ class Engine:
                 self._wait_kernels[program.index] = Waiter(name, (0, 0, 0), sm, slot, fact, seen=0, awaited=1)
                 yield started
                 del self._wait_kernels[program.index]
-        yield self._env.timeout(self._costs.post_visibility_ns + self._costs.wait_ns)
+        costs = self._costs
+        yield self._env.timeout(costs.post_visibility_ns + costs.wait_ns + costs.wait_kernel_ns)
         self.rows.events.append(("wait-kernel", program.stage.name, begin, int(self._env.now)))
         self._dispatcher.release(sm, slot, self._wait_kernel_footprint)
         done.succeed()

@@ -162,9 +162,9 @@ class ReferenceSimulator(ReferenceBlocks):
         """A wait-kernel ends once all the producers of its stage have started."""
         if all(self.has_started[self.index[name]] for name in self.program.stages[kernel.stage].arrays):
             self.stuck_wait_kernels.remove(kernel)
-            self.at(
-                self.now + self.costs.post_visibility_ns + self.costs.wait_ns, self._end_wait_kernel, kernel
-            )
+            costs = self.costs
+            delay_ns = costs.post_visibility_ns + costs.wait_ns + costs.wait_kernel_ns
+            self.at(self.now + delay_ns, self._end_wait_kernel, kernel)
 
     def _end_wait_kernel(self, kernel: ReferenceBlock) -> None:
         self.leave(kernel)
