@@ -23,7 +23,8 @@ PER_BLOCK = (
     "setup_ns",
     "multi_stream_ns",
 )
-FROM_TRACE = ("overheads", "split_k", "backends")  # sections of a device file that a calibration may use
+# Sections of a device file that a calibration may use.
+FROM_TRACE = ("overheads", "split_k", "backends", "memory", "clock")
 FROM_KERNEL_TIMES = ("overheads", "kernel_times", "clock")
 
 

@@ -104,7 +104,8 @@ class Constant:
     """One constant of a device file: `name` is "section.constant", `date` is ISO (2026-11-20).
 
     `spread` is half the range of the middle half of its repeats, as a share of the value; None where unknown.
-    `is_fitted` tells what was fitted to recordings from what a microbenchmark measured.
+    `is_fitted` tells what was fitted to recordings from what a microbenchmark measured. `scaled_by` is the
+    catalogue's figure by which it was scaled from `device` to another one; "" where it was not.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Constant:
     device: str
     spread: float | None = None
     is_fitted: bool = False
+    scaled_by: str = ""
 
     @property
     def section(self) -> str:
@@ -124,7 +126,8 @@ class Constant:
     def __str__(self) -> str:
         is_number = type(self.value) in (int, float)
         value = f"{self.value:g}" if is_number else shown(self.value)
-        return f"{self.name} = {value} {self.unit}, as on {self.device} ({self.date})"
+        origin = f"scaled by {self.scaled_by} from" if self.scaled_by else "as on"
+        return f"{self.name} = {value} {self.unit}, {origin} {self.device} ({self.date})"
 
 
 @dataclass(frozen=True)

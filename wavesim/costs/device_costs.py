@@ -23,6 +23,7 @@ from wavesim.costs.constants import (
     read_device_file,
 )
 from wavesim.costs.dram_slowdown import Memory
+from wavesim.costs.scaling import scaled_constants
 from wavesim.costs.sharing import SharingLaw
 from wavesim.costs.weight_prefetch import is_memory_bound
 from wavesim.errors import DescriptionError
@@ -33,7 +34,8 @@ from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 
 # Nothing stands in for another device's memory, products and scores; the default device's clock, host and the
-# demand of its kernels say nothing of other devices either. A device that lacks these has none.
+# demand of its kernels say nothing of other devices either. A device that lacks these has none, or what
+# `scaling` makes of the default device's.
 OWN = ("memory", "l2", "dispatch", "interval", "products", "scored")
 # How sharply tiles bend from compute- to DRAM-bound is the kernels' more than the device's.
 SHAPES = ("memory.sharpness", "memory.shared_sharpness")
@@ -164,7 +166,8 @@ def _all_memory_bound(pipeline: Pipeline, device: Device) -> bool:
 def costs_of(name: str) -> DeviceCosts:
     """The costs known of a device, by its name in the catalogue, its driver's name or the path of a file.
 
-    What its data files lack is taken from the device that stands in for it, and named in `defaults`.
+    What its data files lack is taken from the device that stands in for it, and named in `defaults`; memory
+    and clock gain are scaled from the default device's.
     """
     return _costs_of(devices.catalogue_name(name), FOLDERS, _state_of(name))
 
@@ -230,6 +233,10 @@ def _costs_of(name: str, folders: tuple[Path, ...], _state: tuple[int, int] | No
         left_out = NEVER if other in stand_ins else NOT_BY_DEFAULT
         theirs = {key: one for key, one in files[other].constants.items() if key not in left_out}
         constants = theirs | constants
+    default = _default_name(files)
+    if own is None or devices.is_user_file(name):  # the files that ship say all that is known of their device
+        scaled = scaled_constants(name, default, files[default].constants)
+        constants |= {key: one for key, one in scaled.items() if key not in constants}
     defaults = tuple(one for one in constants.values() if one.device != name)
     return _built({key: one.value for key, one in constants.items()}, defaults)
 

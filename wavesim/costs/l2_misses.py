@@ -1,7 +1,7 @@
 """What the blocks of a trace read from DRAM: every operand slab that the L2 no longer holds.
 
 Example: 132 tiles in step read the same 48 panels of B, slab of K after slab of K; the first to get to a
-slab fetches it, the others find it. A block that is a third of a tile late comes when 30 MB of other slabs
+slab fetches it, the others find it. A block that is a third of a tile late comes when 36 MB of other slabs
 have pushed it out, and fetches it again. Source: kernels on an NVIDIA H200 (docs/the-model.md).
 """
 

@@ -11,6 +11,8 @@ from math import ceil
 from wavesim.predict.prediction import Measured, improvement_points
 from wavesim.recordings.split import Split, split_of
 
+LEFT_OUT = "left-out"  # the beginning of sources by which nothing was ever chosen
+
 
 @dataclass(frozen=True)
 class ScoredPrediction:
@@ -56,7 +58,7 @@ class ScoredPrediction:
     @property
     def split(self) -> Split:
         """Development, where the model may have been improved while looking at it, or test."""
-        return split_of(self.group)
+        return "test" if self.source.startswith(LEFT_OUT) else split_of(self.group)
 
     @property
     def error(self) -> float:

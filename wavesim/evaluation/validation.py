@@ -17,6 +17,7 @@ from wavesim.evaluation.blind_predictions import SOURCE as BLIND
 from wavesim.evaluation.blind_sizes import SEMAPHORES
 from wavesim.evaluation.interval_fit import half_widths
 from wavesim.evaluation.jobs import run_jobs
+from wavesim.evaluation.left_out_cases import left_out_jobs
 from wavesim.evaluation.published_cases import published_jobs
 from wavesim.evaluation.recorded_cases import recorded_jobs
 from wavesim.evaluation.scored_case import ScoredPrediction
@@ -41,7 +42,7 @@ def all_predictions(
 
     `progress(done, total)`, if given, is called as jobs are done; `processes` share them.
     """
-    jobs = [*recorded_jobs(), *blind_jobs(), *published_jobs(), *sketch_jobs()]
+    jobs = [*recorded_jobs(), *blind_jobs(), *published_jobs(), *sketch_jobs(), *left_out_jobs()]
     return run_jobs(jobs, progress, processes)
 
 
@@ -89,6 +90,7 @@ _OTHERS = (
     "published-unequal-tiles",
     "published-other-clock",
     "published-other-split",
+    "left-out-h100",
     "published-resnet",
     "published-vgg",
 )

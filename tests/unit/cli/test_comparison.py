@@ -38,7 +38,7 @@ def test_a_runner_is_measured_live_and_the_prediction_uses_its_stream_run_alone(
     assert [row.plan for row in found.rows] == ["stream", "row"]
     assert found.source.startswith("live, h200, 2026-01-01, commit abcdef0")
     assert "the measured stream-sync run; used: tile times of 192 and 384 blocks, 1.6 us" in found.basis
-    assert "behind them an L2 of 30 MB and 3.8 TB/s" in found.basis
+    assert "behind them an L2 of 36 MB and 4.4 TB/s" in found.basis
     assert found.rows[1].error_points == pytest.approx(0.0, abs=0.3)
     assert "error" in found.table()
 

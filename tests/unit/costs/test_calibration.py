@@ -169,7 +169,7 @@ def test_a_calibration_says_what_it_used_and_what_it_left_at_default():
     memory = costs_of("h200").memory
     assert memory is not None
     behind = (gpt3_mlp(1024), memory)
-    assert trace_text(trace, calibrate(trace, behind=behind)).endswith("an L2 of 30 MB and 3.8 TB/s")
+    assert trace_text(trace, calibrate(trace, behind=behind)).endswith("an L2 of 36 MB and 4.4 TB/s")
     times = {"gemm1": 400_000, "gemm2": 390_000}
     v100, b200 = load("v100"), load("b200")
     small = gpt3_mlp(1024, (128, 128))

@@ -13,7 +13,7 @@ from wavesim.comparison import compare
 from wavesim.costs import constants, device_costs
 from wavesim.costs.constants import UNITS, read_device_file
 from wavesim.costs.cost_model import FIXED_COSTS
-from wavesim.costs.device_costs import costs_of
+from wavesim.costs.device_costs import costs_of, own_file
 from wavesim.errors import DescriptionError
 from wavesim.model import device_files
 from wavesim.model.device import Device, catalogue_name, default_device, load, names
@@ -140,10 +140,32 @@ def test_what_stands_in_for_a_missing_constant_is_named_with_device_and_date():
     assert costs_of("a100-40gb").overheads == costs_of("a100-80gb").overheads
 
 
-def test_nothing_stands_in_for_memory_clock_gain_and_scores():
+def test_nothing_stands_in_for_scores():
     h100 = costs_of("h100")
-    assert (h100.memory, h100.clock_gain, h100.spread, h100.scored) == (None, 0.0, None, None)
+    assert (h100.spread, h100.scored) == (None, None)
     assert costs_of("a100-40gb").scored is None
+
+
+def test_memory_and_clock_gain_of_a_device_that_nobody_characterised_are_scaled_by_the_catalogue_and_named():
+    h100, h200 = costs_of("h100"), costs_of("h200")
+    assert h100.memory is not None
+    assert h200.memory is not None
+    ratios = (load("h100").l2_bytes / load("h200").l2_bytes, 3350 / 4800)
+    assert h100.memory.l2_bytes == round(h200.memory.l2_bytes * ratios[0])
+    assert h100.memory.dram_bytes_per_s == round(h200.memory.dram_bytes_per_s * ratios[1])
+    assert h100.memory.scattered_share == h200.memory.scattered_share
+    assert h100.clock_gain == h200.clock_gain
+    defaults = [str(one) for one in h100.defaults]
+    assert "memory.l2_bytes = 3e+07 bytes, scaled by l2_bytes from h200 (2026-11-22)" in defaults
+    assert "clock.gain = 0.05 share, as on h200 (2026-11-21)" in defaults
+    assert not [one for one in h200.defaults if one.scaled_by]
+
+
+def test_what_was_fitted_on_a_device_is_not_scaled_and_a_device_without_a_data_sheet_has_no_memory():
+    v100 = costs_of("v100").memory
+    assert v100 is not None
+    assert v100.l2_bytes == own_file("v100").constants["memory.l2_bytes"].value
+    assert costs_of("a device of the future").memory is None
 
 
 def test_no_other_device_gets_the_interval_of_one_that_was_scored():

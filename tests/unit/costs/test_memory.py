@@ -203,14 +203,13 @@ def test_memory_without_room_or_bandwidth_is_refused_by_name(name: str):
         replace(MEMORY, **{name: 0})
 
 
-def test_only_devices_on_which_it_was_measured_have_a_memory():
-    assert costs_of("h200").memory == MEMORY
-    assert [costs_of(name).memory for name in ("h100", "a100-40gb")] == [None] * 2
+def test_the_memory_of_a_device_is_its_own_where_fitted_and_scaled_where_it_has_no_file():
+    assert costs_of("h200").memory == Memory(36_000_000, 4.4e12, 7, 64, 0.73)
     published = costs_of("v100")
     assert published.memory is not None
     assert published.memory.l2_bytes == 4_500_000
     assert published.has_timed_memory
-    assert costs_of("h200").has_timed_memory
+    assert [costs_of(name).has_timed_memory for name in ("h200", "h100", "a100-40gb")] == [True, True, False]
 
 
 def test_a_kernel_that_is_no_product_behind_one_is_slowed_down_by_nothing():
