@@ -67,9 +67,8 @@ __device__ __forceinline__ void begin_kernel(const Flags& flags) {
     if (flags.started != nullptr && blockIdx.x == 0 && threadIdx.x == 0) atomicExch(flags.started, 1u);
 }
 
-// All threads: the block's stores are done, one thread publishes them.
+// Behind a barrier that all stores of the block precede: one thread publishes them.
 __device__ __forceinline__ void post(const Flags& flags, int x, int y) {
-    __syncthreads();
     if (flags.posts == nullptr || threadIdx.x != 0) return;
     __threadfence();  // release: what the barrier has ordered before this thread is visible before the count
     atomicAdd(flags.posts + y * flags.post_columns + x % flags.post_columns, 1u);

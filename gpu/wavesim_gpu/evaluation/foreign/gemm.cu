@@ -168,8 +168,10 @@ __global__ void __launch_bounds__(32 * WARPS_M* WARPS_N, BLOCKS_PER_SM)
                 }
             }
         }
-        post(flags, tile.x, tile.y);
+        __syncthreads();
+        // Warps that are done make room for the next block while the first one posts.
         recorder.end(stage, tile.x, tile.y);
+        post(flags, tile.x, tile.y);
         if constexpr (!IS_PERSISTENT) break;
     }
     end_kernel(flags);

@@ -72,8 +72,9 @@ __global__ void __launch_bounds__(32 * WARPS)
             *reinterpret_cast<unsigned*>(out + row + at) = to_half(low) | static_cast<unsigned>(to_half(high)) << 16;
         }
     }
-    post(flags, 0, blockIdx.x);
+    __syncthreads();
     recorder.end(stage, 0, blockIdx.x);
+    post(flags, 0, blockIdx.x);
     end_kernel(flags);
 }
 
