@@ -97,14 +97,14 @@ def test_every_remaining_module_of_both_packages_is_imported(without: Path):
     [
         ["simulate", "toy", "--sync", "row"],
         ["predict", str(ROOT / "docs" / "pair.toml")],
-        ["advise", "EXAMPLE", "--verdicts", "1", "--seconds", "0"],
+        ["advise", "--verdicts", "1", "--seconds", "0", "EXAMPLE"],
         ["gen", "gpt3-mlp"],
     ],
     ids=lambda command: command[0],
 )
 def test_commands_work(without: Path, command: list[str]):
     if command[-1] == "EXAMPLE":
-        command = [command[0], str(next((without / "wavesim" / "recordings" / "profiles").glob("*.gz")))]
+        command = [*command[:-1], str(next((without / "wavesim" / "recordings" / "profiles").glob("*.gz")))]
     done = python(without, "-m", "wavesim", *command, "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)

@@ -34,6 +34,16 @@ def test_the_example_and_its_device_are_read(tmp_path: Path):
     assert load_description(path).device.sm_count == 114
 
 
+def test_the_lines_of_python_run_on_the_example(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "pair.toml").write_text(EXAMPLE)
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})  # noqa: S102  # our own page
+    assert "Row semaphores" in capsys.readouterr().out
+
+
 def test_the_answers_about_a_pair_are_read(tmp_path: Path):
     path = tmp_path / "answers.toml"
     path.write_text(ANSWERS)
