@@ -4,7 +4,6 @@ import csv
 import hashlib
 import json
 import re
-import tomllib
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from wavesim.costs.cost_model import CostModel
-from wavesim.costs.device_costs import costs_of, with_host_sync
+from wavesim.costs.device_costs import costs_of, own_file, with_host_sync
 from wavesim.evaluation.layer_page import PAGES, UNMEASURED, block_of
 from wavesim.evaluation.layer_results import load_layers, newest_layers
 from wavesim.evaluation.published_cases import points_by_split
@@ -243,15 +242,9 @@ def test_every_file_that_the_model_page_names_exists():
         assert (ROOT / path).exists(), path
 
 
-CONSTANTS = tomllib.loads((ROOT / "wavesim" / "costs" / "devices" / "h200.toml").read_text(encoding="utf-8"))
-
-
 def constant(name: str) -> float:
-    """The value of "section.name", or of "backends.backend.schedule.name", in the H200's data file."""
-    found = CONSTANTS
-    for key in name.split("."):
-        found = found[key]
-    return float(found["value"])
+    """The value of "section.name", or of "backends.backend.schedule.name", in the H200's data files."""
+    return float(own_file("h200").constants[name].value)
 
 
 @pytest.mark.parametrize(
@@ -259,8 +252,8 @@ def constant(name: str) -> float:
     [
         ("where n·d exceeds {:g}, otherwise 0", "sharing.crowded_demand", 1),
         ("together demand {:g} SMs", "sharing.full_demand", 1),
-        ("reach | {:g} TB/s", "memory.dram_bytes_per_s", 1e12),
-        ("its own copies | {:g} MB", "memory.l2_bytes", 1e6),
+        ("where they reach 4.1 | {:g} TB/s", "memory.dram_bytes_per_s", 1e12),
+        ("copies of what the other holds | {:g} MB", "memory.l2_bytes", 1e6),
         ("the bend: {:g} with one block per SM", "memory.sharpness", 1),
         ("one block per SM, {:g} with more", "memory.shared_sharpness", 1),
         ("at their own place in K | {:g} |", "memory.scattered_share", 1),

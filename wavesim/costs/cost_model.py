@@ -190,6 +190,13 @@ class CostModel:
         """Whether blocks of one SM slow each other down."""
         return bool(self.spin_share) or any(rate != RATE_UNIT for rates in self.rates for rate in rates)
 
+    @property
+    def leaves_share(self) -> bool:
+        """Whether blocks of one SM share a bandwidth: what one does not use while it waits, others do."""
+        return len(self.sharing) > 1 and all(
+            abs(count * speed - 1.0) <= 1.0 / RATE_UNIT for count, speed in enumerate(self.sharing, start=1)
+        )
+
     def rates_beside(self, spinning: int) -> Rates:
         """The same speeds where so many other blocks of the SM spin."""
         left = (1.0 - self.spin_share) ** spinning

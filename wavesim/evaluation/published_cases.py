@@ -63,7 +63,7 @@ def published_convolutions() -> list[ScoredPrediction]:
 
 def published_chains() -> list[ScoredPrediction]:
     """Every published chain of four convolutions, with a host that waits after each kernel."""
-    return _with_host("chain", "published-vgg", f"{HOST_WAITS}, chains of four")
+    return _with_host("chain", "published-vgg", HOST_WAITS)
 
 
 def _with_host(operation: str, source: str, kind: str) -> list[ScoredPrediction]:

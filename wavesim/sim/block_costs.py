@@ -21,7 +21,7 @@ class BlockCosts:
     `opening_ns` is spent before the work, `waiting` at each wait, `closing_ns` after the work. Of a tile's
     parts all but the last to get there then spend `partial_ns`, and once they have the last `fixup_ns` for
     each of them. A post is seen `post_visibility_ns` later. However early a wait, `ahead_ns` of the work is
-    before it.
+    before it. `leaves_share`: what of the SM a block does not use while it waits goes to the others.
     """
 
     work_ns: list[int]
@@ -32,6 +32,7 @@ class BlockCosts:
     partial_ns: int
     fixup_ns: int
     post_visibility_ns: int
+    leaves_share: bool = False
 
     def due_ns(self, work_ns: int, wait: Wait) -> int:
         """How much of its work a block has done when it comes to a wait."""
@@ -58,6 +59,7 @@ def block_costs_of(costs: CostModel, plan: Plan, program: StageProgram) -> Block
         partial_ns=costs.partial_ns,
         fixup_ns=costs.sums_ns.get(program.stage.name, costs.fixup_ns),
         post_visibility_ns=costs.dependent_ns if waits_for_grids else costs.post_visibility_ns,
+        leaves_share=costs.leaves_share,
     )
 
 

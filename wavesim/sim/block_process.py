@@ -15,7 +15,7 @@ from wavesim.sim.block_costs import BlockCosts
 from wavesim.sim.launches import GridLaunch, LaunchedProgram
 from wavesim.sim.program import StageProgram
 from wavesim.sim.same_instant import SameInstant
-from wavesim.sim.shared_sm import SharedSm
+from wavesim.sim.shared_sm import Age, SharedSm
 from wavesim.sim.state import Rows, Semaphore, StageState
 from wavesim.sim.task import Process, Task
 
@@ -133,7 +133,7 @@ class BlockProcesses:
                 waited += self._stop_spinning(row, begin)
             polling, refilling = waiting.passing(begin, semaphore.ready_ns, work, since)
             if polling + refilling:
-                yield shared.stall(polling + refilling, age)
+                yield self._latency(costs, polling + refilling, shared, age)
                 waited += polling
             if env.now > begin:
                 ahead = 0
@@ -141,9 +141,13 @@ class BlockProcesses:
         if work > done:
             yield shared.compute(work - done, age, ahead)
         if waiting.test_ns:
-            yield shared.stall(waiting.test_ns, age)
+            yield self._latency(costs, waiting.test_ns, shared, age)
         yield env.timeout(costs.closing_ns)
         self._end(program, position, row)
+
+    def _latency(self, costs: BlockCosts, latency_ns: int, shared: SharedSm, age: Age) -> Event:
+        """A latency within a block's work; others can make use of it only where a bandwidth is shared."""
+        return self._env.timeout(latency_ns) if costs.leaves_share else shared.stall(latency_ns, age)
 
     def _first_instruction(self, program: StageProgram, row: int) -> Process:
         """Tells wait-kernels that the stage has started, as soon as its first block has."""

@@ -182,7 +182,9 @@ class ReferenceBlocks(ABC):
 
     def _stall(self, block: ReferenceBlock, latency: int, then: Callable[[ReferenceBlock], None]) -> None:
         assert self.computing is not None
-        if latency:
+        if latency and self.block_costs[block.stage].leaves_share:
+            self.at(self.now + latency, then, block)
+        elif latency:
             self.computing[block.sm].join(self.now, latency, then, block, _age(block), is_stalled=True)
         else:
             then(block)
