@@ -27,7 +27,6 @@ from wavesim.predict.prediction import (
 from wavesim.predict.score_history import SetScore
 from wavesim.recordings.published_rows import PublishedRun, published_runs
 from wavesim.recordings.shipped import cases
-from wavesim.recordings.sketches import sketch_cases
 from wavesim.recordings.split import split_of
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
@@ -90,19 +89,20 @@ def _durations(trace: Trace) -> np.ndarray:
 
 def memory_figure(theme: str) -> go.Figure:
     """How long a fast GEMM's tiles take in row-major order: measured, simulated with DRAM and without."""
-    case = next(c for c in sketch_cases() if c.name == "sketch wgmma 128x256 M=4096 row_major run2")
-    costs = calibrate_for(case.pipeline, case.device, case.trace("stream"))
-    plan = SemaphoreSync(RowSync(), order=case.order)
+    run = find_runs()[0]
+    size = next(s for s in run.sizes() if s.name == "hopper-per-tile gpt3-mlp 128x256 M=1100")
+    pipeline, plan, device = size.pipeline(), SemaphoreSync(RowSync()), load("h200")
+    costs = calibrate_for(pipeline, device, run.stream(size, "row"))
+    measured = run.trace(size, "row", "row")
+    assert measured is not None
     runs = {
-        "measured on an H200": case.trace("row"),
-        "simulated, DRAM shared": simulate(case.pipeline, plan, case.device, costs),
-        "simulated, tiles as in stream sync": simulate(
-            case.pipeline, plan, case.device, replace(costs, memory=None)
-        ),
+        "measured on an H200": measured,
+        "simulated, DRAM shared": simulate(pipeline, plan, device, costs),
+        "simulated, tiles as in stream sync": simulate(pipeline, plan, device, replace(costs, memory=None)),
     }
     series = {name: _second_over_first(trace) for name, trace in runs.items()}
-    words = "Out of step tiles fetch for themselves what the L2 held for all, and take longer and longer"
-    source = "sketch wgmma kernel, GPT-3 MLP, 4096 tokens, 128x256 tiles, row-major, row semaphores"
+    words = "Out of step tiles fetch for themselves what the L2 held for all, and take longer"
+    source = "Hopper kernel, GPT-3 MLP, 1100 tokens, 128x256 tiles, row-major, row semaphores"
     titles = ("start (µs)", "tile of the second over one of the first")
     return scatter(series, words, source, titles, 1.0, theme)
 
