@@ -15,14 +15,13 @@ from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import DeviceCosts, costs_of
 from wavesim.costs.dram_slowdown import Memory, slowdowns
 from wavesim.costs.partial_sums import without_sums
-from wavesim.costs.sharing import SharingLaw
+from wavesim.costs.sharing import SharingLaw, is_alike
 from wavesim.costs.sharing_fit import Regimes, fit_speeds
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.trace import Trace
 
 # Where more of the block time is spent beside equally many blocks, a trace does not show how speeds differ.
 MOST_TOGETHER = 0.98
-MOST_UNLIKE = 2  # times as many blocks of one kernel fit on an SM as of another, for them to share it alike
 
 FloatArray = NDArray[np.float64]
 
@@ -137,12 +136,12 @@ def _shared(trace: Trace, most: int, law: SharingLaw) -> Speeds:
     blocks of different kernels use an SM so differently that a fit to one kernel's says nothing of another's.
     """
     regimes = Regimes.of(trace, most)
-    is_alike = most <= MOST_UNLIKE * min(info.blocks_per_sm for info in trace.header.stages)
-    is_telling = is_alike and max(regimes.shares) < MOST_TOGETHER
+    fitting = [info.blocks_per_sm for info in trace.header.stages]
+    is_telling = is_alike(fitting) and max(regimes.shares) < MOST_TOGETHER
     if is_telling:
         demand, oldest_first_bias = fit_speeds(trace, regimes, law)
     else:
-        demand = law.full_demand / most
+        demand = law.demand(fitting)
         oldest_first_bias = law.biases(demand, most)
     sharing = law.speeds(demand, most)
     return sharing, oldest_first_bias, regimes.work(sharing, oldest_first_bias)

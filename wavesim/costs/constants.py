@@ -42,6 +42,7 @@ UNITS: dict[str, dict[str, str]] = {
     "sharing": {
         "sharpness": "exponent",
         "full_demand": "SMs",
+        "unlike_demand": "SMs",
         "crowded_demand": "SMs",
         "oldest_first_bias": SHARE,
         "demand": "SMs",

@@ -128,8 +128,9 @@ class DeviceCosts:
 
     def speeds(self, pipeline: Pipeline, device: Device) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """(sharing, oldest_first_bias) of blocks that share an SM, as `CostModel` has them."""
-        most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
-        demand = self.law.full_demand / most if self.demand is None else self.demand
+        fitting = [occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages]
+        most = max(fitting)
+        demand = self.law.demand(fitting) if self.demand is None else self.demand
         if _all_memory_bound(pipeline, device):
             demand = inf
         return self.law.speeds(demand, most), self.law.biases(demand, most)

@@ -3,6 +3,7 @@
 import pytest
 
 from wavesim.costs.cost_model import CostModel
+from wavesim.costs.device_costs import costs_of
 from wavesim.costs.wait_costs import WaitCosts, wait_costs_of
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
@@ -90,3 +91,9 @@ def test_a_spinning_neighbour_takes_its_share_of_the_sm(share, time_ns):
     costs = CostModel({"first": 10_000, "second": 5_000}, spin_share=share, sharing=(1.0, 0.5))
     trace = simulate(pipeline, plan, TOY.with_sm_count(1), costs)
     assert list(trace.end_ns) == [time_ns, time_ns + 5_000]
+
+
+def test_kernels_of_unlike_occupancy_share_an_sm_as_if_they_asked_less_of_it():
+    law = costs_of("h200").law
+    assert law.demand([2, 2]) == law.full_demand / 2
+    assert law.demand([1, 8]) == law.unlike_demand / 8 < law.full_demand / 8
