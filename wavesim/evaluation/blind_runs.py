@@ -28,8 +28,8 @@ BASES: tuple[Basis, ...] = ("trace", "kernel-times")  # of our own kernels
 SHARD = "shard-"  # the folder of a part of a run that a GPU of its own measured
 STAMP = "predictions"  # in the versions of a trace's header: the hash of what was written before it ran
 MODEL = (
-    *("model", "plan", "trace", "costs", "sim", "workloads"),
-    *("predict/prediction.py", "predict/intervals.py", "predict/kinds.py", "evaluation/blind_predictions.py"),
+    *("model", "plan", "trace", "costs", "sim", "workloads", "predict"),
+    *("evaluation/blind_predictions.py", "evaluation/foreign_pairs.py", "evaluation/foreign_runs.py"),
 )
 
 
