@@ -177,7 +177,7 @@ def test_where_constants_were_fitted_to_a_kinds_own_errors_its_intervals_are_wid
     seen = named("development", 8)
     found = [made_up(case, "row", 1.0 + i, 1.0) for i, case in enumerate(seen)]
     kind = "kernel times, published"
-    assert fitted_constants()[kind] == 4
+    assert fitted_constants()[kind] == 5
     plain, fitted = half_widths(found)["some"], half_widths([replace(p, kind=kind) for p in found])[kind]
     assert fitted == pytest.approx(plain * sqrt((8 + 4) / (8 - 4)), abs=0.01)
     assert unseen_over_seen(kind, 4) == sqrt(3)  # two constants at most of four sizes
