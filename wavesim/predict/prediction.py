@@ -195,12 +195,18 @@ def replay(pipeline: Pipeline, measured: Trace, device: Device) -> Trace:
     """
     plan = _recorded_plan(measured)
     require_same_kernels(pipeline, measured, device)
-    # Under semaphores the boundary is between wait-kernel and consumer, where a trace has no rows.
-    known_ns = int(costs_of(device.name).overheads["boundary_ns"])
-    boundary = known_ns if plan.sync.has_semaphores else max(0, _gap_ns(measured))
+    # Under semaphores the boundary is between wait-kernel and consumer, and of neither has a trace rows.
+    known = costs_of(device.name).overheads
+    boundary = int(known["boundary_ns"]) if plan.sync.has_semaphores else max(0, _gap_ns(measured))
     tile_ns = {stage.name: _times_of(measured, index) for index, stage in enumerate(pipeline.stages)}
     ready_ns = _ready_wait_ns(pipeline, plan, measured)
-    costs = CostModel(tile_ns, boundary_ns=boundary, wait_ns=ready_ns, ready_poll_ns=ready_ns)
+    costs = CostModel(
+        tile_ns,
+        boundary_ns=boundary,
+        wait_kernel_ns=int(known["wait_kernel_ns"]),
+        wait_ns=ready_ns,
+        ready_poll_ns=ready_ns,
+    )
     return simulate(pipeline, plan, device, costs)
 
 

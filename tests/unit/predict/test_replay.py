@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from wavesim.costs.cost_model import CostModel
+from wavesim.costs.device_costs import costs_of
 from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
@@ -16,7 +17,12 @@ from wavesim.workloads.catalogue import parse_tile, workload
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 H200 = load("h200")
-COSTS = CostModel({"gemm1": 160_000, "gemm2": 85_000}, boundary_ns=1_080)
+KNOWN = costs_of("h200").overheads
+COSTS = CostModel(
+    {"gemm1": 160_000, "gemm2": 85_000},
+    boundary_ns=KNOWN["boundary_ns"],
+    wait_kernel_ns=KNOWN["wait_kernel_ns"],
+)
 
 
 def as_measured(trace: Trace) -> Trace:
