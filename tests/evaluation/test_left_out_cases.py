@@ -1,9 +1,13 @@
 """Predictions on a device that nobody characterised: of what they are made, and that they see the cliff."""
 
+from pathlib import Path
+
 import pytest
 
 from wavesim.costs.device_costs import own_file
 from wavesim.evaluation.left_out_cases import find_left_out, predictions_of_left_out
+from wavesim.evaluation.score_page import write_score_page
+from wavesim.evaluation.validation import scores
 from wavesim.recordings.split import split_of
 
 CASES = {(case.size.tokens, case.order, case.plan): case for case in find_left_out()}
@@ -24,6 +28,12 @@ def test_no_memory_of_the_device_was_measured_or_fitted_and_all_its_cases_are_te
     found = predictions_of_left_out(CASES[1_250, "row", "row"])
     assert [one.split for one in found] == ["test"]
     assert split_of(found[0].group) == "development"  # the hash alone would say otherwise
+
+
+def test_the_page_of_scores_shows_the_set(tmp_path: Path):
+    found = predictions_of_left_out(CASES[1_250, "row", "row"])
+    page = write_score_page(tmp_path / "scores.html", found, scores(found)).read_text()
+    assert "left-out-h100" in page
 
 
 @pytest.mark.slow

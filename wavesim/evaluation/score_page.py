@@ -10,7 +10,7 @@ from statistics import median
 
 import plotly.graph_objects as go
 
-from wavesim.evaluation.scored_case import ScoredPrediction
+from wavesim.evaluation.scored_case import LEFT_OUT, ScoredPrediction
 from wavesim.evaluation.stored_kernels import all_kernels
 from wavesim.evaluation.validation import outliers, sets_of
 from wavesim.guard.escaping import Markup
@@ -33,6 +33,7 @@ SOURCES = {  # of a set, by how its name starts
     "judged": "simulated from stream-sync traces made before; measured on an H200, our kernels",
     "sketch": "simulated from the stream-sync trace; measured on an H200, sketch kernels",
     "published": "simulated from stream-sync times; measured on V100 and A100 by the paper's authors",
+    LEFT_OUT: "simulated from another device's stream-sync traces; measured on one that nobody characterised",
 }
 HOVER = Markup("<b>%{text}</b><br>measured %{x:+.1f}, predicted %{y:+.1f}<extra></extra>")
 COLUMNS = ("set", "cases", "median", "90 %", "sign", "noise", "no gain", "ceil", "time %", "80 % holds")
