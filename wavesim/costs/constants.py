@@ -74,6 +74,7 @@ UNITS: dict[str, dict[str, str]] = {
         "light_clock_ghz": "GHz",
         "l2_bytes_per_cycle": "bytes/cycle",
         "start_ns": NS,
+        "block_ns": NS,
         "partial_ns": NS,
         "fixup_ns": NS,
         "dram_bytes_per_s": "bytes/s",

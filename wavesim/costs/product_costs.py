@@ -39,7 +39,8 @@ class ProductCosts:
     """The constants of a device, as its data file has them, and overheads in ns.
 
     `cycles_ratio` is a k-block's cycles over those of its multiply-adds alone. `tile_cycles` is what a tile
-    takes besides its k-blocks, `start_ns` what a kernel does besides its waves. With at most 64 rows, which
+    takes besides its k-blocks, `block_ns` what a block adds that ends after it and does not go on with
+    another tile, `start_ns` what a kernel does besides its waves. With at most 64 rows, which
     leave most of the power unused, the clock is `light_clock_ghz`. `library_ratio` is cuBLASLt's time over
     that of the same tiles of ours. `post_ns` is added to tiles of a product that others wait for, `fetch_ns`
     to those that wait.
@@ -52,6 +53,7 @@ class ProductCosts:
     light_clock_ghz: float
     l2_bytes_per_cycle: float
     start_ns: int
+    block_ns: int
     partial_ns: int
     fixup_ns: int
     dram_bytes_per_s: float

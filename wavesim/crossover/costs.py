@@ -6,7 +6,9 @@ their times at the size that was described, and the defaults say so.
 
 from dataclasses import replace
 from functools import lru_cache
+from statistics import mean
 
+from wavesim.costs.cost_model import CostModel
 from wavesim.crossover.family import KernelFamily
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
@@ -21,7 +23,16 @@ def family_costs(family: KernelFamily, m: int, device: Device) -> KnownCosts:
     pipeline, kernel_ns = family.timed
     known = _described_costs(pipeline, device, tuple(kernel_ns.items()))
     note = "tile_ns: those of the described size, at every M"
-    return replace(known, defaults=(*known.defaults, note))
+    return replace(known, model=_of_any_grid(known.model), defaults=(*known.defaults, note))
+
+
+def _of_any_grid(model: CostModel) -> CostModel:
+    """The same with one time per stage: the blocks of another grid take the mean."""
+    means = {
+        stage: times if isinstance(times, int) else round(mean(times))
+        for stage, times in model.tile_ns.items()
+    }
+    return replace(model, tile_ns=means)
 
 
 @lru_cache(maxsize=8)

@@ -15,7 +15,16 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
 
 BASELINE = "stream"
-WORDS = (BASELINE, "pdl", "stream-k", "row", "tile", "pdl+row", "pdl+tile", "persistent")
+WORDS = (
+    BASELINE,
+    "pdl",
+    "stream-k",
+    "persistent",
+    "persistent+pdl+row",
+    "persistent+pdl+tile",
+    "row",
+    "tile",
+)
 ORDERS = ("grouped:4",)
 
 

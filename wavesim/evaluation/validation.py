@@ -18,6 +18,8 @@ from wavesim.evaluation.blind_sizes import SEMAPHORES
 from wavesim.evaluation.interval_fit import half_widths
 from wavesim.evaluation.jobs import run_jobs
 from wavesim.evaluation.left_out_cases import left_out_jobs
+from wavesim.evaluation.product_cases import SOURCE as PRODUCTS
+from wavesim.evaluation.product_cases import product_jobs
 from wavesim.evaluation.published_cases import published_jobs
 from wavesim.evaluation.recorded_cases import recorded_jobs
 from wavesim.evaluation.scored_case import ScoredPrediction
@@ -43,6 +45,7 @@ def all_predictions(
     `progress(done, total)`, if given, is called as jobs are done; `processes` share them.
     """
     jobs = [*recorded_jobs(), *blind_jobs(), *published_jobs(), *sketch_jobs(), *left_out_jobs()]
+    jobs += product_jobs()
     return run_jobs(jobs, progress, processes)
 
 
@@ -81,6 +84,7 @@ def scores(found: Sequence[ScoredPrediction], split: Split = "test") -> list[Set
 
 
 _OTHERS = (
+    PRODUCTS,
     "own-kernel-times",
     FROM_TIMES,
     "sketch",

@@ -7,7 +7,7 @@ so the catalogue's roofline has to do. Everything that predicts takes its costs 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import mean
 
@@ -57,7 +57,7 @@ class KnownCosts:
     this size and order. `kind` is that of predictions from kernel times, "" for others; `clock_share` as in
     `DeviceCosts`, where plans run by themselves at the power limit. `as_measured` are the same costs with
     tile times that neither DRAM nor clock change, to rank many plans with before the best are simulated in
-    full.
+    full. `by_schedule` replaces `model` for plans of a schedule, by its word, where that is known.
     """
 
     model: CostModel
@@ -68,12 +68,14 @@ class KnownCosts:
     kind: str = ""
     clock_share: float = 0.0
     as_measured: CostModel | None = None
+    by_schedule: Mapping[str, CostModel] = field(default_factory=dict)
 
     def of_plan(
         self, pipeline: Pipeline, plan: Plan, device: Device, *, is_settled: bool = True
     ) -> CostModel:
         """The costs in the builds that a plan runs; without `is_settled` those `as_measured`."""
         model = self.model if is_settled else self.as_measured or self.model
+        model = self.by_schedule.get(plan.schedule.word, model)
         return as_built(model, pipeline, plan, costs_of(device.name))
 
     def simulated(self, pipeline: Pipeline, plan: Plan, device: Device) -> Trace:

@@ -1,21 +1,31 @@
 """Costs of products that nobody timed, from constants of a device's products timed alone.
 
 Example: on an H200 a tile of 128x256 with k = 12,288 takes 160 us, at any number of rows. Pairs are simulated
-with that, and with the device's memory and clock, as they are from a stream-sync trace; no pair was used.
+with that, and with the device's memory and clock, as they are from a stream-sync trace.
 """
+
+from dataclasses import replace
 
 from wavesim.costs.calibration_text import assumed_text
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
-from wavesim.costs.product_costs import ProductTile, product_costs_of
+from wavesim.costs.product_costs import ProductCosts, ProductTile, product_costs_of
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import StreamSync
+from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.defaults import KnownCosts, described_costs
 
 KIND = "products timed alone"  # in recordings/intervals.json
+# Schedules, by their words, whose blocks go on with another tile: fetched, or from a list of their own.
+GOING_ON = ("persistent", "fused")
+CUTTING = ("stream-k", "stream-k-in-order")
+
+
+def kind_of_plan(plan: Plan) -> str:
+    """Plans whose blocks cut tiles are apart: what partial sums cost is less sure."""
+    return f"{KIND}, cut tiles" if plan.schedule.after == "following" else KIND
 
 
 def costs_from_products(pipeline: Pipeline, device: Device) -> KnownCosts:
@@ -28,26 +38,37 @@ def costs_from_products(pipeline: Pipeline, device: Device) -> KnownCosts:
         return described_costs(pipeline, device, {})
     known = costs_of(device.name)
     sharing, oldest_first_bias = known.speeds(pipeline, device)
-    overheads = {
-        **known.overheads,
-        **known.backend(pipeline, StreamSync().schedule.word).overheads,
-    }
-    tile_ns = {}
-    for stage in pipeline.stages:
-        gemm = stage.gemm
-        tile = ProductTile(gemm.tile_m, gemm.tile_n, gemm.split_k)
-        tile_ns[stage.name] = round(products.tile_ns(tile, gemm.m, gemm.k))
     most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
-    model = CostModel(
-        tile_ns,
-        sharing=sharing,
-        oldest_first_bias=oldest_first_bias,
-        memory=known.memory,
-        clock_gain=known.gain(most),
-        **overheads,
-    )
+
+    def costs(schedule: str, lone_ns: int) -> CostModel:
+        tile_ns = {stage.name: lone_ns + _tile_ns(products, stage.gemm) for stage in pipeline.stages}
+        return CostModel(
+            tile_ns,
+            sharing=sharing,
+            oldest_first_bias=oldest_first_bias,
+            memory=known.memory,
+            clock_gain=known.gain(most),
+            **{**known.overheads, **known.backend(pipeline, schedule).overheads},
+        )
+
+    plain = StreamSync().schedule.word
+    by_schedule = {word: costs(word, 0) for word in GOING_ON} | {word: costs(plain, 0) for word in CUTTING}
+    # The last tile of a block has no other to hide behind.
+    by_schedule = {
+        word: replace(model, setup_ns=model.setup_ns + products.block_ns)
+        for word, model in by_schedule.items()
+    }
     assumed = known.defaults_in("overheads")
-    source = (
-        f"tile times from products timed alone on {device.name}, never from a pair{assumed_text(assumed)}"
+    source = f"tile times from products timed alone on {device.name}{assumed_text(assumed)}"
+    return KnownCosts(
+        costs(plain, products.block_ns),
+        source,
+        defaults=tuple(map(str, assumed)),
+        kind=KIND,
+        by_schedule=by_schedule,
     )
-    return KnownCosts(model, source, defaults=tuple(map(str, assumed)), kind=KIND)
+
+
+def _tile_ns(products: ProductCosts, gemm: Gemm) -> int:
+    """Of a block that goes on with another tile, as those did that were timed."""
+    return round(products.tile_ns(ProductTile(gemm.tile_m, gemm.tile_n, gemm.split_k), gemm.m, gemm.k))

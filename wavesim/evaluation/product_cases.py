@@ -1,0 +1,72 @@
+"""Predictions from products timed alone, as crossovers make them, held against the blind runs.
+
+Example: GPT-3's MLP of 1,408 tokens in 128x256 tiles, row semaphores: predicted to lose 0.8 points from
+constants that were fitted to single products, measured to lose 0.8. No trace of the run was used.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+
+from wavesim.crossover.models import backend_of
+from wavesim.evaluation.blind_runs import BlindRun, MeasuredComparison, find_runs, pooled
+from wavesim.evaluation.blind_sizes import BASELINE, BlindSize
+from wavesim.evaluation.jobs import Job
+from wavesim.evaluation.recorded_cases import ceil_formula
+from wavesim.evaluation.scored_case import ScoredPrediction
+from wavesim.model import device as devices
+from wavesim.predict.intervals import spread_points
+from wavesim.predict.prediction import improvement_of_rounds
+from wavesim.predict.product_times import costs_from_products, kind_of_plan
+
+SOURCE = "products-alone"
+
+
+def product_jobs(folder: Path | None = None) -> list[Job]:
+    """One job for each size of each run of the kernels that the device's products were timed with."""
+    return [
+        partial(_of_size, run.folder, size)
+        for run in find_runs(folder)
+        for size in run.sizes()
+        if size.stored.backend == backend_of(devices.load(run.facts["device"]))
+        and size.split_k == (1, 1)
+        and not size.is_persistent
+    ]
+
+
+@lru_cache(maxsize=1)
+def _run(folder: Path) -> BlindRun:
+    return BlindRun(folder)
+
+
+def _of_size(folder: Path, size: BlindSize) -> list[ScoredPrediction]:
+    run = _run(folder)
+    repeats = run.comparisons[size.name]
+    words = [(order, word) for order, word in repeats[0].rounds if word != BASELINE]
+    return [_scored(run, size, order, word, repeats) for order, word in words]
+
+
+def _scored(
+    run: BlindRun, size: BlindSize, order: str, word: str, repeats: Sequence[MeasuredComparison]
+) -> ScoredPrediction:
+    device, pipeline = devices.load(run.facts["device"]), size.pipeline()
+    known = costs_from_products(pipeline, device)
+    plan, baseline = size.plan(word, order), size.plan(BASELINE, order)
+    trace, stream = (known.simulated(pipeline, one, device) for one in (plan, baseline))
+    predicted = known.points(trace.time_ns, stream.time_ns)
+    whole = [one for one in repeats if (order, word) in one.rounds]
+    measured = improvement_of_rounds(pooled(whole, order, word).ns, pooled(whole, order, BASELINE).ns)
+    return ScoredPrediction(
+        case=f"{size.name} {order}",
+        plan=word,
+        group=size.name,
+        source=SOURCE,
+        kind=kind_of_plan(plan),
+        predicted=predicted,
+        measured=measured,
+        ceil_formula=ceil_formula(stream),
+        time_error_percent=100.0 * ((100.0 - predicted) / (100.0 - measured.median) - 1.0),
+        device=device.name,
+        spread=spread_points(trace, predicted),
+        run=run.name,
+    )
