@@ -122,7 +122,7 @@ def capacities(by_size: dict[str, list[float]], l2_bytes: int) -> list[float]:
 def near_and_far(cycles: list[list[float]]) -> tuple[float, float]:
     """Medians of the nearer and the farther lines, (SMs, lines): split where two groups are tightest."""
     values = np.sort(np.asarray(cycles, float).ravel())
-    values = values[(values > 0) & (values < 2 * np.median(values))]
+    values = values[(values > 0) & (values < 2 * np.median(values))] if len(values) else values
     if len(values) < FEWEST_LATENCIES:
         return (float(np.median(values)),) * 2 if len(values) else (0.0, 0.0)
     cuts = np.arange(len(values) // 10, len(values) - len(values) // 10)
