@@ -1,7 +1,6 @@
 // Blocks that compute, or spin beside ones that compute: how fast each gets on, and at which clock.
 
 #include <cusync/clock.cuh>
-#include <kernels/sm80/tensor_core.cuh>
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #include <kernels/sm90/wgmma.cuh>
 #endif
