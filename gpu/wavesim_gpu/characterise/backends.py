@@ -31,12 +31,13 @@ from wavesim_gpu.runtime.functions import compile_ahead
 from wavesim_gpu.runtime.timing import Contender, run_in_turn
 
 TILE, COLUMNS, REPLAYS, WARM_UPS = (128, 256), 4, 25, 5
+PLACES = 8  # in memory, one after the other: where operands lie moves a block's time by more than its noise
 SIDE = COLUMNS * TILE[1]  # n and k of each product: short tiles, of which semaphores are a larger part
 PLANS = {"stream": StreamSync(), "row": SemaphoreSync(RowSync(), wait_kernel=False)}
 
 
 def measure(bench: MicroBench) -> dict[str, Any]:
-    """Raw results: per backend and plan, the stages' median block of each replay, in ns."""
+    """Raw results: per backend and plan, the stages' median block by place of the operands, in ns."""
     kernels = {Portable.name: (gemm_block(TILE), Gemm.tile_k)}
     if bench.device.compute_capability == HOPPER_CAPABILITY:
         kernels[Hopper.name] = (BLOCKS[TILE], TILE_K)
@@ -65,17 +66,26 @@ def _blocks_ns(bench: MicroBench, backend: str, block: Block, tile_k: int) -> di
     runner = CupyRunner(commit="", backend=backend)
     pipeline = chain(bench.sms, block, tile_k)
     compile_ahead(pipeline, PLANS.values(), [Build(is_recording=True)], backend_named(backend).name)
+    kept, found = [], [_at_one_place(runner, pipeline)]
+    for place in range(1, PLACES):
+        kept.append(bench.zeros(place << 22, np.uint8))  # the next operands lie elsewhere
+        found.append(_at_one_place(runner, pipeline))
+    return {name: [one[name] for one in found] for name in PLANS}
+
+
+def _at_one_place(runner: CupyRunner, pipeline: Pipeline) -> dict[str, list[float]]:
+    """By plan, the stages' median block, median over replays in turns."""
     operands = runner.operands(pipeline)
     programs = {name: _one_after_another(runner, operands, plan) for name, plan in PLANS.items()}
     turns = [Contender(runner.launcher(one), one.streams[0]) for one in programs.values()]
-    found: dict[str, list[list[float]]] = {name: [] for name in PLANS}
+    seen: dict[str, list[list[float]]] = {name: [] for name in PLANS}
     for replay in range(-WARM_UPS, REPLAYS):
         run_in_turn(turns)
         for name, program in programs.items():
             program.synchronize()
             if replay >= 0:
-                found[name].append([_median_ns(program.sync.records(one)) for one in program.sync.names])
-    return found
+                seen[name].append([_median_ns(program.sync.records(one)) for one in program.sync.names])
+    return {name: np.median(rows, axis=0).tolist() for name, rows in seen.items()}
 
 
 def chain(sms: int, block: Block, tile_k: int) -> Pipeline:

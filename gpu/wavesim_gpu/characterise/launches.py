@@ -15,15 +15,17 @@ from wavesim_gpu.kernels.backend import KernelLaunch
 from wavesim_gpu.runtime.launch_attributes import launch_extended
 
 FILE, THREADS, WORK_NS = "launches.cu", 256, 3_000
-KERNELS, REPLAYS, PAIR_REPLAYS, HOST_LAUNCHES, TIMER_STEPS = 20, 15, 40, 2_000, 2_000
+SHARED_SHARE = 0.75  # of what a block may have: GEMMs take most of it
+KERNELS, REPLAYS, PAIR_REPLAYS, TIMER_STEPS = 20, 40, 100, 2_000
+HOST_TURNS, HOST_LAUNCHES = 50, 500
 
 
 def measure(bench: MicroBench) -> dict[str, Any]:
     """Raw results in ns: gaps between kernels, times of pairs, the host's per launch, steps of the timer."""
     kernels = ["span", *(["dependent_span"] if bench.is_hopper else [])]
     return {
-        "gaps_ns": {name: _gaps(bench, name) for name in kernels},
-        "pairs_ns": {
+        "mean_gaps_ns": {name: _gaps(bench, name) for name in kernels},
+        "graphs_ns": {
             name: _pairs(bench, streams) for name, streams in (("one stream", 1), ("two streams", 2))
         },
         "host_ns": _host_ns(bench),
@@ -33,49 +35,49 @@ def measure(bench: MicroBench) -> dict[str, Any]:
 
 def constants(raw: dict[str, Any]) -> list[MeasuredConstant]:
     """Overheads of launches, and the timer's step."""
-    gaps, pairs = raw["gaps_ns"], raw["pairs_ns"]
-    setup = _median(pairs["one stream"])
-    found = [
-        MeasuredConstant(
-            "timer.step_ns", _whole([min(raw["timer_steps_ns"])]), "least step of %globaltimer in a loop"
-        ),
-        MeasuredConstant(
-            "overheads.boundary_ns",
-            _whole(gaps["span"]),
-            f"{KERNELS} kernels in a CUDA graph, a block per SM: last block's end to the next one's start",
-        ),
-        MeasuredConstant(
-            "overheads.setup_ns",
-            _whole(pairs["one stream"]),
-            "a CUDA graph of a memset and two kernels: time between events less first block to last",
-        ),
-        MeasuredConstant(
-            "overheads.multi_stream_ns",
-            _whole([max(0.0, ns - setup) for ns in pairs["two streams"]]),
-            "the same with the second kernel on a stream of its own, forked and joined, less set-up",
-        ),
-        MeasuredConstant(
-            "overheads.host_ns", _whole(raw["host_ns"]), "one launch from Python through CuPy, of 2,000"
-        ),
-    ]
+    source = "least step of %globaltimer in a loop"
+    found = [MeasuredConstant("timer.step_ns", _whole([min(raw["timer_steps_ns"])]), source)]
+    source = "one launch from Python through CuPy, of 500; the fastest fifth of 50 turns"
+    found.append(MeasuredConstant("overheads.host_ns", _whole(raw["host_ns"]), source))
+    if "mean_gaps_ns" in raw:
+        found += _between_kernels(raw["mean_gaps_ns"])
+    if "graphs_ns" in raw:
+        found += _around_kernels(raw["graphs_ns"])
+    return found
+
+
+def _between_kernels(gaps: dict[str, list[float]]) -> list[MeasuredConstant]:
+    whole = f"{KERNELS} kernels in a CUDA graph, a large block per SM"
+    source = f"{whole}: last block's end to the next one's start"
+    found = [MeasuredConstant("overheads.boundary_ns", _whole(gaps["span"]), source)]
     if "dependent_span" in gaps:
-        source = (
-            "the same under programmatic dependent launch: last block's end to the return of the wait for it"
-        )
+        source = f"{whole}, dependent launch: last block's end to the return of the wait for it"
         found.append(MeasuredConstant("overheads.dependent_ns", _whole(gaps["dependent_span"]), source))
     return found
 
 
+def _around_kernels(graphs: dict[str, list[float]]) -> list[MeasuredConstant]:
+    setup = float(np.median(graphs["one stream"]))
+    added = [max(0.0, ns - setup) for ns in graphs["two streams"]]
+    source = "a CUDA graph of two kernels: time between events less first block to last"
+    other = "the same behind a memset, the second kernel on its own stream, forked and joined, less set-up"
+    return [
+        MeasuredConstant("overheads.setup_ns", _whole(graphs["one stream"]), source),
+        MeasuredConstant("overheads.multi_stream_ns", _whole(added), other),
+    ]
+
+
 def _gaps(bench: MicroBench, name: str) -> list[float]:
-    """Per replay, the median gap between a kernel's last block and the next one's first."""
-    kernel, stamps = bench.kernel(FILE, name), bench.zeros((KERNELS, bench.sms, 2))
-    shape = KernelLaunch(name, THREADS, 0, bench.sms, is_dependent=True)
+    """Per replay, the mean gap between a kernel's last block and the next one's first: finer than the timer."""
+    shared = int(SHARED_SHARE * bench.device.shared_bytes_per_block)
+    kernel, stamps = bench.kernel(FILE, name, shared), bench.zeros((KERNELS, bench.sms, 2))
+    shape = KernelLaunch(name, THREADS, shared, bench.sms, is_dependent=True)
 
     def enqueue() -> None:
         for row in stamps:
             arguments = (np.uint64(row.data.ptr), np.uint64(WORK_NS))
             if name == "span":
-                bench.launch(kernel, bench.sms, THREADS, *arguments)
+                bench.launch(kernel, bench.sms, THREADS, *arguments, shared=shared)
             else:
                 launch_extended(kernel.function, shape, arguments, bench.stream)
 
@@ -84,20 +86,20 @@ def _gaps(bench: MicroBench, name: str) -> list[float]:
     for _ in range(REPLAYS):
         graph.launch(bench.stream)
         bench.synchronize()
-        start, end = stamps.get()[..., 0], stamps.get()[..., 1]
-        found.append(float(np.median(start[1:].min(1).astype(float) - end[:-1].max(1).astype(float))))
+        seen = stamps.get().astype(np.int64)
+        found.append(float(np.mean(seen[1:, :, 0].min(1) - seen[:-1, :, 1].max(1))))
     return found
 
 
 def _pairs(bench: MicroBench, streams: int) -> list[float]:
-    """Per replay, what a graph of two kernels takes beside its blocks."""
+    """Per replay, what a graph of two kernels takes beside its blocks; on two streams behind a memset."""
     kernel, stamps = bench.kernel(FILE, "span"), bench.zeros((2, bench.sms, 2))
     cleared = bench.zeros(1024, np.uint8)
     other = bench.cupy.cuda.Stream(non_blocking=True)
 
     def enqueue() -> None:
-        cleared.data.memset_async(0, cleared.nbytes, bench.stream)
-        if streams > 1:
+        if streams > 1:  # semaphores are reset before kernels that wait for them
+            cleared.data.memset_async(0, cleared.nbytes, bench.stream)
             other.wait_event(bench.stream.record())
         for row, stream in zip(stamps, (bench.stream, other if streams > 1 else bench.stream), strict=True):
             arguments = (np.uint64(row.data.ptr), np.uint64(WORK_NS))
@@ -115,16 +117,16 @@ def _pairs(bench: MicroBench, streams: int) -> list[float]:
 
 
 def _host_ns(bench: MicroBench) -> list[float]:
-    """Per repeat, nanoseconds of one launch among many."""
+    """Nanoseconds of one launch among many, in the turns in which the host did little else."""
     kernel, stamps, found = bench.kernel(FILE, "span"), bench.zeros((1, 2)), []
-    for _ in range(5):
+    for _ in range(HOST_TURNS):
         bench.synchronize()
         began = time.perf_counter_ns()
         for _ in range(HOST_LAUNCHES):
             bench.launch(kernel, 1, 32, stamps, np.uint64(0))
         found.append((time.perf_counter_ns() - began) / HOST_LAUNCHES)
         bench.synchronize()
-    return found
+    return sorted(found)[: HOST_TURNS // 5]
 
 
 def _timer_steps(bench: MicroBench) -> list[float]:
@@ -136,7 +138,3 @@ def _timer_steps(bench: MicroBench) -> list[float]:
 
 def _whole(values: list[float]) -> list[int]:
     return [round(value) for value in values]
-
-
-def _median(values: list[float]) -> float:
-    return float(np.median(values))
