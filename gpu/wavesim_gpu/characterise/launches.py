@@ -60,7 +60,7 @@ def _around_kernels(graphs: dict[str, list[float]]) -> list[MeasuredConstant]:
     setup = float(np.median(graphs["one stream"]))
     added = [max(0.0, ns - setup) for ns in graphs["two streams"]]
     source = "a CUDA graph of two kernels: time between events less first block to last"
-    other = "the same behind a memset, the second kernel on its own stream, forked and joined, less set-up"
+    other = "the same behind a memset, with a stream for each, forked and joined, less set-up"
     return [
         MeasuredConstant("overheads.setup_ns", _whole(graphs["one stream"]), source),
         MeasuredConstant("overheads.multi_stream_ns", _whole(added), other),
