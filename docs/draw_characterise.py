@@ -26,7 +26,7 @@ def l2_figure(theme: str) -> go.Figure:
         "each SM, anywhere in a part of its own": found["sets_bytes_per_s"]["private"],
     }
     series = {name: _by_size(rates) for name, rates in ways.items()}
-    words = "What all SMs read outgrows the L2 sooner than what each reads for itself"
+    words = "What all SMs read at random outgrows the L2 sooner than what each reads for itself"
     source = "one H200, L2 of 60 MB; medians of 7 rounds"
     return scatter(series, words, source, ("size of the set (MB)", "read (TB/s)"), 1.0, theme)
 
@@ -43,7 +43,7 @@ def busy_sms_figure(theme: str) -> go.Figure:
     counts = np.array(list(map(int, steady)))
     clock = np.array([np.median([one["ghz"] for one in found]) for found in steady.values()])
     watts = np.array([np.median([one["watts"] for one in found]) for found in steady.values()])
-    words = f"From {counts[watts > 0.93 * watts.max()].min()} SMs on the power limit lowers the clock"
+    words = f"From one SM at work to all, the clock falls from {clock[0]:.2f} to {clock[-1]:.2f} GHz"
     source = f"wgmma without a pause on so many of an H200's SMs; {watts.min():.0f} to {watts.max():.0f} W"
     return scatter(
         {"SM clock": (counts, clock)}, words, source, ("SMs at work", "SM clock (GHz)"), 1.0, theme

@@ -68,7 +68,7 @@ def _around_kernels(graphs: dict[str, list[float]]) -> list[MeasuredConstant]:
 
 
 def _gaps(bench: MicroBench, name: str) -> list[float]:
-    """Per replay, the mean gap between a kernel's last block and the next one's first: finer than the timer."""
+    """Per replay, the mean gap from a kernel's last block to the next one's first: finer than the timer."""
     shared = int(SHARED_SHARE * bench.device.shared_bytes_per_block)
     kernel, stamps = bench.kernel(FILE, name, shared), bench.zeros((KERNELS, bench.sms, 2))
     shape = KernelLaunch(name, THREADS, shared, bench.sms, is_dependent=True)
