@@ -22,7 +22,8 @@ def filled_shares(profile: Profile, facts: Sequence[KernelFacts]) -> FloatArray:
     found = np.zeros(len(facts))
     kernels = np.flatnonzero(rows.is_kernel)
     shape = rows.shape[kernels]
-    rounds = np.array([1 if one.waves is None else one.waves.rounds for one in facts])[shape]
+    counts = [1.0 if one.waves is None else float(one.waves.rounds) for one in facts]  # may pass 64 bits
+    rounds = np.array(counts)[shape]
     weight = np.array([_device_share(one) for one in facts])[shape]
     start, end = _without_overlap(rows.start_ns[kernels], rows.end_ns[kernels], rows.lane[kernels])
     last_ns = np.maximum(1.0, (end - start) / rounds)

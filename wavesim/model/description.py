@@ -87,6 +87,11 @@ def load_description(path: str | Path) -> Description:
 def _device(top: DescriptionTable) -> tuple[Device, Path | None]:
     """The device, and the file that describes it: the user's own, or this one."""
     if isinstance(top.values.get("device"), dict):
+        if not devices.is_user_file(str(top.path)):
+            raise RecordingError(
+                f"{top.field('device')} is a table, and a device is known by its file; let this one's name "
+                "end in .toml"
+            )
         return devices.load(str(top.path)), top.path
     name = str(top.required("device", str))
     if not devices.is_user_file(name):

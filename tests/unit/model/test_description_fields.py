@@ -234,6 +234,12 @@ def test_what_contradicts_itself_or_says_nothing_is_refused(tmp_path: Path, old:
     assert len(str(caught.value)) < 600
 
 
+def test_a_device_table_is_found_again_by_the_files_name(tmp_path: Path):
+    (tmp_path / "mine").write_text("device = {sm_count = 3}\nstages = []\ndependencies = []\n")
+    with pytest.raises(RecordingError, match=r"let this one's name end in \.toml"):
+        load_description(tmp_path / "mine")
+
+
 def test_times_are_of_all_stages_or_of_none(tmp_path: Path):
     with pytest.raises(RecordingError, match=r"stages\[1\].kernel_us' is missing; .*as stage first has one"):
         read(tmp_path, CHAIN.replace("kernel_us = 10\n", ""))
