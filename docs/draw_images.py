@@ -18,6 +18,8 @@ from draw_model import (
 
 from wavesim.comparison import compare
 from wavesim.costs.cost_model import zero_cost
+from wavesim.evaluation.coverage_chart import coverage_figure
+from wavesim.evaluation.interval_fit import left_out
 from wavesim.evaluation.validation import all_predictions, predictions, scores
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
@@ -97,6 +99,7 @@ def main() -> None:
         "model-waits": wait_figure,
         "characterise-l2": l2_figure,
         "characterise-clock": busy_sms_figure,
+        "coverage": partial(coverage_figure, results, left_out(found)),
         **of_sets,
     }
     for name, draw in pictures.items():

@@ -23,6 +23,7 @@ from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.defaults import KnownCosts, find_costs
 from wavesim.predict.forecast import Forecast
 from wavesim.predict.kernel_times import kernel_times_of
+from wavesim.predict.kinds import STREAM_TRACE, known_text
 from wavesim.predict.prediction import (
     TIME_TEXT,
     Measured,
@@ -222,10 +223,14 @@ def compare(
             plan,
             ours,
             theirs,
-            (predicted[0], baseline),
+            baseline,
             safety_of(pipeline, plan, device),
-            known,
-            caveats,
+            known.forecast(
+                ours,
+                known.points(ours.time_ns, predicted[0].time_ns),
+                caveats,
+                known.alternatives(pipeline, plan, plans[0], device),
+            ),
         )
         for plan, ours, theirs in zip(plans, predicted, measured, strict=True)
     )
@@ -257,7 +262,9 @@ def _known(
     require_same_kernels(pipeline, live, device)
     model = calibrate_for(pipeline, device, live)
     basis = f"calibrated on the measured stream-sync run; {trace_text(live, model)}"
-    return KnownCosts(model, basis, defaults=tuple(map(str, trace_defaults(live))), is_calibrated=True)
+    defaults = tuple(map(str, trace_defaults(live)))
+    known_as = known_text(STREAM_TRACE, pipeline)
+    return KnownCosts(model, basis, defaults=defaults, is_calibrated=True, known_as=known_as)
 
 
 def _order_name(plan: Plan) -> str:
@@ -286,20 +293,17 @@ def _row(
     plan: Plan,
     ours: Trace,
     theirs: Trace | None,
-    streams: tuple[Trace, Trace | None],
+    baseline: Trace | None,
     safety: SafetyVerdict,
-    known: KnownCosts,
-    caveats: tuple[str, ...],
+    forecast: Forecast,
 ) -> Row:
-    """One plan's row; `streams` are the simulated and the measured stream-sync run."""
-    stream, baseline = streams
-    points = known.points(ours.time_ns, stream.time_ns)
+    """One plan's row; `baseline` is the measured stream-sync run."""
     row = Row(
         plan=plan.name,
         label=plan.label,
         order=plan.order.name,
         predicted_ns=ours.time_ns,
-        forecast=known.forecast(ours, points, caveats),
+        forecast=forecast,
         safety=safety,
     )
     if theirs is None or baseline is None:

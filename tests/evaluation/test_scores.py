@@ -8,10 +8,10 @@ import pytest
 from wavesim.cli.command_line import main
 from wavesim.evaluation import validate_command
 from wavesim.evaluation.blind_runs import find_runs
-from wavesim.evaluation.interval_fit import kind_scores
+from wavesim.evaluation.interval_fit import left_out, widths_of
 from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.evaluation.validation import scores, worse_sets
-from wavesim.predict.intervals import committed_kinds
+from wavesim.predict.intervals import committed_widths
 from wavesim.predict.score_history import committed_scores
 from wavesim.recordings.published_rows import published_runs
 
@@ -34,11 +34,22 @@ def test_replayed_tile_times_give_the_measured_makespan_within_one_percent(predi
 def test_the_scores_are_those_committed_and_none_is_worse(predicted: list[ScoredPrediction]):
     assert worse_sets(scores(predicted)) == []
     assert {score.name for score in scores(predicted)} == set(committed_scores())
-    found, committed = kind_scores(predicted), committed_kinds()
-    assert set(found) == set(committed)
-    for kind, one in committed.items():
-        assert found[kind].half_width_over_spread == pytest.approx(one.half_width_over_spread, abs=0.05)
-        assert found[kind].devices == one.devices
+    found, committed = widths_of(predicted), committed_widths()
+    assert set(found.kinds) == set(committed.kinds)
+    assert found.unseen == pytest.approx(committed.unseen, abs=0.1)
+    for kind, one in committed.kinds.items():
+        assert found.kinds[kind].half_width_over_spread == pytest.approx(one.half_width_over_spread, abs=0.05)
+        assert found.kinds[kind].devices == one.devices
+
+
+def test_intervals_hold_for_devices_and_kernels_that_they_were_not_learnt_on(
+    predicted: list[ScoredPrediction],
+):
+    apart = left_out(predicted)
+    assert {one.what.split(":")[0] for one in apart} == {"device", "family"}
+    for one in apart:
+        if one.cases >= 20:
+            assert one.coverage >= 0.7, one.what
 
 
 def test_every_set_of_20_or_more_beats_no_gain_and_the_ceil_formula(predicted: list[ScoredPrediction]):

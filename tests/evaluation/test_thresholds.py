@@ -76,11 +76,15 @@ def test_of_two_orders_the_sign_of_what_one_gains_over_the_other_and_its_size_ar
 
 
 def test_only_larger_sets_have_to_beat_no_gain_and_counted_waves():
-    large = SetScore("sketch", 20, 2.0, 3.0, no_gain_median_points=4.0, ceil_formula_median_points=1.9)
-    assert standings(thresholds_of([large], []), "sketch") == {"median_abs_error_points": "missed"}
+    large = SetScore(
+        "own-kernel-times", 20, 2.0, 3.0, no_gain_median_points=4.0, ceil_formula_median_points=1.9
+    )
+    assert standings(thresholds_of([large], []), "own-kernel-times") == {"median_abs_error_points": "missed"}
     better = replace(large, ceil_formula_median_points=2.1)
-    assert standings(thresholds_of([better], []), "sketch") == {"median_abs_error_points": "threshold"}
-    assert standings(thresholds_of([replace(large, cases=19)], []), "sketch") == {}
+    assert standings(thresholds_of([better], []), "own-kernel-times") == {
+        "median_abs_error_points": "threshold"
+    }
+    assert standings(thresholds_of([replace(large, cases=19)], []), "own-kernel-times") == {}
 
 
 def test_scripts_read_the_names_that_they_know():

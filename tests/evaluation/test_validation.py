@@ -3,29 +3,24 @@
 import json
 from dataclasses import replace
 from hashlib import sha256
-from math import sqrt
 from pathlib import Path
 
 import numpy as np
 import pytest
+from made_up_predictions import made_up, named
 from recorded import pretended, write_case
 
-from wavesim.costs.cost_model import CostModel
 from wavesim.errors import RecordingError
 from wavesim.evaluation import validation
 from wavesim.evaluation.blind_sizes import all_sizes
-from wavesim.evaluation.interval_fit import fitted_constants, half_widths, unseen_over_seen
 from wavesim.evaluation.policy_choice import policy_choices
 from wavesim.evaluation.recorded_cases import ceil_formula
-from wavesim.evaluation.scored_case import ScoredPrediction, by_ceil_formula
+from wavesim.evaluation.scored_case import by_ceil_formula
 from wavesim.evaluation.sketch_cases import sketch_jobs
 from wavesim.evaluation.validation import outliers, predictions, scores, worse_sets
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
-from wavesim.predict.intervals import spread_points
-from wavesim.predict.kinds import kernel_times_kind, trace_kind
 from wavesim.predict.prediction import (
-    Measured,
     improvement_points,
     measured_improvement,
     predict_from_stream,
@@ -36,26 +31,11 @@ from wavesim.recordings.published_rows import published_runs
 from wavesim.recordings.shipped import cases
 from wavesim.recordings.sketches import sketch_cases
 from wavesim.recordings.split import committed_split, split_of
-from wavesim.sim.simulation import simulate
-from wavesim.trace.header import StageInfo
 from wavesim.trace.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 IN_TEST_HALF = 1024  # tokens of "gpt3-mlp 128x256", by its hash
 IN_STEP = "grouped:4"  # an order in which tiles as fast as the pretended ones ask little of DRAM
-
-
-def made_up(case: str, plan: str, predicted: float, measured: float, **more) -> ScoredPrediction:
-    known = {"source": "own", "kind": "some", "ceil_formula": 0.0, "time_error_percent": 0.0}
-    quartiles = Measured(measured, measured - 0.1, measured + 0.1)
-    return ScoredPrediction(
-        case=case, plan=plan, group=case, predicted=predicted, measured=quartiles, **(known | more)
-    )
-
-
-def named(half: str, count: int) -> list[str]:
-    names = (f"case {i}" for i in range(1_000))
-    return [name for name in names if split_of(name) == half][:count]
 
 
 def test_improvement_is_one_minus_the_ratio_in_points():
@@ -163,46 +143,13 @@ def test_the_committed_split_is_the_hash_of_every_stored_case():
         assert (split_of(name) == "test") == (sha256(name.encode()).digest()[0] % 2 == 1)
 
 
-def test_only_the_test_half_is_scored_and_only_the_other_makes_intervals():
-    seen, unseen = named("development", 10), named("test", 5)
-    found = [made_up(case, "row", 1.0 + i, 1.0) for i, case in enumerate(seen)]
-    found += [made_up(case, "row", 5.0, 3.0) for case in unseen]
-    score = scores(found)[0]
-    assert (score.cases, score.median_abs_error_points) == (5, 2.0)
-    assert half_widths(found) == {"some": 8.0}  # 9 of the 10 errors 0 to 9 do not exceed 8
-    assert (score.interval_coverage, score.interval_width_points) == (1.0, 16.0)
-
-
-def test_where_constants_were_fitted_to_a_kinds_own_errors_its_intervals_are_wider():
-    seen = named("development", 8)
-    found = [made_up(case, "row", 1.0 + i, 1.0) for i, case in enumerate(seen)]
-    kind = "kernel times, published"
-    assert fitted_constants()[kind] == 5
-    plain, fitted = half_widths(found)["some"], half_widths([replace(p, kind=kind) for p in found])[kind]
-    assert fitted == pytest.approx(plain * sqrt((8 + 4) / (8 - 4)), abs=0.01)
-    assert unseen_over_seen(kind, 4) == sqrt(3)  # two constants at most of four sizes
-
-
-def test_kinds_go_by_what_was_known_and_what_shares_an_sm():
-    stage = StageInfo("a", (8, 8, 1), 1, 256)
-    kinds = [
-        trace_kind("known", (replace(stage, **change), stage))
-        for change in ({}, {"blocks_per_sm": 2}, {"blocks_per_sm": 4}, {"grid": (8, 8, 2)})
-    ]
-    several = "known, several blocks per SM"
-    assert kinds == ["known, 1 block per SM", several, several, "known, split-K"]
-    small, large = (gpt3_mlp(tokens, (128, 128)) for tokens in (64, 1024))
-    v100 = load("v100")
-    assert kernel_times_kind(large, v100, 1) == "kernel times, published"
-    assert kernel_times_kind(small, v100, 1) == "kernel times, published, memory-bound"
-
-
-def test_an_outlier_is_named_and_neither_scored_nor_used_for_intervals():
+def test_an_outlier_is_named_and_not_scored_but_counts_for_the_interval():
     names = [*named("development", 6), *named("test", 2)]
     found = [made_up(name, "row", 1.0, 1.0) for name in names]
     strange = made_up(names[-1], "tile", 90.0, 1.0, outlier="faster than can be")
-    assert scores([*found, strange]) == scores(found)
-    assert half_widths([*found, replace(strange, case=names[0])]) == half_widths(found)
+    with_it, without = scores([*found, strange])[0], scores(found)[0]
+    assert (with_it.cases, with_it.p90_abs_error_points) == (without.cases, without.p90_abs_error_points)
+    assert (with_it.coverage, without.coverage) == (0.667, 1.0)
     assert outliers([*found, strange]) == [f"{names[-1]} tile: faster than can be"]
 
 
@@ -250,7 +197,11 @@ def test_a_perturbed_sketch_changes_its_prediction():
     case = next(c for c in sketch_cases() if c.kernel == "wmma" and c.tokens == 512)
     assert len(sketch_cases()) == 30
     found = sketch_jobs()[0]()
-    assert [p.plan for p in found] == ["row", "tile"]
+    assert [p.plan for p in found] == 3 * ["row", "tile"]
+    assert {p.source for p in found} == {"sketch", "foreign-sketch", "foreign-sketch-profile"}
+    known, unknown = (p for p in found if p.plan == "row" and p.source != "sketch")
+    assert known.scenarios == (known.predicted, known.predicted)
+    assert unknown.scenarios[0] < unknown.scenarios[1]
     slower = replace(case, time_us={**case.time_us, "row": 1.1 * case.time_us["row"]})
     assert slower.trace("row").time_ns > case.trace("row").time_ns
 
@@ -297,29 +248,6 @@ def test_validate_writes_the_page_and_one_json_object(
     assert {entry["name"] for entry in document["sets"]} == {"own-1-block", "own-1-block-row", "own-all"}
     assert document["choices"] == document["outliers"] == []
     assert "own-1-block-row: median error 0.5 points" in page.read_text()
-
-
-def test_an_interval_is_wider_where_a_start_weighs_more_and_where_sms_stand_idle():
-    device = load("h200")
-    costs = CostModel({"gemm1": 160_000, "gemm2": 85_000})
-    spreads = []
-    for tokens, order in ((3_072, "grouped:4"), (768, "grouped:4"), (768, "grouped:8")):
-        pipeline = gpt3_mlp(tokens)
-        trace = simulate(pipeline, parse_plan("row", order), device, costs)
-        spreads.append(spread_points(trace, 0.0))
-    assert spreads == sorted(spreads)
-    assert spreads[0] < 1.0 < spreads[2]
-    slowed = replace(trace, header=replace(trace.header, costs={"memory": {"slower_percent": 10.0}}))
-    assert spread_points(slowed, 0.0) == pytest.approx(spreads[2] + 4.0)
-
-
-def test_each_size_weighs_the_same_in_an_interval_whatever_its_number_of_cases():
-    seen = named("development", 9)
-    found = [made_up(case, "row", 1.0 + i, 1.0) for i, case in enumerate(seen)]
-    often = [made_up(seen[0], f"plan {i}", 1.0, 1.0) for i in range(100)]
-    assert half_widths([*found, *often]) == half_widths(found) == {"some": 7.0}
-    wide = [replace(p, spread=2.0) for p in found]
-    assert half_widths(wide) == {"some": 3.5}
 
 
 def test_a_calibration_run_faster_than_the_devices_peak_is_named_and_not_scored(tmp_path: Path):

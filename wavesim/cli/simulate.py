@@ -52,14 +52,13 @@ def run(options: argparse.Namespace) -> int:
     options.order = subject.launch_order(options.order)
     plan = plan_of(options)
     known = subject.costs(options.order)
-    trace = known.simulated(pipeline, plan, device)
+    baseline = StreamSync(parse_order(options.order))
+    trace, forecast = known.predicted(pipeline, plan, baseline, device, (plan.caveat,) if plan.caveat else ())
     safety = safety_of(pipeline, plan, device)
     if plan.launch.is_multi_stream and not plan.launch.wait_kernel:
         complain(f"without the wait-kernel: {safety.reason}")
-    stream = known.simulated(pipeline, StreamSync(parse_order(options.order)), device)
+    stream = known.simulated(pipeline, baseline, device)
     found = metrics_of(trace)
-    gain = known.points(trace.time_ns, stream.time_ns)
-    forecast = known.forecast(trace, gain, (plan.caveat,) if plan.caveat else ())
     notes = (
         forecast.text,
         f"costs: {known.source}",

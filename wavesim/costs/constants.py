@@ -25,7 +25,7 @@ FOLDERS = (MEASURED, FITTED)
 BACKENDS = "backends"
 RATIOS = "tile_time_ratios"
 CONDITIONS = "conditions"
-NS, SHARE, TEXT, TEXTS = "ns", "share", "text", "texts"
+NS, SHARE = "ns", "share"
 # Unit of every constant by section. Nanoseconds and bytes are whole numbers, shares lie in 0 to 1.
 UNITS: dict[str, dict[str, str]] = {
     "overheads": dict.fromkeys(FIXED_COSTS, NS),
@@ -65,7 +65,11 @@ UNITS: dict[str, dict[str, str]] = {
     "timer": {"step_ns": NS},
     "dispatch": dict.fromkeys(("oldest_first", "breadth_first", "joins_default", "joins_full"), "yes or no"),
     "split_k": {"partial_ns": NS, "shared_partial_ns": NS, "shared_fixup_ns": NS},
-    "interval": {"least_points": "points", "startup_ns": NS, "idle_share": SHARE, "dram_share": SHARE},
+    "interval": {
+        "least_points": "points",
+        "startup_ns": NS,
+        **dict.fromkeys(("idle_share", "dram_share", "gain_share"), SHARE),
+    },
     "products": {
         "multiply_adds_per_cycle": "1/cycle",
         "cycles_ratio": "ratio",
@@ -84,12 +88,11 @@ UNITS: dict[str, dict[str, str]] = {
         "margin_points": "points",
         "interval_points": "points",
     },
-    "scored": {"kernel_times": "kind", "kernel_times_apart": "condition", "kinds": "kinds"},
 }
-WHOLE_UNITS, TEXT_UNITS, LIST_UNITS = (NS, "bytes"), ("kind", "condition"), ("kinds",)
+WHOLE_UNITS = (NS, "bytes")
 KEYS, OPTIONAL_KEYS = ("value", "unit", "source", "date"), ("spread",)
 # Sections of which a file has all of these constants or none.
-WHOLE: dict[str, tuple[str, ...]] = {name: tuple(UNITS[name]) for name in ("interval", "products", "scored")}
+WHOLE: dict[str, tuple[str, ...]] = {name: tuple(UNITS[name]) for name in ("interval", "products")}
 WHOLE["memory"] = ("l2_bytes", "dram_bytes_per_s", "scattered_share")
 
 
@@ -294,13 +297,6 @@ def _require_value(path: Path, name: str, unit: str, value: Any) -> None:
             type(one) in (int, float) and 0 <= one <= 1 for one in value
         )
         wanted = "a list of numbers from 0 to 1"
-    elif unit in TEXT_UNITS:
-        is_right, wanted = isinstance(value, str) and bool(value), "a text"
-    elif unit in LIST_UNITS:
-        is_right, wanted = (
-            isinstance(value, list) and all(isinstance(v, str) for v in value),
-            "a list of texts",
-        )
     elif unit in WHOLE_UNITS:
         is_right, wanted = type(value) is int and value >= 0, "an integer of at least 0"
     else:

@@ -33,10 +33,10 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 
-# Nothing stands in for another device's memory, products and scores; the default device's clock, host and the
-# demand of its kernels say nothing of other devices either. A device that lacks these has none, or what
-# `scaling` makes of the default device's.
-OWN = ("memory", "l2", "dispatch", "interval", "products", "scored")
+# Nothing stands in for another device's memory and products; the default device's clock, host and the demand
+# of its kernels say nothing of other devices either. A device that lacks these has none, or what `scaling`
+# makes of the default device's.
+OWN = ("memory", "l2", "dispatch", "products")
 # How sharply tiles bend from compute- to DRAM-bound is the kernels' more than the device's.
 SHAPES = ("memory.sharpness", "memory.shared_sharpness")
 READINGS = tuple(f"clock.{key}" for key in ("full_ghz", "single_ghz", "light_ghz", "full_w", "idle_w"))
@@ -68,25 +68,13 @@ class BackendCosts:
 
 @dataclass(frozen=True)
 class SpreadCosts:
-    """What makes a prediction hard, weights as `spread_points` adds them up; points, ns and shares."""
+    """What makes a prediction hard, weights of the variances that `spread_points` adds up."""
 
-    least_points: float
-    startup_ns: int
-    idle_share: float
-    dram_share: float
-
-
-@dataclass(frozen=True)
-class ScoredKinds:
-    """Which kinds of predictions have been scored on the device: names in `recordings/intervals.json`.
-
-    `kernel_times` is the kind of predictions from kernel times, `kernel_times_apart` what has a kind of its
-    own among them ("blocks per SM" or "memory-bound"); `kinds` are the beginnings of all scored kinds.
-    """
-
-    kernel_times: str
-    kernel_times_apart: str
-    kinds: tuple[str, ...]
+    least_points: float = 1.0
+    startup_ns: int = 0
+    idle_share: float = 0.0
+    dram_share: float = 0.0
+    gain_share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -105,7 +93,7 @@ class DeviceCosts:
     - `has_timed_memory`: whether tile times that follow from kernel times are times at an idle DRAM too.
     - `host_sync_ns`: from a kernel's end to the next launch where the host waits in between; None: unknown.
     - `split_k`: what of storing and adding sums calibrated tile times do not contain, in ns.
-    - `spread`, `scored`: None where nothing was scored on the device.
+    - `spread`: how hard predictions are, by `intervals.spread_points`.
     - `defaults`: the constants of another device that stand in.
     - `values`: every constant by its name ("semaphore.latency_ns"), the device's own or one that stands in.
     """
@@ -120,8 +108,7 @@ class DeviceCosts:
     host_sync_ns: int | None = None
     split_k: Mapping[str, int] = field(default_factory=dict)
     backends: Mapping[tuple[str, str], BackendCosts] = field(default_factory=dict)
-    spread: SpreadCosts | None = None
-    scored: ScoredKinds | None = None
+    spread: SpreadCosts = field(default_factory=SpreadCosts)
     defaults: tuple[Constant, ...] = ()
     has_timed_memory: bool = False
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -254,7 +241,7 @@ def _built(values: Mapping[str, Any], defaults: tuple[Constant, ...]) -> DeviceC
     def section(name: str) -> dict[str, Any]:
         return {key: values[f"{name}.{key}"] for key in UNITS[name] if f"{name}.{key}" in values}
 
-    sharing, memory, interval, scored = map(section, ("sharing", "memory", "interval", "scored"))
+    sharing, memory, interval = map(section, ("sharing", "memory", "interval"))
     law = SharingLaw(**{item.name: sharing[item.name] for item in fields(SharingLaw)})
     own_memory = {item.name: memory[item.name] for item in fields(Memory) if item.name in memory}
     return DeviceCosts(
@@ -268,8 +255,7 @@ def _built(values: Mapping[str, Any], defaults: tuple[Constant, ...]) -> DeviceC
         values.get("kernel_times.host_sync_ns"),
         section("split_k"),
         _backends(values),
-        SpreadCosts(**interval) if interval else None,
-        ScoredKinds(**{**scored, "kinds": tuple(scored["kinds"])}) if scored else None,
+        SpreadCosts(**interval),
         defaults,
         bool(values.get("kernel_times.has_memory")),
         values,

@@ -33,7 +33,7 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.predict.forecast import forecast_of
 from wavesim.predict.intervals import spread_points
 from wavesim.predict.kernel_times import kernel_times_of
-from wavesim.predict.kinds import kernel_times_kind, trace_kind
+from wavesim.predict.kinds import STREAM_TRACE, kernel_times_kind, known_text, trace_kind
 from wavesim.predict.prediction import (
     Measured,
     improvement_of_rounds,
@@ -179,6 +179,7 @@ def _scored(
         set_name=size.set_name if word in SEMAPHORES else f"{size.stored.backend}-{word}",
         run=run.name,
         kind=_kind(size, word, stream),
+        family=size.family if word in SEMAPHORES else word,
         predicted=predicted,
         before=before.improvement_points,
         before_interval=before.interval,
@@ -226,9 +227,7 @@ def _replay_error_ns(
 
 
 def _kind(size: BlindSize, word: str, stream: Trace) -> str:
-    if word not in SEMAPHORES:
-        return f"stream-sync trace, {word}"
-    return trace_kind(size.stored.kind, stream.header.stages)
+    return trace_kind(known_text(STREAM_TRACE, size.pipeline()), stream.header.stages, word)
 
 
 def _blocks_per_sm(stream: Trace) -> int:

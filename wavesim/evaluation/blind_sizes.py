@@ -96,6 +96,12 @@ class BlindSize:
         return set(self.split_k) != {1}
 
     @property
+    def family(self) -> str:
+        """The kernels that are left out together where intervals are tried on kernels never scored."""
+        name = self.set_name.removeprefix(f"{self.stored.backend}-")
+        return self.stored.backend if "block" in name else name
+
+    @property
     def is_persistent(self) -> bool:
         """Whether a block computes tile after tile."""
         return self.plan(BASELINE, ORDERS[0]).schedule.fetches_tiles

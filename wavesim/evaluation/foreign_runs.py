@@ -25,7 +25,7 @@ from wavesim.plan.plan import StreamSync
 from wavesim.predict.defaults import described_costs
 from wavesim.predict.forecast import Forecast, forecast_of
 from wavesim.predict.intervals import spread_points
-from wavesim.predict.kinds import STREAM_TRACE, trace_kind
+from wavesim.predict.kinds import STREAM_TRACE, known_text, trace_kind
 from wavesim.predict.prediction import improvement_of_rounds, predict_from_stream
 from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Trace
@@ -111,12 +111,10 @@ def _forecast(known: KnownPair, word: str, device: Device, basis: Basis) -> tupl
     if basis == "trace":
         assert known.stream is not None, "trace is not among its bases"
         trace, points = predict_from_stream(pipeline, plan, device, known.stream)
-        kind = trace_kind(STREAM_TRACE, known.stream.header.stages)
+        kind = trace_kind(known_text(STREAM_TRACE, pipeline), known.stream.header.stages, plan.name)
         return trace, forecast_of(points, trace, kind, device.name)
     costs = described_costs(pipeline, device, known.kernel_ns)
-    trace = costs.simulated(pipeline, plan, device)
-    stream = costs.simulated(pipeline, StreamSync(plan.order), device)
-    return trace, costs.forecast(trace, costs.points(trace.time_ns, stream.time_ns))
+    return costs.predicted(pipeline, plan, StreamSync(plan.order), device)
 
 
 def trace_path(folder: Path, pair: ForeignPair, word: str = BASELINE) -> Path:
@@ -179,10 +177,12 @@ def _scored(
         plan=word,
         group=pair.name,
         source=SOURCES[basis],
+        family=f"foreign {pair.wait_place}",
         run=run.name,
         device=device.name,
         kind=found.kind,
         predicted=found.points,
+        scenarios=found.scenarios,
         before=None if before is None else before.improvement_points,
         before_interval=None if before is None else before.interval,
         measured=improvement_of_rounds(ours, theirs),

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.costs.device_costs import costs_of
-from wavesim.evaluation.blind_sizes import BlindSize
+from wavesim.evaluation.blind_sizes import SEMAPHORES, BlindSize
 from wavesim.evaluation.jobs import Job
 from wavesim.evaluation.recorded_cases import ceil_formula
 from wavesim.evaluation.scored_case import LEFT_OUT, ScoredPrediction
 from wavesim.model import device as devices
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.intervals import spread_points
+from wavesim.predict.kinds import STREAM_TRACE, known_text, trace_kind
 from wavesim.predict.prediction import Measured, calibrate_for, predict_pair
 from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Trace
@@ -77,7 +78,8 @@ def predictions_of_left_out(case: LeftOutCase) -> list[ScoredPrediction]:
             group=case.size.name,
             device=case.device,
             source=f"{LEFT_OUT}-{case.device}",
-            kind=f"left out, {case.device}",
+            family=case.size.family if case.plan in SEMAPHORES else case.plan,
+            kind=trace_kind(known_text(STREAM_TRACE, pipeline), stream.header.stages, case.plan),
             predicted=predicted,
             measured=Measured(case.points, case.points, case.points),
             ceil_formula=ceil_formula(stream),

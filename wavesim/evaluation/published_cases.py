@@ -15,7 +15,7 @@ from wavesim.costs.device_costs import (
 )
 from wavesim.evaluation.clock_states import clock_ratio
 from wavesim.evaluation.jobs import Job
-from wavesim.evaluation.scored_case import ScoredPrediction, by_ceil_formula
+from wavesim.evaluation.scored_case import NO_CONSTANTS, ScoredPrediction, by_ceil_formula
 from wavesim.model.occupancy import occupancy_of
 from wavesim.plan.plan import StreamSync
 from wavesim.predict.intervals import spread_points
@@ -49,9 +49,9 @@ def published_mlps() -> list[ScoredPrediction]:
     for run in published_runs("mlp"):
         known = costs_of(run.device.name)
         one = _published(run, known, _mlp_set(run), kernel_times_kind(run.pipeline, run.device, 1))
-        found += [one, *_at_other_clock(run, one), *_with_other_split(run, one, known)]
+        found += [*_with_other_split(run, one, known), *_at_other_clock(run, one)]
         if not run.has_unequal_tiles:
-            constants = without_constants(), f"{_mlp_set(run)}-no-constants", "kernel times, no constants"
+            constants = without_constants(), f"{_mlp_set(run)}-no-constants", f"kernel times, {NO_CONSTANTS}"
             found.append(_published(run, *constants))
     return found
 
@@ -71,7 +71,7 @@ def _with_host(operation: str, source: str, kind: str) -> list[ScoredPrediction]
     for run in published_runs(operation):
         known = with_host_sync(costs_of(run.device.name))
         one = _published(run, known, source, kind)
-        found += [one, *_with_other_split(run, one, known)]
+        found += _with_other_split(run, one, known)
     return found
 
 
@@ -91,9 +91,11 @@ def _at_other_clock(run: PublishedRun, one: ScoredPrediction) -> list[ScoredPred
 
 
 def _with_other_split(run: PublishedRun, one: ScoredPrediction, known: DeviceCosts) -> list[ScoredPrediction]:
+    """The plan, and where its K is split in another way than the baseline's, that effect told apart."""
     if not run.has_other_split or one.source == "published-mlp-small":
-        return []
-    return [_told(one, "published-other-split", "other split", points_by_split(run, known))]
+        return [one]
+    told = _told(one, "published-other-split", "other split", points_by_split(run, known))
+    return [replace(one, is_told_elsewhere=True), told]
 
 
 def points_by_split(run: PublishedRun, known: DeviceCosts) -> float:
@@ -134,6 +136,7 @@ def _published(run: PublishedRun, known: DeviceCosts, source: str, kind: str) ->
     slots = [run.device.sm_count * count for count in per_sm]
     return ScoredPrediction(
         case=run.case,
+        family="published convolutions" if run.kernel_us is None else "published CUTLASS",
         plan=run.policy,
         source=source,
         kind=kind,

@@ -20,7 +20,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.intervals import spread_points
 from wavesim.predict.kernel_times import kernel_times_of
-from wavesim.predict.kinds import kernel_times_kind, trace_kind
+from wavesim.predict.kinds import STREAM_TRACE, kernel_times_kind, known_text, trace_kind
 from wavesim.predict.prediction import (
     improvement_points,
     measured_improvement,
@@ -61,7 +61,7 @@ def _from_kernel_times(
         kind=kernel_times_kind(pipeline, device, scored.blocks_per_sm),
         predicted=points,
         spread=spread_points(trace, points),
-        time_error_percent=_time_error(points, scored.measured.median),
+        time_error_percent=time_error_percent(points, scored.measured.median),
         replay_error_points=None,
         replay_error_percent=None,
     )
@@ -78,8 +78,9 @@ def _from_trace(
         case=case.name,
         plan=name,
         source="own",
+        family="first GEMM",
         group=f"{case.workload} {case.tile} M={case.tokens}",
-        kind=trace_kind("stream-sync trace", stream.header.stages),
+        kind=trace_kind(known_text(STREAM_TRACE, pipeline), stream.header.stages),
         predicted=predicted,
         measured=measured_improvement(measured, stream),
         ceil_formula=ceil_formula(stream),
@@ -118,6 +119,6 @@ def _clock_ghz(trace: Trace) -> float:
     return float(trace.cycles.sum() / (trace.end_ns - trace.start_ns).sum())
 
 
-def _time_error(predicted: float, measured: float) -> float:
+def time_error_percent(predicted: float, measured: float) -> float:
     """Percent by which a plan's time is off if its improvement is predicted, stream sync's time known."""
     return 100.0 * ((100.0 - predicted) / (100.0 - measured) - 1.0)

@@ -30,7 +30,10 @@ SOURCES = {  # of a set, by how its name starts
         kernels.backend: f"simulated from a stream-sync trace made before; {kernels.measured}"
         for kernels in all_kernels().values()
     },
+    "blind-foreign": "simulated from kernel times or a trace; measured on an H200, kernels that are not ours",
+    "blind": "simulated from stream-sync traces made before; measured in a later blind run, our kernels",
     "judged": "simulated from stream-sync traces made before; measured on an H200, our kernels",
+    "foreign-sketch": "simulated from two kernel times; measured on an H200, sketch kernels",
     "sketch": "simulated from the stream-sync trace; measured on an H200, sketch kernels",
     "published": "simulated from stream-sync times; measured on V100 and A100 by the paper's authors",
     LEFT_OUT: "simulated from another device's stream-sync traces; measured on one that nobody characterised",
@@ -86,7 +89,7 @@ SPLITS = ("development", "test")
 
 def _margin(members: Sequence[ScoredPrediction]) -> float:
     """The median half-width of the set's cases; each has its own."""
-    return median(half_width(p.kind, p.spread) for p in members)
+    return median(half_width(p.kind, p.spread, p.device) for p in members)
 
 
 def _diagonal(low: float, high: float, margin: float, theme: Theme) -> list[Props]:
@@ -135,7 +138,7 @@ def _row(score: SetScore) -> list[str]:
         _points(score.no_gain_median_points),
         _points(score.ceil_formula_median_points),
         _points(score.median_time_error_percent),
-        _percent(score.interval_coverage),
+        _percent(score.coverage),
     ]
 
 

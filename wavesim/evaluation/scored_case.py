@@ -12,6 +12,7 @@ from wavesim.predict.prediction import Measured, improvement_points
 from wavesim.recordings.split import Split, split_of
 
 LEFT_OUT = "left-out"  # the beginning of sources by which nothing was ever chosen
+NO_CONSTANTS = "no constants"  # ends kinds of predictions that no user is shown: what constants are worth
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,10 @@ class ScoredPrediction:
 
     - `group`: kernels and size; all orders and plans of a group are in the same split.
     - `device`: that it was measured on, by its name in the catalogue.
+    - `family`: the kernels that it is of; those of a family are left out together.
     - `source`: which measurements: own, own-kernel-times, sketch, published-mlp, ...
     - `kind`: what was known and what shared an SM; cases of a kind have one interval.
+    - `scenarios`: the least and the most that was predicted, where not all was known.
     - `in_cycles`: the measured improvement with the clock's changes taken out, where cycles were recorded.
     - `spread`: how hard it was to predict, in points (`intervals.spread_points`); 1 where nothing says so.
     - `time_error_percent`: of the plan's time. `replay_error_points`, `replay_error_percent`: of the makespan
@@ -30,7 +33,8 @@ class ScoredPrediction:
       the improvement each time that the whole comparison was made, where that was recorded. `set_name`: its
       set within the source.
     - `run`: the blind run that it is of, by its folder's name; "" for other sources.
-    - `outlier`: why the case is named but not scored, in words; "" for the others.
+    - `outlier`: why the case is named but not scored, in words; "" for the others. It counts for coverage,
+      unless it `is_told_elsewhere`: another set has a prediction of all that was changed.
     """
 
     case: str
@@ -43,6 +47,8 @@ class ScoredPrediction:
     ceil_formula: float
     time_error_percent: float
     device: str = ""
+    family: str = ""
+    scenarios: tuple[float, float] | None = None
     blocks_per_sm: int = 1
     spread: float = 1.0
     in_cycles: float | None = None
@@ -54,6 +60,7 @@ class ScoredPrediction:
     set_name: str = ""
     run: str = ""
     outlier: str = ""
+    is_told_elsewhere: bool = False
 
     @property
     def split(self) -> Split:
@@ -64,6 +71,12 @@ class ScoredPrediction:
     def error(self) -> float:
         """Predicted minus measured improvement."""
         return self.predicted - self.measured.median
+
+    @property
+    def outside(self) -> float:
+        """By how much the measurement lies outside of what was predicted, all scenarios taken together."""
+        low, high = self.scenarios or (self.predicted, self.predicted)
+        return max(0.0, low - self.measured.median, self.measured.median - high)
 
     @property
     def name(self) -> str:

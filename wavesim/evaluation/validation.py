@@ -6,7 +6,7 @@ the noise of the measurement and two rivals: "no gain", and the ceil(waves) form
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,7 +15,9 @@ import numpy as np
 from wavesim.evaluation.blind_predictions import FROM_TIMES, blind_jobs
 from wavesim.evaluation.blind_predictions import SOURCE as BLIND
 from wavesim.evaluation.blind_sizes import SEMAPHORES
-from wavesim.evaluation.interval_fit import half_widths
+from wavesim.evaluation.foreign_runs import SOURCES as FOREIGN
+from wavesim.evaluation.foreign_runs import foreign_jobs
+from wavesim.evaluation.interval_fit import LeftOut, widths_of
 from wavesim.evaluation.jobs import run_jobs
 from wavesim.evaluation.left_out_cases import left_out_jobs
 from wavesim.evaluation.product_cases import SOURCE as PRODUCTS
@@ -25,6 +27,7 @@ from wavesim.evaluation.recorded_cases import recorded_jobs
 from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.evaluation.sketch_cases import sketch_jobs
 from wavesim.guard.writing import write_text
+from wavesim.predict.intervals import Widths
 from wavesim.predict.score_history import SCORES, SetScore, committed_scores
 from wavesim.recordings.split import Split
 
@@ -44,39 +47,65 @@ def all_predictions(
 
     `progress(done, total)`, if given, is called as jobs are done; `processes` share them.
     """
-    jobs = [*recorded_jobs(), *blind_jobs(), *published_jobs(), *sketch_jobs(), *left_out_jobs()]
-    jobs += product_jobs()
+    jobs = [*recorded_jobs(), *blind_jobs(), *foreign_jobs(), *published_jobs(), *sketch_jobs()]
+    jobs += [*left_out_jobs(), *product_jobs()]
     return run_jobs(jobs, progress, processes)
 
 
 def sets_of(found: Sequence[ScoredPrediction]) -> dict[str, list[ScoredPrediction]]:
     """The named sets that the predictions fill, both splits, outliers left out."""
-    scored = [p for p in found if not p.outlier]
-    own = [p for p in scored if p.source == "own"]
+    sets = {name: [p for p in members if not p.outlier] for name, members in whole_sets(found).items()}
+    return {name: members for name, members in sets.items() if members}
+
+
+def whole_sets(found: Sequence[ScoredPrediction]) -> dict[str, list[ScoredPrediction]]:
+    """The same with the outliers that count for coverage."""
+    found = [p for p in found if not p.is_told_elsewhere]
+    own = [p for p in found if p.source == "own"]
     sets = {
         "own-1-block": [p for p in own if p.blocks_per_sm == 1],
         "own-1-block-row": [p for p in own if p.blocks_per_sm == 1 and p.plan == "row"],
         "own-2-blocks": [p for p in own if p.blocks_per_sm >= 2],
         "own-all": own,
-        **blind_sets(scored),
-        **{name: [p for p in scored if p.source == name] for name in _OTHERS},
+        **blind_sets(found),
+        **{name: [p for p in found if p.source == name] for name in _OTHERS},
+        **{f"blind-{name}": [p for p in found if p.source == name] for name in FOREIGN.values()},
     }
     return {name: members for name, members in sets.items() if members}
 
 
 def blind_sets(found: Sequence[ScoredPrediction]) -> dict[str, list[ScoredPrediction]]:
-    """The named sets of the blind runs, and all plans with semaphores together; rivals only by name."""
+    """The named sets of the blind runs, and all plans with semaphores together; rivals only by name.
+
+    The first run's sets have plain names; those of later runs say the device: "blind-h200-hopper".
+    """
     blind = [p for p in found if p.source == BLIND]
-    names = sorted({p.set_name for p in blind})
-    sets = {name: [p for p in blind if p.set_name == name] for name in names}
-    return sets | {"judged-all": [p for p in blind if p.plan in SEMAPHORES]}
+    first = min((p.run for p in blind), default="")
+    sets: dict[str, list[ScoredPrediction]] = {}
+    for one in blind:
+        for name in [one.set_name] if one.run == first else _later_sets(one):
+            sets.setdefault(name, []).append(one)
+    judged = [p for p in blind if p.plan in SEMAPHORES and p.run == first]
+    return dict(sorted(sets.items())) | {"judged-all": judged}
+
+
+def _later_sets(one: ScoredPrediction) -> Iterator[str]:
+    yield f"blind-{one.device}-{one.family}"
+    if one.family == "chain":
+        yield "blind-chains"
+    if one.plan in SEMAPHORES:
+        yield f"blind-{one.device}-all"
 
 
 def scores(found: Sequence[ScoredPrediction], split: Split = "test") -> list[SetScore]:
     """The scores of all sets, of one split: those of the test split are what is claimed."""
-    widths = half_widths(found)
+    widths, whole = widths_of(found), whole_sets(found)
     chosen = {name: [p for p in members if p.split == split] for name, members in sets_of(found).items()}
-    result = [_score(name, members, widths) for name, members in chosen.items() if members]
+    result = [
+        _score(name, members, [p for p in whole[name] if p.split == split], widths)
+        for name, members in chosen.items()
+        if members
+    ]
     for name, of in (("own-replay", "own-all"), ("judged-replay", "judged-all")):
         replayed = [p for p in chosen.get(of, []) if p.replay_error_points is not None]
         result += [_replay_score(name, replayed)] if replayed else []
@@ -88,6 +117,8 @@ _OTHERS = (
     "own-kernel-times",
     FROM_TIMES,
     "sketch",
+    "foreign-sketch",
+    "foreign-sketch-profile",
     "published-mlp-no-constants",
     "published-mlp",
     "published-mlp-small",
@@ -105,14 +136,18 @@ def outliers(found: Sequence[ScoredPrediction]) -> list[str]:
     return list(dict.fromkeys(f"{p.name}: {p.outlier}" for p in found if p.outlier))
 
 
-def _score(name: str, members: list[ScoredPrediction], widths: Mapping[str, float]) -> SetScore:
+def _score(
+    name: str, members: list[ScoredPrediction], with_outliers: list[ScoredPrediction], widths: Widths
+) -> SetScore:
     errors = [p.error for p in members]
     times = [p.time_error_percent for p in members]
     in_cycles = [p.predicted - p.in_cycles for p in members if p.in_cycles is not None]
     counted = [p for p in members if abs(p.measured.median) >= GAIN_THAT_COUNTS]
     agreeing = sum((p.predicted > 0) == (p.measured.median > 0) for p in counted)
-    known = [p for p in members if p.kind in widths]
-    inside = sum(abs(p.error) <= widths[p.kind] * p.spread for p in known)
+    halves = [widths.half_width(p.kind, p.spread, p.device) for p in with_outliers]
+    inside = [p.outside <= half for p, half in zip(with_outliers, halves, strict=True)]
+    registered = [(p.before_interval, p.measured.median) for p in with_outliers if p.before_interval]
+    inside_before = [low <= measured <= high for (low, high), measured in registered]
     apart = [max(p.repeats) - min(p.repeats) for p in members if len(p.repeats) > 1]
     before = [p.before - p.measured.median for p in members if p.before is not None]
     return SetScore(
@@ -128,11 +163,13 @@ def _score(name: str, members: list[ScoredPrediction], widths: Mapping[str, floa
         p90_time_error_percent=_p90(times),
         median_abs_error_cycles_points=_median(in_cycles) if in_cycles else None,
         p90_abs_error_cycles_points=_p90(in_cycles) if in_cycles else None,
-        interval_coverage=round(inside / len(known), 3) if known else None,
-        interval_width_points=_median([2 * widths[p.kind] * p.spread for p in known]) if known else None,
+        coverage=round(float(np.mean(inside)), 3),
+        median_half_width_points=_median(halves),
         repeat_noise_points=_median(apart) if apart else None,
         before_median_abs_error_points=_median(before) if before else None,
         before_p90_abs_error_points=_p90(before) if before else None,
+        coverage_before=round(float(np.mean(inside_before)), 3) if inside_before else None,
+        device=" and ".join(sorted({p.device for p in members})),
     )
 
 
@@ -157,9 +194,10 @@ def _p90(values: Sequence[float]) -> float:
     return round(float(np.percentile(np.abs(values), 90)), 3)
 
 
-def write_scores(found: list[SetScore]) -> None:
+def write_scores(found: Sequence[SetScore], apart: Sequence[LeftOut]) -> None:
     """Stores the scores beside the recordings they were computed from, to be committed with them."""
-    write_text(SCORES, json.dumps({"sets": [asdict(score) for score in found]}, indent=1) + "\n")
+    document = {"sets": [asdict(one) for one in found], "left_out": [asdict(one) for one in apart]}
+    write_text(SCORES, json.dumps(document, indent=1) + "\n")
 
 
 def worse_sets(found: list[SetScore]) -> list[str]:

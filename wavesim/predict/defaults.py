@@ -30,7 +30,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.predict.forecast import Forecast, forecast_of
 from wavesim.predict.kernel_times import costs_from_kernel_times
-from wavesim.predict.kinds import STREAM_TRACE, kernel_times_kind, trace_kind
+from wavesim.predict.kinds import STREAM_TRACE, kernel_times_kind, known_text, plan_kind, trace_kind
 from wavesim.predict.prediction import (
     Measured,
     calibrate_for,
@@ -38,13 +38,13 @@ from wavesim.predict.prediction import (
     measured_improvement,
     sustained_points,
 )
+from wavesim.predict.scenarios import scenarios_of
 from wavesim.recordings.shipped import RecordedCase, cases, find_case
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim.workloads.catalogue import parse_tile, workload
 from wavesim.workloads.figure_one import TILE_NS
 
-SCORED_PLANS = ("row", "tile")  # short names of the plans in the recordings
 STREAM = "stream"
 RECORDED_ORDERS = ("row", "grouped:4", "grouped:8")
 
@@ -57,7 +57,9 @@ class KnownCosts:
     this size and order. `kind` is that of predictions from kernel times, "" for others; `clock_share` as in
     `DeviceCosts`, where plans run by themselves at the power limit. `as_measured` are the same costs with
     tile times that neither DRAM nor clock change, to rank many plans with before the best are simulated in
-    full. `by_schedule` replaces `model` for plans of a schedule, by its word, where that is known.
+    full. `known_as` begins the kind of predictions from a run. `scenarios`: costs if what the description
+    leaves open were otherwise than `model` has it, each with its label. `by_schedule` replaces `model` for
+    plans of a schedule, by its word, where that is known.
     """
 
     model: CostModel
@@ -68,6 +70,8 @@ class KnownCosts:
     kind: str = ""
     clock_share: float = 0.0
     as_measured: CostModel | None = None
+    known_as: str = STREAM_TRACE
+    scenarios: tuple[tuple[str, CostModel], ...] = ()
     by_schedule: Mapping[str, CostModel] = field(default_factory=dict)
 
     def of_plan(
@@ -86,7 +90,36 @@ class KnownCosts:
         """The improvement of a simulated time over that of stream sync, in points."""
         return sustained_points(improvement_points(time_ns, stream_ns), self.clock_share)
 
-    def forecast(self, trace: Trace, points: float, caveats: tuple[str, ...] = ()) -> Forecast:
+    def predicted(
+        self,
+        pipeline: Pipeline,
+        plan: Plan,
+        baseline: Plan,
+        device: Device,
+        caveats: tuple[str, ...] = (),
+    ) -> tuple[Trace, Forecast]:
+        """A plan's simulated run, and the forecast of its improvement over a stream-sync plan."""
+        trace, stream = (self.simulated(pipeline, one, device) for one in (plan, baseline))
+        points = self.points(trace.time_ns, stream.time_ns)
+        others = self.alternatives(pipeline, plan, baseline, device)
+        return trace, self.forecast(trace, points, caveats, others)
+
+    def alternatives(
+        self, pipeline: Pipeline, plan: Plan, baseline: Plan, device: Device
+    ) -> dict[str, float]:
+        """The plan's improvement in each scenario, by its label."""
+        return {
+            label: self.points(*(_scenario_ns(self, i, pipeline, one, device) for one in (plan, baseline)))
+            for i, (label, _) in enumerate(self.scenarios)
+        }
+
+    def forecast(
+        self,
+        trace: Trace,
+        points: float,
+        caveats: tuple[str, ...] = (),
+        alternatives: Mapping[str, float] | None = None,
+    ) -> Forecast:
         """A plan's improvement with all that belongs beside it, from its simulated trace."""
         found = forecast_of(
             points,
@@ -96,14 +129,17 @@ class KnownCosts:
             basis=self.source,
             defaults=self.defaults,
             caveats=caveats,
+            alternatives=alternatives,
         )
         return found.of_the_baseline if trace.header.plan == STREAM and not points else found
 
     def _kind_of(self, trace: Trace) -> str:
-        """The kind of a plan's prediction; "" where none was recorded, as of Stream-K from kernel times."""
-        if trace.header.plan not in (*SCORED_PLANS, STREAM):
+        """The kind of a plan's prediction; "" where costs are not of a run of its size and order."""
+        if self.kind:
+            return plan_kind(self.kind, trace.header.plan)
+        if not self.is_calibrated:
             return ""
-        return self.kind or (trace_kind(STREAM_TRACE, trace.header.stages) if self.is_calibrated else "")
+        return trace_kind(self.known_as, trace.header.stages, trace.header.plan)
 
     def measured(self, policy: str) -> Measured | None:
         """The improvement that was measured for this policy there, if it was."""
@@ -118,6 +154,12 @@ class KnownCosts:
         times = {stage: (t if isinstance(t, int) else mean(t)) for stage, t in self.model.tile_ns.items()}
         words = (f"{stage} tile {time / 1000:.0f} µs" for stage, time in times.items())
         return ", ".join(words) + alone
+
+
+@lru_cache(maxsize=64)
+def _scenario_ns(known: KnownCosts, index: int, pipeline: Pipeline, plan: Plan, device: Device) -> int:
+    """A plan's time in one of the scenarios; kept, as all plans are compared with one stream sync."""
+    return simulate(pipeline, plan, device, known.scenarios[index][1]).time_ns
 
 
 def default_costs(pipeline: Pipeline, device: Device, order: str = "row") -> tuple[CostModel, str]:
@@ -170,6 +212,7 @@ def _from_kernel_times(pipeline: Pipeline, device: Device, kernel_ns: Mapping[st
         defaults=tuple(map(str, kernel_times_defaults(device, model))),
         kind=kernel_times_kind(pipeline, device, most),
         clock_share=known.clock_share,
+        scenarios=tuple((one.label, one.costs) for one in scenarios_of(pipeline, device, model)[1:]),
     )
 
 
@@ -208,6 +251,7 @@ def _recorded(case: RecordedCase, tokens: int, order: str) -> KnownCosts:
         exact,
         defaults,
         is_calibrated=is_exact,
+        known_as=known_text(STREAM_TRACE, recorded),
         as_measured=calibrate_for(recorded, device, stream, per_block=is_own_size, is_settled=False),
     )
 

@@ -26,6 +26,7 @@ TOLD_POINTS = 0.1  # a smaller widening by what nobody knows is not told
 class Forecast:
     """An improvement over stream sync in points, its interval from `low` to `high`, and what it rests on.
 
+    - `scenarios`: the least and the most that was predicted, by what is not known.
     - `kind`: the predictions that it is one of, as scores name them; "" where there is no name for it.
     - `support`: whether such predictions were scored "here", on this device; "elsewhere", on others only; or
       "never", anywhere.
@@ -42,6 +43,7 @@ class Forecast:
     defaults: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
     history: str = ""
+    scenarios: tuple[float, float] | None = None
 
     @property
     def scored(self) -> bool:
@@ -101,17 +103,18 @@ def forecast_of(
     The interval spans them all, and a caveat says how much wider each makes it.
     """
     half = half_width(kind, spread_points(trace, points), device)
-    low, high = points - half, points + half
+    least = most = points
     told = list(caveats)
     for label, other in (alternatives or {}).items():
-        wider = max(0.0, low - (other - half)) + max(0.0, other + half - high)
-        low, high = min(low, other - half), max(high, other + half)
+        wider = max(0.0, least - other) + max(0.0, other - most)
+        least, most = min(least, other), max(most, other)
         if wider >= TOLD_POINTS:
             told.append(f"{label}: {other:+.1f} points; not knowing widens the interval by {wider:.1f}")
     return Forecast(
         points=points,
-        low=low,
-        high=high,
+        low=least - half,
+        high=most + half,
+        scenarios=(least, most),
         kind=kind,
         support=support_of(kind, device),
         basis=basis,

@@ -1,16 +1,17 @@
-"""Intervals: how far predictions of a kind were off on the development split, by how hard each was.
+"""Intervals: how far predictions were off, by what was known, how hard each was, and where they were scored.
 
-Example: at 2560 tokens 8 us are half a percent of the run and SMs stand idle for 3 % of it: a spread of 0.8
-points. At 768 tokens in groups of eight rows 8 us are a whole percent, and SMs wait or stand idle for 36 %,
-so that a few blocks decide when all ends: 2.7. Of the development split the worst case of 8 in 10 sizes was
-off by no more than its spread, times what `recordings/intervals.json` says of the kind; that is more where
-constants were fitted to these very cases. `wavesim validate` counts how many cases of the test split lie in
-their intervals.
+Example: predictions from a stream-sync trace of our first GEMM were scored on an H200, so that 8 times in 10
+the measurement lies within 1.5 spreads of them there. On a GPU where none was scored, and for kernels of
+which no prediction was ever scored, the interval is as wide as those of four in five families of kernels
+would have to be. The words say which of the three it is. `recordings/intervals.json` has the widths, and
+`wavesim validate` counts how many measurements lie inside, also of devices and kernels left out.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import sqrt
 from typing import Literal
 
 from wavesim.analysis.metrics import metrics_of
@@ -20,7 +21,8 @@ from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Trace
 
 INTERVALS = FOLDER / "intervals.json"
-UNSCORED_POINTS = 8.0  # half-width where nothing of the kind was measured; a guess
+LEVEL = 0.8
+UNSCORED_POINTS = 8.0  # half-width where the package has no scores at all; a guess
 
 # Where predictions of a kind were held against measurements: on this device, on others only, or nowhere.
 Support = Literal["here", "elsewhere", "never"]
@@ -46,17 +48,42 @@ class KindScore:
     p90_abs_error_points: float
 
 
+@dataclass(frozen=True)
+class Widths:
+    """Half-widths over spread: of each kind where it was scored, and of what was `unseen`."""
+
+    kinds: Mapping[str, KindScore]
+    unseen: float
+
+    def support(self, kind: str, device: str) -> Support:
+        """Where predictions of a kind were scored, as seen from a device."""
+        known = self.kinds.get(kind)
+        if known is None:
+            return "never"
+        return "here" if device in known.devices else "elsewhere"
+
+    def half_width(self, kind: str, spread: float, device: str) -> float:
+        """Half of the interval in points. A kind scored elsewhere keeps its own where that is wider."""
+        support = self.support(kind, device)
+        if support == "never":
+            return self.unseen * spread
+        own = self.kinds[kind].half_width_over_spread
+        return spread * (own if support == "here" else max(own, self.unseen))
+
+
 def support_of(kind: str, device: str) -> Support:
-    """Where predictions of a kind were scored, as seen from a device."""
-    known = committed_kinds().get(kind)
-    if known is None:
-        return "never"
-    return "here" if catalogue_name(device) in known.devices else "elsewhere"
+    """Where predictions of a kind were scored, as seen from a device, by the committed scores."""
+    return committed_widths().support(kind, catalogue_name(device))
+
+
+def half_width(kind: str, spread: float, device: str) -> float:
+    """Half of the interval of a case in points, by its kind and device, from the committed widths."""
+    return committed_widths().half_width(kind, spread, catalogue_name(device))
 
 
 def history_text(kind: str, device: str) -> str:
     """How far predictions of a kind have differed from measurements, and where."""
-    known = committed_kinds().get(kind)
+    known = committed_widths().kinds.get(kind)
     if known is None:
         return "no prediction of this kind was ever scored; take the sign and the shape, not the size"
     where = "" if catalogue_name(device) in known.devices else ", none of them on this device"
@@ -70,35 +97,32 @@ def history_text(kind: str, device: str) -> str:
 def spread_points(trace: Trace, improvement: float) -> float:
     """How hard a plan is to predict, in points, from its predicted trace and improvement alone.
 
-    The sum of what no run is free of; a start-up that takes longer or shorter from run to run; a share of the
-    SM time that is not spent computing; a share of what a busy DRAM adds to the tiles, where being in step or
-    not is chance. Only on devices whose data file has an `[interval]`; elsewhere all cases count as 1.
+    What goes wrong goes wrong by itself, so that variances add: what no run is free of; a start-up that takes
+    longer or shorter from run to run; the share of the SM time that is not spent computing, where a few
+    blocks decide when all ends; what a busy DRAM adds to the tiles, where being in step or not is chance; and
+    the size of the improvement. The root of their sum.
     """
     weights = costs_of(str(trace.header.device.get("name", ""))).spread
-    if weights is None:
-        return 1.0
     found = metrics_of(trace)
     stream_ns = trace.time_ns / max(0.01, 1.0 - improvement / 100.0)
     idle = 100.0 * (found.waiting_ns + found.tail_loss_ns) / max(1, found.makespan_ns)
-    slower = float(trace.header.costs.get("memory", {}).get("slower_percent", 0.0))
-    start = 100.0 * weights.startup_ns / stream_ns
-    return weights.least_points + start + weights.idle_share * idle + weights.dram_share * slower
-
-
-def half_width(kind: str, spread: float, device: str = "") -> float:
-    """Half of the 80 % interval of a case in points, by its kind; `UNSCORED_POINTS` if none was measured.
-
-    With a device's name, also where none of the kind was measured on that device.
-    """
-    known = committed_kinds().get(kind)
-    is_elsewhere = bool(device) and support_of(kind, device) != "here"
-    return UNSCORED_POINTS if known is None or is_elsewhere else known.half_width_over_spread * spread
+    slower = float((trace.header.costs.get("memory") or {}).get("slower_percent", 0.0))
+    return sqrt(
+        weights.least_points
+        + 100.0 * weights.startup_ns / stream_ns
+        + weights.idle_share * idle
+        + weights.dram_share * slower
+        + weights.gain_share * abs(improvement)
+    )
 
 
 @lru_cache(maxsize=1)
-def committed_kinds() -> dict[str, KindScore]:
-    """What was last committed with the package of every kind; empty if there is nothing."""
+def committed_widths() -> Widths:
+    """What was last committed with the package; nothing of any kind if there is nothing."""
     if not INTERVALS.exists():
-        return {}
-    found = json.loads(INTERVALS.read_text())["kinds"]
-    return {kind: KindScore(**{**one, "devices": tuple(one["devices"])}) for kind, one in found.items()}
+        return Widths({}, UNSCORED_POINTS)
+    found = json.loads(INTERVALS.read_text())
+    kinds = {
+        kind: KindScore(**{**one, "devices": tuple(one["devices"])}) for kind, one in found["kinds"].items()
+    }
+    return Widths(kinds, found["unseen"])

@@ -19,10 +19,12 @@ class SetScore:
     Errors are absolute, in points of improvement (replay: of the stream-sync makespan); `..._percent` are
     those of the plan's time, `..._cycles_points` those against the improvement in SM cycles.
     `noise_points` is the median half-width between the quartiles of what was measured. `sign_agreement` is
-    over cases that gained or lost 2 points or more. `interval_coverage` is the share of cases inside their
-    80 % interval, `interval_width_points` its median width. `repeat_noise_points`: by how much the
-    improvement differed when the whole comparison was made again, median; `before_...` are the errors of
-    what was predicted on the device before the plans ran. None where there is nothing of the kind.
+    over cases that gained or lost 2 points or more. `coverage` is the share of cases inside their 80 %
+    interval, cases named as outliers included, `median_half_width_points` half of its median width.
+    `repeat_noise_points`: by how much the improvement differed when the whole comparison was made again,
+    median; `before_...` are the errors of what was predicted on the device before the plans ran, and
+    `coverage_before` counts the intervals that were registered then. `device` names where it was measured.
+    None where there is nothing of the kind.
     """
 
     name: str
@@ -37,11 +39,13 @@ class SetScore:
     p90_time_error_percent: float | None = None
     median_abs_error_cycles_points: float | None = None
     p90_abs_error_cycles_points: float | None = None
-    interval_coverage: float | None = None
-    interval_width_points: float | None = None
+    coverage: float | None = None
+    median_half_width_points: float | None = None
     repeat_noise_points: float | None = None
     before_median_abs_error_points: float | None = None
     before_p90_abs_error_points: float | None = None
+    coverage_before: float | None = None
+    device: str = ""
 
 
 def committed_scores() -> dict[str, SetScore]:

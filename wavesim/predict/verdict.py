@@ -6,7 +6,7 @@ gain and an 80 % interval come out, with the reason in words.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wavesim.analysis.metrics import metrics_of
 from wavesim.costs.calibration_checks import contradictions
@@ -110,7 +110,8 @@ def verdict_on(
             f"stage {pipeline.stages[0].name!r} has no time; write kernel_us = the kernel alone, measured"
         )
     known = described_costs(pipeline, device, kernel_ns)
-    stream = known.simulated(pipeline, StreamSync(SlicesLast(RowMajor())), device)
+    baseline = StreamSync(SlicesLast(RowMajor()))
+    stream = known.simulated(pipeline, baseline, device)
     plans = _plans(pipeline)
     flags = contradictions(pipeline, device, kernel_ns)
     tried = [Tried(STREAM, known.forecast(stream, 0.0, flags), stream)]
@@ -121,6 +122,10 @@ def verdict_on(
         if progress is not None:
             progress(done, len(plans))
     best = _simplest_good(tried[1:])
+    # What is not known of the kernels is simulated for the plan that is told only: each is a few more runs.
+    others = known.alternatives(pipeline, plans[best.name], baseline, device)
+    best = replace(best, forecast=known.forecast(best.trace, best.points, flags, others))
+    tried = [best if plan.name == best.name else plan for plan in tried]
     most = max(info.blocks_per_sm for info in stream.header.stages)
     if best.points < HELPS_POINTS:
         return Verdict(STREAM, best.forecast.declined, _with(flags, _why_not(stream, best)), tuple(tried))

@@ -202,7 +202,10 @@ class Search:
         book = next(book for book in self.books.values() if book.pipeline is row.pipeline)
         known = book.known(row.order)
         trace = known.simulated(row.pipeline, row.plan, self._device)
-        found = known.forecast(trace, row.improvement_points, (row.plan.caveat,) if row.plan.caveat else ())
+        stream = next((one.plan for one in ranked if one.plan.is_stream_sync), row.plan)
+        open_facts = known.alternatives(row.pipeline, row.plan, stream, self._device)
+        caveats = (row.plan.caveat,) if row.plan.caveat else ()
+        found = known.forecast(trace, row.improvement_points, caveats, open_facts)
         return found if best_of(ranked, accept) is row else found.declined
 
     def _preference(self, row: TunedPlan) -> tuple[bool, bool, bool, int, bool, int, bool, str]:

@@ -20,7 +20,7 @@ from wavesim.model.device import Device, catalogue_name, default_device, load, n
 from wavesim.model.device_files import capability_limits
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync
-from wavesim.predict.intervals import UNSCORED_POINTS, committed_kinds, half_width
+from wavesim.predict.intervals import committed_widths, half_width
 from wavesim.predict.kinds import kernel_times_kind
 from wavesim.predict.verdict import verdict_on
 from wavesim.workloads.gpt3 import gpt3_mlp
@@ -136,10 +136,8 @@ def test_what_stands_in_for_a_missing_constant_is_named_with_device_and_date():
     assert costs_of("a100-40gb").overheads == costs_of("a100-80gb").overheads
 
 
-def test_nothing_stands_in_for_scores():
-    h100 = costs_of("h100")
-    assert (h100.spread, h100.scored) == (None, None)
-    assert costs_of("a100-40gb").scored is None
+def test_what_makes_predictions_hard_is_the_same_on_every_device():
+    assert costs_of("h100").spread == costs_of("h200").spread
 
 
 def test_memory_and_clock_gain_of_a_device_that_nobody_characterised_are_scaled_by_the_catalogue_and_named():
@@ -165,16 +163,17 @@ def test_what_was_fitted_on_a_device_is_not_scaled_and_a_device_without_a_data_s
 
 
 def test_no_other_device_gets_the_interval_of_one_that_was_scored():
-    for kind in committed_kinds():
-        assert half_width(kind, 1.0, "h100") == UNSCORED_POINTS
+    widths = committed_widths()
+    for kind, own in widths.kinds.items():
+        assert half_width(kind, 1.0, "b200") == max(own.half_width_over_spread, widths.unseen)
     pipeline = gpt3_mlp(256, (128, 128))
     for name in ("h200", "v100", "a100-80gb", "a100-40gb", "h100", "b200"):
         found = verdict_on(pipeline, load(name), KERNEL_NS)
-        is_own = costs_of(name).scored is not None
-        assert found.scored == is_own
-        if not is_own:
-            assert found.defaults
-            assert half_width(kernel_times_kind(pipeline, load(name), 1), 1.0, name) == UNSCORED_POINTS
+        kind = kernel_times_kind(pipeline, load(name), 1)
+        known = widths.kinds.get(kind)
+        assert found.scored == (known is not None and name in known.devices)
+        if not found.scored:
+            assert half_width(kind, 1.0, name) >= widths.unseen
 
 
 @pytest.fixture
@@ -199,14 +198,16 @@ def test_a_new_device_is_one_new_file_and_predictions_on_it_say_what_they_assume
     assert load("x1").sm_count == 144
     found = verdict_on(gpt3_mlp(1024), load("x1"), KERNEL_NS)
     assert not found.scored
-    assert found.high - found.low >= UNSCORED_POINTS
+    assert found.forecast.support == "elsewhere"
+    assert found.high - found.low >= 2 * committed_widths().unseen * costs_of("x1").spread.least_points
     assert "overheads.post_ns = 400 ns, as on h200 (2026-11-20)" in found.defaults
     assert "not measured on this device: overheads" in found.basis
     notes = compare(gpt3_mlp(1024), [SemaphoreSync(RowSync())], load("x1")).notes
     assert any("not measured on this device: overheads, as on h200 (" in note for note in notes)
     assert main(["simulate", "gpt3-mlp", "--device", "x1", "--sync", "row", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["scored"], shown["high"] - shown["low"]) == (False, pytest.approx(2 * UNSCORED_POINTS))
+    assert (shown["scored"], shown["support"]) == (False, "never")
+    assert shown["high"] - shown["low"] >= committed_widths().unseen
     assert shown["defaults"][0] == "tile_ns: a roofline from x1's data sheet"
     assert "not measured on this device" in shown["basis"]
 

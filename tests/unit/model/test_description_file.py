@@ -131,9 +131,11 @@ def test_kernels_too_short_for_semaphores_are_told_what_it_would_cost(tmp_path: 
     assert "fetching tiles, polling semaphores and posting add" in verdict.reason
 
 
-def test_an_interval_from_no_recordings_is_wider(tmp_path: Path):
+def test_a_device_without_recordings_is_told_apart(tmp_path: Path):
     here, there = verdict_of(EXAMPLE), verdict_of(changed(tmp_path, "h200", "b200"))
-    assert there.high - there.low > here.high - here.low
+    assert (here.forecast.support, there.forecast.support) == ("here", "elsewhere")
+    assert "8 times in 10" in here.forecast.text
+    assert "a wide guess" in there.forecast.text
 
 
 def test_a_time_faster_than_the_peak_is_flagged_where_operations_are_given(tmp_path: Path):

@@ -9,11 +9,11 @@ from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
 from wavesim.predict.defaults import find_costs
 from wavesim.predict.forecast import forecast_of
-from wavesim.predict.intervals import committed_kinds
+from wavesim.predict.intervals import committed_widths
 from wavesim.trace.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 
-SCORED = "stream-sync trace, 1 block per SM"
+SCORED = "stream-sync trace, prefetched waits, 1 block per SM"
 KEYS = ("low", "high", "scored", "support", "interval", "basis", "defaults", "caveats", "history")
 
 
@@ -35,7 +35,7 @@ def test_only_a_kind_that_was_scored_on_this_device_claims_a_rate(trace: Trace):
         assert "8 times in 10" not in other.text
         assert "a wide guess" in other.text
         assert other.high - other.low > here.high - here.low
-    assert f"over {committed_kinds()[SCORED].cases} plans measured on h200" in here.history
+    assert f"over {committed_widths().kinds[SCORED].cases} plans measured on h200" in here.history
     assert "none of them on this device" in elsewhere.history
     assert "ever scored" in never.history
 
