@@ -5,7 +5,7 @@ they cost half a point.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from wavesim.check.deadlock import safety_of
 from wavesim.check.verdict import Basis
@@ -16,7 +16,6 @@ from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.predict.defaults import KnownCosts
 from wavesim.predict.forecast import Forecast
-from wavesim.predict.product_times import KIND, kind_of_plan
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 
@@ -64,16 +63,11 @@ def gains_of(
     found = {way: trace for way, trace in zip(ways, traces, strict=True) if trace is not None}
     stream_ns = min(trace.time_ns for way, trace in found.items() if way.is_baseline)
     return {
-        way: _known_of(known, way).forecast(
+        way: known.forecast(
             trace, known.points(trace.time_ns, stream_ns), tuple(filter(None, (way.plan.caveat,)))
         )
         for way, trace in found.items()
     }
-
-
-def _known_of(known: KnownCosts, way: ComparedPlan) -> KnownCosts:
-    """The same costs, with the kind that predictions of such plans from them are of."""
-    return replace(known, kind=kind_of_plan(way.plan)) if known.kind == KIND else known
 
 
 def accepted_ways(

@@ -4,27 +4,45 @@ Example: GPT-3's MLP of 1,408 tokens in 128x256 tiles, row semaphores: predicted
 constants that were fitted to single products, measured to lose 0.8. No trace of the run was used.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
-from wavesim.crossover.models import backend_of
+from wavesim.crossover.family import MlpFamily
+from wavesim.crossover.models import backend_of, mlp_of
 from wavesim.evaluation.blind_runs import BlindRun, MeasuredComparison, find_runs, pooled
-from wavesim.evaluation.blind_sizes import BASELINE, BlindSize
+from wavesim.evaluation.blind_sizes import BASELINE, SEMAPHORES, BlindSize
 from wavesim.evaluation.jobs import Job
 from wavesim.evaluation.recorded_cases import ceil_formula
 from wavesim.evaluation.scored_case import ScoredPrediction
+from wavesim.guard.documents import read_json
 from wavesim.model import device as devices
+from wavesim.model.device import Device
+from wavesim.plan.parsing import parse_plan
 from wavesim.predict.intervals import spread_points
+from wavesim.predict.kinds import plan_kind
 from wavesim.predict.prediction import improvement_of_rounds
-from wavesim.predict.product_times import costs_from_products, kind_of_plan
+from wavesim.predict.product_times import KIND, costs_from_products
+from wavesim.recordings.shipped import FOLDER
+from wavesim.workloads.catalogue import parse_tile
 
 SOURCE = "products-alone"
+CROSSOVERS = FOLDER / "crossover"  # rounds of families: one persistent kernel in turns with stream sync
+MAX_BYTES = 4 << 20
 
 
 def product_jobs(folder: Path | None = None) -> list[Job]:
-    """One job for each size of each run of the kernels that the device's products were timed with."""
-    return [
+    """One job for each size of each run of the kernels that the device's products were timed with, and for
+    each measured family of MLPs.
+    """
+    families: list[Job] = [
+        partial(_of_family, found["device"], found["backend"], entry)
+        for path in sorted(CROSSOVERS.glob("*.json"))
+        for found in (read_json(path, MAX_BYTES),)
+        for entry in found["families"]
+    ]
+    return families + [
         partial(_of_size, run.folder, size)
         for run in find_runs(folder)
         for size in run.sizes()
@@ -46,6 +64,41 @@ def _of_size(folder: Path, size: BlindSize) -> list[ScoredPrediction]:
     return [_scored(run, size, order, word, repeats) for order, word in words]
 
 
+def _of_family(device_name: str, backend: str, entry: dict[str, Any]) -> list[ScoredPrediction]:
+    """One persistent kernel against stream sync at the sizes of a family."""
+    device = devices.load(device_name)
+    family = mlp_of(entry["model"], entry["tp"], parse_tile(entry["tile"]), backend)
+    return [_of_rounds(family, device, entry, one["m"], one["rounds_ns"]) for one in entry["sizes"]]
+
+
+def _of_rounds(
+    family: MlpFamily, device: Device, entry: dict[str, Any], m: int, rounds_ns: Mapping[str, Sequence[int]]
+) -> ScoredPrediction:
+    pipeline = family.pipeline(m)
+    known = costs_from_products(pipeline, device)
+    (baseline, stream_rounds), (word, rounds) = rounds_ns.items()
+    plan = parse_plan(word, entry["order"])
+    trace, stream = (
+        known.simulated(pipeline, one, device) for one in (plan, parse_plan(baseline, entry["order"]))
+    )
+    predicted = known.points(trace.time_ns, stream.time_ns)
+    measured = improvement_of_rounds(rounds, stream_rounds)
+    return ScoredPrediction(
+        case=f"{entry['name']} M={m}",
+        plan=word,
+        group=entry["name"],
+        source=SOURCE,
+        kind=plan_kind(KIND, trace.header.plan),
+        predicted=predicted,
+        measured=measured,
+        ceil_formula=ceil_formula(stream),
+        time_error_percent=100.0 * ((100.0 - predicted) / (100.0 - measured.median) - 1.0),
+        device=device.name,
+        family="one persistent kernel",
+        spread=spread_points(trace, predicted),
+    )
+
+
 def _scored(
     run: BlindRun, size: BlindSize, order: str, word: str, repeats: Sequence[MeasuredComparison]
 ) -> ScoredPrediction:
@@ -61,12 +114,13 @@ def _scored(
         plan=word,
         group=size.name,
         source=SOURCE,
-        kind=kind_of_plan(plan),
+        kind=plan_kind(KIND, trace.header.plan),
         predicted=predicted,
         measured=measured,
         ceil_formula=ceil_formula(stream),
         time_error_percent=100.0 * ((100.0 - predicted) / (100.0 - measured.median) - 1.0),
         device=device.name,
+        family=size.family if word in SEMAPHORES else word,
         spread=spread_points(trace, predicted),
         run=run.name,
     )

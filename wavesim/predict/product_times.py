@@ -14,18 +14,13 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import Plan, StreamSync
+from wavesim.plan.plan import StreamSync
 from wavesim.predict.defaults import KnownCosts, described_costs
 
 KIND = "products timed alone"  # in recordings/intervals.json
 # Schedules, by their words, whose blocks go on with another tile: fetched, or from a list of their own.
 GOING_ON = ("persistent", "fused")
 CUTTING = ("stream-k", "stream-k-in-order")
-
-
-def kind_of_plan(plan: Plan) -> str:
-    """Plans whose blocks cut tiles are apart: what partial sums cost is less sure."""
-    return f"{KIND}, cut tiles" if plan.schedule.after == "following" else KIND
 
 
 def costs_from_products(pipeline: Pipeline, device: Device) -> KnownCosts:
