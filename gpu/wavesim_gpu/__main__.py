@@ -135,7 +135,6 @@ def _layers(options: argparse.Namespace) -> int:
     from wavesim.evaluation.layer_results import load_layers, summary_lines  # noqa: PLC0415  # as above
     from wavesim_gpu.evaluation.layer_bench import SECONDS, run_layers  # noqa: PLC0415  # as above
 
-    require_gpu()
     seconds = SECONDS if options.seconds is None else options.seconds
     out = run_layers(
         options.out,

@@ -45,6 +45,7 @@ from wavesim_gpu.evaluation.layer_shapes import LayerShape, all_shapes, shapes_h
 from wavesim_gpu.runner import current_commit
 from wavesim_gpu.runtime import cubin_cache
 from wavesim_gpu.runtime.device import query, require_cupy, versions
+from wavesim_gpu.runtime.gpu_at_hand import require_gpu
 from wavesim_gpu.runtime.kernel_sources import ROOT, source_hash
 from wavesim_gpu.runtime.timing import Contender, interleaved
 
@@ -85,6 +86,7 @@ def run_layers(
     if is_resumed:
         load_layers(out)  # before anything that needs a GPU: it names what is damaged
     torch = require_torch()
+    require_gpu()
     result = _resumed(out) if is_resumed else _begun(torch, commit, are_packed)
     if result.get("are_packed", False) != are_packed:
         raise DescriptionError(

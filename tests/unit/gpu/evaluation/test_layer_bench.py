@@ -91,6 +91,7 @@ def made_up(monkeypatch):
         "interleaved": interleaved,
         "require_cupy": lambda: SimpleNamespace(cuda=SimpleNamespace(ExternalStream=lambda number: number)),
         "query": lambda: load("h200"),
+        "require_gpu": lambda: None,
         "versions": lambda: {"driver": "1"},
         "in_second_process": second,
     }
