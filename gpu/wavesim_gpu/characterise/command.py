@@ -24,7 +24,7 @@ from wavesim.model.device import Device
 from wavesim_gpu.characterise import backends, clock, dispatch, launches, memory, semaphores, sharing
 from wavesim_gpu.characterise.bench import MicroBench
 from wavesim_gpu.characterise.device_file import capped_clock, conditions_of, text_of
-from wavesim_gpu.characterise.readings import MeasuredConstant, difference, together
+from wavesim_gpu.characterise.readings import MeasuredConstant, difference, is_steady, together
 from wavesim_gpu.runtime.device import versions
 from wavesim_gpu.runtime.gpu_at_hand import GpuState, require_gpu
 
@@ -77,7 +77,8 @@ def run(options: argparse.Namespace) -> int:
     state = require_gpu(may_be_held=options.as_found, may_be_disturbed=options.as_found)
     bench = MicroBench()
     runs = [measured(bench, began + seconds * (turn + 1)) for turn in range(options.repeat)]
-    readings = together([one.readings for one in runs])
+    found = together([one.readings for one in runs])
+    readings = [one for one in found if is_steady(one)]
     _require_own_clock(state, readings, is_accepted=options.as_found)
     out = options.out or Path(f"{_slug(bench.device.name)}.toml")
     conditions = conditions_of(state, versions(), readings)
@@ -88,6 +89,7 @@ def run(options: argparse.Namespace) -> int:
     write_text(out, text_of(bench.device, readings, conditions, today))
     left_out = sorted({name for one in runs for name in one.left_out})
     result = _result(out, time.monotonic() - began, readings, [one.readings for one in runs], left_out)
+    result["scattered"] = [one.name for one in found if not is_steady(one)]
     print(json.dumps(result) if options.json else _text(result))  # noqa: T201  # the command's answer
     return 0
 
@@ -114,7 +116,8 @@ def constants_of(raw: Mapping[str, Any]) -> list[MeasuredConstant]:
 
 def text_from(whole: Mapping[str, Any]) -> str:
     """The device file once more, from the raw results of a run, as `--raw` writes them."""
-    readings = together([constants_of(raw) for raw in whole["runs"]])
+    found = together([constants_of(raw) for raw in whole["runs"]])
+    readings = [one for one in found if is_steady(one)]
     return text_of(Device(**whole["device"]), readings, whole["conditions"], whole["date"])
 
 
@@ -168,6 +171,8 @@ def _text(result: Mapping[str, Any]) -> str:
         value = f"{one['value']:.6g}" if type(one["value"]) in (int, float) else str(one["value"])
         lines.append(f"{one['name']:34}{value:>16}{_percent(one['spread']):>9}{_percent(apart):>14}{mark}")
     lines.append(f"{len(result['constants'])} constants in {result['file']}, {result['seconds']:g} s")
+    if result["scattered"]:
+        lines.append(f"not written, as repeats lie too far apart: {', '.join(result['scattered'])}")
     if result["left_out"]:
         lines.append(f"left out for want of time: {', '.join(result['left_out'])}; give more --seconds")
     return "\n".join(lines)

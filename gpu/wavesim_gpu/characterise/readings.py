@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+MOST_SPREAD = 0.1  # of a constant that is written
+
 
 @dataclass(frozen=True)
 class MeasuredConstant:
@@ -51,6 +53,11 @@ def together(runs: Sequence[Sequence[MeasuredConstant]]) -> list[MeasuredConstan
             repeats.setdefault(one.name, []).extend(one.repeats)
             sources[one.name] = one.source
     return [MeasuredConstant(name, found, sources[name]) for name, found in repeats.items()]
+
+
+def is_steady(one: MeasuredConstant) -> bool:
+    """Whether its repeats agree well enough to say more than what stands in for a lacking constant."""
+    return one.spread is None or one.spread <= MOST_SPREAD
 
 
 def difference(runs: Sequence[MeasuredConstant]) -> float | None:

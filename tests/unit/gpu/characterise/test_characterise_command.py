@@ -104,6 +104,17 @@ def test_a_difference_over_five_percent_is_named(pretended: Path, capsys: pytest
     assert "over 5 %" in capsys.readouterr().out
 
 
+def test_a_constant_whose_repeats_lie_far_apart_is_not_written(
+    pretended: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    scattered = Group(clock__gain=[0.01, 0.02, 0.05, 0.09], overheads__post_ns=[400, 405, 410])
+    monkeypatch.setattr(command, "GROUPS", {"clock": scattered})
+    command.run(options(pretended))
+    assert json.loads(capsys.readouterr().out)["scattered"] == ["clock.gain"]
+    assert "clock.gain" not in read_device_file(pretended).constants
+    assert costs_of(str(pretended)).overheads["post_ns"] == 405
+
+
 def test_out_of_time_a_group_is_left_out_and_named(pretended: Path, capsys: pytest.CaptureFixture[str]):
     command.run(options(pretended, seconds=1e-9, json=False))
     shown = capsys.readouterr()
