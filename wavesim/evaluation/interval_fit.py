@@ -22,6 +22,9 @@ from wavesim.recordings.shipped import FOLDER
 FEWEST_GROUPS = 4  # of a kind; fewer say nothing of the worst fifth
 PRIOR_GROUPS = 2  # sizes that all other kinds together weigh: least interval score on the development split
 
+# Spreads, about what a repeated measurement differs by: scenarios may span all that was measured.
+LEAST = 0.5
+
 FITTED_CONSTANTS = FOLDER / "fitted_constants.json"
 Ratios = list[list[float]]  # of each size the errors over spread of its cases
 
@@ -59,20 +62,17 @@ def widths_of(found: Sequence[ScoredPrediction]) -> Widths:
     of cases that nothing was fitted to, so that it is times `unseen_over_seen`. Kinds of fewer than
     `FEWEST_GROUPS` sizes have none.
 
-    A kind on another device, and one never scored, is one more draw from the distribution of families and
-    kinds (conformal prediction for random effects): of their widths the one that 8 in 10 do not exceed.
+    A kind on another device, and one never scored, is one more draw from the distribution of families of
+    kernels (conformal prediction for random effects): of their widths the one that 8 in 10 do not exceed.
     """
-    kinds = {kind: ratios for kind, ratios in _ratios(found, by_family=False).items() if _is_enough(ratios)}
+    kinds = {kind: ratios for kind, ratios in _ratios(found).items() if _is_enough(ratios)}
     quantiles = {kind: _quantile(ratios) for kind, ratios in kinds.items()}
     widths = {
         kind: _drawn(quantiles, kind, len(ratios)) * unseen_over_seen(kind, len(ratios))
         for kind, ratios in kinds.items()
     }
-    each = sorted(
-        _quantile(ratios) * unseen_over_seen(kind.split(": ", 1)[1], len(ratios))
-        for kind, ratios in _ratios(found, by_family=True).items()
-        if _is_enough(ratios) and not kind.endswith(NO_CONSTANTS)
-    ) or [UNSCORED_POINTS]
+    each = sorted(_quantile(ratios) for ratios in _family_ratios(found) if _is_enough(ratios))
+    each = each or [UNSCORED_POINTS]
     unseen = each[min(len(each), ceil(LEVEL * (len(each) + 1))) - 1]
     return Widths(
         {kind: _score(found, kind, width) for kind, width in sorted(widths.items())}, round(unseen, 2)
@@ -124,14 +124,29 @@ def unseen_over_seen(kind: str, sizes: int) -> float:
     return sqrt((sizes + constants) / (sizes - constants))
 
 
-def _ratios(found: Sequence[ScoredPrediction], *, by_family: bool) -> dict[str, Ratios]:
-    """Errors over spread of the development split by kind, or by "family, device: kind", size by size."""
+def _ratios(found: Sequence[ScoredPrediction]) -> dict[str, Ratios]:
+    """Distances over spread of the development split by kind, size by size."""
     sizes: dict[str, dict[str, list[float]]] = {}
     for one in found:
         if one.split == "development" and not one.is_told_elsewhere:
-            name = f"{one.family}, {one.device}: {one.kind}" if by_family else one.kind
-            sizes.setdefault(name, {}).setdefault(one.group, []).append(one.outside / one.spread)
+            sizes.setdefault(one.kind, {}).setdefault(one.group, []).append(one.outside / one.spread)
     return {name: list(groups.values()) for name, groups in sizes.items()}
+
+
+def _family_ratios(found: Sequence[ScoredPrediction]) -> list[Ratios]:
+    """The same of each family of kernels on each device, whatever was known, as new sizes would be off."""
+    families: dict[tuple[str, str], list[ScoredPrediction]] = {}
+    for one in found:
+        if not one.kind.endswith(NO_CONSTANTS):
+            families.setdefault((one.family, one.device), []).append(one)
+    return [
+        [
+            [ratio * unseen_over_seen(kind, len(ratios)) for ratio in size]
+            for kind, ratios in _ratios(members).items()
+            for size in ratios
+        ]
+        for members in families.values()
+    ]
 
 
 def _is_enough(ratios: Ratios) -> bool:
@@ -142,13 +157,13 @@ def _drawn(quantiles: Mapping[str, float], kind: str, sizes: int) -> float:
     """A kind's quantile, its logarithm drawn towards the mean of the others that rest on the same basis."""
     basis = kind.split(",", maxsplit=1)[0]
     others = [
-        log(max(value, 1e-3))
+        log(value)
         for name, value in quantiles.items()
         if name != kind and name.split(",")[0] == basis and not name.endswith(NO_CONSTANTS)
     ]
     if not others:
         return quantiles[kind]
-    own = sizes * log(max(quantiles[kind], 1e-3))
+    own = sizes * log(quantiles[kind])
     return exp((own + PRIOR_GROUPS * float(np.mean(others))) / (sizes + PRIOR_GROUPS))
 
 
@@ -159,15 +174,15 @@ def _quantile(groups: Ratios) -> float:
     for error, weight in weighed:
         total += weight
         if total >= enough - 1e-9:
-            return error
-    return weighed[-1][0]
+            return max(error, LEAST)
+    return max(weighed[-1][0], LEAST)
 
 
 def _score(found: Sequence[ScoredPrediction], kind: str, width: float) -> KindScore:
     """A kind's width beside how far its predictions of the test split were off, and where."""
     members = [one for one in found if one.kind == kind]
-    errors = [abs(one.error) for one in members if one.split == "test" and not one.outlier] or [0.0]
-    median, p90 = (round(float(np.percentile(errors, share)), 2) for share in (50, 90))
+    errors = [abs(one.error) for one in members if one.split == "test" and not one.outlier]
+    median, p90 = (round(float(np.percentile(errors or [0.0], share)), 2) for share in (50, 90))
     sizes = {(one.device, one.group) for one in members if one.split == "development"}
     counts = Counter(device for device, _ in sizes)
     devices = tuple(sorted(device for device, count in counts.items() if count >= FEWEST_GROUPS))

@@ -37,8 +37,8 @@ LEVEL_TEXT: dict[Support, str] = {
 class KindScore:
     """How far predictions of a kind were off.
 
-    `half_width_over_spread`: half of the 80 % interval, from the development split. The errors are of the
-    test split of `cases`, absolute, in points; `devices` are those that they were measured on.
+    `half_width_over_spread`: half of the 80 % interval, from the development split, measured on `devices`.
+    The errors are of the test split, absolute, in points; of some kinds that has no `cases`.
     """
 
     half_width_over_spread: float
@@ -86,6 +86,8 @@ def history_text(kind: str, device: str) -> str:
     known = committed_widths().kinds.get(kind)
     if known is None:
         return "no prediction of this kind was ever scored; take the sign and the shape, not the size"
+    if not known.cases:
+        return f"{kind}: only the sizes that its interval was learnt on were measured, none beside them"
     where = "" if catalogue_name(device) in known.devices else ", none of them on this device"
     return (
         f"{kind}: median error {known.median_abs_error_points:.1f} points, 90 % within "

@@ -60,5 +60,11 @@ def trace_kind(known: str, stages: Sequence[StageInfo], plan: str = "row") -> st
 
 
 def plan_kind(kind: str, plan: str) -> str:
-    """The kind of a plan's prediction where the shape of the kernels is in the kind already."""
+    """The kind of a plan's prediction where the shape of the kernels is in the kind already.
+
+    Row and tile semaphores are one kind, whatever launches them: "pdl+row" and "pdl+tile" are.
+    """
+    launch, _, policy = plan.partition("+")
+    if policy in SHAPED_PLANS:
+        return f"{kind}, semaphores by {launch}"
     return kind if plan in SHAPED_PLANS else f"{kind}, {plan}"
