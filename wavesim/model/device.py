@@ -19,6 +19,8 @@ from wavesim.model.reprs import bytes_text, repr_text
 
 SUB_PARTITIONS = 4
 OLDEST_CAPABILITY = (7, 0)
+MAX_SMS = 65_536  # simulations keep a list of every SM's blocks; no GPU has a hundredth of these
+MIN_FIGURE, MAX_FIGURE = 1.0, 1e21  # of rates and power: products and quotients of them stay finite
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,15 @@ class Device:
             "max_registers_per_thread shared_bytes_per_sm shared_bytes_per_block l2_bytes clock_hz"
         )
         require_positive(f"Device {self.name}", **{name: getattr(self, name) for name in counts.split()})
+        if self.sm_count > MAX_SMS:
+            raise DescriptionError(
+                f"Device {self.name}: sm_count is {self.sm_count}; it must be at most {MAX_SMS:,}"
+            )
         for name in ("dram_bytes_per_s", "tensor_flops_per_s", "power_w"):
-            if not 0 < getattr(self, name) < float("inf"):
+            if not MIN_FIGURE <= getattr(self, name) <= MAX_FIGURE:
                 raise DescriptionError(
-                    f"Device {self.name}: {name} is {getattr(self, name)!r}; it must be above 0"
+                    f"Device {self.name}: {name} is {getattr(self, name)!r}; it must be a number from "
+                    f"{MIN_FIGURE:g} to {MAX_FIGURE:g}"
                 )
         if self.reserved_shared_bytes_per_block < 0:
             raise DescriptionError(

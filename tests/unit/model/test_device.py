@@ -80,7 +80,10 @@ def test_an_sm_count_of_zero_is_refused():
     ("change", "message"),
     [
         ({"max_blocks_per_sm": -1}, "max_blocks_per_sm is -1"),
-        ({"dram_bytes_per_s": 0.0}, "dram_bytes_per_s is 0.0; it must be above 0"),
+        ({"dram_bytes_per_s": 0.0}, "dram_bytes_per_s is 0.0; it must be a number from 1 to 1e\\+21"),
+        ({"dram_bytes_per_s": 1e300}, r"dram_bytes_per_s is 1e\+300; it must be a number from 1 to 1e\+21"),
+        ({"power_w": 1e-300}, "power_w is 1e-300; it must be a number from 1"),
+        ({"sm_count": 1_000_000_000}, "sm_count is 1000000000; it must be at most 65,536"),
         ({"tensor_flops_per_s": float("nan")}, "tensor_flops_per_s is nan"),
         ({"reserved_shared_bytes_per_block": -1}, "reserved_shared_bytes_per_block is -1"),
         ({"compute_capability": (6, 1)}, r"compute_capability is \(6, 1\); it must be .* \(7, 0\) or later"),
