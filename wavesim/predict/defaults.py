@@ -8,7 +8,7 @@ so the catalogue's roofline has to do. Everything that predicts takes its costs 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from statistics import mean
 
 from wavesim.costs.builds import as_built
@@ -228,19 +228,21 @@ def _recorded(case: RecordedCase, tokens: int, order: str) -> KnownCosts:
     """Costs of a case's stream-sync run. In clock cycles a tile costs nearly the same at every size.
 
     At its own size each block takes its own time, as in the predictions that are scored; the blocks of
-    another grid take the mean.
+    another grid take the mean, with what DRAM and clock had in it there: such costs are a stand-in, and a
+    slider's picture cannot wait until tiles and traffic settle.
     """
     stream = case.trace("stream")
     head = stream.header
-    size = "" if case.tokens == tokens else f" at {case.tokens:,} tokens, the nearest size"
+    is_own_size = case.tokens == tokens
+    size = "" if is_own_size else f" at {case.tokens:,} tokens, the nearest size, DRAM and clock as there"
     under = "" if case.order == order else f" in {case.order} order, not this plan's"
     when = f"{head.device['name']}, {head.date[:10]}, commit {head.commit[:7]}"
     is_exact = (case.tokens, case.order) == (tokens, order)
     words = f"calibrated on the recorded stream-sync run{size}{under} ({when})"
     recorded = workload(case.workload, case.tokens, parse_tile(case.tile))
-    is_own_size = case.tokens == tokens
     device = devices.load(case.device)
-    model = calibrate_for(recorded, device, stream, per_block=is_own_size)
+    costs = partial(calibrate_for, recorded, device, stream, per_block=is_own_size)
+    model = costs(is_settled=is_own_size)
     assumed = trace_defaults(stream)
     others = (f"tile_ns: those of a run{size}{under}",) if size or under else ()
     defaults = (*others, *map(str, assumed))
@@ -252,7 +254,7 @@ def _recorded(case: RecordedCase, tokens: int, order: str) -> KnownCosts:
         defaults,
         is_calibrated=is_exact,
         known_as=known_text(STREAM_TRACE, recorded),
-        as_measured=calibrate_for(recorded, device, stream, per_block=is_own_size, is_settled=False),
+        as_measured=costs(is_settled=False),
     )
 
 
