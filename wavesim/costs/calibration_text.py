@@ -97,7 +97,7 @@ def _memory(costs: CostModel) -> str:
     if costs.memory is None:
         return "left out: L2 and DRAM"
     l2_mb, dram_tb = costs.memory.l2_bytes / 1e6, costs.memory.dram_bytes_per_s / 1e12
-    return f"tile times are those at an idle DRAM, behind them an L2 of {l2_mb:g} MB and {dram_tb:g} TB/s"
+    return f"tile times are those at an idle DRAM, behind them an L2 of {l2_mb:.3g} MB and {dram_tb:.3g} TB/s"
 
 
 def _main_loops(costs: CostModel) -> str:

@@ -1,6 +1,6 @@
 """The fields of a description: what each means, its unit, and what a prediction loses where it is left out.
 
-Example: `wait` says where a kernel's blocks wait. Without it the interval of a prediction covers all three
+Example: `wait` says where a kernel's blocks wait. Without it the interval of a prediction covers three
 places. `docs/describe-your-kernels.md` has these tables; a test keeps the two in step.
 """
 
@@ -137,7 +137,7 @@ STAGES = (
         "(all warps at a barrier of the block, tile by tile), before-main-loop (once, for all it reads) or "
         "prefetched (semaphores are loaded ahead, as in wavesim's kernels)",
         "not known",
-        "the interval covers all three",
+        "the interval covers the first three",
         'wait = "block-barrier"',
     ),
     Field(
