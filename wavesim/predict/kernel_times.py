@@ -26,6 +26,7 @@ from wavesim.trace.trace import Trace
 
 UNIT_NS = 1_000_000
 MEMORY_ROUNDS = 2  # of correcting a tile time by what a busy DRAM adds to it
+TOO_SLOW = 1.25  # times as long as measured after a correction: the memory cannot be right
 
 
 def costs_from_kernel_times(
@@ -43,6 +44,8 @@ def costs_from_kernel_times(
     has others, one per block in the grid's row-major order, split after split: (blocks,), above 0, of any
     scale.
     What the trace of a run would say besides is taken from `known`, by default `costs_of(device.name)`.
+    Where a kernel was clearly faster than the memory known of the device would let it be, as where that is
+    another device's in proportion, all are predicted without a memory: what was measured goes before it.
     Kernels faster than the device can be are named by `contradictions`. Raises `DescriptionError` if a
     stage has no time, or one too short for its launch, or weights that are not one per block.
     """
@@ -70,17 +73,13 @@ def costs_from_kernel_times(
     )
     spread = 0.0 if memory is None else float(known.values.get("kernel_times.tile_spread", 0.0))
     given = _checked(pipeline, tile_weights or {})
-    tile_ns = {
-        stage.name: _tile_ns(
-            Pipeline(stage.name, [stage]),
-            device,
-            kernel_ns[stage.name] - known.kernel_launch_ns,
-            replace(around, tile_ns={stage.name: _weights(stage, given.get(stage.name), spread)}),
-            order,
-        )
-        for stage in pipeline.stages
-    }
-    return replace(around, tile_ns=tile_ns, main_loops=usual_loops(pipeline, device), **known.overheads)
+    weights = {stage.name: _weights(stage, given.get(stage.name), spread) for stage in pipeline.stages}
+    blocks_ns = {stage.name: kernel_ns[stage.name] - known.kernel_launch_ns for stage in pipeline.stages}
+    tile_ns = _tile_times(pipeline, device, blocks_ns, replace(around, tile_ns=weights), order)
+    if tile_ns is None:
+        around = replace(around, memory=None, clock_gain=0.0)
+        tile_ns = _tile_times(pipeline, device, blocks_ns, replace(around, tile_ns=weights), order)
+    return replace(around, tile_ns=tile_ns or {}, main_loops=usual_loops(pipeline, device), **known.overheads)
 
 
 def _checked(
@@ -110,22 +109,36 @@ def _weights(stage: Stage, weights: Sequence[float] | None, spread: float) -> in
     return [max(1, round(UNIT_NS * one)) for one in np.random.default_rng(size).normal(1.0, spread, size)]
 
 
+def _tile_times(
+    pipeline: Pipeline, device: Device, blocks_ns: Mapping[str, int], around: CostModel, order: Order
+) -> dict[str, int | list[int]] | None:
+    """Tile times of every stage; None where one of them cannot be as fast as it was behind the memory."""
+    found: dict[str, int | list[int]] = {}
+    for stage in pipeline.stages:
+        times = _tile_ns(Pipeline(stage.name, [stage]), device, blocks_ns[stage.name], around, order)
+        if times is None:
+            return None
+        found[stage.name] = times
+    return found
+
+
 def _tile_ns(
     alone: Pipeline, device: Device, blocks_ns: int, around: CostModel, order: Order
-) -> int | list[int]:
+) -> int | list[int] | None:
     """The tile times, in proportion to those of `around`, at which a kernel alone takes `blocks_ns`.
 
     Without a memory the first guess is right, as all times are in proportion. Behind one they are times at an
-    idle DRAM, corrected `MEMORY_ROUNDS` times: where the memory would not let a kernel be as fast as it was,
-    more rounds would make its tiles ever shorter.
+    idle DRAM, corrected `MEMORY_ROUNDS` times. Where the memory would not let a kernel be as fast as it was,
+    more rounds would make its tiles ever shorter: None, where that is seen in the last round.
     """
     (stage,) = alone.stages
     plan, costs = StreamSync(SlicesLast(order)), replace(around, memory=None, clock_gain=0.0)
-    times = around.tile_times(stage)
+    times, too_long = around.tile_times(stage), 1.0
     for _ in range(1 if around.memory is None else 1 + MEMORY_ROUNDS):
         trace = simulate(alone, plan, device, costs.with_tile_ns(**{stage.name: times}))
+        too_long = trace.makespan_ns / blocks_ns
         times, costs = _scaled(times, blocks_ns / trace.makespan_ns), around
-    return times
+    return None if around.memory is not None and too_long > TOO_SLOW else times
 
 
 def _scaled(times: int | list[int], factor: float) -> int | list[int]:

@@ -43,6 +43,18 @@ def test_costs_reproduce_each_kernels_measured_time():
     assert stream.makespan_ns == pytest.approx(575_000 + costs.boundary_ns, rel=0.001)
 
 
+def test_a_measured_time_goes_before_a_memory_that_would_not_let_the_kernel_be_so_fast(tmp_path: Path):
+    page = (EXAMPLE.parent / "describe-your-kernels.md").read_text()
+    whole, *_, device = (block.split("```")[0] for block in page.split("```toml\n")[1:])
+    path = tmp_path / "pair.toml"
+    path.write_text(whole.replace('device = "h200"', "") + device)
+    found = load_description(path)
+    costs = costs_from_kernel_times(found.pipeline, found.device, found.kernel_ns)
+    stream = simulate(found.pipeline, StreamSync(), found.device, costs)
+    assert stream.makespan_ns == pytest.approx(455_000, rel=0.01)
+    assert costs.memory is None
+
+
 def test_the_verdict_names_a_plan_inside_its_interval_and_why():
     found = load_description(EXAMPLE)
     verdict = verdict_on(found.pipeline, found.device, found.kernel_ns)
