@@ -177,7 +177,7 @@ def test_a_calibration_says_what_it_used_and_what_it_left_at_default():
         v100, costs_from_kernel_times(small, v100, times)
     ).replace("tile fetch 0 us, poll 0 us, ", "")
     assert (
-        "not measured on this device: overheads, kernel times, clock, sharing, as on h200 ("
+        "not measured on this device: overheads, kernel times, sharing, clock, as on h200 ("
         in kernel_times_text(b200, costs_from_kernel_times(small, b200, times))
     )
 
