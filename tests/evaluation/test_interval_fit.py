@@ -84,14 +84,15 @@ def test_a_kind_of_few_sizes_is_drawn_towards_the_others():
 
 
 def test_what_was_never_scored_is_as_wide_as_the_widest_and_the_words_of_levels_go_by_device():
-    names = named("development", 5)
     found = [
         made_up(case, "row", 1.0 + error, 1.0, kind=f"kind {error}", family=f"family {error}", device="x")
-        for case in names
-        for error in range(1, 6)
+        for split, last in (("development", 6), ("test", 5))
+        for case in named(split, 5)
+        for error in range(1, last)
     ]
     widths = widths_of(found)
     assert widths.unseen == 5.0
+    assert widths.support("kind 5", "x") == "never"  # measured, but at no size that it was not learnt on
     assert [widths.support("kind 1", device) for device in ("x", "y")] == ["here", "elsewhere"]
     assert widths.support("kind 9", "x") == "never"
     here, elsewhere = (widths.half_width("kind 1", 1.0, device) for device in ("x", "y"))

@@ -56,19 +56,16 @@ class Widths:
     unseen: float
 
     def support(self, kind: str, device: str) -> Support:
-        """Where predictions of a kind were scored, as seen from a device."""
+        """Where predictions of a kind were scored, on cases of the test split, as seen from a device."""
         known = self.kinds.get(kind)
-        if known is None:
+        if known is None or not known.cases:
             return "never"
         return "here" if device in known.devices else "elsewhere"
 
     def half_width(self, kind: str, spread: float, device: str) -> float:
-        """Half of the interval in points. A kind scored elsewhere keeps its own where that is wider."""
-        support = self.support(kind, device)
-        if support == "never":
-            return self.unseen * spread
-        own = self.kinds[kind].half_width_over_spread
-        return spread * (own if support == "here" else max(own, self.unseen))
+        """Half of the interval in points. What was not scored here keeps its kind's own if that is wider."""
+        own = self.kinds[kind].half_width_over_spread if kind in self.kinds else 0.0
+        return spread * (own if self.support(kind, device) == "here" else max(own, self.unseen))
 
 
 def support_of(kind: str, device: str) -> Support:
