@@ -17,6 +17,7 @@ from typing import Any
 from wavesim.errors import DescriptionError
 from wavesim.evaluation.crossover_runs import MAX_BYTES, read_registered, register, score_run
 from wavesim.guard.documents import read_json, read_toml
+from wavesim.guard.program import run_program
 from wavesim.guard.workers import worker_pool
 from wavesim.guard.writing import write_text
 from wavesim.model import device as devices
@@ -133,4 +134,4 @@ def _say(words: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program("crossover_run", main))

@@ -38,7 +38,10 @@ def refusal(call) -> str:
     [
         (lambda: simulate(0, PLAN, DEVICE), "simulate: pipeline is 0; it must be a Pipeline"),
         (lambda: simulate(TOY, PLAN, "toy"), "simulate: device is 'toy'; it must be a Device"),
-        (lambda: simulate(TOY, PLAN, DEVICE, {}), "simulate: costs is {}; it must be a CostModel or None"),
+        (
+            lambda: simulate(TOY, PLAN, DEVICE, {}),
+            "simulate: costs is {}; it must be a CostModel or None",
+        ),
         (lambda: compare(None, [PLAN], DEVICE), "compare: pipeline is None; it must be a Pipeline"),
         (lambda: compare(TOY, PLAN, DEVICE), "must be a list, each entry a Plan"),
         (lambda: compare(TOY, "x", DEVICE), "compare: plans[0] is 'x'; it must be a Plan"),
@@ -47,7 +50,10 @@ def refusal(call) -> str:
         (lambda: safety_of([], PLAN, DEVICE), "safety_of: pipeline is []; it must be a Pipeline"),
         (lambda: safety_of(TOY, PLAN, None), "safety_of: device is None; it must be a Device"),
         (lambda: generate(TOY, PLAN, None), "generate: device is None; it must be a Device"),
-        (lambda: tune(TOY, DEVICE, costs=-1), "tune: costs is -1; it must be a CostModel or None"),
+        (
+            lambda: tune(TOY, DEVICE, costs=-1),
+            "tune: costs is -1; it must be a CostModel or a KnownCosts",
+        ),
         (lambda: tune(TOY, DEVICE, executor=2), "tune: executor is 2; it must be an Executor or None"),
         (lambda: tune(TOY, DEVICE, progress="x"), "tune: progress is 'x'; it must be a Callable or None"),
         (lambda: tune(TOY, DEVICE, variants=[1]), "tune: variants is [1]; it must be a Mapping or None"),

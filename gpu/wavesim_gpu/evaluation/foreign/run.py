@@ -31,6 +31,7 @@ from wavesim.evaluation.blind_runs import (
 )
 from wavesim.evaluation.foreign_pairs import BASELINE, ForeignPair, all_pairs, pair_of
 from wavesim.evaluation.foreign_runs import ComparedPair, KnownPair, register_foreign, trace_path
+from wavesim.guard.program import run_program
 from wavesim.guard.workers import worker_pool
 from wavesim.predict.prediction import improvement_of_rounds
 
@@ -186,4 +187,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program("foreign.run", main))

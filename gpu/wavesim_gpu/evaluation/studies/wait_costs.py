@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from wavesim.guard.program import run_program
 from wavesim.guard.writing import write_text
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy, versions
@@ -131,7 +132,7 @@ def _launch(
     function.function((blocks,), (threads,), arguments, shared_mem=shared_bytes)
 
 
-def main() -> None:
+def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
@@ -139,7 +140,8 @@ def main() -> None:
     found = measure()
     write_text(out, json.dumps(found, indent=1) + "\n")
     sys.stdout.writelines(f"{line}\n" for line in (found["latencies"], *found["loops"]))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_program("wait_costs", main))

@@ -4,6 +4,7 @@ import hashlib
 import json
 import sys
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -216,10 +217,12 @@ def test_the_time_of_compilations_that_overlap_counts_once():
 
 def test_compilations_are_counted_within_and_not_after(monkeypatch):
     monkeypatch.setattr(compiler, "build_and_keep", lambda request: "cubin")
+    request = compiler.Request(Path("gemm.cu"), ("tile",), (), {}, "key")
     with watched_compilations() as found:
-        assert compiler.build_and_keep(None) == "cubin"
-    compiler.build_and_keep(None)
+        assert compiler.build_and_keep(request) == "cubin"
+    compiler.build_and_keep(request)
     assert len(found.spans) == 1
+    assert found.what == ["gemm.cu: tile"]
 
 
 def test_tuned_algorithms_of_the_library_make_another_way(monkeypatch):
