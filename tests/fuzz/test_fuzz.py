@@ -4,6 +4,7 @@
 """
 
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import harness
@@ -32,11 +33,11 @@ def test_every_input_ends_in_a_result_with_sense_or_in_one_clear_line(name: str,
 def test_what_the_corpus_calls_refused_is_refused_and_the_rest_is_read(name: str):
     if target_of(name).missing:
         pytest.skip("its packages are not installed")
-    worker = Worker(name)
-    for path in harness.corpus_of(name):
-        result = worker.judged(path.read_bytes())[0]
-        assert (path.name, result) == (path.name, "refused" if path.parent.name == "refused" else "accepted")
-    worker.close()
+    with closing(Worker(name)) as worker:
+        for path in harness.corpus_of(name):
+            result = worker.judged(path.read_bytes())[0]
+            expected = "refused" if path.parent.name == "refused" else "accepted"
+            assert (path.name, result) == (path.name, expected)
 
 
 @pytest.mark.parametrize("name", TARGETS)
