@@ -5,6 +5,7 @@ Example: under row semaphores a producer tile of 150 us takes 151: it fetches it
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +19,44 @@ def opening_and_closing(trace: Trace, stage: str) -> tuple[int, int]:
     producers = {info.producer for info in trace.header.dependencies}
     consumers = {info.consumer for info in trace.header.dependencies}
     has_semaphores = plan.sync.has_semaphores
-    opening_ns = (has_semaphores or plan.schedule.fetches_tiles) * costs["tile_fetch_ns"]
-    opening_ns += (has_semaphores and stage in consumers) * costs["poll_ns"]
+    loop = _loop(trace, stage)
+    is_fetching = (has_semaphores or plan.schedule.fetches_tiles) and not loop.get("is_persistent")
+    is_polling = has_semaphores and stage in consumers and loop.get("wait_place") in (None, "prefetched")
+    opening_ns = is_fetching * costs["tile_fetch_ns"] + is_polling * costs["poll_ns"]
     return opening_ns, (has_semaphores and stage in producers) * costs["post_ns"]
+
+
+def waiting_ns(trace: Trace, stage: str) -> tuple[int, int]:
+    """Least and most nanoseconds that waits add to the work of a stage's blocks, by where its kernel waits.
+
+    Every k-block may work out whether to wait; after a wait within the main loop the pipeline fills up anew,
+    as far as what was loaded before does not hide it.
+    """
+    costs, loop = trace.header.costs, _loop(trace, stage)
+    plan = recorded_shape(trace.header.plan, trace.header.plan_data)
+    place, edges = loop.get("wait_place"), [d for d in trace.header.dependencies if d.consumer == stage]
+    if not edges or not plan.sync.has_semaphores or plan.waits_for_grids:
+        return 0, 0
+    if place == "producer-warp":
+        return 0, costs["tma_refill_ns"] * sum(len(edge.value_of_semaphore) for edge in edges)
+    if place not in {"block-barrier", "before-main-loop"}:
+        return 0, 0
+    is_tested = place == "block-barrier" and bool(loop["tests_each_k_block"])
+    test_ns = is_tested * costs["wait_test_ns"] * loop["iterations"]
+    refill_ns = 0 if loop["pipeline_depth"] == 1 else costs["refill_ns"]
+    return test_ns, test_ns + refill_ns * sum(len(edge.value_of_semaphore) for edge in edges)
+
+
+def is_alone(trace: Trace) -> bool:
+    """Whether no block is slowed down by others of its SM, computing or spinning."""
+    costs = trace.header.costs
+    return set(costs.get("sharing", [0])) == {1.0} and not costs.get("spin_share")
+
+
+def _loop(trace: Trace, stage: str) -> Mapping[str, Any]:
+    """What the header says of a stage's main loop; nothing where its author has not."""
+    found: Mapping[str, Any] = trace.header.costs.get("main_loops", {}).get(stage, {})
+    return found
 
 
 def expected_work_ns(trace: Trace, stage: int) -> tuple[IntArray, IntArray] | None:

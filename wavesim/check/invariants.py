@@ -10,7 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from wavesim.check.expected_work import expected_work_ns, is_summed_up, opening_and_closing
+from wavesim.check.expected_work import (
+    expected_work_ns,
+    is_alone,
+    is_summed_up,
+    opening_and_closing,
+    waiting_ns,
+)
 from wavesim.model.dependency import Dependency
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.parsing import recorded_shape
@@ -181,7 +187,7 @@ def _waits(trace: Trace) -> Iterator[str]:
 
 def _work(trace: Trace) -> Iterator[str]:
     """Work is conserved: a block that shares its SM with nobody computes as long as its cost says."""
-    if set(trace.header.costs.get("sharing", [0])) != {1.0}:
+    if not is_alone(trace):
         return
     busy = trace.end_ns - trace.start_ns - trace.wait_ns
     for number, info in enumerate(trace.header.stages):
@@ -190,10 +196,14 @@ def _work(trace: Trace) -> Iterator[str]:
             continue
         work_ns, parts = found
         rows = np.flatnonzero(trace.stage == number)
-        more_ns = busy[rows] - work_ns
+        least_ns, most_ns = waiting_ns(trace, info.name)
+        # What a wait adds up to its most is not known from the header; beyond that it is a breach.
+        more_ns = busy[rows] - work_ns - least_ns
         for row, more in zip(rows[parts == 1], more_ns[parts == 1], strict=True):
-            if more:
+            if not 0 <= more <= most_ns - least_ns:
                 yield f"{_block(trace, row)} computes {busy[row]} ns; its work is {busy[row] - more} ns"
+        if most_ns > least_ns:
+            continue  # of parts' sums and waits only their total is known
         tile = trace.y[rows] * info.grid[0] + trace.x[rows]
         for split in np.unique(tile[parts > 1]):
             mine = tile == split
@@ -210,10 +220,11 @@ def _reads(trace: Trace, dependency: Dependency) -> Iterator[str]:
     """
     costs = trace.header.costs
     name = dependency.consumer.stage.name
-    is_exact = set(costs.get("sharing", [0])) == {1.0} and trace.k_first is None
+    is_exact = is_alone(trace) and trace.k_first is None
     if is_exact and dependency.consumer.stage.grid.z > 1:
         is_exact = not costs["partial_ns"] and not costs["fixup_ns"]
     opening_ns, closing_ns = opening_and_closing(trace, name) if is_exact else (0, 0)
+    _, most_ns = waiting_ns(trace, name) if is_exact else (0, 0)
     prefetched = round(float(costs.get("prefetch", 0.0)) * SHARE_UNIT)
     plan = recorded_shape(trace.header.plan, trace.header.plan_data)
     ahead_ns = costs.get("prologue_epilogue_ns", 0) if plan.waits_for_grids else 0
@@ -221,7 +232,7 @@ def _reads(trace: Trace, dependency: Dependency) -> Iterator[str]:
     for row in np.flatnonzero(trace.rows_of(name)).tolist():
         done_ns = int(trace.end_ns[row]) - closing_ns
         begin_ns = int(trace.start_ns[row] + trace.wait_ns[row]) + opening_ns
-        work = done_ns - begin_ns if is_exact else 0
+        work = max(0, done_ns - begin_ns - most_ns) if is_exact else 0
         for tile, done, of in _tiles_read(
             dependency, int(trace.x[row]), int(trace.y[row]), int(trace.z[row])
         ):

@@ -12,10 +12,11 @@ from wavesim.costs.cost_model import FIXED_COSTS, CostModel
 from wavesim.costs.data_sheet import roofline
 from wavesim.costs.dram_slowdown import by_block, by_row, slowdowns
 from wavesim.costs.l2_misses import FloatArray
+from wavesim.costs.wait_costs import iterations_of
 from wavesim.errors import DescriptionError
 from wavesim.guard.arguments import require_types
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
+from wavesim.model.kernel import UNKNOWN_LOOP, Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -148,7 +149,7 @@ def _header(
         dependencies=describe_dependencies(program),
         parameters=dict(pipeline.parameters),
         versions={"simpy": _simpy_version(), "numpy": np.__version__},
-        costs=_describe_costs(costs, plan),
+        costs=_describe_costs(costs, plan, program),
         setup_ns=costs.outside_ns(plan),
         note=plan.caveat,
     )
@@ -193,8 +194,13 @@ def _dependencies(program: PlanProgram) -> list[tuple[StageProgram, SemaphoreArr
     return [(stage, array) for stage in program.stages for array in stage.arrays.values()]
 
 
-def _describe_costs(costs: CostModel, plan: Plan) -> dict[str, object]:
+def _describe_costs(costs: CostModel, plan: Plan, program: LaunchedProgram) -> dict[str, object]:
     prefetch = {"prefetch": plan.prefetch} if plan.prefetch else {}
+    loops = {
+        stage.stage.name: {**asdict(stage.loop), "iterations": iterations_of(stage.stage)}
+        for stage in program.stages
+        if stage.loop != UNKNOWN_LOOP
+    }
     tile_ns = {
         stage: times if isinstance(times, int) else f"{len(times)} times"
         for stage, times in costs.tile_ns.items()
@@ -208,4 +214,6 @@ def _describe_costs(costs: CostModel, plan: Plan) -> dict[str, object]:
         **({"memory": asdict(costs.memory)} if costs.memory else {}),
         **{name: getattr(costs, name) for name in FIXED_COSTS},
         **prefetch,
+        **({"spin_share": costs.spin_share} if costs.spin_share else {}),
+        **({"main_loops": loops} if loops else {}),
     }

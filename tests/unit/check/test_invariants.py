@@ -11,6 +11,7 @@ from toy_schedules import HALF_SM, TOY, pair, run, stage
 from wavesim.check.invariants import violations
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DeadlockError
+from wavesim.model.kernel import MainLoop
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
@@ -87,6 +88,18 @@ def test_a_block_that_computes_too_little_is_seen(trace):
     assert said(
         tampered(trace, "wait_ns", 0, 300), "gemm1 block (0, 0, 0) computes 700 ns; its work is 1000 ns"
     )
+
+
+def test_a_pipeline_fills_up_anew_once_a_wait_at_most():
+    pipeline = pair(stage("a", 2), stage("b", 1))
+    loops = {"b": MainLoop(4, "block-barrier", False, 1, False)}
+    costs = CostModel({"a": 1_000, "b": 1_000}, ready_poll_ns=10, refill_ns=50, main_loops=loops)
+    trace = simulate(pipeline, SemaphoreSync(TileSync(), wait_kernel=False), TOY, costs)
+    assert violations(trace, pipeline) == []
+    row = int(np.flatnonzero(trace.rows_of("b"))[0])
+    assert trace.end_ns[row] - trace.start_ns[row] - trace.wait_ns[row] == 1_050
+    late = tampered(trace, "end_ns", row, int(trace.end_ns[row]) + 51)
+    assert violations(late, pipeline) == ["b block (0, 0, 0) computes 1101 ns; its work is 1000 ns"]
 
 
 def test_a_wait_that_ends_before_the_post_is_seen(trace):
