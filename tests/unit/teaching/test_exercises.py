@@ -103,11 +103,11 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     "10.2": [(2.4, "2.4"), (4, "no tile is cut")],
     "10.3": [
         ((512, "row"), "points off"),
-        ((2048, "tile"), "points off"),
+        ((3072, "row"), "points off"),
         ((64, "tile"), "no point"),
     ],
     "11.1": [(-2.3, "gain in time"), (-4.6, "gain in cycles"), (0, "less that in cycles")],
-    "11.2": [("waiting", "another"), ("tile cycles", "+3.1 µs"), ("slower tiles", "none of")],
+    "11.2": [("waiting", "another"), ("tile cycles", "+1.1 µs"), ("slower tiles", "none of")],
     "13.1": [
         ((3, 16), "whole row"),
         ((9, 16), "one per tile row"),
