@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unpacked_run import unpacked_run
 
 from wavesim.check.invariants import violations
 from wavesim.evaluation.blind_runs import BlindRun, RegisteredPrediction, find_runs
@@ -93,7 +94,8 @@ def test_that_model_still_predicts_the_same_from_the_stored_stream_sync_traces(
     families: dict[str, str] = {}
     for size in run.sizes():
         families.setdefault(size.kernels, size.name)
-    found = predicted_by(folder, run, families.values())["found"]
+    whole = BlindRun(unpacked_run(run.folder, folder / "run"))
+    found = predicted_by(folder, whole, families.values())["found"]
     again = [RegisteredPrediction(**one) for one in found]
     assert {one.size for one in again} == set(families.values())
     for one in again:

@@ -16,7 +16,7 @@ from wavesim.evaluation.blind_predictions import (
     register_predictions,
     unmeasured,
 )
-from wavesim.evaluation.blind_runs import BlindRun, find_runs, model_sources
+from wavesim.evaluation.blind_runs import BlindRun, find_runs, model_sources, trace_path
 from wavesim.evaluation.blind_sizes import BASELINE, all_sizes, second_sizes, shard_of
 from wavesim.evaluation.regret import regret_text, size_regrets
 from wavesim.evaluation.validation import scores
@@ -24,7 +24,7 @@ from wavesim.model.device import load
 from wavesim.model.occupancy import occupancy_of
 from wavesim.plan.parsing import parse_plan
 from wavesim.recordings.split import split_of
-from wavesim.trace.trace import Trace
+from wavesim.trace.trace_archive import load_trace
 from wavesim_gpu.evaluation.blind_run import BlindRunner, Shard, predict_in_processes
 from wavesim_gpu.evaluation.blind_worker import Worker, WorkerError
 
@@ -123,8 +123,8 @@ def test_a_changed_prediction_is_refused(tmp_path: Path):
 def test_a_trace_of_before_the_predictions_is_refused(tmp_path: Path):
     make_run(tmp_path / "run")
     (run,) = find_runs(tmp_path)
-    path = next((tmp_path / "run").glob("*_grouped4_tile.npz"))
-    stamped(Trace.load(path), "0" * 64).save(path)
+    path = trace_path(run.folder, PORTABLE, "grouped:4", "tile")
+    stamped(load_trace(path), "0" * 64).save(path)
     with pytest.raises(RecordingError, match="carries the predictions' hash 0000"):
         predictions_of_runs(tmp_path)
     assert run.name == "run"

@@ -26,7 +26,7 @@ from wavesim.model.occupancy import occupancy_of
 from wavesim.plan.parsing import plan_data
 from wavesim.recordings.split import committed_split, split_of
 from wavesim.sim.simulation import simulate
-from wavesim.trace.trace import Trace
+from wavesim.trace.trace_archive import load_trace
 from wavesim_gpu.evaluation.foreign.run import ForeignRunner
 
 BLOCKS = {"product": Block(256, 220, 0, 81_408), "consumer": Block(256, 220, 0, 81_408)}
@@ -82,7 +82,7 @@ def test_kernels_come_first_then_the_hash_then_the_plans(tmp_path: Path):
     assert set(known_pairs(run)) == {"one", "two"}
     assert known_pairs(run)["one"].blocks == BLOCKS
     assert runner.failures == {"one tile": "wrong", "two tile": "wrong"}
-    trace = Trace.load(trace_path(run.folder, PAIR, "row"))
+    trace = load_trace(trace_path(run.folder, PAIR, "row"))
     assert trace.header.versions[STAMP] == run.stamp
 
 

@@ -21,6 +21,7 @@ from wavesim.guard.writing import write_text
 from wavesim.plan.parsing import plan_data, recorded_shape
 from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Trace
+from wavesim.trace.trace_archive import has_trace, load_trace
 
 RUNS = FOLDER / "blind"
 Basis = Literal["trace", "kernel-times", "profile"]
@@ -228,14 +229,14 @@ class BlindRun:
 
     def stream(self, size: BlindSize, order: str) -> Trace:
         """The stream-sync trace that a case was predicted from."""
-        return as_measured(size, order, Trace.load(trace_path(self.folder, size, order, BASELINE)))
+        return as_measured(size, order, load_trace(trace_path(self.folder, size, order, BASELINE)))
 
     def trace(self, size: BlindSize, order: str, plan: str) -> Trace | None:
         """The trace of an overlapped plan, None if it left none. Raises if it ran before the predictions."""
         path = trace_path(self.folder, size, order, plan)
-        if not path.exists():
+        if not has_trace(path):
             return None
-        trace = Trace.load(path)
+        trace = load_trace(path)
         seen = str(trace.header.versions.get(STAMP, ""))
         if seen != self.stamp:
             raise RecordingError(

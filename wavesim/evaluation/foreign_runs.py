@@ -29,6 +29,7 @@ from wavesim.predict.kinds import STREAM_TRACE, known_text, trace_kind
 from wavesim.predict.prediction import improvement_of_rounds, predict_from_stream
 from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Trace
+from wavesim.trace.trace_archive import has_trace, load_trace
 
 RUNS = FOLDER / "foreign"
 FOREIGN_BASES: tuple[Basis, ...] = ("trace", "kernel-times", "profile")
@@ -131,7 +132,7 @@ def known_pairs(run: BlindRun) -> dict[str, KnownPair]:
             pair = pair_of(entry["pair"])
             blocks = {stage: Block(**block) for stage, block in entry["blocks"].items()}
             path = trace_path(run.folder, pair)
-            stream = Trace.load(path) if path.exists() else None
+            stream = load_trace(path) if has_trace(path) else None
             found[name] = KnownPair(pair, entry["kernel_ns"], blocks, entry["stream_ns"], stream)
         except (KeyError, TypeError, AttributeError) as error:
             raise RecordingError(f"{run.folder / 'run.json'}: pair {name!r} is damaged: {error!r}") from None

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from wavesim.errors import OutputError, RecordingError
 from wavesim.guard.arguments import path_of
 from wavesim.guard.escaping import one_line
+from wavesim.guard.reading import open_data
 from wavesim.guard.writing import replacing
 from wavesim.trace.header import Event, Header
 from wavesim.trace.trace_file import (
@@ -156,10 +157,17 @@ class Trace:
         return path
 
     @classmethod
-    def load(cls, path: str | Path) -> "Trace":
-        """Reads what `save` wrote. Raises `RecordingError` naming file and field for anything else."""
+    def load(cls, path: str | Path, file: BinaryIO | None = None) -> "Trace":
+        """Reads what `save` wrote, from `file` where that is open already and `path` is only its name.
+
+        Raises `RecordingError` naming file and field for anything else.
+        """
         path = path_of("Trace.load", "path", path)
-        arrays = read_arrays(path)
+        if file is None:
+            with open_data(path) as opened:
+                arrays = read_arrays(path, opened)
+        else:
+            arrays = read_arrays(path, file)
         head = read_header(path, arrays)
         events = read_events(head, path)
         for name in COLUMNS:

@@ -18,7 +18,6 @@ from wavesim.errors import RecordingError
 from wavesim.guard.bounds import shown
 from wavesim.guard.documents import json_value
 from wavesim.guard.escaping import one_line
-from wavesim.guard.reading import open_data
 from wavesim.trace.header import DependencyInfo, Event, Header, StageInfo
 from wavesim.trace.old_names import with_current_names
 
@@ -40,19 +39,18 @@ def narrowed(array: IntArray) -> NDArray[Any]:
     return array.astype(np.int32) if fits else array
 
 
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """The file's columns, all integers (n,), and its header as bytes. Raises `RecordingError`."""
-    with open_data(path) as file:
-        _require_small(path, file)
-        arrays: dict[str, NDArray[Any]] = {}
-        try:
-            with np.load(file, allow_pickle=False) as archive:
-                for name in archive.files:
-                    arrays[name] = _column(path, name, archive[name], sum(map(np.size, arrays.values())))
-        except RecordingError:
-            raise
-        except Exception as error:  # noqa: BLE001 - zlib, zip and numpy each have their own for damaged files
-            raise RecordingError(f"{path}: damaged: {one_line(str(error))}") from None
+def read_arrays(path: Path, file: BinaryIO) -> dict[str, NDArray[Any]]:
+    """The columns of an open file, all integers (n,), and its header as bytes. Raises `RecordingError`."""
+    _require_small(path, file)
+    arrays: dict[str, NDArray[Any]] = {}
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            for name in archive.files:
+                arrays[name] = _column(path, name, archive[name], sum(map(np.size, arrays.values())))
+    except RecordingError:
+        raise
+    except Exception as error:  # noqa: BLE001 - zlib, zip and numpy each have their own for damaged files
+        raise RecordingError(f"{path}: damaged: {one_line(str(error))}") from None
     return arrays
 
 

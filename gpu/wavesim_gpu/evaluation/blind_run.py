@@ -33,6 +33,7 @@ from wavesim.evaluation.blind_runs import (
 from wavesim.evaluation.blind_sizes import BASELINE, SEMAPHORES, BlindSize, shard_of, shuffled
 from wavesim.guard.workers import worker_pool
 from wavesim.trace.trace import Trace
+from wavesim.trace.trace_archive import pack_traces
 from wavesim_gpu.evaluation.blind_measuring import ComparedSize
 from wavesim_gpu.evaluation.blind_worker import Worker, WorkerError
 from wavesim_gpu.runtime.gpu_at_hand import require_gpu
@@ -110,6 +111,7 @@ class BlindRunner:
             self._say(f"repeat {repeat}: {sum(done)} sizes after {time.monotonic() - began:.0f} s")
         self._facts["seconds"] = round(time.monotonic() - began, 1)
         self._keep()
+        pack_traces(self.folder)
 
     def _streams(self) -> Iterator[tuple[BlindSize, Streams]]:
         for size in shuffled(self.sizes):

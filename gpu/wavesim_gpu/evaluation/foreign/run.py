@@ -34,6 +34,7 @@ from wavesim.evaluation.foreign_runs import ComparedPair, KnownPair, register_fo
 from wavesim.guard.program import run_program
 from wavesim.guard.workers import worker_pool
 from wavesim.predict.prediction import improvement_of_rounds
+from wavesim.trace.trace_archive import pack_traces
 
 Register = Callable[[Sequence[KnownPair]], list[RegisteredPrediction]]
 
@@ -76,6 +77,7 @@ class ForeignRunner:
             self._compare(one.pair, stamp)
         self.facts["seconds"] = round(time.monotonic() - self._began, 1)
         self._keep()
+        pack_traces(self.folder)
 
     def _known(self, pair: ForeignPair) -> KnownPair | None:
         found: KnownPair | None = self._attempt(f"{pair.name}, alone", partial(self.measurer.known, pair))

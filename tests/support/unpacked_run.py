@@ -1,0 +1,18 @@
+"""A run's folder as the commits before traces were packed knew it: every trace a file of its own.
+
+Example: the model of such a commit is asked again, and opens `..._row_stream.npz` by its path.
+"""
+
+import shutil
+import tarfile
+from pathlib import Path
+
+from wavesim.trace.trace_archive import ARCHIVE
+
+
+def unpacked_run(folder: Path, into: Path) -> Path:
+    """Copies the run there, its traces unpacked. Returns `into`, which is made."""
+    shutil.copytree(folder, into)
+    with tarfile.open(into / ARCHIVE) as archive:
+        archive.extractall(into, filter="data")
+    return into

@@ -1,0 +1,74 @@
+import shutil
+import subprocess
+
+import pytest
+
+from wavesim.errors import RecordingError
+from wavesim.recordings.shipped import FOLDER
+from wavesim.trace.trace import Trace
+from wavesim.trace.trace_archive import ARCHIVE, has_trace, load_trace, pack_traces
+
+NAMES = [f"gpt3-mlp_128x256_m{tokens}_row_row.npz" for tokens in (256, 512, 768)]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in NAMES:
+        shutil.copy(FOLDER / "h200" / name, tmp_path / name)
+    return tmp_path
+
+
+def assert_equal(one: Trace, other: Trace) -> None:
+    assert one.header == other.header
+    assert one.stage.tolist() == other.stage.tolist()
+    assert one.cycles.tolist() == other.cycles.tolist()
+
+
+def test_packed_traces_are_the_traces_and_a_folder_without_any_is_left_alone(folder):
+    before = {name: Trace.load(folder / name) for name in NAMES}
+    assert pack_traces(folder) == folder / ARCHIVE
+    assert [path.name for path in folder.iterdir()] == [ARCHIVE]
+    for name, trace in before.items():
+        assert has_trace(folder / name)
+        assert_equal(load_trace(folder / name), trace)
+    assert not has_trace(folder / "other.npz")
+    assert pack_traces(folder) is None
+
+
+def test_the_same_traces_make_the_same_bytes(folder, tmp_path_factory):
+    other = tmp_path_factory.mktemp("other")
+    for name in reversed(NAMES):
+        shutil.copy(folder / name, other / name)
+    assert pack_traces(folder).read_bytes() == pack_traces(other).read_bytes()
+
+
+def test_a_loose_file_goes_before_the_packed_one_and_takes_its_place(folder):
+    pack_traces(folder)
+    newer = Trace.load(FOLDER / "h200" / "gpt3-mlp_128x256_m1024_row_row.npz")
+    newer.save(folder / NAMES[0])
+    assert_equal(load_trace(folder / NAMES[0]), newer)
+    pack_traces(folder)
+    assert not (folder / NAMES[0]).exists()
+    assert_equal(load_trace(folder / NAMES[0]), newer)
+    assert has_trace(folder / NAMES[1])
+
+
+def test_tar_unpacks_what_numpy_reads(folder):
+    pack_traces(folder)
+    (folder / "out").mkdir()
+    subprocess.run(["tar", "-xf", ARCHIVE, "-C", "out"], cwd=folder, check=True)
+    assert sorted(path.name for path in (folder / "out").iterdir()) == sorted(NAMES)
+    assert_equal(Trace.load(folder / "out" / NAMES[2]), load_trace(folder / NAMES[2]))
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-40], lambda data: b"no archive", lambda data: b""])
+def test_a_damaged_archive_is_named(folder, damage):
+    path = pack_traces(folder)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(RecordingError, match=r"traces\.tar\.xz"):
+        load_trace(folder / NAMES[0])
+
+
+def test_a_missing_trace_is_named(folder):
+    with pytest.raises(RecordingError, match=r"other\.npz"):
+        load_trace(folder / "other.npz")
