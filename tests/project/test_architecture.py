@@ -2,7 +2,8 @@
 
 Import arrows, lowest first; a part may use what is above it in the list, never what is below:
 
-    errors <- guard <- model, trace <- plan, workloads <- costs <- sim, analysis, recordings <- check, predict
+    errors <- guard <- model, trace <- plan, workloads <- costs <- sim, analysis, recordings
+           <- check, lint, predict
            <- codegen <- tuning, view <- crossover, advise <- widgets <- comparison <- teaching, evaluation
            <- cli
 """
@@ -32,6 +33,7 @@ RANKS = {
     "analysis": 4,
     "recordings": 4,
     "check": 5,
+    "lint": 5,
     "predict": 5,
     "codegen": 6,
     "tuning": 7,

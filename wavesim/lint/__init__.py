@@ -1,0 +1,1 @@
+"""Reads the synchronisation of compiled kernels: who waits, who posts, and whether order is kept."""

@@ -1,0 +1,103 @@
+"""One instruction of PTX or of machine code, as far as synchronisation is concerned; both become these.
+
+Example: `ld.acquire.gpu.global.u32 %r1, [%rd2+4];` is a LOAD that defines %r1, uses %rd2, of space "global",
+order "acquire", scope "gpu", from Address("%rd2", 4), 4 bytes.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+Space = Literal["", "global", "shared", "shared::cluster", "generic", "local", "param", "const", "tensor"]
+# "weak" is an ordinary access; "nc" a weak load by the non-coherent path (ld.global.nc, LDG.CONSTANT).
+Ordering = Literal["", "weak", "nc", "volatile", "mmio", "relaxed", "acquire", "release", "acq_rel", "sc"]
+Scope = Literal["", "cta", "cluster", "gpu", "sys"]
+
+
+class Op(Enum):
+    """What an instruction does to the order of memory accesses."""
+
+    LOAD = "load"
+    STORE = "store"
+    ATOMIC = "atomic"  # returns the value before
+    REDUCTION = "reduction"  # an atomic that returns nothing
+    FENCE = "fence"  # fence, membar; in machine code MEMBAR
+    PROXY_FENCE = "proxy fence"  # between ordinary and asynchronous accesses
+    INVALIDATE = "invalidate"  # machine code: CCTL.IVALL, which makes the loads after it read anew
+    BARRIER = "barrier"  # of the block, by all threads or some; `count` is its number where it has one
+    BARRIER_ARRIVE = "barrier arrive"  # of the block, without waiting
+    CLUSTER_ARRIVE = "cluster arrive"
+    CLUSTER_WAIT = "cluster wait"
+    WARP_SYNC = "warp sync"
+    MBARRIER_INIT = "mbarrier init"
+    MBARRIER_ARRIVE = "mbarrier arrive"
+    MBARRIER_EXPECT = "mbarrier expect"
+    MBARRIER_TEST = "mbarrier test"  # test_wait or try_wait
+    ASYNC_COPY = "async copy"  # cp.async: global to shared by the threads
+    ASYNC_COMMIT = "async commit"
+    ASYNC_WAIT = "async wait"  # `count` groups may be pending
+    ASYNC_ARRIVE = "async arrive"  # cp.async.mbarrier.arrive
+    BULK_LOAD = "bulk load"  # TMA and cp.async.bulk, global to shared
+    BULK_STORE = "bulk store"  # shared to global
+    BULK_REDUCE = "bulk reduce"  # shared to global, adding
+    BULK_PREFETCH = "bulk prefetch"
+    BULK_COMMIT = "bulk commit"
+    BULK_WAIT = "bulk wait"  # `count` groups may be pending; until they are written
+    BULK_WAIT_READ = "bulk wait read"  # .read: until shared memory may be reused, no further
+    GRID_WAIT = "grid wait"  # griddepcontrol.wait
+    GRID_TRIGGER = "grid trigger"  # griddepcontrol.launch_dependents
+    PREFETCH = "prefetch"
+    BRANCH = "branch"
+    CALL = "call"
+    RETURN = "return"
+    EXIT = "exit"
+    TRAP = "trap"
+    CLOCK = "clock"  # reads a clock or timer
+    SLEEP = "sleep"
+    ADD = "add"  # arithmetic that keeps a pointer a pointer
+    COMPARE = "compare"  # defines predicates
+    MOVE = "move"
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Address:
+    """Register (or symbol, or "") plus bytes."""
+
+    base: str
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """Where the instruction comes from, as the compiler noted it, or its line in the listing itself."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction. `guard` is its predicate with sign, such as "!%p1", or "".
+
+    `defines` and `uses` name registers and predicates; `uses` includes those of addresses and the guard.
+    `symbols` are the kernel parameters and variables that it names: "param 0" for the kernel's first.
+    `target` is the label that a branch goes to; `value` a constant that is stored, added or compared with.
+    """
+
+    text: str
+    op: Op
+    listing_line: int  # from 1, in the PTX or the disassembly
+    defines: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    symbols: tuple[str, ...] = ()
+    guard: str = ""
+    space: Space = ""
+    order: Ordering = ""
+    scope: Scope = ""
+    address: Address | None = None
+    bytes: int = 0
+    count: int | None = None
+    value: int | None = None
+    target: str = ""
+    source: SourceLine | None = None
