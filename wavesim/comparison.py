@@ -21,7 +21,7 @@ from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.defaults import KnownCosts, find_costs
-from wavesim.predict.forecast import Forecast
+from wavesim.predict.forecast import Forecast, HasForecast
 from wavesim.predict.kernel_times import kernel_times_of
 from wavesim.predict.kinds import STREAM_TRACE, known_text
 from wavesim.predict.prediction import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(HasForecast):
     """One plan: times in ns, improvements over stream sync in points; None where nothing was measured.
 
     `forecast` is the predicted improvement with its interval and what it rests on, `safety` whether the plan
@@ -59,21 +59,6 @@ class Row:
     def predicted_points(self) -> float:
         """The predicted improvement."""
         return self.forecast.points
-
-    @property
-    def low(self) -> float:
-        """The lower end of its interval."""
-        return self.forecast.low
-
-    @property
-    def high(self) -> float:
-        """The upper end of its interval."""
-        return self.forecast.high
-
-    @property
-    def scored(self) -> bool:
-        """Whether predictions of this kind were held against measurements on this device."""
-        return self.forecast.scored
 
     def as_json(self) -> dict[str, Any]:
         """The row as JSON shows it."""

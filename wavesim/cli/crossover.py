@@ -15,7 +15,7 @@ from wavesim.cli.status import INTERRUPTED
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import plain_int, shown
 from wavesim.guard.options import integer, number
-from wavesim.guard.writing import write_text
+from wavesim.guard.writing import require_writable, write_text
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.plan.order import KNOWN_ORDERS
@@ -60,6 +60,7 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.crossover.table import MARGIN_POINTS
     from wavesim.crossover.ways import read_ways
 
+    require_writable(options.html, options.dispatch, options.python)
     family, device = _family(options)
     with chosen_executor(options) as executor:
         found = crossover_of(

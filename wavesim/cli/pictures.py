@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavesim.cli.printing import complain
+from wavesim.guard.writing import require_writable
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.trace import Trace
 
@@ -31,7 +32,8 @@ def add_picture_options(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def require_pictures(options: argparse.Namespace) -> None:
-    """Raises `DescriptionError` for a file of the wrong ending, before any work."""
+    """Raises `DescriptionError` for a wrong ending, `OutputError` for an unwritable path, before any work."""
+    require_writable(options.html, options.perfetto)
     if options.perfetto is not None:
         from wavesim.view.perfetto import require_ending
 

@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -31,6 +32,29 @@ def write_bytes(path: str | Path, data: bytes) -> Path:
     with replacing(path) as file:
         file.write(data)
     return Path(path)
+
+
+def require_writable(*paths: str | Path | None) -> None:
+    """Raises `OutputError` for a path that can't be written, before work whose result would be lost."""
+    for path in paths:
+        if path is not None:
+            _require_writable(Path(path))
+
+
+def _require_writable(path: Path) -> None:
+    try:
+        direct = _opened_directly(path)
+        if direct is not None:
+            direct.close()
+            return
+        folder = Path(os.path.realpath(path)).parent
+        while not folder.exists():
+            folder = folder.parent
+        # Only a file tells: on a read-only file system, root is allowed to write and still cannot.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise cannot_write(path, error) from error
 
 
 @contextlib.contextmanager

@@ -86,6 +86,27 @@ class Forecast:
         }
 
 
+class HasForecast:
+    """What carries a forecast shows its interval, and whether it was scored, as its own."""
+
+    forecast: Forecast
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval, in points."""
+        return self.forecast.low
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval, in points."""
+        return self.forecast.high
+
+    @property
+    def scored(self) -> bool:
+        """Whether predictions of this kind were held against measurements on this device."""
+        return self.forecast.scored
+
+
 def forecast_of(
     points: float,
     trace: Trace,

@@ -17,7 +17,7 @@ from wavesim.plan.order import Grouped, RowMajor, SlicesLast
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.predict.defaults import described_costs
-from wavesim.predict.forecast import Forecast
+from wavesim.predict.forecast import Forecast, HasForecast
 from wavesim.trace.trace import Trace
 
 STREAM = "stream"
@@ -42,7 +42,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(HasForecast):
     """The best plan of those tried, the forecast of its improvement over stream sync, and why.
 
     Where stream sync is best, the forecast is of what another plan might gain at most. `tried` has stream
@@ -60,16 +60,6 @@ class Verdict:
         return self.forecast.points
 
     @property
-    def low(self) -> float:
-        """The lower end of the interval, in points."""
-        return self.forecast.low
-
-    @property
-    def high(self) -> float:
-        """The upper end of the interval, in points."""
-        return self.forecast.high
-
-    @property
     def basis(self) -> str:
         """What was used and what was assumed."""
         return self.forecast.basis
@@ -78,11 +68,6 @@ class Verdict:
     def defaults(self) -> tuple[str, ...]:
         """What was assumed for want of a measurement on the device."""
         return self.forecast.defaults
-
-    @property
-    def scored(self) -> bool:
-        """Whether predictions of this kind were held against measurements on this device."""
-        return self.forecast.scored
 
     @property
     def improvements(self) -> dict[str, float]:
@@ -190,8 +175,8 @@ def _why_not(stream: Trace, best: Tried) -> str:
         words += f"the last waves are nearly full, stream sync leaves {empty:.1f} % of SM slots empty"
     else:
         words += (
-            f"stream sync leaves {empty:.0f} % of SM slots empty; with semaphores {still_empty:.0f} % of its "
-            f"time are empty slots and {waiting:.0f} % waiting blocks"
+            f"stream sync leaves {empty:.0f} % of SM slots empty; with semaphores empty slots take "
+            f"{still_empty:.0f} % and waiting blocks {waiting:.0f} % of stream sync's time"
         )
     if added >= 1.0:
         words += f"; fetching tiles, polling semaphores and posting add {added:.0f} % to the blocks' work"

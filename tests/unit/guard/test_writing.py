@@ -16,7 +16,7 @@ from wavesim.cli.command_line import main
 from wavesim.errors import OutputError
 from wavesim.evaluation.blind_runs import write_facts
 from wavesim.guard.appending import append_line
-from wavesim.guard.writing import replacing, write_bytes, write_text
+from wavesim.guard.writing import replacing, require_writable, write_bytes, write_text
 from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.sim.simulation import simulate
@@ -77,6 +77,16 @@ def opener(full_at):
         return fdopen(number, mode)
 
     return opened
+
+
+def test_a_path_that_cannot_be_written_is_refused_before_the_work(tmp_path):
+    (tmp_path / "file").write_text("whole")
+    for bad in (tmp_path, tmp_path / "file" / "in.html", tmp_path / ("x" * 300) / "in.html", "a\0b"):
+        with pytest.raises(OutputError, match=r"another path|not a regular file"):
+            require_writable(bad)
+    require_writable(None, tmp_path / "file", tmp_path / "new" / "deep" / "in.html", "/dev/stdout")
+    assert (tmp_path / "file").read_text() == "whole"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize("name", WRITERS)
