@@ -4,8 +4,8 @@ Import arrows, lowest first; a part may use what is above it in the list, never 
 
     errors <- guard <- model, trace <- plan, workloads <- costs <- sim, analysis, recordings
            <- check, lint, predict
-           <- codegen <- tuning, view <- crossover, advise <- widgets <- comparison <- teaching, evaluation
-           <- cli
+           <- codegen <- tuning, view <- crossover, advise <- hang, widgets <- comparison
+           <- teaching, evaluation <- cli
 """
 
 import ast
@@ -40,6 +40,7 @@ RANKS = {
     "view": 7,
     "crossover": 8,
     "advise": 8,
+    "hang": 9,
     "widgets": 9,
     "comparison": 10,
     "teaching": 11,
@@ -53,7 +54,7 @@ OWNERS = {
     "ijson": {"advise"},
     # LiveFigure is a subclass of plotly's FigureWidget, so the widgets name plotly too.
     # The notebooks' own figures and forms are in teaching, where no other part can come to need them.
-    "plotly": {"view", "advise", "widgets", "teaching", "evaluation"},
+    "plotly": {"view", "advise", "hang", "widgets", "teaching", "evaluation"},
     "ipywidgets": {"widgets", "teaching"},
     "anywidget": {"widgets"},
     "traitlets": {"widgets"},

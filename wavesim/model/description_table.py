@@ -22,7 +22,7 @@ KIND_TEXT: Mapping[Any, str] = {str: "a text", int: "an integer", list: "a list"
 
 @dataclass(frozen=True)
 class DescriptionTable:
-    """A table's values; `where` is its place in the file: "", "stages[0].".
+    """A table's values; `where` is its place in the file: "", "stages[0].". `fields` are what it may have.
 
     Every method raises `RecordingError` with file, field, value and what to write.
     """
@@ -30,6 +30,7 @@ class DescriptionTable:
     path: Path
     where: str
     values: Mapping[str, Any]
+    fields: tuple[Field, ...] = ()
 
     @classmethod
     def of(cls, path: Path, where: str, value: object, fields: tuple[Field, ...]) -> "DescriptionTable":
@@ -44,7 +45,7 @@ class DescriptionTable:
                     f"{path}: field {shown(where + name)} is unknown; known are {', '.join(known)}"
                     + (f". The nearest is {near[0]}" if near else "")
                 )
-        return cls(path, where, value)
+        return cls(path, where, value, fields)
 
     def has(self, *names: str) -> bool:
         """Whether any of these fields is there."""
@@ -60,7 +61,8 @@ class DescriptionTable:
 
     def missing(self, name: str, text: str = "") -> RecordingError:
         """The error that a field is not there; `text` says why it has to be."""
-        write = example(name) or f'{name} = "{devices.default_device().name}"'
+        own = next((field.example for field in self.fields if field.name == name), "")
+        write = own or example(name) or f'{name} = "{devices.default_device().name}"'
         return RecordingError(f"{self.field(name)} is missing; write {write}{text}")
 
     def required(self, name: str, kind: type) -> Any:

@@ -1,0 +1,147 @@
+"""A situation: what was or will be launched where, and what each kernel's blocks wait for.
+
+Example: 128 workers that fill an SM each and 80 small schedulers, launched on two streams of a GPU with 148
+SMs; every block waits until all blocks of both have started. It says nothing about time: whatever order the
+device may choose is possible.
+
+What is not known is left out and said in `notes`; a wait that is known to exist, but not for what, has
+`is_unknown`. `docs/why-hang.md` has the fields as files have them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from wavesim.model.device import Device
+from wavesim.model.kernel import Block, Carveout
+
+Until = Literal["start", "end"]
+Blocks = Literal["all", "row"] | int
+Kind = Literal["kernel", "copy", "host"]
+Trigger = Literal["start", "end"]
+ONE_THREAD = Block(1)
+
+
+@dataclass(frozen=True)
+class DevicePart:
+    """The SMs that operations of one name run on: a GPU, or what MPS, MIG or a green context leave of it.
+
+    `device.sm_count` counts the SMs that are seen; `limited_by` says by what, where these are not all.
+    `held_sms` are taken for ever by work that is not listed. Blocks of several processes share the SMs only
+    where `is_mps`; else the GPU switches between processes in time. `queues` is CUDA_DEVICE_MAX_CONNECTIONS:
+    with more streams, one may stand behind another.
+    """
+
+    name: str
+    device: Device
+    limited_by: str = ""
+    held_sms: int = 0
+    is_mps: bool = False
+    queues: int = 8
+
+    @property
+    def sm_count(self) -> int:
+        """SMs that the listed operations can have."""
+        return self.device.sm_count - self.held_sms
+
+
+@dataclass(frozen=True)
+class StreamOperation:
+    """A kernel, a copy or a host function in a stream. Only kernels have blocks, and only they hold SMs.
+
+    `blocks` counts the grid; `cluster` of them are issued together, and all of a `is_cooperative` launch.
+    `stream` "legacy" is the legacy default stream: it waits for all blocking streams of its process and
+    device, and they for it; `is_blocking` is False for a stream made with cudaStreamNonBlocking. A lower
+    `priority` goes first, as in CUDA. A `is_dependent` launch (programmatic dependent launch) may start once
+    all blocks of the operation before it in its stream have triggered: at their `trigger`, "start" or "end".
+    `after`: operations that end first, by an event; `host_after`: the host waits for their end before it
+    makes this launch and all later ones of its process. `after_start`: its turn comes once all blocks of
+    these have started, as behind a wait-kernel.
+    """
+
+    name: str
+    device: str = ""
+    kind: Kind = "kernel"
+    blocks: int = 1
+    block: Block = ONE_THREAD
+    carveout: Carveout = "full"
+    cluster: int = 1
+    stream: str = "legacy"
+    is_blocking: bool = True
+    process: str = ""
+    priority: int = 0
+    is_cooperative: bool = False
+    is_dependent: bool = False
+    trigger: Trigger = "end"
+    after: Sequence[str] = ()
+    host_after: Sequence[str] = ()
+    after_start: Sequence[str] = ()
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it has blocks."""
+        return self.kind == "kernel"
+
+
+@dataclass(frozen=True)
+class BlockWait:
+    """What every block of `waiter` needs before it can end; a block that waits holds its slot.
+
+    Until `blocks` of `producer` have reached `until`: all, some number of them, or "row": those in the
+    waiter's own row, where both grids have `rows`. `producer` may be the waiter itself: a barrier of its
+    grid. Or until a `semaphore` has reached `value`. With `is_unknown` it waits for something that is not
+    known.
+    """
+
+    waiter: str
+    producer: str = ""
+    blocks: Blocks = "all"
+    until: Until = "end"
+    rows: int = 1
+    semaphore: str = ""
+    value: int = 1
+    is_unknown: bool = False
+
+
+@dataclass(frozen=True)
+class Post:
+    """Each of `blocks` blocks of `producer` (None: all) adds `each`, when it starts or when it ends."""
+
+    producer: str
+    each: int = 1
+    blocks: int | None = None
+    until: Until = "end"
+
+
+@dataclass(frozen=True)
+class PostedSemaphore:
+    """A counter in global memory. `initial` is where it starts, `posts` who adds to it."""
+
+    name: str
+    posts: Sequence[Post] = ()
+    initial: int = 0
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Operations in the order in which the host launched them, on the parts of devices that they run on.
+
+    `has_all_waits` is False where waits may be missing, as in a profile: then nothing is ever called safe.
+    """
+
+    name: str
+    devices: Sequence[DevicePart]
+    operations: Sequence[StreamOperation]
+    waits: Sequence[BlockWait] = ()
+    semaphores: Sequence[PostedSemaphore] = ()
+    notes: Sequence[str] = ()
+    has_all_waits: bool = True
+    source: str = ""
+
+    def operation(self, name: str) -> StreamOperation:
+        """The operation of that name. Raises `KeyError`."""
+        return next(one for one in self.operations if one.name == name)
+
+    def device(self, name: str) -> DevicePart:
+        """The part of that name. Raises `KeyError`."""
+        return next(one for one in self.devices if one.name == name)
