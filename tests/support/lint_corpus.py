@@ -1,0 +1,138 @@
+"""Compiles the corpus of `wavesim lint` and packs its listings. Needs NVRTC and nvdisasm, and no GPU.
+
+`python tests/support/lint_corpus.py` compiles what is new (results are kept in a cache) and writes
+`wavesim/lint/corpus/listings.tar.xz`; with names of templates it says only whether those compile.
+"""
+
+import hashlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from wavesim.lint.corpus import Case, cases
+from wavesim.lint.corpus.catalogue import PACKED
+
+CACHE = Path(tempfile.gettempdir()) / "wavesim-lint-corpus"
+
+
+def main(templates):
+    made = [case for case in cases() if not templates or case.template in templates]
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        listings = [listing for found in pool.map(listings_of, made) for listing in found]
+    problems = duplicates(made, dict(listings))
+    if not templates:
+        PACKED.write_bytes(archive_of(listings))
+    mutants = sum(case.family == "mutant" for case in made)
+    size = sum(len(text) for _, text in listings)
+    say = [
+        *problems,
+        f"{len(made)} cases, {mutants} mutants, {len(listings)} listings of {size / 1e6:.1f} MB",
+    ]
+    sys.stdout.write("\n".join(say) + "\n")
+    return 1 if problems else 0
+
+
+def listings_of(case: Case) -> list[tuple[str, str]]:
+    """Name and text of a case's PTX, for its first architecture, and of its machine code, for each."""
+    found = []
+    for arch in case.archs:
+        ptx, sass = compiled(case, arch)
+        if arch == case.archs[0]:
+            found.append((f"{case.name}.{arch}.ptx", ptx))
+        found.append((f"{case.name}.{arch}.sass", sass))
+    return found
+
+
+def compiled(case: Case, arch: str) -> tuple[str, str]:
+    """PTX and the disassembly, trimmed of what nobody reads."""
+    text = case.source.read_text()
+    headers = {path.name: path.read_text() for path in sorted(case.source.parent.glob("*.cuh"))}
+    options = (
+        f"--gpu-architecture={arch}",
+        "--std=c++17",
+        "-lineinfo",
+        *(f"-D{name}=1" for name in case.defines),
+    )
+    key = hashlib.sha256(repr((text, headers, options)).encode()).hexdigest()[:24]
+    kept = CACHE / key
+    if not kept.exists():
+        ptx, cubin = nvrtc(case, text, headers, options)
+        CACHE.mkdir(exist_ok=True)
+        part = kept.with_suffix(f".{os.getpid()}")
+        # The compiler writes the folder it runs in before the file's name.
+        here = f"{Path.cwd()}/"
+        part.write_text(f"{trimmed_ptx(ptx)}\0{disassembled(cubin)}".replace(here, ""))
+        part.rename(kept)
+    ptx, sass = kept.read_text().split("\0")
+    return ptx, sass
+
+
+def nvrtc(case, text, headers, options):
+    from cuda.bindings import nvrtc as library
+
+    encoded = [word.encode() for word in headers.values()], [word.encode() for word in headers]
+    _, program = library.nvrtcCreateProgram(text.encode(), case.source.name.encode(), len(headers), *encoded)
+    (status,) = library.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+    if int(status) != 0:
+        log = b" " * library.nvrtcGetProgramLogSize(program)[1]
+        library.nvrtcGetProgramLog(program, log)
+        raise SystemExit(f"{case.name} {options[0]}: {log.decode()}")
+    ptx = b" " * library.nvrtcGetPTXSize(program)[1]
+    library.nvrtcGetPTX(program, ptx)
+    cubin = b" " * library.nvrtcGetCUBINSize(program)[1]
+    library.nvrtcGetCUBIN(program, cubin)
+    library.nvrtcDestroyProgram(program)
+    return ptx.decode().rstrip("\0"), cubin
+
+
+def trimmed_ptx(ptx):
+    """Without comments and debug sections."""
+    kept = re.sub(r"(?m)^\s*//.*\n", "", ptx)
+    return re.sub(r"(?ms)^\s*\.section\s+\.debug.*?^\s*\}\n", "", kept)
+
+
+def disassembled(cubin):
+    import nvidia
+
+    found = next(path for folder in nvidia.__path__ for path in Path(folder).rglob("bin/nvdisasm"))
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        done = subprocess.run(
+            [found, "-c", "--print-line-info", file.name], check=True, capture_output=True, text=True
+        )
+    without_padding = re.sub(r"(?m)^ +/\*[0-9a-f]+\*/ +NOP ?;\s*\n", "", done.stdout)
+    return re.sub(r"[ \t]+(?=\n)", "", re.sub(r" {4,}", "    ", without_padding))
+
+
+def duplicates(made, listings):
+    """Cases whose code is another's: they would be counted twice, or are a fault that changes nothing."""
+    seen, problems = {}, []
+    for case in made:
+        ptx = re.sub(r"(?m)^\s*\.(loc|file).*\n", "", listings[f"{case.name}.{case.archs[0]}.ptx"])
+        sass = re.sub(r"(?m)^\s*//##.*\n", "", listings[f"{case.name}.{case.archs[0]}.sass"])
+        other = seen.setdefault((ptx, sass), case.name)
+        if other != case.name:
+            problems.append(f"{case.name} is the same code as {other}")
+    return problems
+
+
+def archive_of(listings):
+    """A tar.xz, the same bytes for the same texts."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:xz", preset=9) as archive:
+        for name, text in sorted(listings):
+            member = tarfile.TarInfo(name)
+            member.size = len(text.encode())
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return packed.getvalue()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
