@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from hostile import IN_PROFILES, NAMES, OUTPUTS, advice, fragments, traces, what_if
+from made_up_findings import report as lint_report
 from plotly.offline import get_plotlyjs
 from sample_results import changed
 
@@ -19,6 +20,7 @@ from wavesim.evaluation.gpu_results import load_results
 from wavesim.evaluation.results_page import write_results_page
 from wavesim.guard.escaping import Markup, element
 from wavesim.view.export import save_html
+from wavesim.view.findings_page import write_findings
 from wavesim.view.page import Section, Table, write_page
 from wavesim.view.perfetto import write_perfetto
 from wavesim.view.timeline_figure import timeline
@@ -184,7 +186,13 @@ def whole_page(folder: Path) -> Path:
     )
 
 
-@pytest.mark.parametrize("write", [results_page, report, whole_page])
+def findings(folder: Path) -> Path:
+    """The findings of lint on kernels in which every text is a name."""
+    names = itertools.cycle(NAMES)
+    return write_findings(folder / "page.html", lint_report(lambda: next(names)))
+
+
+@pytest.mark.parametrize("write", [results_page, report, whole_page, findings])
 def test_no_name_in_a_page_of_ours_runs_loads_or_blanks_it(write, watched, tmp_path):
     path = write(tmp_path)
     plots = path.read_text(encoding="utf-8").count('<div class="figure"')

@@ -13,41 +13,12 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-import wavesim
 from wavesim.errors import DescriptionError
-from wavesim.guard.escaping import Markup, element, script_json
+from wavesim.guard.escaping import Markup, element
 from wavesim.guard.writing import write_text
+from wavesim.view.page_shell import paragraphs, whole_page
 from wavesim.view.raster import dark_rasters
 from wavesim.view.theme import DARK, LIGHT, counterparts
-
-HERE = Path(__file__).parent
-TEMPLATE = Markup("""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="wavesim {version}">
-<title>{title}</title>
-<style>
-{css}</style>
-</head>
-<body>
-<header class="top">
-<div><h1>{title}</h1>{lead}</div>
-<button class="theme" type="button">Dark</button>
-</header>
-<main>
-{body}
-</main>
-<footer>Made with wavesim {version}. Every figure and table says what was simulated and what was measured,
-on what and when. The page is complete: it loads nothing from the network.</footer>
-<script>{plotly}</script>
-<script type="application/json" id="figures">{figures}</script>
-<script>
-{js}</script>
-</body>
-</html>
-""")
 
 
 @dataclass(frozen=True)
@@ -125,17 +96,13 @@ def page_html(
         body.append(element("ul", *(element("li", note) for note in notes), class_="notes"))
     drawn = [_section(section, index) for index, section in enumerate(sections)]
     body = [*drawn, *body] if has_figures_first else [*body, *drawn]
-    return TEMPLATE.format(
-        title=title,
-        lead=_paragraphs(lead, "lead"),
-        body=Markup("\n").join(body),
-        css=Markup((HERE / "page.css").read_text(encoding="utf-8")),
-        js=Markup((HERE / "page.js").read_text(encoding="utf-8")),
-        plotly=Markup(get_plotlyjs()),
-        figures=script_json(
-            {"colours": counterparts(LIGHT, DARK), "figures": [_spec(s.figure) for s in sections]}
-        ),
-        version=wavesim.__version__,
+    specs = [_spec(section.figure) for section in sections]
+    return whole_page(
+        title,
+        lead,
+        Markup("\n").join(body),
+        figures={"colours": counterparts(LIGHT, DARK), "figures": specs},
+        scripts=[get_plotlyjs()],
     )
 
 
@@ -146,15 +113,10 @@ def _spec(figure: go.Figure) -> dict[str, Any]:
     return {"data": spec["data"], "layout": {**layout, "meta": dark_rasters(layout)}}
 
 
-def _paragraphs(text: str, kind: str | None = None) -> Markup:
-    parts = (part.strip() for part in text.split("\n\n"))
-    return Markup("").join(element("p", part, class_=kind) for part in parts if part)
-
-
 def _section(section: Section, index: int) -> Markup:
     heading = element("h2", section.heading) if section.heading else ""
     figure = element("div", element("div", class_="figure", id=f"figure-{index}"), class_="scroll")
-    return element("section", heading, _paragraphs(section.text), figure)
+    return element("section", heading, paragraphs(section.text), figure)
 
 
 def _table(table: Table) -> Markup:

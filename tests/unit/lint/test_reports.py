@@ -1,0 +1,150 @@
+"""What lint found as text, JSON and SARIF: worst first, with lines and reasons, under any names."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from hostile import NAMES
+from made_up_findings import report
+
+from wavesim.lint.report import LintReport, counts_text
+from wavesim.lint.report_json import findings_document
+from wavesim.lint.report_sarif import SCHEMA, sarif_log
+from wavesim.lint.report_text import findings_text
+from wavesim.lint.rules import RULES
+
+URI = re.compile(r"(file:///)?[A-Za-z0-9\-._~/%]+")
+
+
+def test_the_kernel_with_something_wrong_comes_first_and_in_it_the_worst():
+    kernels = report().kernels
+    assert [(part.kernel, part.verdict) for part in kernels] == [("consumer", "wrong"), ("producer", "right")]
+    assert [one.verdict for one in kernels[0].findings] == ["wrong", "unknown", "right"]
+
+
+def test_the_headline_counts_every_verdict_and_names_no_other():
+    assert report().headline == "1 wrong, 1 unknown and 2 right in pair.ptx"
+    assert counts_text(report().findings[:1]) == "1 right"
+    assert counts_text(()) == "nothing found"
+
+
+def test_a_line_is_one_of_the_file_where_the_instruction_is_in_it_or_comes_from_it():
+    found = report()
+    poll = found.findings[2].instruction
+    assert found.line_of(poll) == poll.listing_line == 21
+    assert replace(found, file="src/pair.cu").line_of(poll) == poll.source.line == 13
+
+
+def test_the_text_quotes_what_is_wrong_with_its_loads_its_reason_and_its_fix():
+    text = findings_text(report())
+    wrong = text[text.index("WRONG") : text.index("unknown  spin")]
+    assert "21 | ld.relaxed.gpu.global.u32 %r2, [%rd4];  // pair.cu:13" in wrong
+    assert "30 | ld.global.v4.f32 {%f7, %f8, %f9, %f10}, [%rd6+512];" in wrong
+    assert "because the flag is polled relaxed" in wrong
+    assert "fix: Poll with ld.acquire.gpu" in wrong
+    assert text.index("consumer") < text.index("producer")
+    assert "function f was not found" in text
+
+
+def test_a_finding_with_many_instructions_quotes_some_and_counts_the_rest():
+    found = report()
+    long = replace(found.findings[2], others=found.listings[0].kernels[1].instructions[8:19])
+    assert "... and 6 more" in findings_text(replace(found, findings=[long]))
+
+
+def test_json_has_the_agreed_fields_and_every_finding():
+    document = findings_document(report())
+    assert list(document)[:2] == ["findings", "seconds"]
+    assert len(document["findings"]) == 4
+    for one in document["findings"]:
+        assert list(one)[:5] == ["kernel", "kind", "verdict", "why", "line"]
+    assert document["findings"][0]["line"] == 21
+    assert document["counts"] == {"wrong": 1, "unknown": 1, "right": 2}
+    json.dumps(document)
+
+
+def results(log: dict) -> list:
+    return log["runs"][0]["results"]
+
+
+def require_valid(log: dict) -> None:
+    """What the schema of SARIF 2.1.0 requires of the objects that we write, and GitHub besides."""
+    assert log["version"] == "2.1.0"
+    assert log["$schema"] == SCHEMA
+    (run,) = log["runs"]
+    driver = run["tool"]["driver"]
+    assert driver["name"]
+    ids = [rule["id"] for rule in driver["rules"]]
+    assert len(set(ids)) == len(ids)
+    for rule in driver["rules"]:
+        assert all(rule[key]["text"] for key in ("shortDescription", "fullDescription", "help"))
+        assert rule["defaultConfiguration"]["level"] in ("none", "note", "warning", "error")
+    for invocation in run["invocations"]:
+        assert isinstance(invocation["executionSuccessful"], bool)
+        assert all(note["message"]["text"] for note in invocation["toolExecutionNotifications"])
+    for result in run["results"]:
+        assert ids[result["ruleIndex"]] == result["ruleId"]
+        assert result["message"]["text"]
+        assert result["kind"] in ("pass", "fail", "open", "informational", "notApplicable", "review")
+        assert result["kind"] == "fail" or result["level"] == "none"  # section 3.27.10
+        assert len(result["locations"]) == 1
+        for place in (*result["locations"], *result["relatedLocations"]):
+            physical = place["physicalLocation"]
+            assert URI.fullmatch(physical["artifactLocation"]["uri"])
+            assert physical["region"]["startLine"] >= 1
+            assert place["logicalLocations"][0]["name"]
+        numbers = [place["id"] for place in result["relatedLocations"]]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert all(place["message"]["text"] for place in result["relatedLocations"])
+        assert all(isinstance(value, str) for value in result["partialFingerprints"].values())
+
+
+def test_sarif_holds_what_is_wrong_or_unknown_with_rules_and_places():
+    log = sarif_log(report())
+    require_valid(log)
+    wrong, unknown = results(log)
+    assert (wrong["ruleId"], wrong["kind"], wrong["level"]) == ("no-acquire", "fail", "error")
+    assert (unknown["kind"], unknown["level"]) == ("open", "none")
+    place = wrong["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("pair.cu", 13)
+    assert [one["physicalLocation"]["region"]["startLine"] for one in wrong["relatedLocations"]] == [16, 18]
+    (rule, _) = log["runs"][0]["tool"]["driver"]["rules"]
+    assert RULES["no-acquire"].fix in rule["help"]["text"]
+    assert log["runs"][0]["properties"] == {"wrong": 1, "unknown": 1, "right": 2}
+
+
+def test_sarif_without_source_lines_points_into_the_listing():
+    place = results(sarif_log(report(source=False)))[0]["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("pair.ptx", 21)
+
+
+def test_a_fingerprint_stays_where_lines_are_added_above_and_changes_with_the_instruction():
+    found = report()
+    wrong = found.findings[2]
+
+    def fingerprint(**changes: object) -> str:
+        moved = replace(wrong, instruction=replace(wrong.instruction, **changes))
+        return results(sarif_log(replace(found, findings=[moved])))[0]["partialFingerprints"]
+
+    assert fingerprint(listing_line=99) == fingerprint()
+    assert fingerprint(text="ld.volatile.global.u32 %r2, [%rd4];") != fingerprint()
+
+
+@pytest.mark.parametrize("start", range(0, len(NAMES), 40))
+def test_no_name_breaks_a_report_or_moves_the_cursor(start):
+    names = NAMES[start:] + NAMES[:start]
+    rest = iter(names * 3)
+    hostile = report(lambda: next(rest))
+    text = findings_text(hostile)
+    assert all(line.isprintable() for line in text.split("\n"))
+    require_valid(sarif_log(hostile))
+    for document in (findings_document(hostile), sarif_log(hostile)):
+        json.loads(json.dumps(document))
+
+
+def test_a_file_in_which_nothing_was_found_is_reported_as_that():
+    nothing = LintReport("a.ptx", (), (), 0.0)
+    assert findings_text(nothing).startswith("nothing found in a.ptx: 0 kernels")
+    assert results(sarif_log(nothing)) == []
+    assert not nothing.is_wrong
