@@ -1,0 +1,134 @@
+"""Our CUDA headers for a host compiler: each PTX instruction becomes a call that names it, no more.
+
+Example: `asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory")` in
+`load_acquire` becomes `host::ptx<"ld.acquire.gpu.global.u32 %0, [%1];">(__func__, value, counter)`, which
+ptx_on_host.h gives the meaning that the instruction's own text says. So what runs on the host is what is
+compiled for the GPU: an instruction that is changed there is changed here.
+"""
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+HOST = Path(__file__).parent
+GPU = ROOT / "gpu" / "wavesim_gpu"
+# Folders as `#include <...>` names them.
+FOLDERS = {"cusync": GPU, "record": GPU, "kernels": GPU, "wavesim": ROOT}
+FLAGS = (
+    "-std=c++20",
+    "-O1",
+    "-g",
+    "-fsanitize=thread",
+    "-Wall",
+    "-Wextra",
+    "-Wno-unknown-pragmas",
+    "-Wno-tsan",
+)
+
+# An instruction that orders: with an order in its name, a fence, a barrier, or the end of copies.
+ORDERING = re.compile(
+    r"\.acquire|\.release|\.acq_rel|\bfence\.|mbarrier\.(arrive|t\w+_wait)|wait_group|bar\.sync|barrier\."
+)
+_ASM = re.compile(r"\basm(?:\s+volatile)?\s*\(")
+_FUNCTION = re.compile(r"__device__[^;{}()]*?\b(\w+)\s*\(")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One asm statement: its function, text and operands, and where it stands in the file."""
+
+    function: str
+    text: str
+    operands: tuple[str, ...]
+    begin: int
+    end: int
+
+    @property
+    def orders(self) -> bool:
+        """Whether dropping it could let a thread see what is not yet there."""
+        return ORDERING.search(self.text) is not None
+
+
+def instructions(source: str) -> list[Instruction]:
+    """The asm statements of a file, in order."""
+    found = []
+    for match in _ASM.finditer(source):
+        end = _closing(source, match.end() - 1)
+        text, *operands = _parts(source[match.end() : end], ":")
+        names = _FUNCTION.findall(source[: match.start()])
+        found.append(
+            Instruction(
+                function=names[-1] if names else "",
+                text=text.strip(),
+                operands=tuple(
+                    operand[operand.index("(") :]
+                    for group in operands[:2]
+                    for operand in _parts(group, ",")
+                    if operand.strip()
+                ),
+                begin=match.start(),
+                end=end + 1,
+            )
+        )
+    return found
+
+
+def on_host(source: str) -> str:
+    """The file with every asm statement as a call."""
+    done, at = [], 0
+    for one in instructions(source):
+        call = ", ".join(("__func__", *one.operands))
+        done += [source[at : one.begin], f"host::ptx<{one.text}>({call})"]
+        at = one.end
+    return "".join([*done, source[at:]])
+
+
+def write_headers(folder: Path) -> None:
+    """All our headers for the host, in a folder to include from. Those in shadow/ stand in for ours."""
+    for name, root in FOLDERS.items():
+        for file in sorted((root / name).rglob("*.cu*")):
+            if (HOST / "shadow" / file.relative_to(root)).exists():
+                continue
+            to = folder / file.relative_to(root)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            to.write_text(on_host(file.read_text()))
+    shutil.copytree(HOST / "shadow", folder, dirs_exist_ok=True)
+
+
+def build(program: str, folder: Path, generated: str, *defines: str) -> Path:
+    """A program of this folder, compiled over the generated header. `folder` is for all that is made."""
+    write_headers(folder)
+    (folder / "generated.cuh").write_text(on_host(generated))
+    to = folder / program
+    command = ["g++", *FLAGS, *(f"-D{one}" for one in defines), "-I", folder, "-I", HOST]
+    done = subprocess.run(
+        [*command, HOST / f"{program}.cpp", "-o", to], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{program}.cpp does not compile:\n{done.stderr[:8000]}")
+    return to
+
+
+def _closing(source: str, at: int) -> int:
+    """Where the bracket that opens at `at` closes; brackets in strings do not count."""
+    depth = 0
+    for match in re.compile(r'"(?:\\.|[^"\\])*"|[()]').finditer(source, at):
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
+        if depth == 0:
+            return match.start()
+    raise ValueError("a bracket is not closed")
+
+
+def _parts(text: str, by: str) -> list[str]:
+    """The text between separators that are in no bracket and no string."""
+    parts, depth, begin = [], 0, 0
+    for match in re.compile(r'"(?:\\.|[^"\\])*"|[()\[\]{}]|' + by).finditer(text):
+        if match[0] == by and depth == 0:
+            parts.append(text[begin : match.start()])
+            begin = match.end()
+        elif len(match[0]) == 1 and match[0] != by:
+            depth += 1 if match[0] in "([{" else -1
+    return [*parts, text[begin:]]
