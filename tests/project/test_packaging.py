@@ -110,12 +110,13 @@ def test_the_wheels_command_validates_where_there_is_no_checkout(installed):
     assert "--json" in run_installed(installed, "-c", command, "validate", "--help")
 
 
-def test_the_wheel_announces_its_command_and_its_gpu_runner(wheel):
+def test_the_wheel_announces_its_command_its_gpu_runner_and_its_compiler(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (n for n in archive.namelist() if n.endswith("entry_points.txt"))
         text = archive.read(name).decode()
     assert "wavesim = wavesim.__main__:main" in text
     assert "cupy = wavesim_gpu.runner:CupyRunner" in text
+    assert "nvrtc = wavesim_gpu.runtime.user_sources:compile_user_source" in text
 
 
 def test_an_editable_install_makes_no_folder_of_the_checkout_importable(tmp_path):

@@ -93,6 +93,19 @@ def build_and_keep(request: Request) -> Cubin:
     return cubin
 
 
+def compile_text(path: Path, text: str, names: tuple[str, ...], options: tuple[str, ...]) -> Cubin:
+    """A file's text compiled with NVRTC's `options`, and not kept: whose headers change no key knows of.
+
+    Raises `CompileError`.
+    """
+    return _compile(_nvrtc(), path, text, names, options, {})
+
+
+def supported_archs() -> tuple[int, ...]:
+    """The architectures that NVRTC compiles for, as numbers: 90 is sm_90. Raises `CompileError`."""
+    return tuple(_nvrtc().nvrtcGetSupportedArchs()[1])
+
+
 def _nvrtc() -> ModuleType:
     try:
         from cuda.bindings import nvrtc  # noqa: PLC0415  # an optional package, named in the error

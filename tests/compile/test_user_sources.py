@@ -1,0 +1,68 @@
+"""A user's CUDA C++ compiles to PTX and a cubin with source lines; what does not compile is said."""
+
+import pytest
+
+from wavesim.errors import CompileError, DescriptionError, DeviceError, RecordingError
+from wavesim.lint.compilers import compiled
+from wavesim_gpu.runtime.user_sources import compile_user_source
+
+SOURCE = """#include <cuda_fp16.h>
+#include "tile.cuh"
+template <int TILES> __global__ void consume(const float* data, float* out, unsigned* flag) {
+    if (threadIdx.x == 0)
+        while (atomicAdd(flag, 0u) < TILES) {}
+    __threadfence();
+    __syncthreads();
+    out[threadIdx.x] = twice(data[threadIdx.x]);
+}
+extern "C" __global__ void produce(float* data) { data[threadIdx.x] = threadIdx.x; }
+"""
+HEADER = "__device__ float twice(float value) { return 2.0f * value; }\n"
+
+
+@pytest.fixture
+def source(tmp_path):
+    (tmp_path / "tile.cuh").write_text(HEADER)
+    path = tmp_path / "pair.cu"
+    path.write_text(SOURCE)
+    return path
+
+
+def test_kernels_and_template_instances_come_as_ptx_with_lines_and_as_machine_code(source):
+    ptx, cubin = compile_user_source(source, "sm_90a", ["consume<4>"])
+    assert ".entry produce(" in ptx
+    assert ".entry _Z7consumeILi4EEvPKfPfPj(" in ptx
+    assert ".loc" in ptx
+    assert 'pair.cu"' in ptx
+    assert cubin.startswith(b"\x7fELF")
+    assert "consume" not in compile_user_source(source, "sm_80")[0]
+
+
+def test_a_header_that_was_edited_is_read_anew(source):
+    before = compile_user_source(source, "sm_90a", ["consume<4>"])[0]
+    (source.parent / "tile.cuh").write_text(HEADER.replace("2.0f", "3.0f"))
+    assert compile_user_source(source, "sm_90a", ["consume<4>"])[0] != before
+
+
+@pytest.mark.parametrize("arch", ["sm_45", "90", "sm_90a ", "compute_90", "sm_²0", ""])
+def test_an_architecture_that_the_compiler_has_not_is_refused_with_those_it_has(source, arch):
+    with pytest.raises(DescriptionError, match=r"arch is .* NVRTC compiles for sm_"):
+        compile_user_source(source, arch)
+
+
+def test_what_does_not_compile_is_refused_with_the_log_and_a_way_out(source):
+    source.write_text("#include <vector>\n__global__ void f() { g(); }\n")
+    with pytest.raises(CompileError, match=r"pair\.cu does not compile") as refused:
+        compile_user_source(source, "sm_90a")
+    assert "nvcc -cubin -lineinfo" in str(refused.value)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(RecordingError, match="cannot be read"):
+        compile_user_source(tmp_path / "nowhere.cu", "sm_90a")
+
+
+def test_without_an_installed_compiler_the_error_says_what_to_do(source, monkeypatch):
+    monkeypatch.setattr("wavesim.lint.compilers.entry_points", lambda group: [])
+    with pytest.raises(DeviceError, match="nvcc -cubin -lineinfo and give the cubin"):
+        compiled(source, "sm_90a")
