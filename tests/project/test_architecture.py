@@ -2,7 +2,7 @@
 
 Import arrows, lowest first; a part may use what is above it in the list, never what is below:
 
-    errors <- guard <- model, trace <- plan, workloads <- costs <- sim, analysis, recordings
+    errors <- guard <- model, trace, litmus <- plan, workloads <- costs <- sim, analysis, recordings
            <- check, lint, predict
            <- codegen <- tuning, view <- crossover, advise <- hang, widgets <- comparison
            <- teaching, evaluation <- cli
@@ -26,6 +26,7 @@ RANKS = {
     "guard": 0,
     "model": 1,
     "trace": 1,
+    "litmus": 1,
     "plan": 2,
     "workloads": 2,
     "costs": 3,
