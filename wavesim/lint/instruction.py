@@ -80,9 +80,12 @@ class SourceLine:
 class Instruction:
     """One instruction. `guard` is its predicate with sign, such as "!%p1", or "".
 
-    `defines` and `uses` name registers and predicates; `uses` includes those of addresses and the guard.
+    `defines` and `uses` name registers and predicates; `uses` includes those of addresses and the guard, and
+    special registers ("%tid.x"). `scaled` are those of `uses` that an ADD multiplies or shifts: no pointers.
     `symbols` are the kernel parameters and variables that it names: "param 0" for the kernel's first.
-    `target` is the label that a branch goes to; `value` a constant that is stored, added or compared with.
+    `address` is that of global memory where a copy has two. `target` is the label that a branch goes to
+    (several, with commas, for a table's; "" where it isn't known) or the function that is called.
+    `value` is a constant that is stored, added or compared with: threads of a barrier, bytes of a copy.
     """
 
     text: str
@@ -100,4 +103,5 @@ class Instruction:
     count: int | None = None
     value: int | None = None
     target: str = ""
+    scaled: tuple[str, ...] = ()
     source: SourceLine | None = None

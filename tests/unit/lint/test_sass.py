@@ -1,0 +1,132 @@
+"""Machine code becomes the same instructions that PTX becomes; hand-written disassembly, no tool needed."""
+
+import pytest
+
+from wavesim.errors import RecordingError
+from wavesim.lint.instruction import Address, Op
+from wavesim.lint.sass import listing_of_sass
+
+HEAD = """\t.target\tsm_90a
+\t.elftype\t@"ET_EXEC"
+//# base 528 threads 128 parameters 0:8,8:8,16:48 variables 8=flags of k
+\t.section\t.text.k,"ax",@progbits
+        .type           k,@function
+        .other          k,@"STO_CUDA_ENTRY STV_DEFAULT"
+k:
+.text.k:
+"""
+
+
+def kernel(*lines):
+    """The first kernel of a disassembly of these instructions and labels."""
+    text = "".join(f"{line}\n" if line.endswith(":") else f"  /*0010*/  {line} ;\n" for line in lines)
+    return listing_of_sass(HEAD + text, "x").kernels[0]
+
+
+def only(line):
+    """The one instruction."""
+    (instruction,) = kernel(line).instructions
+    return instruction
+
+
+def test_a_strong_load_names_its_registers_and_its_address():
+    found = only("@!P0 LDG.E.64.STRONG.GPU R4, desc[UR6][R2.64+0x8]")
+    assert (found.op, found.space, found.order, found.scope, found.bytes) == (
+        *(Op.LOAD, "global", "relaxed", "gpu"),
+        8,
+    )
+    assert found.address == Address("R2", 8)
+    assert found.defines == ("R4", "R5")
+    assert set(found.uses) == {"R2", "R3", "UR6", "UR7", "P0"}
+    assert found.guard == "!P0"
+
+
+def test_a_store_reads_all_the_registers_that_it_stores():
+    found = only("STG.E.128 [R2.64+-0x10], R8")
+    assert found.address == Address("R2", -16)
+    assert set(found.uses) == {"R2", "R3", "R8", "R9", "R10", "R11"}
+    assert found.defines == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "symbols"),
+    [
+        ("LDC.64 R2, c[0x0][0x210]", ("param 0",)),
+        ("LDC.64 R2, c[0x0][0x218]", ("param 1",)),
+        ("ULDC.64 UR4, c[0x0][0x228]", ("param 2+8",)),
+        ("LDC R2, c[0x0][0x208]", ()),  # what the driver keeps before the parameters
+        ("IMAD.MOV.U32 R3, RZ, RZ, c[0x0][0x21c]", ("param 1",)),  # the upper half of a pointer
+        ("IMAD R3, R2, c[0x0][0x21c], R4", ()),  # multiplied: no pointer
+        ("LDC.64 R2, c[0x4][0x8]", ("flags",)),
+    ],
+)
+def test_constant_banks_are_parameters_and_variables(line, symbols):
+    assert only(line).symbols == symbols
+
+
+def test_a_carry_out_is_written_and_a_carry_in_is_read():
+    found = only("IADD3.X R3, P1, P2, R5, RZ, R7, P3, !PT")
+    assert found.defines == ("R3", "P1", "P2")
+    assert set(found.uses) == {"R5", "R7", "P3"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "op"),
+    [
+        (["UTMACMDFLUSH", "DEPBAR.LE SB0, 0x1", "CCTL.IVALL"], Op.BULK_WAIT),
+        (["UTMACMDFLUSH", "DEPBAR.LE SB0, 0x1", "STG.E [R2.64], R4", "CCTL.IVALL"], Op.BULK_WAIT_READ),
+        (["UTMACMDFLUSH", "DEPBAR.LE SB0, 0x1"], Op.BULK_WAIT_READ),
+        (["LDGDEPBAR", "DEPBAR.LE SB0, 0x1", "CCTL.IVALL"], Op.ASYNC_WAIT),
+        (["DEPBAR.LE SB0, 0x1"], Op.OTHER),
+    ],
+)
+def test_what_a_depbar_waits_for_is_told_by_its_neighbours(lines, op):
+    (wait,) = [found for found in kernel(*lines).instructions if found.text.startswith("DEPBAR")]
+    assert wait.op is op
+    assert wait.count == (None if op is Op.OTHER else 1)
+
+
+def test_what_never_runs_is_left_out_and_labels_stay_right():
+    found = kernel(
+        "@!PT LDS RZ, [RZ]", "NOP", ".L_x_0:", "BRA.U !UP0, `(.L_x_0)", "EXIT", ".L_x_1:", "BRA `(.L_x_1)"
+    )
+    assert [instruction.op for instruction in found.instructions] == [Op.BRANCH, Op.EXIT]
+    assert found.labels[".L_x_0"] == 0
+    assert found.instructions[0].target == ".L_x_0"
+    assert found.instructions[0].guard == "!UP0"
+
+
+def test_a_branch_by_a_table_names_its_targets():
+    found = only('BRXU UR4 -0xa0  (*"BRANCH_TARGETS .L_x_3,.L_x_4"*)')
+    assert found.target == ".L_x_3,.L_x_4"
+
+
+def test_a_function_behind_a_kernel_is_a_kernel_of_its_own():
+    text = HEAD + "  /*0000*/ CALL.REL.NOINC `($k$f) ;\n  /*0010*/ EXIT ;\n .type $k$f,@function\n$k$f:\n"
+    text += "  /*0020*/ RET.REL.NODEC R2 `(k) ;\n"
+    listing = listing_of_sass(text, "x")
+    assert [(k.name, k.is_entry, len(k.instructions), k.threads) for k in listing.kernels] == [
+        ("k", True, 2, 128),
+        ("$k$f", False, 1, 0),
+    ]
+    assert listing.kernels[0].parameters == {"param 0": 8, "param 1": 8, "param 2": 48}
+    assert listing.kernels[0].instructions[0].target == "$k$f"
+
+
+def test_an_integer_written_as_two_half_floats_is_read():
+    assert only("HFMA2.MMA R5, -RZ, RZ, 0, 5.9604644775390625e-08").value == 1
+
+
+def test_a_clock_and_the_thread_index_are_special_registers():
+    assert only("CS2R R4, SR_GLOBALTIMERLO").op is Op.CLOCK
+    assert only("S2R R0, SR_TID.X").uses == ("SR_TID.X",)
+
+
+def test_an_opcode_to_come_is_other_and_its_registers_are_read():
+    found = only("FROBNICATE.X3 R4, R6, UR7, P2")
+    assert (found.op, found.defines, set(found.uses)) == (Op.OTHER, ("R4",), {"R6", "UR7", "P2"})
+
+
+def test_text_without_a_target_is_refused():
+    with pytest.raises(RecordingError, match="no disassembly"):
+        listing_of_sass("hello", "x")

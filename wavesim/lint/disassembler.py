@@ -1,0 +1,93 @@
+"""NVIDIA's disassembler, run on bytes of a cubin with limits of time, memory and output.
+
+Example: `disassembly(cubin, "gemm.cubin")` is what nvdisasm prints of the code, with source lines where the
+cubin has them. Before it stands a line for each kernel that says what the code does not: where its parameters
+begin, their sizes, and which variables' addresses constant bank 4 holds.
+"""
+
+import importlib.util
+import os
+import resource
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from wavesim.errors import DeviceError, RecordingError
+from wavesim.guard.escaping import one_line
+from wavesim.lint.elf import Elf, attribute_lines
+
+INSTALL = "pip install 'nvidia-cuda-nvdisasm; sys_platform == \"linux\"', or install the CUDA toolkit"
+MOST_SECONDS = 40
+MOST_MEMORY = 900 << 20
+MOST_OUTPUT = 400 << 20
+
+
+def nvdisasm() -> str:
+    """Path of nvdisasm: of PATH, of CUDA_HOME or of its wheel. Raises `DeviceError` with the install line."""
+    return program("nvdisasm")
+
+
+def program(name: str) -> str:
+    """Path of one of the CUDA binary utilities. Raises `DeviceError` where there is none."""
+    if path := shutil.which(name):
+        return path
+    folders = [Path(os.environ[key]) / "bin" for key in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(key)]
+    spec = importlib.util.find_spec("nvidia")
+    for wheel in spec.submodule_search_locations or [] if spec else []:
+        folders += sorted(Path(wheel).glob("cu*/bin"), reverse=True)
+    for folder in folders:
+        if os.access(folder / name, os.X_OK):
+            return str(folder / name)
+    raise DeviceError(f"{name} is not installed, so machine code can't be read; PTX can. {INSTALL}")
+
+
+def disassembly(cubin: bytes, where: str) -> str:
+    """The text of one cubin's code.
+
+    Raises `RecordingError`: no cubin, damaged, or over the limits; `DeviceError`: no disassembler.
+    """
+    elf = Elf(cubin, where)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "code.cubin"
+        path.write_bytes(elf.with_plain_names())
+        text = run([nvdisasm(), "-c", "-g", str(path)], where)
+    return "".join(f"{line}\n" for line in attribute_lines(elf)) + text
+
+
+def run(words: Sequence[str], where: str, folder: str | None = None) -> str:
+    """What a program prints, run in `folder`. Raises `RecordingError`: it fails, or goes over a limit."""
+    name = Path(words[0]).name
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
+        try:
+            done = subprocess.run(  # noqa: S603  # NVIDIA's program, our own options
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=error,
+                cwd=folder,
+                timeout=MOST_SECONDS,
+                preexec_fn=_limit,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise RecordingError(
+                f"{one_line(where)}: {name} took more than {MOST_SECONDS} s; give fewer kernels in one file"
+            ) from None
+        if done.returncode:
+            error.seek(0)
+            said = error.read(2_000).decode(errors="replace").strip().partition("\n")[0]
+            reason = one_line(said[:300]) or f"status {done.returncode}"
+            raise RecordingError(
+                f"{one_line(where)}: {name} can't read it ({reason}): damaged, or newer than this {name}"
+            )
+        out.seek(0)
+        return out.read().decode(errors="replace")
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_OUTPUT, MOST_OUTPUT))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))

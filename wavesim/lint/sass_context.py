@@ -1,0 +1,66 @@
+"""What machine code says only together with its neighbours: which copies a DEPBAR waits for, and how far.
+
+Example: `cp.async.bulk.wait_group 0` and `cp.async.bulk.wait_group.read 0` both become `DEPBAR.LE SB0, 0x0`;
+only the first is followed by CCTL.IVALL. `cp.async.wait_group 0` becomes the same DEPBAR, after an LDGDEPBAR
+and not after a UTMACMDFLUSH.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from wavesim.lint.instruction import Instruction, Op
+
+_WAIT = re.compile(r"DEPBAR\.LE SB0, (0x[0-9a-f]{1,4})")
+_TOUCHING = frozenset(
+    (Op.LOAD, Op.STORE, Op.ATOMIC, Op.REDUCTION, Op.FENCE, Op.BARRIER, Op.BRANCH, Op.CALL, Op.EXIT, Op.RETURN)
+)
+
+
+def with_context(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
+    """The instructions of one function, with what their neighbours say of them."""
+    commits = [
+        (place, i.op) for place, i in enumerate(instructions) if i.op in (Op.ASYNC_COMMIT, Op.BULK_COMMIT)
+    ]
+    changed = list(instructions)
+    for place, instruction in enumerate(instructions):
+        if instruction.op is Op.OTHER and (found := _WAIT.search(instruction.text)):
+            op = _waited_for(commits, place)
+            if op is None:
+                continue
+            if op is Op.BULK_WAIT and not _is_followed_by_invalidate(instructions, place):
+                op = Op.BULK_WAIT_READ
+            changed[place] = replace(instruction, op=op, count=int(found[1], 16))
+        elif (
+            instruction.op is Op.PROXY_FENCE
+            and instruction.space == "shared"
+            and _is_wide(instructions, place)
+        ):
+            changed[place] = replace(instruction, space="")
+        elif instruction.op is Op.BULK_COMMIT and place and "UTMACCTL.IV" in instructions[place - 1].text:
+            # Part of fence.proxy.tensormap: there is no group to close.
+            changed[place] = replace(instruction, op=Op.OTHER)
+    return tuple(changed)
+
+
+def _waited_for(commits: Sequence[tuple[int, Op]], place: int) -> Op | None:
+    """By the nearest commit before, or after where there is none: a loop may begin with its wait."""
+    before = [op for at, op in commits if at < place][-1:] or [op for _, op in commits][:1]
+    if not before:
+        return None
+    return Op.ASYNC_WAIT if before[0] is Op.ASYNC_COMMIT else Op.BULK_WAIT
+
+
+def _is_followed_by_invalidate(instructions: Sequence[Instruction], place: int) -> bool:
+    for instruction in instructions[place + 1 : place + 12]:
+        if instruction.op is Op.INVALIDATE:
+            return True
+        if instruction.op in _TOUCHING:
+            return False
+    return False
+
+
+def _is_wide(instructions: Sequence[Instruction], place: int) -> bool:
+    """fence.proxy.async of all spaces: MEMBAR.ALL.GPU before; of shared memory alone: MEMBAR.ALL.CTA."""
+    before = next((i for i in reversed(instructions[max(0, place - 4) : place]) if i.op is Op.FENCE), None)
+    return before is not None and before.scope in ("gpu", "sys")
