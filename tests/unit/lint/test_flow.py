@@ -1,0 +1,196 @@
+"""Control and data flow of kernels small enough to be checked by hand."""
+
+import pytest
+
+from wavesim.lint.flow import Flow
+from wavesim.lint.instruction import Op
+from wavesim.lint.ptx import listing_of_ptx
+
+
+def kernel(body, parameters=".param .u64 a, .param .u64 b, .param .align 8 .b8 s[32]", threads=""):
+    text = f"""
+.version 9.0
+.visible .entry k({parameters}) {threads}
+{{ .reg .pred %p<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .shared .b8 sm[64]; .shared .b8 other[64];
+{body}
+}}"""
+    return listing_of_ptx(text, "made-up").kernels[0]
+
+
+SPIN = kernel("""
+  ld.param.u64 %rd1, [a];
+  mov.u32 %r1, %tid.x;
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra DONE;
+WAIT:
+  ld.acquire.gpu.global.u32 %r2, [%rd1];
+  setp.lt.u32 %p2, %r2, 4;
+  @%p2 bra WAIT;
+DONE:
+  bar.sync 0;
+  ld.global.u32 %r3, [%rd1+64];
+  ret;
+""")
+
+
+def test_what_follows_what_in_a_spin():
+    flow = Flow(SPIN)
+    assert flow.successors(3) == (4, 7)
+    assert flow.predecessors(4) == (3, 6)
+    assert flow.successors(9) == (10,)  # the end
+    assert (flow.can_follow(4, 4), flow.can_follow(7, 4), flow.can_follow(0, 9)) == (True, False, True)
+
+
+def test_what_every_path_passes():
+    flow = Flow(SPIN)
+    assert (flow.dominates(3, 8), flow.dominates(4, 8), flow.dominates(8, 8)) == (True, False, True)
+    assert (flow.post_dominates(7, 0), flow.post_dominates(4, 0), flow.post_dominates(6, 4)) == (
+        True,
+        False,
+        True,
+    )
+
+
+def test_a_loop_has_header_body_and_exits():
+    (loop,) = Flow(SPIN).loops
+    assert (loop.header, loop.body, loop.exits) == (4, frozenset({4, 5, 6}), (6,))
+    assert Flow(SPIN).loop_of(5) == loop
+    assert Flow(SPIN).loop_of(7) is None
+
+
+def test_a_path_without_a_fence_is_shown():
+    flow = Flow(SPIN)
+    assert flow.path_without(4, 8, lambda one: one.op is Op.FENCE) == (5, 6, 7, 8)
+    assert flow.path_without(4, 8, lambda one: one.op is Op.BARRIER) is None
+
+
+def test_one_thread_waits_and_all_load():
+    flow = Flow(SPIN)
+    assert [at for at in range(10) if flow.is_one_thread(at)] == [4, 5, 6]
+    assert flow.guards(4) == (3, 6)
+    assert flow.guards(8) == ()
+
+
+def test_loops_within_loops_and_with_two_entries():
+    nested = kernel("""
+OUTER: add.u32 %r1, %r1, 1;
+INNER: add.u32 %r2, %r2, 1;
+  @%p1 bra INNER;
+  @%p2 bra OUTER;
+  ret;""")
+    assert [(loop.depth, sorted(loop.body), loop.exits) for loop in Flow(nested).loops] == [
+        (0, [0, 1, 2, 3], (3,)),
+        (1, [1, 2], (2,)),
+    ]
+    irreducible = kernel("""
+  @%p1 bra B;
+A: add.u32 %r1, %r1, 1;
+B: add.u32 %r2, %r2, 1;
+  @%p2 bra A;
+  ret;""")
+    (loop,) = Flow(irreducible).loops
+    assert (sorted(loop.body), loop.exits) == ([1, 2, 3], (3,))
+
+
+def test_a_predicated_definition_does_not_end_the_one_before():
+    flow = Flow(kernel("mov.u32 %r1, 0; @%p1 mov.u32 %r1, 1; mov.u32 %r2, %r1; mov.u32 %r2, 7; ret;"))
+    assert flow.definitions("%r1", 2) == {0, 1}
+    assert flow.definitions("%r2", 4) == {3}
+    assert flow.slice_of("%r2", 3) == {0, 1, 2}
+
+
+def test_a_loop_that_nothing_leaves_has_post_dominators_too():
+    flow = Flow(kernel("@%p1 bra END; L: add.u32 %r1, %r1, 1; bra L; END: ret;"))
+    assert flow.post_dominates(3, 0) is False
+    assert flow.post_dominates(2, 1) is True
+
+
+def test_an_indirect_branch_goes_where_its_table_says():
+    flow = Flow(kernel("T: .branchtargets A, B; brx.idx %r1, T; A: ret; B: trap;"))
+    assert flow.successors(0) == (1, 2)
+    assert Flow(kernel("brx.idx %r1, NOWHERE; ret;")).unknown_branches == (0,)
+
+
+@pytest.mark.parametrize(
+    ("body", "roots"),
+    [
+        ("ld.param.u64 %rd1, [b]; ld.u32 %r1, [%rd1];", {"1"}),
+        ("ld.param.u64 %rd1, [s+8]; cvta.to.global.u64 %rd2, %rd1; ld.u32 %r1, [%rd2+4];", {"2+8"}),
+        ("mov.b64 %rd1, s; add.u64 %rd2, %rd1, 9; ld.param.u64 %rd3, [%rd2+7]; ld.b8 %r1, [%rd3];", {"2+16"}),
+        ("ld.param.v2.u64 {%rd1, %rd2}, [s+16]; ld.u32 %r1, [%rd2];", {"2+24"}),
+        # An index is no pointer, whatever it is computed from.
+        (("A; B; shl.b64 %rd3, %rd2, 2; add.s64 %rd4, %rd1, %rd3;"
+         " ld.u32 %r1, [%rd4];"), {"0"}),
+        ("A; ld.param.u32 %r3, [s]; mad.wide.u32 %rd4, %r3, 4, %rd1; ld.u32 %r1, [%rd4];",
+         {"0"}),
+        ("A; @%p1 ld.param.u64 %rd1, [b]; ld.u32 %r1, [%rd1];", {"0", "1"}),
+        ("A; B; selp.b64 %rd3, %rd1, %rd2, %p1; ld.u32 %r1, [%rd3];",
+         {"0", "1"}),
+        # A pointer that was loaded from memory is no parameter.
+        ("A; ld.global.u64 %rd2, [%rd1]; ld.u32 %r1, [%rd2];", set()),
+        ("mov.u32 %r2, sm; shl.b32 %r3, %r2, 0; add.u32 %r4, %r2, %r3; ld.shared.u32 %r1, [%r4];", {"sm"}),
+        ("mov.b64 %rd1, s; add.s64 %rd2, %rd1, 16; cvta.param.u64 %rd3, %rd2; prefetch.L2 [%rd3];", {"2+16"}),
+    ],
+)  # fmt: skip
+def test_parameters_flow_into_addresses(body, roots):
+    # "A;" and "B;" load the first two parameters.
+    loads = body.replace("A;", "ld.param.u64 %rd1, [a];").replace("B;", "ld.param.u64 %rd2, [b];")
+    code = kernel(loads + " ret;")
+    found = Flow(code).roots(len(code.instructions) - 2)
+    assert {root.removeprefix("param ") for root in found} == roots
+
+
+def test_addresses_are_the_same_apart_or_not_known():
+    flow = Flow(
+        kernel("""
+  ld.param.u64 %rd1, [a];
+  ld.param.u64 %rd2, [b];
+  add.s64 %rd3, %rd1, 8;
+  ld.global.u64 %rd4, [%rd1+8];
+  ld.global.u32 %r1, [%rd3+4];
+  ld.global.u32 %r2, [%rd3+8];
+  ld.global.u32 %r3, [%rd2];
+  ld.shared.u32 %r4, [sm];
+  ld.shared.u32 %r5, [other];
+  ld.param.u64 %rd5, [a];
+  st.global.u32 [%rd5+8], %r1;
+  ret;""")
+    )
+    assert flow.same_address(3, 4) is True
+    assert flow.same_address(3, 5) is False
+    assert flow.same_address(3, 6) is None  # two parameters may point to the same memory
+    assert flow.same_address(3, 7) is False
+    assert flow.same_address(7, 8) is False
+    assert flow.same_address(3, 10) is True
+
+
+@pytest.mark.parametrize(
+    ("test", "is_one"),
+    [
+        ("setp.ne.u32 %p1, %r1, 0; @%p1 bra END;", True),
+        ("setp.eq.u32 %p1, %r1, 0; @%p1 bra ON; bra END; ON:", True),
+        ("setp.eq.u32 %p1, %r1, 0; @%p1 bra END;", False),
+        ("setp.gt.u32 %p1, %r1, 0; @%p1 bra END;", True),
+        ("setp.gt.u32 %p1, %r1, 31; @%p1 bra END;", False),
+        ("and.b32 %r2, %r1, 31; setp.ne.u32 %p1, %r2, 0; @%p1 bra END;", False),
+        (("and.b32 %r2, %r1, 31; setp.ne.u32 %p1, %r2, 0; @%p1 bra END;"
+         " shr.u32 %r3, %r1, 5; setp.ne.u32 %p2, %r3, 3; @%p2 bra END;"), True),
+        # Four warps have the same number of warps times four.
+        (("and.b32 %r2, %r1, 31; setp.ne.u32 %p1, %r2, 0; @%p1 bra END;"
+         " shr.u32 %r3, %r1, 7; setp.ne.u32 %p2, %r3, 1; @%p2 bra END;"), False),
+        ("elect.sync %r2|%p1, 0xffffffff; @!%p1 bra END;", True),
+        ("elect.sync %r2|%p1, 0xffffffff; @%p1 bra END;", False),
+        ("setp.ne.u32 %p1, %r1, 0; setp.ne.u32 %p2, %r5, 0; or.pred %p3, %p1, %p2; @%p3 bra END;", True),
+        ("setp.ne.u32 %p1, %r1, 0; setp.ne.u32 %p2, %r5, 0; and.pred %p3, %p1, %p2; @%p3 bra END;", False),
+        ("setp.ne.u32 %p1, %r5, 0; @%p1 bra END;", False),
+    ],
+)  # fmt: skip
+def test_a_test_of_the_thread_number_leaves_one_thread(test, is_one):
+    code = kernel(f"ld.param.u64 %rd1, [a]; mov.u32 %r1, %tid.x; {test} st.global.u32 [%rd1], 1; END: ret;")
+    assert Flow(code).is_one_thread(len(code.instructions) - 2) is is_one
+
+
+def test_blocks_of_one_warp_need_the_lane_alone():
+    test = "and.b32 %r2, %r1, 31; setp.ne.u32 %p1, %r2, 0; @%p1 bra END; st.shared.u32 [sm], 1; END: ret;"
+    code = kernel(f"mov.u32 %r1, %tid.x; {test}", threads=".reqntid 32")
+    assert Flow(code).is_one_thread(4) is True

@@ -1,0 +1,107 @@
+"""Where addresses come from: which kernel parameters flow into them, and whether two are the same.
+
+Example: `ld.param.u64 %rd1, [k_param_1]; add.s64 %rd2, %rd1, %rd9; ld.global.u32 %r1, [%rd2]` has the root
+"param 1", and so has a load from [%rd2+4], which is another address.
+"""
+
+import re
+from collections.abc import Mapping
+
+from wavesim.lint.data_flow import DataFlow
+from wavesim.lint.instruction import Op
+from wavesim.lint.values import Values
+
+POINTER_BYTES = 8
+_POINTERS = frozenset((Op.ADD, Op.MOVE))
+# Where no pointer was found through these, what it was shifted, shuffled or packed by is followed too.
+_LENIENT = frozenset((*_POINTERS, Op.OTHER))
+_NUMBER = re.compile(r"param (\d+)")
+
+
+class AddressRoots:
+    """Answers about the addresses of a kernel's accesses. `parameters` are the kernel's sizes, by name."""
+
+    def __init__(self, data: DataFlow, values: Values, parameters: Mapping[str, int]) -> None:
+        self._data = data
+        self._values = values
+        self._sizes = list(parameters.values())
+        self._instructions = data.instructions
+        self._roots: dict[int, frozenset[str]] = {}
+
+    def roots(self, at: int) -> frozenset[str]:
+        """Parameters ("param 0", "param 0+8" of a struct) and variables that the address is computed from."""
+        if at not in self._roots:
+            address = self._instructions[at].address
+            found: frozenset[str] = frozenset()
+            if address is not None and address.base:
+                if address.base in self._instructions[at].uses:
+                    found = self._walk(address.base, at, _POINTERS) or self._walk(address.base, at, _LENIENT)
+                else:
+                    found = frozenset((self._named(address.base, address.offset),))
+            self._roots[at] = found
+        return self._roots[at]
+
+    def _walk(self, register: str, at: int, followed: frozenset[Op]) -> frozenset[str]:
+        found: set[str] = set()
+        seen: set[tuple[int, str]] = set()
+        work = [(definition, register) for definition in self._data.definitions(register, at)]
+        while work:
+            place = work.pop()
+            if place in seen:
+                continue
+            seen.add(place)
+            definition, name = place
+            instruction = self._instructions[definition]
+            value = self._values.of_definition(definition, name)
+            if symbol := self._values.symbol(value):
+                found.add(self._named(symbol, value.offset))
+            elif instruction.op is Op.LOAD and instruction.space in ("param", "const"):
+                found |= self._parameter(definition, name, followed)
+            elif instruction.op in followed:
+                found |= {symbol for symbol in instruction.symbols if self._may_be_pointer(symbol)}
+                for used in instruction.uses:
+                    if used not in instruction.scaled and used != instruction.guard.lstrip("!"):
+                        work += [(source, used) for source in self._data.definitions(used, definition)]
+        return frozenset(found)
+
+    def _parameter(self, at: int, register: str, followed: frozenset[Op]) -> frozenset[str]:
+        """The parameter that a load of parameter space reads, where it is large enough for a pointer."""
+        instruction = self._instructions[at]
+        address = self._values.of_address(at)
+        count = max(len(instruction.defines), 1)
+        if address is None or (
+            instruction.text.startswith("ld") and instruction.bytes // count < POINTER_BYTES
+        ):
+            return frozenset()
+        if symbol := self._values.symbol(address):
+            slot = instruction.defines.index(register)
+            name = self._named(symbol, address.offset + slot * (instruction.bytes // count))
+            return frozenset((name,)) if self._may_be_pointer(name) else frozenset()
+        base = instruction.address.base if instruction.address else ""
+        return self._walk(base, at, followed) if base in instruction.uses else frozenset()
+
+    def _may_be_pointer(self, symbol: str) -> bool:
+        found = _NUMBER.match(symbol)
+        if not found or int(found[1]) >= len(self._sizes):
+            return not symbol.startswith("retval")
+        return self._sizes[int(found[1])] >= POINTER_BYTES
+
+    def _named(self, symbol: str, offset: int) -> str:
+        """A parameter with the offset in it; a variable as a whole."""
+        return f"{symbol}+{offset}" if symbol.startswith("param ") and offset else symbol
+
+    def are_same(self, one: int, other: int) -> bool | None:
+        """Whether two accesses touch a common byte (in one round of a loop); None where that isn't known."""
+        a, b = self._values.of_address(one), self._values.of_address(other)
+        if a is None or b is None:
+            return None
+        first, second = self._instructions[one], self._instructions[other]
+        if a.number == b.number:
+            low, high, width = (a, b, first.bytes) if a.offset <= b.offset else (b, a, second.bytes)
+            return high.offset - low.offset < max(width, 1)
+        spaces = {first.space, second.space}
+        if len(spaces) == 2 and not spaces & {"generic", "", "shared::cluster"}:
+            return False
+        variables = self.roots(one), self.roots(other)
+        is_apart = all(roots and not any(_NUMBER.match(root) for root in roots) for roots in variables)
+        return False if is_apart and not variables[0] & variables[1] else None

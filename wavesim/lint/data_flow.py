@@ -1,0 +1,76 @@
+"""Which instructions a register's value comes from.
+
+Example: after `mov %r1, 0; @%p mov %r1, 1` both may have set %r1: a predicated definition does not end the
+one before it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from wavesim.lint.blocks import ControlFlow
+
+
+class DataFlow:
+    """Reaching definitions and backward slices, each worked out when it is first asked for."""
+
+    def __init__(self, flow: ControlFlow) -> None:
+        self._flow = flow
+        self.instructions = flow.instructions
+        self._by_register: dict[str, dict[int, list[int]]] = defaultdict(dict)
+        for at, instruction in enumerate(flow.instructions):
+            for register in instruction.defines:
+                self._by_register[register].setdefault(flow.block_of[at], []).append(at)
+        self._at_start: dict[tuple[str, int], frozenset[int]] = {}
+
+    def definitions(self, register: str, at: int) -> frozenset[int]:
+        """The instructions whose value of `register` may be what `at` reads."""
+        if register not in self._by_register:
+            return frozenset()
+        found: set[int] = set()
+        block = self._flow.block_of[at]
+        if not self._within(register, block, at, found):
+            found |= self._reaching(register, block)
+        return frozenset(found)
+
+    def _within(self, register: str, block: int, before: int, found: set[int]) -> bool:
+        """Adds the definitions of one block before an instruction; whether one of them is certain."""
+        for definition in reversed(self._by_register[register].get(block, ())):
+            if definition < before:
+                found.add(definition)
+                if not self._flow.instructions[definition].guard:
+                    return True
+        return False
+
+    def _reaching(self, register: str, block: int) -> frozenset[int]:
+        """The definitions that reach the start of a block."""
+        if (register, block) in self._at_start:
+            return self._at_start[register, block]
+        found: set[int] = set()
+        seen: set[int] = set()
+        work = list(self._flow.back[block])
+        while work:
+            before = work.pop()
+            if before in seen:
+                continue
+            seen.add(before)
+            if not self._within(register, before, self._flow.end, found):
+                work += self._flow.back[before]
+        self._at_start[register, block] = frozenset(found)
+        return self._at_start[register, block]
+
+    def slice_of(self, register: str, at: int) -> frozenset[int]:
+        """The instructions that the value of `register` at `at` is computed from, through registers alone."""
+        return self.closure(self.definitions(register, at))
+
+    def closure(self, starts: Iterable[int]) -> frozenset[int]:
+        """The instructions and all that their operands are computed from."""
+        found: set[int] = set()
+        work = list(starts)
+        while work:
+            at = work.pop()
+            if at in found:
+                continue
+            found.add(at)
+            for register in self._flow.instructions[at].uses:
+                work += self.definitions(register, at)
+        return frozenset(found)
