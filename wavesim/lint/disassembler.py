@@ -18,7 +18,6 @@ from wavesim.errors import DeviceError, RecordingError
 from wavesim.guard.escaping import one_line
 from wavesim.lint.elf import Elf, attribute_lines
 
-INSTALL = "pip install 'nvidia-cuda-nvdisasm; sys_platform == \"linux\"', or install the CUDA toolkit"
 MOST_SECONDS = 40
 MOST_MEMORY = 900 << 20
 MOST_OUTPUT = 400 << 20
@@ -40,7 +39,10 @@ def program(name: str) -> str:
     for folder in folders:
         if os.access(folder / name, os.X_OK):
             return str(folder / name)
-    raise DeviceError(f"{name} is not installed, so machine code can't be read; PTX can. {INSTALL}")
+    raise DeviceError(
+        f"{name} is not installed, so this machine code can't be read (PTX can):"
+        f" pip install nvidia-cuda-{name}, or install the CUDA toolkit"
+    )
 
 
 def disassembly(cubin: bytes, where: str) -> str:
