@@ -67,6 +67,8 @@ class AddressRoots:
     def _parameter(self, at: int, register: str, followed: frozenset[Op]) -> frozenset[str]:
         """The parameter that a load of parameter space reads, where it is large enough for a pointer."""
         instruction = self._instructions[at]
+        if instruction.address is None:  # machine code names the parameter, not an address
+            return frozenset(symbol for symbol in instruction.symbols if self._may_be_pointer(symbol))
         address = self._values.of_address(at)
         count = max(len(instruction.defines), 1)
         if address is None or (
@@ -77,7 +79,7 @@ class AddressRoots:
             slot = instruction.defines.index(register)
             name = self._named(symbol, address.offset + slot * (instruction.bytes // count))
             return frozenset((name,)) if self._may_be_pointer(name) else frozenset()
-        base = instruction.address.base if instruction.address else ""
+        base = instruction.address.base
         return self._walk(base, at, followed) if base in instruction.uses else frozenset()
 
     def _may_be_pointer(self, symbol: str) -> bool:

@@ -1,0 +1,137 @@
+"""Each rule on a few lines of PTX that break it, keep it, or do not say which."""
+
+import pytest
+
+from wavesim.lint.check import findings_of
+from wavesim.lint.known import Known
+from wavesim.lint.ptx import listing_of_ptx
+from wavesim.lint.rules import RULES
+
+HEAD = """
+.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2)
+{
+.reg .pred %p<9>;
+.reg .b32 %r<19>;
+.reg .f32 %f<9>;
+.reg .b64 %rd<19>;
+.shared .align 16 .b8 tile[1024];
+ld.param.u64 %rd1, [p0];
+ld.param.u64 %rd2, [p1];
+ld.param.u64 %rd3, [p2];
+mov.u32 %r1, %tid.x;
+setp.ne.s32 %p1, %r1, 0;
+mul.wide.u32 %rd9, %r1, 4;
+add.s64 %rd4, %rd1, %rd9;
+add.s64 %rd5, %rd2, %rd9;
+"""
+LOAD = "ld.global.f32 %f1, [%rd4];\n"
+STORE = "st.global.f32 [%rd5], %f1;\n"
+BARRIER = "bar.sync 0;\n"
+FENCE = "fence.acq_rel.gpu;\n"
+
+
+def spin(poll):
+    return f"@%p1 bra AFTER;\nSPIN:\n{poll};\nsetp.eq.s32 %p2, %r2, 0;\n@%p2 bra SPIN;\nAFTER:\n"
+
+
+ACQUIRING = spin("ld.acquire.gpu.global.u32 %r2, [%rd3]")
+RELAXED = spin("ld.relaxed.gpu.global.u32 %r2, [%rd3]")
+POST = "@%p1 bra DONE;\nred.release.gpu.global.add.u32 [%rd3], 1;\nDONE:\n"
+RELAXED_POST = POST.replace("release", "relaxed")
+
+
+def judged(body, known=None, head=HEAD):
+    listing = listing_of_ptx(f"{head}{body}ret;\n}}\n", "k.ptx")
+    return {(finding.verdict, finding.rule) for finding in findings_of(listing, known or Known())}
+
+
+def wrong(body, known=None):
+    return {rule for verdict, rule in judged(body, known) if verdict == "wrong"}
+
+
+WRONG = {
+    "no-acquire": RELAXED + BARRIER + LOAD,
+    "poll-hoisted": spin("ld.global.u32 %r2, [%rd3]") + FENCE + BARRIER + LOAD,
+    "load-before-barrier": ACQUIRING + LOAD,
+    "fence-misplaced": FENCE + RELAXED + BARRIER + LOAD,
+    "no-release": STORE + BARRIER + RELAXED_POST + ACQUIRING.replace("AFTER", "END") + BARRIER,
+    "post-before-barrier": STORE + POST,
+    "early-post": POST + STORE,
+    "narrow-scope": spin("ld.acquire.cta.global.u32 %r2, [%rd3]") + BARRIER + LOAD,
+    "non-coherent-load": ACQUIRING + BARRIER + LOAD.replace("global", "global.nc"),
+    "load-above-wait": LOAD + ACQUIRING + BARRIER,
+    "bulk-store-pending": "cp.async.bulk.global.shared::cta.bulk_group [%rd5], [tile], 64;\n"
+    "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\n" + POST,
+    "early-reset": ACQUIRING + BARRIER + LOAD + "st.global.u32 [%rd3], 0;\n",
+    "divergent-barrier": f"@%p1 bra SKIP;\n{BARRIER}SKIP:\n",
+    "load-above-grid-wait": LOAD + "griddepcontrol.wait;\n" + STORE,
+    "async-copy-pending": "cp.async.ca.shared.global [tile], [%rd4], 16;\ncp.async.commit_group;\n"
+    + BARRIER
+    + "ld.shared.f32 %f2, [tile];\n",
+}
+RIGHT = {
+    "acquiring poll": ACQUIRING + BARRIER + LOAD,
+    "fence after the poll": RELAXED + FENCE + BARRIER + LOAD,
+    "barrier and release": STORE + BARRIER + POST,
+    "fence and relaxed post": STORE + BARRIER + "@%p1 bra DONE;\n" + FENCE + RELAXED_POST.partition("\n")[2],
+    "written bulk store": WRONG["bulk-store-pending"].replace(".read", ""),
+    "load below the grid's wait": "griddepcontrol.wait;\n" + LOAD,
+    "copies awaited": WRONG["async-copy-pending"].replace(
+        "commit_group;\n", "commit_group;\ncp.async.wait_group 0;\n"
+    ),
+    "addition by compare-and-swap": "L:\natom.global.cas.b32 %r5, [%rd5], %r4, %r6;\nadd.s32 %r6, %r5, 1;\n"
+    "setp.ne.s32 %p3, %r5, %r4;\nmov.u32 %r4, %r5;\n@%p3 bra L;\n" + ACQUIRING + BARRIER + LOAD,
+}
+
+
+@pytest.mark.parametrize("rule", WRONG)
+def test_a_broken_rule_is_named(rule):
+    assert rule in RULES
+    assert rule in wrong(WRONG[rule])
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_code_is_called_right(name):
+    verdicts = {verdict for verdict, _ in judged(RIGHT[name])}
+    assert verdicts == {"right"}
+
+
+def test_a_kernel_with_no_wait_and_no_post_is_unknown():
+    assert judged(LOAD + STORE) == {("unknown", "")}
+
+
+def test_what_may_be_a_post_or_a_counter_is_unknown_until_the_user_calls_it_a_flag():
+    body = STORE + BARRIER + RELAXED_POST
+    assert judged(body) == {("unknown", "no-release")}
+    assert wrong(body, Known(flags=frozenset({"2"}))) == {"no-release"}
+
+
+def test_memory_of_another_gpu_needs_system_scope():
+    remote = Known(remote=frozenset({"k:2"}))
+    assert wrong(ACQUIRING + BARRIER + LOAD, remote) == {"no-system-scope"}
+    assert wrong(STORE + BARRIER + POST, remote) == {"no-system-scope"}
+    assert not wrong((STORE + BARRIER + POST).replace("gpu", "sys"), remote)
+
+
+def test_constant_data_may_be_loaded_above_the_wait_and_without_order():
+    body = LOAD + RELAXED + LOAD.replace("rd4", "rd5")
+    assert wrong(body, Known(produced=frozenset({"1"}))) == {"no-acquire"}
+    assert not wrong(body, Known(constant=frozenset({"0", "1"})))
+
+
+def test_an_unbounded_spin_is_right_and_said():
+    found = [f for f in judged(ACQUIRING + BARRIER + LOAD) if f[1] == "unbounded-spin"]
+    assert found == [("right", "unbounded-spin")]
+
+
+def test_a_trigger_without_a_wait_in_the_other_kernel_is_wrong():
+    other = HEAD.replace("entry k(", "entry dependent(") + LOAD + "ret;\n}\n"
+    trigger = "griddepcontrol.launch_dependents;\n"
+    body = f"{trigger}{STORE}ret;\n}}\n{other}"
+    listing = listing_of_ptx(HEAD + body, "pair.ptx")
+    assert ("wrong", "one-sided-dependent-launch") in {(f.verdict, f.rule) for f in findings_of(listing)}
+    waiting = listing_of_ptx(HEAD + body.replace(LOAD, "griddepcontrol.wait;\n" + LOAD), "pair.ptx")
+    assert {f.verdict for f in findings_of(waiting)} == {"right"}

@@ -1,0 +1,219 @@
+"""A kernel as the rules see it: its flow, what is known of its parameters, and which threads run what.
+
+Example: of `if (threadIdx.x == 0) atomicAdd(flag, 1)` the atomic's `threads` hold one ThreadTest of kind
+"thread", as it runs in one thread of the block.
+"""
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from wavesim.lint.flow import Flow
+from wavesim.lint.instruction import Instruction, Op, Ordering, Scope
+from wavesim.lint.kernel_code import KernelCode, Listing
+from wavesim.lint.known import Known
+
+ACCESSES = frozenset({Op.LOAD, Op.STORE, Op.ATOMIC, Op.REDUCTION})
+SCOPES: tuple[Scope, ...] = ("", "cta", "cluster", "gpu", "sys")  # each wider than the one before
+ACQUIRES: frozenset[Ordering] = frozenset({"acquire", "acq_rel", "sc"})
+RELEASES: frozenset[Ordering] = frozenset({"release", "acq_rel", "sc"})
+STRONG: frozenset[Ordering] = frozenset(
+    {"relaxed", "volatile", "mmio", "acquire", "release", "acq_rel", "sc"}
+)
+
+_THREAD = re.compile(r"%tid\b|%tid\.|SR_TID|%laneid|SR_LANEID|\belect\b|\bELECT\b|%warpid")
+_BYTES = re.compile(r"param 0\+(\d+)")
+_LANE = re.compile(r"%laneid|SR_LANEID|\belect\b|ELECT\b|\b31\b|0x1f\b")
+_WARP = re.compile(r"shr\S* .*\b5\b|SHF\.R\S* .*0x5\b|USHF\.R\S* .*0x5\b|%warpid")
+
+
+@dataclass(frozen=True)
+class ThreadTest:
+    """A branch that some of the block's threads take: one of all, a warp's lane, some warps, or others."""
+
+    kind: Literal["thread", "lane", "warp", "some"]
+    key: frozenset[int] = frozenset()  # the instructions that make the predicate
+
+
+class Code:
+    """One kernel with its flow. Instructions are named by their index."""
+
+    def __init__(self, kernel: KernelCode, listing: Listing, known: Known) -> None:
+        self.kernel, self.known = kernel, known
+        self.language, self.where = listing.language, listing.where
+        self.instructions = kernel.instructions
+        self.flow = Flow(kernel)
+        self._memory: dict[tuple[str, int], frozenset[int]] = {}
+
+    def __getitem__(self, index: int) -> Instruction:
+        return self.instructions[index]
+
+    def having(self, *ops: Op) -> Iterator[int]:
+        """The reachable instructions that are one of `ops`, in the order of the listing."""
+        for op in ops:
+            yield from self._by_op.get(op, ())
+
+    @functools.cached_property
+    def _by_op(self) -> dict[Op, list[int]]:
+        found: dict[Op, list[int]] = {}
+        for index, instruction in enumerate(self.instructions):
+            if self.flow.is_reachable(index):
+                found.setdefault(instruction.op, []).append(index)
+        return found
+
+    @functools.cached_property
+    def _back_edges(self) -> frozenset[tuple[int, int]]:
+        return frozenset(
+            (i, loop.header)
+            for loop in self.flow.loops
+            for i in self.flow.predecessors(loop.header)
+            if i in loop.body
+        )
+
+    @functools.cache  # noqa: B019 -- a Code lives as long as one check
+    def forward(self, index: int) -> tuple[int, ...]:
+        """What may run next, without going back to a loop's beginning."""
+        return tuple(
+            j
+            for j in self.flow.successors(index)
+            if (index, j) not in self._back_edges and j < len(self.instructions)
+        )
+
+    @functools.cache  # noqa: B019
+    def backward(self, index: int) -> tuple[int, ...]:
+        """What may have run before, without going back into a loop's earlier turn."""
+        return tuple(j for j in self.flow.predecessors(index) if (j, index) not in self._back_edges)
+
+    def is_global(self, index: int) -> bool:
+        """Whether it accesses memory that other blocks see, or memory of which that is not known."""
+        return self[index].space in ("global", "generic") and not self._is_of_block(index)
+
+    def _is_of_block(self, index: int) -> bool:
+        """Whether a generic address is one of shared or local variables."""
+        if self[index].space != "generic":
+            return False
+        roots = self.roots(index)
+        return bool(roots) and not any(root.startswith("param ") for root in roots)
+
+    @functools.cache  # noqa: B019
+    def roots(self, index: int) -> frozenset[str]:
+        """The parameters and symbols that the address of the access comes from."""
+        return self.flow.roots(index)
+
+    def is_(self, kind: Literal["produced", "constant", "remote", "flags"], index: int) -> bool:
+        """Whether what it accesses is what the user calls that."""
+        names: frozenset[str] = getattr(self.known, kind)
+        return bool(names) and any(
+            self.known.covers(names, self.kernel.name, self._numbered(root)) for root in self.roots(index)
+        )
+
+    def _numbered(self, root: str) -> str:
+        """A root by the parameter's number. Disassembly without sizes has bytes: 8 each are assumed."""
+        found = _BYTES.fullmatch(root)
+        if self.kernel.parameters or self.language == "ptx" or not found:
+            return root
+        return f"param {int(found[1]) // 8}"
+
+    @functools.cached_property
+    def says_produced(self) -> bool:
+        """Whether the user says what of this kernel's parameters is produced."""
+        names = {name.partition(":")[0] for name in self.known.produced if ":" in name}
+        return bool(self.known.produced) and (
+            self.kernel.name in names or any(":" not in name for name in self.known.produced)
+        )
+
+    def sources(self, register: str, at: int) -> frozenset[int]:
+        """The instructions whose results make up a register by arithmetic; loads end a chain."""
+        key = (register, at)
+        if key in self._memory:
+            return self._memory[key]
+        found: set[int] = set()
+        asked = {key}
+        open_ends = [key]
+        while open_ends:
+            for index in self.flow.definitions(*open_ends.pop()):
+                if index < 0 or index in found:
+                    continue
+                found.add(index)
+                if self[index].op in ACCESSES:
+                    continue
+                for used in self[index].uses:
+                    if (used, index) not in asked:
+                        asked.add((used, index))
+                        open_ends.append((used, index))
+        self._memory[key] = frozenset(found)
+        return self._memory[key]
+
+    @functools.cache  # noqa: B019
+    def test_of(self, branch: int) -> frozenset[int]:
+        """The instructions that a conditional branch's or a predicated instruction's predicate comes from."""
+        return self.sources(self[branch].guard.lstrip("!"), branch) if self[branch].guard else frozenset()
+
+    def is_used(self, index: int) -> bool:
+        """Whether an instruction reads what it returns."""
+        return not self._used.isdisjoint(self[index].defines)
+
+    @functools.cached_property
+    def _used(self) -> frozenset[str]:
+        return frozenset(register for instruction in self.instructions for register in instruction.uses)
+
+    def deciders(self, index: int) -> tuple[int, ...]:
+        """The branches and predicated instructions that the value of an access decides."""
+        return self._users[0].get(index, ())
+
+    def comparisons(self, index: int) -> tuple[int, ...]:
+        """The comparisons that the value of an access goes into."""
+        return self._users[1].get(index, ())
+
+    @functools.cached_property
+    def _users(self) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
+        decided: dict[int, tuple[int, ...]] = {}
+        compared: dict[int, tuple[int, ...]] = {}
+        for at, instruction in enumerate(self.instructions):
+            if instruction.guard:
+                for source in self.test_of(at):
+                    if self[source].op in ACCESSES:
+                        decided[source] = (*decided.get(source, ()), at)
+            if instruction.op is Op.COMPARE:
+                sources = {i for register in instruction.uses for i in self.sources(register, at)}
+                for source in sources:
+                    if self[source].op in ACCESSES:
+                        compared[source] = (*compared.get(source, ()), at)
+        return decided, compared
+
+    @functools.cache  # noqa: B019
+    def guards(self, index: int) -> frozenset[int]:
+        """All the branches and predicates that decide whether it runs, those of its guards too."""
+        found: set[int] = set()
+        open_ends = [index]
+        while open_ends:
+            for guard in self.flow.guards(open_ends.pop()):
+                if guard not in found:
+                    found.add(guard)
+                    open_ends.append(guard)
+        return frozenset(found)
+
+    @functools.cache  # noqa: B019
+    def threads(self, index: int) -> frozenset[ThreadTest]:
+        """The tests of thread indices that decide who runs it; empty where all threads of a block do."""
+        found = {test for guard in self.guards(index) if (test := self._thread_test(guard))}
+        if self.flow.is_one_thread(index):
+            found = {test for test in found if test.kind in ("warp", "thread")} | {ThreadTest("thread")}
+        return frozenset(found)
+
+    @functools.cache  # noqa: B019
+    def _thread_test(self, guard: int) -> ThreadTest | None:
+        test = self.test_of(guard)
+        text = "\n".join(self[i].text for i in sorted(test))
+        if not _THREAD.search(text):
+            return None
+        if _LANE.search(text):
+            return ThreadTest("lane", test)
+        return ThreadTest("warp" if _WARP.search(text) else "some", test)
+
+
+def width(scope: Scope) -> int:
+    """Scopes as numbers: a wider one is greater, none is 0."""
+    return SCOPES.index(scope)

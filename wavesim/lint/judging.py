@@ -1,0 +1,45 @@
+"""What the rules share: how a finding is made, what scope is needed, how far order must be handed on."""
+
+from wavesim.lint.code import Code, width
+from wavesim.lint.finding import Finding, Verdict
+from wavesim.lint.instruction import Instruction
+from wavesim.lint.rules import RULES
+
+NONE, WARP, BLOCK = 0, 1, 2  # how far a synchronisation reaches
+
+
+def judged(
+    code: Code, rule: str, at: int | None, why: str, others: tuple[int, ...] = (), verdict: Verdict = "wrong"
+) -> Finding:
+    """A finding by a rule of `rules`, of instruction `at`."""
+    return Finding(
+        kernel=code.kernel.name,
+        kind=RULES[rule].about,
+        rule=rule,
+        verdict=verdict,
+        why=why,
+        fix=RULES[rule].fix if verdict == "wrong" else "",
+        instruction=None if at is None else code[at],
+        others=tuple(code[i] for i in others),
+        where=code.where,
+    )
+
+
+def line(instruction: Instruction) -> str:
+    """Where it stands in the listing."""
+    return f"line {instruction.listing_line}"
+
+
+def need_of(code: Code, flag: int) -> int:
+    """The width of the scope that a flag needs: the GPU's, or the system's where it lies on another GPU."""
+    return width("sys" if code.is_("remote", flag) else "gpu")
+
+
+def sync_needed(code: Code, narrow: int, wide: int) -> int:
+    """How far a synchronisation must reach between two instructions, the first run by fewer threads."""
+    few, many = code.threads(narrow), code.threads(wide)
+    extra = few - many
+    if not extra:
+        return NONE
+    is_of_role = bool(many) and many <= few
+    return WARP if is_of_role or all(test.kind == "lane" for test in extra) else BLOCK

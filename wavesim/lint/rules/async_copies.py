@@ -1,0 +1,66 @@
+"""Shared memory that cp.async or TMA fills is read once it is filled, and seen by those who read it.
+
+Example: after `cp.async.commit_group` and `cp.async.wait_group 1` the group just committed may be under way.
+
+Source: PTX ISA 9.0, section 9.7.9.25 (cp.async, cp.async.bulk).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from wavesim.lint.code import Code
+from wavesim.lint.finding import Finding
+from wavesim.lint.instruction import Op
+from wavesim.lint.judging import judged, line
+from wavesim.lint.paths import walk
+
+_MOST_GROUPS = 9  # more than any pipeline has
+_SYNCS = frozenset({Op.BARRIER, Op.CLUSTER_WAIT, Op.WARP_SYNC, Op.MBARRIER_TEST})
+
+
+class Copied(NamedTuple):
+    """How far a copy is: groups committed since it was issued, whether it is done, and shown to others."""
+
+    groups: int = 0
+    is_done: bool = False
+    is_shown: bool = False
+
+
+def judge_copies(code: Code) -> Iterator[Finding]:
+    """Reads of shared memory that no copy before them is done for, or shown to other threads."""
+    copies = list(code.having(Op.ASYNC_COPY))
+    if not copies:
+        return
+    is_counted_by_mbarrier = any(True for _ in code.having(Op.ASYNC_ARRIVE))
+
+    def step(i: int, state: Copied) -> Copied:
+        op = code[i].op
+        if op is Op.ASYNC_COMMIT:
+            return state._replace(groups=min(state.groups + 1, _MOST_GROUPS))
+        if op is Op.ASYNC_WAIT and state.groups > (code[i].count or 0) - (code[i].count is None):
+            return state._replace(is_done=True)
+        if op is Op.MBARRIER_TEST and is_counted_by_mbarrier:
+            return Copied(state.groups, True, True)
+        return state._replace(is_shown=True) if op in _SYNCS and state.is_done else state
+
+    at: dict[int, list[Copied]] = {}
+    for i, state in walk(code.forward, [(i, Copied()) for i in copies], step):
+        if code[i].op is Op.LOAD and code[i].space == "shared":
+            at.setdefault(i, []).append(state)
+    yield from _judged(code, copies[0], at)
+
+
+def _judged(code: Code, copy: int, at: Mapping[int, list[Copied]]) -> Iterator[Finding]:
+    """The first read of shared memory that no copy's state allows."""
+    for i in sorted(at):
+        if not any(state.is_done for state in at[i]):
+            why = f"{line(code[i])} reads shared memory before any copy of {line(code[copy])} need be done"
+            yield judged(code, "async-copy-pending", i, why, (copy,))
+            return
+        if not any(state.is_shown for state in at[i]):
+            why = f"{line(code[i])} reads shared memory with no barrier after the wait for the copies to it"
+            yield judged(code, "async-copy-pending", i, why, (copy,))
+            return
+    if at:
+        why = f"reads of shared memory come after a wait for {line(code[copy])} and a barrier"
+        yield judged(code, "async-copy-pending", min(at), why, verdict="right")

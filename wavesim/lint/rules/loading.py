@@ -1,0 +1,109 @@
+"""Produced data must be loaded below the wait for it, and not by the path that assumes it never changes.
+
+Example: a compiler may move `ld.global.nc` of a `const __restrict__` pointer above griddepcontrol.wait: the
+load then reads what the kernel before has not written yet.
+
+Source: PTX ISA 9.0, section 9.7.9.8 (ld.global.nc), 9.7.13.13 (griddepcontrol).
+"""
+
+from collections.abc import Iterable, Iterator
+
+from wavesim.lint.code import Code
+from wavesim.lint.finding import Finding
+from wavesim.lint.instruction import Op
+from wavesim.lint.judging import judged, line
+from wavesim.lint.paths import walk
+from wavesim.lint.rules.waiting import LOADS, is_data_load
+from wavesim.lint.sites import FlagPost, FlagWait
+
+_LOOKS_AHEAD = frozenset({Op.PREFETCH, Op.BULK_PREFETCH})
+
+
+def judge_loads(code: Code, waits: Iterable[FlagWait], posts: Iterable[FlagPost]) -> Iterator[Finding]:
+    """Loads of produced data above a kernel's waits, and by the non-coherent path below them."""
+    flags = tuple(wait for wait in waits if wait.form != "ticket")
+    polls = frozenset(poll for wait in flags for poll in wait.polls)
+    grid = frozenset(code.having(Op.GRID_WAIT))
+    if polls:
+        yield from _above(code, polls, polls | grid, posts, "load-above-wait")
+    if grid:
+        found = list(_above(code, grid, grid | polls, posts, "load-above-grid-wait"))
+        yield from found or [_right(code, min(grid))]
+    if polls or grid:
+        yield from _non_coherent(code, polls | grid)
+
+
+def _above(
+    code: Code, waits: frozenset[int], all_waits: frozenset[int], posts: Iterable[FlagPost], rule: str
+) -> Iterator[Finding]:
+    early = [
+        i for i in sorted(_before(code, all_waits)) if any(code.flow.can_follow(i, wait) for wait in waits)
+    ]
+    early = [i for i in early if not _is_of_earlier_phase(code, i, waits, posts)]
+    if not code.says_produced and _has_loads_below(code, waits):
+        return
+    for i in early[:1]:
+        wait = min(w for w in waits if code.flow.can_follow(i, w))
+        what = "prefetches" if code[i].op in _LOOKS_AHEAD else "loads"
+        said = "" if code.says_produced else ", and no data is loaded below it"
+        yield judged(
+            code,
+            rule,
+            i,
+            f"{line(code[i])} {what} produced data above the wait in {line(code[wait])}{said}",
+            (wait,),
+        )
+
+
+def _before(code: Code, waits: frozenset[int]) -> set[int]:
+    """The loads of data that are reached with no wait before them."""
+    stops = waits | {guard for i in waits for guard in code.guards(i) if code.threads(i)}
+
+    def step(i: int, state: bool) -> bool | None:
+        return None if i in stops else state
+
+    reached = walk(code.forward, [(0, True)], step)
+    return {i for i, _ in reached if code[i].op in LOADS and is_data_load(code, i) and i not in waits}
+
+
+def _has_loads_below(code: Code, waits: frozenset[int]) -> bool:
+    return any(
+        code.flow.can_follow(wait, i) and is_data_load(code, i) and i not in waits
+        for i in code.having(*LOADS)
+        for wait in waits
+    )
+
+
+def _is_of_earlier_phase(code: Code, index: int, waits: frozenset[int], posts: Iterable[FlagPost]) -> bool:
+    """Whether the kernel posts between the load and the wait, as in a barrier of the grid."""
+    after = {i for i, _ in walk(code.forward, [(index, True)], lambda _, state: state)}
+    between = [(post.at, True) for post in posts if post.at in after]
+    return bool(between) and any(i in waits for i, _ in walk(code.forward, between, lambda _, state: state))
+
+
+def _non_coherent(code: Code, waits: frozenset[int]) -> Iterator[Finding]:
+    below = [
+        i
+        for i in code.having(*LOADS)
+        if i not in waits and is_data_load(code, i) and any(code.flow.can_follow(wait, i) for wait in waits)
+    ]
+    nc = [i for i in below if code[i].order == "nc"]
+    coherent = frozenset(root for i in below if code[i].order != "nc" for root in code.roots(i))
+    if code.says_produced:  # a compiler that takes it for constant may have moved it above the wait
+        below = [i for i in code.having(*LOADS) if is_data_load(code, i)]
+        nc = [i for i in below if code[i].order == "nc"]
+    is_all = len(nc) == len(below) and any(code[wait].op is not Op.GRID_WAIT for wait in waits)
+    for i in nc:
+        is_known = code.says_produced and code.is_("produced", i)
+        if is_known or (not code.says_produced and (is_all or code.roots(i) & coherent)):
+            why = f"{line(code[i])} loads what is awaited by the non-coherent path, which may be stale"
+            yield judged(code, "non-coherent-load", i, why)
+            return
+
+
+def _right(code: Code, wait: int) -> Finding:
+    if code.says_produced:
+        why = f"no produced data is loaded above {line(code[wait])}"
+    else:
+        why = f"data is loaded below {line(code[wait])}; loads above it are taken for constant"
+    return judged(code, "load-above-grid-wait", wait, why, verdict="right")

@@ -1,0 +1,90 @@
+"""mbarriers: each wait is repeated until it succeeds, its phase flips, and bulk loads' bytes are expected.
+
+Example: `mbarrier.try_wait.parity P, [bar], 0` outside of a loop returns after a while even if the phase has
+not ended, and what follows reads shared memory that is not filled.
+
+Source: PTX ISA 9.0, section 9.7.13.15 (mbarrier).
+"""
+
+from collections.abc import Iterator
+
+from wavesim.lint.code import ACCESSES, Code
+from wavesim.lint.finding import Finding
+from wavesim.lint.flow import CodeLoop
+from wavesim.lint.instruction import Op
+from wavesim.lint.judging import judged, line
+
+
+def judge_mbarriers(code: Code) -> Iterator[Finding]:
+    """What is wrong with a kernel's mbarriers, or that they are right."""
+    tests = list(code.having(Op.MBARRIER_TEST))
+    found = [*_not_awaited(code, tests), *_same_phase(code, tests), *_no_expect(code)]
+    if tests and not found:
+        why = f"{line(code[tests[0]])} and other waits for mbarriers are repeated until they succeed"
+        found.append(judged(code, "mbarrier-not-awaited", tests[0], why, verdict="right"))
+    yield from found
+
+
+def _spin_of(code: Code, test: int) -> CodeLoop | None:
+    """The innermost loop that its answer ends."""
+    inside = [loop for loop in code.flow.loops if test in loop.body]
+    return next(
+        (loop for loop in reversed(inside) if any(test in code.test_of(branch) for branch in loop.exits)),
+        None,
+    )
+
+
+def _not_awaited(code: Code, tests: list[int]) -> Iterator[Finding]:
+    looped = [test for test in tests if _spin_of(code, test)]
+    for test in tests:
+        if test in looped or any(
+            code.flow.can_follow(test, other) and code.flow.same_address(test, other) is not False
+            for other in looped
+        ):
+            continue
+        why = f"{line(code[test])} may return false before the phase has ended, and nothing repeats it"
+        yield judged(code, "mbarrier-not-awaited", test, why)
+        return
+
+
+def _is_repeated_by(code: Code, test: int, other: int) -> bool:
+    return code.flow.can_follow(test, other) and code.flow.same_address(test, other) is not False
+
+
+def _same_phase(code: Code, tests: list[int]) -> Iterator[Finding]:
+    for test in tests:
+        spin = _spin_of(code, test)
+        around = [loop for loop in code.flow.loops if spin and spin.body < loop.body]
+        if not around or _varies(code, test, around[-1]):
+            continue
+        same = [i for i in tests if i in around[-1].body and code.flow.same_address(i, test) is not False]
+        has_init = any(i in around[-1].body for i in code.having(Op.MBARRIER_INIT))
+        if has_init or len({_operands(code, i) for i in same}) > 1:
+            continue
+        why = f"{line(code[test])} waits in a loop for the same phase each time"
+        yield judged(code, "mbarrier-phase", test, why)
+        return
+
+
+def _operands(code: Code, index: int) -> str:
+    """The text behind the address: the parity."""
+    return code[index].text.partition("]")[2]
+
+
+def _varies(code: Code, test: int, loop: CodeLoop) -> bool:
+    """Whether its address or its parity changes from one turn of the loop to the next."""
+    used = set(code[test].uses) - {code[test].guard.lstrip("!")}
+    sources = {i for register in used for i in code.sources(register, test) if i in loop.body}
+    for i in sources:
+        if code[i].op in ACCESSES:
+            return True
+        if any(i in code.sources(register, i) for register in code[i].uses):
+            return True
+    return False
+
+
+def _no_expect(code: Code) -> Iterator[Finding]:
+    loads = list(code.having(Op.BULK_LOAD))
+    if loads and not any(True for _ in code.having(Op.MBARRIER_EXPECT)):
+        why = f"{line(code[loads[0]])} completes on an mbarrier, and the kernel expects no bytes at any"
+        yield judged(code, "no-expect", loads[0], why)

@@ -1,0 +1,198 @@
+"""Every path from a store of data to a post must bring the store to the thread that posts, and release it.
+
+Example: `__syncthreads(); if (threadIdx.x == 0) add_release(flag, 1);` orders the block's stores before the
+post; without the barrier only those of thread 0. Stores by TMA must first have been written (wait_group 0).
+
+Source: PTX ISA 9.0, section 8.7 (release patterns), 8.9.5 (causality order), 9.7.9.25 (bulk groups).
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from wavesim.lint.code import RELEASES, SCOPES, STRONG, Code, width
+from wavesim.lint.finding import Finding
+from wavesim.lint.instruction import Op
+from wavesim.lint.judging import BLOCK, WARP, judged, line, need_of, sync_needed
+from wavesim.lint.paths import Reached, walk
+from wavesim.lint.sites import FlagPost, FlagWait
+
+BULK_STORES = frozenset({Op.BULK_STORE, Op.BULK_REDUCE})
+_BLOCK_SYNCS = frozenset({Op.BARRIER, Op.CLUSTER_WAIT, Op.MBARRIER_TEST})
+
+
+class Behind(NamedTuple):
+    """What stands between here and the post: `released` is a scope's width."""
+
+    released: int
+    synced: int = 0
+    is_written: bool = False
+
+
+def judge_posts(code: Code, posts: Iterable[FlagPost], waits: Iterable[FlagWait]) -> Iterator[Finding]:
+    """What is wrong with each of a kernel's posts, or that it is right."""
+    posts, waits = tuple(posts), tuple(waits)
+    polled = frozenset(root for wait in waits for root in code.roots(wait.at))
+    for post in posts:
+        found = list(_judged(code, post, posts, waits))
+        is_flag = post.is_certain or bool(code.roots(post.at) & polled)
+        if found and not is_flag:
+            why = f"{line(code[post.at])} may be a post or a plain counter; as a post: {found[0].why}"
+            found = [judged(code, found[0].rule, post.at, f"{why}. Say --flag", verdict="unknown")]
+        yield from found or [_right(code, post)]
+
+
+def _judged(
+    code: Code, post: FlagPost, posts: tuple[FlagPost, ...], waits: tuple[FlagWait, ...]
+) -> Iterator[Finding]:
+    flag = code[post.at]
+    need = need_of(code, post.at)
+    if flag.scope and width(flag.scope) < need:
+        yield _too_narrow(code, post, flag.scope, need, ())
+        return
+    problems: dict[str, Finding] = {}
+    stores = set()
+    for at, state in _reached(code, post):
+        if is_data_store(code, at, posts):
+            stores.add(at)
+            if problem := _problem(code, post, at, state, need):
+                problems.setdefault(problem.rule, problem)
+    yield from problems.values()
+    if post.is_certain and not problems:
+        yield from _early(code, post, posts, waits, stores)
+
+
+def _reached(code: Code, post: FlagPost) -> Reached[Behind]:
+    def step(i: int, state: Behind) -> Behind | None:
+        instruction = code[i]
+        match instruction.op:
+            case _ if i == post.at:
+                return state
+            case Op.FENCE if instruction.order in RELEASES:
+                # A fence above the barrier releases the stores of those that run it.
+                if state.synced == BLOCK and code.threads(i):
+                    return state
+                return state._replace(released=max(state.released, width(instruction.scope)))
+            case Op.WARP_SYNC:
+                return state._replace(synced=max(state.synced, WARP))
+            case Op.BULK_WAIT if not instruction.count:
+                return state._replace(is_written=True)
+        return state._replace(synced=BLOCK) if instruction.op in _BLOCK_SYNCS else state
+
+    flag = code[post.at]
+    start = Behind(width(flag.scope or "gpu") if flag.order in RELEASES else 0)
+    return walk(code.backward, [(post.at, start)], step)
+
+
+def is_data_store(code: Code, index: int, posts: Iterable[FlagPost]) -> bool:
+    """Whether it stores what a flag may announce: no flag, and no counter that one thread keeps."""
+    instruction = code[index]
+    if instruction.op in BULK_STORES:
+        return True
+    if instruction.op not in (Op.STORE, Op.REDUCTION, Op.ATOMIC) or not code.is_global(index):
+        return False
+    if code.is_("flags", index) or any(post.at == index for post in posts):
+        return False
+    if code.is_("produced", index):
+        return True
+    is_plain = instruction.op is Op.STORE and instruction.order not in STRONG
+    return is_plain or (not code.threads(index) and instruction.op is not Op.ATOMIC)
+
+
+def _problem(code: Code, post: FlagPost, at: int, state: Behind, need: int) -> Finding | None:
+    flag, store = code[post.at], code[at]
+    if store.op in BULK_STORES and not state.is_written:
+        return judged(
+            code,
+            "bulk-store-pending",
+            post.at,
+            f"the stores that {line(store)} hands to TMA may not be written when {line(flag)} posts: no "
+            "cp.async.bulk.wait_group 0 without .read stands between",
+            (at,),
+        )
+    if state.released == 0:
+        is_misplaced = _fence_follows(code, post.at)
+        return judged(
+            code,
+            "fence-misplaced" if is_misplaced else "no-release",
+            post.at,
+            f"{line(flag)} posts without release{', the fence comes after it' if is_misplaced else ''}, and "
+            f"nothing between it and the store in {line(store)} releases",
+            (at,),
+        )
+    if state.released < need:
+        return _too_narrow(code, post, SCOPES[state.released], need, (at,))
+    if store.op not in BULK_STORES and state.synced < sync_needed(code, post.at, at):
+        return judged(
+            code,
+            "post-before-barrier",
+            post.at,
+            f"{line(flag)} is run by some threads only, and no block barrier stands between it and the other "
+            f"threads' store in {line(store)}",
+            (at,),
+        )
+    return None
+
+
+def _too_narrow(code: Code, post: FlagPost, scope: str, need: int, others: tuple[int, ...]) -> Finding:
+    rule = "no-system-scope" if need > width("gpu") else "narrow-scope"
+    why = f"{line(code[post.at])} posts with {scope} scope, and {SCOPES[need]} scope is needed"
+    return judged(code, rule, post.at, why, others)
+
+
+def _fence_follows(code: Code, index: int) -> bool:
+    following = code.instructions[index + 1 : index + 8]
+    return any(i.op is Op.FENCE for i in following)
+
+
+def _early(
+    code: Code, post: FlagPost, posts: tuple[FlagPost, ...], waits: tuple[FlagWait, ...], before: set[int]
+) -> Iterator[Finding]:
+    """Data that is stored after the post, and that no later post announces."""
+    stops = {poll for wait in waits for poll in wait.polls if poll != post.at}
+    stops |= {guard for i in stops for guard in code.guards(i) if guard != post.at and code.threads(i)}
+    roots = frozenset(root for i in before for root in code.roots(i))
+    announcing = {other.at for other in posts}
+    announcing |= {g for i in announcing for g in code.guards(i) if code.test_of(g) and code.threads(i)}
+
+    def step(i: int, state: bool) -> bool | None:
+        return None if i in stops else state
+
+    own_guards = code.guards(post.at)
+    for at, _ in walk(code.forward, [(post.at, True)], step):
+        if at == post.at or not is_data_store(code, at, posts) or post.at in _decided_by(code, at):
+            continue
+        if before and not (roots & code.roots(at)):
+            continue
+        if code.known.produced and code.says_produced and not code.is_("produced", at):
+            continue
+        if _leaves_unannounced(code, at, announcing - own_guards | {post.at}):
+            yield judged(
+                code,
+                "early-post",
+                post.at,
+                f"{line(code[post.at])} posts, and {line(code[at])} stores data after it that no later post "
+                "announces",
+                (at,),
+            )
+            return
+
+
+def _decided_by(code: Code, index: int) -> frozenset[int]:
+    """The instructions that decide whether it runs."""
+    return frozenset(i for guard in code.guards(index) for i in code.test_of(guard))
+
+
+def _leaves_unannounced(code: Code, index: int, announcing: set[int]) -> bool:
+    end = len(code.instructions)
+
+    def step(i: int, state: bool) -> bool | None:
+        return None if i in announcing or i == end else state
+
+    return any(
+        i == end for i, _ in walk(lambda i: code.flow.successors(i) if i < end else (), [(index, True)], step)
+    )
+
+
+def _right(code: Code, post: FlagPost) -> Finding:
+    why = f"all stores of data on the paths to {line(code[post.at])} are ordered before it and released"
+    return judged(code, "no-release", post.at, why, verdict="right")

@@ -1,0 +1,39 @@
+"""A semaphore is set back only once nobody polls it any more.
+
+Example: a waiter that stores 0 behind its own wait leaves another waiter of the same flag polling for ever.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from wavesim.lint.code import Code
+from wavesim.lint.finding import Finding
+from wavesim.lint.instruction import Op
+from wavesim.lint.judging import judged, line
+from wavesim.lint.sites import FlagWait, is_swap
+
+
+def judge_resets(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
+    """Stores of zero to what the kernel polls, with no count of those that have passed."""
+    for wait in waits:
+        if wait.form != "spin" or any(is_swap(code, poll) for poll in wait.polls):
+            continue
+        for i in code.having(Op.STORE):
+            if (
+                code[i].value != 0
+                or not code.flow.can_follow(wait.at, i)
+                or not _is_same_flag(code, wait.at, i)
+            ):
+                continue
+            if any(code[s].op is Op.ATOMIC for guard in code.guards(i) for s in code.test_of(guard)):
+                continue
+            why = (
+                f"{line(code[i])} sets back the flag that {line(code[wait.at])} polls; others may poll, "
+                "and no atomic counts those that have passed"
+            )
+            yield judged(code, "early-reset", i, why, (wait.at,))
+            return
+
+
+def _is_same_flag(code: Code, poll: int, store: int) -> bool:
+    same = code.flow.same_address(poll, store)
+    return bool(code.roots(poll)) and code.roots(poll) == code.roots(store) if same is None else same

@@ -1,0 +1,179 @@
+"""Every path from a wait's poll to a load of data must acquire, and hand it on to the thread that loads.
+
+Example: thread 0 polls relaxed, fences, and the block's barrier follows: all loads below it are ordered.
+After `if (threadIdx.x == 0) while (load_acquire(flag) == 0) ;` alone, the other threads' are not.
+
+Source: PTX ISA 9.0, section 8.7 (acquire patterns) and 8.9.5 (causality order).
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from wavesim.lint.code import ACQUIRES, SCOPES, STRONG, Code, width
+from wavesim.lint.finding import Finding
+from wavesim.lint.instruction import Op
+from wavesim.lint.judging import BLOCK, WARP, judged, line, need_of, sync_needed
+from wavesim.lint.paths import Reached, walk
+from wavesim.lint.sites import FlagWait, comes_first
+
+LOADS = frozenset({Op.LOAD, Op.ASYNC_COPY, Op.BULK_LOAD, Op.BULK_PREFETCH, Op.PREFETCH})
+_BLOCK_SYNCS = frozenset({Op.BARRIER, Op.CLUSTER_WAIT, Op.MBARRIER_TEST})
+_MISPLACED = frozenset({Op.FENCE, Op.INVALIDATE})
+
+
+class Ordered(NamedTuple):
+    """What the path from the poll has done: `acquired` is a scope's width, `synced` how far that went."""
+
+    acquired: int
+    synced: int = 0
+    is_proxied: bool = False
+
+
+def judge_waits(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
+    """What is wrong with each of a kernel's waits for flags, or that it is right."""
+    waits = tuple(waits)
+    for wait in waits:
+        found = list(_judged(code, wait, waits))
+        yield from found or [_right(code, wait)]
+
+
+def _judged(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Iterator[Finding]:
+    poll = code[wait.at]
+    if poll.op is Op.LOAD and poll.order not in STRONG:
+        yield judged(
+            code,
+            "poll-hoisted",
+            wait.at,
+            f"line {poll.listing_line} polls by an ordinary load, made once perhaps, or answered by the L1",
+        )
+        return
+    need = need_of(code, wait.at)
+    if width(poll.scope) < need and not _is_default_scope(code, wait):
+        yield _too_narrow(code, wait.at, poll.scope, need, (), f"{line(poll)} polls")
+        return
+    problems: dict[str, Finding] = {}
+    for at, state in _reached(code, wait, waits):
+        is_read = code[at].op in LOADS and at not in wait.polls and is_data_load(code, at)
+        if is_read and (problem := _problem(code, wait, at, state, need)):
+            problems.setdefault(problem.rule, problem)
+    # Without an acquire the rest says nothing new.
+    first = [p for p in problems.values() if p.rule in ("no-acquire", "fence-misplaced")]
+    yield from first[:1] or problems.values()
+
+
+def _is_default_scope(code: Code, wait: FlagWait) -> bool:
+    return code[wait.at].scope == "" and need_of(code, wait.at) <= width("gpu")
+
+
+def _reached(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Reached[Ordered]:
+    """The instructions after the wait with the order that the paths to them have made."""
+    own = code.roots(wait.at)
+    others = {
+        poll
+        for other in waits
+        if other != wait and other.form != "look"
+        for poll in other.polls
+        if code.roots(poll) == own
+    }
+    # Where one poll acquires, the loop's others (an abort flag) need not.
+    polls = [poll for poll in wait.polls if code[poll].order in ACQUIRES] or wait.polls
+    starts = [(poll, Ordered(_acquired_by(code, wait, poll))) for poll in polls]
+
+    def step(i: int, state: Ordered) -> Ordered | None:
+        if i in others or code[i].op is Op.GRID_WAIT:
+            return None
+        return _after(code, wait, i, state)
+
+    if wait.form == "look" and starts[0][1].acquired == 0 and code.language == "ptx":
+        # Where its value is not looked at, nothing relies on it.
+        starts = [(j, starts[0][1]) for branch in code.deciders(wait.at) for j in code.forward(branch)]
+    return walk(code.forward, starts, step)
+
+
+def _after(code: Code, wait: FlagWait, i: int, state: Ordered) -> Ordered:
+    """The order after one more instruction."""
+    op = code[i].op
+    if op in _BLOCK_SYNCS:
+        return state._replace(synced=BLOCK)
+    if op is Op.WARP_SYNC:
+        return state._replace(synced=max(state.synced, WARP))
+    if op is Op.PROXY_FENCE and code[i].space in ("", "global", "generic"):
+        return state._replace(is_proxied=state.acquired > 0)
+    return state._replace(acquired=max(state.acquired, _acquired_by(code, wait, i)))
+
+
+def _acquired_by(code: Code, wait: FlagWait, i: int) -> int:
+    """The width of the scope in which an instruction acquires what the poll saw; 0 for none."""
+    instruction = code[i]
+    if instruction.op is Op.INVALIDATE:
+        return width(code[wait.at].scope or "gpu")
+    if instruction.order not in ACQUIRES:
+        return 0
+    is_poll = instruction.op in (Op.LOAD, Op.ATOMIC) and code.roots(i) == code.roots(wait.at)
+    return width(instruction.scope or "gpu") if instruction.op is Op.FENCE or is_poll else 0
+
+
+def is_data_load(code: Code, index: int) -> bool:
+    """Whether it may read what another block or kernel writes: no flag, no constant of the user's."""
+    instruction = code[index]
+    if instruction.op in (Op.BULK_LOAD, Op.BULK_PREFETCH, Op.ASYNC_COPY, Op.PREFETCH):
+        pass
+    elif not code.is_global(index) or instruction.order in STRONG:
+        return code.is_global(index) and code.is_("produced", index) and not code.is_("flags", index)
+    if code.is_("flags", index) or code.is_("constant", index):
+        return False
+    return not code.says_produced or not code.roots(index) or code.is_("produced", index)
+
+
+def _problem(code: Code, wait: FlagWait, at: int, state: Ordered, need: int) -> Finding | None:
+    poll, load = code[wait.at], code[at]
+    if state.acquired == 0:
+        is_misplaced = wait.form != "ticket" and comes_first(code, wait.at, _MISPLACED)
+        return judged(
+            code,
+            "fence-misplaced" if is_misplaced else "no-acquire",
+            wait.at,
+            f"{line(poll)} sees the flag without acquire"
+            f"{', the fence comes before it' if is_misplaced else ''}, and nothing between it and the load "
+            f"in {line(load)} acquires",
+            (at,),
+        )
+    if state.acquired < need:
+        return _too_narrow(code, wait.at, SCOPES[state.acquired], need, (at,), f"{line(poll)} acquires")
+    if state.synced < sync_needed(code, wait.at, at):
+        return judged(
+            code,
+            "load-before-barrier",
+            wait.at,
+            f"{line(poll)} is run by some threads only, and no block barrier stands between it and the other "
+            f"threads' load in {line(load)}",
+            (at,),
+        )
+    if load.op is Op.BULK_LOAD and not state.is_proxied:
+        return judged(
+            code,
+            "no-proxy-fence",
+            wait.at,
+            f"{line(poll)} acquires for ordinary loads, and TMA loads in {line(load)} with no "
+            "fence.proxy.async between",
+            (at,),
+        )
+    return None
+
+
+def _too_narrow(code: Code, at: int, scope: str, need: int, others: tuple[int, ...], what: str) -> Finding:
+    rule = "no-system-scope" if need > width("gpu") else "narrow-scope"
+    return judged(
+        code, rule, at, f"{what} with {scope or 'no'} scope, and {SCOPES[need]} scope is needed", others
+    )
+
+
+def _right(code: Code, wait: FlagWait) -> Finding:
+    return judged(
+        code,
+        "no-acquire",
+        wait.at,
+        f"every path from {line(code[wait.at])} to a load of data acquires, and a barrier hands that on "
+        "where other threads load",
+        verdict="right",
+    )

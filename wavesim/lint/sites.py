@@ -1,0 +1,218 @@
+"""Where a kernel waits for another block or kernel, and where it posts.
+
+Example: in `while (load_relaxed(flag) < 4) ;` the load is the poll of a FlagWait of form "spin"; in
+`if (threadIdx.x == 0) add_release(flag, 1)` the reduction is a FlagPost.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from wavesim.lint.code import ACCESSES, ACQUIRES, RELEASES, STRONG, Code
+from wavesim.lint.flow import CodeLoop
+from wavesim.lint.instruction import Op
+from wavesim.lint.paths import walk
+
+# Operations of an atomic that is taken for a poll where it stores back what it read.
+_READS_ONLY = re.compile(r"\.(add|ADD|or|OR|xor|XOR|max|MAX|inc|INC)\b")
+_SWAPS = re.compile(r"\.(cas|CAS|exch|EXCH)\b")
+_EQUAL = re.compile(r"\.(eq|ne|EQ|NE)\b")
+_FLOAT = re.compile(r"\.(b?f16|f32|f64|F16|BF16|F32|F64|v2|v4|b?f16x2|noftz)\b|\.F\d\d|\.BF16")
+
+
+@dataclass(frozen=True)
+class FlagWait:
+    """`polls` are the accesses whose value ends it. `loop` is None of a "look", which is made once.
+
+    A "ticket" is an atomic that counts arrivals: whoever draws the last one goes on to read what all wrote.
+    """
+
+    form: Literal["spin", "look", "ticket"]
+    polls: tuple[int, ...]
+    loop: CodeLoop | None = None
+
+    @property
+    def at(self) -> int:
+        """The first of its polls."""
+        return self.polls[0]
+
+
+@dataclass(frozen=True)
+class FlagPost:
+    """`is_certain` where it releases, or is known to be a flag; else its place says that it is one."""
+
+    at: int
+    is_certain: bool
+
+
+def waits_of(code: Code) -> tuple[FlagWait, ...]:
+    """The kernel's waits for flags in global memory, in the order of the listing."""
+    spins = list(_spins(code))
+    polled = {poll for wait in spins for poll in wait.polls}
+    roots = frozenset(root for poll in polled for root in code.roots(poll))
+    looks = [wait for wait in _single(code, roots) if wait.at not in polled]
+    return tuple(sorted((*spins, *looks), key=lambda wait: wait.at))
+
+
+def _spins(code: Code) -> Iterator[FlagWait]:
+    seen: set[int] = set()
+    # Inner loops come last and are what is spun in; an outer one does work between.
+    for loop in reversed(code.flow.loops):
+        polls = tuple(
+            i for i in sorted(_deciding(code, loop)) if i not in seen and code.flow.loop_of(i) == loop
+        )
+        polls = tuple(i for i in polls if _is_poll(code, i, loop))
+        seen.update(polls)
+        if polls:
+            yield FlagWait("spin", polls, loop)
+
+
+def _deciding(code: Code, loop: CodeLoop) -> set[int]:
+    """The accesses in the loop whose values decide whether it is left."""
+    found = {i for branch in loop.exits for i in code.test_of(branch)}
+    return {i for i in found if i in loop.body and code[i].op in (Op.LOAD, Op.ATOMIC) and code.is_global(i)}
+
+
+def _is_poll(code: Code, index: int, loop: CodeLoop) -> bool:
+    """Whether it looks at one place again and again: not at the next element, and without taking a number."""
+    instruction = code[index]
+    if instruction.op is Op.ATOMIC:
+        return _leaves_memory(code, index) or (is_swap(code, index) and not _is_retry(code, index))
+    if code.is_("flags", index) or instruction.order in STRONG:
+        return True
+    return (
+        instruction.order in ("weak", "nc")
+        and _is_invariant(code, index, loop)
+        and not _has_stores(code, loop)
+    )
+
+
+def _is_invariant(code: Code, index: int, loop: CodeLoop) -> bool:
+    address = code[index].address
+    if address is None or not address.base:
+        return address is not None
+    return not any(d in loop.body for d in code.flow.definitions(address.base, index))
+
+
+def _has_stores(code: Code, loop: CodeLoop) -> bool:
+    return any(code[i].op in (Op.STORE, Op.REDUCTION) for i in loop.body)
+
+
+def _leaves_memory(code: Code, index: int) -> bool:
+    """Whether the atomic adds 0, or the like."""
+    return bool(_READS_ONLY.search(code[index].text)) and code[index].value == 0
+
+
+def is_swap(code: Code, index: int) -> bool:
+    """Whether it is an atomic exchange or compare-and-swap."""
+    return bool(_SWAPS.search(code[index].text))
+
+
+def _is_retry(code: Code, index: int) -> bool:
+    """Whether what it stores is made of what it or a load read before: an addition by compare-and-swap."""
+    address = code[index].address
+    made_of = {
+        i
+        for register in code[index].uses
+        if address is None or register != address.base
+        for i in code.sources(register, index)
+    }
+    return any(code[i].op in (Op.LOAD, Op.ATOMIC) and code.is_global(i) for i in made_of)
+
+
+def _single(code: Code, polled: frozenset[str]) -> Iterator[FlagWait]:
+    """Looks made once: acquires, looks at what is also polled, and tickets."""
+    for i in code.having(Op.LOAD, Op.ATOMIC):
+        if not code.is_global(i) or (code[i].op is Op.LOAD and code[i].order not in STRONG):
+            continue
+        is_acquire = code[i].order in ACQUIRES or _is_dropped_at_once(code, i)
+        if code[i].op is Op.ATOMIC and not _leaves_memory(code, i):
+            if not is_swap(code, i) and _is_counted(code, i):
+                yield FlagWait("ticket", (i,))
+            elif is_acquire and is_swap(code, i) and code.deciders(i):
+                yield FlagWait("look", (i,))
+        elif code.deciders(i):
+            is_flag = code.is_("flags", i) or (bool(code.roots(i)) and code.roots(i) <= polled)
+            if is_acquire or is_flag:
+                yield FlagWait("look", (i,))
+
+
+def _is_dropped_at_once(code: Code, index: int) -> bool:
+    """Machine code's acquire: the cache's lines are dropped right after the load."""
+    following = code.instructions[index + 1 : index + 4]
+    return any(instruction.op is Op.INVALIDATE for instruction in following)
+
+
+def _is_counted(code: Code, index: int) -> bool:
+    """Whether its value is compared with one number, that of the last arrival."""
+    return any(_EQUAL.search(code[i].text) for i in code.comparisons(index))
+
+
+def posts_of(code: Code, waits: tuple[FlagWait, ...]) -> tuple[FlagPost, ...]:
+    """The kernel's posts: what releases, what the user calls a flag, and what stands where posts do."""
+    polls = {poll for wait in waits for poll in wait.polls if wait.form != "ticket"}
+    tickets = {wait.at for wait in waits if wait.form == "ticket"}
+    found = []
+    for i in code.having(Op.STORE, Op.ATOMIC, Op.REDUCTION):
+        if i in polls or not code.is_global(i) or _leaves_memory(code, i):
+            continue
+        is_said = i in tickets or code.is_("flags", i)
+        if is_said or code[i].order in RELEASES or _is_fenced_at_once(code, i):
+            found.append(FlagPost(i, is_certain=True))
+        elif _may_be_post(code, i) and _stands_behind_order(code, i):
+            found.append(FlagPost(i, is_certain=False))
+    return tuple(sorted(found, key=lambda post: post.at))
+
+
+def _may_be_post(code: Code, index: int) -> bool:
+    """Whether some threads only store or add a value that is not made of data."""
+    instruction = code[index]
+    if (
+        (instruction.op is Op.ATOMIC and code.is_used(index))
+        or instruction.order not in STRONG
+        or _FLOAT.search(instruction.text)
+    ):
+        return False
+    return bool(code.threads(index)) and not _is_made_of_data(code, index)
+
+
+def _is_made_of_data(code: Code, index: int) -> bool:
+    """Whether what it stores or adds comes from memory."""
+    address = code[index].address
+    return any(
+        code[i].op in ACCESSES and code[i].space not in ("param", "const")
+        for register in code[index].uses
+        if address is None or register != address.base
+        for i in code.sources(register, index)
+    )
+
+
+def _is_fenced_at_once(code: Code, index: int) -> bool:
+    """Whether a fence of the GPU's or the system's scope comes right before a strong access: a release."""
+    if code[index].order not in STRONG or _FLOAT.search(code[index].text):
+        return False
+    return comes_first(code, index, frozenset({Op.FENCE}))
+
+
+def _stands_behind_order(code: Code, index: int) -> bool:
+    """Whether a barrier, or the wait for stores by TMA, is the last that comes before it."""
+    return comes_first(code, index, frozenset({Op.BARRIER, Op.BULK_WAIT, Op.BULK_WAIT_READ, Op.CLUSTER_WAIT}))
+
+
+def comes_first(code: Code, index: int, ops: frozenset[Op]) -> bool:
+    """Whether, going back from it, one of `ops` comes before any access to memory of other blocks."""
+
+    def step(i: int, state: bool) -> bool | None:
+        if i == index:
+            return state
+        if code[i].op in ops:
+            hits.append(i)
+            return None
+        if code[i].op in ACCESSES and code.is_global(i):
+            return None
+        return state
+
+    hits: list[int] = []
+    walk(code.backward, [(index, True)], step)
+    return bool(hits)
