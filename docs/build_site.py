@@ -37,7 +37,12 @@ NAV: list[Any] = [
             {"From which size on": "crossover.md"},
         ]
     },
-    {"Deadlocks": "safety.md"},
+    {
+        "Correctness": [
+            {"Can a plan deadlock?": "safety.md"},
+            {"Is the code in order?": "lint.md"},
+        ]
+    },
     {
         "Your kernels": [
             {"Describe them": "describe-your-kernels.md"},

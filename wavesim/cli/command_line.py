@@ -1,4 +1,4 @@
-"""The command line: `wavesim simulate | compare | predict | gen | tune | advise | validate | results | ...`.
+"""The command line: `wavesim simulate | compare | predict | gen | tune | lint | advise | validate | ...`.
 
 With `--json` standard output holds exactly one JSON object; progress and messages go to standard
 error. Bad input ends with status 2 and one line that says what to change.
@@ -29,6 +29,7 @@ COMMANDS = {
     "gen": "orders, policies and options of a workload or pair, as a CUDA header or Triton functions",
     "tune": "search policies, orders and options in the simulator",
     "crossover": "from which number of rows on which way of synchronising pays, and a dispatch table",
+    "lint": "is the synchronisation in compiled kernels in order? PTX, machine code or CUDA C++",
     "advise": "where a profile loses time, and what would win it back",
     "validate": "re-score the simulator against the stored measurements",
     "results": "a GPU benchmark's results as a page and pictures",

@@ -29,7 +29,7 @@ LONGEST = 1_000  # of a message, a name and a quoted instruction
 def sarif_log(report: LintReport) -> dict[str, Any]:
     """The report as a SARIF log of one run."""
     told = [one for part in report.kernels for one in part.findings if one.verdict in LEVELS][:MOST_RESULTS]
-    names = list(dict.fromkeys(one.rule for one in told))
+    names = list(dict.fromkeys(map(_name_of, told)))
     driver = {
         "name": "wavesim lint",
         "semanticVersion": wavesim.__version__,
@@ -41,10 +41,15 @@ def sarif_log(report: LintReport) -> dict[str, Any]:
         "columnKind": "unicodeCodePoints",
         "artifacts": [{"location": _artifact(report.file)}],
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notes}],
-        "results": [_result(report, one, names.index(one.rule)) for one in told],
+        "results": [_result(report, one, names.index(_name_of(one))) for one in told],
         "properties": {word: sum(one.verdict == word for one in report.findings) for word in WORST_FIRST},
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _name_of(finding: Finding) -> str:
+    """The rule's name; a kernel in which nothing was found breaks none."""
+    return finding.rule or f"unjudged-{finding.kind}"
 
 
 def _rule(name: str) -> dict[str, Any]:
@@ -69,7 +74,7 @@ def _result(report: LintReport, finding: Finding, rule: int) -> dict[str, Any]:
     fix = f" Fix: {finding.fix}" if finding.fix else ""
     at = finding.instruction
     return {
-        "ruleId": finding.rule,
+        "ruleId": _name_of(finding),
         "ruleIndex": rule,
         "kind": kind,
         "level": level,

@@ -214,7 +214,6 @@ def _note(finding: Finding, places: _Places) -> Markup:
     """The reason, beside its line; the script puts it there and draws its arrows."""
     at = places.of(finding.instruction)
     others = [places.of(one) for one in finding.others[:MOST_ARROWS]]
-    rule = RULES.get(finding.rule)
     line = "" if finding.instruction is None else f", line {finding.instruction.listing_line}"
     return element(
         "article",
@@ -225,9 +224,16 @@ def _note(finding: Finding, places: _Places) -> Markup:
         ),
         element("p", finding.why),
         element("p", element("b", "Fix: "), finding.fix, class_="fix") if finding.fix else "",
-        element("p", f"{finding.rule}: {rule.wrong}" if rule else finding.rule, class_="rule"),
+        element("p", _rule_text(finding), class_="rule"),
         class_=f"reason {finding.verdict}",
         tabindex="0",
         data_at=None if at is None else f"{at}",
         data_others=" ".join(f"{one}" for one in others if one is not None),
     )
+
+
+def _rule_text(finding: Finding) -> str:
+    """What breaks the rule; of what is right, that this is ruled out."""
+    rule = RULES.get(finding.rule)
+    text = f"{finding.rule}: {rule.wrong}" if rule is not None else finding.rule
+    return f"Ruled out: {text}" if finding.verdict == "right" else text

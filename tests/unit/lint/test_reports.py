@@ -8,6 +8,7 @@ import pytest
 from hostile import NAMES
 from made_up_findings import report
 
+from wavesim.lint.finding import Finding
 from wavesim.lint.report import LintReport, counts_text
 from wavesim.lint.report_json import findings_document
 from wavesim.lint.report_sarif import SCHEMA, sarif_log
@@ -141,6 +142,16 @@ def test_no_name_breaks_a_report_or_moves_the_cursor(start):
     require_valid(sarif_log(hostile))
     for document in (findings_document(hostile), sarif_log(hostile)):
         json.loads(json.dumps(document))
+
+
+def test_a_kernel_in_which_nothing_was_found_is_told_in_every_report():
+    found = report()
+    nothing = Finding("fill", "kernel", "", "unknown", "no wait or post was found", where="pair.ptx")
+    found = replace(found, findings=[nothing])
+    assert "unknown  kernel: nothing to judge" in findings_text(found)
+    require_valid(sarif_log(found))
+    assert results(sarif_log(found))[0]["ruleId"] == "unjudged-kernel"
+    assert findings_document(found)["findings"][0]["line"] is None
 
 
 def test_a_file_in_which_nothing_was_found_is_reported_as_that():

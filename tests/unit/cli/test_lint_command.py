@@ -1,0 +1,147 @@
+"""`wavesim lint`: exit status, JSON, files written, what the user says of parameters, CUDA C++ compiled."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from wavesim.cli.command_line import main
+
+HEAD = ".version 8.5\n.target sm_90a\n.address_size 64\n"
+CONSUMER = """
+.visible .entry consume(.param .u64 consume_param_0, .param .u64 consume_param_1, .param .u64 consume_param_2)
+{{
+    .reg .pred %p<4>;
+    .reg .b32 %r<8>;
+    .reg .f32 %f<4>;
+    .reg .b64 %rd<12>;
+    ld.param.u64 %rd1, [consume_param_0];
+    ld.param.u64 %rd2, [consume_param_1];
+    ld.param.u64 %rd3, [consume_param_2];
+    mov.u32 %r1, %tid.x;
+    setp.ne.s32 %p1, %r1, 0;
+    @%p1 bra $L_ready;
+$L_poll:
+    ld.{poll}.gpu.global.u32 %r2, [%rd3];
+    setp.eq.u32 %p2, %r2, 0;
+    @%p2 bra $L_poll;
+$L_ready:
+    bar.sync 0;
+    mul.wide.u32 %rd4, %r1, 4;
+    add.s64 %rd5, %rd1, %rd4;
+    ld.global.f32 %f1, [%rd5];
+    add.s64 %rd6, %rd2, %rd4;
+    st.global.f32 [%rd6], %f1;
+    ret;
+}}
+"""
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> Path:
+    path = tmp_path / "wrong.ptx"
+    path.write_text(HEAD + CONSUMER.format(poll="relaxed"))
+    return path
+
+
+@pytest.fixture
+def right(tmp_path: Path) -> Path:
+    path = tmp_path / "right.ptx"
+    path.write_text(HEAD + CONSUMER.format(poll="acquire"))
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    status = main(["lint", *map(str, words)])
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def test_a_wait_without_acquire_is_wrong_and_the_status_is_one(wrong, capsys):
+    status, out, _ = run(capsys, wrong, "--produced", "0")
+    assert status == 1
+    assert re.search(r"WRONG +wait: no-acquire\n +18 \| ld\.relaxed\.gpu", out)
+
+
+def test_a_right_kernel_has_status_zero_and_says_what_is_right(right, capsys):
+    status, out, _ = run(capsys, right, "--produced", "consume:0")
+    assert status == 0
+    assert "right " in out
+    assert "WRONG" not in out
+
+
+def test_json_is_one_object_with_the_agreed_fields(wrong, capsys):
+    status, out, _ = run(capsys, wrong, "--json")
+    document = json.loads(out)
+    assert status == 1
+    assert 0 < document["seconds"] < 5
+    (one,) = (one for one in document["findings"] if one["verdict"] == "wrong")
+    assert (one["kernel"], one["kind"], one["rule"], one["line"]) == ("consume", "wait", "no-acquire", 18)
+
+
+def test_sarif_and_page_are_written_where_they_are_asked_for(wrong, tmp_path, capsys):
+    log, page = tmp_path / "lint.sarif", tmp_path / "lint.html"
+    assert run(capsys, wrong, "--sarif", log, "--html", page)[0] == 1
+    (result,) = (one for one in json.loads(log.read_text())["runs"][0]["results"] if one["kind"] == "fail")
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 18
+    assert "the page, complete in one file" not in page.read_text()
+    assert 'class="line named wrong"' in page.read_text()
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_the_file_is_read(tmp_path, capsys):
+    status, _, said = run(capsys, tmp_path / "nowhere.ptx", "--html", tmp_path)
+    assert status == 2
+    assert "not a regular file" in said
+
+
+def test_only_the_kernels_that_are_asked_for_are_judged(wrong, capsys):
+    both = wrong.read_text() + CONSUMER.format(poll="relaxed").replace("consume", "another")
+    wrong.write_text(both)
+    document = json.loads(run(capsys, wrong, "--kernel", "^anoth", "--json")[1])
+    assert {one["kernel"] for one in document["findings"]} == {"another"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--produced", "3"], "there are 3 parameters, 0 to 2"),
+        (["--flag", "produce:0"], "no kernel 'produce'"),
+        (["--flag", "counters"], "neither a parameter's number nor a variable"),
+        (["--constant", "9" * 400], "neither a parameter's number"),
+        (["--remote", "0,0"], "'0' again"),
+        (["--constant", ""], "is empty"),
+        (["--kernel", "("], "no regular expression"),
+        (["--kernel", "nothing"], "no kernel of"),
+        (["--arch", "sm_80"], "wrong.ptx has sm_90a"),
+        (["--instance", "f<1>"], "is of CUDA C++"),
+    ],
+)
+def test_what_the_file_does_not_have_is_refused_in_one_line(wrong, capsys, words, said):
+    status, out, err = run(capsys, wrong, *words)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+def test_cuda_cpp_goes_through_the_installed_compiler_once_for_each_architecture(
+    wrong, tmp_path, capsys, monkeypatch
+):
+    asked = []
+
+    class Compiler:
+        @staticmethod
+        def load():
+            def compile_source(path, arch, instances, folders):
+                asked.append((path.name, arch, tuple(instances)))
+                return wrong.read_text().replace("sm_90a", arch), b""
+
+            return compile_source
+
+    source = tmp_path / "pair.cu"
+    source.write_text("template <int N> __global__ void consume();")
+    monkeypatch.setattr("wavesim.lint.compilers.entry_points", lambda group: [Compiler])
+    status, out, _ = run(capsys, source, "--arch", "sm_80,sm_90a", "--instance", "consume<2>", "--json")
+    assert status == 1
+    assert asked == [("pair.cu", "sm_80", ("consume<2>",)), ("pair.cu", "sm_90a", ("consume<2>",))]
+    places = [one["where"] for one in json.loads(out)["findings"] if one["verdict"] == "wrong"]
+    assert places == ["pair.cu, PTX for sm_80", "pair.cu, PTX for sm_90a"]
