@@ -41,6 +41,7 @@ NAV: list[Any] = [
         "Correctness": [
             {"Can a plan deadlock?": "safety.md"},
             {"Is the code in order?": "lint.md"},
+            {"What machine code keeps": "machine-code.md"},
         ]
     },
     {

@@ -12,6 +12,9 @@ from dataclasses import replace
 from wavesim.lint.instruction import Instruction, Op
 
 _WAIT = re.compile(r"DEPBAR\.LE SB0, (0x[0-9a-f]{1,4})")
+_CALL_REACH = 200  # instructions in which a call's address is looked for
+# sm_120 has no clusters in hardware: a copy to another block's shared memory is a function of the driver.
+_BULK_SYSCALL = "__cuda_syscall_cp_async_bulk"
 _TOUCHING = frozenset(
     (Op.LOAD, Op.STORE, Op.ATOMIC, Op.REDUCTION, Op.FENCE, Op.BARRIER, Op.BRANCH, Op.CALL, Op.EXIT, Op.RETURN)
 )
@@ -23,6 +26,9 @@ def with_context(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]
         (place, i.op) for place, i in enumerate(instructions) if i.op in (Op.ASYNC_COMMIT, Op.BULK_COMMIT)
     ]
     changed = list(instructions)
+    for place, instruction in enumerate(instructions):
+        if instruction.op is Op.CALL and not instruction.target:
+            changed[place] = _named(instructions, place)
     for place, instruction in enumerate(instructions):
         if instruction.op is Op.OTHER and (found := _WAIT.search(instruction.text)):
             op = _waited_for(commits, place)
@@ -41,6 +47,19 @@ def with_context(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]
             # Part of fence.proxy.tensormap: there is no group to close.
             changed[place] = replace(instruction, op=Op.OTHER)
     return tuple(changed)
+
+
+def _named(instructions: Sequence[Instruction], place: int) -> Instruction:
+    """A call by address, whose function is the symbol that was loaded into its registers."""
+    call = instructions[place]
+    for instruction in reversed(instructions[max(0, place - _CALL_REACH) : place]):
+        if set(instruction.defines) & set(call.uses):
+            name = instruction.symbols[0] if instruction.symbols else ""
+            is_copy = name.startswith(_BULK_SYSCALL)
+            return replace(
+                call, target=name, op=Op.BULK_LOAD if is_copy else Op.CALL, space="global" if is_copy else ""
+            )
+    return call
 
 
 def _waited_for(commits: Sequence[tuple[int, Op]], place: int) -> Op | None:

@@ -36,7 +36,7 @@ def parts(text: str) -> list[str]:
 def registers(operand: str, width: int = 1) -> Iterator[str]:
     """The registers that one operand names; `width` of them from each that stands outside of brackets.
 
-    An address of 64 bits, such as [R2.64], is two; a descriptor is two as well.
+    An address of 64 bits, such as `[R2.64]`, is two; a descriptor is two as well.
     """
     if found := _PREDICATE.match(operand):
         yield found[1] + found[2]
@@ -81,7 +81,7 @@ def address(operand: str) -> Address | None:
 
 
 def bank(operand: str) -> tuple[int, int] | None:
-    """Bank and offset of a constant such as c[0x0][0x210]; what a register adds is left out."""
+    """Bank and offset of a constant such as `c[0x0][0x210]`; what a register adds is left out."""
     found = _BANK.search(operand)
     if not found or not found[1].startswith("0x") or len(found[1]) > 6:
         return None
