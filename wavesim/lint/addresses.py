@@ -50,6 +50,7 @@ class AddressRoots:
             if place in seen:
                 continue
             seen.add(place)
+            self._data.effort.spend(1)
             definition, name = place
             instruction = self._instructions[definition]
             value = self._values.of_definition(definition, name)

@@ -4,6 +4,9 @@ Example: a spin loop `L: ld; setp; @%p bra L; st` has two basic blocks; the load
 load can follow itself.
 """
 
+from functools import lru_cache
+
+from wavesim.lint.effort import Effort
 from wavesim.lint.graph import DominatorTree, reversed_edges, strong_components
 from wavesim.lint.instruction import Instruction, Op
 from wavesim.lint.kernel_code import KernelCode
@@ -18,7 +21,8 @@ class ControlFlow:
     is nowhere. Nothing follows them here, so that whoever asks must say "unknown".
     """
 
-    def __init__(self, kernel: KernelCode) -> None:
+    def __init__(self, kernel: KernelCode, effort: Effort) -> None:
+        self.effort = effort
         self.instructions = kernel.instructions
         self.end = len(kernel.instructions)
         self.unknown: list[int] = []
@@ -71,7 +75,8 @@ class ControlFlow:
         self.back = reversed_edges(self.edges)
         self.tree = DominatorTree(self.edges, 0)
         self.post_tree = DominatorTree(self._edges_from_exit(), self.exit)
-        self._reached = self._closure()
+        # From one block to all at a time: of a few hundred is asked, and all pairs would not fit into memory.
+        self._reached = lru_cache(maxsize=1024)(self._reached_from)
 
     def _edges_from_exit(self) -> list[list[int]]:
         """Edges turned round; a circle that nothing leaves, such as `while (true)`, gets one to the exit."""
@@ -87,17 +92,17 @@ class ControlFlow:
             can_exit.update(component)
         return reversed_edges(forward)
 
-    def _closure(self) -> list[int]:
-        """For each block the set of blocks that a path of one edge or more leads to, as bits."""
-        reached = [0] * len(self.edges)
-        for component in strong_components(self.edges, range(len(self.edges))):
-            bits = 0
-            for node in component:
-                for following in self.edges[node]:
-                    bits |= 1 << following | reached[following]
-            for node in component:
-                reached[node] = bits
-        return reached
+    def _reached_from(self, block: int) -> bytes:
+        """For each block whether a path of one edge or more leads to it."""
+        reached = bytearray(len(self.edges))
+        work = list(self.edges[block])
+        while work:
+            node = work.pop()
+            if not reached[node]:
+                reached[node] = 1
+                work += self.edges[node]
+        self.effort.spend(sum(reached))
+        return bytes(reached)
 
     def range_of(self, block: int) -> range:
         """The indices of a block's instructions."""
@@ -132,7 +137,7 @@ class ControlFlow:
     def can_follow(self, one: int, other: int) -> bool:
         """Whether a path from after `one` reaches `other`."""
         a, b = self.block_of[one], self.block_of[other]
-        return (a == b and one < other) or bool(self._reached[a] >> b & 1)
+        return (a == b and one < other) or bool(self._reached(a)[b])
 
 
 def is_conditional(instruction: Instruction) -> bool:

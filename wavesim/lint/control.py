@@ -30,6 +30,7 @@ class Control:
                 runner = following
                 while runner not in (parent[block], flow.exit) and block not in found[runner]:
                     found[runner].add(block)
+                    flow.effort.spend(1)
                     runner = parent[runner]
         return found
 
@@ -42,6 +43,7 @@ class Control:
             fresh = self._direct[work.pop()] - found
             found |= fresh
             work += fresh
+            flow.effort.spend(len(fresh) + 1)
         branches = [flow.range_of(block)[-1] for block in found]
         own = [at] if flow.instructions[at].guard else []
         return tuple(sorted({*branches, *own}))
@@ -60,6 +62,7 @@ class Control:
             branch = flow.range_of(parent)[-1]
             if is_conditional(flow.instructions[branch]) and flow.instructions[branch].guard:
                 found += self._holds(branch, parent, block)
+            flow.effort.spend(1)
             block = parent
 
     def _holds(self, branch: int, parent: int, block: int) -> list[tuple[int, bool]]:

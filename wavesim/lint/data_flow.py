@@ -16,6 +16,7 @@ class DataFlow:
     def __init__(self, flow: ControlFlow) -> None:
         self._flow = flow
         self.instructions = flow.instructions
+        self.effort = flow.effort
         self._by_register: dict[str, dict[int, list[int]]] = defaultdict(dict)
         for at, instruction in enumerate(flow.instructions):
             for register in instruction.defines:
@@ -30,6 +31,7 @@ class DataFlow:
         block = self._flow.block_of[at]
         if not self._within(register, block, at, found):
             found |= self._reaching(register, block)
+        self._flow.effort.spend(len(found))
         return frozenset(found)
 
     def _within(self, register: str, block: int, before: int, found: set[int]) -> bool:
@@ -53,8 +55,10 @@ class DataFlow:
             if before in seen:
                 continue
             seen.add(before)
+            self._flow.effort.spend(1)
             if not self._within(register, before, self._flow.end, found):
                 work += self._flow.back[before]
+        self._flow.effort.spend(len(found))
         self._at_start[register, block] = frozenset(found)
         return self._at_start[register, block]
 
@@ -71,6 +75,7 @@ class DataFlow:
             if at in found:
                 continue
             found.add(at)
+            self._flow.effort.spend(1)
             for register in self._flow.instructions[at].uses:
                 work += self.definitions(register, at)
         return frozenset(found)

@@ -13,6 +13,7 @@ from wavesim.lint.addresses import AddressRoots
 from wavesim.lint.blocks import ControlFlow
 from wavesim.lint.control import Control
 from wavesim.lint.data_flow import DataFlow
+from wavesim.lint.effort import Effort
 from wavesim.lint.instruction import Instruction
 from wavesim.lint.kernel_code import KernelCode
 from wavesim.lint.loops import CodeLoop, loops_of
@@ -23,11 +24,14 @@ __all__ = ["CodeLoop", "Flow"]
 
 
 class Flow:
-    """All questions about one kernel; each answer is worked out when it is first asked for."""
+    """All questions about one kernel; each answer is worked out when it is first asked for.
+
+    Any may raise `RecordingError`: a kernel that branches too much to be followed (see `effort`).
+    """
 
     def __init__(self, kernel: KernelCode) -> None:
         self.kernel = kernel
-        self._control_flow = flow = ControlFlow(kernel)
+        self._control_flow = flow = ControlFlow(kernel, Effort(kernel.name))
         self._data = DataFlow(flow)
         self._values = Values(self._data)
         self._addresses = AddressRoots(self._data, self._values, kernel.parameters)
@@ -77,9 +81,11 @@ class Flow:
                 continue
             came[at] = before
             if at == other:
+                flow.effort.spend(len(came))
                 return _way(came, one, other)
             if at < flow.end and not stops(flow.instructions[at]):
                 work += [(following, at) for following in flow.successors(at)]
+        flow.effort.spend(len(came))
         return None
 
 

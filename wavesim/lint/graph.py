@@ -2,8 +2,8 @@
 
 Example: in [[1, 2], [3], [3], []] node 0 dominates 3 and neither 1 nor 2 does; no two nodes are in a circle.
 
-Source: Cooper, Harvey and Kennedy, A simple, fast dominance algorithm (2001); Tarjan, Depth-first search and
-linear graph algorithms (1972).
+Source: Georgiadis, Linear-time algorithms for dominators (2005), algorithm Semi-NCA; Tarjan, Depth-first
+search and linear graph algorithms (1972).
 """
 
 from collections.abc import Collection, Sequence
@@ -40,32 +40,60 @@ def reverse_postorder(edges: Edges, root: int) -> list[int]:
 
 def immediate_dominators(edges: Edges, root: int) -> list[int]:
     """Of each node the last other on every path to it from `root`; `root` has itself, unreached ones -1."""
-    order = reverse_postorder(edges, root)
+    order, parent = _preorder(edges, root)
     rank = {node: at for at, node in enumerate(order)}
-    back = reversed_edges(edges)
+    back = [[rank[before] for before in befores if before in rank] for befores in reversed_edges(edges)]
+    above = [rank[parent[node]] for node in order]
+    semi = _semidominators([back[node] for node in order], above)
+    # In preorder the ancestors of a node are done before it.
+    nearest = above
+    for node in range(1, len(order)):
+        while nearest[node] > semi[node]:
+            nearest[node] = nearest[nearest[node]]
     dominator = [-1] * len(edges)
-    dominator[root] = root
-    is_changed = True
-    while is_changed:
-        is_changed = False
-        for node in order[1:]:
-            found = -1
-            for before in back[node]:
-                if dominator[before] >= 0:
-                    found = before if found < 0 else _common(found, before, dominator, rank)
-            if dominator[node] != found:
-                dominator[node] = found
-                is_changed = True
+    for at, node in enumerate(order):
+        dominator[node] = order[nearest[at]]
     return dominator
 
 
-def _common(one: int, other: int, dominator: Sequence[int], rank: dict[int, int]) -> int:
-    while one != other:
-        while rank[one] > rank[other]:
-            one = dominator[one]
-        while rank[other] > rank[one]:
-            other = dominator[other]
-    return one
+def _preorder(edges: Edges, root: int) -> tuple[list[int], dict[int, int]]:
+    order: list[int] = []
+    parent = {root: root}
+    seen: set[int] = set()
+    stack = [(root, root)]
+    while stack:
+        node, before = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            parent[node] = before
+            order.append(node)
+            stack += [(following, node) for following in reversed(edges[node]) if following not in seen]
+    return order, parent
+
+
+def _semidominators(back: Edges, above: Sequence[int]) -> list[int]:
+    """By preorder numbers, which `back` and `above` (the parents in the depth-first tree) are in too."""
+    count = len(back)
+    semi, best, ancestor = list(range(count)), list(range(count)), list(above)
+    for node in range(count - 1, 0, -1):
+        for before in back[node]:
+            semi[node] = min(semi[node], semi[_compressed(before, node, semi, best, ancestor)])
+    return semi
+
+
+def _compressed(node: int, last: int, semi: list[int], best: list[int], ancestor: list[int]) -> int:
+    """The node of smallest semidominator on the path from `node` up to `last`, which is not done yet."""
+    if node <= last:
+        return node
+    path = [node]
+    while ancestor[path[-1]] > last:
+        path.append(ancestor[path[-1]])
+    for below in reversed(path[:-1]):
+        up = ancestor[below]
+        if semi[best[up]] < semi[best[below]]:
+            best[below] = best[up]
+        ancestor[below] = ancestor[up]
+    return best[node]
 
 
 class DominatorTree:

@@ -54,6 +54,7 @@ def _header(flow: ControlFlow, component: list[int], rank: dict[int, int]) -> in
 
 
 def _loop(flow: ControlFlow, component: list[int], header: int, depth: int) -> CodeLoop:
+    flow.effort.spend(sum(len(flow.range_of(block)) for block in component))
     body = frozenset(at for block in component for at in flow.range_of(block))
     inside = set(component)
     leaving = [block for block in sorted(component) if not inside.issuperset(flow.edges[block])]
