@@ -9,13 +9,14 @@ the axioms (`ptx_model.py`) must hold in some coherence order. A wait is its las
 nothing that is allowed, as they need not be there. Runs in which a wait is never satisfied have no outcome.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from wavesim.litmus.events import Skeleton, skeletons
 from wavesim.litmus.program import LitmusTest
 from wavesim.litmus.ptx_model import FIRST, PtxModel, ReadsFrom
 from wavesim.litmus.relation import Relation, closure, has_loop, relation_of, union
+from wavesim.litmus.statement import ValueTest
 
 Outcome = tuple[tuple[str, int], ...]
 """(register or variable, value), sorted by name."""
@@ -25,35 +26,50 @@ def outcomes(test: LitmusTest) -> set[Outcome]:
     """Every allowed outcome: the registers of all loads that were done, and the test's final variables."""
     found: set[Outcome] = set()
     for skeleton in skeletons(test):
-        _Search(test, skeleton, found).run()
+        for allowed in _Search(test, skeleton).outcomes(lambda outcome: outcome not in found):
+            found.add(allowed)
     return found
 
 
-class _Search:
-    """All candidates of one skeleton. What is in `found` already is not shown to be allowed a second time."""
+def is_allowed(test: LitmusTest, wanted: Callable[[Outcome], bool]) -> bool:
+    """Whether any outcome of which `wanted` holds is allowed; faster than to list all of them."""
+    return any(True for each in skeletons(test) for _ in _Search(test, each).outcomes(wanted))
 
-    def __init__(self, test: LitmusTest, skeleton: Skeleton, found: set[Outcome]) -> None:
-        self._test, self._skeleton, self._found = test, skeleton, found
+
+_COMPUTED: dict[str, Callable[..., int]] = {
+    "add": lambda before, by: before + by,
+    "sub": lambda before, by: before - by,
+    "exch": lambda _, by: by,
+    "cas": lambda before, compared, by: by if before == compared else before,
+    "copy": lambda before: before,
+}
+
+
+class _Search:
+    """All candidates of one skeleton."""
+
+    def __init__(self, test: LitmusTest, skeleton: Skeleton) -> None:
+        self._test, self._skeleton = test, skeleton
         self._model = PtxModel(test, skeleton)
         self._depends = relation_of(skeleton.depends, len(skeleton.events))
-        self._reads = [i for i, event in enumerate(skeleton.events) if event.kind == "read"]
         self._partner = dict(skeleton.atomics)
+        self._tests = self._tests_by_read()
+        reads = [i for i, event in enumerate(skeleton.events) if event.kind == "read"]
+        self._reads = sorted(reads, key=lambda read: (read not in self._tests, read not in self._partner))
 
-    def run(self) -> None:
+    def outcomes(self, wanted: Callable[[Outcome], bool]) -> Iterator[Outcome]:
+        """Allowed outcomes that are wanted when they are found, some of them more than once."""
+        # Where a guard's register is not loaded, what it guards is not done.
+        if any(is_true and name not in self._loads for name, _, is_true in self._skeleton.guards):
+            return
         for source in self._candidates(0, {}):
             values = self._values(source)
-            if values is None or not self._fits(values):
+            if values is None or not any(map(wanted, self._possible_outcomes(values))):
                 continue
-            registers = {name: values[index] for name, index in self._loads.items()}
-            if self._test.final:
-                for order in self._model.coherence_orders(source):
-                    self._found.update(self._with_memory(registers, values, order))
-            else:
-                self._try(tuple(sorted(registers.items())), source)
-
-    def _try(self, outcome: Outcome, source: ReadsFrom) -> None:
-        if outcome not in self._found and next(self._model.coherence_orders(source), None) is not None:
-            self._found.add(outcome)
+            for order in self._model.coherence_orders(source):
+                yield from filter(wanted, self._possible_outcomes(values, order))
+                if not self._test.final:
+                    break
 
     def _candidates(self, at: int, source: dict[int, int]) -> Iterator[ReadsFrom]:
         if at == len(self._reads):
@@ -62,33 +78,23 @@ class _Search:
         read = self._reads[at]
         for write in self._possible(read, source):
             source[read] = write
-            yield from self._candidates(at + 1, source)
+            if self._passes(source):
+                yield from self._candidates(at + 1, source)
             del source[read]
 
     def _possible(self, read: int, source: ReadsFrom) -> Iterator[int]:
         """Writes that nothing known beforehand forbids this read to read from."""
-        event, program = self._skeleton.events[read], self._skeleton.program
+        program = self._skeleton.program
         for write in [FIRST, *self._model.writes.get(self._model.memory_of(read), [])]:
-            if write != FIRST and (program[read] >> write & 1 or write == self._partner.get(read)):
-                continue
-            constant = self._constant(read, write)
-            if event.awaited and constant is not None and not event.awaited.holds(constant):
-                continue
-            if not self._is_taken(read, write, source):
+            is_own = write != FIRST and (program[read] >> write & 1 or write == self._partner.get(read))
+            if not is_own and not self._is_taken(read, write, source):
                 yield write
-
-    def _constant(self, read: int, write: int) -> int | None:
-        if write == FIRST:
-            return self._test.first_value(self._skeleton.events[read].variable)
-        value = self._skeleton.events[write].value
-        is_number = len(value) == 1 and isinstance(value[0], str) and value[0].lstrip("-").isdigit()
-        return int(value[0]) if is_number else None
 
     def _is_taken(self, read: int, write: int, source: ReadsFrom) -> bool:
         """Whether another atomic has read from this write, one that this one can't share it with (8.10.3)."""
         if read not in self._partner:
             return False
-        strong = self._skeleton.morally_strong
+        strong = self._skeleton.whole
         own = self._partner[read]
         return any(
             from_write == write
@@ -106,69 +112,81 @@ class _Search:
             return None
         values: dict[int, int] = {}
         for index, event in enumerate(self._skeleton.events):
-            if event.is_memory:
-                self._value(index, source, values)
+            if event.is_memory and self._value(index, source, values, set()) is None:
+                return None
         return values
 
-    def _value(self, index: int, source: ReadsFrom, values: dict[int, int]) -> int:
-        if index not in values:
-            event = self._skeleton.events[index]
-            if event.kind == "write":
-                values[index] = self._written(index, source, values)
-            elif source[index] == FIRST:
-                values[index] = self._test.first_value(event.variable)
-            else:
-                values[index] = self._value(source[index], source, values)
-        return values[index]
+    def _passes(self, source: ReadsFrom) -> bool:
+        """Whether waits and guards fit, as far as the values are known already."""
+        known: dict[int, int] = {}
+        for read, tests in self._tests.items():
+            if read in source:
+                value = self._value(read, source, known, set())
+                if value is not None and not all(test.holds(value) == is_true for test, is_true in tests):
+                    return False
+        return True
 
-    def _written(self, index: int, source: ReadsFrom, values: dict[int, int]) -> int:
-        value = self._skeleton.events[index].value
+    def _tests_by_read(self) -> dict[int, list[tuple[ValueTest, bool]]]:
+        """What a wait awaits, and what the skeleton's guards say of a register."""
+        tests: dict[int, list[tuple[ValueTest, bool]]] = {}
+        for index, event in enumerate(self._skeleton.events):
+            if event.awaited:
+                tests.setdefault(index, []).append((event.awaited, True))
+        for name, test, is_true in self._skeleton.guards:
+            if name in self._loads:
+                tests.setdefault(self._loads[name], []).append((test, is_true))
+        return tests
+
+    def _value(
+        self, index: int, source: ReadsFrom, values: dict[int, int], under_way: set[int]
+    ) -> int | None:
+        """What an access reads or writes; None where that is not known yet, or only from itself."""
+        if index in values:
+            return values[index]
+        if index in under_way:
+            return None
+        event = self._skeleton.events[index]
+        if event.kind == "write":
+            value = self._written(event.value, source, values, under_way | {index})
+        elif index not in source:
+            value = None
+        elif source[index] == FIRST:
+            value = self._test.first_value(event.variable)
+        else:
+            value = self._value(source[index], source, values, under_way | {index})
+        if value is not None:
+            values[index] = value
+        return value
+
+    def _written(
+        self, value: tuple[str | int, ...], source: ReadsFrom, values: dict[int, int], under_way: set[int]
+    ) -> int | None:
+        def operand(of: str | int) -> int | None:
+            text = str(of)
+            if text.lstrip("-").isdigit():
+                return int(text)
+            return self._value(self._loads[text], source, values, under_way) if text in self._loads else None
+
         if len(value) == 1:
-            return self._operand(value[0], source, values)
+            return operand(value[0])
         operation, read, *operands = value
         assert isinstance(read, int)
-        before = self._value(read, source, values)
-        numbers = [self._operand(operand, source, values) for operand in operands]
-        if operation == "add":
-            return before + numbers[0]
-        if operation == "exch":
-            return numbers[0]
-        if operation == "sub":
-            return before - numbers[0]
-        if operation == "cas":
-            return numbers[1] if before == numbers[0] else before
-        return before  # a copy
-
-    def _operand(self, operand: str | int, source: ReadsFrom, values: dict[int, int]) -> int:
-        text = str(operand)
-        if text.lstrip("-").isdigit():
-            return int(text)
-        return self._value(self._loads[text], source, values)
+        before = self._value(read, source, values, under_way)
+        numbers = [operand(each) for each in operands]
+        if before is None or None in numbers:
+            return None
+        return _COMPUTED[str(operation)](before, *numbers)
 
     @cached_property
     def _loads(self) -> dict[str, int]:
         return {e.register: i for i, e in enumerate(self._skeleton.events) if e.register}
 
-    def _fits(self, values: dict[int, int]) -> bool:
-        """Whether waits got what they wait for, and guards chose this skeleton."""
-        for index in self._reads:
-            awaited = self._skeleton.events[index].awaited
-            if awaited and not awaited.holds(values[index]):
-                return False
-        # Where a guard's register was not loaded, what it guards is not done.
-        return all(
-            (name in self._loads and compared.holds(values[self._loads[name]])) == is_true
-            for name, compared, is_true in self._skeleton.guards
-        )
-
-    def _with_memory(
-        self, registers: dict[str, int], values: dict[int, int], order: Relation
-    ) -> Iterator[Outcome]:
-        """One outcome for every choice of last writes; unordered writes race to be last."""
-        partial = [dict(registers)]
+    def _possible_outcomes(self, values: dict[int, int], order: Relation | None = None) -> set[Outcome]:
+        """The outcome, or several where unordered writes race to be a final variable's last."""
+        partial = [{name: values[index] for name, index in self._loads.items()}]
         for variable in self._test.final:
             writes = self._model.writes.get(self._test.memory_of(variable), [])
-            last = {values[w] for w in writes if not order[w]} or {self._test.first_value(variable)}
+            last = {values[w] for w in writes if order is None or not order[w]}
+            last = last or {self._test.first_value(variable)}
             partial = [{**known, variable: value} for known in partial for value in last]
-        for known in partial:
-            yield tuple(sorted(known.items()))
+        return {tuple(sorted(known.items())) for known in partial}

@@ -41,6 +41,7 @@ class MemoryEvent:
     register: str = ""
     awaited: ValueTest | None = None
     makes_acquire: bool = True
+    is_counted: bool = False  # by an mbarrier, whose count is whole whatever the scopes
     spaces: frozenset[bool] = frozenset({False, True})  # that a proxy fence is for: shared, not shared
 
     @property
@@ -90,6 +91,17 @@ class Skeleton:
             are_ordered = self.program[i] >> j & 1 or self.program[j] >> i & 1
             are_apart = one.is_memory and other.is_memory and one.variable != other.variable
             if one.proxy == other.proxy and not are_apart and (are_ordered or _are_in_scope(one, other)):
+                rows[i] |= 1 << j
+                rows[j] |= 1 << i
+        return rows
+
+    @cached_property
+    def whole(self) -> Relation:
+        """Pairs of accesses that see one another whole: morally strong, or counted by one mbarrier."""
+        counted = [event.variable if event.is_counted else "" for event in self.events]
+        rows = list(self.morally_strong)
+        for (i, one), (j, other) in combinations(enumerate(counted), 2):
+            if one and one == other:
                 rows[i] |= 1 << j
                 rows[j] |= 1 << i
         return rows
@@ -176,8 +188,9 @@ class _Thread:
         self._turns: dict[str, int] = {}
         self._control: list[int] = []  # reads that decide whether what follows is done
         self._sources: dict[str, int] = {}  # register -> the read that fills it
-        self._open: list[tuple[int, int]] = []  # started and not committed: after its reads, after its writes
-        self._groups: list[list[tuple[int, int]]] = []
+        # Asynchronous accesses by kind, the last group not committed yet: after what was read, what was
+        # written.
+        self._groups: dict[str, list[list[tuple[int, int]]]] = {}
 
     def add(self, statements: list[Statement]) -> None:
         self._builder.begin(self._next(replace(self._blank, text="start")))
@@ -186,8 +199,8 @@ class _Thread:
                 self._control.append(self._sources.get(statement.guard[0], -1))
             getattr(self, f"_add_{statement.what}")(statement)
         end = self._next(replace(self._blank, text="end"))
-        for group in [*self._groups, self._open]:
-            self._skeleton.fixed += [(done, end) for pair in group for done in pair]
+        started = [pair for groups in self._groups.values() for group in groups for pair in group]
+        self._skeleton.fixed += [(done, end) for pair in started for done in pair]
         self._builder.end(self._thread.kernel, end)
 
     def _next(self, event: MemoryEvent) -> int:
@@ -210,6 +223,7 @@ class _Thread:
         return replace(self._blank, kind=kind, **fields)  # type: ignore[arg-type]  # fields of the dataclass
 
     def _read(self, statement: Statement, variable: str, **changes: object) -> int:
+        changes = {"is_counted": statement.what == "mbarrier", **changes}
         index = self._next(
             self._event("read", statement, variable=variable, awaited=statement.awaited, **changes)
         )
@@ -253,6 +267,7 @@ class _Thread:
                 variable=variable,
                 order="release" if order in ("release", "acq_rel") else "relaxed",
                 value=(operation, read, *operands),
+                is_counted=statement.what == "mbarrier",
             )
         )
         self._skeleton.atomics.append((read, write))
@@ -267,7 +282,7 @@ class _Thread:
     def _add_mbarrier(self, statement: Statement) -> None:
         """A phase as a counter: an arrival adds 1 to it, a wait is for a number of arrivals."""
         variable, scope = statement.variables[0], statement.scope or "cta"
-        if statement.awaited:
+        if statement.suffixes[0].endswith("_wait"):
             ordered = replace(statement, order=statement.order or "acquire", scope=scope)
             self._read(ordered, variable)
         else:
@@ -284,8 +299,8 @@ class _Thread:
         self._next(self._event("proxy fence", statement, spaces=frozenset(spaces)))
 
     def _add_bar(self, statement: Statement) -> None:
-        """A block barrier by its number, or `bar.warp.sync`, a warp's."""
-        name = "warp" if "warp" in statement.suffixes else (statement.values or ("0",))[0]
+        """A block barrier by its number, or `bar.warp.sync`, a warp's by the warp's."""
+        name = (statement.values or ("0",))[0] + (" warp" if "warp" in statement.suffixes else "")
         waits = "sync" in statement.suffixes
         self._meet(statement, self._thread.place, name, arrives=True, waits=waits)
 
@@ -309,18 +324,39 @@ class _Thread:
             self._builder.wait_for_grid(index, (statement.values or ("",))[0])
 
     def _add_cp(self, statement: Statement) -> None:
+        if not self._is_of_groups(statement, "bulk" if "bulk" in statement.suffixes else "copy"):
+            self._copy(statement)
+
+    def _add_wgmma(self, statement: Statement) -> None:
+        """`wgmma.mma_async r, [x]` reads shared memory as TMA does, until its group is waited for."""
+        if self._is_of_groups(statement, "wgmma"):
+            return
+        mark = self._next(self._event("mark", statement))
+        name = statement.values[0]
+        read = self._event("read", statement, proxy="async", variable=statement.variables[0], register=name)
+        self._sources[name] = self._builder.add(read)
+        self._skeleton.issue.append((mark, self._sources[name]))
+        fence = self._promised_fence(statement)
+        self._skeleton.fixed.append((self._sources[name], fence))
+        self._open("wgmma").append((fence, fence))
+
+    def _open(self, kind: str) -> list[tuple[int, int]]:
+        return self._groups.setdefault(kind, [[]])[-1]
+
+    def _is_of_groups(self, statement: Statement, kind: str) -> bool:
+        """Whether it commits a group, or waits for all but the last so many."""
         if "commit_group" in statement.suffixes:
-            self._groups.append(self._open)
-            self._open = []
+            self._open(kind)
+            self._groups[kind].append([])
             self._next(self._event("mark", statement))
         elif "wait_group" in statement.suffixes:
             pending = int((statement.values or ("0",))[0])
             index = self._next(self._event("mark", statement))
-            done = self._groups[: len(self._groups) - pending]
+            committed = self._groups.get(kind, [[]])[:-1]
             which = 0 if "read" in statement.suffixes else 1
+            done = committed[: len(committed) - pending]
             self._skeleton.fixed += [(pair[which], index) for group in done for pair in group]
-        else:
-            self._copy(statement)
+        return "commit_group" in statement.suffixes or "wait_group" in statement.suffixes
 
     def _copy(self, statement: Statement) -> None:
         """An asynchronous copy: [to], [from] and, where it completes at an mbarrier, [barrier]."""
@@ -337,17 +373,17 @@ class _Thread:
         if barriers:
             self._complete(write, barriers[0], statement)
         else:
-            fences = [self._builder.add(self._promised_fence(statement)) for _ in range(2)]
-            self._skeleton.fixed += [(read, fences[0]), (write, fences[1])]
-            self._open.append((fences[0], fences[1]))
+            done = self._promised_fence(statement), self._promised_fence(statement)
+            self._skeleton.fixed += [(read, done[0]), (write, done[1])]
+            self._open("bulk" if "bulk" in statement.suffixes else "copy").append(done)
 
-    def _promised_fence(self, statement: Statement) -> MemoryEvent:
-        return self._event("proxy fence", statement, proxy="async")
+    def _promised_fence(self, statement: Statement) -> int:
+        return self._builder.add(self._event("proxy fence", statement, proxy="async"))
 
     def _complete(self, write: int, barrier: str, statement: Statement) -> None:
         """The arrival at an mbarrier that ends an asynchronous copy: release, of cluster scope."""
-        fence = self._builder.add(self._promised_fence(statement))
-        common = {"scope": "cluster", "variable": barrier, "proxy": "generic"}
+        fence = self._promised_fence(statement)
+        common = {"scope": "cluster", "variable": barrier, "proxy": "generic", "is_counted": True}
         read = self._builder.add(
             self._event("read", statement, order="relaxed", makes_acquire=False, **common)
         )

@@ -7,8 +7,10 @@ Source: PTX ISA 9.0, chapter 8 (sections are named below); as relations in Lusti
 "A Formal Analysis of the NVIDIA PTX Memory Consistency Model", ASPLOS 2019. Proxies: Lustig, Cooksey and
 Giroux, "Mixed-Proxy Extensions for the NVIDIA PTX Memory Consistency Model", ISCA 2022. That paper has no
 asynchronous proxy and the manual gives `fence.proxy.async` no rule; it is treated here as that paper treats
-the others, and TMA's accesses as those of the thread block that starts them. The end of a kernel waits for
-its asynchronous copies too.
+the others. TMA's accesses are those of the thread block that starts them, in shared memory those of its
+cluster. An mbarrier's phase is a count that every arrival adds to, whatever its scope; who waits for it
+synchronises with each arrival whose scope and order fit. wgmma's reads come after what the issuing thread did
+before. The end of a kernel waits for its asynchronous copies too.
 """
 
 from collections.abc import Iterator, Mapping
@@ -129,7 +131,7 @@ class PtxModel:
 
     def _observation(self, reads_from: Relation) -> Relation:
         """From a write to the reads that see it, through atomics too."""
-        strong = intersection(reads_from, self.skeleton.morally_strong)
+        strong = intersection(reads_from, self.skeleton.whole)
         through = relation_of(self.skeleton.atomics, self.size)
         return composed(closure(union(strong, composed(strong, through))), reflexive([0] * self.size))
 
@@ -181,14 +183,16 @@ class PtxModel:
 
     @cached_property
     def _unbroken(self) -> Relation:
-        """Pairs that need no proxy fence: both generic, or of one proxy in one thread block."""
+        """Pairs that need no proxy fence: generic ones, and of another proxy in one block (or cluster)."""
+        shared = zip(self.events, self._shared, strict=True)
+        levels = [0 if event.proxy == "generic" else 2 if is_shared else 3 for event, is_shared in shared]
         return [
             sum(
                 1 << j
                 for j, other in enumerate(self.events)
-                if one.proxy == other.proxy and (one.proxy == "generic" or one.place == other.place)
+                if one.proxy == other.proxy and one.place[:level] == other.place[:level]
             )
-            for one in self.events
+            for one, level in zip(self.events, levels, strict=True)
         ]
 
     def _fenced(self, base: Relation) -> tuple[Relation, Relation]:
@@ -229,7 +233,7 @@ class _Coherence:
 
     def __init__(self, model: PtxModel, source: ReadsFrom, reads_from: Relation, cause: Relation) -> None:
         self._model, self._source, self._reads_from, self._cause = model, source, reads_from, cause
-        self._strong = model.skeleton.morally_strong
+        self._strong = model.skeleton.whole
         self._in_order = intersection(model.skeleton.program, model.same_variable)
 
     def orders(self) -> Iterator[Relation]:

@@ -143,6 +143,7 @@ _SHAPES = {
     "cp": (None, (0, 1)),
     "mbarrier": (1, (0, 1)),
     "griddepcontrol": (0, (0, 1)),
+    "wgmma": (None, (0, 1)),
 }
 
 
