@@ -14,6 +14,8 @@ from wavesim.lint.flow import Flow
 from wavesim.lint.instruction import Instruction, Op, Ordering, Scope
 from wavesim.lint.kernel_code import KernelCode, Listing
 from wavesim.lint.known import Known
+from wavesim.lint.paths import walk
+from wavesim.lint.predicates import Fact, Predicates
 
 ACCESSES = frozenset({Op.LOAD, Op.STORE, Op.ATOMIC, Op.REDUCTION})
 SCOPES: tuple[Scope, ...] = ("", "cta", "cluster", "gpu", "sys")  # each wider than the one before
@@ -25,6 +27,11 @@ STRONG: frozenset[Ordering] = frozenset(
 
 _THREAD = re.compile(r"%tid\b|%tid\.|SR_TID|%laneid|SR_LANEID|\belect\b|\bELECT\b|%warpid")
 _BYTES = re.compile(r"param 0\+(\d+)")
+_EQUAL = re.compile(r"\.(eq|ne|EQ|NE)\b")
+_SHARED = re.compile(r"\bmapa|MAPA\b|SR_SWIN(HI|LO)|PRMT\S* .*0x654\b")
+_SHUFFLE = re.compile(r"\b(shfl|SHFL)\b")
+_COPIES = frozenset({Op.ASYNC_COPY, Op.BULK_LOAD, Op.BULK_STORE, Op.BULK_REDUCE})
+_ROW = re.compile(r"%tid\.[yz]|SR_TID\.[YZ]")
 _LANE = re.compile(r"%laneid|SR_LANEID|\belect\b|ELECT\b|\b31\b|0x1f\b")
 _WARP = re.compile(r"shr\S* .*\b5\b|SHF\.R\S* .*0x5\b|USHF\.R\S* .*0x5\b|%warpid")
 
@@ -45,6 +52,7 @@ class Code:
         self.language, self.where = listing.language, listing.where
         self.instructions = kernel.instructions
         self.flow = Flow(kernel)
+        self._predicates = Predicates(self.flow)
         self._memory: dict[tuple[str, int], frozenset[int]] = {}
 
     def __getitem__(self, index: int) -> Instruction:
@@ -86,14 +94,51 @@ class Code:
         """What may have run before, without going back into a loop's earlier turn."""
         return tuple(j for j in self.flow.predecessors(index) if (j, index) not in self._back_edges)
 
+    @functools.cache  # noqa: B019
+    def premises(self, index: int) -> frozenset[Fact]:
+        """What holds of predicates where `index` runs, but for tests of thread indices."""
+        found: set[Fact] = set()
+        for guard in self.guards(index):
+            ways = [i for i in self.forward(guard) if i == index or index in self._reach(i)]
+            if guard == index or len(ways) == 1:
+                found |= self._facts(guard, guard == index or ways[0] != guard + 1)
+        return frozenset(found)
+
+    @functools.cache  # noqa: B019
+    def _facts(self, branch: int, is_taken: bool) -> frozenset[Fact]:
+        """What follows where a branch or a predicated instruction is taken, or passed by."""
+        guard = self[branch].guard
+        return frozenset(
+            fact
+            for fact, register, at in (self._predicates.facts(guard, branch, is_taken) if guard else ())
+            if not self._reads_thread(self.sources(register, at))
+        )
+
+    @functools.cache  # noqa: B019
+    def _reach(self, index: int) -> frozenset[int]:
+        return frozenset(i for i, _ in walk(self.forward, [(index, True)], lambda _, state: state))
+
+    def backward_to(self, index: int, end: int) -> tuple[int, ...]:
+        """What may have run before `index` on a way to `end`: no branch goes against what holds at `end`."""
+        return tuple(i for i in self.backward(index) if self._is_possible(i, index, self.premises(end)))
+
+    def _is_possible(self, branch: int, following: int, premises: frozenset[Fact]) -> bool:
+        if not premises or self[branch].op is not Op.BRANCH:
+            return True
+        facts = self._facts(branch, following != branch + 1)
+        return not any((key, not value) in premises for key, value in facts)
+
     def is_global(self, index: int) -> bool:
         """Whether it accesses memory that other blocks see, or memory of which that is not known."""
         return self[index].space in ("global", "generic") and not self._is_of_block(index)
 
+    @functools.cache  # noqa: B019
     def _is_of_block(self, index: int) -> bool:
         """Whether a generic address is one of shared or local variables."""
         if self[index].space != "generic":
             return False
+        if any(_SHARED.search(self[i].text) for used in self[index].uses for i in self.sources(used, index)):
+            return True
         roots = self.roots(index)
         return bool(roots) and not any(root.startswith("param ") for root in roots)
 
@@ -161,27 +206,71 @@ class Code:
 
     def deciders(self, index: int) -> tuple[int, ...]:
         """The branches and predicated instructions that the value of an access decides."""
-        return self._users[0].get(index, ())
+        return self._users.get(index, ())
 
-    def comparisons(self, index: int) -> tuple[int, ...]:
-        """The comparisons that the value of an access goes into."""
-        return self._users[1].get(index, ())
+    def is_compared_equal(self, index: int) -> bool:
+        """Whether the value of an access, as it is or plus a number, is compared for equality."""
+        return index in self._compared
 
     @functools.cached_property
-    def _users(self) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
+    def _compared(self) -> frozenset[int]:
+        found: set[int] = set()
+        for at, instruction in enumerate(self.instructions):
+            if instruction.op is Op.COMPARE and _EQUAL.search(instruction.text):
+                for register in instruction.uses:
+                    found |= self._passed_on(register, at)
+        return frozenset(found)
+
+    def _passed_on(self, register: str, at: int) -> set[int]:
+        """The accesses whose value a register holds, perhaps moved, added to or broadcast in the warp."""
+        found: set[int] = set()
+        open_ends, seen = [(register, at)], {(register, at)}
+        while open_ends:
+            for index in self.flow.definitions(*open_ends.pop()):
+                if index < 0:
+                    continue
+                if self[index].op in ACCESSES:
+                    found.add(index)
+                elif self[index].op in (Op.MOVE, Op.ADD) or _SHUFFLE.search(self[index].text):
+                    for used in set(self[index].uses) - set(self[index].scaled):
+                        if (used, index) not in seen:
+                            seen.add((used, index))
+                            open_ends.append((used, index))
+        return found
+
+    @functools.cached_property
+    def indices(self) -> frozenset[int]:
+        """The accesses whose values other accesses' addresses are made of, through loads too."""
+        found: set[int] = set()
+        open_ends = [
+            i for i, one in enumerate(self.instructions) if one.address is not None or one.op in _COPIES
+        ]
+        asked = set(open_ends)
+        while open_ends:
+            at = open_ends.pop()
+            instruction = self[at]
+            registers = (
+                [instruction.address.base] if instruction.op in ACCESSES and instruction.address else []
+            )
+            if instruction.op in _COPIES:
+                registers = list(instruction.uses)
+            for register in registers:
+                for source in self.sources(register, at):
+                    if self[source].op in ACCESSES and source not in asked:
+                        asked.add(source)
+                        open_ends.append(source)
+                    found.add(source)
+        return frozenset(i for i in found if self[i].op in ACCESSES)
+
+    @functools.cached_property
+    def _users(self) -> dict[int, tuple[int, ...]]:
         decided: dict[int, tuple[int, ...]] = {}
-        compared: dict[int, tuple[int, ...]] = {}
         for at, instruction in enumerate(self.instructions):
             if instruction.guard:
                 for source in self.test_of(at):
                     if self[source].op in ACCESSES:
                         decided[source] = (*decided.get(source, ()), at)
-            if instruction.op is Op.COMPARE:
-                sources = {i for register in instruction.uses for i in self.sources(register, at)}
-                for source in sources:
-                    if self[source].op in ACCESSES:
-                        compared[source] = (*compared.get(source, ()), at)
-        return decided, compared
+        return decided
 
     @functools.cache  # noqa: B019
     def guards(self, index: int) -> frozenset[int]:
@@ -199,17 +288,25 @@ class Code:
     def threads(self, index: int) -> frozenset[ThreadTest]:
         """The tests of thread indices that decide who runs it; empty where all threads of a block do."""
         found = {test for guard in self.guards(index) if (test := self._thread_test(guard))}
-        if self.flow.is_one_thread(index):
+        if self.flow.is_one_thread(index) and not self._has_rows:
             found = {test for test in found if test.kind in ("warp", "thread")} | {ThreadTest("thread")}
         return frozenset(found)
+
+    @functools.cached_property
+    def _has_rows(self) -> bool:
+        """Whether blocks have a second dimension: threads of one x are then many, in different warps."""
+        return any(_ROW.search(instruction.text) for instruction in self.instructions)
+
+    def _reads_thread(self, made_by: frozenset[int]) -> bool:
+        return any(_THREAD.search(self[i].text) for i in made_by)
 
     @functools.cache  # noqa: B019
     def _thread_test(self, guard: int) -> ThreadTest | None:
         test = self.test_of(guard)
-        text = "\n".join(self[i].text for i in sorted(test))
-        if not _THREAD.search(text):
+        if not self._reads_thread(test):
             return None
-        if _LANE.search(text):
+        text = "\n".join(self[i].text for i in sorted(test))
+        if _LANE.search(text) or (self._has_rows and not _ROW.search(text)):
             return ThreadTest("lane", test)
         return ThreadTest("warp" if _WARP.search(text) else "some", test)
 
@@ -217,3 +314,8 @@ class Code:
 def width(scope: Scope) -> int:
     """Scopes as numbers: a wider one is greater, none is 0."""
     return SCOPES.index(scope)
+
+
+def is_shuffle(instruction: Instruction) -> bool:
+    """Whether it hands a register's value to the warp's other lanes."""
+    return bool(_SHUFFLE.search(instruction.text))

@@ -39,7 +39,7 @@ def sync_needed(code: Code, narrow: int, wide: int) -> int:
     """How far a synchronisation must reach between two instructions, the first run by fewer threads."""
     few, many = code.threads(narrow), code.threads(wide)
     extra = few - many
-    if not extra:
+    if not extra or any(test.kind == "thread" for test in many):
         return NONE
     is_of_role = bool(many) and many <= few
     return WARP if is_of_role or all(test.kind == "lane" for test in extra) else BLOCK

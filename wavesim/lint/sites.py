@@ -17,7 +17,6 @@ from wavesim.lint.paths import walk
 # Operations of an atomic that is taken for a poll where it stores back what it read.
 _READS_ONLY = re.compile(r"\.(add|ADD|or|OR|xor|XOR|max|MAX|inc|INC)\b")
 _SWAPS = re.compile(r"\.(cas|CAS|exch|EXCH)\b")
-_EQUAL = re.compile(r"\.(eq|ne|EQ|NE)\b")
 _FLOAT = re.compile(r"\.(b?f16|f32|f64|F16|BF16|F32|F64|v2|v4|b?f16x2|noftz)\b|\.F\d\d|\.BF16")
 
 
@@ -50,8 +49,15 @@ def waits_of(code: Code) -> tuple[FlagWait, ...]:
     """The kernel's waits for flags in global memory, in the order of the listing."""
     spins = list(_spins(code))
     polled = {poll for wait in spins for poll in wait.polls}
-    roots = frozenset(root for poll in polled for root in code.roots(poll))
-    looks = [wait for wait in _single(code, roots) if wait.at not in polled]
+    # Of a loop with several polls nobody knows which is the flag, and which an abort flag.
+    roots = frozenset(root for wait in spins if len(wait.polls) == 1 for root in code.roots(wait.at))
+    # A look whose value a spin's exit tests is that spin's first poll.
+    exits = {branch for wait in spins if wait.loop for branch in wait.loop.exits}
+    looks = [
+        wait
+        for wait in _single(code, roots)
+        if wait.at not in polled and (wait.form == "ticket" or exits.isdisjoint(code.deciders(wait.at)))
+    ]
     return tuple(sorted((*spins, *looks), key=lambda wait: wait.at))
 
 
@@ -63,6 +69,8 @@ def _spins(code: Code) -> Iterator[FlagWait]:
             i for i in sorted(_deciding(code, loop)) if i not in seen and code.flow.loop_of(i) == loop
         )
         polls = tuple(i for i in polls if _is_poll(code, i, loop))
+        if _does_work(code, loop) and not any(code.is_("flags", poll) for poll in polls):
+            continue
         seen.update(polls)
         if polls:
             yield FlagWait("spin", polls, loop)
@@ -86,6 +94,11 @@ def _is_poll(code: Code, index: int, loop: CodeLoop) -> bool:
         and _is_invariant(code, index, loop)
         and not _has_stores(code, loop)
     )
+
+
+def _does_work(code: Code, loop: CodeLoop) -> bool:
+    """Whether more than polling is done in the loop."""
+    return any(code[i].op in (Op.ASYNC_COPY, Op.BULK_LOAD, Op.BULK_STORE) for i in loop.body)
 
 
 def _is_invariant(code: Code, index: int, loop: CodeLoop) -> bool:
@@ -145,8 +158,8 @@ def _is_dropped_at_once(code: Code, index: int) -> bool:
 
 
 def _is_counted(code: Code, index: int) -> bool:
-    """Whether its value is compared with one number, that of the last arrival."""
-    return any(_EQUAL.search(code[i].text) for i in code.comparisons(index))
+    """Whether its value is compared with one number, that of the last arrival, and is no index itself."""
+    return code.is_compared_equal(index) and index not in code.indices
 
 
 def posts_of(code: Code, waits: tuple[FlagWait, ...]) -> tuple[FlagPost, ...]:
@@ -174,10 +187,10 @@ def _may_be_post(code: Code, index: int) -> bool:
         or _FLOAT.search(instruction.text)
     ):
         return False
-    return bool(code.threads(index)) and not _is_made_of_data(code, index)
+    return bool(code.threads(index)) and not is_made_of_data(code, index)
 
 
-def _is_made_of_data(code: Code, index: int) -> bool:
+def is_made_of_data(code: Code, index: int) -> bool:
     """Whether what it stores or adds comes from memory."""
     address = code[index].address
     return any(
@@ -190,9 +203,14 @@ def _is_made_of_data(code: Code, index: int) -> bool:
 
 def _is_fenced_at_once(code: Code, index: int) -> bool:
     """Whether a fence of the GPU's or the system's scope comes right before a strong access: a release."""
-    if code[index].order not in STRONG or _FLOAT.search(code[index].text):
+    if code[index].order not in STRONG or _FLOAT.search(code[index].text) or _is_fetched(code, index):
         return False
     return comes_first(code, index, frozenset({Op.FENCE}))
+
+
+def _is_fetched(code: Code, index: int) -> bool:
+    """Whether it is an atomic whose value is used: it hands out numbers."""
+    return code[index].op is Op.ATOMIC and code.is_used(index)
 
 
 def _stands_behind_order(code: Code, index: int) -> bool:

@@ -29,6 +29,7 @@ def judge_loads(code: Code, waits: Iterable[FlagWait], posts: Iterable[FlagPost]
     if grid:
         found = list(_above(code, grid, grid | polls, posts, "load-above-grid-wait"))
         yield from found or [_right(code, min(grid))]
+    yield from _looked_at_once(code, flags)
     if polls or grid:
         yield from _non_coherent(code, polls | grid)
 
@@ -40,8 +41,8 @@ def _above(
         i for i in sorted(_before(code, all_waits)) if any(code.flow.can_follow(i, wait) for wait in waits)
     ]
     early = [i for i in early if not _is_of_earlier_phase(code, i, waits, posts)]
-    if not code.says_produced and _has_loads_below(code, waits):
-        return
+    if not code.says_produced:
+        early = [i for i in early if _must_be_produced(code, i, waits)]
     for i in early[:1]:
         wait = min(w for w in waits if code.flow.can_follow(i, w))
         what = "prefetches" if code[i].op in _LOOKS_AHEAD else "loads"
@@ -55,6 +56,36 @@ def _above(
         )
 
 
+def _looked_at_once(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
+    """Looks at a flag after which data is loaded whatever they saw."""
+    waits = tuple(waits)
+    polls = {poll for wait in waits for poll in wait.polls}
+    for wait in waits:
+        if wait.form != "look":
+            continue
+        others = polls - {wait.at}
+        for branch in code.deciders(wait.at):
+            ways = [_loads_from(code, way, others) for way in code.forward(branch)] or [set()]
+            if loads := set.intersection(*ways):
+                why = (
+                    f"{line(code[wait.at])} looks at the flag once, and {line(code[min(loads)])} loads data "
+                    "whatever it saw"
+                )
+                yield judged(code, "no-wait", wait.at, why, (min(loads),))
+                return
+
+
+def _loads_from(code: Code, start: int, stops: set[int]) -> set[int]:
+    def step(i: int, state: bool) -> bool | None:
+        return None if i in stops else state
+
+    return {
+        i
+        for i, _ in walk(code.forward, [(start, True)], step)
+        if code[i].op in LOADS and is_data_load(code, i)
+    }
+
+
 def _before(code: Code, waits: frozenset[int]) -> set[int]:
     """The loads of data that are reached with no wait before them."""
     stops = waits | {guard for i in waits for guard in code.guards(i) if code.threads(i)}
@@ -66,11 +97,20 @@ def _before(code: Code, waits: frozenset[int]) -> set[int]:
     return {i for i, _ in reached if code[i].op in LOADS and is_data_load(code, i) and i not in waits}
 
 
-def _has_loads_below(code: Code, waits: frozenset[int]) -> bool:
-    return any(
-        code.flow.can_follow(wait, i) and is_data_load(code, i) and i not in waits
+def _must_be_produced(code: Code, index: int, waits: frozenset[int]) -> bool:
+    """Whether it loads what is awaited: all that is loaded below, or what the kernel itself writes."""
+    below = [
+        i
         for i in code.having(*LOADS)
-        for wait in waits
+        if i not in waits and is_data_load(code, i) and any(code.flow.can_follow(wait, i) for wait in waits)
+    ]
+    if not below:
+        return True
+    roots = [code.roots(i) for i in below]
+    is_only_one = all(roots) and len(frozenset.union(*roots)) == 1
+    written = {root for i in code.having(Op.STORE) if code.is_global(i) for root in code.roots(i)}
+    return (is_only_one and code.roots(index) <= roots[0] and bool(code.roots(index))) or bool(
+        code.roots(index) & written & frozenset.union(*roots)
     )
 
 

@@ -6,6 +6,7 @@ not ended, and what follows reads shared memory that is not filled.
 Source: PTX ISA 9.0, section 9.7.13.15 (mbarrier).
 """
 
+import re
 from collections.abc import Iterator
 
 from wavesim.lint.code import ACCESSES, Code
@@ -13,6 +14,9 @@ from wavesim.lint.finding import Finding
 from wavesim.lint.flow import CodeLoop
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
+
+# Remainders, masks and selections.
+_RING = re.compile(r"^(@\S+ )?(rem|and|selp|LOP3|SEL|USEL|ULOP3)\b")
 
 
 def judge_mbarriers(code: Code) -> Iterator[Finding]:
@@ -55,7 +59,11 @@ def _same_phase(code: Code, tests: list[int]) -> Iterator[Finding]:
     for test in tests:
         spin = _spin_of(code, test)
         around = [loop for loop in code.flow.loops if spin and spin.body < loop.body]
-        if not around or _varies(code, test, around[-1]):
+        if not around or _varies(code, _parity(code, test), test, around[-1]):
+            continue
+        address = code[test].address
+        base = address.base if address is not None else ""
+        if _varies(code, {base}, test, around[-1]) and not _comes_round(code, base, test, around[-1]):
             continue
         same = [i for i in tests if i in around[-1].body and code.flow.same_address(i, test) is not False]
         has_init = any(i in around[-1].body for i in code.having(Op.MBARRIER_INIT))
@@ -66,21 +74,31 @@ def _same_phase(code: Code, tests: list[int]) -> Iterator[Finding]:
         return
 
 
+def _parity(code: Code, test: int) -> set[str]:
+    """The registers behind the address."""
+    return set(code[test].uses) & set(re.findall(r"[\w%$.]+", _operands(code, test)))
+
+
 def _operands(code: Code, index: int) -> str:
     """The text behind the address: the parity."""
     return code[index].text.partition("]")[2]
 
 
-def _varies(code: Code, test: int, loop: CodeLoop) -> bool:
-    """Whether its address or its parity changes from one turn of the loop to the next."""
-    used = set(code[test].uses) - {code[test].guard.lstrip("!")}
-    sources = {i for register in used for i in code.sources(register, test) if i in loop.body}
-    for i in sources:
-        if code[i].op in ACCESSES:
-            return True
-        if any(i in code.sources(register, i) for register in code[i].uses):
+def _varies(code: Code, registers: set[str], at: int, loop: CodeLoop) -> bool:
+    """Whether a register changes from one turn of the loop to the next."""
+    for i in _made_in(code, registers, at, loop):
+        if code[i].op in ACCESSES or any(i in code.sources(register, i) for register in code[i].uses):
             return True
     return False
+
+
+def _made_in(code: Code, registers: set[str], at: int, loop: CodeLoop) -> set[int]:
+    return {i for register in registers for i in code.sources(register, at) if i in loop.body}
+
+
+def _comes_round(code: Code, register: str, at: int, loop: CodeLoop) -> bool:
+    """Whether an address is one of a ring's."""
+    return any(_RING.search(code[i].text) for i in _made_in(code, {register}, at, loop))
 
 
 def _no_expect(code: Code) -> Iterator[Finding]:

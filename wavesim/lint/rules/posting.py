@@ -14,7 +14,7 @@ from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import BLOCK, WARP, judged, line, need_of, sync_needed
 from wavesim.lint.paths import Reached, walk
-from wavesim.lint.sites import FlagPost, FlagWait
+from wavesim.lint.sites import FlagPost, FlagWait, is_made_of_data
 
 BULK_STORES = frozenset({Op.BULK_STORE, Op.BULK_REDUCE})
 _BLOCK_SYNCS = frozenset({Op.BARRIER, Op.CLUSTER_WAIT, Op.MBARRIER_TEST})
@@ -80,7 +80,7 @@ def _reached(code: Code, post: FlagPost) -> Reached[Behind]:
 
     flag = code[post.at]
     start = Behind(width(flag.scope or "gpu") if flag.order in RELEASES else 0)
-    return walk(code.backward, [(post.at, start)], step)
+    return walk(lambda i: code.backward_to(i, post.at), [(post.at, start)], step)
 
 
 def is_data_store(code: Code, index: int, posts: Iterable[FlagPost]) -> bool:
@@ -161,7 +161,7 @@ def _early(
     for at, _ in walk(code.forward, [(post.at, True)], step):
         if at == post.at or not is_data_store(code, at, posts) or post.at in _decided_by(code, at):
             continue
-        if before and not (roots & code.roots(at)):
+        if (before and not (roots & code.roots(at))) or _is_reset(code, at):
             continue
         if code.known.produced and code.says_produced and not code.is_("produced", at):
             continue
@@ -175,6 +175,11 @@ def _early(
                 (at,),
             )
             return
+
+
+def _is_reset(code: Code, index: int) -> bool:
+    """Whether some threads only store what is not made of data: a counter put back, a report's end."""
+    return bool(code.threads(index)) and code[index].op is Op.STORE and not is_made_of_data(code, index)
 
 
 def _decided_by(code: Code, index: int) -> frozenset[int]:

@@ -9,7 +9,7 @@ Source: PTX ISA 9.0, section 8.7 (acquire patterns) and 8.9.5 (causality order).
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from wavesim.lint.code import ACQUIRES, SCOPES, STRONG, Code, width
+from wavesim.lint.code import ACQUIRES, SCOPES, STRONG, Code, is_shuffle, width
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import BLOCK, WARP, judged, line, need_of, sync_needed
@@ -27,6 +27,7 @@ class Ordered(NamedTuple):
     acquired: int
     synced: int = 0
     is_proxied: bool = False
+    is_decided: bool = True  # whether the path has branched on what the poll saw
 
 
 def judge_waits(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
@@ -53,7 +54,9 @@ def _judged(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Iterator
         return
     problems: dict[str, Finding] = {}
     for at, state in _reached(code, wait, waits):
-        is_read = code[at].op in LOADS and at not in wait.polls and is_data_load(code, at)
+        is_read = (
+            state.is_decided and code[at].op in LOADS and at not in wait.polls and is_data_load(code, at)
+        )
         if is_read and (problem := _problem(code, wait, at, state, need)):
             problems.setdefault(problem.rule, problem)
     # Without an acquire the rest says nothing new.
@@ -77,16 +80,17 @@ def _reached(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Reached
     }
     # Where one poll acquires, the loop's others (an abort flag) need not.
     polls = [poll for poll in wait.polls if code[poll].order in ACQUIRES] or wait.polls
-    starts = [(poll, Ordered(_acquired_by(code, wait, poll))) for poll in polls]
+    deciders = {branch for poll in polls for branch in code.deciders(poll)}
+    # A ticket is handed on through shared memory.
+    is_decided = wait.form == "ticket"
+    starts = [(poll, Ordered(_acquired_by(code, wait, poll), is_decided=is_decided)) for poll in polls]
 
     def step(i: int, state: Ordered) -> Ordered | None:
         if i in others or code[i].op is Op.GRID_WAIT:
             return None
-        return _after(code, wait, i, state)
+        after = _after(code, wait, i, state)
+        return after._replace(is_decided=True) if i in deciders else after
 
-    if wait.form == "look" and starts[0][1].acquired == 0 and code.language == "ptx":
-        # Where its value is not looked at, nothing relies on it.
-        starts = [(j, starts[0][1]) for branch in code.deciders(wait.at) for j in code.forward(branch)]
     return walk(code.forward, starts, step)
 
 
@@ -95,7 +99,7 @@ def _after(code: Code, wait: FlagWait, i: int, state: Ordered) -> Ordered:
     op = code[i].op
     if op in _BLOCK_SYNCS:
         return state._replace(synced=BLOCK)
-    if op is Op.WARP_SYNC:
+    if op is Op.WARP_SYNC or is_shuffle(code[i]):
         return state._replace(synced=max(state.synced, WARP))
     if op is Op.PROXY_FENCE and code[i].space in ("", "global", "generic"):
         return state._replace(is_proxied=state.acquired > 0)
@@ -106,8 +110,10 @@ def _acquired_by(code: Code, wait: FlagWait, i: int) -> int:
     """The width of the scope in which an instruction acquires what the poll saw; 0 for none."""
     instruction = code[i]
     if instruction.op is Op.INVALIDATE:
-        return width(code[wait.at].scope or "gpu")
-    if instruction.order not in ACQUIRES:
+        # A fence's, or that of an acquiring load: machine code's MEMBAR alone orders, and drops no lines.
+        before = [one.scope for one in code.instructions[max(0, i - 6) : i] if one.op is Op.FENCE]
+        return max(map(width, [*before, code[wait.at].scope or "gpu"]))
+    if instruction.order not in ACQUIRES or (instruction.op is Op.FENCE and code.language == "sass"):
         return 0
     is_poll = instruction.op in (Op.LOAD, Op.ATOMIC) and code.roots(i) == code.roots(wait.at)
     return width(instruction.scope or "gpu") if instruction.op is Op.FENCE or is_poll else 0
@@ -120,7 +126,7 @@ def is_data_load(code: Code, index: int) -> bool:
         pass
     elif not code.is_global(index) or instruction.order in STRONG:
         return code.is_global(index) and code.is_("produced", index) and not code.is_("flags", index)
-    if code.is_("flags", index) or code.is_("constant", index):
+    if code.is_("flags", index) or code.is_("constant", index) or index in code.indices:
         return False
     return not code.says_produced or not code.roots(index) or code.is_("produced", index)
 
