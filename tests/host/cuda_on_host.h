@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 
 #include <algorithm>
 #include <atomic>
@@ -57,8 +58,7 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline float2 make_float2(float x, float y) { return {x, y}; }
 
-inline thread_local Dim3 threadIdx, blockIdx;
-inline Dim3 blockDim{1, 1, 1}, gridDim{1, 1, 1};
+inline thread_local Dim3 threadIdx, blockIdx, blockDim{1, 1, 1}, gridDim{1, 1, 1};
 
 namespace host {
 
@@ -68,12 +68,27 @@ inline std::atomic<unsigned long long> operations{0}, rounds{0};
 // "add_release whole" the instruction, "finish" a barrier or a fence.
 inline const char* dropped = "";
 
+// All of so many threads, again and again. Not std::barrier: that one tells threads of other barriers more than it should,
+// by what all waits of the library share.
+class Barrier {
+public:
+    void expect(unsigned count) { pthread_barrier_init(&barrier_, nullptr, count); }
+    // True for one of them.
+    bool wait() { return pthread_barrier_wait(&barrier_) == PTHREAD_BARRIER_SERIAL_THREAD; }
+
+private:
+    pthread_barrier_t barrier_;
+};
+
 // Per thread of the host: its random numbers, what it has counted, and the barrier of its block.
 struct Thread {
     unsigned long long random = 1, operations = 0;
     const unsigned* relaxed[8] = {};  // addresses of its latest relaxed loads, for a fence
     unsigned relaxed_count = 0;
-    pthread_barrier_t* block = nullptr;
+    Barrier* block = nullptr;
+    Barrier* mma_warps = nullptr;  // of the block
+    Barrier* blocks_of_cluster = nullptr;
+    unsigned cluster = 1, rank = 0, shared_base = 0;
     std::atomic<bool>* vote = nullptr;  // of the block: somebody said no
     ~Thread() { host::operations.fetch_add(operations, std::memory_order_relaxed); }
 };
@@ -104,9 +119,9 @@ inline bool is_left_out(const char* site) {
     return at.size() == name.size() + 6 && at.starts_with(name) && at.ends_with(" whole");
 }
 
-inline void barrier(const char* site, pthread_barrier_t* of) {
+inline void barrier(const char* site, Barrier* of) {
     step();
-    if (!is_dropped(site)) pthread_barrier_wait(of);
+    if (!is_dropped(site)) of->wait();
 }
 
 // Whether it is true of all warps of the block. The later barriers let nobody be a vote ahead.
@@ -114,11 +129,11 @@ inline bool barrier_and(const char* site, bool is_true) {
     step();
     if (is_dropped(site)) return is_true;
     if (!is_true) self.vote->store(true, std::memory_order_relaxed);
-    pthread_barrier_wait(self.block);
+    self.block->wait();
     const bool are_all = !self.vote->load(std::memory_order_relaxed);
-    pthread_barrier_wait(self.block);
+    self.block->wait();
     self.vote->store(false, std::memory_order_relaxed);
-    pthread_barrier_wait(self.block);
+    self.block->wait();
     return are_all;
 }
 
@@ -127,7 +142,11 @@ inline bool barrier_and(const char* site, bool is_true) {
 #define __syncthreads() host::barrier(__func__, host::self.block)
 #define __syncthreads_and(is_true) host::barrier_and(__func__, is_true)
 inline void __syncwarp(unsigned = 0) {}
-inline void __nanosleep(unsigned) { sched_yield(); }
+// In a wait, after three operations that have found nothing: they do not count.
+inline void __nanosleep(unsigned) {
+    host::self.operations -= 3;
+    sched_yield();
+}
 inline unsigned __ballot_sync(unsigned, bool is_true) { return is_true ? 1 : 0; }
 inline bool __all_sync(unsigned, bool is_true) { return is_true; }
 template <class T>

@@ -1,8 +1,14 @@
-"""The programs of this folder: what they are built over, and how they are run."""
+"""The programs of this folder: what they are built over, how they are run, and what dropping an order does.
+
+Example: `build_program("row", folder)` compiles semaphore_pipeline.cpp over three products under row
+semaphores, and `run(program, 200_000, seed=1, dropped="add_release")` runs it without the release of posts.
+"""
 
 import os
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from host_sources import build
@@ -14,15 +20,124 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Grouped, RowMajor
-from wavesim.plan.plan import SemaphoreSync
+from wavesim.plan.parsing import plan_of_words
+from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.plan.schedule import Persistent
+from wavesim.plan.sync import Semaphores
 
 RACE = 66  # exit status where ThreadSanitizer reports
 KNOWN = Path(__file__).with_name("known_races.txt")
-PLANS = {
-    "row": SemaphoreSync(RowSync(), order=RowMajor()),
+STREAMS = replace(plan_of_words("persistent", "streams", "row"), sync=Semaphores(TileSync()))
+
+
+@dataclass(frozen=True)
+class Program:
+    """A source of this folder over products of some widths, in tiles, under a plan; and its macros."""
+
+    source: str
+    plan: Plan
+    tile: tuple[int, int]
+    rows: int
+    widths: tuple[int, ...]  # K of the first product, then N of each; in tiles but for the first
+    split_k: int = 1
+    defines: tuple[str, ...] = ()
+
+    def header(self) -> str:
+        """The generated header, whose namespace is `pipeline`."""
+        columns = [self.widths[0], *(width * self.tile[1] for width in self.widths[1:])]
+        names = ("first", "second", "third")[: len(columns) - 1]
+        stages = [
+            Stage(
+                name,
+                Gemm(
+                    name,
+                    self.rows * self.tile[0],
+                    columns[i + 1],
+                    columns[i],
+                    *self.tile,
+                    64,
+                    split_k=self.split_k,
+                ),
+            )
+            for i, name in enumerate(names)
+        ]
+        needs = [gemm_rows(*pair) for pair in pairwise(stages)]
+        return generate(Pipeline("pipeline", stages, needs), self.plan, load("h200"), "pipeline")
+
+
+PROGRAMS: Mapping[str, Program] = {
+    "row": Program(
+        "semaphore_pipeline", SemaphoreSync(RowSync(), order=RowMajor()), (64, 64), 4, (64, 4, 3, 2)
+    ),
     # Semaphores that one tile posts, and positions that blocks fetch.
-    "tile": SemaphoreSync(TileSync(), order=Grouped(2)),
+    "tile": Program(
+        "semaphore_pipeline", SemaphoreSync(TileSync(), order=Grouped(2)), (64, 64), 4, (64, 4, 3, 2)
+    ),
+    # Two warpgroups, and tiles whose K two blocks share.
+    "split": Program(
+        "persistent_gemm",
+        STREAMS,
+        (128, 128),
+        3,
+        (192, 3, 2),
+        2,
+        ("CONFIG=TileConfig<2,1,128,2,1>", "FUSED=0"),
+    ),
+    # The mailbox: one block of two fetches work for both.
+    "cluster": Program(
+        "persistent_gemm",
+        STREAMS,
+        (64, 128),
+        3,
+        (192, 3, 2),
+        1,
+        ("CONFIG=TileConfig<1,1,128,3,2,2>", "FUSED=0"),
+    ),
+    "fused": Program(
+        "persistent_gemm",
+        Plan(Persistent(fused=True), sync=Semaphores(TileSync())),
+        (128, 128),
+        3,
+        (192, 3, 2),
+        1,
+        ("CONFIG=TileConfig<2,1,128,3,2>", "FUSED=1"),
+    ),
+}
+# What is dropped, in which program: an order of an instruction, a barrier or a wait, by its function.
+DROPPED = (
+    ("row", "add_release"),
+    ("tile", "store_release"),
+    ("row", "load_acquire"),
+    ("tile", "acquire_fence"),
+    ("row", "fetch_add_acq_rel acquire"),
+    ("row", "fetch_add_acq_rel release"),
+    ("tile", "begin"),
+    ("row", "wait"),
+    ("row", "wait_for"),
+    ("row", "finish"),
+    ("split", "arrive"),
+    ("split", "try_wait"),
+    ("split", "test_wait"),
+    ("split", "count_stored acquire"),
+    ("split", "count_stored release"),
+    ("split", "mma_barrier"),
+    ("split", "cluster_barrier"),
+    ("split", "wait_read"),
+    ("split", "wait_stored"),
+    ("split", "wgmma_wait"),
+    ("split", "add_release"),
+    ("split", "acquire_fence"),
+    ("cluster", "arrive_remote"),
+    ("cluster", "store_remote"),
+)
+# What no host can show, and where it is shown or why nothing is to be shown.
+ELSEWHERE = {
+    "fence_proxy": "proxies: tests of the memory model",
+    "fence_proxy_shared": "proxies: tests of the memory model",
+    "fence_proxy_global": "proxies: tests of the memory model",
+    "fence_init": "barriers for the async proxy: tests of the memory model",
+    "arrive_and_expect_tx": "no data rides on it: what fills the slot comes by TMA",
 }
 
 
@@ -37,20 +152,10 @@ class Result:
     races: tuple[str, ...]
 
 
-def pipeline_header(plan: str) -> str:
-    """Three products, one after the other, of 4, 3 and 2 columns of tiles and four rows."""
-    widths = (64, 256, 192, 128)
-    stages = [
-        Stage(name, Gemm(name, 256, widths[i + 1], widths[i], 64, 64, 64))
-        for i, name in enumerate(("first", "second", "third"))
-    ]
-    needs = [gemm_rows(stages[0], stages[1]), gemm_rows(stages[1], stages[2])]
-    return generate(Pipeline("pipeline", stages, needs), PLANS[plan], load("h200"), "pipeline")
-
-
-def build_pipeline(plan: str, folder: Path) -> Path:
-    """The program of a plan's semaphores."""
-    return build("semaphore_pipeline", folder, pipeline_header(plan))
+def build_program(name: str, folder: Path) -> Path:
+    """Compiles one of `PROGRAMS`; `folder` is for all that is made."""
+    program = PROGRAMS[name]
+    return build(program.source, folder, program.header(), *program.defines)
 
 
 def run(program: Path, operations: int, seed: int, dropped: str = "", *, timeout_s: float = 120) -> Result:

@@ -30,7 +30,7 @@ FLAGS = (
 
 # An instruction that orders: with an order in its name, a fence, a barrier, or the end of copies.
 ORDERING = re.compile(
-    r"\.acquire|\.release|\.acq_rel|\bfence\.|mbarrier\.(arrive|t\w+_wait)|wait_group|bar\.sync|barrier\."
+    r"\.acquire|\.release|\.acq_rel|\bfence\.|mbarrier\.(arrive|t\w+_wait)|wait_group|bar\.sync|\bbarrier\."
 )
 _ASM = re.compile(r"\basm(?:\s+volatile)?\s*\(")
 _FUNCTION = re.compile(r"__device__[^;{}()]*?\b(\w+)\s*\(")

@@ -2,10 +2,12 @@
 // from .relaxed, .acquire, .release and .acq_rel. An instruction that is not known here ends the program.
 //
 // ThreadSanitizer knows no fences, so an acquire fence loads again, with acquire, what this thread has loaded relaxed.
-// Proxies (fence.proxy) have no meaning on a host; the lint and the enumerator of the memory model look at those.
+// Proxies (fence.proxy) and the registers' own instructions have no meaning on a host; the lint and the enumerator of the
+// memory model look at the first.
 #pragma once
 
 #include "cuda_on_host.h"
+#include "shared_memory_on_host.h"
 
 namespace host {
 
@@ -69,6 +71,74 @@ void read_clock(T& now) {
     now = static_cast<T>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
 }
 
+inline void arrive(std::string_view text, const char* site, unsigned barrier) {
+    const std::memory_order order = is_dropped(site) ? std::memory_order_relaxed : std::memory_order_release;
+    if (has(text, ".shared::cluster")) {
+        each_block_of_cluster(barrier, [&](unsigned there) { update_barrier(there, 1, 0, order); });
+    } else {
+        update_barrier(barrier, 1, 0, order);
+    }
+}
+
+inline void arrive_expecting(const char* site, unsigned barrier, unsigned bytes) {
+    update_barrier(barrier, 1, bytes, is_dropped(site) ? std::memory_order_relaxed : std::memory_order_release);
+}
+
+inline void look_at_barrier(const char* site, unsigned& ended, unsigned barrier, unsigned parity) {
+    ended = has_ended(barrier, parity, is_dropped(site) ? std::memory_order_relaxed : std::memory_order_acquire);
+}
+
+inline void store_in_cluster(std::string_view text, const char* site, unsigned address, int word) {
+    each_block_of_cluster(address, [&](unsigned there) {
+        std::atomic_ref(at_address<int>(there)).store(word, order_of(text, site));
+    });
+}
+
+// The word of another block's mailbox, and its bytes at the barrier there.
+inline void store_async(const char* site, unsigned address, int word, unsigned barrier) {
+    at_address<int>(address) = word;
+    update_barrier(barrier, 0, -4, is_dropped(site) ? std::memory_order_relaxed : std::memory_order_release);
+}
+
+inline void count_in_block(std::string_view text, const char* site, int& before, unsigned address) {
+    before = std::atomic_ref(at_address<int>(address)).fetch_add(1, order_of(text, site));
+}
+
+template <bool IS_BY_TILE, bool IS_MULTICAST, bool IS_STORE, class... Operands>
+void copy_box(Operands... operands) {
+    if constexpr (IS_STORE && sizeof...(operands) == 4) {
+        [](const void* map, int column, int row, unsigned from) { store_box(matrix_of(map), column, row, from); }(operands...);
+    } else if constexpr (IS_STORE) {
+        [](const void* map, int column, int tile, int row, unsigned from) {
+            store_box(matrix_of(map), tile * matrix_of(map).tile_columns + column, row, from);
+        }(operands...);
+    } else if constexpr (IS_BY_TILE) {
+        [](unsigned to, const void* map, int row, int tile, unsigned barrier) {
+            load_box(matrix_of(map), tile * matrix_of(map).tile_columns, row, to, barrier, 0);
+        }(operands...);
+    } else if constexpr (IS_MULTICAST) {
+        [](unsigned to, const void* map, int column, int row, unsigned barrier, unsigned blocks) {
+            load_box(matrix_of(map), column, row, to, barrier, blocks);
+        }(operands...);
+    } else {
+        [](unsigned to, const void* map, int column, int row, unsigned barrier) {
+            load_box(matrix_of(map), column, row, to, barrier, 0);
+        }(operands...);
+    }
+}
+
+template <class T>
+void give_one(T& value) { value = static_cast<T>(1); }
+template <class T>
+void give_nan(T& value) { value = static_cast<T>(NAN); }
+
+// Instructions of registers, tensor maps and proxies.
+constexpr bool means_nothing(std::string_view text) {
+    return text.starts_with("fence.proxy") || text.starts_with("fence.mbarrier_init") || text.starts_with("prefetch.tensormap") ||
+           text.starts_with("setmaxnreg") || text.starts_with("cp.async.bulk.commit_group") || text.starts_with("cvt.") ||
+           text.starts_with("max.NaN") || text.starts_with("tanh.") || text.starts_with("rcp.") || text.starts_with("{ .reg .b16");
+}
+
 [[noreturn]] inline void unknown(std::string_view text) {
     std::fprintf(stderr, "no meaning on the host: %.*s\n", static_cast<int>(text.size()), text.data());
     std::abort();
@@ -93,7 +163,42 @@ void ptx(const char* site, Operands&&... operands) {
         fetch_add_word(text, site, operands...);
     } else if constexpr (text.starts_with("fence.acq_rel")) {
         fence(site);
-    } else {
+    } else if constexpr (text.starts_with("mbarrier.init")) {
+        init_barrier(operands...);
+    } else if constexpr (text.starts_with("mbarrier.arrive.expect_tx")) {
+        arrive_expecting(site, operands...);
+    } else if constexpr (text.starts_with("mbarrier.arrive")) {
+        arrive(text, site, operands...);
+    } else if constexpr (has(text, "mbarrier.try_wait") || has(text, "mbarrier.test_wait")) {
+        look_at_barrier(site, operands...);
+    } else if constexpr (text.starts_with("mapa.")) {
+        [](unsigned& there, unsigned address, unsigned rank) { there = in_block(address, rank); }(operands...);
+    } else if constexpr (text.starts_with("st.async")) {
+        store_async(site, operands...);
+    } else if constexpr (text.starts_with("st.release.cluster")) {
+        store_in_cluster(text, site, operands...);
+    } else if constexpr (text.starts_with("atom.") && has(text, ".shared::cta.add.s32")) {
+        count_in_block(text, site, operands...);
+    } else if constexpr (text.starts_with("barrier.cluster")) {
+        barrier(site, self.blocks_of_cluster);
+    } else if constexpr (text.starts_with("bar.sync 1")) {
+        barrier(site, self.mma_warps);
+    } else if constexpr (text.starts_with("mov.u32 %0, %%cluster_ctarank")) {
+        ((operands = static_cast<int>(self.rank)), ...);
+    } else if constexpr (has(text, "elect.sync")) {
+        (give_one(operands), ...);
+    } else if constexpr (text.starts_with("mov.b32 %0, 0x7fffffff")) {
+        (give_nan(operands), ...);
+    } else if constexpr (text.starts_with("stmatrix")) {
+        [](unsigned to, const auto&...) { at_address(to) = 1; }(operands...);
+    } else if constexpr (text.starts_with("cp.async.bulk.tensor")) {
+        copy_box<text.starts_with("cp.async.bulk.tensor.4d"), has(text, "multicast"), has(text, ".global.shared::cta")>(
+            operands...);
+    } else if constexpr (text.starts_with("cp.async.bulk.wait_group.read")) {
+        wait_groups(operands..., &Stored::is_read, site);
+    } else if constexpr (text.starts_with("cp.async.bulk.wait_group")) {
+        wait_groups(0, &Stored::is_written, site);
+    } else if constexpr (!means_nothing(text)) {
         unknown(text);
     }
 }

@@ -25,7 +25,7 @@ struct Run {
     std::vector<unsigned> counters;
     cusync::ErrorBuffer errors{};
     Words words;
-    pthread_barrier_t all;
+    host::Barrier all;
     std::atomic<unsigned> next{0}, is_over{0};
     unsigned long long until = 0, wrong = 0;
 };
@@ -100,7 +100,7 @@ void run_blocks(Run& run, const Launches& at) {
     static std::atomic<unsigned> number;  // of the slot's next block; relaxed, told by the barrier
     for (;;) {
         if (threadIdx.x == 0) number.store(run.next.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
-        pthread_barrier_wait(host::self.block);
+        host::self.block->wait();
         int index = static_cast<int>(number.load(std::memory_order_relaxed));
         if (index >= counts[0] + counts[1] + counts[2]) break;
         if (index < counts[0]) {
@@ -113,7 +113,7 @@ void run_blocks(Run& run, const Launches& at) {
             blockIdx.x = index - counts[1];
             block_of<pipeline::second_to_third, pipeline::third, SLOT>(at.third, run.words.second, run.words.third);
         }
-        pthread_barrier_wait(host::self.block);
+        host::self.block->wait();
     }
 }
 
@@ -134,7 +134,7 @@ void look(Run& run) {
 }
 
 template <int SLOT>
-void slot(Run& run, const Launches& at, int warp, pthread_barrier_t* block) {
+void slot(Run& run, const Launches& at, int warp, host::Barrier* block) {
     threadIdx.x = 32 * warp;
     host::begin_thread(SLOT * warps + warp);
     host::self.block = block;
@@ -143,11 +143,11 @@ void slot(Run& run, const Launches& at, int warp, pthread_barrier_t* block) {
     while (run.is_over.load(std::memory_order_relaxed) == 0) {
         run_blocks<SLOT>(run, at);
         host::operations.fetch_add(std::exchange(host::self.operations, 0), std::memory_order_relaxed);
-        if (pthread_barrier_wait(&run.all) == PTHREAD_BARRIER_SERIAL_THREAD) {
+        if (run.all.wait()) {
             look(run);
             run.is_over = host::operations >= run.until || run.errors.aborted;
         }
-        pthread_barrier_wait(&run.all);
+        run.all.wait();
     }
 }
 
@@ -162,8 +162,8 @@ cusync::StageParams<Generated> params_of(Run& run, int stage, const cusync::Wait
 
 template <int... SLOTS>
 void run_all(Run& run, const Launches& at, std::integer_sequence<int, SLOTS...>) {
-    static pthread_barrier_t blocks[slots];
-    for (auto& one : blocks) pthread_barrier_init(&one, nullptr, warps);
+    static host::Barrier blocks[slots];
+    for (auto& one : blocks) one.expect(warps);
     std::vector<std::thread> threads;
     (
         [&] {
@@ -186,7 +186,7 @@ int main(int count, char** words) {
     run.words.first.resize(pipeline::first::columns * pipeline::first::rows * warps);
     run.words.second.resize(pipeline::second::columns * pipeline::second::rows * warps);
     run.words.third.resize(pipeline::third::columns * pipeline::third::rows * warps);
-    pthread_barrier_init(&run.all, nullptr, slots * warps);
+    run.all.expect(slots * warps);
     const Schedule second(pipeline::second::rows, pipeline::first::columns);
     const Schedule third(pipeline::third::rows, pipeline::second::columns);
     const Launches at{params_of<pipeline::first>(run, 0, nullptr, nullptr),
