@@ -8,17 +8,22 @@ import hashlib
 import io
 import os
 import re
-import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from wavesim.lint import disassembler, elf
 from wavesim.lint.corpus import Case, cases
-from wavesim.lint.corpus.catalogue import PACKED
+from wavesim.lint.corpus.catalogue import PACKED, packed
+from wavesim.lint.disassembler import disassembly
 
 CACHE = Path(tempfile.gettempdir()) / "wavesim-lint-corpus"
+DISASSEMBLER = hashlib.sha256(
+    b"".join(Path(m.__file__).read_bytes() for m in (disassembler, elf))
+).hexdigest()[:8]
 
 
 def main(templates):
@@ -42,7 +47,7 @@ def listings_of(case: Case) -> list[tuple[str, str]]:
     """Name and text of a case's PTX, for its first architecture, and of its machine code, for each."""
     found = []
     for arch in case.archs:
-        ptx, sass = compiled(case, arch)
+        ptx, sass = compiled(case, arch) if "/" not in case.template else made_elsewhere(case, arch)
         if arch == case.archs[0]:
             found.append((f"{case.name}.{arch}.ptx", ptx))
         found.append((f"{case.name}.{arch}.sass", sass))
@@ -59,21 +64,35 @@ def compiled(case: Case, arch: str) -> tuple[str, str]:
         "-lineinfo",
         *(f"-D{name}=1" for name in case.defines),
     )
-    key = hashlib.sha256(repr((text, headers, options)).encode()).hexdigest()[:24]
-    kept = CACHE / key
-    if not kept.exists():
-        ptx, cubin = nvrtc(case, text, headers, options)
-        CACHE.mkdir(exist_ok=True)
-        part = kept.with_suffix(f".{os.getpid()}")
-        # The compiler writes the folder it runs in before the file's name.
-        here = f"{Path.cwd()}/"
-        part.write_text(f"{trimmed_ptx(ptx)}\0{disassembled(cubin)}".replace(here, ""))
-        part.rename(kept)
-    ptx, sass = kept.read_text().split("\0")
-    return ptx, sass
+    kept = CACHE / hashlib.sha256(repr((text, headers, options)).encode()).hexdigest()[:24]
+    ptx, cubin = kept.with_suffix(".ptx"), kept.with_suffix(".cubin")
+    if not ptx.exists():
+        keep(cubin, (made := from_nvrtc(case, text, headers, options))[1])
+        keep(ptx, made[0].encode())
+    sass = kept.with_suffix(f".{DISASSEMBLER}.sass")
+    if not sass.exists():
+        keep(sass, disassembly(cubin.read_bytes(), case.name).encode())
+    return trimmed_ptx(ptx.read_text()), trimmed_sass(sass.read_text())
 
 
-def nvrtc(case, text, headers, options):
+def made_elsewhere(case: Case, arch: str) -> tuple[str, str]:
+    """What `lint_corpus_others.py` has just made, or else what is packed already."""
+    names = [f"{case.name}.{arch}.ptx", f"{case.name}.{arch}.sass"]
+    texts = [
+        (CACHE / name).read_text() if (CACHE / name).exists() else packed().get(name, "") for name in names
+    ]
+    return trimmed_ptx(texts[0]), trimmed_sass(texts[1])
+
+
+def keep(path, data):
+    """Whole or not at all."""
+    CACHE.mkdir(exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+    part.write_bytes(data)
+    part.rename(path)
+
+
+def from_nvrtc(case, text, headers, options):
     from cuda.bindings import nvrtc as library
 
     encoded = [word.encode() for word in headers.values()], [word.encode() for word in headers]
@@ -92,23 +111,17 @@ def nvrtc(case, text, headers, options):
 
 
 def trimmed_ptx(ptx):
-    """Without comments and debug sections."""
+    """Without comments, debug sections and the folder in which it was compiled."""
     kept = re.sub(r"(?m)^\s*//.*\n", "", ptx)
-    return re.sub(r"(?ms)^\s*\.section\s+\.debug.*?^\s*\}\n", "", kept)
+    kept = re.sub(r"(?ms)^\s*\.section\s+\.debug.*?^\s*\}\n", "", kept)
+    return re.sub(r'(?m)^(\s*\.file\s+\d+ )"[^"]*/', r'\1"', kept)
 
 
-def disassembled(cubin):
-    import nvidia
-
-    found = next(path for folder in nvidia.__path__ for path in Path(folder).rglob("bin/nvdisasm"))
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
-        file.flush()
-        done = subprocess.run(
-            [found, "-c", "--print-line-info", file.name], check=True, capture_output=True, text=True
-        )
-    without_padding = re.sub(r"(?m)^ +/\*[0-9a-f]+\*/ +NOP ?;\s*\n", "", done.stdout)
-    return re.sub(r"[ \t]+(?=\n)", "", re.sub(r" {4,}", "    ", without_padding))
+def trimmed_sass(text):
+    """Without padding, spaces at the ends of lines and the folder in which it was compiled."""
+    text = re.sub(r"(?m)^ +/\*[0-9a-f]+\*/ +NOP ?;\s*\n", "", text)
+    text = re.sub(r'(?m)^(\s*//## File )"[^"]*/', r'\1"', text)
+    return re.sub(r"[ \t]+(?=\n)", "", re.sub(r" {4,}", "    ", text))
 
 
 def duplicates(made, listings):

@@ -11,6 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from wavesim.lint.kernel_code import Listing
+from wavesim.lint.ptx import listing_of_ptx
+from wavesim.lint.sass import listing_of_sass
+
 FOLDER = Path(__file__).parent
 PACKED = FOLDER / "listings.tar.xz"
 ARCHS = ("sm_80", "sm_90a", "sm_100a", "sm_120a")  # where a template names none
@@ -40,7 +44,9 @@ class Case:
 
     @property
     def source(self) -> Path:
-        """The template's file."""
+        """The template's file; of a kernel that was compiled elsewhere, the file of the repository."""
+        if "/" in self.template:
+            return FOLDER.parents[2] / self.template
         return FOLDER / "templates" / f"{self.template}.cu"
 
     @property
@@ -52,14 +58,23 @@ class Case:
         """PTX or machine code as packed."""
         return packed()[f"{self.name}.{arch}.{language}"]
 
+    def listing(self, language: Language, arch: str) -> Listing:
+        """The same, read."""
+        read = listing_of_ptx if language == "ptx" else listing_of_sass
+        return read(self.text(language, arch), f"{self.name}.{arch}.{language}")
+
+    @property
+    def listings(self) -> tuple[tuple[Language, str], ...]:
+        """Language and architecture of each: PTX for the first architecture, machine code for all."""
+        return (("ptx", self.archs[0]), *(("sass", arch) for arch in self.archs))
+
 
 @functools.cache
 def cases() -> tuple[Case, ...]:
     """All cases: by template, each right twin before its mutants."""
     described = tomllib.loads((FOLDER / "cases.toml").read_text())
-    return tuple(
-        case for template in described["template"] for case in _cases_of(template, described["classes"])
-    )
+    made = [case for template in described["template"] for case in _cases_of(template, described["classes"])]
+    return (*made, *(_compiled(entry, described["classes"]) for entry in described["compiled"]))
 
 
 @functools.cache
@@ -79,6 +94,10 @@ def _cases_of(template: Mapping[str, Any], classes: Mapping[str, Any]) -> Iterat
     axes: Mapping[str, list[str]] = template.get("axes", {})
     first = {axis: values[0] for axis, values in axes.items()}
     twins: dict[tuple[str, ...], Case] = {}
+    for varied in template.get("right", ()):
+        for form in _forms(axes, varied):
+            twin = _case(template, first, form)
+            twins.setdefault(twin.defines, twin)
     mutants = []
     for fault, made in template.get("faults", {}).items():
         for form in _forms(axes, {axis: made[axis] for axis in axes if axis in made}):
@@ -95,13 +114,15 @@ def _forms(axes: Mapping[str, list[str]], varied: Mapping[str, Any]) -> Iterator
 
 def _case(template: Mapping[str, Any], first: Mapping[str, str], form: Mapping[str, str]) -> Case:
     others = [f"{axis}-{value}" for axis, value in form.items() if value != first[axis]]
+    name = ".".join([template["name"], "right", *others])
+    archs = tuple(template.get("archs", ARCHS))
     return Case(
-        name=".".join([template["name"], "right", *others]),
+        name=name,
         family="right",
         template=template["name"],
         defines=tuple(f"{axis}_{value}" for axis, value in {**first, **form}.items()),
-        archs=tuple(template.get("archs", ARCHS)),
-        known={kind: tuple(names) for kind, names in template.get("known", {}).items()},
+        archs=_two_of(archs, name) if others else archs,
+        known=_known(template),
         about=template.get("about", ""),
     )
 
@@ -116,15 +137,43 @@ def _mutant(
     made: Mapping[str, Any],
 ) -> Case:
     twin = _case(template, first, form)
+    name = twin.name.replace(".right", f".{fault}", 1)
     return Case(
-        name=twin.name.replace(".right", f".{fault}", 1),
+        name=name,
         family=template.get("family", "mutant"),
         template=twin.template,
         defines=(*twin.defines, fault.upper().replace("-", "_")),
-        archs=twin.archs,
+        archs=_two_of(tuple(template.get("archs", ARCHS)), name),
         fault=fault_class,
         expected=tuple(made.get("rules", classes[fault_class]["rules"])),
         languages=tuple(made.get("languages", ("ptx", "sass"))),
         known=twin.known,
         about=made.get("about", twin.about),
     )
+
+
+def _compiled(entry: Mapping[str, Any], classes: Mapping[str, Any]) -> Case:
+    """One of CUTLASS, Triton or ours: `tests/support/lint_corpus_others.py` makes its listings."""
+    fault = entry.get("fault", "")
+    return Case(
+        name=entry["name"],
+        family=entry.get("family", "right"),
+        template=entry["source"],
+        defines=(),
+        archs=tuple(entry["archs"]),
+        fault=fault,
+        expected=tuple(entry.get("rules", classes[fault]["rules"] if fault else ())),
+        languages=tuple(entry.get("languages", ("ptx", "sass"))),
+        known=_known(entry),
+        about=entry.get("about", ""),
+    )
+
+
+def _known(entry: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {kind: tuple(names) for kind, names in entry.get("known", {}).items()}
+
+
+def _two_of(archs: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """The first form of a right kernel is compiled for all, what varies it for two of them, by its name."""
+    pairs = list(itertools.combinations(archs, 2))
+    return pairs[hashlib.sha256(f"arch {name}".encode()).digest()[0] % len(pairs)]

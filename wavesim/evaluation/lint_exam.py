@@ -1,0 +1,144 @@
+"""Scores `wavesim lint` on its corpus: which faults it finds, which right kernels it calls wrong.
+
+`python -m wavesim.evaluation.lint_exam` prints the table, `--cases` also names what went wrong in the
+development split, `--template NAME` takes only those, `--write` keeps the scores in `lint_scores.json`.
+Of the test split only totals are shown.
+"""
+
+import json
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wavesim.errors import WavesimError
+from wavesim.guard.options import OneLineParser
+from wavesim.guard.program import run_program
+from wavesim.guard.writing import write_text
+from wavesim.lint.check import findings_of
+from wavesim.lint.corpus import Case, cases
+from wavesim.lint.finding import Finding
+from wavesim.lint.known import Known
+
+SCORES = Path(__file__).parent / "lint_scores.json"
+# Of a fault and of a right kernel, the worst first: a case is judged by its worst listing.
+OF_FAULT = ("missed", "misnamed", "unknown", "found")
+OF_RIGHT = ("false alarm", "unknown", "right")
+
+
+@dataclass(frozen=True)
+class ExamResult:
+    """What lint said of one case.
+
+    "found": wrong, by a rule that the fault breaks. "misnamed": wrong, but only by other rules. "missed":
+    neither wrong nor unknown. `seconds` are those of the slowest machine code. `worst` names the listing.
+    """
+
+    case: Case
+    verdict: str
+    worst: str
+    rules: tuple[str, ...]
+    seconds: float
+
+    @property
+    def split(self) -> str:
+        """Such as "test"."""
+        return "test" if self.case.is_test else "development"
+
+
+def result_of(case: Case) -> ExamResult:
+    """Every listing of the case, read and checked."""
+    known = Known(**{kind: frozenset(names) for kind, names in case.known.items()})
+    said, seconds = [], [0.0]
+    for language, arch in case.listings:
+        start = time.perf_counter()
+        findings = findings_of(case.listing(language, arch), known)
+        if language == "sass":
+            seconds.append(time.perf_counter() - start)
+        if language in case.languages:
+            wrong = tuple(sorted({one.rule for one in findings if one.verdict != "right"}))
+            said.append((verdict(case, findings), f"{arch} {language}", wrong))
+    order = OF_FAULT if case.fault else OF_RIGHT
+    worst = min(said, key=lambda one: order.index(one[0]))
+    return ExamResult(case, *worst, max(seconds))
+
+
+def verdict(case: Case, findings: Iterable[Finding]) -> str:
+    """One of `OF_FAULT` or `OF_RIGHT`."""
+    wrong = {one.rule for one in findings if one.verdict == "wrong"}
+    is_unknown = any(one.verdict == "unknown" for one in findings)
+    if not case.fault:
+        return "false alarm" if wrong else "unknown" if is_unknown else "right"
+    if wrong & set(case.expected):
+        return "found"
+    return "misnamed" if wrong else "unknown" if is_unknown else "missed"
+
+
+def totals(scores: Sequence[ExamResult]) -> dict[str, Any]:
+    """Counts by family, class and split; seconds per cubin."""
+    seconds = [one.seconds for one in scores]
+    return {
+        "families": _counted(scores, lambda one: one.case.family),
+        "classes": _counted([one for one in scores if one.case.fault], lambda one: one.case.fault),
+        "splits": _counted(scores, lambda one: f"{one.split}, {'fault' if one.case.fault else 'right'}"),
+        "seconds": {"median": round(statistics.median(seconds), 3), "worst": round(max(seconds), 3)},
+    }
+
+
+def _counted(scores: Iterable[ExamResult], key: Any) -> dict[str, dict[str, int]]:
+    counts: dict[str, Counter[str]] = {}
+    for one in scores:
+        counts.setdefault(key(one), Counter())[one.verdict] += 1
+    return {name: dict(sorted(counted.items())) for name, counted in sorted(counts.items())}
+
+
+def page(result: dict[str, Any]) -> str:
+    """The totals as text."""
+    lines = []
+    for part in ("families", "classes", "splits"):
+        lines.append(f"{part}:")
+        for name, counted in result[part].items():
+            lines.append(f"  {name:28s} " + ", ".join(f"{count} {word}" for word, count in counted.items()))
+    lines.append("seconds per cubin: median {median}, worst {worst}".format(**result["seconds"]))
+    return "\n".join(lines)
+
+
+def explained(scores: Iterable[ExamResult]) -> str:
+    """The development cases that did not go as they should, one a line."""
+    return "\n".join(
+        f"{one.verdict:12s} {one.case.name} [{one.worst}]"
+        f" expected {' or '.join(one.case.expected) or 'nothing'}; said {', '.join(one.rules) or 'nothing'}"
+        for one in scores
+        if not one.case.is_test and one.verdict not in {"found", "right"}
+    )
+
+
+def main(words: list[str] | None = None) -> int:
+    """Runs the exam and prints what it says."""
+    parser = OneLineParser(prog="python -m wavesim.evaluation.lint_exam", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="the totals as JSON")
+    parser.add_argument("--cases", action="store_true", help="name the development cases that went wrong")
+    parser.add_argument("--template", action="append", help="only cases of this template (may be repeated)")
+    parser.add_argument("--write", action="store_true", help=f"write {SCORES.name}")
+    options = parser.parse_args(sys.argv[1:] if words is None else words)
+    try:
+        chosen = [case for case in cases() if not options.template or case.template in options.template]
+        scores = [result_of(case) for case in chosen]
+        result = totals(scores)
+        if options.write:
+            write_text(SCORES, json.dumps(result, indent=1) + "\n")
+        said = [explained(scores)] if options.cases else []
+        said.append(json.dumps(result) if options.json else page(result))
+        sys.stdout.write("\n".join(said) + "\n")
+    except WavesimError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_program("lint_exam", main))
