@@ -8,7 +8,7 @@ GPU to import.
 
 from typing import Any
 
-__all__ = ["FailedCallsError", "Recording", "check", "mlp"]
+__all__ = ["FailedCallsError", "Recording", "check", "mirror_semaphores", "mlp", "record_launches"]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,6 +21,14 @@ def __getattr__(name: str) -> Any:
         from wavesim_gpu.record import Recording  # noqa: PLC0415  # light until it is used
 
         return Recording
+    if name == "record_launches":
+        from wavesim_gpu.hang.launch_recorder import record_launches  # noqa: PLC0415  # light until it is used
+
+        return record_launches
+    if name == "mirror_semaphores":
+        from wavesim_gpu.hang import semaphore_mirror  # noqa: PLC0415  # light until it is used
+
+        return semaphore_mirror.mirror_semaphores
     if name in ("FailedCallsError", "check"):
         from wavesim_gpu.runtime import calls  # noqa: PLC0415  # light until it is used
 

@@ -20,8 +20,9 @@ from wavesim_gpu.kernels.backends import DEFAULT, backends_of
 from wavesim_gpu.planned_kernels import PlannedKernel, kernels_of
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy
+from wavesim_gpu.runtime.device_launch import DeviceLaunch
 from wavesim_gpu.runtime.functions import Function, load_function
-from wavesim_gpu.runtime.launches import DeviceLaunch, Launches
+from wavesim_gpu.runtime.launches import Launches
 from wavesim_gpu.runtime.operands import Operands
 
 
@@ -102,7 +103,7 @@ class Program(Launches):
                 "Use smaller tiles"
             )
         arguments = [argument for name in kernel.stages for argument in self._arguments(name)]
-        return [*launches, DeviceLaunch(function, shape, tuple(arguments), stream)]
+        return [*launches, DeviceLaunch(function, shape, tuple(arguments), stream, kernel.stages)]
 
     def _arguments(self, name: str) -> tuple[Any, ...]:
         work, backend = self.pipeline.stage(name).gemm, self.backends[name]
@@ -132,4 +133,6 @@ def wait_launch(sync: SyncState, consumer: str, stream: int, build: Build, times
     producers = tuple(sync.names.index(producer) for producer in dependency.producers)
     function = load_function(control.SOURCE, "wait_for_start", build)
     arguments = (sync.params(consumer), control.wait_params(producers, times))
-    return DeviceLaunch(function, control.WAIT_LAUNCH, arguments, stream)
+    return DeviceLaunch(
+        function, control.WAIT_LAUNCH, arguments, stream, (consumer,), tuple(dependency.producers)
+    )

@@ -149,8 +149,8 @@ def test_sums_whose_splits_never_came_are_nan(runner, words, split_k, activation
 def held_up(program, milliseconds):
     """The program with its first stage behind a kernel that passes time on the same stream."""
     from wavesim_gpu.kernels import control
+    from wavesim_gpu.runtime.device_launch import DeviceLaunch
     from wavesim_gpu.runtime.functions import load_function
-    from wavesim_gpu.runtime.launches import DeviceLaunch
 
     pass_time = load_function(control.SOURCE, "pass_time", Build())
     pause = DeviceLaunch(pass_time, KernelLaunch("pass_time", 1, 0, 1), (np.uint64(milliseconds * 10**6),), 0)

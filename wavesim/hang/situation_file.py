@@ -16,7 +16,8 @@ Example:
     producer = "workers"      # a barrier of its own grid
     until = "start"
 
-JSON has the same fields. All of them are in `situation_fields`.
+JSON has the same fields, in one value or in lines whose lists are joined. All of them are in
+`situation_fields`.
 """
 
 import json
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.guard.bounds import bounded_text, whole
+from wavesim.guard.bounds import bounded_text, shown, whole
 from wavesim.guard.documents import json_value, read_toml
 from wavesim.guard.reading import read_text
 from wavesim.hang.situation import (
@@ -63,7 +64,31 @@ def load_situation(path: str | Path) -> Situation:
     path = Path(path)
     if path.suffix == ".toml":
         return situation_of(path, read_toml(path, MOST_TOML_BYTES))
-    return situation_of(path, json_value(read_text(path, MOST_JSON_BYTES), str(path)))
+    return situation_of(path, _joined(path, read_text(path, MOST_JSON_BYTES)))
+
+
+def _joined(path: Path, text: str) -> Any:
+    """One JSON value, or as many lines of objects as the launch recorder has appended: their lists joined.
+
+    A last line that is cut off is left out: the process ended while it wrote.
+    """
+    lines = text.splitlines(keepends=True)
+    if len(lines) < 2 or not lines[0].rstrip().endswith("}") or not lines[1].startswith("{"):
+        return json_value(text, str(path))
+    if not lines[-1].endswith("\n"):
+        lines.pop()
+    joined: dict[str, Any] = {}
+    for number, line in enumerate(lines, 1):
+        place = f"{path}: line {number}"
+        entry = json_value(line, place)
+        if not isinstance(entry, dict):
+            raise RecordingError(f"{place} is {shown(entry)}; expected an object")
+        for name, value in entry.items():
+            if isinstance(value, list) and isinstance(joined.get(name, []), list):
+                joined.setdefault(name, []).extend(value)
+            else:
+                joined[name] = value
+    return joined
 
 
 def situation_of(path: Path, values: Any) -> Situation:

@@ -7,39 +7,13 @@ captures the same once as a graph that it replays, and every replay starts from 
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from wavesim.errors import DeadlockError
 from wavesim_gpu.cusync.sync_state import SyncState
-from wavesim_gpu.kernels.backend import KernelLaunch
+from wavesim_gpu.hang.launch_recorder import active_recorder
 from wavesim_gpu.runtime.device import require_cupy
-from wavesim_gpu.runtime.functions import Function
-from wavesim_gpu.runtime.launch_attributes import launch_extended
-
-
-@dataclass(frozen=True)
-class DeviceLaunch:
-    """One kernel launch: what, how large, with which parameters, on which stream of the program's."""
-
-    function: Function
-    shape: KernelLaunch
-    arguments: tuple[Any, ...]
-    stream: int
-
-    def enqueue(self, streams: Sequence[Any]) -> None:
-        """Launches it."""
-        shape, stream = self.shape, streams[self.stream]
-        if shape.cluster > 1 or shape.is_dependent:
-            launch_extended(self.function.function, shape, self.arguments, stream)
-            return
-        self.function.function(
-            (shape.blocks, 1, 1),
-            (shape.threads, 1, 1),
-            self.arguments,
-            shape.dynamic_shared_bytes,
-            stream,
-        )
+from wavesim_gpu.runtime.device_launch import DeviceLaunch
 
 
 class Launches:
@@ -56,6 +30,9 @@ class Launches:
         self._queueing = threading.RLock()  # launches of two threads must not mix
         self._is_broken_off = False
         self._unreported: DeadlockError | None = None
+        self._ends: tuple[
+            str, ...
+        ] = ()  # of the last run: what a recorder calls the last launch of each stream
         # Operands and tables are made on the default stream, which these streams do not wait for.
         self._cupy.cuda.Device().synchronize()
 
@@ -65,6 +42,7 @@ class Launches:
         Where an exception comes between, what has been launched ends at once and leaves nothing behind.
         """
         with self._whole_run():
+            self._record()
             self._enqueue()
 
     def launcher(self, repeats: int = 1) -> Callable[[], None]:
@@ -73,6 +51,8 @@ class Launches:
 
         def launch() -> None:
             with self._whole_run():
+                for _ in range(repeats):
+                    self._record()
                 graph.launch(self.streams[0])
 
         return launch
@@ -85,6 +65,12 @@ class Launches:
         if error is not None:
             raise error
         self.sync.check()
+
+    def _record(self) -> None:
+        """Tells an active recorder what this run launches, before it does."""
+        recorder = active_recorder()
+        if recorder is not None:
+            self._ends = recorder.note_planned(self.run, self._ends)
 
     def _enqueue(self) -> None:
         first, *others = self.streams

@@ -15,8 +15,8 @@ import numpy as np
 from wavesim_gpu.kernels.backend import KernelLaunch
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy
+from wavesim_gpu.runtime.device_launch import DeviceLaunch
 from wavesim_gpu.runtime.functions import load_function
-from wavesim_gpu.runtime.launches import DeviceLaunch
 
 SOURCE = Path(__file__).with_name("faults.cu")
 LEFT_BYTES = 8 << 10  # of an SM's shared memory: too little for a GEMM, enough for blocks that ask for none

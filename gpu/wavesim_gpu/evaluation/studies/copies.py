@@ -32,8 +32,9 @@ from wavesim_gpu.runner import OutputCheck
 from wavesim_gpu.runtime.clocks import Sampler
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy
+from wavesim_gpu.runtime.device_launch import DeviceLaunch
 from wavesim_gpu.runtime.functions import load_function
-from wavesim_gpu.runtime.launches import DeviceLaunch, Launches
+from wavesim_gpu.runtime.launches import Launches
 from wavesim_gpu.runtime.timing import Contender, Rounds
 
 SOURCE = Path(__file__).parents[2] / "kernels" / "copy.cu"
