@@ -34,7 +34,9 @@ def lowered(instruction):
         after = invalidate if order in ACQUIRES else []
         if instruction.space == "shared":
             return [(op, "", "")]
-        return [*before, (op, STRONG.get(order, order), scope if order not in {"weak", "nc"} else ""), *after]
+        # A load or atomic right before CCTL.IVALL is read as an acquire.
+        strong = "acquire" if after else STRONG.get(order, order)
+        return [*before, (op, strong, scope if order not in {"weak", "nc"} else ""), *after]
     if op is Op.FENCE:
         return [(op, order, scope), *invalidate]
     if op is Op.PROXY_FENCE:

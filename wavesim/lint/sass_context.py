@@ -2,7 +2,7 @@
 
 Example: `cp.async.bulk.wait_group 0` and `cp.async.bulk.wait_group.read 0` both become `DEPBAR.LE SB0, 0x0`;
 only the first is followed by CCTL.IVALL. `cp.async.wait_group 0` becomes the same DEPBAR, after an LDGDEPBAR
-and not after a UTMACMDFLUSH.
+and not after a UTMACMDFLUSH. A strong load right before a CCTL.IVALL is an acquire.
 """
 
 import re
@@ -12,6 +12,7 @@ from dataclasses import replace
 from wavesim.lint.instruction import Instruction, Op
 
 _WAIT = re.compile(r"DEPBAR\.LE SB0, (0x[0-9a-f]{1,4})")
+_REACH = 40  # instructions in which the CCTL.IVALL of an acquire or of a wait is looked for
 _CALL_REACH = 200  # instructions in which a call's address is looked for
 # sm_120 has no clusters in hardware: a copy to another block's shared memory is a function of the driver.
 _BULK_SYSCALL = "__cuda_syscall_cp_async_bulk"
@@ -30,7 +31,9 @@ def with_context(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]
         if instruction.op is Op.CALL and not instruction.target:
             changed[place] = _named(instructions, place)
     for place, instruction in enumerate(instructions):
-        if instruction.op is Op.OTHER and (found := _WAIT.search(instruction.text)):
+        if _acquires(instructions, place):
+            changed[place] = replace(instruction, order="acquire")
+        elif instruction.op is Op.OTHER and (found := _WAIT.search(instruction.text)):
             op = _waited_for(commits, place)
             if op is None:
                 continue
@@ -70,11 +73,19 @@ def _waited_for(commits: Sequence[tuple[int, Op]], place: int) -> Op | None:
     return Op.ASYNC_WAIT if before[0] is Op.ASYNC_COMMIT else Op.BULK_WAIT
 
 
+def _acquires(instructions: Sequence[Instruction], place: int) -> bool:
+    """A strong load or atomic whose CCTL.IVALL comes before any other access: an acquire of the source."""
+    instruction = instructions[place]
+    is_strong = instruction.op in (Op.LOAD, Op.ATOMIC) and instruction.order == "relaxed"
+    is_shared = instruction.space in ("global", "generic") and instruction.scope in ("gpu", "sys")
+    return is_strong and is_shared and _is_followed_by_invalidate(instructions, place)
+
+
 def _is_followed_by_invalidate(instructions: Sequence[Instruction], place: int) -> bool:
-    for instruction in instructions[place + 1 : place + 12]:
+    for instruction in instructions[place + 1 : place + _REACH]:
         if instruction.op is Op.INVALIDATE:
             return True
-        if instruction.op in _TOUCHING:
+        if instruction.op in _TOUCHING and instruction.space not in ("param", "const"):
             return False
     return False
 

@@ -1,0 +1,142 @@
+"""Our own GPU code, as what is compiled of it: files, template instances and generated headers, by name.
+
+Example: `OWN["portable gemm2 row"].compiled("sm_80")` is the portable GEMM that waits for rows of the first.
+"""
+
+import importlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from small_pipelines import pair
+
+from wavesim.codegen.cuda import generate
+from wavesim.codegen.single_stage import stage_header
+from wavesim.evaluation.foreign_pairs import ForeignPair
+from wavesim.model.device import load
+from wavesim.plan.parsing import parse_plan
+from wavesim.plan.plan import SemaphoreSync
+from wavesim.plan.policy import RowSync
+from wavesim_gpu.characterise.bench import FOLDER as MICROBENCHMARKS
+from wavesim_gpu.evaluation.faults import cotenant
+from wavesim_gpu.evaluation.foreign.kernels import GEMM, ROWS, gemm_name, softmax_name
+from wavesim_gpu.evaluation.studies import copies, primitives, wait_costs
+from wavesim_gpu.kernels import control, elementwise
+from wavesim_gpu.planned_kernels import kernels_of
+from wavesim_gpu.runtime import clock_stamps
+from wavesim_gpu.runtime.compiler import Build, compile_cubin
+from wavesim_gpu.runtime.functions import GENERATED
+from wavesim_gpu.runtime.kernel_sources import ROOT
+
+ALL = ("sm_80", "sm_90a", "sm_100", "sm_120")
+EXAMPLES = ROOT.parent / "examples"
+TILES = {"portable": (64, 64, 32), "hopper": (64, 128, 64)}
+H200 = load("h200")
+# A user's own kernels, which use what `wavesim gen` writes.
+GENERATED_KERNELS = """
+#include <generated.cuh>
+extern "C" __global__ void up(unsigned* counters, float* c) {
+    const space::Tile tile = space::gemm1::begin(counters);
+    c[(blockIdx.x * blockDim.x + threadIdx.x)] = 1.0f;
+    space::gemm1::post(counters, tile);
+}
+extern "C" __global__ void down(unsigned* counters, const float* c, float* d) {
+    const space::Tile tile = space::gemm2::begin(counters);
+    if (!space::gemm1_to_gemm2::wait(counters, 0, tile.y)) return;
+    d[blockIdx.x * blockDim.x + threadIdx.x] = c[blockIdx.x * blockDim.x + threadIdx.x];
+    space::gemm2::post(counters, tile);
+}
+"""
+
+
+@dataclass(frozen=True)
+class OwnCode:
+    """One compilation."""
+
+    path: Path
+    names: tuple[str, ...] = ()
+    header: str = ""
+    archs: tuple[str, ...] = ALL
+
+    def compiled(self, arch):
+        """The Cubin, from the compiler or its cache."""
+        headers = {GENERATED: self.header} if self.header else None
+        return compile_cubin(self.path, self.names, arch, Build(), headers)
+
+
+def _planned(backend, words, stages=("gemm1", "gemm2")):
+    """The kernels of a pair under a plan, by backend, stages and plan."""
+    pipeline = pair(m=100, k=128, hidden=256, n=136, tiles=(TILES[backend],) * 2)
+    plan = parse_plan(words, "grouped:2")
+    texts = {stage.name: stage_header(pipeline, plan, stage.name).text for stage in pipeline.stages}
+    archs = ALL if backend == "portable" else ("sm_90a",)
+    for kernel in kernels_of(pipeline, plan, H200, backend):
+        if set(kernel.stages) & set(stages):
+            name = f"{backend} {'+'.join(kernel.stages)} {words}"
+            yield (
+                name,
+                OwnCode(kernel.backend.source, (kernel.launch.expression,), kernel.header(texts), archs),
+            )
+
+
+def _example():
+    """examples/synchronised_pair.cu with the header that its Python writes."""
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        described = importlib.import_module("kernel_pair").describe(256, 192)
+    finally:
+        sys.path.remove(str(EXAMPLES))
+    text = generate(described, SemaphoreSync(RowSync()), H200, "pair", sizes="runtime")
+    return OwnCode(EXAMPLES / "synchronised_pair.cu", header=text)
+
+
+def _foreign():
+    """Kernels of the foreign study: a product that waits in its main loop, one before it, and a softmax."""
+    flat = ForeignPair(
+        "before", 256, 512, 512, 512, (64, 128, 32), wait_place="before-main-loop", blocks_per_sm=2
+    )
+    wide = ForeignPair("persistent", 256, 512, 512, 512, (128, 128, 32), pipeline_depth=4, is_persistent=True)
+    yield "foreign products", OwnCode(GEMM, (gemm_name(flat, 1), gemm_name(wide, 0)))
+    yield "foreign softmax", OwnCode(ROWS, (softmax_name(),))
+
+
+def generated_kernels(folder):
+    """Kernels of a user's own around a generated header, written into `folder`."""
+    path = folder / "generated_kernels.cu"
+    path.write_text(GENERATED_KERNELS)
+    header = generate(pair(), SemaphoreSync(RowSync()), H200, "space")
+    return OwnCode(path, header=header)
+
+
+def _copies():
+    pipeline = pair()
+    header = stage_header(pipeline, SemaphoreSync(RowSync()), "gemm2").text
+    return OwnCode(copies.SOURCE, ("copy<256>",), header)
+
+
+def _loops():
+    """The study of waits uses what only newer GPUs have."""
+    names = tuple(sorted({loop.name for loop in wait_costs.LOOPS}))
+    return OwnCode(wait_costs.SOURCE, names, archs=("sm_90a", "sm_100"))
+
+
+OWN = {
+    **dict(_planned("portable", "streams+row")),
+    **dict(_planned("portable", "streams+tile", ("gemm2",))),
+    **dict(_planned("hopper", "stream-k", ("gemm1",))),
+    **dict(_planned("hopper", "streams+row")),
+    **dict(_planned("hopper", "pdl+tile")),
+    **dict(_planned("hopper", "fused+row")),
+    **dict(_foreign()),
+    "synchronised example": _example(),
+    "recorded example": OwnCode(EXAMPLES / "recorded_pair.cu"),
+    "plain example": OwnCode(EXAMPLES / "plain_pair.cu"),
+    "wait-kernel": OwnCode(control.SOURCE),
+    "element-wise": OwnCode(elementwise.SOURCE),
+    "co-tenant": OwnCode(cotenant.SOURCE),
+    "copy": _copies(),
+    "clock stamps": OwnCode(clock_stamps.SOURCE),
+    "primitives": OwnCode(primitives.SOURCE, tuple(f"primitive<{i}>" for i in range(len(primitives.NAMES)))),
+    "loops of the study of waits": _loops(),
+    **{f"microbenchmarks of {path.stem}": OwnCode(path) for path in sorted(MICROBENCHMARKS.glob("*.cu"))},
+}
