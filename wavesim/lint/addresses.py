@@ -6,10 +6,11 @@ Example: `ld.param.u64 %rd1, [k_param_1]; add.s64 %rd2, %rd1, %rd9; ld.global.u3
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 
 from wavesim.lint.data_flow import DataFlow
 from wavesim.lint.instruction import Op
-from wavesim.lint.values import Values
+from wavesim.lint.values import Value, Values
 
 POINTER_BYTES = 8
 _POINTERS = frozenset((Op.ADD, Op.MOVE))
@@ -51,19 +52,55 @@ class AddressRoots:
                 continue
             seen.add(place)
             self._data.effort.spend(1)
-            definition, name = place
-            instruction = self._instructions[definition]
-            value = self._values.of_definition(definition, name)
-            if symbol := self._values.symbol(value):
-                found.add(self._named(symbol, value.offset))
-            elif instruction.op is Op.LOAD and instruction.space in ("param", "const"):
-                found |= self._parameter(definition, name, followed)
-            elif instruction.op in followed:
-                found |= {symbol for symbol in instruction.symbols if self._may_be_pointer(symbol)}
-                for used in instruction.uses:
-                    if used not in instruction.scaled and used != instruction.guard.lstrip("!"):
-                        work += [(source, used) for source in self._data.definitions(used, definition)]
+            names, sources = self._from(*place, followed)
+            found |= names
+            work += [
+                (before, used) for source, used in sources for before in self._data.definitions(used, source)
+            ]
         return frozenset(found)
+
+    def _from(
+        self, at: int, register: str, followed: frozenset[Op]
+    ) -> tuple[frozenset[str], list[tuple[int, str]]]:
+        """What `register` gets from instruction `at`: roots, and registers with where they are read."""
+        instruction = self._instructions[at]
+        value = self._values.of_definition(at, register)
+        if symbol := self._values.symbol(value):
+            return frozenset((self._named(symbol, value.offset),)), []
+        if instruction.op is Op.LOAD and instruction.space in ("param", "const"):
+            return self._parameter(at, register, followed), []
+        if instruction.op is Op.LOAD:
+            stores = self._stored.get(self._place(at), ())
+            return frozenset(), [
+                (store, used)
+                for store in stores
+                for used in self._instructions[store].uses
+                if used != self._base(store)
+            ]
+        if instruction.op not in followed:
+            return frozenset(), []
+        left_out = {*instruction.scaled, instruction.guard.lstrip("!")}
+        names = frozenset(symbol for symbol in instruction.symbols if self._may_be_pointer(symbol))
+        return names, [(at, used) for used in instruction.uses if used not in left_out]
+
+    @cached_property
+    def _stored(self) -> dict[Value | None, list[int]]:
+        """The stores to each place of the thread's or block's own memory, such as a struct of pointers."""
+        found: dict[Value | None, list[int]] = {}
+        for at, instruction in enumerate(self._instructions):
+            if instruction.op is Op.STORE and (place := self._place(at)):
+                found.setdefault(place, []).append(at)
+        return found
+
+    def _place(self, at: int) -> Value | None:
+        """Where an access to a variable, or to local memory, goes; None for all others."""
+        value = self._values.of_address(at)
+        is_own = value is not None and (self._values.symbol(value) or self._instructions[at].space == "local")
+        return value if is_own else None
+
+    def _base(self, at: int) -> str:
+        address = self._instructions[at].address
+        return address.base if address else ""
 
     def _parameter(self, at: int, register: str, followed: frozenset[Op]) -> frozenset[str]:
         """The parameter that a load of parameter space reads, where it is large enough for a pointer."""

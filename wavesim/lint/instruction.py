@@ -76,7 +76,7 @@ class SourceLine:
     line: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Instruction:
     """One instruction. `guard` is its predicate with sign, such as "!%p1", or "".
 

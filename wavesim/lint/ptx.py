@@ -11,13 +11,14 @@ from wavesim.errors import RecordingError
 from wavesim.guard.escaping import one_line
 from wavesim.lint.instruction import SourceLine
 from wavesim.lint.kernel_code import KernelCode, Listing
+from wavesim.lint.ptx_calls import with_calls_inlined
 from wavesim.lint.ptx_instructions import Context, instruction_of
 from wavesim.lint.ptx_names import NameScope
 from wavesim.lint.ptx_statements import PtxStatement, statements
 
-# At this bound, 15 s and 700 MB. The largest PTX of CUTLASS's and Triton's kernels has 3 MB.
+# At these bounds, 10 to 20 s and 300 MB. The largest PTX of CUTLASS's and Triton's kernels has 3 MB.
 MOST_CHARACTERS = 32_000_000
-MOST_STATEMENTS = 600_000
+MOST_STATEMENTS = 300_000
 MOST_DEPTH = 64  # of braces; compilers write three
 
 _IS_PTX = re.compile(r"^\s*(?:\.version\b|(?:\.\w+\s+)*\.(?:entry|func)\b)", re.MULTILINE)
@@ -47,7 +48,7 @@ def listing_of_ptx(text: str, where: str) -> Listing:
     target = _TARGET.search(text)
     files = {int(number[-9:]): name for number, name in _FILE.findall(text)}
     reader = _Reader(files)
-    kernels = tuple(reader.kernels(statements(text)))
+    kernels = with_calls_inlined(list(reader.kernels(statements(text))))
     return Listing(where, "ptx", target[1] if target else "", kernels, tuple(reader.notes))
 
 

@@ -6,7 +6,8 @@ Example: `@%p2 atom.add.release.gpu.global.u32 %r4, [%rd1+8], 1` is an ATOMIC un
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Any
 
 from wavesim.lint.instruction import Address, Instruction, Op, SourceLine
 from wavesim.lint.ptx_names import NameScope
@@ -51,23 +52,19 @@ def instruction_of(statement: str, line: int, context: Context) -> Instruction:
     sign, predicate, opcode = found.groups()
     what, rest = meaning(opcode), text[found.end() :]
     if what.op is Op.BRANCH:
-        read = _branch(opcode, rest, context)
+        fields = _branch(opcode, rest, context)
     elif what.op is Op.CALL:
-        read = _call(rest, context)
+        fields = _call(rest, context)
     else:
-        read = _plain(opcode, what, operands(rest) if rest else [], context)
-    guard = context.scope.resolved(predicate, context.parameters)[1] if predicate else ""
-    return replace(
-        read,
-        text=text[:MOST_TEXT],
-        listing_line=line,
-        uses=(*read.uses, guard) if guard else read.uses,
-        guard=f"{sign or ''}{guard}",
-        source=context.source,
-    )
+        fields = _plain(opcode, what, operands(rest) if rest else [], context)
+    if predicate:
+        guard = context.scope.resolved(predicate, context.parameters)[1]
+        fields |= {"uses": (*fields.get("uses", ()), guard), "guard": f"{sign}{guard}"}
+    return Instruction(text=text[:MOST_TEXT], listing_line=line, source=context.source, **fields)
 
 
-def _plain(opcode: str, what: Meaning, parts: Sequence[Operand], context: Context) -> Instruction:
+def _plain(opcode: str, what: Meaning, parts: Sequence[Operand], context: Context) -> dict[str, Any]:
+    """The fields of an Instruction that is no branch and no call."""
     has_result = what.writes and bool(parts) and not parts[0].is_address
     results = _named(parts[:1] if has_result else [], context)
     # A wgmma adds to its accumulators, which come first.
@@ -77,22 +74,20 @@ def _plain(opcode: str, what: Meaning, parts: Sequence[Operand], context: Contex
     if op is Op.MOVE and any(name.startswith(_TIMERS) for name in read.registers):
         op = Op.CLOCK
     value, count = _constants(op, opcode, reads, read.constants)
-    return Instruction(
-        "",
-        op,
-        0,
-        defines=tuple(results.registers),
-        uses=tuple(read.registers),
-        symbols=tuple(read.symbols),
-        space=what.space,
-        order=what.order,
-        scope=what.scope,
-        address=_address(op, parts, context),
-        bytes=what.bytes or (value or 0 if op is Op.ASYNC_COPY else 0),
-        count=count,
-        value=value,
-        scaled=tuple(_named(parts[1:3], context).registers) if opcode.startswith("mad") else (),
-    )
+    return {
+        "op": op,
+        "defines": tuple(results.registers),
+        "uses": tuple(read.registers),
+        "symbols": tuple(read.symbols),
+        "space": what.space,
+        "order": what.order,
+        "scope": what.scope,
+        "address": _address(op, parts, context),
+        "bytes": what.bytes or (value or 0 if op is Op.ASYNC_COPY else 0),
+        "count": count,
+        "value": value,
+        "scaled": tuple(_named(parts[1:3], context).registers) if opcode.startswith("mad") else (),
+    }
 
 
 def _named(parts: Sequence[Operand], context: Context) -> _Named:
@@ -132,29 +127,27 @@ def _address(op: Op, parts: Sequence[Operand], context: Context) -> Address | No
     return Address(base, found.offset)
 
 
-def _branch(opcode: str, rest: str, context: Context) -> Instruction:
+def _branch(opcode: str, rest: str, context: Context) -> dict[str, Any]:
     names = [word for part in operands(rest) for word in part.names]
     if opcode.startswith("bra") and names:
-        return Instruction("", Op.BRANCH, 0, target=context.scope.label(names[0]))
+        return {"op": Op.BRANCH, "target": context.scope.label(names[0])}
     # brx.idx index, table
     table = context.tables.get(names[1], ()) if len(names) > 1 else ()
     used = _named([Operand(tuple(names[:1]))], context)
-    return Instruction("", Op.BRANCH, 0, uses=tuple(used.registers), target=",".join(table))
+    return {"op": Op.BRANCH, "uses": tuple(used.registers), "target": ",".join(table)}
 
 
-def _call(rest: str, context: Context) -> Instruction:
+def _call(rest: str, context: Context) -> dict[str, Any]:
     """`call (results), function, (arguments), prototype`; a register instead of a function has no target."""
     parts = operands(rest)
     results = _named(parts[:1] if rest.startswith("(") else [], context)
     others = parts[1:] if rest.startswith("(") else parts
     used = _named(others, context)
     is_known = bool(others and others[0].names) and others[0].names[0] in used.symbols
-    return Instruction(
-        "",
-        Op.CALL,
-        0,
-        defines=tuple(results.registers),
-        uses=tuple(used.registers),
-        symbols=tuple(used.symbols[1:] if is_known else used.symbols),
-        target=others[0].names[0] if is_known else "",
-    )
+    return {
+        "op": Op.CALL,
+        "defines": tuple(results.registers),
+        "uses": tuple(used.registers),
+        "symbols": (*results.symbols, *(used.symbols[1:] if is_known else used.symbols)),
+        "target": others[0].names[0] if is_known else "",
+    }

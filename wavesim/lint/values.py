@@ -12,6 +12,7 @@ from wavesim.lint.instruction import Instruction, Op
 
 MOST_DEEP = 100  # steps of a computation, after which a value is unlike all others
 _WORD = re.compile(r"[\w%$@]+")
+_SUFFIX = re.compile(r"[@~].*", re.DOTALL)  # of a scope or a call, which the text has not
 _OPCODE = re.compile(r"(?:@\s*!?\s*[\w%$]+\s+)?([\w.:]+)")
 # Their results depend on what they are, on what they read and on nothing else.
 _PURE = frozenset((Op.ADD, Op.MOVE, Op.COMPARE, Op.OTHER))
@@ -93,7 +94,8 @@ class Values:
         parts = [self.of(used, at, depth) for used in instruction.uses]
         parts += map(self.of_symbol, instruction.symbols)
         base = opcode_of(instruction).partition(".")[0]
-        if len(parts) == 1 and base in _SAME:
+        is_passed = base in ("ld", "st")  # to or from a function in whose place its body stands
+        if len(parts) == 1 and (base in _SAME or is_passed):
             return parts[0]
         if base in ("add", "IADD3", "UIADD3", "IADD") and (total := self._sum(instruction, parts)):
             return total
@@ -125,5 +127,5 @@ class Values:
 
 def _template(instruction: Instruction) -> str:
     """The text without the registers' names."""
-    names = {name.partition("@")[0] for name in (*instruction.defines, *instruction.uses)}
+    names = {_SUFFIX.sub("", name) for name in (*instruction.defines, *instruction.uses)}
     return _WORD.sub(lambda word: "#" if word[0] in names else word[0], instruction.text)

@@ -194,3 +194,46 @@ def test_blocks_of_one_warp_need_the_lane_alone():
     test = "and.b32 %r2, %r1, 31; setp.ne.u32 %p1, %r2, 0; @%p1 bra END; st.shared.u32 [sm], 1; END: ret;"
     code = kernel(f"mov.u32 %r1, %tid.x; {test}", threads=".reqntid 32")
     assert Flow(code).is_one_thread(4) is True
+
+
+CALLED = """
+.version 9.0
+.func wait(.param .b64 wait_param_0, .param .b32 wait_param_1)
+{ .reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [wait_param_0]; ld.param.u32 %r1, [wait_param_1];
+L: ld.acquire.gpu.global.u32 %r2, [%rd1]; setp.lt.u32 %p1, %r2, %r1; @%p1 bra L; ret; }
+.visible .entry k(.param .u64 a, .param .u64 b)
+{ .reg .b32 %r<4>; .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [b]; ld.param.u64 %rd3, [a]; mov.u32 %r2, 7;
+  { .param .b64 param0; st.param.b64 [param0+0], %rd1; .param .b32 param1; st.param.b32 [param1+0], %r2;
+    call.uni wait, (param0, param1); }
+  ld.global.u32 %r1, [%rd3];
+  { .param .b64 param0; st.param.b64 [param0+0], %rd3; .param .b32 param1; st.param.b32 [param1+0], %r2;
+    call.uni wait, (param0, param1); }
+  call.uni elsewhere, (param0); ret; }
+"""
+
+
+def test_the_flow_of_a_kernel_goes_through_the_functions_that_it_calls():
+    code = listing_of_ptx(CALLED, "called").kernels[1]
+    flow = Flow(code)
+    waits = [at for at, one in enumerate(code.instructions) if one.order == "acquire"]
+    assert [flow.roots(at) for at in waits] == [{"param 1"}, {"param 0"}]
+    assert [(loop.header, len(loop.body)) for loop in flow.loops] == [(at, 3) for at in waits]
+    load = next(
+        at for at, one in enumerate(code.instructions) if one.space == "global" and one.order == "weak"
+    )
+    assert (flow.dominates(waits[0], load), flow.dominates(load, waits[1])) == (True, True)
+    assert [one.target for one in code.instructions if one.op is Op.CALL] == ["elsewhere"]
+
+
+def test_recursion_stays_a_call():
+    text = ".version 9.0 .func f() { call.uni f; ret; } .entry k() { call.uni f; ret; }"
+    code = listing_of_ptx(text.replace("9.0 ", "9.0\n"), "endless").kernels[1]
+    assert [one.op for one in code.instructions] == [Op.CALL, Op.BRANCH, Op.RETURN]
+
+
+def test_a_pointer_that_was_put_into_local_memory_keeps_its_root():
+    body = """.local .b8 depot[16]; ld.param.u64 %rd1, [b]; mov.u64 %rd2, depot; cvta.local.u64 %rd3, %rd2;
+      st.u64 [%rd3+8], %rd1; add.u64 %rd4, %rd3, 8; ld.u64 %rd5, [%rd4]; ld.global.u32 %r1, [%rd5]; ret;"""
+    assert Flow(kernel(body)).roots(6) == {"param 1"}

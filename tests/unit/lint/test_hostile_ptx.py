@@ -122,7 +122,7 @@ def test_more_than_is_read_is_refused_or_noted(monkeypatch):
     listing = listing_of_ptx(HEAD + "add.u32 %r1, %r1, 1; " * 20 + "}", "long.ptx")
     assert len(listing.kernels[0].instructions) == 5
     assert "only the first 9 statements were read" in listing.notes
-    assert MOST_STATEMENTS == 600_000
+    assert MOST_STATEMENTS == 300_000
 
 
 def test_a_kernel_that_branches_too_much_is_given_up_and_said_to_be(monkeypatch):
