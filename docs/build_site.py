@@ -42,6 +42,7 @@ NAV: list[Any] = [
             {"Can a plan deadlock?": "safety.md"},
             {"Is the code in order?": "lint.md"},
             {"What machine code keeps": "machine-code.md"},
+            {"What the memory model says": "memory-model.md"},
         ]
     },
     {

@@ -56,6 +56,7 @@ class _Search:
         self._tests = self._tests_by_read()
         reads = [i for i, event in enumerate(skeleton.events) if event.kind == "read"]
         self._reads = sorted(reads, key=lambda read: (read not in self._tests, read not in self._partner))
+        self._decisive = sum(read in self._tests or read in self._partner for read in reads)
 
     def outcomes(self, wanted: Callable[[Outcome], bool]) -> Iterator[Outcome]:
         """Allowed outcomes that are wanted when they are found, some of them more than once."""
@@ -65,6 +66,8 @@ class _Search:
         for source in self._candidates(0, {}):
             values = self._values(source)
             if values is None or not any(map(wanted, self._possible_outcomes(values))):
+                continue
+            if self._is_out_of_thin_air(source):
                 continue
             for order in self._model.coherence_orders(source):
                 yield from filter(wanted, self._possible_outcomes(values, order))
@@ -78,7 +81,8 @@ class _Search:
         read = self._reads[at]
         for write in self._possible(read, source):
             source[read] = write
-            if self._passes(source):
+            # Tested reads and atomics come first; what is read after them seldom changes what they have read.
+            if self._decisive <= at < len(self._reads) - 1 or self._passes(source):
                 yield from self._candidates(at + 1, source)
             del source[read]
 
@@ -104,12 +108,14 @@ class _Search:
             for other, from_write in source.items()
         )
 
-    def _values(self, source: ReadsFrom) -> dict[int, int] | None:
-        """What every read and write has, or None where a value would come out of thin air (8.10.4)."""
+    def _is_out_of_thin_air(self, source: ReadsFrom) -> bool:
+        """Whether a write depends on itself, through what others read (8.10.4)."""
         size = len(self._skeleton.events)
         reads_from = relation_of(((w, r) for r, w in source.items() if w != FIRST), size)
-        if has_loop(closure(union(reads_from, self._depends))):
-            return None
+        return has_loop(closure(union(reads_from, self._depends)))
+
+    def _values(self, source: ReadsFrom) -> dict[int, int] | None:
+        """What every read and write has, or None where one is computed from itself."""
         values: dict[int, int] = {}
         for index, event in enumerate(self._skeleton.events):
             if event.is_memory and self._value(index, source, values, set()) is None:

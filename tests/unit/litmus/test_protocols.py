@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from wavesim.litmus.protocol import Protocol, protocols
+from wavesim.litmus.protocol_page import memory_model_page
 
 ROOT = Path(__file__).parents[3]
 PLAN_PARTS = {
@@ -47,6 +48,11 @@ def test_what_is_dropped_or_weakened_is_needed_unless_the_page_says_why_it_is_th
 def test_the_code_that_a_protocol_stands_for_is_there(protocol: Protocol):
     assert protocol.files
     assert [file for file in protocol.files if not (ROOT / file).is_file()] == []
+
+
+def test_the_page_is_as_the_model_says_today():
+    written = (ROOT / "docs" / "memory-model.md").read_text(encoding="utf-8")
+    assert memory_model_page() == written, "run: .venv/bin/python docs/write_memory_model.py"
 
 
 def test_every_part_of_a_plan_has_a_protocol():
