@@ -38,7 +38,7 @@ def _kernel(part: KernelReport) -> Iterator[str]:
 
 
 def _finding(finding: Finding) -> Iterator[str]:
-    yield f"  {WORDS[finding.verdict]:8} {finding.kind}: {rule_text(finding)}"
+    yield f"  {WORDS[finding.verdict]:8} {finding.kind}: {finding.rule or 'nothing to judge'}"
     quoted = [finding.instruction] if finding.instruction is not None else []
     quoted += finding.others if finding.verdict != "right" else ()
     shown = quoted[:MOST_QUOTED]
@@ -50,11 +50,6 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield from _wrapped("because ", finding.why)
     if finding.fix:
         yield from _wrapped("fix: ", finding.fix)
-
-
-def rule_text(finding: Finding) -> str:
-    """The rule that is broken, or that is not: what is right is named by what could have been wrong."""
-    return f"not {finding.rule}" if finding.verdict == "right" else finding.rule or "nothing to judge"
 
 
 def _quoted(instruction: Instruction) -> str:

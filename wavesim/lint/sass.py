@@ -20,7 +20,8 @@ MOST_INSTRUCTIONS = 600_000
 MOST_CHARACTERS = 400_000_000
 MOST_LETTERS = 4_000  # of a line, of a name: what is longer is cut off
 
-_ARCH = re.compile(r"^\s*\.target\s+(sm_\w{1,8})", re.MULTILINE)
+# Cubins of CUDA 12, which Triton's compiler writes, name their architecture among the header's flags only.
+_ARCH = re.compile(r"^\s*(?:\.target\s+sm_|\.headerflags[^\n]*?\bEF_CUDA_SM)(\d\w{1,5})", re.MULTILINE)
 _SECTION = re.compile(r"\s*\.section\s+\.text\.(.*?)\s*,\s*\"")
 _TYPE = re.compile(r"\s*\.type\s+(.*?),@function")
 _ENTRY = re.compile(r"\s*\.other\s+(.*?),@\"STO_CUDA_ENTRY")
@@ -42,10 +43,10 @@ def listing_of_sass(text: str, where: str) -> Listing:
         )
     arch = _ARCH.search(text, 0, 1_000_000)
     if not arch:
-        raise RecordingError(f"{one_line(where)} is no disassembly: it has no .target")
-    reader = _Reader(arch[1])
+        raise RecordingError(f"{one_line(where)} is no disassembly: it names no architecture")
+    reader = _Reader(f"sm_{arch[1]}")
     reader.read(_lines(text))
-    return Listing(where, "sass", arch[1], tuple(reader.kernels), tuple(reader.notes))
+    return Listing(where, "sass", f"sm_{arch[1]}", tuple(reader.kernels), tuple(reader.notes))
 
 
 def _lines(text: str) -> Iterable[str]:

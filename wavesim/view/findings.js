@@ -78,6 +78,13 @@ document.addEventListener("DOMContentLoaded", () => {
       reason.node.addEventListener("focus", () => light(one, reason));
       reason.node.addEventListener("blur", () => light(one, null));
     }
+    for (const button of one.listing.parentElement.querySelectorAll("button.jump")) {
+      const reason = one.reasons.find(({ node }) => node.dataset.at === button.dataset.at);
+      button.addEventListener("click", () => {
+        reason?.row?.scrollIntoView({ block: "center", behavior: "smooth" });
+        reason?.node.focus({ preventScroll: true });
+      });
+    }
     one.listing.addEventListener("toggle", refresh, true);
   }
   window.addEventListener("resize", refresh);

@@ -25,6 +25,8 @@ MOST_LINES = 5_000  # of a kernel, folds included
 MOST_FINDINGS = 2_000
 MOST_ARROWS = 24  # of one finding
 LONGEST = 240  # of a line
+WORDS = {"ptx": "PTX", "sass": "machine code"}
+MOST_JUMPS = 40
 MARKS: Mapping[Verdict, str] = {"wrong": "✗", "unknown": "?", "right": "✓"}
 # What says how an access is ordered and for whom, in PTX and in machine code.
 ORDERING = re.compile(
@@ -52,7 +54,9 @@ def write_findings(path: str | Path, report: LintReport) -> Path:
 
 def findings_html(report: LintReport) -> Markup:
     """The page as HTML."""
-    archs = ", ".join(dict.fromkeys(one_line(f"{one.arch} {one.language}", 40) for one in report.listings))
+    archs = ", ".join(
+        dict.fromkeys(f"{WORDS[one.language]} for {one_line(one.arch, 40)}" for one in report.listings)
+    )
     kernels = sum(len(listing.kernels) for listing in report.listings)
     lead = f"{kernels} kernel{'s' * (kernels != 1)}, {archs}; read in {report.seconds:.2f} s."
     parts, left = [], MOST_FINDINGS
@@ -89,8 +93,8 @@ def _verdict(word: str) -> Verdict:
 
 def _kernel(report: LintReport, part: KernelReport) -> Markup:
     """A kernel's heading, its listing, and its findings."""
-    language = next((one.language for one in report.listings if one.where == part.where), "")
-    where = f"{part.where}{', machine code' if language == 'sass' else ', PTX' if language else ''}"
+    words = [WORDS[one.language] for one in report.listings if one.where == part.where]
+    where = ", ".join([part.where, *words[:1]])
     heading = element(
         "h2", element("span", MARKS[part.verdict], class_=f"mark {part.verdict}"), f" {part.kernel}"
     )
@@ -110,9 +114,29 @@ def _kernel(report: LintReport, part: KernelReport) -> Markup:
         "section",
         heading,
         paragraphs(f"{where}: {counts_text(part.findings)}", "where"),
+        _jumps(part, places),
         listing,
         class_="kernel",
     )
+
+
+def _jumps(part: KernelReport, places: "_Places") -> Markup:
+    """A button for each line that is wrong or unknown, which leads there."""
+    told = [
+        (finding, places.of(finding.instruction)) for finding in part.findings if finding.verdict != "right"
+    ]
+    buttons = (
+        element(
+            "button",
+            f"{MARKS[finding.verdict]} {finding.rule}, line {finding.instruction.listing_line}",
+            type="button",
+            class_=f"jump {finding.verdict}",
+            data_at=f"{at}",
+        )
+        for finding, at in told[:MOST_JUMPS]
+        if finding.instruction is not None and at is not None
+    )
+    return element("p", *buttons, class_="jumps")
 
 
 def _code_of(listings: Sequence[Listing], part: KernelReport) -> KernelCode | None:
@@ -233,7 +257,8 @@ def _note(finding: Finding, places: _Places) -> Markup:
 
 
 def _rule_text(finding: Finding) -> str:
-    """What breaks the rule; of what is right, that this is ruled out."""
+    """The rule, and what breaks it where it is not right."""
     rule = RULES.get(finding.rule)
-    text = f"{finding.rule}: {rule.wrong}" if rule is not None else finding.rule
-    return f"Ruled out: {text}" if finding.verdict == "right" else text
+    if rule is None or finding.verdict == "right":
+        return f"held to {finding.rule}" if finding.rule else ""
+    return f"{finding.rule}: {rule.wrong}"

@@ -130,3 +130,9 @@ def test_an_opcode_to_come_is_other_and_its_registers_are_read():
 def test_text_without_a_target_is_refused():
     with pytest.raises(RecordingError, match="no disassembly"):
         listing_of_sass("hello", "x")
+
+
+def test_a_cubin_of_cuda_12_names_its_architecture_in_the_headers_flags():
+    flags = '\t.headerflags\t@"EF_CUDA_TEXMODE_UNIFIED EF_CUDA_SM80 EF_CUDA_VIRTUAL_SM(EF_CUDA_SM80)"\n'
+    text = f'{flags}\t.section\t.text.k,"ax",@progbits\n.text.k:\n        /*0000*/                   EXIT ;\n'
+    assert listing_of_sass(text, "k").arch == "sm_80"
