@@ -12,18 +12,23 @@ nothing that is allowed, as they need not be there. Runs in which a wait is neve
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
+from wavesim.errors import DescriptionError
 from wavesim.litmus.events import Skeleton, skeletons
 from wavesim.litmus.program import LitmusTest
 from wavesim.litmus.ptx_model import FIRST, PtxModel, ReadsFrom
 from wavesim.litmus.relation import Relation, closure, has_loop, relation_of, union
 from wavesim.litmus.statement import ValueTest
 
+MAX_CANDIDATES = 1_000_000
 Outcome = tuple[tuple[str, int], ...]
 """(register or variable, value), sorted by name."""
 
 
 def outcomes(test: LitmusTest) -> set[Outcome]:
-    """Every allowed outcome: the registers of all loads that were done, and the test's final variables."""
+    """Every allowed outcome: the registers of all loads that were done, and the test's final variables.
+
+    Raises `DescriptionError` for a test with more than `MAX_CANDIDATES` ways to read.
+    """
     found: set[Outcome] = set()
     for skeleton in skeletons(test):
         for allowed in _Search(test, skeleton).outcomes(lambda outcome: outcome not in found):
@@ -63,7 +68,11 @@ class _Search:
         # Where a guard's register is not loaded, what it guards is not done.
         if any(is_true and name not in self._loads for name, _, is_true in self._skeleton.guards):
             return
-        for source in self._candidates(0, {}):
+        for tried, source in enumerate(self._candidates(0, {})):
+            if tried == MAX_CANDIDATES:
+                raise DescriptionError(
+                    f"litmus test: more than {MAX_CANDIDATES} ways to read; leave out what orders nothing"
+                )
             values = self._values(source)
             if values is None or not any(map(wanted, self._possible_outcomes(values))):
                 continue

@@ -32,8 +32,8 @@ def _summary() -> str:
     spare = sum(len(protocol.weaker) for protocol in safe) - needed
     count = len(protocols())
     return (
-        f"**{len(safe)} of {count} protocols forbid what is bad.** Of {needed + spare} weaker forms of these "
-        f"{needed} let\nit appear; {spare} do not. The model allows what is bad in the other "
+        f"**{len(safe)} of {count} protocols forbid what is bad.** Their {needed + spare} weaker forms: in "
+        f"{needed} what is\nbad appears, in {spare} it does not. The model allows what is bad in the other "
         f"{count - len(safe)}, by its letter or to show\nwhat nobody promises."
     )
 

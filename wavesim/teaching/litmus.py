@@ -5,10 +5,11 @@ outcomes; when each thread's accesses may also be performed out of order there i
 X old; a fence between the two accesses of *both* threads forbids it again, one of a single thread does not.
 
 The machine: a thread may perform a later access before an earlier one unless they touch the same variable, a
-fence lies between, the earlier is an acquire or the later a release. An access that is performed is
-seen by all threads at once. That is enough for the tests here, and weaker machines exist: PTX lets two
-observers disagree on the order of independent stores. Source: CUDA C++ Programming Guide, Memory Fence
-Functions; PTX ISA, Memory Consistency Model.
+fence lies between, the earlier is an acquire or the later a release. An access that is performed is seen by
+all threads at once. That is enough for the tests here, and weaker machines exist: PTX lets two observers
+disagree on the order of independent stores, and has scopes and proxies. `wavesim.litmus` follows that model;
+docs/memory-model.md says where the two differ. Source: CUDA C++ Programming Guide, Memory Fence Functions;
+PTX ISA, Memory Consistency Model.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -137,6 +137,14 @@ def test_a_place_a_register_and_too_many_instructions_are_refused():
         LitmusTest((LitmusThread("t", "gpu0.cta0", ("fence.sc.sys",) * 100),))
 
 
+def test_too_many_ways_to_read_are_refused(monkeypatch):
+    monkeypatch.setattr("wavesim.litmus.enumeration.MAX_CANDIDATES", 10)
+    stores = tuple(LitmusThread(f"s{i}", f"gpu0.cta{i}", (f"st.weak [x], {i}",)) for i in range(3))
+    loads = tuple(LitmusThread(f"l{i}", f"gpu1.cta{i}", (f"ld.weak r{i}, [x]",)) for i in range(3))
+    with pytest.raises(DescriptionError, match="more than 10 ways to read"):
+        outcomes(LitmusTest((*stores, *loads)))
+
+
 def test_whether_an_outcome_is_allowed_is_found_without_listing_all():
     test = LitmusTest(
         (
