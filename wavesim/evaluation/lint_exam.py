@@ -35,7 +35,7 @@ class ExamResult:
     """What lint said of one case.
 
     "found": wrong, by a rule that the fault breaks. "misnamed": wrong, but only by other rules. "missed":
-    neither wrong nor unknown. `seconds` are those of the slowest machine code. `worst` names the listing.
+    neither wrong nor unknown. `seconds` are of CPU, for the slowest machine code. `worst` names the listing.
     """
 
     case: Case
@@ -55,10 +55,10 @@ def result_of(case: Case) -> ExamResult:
     known = Known(**{kind: frozenset(names) for kind, names in case.known.items()})
     said, seconds = [], [0.0]
     for language, arch in case.listings:
-        start = time.perf_counter()
+        start = time.process_time()
         findings = findings_of(case.listing(language, arch), known)
         if language == "sass":
-            seconds.append(time.perf_counter() - start)
+            seconds.append(time.process_time() - start)
         if language in case.languages:
             wrong = tuple(sorted({one.rule for one in findings if one.verdict != "right"}))
             said.append((verdict(case, findings), f"{arch} {language}", wrong))
@@ -103,7 +103,7 @@ def page(result: dict[str, Any]) -> str:
         lines.append(f"{part}:")
         for name, counted in result[part].items():
             lines.append(f"  {name:28s} " + ", ".join(f"{count} {word}" for word, count in counted.items()))
-    lines.append("seconds per cubin: median {median}, worst {worst}".format(**result["seconds"]))
+    lines.append("CPU seconds per cubin: median {median}, worst {worst}".format(**result["seconds"]))
     return "\n".join(lines)
 
 

@@ -27,4 +27,4 @@ using Mainloop = typename cutlass::gemm::collective::CollectiveBuilder<
     cutlass::gemm::SCHEDULE>::CollectiveOp;
 using Kernel = cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int, int>, Mainloop, Epilogue, SCHEDULER>;
 
-template __global__ void cutlass::device_kernel<Kernel>(Kernel::Params const);
+template __global__ void cutlass::device_kernel<Kernel>(CUTLASS_GRID_CONSTANT Kernel::Params const);
