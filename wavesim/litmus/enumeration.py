@@ -36,9 +36,9 @@ def outcomes(test: LitmusTest) -> set[Outcome]:
     return found
 
 
-def is_allowed(test: LitmusTest, wanted: Callable[[Outcome], bool]) -> bool:
-    """Whether any outcome of which `wanted` holds is allowed; faster than to list all of them."""
-    return any(True for each in skeletons(test) for _ in _Search(test, each).outcomes(wanted))
+def find_outcome(test: LitmusTest, wanted: Callable[[Outcome], bool]) -> Outcome | None:
+    """An allowed outcome of which `wanted` holds, or None; faster than to list all of them."""
+    return next((each for s in skeletons(test) for each in _Search(test, s).outcomes(wanted)), None)
 
 
 _COMPUTED: dict[str, Callable[..., int]] = {
@@ -79,7 +79,7 @@ class _Search:
             if self._is_out_of_thin_air(source):
                 continue
             for order in self._model.coherence_orders(source):
-                yield from filter(wanted, self._possible_outcomes(values, order))
+                yield from sorted(filter(wanted, self._possible_outcomes(values, order)))
                 if not self._test.final:
                     break
 

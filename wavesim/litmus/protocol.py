@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from wavesim.litmus.enumeration import Outcome, is_allowed, outcomes
+from wavesim.litmus.enumeration import Outcome, find_outcome, outcomes
 from wavesim.litmus.library import Condition, test_of
 from wavesim.litmus.program import LitmusTest
 from wavesim.litmus.weakening import Weakening, weakenings
@@ -54,9 +54,9 @@ class Protocol:
         return not any(map(self.is_bad, self.outcomes))
 
     @cached_property
-    def weaker(self) -> tuple[tuple[Weakening, bool], ...]:
-        """Each weaker form, and whether it allows what is bad: then what it lacks is needed."""
-        return tuple((form, is_allowed(form.test, self.is_bad)) for form in weakenings(self.test))
+    def weaker(self) -> tuple[tuple[Weakening, Outcome | None], ...]:
+        """Each weaker form, and something bad that it allows: then what it lacks is needed. Else None."""
+        return tuple((form, find_outcome(form.test, self.is_bad)) for form in weakenings(self.test))
 
 
 @cache

@@ -11,6 +11,7 @@ from pathlib import Path
 from wavesim.litmus.enumeration import Outcome
 from wavesim.litmus.library import published
 from wavesim.litmus.protocol import Protocol, protocols
+from wavesim.litmus.weakening import DROPPED, UNAWAITED
 
 
 def memory_model_page() -> str:
@@ -39,7 +40,7 @@ def _summary() -> str:
 
 
 def _needed(protocol: Protocol) -> int:
-    return sum(is_needed for _, is_needed in protocol.weaker)
+    return sum(bad is not None for _, bad in protocol.weaker)
 
 
 def _table() -> Iterator[str]:
@@ -101,11 +102,9 @@ def _outcome(outcome: Outcome) -> str:
 
 
 def _weaker(protocol: Protocol) -> Iterator[str]:
-    yield "| who | what | weaker | |"
+    yield "| who | what | weaker | then |"
     yield "| --- | --- | --- | --- |"
-    for form, is_needed in protocol.weaker:
-        change = (
-            form.change if " " not in form.change or form.change == "does not wait" else f"`{form.change}`"
-        )
-        verdict = "needed" if is_needed else f"not needed. {protocol.reason(form)}"
+    for form, bad in protocol.weaker:
+        change = form.change if form.change in (DROPPED, UNAWAITED) else f"`{form.change}`"
+        verdict = f"not needed. {protocol.reason(form)}" if bad is None else f"needed: {_outcome(bad)}"
         yield f"| {form.thread} | `{form.text}` | {change} | {verdict} |"

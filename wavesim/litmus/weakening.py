@@ -16,7 +16,7 @@ from wavesim.litmus.statement import Statement
 _NARROWER = {"sys": "gpu", "gpu": "cluster", "cluster": "cta"}
 _WEAKER = {"acquire": ("relaxed",), "release": ("relaxed",), "relaxed": ("weak",)}
 _WEAKER_ATOMIC = {**_WEAKER, "acq_rel": ("acquire", "release"), "relaxed": ()}
-DROPPED = "dropped"
+DROPPED, UNAWAITED = "dropped", "does not wait"
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _weaker(statement: Statement) -> Iterator[tuple[str, tuple[str, ...]]]:
     if {"wait_group", "bulk"} <= set(statement.suffixes) and "read" not in statement.suffixes:
         yield _both(text.replace("wait_group", "wait_group.read"))
     if statement.awaited:
-        yield "does not wait", (re.sub(r"^(.*\]).*$", r"\1", re.sub(r"\bwait ", "", text)),)
+        yield UNAWAITED, (re.sub(r"^(.*\]).*$", r"\1", re.sub(r"\bwait ", "", text)),)
     is_atomic = statement.what in ("atom", "red", "mbarrier")
     for order in (_WEAKER_ATOMIC if is_atomic else _WEAKER).get(statement.order, ()):
         if order == "weak":

@@ -37,7 +37,7 @@ def test_what_is_dropped_or_weakened_is_needed_unless_the_page_says_why_it_is_th
         assert not protocol.spare
         return
     assert protocol.weaker
-    spare = {str(form) for form, is_needed in protocol.weaker if not is_needed}
+    spare = {str(form) for form, bad in protocol.weaker if bad is None}
     said = {str(form) for form, _ in protocol.weaker if protocol.reason(form)}
     assert spare == said
     unused = [start for start in protocol.spare if not any(name.startswith(start) for name in spare)]
