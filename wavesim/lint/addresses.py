@@ -5,11 +5,11 @@ Example: `ld.param.u64 %rd1, [k_param_1]; add.s64 %rd2, %rd1, %rd9; ld.global.u3
 """
 
 import re
-from collections.abc import Mapping
 from functools import cached_property
 
 from wavesim.lint.data_flow import DataFlow
-from wavesim.lint.instruction import Op
+from wavesim.lint.instruction import PARAMETERS, Op
+from wavesim.lint.kernel_code import KernelCode
 from wavesim.lint.values import Value, Values
 
 POINTER_BYTES = 8
@@ -20,12 +20,13 @@ _NUMBER = re.compile(r"param (\d+)")
 
 
 class AddressRoots:
-    """Answers about the addresses of a kernel's accesses. `parameters` are the kernel's sizes, by name."""
+    """Answers about the addresses of one kernel's accesses."""
 
-    def __init__(self, data: DataFlow, values: Values, parameters: Mapping[str, int]) -> None:
+    def __init__(self, data: DataFlow, values: Values, kernel: KernelCode) -> None:
         self._data = data
         self._values = values
-        self._sizes = list(parameters.values())
+        self._sizes = list(kernel.parameters.values())
+        self._offsets = kernel.offsets
         self._instructions = data.instructions
         self._roots: dict[int, frozenset[str]] = {}
 
@@ -67,6 +68,8 @@ class AddressRoots:
         value = self._values.of_definition(at, register)
         if symbol := self._values.symbol(value):
             return frozenset((self._named(symbol, value.offset),)), []
+        if instruction.symbols == (PARAMETERS,):  # and which one is not known
+            return frozenset(), []
         if instruction.op is Op.LOAD and instruction.space in ("param", "const"):
             return self._parameter(at, register, followed), []
         if instruction.op is Op.LOAD:
@@ -128,6 +131,9 @@ class AddressRoots:
 
     def _named(self, symbol: str, offset: int) -> str:
         """A parameter with the offset in it; a variable as a whole."""
+        if symbol == PARAMETERS:
+            number = max((n for n, start in enumerate(self._offsets) if start <= offset), default=0)
+            return self._named(f"param {number}", offset - self._offsets[number] if self._offsets else offset)
         return f"{symbol}+{offset}" if symbol.startswith("param ") and offset else symbol
 
     def are_same(self, one: int, other: int) -> bool | None:

@@ -21,12 +21,18 @@ class DataFlow:
         for at, instruction in enumerate(flow.instructions):
             for register in instruction.defines:
                 self._by_register[register].setdefault(flow.block_of[at], []).append(at)
+        self._found: dict[tuple[str, int], frozenset[int]] = {}
         self._at_start: dict[tuple[str, int], frozenset[int]] = {}
 
     def definitions(self, register: str, at: int) -> frozenset[int]:
         """The instructions whose value of `register` may be what `at` reads."""
         if register not in self._by_register:
             return frozenset()
+        if (register, at) not in self._found:
+            self._found[register, at] = self._before(register, at)
+        return self._found[register, at]
+
+    def _before(self, register: str, at: int) -> frozenset[int]:
         found: set[int] = set()
         block = self._flow.block_of[at]
         if not self._within(register, block, at, found):

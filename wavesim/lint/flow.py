@@ -34,7 +34,7 @@ class Flow:
         self._control_flow = flow = ControlFlow(kernel, Effort(kernel.name))
         self._data = DataFlow(flow)
         self._values = Values(self._data)
-        self._addresses = AddressRoots(self._data, self._values, kernel.parameters)
+        self._addresses = AddressRoots(self._data, self._values, kernel)
         self._control = Control(flow)
         self._one_thread = OneThread(self._data, self._control, kernel.threads)
         # Branches that can't be followed: whatever is asked about their surroundings is unknown.

@@ -13,6 +13,8 @@ Space = Literal["", "global", "shared", "shared::cluster", "generic", "local", "
 Ordering = Literal["", "weak", "nc", "volatile", "mmio", "relaxed", "acquire", "release", "acq_rel", "sc"]
 Scope = Literal["", "cta", "cluster", "gpu", "sys"]
 
+PARAMETERS = "parameters"  # the symbol of all parameters together, at whose address the first one begins
+
 
 class Op(Enum):
     """What an instruction does to the order of memory accesses."""

@@ -15,7 +15,8 @@ class KernelCode:
     """`labels` maps a label to the index of the instruction after it (len(instructions) at the end).
 
     `parameters` names the kernel's parameters in their order: their sizes in bytes, by name. `threads` is
-    what .reqntid or .maxntid says, 0 where nothing does. `is_entry` is False for a device function.
+    what .reqntid or .maxntid says, 0 where nothing does. `is_entry` is False for a device function. `offsets`
+    are where the parameters begin among each other in machine code, in bytes, where that is known.
     """
 
     name: str
@@ -24,6 +25,7 @@ class KernelCode:
     parameters: Mapping[str, int] = field(default_factory=dict)
     threads: int = 0
     is_entry: bool = True
+    offsets: Sequence[int] = ()
 
 
 @dataclass(frozen=True)

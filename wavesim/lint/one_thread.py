@@ -68,14 +68,22 @@ class OneThread:
         self._data = data
         self._control = control
         self._threads = threads
+        self._found: dict[tuple[int, bool], list[Bits]] = {}
 
     def holds(self, at: int) -> bool:
         """Whether at most one thread of the block runs instruction `at` (in one round of a loop)."""
         fixed: list[Bits] = []
         for place, truth in self._control.conditions(at):
-            guard = self._data.instructions[place].guard
-            fixed += self._fixed(guard.lstrip("!"), place, truth != guard.startswith("!"), 0)
+            fixed += self._by_guard(place, truth)
         return self._leave_one(fixed)
+
+    def _by_guard(self, place: int, truth: bool) -> list[Bits]:
+        if (place, truth) not in self._found:
+            guard = self._data.instructions[place].guard
+            self._found[place, truth] = self._fixed(
+                guard.lstrip("!"), place, truth != guard.startswith("!"), 0
+            )
+        return self._found[place, truth]
 
     def _leave_one(self, fixed: Sequence[Bits]) -> bool:
         needed = (self._threads - 1).bit_length() if self._threads else ALL_BITS

@@ -147,5 +147,6 @@ class _Reader:
                 sizes if is_entry else {},
                 self.current.threads if is_entry else 0,
                 is_entry,
+                [start for start, _ in self.current.parameters] if is_entry else (),
             )
         )

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from wavesim.lint.instruction import Address, Instruction, Op, SourceLine
+from wavesim.lint.instruction import PARAMETERS, Address, Instruction, Op, SourceLine
 from wavesim.lint.sass_opcodes import meaning
 from wavesim.lint.sass_operands import (
     address,
@@ -27,6 +27,9 @@ MOST_TEXT = 400  # characters of an instruction that are kept to be shown
 # Where parameters begin in constant bank 0, by the architecture; the cubin's attributes say it for certain.
 PARAMETER_BASES = {70: 0x160, 75: 0x160, 80: 0x160, 86: 0x160, 87: 0x160, 88: 0x160, 89: 0x160, 90: 0x210}
 NEWER_BASE = 0x380  # sm_100 and later
+# Where the bank holds the address of the first parameter itself, to which a tensor map's offset is added; by
+# where parameters begin. Seen in what ptxas makes of `cvta.param`.
+WINDOWS = {0x210: 0x198, NEWER_BASE: 0x348}
 
 _GUARD = re.compile(r"@(!?)(U?P(?:\d|T))\s+")
 _LABEL = re.compile(r"`\(([^()`]*)\)")
@@ -48,6 +51,8 @@ class Attributes:
 
     def symbol(self, place: int) -> str:
         """The parameter at an offset of bank 0, such as "param 1" or "param 0+8" inside of a struct."""
+        if place == WINDOWS.get(self.base):
+            return PARAMETERS
         offset = place - self.base
         for number, (start, size) in enumerate(self.parameters):
             if start <= offset < start + size:

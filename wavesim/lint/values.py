@@ -8,11 +8,12 @@ import re
 from typing import NamedTuple
 
 from wavesim.lint.data_flow import DataFlow
-from wavesim.lint.instruction import Instruction, Op
+from wavesim.lint.instruction import PARAMETERS, Instruction, Op
 
 MOST_DEEP = 100  # steps of a computation, after which a value is unlike all others
 _WORD = re.compile(r"[\w%$@]+")
 _SUFFIX = re.compile(r"[@~].*", re.DOTALL)  # of a scope or a call, which the text has not
+_UPPER = re.compile(r"U?R\d*[13579]$")
 _OPCODE = re.compile(r"(?:@\s*!?\s*[\w%$]+\s+)?([\w.:]+)")
 # Their results depend on what they are, on what they read and on nothing else.
 _PURE = frozenset((Op.ADD, Op.MOVE, Op.COMPARE, Op.OTHER))
@@ -87,11 +88,20 @@ class Values:
         own = self._of_definition[at, register]
         if instruction.guard:
             return own
+        if instruction.symbols == (PARAMETERS,) and register == instruction.defines[0]:
+            return self.of_symbol(PARAMETERS)
         if instruction.op is Op.LOAD and instruction.space == "param":
             return self._parameter(at, register)
-        if instruction.op not in _PURE:
-            return own
-        parts = [self.of(used, at, depth) for used in instruction.uses]
+        return self._result(at, register, depth) if instruction.op in _PURE else own
+
+    def _result(self, at: int, register: str, depth: int) -> Value:
+        """What an operation makes of its operands."""
+        instruction = self._instructions[at]
+        is_pair = ".64" in opcode_of(
+            instruction
+        )  # machine code names both halves: the lower one stands for both
+        uses = [used for used in instruction.uses if not (is_pair and _UPPER.match(used))]
+        parts = [self.of(used, at, depth) for used in uses]
         parts += map(self.of_symbol, instruction.symbols)
         base = opcode_of(instruction).partition(".")[0]
         is_passed = base in ("ld", "st")  # to or from a function in whose place its body stands
@@ -99,9 +109,8 @@ class Values:
             return parts[0]
         if base in ("add", "IADD3", "UIADD3", "IADD") and (total := self._sum(instruction, parts)):
             return total
-        template = _template(instruction)
         slot = instruction.defines.index(register)
-        return Value(self._number((template, slot, *parts)))
+        return Value(self._number((_template(instruction), slot, *parts)))
 
     def _sum(self, instruction: Instruction, parts: list[Value]) -> Value | None:
         # Machine code adds more than the operands: a carry, a complement.

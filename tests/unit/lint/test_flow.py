@@ -4,7 +4,9 @@ import pytest
 
 from wavesim.lint.flow import Flow
 from wavesim.lint.instruction import Op
+from wavesim.lint.kernel_code import KernelCode
 from wavesim.lint.ptx import listing_of_ptx
+from wavesim.lint.sass_instructions import Attributes, instruction_of
 
 
 def kernel(body, parameters=".param .u64 a, .param .u64 b, .param .align 8 .b8 s[32]", threads=""):
@@ -138,6 +140,21 @@ def test_parameters_flow_into_addresses(body, roots):
     code = kernel(loads + " ret;")
     found = Flow(code).roots(len(code.instructions) - 2)
     assert {root.removeprefix("param ") for root in found} == roots
+
+
+def test_a_tensor_map_in_machine_code_is_the_parameter_at_its_distance_from_the_first():
+    lines = [
+        "ULDC.64 UR4, c[0x0][0x198]",
+        "UIADD3 UR6, UP0, UR4, 0x30, URZ",
+        "UIADD3.X UR7, URZ, UR5, URZ, UP0, !UPT",
+    ]
+    attributes = Attributes(0x210, ((0, 8), (0x30, 128)))
+    code = [
+        instruction_of(line, at, attributes, None)
+        for at, line in enumerate([*lines, "UTMACCTL.PF [UR6]", "EXIT"], 1)
+    ]
+    flow = Flow(KernelCode("k", code, {}, {"param 0": 8, "param 1": 128}, offsets=(0, 0x30)))
+    assert flow.roots(3) == {"param 1"}
 
 
 def test_addresses_are_the_same_apart_or_not_known():
