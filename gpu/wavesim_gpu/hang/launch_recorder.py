@@ -66,7 +66,12 @@ def active_recorder() -> "LaunchRecorder | None":
 
 
 class LaunchRecorder:
-    """Writes operations and waits to a file as they come. Any thread may use it."""
+    """Writes operations and waits to a file as they come. Any thread may use it.
+
+    Of this package it sees programs and `mlp` on our kernels, but no graphs of `mlp`; what cuBLASLt, PyTorch
+    and others launch it does not see, unless it is told by `launched`. What a stream is, is asked once for
+    each address.
+    """
 
     def __init__(
         self, path: str | Path, facts: Facts, *, has_all_waits: bool = False, kept: int = KEPT
@@ -173,7 +178,7 @@ class LaunchRecorder:
             self._latest |= titles
             return titles
 
-    def note_planned(self, run: PlannedRun, after: tuple[str, ...]) -> tuple[str, ...]:
+    def note_planned(self, run: PlannedRun, after: tuple[str, ...] = ()) -> tuple[str, ...]:
         """A run of a plan, which begins after `after`. Returns the last operation of each of its streams."""
         if run not in self._runs:
             self._runs[run] = run.operations(self._facts.stream), run.waits()

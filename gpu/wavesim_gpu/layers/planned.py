@@ -19,13 +19,16 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim_gpu.cusync.sync_state import SyncState
-from wavesim_gpu.kernels.backend import Addresses, Backend
+from wavesim_gpu.hang.launch_recorder import active_recorder
+from wavesim_gpu.hang.planned_run import PlannedRun
+from wavesim_gpu.kernels.backend import Addresses, Backend, KernelLaunch
 from wavesim_gpu.layers.description import MlpCall, MlpShape
 from wavesim_gpu.planned_kernels import PlannedKernel, kernels_of
 from wavesim_gpu.runtime.call_states import CallState, CallStates
 from wavesim_gpu.runtime.calls import process_log
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy
+from wavesim_gpu.runtime.device_launch import DeviceLaunch
 from wavesim_gpu.runtime.driver import OTHER_CONTEXT, current_context, in_context, require_driver
 from wavesim_gpu.runtime.functions import Function, load_function
 from wavesim_gpu.runtime.launch_attributes import launch_error
@@ -85,6 +88,7 @@ class PlannedMlp:
         # 0 where no counter is touched: there nothing waits, and nothing can give up.
         self._words = int(self._params[self._sync.names[0]]["sync"]["counter_count"])
         self._functions = [self._load(kernel) for kernel in self._kernels]
+        self._recorded = cache(lambda stream: PlannedRun(self._device_launches(), (stream,), self._sync))
         self._context = current_context()
         self._states = states_of(self._context)
         self._by_stream = self._states.by_stream
@@ -100,6 +104,8 @@ class PlannedMlp:
 
         Raises `DeviceError` with the driver's word; what was launched until then ends by itself.
         """
+        if (recorder := active_recorder()) is not None and not call.is_captured:
+            recorder.note_planned(self._recorded(call.stream))
         if call.is_captured:  # its number is not asked for: that would end the capture
             status = self._run_captured(call)
         else:
@@ -206,11 +212,20 @@ class PlannedMlp:
             stages[stage.name] = StageTemplate(sync, record, fields, has_words)
         launches = []
         for index, (kernel, function) in enumerate(zip(self._kernels, self._functions, strict=True)):
-            begins = self.follows_closely and index == 0
-            shape = replace(kernel.launch, is_dependent=kernel.launch.is_dependent or begins)
             parts = tuple(stages[name] for name in kernel.stages)
-            launches.append(LaunchTemplate(int(function.function.ptr), shape, parts, begins))
+            begins = self.follows_closely and index == 0
+            launches.append(LaunchTemplate(int(function.function.ptr), self._shape(kernel), parts, begins))
         return CallTemplate(launches)
+
+    def _device_launches(self) -> list[DeviceLaunch]:
+        """For a recorder."""
+        pairs = zip(self._functions, self._kernels, strict=True)
+        return [DeviceLaunch(function, self._shape(one), (), 0, one.stages) for function, one in pairs]
+
+    def _shape(self, kernel: PlannedKernel) -> KernelLaunch:
+        """How a kernel is launched: the first by dependent launch too, where it follows closely."""
+        begins = self.follows_closely and kernel is self._kernels[0]
+        return replace(kernel.launch, is_dependent=kernel.launch.is_dependent or begins)
 
     def _load(self, kernel: PlannedKernel) -> Function:
         shape, texts = kernel.launch, {name: header.text for name, header in self._sync.headers.items()}

@@ -12,6 +12,7 @@ from typing import Any
 from wavesim.errors import DeadlockError
 from wavesim_gpu.cusync.sync_state import SyncState
 from wavesim_gpu.hang.launch_recorder import active_recorder
+from wavesim_gpu.hang.planned_run import PlannedRun
 from wavesim_gpu.runtime.device import require_cupy
 from wavesim_gpu.runtime.device_launch import DeviceLaunch
 
@@ -30,9 +31,9 @@ class Launches:
         self._queueing = threading.RLock()  # launches of two threads must not mix
         self._is_broken_off = False
         self._unreported: DeadlockError | None = None
-        self._ends: tuple[
-            str, ...
-        ] = ()  # of the last run: what a recorder calls the last launch of each stream
+        # What a recorder is told of a run, and what it calls the last launches of the run before.
+        self.run = PlannedRun(self.launches, tuple(int(stream.ptr) for stream in self.streams), sync)
+        self._ends: tuple[str, ...] = ()
         # Operands and tables are made on the default stream, which these streams do not wait for.
         self._cupy.cuda.Device().synchronize()
 

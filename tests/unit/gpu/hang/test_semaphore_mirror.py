@@ -17,6 +17,9 @@ from wavesim_gpu.cusync.layout import ERROR_BUFFER
 from wavesim_gpu.cusync.sync_state import SyncState
 from wavesim_gpu.hang import semaphore_mirror
 from wavesim_gpu.hang.semaphore_mirror import SemaphoreMirror, counters, mirror_semaphores, of_state
+from wavesim_gpu.kernels.backend import KernelLaunch
+from wavesim_gpu.runtime import launches
+from wavesim_gpu.runtime.device_launch import DeviceLaunch
 
 
 class Array(np.ndarray):
@@ -44,11 +47,22 @@ class Device:
     def __init__(self, *numbers):
         pass
 
+    def synchronize(self):
+        pass
+
     def __enter__(self):
         return self
 
     def __exit__(self, *caught):
         return False
+
+
+class MadeUpFacts:
+    def stream(self, address):
+        return {"stream": f"{address:#x}", "blocking": False, "priority": 0, "device": "gpu0"}
+
+    def part(self, address):
+        return {"name": "gpu0", "device": "NVIDIA H200", "sm_count": 132}
 
 
 @pytest.fixture
@@ -71,9 +85,10 @@ def pinned(monkeypatch):
         asarray=lambda values: values.view(Array),
         cuda=SimpleNamespace(runtime=runtime, Stream=Stream, Device=Device),
     )
-    for module in (semaphore_mirror, sync_state):
+    for module in (semaphore_mirror, sync_state, launches):
         monkeypatch.setattr(module, "require_cupy", lambda: cupy)
     monkeypatch.setattr(semaphore_mirror, "_first_priority", lambda: -5)
+    monkeypatch.setattr(semaphore_mirror, "LaunchFacts", MadeUpFacts)
     return found
 
 
@@ -141,6 +156,27 @@ def test_a_programs_semaphores_and_error_buffer_are_named(pinned, tmp_path):
         17,
         "gemm1 row[0]",
     )
+
+
+def test_of_a_program_the_file_also_says_what_it_launches_and_what_waits(pinned, tmp_path):
+    state = SyncState(pair(), SemaphoreSync(RowSync()))
+    function = SimpleNamespace(registers=96, static_shared_bytes=16)
+    kernels = [
+        DeviceLaunch(function, KernelLaunch("gemm", 128, 4096, stage.grid.size), (), index, (stage.name,))
+        for index, stage in enumerate(pair().stages)
+    ]
+    program = launches.Launches(state, kernels, 2)
+    with mirror_semaphores(tmp_path / "mirror", program, every_ms=1):
+        pass
+    found = load_mirror(tmp_path / "mirror").situation
+    assert [(one.name, one.block.registers) for one in found.operations] == [("gemm1", 96), ("gemm2", 96)]
+    assert [(wait.waiter, wait.producer, wait.blocks) for wait in found.waits] == [("gemm2", "gemm1", "row")]
+    assert found.device("gpu0").sm_count == 132
+    with (
+        pytest.raises(DescriptionError, match="takes one program"),
+        mirror_semaphores(tmp_path / "mirror", program, program),
+    ):
+        pass
 
 
 def test_many_long_names_move_the_arrays_to_a_later_page(pinned, tmp_path):

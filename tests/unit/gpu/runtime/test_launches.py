@@ -6,6 +6,7 @@ import time
 import pytest
 
 from wavesim.errors import DeadlockError
+from wavesim_gpu.hang import launch_recorder
 from wavesim_gpu.runtime import launches as module
 from wavesim_gpu.runtime.launches import Launches
 
@@ -180,3 +181,30 @@ def test_launches_of_two_threads_do_not_mix(log, monkeypatch):
     for thread in threads:
         thread.join()
     assert log == ["reset", "second waits", "gemm1", "gemm2", "first waits"] * 8
+
+
+def test_a_recorder_is_told_of_every_run_before_it_and_of_those_of_a_graph_when_it_is_replayed(
+    log, monkeypatch
+):
+    class Recorder:
+        def note_planned(self, run, after):
+            log.append(f"recorded on {run.addresses} after {after}")
+            return (f"end {log.count('first')}",)
+
+    launches = made(log, monkeypatch, Launch(log, "first"))
+    replay = launches.launcher(repeats=2)
+    launches.enqueue()
+    monkeypatch.setattr(launch_recorder, "_active", [Recorder()])
+    launches.enqueue()
+    replay()
+    told = [entry for entry in log if entry == "first" or entry.startswith(("recorded", "replay"))]
+    assert told == [
+        "first",  # both of the capture
+        "first",
+        "first",
+        "recorded on (7, 7) after ()",
+        "first",
+        "recorded on (7, 7) after ('end 3',)",
+        "recorded on (7, 7) after ('end 4',)",
+        "replay on first",
+    ]
