@@ -34,7 +34,18 @@ MAX_BYTES = 1_500 << 20
 MAX_CPU_SECONDS = 20
 MAX_WALL_SECONDS = 180  # of one input; a target that blocks uses no CPU time
 LONGEST_MESSAGE = 1_000
-TARGETS = ("profiles", "sqlite", "toml", "devices", "results", "traces", "commands", "names", "widgets")
+TARGETS = (
+    "profiles",
+    "sqlite",
+    "toml",
+    "devices",
+    "results",
+    "traces",
+    "commands",
+    "names",
+    "widgets",
+    "lint",
+)
 QUICK_SECONDS = 1  # an input that goes wrong this fast is made smaller
 GOOD = ("accepted", "refused")
 WORK = "import harness, sys; harness.start(sys.argv[1:])"

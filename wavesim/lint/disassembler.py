@@ -89,7 +89,13 @@ def run(words: Sequence[str], where: str, folder: str | None = None) -> str:
 
 
 def _limit() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_OUTPUT, MOST_OUTPUT))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
+    for kind, most in (
+        (resource.RLIMIT_AS, MOST_MEMORY),
+        (resource.RLIMIT_FSIZE, MOST_OUTPUT),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CPU, MOST_SECONDS),
+    ):
+        _, hard = resource.getrlimit(kind)
+        # Whoever started this may have set a narrower limit, which can't be widened.
+        limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (limit, limit))

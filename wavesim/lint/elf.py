@@ -121,13 +121,13 @@ class Elf:
                 size = 24 if section.kind == 4 else 16
                 symbols = self.sections[section.link] if section.link < len(self.sections) else None
                 for at in range(0, min(section.size, 1_000_000) - size + 1, size):
-                    place, info = struct.unpack_from("<QQ", self.data, section.offset + at)
+                    place, info = _unpacked("<QQ", self.data, section.offset + at)
                     if symbols is not None:
                         found[place] = self._symbol(symbols, info >> 32)
         return found
 
     def _symbol(self, symbols: ElfSection, number: int) -> str:
-        (name,) = struct.unpack_from("<I", self.data, symbols.offset + 24 * number)
+        (name,) = _unpacked("<I", self.data, symbols.offset + 24 * number)
         names = self.sections[symbols.link] if symbols.link < len(self.sections) else None
         return _text(self.data, names.offset + name) if names else ""
 
@@ -141,12 +141,20 @@ class Elf:
         return bytes(changed)
 
 
+def _unpacked(form: str, data: bytes, at: int) -> tuple[int, ...]:
+    """As `struct.unpack_from`; zeros where that lies outside of the data."""
+    size = struct.calcsize(form)
+    return struct.unpack(form, data[at : at + size].ljust(size, b"\0"))
+
+
 _PLAIN = bytes(byte if byte == 0 or 32 <= byte != 127 else ord("?") for byte in range(256))
 
 
 def sections(data: bytes) -> Iterator[ElfSection]:
     """The sections of any 64-bit ELF file. Raises `struct.error` where it is cut off."""
     (table,) = struct.unpack_from("<Q", data, 40)
+    if table > len(data):
+        raise struct.error("the table of sections lies behind the end")
     size, count, names = struct.unpack_from("<HHH", data, 58)
     if table and size >= 64 and not count:  # more than fit into 16 bits: the first header says how many
         (count,) = struct.unpack_from("<Q", data, table + 32)
@@ -166,7 +174,7 @@ def sections(data: bytes) -> Iterator[ElfSection]:
 def _text(data: bytes, start: int) -> str:
     end = data.find(b"\0", start, start + MOST_NAME)
     raw = data[start : end if end >= 0 else start + MOST_NAME]
-    return raw.translate(_PLAIN).decode(errors="replace")
+    return one_line(raw.translate(_PLAIN).decode(errors="replace"), MOST_NAME)
 
 
 def attribute_lines(elf: Elf) -> Iterator[str]:

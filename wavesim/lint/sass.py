@@ -15,9 +15,9 @@ from wavesim.lint.kernel_code import KernelCode, Listing
 from wavesim.lint.sass_context import with_context
 from wavesim.lint.sass_instructions import NEWER_BASE, PARAMETER_BASES, Attributes, instruction_of
 
-# At this bound, 30 s and 700 MB. The largest kernels of CUTLASS have 20,000.
-MOST_INSTRUCTIONS = 600_000
-MOST_CHARACTERS = 400_000_000
+# At this bound 8 s and 300 MB. The largest kernels of CUTLASS have 20,000.
+MOST_INSTRUCTIONS = 250_000
+MOST_CHARACTERS = 200 << 20
 MOST_LETTERS = 4_000  # of a line, of a name: what is longer is cut off
 
 # Cubins of CUDA 12, which Triton's compiler writes, name their architecture among the header's flags only.
@@ -137,13 +137,15 @@ class _Reader:
         self._drop_last_branch()
         if not self.instructions:
             return
+        # A label behind the last instruction is its end.
+        labels = {label: min(at, len(self.instructions)) for label, at in self.labels.items()}
         sizes = {f"param {number}": size for number, (_, size) in enumerate(self.current.parameters)}
         is_entry = self.name in self.entries
         self.kernels.append(
             KernelCode(
-                self.name,
+                one_line(self.name, MOST_LETTERS),
                 with_context(self.instructions),
-                self.labels,
+                labels,
                 sizes if is_entry else {},
                 self.current.threads if is_entry else 0,
                 is_entry,
