@@ -6,7 +6,7 @@ Example: of `if (threadIdx.x == 0) atomicAdd(flag, 1)` the atomic's `threads` ho
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,7 +29,7 @@ _THREAD = re.compile(r"%tid\b|%tid\.|SR_TID|%laneid|SR_LANEID|\belect\b|\bELECT\
 _BYTES = re.compile(r"param 0\+(\d+)")
 _EQUAL = re.compile(r"\.(eq|ne|EQ|NE)\b")
 _SHARED = re.compile(r"\bmapa|MAPA\b|SR_SWIN(HI|LO)|PRMT\S* .*0x654\b")
-_SHUFFLE = re.compile(r"\b(shfl|SHFL)\b")
+_SHUFFLE = re.compile(r"\b(shfl|SHFL)\b|\bBRA\.CONV\b")  # BRA.CONV is what __syncwarp() becomes on sm_80
 _COPIES = frozenset({Op.ASYNC_COPY, Op.BULK_LOAD, Op.BULK_STORE, Op.BULK_REDUCE})
 _ROW = re.compile(r"%tid\.[yz]|SR_TID\.[YZ]")
 _LANE = re.compile(r"%laneid|SR_LANEID|\belect\b|ELECT\b|\b31\b|0x1f\b")
@@ -238,6 +238,31 @@ class Code:
                             open_ends.append((used, index))
         return found
 
+    def stored(self, index: int) -> list[str]:
+        """The registers of what an access stores, adds or compares with: those behind its address."""
+        behind = self[index].text.rpartition("]")[2]
+        return [word for word in re.findall(r"[%\w.]+", behind) if word in self[index].uses]
+
+    def constant(self, index: int) -> int | None:
+        """The number that an access stores or adds, where it is one."""
+        registers = self.stored(index)
+        if self[index].value is not None or len(registers) != 1:
+            return self[index].value
+        values = {
+            self[i].value if self[i].op is Op.MOVE and not self[i].uses else None
+            for i in self.flow.definitions(registers[0], index)
+        }
+        return values.pop() if len(values) == 1 else None
+
+    def is_coordinate(self, index: int) -> bool:
+        """Whether an asynchronous copy's coordinates or address are made of the value of an access."""
+        return index in self._coordinates
+
+    @functools.cached_property
+    def _coordinates(self) -> frozenset[int]:
+        copies = [i for i, one in enumerate(self.instructions) if one.op in _COPIES]
+        return frozenset(s for i in copies for used in self[i].uses for s in self.sources(used, i))
+
     @functools.cached_property
     def indices(self) -> frozenset[int]:
         """The accesses whose values other accesses' addresses are made of, through loads too."""
@@ -283,6 +308,10 @@ class Code:
                     found.add(guard)
                     open_ends.append(guard)
         return frozenset(found)
+
+    def thread_guards(self, indices: Iterable[int]) -> set[int]:
+        """The branches that decide by thread indices whether one of these runs."""
+        return {guard for i in indices for guard in self.guards(i) if self._thread_test(guard)}
 
     @functools.cache  # noqa: B019
     def threads(self, index: int) -> frozenset[ThreadTest]:

@@ -42,4 +42,6 @@ def sync_needed(code: Code, narrow: int, wide: int) -> int:
     if not extra or any(test.kind == "thread" for test in many):
         return NONE
     is_of_role = bool(many) and many <= few
-    return WARP if is_of_role or all(test.kind == "lane" for test in extra) else BLOCK
+    if not is_of_role and any(test.kind != "lane" for test in extra):
+        return BLOCK
+    return WARP

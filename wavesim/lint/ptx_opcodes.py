@@ -248,13 +248,12 @@ _CONTROL = {
     "ret": Meaning(Op.RETURN, writes=False),
     "exit": Meaning(Op.EXIT, writes=False),
     "trap": Meaning(Op.TRAP, writes=False),
+    "brkpt": Meaning(Op.TRAP, writes=False),  # an error, where no debugger is attached
     "nanosleep": Meaning(Op.SLEEP, writes=False),
     "prefetch": Meaning(Op.PREFETCH, "global", writes=False),
     "prefetchu": Meaning(Op.PREFETCH, "global", writes=False),
 }
-_WRITES_NOTHING = frozenset(
-    ("discard", "applypriority", "brkpt", "setmaxnreg", "pmevent", "tensormap", "sust")
-)
+_WRITES_NOTHING = frozenset(("discard", "applypriority", "setmaxnreg", "pmevent", "tensormap", "sust"))
 
 
 _FAMILIES: dict[str, Decoder] = {

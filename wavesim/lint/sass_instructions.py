@@ -113,8 +113,8 @@ class _Reader:
         ]
         uses = self._uses(reads)
         scaled = self._scaled(reads)
-        # A constant that is multiplied is an index, no pointer.
-        summed = reads[2:] if scaled or self.is_product else reads
+        # A constant that is multiplied is an index, no pointer; LEA shifts its first operand alone.
+        summed = reads[2:] if self.is_product else reads[1:] if scaled else reads
         symbols = tuple(dict.fromkeys(filter(None, map(self._symbol, summed))))
         op, space = what.op, what.space
         if self.is_product and reads[:2] == ["RZ", "RZ"]:  # IMAD.U32 R5, RZ, RZ, UR5

@@ -5,7 +5,7 @@ Example: in `while (load_relaxed(flag) < 4) ;` the load is the poll of a FlagWai
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +15,8 @@ from wavesim.lint.instruction import Op
 from wavesim.lint.paths import walk
 
 # Operations of an atomic that is taken for a poll where it stores back what it read.
+_STORED = frozenset({Op.BULK_WAIT, Op.BULK_WAIT_READ})
+_SHOWN = frozenset({Op.BARRIER, Op.CLUSTER_WAIT})
 _READS_ONLY = re.compile(r"\.(add|ADD|or|OR|xor|XOR|max|MAX|inc|INC)\b")
 _SWAPS = re.compile(r"\.(cas|CAS|exch|EXCH)\b")
 _FLOAT = re.compile(r"\.(b?f16|f32|f64|F16|BF16|F32|F64|v2|v4|b?f16x2|noftz)\b|\.F\d\d|\.BF16")
@@ -39,18 +41,21 @@ class FlagWait:
 
 @dataclass(frozen=True)
 class FlagPost:
-    """`is_certain` where it releases, or is known to be a flag; else its place says that it is one."""
+    """`is_certain` where it is known to be one, by what it does or what polls it; else its place says so.
+
+    `releases` where it does by itself or by a fence right before it.
+    """
 
     at: int
     is_certain: bool
+    releases: bool = True
 
 
 def waits_of(code: Code) -> tuple[FlagWait, ...]:
     """The kernel's waits for flags in global memory, in the order of the listing."""
     spins = list(_spins(code))
     polled = {poll for wait in spins for poll in wait.polls}
-    # Of a loop with several polls nobody knows which is the flag, and which an abort flag.
-    roots = frozenset(root for wait in spins if len(wait.polls) == 1 for root in code.roots(wait.at))
+    roots = _roots_of_lone_polls(code, spins)
     # A look whose value a spin's exit tests is that spin's first poll.
     exits = {branch for wait in spins if wait.loop for branch in wait.loop.exits}
     looks = [
@@ -114,7 +119,7 @@ def _has_stores(code: Code, loop: CodeLoop) -> bool:
 
 def _leaves_memory(code: Code, index: int) -> bool:
     """Whether the atomic adds 0, or the like."""
-    return bool(_READS_ONLY.search(code[index].text)) and code[index].value == 0
+    return bool(_READS_ONLY.search(code[index].text)) and code.constant(index) == 0
 
 
 def is_swap(code: Code, index: int) -> bool:
@@ -124,13 +129,7 @@ def is_swap(code: Code, index: int) -> bool:
 
 def _is_retry(code: Code, index: int) -> bool:
     """Whether what it stores is made of what it or a load read before: an addition by compare-and-swap."""
-    address = code[index].address
-    made_of = {
-        i
-        for register in code[index].uses
-        if address is None or register != address.base
-        for i in code.sources(register, index)
-    }
+    made_of = {i for register in code.stored(index) for i in code.sources(register, index)}
     return any(code[i].op in (Op.LOAD, Op.ATOMIC) and code.is_global(i) for i in made_of)
 
 
@@ -159,12 +158,13 @@ def _is_dropped_at_once(code: Code, index: int) -> bool:
 
 def _is_counted(code: Code, index: int) -> bool:
     """Whether its value is compared with one number, that of the last arrival, and is no index itself."""
-    return code.is_compared_equal(index) and index not in code.indices
+    return code.is_compared_equal(index) and not code.is_coordinate(index)
 
 
 def posts_of(code: Code, waits: tuple[FlagWait, ...]) -> tuple[FlagPost, ...]:
     """The kernel's posts: what releases, what the user calls a flag, and what stands where posts do."""
     polls = {poll for wait in waits for poll in wait.polls if wait.form != "ticket"}
+    polled = _roots_of_lone_polls(code, waits)
     tickets = {wait.at for wait in waits if wait.form == "ticket"}
     found = []
     for i in code.having(Op.STORE, Op.ATOMIC, Op.REDUCTION):
@@ -173,13 +173,29 @@ def posts_of(code: Code, waits: tuple[FlagWait, ...]) -> tuple[FlagPost, ...]:
         is_said = i in tickets or code.is_("flags", i)
         if is_said or code[i].order in RELEASES or _is_fenced_at_once(code, i):
             found.append(FlagPost(i, is_certain=True))
-        elif _may_be_post(code, i) and _stands_behind_order(code, i):
-            found.append(FlagPost(i, is_certain=False))
+        elif _may_be_post(code, i) and bool(code.threads(i)):
+            is_polled = bool(code.roots(i)) and code.roots(i) <= polled
+            if is_polled or comes_first(code, i, _STORED):
+                found.append(FlagPost(i, is_certain=True, releases=False))
+            elif comes_first(code, i, _SHOWN):
+                found.append(FlagPost(i, is_certain=False, releases=False))
     return tuple(sorted(found, key=lambda post: post.at))
 
 
+def candidates_of(code: Code) -> tuple[FlagPost, ...]:
+    """What else may be a post, where a file polls and has none."""
+    strong = (i for i in code.having(Op.STORE, Op.ATOMIC, Op.REDUCTION) if code.is_global(i))
+    return tuple(FlagPost(i, is_certain=True, releases=False) for i in strong if _may_be_post(code, i))
+
+
+def _roots_of_lone_polls(code: Code, waits: Iterable[FlagWait]) -> frozenset[str]:
+    """Of a loop with several polls nobody knows which is the flag, and which an abort flag."""
+    lone = [wait.at for wait in waits if wait.form == "spin" and len(wait.polls) == 1]
+    return frozenset(root for poll in lone for root in code.roots(poll))
+
+
 def _may_be_post(code: Code, index: int) -> bool:
-    """Whether some threads only store or add a value that is not made of data."""
+    """Whether it is a strong store of, or adds, a value that is not made of data."""
     instruction = code[index]
     if (
         (instruction.op is Op.ATOMIC and code.is_used(index))
@@ -187,18 +203,13 @@ def _may_be_post(code: Code, index: int) -> bool:
         or _FLOAT.search(instruction.text)
     ):
         return False
-    return bool(code.threads(index)) and not is_made_of_data(code, index)
+    return not is_made_of_data(code, index)
 
 
 def is_made_of_data(code: Code, index: int) -> bool:
     """Whether what it stores or adds comes from memory."""
-    address = code[index].address
-    return any(
-        code[i].op in ACCESSES and code[i].space not in ("param", "const")
-        for register in code[index].uses
-        if address is None or register != address.base
-        for i in code.sources(register, index)
-    )
+    made_of = {i for register in code.stored(index) for i in code.sources(register, index)}
+    return any(code[i].op in ACCESSES and code[i].space not in ("param", "const") for i in made_of)
 
 
 def _is_fenced_at_once(code: Code, index: int) -> bool:
@@ -211,11 +222,6 @@ def _is_fenced_at_once(code: Code, index: int) -> bool:
 def _is_fetched(code: Code, index: int) -> bool:
     """Whether it is an atomic whose value is used: it hands out numbers."""
     return code[index].op is Op.ATOMIC and code.is_used(index)
-
-
-def _stands_behind_order(code: Code, index: int) -> bool:
-    """Whether a barrier, or the wait for stores by TMA, is the last that comes before it."""
-    return comes_first(code, index, frozenset({Op.BARRIER, Op.BULK_WAIT, Op.BULK_WAIT_READ, Op.CLUSTER_WAIT}))
 
 
 def comes_first(code: Code, index: int, ops: frozenset[Op]) -> bool:

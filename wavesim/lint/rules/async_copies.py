@@ -64,3 +64,21 @@ def _judged(code: Code, copy: int, at: Mapping[int, list[Copied]]) -> Iterator[F
     if at:
         why = f"reads of shared memory come after a wait for {line(code[copy])} and a barrier"
         yield judged(code, "async-copy-pending", min(at), why, verdict="right")
+
+
+def judge_bulk_loads(code: Code) -> Iterator[Finding]:
+    """Reads of shared memory that TMA may still be filling: no wait for an mbarrier stands between."""
+    loads = list(code.having(Op.BULK_LOAD))
+
+    def step(i: int, state: bool) -> bool | None:
+        return None if code[i].op in (Op.MBARRIER_TEST, Op.BULK_WAIT, Op.BULK_WAIT_READ) else state
+
+    early = [
+        i
+        for i, _ in walk(code.forward, [(load, True) for load in loads], step)
+        if code[i].op is Op.LOAD and code[i].space == "shared"
+    ]
+    awaited = any(code.flow.can_follow(test, i) for test in code.having(Op.MBARRIER_TEST) for i in early)
+    if early and not awaited:
+        why = f"{line(code[min(early)])} reads shared memory that {line(code[loads[0]])} may still be filling"
+        yield judged(code, "mbarrier-not-awaited", min(early), why, (loads[0],))

@@ -14,49 +14,52 @@ from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
 from wavesim.lint.rules.posting import is_data_store
 from wavesim.lint.rules.waiting import LOADS, is_data_load
-from wavesim.lint.sites import FlagWait
+from wavesim.lint.sides import Side
 
 _ATTRIBUTE = "launched with cudaLaunchAttributeProgrammaticStreamSerialization"
 
 
-def judge_dependents(codes: Sequence[tuple[Code, Sequence[FlagWait]]]) -> Iterator[Finding]:
+def judge_dependents(sides: Sequence[Side]) -> Iterator[Finding]:
     """Over the kernels of a file: triggers with nobody who waits for the grid."""
-    for code, _ in codes:
+    for side in sides:
+        code = side.code
         trigger = next(code.having(Op.GRID_TRIGGER), None)
         if trigger is None:
             continue
-        dependents = [(other, waits) for other, waits in codes if other is not code]
-        if any(True for _ in code.having(Op.GRID_WAIT)):
-            dependents.append((code, ()))
-        unwired = [other for other, waits in dependents if _reads_at_once(other, waits)]
+        # A chain of launches of one kernel depends on itself.
+        dependents = [other for other in sides if other is not side or side.waits_for_grid]
+        unwired = [other for other in dependents if _reads_at_once(other)]
         if not dependents:
             why = f"{line(code[trigger])} lets the next kernel start, and the next kernel is not in this file"
             yield judged(code, "one-sided-dependent-launch", trigger, why, verdict="unknown")
-        elif unwired and len(unwired) == len(dependents):
-            yield _one_sided(code, trigger, unwired[0])
+        elif len(unwired) == len(dependents):
+            yield from _one_sided(code, trigger, unwired[0].code)
         else:
             why = f"a kernel of this file waits for what {line(code[trigger])} lets start early"
             yield judged(code, "one-sided-dependent-launch", trigger, why, verdict="right")
 
 
-def _reads_at_once(code: Code, waits: Sequence[FlagWait]) -> bool:
+def _reads_at_once(side: Side) -> bool:
     """Whether it loads data and waits for nothing."""
-    if waits or any(True for _ in code.having(Op.GRID_WAIT)):
+    if side.waits or side.waits_for_grid:
         return False
-    return any(is_data_load(code, i) for i in code.having(*LOADS))
+    return any(is_data_load(side.code, i) for i in side.code.having(*LOADS))
 
 
-def _one_sided(code: Code, trigger: int, dependent: Code) -> Finding:
-    stores_before = any(
-        is_data_store(code, i, ()) and code.flow.can_follow(i, trigger)
-        for i in code.having(Op.STORE, Op.BULK_STORE, Op.REDUCTION)
-    )
-    rule = "trigger-as-release" if stores_before else "one-sided-dependent-launch"
-    taken = " The trigger says nothing about stores, not even those before it." if stores_before else ""
-    return judged(
-        code,
-        rule,
-        trigger,
+def _one_sided(code: Code, trigger: int, dependent: Code) -> Iterator[Finding]:
+    why = (
         f"{line(code[trigger])} lets dependents start, and {dependent.kernel.name} loads data with no "
-        f"griddepcontrol.wait: wrong where it is {_ATTRIBUTE}.{taken}",
+        f"griddepcontrol.wait: wrong where it is {_ATTRIBUTE}"
     )
+    yield judged(code, "one-sided-dependent-launch", trigger, why)
+    stores = [
+        i
+        for i in code.having(Op.STORE, Op.BULK_STORE, Op.REDUCTION)
+        if is_data_store(code, i, ()) and code.flow.can_follow(i, trigger)
+    ]
+    if stores:
+        why = (
+            f"{line(code[trigger])} says nothing of the stores before it, as {line(code[stores[0]])}, and "
+            f"{dependent.kernel.name} has nothing else to go by"
+        )
+        yield judged(code, "trigger-as-release", trigger, why, (stores[0],))

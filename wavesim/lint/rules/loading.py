@@ -8,7 +8,7 @@ Source: PTX ISA 9.0, section 9.7.9.8 (ld.global.nc), 9.7.13.13 (griddepcontrol).
 
 from collections.abc import Iterable, Iterator
 
-from wavesim.lint.code import Code
+from wavesim.lint.code import ACQUIRES, Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
@@ -88,7 +88,7 @@ def _loads_from(code: Code, start: int, stops: set[int]) -> set[int]:
 
 def _before(code: Code, waits: frozenset[int]) -> set[int]:
     """The loads of data that are reached with no wait before them."""
-    stops = waits | {guard for i in waits for guard in code.guards(i) if code.threads(i)}
+    stops = waits | code.thread_guards(waits)
 
     def step(i: int, state: bool) -> bool | None:
         return None if i in stops else state
@@ -104,14 +104,20 @@ def _must_be_produced(code: Code, index: int, waits: frozenset[int]) -> bool:
         for i in code.having(*LOADS)
         if i not in waits and is_data_load(code, i) and any(code.flow.can_follow(wait, i) for wait in waits)
     ]
-    if not below:
-        return True
+    if not below:  # a relaxed poll may carry the data itself
+        return any(_acquires(code, wait) for wait in waits)
     roots = [code.roots(i) for i in below]
     is_only_one = all(roots) and len(frozenset.union(*roots)) == 1
     written = {root for i in code.having(Op.STORE) if code.is_global(i) for root in code.roots(i)}
     return (is_only_one and code.roots(index) <= roots[0] and bool(code.roots(index))) or bool(
         code.roots(index) & written & frozenset.union(*roots)
     )
+
+
+def _acquires(code: Code, wait: int) -> bool:
+    if code[wait].op is Op.GRID_WAIT or code[wait].order in ACQUIRES:
+        return True
+    return any(code.flow.can_follow(wait, i) for i in code.having(Op.FENCE, Op.INVALIDATE))
 
 
 def _is_of_earlier_phase(code: Code, index: int, waits: frozenset[int], posts: Iterable[FlagPost]) -> bool:

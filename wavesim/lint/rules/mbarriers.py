@@ -67,11 +67,18 @@ def _same_phase(code: Code, tests: list[int]) -> Iterator[Finding]:
             continue
         same = [i for i in tests if i in around[-1].body and code.flow.same_address(i, test) is not False]
         has_init = any(i in around[-1].body for i in code.having(Op.MBARRIER_INIT))
-        if has_init or len({_operands(code, i) for i in same}) > 1:
+        if has_init or len({_phase(code, i) for i in same}) > 1:
             continue
         why = f"{line(code[test])} waits in a loop for the same phase each time"
         yield judged(code, "mbarrier-phase", test, why)
         return
+
+
+def _phase(code: Code, test: int) -> tuple[str, ...]:
+    """What its parity is made by: the constant, or the texts of the instructions."""
+    made_by = {i for register in _parity(code, test) for i in code.flow.definitions(register, test)}
+    texts = sorted(code[i].text.partition(",")[2] for i in made_by)
+    return tuple(texts) if made_by else (_operands(code, test),)
 
 
 def _parity(code: Code, test: int) -> set[str]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from wavesim.lint.code import RELEASES, SCOPES, STRONG, Code, width
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
-from wavesim.lint.judging import BLOCK, WARP, judged, line, need_of, sync_needed
+from wavesim.lint.judging import BLOCK, NONE, WARP, judged, line, need_of, sync_needed
 from wavesim.lint.paths import Reached, walk
 from wavesim.lint.sites import FlagPost, FlagWait, is_made_of_data
 
@@ -57,7 +57,7 @@ def _judged(
             if problem := _problem(code, post, at, state, need):
                 problems.setdefault(problem.rule, problem)
     yield from problems.values()
-    if post.is_certain and not problems:
+    if post.releases and not problems:
         yield from _early(code, post, posts, waits, stores)
 
 
@@ -121,7 +121,10 @@ def _problem(code: Code, post: FlagPost, at: int, state: Behind, need: int) -> F
         )
     if state.released < need:
         return _too_narrow(code, post, SCOPES[state.released], need, (at,))
-    if store.op not in BULK_STORES and state.synced < sync_needed(code, post.at, at):
+    needed = sync_needed(code, post.at, at)
+    if needed == WARP and code.language == "sass":
+        needed = NONE  # a warp's lanes run in step up to the branch that only one takes
+    if store.op not in BULK_STORES and state.synced < needed:
         return judged(
             code,
             "post-before-barrier",
@@ -149,10 +152,10 @@ def _early(
 ) -> Iterator[Finding]:
     """Data that is stored after the post, and that no later post announces."""
     stops = {poll for wait in waits for poll in wait.polls if poll != post.at}
-    stops |= {guard for i in stops for guard in code.guards(i) if guard != post.at and code.threads(i)}
+    stops |= code.thread_guards(stops) - {post.at}
     roots = frozenset(root for i in before for root in code.roots(i))
     announcing = {other.at for other in posts}
-    announcing |= {g for i in announcing for g in code.guards(i) if code.test_of(g) and code.threads(i)}
+    announcing |= code.thread_guards(announcing)
 
     def step(i: int, state: bool) -> bool | None:
         return None if i in stops else state

@@ -19,7 +19,7 @@ def judge_resets(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
             continue
         for i in code.having(Op.STORE):
             if (
-                code[i].value != 0
+                code.constant(i) != 0
                 or not code.flow.can_follow(wait.at, i)
                 or not _is_same_flag(code, wait.at, i)
             ):

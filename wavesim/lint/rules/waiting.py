@@ -22,10 +22,12 @@ _MISPLACED = frozenset({Op.FENCE, Op.INVALIDATE})
 
 
 class Ordered(NamedTuple):
-    """What the path from the poll has done: `acquired` is a scope's width, `synced` how far that went."""
+    """What the path from the poll has done: `acquired` is a scope's width."""
 
     acquired: int
-    synced: int = 0
+    acquirer: int
+    synced: int = 0  # since the poll
+    shown: int = 0  # since the acquire
     is_proxied: bool = False
     is_decided: bool = True  # whether the path has branched on what the poll saw
 
@@ -83,7 +85,7 @@ def _reached(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Reached
     deciders = {branch for poll in polls for branch in code.deciders(poll)}
     # A ticket is handed on through shared memory.
     is_decided = wait.form == "ticket"
-    starts = [(poll, Ordered(_acquired_by(code, wait, poll), is_decided=is_decided)) for poll in polls]
+    starts = [(poll, Ordered(_acquired_by(code, wait, poll), poll, is_decided=is_decided)) for poll in polls]
 
     def step(i: int, state: Ordered) -> Ordered | None:
         if i in others or code[i].op is Op.GRID_WAIT:
@@ -98,12 +100,13 @@ def _after(code: Code, wait: FlagWait, i: int, state: Ordered) -> Ordered:
     """The order after one more instruction."""
     op = code[i].op
     if op in _BLOCK_SYNCS:
-        return state._replace(synced=BLOCK)
+        return state._replace(synced=BLOCK, shown=BLOCK)
     if op is Op.WARP_SYNC or is_shuffle(code[i]):
-        return state._replace(synced=max(state.synced, WARP))
+        return state._replace(synced=max(state.synced, WARP), shown=max(state.shown, WARP))
     if op is Op.PROXY_FENCE and code[i].space in ("", "global", "generic"):
         return state._replace(is_proxied=state.acquired > 0)
-    return state._replace(acquired=max(state.acquired, _acquired_by(code, wait, i)))
+    acquired = _acquired_by(code, wait, i)
+    return state._replace(acquired=acquired, acquirer=i, shown=0) if acquired > state.acquired else state
 
 
 def _acquired_by(code: Code, wait: FlagWait, i: int) -> int:
@@ -112,11 +115,18 @@ def _acquired_by(code: Code, wait: FlagWait, i: int) -> int:
     if instruction.op is Op.INVALIDATE:
         # A fence's, or that of an acquiring load: machine code's MEMBAR alone orders, and drops no lines.
         before = [one.scope for one in code.instructions[max(0, i - 6) : i] if one.op is Op.FENCE]
-        return max(map(width, [*before, code[wait.at].scope or "gpu"]))
-    if instruction.order not in ACQUIRES or (instruction.op is Op.FENCE and code.language == "sass"):
+        return max(map(width, before or [code[wait.at].scope or "gpu"]))
+    if instruction.order not in ACQUIRES or (code.language == "sass" and _is_half_a_fence(code, i)):
         return 0
     is_poll = instruction.op in (Op.LOAD, Op.ATOMIC) and code.roots(i) == code.roots(wait.at)
     return width(instruction.scope or "gpu") if instruction.op is Op.FENCE or is_poll else 0
+
+
+def _is_half_a_fence(code: Code, i: int) -> bool:
+    """Whether it is a MEMBAR that CCTL.IVALL completes, or that belongs to a proxy fence."""
+    following = code.instructions[i + 1 : i + 5]
+    is_of_proxy = ".ALL" in code[i].text and any(one.op is Op.PROXY_FENCE for one in following)
+    return code[i].op is Op.FENCE and (is_of_proxy or width(code[i].scope) >= width("gpu"))
 
 
 def is_data_load(code: Code, index: int) -> bool:
@@ -146,7 +156,9 @@ def _problem(code: Code, wait: FlagWait, at: int, state: Ordered, need: int) -> 
         )
     if state.acquired < need:
         return _too_narrow(code, wait.at, SCOPES[state.acquired], need, (at,), f"{line(poll)} acquires")
-    if state.synced < sync_needed(code, wait.at, at):
+    is_held_back = state.synced >= sync_needed(code, wait.at, at)
+    if not is_held_back or state.shown < sync_needed(code, state.acquirer, at):
+        poll = code[state.acquirer] if is_held_back else poll
         return judged(
             code,
             "load-before-barrier",

@@ -1,0 +1,58 @@
+"""Both sides of a protocol are there: who waits has somebody who posts, and the other way round.
+
+Example: of two kernels one posts tile by tile, and the other reads with no wait at all.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from wavesim.lint.finding import Finding
+from wavesim.lint.instruction import Op
+from wavesim.lint.judging import judged, line
+from wavesim.lint.rules.waiting import LOADS, is_data_load
+from wavesim.lint.sides import Side
+
+
+def judge_sides(sides: Sequence[Side]) -> Iterator[Finding]:
+    """What is missing at one side, over the kernels of a file."""
+    polling = [side for side in sides if side.polls]
+    posting = [side for side in sides if side.announces]
+    for side in sides:
+        if side.waits or side.posts or side.waits_for_grid:
+            continue
+        is_pair = len(sides) == 2
+        if posting and (is_pair or _has_flag(side)):
+            yield from _no_wait(side, posting[0])
+        elif polling and not posting and (is_pair or _has_flag(side)):
+            yield _no_post(side, polling[0])
+        elif any(other.waits_for_grid for other in sides):
+            yield _ends(side)
+
+
+def _has_flag(side: Side) -> bool:
+    """Whether the user says that one of this kernel's parameters is a flag."""
+    return any(name.startswith(f"{side.code.kernel.name}:") for name in side.code.known.flags)
+
+
+def _no_wait(side: Side, posting: Side) -> Iterator[Finding]:
+    code = side.code
+    loads = [i for i in code.having(*LOADS) if is_data_load(code, i)]
+    if loads:
+        why = (
+            f"{posting.code.kernel.name} posts, and {code.kernel.name} loads data with no wait in "
+            f"{line(code[min(loads)])}"
+        )
+        yield judged(code, "no-wait", min(loads), why)
+
+
+def _no_post(side: Side, polling: Side) -> Finding:
+    code = side.code
+    stores = [
+        i for i in code.having(Op.STORE, Op.BULK_STORE) if code[i].op is Op.BULK_STORE or code.is_global(i)
+    ]
+    why = f"{polling.code.kernel.name} waits for a flag, and {code.kernel.name} posts none"
+    return judged(code, "no-post", max(stores) if stores else None, why)
+
+
+def _ends(side: Side) -> Finding:
+    why = "it needs no post: the kernel that depends on it waits until its whole grid has ended"
+    return judged(side.code, "one-sided-dependent-launch", None, why, verdict="right")
