@@ -56,23 +56,24 @@ def listings_of(case: Case) -> list[tuple[str, str]]:
 
 def compiled(case: Case, arch: str) -> tuple[str, str]:
     """PTX and the disassembly, trimmed of what nobody reads."""
-    text = case.source.read_text()
-    headers = {path.name: path.read_text() for path in sorted(case.source.parent.glob("*.cuh"))}
-    options = (
-        f"--gpu-architecture={arch}",
-        "--std=c++17",
-        "-lineinfo",
-        *(f"-D{name}=1" for name in case.defines),
-    )
-    kept = CACHE / hashlib.sha256(repr((text, headers, options)).encode()).hexdigest()[:24]
+    kept = CACHE / hashlib.sha256(repr(inputs(case, arch)).encode()).hexdigest()[:24]
     ptx, cubin = kept.with_suffix(".ptx"), kept.with_suffix(".cubin")
     if not ptx.exists():
-        keep(cubin, (made := from_nvrtc(case, text, headers, options))[1])
+        made = from_nvrtc(case, arch)
+        keep(cubin, made[1])
         keep(ptx, made[0].encode())
     sass = kept.with_suffix(f".{DISASSEMBLER}.sass")
     if not sass.exists():
         keep(sass, disassembly(cubin.read_bytes(), case.name).encode())
     return trimmed_ptx(ptx.read_text()), trimmed_sass(sass.read_text())
+
+
+def inputs(case: Case, arch: str) -> tuple[str, dict[str, str], tuple[str, ...]]:
+    """Source, headers and options."""
+    headers = {path.name: path.read_text() for path in sorted(case.source.parent.glob("*.cuh"))}
+    defined = (f"-D{name}=1" for name in case.defines)
+    options = (f"--gpu-architecture={arch}", "--std=c++17", "-lineinfo", *defined)
+    return case.source.read_text(), headers, options
 
 
 def made_elsewhere(case: Case, arch: str) -> tuple[str, str]:
@@ -92,16 +93,18 @@ def keep(path, data):
     part.rename(path)
 
 
-def from_nvrtc(case, text, headers, options):
+def from_nvrtc(case: Case, arch: str) -> tuple[str, bytes]:
+    """PTX and cubin."""
     from cuda.bindings import nvrtc as library
 
+    text, headers, options = inputs(case, arch)
     encoded = [word.encode() for word in headers.values()], [word.encode() for word in headers]
     _, program = library.nvrtcCreateProgram(text.encode(), case.source.name.encode(), len(headers), *encoded)
     (status,) = library.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
     if int(status) != 0:
         log = b" " * library.nvrtcGetProgramLogSize(program)[1]
         library.nvrtcGetProgramLog(program, log)
-        raise SystemExit(f"{case.name} {options[0]}: {log.decode()}")
+        raise SystemExit(f"{case.name} {arch}: {log.decode()}")
     ptx = b" " * library.nvrtcGetPTXSize(program)[1]
     library.nvrtcGetPTX(program, ptx)
     cubin = b" " * library.nvrtcGetCUBINSize(program)[1]
