@@ -40,6 +40,7 @@ NAV: list[Any] = [
     {
         "Correctness": [
             {"Can a plan deadlock?": "safety.md"},
+            {"Why does it hang?": "why-hang.md"},
             {"Is the code in order?": "lint.md"},
             {"What machine code keeps": "machine-code.md"},
             {"What the memory model says": "memory-model.md"},

@@ -31,6 +31,7 @@ COMMANDS = {
     "crossover": "from which number of rows on which way of synchronising pays, and a dispatch table",
     "lint": "is the synchronisation in compiled kernels in order? PTX, machine code or CUDA C++",
     "advise": "where a profile loses time, and what would win it back",
+    "why-hang": "whether launches can hang, or why they do: who holds which SM, who waits for whom",
     "validate": "re-score the simulator against the stored measurements",
     "results": "a GPU benchmark's results as a page and pictures",
     "bench": "speed of the simulator itself",
@@ -96,7 +97,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument("--json", action="store_true", help="one JSON object on standard output")
         if name == named:
-            module = import_module(f"wavesim.cli.{name}")
+            module = import_module(f"wavesim.cli.{name.replace('-', '_')}")
             module.add_options(command)
             command.set_defaults(command=module.run)
     return parser

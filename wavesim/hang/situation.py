@@ -64,7 +64,7 @@ class StreamOperation:
     kind: Kind = "kernel"
     blocks: int = 1
     block: Block = ONE_THREAD
-    carveout: Carveout = "full"
+    carveout: Carveout = "default"
     cluster: int = 1
     stream: str = "legacy"
     is_blocking: bool = True

@@ -85,10 +85,11 @@ OPERATIONS = (
     Field(
         "carveout",
         "word",
-        "full (the largest carve-out of shared memory) or default (the smallest that holds its blocks)",
-        "full",
-        "another kernel's blocks may not fit beside it",
-        'carveout = "default"',
+        "default (the driver's choice: the smallest that holds its blocks) or full (the largest, "
+        "cudaFuncAttributePreferredSharedMemoryCarveout = 100)",
+        "default",
+        "-",
+        'carveout = "full"',
     ),
     Field("cluster", "blocks", "of a thread block cluster, issued together", "1", "-", "cluster = 2"),
     Field(

@@ -45,7 +45,6 @@ from wavesim.hang.situation import (
 from wavesim.hang.situation_fields import DEVICES, OPERATIONS, POSTS, SEMAPHORES, TOP, WAITS
 from wavesim.model import device as devices
 from wavesim.model.description_table import DescriptionTable
-from wavesim.model.device import MAX_SMS
 from wavesim.model.kernel import Block, Carveout, Grid
 from wavesim.model.occupancy import require_runnable
 
@@ -56,6 +55,7 @@ LONGEST_NAME = 200
 MOST_QUEUES = 1_024
 MOST_PRIORITY = 1_000
 LARGEST_CLUSTER = 16
+MOST_SMS = 1_024
 DEFAULT_PART = "gpu0"
 
 
@@ -104,9 +104,15 @@ def situation_of(path: Path, values: Any) -> Situation:
         raise top.missing("operations")
     names = {one.name: one for one in operations}
     _require_distinct(top, "operations", [one.name for one in operations])
+    blocking: dict[tuple[str, str, str], bool] = {}
     for position, one in enumerate(operations):
         table = DescriptionTable(path, f"operations[{position}].", top.values["operations"][position])
         _require_earlier(table, [other.name for other in operations[:position]])
+        is_blocking = blocking.setdefault((one.process, one.device, one.stream), one.is_blocking)
+        if one.is_blocking != is_blocking:
+            raise RecordingError(
+                f"{table.field('blocking')} is not what {shown(one.stream)} had above; make it the same"
+            )
         if one.is_kernel:
             require_runnable(next(part.device for part in parts if part.name == one.device), one.block)
     semaphores = [
@@ -125,6 +131,27 @@ def situation_of(path: Path, values: Any) -> Situation:
         notes=tuple(_texts(top, "notes")),
         has_all_waits=True if has_all is None else has_all,
         source=top.text("source") if top.has("source") else "",
+    )
+
+
+def with_waits(situation: Situation, path: Path) -> Situation:
+    """A situation with the waits and semaphores of a TOML file beside its own.
+
+    `all_waits` in the file says whether these are all. Raises `RecordingError` as `load_situation` does.
+    """
+    fields = tuple(one for one in TOP if one.name in ("waits", "semaphores", "all_waits"))
+    top = DescriptionTable.of(path, "", read_toml(path, MOST_TOML_BYTES), fields)
+    names = {one.name: one for one in situation.operations}
+    tables = _tables(top, "semaphores", SEMAPHORES, MOST_SEMAPHORES)
+    semaphores = [*situation.semaphores, *(_semaphore(table, names) for table in tables)]
+    known = {one.name for one in semaphores}
+    waits = [_wait(table, names, known) for table in _tables(top, "waits", WAITS, MOST_WAITS)]
+    has_all = top.optional("all_waits", bool)
+    return replace(
+        situation,
+        waits=(*situation.waits, *waits),
+        semaphores=tuple(semaphores),
+        has_all_waits=True if has_all is None else has_all,
     )
 
 
@@ -164,7 +191,7 @@ def _device(table: DescriptionTable) -> DevicePart:
     if devices.is_user_file(name):
         name = str(table.path.parent / name)
     device = devices.load(devices.catalogue_name(name))
-    sms = _whole(table, "sm_count", device.sm_count, 1, MAX_SMS)
+    sms = _whole(table, "sm_count", device.sm_count, 1, MOST_SMS)
     return DevicePart(
         name=_name(table),
         device=device if sms == device.sm_count else device.with_sm_count(sms),
@@ -216,7 +243,7 @@ def _kernel(table: DescriptionTable, found: StreamOperation) -> StreamOperation:
     blocks, cluster = Grid(*grid).size, _whole(table, "cluster", 1, 1, LARGEST_CLUSTER)
     if blocks % cluster:
         raise table.wrong("cluster", f"the grid's {blocks:,} blocks are no multiple of it")
-    carveout: Carveout = table.word("carveout", get_args(Carveout)) or "full"
+    carveout: Carveout = table.word("carveout", get_args(Carveout)) or "default"
     cooperative = bool(table.optional("cooperative", bool))
     return replace(
         found, blocks=blocks, block=block, carveout=carveout, cluster=cluster, is_cooperative=cooperative

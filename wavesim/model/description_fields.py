@@ -226,9 +226,11 @@ def example(name: str) -> str:
 
 def field_table(section: str) -> str:
     """A section's fields as Markdown."""
-    rows = [
-        (f"`{field.name}`", field.unit, field.meaning, field.default, field.absence)
-        for field in SECTIONS[section]
-    ]
+    return fields_table(SECTIONS[section])
+
+
+def fields_table(fields: tuple[Field, ...]) -> str:
+    """Some fields as Markdown."""
+    rows = [(f"`{field.name}`", field.unit, field.meaning, field.default, field.absence) for field in fields]
     lines = [COLUMNS, tuple("---" for _ in COLUMNS), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

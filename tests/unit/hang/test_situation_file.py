@@ -28,7 +28,12 @@ def test_fields_left_out_have_their_defaults():
     situation = read(operations=[KERNEL])
     (part,), (kernel,) = situation.devices, situation.operations
     assert (part.name, part.device.name, part.queues) == ("gpu0", "h200", 8)
-    assert (kernel.stream, kernel.is_blocking, kernel.carveout, kernel.cluster) == ("legacy", True, "full", 1)
+    assert (kernel.stream, kernel.is_blocking, kernel.carveout, kernel.cluster) == (
+        "legacy",
+        True,
+        "default",
+        1,
+    )
     assert situation.has_all_waits
     assert not situation.waits
 

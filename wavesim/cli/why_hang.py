@@ -1,0 +1,41 @@
+"""`wavesim why-hang`: whether launches can hang, or why they do: who holds which SM, who waits for whom.
+
+Example: `wavesim why-hang launches.json --mirror /dev/shm/wavesim-4711 --html hang.html` explains a hang;
+`wavesim why-hang plan.toml` asks before the launch. `docs/why-hang.md` has the file's fields.
+"""
+
+import argparse
+from pathlib import Path
+
+from wavesim.cli.printing import complain, print_result
+from wavesim.guard.escaping import whole_line
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument(
+        "file",
+        type=Path,
+        help="launches and waits: TOML, a launch recorder's JSON, a mirror with both, or a profile",
+    )
+    parser.add_argument(
+        "--mirror", type=Path, help="the semaphores of the process that hangs, or hung, as it mirrored them"
+    )
+    parser.add_argument(
+        "--waits", type=Path, metavar="FILE.toml", help="who waits for whom, for a profile: [[waits]] tables"
+    )
+    parser.add_argument("--html", type=Path, help="write the answer with its pictures to this page")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Reads the situation, judges it and says why."""
+    from wavesim.hang.answer import HangAnswer
+    from wavesim.hang.reading import verdict_on
+
+    answer = HangAnswer(verdict_on(options.file, options.mirror, options.waits))
+    if options.html:
+        from wavesim.hang.page import write_hang_page
+
+        write_hang_page(options.html, answer)
+        complain(f"{options.html}: the page, complete in one file")
+    return print_result(options, answer.as_json(), "\n".join(map(whole_line, answer.lines)))

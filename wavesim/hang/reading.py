@@ -1,0 +1,55 @@
+"""A situation from whatever file there is: TOML, a launch recorder's JSON, a mirror, or a profile.
+
+Example: the first bytes decide, not the name, except that TOML ends in .toml.
+"""
+
+from pathlib import Path
+
+from wavesim.errors import DescriptionError, RecordingError
+from wavesim.guard.reading import open_data
+from wavesim.hang.autopsy import Autopsy
+from wavesim.hang.from_profile import is_profile, situation_of_profile
+from wavesim.hang.mirror import MAGIC, load_mirror
+from wavesim.hang.situation import Situation
+from wavesim.hang.situation_file import load_situation, with_waits
+from wavesim.hang.stuck import Ground
+from wavesim.hang.verdict import HangVerdict, judge, verdict_after
+
+FIRST_BYTES = 4_096
+
+
+def verdict_on(path: Path, mirror: Path | None = None, waits: Path | None = None) -> HangVerdict:
+    """What there is to say of a file: before launch, or after a hang with what a mirror file has.
+
+    `waits` is a TOML file of waits and semaphores, for a profile. Raises `RecordingError` and
+    `DescriptionError`.
+    """
+    with open_data(path) as file:
+        start = file.read(FIRST_BYTES)
+    if not start:
+        raise RecordingError(f"{path}: the file is empty")
+    if start.startswith(MAGIC):
+        if mirror is not None:
+            raise DescriptionError(
+                f"{path} is a mirror itself; leave --mirror out, or give the launches as FILE"
+            )
+        mirror = path
+        found = load_mirror(path)
+        if found.situation is None:
+            raise RecordingError(
+                f"{path}: this mirror has no launches; give a file that has them, and this one as --mirror"
+            )
+        situation = found.situation
+    else:
+        situation = _situation(path, start)
+    if waits is not None:
+        situation = with_waits(situation, waits)
+    if mirror is None:
+        return judge(situation)
+    return verdict_after(Autopsy(Ground(situation), load_mirror(mirror)))
+
+
+def _situation(path: Path, start: bytes) -> Situation:
+    if path.suffix != ".toml" and is_profile(path, start):
+        return situation_of_profile(path)
+    return load_situation(path)
