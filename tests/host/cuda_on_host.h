@@ -109,12 +109,14 @@ inline void step() {
 
 // Whether the order of that kind is dropped, of what has only one any.
 inline bool is_dropped(const char* site, const char* kind = "") {
+    if (*dropped == '\0') return false;
     const std::string_view at(dropped), name(site);
-    if (!at.starts_with(name) || at.empty()) return false;
+    if (!at.starts_with(name)) return false;
     return at.size() == name.size() || (at[name.size()] == ' ' && at.substr(name.size() + 1) == kind);
 }
 
 inline bool is_left_out(const char* site) {
+    if (*dropped == '\0') return false;
     const std::string_view at(dropped), name(site);
     return at.size() == name.size() + 6 && at.starts_with(name) && at.ends_with(" whole");
 }

@@ -36,15 +36,17 @@ class Program:
     """A source of this folder over products of some widths, in tiles, under a plan; and its macros."""
 
     source: str
-    plan: Plan
-    tile: tuple[int, int]
-    rows: int
-    widths: tuple[int, ...]  # K of the first product, then N of each; in tiles but for the first
+    plan: Plan | None = None
+    tile: tuple[int, int] = (64, 64)
+    rows: int = 0
+    widths: tuple[int, ...] = ()  # K of the first product, then N of each; in tiles but for the first
     split_k: int = 1
     defines: tuple[str, ...] = ()
 
     def header(self) -> str:
-        """The generated header, whose namespace is `pipeline`."""
+        """The generated header, whose namespace is `pipeline`; empty without a plan."""
+        if self.plan is None:
+            return ""
         columns = [self.widths[0], *(width * self.tile[1] for width in self.widths[1:])]
         names = ("first", "second", "third")[: len(columns) - 1]
         stages = [
@@ -67,6 +69,7 @@ class Program:
 
 
 PROGRAMS: Mapping[str, Program] = {
+    "ring": Program("semaphore_ring"),
     "row": Program(
         "semaphore_pipeline", SemaphoreSync(RowSync(), order=RowMajor()), (64, 64), 4, (64, 4, 3, 2)
     ),
@@ -128,6 +131,11 @@ DROPPED = (
     ("split", "wgmma_wait"),
     ("split", "add_release"),
     ("split", "acquire_fence"),
+    ("ring", "add_release"),
+    ("ring", "store_release"),
+    ("ring", "load_acquire"),
+    ("ring", "acquire_fence"),
+    ("ring", "fetch_add_acq_rel release"),
     ("cluster", "arrive_remote"),
     ("cluster", "store_remote"),
 )

@@ -20,11 +20,20 @@ struct Text {
 
 constexpr bool has(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
-// The order that the text says, less what is dropped.
-inline std::memory_order order_of(std::string_view text, const char* site) {
+// What the text says of order.
+struct Orders {
+    bool acquires, releases, is_relaxed;
+};
+
+constexpr Orders orders_in(std::string_view text) {
     const bool both = has(text, ".acq_rel");
-    const bool acquires = (both || has(text, ".acquire")) && !is_dropped(site, "acquire");
-    const bool releases = (both || has(text, ".release")) && !is_dropped(site, "release");
+    return {both || has(text, ".acquire"), both || has(text, ".release"), has(text, ".relaxed")};
+}
+
+// The order, less what is dropped.
+inline std::memory_order order_of(Orders orders, const char* site) {
+    const bool acquires = orders.acquires && !is_dropped(site, "acquire");
+    const bool releases = orders.releases && !is_dropped(site, "release");
     if (acquires && releases) return std::memory_order_acq_rel;
     return acquires ? std::memory_order_acquire : releases ? std::memory_order_release : std::memory_order_relaxed;
 }
@@ -47,22 +56,21 @@ inline void fence(const char* site) {
     }
 }
 
-inline void load_word(std::string_view text, const char* site, unsigned& value, const unsigned* at) {
-    const std::memory_order order = order_of(text, site);
-    value = load(at, order);
-    if (order == std::memory_order_relaxed && has(text, ".relaxed")) remember_relaxed(at);
+inline void load_word(Orders orders, const char* site, unsigned& value, const unsigned* at) {
+    value = load(at, order_of(orders, site));
+    if (orders.is_relaxed) remember_relaxed(at);
 }
 
-inline void store_word(std::string_view text, const char* site, unsigned* at, unsigned value) {
-    std::atomic_ref(*at).store(value, order_of(text, site));
+inline void store_word(Orders orders, const char* site, unsigned* at, unsigned value) {
+    std::atomic_ref(*at).store(value, order_of(orders, site));
 }
 
-inline void add_word(std::string_view text, const char* site, unsigned* at, unsigned value) {
-    std::atomic_ref(*at).fetch_add(value, order_of(text, site));
+inline void add_word(Orders orders, const char* site, unsigned* at, unsigned value) {
+    std::atomic_ref(*at).fetch_add(value, order_of(orders, site));
 }
 
-inline void fetch_add_word(std::string_view text, const char* site, unsigned& before, unsigned* at, unsigned value) {
-    before = std::atomic_ref(*at).fetch_add(value, order_of(text, site));
+inline void fetch_add_word(Orders orders, const char* site, unsigned& before, unsigned* at, unsigned value) {
+    before = std::atomic_ref(*at).fetch_add(value, order_of(orders, site));
 }
 
 template <class T>
@@ -71,9 +79,10 @@ void read_clock(T& now) {
     now = static_cast<T>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
 }
 
-inline void arrive(std::string_view text, const char* site, unsigned barrier) {
+template <bool IS_IN_CLUSTER>
+void arrive(const char* site, unsigned barrier) {
     const std::memory_order order = is_dropped(site) ? std::memory_order_relaxed : std::memory_order_release;
-    if (has(text, ".shared::cluster")) {
+    if constexpr (IS_IN_CLUSTER) {
         each_block_of_cluster(barrier, [&](unsigned there) { update_barrier(there, 1, 0, order); });
     } else {
         update_barrier(barrier, 1, 0, order);
@@ -88,9 +97,9 @@ inline void look_at_barrier(const char* site, unsigned& ended, unsigned barrier,
     ended = has_ended(barrier, parity, is_dropped(site) ? std::memory_order_relaxed : std::memory_order_acquire);
 }
 
-inline void store_in_cluster(std::string_view text, const char* site, unsigned address, int word) {
+inline void store_in_cluster(Orders orders, const char* site, unsigned address, int word) {
     each_block_of_cluster(address, [&](unsigned there) {
-        std::atomic_ref(at_address<int>(there)).store(word, order_of(text, site));
+        std::atomic_ref(at_address<int>(there)).store(word, order_of(orders, site));
     });
 }
 
@@ -100,8 +109,8 @@ inline void store_async(const char* site, unsigned address, int word, unsigned b
     update_barrier(barrier, 0, -4, is_dropped(site) ? std::memory_order_relaxed : std::memory_order_release);
 }
 
-inline void count_in_block(std::string_view text, const char* site, int& before, unsigned address) {
-    before = std::atomic_ref(at_address<int>(address)).fetch_add(1, order_of(text, site));
+inline void count_in_block(Orders orders, const char* site, int& before, unsigned address) {
+    before = std::atomic_ref(at_address<int>(address)).fetch_add(1, order_of(orders, site));
 }
 
 template <bool IS_BY_TILE, bool IS_MULTICAST, bool IS_STORE, class... Operands>
@@ -147,6 +156,7 @@ constexpr bool means_nothing(std::string_view text) {
 template <Text TEXT, class... Operands>
 void ptx(const char* site, Operands&&... operands) {
     constexpr std::string_view text = TEXT.view();
+    [[maybe_unused]] constexpr Orders orders = orders_in(text);
     step();
     if (is_left_out(site)) return;
     if constexpr (text.starts_with("mov.u64 %0, %%globaltimer") || text.starts_with("mov.u64 %0, %%clock64")) {
@@ -154,13 +164,13 @@ void ptx(const char* site, Operands&&... operands) {
     } else if constexpr (text.starts_with("mov.u32 %0, %%smid")) {
         ((operands = blockIdx.x), ...);
     } else if constexpr (text.starts_with("ld.") && has(text, ".global.u32")) {
-        load_word(text, site, operands...);
+        load_word(orders, site, operands...);
     } else if constexpr (text.starts_with("st.") && has(text, ".global.u32")) {
-        store_word(text, site, operands...);
+        store_word(orders, site, operands...);
     } else if constexpr (text.starts_with("red.") && has(text, ".global.add.u32")) {
-        add_word(text, site, operands...);
+        add_word(orders, site, operands...);
     } else if constexpr (text.starts_with("atom.") && has(text, ".global.add.u32")) {
-        fetch_add_word(text, site, operands...);
+        fetch_add_word(orders, site, operands...);
     } else if constexpr (text.starts_with("fence.acq_rel")) {
         fence(site);
     } else if constexpr (text.starts_with("mbarrier.init")) {
@@ -168,7 +178,7 @@ void ptx(const char* site, Operands&&... operands) {
     } else if constexpr (text.starts_with("mbarrier.arrive.expect_tx")) {
         arrive_expecting(site, operands...);
     } else if constexpr (text.starts_with("mbarrier.arrive")) {
-        arrive(text, site, operands...);
+        arrive<has(text, ".shared::cluster")>(site, operands...);
     } else if constexpr (has(text, "mbarrier.try_wait") || has(text, "mbarrier.test_wait")) {
         look_at_barrier(site, operands...);
     } else if constexpr (text.starts_with("mapa.")) {
@@ -176,9 +186,9 @@ void ptx(const char* site, Operands&&... operands) {
     } else if constexpr (text.starts_with("st.async")) {
         store_async(site, operands...);
     } else if constexpr (text.starts_with("st.release.cluster")) {
-        store_in_cluster(text, site, operands...);
+        store_in_cluster(orders, site, operands...);
     } else if constexpr (text.starts_with("atom.") && has(text, ".shared::cta.add.s32")) {
-        count_in_block(text, site, operands...);
+        count_in_block(orders, site, operands...);
     } else if constexpr (text.starts_with("barrier.cluster")) {
         barrier(site, self.blocks_of_cluster);
     } else if constexpr (text.starts_with("bar.sync 1")) {

@@ -1,14 +1,16 @@
 """The primitives and what is built of them, under ThreadSanitizer: right, and each order is needed."""
 
+import json
 import shutil
 from functools import cache
 
 import pytest
+from host_long_run import RESULT, RUN, sources_hash
 from host_programs import DROPPED, ELSEWHERE, PROGRAMS, Result, build_program, run
 from host_sources import FOLDERS, GPU, HOST, ROOT, instructions, on_host
 
 OPERATIONS = 150_000
-TESTED = ("row", "tile", "split", "cluster")
+TESTED = ("ring", "row", "tile", "split", "cluster")
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +58,14 @@ def test_every_instruction_that_orders_is_dropped_by_some_test_or_shown_elsewher
     }
     barriers = {"begin", "wait", "wait_for", "finish", "wgmma_wait"}
     assert ordering == {dropped.split()[0] for _, dropped in DROPPED} - barriers | set(ELSEWHERE)
+
+
+def test_the_long_run_was_over_these_sources_and_had_no_report():
+    found = json.loads(RESULT.read_text())
+    assert found["sources"] == sources_hash(), f"run {RUN} again: the sources have changed"
+    assert set(found["programs"]) == set(PROGRAMS)
+    assert all((one["races"], one["wrong"]) == (0, 0) for one in found["programs"].values())
+    assert sum(one["operations"] for one in found["programs"].values()) >= 10**8
 
 
 def test_the_programs_that_drop_something_are_built():

@@ -1,0 +1,85 @@
+"""All programs of this folder for 10^8 operations, and what came of it: `python tests/host/host_long_run.py`.
+
+It takes some minutes of two cores and writes host_long_run.json: date, machine, a hash of the sources, and of
+each program its operations (polls that found nothing are not counted), rounds, seconds, races that
+ThreadSanitizer reported, and results that were wrong.
+"""
+
+import hashlib
+import json
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+HOST, ROOT = Path(__file__).parent, Path(__file__).parents[2]
+RESULT = HOST / "host_long_run.json"
+RUN = "python tests/host/host_long_run.py"
+SEEDS = 4
+# Of each program, over all seeds.
+OPERATIONS = {
+    "ring": 90_000_000,
+    "row": 7_000_000,
+    "tile": 7_000_000,
+    "split": 3_000_000,
+    "cluster": 3_000_000,
+    "fused": 2_000_000,
+}
+
+
+def sources_hash() -> str:
+    """Of all that the programs are made of: kernels' headers and this folder's C++."""
+    gpu = ROOT / "gpu" / "wavesim_gpu"
+    files = [ROOT / "wavesim" / "codegen" / "semaphore.cuh"]
+    files += [
+        file for folder in (gpu / "cusync", gpu / "kernels" / "sm90", HOST) for file in folder.rglob("*.cuh")
+    ]
+    files += [*HOST.glob("*.h"), *HOST.glob("*.cpp")]
+    texts = sorted((file.name, file.read_text()) for file in files)
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
+
+
+def main() -> int:
+    """Builds and runs everything. 1 where something was reported or wrong."""
+    sys.path[:0] = [str(ROOT), str(ROOT / "gpu"), str(HOST)]
+    from host_programs import build_program, run
+
+    programs = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, operations in OPERATIONS.items():
+            program = build_program(name, Path(folder, name))
+            began = time.monotonic()
+            results = [run(program, operations // SEEDS, seed, timeout_s=3600) for seed in range(SEEDS)]
+            programs[name] = {
+                "operations": sum(one.operations for one in results),
+                "rounds": sum(one.rounds for one in results),
+                "races": sum(len(one.races) for one in results),
+                "wrong": sum(one.wrong for one in results),
+                "seconds": round(time.monotonic() - began),
+            }
+            sys.stdout.write(f"{name}: {programs[name]}\n")
+            sys.stdout.flush()
+    compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
+    found = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "sources": sources_hash(),
+        "machine": f"{platform.machine()}, {_processor()}",
+        "compiler": compiler.splitlines()[0],
+        "programs": programs,
+    }
+    RESULT.write_text(json.dumps(found, indent=2) + "\n")
+    return int(any(one["races"] or one["wrong"] for one in programs.values()))
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
