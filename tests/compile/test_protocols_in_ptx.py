@@ -30,13 +30,13 @@ extern "C" __global__ void primitives(unsigned* c, unsigned* out) {
     out[1] = cusync::fetch_add_relaxed(c, 1) + cusync::fetch_add_acq_rel(c, 1);
 }
 """
-# A plan's words and whether blocks come in clusters of two, per folder of kernels.
+# A plan's words, which of its kernels, and whether blocks come in clusters of two, per folder of kernels.
 PLANS = {
-    "sm80": (("portable", (64, 64, 32), "tile streams row", False),),
+    "sm80": (("portable", (64, 64, 32), "tile streams row", (0, 1), False),),
     "sm90": (
-        ("hopper", (64, 128, 64), "tile pdl row", False),
-        ("hopper", (64, 128, 64), "stream-k one-stream boundary", False),
-        ("hopper", (64, 128, 64), "persistent one-stream boundary", True),
+        ("hopper", (64, 128, 64), "tile pdl row", (0, 1), False),
+        ("hopper", (64, 128, 64), "stream-k one-stream boundary", (1,), False),
+        ("hopper", (64, 128, 64), "persistent one-stream boundary", (1,), True),
     ),
 }
 # An instruction of a litmus test begins so; the first that fits counts.
@@ -101,12 +101,15 @@ def compiled(tmp_path_factory) -> dict[str, list[Instruction]]:
     }
 
 
-def texts_of(backend: str, tile: tuple[int, int, int], words: str, has_clusters: bool) -> list[str]:
+def texts_of(
+    backend: str, tile: tuple[int, int, int], words: str, chosen: tuple[int, ...], has_clusters: bool
+) -> list[str]:
     pipeline = pair(m=100, k=128, hidden=256, n=136, tiles=(tile, tile))
     plan = plan_of_words(*words.split())
     headers = {stage.name: stage_header(pipeline, plan, stage.name).text for stage in pipeline.stages}
     texts = []
-    for kernel in kernels_of(pipeline, plan, load("h200"), backend):
+    kernels = list(kernels_of(pipeline, plan, load("h200"), backend))
+    for kernel in (kernels[number] for number in chosen):
         name = kernel.launch.expression
         if has_clusters:
             assert ", 1>" in name
