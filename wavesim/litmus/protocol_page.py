@@ -11,7 +11,7 @@ from pathlib import Path
 from wavesim.litmus.enumeration import Outcome
 from wavesim.litmus.library import published
 from wavesim.litmus.protocol import Protocol, protocols
-from wavesim.litmus.weakening import DROPPED, UNAWAITED
+from wavesim.litmus.weakening import DROPPED, EARLY, UNAWAITED
 
 
 def memory_model_page() -> str:
@@ -105,6 +105,6 @@ def _weaker(protocol: Protocol) -> Iterator[str]:
     yield "| who | what | weaker | then |"
     yield "| --- | --- | --- | --- |"
     for form, bad in protocol.weaker:
-        change = form.change if form.change in (DROPPED, UNAWAITED) else f"`{form.change}`"
+        change = form.change if form.change in (DROPPED, EARLY, UNAWAITED) else f"`{form.change}`"
         verdict = f"not needed. {protocol.reason(form)}" if bad is None else f"needed: {_outcome(bad)}"
         yield f"| {form.thread} | `{form.text}` | {change} | {verdict} |"

@@ -2,21 +2,21 @@
 step.
 
 Example: of message passing there are the post without release, the post with block scope only, the wait
-without acquire, the wait that does not wait, and so on. Where a bad outcome appears in one of them, what it
-lacks is needed.
+without acquire, the wait that does not wait, the post before the store, and so on. Where a bad outcome
+appears in one of them, what it lacks is needed.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from wavesim.litmus.program import LitmusTest, LitmusThread
+from wavesim.litmus.program import LitmusTest, LitmusThread, destination
 from wavesim.litmus.statement import Statement
 
 _NARROWER = {"sys": "gpu", "gpu": "cluster", "cluster": "cta"}
 _WEAKER = {"acquire": ("relaxed",), "release": ("relaxed",), "relaxed": ("weak",)}
 _WEAKER_ATOMIC = {**_WEAKER, "acq_rel": ("acquire", "release"), "relaxed": ()}
-DROPPED, UNAWAITED = "dropped", "does not wait"
+DROPPED, UNAWAITED, EARLY = "dropped", "does not wait", "before the line above"
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,18 @@ def weakenings(test: LitmusTest) -> Iterator[Weakening]:
                 code = (*thread.code[:at], *line, *thread.code[at + 1 :])
                 weaker = _with(test, {number: replace(thread, code=code)})
                 yield Weakening(thread.name, _shown(statement.text, turn), change, weaker)
+            if _publishes_what_is_above(thread, at):
+                code = (*thread.code[: at - 1], thread.code[at], thread.code[at - 1], *thread.code[at + 1 :])
+                early = _with(test, {number: replace(thread, code=code)})
+                yield Weakening(thread.name, _shown(statement.text, turn), EARLY, early)
+
+
+def _publishes_what_is_above(thread: LitmusThread, at: int) -> bool:
+    """Whether it is a release with a line above it that does not decide whether it is done."""
+    statement = thread.statements[at]
+    is_release = statement.order in ("release", "acq_rel") and statement.what != "fence"
+    decided_by = statement.guard[0] if statement.guard else ""
+    return is_release and at > 0 and not (decided_by and destination(thread.statements[at - 1]) == decided_by)
 
 
 def _shown(text: str, turn: int) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wavesim.errors import DescriptionError
 from wavesim.litmus import LitmusTest, LitmusThread, Outcome, find_outcome, outcomes
-from wavesim.litmus.weakening import weakenings
+from wavesim.litmus.weakening import EARLY, weakenings
 
 PLACES = ("gpu0.cta0", "gpu0.cta0", "gpu0.cta1", "gpu1.cta0")
 STORES = ("st.weak [{x}], {value}", "st.relaxed.gpu [{x}], {value}", "st.release.sys [{x}], {value}")
@@ -51,6 +51,8 @@ def test_a_fence_more_never_allows_an_outcome_more(test: LitmusTest, data):
 def test_a_weaker_form_never_allows_less(test: LitmusTest):
     allowed = outcomes(test)
     for form in weakenings(test):
+        if form.change == EARLY:  # another order, neither weaker nor stronger
+            continue
         assert allowed <= outcomes(form.test), str(form)
 
 
