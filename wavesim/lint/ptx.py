@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from wavesim.errors import RecordingError
 from wavesim.guard.escaping import one_line
+from wavesim.lint.calls import with_calls_inlined
 from wavesim.lint.instruction import SourceLine
 from wavesim.lint.kernel_code import KernelCode, Listing
-from wavesim.lint.ptx_calls import with_calls_inlined
 from wavesim.lint.ptx_instructions import Context, instruction_of
 from wavesim.lint.ptx_names import NameScope
 from wavesim.lint.ptx_statements import PtxStatement, statements
@@ -48,7 +48,7 @@ def listing_of_ptx(text: str, where: str) -> Listing:
     target = _TARGET.search(text)
     files = {int(number[-9:]): name for number, name in _FILE.findall(text)}
     reader = _Reader(files)
-    kernels = with_calls_inlined(list(reader.kernels(statements(text))))
+    kernels = with_calls_inlined(list(reader.kernels(statements(text))), "ptx")
     return Listing(where, "ptx", target[1] if target else "", kernels, tuple(reader.notes))
 
 

@@ -1,8 +1,8 @@
 """Machine code, as nvdisasm writes it, as kernels: the same instructions that PTX becomes.
 
 Example: `listing_of_sass(disassembly(cubin, "gemm.cubin"), "gemm.cubin").kernels[0]` is the first kernel.
-Functions that it calls and that stand behind it are kernels of their own with `is_entry` False. NOPs, and
-what is guarded by !PT, are left out.
+Functions that it calls and that stand behind it are kernels of their own with `is_entry` False, and stand in
+the place of the calls too. NOPs, and what is guarded by !PT, are left out.
 """
 
 import re
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from wavesim.errors import RecordingError
 from wavesim.guard.escaping import one_line
+from wavesim.lint.calls import with_calls_inlined
 from wavesim.lint.instruction import Instruction, Op, SourceLine
 from wavesim.lint.kernel_code import KernelCode, Listing
 from wavesim.lint.sass_context import with_context
@@ -46,7 +47,8 @@ def listing_of_sass(text: str, where: str) -> Listing:
         raise RecordingError(f"{one_line(where)} is no disassembly: it names no architecture")
     reader = _Reader(f"sm_{arch[1]}")
     reader.read(_lines(text))
-    return Listing(where, "sass", f"sm_{arch[1]}", tuple(reader.kernels), tuple(reader.notes))
+    kernels = with_calls_inlined(reader.kernels, "sass")
+    return Listing(where, "sass", f"sm_{arch[1]}", kernels, tuple(reader.notes))
 
 
 def _lines(text: str) -> Iterable[str]:

@@ -101,7 +101,7 @@ def test_a_branch_by_a_table_names_its_targets():
     assert found.target == ".L_x_3,.L_x_4"
 
 
-def test_a_function_behind_a_kernel_is_a_kernel_of_its_own():
+def test_a_function_behind_a_kernel_is_a_kernel_of_its_own_and_stands_for_its_calls():
     text = HEAD + "  /*0000*/ CALL.REL.NOINC `($k$f) ;\n  /*0010*/ EXIT ;\n .type $k$f,@function\n$k$f:\n"
     text += "  /*0020*/ RET.REL.NODEC R2 `(k) ;\n"
     listing = listing_of_sass(text, "x")
@@ -110,7 +110,9 @@ def test_a_function_behind_a_kernel_is_a_kernel_of_its_own():
         ("$k$f", False, 1, 0),
     ]
     assert listing.kernels[0].parameters == {"param 0": 8, "param 1": 8, "param 2": 48}
-    assert listing.kernels[0].instructions[0].target == "$k$f"
+    # In the kernel it stands in the place of the call, and its return goes on after that.
+    returned = listing.kernels[0].instructions[0]
+    assert (returned.op, listing.kernels[0].labels[returned.target]) == (Op.BRANCH, 1)
 
 
 def test_an_integer_written_as_two_half_floats_is_read():

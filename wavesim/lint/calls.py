@@ -3,11 +3,14 @@
 Example: a kernel calls `wait(flag)`, which nvcc did not inline. The loop in it becomes one of the kernel's,
 the registers become "%r3~1", and what the kernel passes is a register too, "param0@2+0".
 
-What stays a call: functions that are not in the module, indirect calls, recursion.
+In machine code a function has the same registers as its caller: only labels and returns change.
+
+What stays a call: functions that are not in the file, indirect calls, recursion.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from wavesim.lint.instruction import Address, Instruction, Op
 from wavesim.lint.kernel_code import KernelCode
@@ -16,15 +19,17 @@ MOST_INLINED = 100_000  # instructions of all calls of a module
 MOST_DEEP = 8
 
 
-def with_calls_inlined(kernels: Sequence[KernelCode]) -> list[KernelCode]:
-    """The kernels, with the functions of the module in them; the functions themselves as they are."""
-    inliner = _Inliner({kernel.name: kernel for kernel in kernels if not kernel.is_entry})
+def with_calls_inlined(kernels: Sequence[KernelCode], language: Literal["ptx", "sass"]) -> list[KernelCode]:
+    """The kernels, with the functions of the file in them; the functions themselves as they are."""
+    renaming = _Renaming if language == "ptx" else _Relabelling
+    inliner = _Inliner({kernel.name: kernel for kernel in kernels if not kernel.is_entry}, renaming)
     return [inliner.expanded(kernel, ()) if kernel.is_entry else kernel for kernel in kernels]
 
 
 class _Inliner:
-    def __init__(self, functions: Mapping[str, KernelCode]) -> None:
+    def __init__(self, functions: Mapping[str, KernelCode], renaming: "type[_Relabelling]") -> None:
         self._functions = functions
+        self._renaming = renaming
         self._left = MOST_INLINED
         self._calls = 0
 
@@ -77,17 +82,36 @@ class _Inliner:
                     call.text, Op.BRANCH, call.listing_line, uses=call.uses, guard=negated, target=after
                 )
             )
-        rename = _Renaming(body, call, self._calls, after)
+        rename = self._renaming(body, call, self._calls, after)
         labels.update({rename.local(name): len(code) + at for name, at in body.labels.items()})
         code += map(rename.instruction, body.instructions)
         labels[after] = len(code)
 
 
-class _Renaming:
-    """The names of one call: registers and labels are its own, parameters are what the caller passed."""
+class _Relabelling:
+    """The labels of one call, and where it returns to."""
+
+    def __init__(self, _body: KernelCode, _call: Instruction, number: int, after: str) -> None:
+        self._number, self._after = number, after
+
+    def local(self, name: str) -> str:
+        """A name that no other call has."""
+        return f"{name}~{self._number}"
+
+    def instruction(self, one: Instruction) -> Instruction:
+        """The function's instruction as one of the caller's."""
+        if one.op is Op.RETURN:
+            return replace(one, op=Op.BRANCH, target=self._after)
+        if one.op is Op.BRANCH and one.target:
+            return replace(one, target=",".join(map(self.local, one.target.split(","))))
+        return one
+
+
+class _Renaming(_Relabelling):
+    """The names of one call: registers are its own too, and parameters are what the caller passed."""
 
     def __init__(self, body: KernelCode, call: Instruction, number: int, after: str) -> None:
-        self._number, self._after = number, after
+        super().__init__(body, call, number, after)
         # What is never written is a special register, such as %tid.x.
         self._own = {name for instruction in body.instructions for name in instruction.defines}
         results = max(len(call.symbols) - len(body.parameters), 0)
@@ -100,10 +124,6 @@ class _Renaming:
         }
         self._symbols |= {name: call.symbols[0] for name in returned if results and "@" not in name}
         self._arguments = frozenset(self._symbols.values())
-
-    def local(self, name: str) -> str:
-        """A name that no other call has."""
-        return f"{name}~{self._number}"
 
     def _register(self, name: str) -> str:
         return self.local(name) if name in self._own else name
@@ -118,16 +138,8 @@ class _Renaming:
         if address is not None:
             named = self._register(address.base) if address.base in one.uses else self._symbol(address.base)
             address = Address(named, address.offset)
-        is_return = one.op is Op.RETURN
-        target = (
-            ",".join(map(self.local, one.target.split(",")))
-            if one.target and one.op is Op.BRANCH
-            else one.target
-        )
         renamed = replace(
-            one,
-            op=Op.BRANCH if is_return else one.op,
-            target=self._after if is_return else target,
+            super().instruction(one),
             defines=tuple(map(self._register, one.defines)),
             uses=tuple(map(self._register, one.uses)),
             scaled=tuple(map(self._register, one.scaled)),
