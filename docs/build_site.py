@@ -61,7 +61,7 @@ NAV: list[Any] = [
             {"The Hopper kernel": "hopper-kernel.md"},
         ],
     },
-    {"Notebooks": [{"All thirteen": "notebooks/index.html"}, {"Gallery": "gallery.md"}]},
+    {"Notebooks": [{"All of them": "notebooks/index.html"}, {"Gallery": "gallery.md"}]},
     {
         "Project": [
             {"Glossary": "GLOSSARY.md"},

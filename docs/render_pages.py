@@ -1,6 +1,6 @@
 """Every notebook as a static page with its figures, for readers who have no kernel: `make pages`.
 
-Example: build/pages/index.html lists thirteen questions; behind each is the notebook as it ran just now, its
+Example: build/pages/index.html lists the questions; behind each is the notebook as it ran just now, its
 widgets as pictures that still answer mouse and keyboard. Nothing is fetched from outside.
 """
 

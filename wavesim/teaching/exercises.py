@@ -28,6 +28,7 @@ LESSONS = {
     11: "measured",
     12: "profiles",
     13: "triton",
+    15: "proof",
 }
 
 

@@ -23,6 +23,7 @@ from wavesim import (
 from wavesim.teaching import WrongAnswer, check
 from wavesim.teaching.exercises import LESSONS, exercise, exercises_of
 from wavesim.teaching.graders.generator import tall_pair
+from wavesim.teaching.graders.proof import broken_ptx
 from wavesim.teaching.litmus import fence, load, post, store, wait
 
 ROOT = Path(__file__).parents[3]
@@ -36,6 +37,7 @@ FIRST, TALL = tall_pair()
 STORE, LOAD = store("tile", 42), load("read", "tile")
 POST, WAIT = post("semaphore", release=False), wait("semaphore", 1, acquire=False)
 PAIR = str(SOLUTIONS["12.2"])
+BROKEN = broken_ptx()
 
 
 def policy(semaphore: Any, value: int) -> CustomPolicy:
@@ -115,6 +117,24 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         (5, "two values"),
     ],
     "13.2": [(1000, "no whole number"), (1536, "waves"), (1408, "waves"), (9000, "between")],
+    "15.1": [
+        (BROKEN, "as it was"),
+        (BROKEN.replace("ld.volatile", "ld.relaxed.gpu"), "sees the flag without acquire"),
+        (BROKEN.replace("ld.volatile", "ld.acquire.cta"), "scope"),
+        (BROKEN.replace("\tld.global.f32 \t%f1, [%rd9];\n", ""), "1 loads of global memory less"),
+        (BROKEN[: BROKEN.index(".visible .entry consume")], "consume is gone"),
+        ("mend it", "not PTX"),
+        (BROKEN * 20, "letters"),
+        (12, "a text"),
+    ],
+    "15.2": [
+        ({"same block": "gpu", "other block": "gpu", "other GPU": "sys"}, "a narrower scope is too"),
+        ({"same block": "cta", "other block": "cluster", "other GPU": "sys"}, "old tile can be read"),
+        ({"same block": "cta", "other block": "gpu", "other GPU": "gpu"}, "old tile can be read"),
+        ({"same block": "cta", "other block": "gpu", "other GPU": "system"}, "no scope"),
+        ("gpu", "a scope to each"),
+    ],
+    "15.3": [(21, "can hang"), (68, "can hang"), (19, "20 cannot either"), (0, "between"), (2.5, "whole")],
     "12.1": [(6.2, "ms"), (0.005, "ms")],
     "12.2": [
         (PAIR.replace("[48, 8]", "[24, 8]"), "384"),

@@ -1,0 +1,197 @@
+"""Kernels of lint's corpus, checked: what notebook 15 shows of the instructions that a wait is made of.
+
+Example: `checked("tile_pair.no-acquire.WAIT-volatile")` is lint's report on a pair whose consumer polls by
+volatile loads; `kernel_shown(...)` is a kernel's instructions with the
+reasons beside them.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import ipywidgets
+
+from wavesim.errors import DescriptionError
+from wavesim.guard.escaping import Markup, element
+from wavesim.lint.check import findings_of
+from wavesim.lint.corpus import Case, cases
+from wavesim.lint.finding import Finding
+from wavesim.lint.instruction import Instruction
+from wavesim.lint.kernel_code import KernelCode, Listing
+from wavesim.lint.known import Known
+from wavesim.lint.ptx import listing_of_ptx
+from wavesim.lint.report import WORST_FIRST, LintReport
+from wavesim.lint.sass import listing_of_sass
+from wavesim.view.theme import LIGHT
+from wavesim.widgets.words import Words
+
+ARCH = "sm_90a"
+# Compiled by tests/support/hoisted_load.py, as not every compiler moves this load for every GPU.
+HOISTED = Path(__file__).with_name("hoisted_load.json")
+PAIR, CONSUMER = "tile_pair", "consume"
+CONTEXT = 2  # lines shown before and after one that a reason names
+LANGUAGES = {"PTX": "ptx", "machine code": "sass"}
+WAITS = {
+    "ld.acquire": "",
+    "an atomic that acquires": ".WAIT-atom_acquire",
+    "volatile loads, then a fence": ".WAIT-volatile",
+    "relaxed atomic adds of 0, then a fence": ".WAIT-atomic_add",
+}
+FAULTS = {
+    "none": "right",
+    "no acquire": "no-acquire",
+    "no block barrier behind the wait": "no-barrier-after-wait",
+    "scope of the block": "narrow-wait",
+    "tile read before the wait": "load-above-wait",
+}
+MARKS = {"wrong": ("✗", LIGHT.bad), "unknown": ("?", LIGHT.muted), "right": ("✓", LIGHT.good)}
+CELL = "text-align:left;vertical-align:top;padding:0 12px 0 0;line-height:1.5;max-width:40em"
+
+
+@cache
+def checked(name: str, language: str = "ptx") -> LintReport:
+    """Lint's report on a case of the corpus, by its name. Raises `DescriptionError` for one it has not."""
+    case = named(name)
+    listing = listing_of(case, language)
+    return LintReport(name, (listing,), findings_of(listing, known_of(case)), 0.0)
+
+
+def hoisted(language: str, form: str = "wrong") -> LintReport:
+    """Lint's report on a kernel whose load the compiler moves above the wait; "right" is its twin."""
+    text = json.loads(HOISTED.read_text(encoding="utf-8"))[form][language]
+    listing = (listing_of_ptx if language == "ptx" else listing_of_sass)(text, "scale_rows")
+    known = Known(produced=frozenset({"0"}))
+    return LintReport("scale_rows", (listing,), findings_of(listing, known), 0.0)
+
+
+def named(name: str) -> Case:
+    """The case of that name. Raises `DescriptionError`."""
+    for case in cases():
+        if case.name == name:
+            return case
+    raise DescriptionError(f"case is {name!r}; there are such as {cases()[0].name!r}")
+
+
+def listing_of(case: Case, language: str) -> Listing:
+    """Its instructions, from "ptx" or "sass"."""
+    if language == "ptx":
+        return listing_of_ptx(case.text("ptx", case.archs[0]), case.name)
+    arch = ARCH if ARCH in case.archs else case.archs[0]
+    return listing_of_sass(case.text("sass", arch), case.name)
+
+
+def known_of(case: Case) -> Known:
+    """What a user would say of the case's parameters."""
+    return Known(
+        *(frozenset(case.known.get(kind, ())) for kind in ("produced", "constant", "remote", "flags"))
+    )
+
+
+# An instruction, a label, or None for what is left out; and what is said of the instruction.
+Line = tuple[Instruction | str | None, list[Finding]]
+
+
+@dataclass(frozen=True)
+class KernelShown:
+    """A kernel of a case: its instructions, and where `is_checked` what lint says beside them.
+
+    Unchecked it is shown whole, checked without the lines that no reason is near.
+    """
+
+    report: LintReport
+    kernel: str
+    is_checked: bool = True
+
+    @property
+    def code(self) -> KernelCode:
+        """The kernel's instructions."""
+        found = (one for listing in self.report.listings for one in listing.kernels)
+        return next(one for one in found if one.name == self.kernel)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What is said of it, worst first; of each instruction the first of its kind."""
+        found = [one for one in self.report.findings if one.kernel == self.kernel and one.kind != "spin"]
+        return sorted(found, key=lambda one: WORST_FIRST.index(one.verdict))
+
+    def lines(self) -> list[Line]:
+        """Instructions with what is said of them; None stands for those left out."""
+        found = self.findings if self.is_checked else []
+        told = {id(one): [f for f in found if f.instruction is one] for one in self.code.instructions}
+        named = {id(one) for finding in found for one in finding.others}
+        places = [at for at, one in enumerate(self.code.instructions) if told[id(one)] or id(one) in named]
+        rows: list[Line] = []
+        for at, one in enumerate(self.code.instructions):
+            if not self.is_checked or any(abs(at - place) <= CONTEXT for place in places):
+                rows += [(f"{name}:", []) for name, place in self.code.labels.items() if place == at]
+                rows.append((one, told[id(one)]))
+            elif not rows or rows[-1][0] is not None:
+                rows.append((None, []))
+        return rows
+
+    def _repr_html_(self) -> Markup:
+        return element("table", *(_row(one, found) for one, found in self.lines()))
+
+    def __repr__(self) -> str:
+        return "\n".join(_text(one, found) for one, found in self.lines())
+
+
+def kernel_shown(name: str, kernel: str, language: str = "ptx", *, is_checked: bool = True) -> KernelShown:
+    """A kernel of a case, to look at. Raises `DescriptionError` for a case that is not there."""
+    return KernelShown(checked(name, language), kernel, is_checked)
+
+
+def _text(instruction: Instruction | str | None, found: list[Finding]) -> str:
+    if instruction is None or isinstance(instruction, str):
+        return instruction or "..."
+    reasons = (f"\n    {MARKS[one.verdict][0]} {_said(one)}" for one in found)
+    return f"{instruction.listing_line:4} {instruction.text.strip()}{''.join(reasons)}"
+
+
+def _row(instruction: Instruction | str | None, found: list[Finding]) -> Markup:
+    if instruction is None or isinstance(instruction, str):
+        label = element("code", instruction, style="background:none;opacity:0.6") if instruction else "⋯"
+        return element("tr", element("td", ""), element("td", label, style=CELL))
+    colour = LIGHT.translucent(MARKS[found[0].verdict][1], 0.15) if found else "transparent"
+    return element(
+        "tr",
+        element("td", f"{instruction.listing_line}", style=f"{CELL};opacity:0.6"),
+        element("td", element("code", instruction.text.strip(), style="background:none"), style=CELL),
+        element("td", *map(_reason, found), style=CELL),
+        style=f"background:{colour}",
+    )
+
+
+def _reason(finding: Finding) -> Markup:
+    mark, colour = MARKS[finding.verdict]
+    fix = element("i", f" {finding.fix}") if finding.fix else ""
+    return element("div", element("b", mark, style=f"color:{colour}"), f" {_said(finding)}.", fix)
+
+
+def _said(finding: Finding) -> str:
+    rule = f", {finding.rule}" if finding.verdict == "wrong" else ""
+    return f"{finding.verdict}{rule}: {finding.why}"
+
+
+class LintExplorer(ipywidgets.VBox):
+    """A consumer that waits in one of several ways, with a fault or none, in PTX or machine code, checked."""
+
+    def __init__(self, wait: str = "ld.acquire", fault: str = "none") -> None:
+        wide = {"width": "28em"}
+        self.wait = ipywidgets.Dropdown(description="waits by", options=list(WAITS), value=wait, layout=wide)
+        self.fault = ipywidgets.Dropdown(description="fault", options=list(FAULTS), value=fault, layout=wide)
+        self.language = ipywidgets.ToggleButtons(options=list(LANGUAGES))
+        self.table = Words()
+        for control in (self.wait, self.fault, self.language):
+            control.observe(lambda _: self._show(), names="value")
+        self._show()
+        super().__init__([self.wait, self.fault, self.language, self.table])
+
+    def _show(self) -> None:
+        name = f"{PAIR}.{FAULTS[self.fault.value]}{WAITS[self.wait.value]}"
+        self.table.value = kernel_shown(name, CONSUMER, LANGUAGES[self.language.value])._repr_html_()
+
+    def html(self) -> Markup:
+        """What is shown, without the controls."""
+        return Markup(self.table.value)
