@@ -127,6 +127,8 @@ class _Reader:
         guard = self.guard
         if op is Op.BRANCH and not guard:  # BRA.U !UP0, `(.L): the predicate is an operand
             guard = next((o for o in self.operands if is_predicate(o) and not o.endswith("PT")), "")
+        if self.opcode.startswith("BRA.CONV"):  # past a WARPSYNC that a converged warp does not need
+            op, self.target = Op.WARP_SYNC, ""
         if self.guard:
             uses.append(self.guard.lstrip("!"))
         count, value = self._constants(op, reads)

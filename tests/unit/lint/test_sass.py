@@ -129,6 +129,13 @@ def test_an_opcode_to_come_is_other_and_its_registers_are_read():
     assert (found.op, found.defines, set(found.uses)) == (Op.OTHER, ("R4",), {"R6", "UR7", "P2"})
 
 
+def test_a_branch_past_a_warp_barrier_that_is_met_is_that_barrier():
+    assert (only("BRA.CONV ~URZ, `(.L_x_3)").op, only("BRA.CONV ~URZ, `(.L_x_3)").target) == (
+        Op.WARP_SYNC,
+        "",
+    )
+
+
 def test_text_without_a_target_is_refused():
     with pytest.raises(RecordingError, match="no disassembly"):
         listing_of_sass("hello", "x")
