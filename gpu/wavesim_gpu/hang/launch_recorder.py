@@ -102,7 +102,7 @@ class LaunchRecorder:
         stream: Any = 0,
         **others: Any,
     ) -> str:
-        """Notes a launch that is about to be made. Returns the operation's name: `name` and its number.
+        """Notes a launch that is about to be made. Returns the operation's name: `name`, numbered.
 
         `function` is the CUfunction's address, from which registers, shared memory and carve-out are known;
         without it pass `registers`. `stream` is CuPy's or PyTorch's, or an address. `others` are more fields
@@ -158,8 +158,8 @@ class LaunchRecorder:
     ) -> dict[str, str]:
         """Operations that are about to be launched together, and what their blocks wait for.
 
-        Names in them are numbered, so that each stands for this launch. `streams` are their streams'
-        addresses. Returns the new names by the old.
+        Names in them are numbered from the second launch on, so that each stands for one. `streams` are
+        their streams' addresses. Returns the new names by the old.
         """
         with self._lock:
             numbered = [self._numbered(one["name"]) for one in operations]
@@ -199,8 +199,9 @@ class LaunchRecorder:
         os.close(self._file)
 
     def _numbered(self, name: str) -> str:
+        """The name; from its second launch on with a number."""
         number = self._numbers[name] = self._numbers.get(name, 0) + 1
-        return f"{name} #{number}"
+        return f"{name} #{number}" if number > 1 else name
 
     def _write(self, line: Fields) -> None:
         """Appends a line in one write, so that it is there whole, whatever happens next."""

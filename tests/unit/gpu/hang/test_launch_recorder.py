@@ -69,7 +69,7 @@ def test_a_launch_is_in_the_file_before_it_is_made(path, recorder):
         "mine", grid=(4, 2), threads=96, function=0xF, dynamic_shared_bytes=512, stream=2
     )
     found = load_situation(path)
-    assert name == "mine #1"
+    assert name == "mine"
     one = found.operation(name)
     assert (one.blocks, one.block.threads, one.block.registers) == (8, 96, 168)
     assert (one.block.static_shared_bytes, one.block.dynamic_shared_bytes) == (48, 512)
@@ -83,7 +83,7 @@ def test_streams_are_cupys_pytorchs_or_addresses(path, recorder):
     for stream in (SimpleNamespace(ptr=7), SimpleNamespace(cuda_stream=7), 7):
         recorder.launched("mine", grid=(1,), threads=32, registers=24, stream=stream)
     assert [one.stream for one in load_situation(path).operations] == ["0x7"] * 3
-    assert [one.name for one in load_situation(path).operations] == ["mine #1", "mine #2", "mine #3"]
+    assert [one.name for one in load_situation(path).operations] == ["mine", "mine #2", "mine #3"]
 
 
 def test_waits_of_a_users_kernels_are_those_of_their_latest_launches(path, recorder):
@@ -97,16 +97,16 @@ def test_waits_of_a_users_kernels_are_those_of_their_latest_launches(path, recor
 def test_a_run_of_a_plan_is_operations_and_waits_and_the_next_comes_after_it(path, recorder):
     run = program(pair(), SemaphoreSync(RowSync()))
     ends = recorder.note_planned(run, ())
-    assert ends == ("gemm1 #1", "gemm2 #1")
+    assert ends == ("gemm1", "gemm2")
     recorder.note_planned(run, ends)
     found = load_situation(path)
-    assert [one.name for one in found.operations[:3]] == ["gemm1 #1", "wait-kernel of gemm2 #1", "gemm2 #1"]
+    assert [one.name for one in found.operations[:3]] == ["gemm1", "wait-kernel of gemm2", "gemm2"]
     assert [one.stream for one in found.operations[:3]] == ["0x1", "0x2", "0x2"]
     assert [tuple(one.after) for one in found.operations] == [(), (), (), ends, ends, ()]
     rows = pair().stages[0].grid.y
     assert found.waits[:2] == (
-        BlockWait("wait-kernel of gemm2 #1", "gemm1 #1", 1, "start"),
-        BlockWait("gemm2 #1", "gemm1 #1", "row", "end", rows),
+        BlockWait("wait-kernel of gemm2", "gemm1", 1, "start"),
+        BlockWait("gemm2", "gemm1", "row", "end", rows),
     )
     assert [wait.producer for wait in found.waits[2:]] == ["gemm1 #2", "gemm1 #2"]
 
@@ -142,7 +142,7 @@ def test_a_file_whose_last_line_was_cut_off_is_read_without_it(path, recorder):
         recorder.launched("mine", grid=(1,), threads=32, registers=24, stream=1)
     whole = path.read_text()
     path.write_text(whole[:-9])
-    assert [one.name for one in load_situation(path).operations] == ["mine #1", "mine #2"]
+    assert [one.name for one in load_situation(path).operations] == ["mine", "mine #2"]
 
 
 def test_every_line_is_json_and_the_file_is_one_at_every_moment(path, recorder):
