@@ -3,12 +3,13 @@
 This file is also loaded on a GPU machine that has neither simpy nor plotly, so it imports neither.
 """
 
-import importlib.util
 import shutil
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from wavesim.errors import DeviceError
+from wavesim.lint import disassembler
 
 # The same random pipelines in every run, so that a fresh machine passes or fails as the last one did.
 # `pytest --hypothesis-profile=explore` draws new ones.
@@ -31,13 +32,10 @@ def chromium() -> str:
 @pytest.fixture(scope="session")
 def nvdisasm() -> str:
     """Path of NVIDIA's disassembler, from the CUDA toolkit or its wheel; skips where there is neither."""
-    if path := shutil.which("nvdisasm"):
-        return path
-    spec = importlib.util.find_spec("nvidia")
-    for folder in spec.submodule_search_locations or [] if spec else []:
-        for found in Path(folder).glob("cu*/bin/nvdisasm"):
-            return str(found)
-    pytest.skip("no nvdisasm: pip install 'wavesim[nvrtc]' or the CUDA toolkit")
+    try:
+        return disassembler.nvdisasm()
+    except DeviceError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -1,0 +1,76 @@
+"""Our own GPU code passes our own lint, for four architectures, as PTX and as machine code.
+
+A part of what is compiled; `tests/support/lint_own_code.py` takes all of it.
+"""
+
+import pytest
+from lint_own_code import judged
+from own_kernels import ALL, OWN, generated_kernels
+
+pytestmark = pytest.mark.usefixtures("nvrtc", "nvdisasm")
+
+CHOSEN = [
+    *(("portable gemm1 streams+row", arch) for arch in ("sm_80", "sm_120")),
+    *(("portable gemm2 streams+row", arch) for arch in ALL),
+    ("portable gemm2 streams+tile", "sm_90a"),
+    ("hopper gemm1 streams+row", "sm_90a"),
+    ("hopper gemm2 streams+row", "sm_90a"),
+    ("hopper gemm2 pdl+tile", "sm_90a"),
+    ("hopper gemm1+gemm2 fused+row", "sm_90a"),
+    *(("wait-kernel", arch) for arch in ALL),
+    ("foreign softmax", "sm_100"),
+    ("synchronised example", "sm_90a"),
+]
+# Where lint is wrong about our own code, by rule: false alarms that are known. None may join them.
+FALSE_ALARMS = {
+    "wait-kernel": {"no-post"},  # it waits for kernels of other files
+    "foreign softmax": {"load-above-wait"},
+    "synchronised example": {
+        "no-acquire",
+        "no-wait",
+    },  # a wait that gives up hands on by the barrier's result
+    "generated kernels": {"no-acquire", "no-wait"},
+}
+# How many waits and posts at least must be found and be right: a lint that sees none would pass the rest.
+LEAST = {
+    "gemm1": (0, 1),
+    "gemm2": (1, 0),
+    "fused": (1, 1),
+    "wait-kernel": (1, 0),
+    "softmax": (1, 0),
+    "example": (1, 1),
+}
+
+
+def found_right(findings, kind):
+    """How many findings of a kind are right."""
+    return sum(finding.kind == kind and finding.verdict == "right" for finding in findings)
+
+
+def require_right(name, findings, waits, posts):
+    """Nothing is wrong but what is known, and so many waits and posts are right."""
+    alarms = FALSE_ALARMS.get(name, set())
+    wrong = [
+        (finding.kernel, finding.rule, finding.why) for finding in findings if finding.verdict == "wrong"
+    ]
+    assert [one for one in wrong if one[1] not in alarms] == []
+    if not alarms:
+        assert found_right(findings, "wait") >= waits
+        assert found_right(findings, "post") >= posts
+    else:
+        assert (
+            found_right(findings, "wait") + found_right(findings, "post") + found_right(findings, "spin") >= 1
+        )
+
+
+@pytest.mark.parametrize(("name", "arch"), CHOSEN)
+def test_waits_and_posts_of_our_own_kernels_are_right(name, arch):
+    waits, posts = next(least for word, least in reversed(LEAST.items()) if word in name)
+    for _, findings in judged(OWN[name], arch):
+        require_right(name, findings, waits, posts)
+
+
+@pytest.mark.parametrize("arch", ALL)
+def test_a_users_kernels_around_a_generated_header_are_right(arch, tmp_path):
+    for _, findings in judged(generated_kernels(tmp_path), arch):
+        require_right("generated kernels", findings, 1, 1)
