@@ -99,7 +99,7 @@ class Code:
         """What holds of predicates where `index` runs, but for tests of thread indices."""
         found: set[Fact] = set()
         for guard in self.guards(index):
-            ways = [i for i in self.forward(guard) if i == index or index in self._reach(i)]
+            ways = [i for i in self.forward(guard) if i == index or index in self.reach(i)]
             if guard == index or len(ways) == 1:
                 found |= self._facts(guard, guard == index or ways[0] != guard + 1)
         return frozenset(found)
@@ -115,8 +115,16 @@ class Code:
         )
 
     @functools.cache  # noqa: B019
-    def _reach(self, index: int) -> frozenset[int]:
+    def reach(self, index: int) -> frozenset[int]:
+        """The instruction and what may come after it, without going back to a loop's beginning."""
         return frozenset(i for i, _ in walk(self.forward, [(index, True)], lambda _, state: state))
+
+    def outcome(self, branch: int, index: int) -> bool | None:
+        """The value of a branch's predicate on the ways to `index`; None where both lead there."""
+        ways = [i for i in self.forward(branch) if i == index or index in self.reach(i)]
+        if len(ways) != 1 or self[branch].op is not Op.BRANCH:
+            return None
+        return (ways[0] != branch + 1) != self[branch].guard.startswith("!")
 
     def backward_to(self, index: int, end: int) -> tuple[int, ...]:
         """What may have run before `index` on a way to `end`: no branch goes against what holds at `end`."""
@@ -265,11 +273,9 @@ class Code:
 
     @functools.cached_property
     def indices(self) -> frozenset[int]:
-        """The accesses whose values other accesses' addresses are made of, through loads too."""
+        """The accesses whose values say where flags lie and what is copied, through loads too."""
         found: set[int] = set()
-        open_ends = [
-            i for i, one in enumerate(self.instructions) if one.address is not None or one.op in _COPIES
-        ]
+        open_ends = [i for i, one in enumerate(self.instructions) if one.order in STRONG or one.op in _COPIES]
         asked = set(open_ends)
         while open_ends:
             at = open_ends.pop()

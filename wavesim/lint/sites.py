@@ -56,12 +56,12 @@ def waits_of(code: Code) -> tuple[FlagWait, ...]:
     spins = list(_spins(code))
     polled = {poll for wait in spins for poll in wait.polls}
     roots = _roots_of_lone_polls(code, spins)
-    # A look whose value a spin's exit tests is that spin's first poll.
+    # A look whose value a spin's exit tests is that spin's first poll, a ticket what it waits for.
     exits = {branch for wait in spins if wait.loop for branch in wait.loop.exits}
     looks = [
         wait
         for wait in _single(code, roots)
-        if wait.at not in polled and (wait.form == "ticket" or exits.isdisjoint(code.deciders(wait.at)))
+        if wait.at not in polled and exits.isdisjoint(code.deciders(wait.at))
     ]
     return tuple(sorted((*spins, *looks), key=lambda wait: wait.at))
 
@@ -166,9 +166,12 @@ def posts_of(code: Code, waits: tuple[FlagWait, ...]) -> tuple[FlagPost, ...]:
     polls = {poll for wait in waits for poll in wait.polls if wait.form != "ticket"}
     polled = _roots_of_lone_polls(code, waits)
     tickets = {wait.at for wait in waits if wait.form == "ticket"}
+    has_lock = any(is_swap(code, poll) for poll in polls)
     found = []
     for i in code.having(Op.STORE, Op.ATOMIC, Op.REDUCTION):
         if i in polls or not code.is_global(i) or _leaves_memory(code, i):
+            continue
+        if _is_reset(code, i, has_lock) or (i in tickets and not _is_read_after(code, i)):
             continue
         is_said = i in tickets or code.is_("flags", i)
         if is_said or code[i].order in RELEASES or _is_fenced_at_once(code, i):
@@ -180,6 +183,18 @@ def posts_of(code: Code, waits: tuple[FlagWait, ...]) -> tuple[FlagPost, ...]:
             elif comes_first(code, i, _SHOWN):
                 found.append(FlagPost(i, is_certain=False, releases=False))
     return tuple(sorted(found, key=lambda post: post.at))
+
+
+def _is_reset(code: Code, index: int, has_lock: bool) -> bool:
+    """Whether it puts a flag back to zero, which announces nothing unless it opens a lock."""
+    is_plain = code[index].order not in RELEASES and not _is_fenced_at_once(code, index)
+    is_set = code[index].op is Op.STORE or is_swap(code, index)
+    return is_set and is_plain and not has_lock and code.constant(index) == 0
+
+
+def _is_read_after(code: Code, index: int) -> bool:
+    """Whether any memory of other blocks is read after a ticket was drawn."""
+    return any(code.is_global(i) and code.flow.can_follow(index, i) for i in code.having(Op.LOAD))
 
 
 def candidates_of(code: Code) -> tuple[FlagPost, ...]:

@@ -62,7 +62,7 @@ WRONG = {
     "early-post": POST + STORE,
     "narrow-scope": spin("ld.acquire.cta.global.u32 %r2, [%rd3]") + BARRIER + LOAD,
     "non-coherent-load": ACQUIRING + BARRIER + LOAD.replace("global", "global.nc"),
-    "load-above-wait": LOAD + ACQUIRING + BARRIER,
+    "load-above-wait": LOAD + ACQUIRING + BARRIER + LOAD,
     "bulk-store-pending": "cp.async.bulk.global.shared::cta.bulk_group [%rd5], [tile], 64;\n"
     "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\n" + POST,
     "early-reset": ACQUIRING + BARRIER + LOAD + "st.global.u32 [%rd3], 0;\n",
@@ -120,6 +120,12 @@ def test_constant_data_may_be_loaded_above_the_wait_and_without_order():
     body = LOAD + RELAXED + LOAD.replace("rd4", "rd5")
     assert wrong(body, Known(produced=frozenset({"1"}))) == {"no-acquire"}
     assert not wrong(body, Known(constant=frozenset({"0", "1"})))
+
+
+def test_a_load_above_a_wait_that_guards_stores_is_wrong_only_where_it_is_said_to_be_produced():
+    body = LOAD + ACQUIRING + BARRIER + STORE
+    assert not wrong(body)
+    assert wrong(body, Known(produced=frozenset({"0"}))) == {"load-above-wait"}
 
 
 def test_an_unbounded_spin_is_right_and_said():

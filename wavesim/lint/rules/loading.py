@@ -8,7 +8,7 @@ Source: PTX ISA 9.0, section 9.7.9.8 (ld.global.nc), 9.7.13.13 (griddepcontrol).
 
 from collections.abc import Iterable, Iterator
 
-from wavesim.lint.code import ACQUIRES, Code
+from wavesim.lint.code import STRONG, Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
@@ -46,14 +46,8 @@ def _above(
     for i in early[:1]:
         wait = min(w for w in waits if code.flow.can_follow(i, w))
         what = "prefetches" if code[i].op in _LOOKS_AHEAD else "loads"
-        said = "" if code.says_produced else ", and no data is loaded below it"
-        yield judged(
-            code,
-            rule,
-            i,
-            f"{line(code[i])} {what} produced data above the wait in {line(code[wait])}{said}",
-            (wait,),
-        )
+        why = f"{line(code[i])} {what} produced data above the wait in {line(code[wait])}"
+        yield judged(code, rule, i, why, (wait,))
 
 
 def _looked_at_once(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
@@ -94,30 +88,33 @@ def _before(code: Code, waits: frozenset[int]) -> set[int]:
         return None if i in stops else state
 
     reached = walk(code.forward, [(0, True)], step)
-    return {i for i, _ in reached if code[i].op in LOADS and is_data_load(code, i) and i not in waits}
+    loads = {i for i, _ in reached if code[i].op in LOADS and i not in waits}
+    flags = {root for wait in waits for root in code.roots(wait)}
+    return {
+        i
+        for i in loads
+        if is_data_load(code, i) or (_is_own_data(code, i) and flags.isdisjoint(code.roots(i)))
+    }
 
 
 def _must_be_produced(code: Code, index: int, waits: frozenset[int]) -> bool:
     """Whether it loads what is awaited: all that is loaded below, or what the kernel itself writes."""
-    below = [
-        i
-        for i in code.having(*LOADS)
-        if i not in waits and is_data_load(code, i) and any(code.flow.can_follow(wait, i) for wait in waits)
-    ]
-    if not below:  # a relaxed poll may carry the data itself
-        return any(_acquires(code, wait) for wait in waits)
+    after = {i for wait in waits for i in code.reach(wait)} - waits
+    below = [i for i in code.having(*LOADS) if i in after and is_data_load(code, i)]
+    own = code.roots(index)
+    if not below:  # a wait for a flag may be there for the stores, or its poll carry the data itself
+        is_volatile = code[index].order in STRONG and _is_own_data(code, index)
+        return is_volatile or all(code[wait].op is Op.GRID_WAIT for wait in waits)
     roots = [code.roots(i) for i in below]
-    is_only_one = all(roots) and len(frozenset.union(*roots)) == 1
+    is_only_one = bool(own) and all(found == own for found in roots)
     written = {root for i in code.having(Op.STORE) if code.is_global(i) for root in code.roots(i)}
-    return (is_only_one and code.roots(index) <= roots[0] and bool(code.roots(index))) or bool(
-        code.roots(index) & written & frozenset.union(*roots)
-    )
+    return is_only_one or bool(own & written & frozenset.union(*roots))
 
 
-def _acquires(code: Code, wait: int) -> bool:
-    if code[wait].op is Op.GRID_WAIT or code[wait].order in ACQUIRES:
-        return True
-    return any(code.flow.can_follow(wait, i) for i in code.having(Op.FENCE, Op.INVALIDATE))
+def _is_own_data(code: Code, index: int) -> bool:
+    """Whether a volatile load reads what the kernel itself stores as data."""
+    own = {root for i in code.having(Op.STORE) if code[i].order == "weak" for root in code.roots(i)}
+    return code.is_global(index) and not code.is_("flags", index) and bool(code.roots(index) & own)
 
 
 def _is_of_earlier_phase(code: Code, index: int, waits: frozenset[int], posts: Iterable[FlagPost]) -> bool:

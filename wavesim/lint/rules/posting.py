@@ -160,6 +160,8 @@ def _early(
     def step(i: int, state: bool) -> bool | None:
         return None if i in stops else state
 
+    if not before and _is_of_reads(code, post, waits):
+        return
     own_guards = code.guards(post.at)
     for at, _ in walk(code.forward, [(post.at, True)], step):
         if at == post.at or not is_data_store(code, at, posts) or post.at in _decided_by(code, at):
@@ -178,6 +180,13 @@ def _early(
                 (at,),
             )
             return
+
+
+def _is_of_reads(code: Code, post: FlagPost, waits: tuple[FlagWait, ...]) -> bool:
+    """Whether it says, turn by turn of a loop, that what was awaited has been read."""
+    return code.flow.loop_of(post.at) is not None and any(
+        code.flow.can_follow(wait.at, post.at) for wait in waits if wait.at != post.at
+    )
 
 
 def _is_reset(code: Code, index: int) -> bool:

@@ -17,7 +17,9 @@ def judge_resets(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
     for wait in waits:
         if wait.form != "spin" or any(is_swap(code, poll) for poll in wait.polls):
             continue
-        for i in code.having(Op.STORE):
+        for i in code.having(Op.STORE, Op.ATOMIC, Op.REDUCTION):
+            if code[i].op is not Op.STORE and not is_swap(code, i):
+                continue
             if (
                 code.constant(i) != 0
                 or not code.flow.can_follow(wait.at, i)
