@@ -8,6 +8,7 @@ kernel holds is worked out. Blocks that have started and whose own tiles are not
 there.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from wavesim.hang.unmet import Unmet
 if TYPE_CHECKING:
     from wavesim.hang.pools import Pool
 
+LAUNCH_NUMBER = re.compile(r" #\d{1,9}$")  # as the launch recorder numbers them
 MOST_LISTED = 8  # semaphores and waiters of a kind, in a text
 STARTED, SEMAPHORES = "started", "semaphores"
 
@@ -104,7 +106,15 @@ class Autopsy:
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        return {one.name: number for number, one in enumerate(self.ground.operations)}
+        """Operations by name; by its name without its number the latest of many launches of a kernel."""
+        found = {}
+        for number, one in enumerate(self.ground.operations):
+            found[one.name] = number
+            found[LAUNCH_NUMBER.sub("", one.name)] = number
+        return found
+
+    def _arrays_of(self, number: int) -> list[MirroredArray]:
+        return [one for one in self._arrays(SEMAPHORES) if self._numbers[one.operation] == number]
 
     def _arrays(self, kind: str) -> list[MirroredArray]:
         return [one for one in self.mirror.arrays if one.kind == kind and one.operation in self._numbers]
@@ -118,6 +128,9 @@ class Autopsy:
         for array in self._arrays(SEMAPHORES):
             if array.awaited is not None:
                 yield from self._array_lines(array)
+        unknown = {one.operation for one in self.mirror.arrays if one.operation not in self._numbers}
+        for name in sorted(unknown)[:MOST_LISTED]:
+            yield f"{name} has counters and is not among the launches"
         for one in self.mirror.gave_up[:MOST_LISTED]:
             yield f"gave up: {one}"
         if len(self.mirror.gave_up) > MOST_LISTED:
@@ -133,9 +146,9 @@ class Autopsy:
             yield f"  and {len(short) - MOST_LISTED:,} more"
 
     def _progress(self, number: int) -> Progress:
-        arrays = [
-            one for one in self._arrays(SEMAPHORES) if one.operation == self.ground.operations[number].name
-        ]
+        if self._numbers[LAUNCH_NUMBER.sub("", self.ground.operations[number].name)] != number:
+            return Progress.ENDED  # the counters are those of its latest launch
+        arrays = self._arrays_of(number)
         is_short = any(next(_short(one), None) for one in arrays)
         if any(one.awaited is not None for one in arrays) and not is_short:
             return Progress.ENDED
@@ -165,9 +178,9 @@ class Autopsy:
 
     def _resident(self, number: int) -> int:
         """Blocks that have started and whose tiles are not all posted, at most."""
-        size, name = self.ground.pools.size(number), self.ground.operations[number].name
+        size = self.ground.pools.size(number)
         count = self.started.get(number, size)
-        arrays = [a for a in self._arrays(SEMAPHORES) if a.operation == name and a.awaited is not None]
+        arrays = [one for one in self._arrays_of(number) if one.awaited is not None]
         if arrays:
             array = arrays[0]
             assert array.awaited is not None

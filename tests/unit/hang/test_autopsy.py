@@ -108,6 +108,25 @@ def test_launches_and_mirror_may_be_two_files(tmp_path):
         verdict_on(mirror, mirror)
 
 
+def test_counters_are_those_of_a_kernels_latest_launch(tmp_path):
+    launches = tmp_path / "launches.json"
+    operations = [one | {"name": f"{one['name']} #{n}"} for n in (1, 2, 3) for one in PAIR["operations"]]
+    waits = [
+        wait | {"waiter": f"gemm2 #{n}", "producer": f"gemm1 #{n}"}
+        for n in (1, 2, 3)
+        for wait in PAIR["waits"]
+    ]
+    document = PAIR | {"operations": operations, "waits": waits}
+    launches.write_text(json.dumps(document), encoding="utf-8")
+    answer = HangAnswer(verdict_on(launches, written(tmp_path, [0] * 8, [0, 132])))
+    assert {one["operation"]: one["blocks"] for one in answer.as_json()["holders"]} == {"gemm2 #3": 132}
+    document["operations"] = [one | {"name": f"other {one['name']}"} for one in PAIR["operations"]]
+    document["waits"] = []
+    launches.write_text(json.dumps(document), encoding="utf-8")
+    lines = HangAnswer(verdict_on(launches, written(tmp_path, [0] * 8, [0, 132]))).lines
+    assert any("gemm1 has counters and is not among the launches" in line for line in lines)
+
+
 def test_the_page_says_that_places_were_worked_out(tmp_path):
     answer = HangAnswer(verdict_on(written(tmp_path, [0] * 8, [0, 132])))
     page = write_hang_page(tmp_path / "hang.html", answer).read_text(encoding="utf-8")
