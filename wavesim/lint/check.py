@@ -45,6 +45,7 @@ def findings_of(listing: Listing, known: Known = Known()) -> list[Finding]:  # n
         if own is not None:
             own += [finding for finding in of_file if finding.kernel == name]
             found += own or [_unknown(name, "no wait or post was found")]
+    Code.forget_all()
     return [replace(finding, where=listing.where) for finding in (*found, *given_up)]
 
 

@@ -55,6 +55,13 @@ class Code:
         self._predicates = Predicates(self.flow)
         self._memory: dict[tuple[str, int], frozenset[int]] = {}
 
+    @classmethod
+    def forget_all(cls) -> None:
+        """Empties the caches of the methods, which would keep every kernel that was ever checked."""
+        for method in vars(cls).values():
+            if hasattr(method, "cache_clear"):
+                method.cache_clear()
+
     def __getitem__(self, index: int) -> Instruction:
         return self.instructions[index]
 

@@ -1,5 +1,6 @@
 """PTX that is damaged, endless or made to hurt: an answer or one clear line, in seconds."""
 
+import gc
 import time
 
 import pytest
@@ -133,6 +134,14 @@ def test_a_kernel_that_branches_too_much_is_given_up_and_said_to_be(monkeypatch)
     findings = findings_of(listing_of_ptx(HEAD + loops + wait + ends + "ret; }", "nested.ptx"))
     assert [(finding.kind, finding.verdict) for finding in findings] == [("kernel", "unknown")]
     assert "branches too much to be followed in 10,000 steps" in findings[0].why
+
+
+def test_kernels_that_were_checked_are_not_kept():
+    before = len([one for one in gc.get_objects() if isinstance(one, Flow)])
+    asked(WHOLE)
+    findings_of(listing_of_ptx(WHOLE, "once.ptx"))
+    gc.collect()
+    assert len([one for one in gc.get_objects() if isinstance(one, Flow)]) <= before
 
 
 def test_names_that_are_markup_or_control_characters_stay_text():
