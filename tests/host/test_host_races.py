@@ -89,3 +89,10 @@ def test_only_asm_statements_differ_between_host_and_gpu():
             for text in [*rest, source[at:]]:
                 assert text in host
             assert host.count("host::ptx<") == len(found)
+
+
+def test_the_page_of_the_memory_model_names_all_that_is_dropped():
+    page = (ROOT / "docs" / "memory-model.md").read_text()
+    assert not [
+        name for name in [*ELSEWHERE, *(dropped for _, dropped in DROPPED)] if f"`{name}`" not in page
+    ]
