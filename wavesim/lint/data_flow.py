@@ -21,6 +21,12 @@ class DataFlow:
         for at, instruction in enumerate(flow.instructions):
             for register in instruction.defines:
                 self._by_register[register].setdefault(flow.block_of[at], []).append(at)
+        # Most registers of PTX are written once: whatever reads them afterwards reads that.
+        self._only = {
+            register: places[0]
+            for register, by_block in self._by_register.items()
+            if len(places := [place for block in by_block.values() for place in block]) == 1
+        }
         self._found: dict[tuple[str, int], frozenset[int]] = {}
         self._at_start: dict[tuple[str, int], frozenset[int]] = {}
 
@@ -33,6 +39,9 @@ class DataFlow:
         return self._found[register, at]
 
     def _before(self, register: str, at: int) -> frozenset[int]:
+        only = self._only.get(register, -1)
+        if 0 <= only != at and self._flow.dominates(only, at):
+            return frozenset((only,))
         found: set[int] = set()
         block = self._flow.block_of[at]
         if not self._within(register, block, at, found):
