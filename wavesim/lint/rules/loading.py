@@ -82,18 +82,29 @@ def _loads_from(code: Code, start: int, stops: set[int]) -> set[int]:
 
 def _before(code: Code, waits: frozenset[int]) -> set[int]:
     """The loads of data that are reached with no wait before them."""
-    stops = waits | code.thread_guards(waits)
+    guards = code.thread_guards(waits)
+    flags = {root for wait in waits for root in code.roots(wait)}
 
     def step(i: int, state: bool) -> bool | None:
-        return None if i in stops else state
+        return None if i in waits else state
 
-    reached = walk(code.forward, [(0, True)], step)
-    loads = {i for i, _ in reached if code[i].op in LOADS and i not in waits}
-    flags = {root for wait in waits for root in code.roots(wait)}
-    return {
+    def following(i: int) -> Iterable[int]:
+        """Where threads part, those that wait are followed."""
+        ways = code.forward(i)
+        return [way for way in ways if not waits.isdisjoint(code.reach(way))] if i in guards else ways
+
+    def step_of_all(i: int, state: bool) -> bool | None:
+        return None if i in waits or i in guards else state
+
+    by_all = {i for i, _ in walk(code.forward, [(0, True)], step_of_all)}
+    by_waiters = {i for i, _ in walk(following, [(0, True)], step)}
+    return {i for i in by_all & set(code.having(*LOADS)) if is_data_load(code, i)} | {
         i
-        for i in loads
-        if is_data_load(code, i) or (_is_own_data(code, i) and flags.isdisjoint(code.roots(i)))
+        for i in by_waiters
+        if code[i].op is Op.LOAD
+        and (code[i].order == "volatile" or (code[i].order == "relaxed" and code[i].scope == "sys"))
+        and _is_own_data(code, i)
+        and flags.isdisjoint(code.roots(i))
     }
 
 

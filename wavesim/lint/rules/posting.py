@@ -14,6 +14,7 @@ from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import BLOCK, NONE, WARP, judged, line, need_of, sync_needed
 from wavesim.lint.paths import Reached, walk
+from wavesim.lint.rules.waiting import is_data_load
 from wavesim.lint.sites import FlagPost, FlagWait, is_made_of_data
 
 BULK_STORES = frozenset({Op.BULK_STORE, Op.BULK_REDUCE})
@@ -56,6 +57,8 @@ def _judged(
             stores.add(at)
             if problem := _problem(code, post, at, state, need):
                 problems.setdefault(problem.rule, problem)
+    if not stores:
+        problems |= _of_reads(code, post, waits)
     yield from problems.values()
     if post.releases and not problems:
         yield from _early(code, post, posts, waits, stores)
@@ -160,7 +163,7 @@ def _early(
     def step(i: int, state: bool) -> bool | None:
         return None if i in stops else state
 
-    if not before and _is_of_reads(code, post, waits):
+    if not before and code.flow.loop_of(post.at) is not None and _reads_of(code, post, waits):
         return
     own_guards = code.guards(post.at)
     for at, _ in walk(code.forward, [(post.at, True)], step):
@@ -182,11 +185,24 @@ def _early(
             return
 
 
-def _is_of_reads(code: Code, post: FlagPost, waits: tuple[FlagWait, ...]) -> bool:
-    """Whether it says, turn by turn of a loop, that what was awaited has been read."""
-    return code.flow.loop_of(post.at) is not None and any(
-        code.flow.can_follow(wait.at, post.at) for wait in waits if wait.at != post.at
-    )
+def _of_reads(code: Code, post: FlagPost, waits: tuple[FlagWait, ...]) -> dict[str, Finding]:
+    """Other threads' loads that no barrier orders before a post that lets their memory be written again."""
+    reads = _reads_of(code, post, waits)
+    for at, state in _reached(code, post):
+        if at in reads and state.synced < sync_needed(code, post.at, at) == BLOCK:
+            why = (
+                f"{line(code[post.at])} is run by some threads only, and no block barrier stands between it "
+                f"and the other threads' load in {line(code[at])}"
+            )
+            return {"post-before-barrier": judged(code, "post-before-barrier", post.at, why, (at,))}
+    return {}
+
+
+def _reads_of(code: Code, post: FlagPost, waits: tuple[FlagWait, ...]) -> set[int]:
+    """The loads between a wait and the post: it may say that what was awaited has been read."""
+    after = {i for wait in waits if wait.at != post.at for i in code.reach(wait.at)}
+    loads = code.having(Op.LOAD)
+    return {i for i in loads if i in after and post.at in code.reach(i) and is_data_load(code, i)}
 
 
 def _is_reset(code: Code, index: int) -> bool:
