@@ -81,11 +81,16 @@ def verdict(case: Case, findings: Iterable[Finding]) -> str:
 def totals(scores: Sequence[ExamResult]) -> dict[str, Any]:
     """Counts by family, class and split; seconds per cubin."""
     seconds = [one.seconds for one in scores]
+    slowest = max(scores, key=lambda one: one.seconds)
     return {
         "families": _counted(scores, lambda one: one.case.family),
         "classes": _counted([one for one in scores if one.case.fault], lambda one: one.case.fault),
         "splits": _counted(scores, lambda one: f"{one.split}, {'fault' if one.case.fault else 'right'}"),
-        "seconds": {"median": round(statistics.median(seconds), 3), "worst": round(max(seconds), 3)},
+        "seconds": {
+            "median": round(statistics.median(seconds), 3),
+            "worst": round(slowest.seconds, 3),
+            "slowest": slowest.case.name,
+        },
     }
 
 
@@ -103,7 +108,9 @@ def page(result: dict[str, Any]) -> str:
         lines.append(f"{part}:")
         for name, counted in result[part].items():
             lines.append(f"  {name:28s} " + ", ".join(f"{count} {word}" for word, count in counted.items()))
-    lines.append("CPU seconds per cubin: median {median}, worst {worst}".format(**result["seconds"]))
+    lines.append(
+        "CPU seconds per cubin: median {median}, worst {worst} ({slowest})".format(**result["seconds"])
+    )
     return "\n".join(lines)
 
 

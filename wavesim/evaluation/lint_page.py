@@ -1,0 +1,129 @@
+"""What the exam of `wavesim lint` said, as a table of docs/lint.md and as a picture: a bar for each class.
+
+Example: the bar of "no-acquire" is green for the share that lint found, orange for what it called wrong by
+another rule's name, grey for "unknown", red for what it missed. `python -m wavesim.evaluation.lint_page`
+writes both from `lint_scores.json`.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+import plotly.graph_objects as go
+
+from wavesim.evaluation.lint_exam import SCORES
+from wavesim.guard.program import run_program
+from wavesim.guard.reading import read_text
+from wavesim.guard.writing import write_text
+from wavesim.view.canvas import Props, axis, base_layout, heading
+from wavesim.view.export import save_figure
+from wavesim.view.figure_text import figure_of
+from wavesim.view.theme import Theme, find_theme
+
+DOCS = Path(__file__).parents[2] / "docs"
+BEGIN, END = "<!-- exam -->", "<!-- end of exam -->"
+VERDICTS = ("found", "misnamed", "unknown", "missed")
+RIGHT = {"right": "found", "unknown": "unknown", "false alarm": "missed"}  # which colour and place it has
+WIDTH, LEFT, RIGHT_MARGIN, BOTTOM, ROW = 860, 220, 60, 90, 22
+LINE = 120
+MOST_BYTES = 1_000_000
+
+
+def block(result: Mapping[str, Any]) -> str:
+    """The table, with the totals in a sentence before it."""
+    faults = _summed([result["families"]["mutant"], result["families"]["public"]])
+    right = result["families"]["right"]
+    count, of_right = sum(faults.values()), sum(right.values())
+    test = result["splits"]["test, fault"]
+    said = (
+        f"The exam has {count} faults and {of_right} right kernels, in PTX and machine code; a case is "
+        f"judged by its worst listing. Lint finds {faults['found']} faults, calls {faults['misnamed']} wrong "
+        f"by another rule's name, {faults['unknown']} unknown, and misses {faults['missed']}; in the test "
+        f"split, of which only totals were looked at, it finds {test.get('found', 0)} of "
+        f"{sum(test.values())}. Of the right kernels it calls {right.get('false alarm', 0)} wrong and "
+        f"{right.get('unknown', 0)} unknown. A cubin takes {result['seconds']['median']} s of CPU in the "
+        f"median, {result['seconds']['worst']} s at most."
+    )
+    lines = [
+        *fill(said, LINE, break_on_hyphens=False).splitlines(),
+        "",
+        "| fault | mutants and bugs | found | other rule | unknown | missed |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, counted in result["classes"].items():
+        cells = [sum(counted.values()), *(counted.get(verdict, 0) for verdict in VERDICTS)]
+        lines.append(f"| {name} | {' | '.join(map(str, cells))} |")
+    return "\n".join([*lines, "", "*Table: what lint says of each class of fault, cases.*"])
+
+
+def exam_figure(result: Mapping[str, Any], theme: str | Theme = "light") -> go.Figure:
+    """A bar for each class, and one for the right kernels, in shares of its cases."""
+    palette = find_theme(theme)
+    right = {RIGHT[verdict]: count for verdict, count in result["families"]["right"].items()}
+    rows = {**result["classes"], "right kernels": right}
+    names = [f"{name} ({sum(counted.values())})" for name, counted in rows.items()]
+    faults = _summed(result["classes"].values())
+    head = heading(
+        f"Lint finds {faults['found']} of {sum(faults.values())} faults",
+        "share of the cases of each class, cases in brackets; a right kernel that is missed is a false alarm",
+        WIDTH - LEFT - RIGHT_MARGIN,
+    )
+    height = head.height + ROW * len(rows) + BOTTOM
+    layout = base_layout(palette, head, (WIDTH, height), (LEFT, RIGHT_MARGIN, head.height, BOTTOM))
+    layout["xaxis"] = axis(palette, "share of cases (%)", range=[0, 100])
+    layout["yaxis"] = axis(palette, "", autorange="reversed")
+    layout["barmode"] = "stack"
+    colours = (palette.good, palette.stages[1], palette.waiting, palette.bad)
+    words = ("found", "wrong by another rule", "unknown", "missed")
+    data = [
+        _bar(
+            word,
+            _shares(rows.values(), verdict),
+            names,
+            tone,
+        )
+        for verdict, word, tone in zip(VERDICTS, words, colours, strict=True)
+    ]
+    return figure_of(data, layout)
+
+
+def _shares(rows: Iterable[Mapping[str, int]], verdict: str) -> list[float]:
+    return [counted.get(verdict, 0) / sum(counted.values()) for counted in rows]
+
+
+def _bar(name: str, shares: list[float], names: list[str], tone: str) -> Props:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": name,
+        "x": [100 * share for share in shares],
+        "y": names,
+        "marker": {"color": tone},
+    }
+
+
+def _summed(counts: Any) -> dict[str, int]:
+    total = dict.fromkeys(VERDICTS, 0)
+    for counted in counts:
+        for verdict, count in counted.items():
+            total[verdict] += count
+    return total
+
+
+def main(words: list[str] | None = None) -> int:
+    """Writes the table and the pictures."""
+    del words
+    result = json.loads(read_text(SCORES, MOST_BYTES))
+    page = DOCS / "lint.md"
+    before, _, rest = read_text(page, MOST_BYTES).partition(BEGIN)
+    write_text(page, f"{before}{BEGIN}\n{block(result)}\n{END}{rest.partition(END)[2]}")
+    for theme in ("light", "dark"):
+        save_figure(exam_figure(result, theme), DOCS / "images" / f"lint-exam-{theme}.svg")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_program("lint_page", main))
