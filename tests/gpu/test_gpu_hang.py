@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 from small_pipelines import pair
@@ -40,17 +42,24 @@ with record_launches(folder + "/launches.json"), mirror_semaphores(folder + "/mi
 
 
 @pytest.fixture
-def hung(cupy, tmp_path):
+def folder():
+    """In memory: a mirror's file is pinned."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as found:
+        yield Path(found)
+
+
+@pytest.fixture
+def hung(cupy, folder):
     """A process that hangs; it is killed in the end."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", HUNG, tmp_path], stdout=subprocess.PIPE, text=True, env=environment
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "enqueued\n"
-    yield process
-    process.kill()
-    process.wait()
+    command = [sys.executable, "-c", HUNG, folder]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "enqueued\n"
+            yield process
+        finally:
+            process.kill()
 
 
 def copies_after(path, copies):
@@ -63,8 +72,8 @@ def copies_after(path, copies):
 
 
 @pytest.mark.gpu
-def test_who_waits_for_whom_is_read_while_all_sms_spin_and_after_a_kill(hung, runner, tmp_path):
-    path = tmp_path / "mirror"
+def test_who_waits_for_whom_is_read_while_all_sms_spin_and_after_a_kill(hung, runner, folder):
+    path = folder / "mirror"
     time.sleep(1)  # by now all that can run does, and what can end has
     before = load_mirror(path)
     during = copies_after(path, before.copies + 20)
@@ -73,7 +82,7 @@ def test_who_waits_for_whom_is_read_while_all_sms_spin_and_after_a_kill(hung, ru
     assert (semaphores.operation, semaphores.waiters) == ("gemm1", ("gemm2",))
     assert not semaphores.values.any()
     assert (semaphores.awaited > 0).all()
-    launched = load_situation(tmp_path / "launches.json")
+    launched = load_situation(folder / "launches.json")
     assert [one.name for one in launched.operations] == ["gemm1", "wait-kernel of gemm2", "gemm2"]
     assert [one.name for one in during.situation.operations] == ["gemm1", "wait-kernel of gemm2", "gemm2"]
     assert {wait.producer for wait in during.situation.waits} == {"gemm1"}
@@ -112,18 +121,18 @@ def test_a_stream_of_a_green_context_sees_its_own_sms(cupy):
 
 
 @pytest.mark.gpu
-def test_a_mirrored_and_recorded_run_is_as_any_other(runner, tmp_path):
+def test_a_mirrored_and_recorded_run_is_as_any_other(runner, folder):
     program = runner.program(
         runner.operands(pair(), seed=2), SemaphoreSync(RowSync()), Build(), is_self_resetting=False
     )
     launch = runner.launcher(program)
-    with record_launches(tmp_path / "launches.json"), mirror_semaphores(tmp_path / "mirror", program):
+    with record_launches(folder / "launches.json"), mirror_semaphores(folder / "mirror", program):
         for _ in range(3):
             launch()
         program.synchronize()
-    finals = load_mirror(tmp_path / "mirror").arrays[-1]
+    finals = load_mirror(folder / "mirror").arrays[-1]
     assert list(finals.values) == list(finals.awaited)
-    found = load_situation(tmp_path / "launches.json")
+    found = load_situation(folder / "launches.json")
     assert [one.name for one in found.operations if one.name.startswith("gemm2")] == [
         "gemm2",
         "gemm2 #2",

@@ -2,7 +2,8 @@
 
 Example: `with mirror_semaphores("/dev/shm/semaphores", program): ...` copies the program's counters and its
 error buffer every 100 ms. The file is mapped into this process and pinned, so that DMA writes it: no SM is
-needed, and after a kill the last copy is still there. `wavesim why-hang --mirror` reads it.
+needed, and after a kill the last copy is still there. It must be in /dev/shm, as files on a disk cannot be
+pinned. `wavesim why-hang` reads it.
 """
 
 import ctypes
@@ -18,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from wavesim.errors import DescriptionError
+from wavesim.errors import DescriptionError, OutputError
 from wavesim.guard.writing import write_bytes
 from wavesim.hang.mirror import HEAD, MAGIC, mirror_head
 from wavesim_gpu.cusync.layout import ERROR_BUFFER
@@ -144,9 +145,20 @@ class SemaphoreMirror:
         self._memory = ctypes.c_char.from_buffer(self._map)
         self._address, self._text_bytes = ctypes.addressof(self._memory), len(text) - HEAD.size
         self._device = int(self._cupy.cuda.Device().id)
-        self._cupy.cuda.runtime.hostRegister(self._address, len(self._map), 0)
+        self._pin(path)
         self._stream = self._cupy.cuda.Stream(non_blocking=True, priority=_first_priority())
         self.copies = 0
+
+    def _pin(self, path: str | Path) -> None:
+        try:
+            self._cupy.cuda.runtime.hostRegister(self._address, len(self._map), 0)
+        except Exception as error:
+            del self._memory
+            self._map.close()
+            raise OutputError(
+                f"{path}: the driver does not pin this file ({error}), as most file systems on a disk do not "
+                "allow it. Use a path in /dev/shm"
+            ) from error
 
     def __enter__(self) -> Self:
         return self

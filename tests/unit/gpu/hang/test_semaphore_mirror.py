@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_pipelines import pair
 
-from wavesim.errors import DescriptionError
+from wavesim.errors import DescriptionError, OutputError
 from wavesim.hang.mirror import ERRORS, load_mirror
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync
@@ -188,6 +188,17 @@ def test_many_long_names_move_the_arrays_to_a_later_page(pinned, tmp_path):
     with SemaphoreMirror(tmp_path / "mirror", parts) as mirror:
         mirror.copy()
     assert [int(array.values[0]) for array in load_mirror(tmp_path / "mirror").arrays] == list(range(500))
+
+
+def test_a_file_that_cannot_be_pinned_is_refused_with_the_place_to_use(pinned, tmp_path, monkeypatch):
+    def refused(address, size, flags):
+        raise RuntimeError("cudaErrorInvalidValue: invalid argument")
+
+    monkeypatch.setattr(semaphore_mirror.require_cupy().cuda.runtime, "hostRegister", refused)
+    with pytest.raises(
+        OutputError, match=r"does not pin this file \(cudaErrorInvalid.*Use a path in /dev/shm"
+    ):
+        SemaphoreMirror(tmp_path / "mirror", [])
 
 
 @pytest.mark.parametrize("every_ms", [0, -1, float("nan"), 1e9])
