@@ -129,7 +129,6 @@ OWN = {
     **dict(_planned("hopper", "fused+row")),
     **dict(_foreign()),
     "synchronised example": _example(),
-    "recorded example": OwnCode(EXAMPLES / "recorded_pair.cu"),
     "plain example": OwnCode(EXAMPLES / "plain_pair.cu"),
     "wait-kernel": OwnCode(control.SOURCE),
     "element-wise": OwnCode(elementwise.SOURCE),

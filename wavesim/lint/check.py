@@ -28,6 +28,8 @@ from wavesim.lint.rules.waiting import judge_waits
 from wavesim.lint.sides import Side, side_of, with_posts
 
 Result = TypeVar("Result")
+# Waits and posts times instructions, over all kernels of a file: 40 s. Our largest kernel has 80,000.
+MOST_WORK = 4_000_000
 MOST_GIVEN_UP = 3  # kernels that take all the steps that one may: each costs up to 10 s
 
 
@@ -39,9 +41,11 @@ def findings_of(listing: Listing, known: Known = Known()) -> list[Finding]:  # n
     sides = with_posts([side for side in tried if side is not None])
     of_file = [*judge_dependents(sides), *judge_sides(sides)]
     found: list[Finding] = []
+    left = MOST_WORK
     for side in sides:
         name = side.code.kernel.name
-        own = _tried(name, given_up, partial(_judged, side))
+        left -= (len(side.waits) + len(side.posts)) * len(side.code.instructions)
+        own = _tried(name, given_up, partial(_judged, side, left))
         if own is not None:
             own += [finding for finding in of_file if finding.kernel == name]
             found += own or [_unknown(name, "no wait or post was found")]
@@ -69,8 +73,13 @@ def _unknown(kernel: str, why: str) -> Finding:
     return Finding(kernel, "kernel", "", "unknown", why)
 
 
-def _judged(side: Side) -> list[Finding]:
+def _judged(side: Side, left: int) -> list[Finding]:
     code, waits, posts = side.code, side.waits, side.posts
+    if left < 0:
+        raise RecordingError(
+            f"{len(waits) + len(posts):,} waits and posts in {len(code.instructions):,} instructions are "
+            "more than is judged of one file: name the kernels that matter"
+        )
     return [
         *judge_waits(code, waits),
         *judge_posts(code, posts, waits),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wavesim.errors import RecordingError, WavesimError
-from wavesim.lint import disassembler, sass
+from wavesim.lint import check, disassembler, sass
 from wavesim.lint.check import findings_of
 from wavesim.lint.elf import Elf, attribute_lines
 from wavesim.lint.files import listings_of
@@ -130,6 +130,15 @@ def test_a_program_that_takes_too_long_or_writes_too_much_is_ended(monkeypatch):
     monkeypatch.setattr(disassembler, "MOST_OUTPUT", 1_000)
     with pytest.raises(RecordingError, match="can't read it"):
         disassembler.run(["/bin/cat", "/dev/zero"], "x")
+
+
+def test_more_waits_and_posts_than_are_judged_are_unknown(monkeypatch):
+    monkeypatch.setattr(check, "MOST_WORK", 10)
+    found = findings_of(listing_of_sass(TEXT, "x"))
+    whys = [finding.why for finding in found if finding.kind == "kernel"]
+    assert len(whys) == 2
+    assert all("more than is judged of one file" in why for why in whys)
+    assert not [finding for finding in found if finding.verdict == "right"]
 
 
 def test_more_instructions_than_are_read_are_said(monkeypatch):
