@@ -78,8 +78,8 @@ class Outcome:
 
 
 def expanded(text: str) -> str:
-    """`<TEXT*N>` as so many."""
-    return REPEATED.sub(lambda found: found[1] * int(found[2]), text)
+    """`<TEXT*N>` as so many, and `\\n`, which a literal string of TOML keeps, as the end of a line."""
+    return REPEATED.sub(lambda found: found[1] * int(found[2]), text.replace("\\n", "\n"))
 
 
 def cases() -> list[Case]:
