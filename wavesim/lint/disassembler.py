@@ -16,6 +16,7 @@ from pathlib import Path
 
 from wavesim.errors import DeviceError, RecordingError
 from wavesim.guard.escaping import one_line
+from wavesim.guard.writing import write_bytes
 from wavesim.lint.elf import Elf, attribute_lines
 
 MOST_SECONDS = 40
@@ -53,7 +54,7 @@ def disassembly(cubin: bytes, where: str) -> str:
     elf = Elf(cubin, where)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "code.cubin"
-        path.write_bytes(elf.with_plain_names())
+        write_bytes(path, elf.with_plain_names())
         text = run([nvdisasm(), "-c", "-g", str(path)], where)
     return "".join(f"{line}\n" for line in attribute_lines(elf)) + text
 
