@@ -17,7 +17,7 @@ from pathlib import Path
 
 from wavesim.lint import disassembler, elf
 from wavesim.lint.corpus import Case, cases
-from wavesim.lint.corpus.catalogue import PACKED, packed
+from wavesim.lint.corpus.catalogue import FOLDER, PACKED, packed
 from wavesim.lint.disassembler import disassembly
 
 CACHE = Path(tempfile.gettempdir()) / "wavesim-lint-corpus"
@@ -70,7 +70,7 @@ def compiled(case: Case, arch: str) -> tuple[str, str]:
 
 def inputs(case: Case, arch: str) -> tuple[str, dict[str, str], tuple[str, ...]]:
     """Source, headers and options."""
-    headers = {path.name: path.read_text() for path in sorted(case.source.parent.glob("*.cuh"))}
+    headers = {path.name: path.read_text() for path in sorted((FOLDER / "templates").glob("*.cuh"))}
     defined = (f"-D{name}=1" for name in case.defines)
     options = (f"--gpu-architecture={arch}", "--std=c++17", "-lineinfo", *defined)
     return case.source.read_text(), headers, options

@@ -44,19 +44,33 @@ def block(result: Mapping[str, Any]) -> str:
         f"by another rule's name, {faults['unknown']} unknown, and misses {faults['missed']}; in the test "
         f"split, of which only totals were looked at, it finds {test.get('found', 0)} of "
         f"{sum(test.values())}. Of the right kernels it calls {right.get('false alarm', 0)} wrong and "
-        f"{right.get('unknown', 0)} unknown. A cubin takes {result['seconds']['median']} s of CPU in the "
-        f"median, {result['seconds']['worst']} s at most."
+        f"{right.get('unknown', 0)} unknown. {_of_later(result)} A cubin takes "
+        f"{result['seconds']['median']} s of CPU in the median, {result['seconds']['worst']} s at most."
     )
     lines = [
         *fill(said, LINE, break_on_hyphens=False).splitlines(),
         "",
-        "| fault | mutants and bugs | found | other rule | unknown | missed |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| fault | mutants and bugs | found | other rule | unknown | missed | found in the later split |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, counted in result["classes"].items():
-        cells = [sum(counted.values()), *(counted.get(verdict, 0) for verdict in VERDICTS)]
+        later = result["classes of the later split"].get(name, {})
+        found = "sealed" if result["sealed"] else f"{later.get('found', 0)} of {sum(later.values())}"
+        cells = [sum(counted.values()), *(counted.get(verdict, 0) for verdict in VERDICTS), found]
         lines.append(f"| {name} | {' | '.join(map(str, cells))} |")
     return "\n".join([*lines, "", "*Table: what lint says of each class of fault, cases.*"])
+
+
+def _of_later(result: Mapping[str, Any]) -> str:
+    """What is said of the cases that were written after the rules."""
+    if sealed := sum(result["sealed"].values()):
+        return f"Another {sealed} cases, written after the rules, are sealed: lint was not asked about them."
+    faults, right = (result["splits"][f"later, {kind}"] for kind in ("fault", "right"))
+    return (
+        f"Of what was written after the rules, the later split, it finds {faults.get('found', 0)} of "
+        f"{sum(faults.values())} faults, and calls {right.get('false alarm', 0)} of {sum(right.values())} "
+        f"right kernels wrong and {right.get('unknown', 0)} unknown."
+    )
 
 
 def exam_figure(result: Mapping[str, Any], theme: str | Theme = "light") -> go.Figure:

@@ -21,6 +21,7 @@ ARCHS = ("sm_80", "sm_90a", "sm_100a", "sm_120a")  # where a template names none
 
 Language = Literal["ptx", "sass"]
 Family = Literal["mutant", "public", "right"]
+Split = Literal["development", "test", "later"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Case:
 
     `fault` is the class, "" for a right kernel. `expected` are the rules of which one must say "wrong", in
     each of `languages`. `known` is what a user would say of the parameters: "produced", "constant", ...
+    `is_later` says that it was written after the rules.
     """
 
     name: str
@@ -41,18 +43,23 @@ class Case:
     languages: tuple[Language, ...] = ("ptx", "sass")
     known: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     about: str = ""
+    is_later: bool = False
 
     @property
     def source(self) -> Path:
         """The template's file; of a kernel that was compiled elsewhere, the file of the repository."""
         if "/" in self.template:
             return FOLDER.parents[2] / self.template
-        return FOLDER / "templates" / f"{self.template}.cu"
+        return FOLDER / ("templates_later" if self.is_later else "templates") / f"{self.template}.cu"
 
     @property
-    def is_test(self) -> bool:
-        """Whether it is in the test split, of which only totals are looked at."""
-        return hashlib.sha256(self.name.encode()).digest()[0] % 2 == 1
+    def split(self) -> Split:
+        """By the name's hash; "later" for what was written after the rules. Of all but the first, only totals
+        are looked at.
+        """
+        if self.is_later:
+            return "later"
+        return "test" if hashlib.sha256(self.name.encode()).digest()[0] % 2 == 1 else "development"
 
     def text(self, language: Language, arch: str) -> str:
         """PTX or machine code as packed."""
@@ -124,6 +131,7 @@ def _case(template: Mapping[str, Any], first: Mapping[str, str], form: Mapping[s
         archs=_two_of(archs, name) if others else archs,
         known=_known(template),
         about=template.get("about", ""),
+        is_later=template.get("split") == "later",
     )
 
 
@@ -149,6 +157,7 @@ def _mutant(
         languages=tuple(made.get("languages", ("ptx", "sass"))),
         known=twin.known,
         about=made.get("about", twin.about),
+        is_later=twin.is_later,
     )
 
 
