@@ -263,9 +263,13 @@ class Code:
         registers = self.stored(index)
         if self[index].value is not None or len(registers) != 1:
             return self[index].value
+        return self.moved(registers[0], index)
+
+    def moved(self, register: str, at: int) -> int | None:
+        """The number that was moved to a register, where it is one."""
         values = {
             self[i].value if self[i].op is Op.MOVE and not self[i].uses else None
-            for i in self.flow.definitions(registers[0], index)
+            for i in self.flow.definitions(register, at)
         }
         return values.pop() if len(values) == 1 else None
 

@@ -1,6 +1,6 @@
 """What the rules share: how a finding is made, what scope is needed, how far order must be handed on."""
 
-from wavesim.lint.code import Code, width
+from wavesim.lint.code import Code, ThreadTest, width
 from wavesim.lint.finding import Finding, Verdict
 from wavesim.lint.instruction import Instruction
 from wavesim.lint.rules import RULES
@@ -35,13 +35,19 @@ def need_of(code: Code, flag: int) -> int:
     return width("sys" if code.is_("remote", flag) else "gpu")
 
 
+def _spans_warps(role: frozenset[ThreadTest], extra: frozenset[ThreadTest]) -> bool:
+    """Whether a further test chooses among a role's warps: both look at more of the index than a lane's."""
+    return all(test.kind == "some" for test in role) and any(test.kind == "some" for test in extra)
+
+
 def sync_needed(code: Code, narrow: int, wide: int) -> int:
     """How far a synchronisation must reach between two instructions, the first run by fewer threads."""
     few, many = code.threads(narrow), code.threads(wide)
     extra = few - many
     if not extra or any(test.kind == "thread" for test in many):
         return NONE
-    is_of_role = bool(many) and many <= few
+    # One of a role's lanes has its warp to bring along; where the role is of several, the warps are to meet.
+    is_of_role = bool(many) and many <= few and not _spans_warps(many, extra)
     if not is_of_role and any(test.kind != "lane" for test in extra):
         return BLOCK
     return WARP

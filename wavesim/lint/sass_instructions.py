@@ -35,6 +35,7 @@ _GUARD = re.compile(r"@(!?)(U?P(?:\d|T))\s+")
 _LABEL = re.compile(r"`\(([^()`]*)\)")
 _TARGETS = re.compile(r'\(\*"BRANCH_TARGETS ([^"]*)"\*\)')
 _CLOCKS = ("SR_CLOCK", "SR_GLOBALTIMER")
+_RESULT = "barrier.result"  # which no register holds between BAR.RED and B2R.RESULT
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,10 @@ class _Reader:
             guard = next((o for o in self.operands if is_predicate(o) and not o.endswith("PT")), "")
         if self.opcode.startswith("BRA.CONV"):  # past a WARPSYNC that a converged warp does not need
             op, self.target = Op.WARP_SYNC, ""
+        if self.opcode.startswith("BAR.RED"):
+            defines.append(_RESULT)
+        elif self.opcode.startswith("B2R.RESULT"):
+            uses.append(_RESULT)
         if self.guard:
             uses.append(self.guard.lstrip("!"))
         count, value = self._constants(op, reads)
@@ -160,7 +165,7 @@ class _Reader:
         if what.op is Op.COMPARE or self.opcode.startswith("PLOP3") or self.opcode.startswith("UPLOP3"):
             return min(2, len(operands))
         count = 1
-        if self.opcode.startswith(("VOTE", "ELECT", "SYNCS.PHASECHK", "REDUX", "MATCH")):
+        if self.opcode.startswith(("VOTE", "ELECT", "SYNCS.PHASECHK", "REDUX", "MATCH", "B2R")):
             return 2 if len(operands) > 1 and is_result(operands[1]) and "[" not in operands[1] else 1
         if is_predicate(operands[0]):  # SHFL, ATOMG, LOP3: a predicate, then the register
             return 2 if len(operands) > 1 and is_result(operands[1]) else 1

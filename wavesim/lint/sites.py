@@ -18,6 +18,7 @@ from wavesim.lint.paths import walk
 _STORED = frozenset({Op.BULK_WAIT, Op.BULK_WAIT_READ})
 _SHOWN = frozenset({Op.BARRIER, Op.CLUSTER_WAIT})
 _READS_ONLY = re.compile(r"\.(add|ADD|or|OR|xor|XOR|max|MAX|inc|INC)\b")
+_COMPARES = re.compile(r"\.(cas|CAS)\b")
 _SWAPS = re.compile(r"\.(cas|CAS|exch|EXCH)\b")
 _FLOAT = re.compile(r"\.(b?f16|f32|f64|F16|BF16|F32|F64|v2|v4|b?f16x2|noftz)\b|\.F\d\d|\.BF16")
 
@@ -118,8 +119,19 @@ def _has_stores(code: Code, loop: CodeLoop) -> bool:
 
 
 def _leaves_memory(code: Code, index: int) -> bool:
-    """Whether the atomic adds 0, or the like."""
+    """Whether the atomic adds 0, or the like, or swaps a value for the same."""
+    if _COMPARES.search(code[index].text):
+        return _swaps_for_same(code, index)
     return bool(_READS_ONLY.search(code[index].text)) and code.constant(index) == 0
+
+
+def _swaps_for_same(code: Code, index: int) -> bool:
+    """Whether a compare-and-swap stores what it compares with: the same register twice, or one constant."""
+    words = [word.strip() for word in code[index].text.rpartition("]")[2].split(",") if word.strip()]
+    if len(words) != 2 or words[0] == words[1]:
+        return len(words) == 2
+    values = [code.moved(word, index) for word in words]
+    return values[0] is not None and values[1] is not None and (values[0] - values[1]) % 2**32 == 0
 
 
 def is_swap(code: Code, index: int) -> bool:

@@ -141,3 +141,112 @@ def test_a_trigger_without_a_wait_in_the_other_kernel_is_wrong():
     assert ("wrong", "one-sided-dependent-launch") in {(f.verdict, f.rule) for f in findings_of(listing)}
     waiting = listing_of_ptx(HEAD + body.replace(LOAD, "griddepcontrol.wait;\n" + LOAD), "pair.ptx")
     assert {f.verdict for f in findings_of(waiting)} == {"right"}
+
+
+LOCK = (
+    "@%p1 bra DONE;\nTAKE:\natom.acquire.gpu.global.cas.b32 %r2, [%rd3], 0, 1;\nsetp.ne.s32 %p2, %r2, 0;\n"
+    "@%p2 bra TAKE;\nld.global.u32 %r3, [%rd1];\nst.global.u32 [%rd2], %r3;\n"
+)
+UNLOCK = "st.release.gpu.global.u32 [%rd3], 0;\n"
+COUNT = "add.s32 %r4, %r3, 1;\nst.global.u32 [%rd1], %r4;\n"
+
+
+def test_what_a_lock_guards_is_stored_before_the_lock_is_given_back():
+    assert wrong(f"{LOCK}{COUNT}{UNLOCK}DONE:\n") == set()
+    assert wrong(f"{LOCK}{UNLOCK}{COUNT}DONE:\n") == {"early-post"}
+
+
+def test_a_store_to_another_gpu_behind_the_post_is_early():
+    known = Known(produced=frozenset({"0"}), remote=frozenset({"1", "2"}), flags=frozenset({"2"}))
+    post = POST.replace("gpu", "sys")
+    assert wrong(post + STORE, known) == {"early-post"}
+    assert wrong(STORE + BARRIER + post, known) == set()
+
+
+def test_a_volatile_load_of_what_the_kernels_blocks_store_is_not_made_above_the_wait():
+    stores = STORE + BARRIER + POST
+    early = "ld.volatile.global.f32 %f2, [%rd5+4];\n"
+    waits = ACQUIRING.replace("DONE", "END") + BARRIER
+    assert wrong(stores + waits + early + LOAD) == set()
+    assert wrong(stores + early + waits + LOAD) == {"load-above-wait"}
+
+
+def test_one_thread_that_loads_what_is_said_to_be_produced_above_its_own_wait_is_found():
+    early = ACQUIRING.replace("SPIN:\n", "ld.global.f32 %f2, [%rd1];\nSPIN:\n", 1)
+    assert wrong(early + BARRIER + LOAD, Known(produced=frozenset({"0"}))) == {"load-above-wait"}
+    assert wrong(early + BARRIER + LOAD, Known(constant=frozenset({"0"}))) == set()
+
+
+def test_a_swap_of_a_value_for_the_same_is_a_look():
+    look = "@%p1 bra AFTER;\natom.global.cas.b32 %r2, [%rd3], %r5, %r5;\nsetp.ne.s32 %p2, %r2, 0;\n"
+    once = look + "@%p2 bra AFTER;\nnanosleep.u32 20;\nAFTER:\n" + FENCE + BARRIER + LOAD
+    assert "no-wait" in wrong("mov.u32 %r5, -1;\n" + once, Known(flags=frozenset({"2"})))
+
+
+def test_a_fence_behind_a_ticket_is_in_its_place_and_the_one_before_it_is_what_lacks():
+    ticket = "@%p1 bra DONE;\natom.global.add.u32 %r2, [%rd3], 1;\nsetp.ne.s32 %p2, %r2, 7;\n@%p2 bra DONE;\n"
+    assert wrong(STORE + BARRIER + ticket + FENCE + "ld.global.f32 %f2, [%rd2];\nDONE:\n") == {"no-release"}
+
+
+def test_produced_data_that_a_posting_kernel_reads_with_no_wait_has_lost_its_turn():
+    known = Known(produced=frozenset({"0"}))
+    assert wrong(LOAD + STORE + BARRIER + POST, known) == {"no-wait"}
+    assert wrong(ACQUIRING.replace("DONE", "END") + BARRIER + LOAD + STORE + BARRIER + POST, known) == set()
+
+
+def test_a_dependent_of_a_chain_waits_for_the_grid_whose_data_it_is_said_to_read():
+    wired = "griddepcontrol.wait;\n" + LOAD + STORE + "griddepcontrol.launch_dependents;\nret;\n}\n"
+    name = HEAD.partition(".visible")[2].replace(" k(", " next(")
+    file = f"{HEAD}{wired}.visible{name}{wired.replace('griddepcontrol.wait;', '')}"
+    found = findings_of(listing_of_ptx(file, "chain.ptx"), Known(produced=frozenset({"next:0"})))
+    assert "one-sided-dependent-launch" in {one.rule for one in found if one.verdict == "wrong"}
+    whole = findings_of(listing_of_ptx(file, "chain.ptx"), Known(produced=frozenset({"k:0"})))
+    assert not [one for one in whole if one.verdict == "wrong"]
+
+
+EDGE = "setp.gt.u32 %p3, %r1, 199;\n@%p3 bra PAST;\n"
+
+
+def test_a_barrier_that_some_threads_pass_by_and_go_on_is_divergent():
+    """Those that end are no longer counted, and those of another role have a barrier of their own."""
+    assert "divergent-barrier" in wrong(EDGE + STORE + BARRIER + "PAST:\n" + POST)
+    assert "divergent-barrier" not in wrong(EDGE + "bra GO;\nPAST:\nret;\nGO:\n" + STORE + BARRIER + POST)
+    assert "divergent-barrier" not in wrong(
+        EDGE + STORE + BARRIER + "bra BOTH;\nPAST:\n" + BARRIER + "BOTH:\n" + POST
+    )
+
+
+def test_what_a_barrier_found_is_the_same_for_all_and_parts_no_threads():
+    found = "bar.red.or.pred %p4, 0, %p1;\n@%p4 bra PAST;\n"
+    assert "divergent-barrier" not in wrong(found + STORE + BARRIER + "PAST:\n" + POST)
+
+
+def test_a_size_of_run_time_may_be_a_multiple_of_the_blocks():
+    edge = "ld.param.u32 %r6, [p2];\nsetp.ge.u32 %p3, %r1, %r6;\n@%p3 bra PAST;\n"
+    assert "divergent-barrier" not in wrong(edge + STORE + BARRIER + "PAST:\n" + POST)
+
+
+def test_a_wait_that_guards_stores_alone_holds_back_those_of_the_other_threads():
+    assert wrong(ACQUIRING + STORE) == {"load-before-barrier"}
+    assert wrong(ACQUIRING + BARRIER + STORE) == set()
+    assert wrong(ACQUIRING + STORE + BARRIER + LOAD) == set()
+
+
+def test_a_role_of_several_warps_meets_before_one_of_them_posts():
+    role = "setp.gt.u32 %p3, %r1, 63;\n@%p3 bra DONE;\nand.b32 %r5, %r1, 63;\nsetp.ne.s32 %p1, %r5, 0;\n"
+    assert wrong(role + STORE + POST) == {"post-before-barrier"}
+    assert wrong(role + STORE + "bar.sync 1, 64;\n" + POST) == set()
+
+
+ROLES = (
+    "setp.gt.u32 %p3, %r1, 127;\n@%p3 bra READERS;\n"
+    "mbarrier.arrive.expect_tx.shared::cta.b64 _, [tile+512], 64;\n"
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%rd1], 64, [tile+512];\n"
+    "EMPTY:\nmbarrier.try_wait.parity.shared::cta.b64 %p4, [tile+520], 0;\n@!%p4 bra EMPTY;\nret;\nREADERS:\n"
+)
+FULL = "FULL:\nmbarrier.try_wait.parity.shared::cta.b64 %p5, [tile+512], 0;\n@!%p5 bra FULL;\n"
+
+
+def test_a_role_that_reads_what_tma_writes_waits_for_the_mbarrier_itself():
+    assert wrong(ROLES + "ld.shared.f32 %f1, [tile];\n") == {"mbarrier-not-awaited"}
+    assert wrong(ROLES + FULL + "ld.shared.f32 %f1, [tile];\n") == set()

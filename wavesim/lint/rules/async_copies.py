@@ -5,6 +5,7 @@ Example: after `cp.async.commit_group` and `cp.async.wait_group 1` the group jus
 Source: PTX ISA 9.0, section 9.7.9.25 (cp.async, cp.async.bulk).
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from wavesim.lint.judging import judged, line
 from wavesim.lint.paths import walk
 
 _MOST_GROUPS = 9  # more than any pipeline has
+_ALLOCATES = re.compile(r"tcgen05\.alloc|UTCATOMSWS|st\.async|ST\.ASYNC")
 _SYNCS = frozenset({Op.BARRIER, Op.CLUSTER_WAIT, Op.WARP_SYNC, Op.MBARRIER_TEST})
 
 
@@ -50,6 +52,15 @@ def judge_copies(code: Code) -> Iterator[Finding]:
     yield from _judged(code, copies[0], at)
 
 
+def _shared_writers(code: Code) -> Iterator[int]:
+    """What else may write shared memory: stores, atomics, copies, tensor memory's allocation, calls."""
+    for i in code.having(Op.STORE, Op.ATOMIC, Op.REDUCTION):
+        if code[i].space in ("shared", "shared::cluster") or not code.is_global(i):
+            yield i
+    yield from code.having(Op.ASYNC_COPY, Op.CALL)
+    yield from (i for i, one in enumerate(code.instructions) if _ALLOCATES.search(one.text))
+
+
 def _judged(code: Code, copy: int, at: Mapping[int, list[Copied]]) -> Iterator[Finding]:
     """The first read of shared memory that no copy's state allows."""
     for i in sorted(at):
@@ -78,7 +89,12 @@ def judge_bulk_loads(code: Code) -> Iterator[Finding]:
         for i, _ in walk(code.forward, [(load, True) for load in loads], step)
         if code[i].op is Op.LOAD and code[i].space == "shared"
     ]
-    awaited = any(code.flow.can_follow(test, i) for test in code.having(Op.MBARRIER_TEST) for i in early)
+    tests = list(code.having(Op.MBARRIER_TEST))
+    if not early and tests and loads and not any(True for _ in _shared_writers(code)):
+        # Another role's warps read what TMA alone has written.
+        early = [i for i in code.having(Op.LOAD) if code[i].space == "shared"]
+        early = [i for i in early if not any(code.flow.can_follow(test, i) for test in tests)]
+    awaited = any(code.flow.can_follow(test, i) for test in tests for i in early)
     if early and not awaited:
         why = f"{line(code[min(early)])} reads shared memory that {line(code[loads[0]])} may still be filling"
         yield judged(code, "mbarrier-not-awaited", min(early), why, (loads[0],))

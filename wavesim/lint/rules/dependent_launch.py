@@ -34,6 +34,8 @@ def judge_dependents(sides: Sequence[Side]) -> Iterator[Finding]:
             yield judged(code, "one-sided-dependent-launch", trigger, why, verdict="unknown")
         elif len(unwired) == len(dependents):
             yield from _one_sided(code, trigger, unwired[0].code)
+        elif said := [other for other in unwired if other is not side and _reads_produced(other)]:
+            yield from _one_sided(code, trigger, said[0].code)
         else:
             why = f"a kernel of this file waits for what {line(code[trigger])} lets start early"
             yield judged(code, "one-sided-dependent-launch", trigger, why, verdict="right")
@@ -44,6 +46,12 @@ def _reads_at_once(side: Side) -> bool:
     if side.waits or side.waits_for_grid:
         return False
     return any(is_data_load(side.code, i) for i in side.code.having(*LOADS))
+
+
+def _reads_produced(side: Side) -> bool:
+    """Whether the user says of something that it loads that another kernel writes it."""
+    code = side.code
+    return code.says_produced and any(code.is_("produced", i) for i in code.having(*LOADS))
 
 
 def _one_sided(code: Code, trigger: int, dependent: Code) -> Iterator[Finding]:

@@ -8,11 +8,14 @@ Source: PTX ISA 9.0, section 9.7.13.1 (barrier).
 import re
 from collections.abc import Iterator
 
-from wavesim.lint.code import Code
+from wavesim.lint.code import ACCESSES, Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
+from wavesim.lint.paths import walk
 
+_RUN_TIME = re.compile(r"\bc\[0x|%n?ctaid|%ntid|%n?cluster|SR_(NTID|CTAID|NCTAID|C[gG])")
+_WORK = ACCESSES | {Op.BARRIER}
 _ORDER = re.compile(r"\.(gt|ge|lt|le|GT|GE|LT|LE)\b")
 
 
@@ -23,11 +26,57 @@ def judge_barriers(code: Code) -> Iterator[Finding]:
             why = f"one thread reaches the barrier in {line(code[i])}, which waits for all of the block"
             yield judged(code, "divergent-barrier", i, why)
             return
+        if _is_of_all(code, i) and (passed := _passed_by(code, i)):
+            why = (
+                f"a test of the thread's index decides whether the barrier in {line(code[i])} is reached, "
+                f"and those that pass it by go on to {line(code[passed[1]])} instead of ending"
+            )
+            yield judged(code, "divergent-barrier", i, why, passed)
+            return
         count = code[i].value or 0
         if (most := _threads_at(code, i)) > count > 0 and count % 32 == 0:
             why = f"{most} threads reach the barrier in {line(code[i])}, which counts {count}"
             yield judged(code, "divergent-barrier", i, why)
             return
+
+
+def _passed_by(code: Code, index: int) -> tuple[int, int] | None:
+    """The test by which some threads pass a barrier by, and what they then run with those that did not.
+
+    None where they end (the others' barrier no longer counts them), or meet a barrier of their own. A loop's
+    exit is no such test: its number of turns may be the same for all threads.
+    """
+    for guard in sorted(code.thread_guards([index])):
+        if any(guard in loop.exits and index in loop.body for loop in code.flow.loops):
+            continue
+        if not _parts_threads(code, guard):
+            continue
+        ways = code.forward(guard)
+        others = [way for way in ways if way != index and index not in code.reach(way)]
+        shared = code.reach(index)
+
+        def step(i: int, state: bool, shared: frozenset[int] = shared) -> bool | None:
+            return None if code[i].op is Op.BARRIER and i not in shared else state
+
+        starts = ways if guard == index else others
+        met = [i for i, _ in walk(code.forward, [(way, True) for way in starts], step)]
+        if after := [i for i in met if i != index and i in shared and code[i].op in _WORK]:
+            return guard, min(after)
+    return None
+
+
+def _parts_threads(code: Code, guard: int) -> bool:
+    """Whether the code alone says that it parts a block's threads: by their index and numbers.
+
+    A size that is known at run time may be a multiple of the block's; what a barrier found is the same for all.
+    """
+    return not any(
+        code[i].op is Op.BARRIER
+        or code[i].op in ACCESSES
+        or code[i].symbols
+        or _RUN_TIME.search(code[i].text)
+        for i in code.test_of(guard)
+    )
 
 
 def _threads_at(code: Code, index: int) -> int:

@@ -98,14 +98,20 @@ def _before(code: Code, waits: frozenset[int]) -> set[int]:
 
     by_all = {i for i, _ in walk(code.forward, [(0, True)], step_of_all)}
     by_waiters = {i for i, _ in walk(following, [(0, True)], step)}
-    return {i for i in by_all & set(code.having(*LOADS)) if is_data_load(code, i)} | {
-        i
-        for i in by_waiters
-        if code[i].op is Op.LOAD
-        and (code[i].order == "volatile" or (code[i].order == "relaxed" and code[i].scope == "sys"))
-        and _is_own_data(code, i)
-        and flags.isdisjoint(code.roots(i))
-    }
+    data = {i for i in code.having(*LOADS) if is_data_load(code, i)}
+    said = {i for i in data & by_waiters if code.is_("produced", i)}
+    return (
+        (by_all & data)
+        | said
+        | {
+            i
+            for i in by_waiters
+            if code[i].op is Op.LOAD
+            and (code[i].order == "volatile" or (code[i].order == "relaxed" and code[i].scope == "sys"))
+            and _is_own_data(code, i)
+            and flags.isdisjoint(code.roots(i))
+        }
+    )
 
 
 def _must_be_produced(code: Code, index: int, waits: frozenset[int]) -> bool:
@@ -113,9 +119,10 @@ def _must_be_produced(code: Code, index: int, waits: frozenset[int]) -> bool:
     after = {i for wait in waits for i in code.reach(wait)} - waits
     below = [i for i in code.having(*LOADS) if i in after and is_data_load(code, i)]
     own = code.roots(index)
+    if code[index].order in STRONG and _is_own_data(code, index):
+        return True
     if not below:  # a wait for a flag may be there for the stores, or its poll carry the data itself
-        is_volatile = code[index].order in STRONG and _is_own_data(code, index)
-        return is_volatile or all(code[wait].op is Op.GRID_WAIT for wait in waits)
+        return all(code[wait].op is Op.GRID_WAIT for wait in waits)
     roots = [code.roots(i) for i in below]
     is_only_one = bool(own) and all(found == own for found in roots)
     written = {root for i in code.having(Op.STORE) if code.is_global(i) for root in code.roots(i)}

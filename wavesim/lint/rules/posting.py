@@ -15,7 +15,7 @@ from wavesim.lint.instruction import Op
 from wavesim.lint.judging import BLOCK, NONE, WARP, judged, line, need_of, sync_needed
 from wavesim.lint.paths import Reached, walk
 from wavesim.lint.rules.waiting import is_data_load
-from wavesim.lint.sites import FlagPost, FlagWait, is_made_of_data
+from wavesim.lint.sites import FlagPost, FlagWait, is_made_of_data, is_swap
 
 BULK_STORES = frozenset({Op.BULK_STORE, Op.BULK_REDUCE})
 _BLOCK_SYNCS = frozenset({Op.BARRIER, Op.CLUSTER_WAIT, Op.MBARRIER_TEST})
@@ -52,10 +52,11 @@ def _judged(
         return
     problems: dict[str, Finding] = {}
     stores = set()
+    is_ticket = any(wait.form == "ticket" and wait.at == post.at for wait in waits)
     for at, state in _reached(code, post):
         if is_data_store(code, at, posts):
             stores.add(at)
-            if problem := _problem(code, post, at, state, need):
+            if problem := _problem(code, post, at, state, need, is_ticket):
                 problems.setdefault(problem.rule, problem)
     if not stores:
         problems |= _of_reads(code, post, waits)
@@ -101,7 +102,9 @@ def is_data_store(code: Code, index: int, posts: Iterable[FlagPost]) -> bool:
     return is_plain or (not code.threads(index) and instruction.op is not Op.ATOMIC)
 
 
-def _problem(code: Code, post: FlagPost, at: int, state: Behind, need: int) -> Finding | None:
+def _problem(
+    code: Code, post: FlagPost, at: int, state: Behind, need: int, is_ticket: bool
+) -> Finding | None:
     flag, store = code[post.at], code[at]
     if store.op in BULK_STORES and not state.is_written:
         return judged(
@@ -113,7 +116,8 @@ def _problem(code: Code, post: FlagPost, at: int, state: Behind, need: int) -> F
             (at,),
         )
     if state.released == 0:
-        is_misplaced = _fence_follows(code, post.at)
+        # Behind a ticket a fence has its place: it acquires what the others have posted by theirs.
+        is_misplaced = not is_ticket and _fence_follows(code, post.at)
         return judged(
             code,
             "fence-misplaced" if is_misplaced else "no-release",
@@ -156,7 +160,7 @@ def _early(
     """Data that is stored after the post, and that no later post announces."""
     stops = {poll for wait in waits for poll in wait.polls if poll != post.at}
     stops |= code.thread_guards(stops) - {post.at}
-    roots = frozenset(root for i in before for root in code.roots(i))
+    roots = frozenset(root for i in (*before, *_locked(code, post, waits)) for root in code.roots(i))
     announcing = {other.at for other in posts}
     announcing |= code.thread_guards(announcing)
 
@@ -171,7 +175,8 @@ def _early(
             continue
         if (before and not (roots & code.roots(at))) or _is_reset(code, at):
             continue
-        if code.known.produced and code.says_produced and not code.is_("produced", at):
+        is_for_others = code.is_("produced", at) or code.is_("remote", at)
+        if code.known.produced and code.says_produced and not is_for_others:
             continue
         if _leaves_unannounced(code, at, announcing - own_guards | {post.at}):
             yield judged(
@@ -203,6 +208,13 @@ def _reads_of(code: Code, post: FlagPost, waits: tuple[FlagWait, ...]) -> set[in
     after = {i for wait in waits if wait.at != post.at for i in code.reach(wait.at)}
     loads = code.having(Op.LOAD)
     return {i for i in loads if i in after and post.at in code.reach(i) and is_data_load(code, i)}
+
+
+def _locked(code: Code, post: FlagPost, waits: tuple[FlagWait, ...]) -> set[int]:
+    """The loads that a lock guards: between the swap that takes it and the post that gives it back."""
+    own = code.roots(post.at)
+    locks = tuple(wait for wait in waits if own and is_swap(code, wait.at) and code.roots(wait.at) == own)
+    return _reads_of(code, post, locks)
 
 
 def _is_reset(code: Code, index: int) -> bool:

@@ -16,8 +16,13 @@ def judge_sides(sides: Sequence[Side]) -> Iterator[Finding]:
     """What is missing at one side, over the kernels of a file."""
     polling = [side for side in sides if side.polls]
     posting = [side for side in sides if side.announces]
+    has_trigger = any(any(True for _ in side.code.having(Op.GRID_TRIGGER)) for side in sides)
     for side in sides:
-        if side.waits or side.posts or side.waits_for_grid:
+        if side.waits or side.waits_for_grid:
+            continue
+        if side.posts:
+            if not has_trigger:
+                yield from _reads_unawaited(side)
             continue
         is_pair = len(sides) == 2
         if posting and (is_pair or _has_flag(side)):
@@ -41,6 +46,15 @@ def _no_wait(side: Side, posting: Side) -> Iterator[Finding]:
             f"{posting.code.kernel.name} posts, and {code.kernel.name} loads data with no wait in "
             f"{line(code[min(loads)])}"
         )
+        yield judged(code, "no-wait", min(loads), why)
+
+
+def _reads_unawaited(side: Side) -> Iterator[Finding]:
+    """What the user calls produced, read by a kernel that posts and waits for nobody: its turn is lost."""
+    code = side.code
+    loads = [i for i in code.having(*LOADS) if code.is_("produced", i) and is_data_load(code, i)]
+    if loads:
+        why = f"{line(code[min(loads)])} loads what others write meanwhile, and the kernel has no wait"
         yield judged(code, "no-wait", min(loads), why)
 
 

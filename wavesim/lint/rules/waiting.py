@@ -7,6 +7,7 @@ Source: PTX ISA 9.0, section 8.7 (acquire patterns) and 8.9.5 (causality order).
 """
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from wavesim.lint.code import ACQUIRES, SCOPES, STRONG, Code, is_shuffle, width
@@ -17,6 +18,7 @@ from wavesim.lint.paths import Reached, walk
 from wavesim.lint.sites import FlagWait, comes_first
 
 LOADS = frozenset({Op.LOAD, Op.ASYNC_COPY, Op.BULK_LOAD, Op.BULK_PREFETCH, Op.PREFETCH})
+_POSTING = frozenset({Op.STORE, Op.ATOMIC, Op.REDUCTION})
 _BLOCK_SYNCS = frozenset({Op.BARRIER, Op.CLUSTER_WAIT, Op.MBARRIER_TEST})
 _MISPLACED = frozenset({Op.FENCE, Op.INVALIDATE})
 
@@ -61,16 +63,46 @@ def _judged(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Iterator
         )
         if is_read and (problem := _problem(code, wait, at, state, need)):
             problems.setdefault(problem.rule, problem)
+    if not problems and (early := _store_at_once(code, wait, waits)) is not None:
+        problems["load-before-barrier"] = judged(
+            code,
+            "load-before-barrier",
+            wait.at,
+            f"{line(poll)} is run by some threads only, and no block barrier stands between it and the other "
+            f"threads' store in {line(code[early])}, which is what it guards: nothing is loaded behind it",
+            (early,),
+        )
     # Without an acquire the rest says nothing new.
     first = [p for p in problems.values() if p.rule in ("no-acquire", "fence-misplaced")]
     yield from first[:1] or problems.values()
+
+
+def _store_at_once(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> int | None:
+    """A store that no barrier holds back behind a wait that guards stores alone: no data is loaded behind it.
+
+    What is loaded behind the next barrier and the next post is of a later round, which has waits of its own.
+    """
+    if wait.form != "spin" or not code.threads(wait.at):
+        return None
+    posting = {i for i in code.having(*_POSTING) if code.is_global(i) and code[i].order in STRONG}
+    stops = code.thread_guards(posting) | posting
+    early: set[int] = set()
+    for at, state in _reached(code, wait, waits, stops - code.thread_guards([wait.at])):
+        if code[at].op in LOADS and at not in wait.polls and is_data_load(code, at):
+            return None
+        is_weak = code[at].op is Op.STORE and code[at].order not in STRONG and code.is_global(at)
+        if is_weak and state.is_decided and state.synced < sync_needed(code, wait.at, at):
+            early.add(at)
+    return min(early, default=None)
 
 
 def _is_default_scope(code: Code, wait: FlagWait) -> bool:
     return code[wait.at].scope == "" and need_of(code, wait.at) <= width("gpu")
 
 
-def _reached(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Reached[Ordered]:
+def _reached(
+    code: Code, wait: FlagWait, waits: tuple[FlagWait, ...], stops: AbstractSet[int] = frozenset()
+) -> Reached[Ordered]:
     """The instructions after the wait with the order that the paths to them have made."""
     own = code.roots(wait.at)
     others = {
@@ -88,7 +120,7 @@ def _reached(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Reached
     starts = [(poll, Ordered(_acquired_by(code, wait, poll), poll, is_decided=is_decided)) for poll in polls]
 
     def step(i: int, state: Ordered) -> Ordered | None:
-        if i in others or code[i].op is Op.GRID_WAIT:
+        if i in others or i in stops or code[i].op is Op.GRID_WAIT:
             return None
         after = _after(code, wait, i, state)
         return after._replace(is_decided=True) if i in deciders else after
