@@ -68,7 +68,7 @@ def _passed_by(code: Code, index: int) -> tuple[int, int] | None:
 def _parts_threads(code: Code, guard: int) -> bool:
     """Whether the code alone says that it parts a block's threads: by their index and numbers.
 
-    A size that is known at run time may be a multiple of the block's; what a barrier found is the same for all.
+    A size of run time may be a multiple of the block's, and what a barrier found is the same for all.
     """
     return not any(
         code[i].op is Op.BARRIER
