@@ -42,8 +42,9 @@ def block(result: Mapping[str, Any]) -> str:
         f"The exam has {count} faults and {of_right} right kernels, in PTX and machine code; a case is "
         f"judged by its worst listing. Lint finds {faults['found']} faults, calls {faults['misnamed']} wrong "
         f"by another rule's name, {faults['unknown']} unknown, and misses {faults['missed']}; in the test "
-        f"split, of which only totals were looked at, it finds {test.get('found', 0)} of "
-        f"{sum(test.values())}. Of the right kernels it calls {right.get('false alarm', 0)} wrong and "
+        f"split it finds {test.get('found', 0)} of {sum(test.values())}: 215 while only its totals were "
+        "looked at, the rest once its misses were, too. Of the right kernels it calls "
+        f"{right.get('false alarm', 0)} wrong and "
         f"{right.get('unknown', 0)} unknown. {_of_later(result)} A cubin takes "
         f"{result['seconds']['median']} s of CPU in the median, {result['seconds']['worst']} s at most."
     )

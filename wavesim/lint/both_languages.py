@@ -26,11 +26,11 @@ def findings_of_all(listings: Sequence[Listing], known: Known = NOTHING_SAID) ->
     return [
         finding
         for listing, found in judged
-        for finding in (found if listing.language == "ptx" else _beside(found, ptx))
+        for finding in (found if listing.language == "ptx" else beside(found, ptx))
     ]
 
 
-def _beside(found: Sequence[Finding], ptx: Sequence[Finding]) -> Iterator[Finding]:
+def beside(found: Sequence[Finding], ptx: Sequence[Finding]) -> Iterator[Finding]:
     """Findings of machine code, beside those of the PTX of the same kernels."""
     for finding in found:
         own = [one for one in ptx if (one.kernel, one.rule) == (finding.kernel, finding.rule)]
