@@ -250,3 +250,59 @@ FULL = "FULL:\nmbarrier.try_wait.parity.shared::cta.b64 %p5, [tile+512], 0;\n@!%
 def test_a_role_that_reads_what_tma_writes_waits_for_the_mbarrier_itself():
     assert wrong(ROLES + "ld.shared.f32 %f1, [tile];\n") == {"mbarrier-not-awaited"}
     assert wrong(ROLES + FULL + "ld.shared.f32 %f1, [tile];\n") == set()
+
+
+# One thread polls until the flag is up or another gave up, and the block votes: who gave up leaves.
+VOTING = """
+mov.u32 %r9, 1;
+@%p1 bra VOTE;
+SPIN:
+ld.relaxed.gpu.global.u32 %r3, [%rd3+8];
+mov.u32 %r9, 0;
+setp.ne.s32 %p3, %r3, 0;
+@%p3 bra VOTE;
+ld.relaxed.gpu.global.u32 %r2, [%rd3];
+setp.eq.s32 %p2, %r2, 0;
+@%p2 bra SPIN;
+FENCE
+mov.u32 %r9, 1;
+VOTE:
+setp.ne.u32 %p4, %r9, 0;
+bar.red.and.pred %p5, 0, %p4;
+selp.u32 %r4, 1, 0, %p5;
+setp.eq.s32 %p6, %r4, 0;
+@%p6 bra LEAVE;
+"""
+
+
+def voting(fence=FENCE, **changes):
+    body = VOTING.replace("FENCE\n", fence)
+    for old, new in changes.values():
+        assert old in body
+        body = body.replace(old, new)
+    return f"{body}{LOAD}{STORE}LEAVE:\n"
+
+
+def test_who_gave_up_waiting_and_votes_no_reads_nothing():
+    assert "no-acquire" not in wrong(voting())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        voting(fence=""),
+        voting(answer=("mov.u32 %r9, 0;", "mov.u32 %r9, 1;")),
+        voting(vote=("red.and", "red.or")),
+        voting(branch=("@%p6 bra", "@!%p6 bra")),
+    ],
+    ids=["no fence", "who gave up votes yes", "one yes suffices", "who votes no goes on"],
+)
+def test_a_vote_that_lets_who_gave_up_go_on_hides_no_missing_acquire(body):
+    assert "no-acquire" in wrong(body)
+
+
+def test_taking_a_free_place_sets_no_flag_back():
+    taken = "atom.relaxed.gpu.global.cas.b32 %r7, [%rd3], 0, %r1;\n"
+    freed = "atom.relaxed.gpu.global.exch.b32 %r7, [%rd3], 0;\n"
+    assert "early-reset" not in wrong(ACQUIRING + BARRIER + LOAD + STORE + taken)
+    assert "early-reset" in wrong(ACQUIRING + BARRIER + LOAD + STORE + freed)

@@ -38,8 +38,8 @@ def _above(
     code: Code, waits: frozenset[int], all_waits: frozenset[int], posts: Iterable[FlagPost], rule: str
 ) -> Iterator[Finding]:
     early = [
-        i for i in sorted(_before(code, all_waits)) if any(code.flow.can_follow(i, wait) for wait in waits)
-    ]
+        i for i in sorted(_before(code, all_waits)) if not waits.isdisjoint(code.reach(i))
+    ]  # the wait of a loop's next turn is for that turn's data
     early = [i for i in early if not _is_of_earlier_phase(code, i, waits, posts)]
     if not code.says_produced:
         early = [i for i in early if _must_be_produced(code, i, waits)]
@@ -54,12 +54,14 @@ def _looked_at_once(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
     """Looks at a flag after which data is loaded whatever they saw."""
     waits = tuple(waits)
     polls = {poll for wait in waits for poll in wait.polls}
+    spun = {poll for wait in waits if wait.form == "spin" for poll in wait.polls}
     for wait in waits:
         if wait.form != "look":
             continue
         others = polls - {wait.at}
         for branch in code.deciders(wait.at):
-            ways = [_loads_from(code, way, others) for way in code.forward(branch)] or [set()]
+            stops = others | (_first_polls(code, spun) - {wait.at})
+            ways = [_loads_from(code, way, stops) for way in code.forward(branch)] or [set()]
             if loads := set.intersection(*ways):
                 why = (
                     f"{line(code[wait.at])} looks at the flag once, and {line(code[min(loads)])} loads data "
@@ -67,6 +69,16 @@ def _looked_at_once(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
                 )
                 yield judged(code, "no-wait", wait.at, why, (min(loads),))
                 return
+
+
+def _first_polls(code: Code, polls: Iterable[int]) -> set[int]:
+    """Polls that the compiler put in front of their loop: the same register is filled from the same flag."""
+    twins = {(code[poll].defines, code.roots(poll)) for poll in polls}
+    return {
+        i
+        for i in code.having(Op.LOAD)
+        if code[i].order in STRONG and code.is_global(i) and (code[i].defines, code.roots(i)) in twins
+    }
 
 
 def _loads_from(code: Code, start: int, stops: set[int]) -> set[int]:

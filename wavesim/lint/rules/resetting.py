@@ -3,6 +3,7 @@
 Example: a waiter that stores 0 behind its own wait leaves another waiter of the same flag polling for ever.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 
 from wavesim.lint.code import Code
@@ -11,6 +12,8 @@ from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
 from wavesim.lint.sites import FlagWait, is_swap
 
+_COMPARES = re.compile(r"\.cas\..*\], *\d+, *%")  # in PTX; machine code has the two in registers
+
 
 def judge_resets(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
     """Stores of zero to what the kernel polls, with no count of those that have passed."""
@@ -18,7 +21,7 @@ def judge_resets(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
         if wait.form != "spin" or any(is_swap(code, poll) for poll in wait.polls):
             continue
         for i in code.having(Op.STORE, Op.ATOMIC, Op.REDUCTION):
-            if code[i].op is not Op.STORE and not is_swap(code, i):
+            if code[i].op is not Op.STORE and (not is_swap(code, i) or _is_taken(code, i)):
                 continue
             if (
                 code.constant(i) != 0
@@ -34,6 +37,11 @@ def judge_resets(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
             )
             yield judged(code, "early-reset", i, why, (wait.at,))
             return
+
+
+def _is_taken(code: Code, index: int) -> bool:
+    """Whether it compares with a constant and stores a register: it takes what was free."""
+    return _COMPARES.search(code[index].text) is not None
 
 
 def _is_same_flag(code: Code, poll: int, store: int) -> bool:

@@ -16,6 +16,7 @@ from wavesim.lint.instruction import Op
 from wavesim.lint.judging import BLOCK, WARP, judged, line, need_of, sync_needed
 from wavesim.lint.paths import Reached, walk
 from wavesim.lint.sites import FlagWait, comes_first
+from wavesim.lint.votes import Voted, votes_of
 
 LOADS = frozenset({Op.LOAD, Op.ASYNC_COPY, Op.BULK_LOAD, Op.BULK_PREFETCH, Op.PREFETCH})
 _POSTING = frozenset({Op.STORE, Op.ATOMIC, Op.REDUCTION})
@@ -32,6 +33,7 @@ class Ordered(NamedTuple):
     shown: int = 0  # since the acquire
     is_proxied: bool = False
     is_decided: bool = True  # whether the path has branched on what the poll saw
+    voted: Voted = Voted()
 
 
 def judge_waits(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
@@ -58,9 +60,8 @@ def _judged(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Iterator
         return
     problems: dict[str, Finding] = {}
     for at, state in _reached(code, wait, waits):
-        is_read = (
-            state.is_decided and code[at].op in LOADS and at not in wait.polls and is_data_load(code, at)
-        )
+        is_on_path = state.is_decided and state.voted.barred != at
+        is_read = is_on_path and code[at].op in LOADS and at not in wait.polls and is_data_load(code, at)
         if is_read and (problem := _problem(code, wait, at, state, need)):
             problems.setdefault(problem.rule, problem)
     if not problems and (early := _store_at_once(code, wait, waits)) is not None:
@@ -117,12 +118,13 @@ def _reached(
     deciders = {branch for poll in polls for branch in code.deciders(poll)}
     # A ticket is handed on through shared memory.
     is_decided = wait.form == "ticket"
+    votes = votes_of(code)
     starts = [(poll, Ordered(_acquired_by(code, wait, poll), poll, is_decided=is_decided)) for poll in polls]
 
     def step(i: int, state: Ordered) -> Ordered | None:
-        if i in others or i in stops or code[i].op is Op.GRID_WAIT:
+        if i in others or i in stops or i == state.voted.barred or code[i].op is Op.GRID_WAIT:
             return None
-        after = _after(code, wait, i, state)
+        after = _after(code, wait, i, state)._replace(voted=state.voted.after(votes, i))
         return after._replace(is_decided=True) if i in deciders else after
 
     return walk(code.forward, starts, step)
