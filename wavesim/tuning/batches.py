@@ -110,8 +110,11 @@ def _each(
         for future in as_completed(waiting):
             yield waiting[future], future.result()
     finally:
-        for future in waiting:
-            future.cancel()
+        # A pool of our own cancels them itself as it is shut down: where it breaks with futures that somebody
+        # else has cancelled, Python 3.11 prints a traceback.
+        if workers is None:
+            for future in waiting:
+                future.cancel()
 
 
 class Started:
