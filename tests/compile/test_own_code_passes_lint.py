@@ -24,7 +24,6 @@ CHOSEN = [
 # Where lint is wrong about our own code, by rule: false alarms that are known. None may join them.
 FALSE_ALARMS = {
     "wait-kernel": {"no-post"},  # it waits for kernels of other files
-    "foreign softmax": {"load-above-wait"},
     # In PTX: its loop polls an abort flag first, and the acquire after it is not seen to be of the other.
     "synchronised example": {"no-acquire", "no-wait"},
     # In machine code of sm_100 on: the loop's first poll, put in front of it, is not known for one.
