@@ -5,12 +5,13 @@ of its 192 blocks takes 256 threads and 96 KB of shared memory for as long as it
 Axes are decided once, here: x counts tile columns, y tile rows, z split-K slices.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import shown
+from wavesim.model.regions import Matrix, Read, Region, Write
 from wavesim.model.reprs import bytes_text, repr_text
 
 WARP_SIZE = 32
@@ -323,6 +324,41 @@ class Gemm:
             bytes_per_block=2 * (self.m * self.k + self.k * self.n + self.m * self.columns) // self.grid.size,
             carveout=self.carveout,
         )
+
+    @property
+    def operands(self) -> Mapping[str, Matrix]:
+        """a, b and c as they are stored; with halves b_values, with a bias `bias` (and values_bias)."""
+        columns = self.n // 2 if self.has_halves else self.n
+        shape = (self.k, columns) if self.b_order == "row" else (columns, self.k)
+        b = Matrix(*shape, self.dtype, scale=self.k**-0.5)
+        vector = Matrix(1, columns, self.dtype)
+        found = {"a": Matrix(self.m, self.k, self.dtype), "b": b}
+        found |= {"b_values": b} if self.has_halves else {}
+        found |= {"bias": vector} if self.has_bias else {}
+        found |= {"values_bias": vector} if self.has_bias and self.has_halves else {}
+        return found | {"c": Matrix(self.m, self.columns, self.dtype, is_written=True)}
+
+    def k_blocks(self, split: int) -> tuple[int, int]:
+        """The k-blocks, half-open, that a split computes; the device divides the same way."""
+        blocks = -(-self.k // self.tile_k)
+        return blocks * split // self.split_k, blocks * (split + 1) // self.split_k
+
+    def items(self, x: int, y: int, z: int) -> int:
+        """One past the last k-block of its split: `Read.at` counts the k-blocks of all of K."""
+        return self.k_blocks(z)[1]
+
+    def reads(self, x: int, y: int, z: int) -> Iterable[Read]:
+        """Its rows of A, k-block by k-block. B is taken to be weights, which nobody makes meanwhile."""
+        top, bottom = y * self.tile_m, min((y + 1) * self.tile_m, self.m)
+        for block in range(*self.k_blocks(z)):
+            columns = block * self.tile_k, min((block + 1) * self.tile_k, self.k)
+            yield Read("a", Region(top, bottom, *columns), block)
+
+    def writes(self, x: int, y: int) -> Iterable[Write]:
+        """Its tile of C, of half the columns after a gated activation."""
+        width = self.tile_n * self.columns // self.n
+        top, left = y * self.tile_m, x * width
+        yield Write("c", Region(top, min(top + self.tile_m, self.m), left, min(left + width, self.columns)))
 
     def with_m(self, m: int) -> "Gemm":
         """The same GEMM for another number of rows."""

@@ -8,14 +8,15 @@ A slice is walked in step with the consumer's own work (its K loop): of n tiles,
 needed once j/n of the consumer tile is done. A plain index is needed at the start.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 from wavesim.errors import DescriptionError
 from wavesim.model.index import Index, as_index
 from wavesim.model.kernel import UNKNOWN_LOOP, Gemm, Grid, Kernel, MainLoop
+from wavesim.model.regions import TiledWork, View
 from wavesim.model.reprs import repr_text
 
 Box = tuple[int, int, int, int]  # x from, x to, y from, y to; half-open
@@ -141,13 +142,20 @@ class Stage:
 
     `backend` names the implementation that computes it on a GPU; "" leaves the choice to the runner.
     `main_loop` is what is known of a kernel that is not ours; predictions use it, and are less sure where it
-    says nothing.
+    says nothing. `buffers` says where operands lie that are not the stage's alone, by operand: a buffer's
+    name, or a `View` of it; of a pipeline in which nobody names any, a GEMM's A is its producer's C.
     """
 
     name: str
     work: Kernel | Work
     backend: str = ""
     main_loop: MainLoop = UNKNOWN_LOOP
+    buffers: Mapping[str, str | View] = field(default_factory=dict, compare=False)
+
+    def view(self, operand: str) -> View:
+        """Where an operand lies; one that nobody named in a buffer of its own, "stage.operand"."""
+        where = self.buffers.get(operand, f"{self.name}.{operand}")
+        return where if isinstance(where, View) else View(where)
 
     def __getitem__(self, key: tuple[object, object]) -> TileSet:
         return TileSet.of(self, key)
@@ -167,6 +175,17 @@ class Stage:
     def grid(self) -> Grid:
         """The launch's grid."""
         return self.kernel.grid
+
+    @property
+    def tiled(self) -> TiledWork:
+        """Its work, which says what it reads and writes. Raises `DescriptionError` if it does not."""
+        if not isinstance(self.work, TiledWork):
+            raise DescriptionError(
+                f"stage {self.name} is a {type(self.work).__name__}, which does not say what its tiles "
+                f"read and "
+                "write; describe it as a Gemm, an Attention, a Norm, or an OwnKernel"
+            )
+        return self.work
 
     @property
     def gemm(self) -> Gemm:

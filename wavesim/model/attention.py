@@ -1,0 +1,302 @@
+"""Fused attention: softmax(scale Q K^T) V by blocks of query rows, and its decode form by splits of the keys.
+
+Example: `Attention("attention", sequences=1, length=1024, heads=12, kv_heads=12, head_dim=128)` is a grid of
+12 heads by 8 blocks of 128 query rows. Block (h, i) reads its rows of Q, then K and V block by block; under
+the causal mask, block 0 reads one of 8 and block 7 all: its tiles are unequal, and which come first matters.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from wavesim.errors import DescriptionError
+from wavesim.model.kernel import Block, Grid, Kernel, require_positive
+from wavesim.model.regions import ELEMENT_BYTES, Matrix, Read, Region, Write
+
+HEAD_DIMS = (64, 128)
+ATTENTION_BLOCK = Block(threads=384, registers=168, dynamic_shared_bytes=200_704)
+DECODE_BLOCK = Block(threads=128, registers=128, dynamic_shared_bytes=73_728)
+
+
+def _require_heads(owner: str, heads: int, kv_heads: int, head_dim: int) -> None:
+    if heads % kv_heads:
+        raise DescriptionError(
+            f"{owner}: heads is {heads} and kv_heads {kv_heads}; heads must be a multiple of kv_heads"
+        )
+    if head_dim not in HEAD_DIMS:
+        raise DescriptionError(
+            f"{owner}: head_dim is {head_dim}; kernels have {' and '.join(map(str, HEAD_DIMS))}. Pad the "
+            f"heads"
+        )
+
+
+def _require_dropout(owner: str, dropout: float) -> None:
+    if not 0 <= dropout < 1:
+        raise DescriptionError(f"{owner}: dropout is {dropout}; it must be at least 0 and below 1")
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Prefill: `length` queries of each sequence attend to `cached` earlier keys and to their own.
+
+    Operands: q (sequences * length, heads * head_dim), k and v (sequences * kv_rows, kv_heads * head_dim),
+    out as q. Row t of a sequence's own keys is row `cached + t` of its `kv_rows` (the capacity of a cache;
+    by default cached + length). Head h reads KV head h // (heads / kv_heads). `is_causal`: query t sees keys
+    up to cached + t. A tile is `tile_m` query rows of one head of one sequence; K and V come in blocks of
+    `tile_n` keys, which are the work items. `dropout` drops scores after the softmax, by `seed`, whatever
+    the tiles. Raises `DescriptionError` for head sizes without kernel and a cache too short.
+    """
+
+    name: str
+    sequences: int
+    length: int
+    heads: int
+    kv_heads: int
+    head_dim: int = 128
+    cached: int = 0
+    is_causal: bool = True
+    tile_m: int = 128
+    tile_n: int = 128
+    dtype: Literal["fp16", "bf16"] = "fp16"
+    kv_rows: int = 0
+    dropout: float = 0.0
+    seed: int = 0
+    block: Block = field(default=ATTENTION_BLOCK)
+
+    def __post_init__(self) -> None:
+        owner = f"Attention {self.name}"
+        sizes = ("sequences", "length", "heads", "kv_heads", "head_dim", "tile_m", "tile_n")
+        require_positive(owner, **{name: getattr(self, name) for name in sizes})
+        if not isinstance(self.cached, int) or self.cached < 0:
+            raise DescriptionError(f"{owner}: cached is {self.cached}; it must be an integer of at least 0")
+        _require_heads(owner, self.heads, self.kv_heads, self.head_dim)
+        _require_dropout(owner, self.dropout)
+        if self.kv_rows == 0:
+            object.__setattr__(self, "kv_rows", self.keys)
+        if self.kv_rows < self.keys:
+            raise DescriptionError(
+                f"{owner}: the cache has {self.kv_rows} rows for a sequence; cached {self.cached} + length "
+                f"{self.length} need {self.keys}. Use a cache of at least {self.keys} rows"
+            )
+
+    @property
+    def keys(self) -> int:
+        """Of a sequence, with those cached."""
+        return self.cached + self.length
+
+    @property
+    def row_blocks(self) -> int:
+        """Tiles of a head of one sequence."""
+        return -(-self.length // self.tile_m)
+
+    @property
+    def grid(self) -> Grid:
+        """Heads x sequences' row blocks."""
+        return Grid(self.heads, self.sequences * self.row_blocks)
+
+    @property
+    def m(self) -> int:
+        """Rows of the output."""
+        return self.sequences * self.length
+
+    @property
+    def columns(self) -> int:
+        """Of the output."""
+        return self.heads * self.head_dim
+
+    @property
+    def scale(self) -> float:
+        """Of the scores: 1 / sqrt(head_dim)."""
+        return float(self.head_dim**-0.5)
+
+    def query_rows(self, y: int) -> tuple[int, int, int]:
+        """Sequence of tile row y, and its query rows within the sequence, half-open."""
+        sequence, block = divmod(y, self.row_blocks)
+        return sequence, block * self.tile_m, min((block + 1) * self.tile_m, self.length)
+
+    def keys_of(self, y: int) -> int:
+        """How many keys the tiles of row y read."""
+        return self.cached + self.query_rows(y)[2] if self.is_causal else self.keys
+
+    def items(self, x: int, y: int, z: int) -> int:
+        """Blocks of keys: `Read.at` counts them in ascending order."""
+        return -(-self.keys_of(y) // self.tile_n)
+
+    @property
+    def operands(self) -> Mapping[str, Matrix]:
+        """q, k, v and out."""
+        own = Matrix(self.m, self.columns, self.dtype)
+        keys = Matrix(self.sequences * self.kv_rows, self.kv_heads * self.head_dim, self.dtype)
+        out = Matrix(self.m, self.columns, self.dtype, is_written=True)
+        return {"q": own, "k": keys, "v": keys, "out": out}
+
+    def reads(self, x: int, y: int, z: int) -> Iterable[Read]:
+        """Its rows of Q at once, then K and V block by block."""
+        yield Read("q", self._rows_of_head(x, y))
+        sequence, keys = y // self.row_blocks, self.keys_of(y)
+        left = x // (self.heads // self.kv_heads) * self.head_dim
+        for block in range(self.items(x, y, z)):
+            top, bottom = block * self.tile_n, min((block + 1) * self.tile_n, keys)
+            region = Region(top, bottom, left, left + self.head_dim).moved(sequence * self.kv_rows, 0)
+            yield Read("k", region, block)
+            yield Read("v", region, block)
+
+    def writes(self, x: int, y: int) -> Iterable[Write]:
+        """Its rows of the head's columns."""
+        yield Write("out", self._rows_of_head(x, y))
+
+    def _rows_of_head(self, x: int, y: int) -> Region:
+        sequence, top, bottom = self.query_rows(y)
+        left = x * self.head_dim
+        return Region(top, bottom, left, left + self.head_dim).moved(sequence * self.length, 0)
+
+    @property
+    def flops(self) -> int:
+        """Of the scores that the mask leaves, two products of 2 head_dim operations each."""
+        whole = self.length * self.keys
+        hidden = self.length * (self.length - 1) // 2 if self.is_causal else 0
+        return 4 * self.sequences * self.heads * self.head_dim * (whole - hidden)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The launch; work per block is the mean over unequal tiles, with the scores that the mask hides."""
+        blocks = sum(self.items(0, y, 0) for y in range(self.grid.y)) * self.heads
+        flops = 4 * self.tile_m * self.tile_n * self.head_dim * blocks // self.grid.size
+        moved = ELEMENT_BYTES[self.dtype] * (
+            2 * self.m * self.columns + 2 * self.operands["k"].rows * (self.kv_heads * self.head_dim)
+        )
+        return Kernel(self.name, self.grid, self.block, flops, moved // self.grid.size)
+
+
+@dataclass(frozen=True)
+class AttentionDecode:
+    """Decode: one query of each sequence attends to `cached` keys and to its own, the KV heads side by side.
+
+    Operands: q (sequences, heads * head_dim), k and v (sequences * kv_rows, kv_heads * head_dim), out as q.
+    The step's own key and value are row `cached` of the sequence. With `appends` they are read from k_new
+    and v_new (sequences, kv_heads * head_dim) and stored there by the block that reads them. Tile (x, y) is
+    KV head x of sequence y, all its query heads; its keys are shared out to `splits` blocks in multiples of
+    `tile_n`, the last of which to finish combines them and posts.
+    """
+
+    name: str
+    sequences: int
+    cached: int
+    heads: int
+    kv_heads: int
+    head_dim: int = 128
+    splits: int = 1
+    tile_n: int = 64
+    appends: bool = False
+    dtype: Literal["fp16", "bf16"] = "fp16"
+    kv_rows: int = 0
+    block: Block = field(default=DECODE_BLOCK)
+
+    def __post_init__(self) -> None:
+        owner = f"AttentionDecode {self.name}"
+        sizes = ("sequences", "heads", "kv_heads", "head_dim", "splits", "tile_n")
+        require_positive(owner, **{name: getattr(self, name) for name in sizes})
+        if not isinstance(self.cached, int) or self.cached < 0:
+            raise DescriptionError(f"{owner}: cached is {self.cached}; it must be an integer of at least 0")
+        _require_heads(owner, self.heads, self.kv_heads, self.head_dim)
+        if self.kv_rows == 0:
+            object.__setattr__(self, "kv_rows", self.keys)
+        if self.kv_rows < self.keys:
+            raise DescriptionError(
+                f"{owner}: the cache has {self.kv_rows} rows for a sequence; {self.keys} are read. Use a "
+                f"cache of "
+                f"at least {self.keys} rows"
+            )
+        if self.splits > self.key_blocks:
+            raise DescriptionError(
+                f"{owner}: splits is {self.splits}; {self.keys} keys are {self.key_blocks} blocks of "
+                f"{self.tile_n}. Use at most {self.key_blocks}"
+            )
+
+    @property
+    def keys(self) -> int:
+        """Of a sequence, with its own."""
+        return self.cached + 1
+
+    @property
+    def key_blocks(self) -> int:
+        """Blocks of `tile_n` keys, which the splits share out."""
+        return -(-self.keys // self.tile_n)
+
+    @property
+    def grid(self) -> Grid:
+        """KV heads x sequences x splits."""
+        return Grid(self.kv_heads, self.sequences, self.splits)
+
+    @property
+    def m(self) -> int:
+        """Rows of the output."""
+        return self.sequences
+
+    @property
+    def columns(self) -> int:
+        """Of the output."""
+        return self.heads * self.head_dim
+
+    @property
+    def scale(self) -> float:
+        """Of the scores: 1 / sqrt(head_dim)."""
+        return float(self.head_dim**-0.5)
+
+    def blocks_of(self, z: int) -> tuple[int, int]:
+        """The blocks of keys, half-open, of split z; the device divides the same way."""
+        return self.key_blocks * z // self.splits, self.key_blocks * (z + 1) // self.splits
+
+    def items(self, x: int, y: int, z: int) -> int:
+        """Blocks of keys of the split."""
+        first, end = self.blocks_of(z)
+        return end - first
+
+    @property
+    def operands(self) -> Mapping[str, Matrix]:
+        """q, k, v, out; with `appends` k_new and v_new, and the cache is written too."""
+        width = self.kv_heads * self.head_dim
+        q = Matrix(self.sequences, self.columns, self.dtype)
+        cache = Matrix(self.sequences * self.kv_rows, width, self.dtype, is_written=self.appends)
+        new = {name: Matrix(self.sequences, width, self.dtype) for name in ("k_new", "v_new")}
+        out = Matrix(self.sequences, self.columns, self.dtype, is_written=True)
+        return {"q": q, "k": cache, "v": cache, **(new if self.appends else {}), "out": out}
+
+    def reads(self, x: int, y: int, z: int) -> Iterable[Read]:
+        """The queries of the KV head, its keys and values, the step's own before the last block."""
+        group = self.heads // self.kv_heads * self.head_dim
+        yield Read("q", Region(y, y + 1, x * group, (x + 1) * group))
+        left, right = x * self.head_dim, (x + 1) * self.head_dim
+        first, end = self.blocks_of(z)
+        cached = self.cached if self.appends else self.keys
+        for block in range(first, end):
+            top, bottom = block * self.tile_n, min((block + 1) * self.tile_n, cached)
+            if top < bottom:
+                region = Region(top, bottom, left, right).moved(y * self.kv_rows, 0)
+                yield Read("k", region, block - first)
+                yield Read("v", region, block - first)
+        if self.appends and z == self.splits - 1:
+            for name in ("k_new", "v_new"):
+                yield Read(name, Region(y, y + 1, left, right), end - first - 1)
+
+    def writes(self, x: int, y: int) -> Iterable[Write]:
+        """The outputs of the KV head's query heads; with `appends` its new row of the cache."""
+        group = self.heads // self.kv_heads * self.head_dim
+        yield Write("out", Region(y, y + 1, x * group, (x + 1) * group))
+        if self.appends:
+            row, left = y * self.kv_rows + self.cached, x * self.head_dim
+            for name in ("k", "v"):
+                yield Write(name, Region(row, row + 1, left, left + self.head_dim))
+
+    @property
+    def kv_bytes(self) -> int:
+        """K and V that are read, once: what bounds the time."""
+        per_key = 2 * ELEMENT_BYTES[self.dtype] * self.kv_heads * self.head_dim
+        return self.sequences * self.keys * per_key
+
+    @property
+    def kernel(self) -> Kernel:
+        """The launch; work per block in equal shares."""
+        flops = 4 * self.sequences * self.heads * self.head_dim * self.keys
+        moved = self.kv_bytes + 2 * ELEMENT_BYTES[self.dtype] * self.sequences * self.columns
+        return Kernel(self.name, self.grid, self.block, flops // self.grid.size, moved // self.grid.size)
