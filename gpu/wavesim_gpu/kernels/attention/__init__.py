@@ -1,0 +1,1 @@
+"""Attention kernels: prefill, decode, and the dropout that they share."""
