@@ -11,8 +11,9 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
-from wavesim_gpu.kernels.backend import SPACES, Backend, KernelLaunch
+from wavesim_gpu.kernels.backend import SPACES, Backend
 from wavesim_gpu.kernels.backends import DEFAULT, backends_of, require_runs
+from wavesim_gpu.kernels.stage_backend import KernelLaunch, StageBackend
 
 REGISTER_UNIT = 8  # registers of a thread are allocated in steps of
 
@@ -22,7 +23,7 @@ class PlannedKernel:
     """One launch, the names of the stages that it computes, and the backend whose kernel it is."""
 
     stages: tuple[str, ...]
-    backend: Backend
+    backend: StageBackend
     launch: KernelLaunch
 
     def header(self, texts: Mapping[str, str]) -> str:
@@ -45,11 +46,12 @@ def kernels_of(
     if plan.schedule.is_fused:
         names = tuple(backends)
         backend = backends[names[0]]
+        assert isinstance(backend, Backend), "only GEMM backends run fused plans"
         return (PlannedKernel(names, backend, backend.fused_launch(pipeline, plan, device)),)
     found = []
     for index, stage in enumerate(pipeline.stages):
         backend = backends[stage.name]
-        launch = backend.launch(stage.gemm, plan, device)
+        launch = backend.launch(stage.work, plan, device)
         # The first stage starts only after all that the caller did before.
         is_dependent = plan.turn_of(pipeline, index) == "start"
         found.append(PlannedKernel((stage.name,), backend, replace(launch, is_dependent=is_dependent)))

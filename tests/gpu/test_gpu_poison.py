@@ -14,7 +14,7 @@ from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
-from wavesim_gpu.kernels.backend import KernelLaunch
+from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.runtime.compiler import Build
 
 pytestmark = pytest.mark.gpu

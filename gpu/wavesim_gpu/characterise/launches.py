@@ -11,7 +11,7 @@ import numpy as np
 
 from wavesim_gpu.characterise.bench import MicroBench
 from wavesim_gpu.characterise.readings import MeasuredConstant
-from wavesim_gpu.kernels.backend import KernelLaunch
+from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.runtime.launch_attributes import launch_extended
 
 FILE, THREADS, WORK_NS = "launches.cu", 256, 3_000

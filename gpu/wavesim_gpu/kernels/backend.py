@@ -1,4 +1,4 @@
-"""What a kernel backend declares and computes, so that the runner knows none of them by name.
+"""What a GEMM's kernel backend declares and computes, besides what every stage's does (`stage_backend.py`).
 
 Example: a backend says which tiles, element types and combinations of plan parts it runs; `launch(gemm, plan,
 device)` says which template instance computes a GEMM, with how many threads and blocks, and `arguments(gemm,
@@ -6,10 +6,9 @@ plan, addresses)` are its parameters after `cusync::StageParams`. A new backend 
 `backends.py`.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from wavesim.errors import DescriptionError
@@ -17,9 +16,9 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
+from wavesim_gpu.kernels.gemm_reference import gemm_reference
+from wavesim_gpu.kernels.stage_backend import KernelLaunch, OperandPlace, Scratch, StageBackend
 
-PARTS = ("schedule", "launch", "sync")
-SEMAPHORES = "semaphores"  # every synchronisation with semaphores, whatever its policy
 SPACES = ("first", "second")  # namespaces of a fused kernel's stages in its <generated.cuh>
 TileShape = tuple[int, int, int]  # rows, columns and the depth of a k-block
 
@@ -60,49 +59,11 @@ class AddressField(NamedTuple):
     shift: int = 0
 
 
-@dataclass(frozen=True)
-class KernelLaunch:
-    """How one GEMM is launched.
+class Backend(StageBackend):
+    """Kernels that compute a GEMM: which tiles, element types and forms they have."""
 
-    `expression` is the template instance or the name, `blocks` the one-dimensional grid: one per tile and
-    split, or fewer for a persistent kernel. `cluster` blocks form a cluster; `is_dependent` starts the kernel
-    before the one ahead of it in its stream has ended (programmatic dependent launch).
-    """
-
-    expression: str
-    threads: int
-    dynamic_shared_bytes: int
-    blocks: int
-    cluster: int = 1
-    is_dependent: bool = False
-
-
-@dataclass(frozen=True)
-class Combination:
-    """Plan parts that a backend runs together, by the words that they are stored as.
-
-    `syncs` may hold `SEMAPHORES` for all policies.
-    """
-
-    schedules: tuple[str, ...]
-    launches: tuple[str, ...]
-    syncs: tuple[str, ...]
-
-    def words(self, part: int) -> tuple[str, ...]:
-        """Words of the schedules (0), launches (1) or syncs (2)."""
-        return (self.schedules, self.launches, self.syncs)[part]
-
-
-class Backend(ABC):
-    """Kernels of one source file, which includes the generated header as <generated.cuh>.
-
-    `runs` are the combinations of plan parts that it runs; `reasons` says of the words that it does not run
-    why, and what to use. A plan's `prefetch` is what the simulator assumes: how much a block of these kernels
-    loads before it waits follows from its shared memory.
-    """
-
-    name: ClassVar[str]
-    source: ClassVar[Path]
+    works = (Gemm,)
+    waits_by_tile = False
     tiles: ClassVar[tuple[TileShape, ...]]
     element_types: ClassVar[tuple[str, ...]] = ("fp16", "bf16")
     activations: ClassVar[tuple[str | None, ...]]
@@ -110,24 +71,6 @@ class Backend(ABC):
     b_orders: ClassVar[tuple[str, ...]] = ("row",)
     gates: ClassVar[tuple[str, ...]] = ("interleaved",)
     biases: ClassVar[tuple[bool, ...]] = (False,)
-    runs: ClassVar[tuple[Combination, ...]]
-    reasons: ClassVar[Mapping[str, str]] = {}
-
-    def refusal(self, plan: Plan) -> str:
-        """Why it does not run a plan, and the fix, in one line; "" if it does."""
-        words, left = plan_words(plan), self.runs
-        for part, word in enumerate(words):
-            found = tuple(one for one in left if word in one.words(part))
-            if not found:
-                why = self.reasons.get(word) or self.reasons.get(word.partition(":")[0])
-                beside = f" with {' and '.join(words[:part])}" if part else ""
-                why = why or f"{PARTS[part]} {word!r} is not among what its kernels do{beside}"
-                return (
-                    f"{plan.label}: backend {self.name!r} does not run {plan.parts[part]!r}: {why}. Use "
-                    f"{PARTS[part]} {' or '.join(_instead(left, part, words))}"
-                )
-            left = found
-        return ""
 
     def check(self, gemm: Gemm, plan: Plan | None = None) -> None:
         """Raises `DescriptionError`, with the fix, for a GEMM that it cannot compute, or not under a plan."""
@@ -182,6 +125,20 @@ class Backend(ABC):
         """
         raise NotImplementedError(f"backend {self.name!r} runs fused plans by its declaration only")
 
+    def stage_arguments(
+        self, work: Gemm, plan: Plan, places: Mapping[str, OperandPlace], scratch: Scratch
+    ) -> tuple[Any, ...]:
+        """As `arguments`, which its `Addresses` are made for."""
+        addresses = {name: place.address for name, place in places.items()}
+        strides = {f"{name}_stride": places[name].row_stride for name in ("a", "b", "c")}
+        return self.arguments(
+            work, plan, Addresses(**addresses, **strides, partials=scratch.partials, tickets=scratch.tickets)
+        )
+
+    def reference(self, work: Gemm, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+        """C of A, B and what else it has."""
+        return {"c": gemm_reference(work, arrays)}
+
     @abstractmethod
     def arguments(self, gemm: Gemm, plan: Plan, addresses: Addresses) -> tuple[Any, ...]:
         """NumPy scalars or records: the kernel's parameters after the first."""
@@ -197,17 +154,3 @@ class Backend(ABC):
     def partial_bytes(self, gemm: Gemm, plan: Plan) -> int:
         """Bytes of fp32 partial sums that split K needs; 0 without."""
         return 4 * gemm.grid.size * gemm.tile_m * gemm.tile_n if gemm.split_k > 1 else 0
-
-
-def plan_words(plan: Plan) -> tuple[str, str, str]:
-    """A plan's schedule, launch and sync as `Combination` has them."""
-    sync = SEMAPHORES if plan.sync.has_semaphores else plan.sync.word
-    return plan.schedule.word, plan.launch.word, sync
-
-
-def _instead(left: Sequence[Combination], part: int, words: Sequence[str]) -> list[str]:
-    """What to use for a part: where possible words that go with the plan's parts after it."""
-    fitting = [
-        one for one in left if all(words[later] in one.words(later) for later in range(part + 1, len(words)))
-    ]
-    return list(dict.fromkeys(word for one in fitting or left for word in one.words(part)))

@@ -6,28 +6,66 @@ Example: `backend_named("portable")` is the tensor-core GEMM for every GPU from 
 
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
 from wavesim_gpu.kernels.backend import Backend
 from wavesim_gpu.kernels.sm80.gemm import Portable
 from wavesim_gpu.kernels.sm90.gemm_sm90 import Hopper
+from wavesim_gpu.kernels.stage_backend import StageBackend
 
-BACKENDS: dict[str, Backend] = {
+BACKENDS: dict[str, Backend] = {  # of GEMMs
     Portable.name: Portable(),
     Hopper.name: Hopper(),
 }
 DEFAULT = Portable.name  # runs on every GPU
+# Of other stages. Of a work's backends, the one of the wanted family computes it, or else the first.
+OTHERS: dict[str, StageBackend] = {}
 
 
 def backend_named(name: str) -> Backend:
-    """The backend of that name. Raises `DescriptionError` that lists them."""
+    """The GEMM backend of that name. Raises `DescriptionError` that lists them."""
     if name not in BACKENDS:
         raise DescriptionError(f"backend is {name!r}; there are {', '.join(BACKENDS)}")
     return BACKENDS[name]
 
 
-def backends_of(pipeline: Pipeline, default: str = DEFAULT) -> dict[str, Backend]:
-    """Each stage's backend, by stage: the one that it names, or else the default."""
-    return {stage.name: backend_named(stage.backend or default) for stage in pipeline.stages}
+def register_backend(backend: StageBackend) -> None:
+    """Adds kernels of a user's own: stages may name it, and those of its `works` that no other computes need
+    not.
+
+    Raises `DescriptionError` for a name that is taken.
+    """
+    if backend.name in BACKENDS or backend.name in OTHERS:
+        raise DescriptionError(f"backend {backend.name!r} is there already; give another name")
+    OTHERS[backend.name] = backend
+
+
+def stage_backend(stage: Stage, default: str = DEFAULT) -> StageBackend:
+    """What computes a stage: the backend that it names, or the first for its work, of the default's family
+    if it may.
+
+    Raises `DescriptionError` for an unknown name, and for work that no kernel computes.
+    """
+    known: dict[str, StageBackend] = {**BACKENDS, **OTHERS}
+    if stage.backend:
+        if stage.backend not in known:
+            raise DescriptionError(f"backend is {stage.backend!r}; there are {', '.join(known)}")
+        return known[stage.backend]
+    fitting = [one for one in known.values() if isinstance(stage.work, one.works)]
+    if not fitting:
+        found = ", ".join(dict.fromkeys(work.__name__ for one in known.values() for work in one.works))
+        raise DescriptionError(
+            f"stage {stage.name} is a {type(stage.work).__name__}, which no kernel computes; kernels "
+            f"compute {found}. "
+            "Register one of your own with register_backend"
+        )
+    family = backend_named(default).family
+    return next((one for one in fitting if one.family == family), fitting[0])
+
+
+def backends_of(pipeline: Pipeline, default: str = DEFAULT) -> dict[str, StageBackend]:
+    """Each stage's backend, by stage, as `stage_backend` has it."""
+    return {stage.name: stage_backend(stage, default) for stage in pipeline.stages}
 
 
 def require_runs(pipeline: Pipeline, plan: Plan, default: str = DEFAULT) -> None:
@@ -55,6 +93,6 @@ def require_computes(pipeline: Pipeline, default: str = DEFAULT, plan: Plan | No
     chosen = backends_of(pipeline, default)
     for stage in pipeline.stages:
         try:
-            chosen[stage.name].check(stage.gemm, plan)
+            chosen[stage.name].check(stage.work, plan)
         except DescriptionError as error:
             raise DescriptionError(f"pipeline {pipeline.name} cannot run on the GPU: {error}") from None

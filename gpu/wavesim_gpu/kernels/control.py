@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from wavesim_gpu.cusync.layout import WAIT_KERNEL_PARAMS
-from wavesim_gpu.kernels.backend import KernelLaunch
+from wavesim_gpu.kernels.stage_backend import KernelLaunch
 
 SOURCE = Path(__file__).with_name("control.cu")
 WAIT_LAUNCH = KernelLaunch("wait_for_start", threads=32, dynamic_shared_bytes=0, blocks=1)

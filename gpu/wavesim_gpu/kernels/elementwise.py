@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from wavesim_gpu.kernels.backend import KernelLaunch
+from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.driver import (
     OTHER_CONTEXT,

@@ -21,7 +21,8 @@ from wavesim.plan.plan import Plan
 from wavesim_gpu.cusync.sync_state import SyncState
 from wavesim_gpu.hang.launch_recorder import active_recorder
 from wavesim_gpu.hang.planned_run import PlannedRun
-from wavesim_gpu.kernels.backend import Addresses, Backend, KernelLaunch
+from wavesim_gpu.kernels.backend import Addresses, Backend
+from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.layers.description import MlpCall, MlpShape
 from wavesim_gpu.planned_kernels import PlannedKernel, kernels_of
 from wavesim_gpu.runtime.call_states import CallState, CallStates

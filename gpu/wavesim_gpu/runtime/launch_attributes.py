@@ -8,7 +8,7 @@ import ctypes
 from typing import Any
 
 from wavesim.errors import DeviceError
-from wavesim_gpu.kernels.backend import KernelLaunch
+from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.runtime.driver import LaunchAttribute, LaunchConfig, require_driver, status_name
 
 CLUSTER_DIMENSION, PROGRAMMATIC_STREAM_SERIALIZATION = 4, 6  # CUlaunchAttributeID

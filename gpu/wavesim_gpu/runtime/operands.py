@@ -4,15 +4,15 @@ Example: stage 1 reads X, every later stage reads what its producer wrote; each 
 output of its own. bf16 travels as uint16 bit patterns, since NumPy has no such type.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim_gpu.kernels.backend import Addresses
+from wavesim_gpu.kernels.gemm_reference import gemm_reference
 from wavesim_gpu.runtime.device import require_cupy
 
 ALIGNMENT = 16  # bytes of one asynchronous copy
@@ -137,7 +137,6 @@ def bind(
 
 def reference(operands: Operands) -> dict[str, Any]:
     """Every stage's output in float32, from the same rounded inputs; intermediates rounded as stored."""
-    cupy = require_cupy()
     results: dict[str, Any] = {}
     for stage in operands.pipeline.stages:
         dtype, dependency = stage.gemm.dtype, operands.pipeline.dependency_of(stage.name)
@@ -145,29 +144,16 @@ def reference(operands: Operands) -> dict[str, Any]:
             a = to_float32(operands.a[stage.name], dtype)
         else:
             a = to_float32(from_float32(results[dependency.producers[0]], dtype), dtype)
-        results[stage.name] = _stage_reference(cupy, operands, stage.name, a)
+        results[stage.name] = _stage_reference(operands, stage.name, a)
     return results
 
 
-def _stage_reference(cupy: Any, operands: Operands, name: str, a: Any) -> Any:
+def _stage_reference(operands: Operands, name: str, a: Any) -> Any:
     """One stage's output from its A, all in float32."""
     gemm = operands.pipeline.stage(name).gemm
-
-    def product(weights: Mapping[str, Any], bias: Mapping[str, Any]) -> Any:
-        b = to_float32(weights[name], gemm.dtype)
-        sums = cupy.matmul(a, b.T if gemm.b_order == "column" else b)
-        return sums + to_float32(bias[name], gemm.dtype) if gemm.has_bias else sums
-
-    sums = product(operands.b, operands.bias)
-    if gemm.activation is None:
-        return sums
-    if not gemm.is_gated:
-        return ACTIVATIONS[gemm.activation](cupy, sums)
-    if gemm.has_halves:
-        gate, value = sums, product(operands.b_values, operands.values_bias)
-    else:
-        gate, value = sums[:, ::2], sums[:, 1::2]
-    return ACTIVATIONS[gemm.activation](cupy, gate) * value
+    given = {key: getattr(operands, key).get(name) for key in ("b", "b_values", "bias", "values_bias")}
+    others = {key: to_float32(array, gemm.dtype) for key, array in given.items() if array is not None}
+    return gemm_reference(gemm, {"a": a, **others})
 
 
 def relative_errors(operands: Operands, expected: Mapping[str, Any]) -> dict[str, float]:
@@ -226,40 +212,6 @@ def _random(generator: Any, shape: tuple[int, ...], scale: float, dtype: str) ->
 def generator_scale(scale: float) -> Any:
     """A float32 scalar: a Python float would be fine too, but must not promote the array."""
     return require_cupy().float32(scale)
-
-
-def _gelu(cupy: Any, x: Any) -> Any:
-    inner = cupy.float32(0.7978845608028654) * (x + cupy.float32(0.044715) * x * x * x)
-    return cupy.float32(0.5) * x * (cupy.float32(1) + cupy.tanh(inner))
-
-
-def _gelu_exact(cupy: Any, x: Any) -> Any:
-    return cupy.float32(0.5) * x * (cupy.float32(1) + _erf()(x * cupy.float32(0.5**0.5)))
-
-
-def _relu(cupy: Any, x: Any) -> Any:
-    return cupy.maximum(x, cupy.float32(0))
-
-
-def _silu(cupy: Any, x: Any) -> Any:
-    return x / (cupy.float32(1) + cupy.exp(-x))
-
-
-# Of a sum, or of the gate of a gated activation.
-ACTIVATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "gelu": _gelu,
-    "gelu-exact": _gelu_exact,
-    "relu": _relu,
-    "silu": _silu,
-    "swiglu": _silu,
-    "geglu": _gelu,
-    "geglu-exact": _gelu_exact,
-}
-
-
-@cache
-def _erf() -> Any:
-    return require_cupy().ElementwiseKernel("float32 x", "float32 y", "y = erff(x)", "erf_of_float32")
 
 
 def _checked_extra(cupy: Any, pipeline: Pipeline, name: str, given: Mapping[str, Any]) -> dict[str, Any]:

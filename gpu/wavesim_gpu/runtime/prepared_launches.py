@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, get_args
 
 from wavesim.errors import DeviceError
 from wavesim_gpu.cusync.layout import CALL, SYNC_PARAMS
-from wavesim_gpu.kernels.backend import AddressField, KernelLaunch, Operand
+from wavesim_gpu.kernels.backend import AddressField, Operand
+from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.runtime.driver import require_driver, status_name
 from wavesim_gpu.runtime.launch_attributes import launch_config
 

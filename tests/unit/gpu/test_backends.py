@@ -21,8 +21,9 @@ from wavesim.plan.schedule import Persistent, TilePerBlock
 from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import Semaphores
 from wavesim.sim.launches import launched
-from wavesim_gpu.kernels.backend import Backend, Combination, KernelLaunch, plan_words
+from wavesim_gpu.kernels.backend import Backend
 from wavesim_gpu.kernels.backends import BACKENDS, backend_named, backends_of, require_runs
+from wavesim_gpu.kernels.stage_backend import Combination, KernelLaunch, plan_words
 from wavesim_gpu.planned_kernels import kernels_of
 from wavesim_gpu.runner import require_safe
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from wavesim_gpu.kernels.backend import KernelLaunch
+from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy
 from wavesim_gpu.runtime.device_launch import DeviceLaunch

@@ -12,7 +12,7 @@ import numpy as np
 
 from wavesim.errors import DescriptionError
 from wavesim_gpu.evaluation.faults.cotenant import SOURCE
-from wavesim_gpu.kernels.backend import KernelLaunch
+from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.layers import prepared
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.description import MlpShape

@@ -21,7 +21,7 @@ from wavesim.evaluation.foreign_pairs import (
 )
 from wavesim.plan.parsing import plan_data
 from wavesim.trace.trace import Trace
-from wavesim_gpu.kernels.backend import KernelLaunch
+from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.record.recording import Recording
 from wavesim_gpu.runner import WrongResultError
 from wavesim_gpu.runtime.compiler import Build

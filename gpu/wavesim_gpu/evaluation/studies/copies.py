@@ -26,7 +26,7 @@ from wavesim.plan.policy import TileSync
 from wavesim_gpu.cusync.sync_state import LIMIT_S, SyncState
 from wavesim_gpu.evaluation.studies.checked_candidates import NONE, CheckedCandidate, judged_again, or_stuck
 from wavesim_gpu.evaluation.studies.result_rows import describe_case, time_together
-from wavesim_gpu.kernels.backend import KernelLaunch
+from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.program import wait_launch
 from wavesim_gpu.runner import OutputCheck
 from wavesim_gpu.runtime.clocks import Sampler

@@ -16,15 +16,8 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.plan.plan import Plan
 from wavesim_gpu.cusync.layout import GEMM_PARAMS
-from wavesim_gpu.kernels.backend import (
-    SEMAPHORES,
-    Addresses,
-    AddressField,
-    Backend,
-    Combination,
-    KernelLaunch,
-    Operand,
-)
+from wavesim_gpu.kernels.backend import Addresses, AddressField, Backend, Operand
+from wavesim_gpu.kernels.stage_backend import SEMAPHORES, Combination, KernelLaunch
 
 POINTERS: tuple[Operand, ...] = ("a", "b", "c", "partials", "tickets")
 ROW_UNIT = 8  # elements in one 16-byte copy
@@ -76,7 +69,7 @@ TILE_CONFIGS = {
 class Portable(Backend):
     """A block per tile and split of K, on every GPU from sm_80 on."""
 
-    name = "portable"
+    name = family = "portable"
     source = Path(__file__).with_name("gemm.cu")
     tiles = tuple(TILE_CONFIGS)
     activations = (None, "gelu")

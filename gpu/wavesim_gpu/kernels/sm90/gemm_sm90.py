@@ -14,19 +14,12 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import ACTIVATIONS, Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
-from wavesim_gpu.kernels.backend import (
-    SEMAPHORES,
-    SPACES,
-    Addresses,
-    AddressField,
-    Backend,
-    Combination,
-    KernelLaunch,
-)
+from wavesim_gpu.kernels.backend import SPACES, Addresses, AddressField, Backend
 from wavesim_gpu.kernels.sm90.fused_stages import two_alike
 from wavesim_gpu.kernels.sm90.parameters import TICKET_BYTES, address_fields_of, record_of
 from wavesim_gpu.kernels.sm90.tensor_map import PANEL
 from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS, TILE_K, WgmmaTile, config_of
+from wavesim_gpu.kernels.stage_backend import SEMAPHORES, Combination, KernelLaunch
 
 HOPPER_CAPABILITY = (9, 0)
 MOST_SMS = 132  # of a Hopper GPU
@@ -37,7 +30,7 @@ STREAM_K_SUMS = 4 * MOST_SMS
 class Hopper(Backend):
     """TMA, wgmma, warps with roles; a block per tile, persistent, two stages in one kernel, Stream-K."""
 
-    name = "hopper"
+    name = family = "hopper"
     source = Path(__file__).with_name("gemm_sm90.cu")
     tiles = tuple((m, n, TILE_K) for m, n in TILE_CONFIGS)
     activations = (None, *ACTIVATIONS)

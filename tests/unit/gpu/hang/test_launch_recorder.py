@@ -16,7 +16,7 @@ from wavesim.plan.semaphores import semaphore_arrays
 from wavesim_gpu.hang import launch_recorder
 from wavesim_gpu.hang.launch_recorder import LaunchRecorder, active_recorder, record_launches
 from wavesim_gpu.hang.planned_run import PlannedRun
-from wavesim_gpu.kernels.backend import KernelLaunch
+from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.runtime.device_launch import DeviceLaunch
 
 

@@ -17,7 +17,7 @@ from wavesim_gpu.cusync.layout import ERROR_BUFFER
 from wavesim_gpu.cusync.sync_state import SyncState
 from wavesim_gpu.hang import semaphore_mirror
 from wavesim_gpu.hang.semaphore_mirror import SemaphoreMirror, counters, mirror_semaphores, of_state
-from wavesim_gpu.kernels.backend import KernelLaunch
+from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.runtime import launches
 from wavesim_gpu.runtime.device_launch import DeviceLaunch
 

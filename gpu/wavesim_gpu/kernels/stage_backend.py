@@ -1,0 +1,141 @@
+"""What the kernels of a stage declare and compute, whatever the stage does, so that the runner knows none by
+name.
+
+Example: the attention backend says that it computes `Attention`, under which plans, what its launch is, and
+which parameters come after `cusync::StageParams` for operands that lie at given places. What its tiles read
+and write the work itself says (`wavesim.model.regions`). A GEMM's backend says more: `backend.py`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from wavesim.model.device import Device
+from wavesim.plan.plan import Plan
+
+PARTS = ("schedule", "launch", "sync")
+SEMAPHORES = "semaphores"  # every synchronisation with semaphores, whatever its policy
+
+
+@dataclass(frozen=True)
+class KernelLaunch:
+    """How one stage is launched.
+
+    `expression` is the template instance or the name, `blocks` the one-dimensional grid: one per tile and
+    split, or fewer for a persistent kernel. `cluster` blocks form a cluster; `is_dependent` starts the kernel
+    before the one ahead of it in its stream has ended (programmatic dependent launch).
+    """
+
+    expression: str
+    threads: int
+    dynamic_shared_bytes: int
+    blocks: int
+    cluster: int = 1
+    is_dependent: bool = False
+
+
+@dataclass(frozen=True)
+class Combination:
+    """Plan parts that a backend runs together, by the words that they are stored as.
+
+    `syncs` may hold `SEMAPHORES` for all policies.
+    """
+
+    schedules: tuple[str, ...]
+    launches: tuple[str, ...]
+    syncs: tuple[str, ...]
+
+    def words(self, part: int) -> tuple[str, ...]:
+        """Words of the schedules (0), launches (1) or syncs (2)."""
+        return (self.schedules, self.launches, self.syncs)[part]
+
+
+@dataclass(frozen=True)
+class OperandPlace:
+    """Where an operand begins on the device, and how many elements lie from one row to the next."""
+
+    address: int
+    row_stride: int
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Device memory of a stage's own: `partials` as many bytes as it asked for, zeroed once and after an
+    abort; `tickets`, a 32-bit word per tile of a grid with splits, zero before each run.
+    """
+
+    partials: int = 0
+    tickets: int = 0
+
+
+class StageBackend(ABC):
+    """Kernels of one source file, which includes the generated header as <generated.cuh>.
+
+    `works` are the classes of `Stage.work` that it computes, `family` the word by which a user asks for it
+    and its like ("portable" runs from sm_80 on). `runs` are the combinations of plan parts that it runs;
+    `reasons` says of the words that it does not run why, and what to use. With `waits_by_tile` each tile has
+    a wait schedule (`cusync::TileStage`), else all tiles of a row share one. A plan's `prefetch` is what the
+    simulator assumes: how much a block of these kernels loads before it waits follows from its shared memory.
+    """
+
+    name: ClassVar[str]
+    family: ClassVar[str]
+    source: ClassVar[Path]
+    works: ClassVar[tuple[type, ...]]
+    waits_by_tile: ClassVar[bool] = True
+    runs: ClassVar[tuple[Combination, ...]]
+    reasons: ClassVar[Mapping[str, str]] = {}
+
+    def refusal(self, plan: Plan) -> str:
+        """Why it does not run a plan, and the fix, in one line; "" if it does."""
+        words, left = plan_words(plan), self.runs
+        for part, word in enumerate(words):
+            found = tuple(one for one in left if word in one.words(part))
+            if not found:
+                why = self.reasons.get(word) or self.reasons.get(word.partition(":")[0])
+                beside = f" with {' and '.join(words[:part])}" if part else ""
+                why = why or f"{PARTS[part]} {word!r} is not among what its kernels do{beside}"
+                return (
+                    f"{plan.label}: backend {self.name!r} does not run {plan.parts[part]!r}: {why}. Use "
+                    f"{PARTS[part]} {' or '.join(_instead(left, part, words))}"
+                )
+            left = found
+        return ""
+
+    @abstractmethod
+    def check(self, work: Any, plan: Plan | None = None) -> None:
+        """Raises `DescriptionError`, with the fix, for work that it cannot compute, or not under a plan."""
+
+    @abstractmethod
+    def launch(self, work: Any, plan: Plan, device: Device) -> KernelLaunch:
+        """How to launch the kernel. Raises as `check` does, and `DeviceError`."""
+
+    @abstractmethod
+    def stage_arguments(
+        self, work: Any, plan: Plan, places: Mapping[str, OperandPlace], scratch: Scratch
+    ) -> tuple[Any, ...]:
+        """NumPy scalars or records: the kernel's parameters after the first, for operands at `places`."""
+
+    @abstractmethod
+    def reference(self, work: Any, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the stage writes, float32, from its operands as float32 CuPy arrays of their shapes."""
+
+    def partial_bytes(self, work: Any, plan: Plan) -> int:
+        """Bytes of scratch that it needs under a plan; 0 without."""
+        return 0
+
+
+def plan_words(plan: Plan) -> tuple[str, str, str]:
+    """A plan's schedule, launch and sync as `Combination` has them."""
+    sync = SEMAPHORES if plan.sync.has_semaphores else plan.sync.word
+    return plan.schedule.word, plan.launch.word, sync
+
+
+def _instead(left: Sequence[Combination], part: int, words: Sequence[str]) -> list[str]:
+    """What to use for a part: where possible words that go with the plan's parts after it."""
+    fitting = [
+        one for one in left if all(words[later] in one.words(later) for later in range(part + 1, len(words)))
+    ]
+    return list(dict.fromkeys(word for one in fitting or left for word in one.words(part)))
