@@ -16,7 +16,7 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
-from wavesim_gpu.kernels.gemm_reference import gemm_reference
+from wavesim_gpu.kernels.gemm_reference import computed_gemm
 from wavesim_gpu.kernels.stage_backend import KernelLaunch, OperandPlace, Scratch, StageBackend
 
 SPACES = ("first", "second")  # namespaces of a fused kernel's stages in its <generated.cuh>
@@ -137,7 +137,7 @@ class Backend(StageBackend):
 
     def reference(self, work: Gemm, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
         """C of A, B and what else it has."""
-        return {"c": gemm_reference(work, arrays)}
+        return {"c": computed_gemm(work, arrays)}
 
     @abstractmethod
     def arguments(self, gemm: Gemm, plan: Plan, addresses: Addresses) -> tuple[Any, ...]:

@@ -40,7 +40,7 @@ def register_backend(backend: StageBackend) -> None:
     OTHERS[backend.name] = backend
 
 
-def stage_backend(stage: Stage, default: str = DEFAULT) -> StageBackend:
+def backend_of(stage: Stage, default: str = DEFAULT) -> StageBackend:
     """What computes a stage: the backend that it names, or the first for its work, of the default's family
     if it may.
 
@@ -59,13 +59,15 @@ def stage_backend(stage: Stage, default: str = DEFAULT) -> StageBackend:
             f"compute {found}. "
             "Register one of your own with register_backend"
         )
-    family = backend_named(default).family
-    return next((one for one in fitting if one.family == family), fitting[0])
+    usual = backend_named(default)
+    if usual in fitting:
+        return usual
+    return next((one for one in fitting if one.family == usual.family), fitting[0])
 
 
 def backends_of(pipeline: Pipeline, default: str = DEFAULT) -> dict[str, StageBackend]:
-    """Each stage's backend, by stage, as `stage_backend` has it."""
-    return {stage.name: stage_backend(stage, default) for stage in pipeline.stages}
+    """Each stage's backend, by stage, as `backend_of` has it."""
+    return {stage.name: backend_of(stage, default) for stage in pipeline.stages}
 
 
 def require_runs(pipeline: Pipeline, plan: Plan, default: str = DEFAULT) -> None:

@@ -8,7 +8,7 @@ from wavesim.model.kernel import Gemm
 from wavesim_gpu.runtime.device import require_cupy
 
 
-def gemm_reference(gemm: Gemm, arrays: Mapping[str, Any]) -> Any:
+def computed_gemm(gemm: Gemm, arrays: Mapping[str, Any]) -> Any:
     """C (m, columns) of a, b and, where it has them, b_values, bias and values_bias, all float32."""
     cupy, a = require_cupy(), arrays["a"]
 

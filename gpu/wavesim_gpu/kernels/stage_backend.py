@@ -81,7 +81,7 @@ class StageBackend(ABC):
     """
 
     name: ClassVar[str]
-    family: ClassVar[str]
+    family: ClassVar[str] = ""
     source: ClassVar[Path]
     works: ClassVar[tuple[type, ...]]
     waits_by_tile: ClassVar[bool] = True

@@ -12,7 +12,7 @@ from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim_gpu.kernels.backend import Addresses
-from wavesim_gpu.kernels.gemm_reference import gemm_reference
+from wavesim_gpu.kernels.gemm_reference import computed_gemm
 from wavesim_gpu.runtime.device import require_cupy
 
 ALIGNMENT = 16  # bytes of one asynchronous copy
@@ -153,7 +153,7 @@ def _stage_reference(operands: Operands, name: str, a: Any) -> Any:
     gemm = operands.pipeline.stage(name).gemm
     given = {key: getattr(operands, key).get(name) for key in ("b", "b_values", "bias", "values_bias")}
     others = {key: to_float32(array, gemm.dtype) for key, array in given.items() if array is not None}
-    return gemm_reference(gemm, {"a": a, **others})
+    return computed_gemm(gemm, {"a": a, **others})
 
 
 def relative_errors(operands: Operands, expected: Mapping[str, Any]) -> dict[str, float]:
