@@ -67,7 +67,10 @@ def backend_of(stage: Stage, default: str = DEFAULT) -> StageBackend:
 
 def backends_of(pipeline: Pipeline, default: str = DEFAULT) -> dict[str, StageBackend]:
     """Each stage's backend, by stage, as `backend_of` has it."""
-    return {stage.name: backend_of(stage, default) for stage in pipeline.stages}
+    try:
+        return {stage.name: backend_of(stage, default) for stage in pipeline.stages}
+    except DescriptionError as error:
+        raise DescriptionError(f"pipeline {pipeline.name} cannot run on the GPU: {error}") from None
 
 
 def require_runs(pipeline: Pipeline, plan: Plan, default: str = DEFAULT) -> None:
