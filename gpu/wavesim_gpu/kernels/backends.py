@@ -8,6 +8,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
+from wavesim_gpu.kernels.attention.attention_sm90 import HopperAttention
 from wavesim_gpu.kernels.backend import Backend
 from wavesim_gpu.kernels.sm80.gemm import Portable
 from wavesim_gpu.kernels.sm90.gemm_sm90 import Hopper
@@ -19,7 +20,9 @@ BACKENDS: dict[str, Backend] = {  # of GEMMs
 }
 DEFAULT = Portable.name  # runs on every GPU
 # Of other stages. Of a work's backends, the one of the wanted family computes it, or else the first.
-OTHERS: dict[str, StageBackend] = {}
+OTHERS: dict[str, StageBackend] = {
+    HopperAttention.name: HopperAttention(),
+}
 
 
 def backend_named(name: str) -> Backend:

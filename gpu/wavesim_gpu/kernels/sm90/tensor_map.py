@@ -61,6 +61,24 @@ def encode_panels(
     )
 
 
+def encode_heads(
+    address: int, size: tuple[int, int, int], box: tuple[int, int], dtype: str, strides: tuple[int, int]
+) -> Any:
+    """Sequences of rows, (sequences, rows, columns), as (sequences, panels, rows, 64).
+
+    Boxes are (1, columns / 64, rows, 64) for a `box` of (rows, columns). `strides` are from sequence to
+    sequence and from row to row, in elements. Rows past a sequence's end lie outside.
+    """
+    (sequences, rows, columns), (box_rows, box_columns) = size, box
+    return _encode(
+        address,
+        (PANEL, rows, columns // PANEL, sequences),
+        (strides[1], PANEL, strides[0]),
+        (PANEL, box_rows, box_columns // PANEL, 1),
+        dtype,
+    )
+
+
 def tiles_in_panels(columns: int, tile_columns: int) -> int:
     """How many tiles of a row lie inside the matrix when each is filled up to whole panels of 64 columns."""
     filled = -(-tile_columns // PANEL) * PANEL
