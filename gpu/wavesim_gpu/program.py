@@ -17,6 +17,7 @@ from wavesim.plan.plan import Plan
 from wavesim_gpu.cusync.sync_state import LIMIT_S, SyncState
 from wavesim_gpu.kernels import control
 from wavesim_gpu.kernels.backends import DEFAULT, backends_of
+from wavesim_gpu.kernels.stage_backend import Scratch
 from wavesim_gpu.planned_kernels import PlannedKernel, kernels_of
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy
@@ -106,15 +107,14 @@ class Program(Launches):
         return [*launches, DeviceLaunch(function, shape, tuple(arguments), stream, kernel.stages)]
 
     def _arguments(self, name: str) -> tuple[Any, ...]:
-        work, backend = self.pipeline.stage(name).gemm, self.backends[name]
+        work, backend = self.pipeline.stage(name).work, self.backends[name]
         size = backend.partial_bytes(work, self.plan)
         partials = self._cupy.zeros(size, np.uint8) if size else None
         if partials is not None:
             self.sync.clear_after_abort(partials)
-        addresses = self.operands.addresses(
-            name, partials.data.ptr if partials is not None else 0, self.sync.tickets(name)
-        )
-        return (self.sync.params(name), *backend.arguments(work, self.plan, addresses))
+        scratch = Scratch(partials.data.ptr if partials is not None else 0, self.sync.tickets(name))
+        places = self.operands.places(name)
+        return (self.sync.params(name), *backend.stage_arguments(work, self.plan, places, scratch))
 
     def _wait_launch(self, name: str, stream: int) -> list[DeviceLaunch]:
         if self.pipeline.dependency_of(name) is None:

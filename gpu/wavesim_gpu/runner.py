@@ -29,7 +29,8 @@ from wavesim_gpu.runtime.clocks import Reading, Sampler
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy
 from wavesim_gpu.runtime.functions import compile_ahead
-from wavesim_gpu.runtime.operands import Operands, bind, is_right, random_operands, reference, relative_errors
+from wavesim_gpu.runtime.operands import Operands, bind, random_operands
+from wavesim_gpu.runtime.references import is_right, reference, relative_errors
 from wavesim_gpu.runtime.timing import Contender, interleaved_ns, run_in_turn
 
 RECORDED_REPLAYS = 5
@@ -107,7 +108,7 @@ class CupyRunner:
         """Random inputs and weights for a pipeline, for whatever plan."""
         require_computes(pipeline, self.backend)
         chosen, plain = backends_of(pipeline, self.backend), StreamSync()
-        partials = sum(chosen[stage.name].partial_bytes(stage.gemm, plain) for stage in pipeline.stages)
+        partials = sum(chosen[stage.name].partial_bytes(stage.work, plain) for stage in pipeline.stages)
         return random_operands(pipeline, seed, partials)
 
     def refusal(self, pipeline: Pipeline, plan: Plan) -> str:
@@ -181,7 +182,7 @@ class CupyRunner:
         compile_ahead(operands.pipeline, plans, (Build(),), self.backend)
         programs = [self.program(operands, plan) for plan in plans]
         launches = [self.launcher(program) for program in programs]
-        expected = reference(operands)
+        expected = reference(operands, self.backend)
         verdicts = [self.verdict(*pair, expected) for pair in zip(programs, launches, strict=True)]
         for plan, verdict in zip(plans, verdicts, strict=True):
             _require_good(operands.pipeline, plan, verdict, "not timed")

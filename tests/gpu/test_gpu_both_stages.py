@@ -161,7 +161,7 @@ def measuring(runner):
 
 def verdict_of(runner, pipeline, plan, build=None, runs=2):
     """Of the first bad run, or the last. Counters are left as they are: the semaphores' final values show."""
-    from wavesim_gpu.runtime.operands import reference
+    from wavesim_gpu.runtime.references import reference
 
     operands = runner.operands(pipeline, seed=31)
     program = runner.program(operands, plan, build or Build(), is_self_resetting=False)
@@ -279,7 +279,7 @@ def test_a_dropped_post_is_a_deadlock_and_the_next_run_is_right(measuring, tile,
 @pytest.mark.parametrize(("tile", "m"), [(SQUARE, 700), (WIDE, 700), ((64, 192, 64), 125)], ids=str)
 def test_a_run_leaves_its_counters_at_zero_and_can_be_replayed(measuring, tile, m, policy, is_graph):
     """No memset comes between replays: what the last block zeroes is all that the next run starts from."""
-    from wavesim_gpu.runtime.operands import reference
+    from wavesim_gpu.runtime.references import reference
 
     runner = measuring(is_graph=is_graph)
     operands = runner.operands(alike(tile, m=m, n=520), seed=5)

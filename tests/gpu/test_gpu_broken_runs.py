@@ -17,7 +17,7 @@ pytestmark = pytest.mark.gpu
 
 
 def verdict(runner, program):
-    from wavesim_gpu.runtime.operands import reference
+    from wavesim_gpu.runtime.references import reference
 
     return runner.verdict(program, runner.launcher(program), reference(program.operands))
 
@@ -124,7 +124,7 @@ def test_the_sms_are_those_of_the_current_green_context(runner):
 
 def test_a_pair_runs_right_within_a_green_context(runner):
     """Arrays are made and judged outside: what runs within are our own kernels."""
-    from wavesim_gpu.runtime.operands import is_right, reference, relative_errors
+    from wavesim_gpu.runtime.references import is_right, reference, relative_errors
 
     operands = runner.operands(pair(m=1000, hidden=1280, n=1024), seed=3)
     expected = reference(operands)

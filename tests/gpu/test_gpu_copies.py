@@ -45,7 +45,7 @@ def test_runs_that_follow_each_other_in_one_graph_are_right(runner):
     from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, mlp_pair
     from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER_CAPABILITY
     from wavesim_gpu.runner import CupyRunner
-    from wavesim_gpu.runtime.operands import reference
+    from wavesim_gpu.runtime.references import reference
 
     if runner.device.compute_capability != HOPPER_CAPABILITY:
         pytest.skip("the kernels that start by dependent launch need a Hopper GPU")
@@ -81,7 +81,7 @@ def test_what_is_judged_after_the_rounds_is_what_they_wrote(runner):
         sharing_entry,
         time_and_judge,
     )
-    from wavesim_gpu.runtime.operands import reference
+    from wavesim_gpu.runtime.references import reference
 
     operands = runner.operands(pair(), seed=3)
     expected = reference(operands)

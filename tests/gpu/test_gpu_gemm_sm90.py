@@ -181,7 +181,7 @@ def test_misaligned_arrays_are_refused():
 
 def verdict_of(pipeline, plan, build=None, seed=21, limit_s=5.0, runs=1):
     from wavesim_gpu.runner import CupyRunner
-    from wavesim_gpu.runtime.operands import reference
+    from wavesim_gpu.runtime.references import reference
 
     runner = CupyRunner(limit_s=limit_s, commit="test", backend="hopper")
     operands = runner.operands(pipeline, seed=seed)
@@ -317,7 +317,7 @@ def test_recorded_tiles_are_all_there_once(cupy):
 def test_a_run_leaves_its_counters_at_zero_and_can_be_replayed(words, policy):
     """No memset comes between replays: what the last block zeroes is all that the next run starts from."""
     from wavesim_gpu.runner import CupyRunner
-    from wavesim_gpu.runtime.operands import reference
+    from wavesim_gpu.runtime.references import reference
 
     runner = CupyRunner(limit_s=5.0, commit="test", backend="hopper")
     tile = (128, 128, 64)

@@ -9,7 +9,7 @@ import pytest
 from wavesim_gpu.kernels.elementwise import Elementwise
 from wavesim_gpu.layers.description import GATED, MlpCall, MlpShape
 from wavesim_gpu.layers.library import LibraryMlp
-from wavesim_gpu.runtime.operands import element_type, from_float32, to_float32
+from wavesim_gpu.runtime.element_types import element_type, from_float32, to_float32
 
 pytestmark = pytest.mark.gpu
 

@@ -71,7 +71,7 @@ def layers(m, forms, tile=WIDE, k=264, hidden=680, n=392, splits=(1, 1), dtype="
 
 def verdict_of(runner, pipeline, plan, build=None, seed=3, runs=2):
     """Of the last of so many runs, or of the first bad one: what a run leaves behind shows in the next."""
-    from wavesim_gpu.runtime.operands import reference
+    from wavesim_gpu.runtime.references import reference
 
     operands = runner.operands(pipeline, seed=seed)
     program = runner.program(operands, plan, build or Build(), is_self_resetting=False)
@@ -83,7 +83,8 @@ def verdict_of(runner, pipeline, plan, build=None, seed=3, runs=2):
 @pytest.mark.parametrize(("place", "variant", "size"), FORMS, ids=str)
 def test_every_form_is_right_and_nan_stays_nan(hopper, cupy, place, variant, size):
     """One row of A has a NaN: all of that row's outputs are NaN, whatever the activation, and no others."""
-    from wavesim_gpu.runtime.operands import reference, to_float32
+    from wavesim_gpu.runtime.element_types import to_float32
+    from wavesim_gpu.runtime.references import reference
 
     (activation, gates), (order, has_bias, dtype), (m, n, k) = place, variant, size
     form = {"activation": activation, "gates": gates, "b_order": order, "has_bias": has_bias}
@@ -169,7 +170,9 @@ def test_a_dropped_post_leaves_nan_behind_every_form(hopper, cupy, layer, words)
 @pytest.mark.parametrize("order", ["row", "column"])
 def test_operands_with_strides_are_read_and_written_in_place(hopper, cupy, order):
     """Gates and values lie in one array, x and the output in wider ones, whose other columns stay."""
-    from wavesim_gpu.runtime.operands import Operands, from_float32, reference
+    from wavesim_gpu.runtime.element_types import from_float32
+    from wavesim_gpu.runtime.operands import Operands
+    from wavesim_gpu.runtime.references import reference
 
     m, k, n, hidden = 77, 136, 392, 328
     random = cupy.random.RandomState(1)
@@ -187,13 +190,12 @@ def test_operands_with_strides_are_read_and_written_in_place(hopper, cupy, order
     wide_x, wide_out, middle = matrix(m, k + 64), matrix(m, n + 40), cupy.empty((m, hidden), "float16")
     x, out, before = wide_x[:, 8 : k + 8], wide_out[:, 16 : n + 16], wide_out.copy()
     forms = {"activation": "swiglu", "gates": "halves", "b_order": order}, {"b_order": order}
-    operands = Operands(
-        layers(m, forms, k=k, hidden=hidden, n=n),
-        {"gemm1": x, "gemm2": middle},
-        {"gemm1": gates, "gemm2": second},
-        {"gemm1": middle, "gemm2": out},
-        {"gemm1": values},
-    )
+    places = {
+        "gemm1": {"a": x, "b": gates, "b_values": values, "c": middle},
+        "gemm2": {"a": middle, "b": second, "c": out},
+    }
+    arrays = {(stage, name): array for stage, own in places.items() for name, array in own.items()}
+    operands = Operands(layers(m, forms, k=k, hidden=hidden, n=n), arrays)
     program = hopper.program(operands, parse_plan("pdl+row"))
     out.fill(np.nan)
     cupy.cuda.Device().synchronize()

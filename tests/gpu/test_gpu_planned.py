@@ -12,7 +12,7 @@ from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.description import MlpCall, MlpShape
 from wavesim_gpu.layers.planned import PlannedMlp
 from wavesim_gpu.runtime.calls import FailedCallsError, check, process_log
-from wavesim_gpu.runtime.operands import TOLERANCE
+from wavesim_gpu.runtime.element_types import TOLERANCE
 
 pytestmark = pytest.mark.gpu
 

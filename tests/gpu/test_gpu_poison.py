@@ -60,7 +60,7 @@ def failed(program):
 
 
 def is_right(runner, program):
-    from wavesim_gpu.runtime.operands import reference
+    from wavesim_gpu.runtime.references import reference
 
     return runner.verdict(program, runner.launcher(program), reference(program.operands)).is_good
 
@@ -176,7 +176,7 @@ def test_a_producer_that_comes_too_late_leaves_nan_and_clean_counters(runner, ba
 
 def test_a_run_behind_an_aborted_one_is_nan_or_right_before_anybody_looks(runner):
     """The queue drains: of the second run nothing is finite and wrong."""
-    from wavesim_gpu.runtime.operands import reference
+    from wavesim_gpu.runtime.references import reference
 
     own = measuring(runner)
     operands = own.operands(pair(m=1000, hidden=2560, n=1024), seed=1)
@@ -198,7 +198,7 @@ def test_a_run_behind_an_aborted_one_is_nan_or_right_before_anybody_looks(runner
 
 def test_a_producer_that_is_slow_and_steady_is_waited_for_beyond_the_limit(runner):
     """The limit is on the time in which a counter stands still: its columns come 30 ms apart."""
-    from wavesim_gpu.runtime.operands import reference
+    from wavesim_gpu.runtime.references import reference
 
     own = measuring(runner)
     operands = own.operands(pair(), seed=1)

@@ -13,7 +13,7 @@ import numpy as np
 
 from wavesim_gpu.kernels import elementwise
 from wavesim_gpu.runtime import cublas_library, cublaslt, driver, product_pair
-from wavesim_gpu.runtime.operands import from_float32, to_float32
+from wavesim_gpu.runtime.element_types import from_float32, to_float32
 
 WORKSPACE = 1 << 20
 KINDS = {number: name for name, number in cublas_library.TYPES.items()}

@@ -8,7 +8,7 @@ import numpy as np
 
 MAX_STAGES = 16
 MAX_WAITERS = 64
-MAX_INPUTS = 2
+MAX_INPUTS = 8
 
 # cusync/call.cuh, Call.
 CALL = np.dtype(

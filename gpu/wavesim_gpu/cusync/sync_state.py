@@ -12,6 +12,7 @@ own, both zeroed before the run; each then fails by itself. They must not use sp
 shared.
 """
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,11 @@ from wavesim.codegen.policies import values_of
 from wavesim.codegen.single_stage import stage_header
 from wavesim.codegen.stage_text import StageLinks
 from wavesim.errors import DeadlockError, DescriptionError, Waiter
+from wavesim.model.accesses import Accesses
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
+from wavesim.model.regions import TiledWork
+from wavesim.plan.coverage import Precedence
 from wavesim.plan.plan import Plan, check_plan
 from wavesim.plan.semaphores import SemaphoreArray, edges_of, semaphore_arrays
 from wavesim.trace.header import DependencyInfo
@@ -105,15 +109,19 @@ class SyncState:
         sync["stage"], sync["stage_count"] = index, len(self.names)
         if self._block_count:
             sync["counter_count"], sync["block_count"] = self.words.size, self._block_count
-        stage, dependency = self.pipeline.stages[index], self.pipeline.dependency_of(name)
+        stage = self.pipeline.stages[index]
         inputs = {edge[0]: array for array, edge in StageLinks.of(name, self.arrays).inputs}
-        if inputs and dependency is not None and isinstance(stage.work, Gemm):
-            schedule = wait_schedule(stage, dependency, inputs)
+        if inputs and isinstance(stage.work, TiledWork):
+            schedule = wait_schedule(self._order, stage, inputs, by_tile=not isinstance(stage.work, Gemm))
             sync["schedule"], sync["schedule_first"] = (
                 self._table(schedule.steps),
                 self._table(schedule.first),
             )
         return record
+
+    @cached_property
+    def _order(self) -> Precedence:
+        return Precedence(Accesses(self.pipeline))
 
     @property
     def dependencies(self) -> tuple[DependencyInfo, ...]:

@@ -37,7 +37,8 @@ from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, Workload, pr
 from wavesim_gpu.evaluation.timed_sources import timed_hash
 from wavesim_gpu.runner import CupyRunner, OutputCheck
 from wavesim_gpu.runtime.device import query, versions
-from wavesim_gpu.runtime.operands import random_operands, reference
+from wavesim_gpu.runtime.operands import random_operands
+from wavesim_gpu.runtime.references import reference
 from wavesim_gpu.runtime.timing import Contender
 
 SMALL = (1, 16, 64, 128)  # token generation: the time of reading the weights

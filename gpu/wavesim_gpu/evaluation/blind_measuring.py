@@ -27,7 +27,8 @@ from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, versions
 from wavesim_gpu.runtime.functions import Wanted, compile_all, wanted_kernels
 from wavesim_gpu.runtime.kernel_sources import source_hash
-from wavesim_gpu.runtime.operands import Operands, reference
+from wavesim_gpu.runtime.operands import Operands
+from wavesim_gpu.runtime.references import reference
 from wavesim_gpu.runtime.timing import Contender, Rounds, interleaved, run_in_turn
 
 ROUNDS = 20

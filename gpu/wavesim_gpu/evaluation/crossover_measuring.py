@@ -20,7 +20,8 @@ from wavesim_gpu.runner import CupyRunner
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy, versions
 from wavesim_gpu.runtime.functions import Wanted, compile_all, wanted_kernels
-from wavesim_gpu.runtime.operands import Operands, bind, reference
+from wavesim_gpu.runtime.operands import Operands, bind
+from wavesim_gpu.runtime.references import reference
 
 WAIT_LIMIT_S = 5.0
 SHORT_NS, REPEATS = 100_000, 4  # runs that are shorter are repeated in one graph: events take microseconds

@@ -35,7 +35,7 @@ from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, versions
 from wavesim_gpu.runtime.functions import compile_ahead
 from wavesim_gpu.runtime.kernel_sources import source_hash
-from wavesim_gpu.runtime.operands import reference
+from wavesim_gpu.runtime.references import reference
 
 OPTION_TOKENS = (64, 128, 256)
 TUNED_TOKENS = (256, 512, 768, 1024, 1536, 2048, 3072, 4096)

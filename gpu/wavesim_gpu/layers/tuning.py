@@ -24,8 +24,8 @@ from wavesim_gpu.layers.software import used_software
 from wavesim_gpu.runtime.calls import check
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy
+from wavesim_gpu.runtime.element_types import element_type, from_float32, to_float32
 from wavesim_gpu.runtime.functions import compile_all, wanted_kernels
-from wavesim_gpu.runtime.operands import element_type, from_float32, to_float32
 from wavesim_gpu.runtime.timing import Contender, interleaved_ns
 
 MOST = 8  # candidates of ours that are timed

@@ -1,7 +1,7 @@
-"""Matrices on the GPU: random inputs and weights, poisoned outputs, a float32 reference.
+"""A pipeline's buffers on the GPU: random inputs and weights, poisoned outputs, and what is there in the end.
 
-Example: stage 1 reads X, every later stage reads what its producer wrote; each has a weight matrix and an
-output of its own. bf16 travels as uint16 bit patterns, since NumPy has no such type.
+Example: attention reads q, k and v where the product before it wrote them, in one packed buffer. Buffers are
+allocated once; an operand is a view of its buffer, known by stage and name.
 """
 
 from collections.abc import Mapping
@@ -9,91 +9,177 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError
+from wavesim.model.accesses import Accesses
+from wavesim.model.buffers import ALIGNMENT, Buffer, Use, buffers_of, names_buffers
+from wavesim.model.contents import Contents, contents_of
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
+from wavesim.model.regions import Region
 from wavesim_gpu.kernels.backend import Addresses
-from wavesim_gpu.kernels.gemm_reference import computed_gemm
+from wavesim_gpu.kernels.stage_backend import OperandPlace
 from wavesim_gpu.runtime.device import require_cupy
+from wavesim_gpu.runtime.element_types import element_type, from_float32, to_float32
 
-ALIGNMENT = 16  # bytes of one asynchronous copy
-TOLERANCE = {"fp16": 1e-3, "bf16": 8e-3}  # relative error in the Frobenius norm: a few roundings of the type
+Key = tuple[str, str]  # stage, operand
+FIRST_DRAWN = ("a", "b", "b_values", "bias", "values_bias")  # the order in which random data are drawn
 
 
 @dataclass(frozen=True)
 class Operands:
-    """Per stage: A (m, k), B (k, n) and C (m, columns). A consumer's A is its producer's C.
+    """Every operand of every stage, by (stage, operand): arrays (rows, columns), perhaps views of one buffer.
 
     A column-major B is stored as (n, k). With gates in halves `b` and `bias` are the gates', `b_values` and
-    `values_bias` the values', of n/2 columns each.
+    `values_bias` the values', of n/2 columns each. `saved` is what was in regions that a run reads and then
+    writes; `poison` puts it back. Without `contents`, operands lie where their arrays do and nothing is
+    poisoned.
     """
 
     pipeline: Pipeline
-    a: Mapping[str, Any]
-    b: Mapping[str, Any]
-    c: Mapping[str, Any]
-    b_values: Mapping[str, Any] = field(default_factory=dict)
-    bias: Mapping[str, Any] = field(default_factory=dict)
-    values_bias: Mapping[str, Any] = field(default_factory=dict)
+    arrays: Mapping[Key, Any]
+    contents: Mapping[str, Contents] = field(default_factory=dict)
+    storage: Mapping[str, Any] = field(default_factory=dict)
+    saved: Mapping[tuple[str, Region], Any] = field(default_factory=dict)
+
+    def of(self, operand: str) -> dict[str, Any]:
+        """By stage, of those that have an operand of that name."""
+        return {stage: array for (stage, name), array in self.arrays.items() if name == operand}
+
+    @property
+    def a(self) -> dict[str, Any]:
+        """Each GEMM's A (m, k)."""
+        return self.of("a")
+
+    @property
+    def b(self) -> dict[str, Any]:
+        """Each GEMM's B as it is stored."""
+        return self.of("b")
+
+    @property
+    def c(self) -> dict[str, Any]:
+        """Each GEMM's C (m, columns)."""
+        return self.of("c")
 
     def addresses(self, stage: str, partials: int = 0, tickets: int = 0) -> Addresses:
-        """Where a stage's operands are, and how far apart their rows."""
-        a, b, c = self.a[stage], self.b[stage], self.c[stage]
-        others = {
-            name: getattr(self, name)[stage].data.ptr
-            for name in ("b_values", "bias", "values_bias")
-            if stage in getattr(self, name)
+        """Where a GEMM's operands are, and how far apart their rows."""
+        places = self.places(stage)
+        strides = {f"{name}_stride": places[name].row_stride for name in ("a", "b", "c")}
+        known = {name: place.address for name, place in places.items()}
+        return Addresses(**known, **strides, partials=partials, tickets=tickets)
+
+    def places(self, stage: str) -> dict[str, OperandPlace]:
+        """Where each operand of a stage is, and how far apart its rows."""
+        return {
+            name: OperandPlace(array.data.ptr, array.strides[0] // array.itemsize)
+            for (owner, name), array in self.arrays.items()
+            if owner == stage
         }
-        strides = {f"{name}_stride": array.strides[0] // 2 for name, array in (("a", a), ("b", b), ("c", c))}
-        return Addresses(a.data.ptr, b.data.ptr, c.data.ptr, partials, tickets, **others, **strides)
 
     def poison(self, stream: Any = None) -> None:
-        """Fills every output with NaN, so that what is not written, or read too early, shows."""
-        poison(self.c, stream)
+        """Fills all that the run makes with NaN, so that what is not written, or read too early, shows.
+
+        What it reads before it writes it is put back as it was.
+        """
+        cupy = require_cupy()
+        for name, contents in self.contents.items():
+            buffer = self.storage[name]
+            for region in contents.made:
+                _fill_with_nan(cupy, part_of(buffer, region), stream)
+            for region in contents.updated:
+                _copy(cupy, part_of(buffer, region), self.saved[name, region], stream)
 
     def outputs(self) -> dict[str, Any]:
-        """What each stage wrote, as float32."""
+        """What lies in all written operands, as float32, by `written_name`."""
         return {
-            stage.name: to_float32(self.c[stage.name], stage.gemm.dtype) for stage in self.pipeline.stages
+            written_name(self.pipeline, *key): to_float32(self.arrays[key], matrix.dtype)
+            for key, matrix in written(self.pipeline).items()
         }
+
+
+def written(pipeline: Pipeline) -> dict[Key, Any]:
+    """The operands that stages write, and their `Matrix`."""
+    return {
+        (stage.name, name): matrix
+        for stage in pipeline.stages
+        for name, matrix in stage.tiled.operands.items()
+        if matrix.is_written
+    }
+
+
+def written_name(pipeline: Pipeline, stage: str, operand: str) -> str:
+    """A result's name: the stage's, or "stage.operand" of a stage that writes several."""
+    several = sum(owner == stage for owner, _ in written(pipeline)) > 1
+    return f"{stage}.{operand}" if several else stage
 
 
 def poison(outputs: Mapping[str, Any], stream: Any = None) -> None:
     """Fills arrays with NaN, in a stream's order."""
-    runtime = require_cupy().cuda.runtime
-    for array in outputs.values():
-        runtime.memsetAsync(array.data.ptr, 0xFF, array.nbytes, stream.ptr if stream is not None else 0)
-
-
-def random_operands(pipeline: Pipeline, seed: int = 0, partial_bytes: int = 0) -> Operands:
-    """Fresh normal inputs and weights, scaled so that outputs are near one.
-
-    `partial_bytes` is what the kernels need besides. Raises `DeviceError` if all that does not fit in the
-    GPU's free memory.
-    """
     cupy = require_cupy()
-    _require_memory(cupy, pipeline, partial_bytes)
+    for array in outputs.values():
+        _fill_with_nan(cupy, array, stream)
+
+
+def random_operands(
+    pipeline: Pipeline, seed: int = 0, partial_bytes: int = 0, given: Mapping[Key, Any] | None = None
+) -> Operands:
+    """Fresh normal inputs and weights of each operand's `Matrix.scale`, so that outputs are near one.
+
+    `given` arrays stay as they are; operands without a scale that nobody gives are zero. `partial_bytes` is
+    what the kernels need besides. Raises `DeviceError` if all that does not fit in the GPU's free memory.
+    """
+    cupy, accesses = require_cupy(), Accesses(pipeline)
+    buffers = buffers_of(pipeline)
+    _require_memory(cupy, pipeline, buffers, partial_bytes)
+    contents = {name: contents_of(accesses, buffer) for name, buffer in buffers.items()}
     generator = cupy.random.RandomState(seed)
-    inputs = {
-        stage.name: _random(generator, (stage.gemm.m, stage.gemm.k), 1.0, stage.gemm.dtype)
-        for stage in pipeline.stages
-        if pipeline.dependency_of(stage.name) is None
+    arrays = dict(given or {})
+    drawn = [buffer for name, buffer in buffers.items() if contents[name].has_inputs]
+    for buffer in sorted(drawn, key=_turn):
+        use = next((use for use in buffer.uses if (use.stage, use.operand) in arrays), None)
+        if use is None:
+            arrays[buffer.uses[0].stage, buffer.uses[0].operand] = _random(cupy, generator, buffer)
+    return operands_of(pipeline, arrays)
+
+
+def _turn(buffer: Buffer) -> int:
+    name = buffer.uses[0].operand
+    return FIRST_DRAWN.index(name) if name in FIRST_DRAWN else len(FIRST_DRAWN)
+
+
+def _random(cupy: Any, generator: Any, buffer: Buffer) -> Any:
+    """For the whole buffer, of which the first use may be a part."""
+    scale = max(use.matrix.scale for use in buffer.uses)
+    shape = buffer.rows, buffer.columns
+    if not scale:
+        return cupy.zeros(shape, element_type(buffer.dtype))
+    return from_float32(
+        generator.standard_normal(shape, dtype="float32") * generator_scale(scale), buffer.dtype
+    )
+
+
+def operands_of(pipeline: Pipeline, given: Mapping[Key, Any]) -> Operands:
+    """A pipeline's buffers, with arrays for its inputs: of an operand's shape, or of its whole buffer's.
+
+    An array that fills its buffer becomes it; others are copied into theirs. Raises `DescriptionError` for
+    arrays that are missing or have another shape or type, before any launch.
+    """
+    cupy, accesses = require_cupy(), Accesses(pipeline)
+    _require_single_producers(pipeline)
+    buffers = buffers_of(pipeline)
+    contents = {name: contents_of(accesses, buffer) for name, buffer in buffers.items()}
+    storage = {
+        name: _storage(cupy, buffer, given, contents[name].has_inputs) for name, buffer in buffers.items()
     }
-    gemms = {stage.name: stage.gemm for stage in pipeline.stages}
-    halves = {name: gemm for name, gemm in gemms.items() if gemm.has_halves}
-    weights, values = (_random_weights(generator, some) for some in (gemms, halves))
-    bias, values_bias = (_random_biases(generator, some) for some in (gemms, halves))
-    return bind(pipeline, inputs, weights, values=values, bias=bias, values_bias=values_bias)
-
-
-def weight_shape(gemm: Gemm) -> tuple[int, int]:
-    """Of B as it is stored; with gates in halves of either matrix."""
-    (columns,) = bias_shape(gemm)
-    return (gemm.k, columns) if gemm.b_order == "row" else (columns, gemm.k)
-
-
-def bias_shape(gemm: Gemm) -> tuple[int]:
-    """A value per column; with gates in halves of either bias."""
-    return (gemm.n // 2 if gemm.has_halves else gemm.n,)
+    arrays = {
+        (use.stage, use.operand): part_of(storage[name], use.region)
+        for name, buffer in buffers.items()
+        for use in buffer.uses
+    }
+    saved = {
+        (name, region): part_of(storage[name], region).copy()
+        for name, one in contents.items()
+        for region in one.updated
+    }
+    return Operands(pipeline, arrays, contents, storage, saved)
 
 
 def bind(
@@ -105,108 +191,19 @@ def bind(
     bias: Mapping[str, Any] | None = None,
     values_bias: Mapping[str, Any] | None = None,
 ) -> Operands:
-    """Given arrays as a pipeline's operands. Raises `DescriptionError` for wrong ones, before any launch.
+    """Given arrays as the operands of a pipeline of GEMMs: A of the first stages, B of all, by stage.
 
     `values` and `values_bias` are those of stages with gates in halves, whose gates' are in the others.
+    Raises as `operands_of` does.
     """
-    cupy = require_cupy()
-    a, b, c = {}, {}, {}
-    for stage in pipeline.stages:
-        gemm, dependency = stage.gemm, pipeline.dependency_of(stage.name)
-        if dependency is None:
-            a[stage.name] = _checked(
-                cupy, f"input of {stage.name}", inputs.get(stage.name), gemm, (gemm.m, gemm.k)
-            )
-        else:
-            if len(dependency.producers) > 1:
-                raise DescriptionError(
-                    f"{dependency}: a GEMM reads A from one producer; "
-                    f"{len(dependency.producers)} are named. Split the stage"
-                )
-            a[stage.name] = c[dependency.producers[0]]
-        b[stage.name] = _checked(
-            cupy, f"weights of {stage.name}", weights.get(stage.name), gemm, weight_shape(gemm)
-        )
-        c[stage.name] = cupy.empty((gemm.m, gemm.columns), element_type(gemm.dtype))
-    extra = {
-        name: _checked_extra(cupy, pipeline, name, given or {})
-        for name, given in (("b_values", values), ("bias", bias), ("values_bias", values_bias))
+    groups = {"a": inputs, "b": weights, "b_values": values, "bias": bias, "values_bias": values_bias}
+    given = {
+        (stage.name, operand): group[stage.name]
+        for operand, group in groups.items()
+        for stage in pipeline.stages
+        if group and stage.name in group and operand in stage.tiled.operands
     }
-    return Operands(pipeline, a, b, c, **extra)
-
-
-def reference(operands: Operands) -> dict[str, Any]:
-    """Every stage's output in float32, from the same rounded inputs; intermediates rounded as stored."""
-    results: dict[str, Any] = {}
-    for stage in operands.pipeline.stages:
-        dtype, dependency = stage.gemm.dtype, operands.pipeline.dependency_of(stage.name)
-        if dependency is None:
-            a = to_float32(operands.a[stage.name], dtype)
-        else:
-            a = to_float32(from_float32(results[dependency.producers[0]], dtype), dtype)
-        results[stage.name] = _stage_reference(operands, stage.name, a)
-    return results
-
-
-def _stage_reference(operands: Operands, name: str, a: Any) -> Any:
-    """One stage's output from its A, all in float32."""
-    gemm = operands.pipeline.stage(name).gemm
-    given = {key: getattr(operands, key).get(name) for key in ("b", "b_values", "bias", "values_bias")}
-    others = {key: to_float32(array, gemm.dtype) for key, array in given.items() if array is not None}
-    return computed_gemm(gemm, {"a": a, **others})
-
-
-def relative_errors(operands: Operands, expected: Mapping[str, Any]) -> dict[str, float]:
-    """|out - ref| / |ref| per stage, in the Frobenius norm; NaN where an output holds one."""
-    cupy = require_cupy()
-    errors = {}
-    for stage in operands.pipeline.stages:
-        got, want = to_float32(operands.c[stage.name], stage.gemm.dtype), expected[stage.name]
-        errors[stage.name] = float(cupy.linalg.norm((got - want).ravel()) / cupy.linalg.norm(want.ravel()))
-    return errors
-
-
-def is_right(operands: Operands, errors: Mapping[str, float]) -> bool:
-    """Whether every stage's error is within its element type's tolerance; NaN never is."""
-    return all(errors[stage.name] <= TOLERANCE[stage.gemm.dtype] for stage in operands.pipeline.stages)
-
-
-def element_type(dtype: str) -> str:
-    """The array type that holds fp16 or bf16."""
-    return "float16" if dtype == "fp16" else "uint16"
-
-
-def from_float32(values: Any, dtype: str) -> Any:
-    """Rounded to nearest even."""
-    if dtype == "fp16":
-        return values.astype("float16")
-    bits = values.view("uint32")
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("uint16")
-
-
-def to_float32(values: Any, dtype: str) -> Any:
-    """The same numbers, exactly."""
-    if dtype == "fp16":
-        return values.astype("float32")
-    return (values.astype("uint32") << 16).view("float32")
-
-
-def _random_weights(generator: Any, gemms: Mapping[str, Gemm]) -> dict[str, Any]:
-    return {
-        name: _random(generator, weight_shape(gemm), gemm.k**-0.5, gemm.dtype) for name, gemm in gemms.items()
-    }
-
-
-def _random_biases(generator: Any, gemms: Mapping[str, Gemm]) -> dict[str, Any]:
-    return {
-        name: _random(generator, bias_shape(gemm), 1.0, gemm.dtype)
-        for name, gemm in gemms.items()
-        if gemm.has_bias
-    }
-
-
-def _random(generator: Any, shape: tuple[int, ...], scale: float, dtype: str) -> Any:
-    return from_float32(generator.standard_normal(shape, dtype="float32") * generator_scale(scale), dtype)
+    return operands_of(pipeline, given)
 
 
 def generator_scale(scale: float) -> Any:
@@ -214,25 +211,43 @@ def generator_scale(scale: float) -> Any:
     return require_cupy().float32(scale)
 
 
-def _checked_extra(cupy: Any, pipeline: Pipeline, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Values' weights and biases, of the stages that have them."""
-    found = {}
-    for stage in pipeline.stages:
-        gemm = stage.gemm
-        is_bias, is_of_values = "bias" in name, "values" in name
-        if (gemm.has_bias or not is_bias) and (gemm.has_halves or not is_of_values):
-            shape = bias_shape(gemm) if is_bias else weight_shape(gemm)
-            found[stage.name] = _checked(cupy, f"{name} of {stage.name}", given.get(stage.name), gemm, shape)
-    return found
+def _storage(cupy: Any, buffer: Buffer, given: Mapping[Key, Any], has_inputs: bool) -> Any:
+    """The buffer's array: the one that is given and fills it, or a new one with all that is given."""
+    known = [(use, given[use.stage, use.operand]) for use in buffer.uses if (use.stage, use.operand) in given]
+    if has_inputs and not known:
+        first = buffer.uses[0]
+        raise DescriptionError(
+            f"{_what(first)} is missing; give a CuPy array {(first.matrix.rows, first.matrix.columns)} of "
+            f"{element_type(buffer.dtype)}"
+        )
+    whole = buffer.rows, buffer.columns
+    checked = [(use, _checked(cupy, use, array, whole)) for use, array in known]
+    for _, array in checked:
+        if array.shape == whole:
+            return array
+    made = (
+        cupy.zeros(whole, element_type(buffer.dtype))
+        if checked
+        else cupy.empty(whole, element_type(buffer.dtype))
+    )
+    for use, array in checked:
+        part_of(made, use.region)[...] = array
+    return made
 
 
-def _checked(cupy: Any, what: str, array: Any, gemm: Gemm, shape: tuple[int, ...]) -> Any:
-    wanted = element_type(gemm.dtype)
-    if array is None:
-        raise DescriptionError(f"{what} is missing; give a CuPy array {shape} of {wanted}")
+def _what(use: Use) -> str:
+    words = {"a": "input", "b": "weights"}
+    return f"{words.get(use.operand, use.operand)} of {use.stage}"
+
+
+def _checked(cupy: Any, use: Use, array: Any, whole: tuple[int, int]) -> Any:
+    wanted, shape = element_type(use.matrix.dtype), (use.matrix.rows, use.matrix.columns)
+    what = _what(use)
     if not isinstance(array, cupy.ndarray):
         raise DescriptionError(f"{what} is a {type(array).__name__}; give a CuPy array: cupy.asarray(...)")
-    if array.shape != shape or array.dtype != wanted:
+    if array.shape == shape[1:] and shape[0] == 1:
+        array = array.reshape(shape)
+    if array.shape not in (shape, whole) or array.dtype != wanted:
         raise DescriptionError(f"{what} is {array.shape} of {array.dtype}; it must be {shape} of {wanted}")
     if not array.flags.c_contiguous or array.data.ptr % ALIGNMENT:
         raise DescriptionError(
@@ -241,11 +256,44 @@ def _checked(cupy: Any, what: str, array: Any, gemm: Gemm, shape: tuple[int, ...
     return array
 
 
-def _require_memory(cupy: Any, pipeline: Pipeline, partial_bytes: int) -> None:
-    """Raises `DeviceError` unless matrices, partial sums and the generator's float32 copies fit."""
-    gemms = [stage.gemm for stage in pipeline.stages]
-    stored = partial_bytes + sum(2 * (g.m * g.k + g.k * g.n + g.m * g.n) for g in gemms)
-    largest = max(8 * max(g.m * g.k, g.k * g.n) for g in gemms)
+def part_of(buffer: Any, region: Region) -> Any:
+    """A region of an array."""
+    return buffer[region.top : region.bottom, region.left : region.right]
+
+
+def _fill_with_nan(cupy: Any, array: Any, stream: Any) -> None:
+    """All bits of each element: NaN of every floating-point type, -1 of integers."""
+    if array.flags.c_contiguous:
+        stream_ptr = stream.ptr if stream is not None else 0
+        cupy.cuda.runtime.memsetAsync(array.data.ptr, 0xFF, array.nbytes, stream_ptr)
+        return
+    with stream if stream is not None else cupy.cuda.Stream.null:
+        array.view(f"uint{8 * array.itemsize}").fill(2 ** (8 * array.itemsize) - 1)
+
+
+def _copy(cupy: Any, target: Any, source: Any, stream: Any) -> None:
+    with stream if stream is not None else cupy.cuda.Stream.null:
+        target[...] = source
+
+
+def _require_single_producers(pipeline: Pipeline) -> None:
+    """Of a pipeline that names no buffers: only then a GEMM's A is its producer's C, which must be one."""
+    if names_buffers(pipeline):
+        return
+    for stage in pipeline.stages:
+        dependency = pipeline.dependency_of(stage.name)
+        if dependency is not None and isinstance(stage.work, Gemm) and len(dependency.producers) > 1:
+            raise DescriptionError(
+                f"{dependency}: a GEMM reads A from one producer; {len(dependency.producers)} are named. "
+                "Name "
+                "the buffers (Stage.buffers), or split the stage"
+            )
+
+
+def _require_memory(cupy: Any, pipeline: Pipeline, buffers: Mapping[str, Buffer], partial_bytes: int) -> None:
+    """Raises `DeviceError` unless buffers, partial sums and the generator's float32 copies fit."""
+    stored = partial_bytes + sum(buffer.bytes for buffer in buffers.values())
+    largest = max(8 * buffer.rows * buffer.columns for buffer in buffers.values())
     free, total = cupy.cuda.runtime.memGetInfo()
     free += cupy.get_default_memory_pool().free_bytes()
     if stored + largest > free:

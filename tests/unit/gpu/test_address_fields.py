@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from wavesim.errors import DescriptionError
+from wavesim.model.accesses import Accesses
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.plan.coverage import Precedence
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import StreamSync
 from wavesim.plan.semaphores import semaphore_arrays
@@ -176,6 +178,7 @@ def test_a_k_that_fills_no_k_block_is_computed_and_awaited_to_its_end(k):
     plan = parse_plan("streams+tile")
     require_runs(pipeline, plan, "hopper")
     arrays = semaphore_arrays(pipeline, plan)
-    table = wait_schedule(second, pipeline.dependencies[0], {one.producer: one for one in arrays})
+    order = Precedence(Accesses(pipeline))
+    table = wait_schedule(order, second, {one.producer: one for one in arrays}, by_tile=False)
     awaited = {tuple(step[2:]) for step in table.steps if step[1] >= 0}
     assert awaited == {(x, y) for x in range(first.grid.x) for y in range(first.grid.y)}

@@ -21,8 +21,8 @@ from wavesim_gpu.runtime.calls import FailedCallsError, check, process_log
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import require_cupy
 from wavesim_gpu.runtime.device_launch import DeviceLaunch
+from wavesim_gpu.runtime.element_types import TOLERANCE
 from wavesim_gpu.runtime.functions import load_function
-from wavesim_gpu.runtime.operands import TOLERANCE
 
 # k, n1, n2: the first product takes longer than a launch, so that the second waits.
 SIZES = (8192, 512, 256)

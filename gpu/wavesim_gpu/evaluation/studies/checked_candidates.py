@@ -15,7 +15,9 @@ from wavesim_gpu.evaluation.studies.result_rows import time_together
 from wavesim_gpu.program import Program
 from wavesim_gpu.runner import CupyRunner, OutputCheck
 from wavesim_gpu.runtime.clocks import Sampler
-from wavesim_gpu.runtime.operands import Operands, is_right, poison, relative_errors
+from wavesim_gpu.runtime.element_types import to_float32
+from wavesim_gpu.runtime.operands import Operands, poison
+from wavesim_gpu.runtime.references import is_right, relative_errors
 from wavesim_gpu.runtime.timing import HEAD_START_NS, WARM_UP_S, Contender, Rounds
 
 NONE = Rounds([], [])  # of what was not timed
@@ -102,7 +104,11 @@ def library_entry(
 
     def judge() -> OutputCheck:
         library.stream.synchronize()
-        errors = relative_errors(Operands(base.pipeline, base.a, base.b, library.outputs), expected)
+        outputs = {
+            name: to_float32(array, base.pipeline.stage(name).gemm.dtype)
+            for name, array in library.outputs.items()
+        }
+        errors = relative_errors(base, expected, outputs)
         return OutputCheck(errors, is_right(base, errors), has_right_semaphores=True)
 
     spoil = partial(poison, library.outputs, library.stream)

@@ -33,7 +33,8 @@ from wavesim_gpu.planned_kernels import kernels_of
 from wavesim_gpu.runner import CupyRunner, OutputCheck
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.functions import compile_all, wanted_kernels
-from wavesim_gpu.runtime.operands import Operands, bind, reference
+from wavesim_gpu.runtime.operands import Operands, bind
+from wavesim_gpu.runtime.references import reference
 from wavesim_gpu.runtime.timing import Rounds
 
 LIBRARIES: Mapping[str, Callable[[Operands, int], Any]] = {"cublaslt": LtChain, "torch": TorchChain}

@@ -34,7 +34,8 @@ from wavesim_gpu.runner import CupyRunner, OutputCheck, WrongResultError
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query
 from wavesim_gpu.runtime.functions import compile_all, wanted_kernels
-from wavesim_gpu.runtime.operands import Operands, bind, reference
+from wavesim_gpu.runtime.operands import Operands, bind
+from wavesim_gpu.runtime.references import reference
 from wavesim_gpu.runtime.timing import Contender, Rounds
 
 MAX_SPLIT, MIN_CHUNKS = 12, 4  # splits of K, and k-blocks in each of them

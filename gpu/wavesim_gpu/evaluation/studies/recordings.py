@@ -16,7 +16,7 @@ from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, mlp_pair
 from wavesim_gpu.program import Program
 from wavesim_gpu.runner import CupyRunner, WrongResultError
 from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.operands import reference
+from wavesim_gpu.runtime.references import reference
 
 TOKENS = 1024
 

@@ -5,10 +5,12 @@ import pytest
 from small_pipelines import SMALL, SQUARE, chain, fork, pair
 
 from wavesim.errors import DescriptionError
+from wavesim.model.accesses import Accesses
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.plan.coverage import Precedence
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.semaphores import semaphore_arrays
@@ -21,7 +23,9 @@ from wavesim_gpu.record.stamps import slots
 
 def schedule(pipeline, policy):
     arrays = semaphore_arrays(pipeline, SemaphoreSync(policy))
-    return wait_schedule(pipeline.stages[1], pipeline.dependencies[0], {a.producer: a for a in arrays})
+    return wait_schedule(
+        Precedence(Accesses(pipeline)), pipeline.stages[1], {a.producer: a for a in arrays}, by_tile=False
+    )
 
 
 def lists(table):

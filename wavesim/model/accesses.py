@@ -1,0 +1,163 @@
+"""What each tile of a pipeline reads and writes of its buffers, and when in its work.
+
+Example: block (h, i) of attention reads key block j of "qkv" before its work item j. The tile of the QKV
+product that writes there is needed before item j, and before no earlier one.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wavesim.model.buffers import uses_of
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.regions import Region, View
+from wavesim.model.stage import Stage
+
+Tile = tuple[int, int]
+Regions = NDArray[np.int64]  # (n, 4): top, bottom, left, right in a buffer
+
+
+@dataclass(frozen=True)
+class TimedRegions:
+    """Rectangles (n, 4) of one buffer, and the work item before which each is read (n)."""
+
+    regions: Regions
+    at: NDArray[np.int64]
+
+
+class Accesses:
+    """What the tiles of a pipeline do to its buffers; answers are kept.
+
+    Raises `DescriptionError` for stages that do not say what they read and write, and as `buffers_of` does.
+    """
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self._views: dict[tuple[str, str], View] = {}
+        self._touched: dict[str, set[str]] = {}
+        self._written: dict[str, set[str]] = {}
+        for use in uses_of(pipeline):
+            self._views[use.stage, use.operand] = use.view
+            self._touched.setdefault(use.stage, set()).add(use.view.buffer)
+            written = self._written.setdefault(use.stage, set())
+            if use.matrix.is_written:
+                written.add(use.view.buffer)
+        self._reads: dict[tuple[str, Tile, int], Mapping[str, TimedRegions]] = {}
+        self._all_reads: dict[tuple[str, Tile], Mapping[str, Regions]] = {}
+        self._writes: dict[tuple[str, Tile], Mapping[str, Regions]] = {}
+
+    @cached_property
+    def _stages(self) -> dict[str, Stage]:
+        return {stage.name: stage for stage in self.pipeline.stages}
+
+    def reads(self, stage: str, tile: Tile, z: int) -> Mapping[str, TimedRegions]:
+        """What the block of a tile and split reads, by buffer."""
+        key = stage, tile, z
+        if key not in self._reads:
+            found: dict[str, list[tuple[int, ...]]] = {}
+            for read in self._stages[stage].tiled.reads(*tile, z):
+                view = self._views[stage, read.operand]
+                moved = read.region.moved(view.row, view.column)
+                found.setdefault(view.buffer, []).append((*moved, read.at))
+            self._reads[key] = {
+                name: TimedRegions(rows[:, :4], rows[:, 4])
+                for name, rows in ((name, np.asarray(rows, np.int64)) for name, rows in found.items())
+            }
+        return self._reads[key]
+
+    def all_reads(self, stage: str, tile: Tile) -> Mapping[str, Regions]:
+        """What a tile reads in all its splits, by buffer."""
+        key = stage, tile
+        if key not in self._all_reads:
+            found: dict[str, list[Regions]] = {}
+            for z in range(self._stages[stage].grid.z):
+                for name, read in self.reads(stage, tile, z).items():
+                    found.setdefault(name, []).append(read.regions)
+            self._all_reads[key] = {
+                name: joined_regions(np.concatenate(parts)) for name, parts in found.items()
+            }
+        return self._all_reads[key]
+
+    def writes(self, stage: str, tile: Tile) -> Mapping[str, Regions]:
+        """What is written by the time that a tile is posted, by buffer."""
+        key = stage, tile
+        if key not in self._writes:
+            found: dict[str, list[Region]] = {}
+            for write in self._stages[stage].tiled.writes(*tile):
+                view = self._views[stage, write.operand]
+                found.setdefault(view.buffer, []).append(write.region.moved(view.row, view.column))
+            self._writes[key] = {name: np.asarray(rows, np.int64) for name, rows in found.items()}
+        return self._writes[key]
+
+    def view(self, stage: str, operand: str) -> View:
+        """Where an operand lies."""
+        return self._views[stage, operand]
+
+    def last_item(self, stage: str, tile: Tile, z: int) -> int:
+        """The work item before which all must be done that the tile's stores could hurt."""
+        return self._stages[stage].tiled.items(*tile, z) - 1
+
+    def first_item(self, consumer: str, tile: Tile, z: int, producer: str, made: Tile) -> int | None:
+        """The first work item of the block (tile, z) before which a producer's tile must be done.
+
+        That is where it first reads what that tile writes. Where it writes what that tile reads or writes
+        too, the last, which comes before its stores. None where they share nothing.
+        """
+        found = [
+            int(read.at[is_met].min())
+            for name, read in self.reads(consumer, tile, z).items()
+            for region in self.writes(producer, made).get(name, ())
+            if (is_met := meets(read.regions, region)).any()
+        ]
+        if found:
+            return min(found)
+        return self.last_item(consumer, tile, z) if self.overwrites(consumer, tile, producer, made) else None
+
+    def overwrites(self, consumer: str, tile: Tile, producer: str, made: Tile) -> bool:
+        """Whether a tile writes what an earlier stage's tile reads or writes."""
+        if not self._written[consumer] & self._touched[producer]:
+            return False
+        before = (self.all_reads(producer, made), self.writes(producer, made))
+        return any(
+            meets(regions, region).any()
+            for name, mine in self.writes(consumer, tile).items()
+            for theirs in before
+            if (regions := theirs.get(name)) is not None
+            for region in mine
+        )
+
+
+def meets(regions: Regions, other: Any) -> NDArray[np.bool_]:
+    """Which rectangles (n, 4) share an element with another."""
+    top, bottom, left, right = other
+    columns = regions.T
+    rows_meet = (columns[0] < bottom) & (top < columns[1])
+    return np.asarray(rows_meet & (columns[2] < right) & (left < columns[3]), np.bool_)
+
+
+def joined_regions(regions: Regions) -> Regions:
+    """The same elements in fewer rectangles: neighbours of the same columns, or of the same rows, in one."""
+    return np.asarray(list(joined(Region(*map(int, row)) for row in regions)), np.int64)
+
+
+def joined(regions: Iterable[Region]) -> list[Region]:
+    """Rectangles with those joined that follow each other downwards or to the right."""
+    found: list[Region] = []
+    for one in sorted(set(regions), key=lambda region: (region.left, region.right, region.top)):
+        last = found[-1] if found else None
+        if last is not None and last[2:] == one[2:] and one.top <= last.bottom:
+            found[-1] = last._replace(bottom=max(last.bottom, one.bottom))
+        else:
+            found.append(one)
+    wide: list[Region] = []
+    for one in sorted(found, key=lambda region: (region.top, region.bottom, region.left)):
+        last = wide[-1] if wide else None
+        if last is not None and last[:2] == one[:2] and one.left <= last.right:
+            wide[-1] = last._replace(right=max(last.right, one.right))
+        else:
+            wide.append(one)
+    return wide

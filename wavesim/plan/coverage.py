@@ -1,0 +1,153 @@
+"""Whether a stage's waits cover what its tiles read: every tile that writes it is named, or done before one.
+
+Example: the second norm of a layer reads the first one's sum as its residual. It names only the output
+product's tiles; these need attention's, and these the first norm's, so that the sum is there when the
+product's tile is.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from wavesim.errors import DescriptionError
+from wavesim.model.accesses import Accesses, Regions, Tile, joined_regions, meets
+from wavesim.model.dependency import Dependency
+
+
+@dataclass(frozen=True)
+class Needed:
+    """A producer's tile that a block needs before work item `at`."""
+
+    producer: str
+    tile: Tile
+    at: int
+
+
+class Precedence:
+    """Which tiles of earlier stages are done when a tile is posted: those it waits for, and theirs in turn.
+
+    Sets of tiles are integers, a bit per tile of the pipeline.
+    """
+
+    def __init__(self, accesses: Accesses) -> None:
+        self.accesses = accesses
+        self._before: dict[tuple[str, Tile], int] = {}
+        self._first: dict[str, int] = {}
+        first = 0
+        for stage in accesses.pipeline.stages:
+            self._first[stage.name] = first
+            first += stage.grid.tiles
+
+    @cached_property
+    def _columns(self) -> dict[str, int]:
+        return {stage.name: stage.grid.x for stage in self.accesses.pipeline.stages}
+
+    def number(self, stage: str, tile: Tile) -> int:
+        """The bit of a tile."""
+        return self._first[stage] + tile[1] * self._columns[stage] + tile[0]
+
+    def upto(self, stage: str, tile: Tile) -> int:
+        """The tile and all that is done when it is."""
+        return self.before(stage, tile) | 1 << self.number(stage, tile)
+
+    def before(self, stage: str, tile: Tile) -> int:
+        """All that is done when the tile is, without itself."""
+        key = stage, tile
+        if key not in self._before:
+            found = 0
+            for needed in self.needed(stage, tile):
+                found |= self.upto(needed.producer, needed.tile)
+            self._before[key] = found
+        return self._before[key]
+
+    def writers(self, stage: str, buffer: str, region: Regions) -> list[tuple[str, Tile]]:
+        """The tiles of stages before `stage` that write any of a rectangle of a buffer."""
+        regions, owners = self._written.get(buffer, (np.zeros((0, 4), np.int64), []))
+        found = (owners[i] for i in np.flatnonzero(meets(regions, region)))
+        return [owner for owner in found if self._first[owner[0]] < self._first[stage]]
+
+    @cached_property
+    def _written(self) -> dict[str, tuple[Regions, list[tuple[str, Tile]]]]:
+        """By buffer: the rectangles that tiles write, and whose they are."""
+        found: dict[str, list[tuple[Regions, tuple[str, Tile]]]] = {}
+        for stage in self.accesses.pipeline.stages:
+            for tile in stage.grid:
+                for buffer, regions in self.accesses.writes(stage.name, tile).items():
+                    found.setdefault(buffer, []).extend((region, (stage.name, tile)) for region in regions)
+        return {
+            buffer: (np.asarray([region for region, _ in rows], np.int64), [owner for _, owner in rows])
+            for buffer, rows in found.items()
+        }
+
+    def needed(self, stage: str, tile: Tile) -> list[Needed]:
+        """What any split of a tile waits for, each tile once."""
+        grid = self.accesses.pipeline.stage(stage).grid
+        found = (one for z in range(grid.z) for one in needed_tiles(self.accesses, stage, tile, z))
+        return list({(one.producer, one.tile): one for one in found}.values())
+
+
+def needed_tiles(accesses: Accesses, stage: str, tile: Tile, z: int) -> list[Needed]:
+    """What the block of a tile and split needs, of the tiles that its dependency names, and when.
+
+    Named tiles with which it shares nothing are left out.
+    """
+    dependency = accesses.pipeline.dependency_of(stage)
+    if dependency is None:
+        return []
+    found = (
+        (name, made, accesses.first_item(stage, tile, z, name, made))
+        for name, made in dependency.producer_tiles(*tile)
+    )
+    return [Needed(name, made, at) for name, made, at in found if at is not None]
+
+
+def require_covered(order: Precedence, stage: str, *, is_by_row: bool = False) -> None:
+    """Raises `DescriptionError` unless all that a stage's tiles read is done before they do.
+
+    The error names the tile, what it reads, whose tile writes that, and the fix. `is_by_row`: the tiles of a
+    row read alike, so that the first is looked at for all.
+    """
+    accesses = order.accesses
+    grid = accesses.pipeline.stage(stage).grid
+    for tile in grid:
+        if is_by_row and tile[0]:
+            continue
+        for z in range(grid.z):
+            _require_block(order, stage, tile, z)
+
+
+def _require_block(order: Precedence, stage: str, tile: Tile, z: int) -> None:
+    accesses = order.accesses
+    needed = needed_tiles(accesses, stage, tile, z)
+    direct = {(one.producer, one.tile) for one in needed}
+    for buffer, read in accesses.reads(stage, tile, z).items():
+        whole = joined_regions(read.regions)
+        if all(writer in direct for region in whole for writer in order.writers(stage, buffer, region)):
+            continue  # what is named is needed at its first read
+        for region, at in zip(read.regions, read.at, strict=True):
+            for writer in order.writers(stage, buffer, region):
+                bit = 1 << order.number(*writer)
+                is_done = writer in direct or any(
+                    one.at <= at and order.before(one.producer, one.tile) & bit for one in needed
+                )
+                if not is_done:
+                    _refuse(accesses.pipeline.dependency_of(stage), stage, tile, buffer, region, writer)
+
+
+def _refuse(
+    dependency: Dependency | None,
+    stage: str,
+    tile: Tile,
+    buffer: str,
+    region: Regions,
+    writer: tuple[str, Tile],
+) -> None:
+    top, bottom, left, right = map(int, region)
+    name, made = writer
+    raise DescriptionError(
+        f"{dependency or stage}: tile {tile} of {stage} reads rows {top} to {bottom - 1}, columns {left} to "
+        f"{right - 1} of {buffer!r}, which tile {made} of {name} writes; it is not among its needs and not "
+        "done "
+        f"before them. Add {name}[{made[0]}, {made[1]}], as a function of x and y, to its needs"
+    )
