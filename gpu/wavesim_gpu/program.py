@@ -14,6 +14,7 @@ from wavesim.codegen.options import Option
 from wavesim.errors import DeviceError
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
+from wavesim_gpu.cusync.layout import MAX_AWAITED_STARTS, MAX_INPUTS
 from wavesim_gpu.cusync.sync_state import LIMIT_S, SyncState
 from wavesim_gpu.kernels import control
 from wavesim_gpu.kernels.backends import DEFAULT, backends_of
@@ -25,6 +26,8 @@ from wavesim_gpu.runtime.device_launch import DeviceLaunch
 from wavesim_gpu.runtime.functions import Function, load_function
 from wavesim_gpu.runtime.launches import Launches
 from wavesim_gpu.runtime.operands import Operands
+
+TIMES_BYTES = 16  # start and end of a wait-kernel
 
 
 class Program(Launches):
@@ -77,18 +80,19 @@ class Program(Launches):
         return self.functions[name].blocks_per_sm(shape.threads, shape.dynamic_shared_bytes)
 
     def wait_times(self) -> dict[str, tuple[int, int]]:
-        """Start and end of each recorded wait-kernel, by consumer, on the GPU's clock."""
-        return {
-            name: (int(times[0]), int(times[1]))
-            for name, times in ((n, t.get()) for n, t in self._wait_times.items())
-        }
+        """When each stage's recorded wait-kernels started and ended, by consumer, on the GPU's clock."""
+        found = {}
+        for name, times in self._wait_times.items():
+            noted = times.get()
+            found[name] = (int(noted[0, 0]), int(noted.max()))
+        return found
 
     def _launches(self, kernel: PlannedKernel) -> list[DeviceLaunch]:
         first, shape = kernel.stages[0], kernel.launch
         stream = self.sync.names.index(first) if self.plan.launch.is_multi_stream else 0
         launches = []
         if self.plan.launch.wait_kernel:
-            launches += self._wait_launch(first, stream)
+            launches += self._wait_launches(first, stream)
         function = load_function(
             kernel.backend.source,
             shape.expression,
@@ -116,23 +120,41 @@ class Program(Launches):
         places = self.operands.places(name)
         return (self.sync.params(name), *backend.stage_arguments(work, self.plan, places, scratch))
 
-    def _wait_launch(self, name: str, stream: int) -> list[DeviceLaunch]:
-        if self.pipeline.dependency_of(name) is None:
+    def _wait_launches(self, name: str, stream: int) -> list[DeviceLaunch]:
+        dependency = self.pipeline.dependency_of(name)
+        if dependency is None:
             return []
         times = 0
         if self.build.is_recording:
-            self._wait_times[name] = self._cupy.zeros(2, np.uint64)
+            self._wait_times[name] = self._cupy.zeros((MAX_INPUTS, 2), np.uint64)
             times = int(self._wait_times[name].data.ptr)
-        return [wait_launch(self.sync, name, stream, self.build, times)]
+        groups = _batched(dependency.producers, MAX_AWAITED_STARTS)
+        return [
+            wait_launch(self.sync, name, stream, self.build, times and times + i * TIMES_BYTES, group)
+            for i, group in enumerate(groups)
+        ]
 
 
-def wait_launch(sync: SyncState, consumer: str, stream: int, build: Build, times: int = 0) -> DeviceLaunch:
-    """The wait-kernel of a stage; `times` is where it notes its start and end on the device, or 0."""
+def wait_launch(
+    sync: SyncState,
+    consumer: str,
+    stream: int,
+    build: Build,
+    times: int = 0,
+    producers: tuple[str, ...] | None = None,
+) -> DeviceLaunch:
+    """The wait-kernel of a stage, for the starts of up to `MAX_AWAITED_STARTS` producers, by default all.
+
+    `times` is where it notes its start and end on the device, or 0.
+    """
     dependency = sync.pipeline.dependency_of(consumer)
     assert dependency is not None, "a stage without producers has nothing to wait for"
-    producers = tuple(sync.names.index(producer) for producer in dependency.producers)
+    names = dependency.producers if producers is None else producers
     function = load_function(control.SOURCE, "wait_for_start", build)
-    arguments = (sync.params(consumer), control.wait_params(producers, times))
-    return DeviceLaunch(
-        function, control.WAIT_LAUNCH, arguments, stream, (consumer,), tuple(dependency.producers)
-    )
+    numbers = tuple(sync.names.index(name) for name in names)
+    arguments = (sync.params(consumer), control.wait_params(numbers, times))
+    return DeviceLaunch(function, control.WAIT_LAUNCH, arguments, stream, (consumer,), names)
+
+
+def _batched(names: tuple[str, ...], most: int) -> list[tuple[str, ...]]:
+    return [names[first : first + most] for first in range(0, len(names), most)]

@@ -9,6 +9,7 @@ import numpy as np
 MAX_STAGES = 16
 MAX_WAITERS = 64
 MAX_INPUTS = 8
+MAX_AWAITED_STARTS = 2  # of one wait-kernel
 
 # cusync/call.cuh, Call.
 CALL = np.dtype(
@@ -74,7 +75,12 @@ GEMM_PARAMS = np.dtype(
 
 # kernels/control.cu, WaitKernelParams.
 WAIT_KERNEL_PARAMS = np.dtype(
-    [("producers", "<i4", (MAX_INPUTS,)), ("producer_count", "<i4"), ("padding", "<i4"), ("times", "<u8")]
+    [
+        ("producers", "<i4", (MAX_AWAITED_STARTS,)),
+        ("producer_count", "<i4"),
+        ("padding", "<i4"),
+        ("times", "<u8"),
+    ]
 )
 
 assert SYNC_PARAMS.itemsize == 104

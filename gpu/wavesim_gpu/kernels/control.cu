@@ -3,8 +3,8 @@
 #include <cusync/stage.cuh>
 
 struct WaitKernelParams {
-    int producers[8];  // layout.py, MAX_INPUTS
-    int producer_count, padding;
+    int producers[2];
+    int producer_count;
     unsigned long long* times;  // start and end, when recorded; or null
 };
 
