@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from attention_layers import attention, layer
 from small_pipelines import pair
 
 from wavesim.codegen.cuda import generate
@@ -79,6 +80,14 @@ def _planned(backend, words, stages=("gemm1", "gemm2")):
             )
 
 
+def _attention(words, head_dim):
+    """Attention between two products, under a plan: it waits and posts."""
+    pipeline, plan = layer(attention(head_dim=head_dim)), parse_plan(words, "row")
+    kernel = next(one for one in kernels_of(pipeline, plan, H200, "hopper") if one.stages == ("attention",))
+    header = stage_header(pipeline, plan, "attention").text
+    return OwnCode(kernel.backend.source, (kernel.launch.expression,), header, ("sm_90a",))
+
+
 def _example():
     """examples/synchronised_pair.cu with the header that its Python writes."""
     sys.path.insert(0, str(EXAMPLES))
@@ -127,6 +136,8 @@ OWN = {
     **dict(_planned("hopper", "streams+row")),
     **dict(_planned("hopper", "pdl+tile")),
     **dict(_planned("hopper", "fused+row")),
+    "hopper attention 128 persistent+streams+tile": _attention("persistent+streams+tile", 128),
+    "hopper attention 64 pdl+row": _attention("pdl+row", 64),
     **dict(_foreign()),
     "synchronised example": _example(),
     "plain example": OwnCode(EXAMPLES / "plain_pair.cu"),

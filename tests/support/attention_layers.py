@@ -1,0 +1,32 @@
+"""Attention between the product that makes its operands and the one that reads it, as tests use it."""
+
+from wavesim.model.attention import Attention
+from wavesim.model.dependency import Dependency, x, y
+from wavesim.model.kernel import Gemm
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.regions import View
+from wavesim.model.stage import Stage
+
+
+def attention(**options):
+    return Attention("attention", **{"sequences": 2, "length": 384, "heads": 4, "kv_heads": 2, **options})
+
+
+def layer(work, hidden=256):
+    """The QKV product, attention on its packed output, and the product after it."""
+    heads, kv_heads, size, group = work.heads, work.kv_heads, work.head_dim, work.heads // work.kv_heads
+    qkv = Gemm("qkv", work.m, (heads + 2 * kv_heads) * size, hidden, 128, 128, 64, dtype=work.dtype)
+    out = Gemm("out", work.m, hidden, work.columns, 128, 128, 64, dtype=work.dtype)
+    first = Stage("qkv", qkv, "hopper", buffers={"c": "packed"})
+    views = {"q": 0, "k": heads * size, "v": (heads + kv_heads) * size}
+    packed = {name: View("packed", column=column) for name, column in views.items()}
+    own = Stage("attention", work, buffers={**packed, "out": "heads"})
+    last = Stage("out", out, "hopper", buffers={"a": "heads"})
+    top = y // work.row_blocks * work.row_blocks  # where the sequence begins
+    of_a_tile = 128 // size  # heads whose columns a tile of the product holds
+    queries, keys, values = (
+        head // of_a_tile for head in (x, heads + x // group, heads + kv_heads + x // group)
+    )
+    needs = [first[queries, y], first[keys, top : y + 1], first[values, top : y + 1]]
+    links = [Dependency(own[x, y], needs), Dependency(last[x, y], [own[:, y]])]
+    return Pipeline("layer", [first, own, last], links)
