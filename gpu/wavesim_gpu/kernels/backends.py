@@ -8,7 +8,9 @@ from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
+from wavesim_gpu.kernels.attention.attention_sm80 import PortableAttention
 from wavesim_gpu.kernels.attention.attention_sm90 import HopperAttention
+from wavesim_gpu.kernels.attention.decode import PortableDecode
 from wavesim_gpu.kernels.backend import Backend
 from wavesim_gpu.kernels.sm80.gemm import Portable
 from wavesim_gpu.kernels.sm90.gemm_sm90 import Hopper
@@ -22,6 +24,8 @@ DEFAULT = Portable.name  # runs on every GPU
 # Of other stages. Of a work's backends, the one of the wanted family computes it, or else the first.
 OTHERS: dict[str, StageBackend] = {
     HopperAttention.name: HopperAttention(),
+    PortableAttention.name: PortableAttention(),
+    PortableDecode.name: PortableDecode(),
 }
 
 

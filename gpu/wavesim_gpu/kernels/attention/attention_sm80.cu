@@ -17,10 +17,11 @@
 #include <cusync/tile_stage.cuh>
 #include <kernels/attention/dropout.cuh>
 #include <kernels/attention/operand.cuh>
+#include <kernels/attention/spins_in_line.cuh>
 #include <kernels/attention/warp_rows.cuh>
 
-using Sync = cusync::TileStage<generated::stage>;
-using Wait = cusync::TileWait<generated::stage>;
+using Sync = cusync::TileStage<generated::stage, SpinsInLine>;
+using Wait = cusync::ScheduleWait<Sync>;
 
 struct AttentionParams {
     Operand q, k, v, out;

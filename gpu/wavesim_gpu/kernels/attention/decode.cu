@@ -20,9 +20,10 @@
 #include <cusync/dependent_launch.cuh>
 #include <cusync/tile_stage.cuh>
 #include <kernels/attention/operand.cuh>
+#include <kernels/attention/spins_in_line.cuh>
 #include <kernels/attention/warp_rows.cuh>
 
-using Sync = cusync::TileStage<generated::stage>;
+using Sync = cusync::TileStage<generated::stage, SpinsInLine>;
 
 struct DecodeParams {
     Operand q, k, v, k_new, v_new, out;  // k_new.data: null where the cache holds the step's own key already
@@ -229,7 +230,7 @@ __global__ void __launch_bounds__(C::threads)
         if (i < range.blocks() && !range.has_own_key(i)) ring.load(p, range, column, i);
         commit_copies();
     }
-    cusync::TileWait<generated::stage> input(stage, tile);
+    cusync::ScheduleWait<Sync> input(stage, tile);
     const bool is_waiter = warp_index == 0;
     if (generated::stage::input_count == 0 && p.is_dependent) cusync::wait_for_previous_grid();
     if (is_waiter) {

@@ -4,9 +4,10 @@ Example: of q (256, 512), k and v (256, 128) with four heads of 128 and one KV h
 keys; the result is (256, 512).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
-from wavesim.model.attention import Attention
+from wavesim.model.attention import Attention, AttentionDecode
 from wavesim_gpu.kernels.attention.dropout import kept
 from wavesim_gpu.runtime.device import require_cupy
 
@@ -28,13 +29,33 @@ def attention_reference(work: Attention, q: Any, k: Any, v: Any) -> Any:
     return out
 
 
+def decode_reference(work: AttentionDecode, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Out (sequences, heads * head_dim) of q and the cache; with `appends` also k and v with the new rows."""
+    cupy = require_cupy()
+    shape = (work.sequences, work.kv_rows, work.kv_heads, work.head_dim)
+    k, v = (arrays[name].reshape(shape) for name in ("k", "v"))
+    if work.appends:
+        k, v = k.copy(), v.copy()
+        for cache, name in ((k, "k_new"), (v, "v_new")):
+            cache[:, work.cached] = arrays[name].reshape(work.sequences, work.kv_heads, work.head_dim)
+    q = arrays["q"].reshape(work.sequences, work.kv_heads, -1, work.head_dim)
+    out = cupy.empty_like(q)
+    for sequence in range(work.sequences):
+        keys, values = (one[sequence, : work.keys].transpose(1, 0, 2) for one in (k, v))
+        scores = cupy.matmul(q[sequence], keys.transpose(0, 2, 1)) * cupy.float32(work.scale)
+        out[sequence] = cupy.matmul(_softmax(cupy, scores), values)
+    written = {"out": out.reshape(work.sequences, work.columns)}
+    flat = (work.sequences * work.kv_rows, work.kv_heads * work.head_dim)
+    return {**written, "k": k.reshape(flat), "v": v.reshape(flat)} if work.appends else written
+
+
 def _columns(work: Attention, head: int) -> slice:
     return slice(head * work.head_dim, (head + 1) * work.head_dim)
 
 
 def _softmax(cupy: Any, scores: Any) -> Any:
-    weights = cupy.exp(scores - scores.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
+    weights = cupy.exp(scores - scores.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
 
 
 def _hidden(cupy: Any, work: Attention) -> Any:

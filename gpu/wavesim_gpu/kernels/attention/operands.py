@@ -1,0 +1,43 @@
+"""Where an attention kernel's operands are, as the portable kernels take them.
+
+Example: K in a cache of 4,096 rows a sequence and 1,024 columns is an address, 1,024 elements from row to row
+and 4,096 * 1,024 from one sequence's first row to the next's.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from wavesim.errors import DescriptionError
+from wavesim_gpu.kernels.stage_backend import OperandPlace
+
+# operand.cuh, Operand.
+OPERAND = np.dtype([("data", "<u8"), ("row", "<i8"), ("sequence", "<i8")])
+assert OPERAND.itemsize == 24
+
+LOG2_E = 1.4426950408889634  # exponentials are powers of two on the device
+COPY_BYTES = 16  # of one asynchronous copy
+COPY_ELEMENTS = COPY_BYTES // 2
+
+
+def store_operands(
+    record: Any, owner: str, places: Mapping[str, OperandPlace], sequence_rows: Mapping[str, int]
+) -> None:
+    """Writes the operands into a kernel's parameters; `sequence_rows` are the rows between two sequences.
+
+    Raises `DescriptionError` for an address or a row that 16-byte copies cannot read.
+    """
+    for name, rows in sequence_rows.items():
+        place = places[name]
+        _require_aligned(owner, name, "address", place.address, COPY_BYTES, "bytes")
+        _require_aligned(owner, name, "row stride", place.row_stride, COPY_ELEMENTS, "elements")
+        record[name] = (place.address, place.row_stride, rows * place.row_stride)
+
+
+def _require_aligned(owner: str, name: str, what: str, value: int, unit: int, units: str) -> None:
+    if value % unit:
+        raise DescriptionError(
+            f"{owner}: the {what} of {name} is {value}; 16-byte copies need a multiple of {unit} {units}. "
+            "Align it"
+        )
