@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from wavesim.plan.order import ColumnMajor as ColumnMajor
     from wavesim.plan.order import CustomOrder as CustomOrder
     from wavesim.plan.order import Grouped as Grouped
+    from wavesim.plan.order import Interleaved as Interleaved
     from wavesim.plan.order import Order as Order
     from wavesim.plan.order import Reversed as Reversed
     from wavesim.plan.order import RowMajor as RowMajor
@@ -106,7 +107,7 @@ else:
         "model.pipeline": "Pipeline",
         "model.stage": "Stage",
         "plan.launch": "DependentLaunch OneStream StreamPerStage",
-        "plan.order": "ColumnMajor CustomOrder Grouped Order Reversed RowMajor",
+        "plan.order": "ColumnMajor CustomOrder Grouped Interleaved Order Reversed RowMajor",
         "plan.plan": "Plan SemaphoreSync StreamSync",
         "plan.policy": "CustomPolicy Policy RowSync TileSync",
         "plan.schedule": "Persistent TilePerBlock",

@@ -20,7 +20,7 @@ from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor, SlicesLast
+from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Interleaved, Reversed, RowMajor, SlicesLast
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import CustomPolicy, RowSync, TileSync
 from wavesim.plan.semaphores import edges_of, semaphore_arrays
@@ -64,6 +64,8 @@ POLICIES = [
 ORDERS = [
     CustomOrder("shuffled", shuffled_tiles),
     Reversed(Grouped(3)),
+    Interleaved(2),
+    Reversed(Interleaved(3)),
     Reversed(CustomOrder("shuffled", shuffled_tiles)),
     SlicesLast(Grouped(2)),
     SlicesLast(CustomOrder("shuffled", shuffled_tiles)),

@@ -11,7 +11,7 @@ from wavesim.model.kernel import UNKNOWN_LOOP, WAIT_PLACES, Block, Grid, Kernel,
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.launch import DependentLaunch, OneStream
-from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor
+from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Interleaved, Reversed, RowMajor
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import CustomPolicy, RowSync, TileSync
 from wavesim.plan.schedule import Persistent, TilePerBlock
@@ -65,7 +65,17 @@ def shuffled(seed: int) -> CustomOrder:
 
 
 ORDERS = st.sampled_from(
-    [RowMajor(), ColumnMajor(), Grouped(2), Reversed(), Reversed(ColumnMajor()), shuffled(1), shuffled(2)]
+    [
+        RowMajor(),
+        ColumnMajor(),
+        Grouped(2),
+        Interleaved(2),
+        Reversed(),
+        Reversed(ColumnMajor()),
+        Reversed(Interleaved(3)),
+        shuffled(1),
+        shuffled(2),
+    ]
 )
 PREFETCHED = st.one_of(st.just(0.0), st.sampled_from([0.1, 0.25, 1 / 3, 0.5, 1.0]), st.floats(0.0, 1.0))
 LOOPS = st.one_of(

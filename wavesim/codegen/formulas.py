@@ -11,7 +11,7 @@ from wavesim.codegen.policies import GroupedSync
 from wavesim.codegen.tile_map import AxisMap, Blocks, TileMap, Whole
 from wavesim.guard.escaping import literal
 from wavesim.model.kernel import Grid
-from wavesim.plan.order import ColumnMajor, Grouped, Order, Reversed, RowMajor, SlicesLast
+from wavesim.plan.order import ColumnMajor, Grouped, Interleaved, Order, Reversed, RowMajor, SlicesLast
 from wavesim.plan.policy import Policy, RowSync, TileSync
 
 
@@ -26,7 +26,7 @@ class PolicyFormula:
 
 def order_formula(order: Order) -> list[str] | None:
     """Lines that set x and y of tile number `place`, or None where only a table can say it."""
-    match order:
+    match order.order if isinstance(order, SlicesLast) else order:
         case RowMajor():
             return ["const int x = place % columns, y = place / columns;"]
         case ColumnMajor():
@@ -38,12 +38,23 @@ def order_formula(order: Order) -> list[str] | None:
                 "const int height = smaller(tall, rows - group * tall);",
                 "const int x = within / height, y = group * tall + within % height;",
             ]
-        case SlicesLast(inner):
-            return order_formula(inner)
+        case Interleaved(height):
+            return _interleaved(height)
         case Reversed(inner):
             formula = order_formula(inner)
             return None if formula is None else ["place = columns * rows - 1 - place;", *formula]
     return None
+
+
+def _interleaved(height: int) -> list[str]:
+    """The first rows % height runs of rows are one longer than the others."""
+    return [
+        f"const int tall = smaller({literal(height)}, rows), line = place / columns;",
+        "const int each = rows / tall, longer = rows % tall * (each + 1);",
+        "const int first = line < longer ? line / (each + 1) : rows % tall + (line - longer) / each;",
+        "const int nth = line < longer ? line % (each + 1) : (line - longer) % each;",
+        "const int x = place % columns, y = first + nth * tall;",
+    ]
 
 
 def policy_formula(policy: Policy, grid: Grid | None) -> PolicyFormula | None:

@@ -97,6 +97,12 @@ class Accesses:
         """Where an operand lies."""
         return self._views[stage, operand]
 
+    def items(self, stage: str, tile: Tile, z: int) -> range:
+        """The work items of a block, as reads count them: of a later split of a GEMM not from 0 on."""
+        end = self._stages[stage].tiled.items(*tile, z)
+        reads = self.reads(stage, tile, z).values()
+        return range(min((int(read.at.min()) for read in reads), default=0), end)
+
     def last_item(self, stage: str, tile: Tile, z: int) -> int:
         """The work item before which all must be done that the tile's stores could hurt."""
         return self._stages[stage].tiled.items(*tile, z) - 1

@@ -13,7 +13,7 @@ from wavesim.guard.bounds import bounded_text, is_plain, plain_int, shown
 from wavesim.model.kernel import Grid, require_positive
 
 Tile = tuple[int, int]
-KNOWN_ORDERS = "row, column, grouped:ROWS, reversed:ORDER and slices-last:ORDER"
+KNOWN_ORDERS = "row, column, grouped:ROWS, interleaved:ROWS, reversed:ORDER and slices-last:ORDER"
 
 
 class Order(ABC):
@@ -104,6 +104,32 @@ class Grouped(Order):
 
 
 @dataclass(frozen=True)
+class Interleaved(Order):
+    """Tile rows 0, `rows`, 2 * `rows`, ..., then 1, `rows` + 1, ...: the first of every `rows` rows first.
+
+    Example: causal attention to four sequences of 8 row blocks each: `Interleaved(8)` begins with the first
+    block of all sequences, which read the fewest keys; reversed, the tiles with the most work come first.
+    """
+
+    rows: int
+
+    def __post_init__(self) -> None:
+        require_positive("Interleaved", rows=self.rows)
+
+    @property
+    def name(self) -> str:
+        return f"interleaved:{self.rows}"
+
+    def _tiles(self, grid: Grid) -> Sequence[Tile]:
+        return tuple(
+            (x, y)
+            for first in range(min(self.rows, grid.y))
+            for y in range(first, grid.y, self.rows)
+            for x in range(grid.x)
+        )
+
+
+@dataclass(frozen=True)
 class Reversed(Order):
     """Another order, last tile first."""
 
@@ -164,6 +190,8 @@ def parse_order(text: str) -> Order:
         return ColumnMajor()
     if head == "grouped" and (not rest or is_plain(rest)):
         return Grouped(plain_int(rest)) if rest else Grouped()
+    if head == "interleaved" and is_plain(rest):
+        return Interleaved(plain_int(rest))
     if head == "reversed":
         return Reversed(parse_order(rest) if rest else RowMajor())
     if head == "slices-last":

@@ -5,9 +5,10 @@ semaphores before every twenty-fourth of its K loop, for the next tile of the ro
 shares of the work and a GPU kernel in K chunks; both get the list from here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from wavesim.model.accesses import Accesses
 from wavesim.model.dependency import Dependency
 from wavesim.model.stage import TileSet
 from wavesim.plan.order import Tile
@@ -63,5 +64,33 @@ def position_in_slice(z: int, slices: int) -> Position:
         if (j + 1) * slices <= z * n or j * slices >= (z + 1) * n:
             return None
         return max(0, j * slices - z * n), n
+
+    return position
+
+
+def item_position(accesses: Accesses, stage: str, tiles: Sequence[Tile], z: int) -> Position:
+    """Work items, of 1: the first before which any of the tiles needs a producer's; they read alike, if
+    several.
+
+    What a tile writes it may write once all its needs are there, so that an anti-dependency comes last.
+    """
+
+    def position(need: TileSet, _j: int, _n: int, made: Tile) -> tuple[int, int] | None:
+        name = need.stage.name
+        found = accesses.first_item(stage, tiles[0], z, name, made)
+        if found is None and any(accesses.overwrites(stage, tile, name, made) for tile in tiles[1:]):
+            found = accesses.last_item(stage, tiles[0], z)
+        return None if found is None else (found, 1)
+
+    return position
+
+
+def position_in_items(accesses: Accesses, stage: str, tile: Tile, z: int) -> Position:
+    """The same as shares of a block's work: of n work items the j-th is done once (j + 1)/n is."""
+    items, own = accesses.items(stage, tile, z), item_position(accesses, stage, [tile], z)
+
+    def position(need: TileSet, j: int, n: int, made: Tile) -> tuple[int, int] | None:
+        found = own(need, j, n, made)
+        return None if found is None else (found[0] - items.start, len(items))
 
     return position

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import DescriptionError
-from wavesim.model.accesses import Accesses
 from wavesim.model.dependency import Dependency
-from wavesim.model.stage import Stage, TileSet
+from wavesim.model.stage import Stage
 from wavesim.plan.coverage import Precedence, require_covered
 from wavesim.plan.order import Tile
 from wavesim.plan.semaphores import SemaphoreArray
-from wavesim.plan.waits import Position, waits_of
+from wavesim.plan.waits import item_position, waits_of
 
 LAST = np.iinfo(np.int32).max
 WINDOW = 32  # steps that one warp looks at together
@@ -67,19 +66,6 @@ def wait_schedule(
                 )
                 lists.add((wait.done, numbers.index(wait.producer), *wait.tile) for wait in waits)
     return lists.schedule
-
-
-def item_position(accesses: Accesses, stage: str, tiles: list[Tile], z: int) -> Position:
-    """Work items: the first before which any of the tiles needs a producer's; they read alike, if several."""
-
-    def position(need: TileSet, _j: int, _n: int, made: Tile) -> tuple[int, int] | None:
-        name = need.stage.name
-        found = accesses.first_item(stage, tiles[0], z, name, made)
-        if found is None and any(accesses.overwrites(stage, tile, name, made) for tile in tiles[1:]):
-            found = accesses.last_item(stage, tiles[0], z)
-        return None if found is None else (found, 1)
-
-    return position
 
 
 class _Lists:

@@ -7,7 +7,7 @@ from random_pipelines import ORDERS
 
 from wavesim.errors import DescriptionError
 from wavesim.model.kernel import Grid
-from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor, parse_order
+from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Interleaved, Reversed, RowMajor, parse_order
 
 GRID = Grid(2, 3)
 
@@ -29,22 +29,32 @@ def test_grouped_goes_down_the_columns_of_a_few_rows_at_a_time():
     assert Grouped(1).sequence(GRID) == RowMajor().sequence(GRID)
 
 
+def test_interleaved_takes_the_first_row_of_each_run_then_the_second():
+    grid = Grid(1, 5)
+    assert [y for _, y in Interleaved(2).sequence(grid)] == [0, 2, 4, 1, 3]
+    assert [y for _, y in Interleaved(3).sequence(grid)] == [0, 3, 1, 4, 2]
+    assert Interleaved(8).sequence(GRID) == RowMajor().sequence(GRID)
+
+
 def test_reversed_is_the_other_order_backwards():
     assert Reversed(ColumnMajor()).sequence(GRID) == ColumnMajor().sequence(GRID)[::-1]
 
 
-@pytest.mark.parametrize(
-    "word", ["row", "column", "grouped:8", "grouped:3", "reversed:column", "slices-last:grouped:4"]
-)
+WORDS = "row column grouped:8 interleaved:3 reversed:column reversed:interleaved:8 slices-last:grouped:4"
+
+
+@pytest.mark.parametrize("word", WORDS.split())
 def test_a_name_reads_back_as_its_order(word):
     assert parse_order(word).name == word
 
 
-@pytest.mark.parametrize("word", ["diagonal", "grouped:x", "grouped:²", "row:2", "grouped:-1", ""])
+@pytest.mark.parametrize(
+    "word", ["diagonal", "interleaved:", "interleaved", "grouped:x", "grouped:²", "row:2", "grouped:-1", ""]
+)
 def test_an_unknown_order_lists_the_known_ones(word):
     with pytest.raises(DescriptionError) as caught:
         parse_order(word)
-    assert f"order is {word!r}; known are row, column, grouped:ROWS, reversed:ORDER and" in str(caught.value)
+    assert f"order is {word!r}; known are row, column, grouped:ROWS, interleaved:ROWS," in str(caught.value)
 
 
 def test_an_order_is_a_text():
@@ -56,6 +66,8 @@ def test_an_order_is_a_text():
 def test_a_group_has_at_least_one_row(rows):
     with pytest.raises(DescriptionError, match=r"Grouped: rows is .*; it must be an integer of at least 1"):
         Grouped(rows)
+    with pytest.raises(DescriptionError, match="Interleaved: rows is"):
+        Interleaved(rows)
 
 
 @pytest.mark.parametrize(
