@@ -30,8 +30,8 @@ TILE = "128x256"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    from wavesim.crossover.models import all_models
     from wavesim.crossover.ways import ORDERS, WORDS
+    from wavesim.workloads.models import all_models
 
     parser.add_argument("--model", help=f"its MLP: {', '.join(all_models())}")
     parser.add_argument("--tp", type=integer, help="tensor-parallel degree: GPUs that share the MLP (1)")

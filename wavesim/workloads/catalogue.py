@@ -1,7 +1,7 @@
 """Workloads by name, for the command line and the widgets.
 
-What `tokens` means depends on the workload: rows of the input (M) of the MLPs and of attention, images
-of the batch for convolutions. Each has its own default of it and of the tile.
+What `tokens` means depends on the workload: rows of the input (M) of the MLPs, of attention and of layers,
+sequences in decode, images of the batch for convolutions. Each has its own default of it and of the tile.
 """
 
 from collections.abc import Callable
@@ -16,10 +16,14 @@ from wavesim.workloads.convolutions import IMAGE_SIZES, PUBLISHED_TILES, conv_la
 from wavesim.workloads.figure_one import toy
 from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim.workloads.hopper import gpt3_mlp_hopper, llama_mlp_hopper
+from wavesim.workloads.layers import Phase, chain_of, transformer_layer
 from wavesim.workloads.llama import llama_mlp, llama_mlp_three_gemms
+from wavesim.workloads.models import layered_models
 
 Tile = tuple[int, int]
 IMAGE_UNIT = "images of the batch"
+SEQUENCE_UNIT = "sequences, one new token each"
+CACHED = 2047  # keys in each sequence's cache before a step of decode
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,25 @@ def _add_convolutions() -> None:
                 DEFAULTS[name] = Defaults(16, PUBLISHED_TILES[channels or usual], IMAGE_UNIT)
 
 
+def _layer(model: str, phase: Phase, chain: str, tokens: int, tile: Tile) -> Pipeline:
+    tiles = dict.fromkeys(("qkv", "out", "up", "down"), tile)
+    cached = CACHED if phase == "decode" else 0
+    layer = transformer_layer(model, tokens, cached=cached, phase=phase, tiles=tiles)
+    return chain_of(layer, chain) if chain else layer
+
+
+def _add_layers() -> None:
+    """`llama-3-8b-layer`, `llama-3-8b-decode-layer` and the like, and `llama-3-8b-layer-attention`."""
+    for model in layered_models():
+        for name, chain in (("layer", ""), ("layer-attention", "attention")):
+            WORKLOADS[f"{model}-{name}"] = partial(_layer, model, "prefill", chain)
+            DEFAULTS[f"{model}-{name}"] = Defaults()
+        WORKLOADS[f"{model}-decode-layer"] = partial(_layer, model, "decode", "")
+        DEFAULTS[f"{model}-decode-layer"] = Defaults(1, (64, 256), SEQUENCE_UNIT)
+
+
 _add_convolutions()
+_add_layers()
 
 
 def workload(name: str, tokens: int | None = None, tile: Tile | None = None) -> Pipeline:

@@ -22,6 +22,40 @@ BLOCKS: dict[Tile, Block] = {
     (256, 128): Block(384, 168, 0, 4 * (256 + 128) * 128 + 4 * 8192 + 1024),
     (192, 192): Block(512, 128, 0, 4 * (192 + 192) * 128 + 3 * 8192 + 1024),
 }
+# (tile_m, tile_n) -> MMA warpgroups, pipeline depth, epilogue buffers of a warpgroup.
+_CONFIGS: dict[Tile, tuple[int, int, int]] = {
+    (128, 256): (2, 4, 2),
+    (128, 240): (2, 4, 2),
+    (128, 224): (2, 4, 2),
+    (128, 208): (2, 4, 2),
+    (128, 192): (2, 5, 1),
+    (128, 176): (2, 5, 1),
+    (128, 128): (2, 6, 2),
+    (256, 128): (2, 4, 2),
+    (192, 192): (3, 4, 1),
+    (192, 128): (3, 5, 1),
+    (64, 256): (1, 5, 2),
+    (64, 192): (1, 6, 2),
+    (64, 128): (1, 6, 2),
+    (64, 64): (1, 8, 2),
+}
+PANEL = 64  # columns of a swizzled piece of shared memory
+REGISTERS_PER_SM, MOST_REGISTERS = 65_536, 248
+
+
+def block_of(tile: Tile) -> Block:
+    """What a block of the Hopper GEMM occupies, whatever tile its kernels have: an SM to itself.
+
+    Registers are at most as many as leave room for one block. Raises `DescriptionError` for other tiles.
+    """
+    if tile not in _CONFIGS:
+        known = ", ".join(f"{m}x{n}" for m, n in _CONFIGS)
+        raise DescriptionError(f"tile is {tile[0]}x{tile[1]}; the Hopper kernels have {known}")
+    warpgroups, depth, buffers = _CONFIGS[tile]
+    threads = 128 * (1 + warpgroups)
+    loaded = tile[0] + -(-tile[1] // PANEL) * PANEL
+    shared = depth * loaded * 2 * TILE_K + warpgroups * buffers * PANEL * 128 + 1024
+    return Block(threads, min(REGISTERS_PER_SM // threads // 8 * 8, MOST_REGISTERS), 0, shared)
 
 
 def gpt3_mlp_hopper(tokens: int, tile: Tile = (128, 256)) -> Pipeline:

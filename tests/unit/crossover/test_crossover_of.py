@@ -8,12 +8,13 @@ import pytest
 
 from wavesim.crossover.crossing import crossover_of
 from wavesim.crossover.family import DescribedFamily, MlpFamily
-from wavesim.crossover.models import all_models, mlp_of
+from wavesim.crossover.models import mlp_of
 from wavesim.crossover.ways import read_ways, ways_of
 from wavesim.errors import DescriptionError
 from wavesim.model.description import load_description
 from wavesim.model.device import load
 from wavesim.model.kernel import Gemm
+from wavesim.workloads.models import all_models
 
 H200 = load("h200")
 GPT3 = mlp_of("gpt3-145b", 8, (128, 256), "hopper")

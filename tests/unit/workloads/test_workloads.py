@@ -37,7 +37,7 @@ def tiles_read(pipeline: Pipeline, consumer: str, tile: tuple[int, int]) -> set[
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_every_workload_of_the_catalogue_is_simulated_under_every_kind_of_plan(name):
     device = load("toy") if name == "toy" else H200
-    tokens = 2 if DEFAULTS[name].unit.startswith("images") else 256
+    tokens = 2 if DEFAULTS[name].unit.startswith(("images", "sequences")) else 256
     pipeline = workload(name, tokens)
     costs, basis = default_costs(pipeline, device)
     assert basis
