@@ -26,7 +26,6 @@ public:
 
 private:
     using Input = cusync::ScheduleWait<Stage>;
-    using Place = mbarrier::Place<S::pipeline_depth>;
 
     static constexpr bool has_input = Generated::input_count > 0;
 
@@ -44,19 +43,19 @@ private:
     }
 
     __device__ __forceinline__ void publish(const WorkTile& work) {
-        mbarrier::wait(shared_.tile_empty(tile_place_.slot), tile_place_.parity ^ 1);
+        const auto place = place_of<work_tile_slots>(tiles_);
+        mbarrier::wait(shared_.tile_empty(place.slot), place.parity ^ 1);
         if (threadIdx.x == 0) {
-            shared_.control().work_tiles[tile_place_.slot] = work;
-            if (work.tile.position >= 0) stage_.recorder().begin(tile_place_.slot);
-            mbarrier::arrive(shared_.tile_full(tile_place_.slot));
+            shared_.control().work_tiles[place.slot] = work;
+            if (work.tile.position >= 0) stage_.recorder().begin(place.slot);
+            mbarrier::arrive(shared_.tile_full(place.slot));
         }
         __syncwarp();
-        tile_place_.advance();
     }
 
     // Publishes the tile and loads its blocks. Returns the next position, or one past the last.
     __device__ __forceinline__ int load(const WorkTile& computed) {
-        const int line = tile_place_.slot;
+        const int line = tiles_ % work_tile_slots;
         publish(computed);
         const WorkTile& work = shared_.control().work_tiles[line];  // there, not in registers, of which this warp has few
         int next = stage_.positions();
@@ -71,6 +70,7 @@ private:
             if (block == work.kv_blocks - 1 && p_.is_persistent) next = next_position();
         }
         load_v(work, work.kv_blocks - 1);
+        ++tiles_;
         return next;
     }
 
@@ -109,23 +109,25 @@ private:
         tma::fence_proxy_global();
     }
 
-    __device__ __forceinline__ void load_q(const WorkTile& work) {
+    __device__ __forceinline__ void load_q(const WorkTile& work) const {
         if (tma::is_elected()) {
-            mbarrier::wait(shared_.q_empty(), q_place_.parity ^ 1);
+            mbarrier::wait(shared_.q_empty(), place_of<1>(tiles_).parity ^ 1);
             mbarrier::arrive_and_expect_tx(shared_.q_full(), S::q_bytes);
             tma::load_head(shared_.q, p_.q, {work.tile.x * S::panels, work.row, work.sequence}, shared_.q_full());
         }
         __syncwarp();
-        q_place_.advance();
     }
     __device__ __forceinline__ void load_k(const WorkTile& work, int block) {
-        load_block(work, block, p_.k, shared_.k, shared_.k_full(k_place_.slot), shared_.k_empty(k_place_.slot), k_place_);
+        const auto place = place_of<S::pipeline_depth>(k_blocks_++);
+        load_block(work, block, p_.k, shared_.k, shared_.k_full(place.slot), shared_.k_empty(place.slot), place);
     }
     __device__ __forceinline__ void load_v(const WorkTile& work, int block) {
-        load_block(work, block, p_.v, shared_.v, shared_.v_full(v_place_.slot), shared_.v_empty(v_place_.slot), v_place_);
+        const auto place = place_of<S::pipeline_depth>(v_blocks_++);
+        load_block(work, block, p_.v, shared_.v, shared_.v_full(place.slot), shared_.v_empty(place.slot), place);
     }
     __device__ __forceinline__ void load_block(const WorkTile& work, int block, const TensorMap& map, unsigned ring,
-                                               unsigned full, unsigned empty, Place& place) {
+                                               unsigned full, unsigned empty,
+                                               const mbarrier::Place<S::pipeline_depth>& place) const {
         if (tma::is_elected()) {
             mbarrier::wait(empty, place.parity ^ 1);
             mbarrier::arrive_and_expect_tx(full, S::kv_bytes);
@@ -133,14 +135,17 @@ private:
             tma::load_head(ring + place.slot * S::kv_bytes, map, at, full);
         }
         __syncwarp();
-        place.advance();
+    }
+
+    // Where the n-th of all loads goes. A number takes one register, a place two, and this warp has few.
+    template <int SLOTS>
+    static __device__ __forceinline__ mbarrier::Place<SLOTS> place_of(unsigned n) {
+        return {static_cast<int>(n % SLOTS), n / SLOTS % 2};
     }
 
     const Stage& stage_;
     const AttentionSm90Params& p_;
     const Shared<S>& shared_;
     bool awaits_grid_;
-    mbarrier::Place<1> q_place_;
-    Place k_place_, v_place_;
-    mbarrier::Place<work_tile_slots> tile_place_;
+    unsigned tiles_ = 0, k_blocks_ = 0, v_blocks_ = 0;  // loaded so far
 };

@@ -31,7 +31,7 @@ struct AttentionTile {
     static constexpr int panels = head / 64;  // of 64 columns, 128 bytes, as the swizzle takes them
     static constexpr int threads = 128 * (1 + warpgroups), mma_warps = 4 * warpgroups;
     // Registers per thread of the MMA warpgroups, and of the other, which gives them up; a block starts with 168 each.
-    static constexpr int mma_registers = 224, producer_registers = 56;
+    static constexpr int mma_registers = 232, producer_registers = 40;
     static_assert(warpgroups * mma_registers + producer_registers <= 168 * (1 + warpgroups));
     static constexpr int q_bytes = tile_m * head * 2, kv_bytes = tile_keys * head * 2, out_bytes = q_bytes;
     static_assert(head % 64 == 0 && tile_keys % 16 == 0);
