@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from wavesim.plan.plan import SemaphoreSync as SemaphoreSync
     from wavesim.plan.plan import StreamSync as StreamSync
     from wavesim.plan.policy import CustomPolicy as CustomPolicy
+    from wavesim.plan.policy import GridSync as GridSync
     from wavesim.plan.policy import Policy as Policy
     from wavesim.plan.policy import RowSync as RowSync
     from wavesim.plan.policy import TileSync as TileSync
@@ -109,7 +110,7 @@ else:
         "plan.launch": "DependentLaunch OneStream StreamPerStage",
         "plan.order": "ColumnMajor CustomOrder Grouped Interleaved Order Reversed RowMajor",
         "plan.plan": "Plan SemaphoreSync StreamSync",
-        "plan.policy": "CustomPolicy Policy RowSync TileSync",
+        "plan.policy": "CustomPolicy GridSync Policy RowSync TileSync",
         "plan.schedule": "Persistent TilePerBlock",
         "plan.stream_k": "StreamK",
         "plan.sync": "KernelBoundary Semaphores",

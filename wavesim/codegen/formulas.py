@@ -12,7 +12,7 @@ from wavesim.codegen.tile_map import AxisMap, Blocks, TileMap, Whole
 from wavesim.guard.escaping import literal
 from wavesim.model.kernel import Grid
 from wavesim.plan.order import ColumnMajor, Grouped, Interleaved, Order, Reversed, RowMajor, SlicesLast
-from wavesim.plan.policy import Policy, RowSync, TileSync
+from wavesim.plan.policy import GridSync, Policy, RowSync, TileSync
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,8 @@ def _axes_of(policy: Policy) -> tuple[AxisMap, AxisMap] | None:
             return Blocks(1), Blocks(1)
         case RowSync():
             return Whole(), Blocks(1)
+        case GridSync():
+            return Whole(), Whole()
         case GroupedSync(columns, rows):
             return columns, rows
     return None

@@ -7,8 +7,8 @@ stream are `Plan(launch=DependentLaunch(), sync=Semaphores(RowSync()))`. What a 
 parts; combinations that make no sense are refused when they are built.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
@@ -16,7 +16,7 @@ from wavesim.model.reprs import call_text
 from wavesim.plan.launch import Follows, Launch, OneStream, StreamPerStage, Submission
 from wavesim.plan.order import Order, RowMajor
 from wavesim.plan.parts import PlanPart, Traits
-from wavesim.plan.policy import Policy, RowSync
+from wavesim.plan.policy import GridSync, Policy, RowSync
 from wavesim.plan.schedule import Schedule, TilePerBlock
 from wavesim.plan.sync import KernelBoundary, Semaphores, Sync
 
@@ -201,6 +201,14 @@ def SemaphoreSync(  # noqa: N802  # reads as the plan that it builds
     """A stream per stage; consumer tiles wait on semaphores for the producer tiles they read (cuSync)."""
     launch = StreamPerStage(wait_kernel, head_start)
     return Plan(TilePerBlock(), launch, Semaphores(policy, policies or {}), order, orders or {}, prefetch)
+
+
+def without_overlap(plan: Plan, edges: Iterable[tuple[str, str]]) -> Plan:
+    """A plan with semaphores that on `edges`, (producer, consumer), waits for the producer's whole grid.
+
+    Raises `DescriptionError` for a plan without semaphores, which overlaps nothing.
+    """
+    return replace(plan, sync=plan.sync.with_policies(dict.fromkeys(edges, GridSync())))
 
 
 def check_plan(pipeline: Pipeline, plan: Plan) -> None:

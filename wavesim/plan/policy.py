@@ -115,6 +115,24 @@ class RowSync(Policy):
 
 
 @dataclass(frozen=True)
+class GridSync(Policy):
+    """One semaphore for the whole grid, ready when every tile is: what a kernel boundary waits for.
+
+    For single dependencies of a plan whose others wait for less: it switches the overlap of one edge off.
+    """
+
+    @property
+    def name(self) -> str:
+        return "grid"
+
+    def semaphore(self, x: int, y: int, grid: Grid) -> int:
+        return 0
+
+    def value(self, x: int, y: int, grid: Grid) -> int:
+        return grid.tiles
+
+
+@dataclass(frozen=True)
 class CustomPolicy(Policy):
     """A user's own two functions (x, y, grid) -> int."""
 
@@ -134,8 +152,8 @@ class CustomPolicy(Policy):
 
 
 def parse_policy(text: str) -> Policy:
-    """The policy that a word names: "tile" or "row"."""
-    policies: dict[str, Policy] = {"tile": TileSync(), "row": RowSync()}
+    """The policy that a word names: "tile", "row" or "grid"."""
+    policies: dict[str, Policy] = {"tile": TileSync(), "row": RowSync(), "grid": GridSync()}
     if text not in policies:
         raise DescriptionError(f"policy is {shown(text)}; known are {', '.join(policies)}")
     return policies[text]

@@ -6,7 +6,7 @@ Example: under `Semaphores(RowSync())` each block of the second GEMM waits for o
 
 from abc import ABC
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from wavesim.errors import DescriptionError
@@ -27,6 +27,13 @@ class Sync(PlanPart, ABC):
     def policy_of(self, producer: str, consumer: str) -> Policy:
         """The policy of one dependency. Raises `DescriptionError` where there are no semaphores."""
         raise DescriptionError(f"{self.word}: {consumer} waits for the whole of {producer}, without a policy")
+
+    def with_policies(self, policies: Mapping[tuple[str, str], Policy]) -> "Sync":
+        """The same with other policies for single dependencies. Raises `DescriptionError` as `policy_of`."""
+        raise DescriptionError(
+            f"{self.word}: every tile waits for whole kernels, so no dependency has a policy. Use "
+            "Semaphores(RowSync())"
+        )
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,9 @@ class Semaphores(Sync):
 
     def policy_of(self, producer: str, consumer: str) -> Policy:
         return self.policies.get((producer, consumer), self.policy)
+
+    def with_policies(self, policies: Mapping[tuple[str, str], Policy]) -> "Semaphores":
+        return replace(self, policies={**self.policies, **policies})
 
 
 def _is_edge(key: object) -> bool:

@@ -7,12 +7,20 @@ from wavesim.errors import DescriptionError
 from wavesim.plan.launch import DependentLaunch
 from wavesim.plan.order import ColumnMajor, Grouped, RowMajor
 from wavesim.plan.parsing import parse_plan
-from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync, without_overlap
 from wavesim.plan.policy import CustomPolicy, RowSync, TileSync
 from wavesim.plan.schedule import Persistent
 from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import Semaphores
 from wavesim.workloads.figure_one import toy
+
+
+def test_an_edge_without_overlap_takes_as_long_as_a_kernel_boundary():
+    rows, edges = SemaphoreSync(RowSync()), [("gemm1", "gemm2")]
+    times = [run(toy(), plan).makespan_ns for plan in (rows, without_overlap(rows, edges), StreamSync())]
+    assert times == [3000, 4000, 4000]
+    with pytest.raises(DescriptionError, match="so no dependency has a policy"):
+        without_overlap(StreamSync(), edges)
 
 
 def test_a_plans_name_reads_back_as_the_plan():

@@ -7,7 +7,7 @@ from random_pipelines import POLICIES
 
 from wavesim.errors import DescriptionError
 from wavesim.model.kernel import Grid
-from wavesim.plan.policy import CustomPolicy, RowSync, TileSync, parse_policy
+from wavesim.plan.policy import CustomPolicy, GridSync, RowSync, TileSync, parse_policy
 
 GRID = Grid(2, 3)
 
@@ -26,6 +26,13 @@ def test_tile_sync_has_one_semaphore_per_tile_ready_at_one():
     assert table.value_of_tile == (1,) * 6
 
 
+def test_grid_sync_has_one_semaphore_ready_when_every_tile_is():
+    table = GridSync().table(GRID)
+    assert table.count == 1
+    assert set(table.semaphore_of_tile) == {0}
+    assert set(table.value_of_tile) == {6}
+
+
 @given(policy=st.sampled_from(POLICIES), columns=st.integers(1, 9), rows=st.integers(1, 9))
 def test_every_semaphore_awaits_as_many_posts_as_it_gets(policy, columns, rows):
     table = policy.table(Grid(columns, rows))
@@ -36,7 +43,8 @@ def test_every_semaphore_awaits_as_many_posts_as_it_gets(policy, columns, rows):
 def test_a_policys_name_reads_back_and_an_unknown_one_lists_the_known():
     assert parse_policy("row") == RowSync()
     assert parse_policy("tile") == TileSync()
-    with pytest.raises(DescriptionError, match="policy is 'column'; known are tile, row"):
+    assert parse_policy("grid") == GridSync()
+    with pytest.raises(DescriptionError, match="policy is 'column'; known are tile, row, grid"):
         parse_policy("column")
 
 
