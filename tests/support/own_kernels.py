@@ -18,11 +18,13 @@ from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync
+from wavesim.workloads.attention_chain import paper_attention
 from wavesim_gpu.characterise.bench import FOLDER as MICROBENCHMARKS
 from wavesim_gpu.evaluation.faults import cotenant
 from wavesim_gpu.evaluation.foreign.kernels import GEMM, ROWS, gemm_name, softmax_name
 from wavesim_gpu.evaluation.studies import copies, primitives, wait_costs
 from wavesim_gpu.kernels import control, elementwise
+from wavesim_gpu.kernels.attention.head_product import HeadProducts
 from wavesim_gpu.planned_kernels import kernels_of
 from wavesim_gpu.runtime import clock_stamps
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
@@ -88,6 +90,14 @@ def _attention(words, head_dim):
     return OwnCode(kernel.backend.source, (kernel.launch.expression,), header, ("sm_90a",))
 
 
+def _head_product(words, stage):
+    """A product of attention by five kernels: it waits for both operands, and posts."""
+    pipeline, plan = paper_attention(256), parse_plan(words, "row")
+    backend = HeadProducts()
+    launch = backend.launch(pipeline.stage(stage).work, plan, H200)
+    return OwnCode(backend.source, (launch.expression,), stage_header(pipeline, plan, stage).text)
+
+
 def _example():
     """examples/synchronised_pair.cu with the header that its Python writes."""
     sys.path.insert(0, str(EXAMPLES))
@@ -138,6 +148,8 @@ OWN = {
     **dict(_planned("hopper", "fused+row")),
     "hopper attention 128 persistent+streams+tile": _attention("persistent+streams+tile", 128),
     "hopper attention 64 pdl+row": _attention("pdl+row", 64),
+    "head product scores streams+tile": _head_product("streams+tile", "scores"),
+    "head product context streams+row": _head_product("streams+row", "context"),
     **dict(_foreign()),
     "synchronised example": _example(),
     "plain example": OwnCode(EXAMPLES / "plain_pair.cu"),

@@ -12,6 +12,7 @@ from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import plain_int, shown
 from wavesim.model.pipeline import Pipeline
 from wavesim.workloads.attention import gpt3_attention
+from wavesim.workloads.attention_chain import paper_attention
 from wavesim.workloads.convolutions import IMAGE_SIZES, PUBLISHED_TILES, conv_layer
 from wavesim.workloads.figure_one import toy
 from wavesim.workloads.gpt3 import gpt3_mlp
@@ -44,11 +45,9 @@ WORKLOADS: dict[str, Callable[[int, Tile], Pipeline]] = {
     "llama-mlp-three-gemms": llama_mlp_three_gemms,
     "attention": gpt3_attention,
     "attention-as-published": partial(gpt3_attention, is_as_published=True),
+    "paper-attention": paper_attention,
 }
-DEFAULTS = {name: Defaults() for name in WORKLOADS} | {
-    "attention": Defaults(tile=(128, 128)),
-    "attention-as-published": Defaults(tile=(128, 128)),
-}
+DEFAULTS = {name: Defaults(tile=(128, 128) if "attention" in name else (128, 256)) for name in WORKLOADS}
 
 
 def _add_convolutions() -> None:

@@ -11,6 +11,7 @@ from wavesim.plan.plan import Plan
 from wavesim_gpu.kernels.attention.attention_sm80 import PortableAttention
 from wavesim_gpu.kernels.attention.attention_sm90 import HopperAttention
 from wavesim_gpu.kernels.attention.decode import PortableDecode
+from wavesim_gpu.kernels.attention.head_product import HeadProducts
 from wavesim_gpu.kernels.backend import Backend
 from wavesim_gpu.kernels.sm80.gemm import Portable
 from wavesim_gpu.kernels.sm90.gemm_sm90 import Hopper
@@ -26,6 +27,7 @@ OTHERS: dict[str, StageBackend] = {
     HopperAttention.name: HopperAttention(),
     PortableAttention.name: PortableAttention(),
     PortableDecode.name: PortableDecode(),
+    HeadProducts.name: HeadProducts(),
 }
 
 

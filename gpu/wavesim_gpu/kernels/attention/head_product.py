@@ -1,0 +1,139 @@
+"""The products of attention by five kernels on every GPU from sm_80 on: batched over heads, mma.sync and
+cp.async.
+
+Example: `HeadProducts().launch(work, plan, device)` is 12 x 8 x 8 blocks of 128 threads for the scores of 12
+heads of 1,024 queries and keys; head_product.cu is the kernel.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from wavesim.errors import DescriptionError
+from wavesim.model.device import Device
+from wavesim.model.head_product import ROW_UNIT, HeadProduct
+from wavesim.plan.plan import Plan
+from wavesim_gpu.kernels.sm80.gemm import MmaTile
+from wavesim_gpu.kernels.stage_backend import (
+    SEMAPHORES,
+    Combination,
+    KernelLaunch,
+    OperandPlace,
+    Scratch,
+    StageBackend,
+)
+
+# By tile_m, tile_n and tile_k.
+TILE_CONFIGS = {
+    (one.tile_m, one.tile_n, one.tile_k): one
+    for one in (
+        MmaTile(128, 128, 32, 2, 2, depth=4, min_blocks=2),
+        MmaTile(128, 64, 32, 2, 2, depth=4, min_blocks=3),
+    )
+}
+# head_product.cu, HeadRows and HeadProductParams.
+HEAD_ROWS = np.dtype([("data", "<u8"), ("row", "<i8"), ("sequence", "<i8")])
+OPERANDS = ("a", "b", "cache", "out")
+SIZES = (
+    "length",
+    "keys",
+    "cached",
+    "head_dim",
+    "group",
+    "row_blocks",
+    "column_blocks",
+    "has_cache",
+    "is_dependent",
+)
+HEAD_PRODUCT_PARAMS = np.dtype(
+    [(name, HEAD_ROWS) for name in OPERANDS] + [(name, "<i4") for name in SIZES] + [("scale", "<f4")]
+)
+assert HEAD_PRODUCT_PARAMS.itemsize == 136
+
+
+class HeadProducts(StageBackend):
+    """A block per tile; A and B are waited for tile by tile."""
+
+    name = "head-product"
+    source = Path(__file__).with_name("head_product.cu")
+    works = (HeadProduct,)
+    runs = (
+        Combination(("tile",), ("one-stream", "graph", "pdl"), ("boundary",)),
+        Combination(("tile",), ("streams", "streams:no-wait-kernel", "pdl"), (SEMAPHORES,)),
+    )
+    reasons: ClassVar = {
+        "persistent": "its blocks compute one tile each",
+        "fused": "its kernels compute one stage each",
+        "stream-k": "it does not split K",
+        "stream-k-in-order": "it does not split K",
+        "host": "the runner queues launches ahead of the GPU; simulate() takes this one",
+    }
+
+    def check(self, work: HeadProduct, plan: Plan | None = None) -> None:
+        """Raises `DescriptionError` for a tile that no kernel has."""
+        if _tile_of(work) not in TILE_CONFIGS:
+            known = ", ".join("x".join(map(str, tile)) for tile in TILE_CONFIGS)
+            raise DescriptionError(
+                f"HeadProduct {work.name}: the tile is {'x'.join(map(str, _tile_of(work)))}; kernels have "
+                f"{known}"
+            )
+
+    def launch(self, work: HeadProduct, plan: Plan, device: Device) -> KernelLaunch:
+        """A block per tile, the same on every device."""
+        self.check(work, plan)
+        config = TILE_CONFIGS[_tile_of(work)]
+        is_bf16 = str(work.dtype == "bf16").lower()
+        return KernelLaunch(
+            f"head_product<{config.name}, {config.min_blocks}, Product::{work.product}, {is_bf16}, "
+            "generated::stage>",
+            config.threads,
+            config.dynamic_shared_bytes,
+            work.grid.size,
+        )
+
+    def stage_arguments(
+        self, work: HeadProduct, plan: Plan, places: Mapping[str, OperandPlace], scratch: Scratch
+    ) -> tuple[Any, ...]:
+        """`HeadProductParams`. Raises `DescriptionError` for rows that do not begin at 16 bytes."""
+        record = np.zeros(1, HEAD_PRODUCT_PARAMS)[0]
+        for name, place in places.items():
+            _require_aligned(work, name, place)
+            rows = work.kv_rows if name == "cache" else work.length
+            record[name] = (place.address, place.row_stride, rows * place.row_stride)
+        for name in ("length", "keys", "cached", "head_dim", "row_blocks", "column_blocks", "scale"):
+            record[name] = getattr(work, name)
+        record["group"] = work.heads // work.kv_heads
+        record["has_cache"] = work.kv_rows > 0
+        record["is_dependent"] = plan.launch.follows == "start"
+        return (record,)
+
+    def reference(self, work: HeadProduct, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The products head by head, and the cache with the run's own rows behind those cached."""
+        shape, group = (work.sequences, work.length), work.heads // work.kv_heads
+        a = arrays["a"].reshape(*shape, work.heads, work.k)
+        b = arrays["b"].reshape(*shape, -1)
+        written = {}
+        if work.kv_rows:
+            cache = arrays["cache"].copy().reshape(work.sequences, work.kv_rows, -1)
+            cache[:, work.cached : work.keys] = b
+            written["cache"] = cache.reshape(arrays["cache"].shape)
+            b = cache[:, : work.keys]
+        keys = b.reshape(work.sequences, work.keys, work.kv_heads, work.head_dim).repeat(group, axis=2)
+        queries, keys = a.transpose(0, 2, 1, 3), keys.transpose(0, 2, 1, 3)
+        product = queries @ (keys.transpose(0, 1, 3, 2) if work.product == "scores" else keys)
+        out = (work.scale * product).transpose(0, 2, 1, 3).reshape(work.m, work.columns)
+        return {"out": out, **written}
+
+
+def _tile_of(work: HeadProduct) -> tuple[int, int, int]:
+    return work.tile_m, work.tile_n, work.tile_k
+
+
+def _require_aligned(work: HeadProduct, name: str, place: OperandPlace) -> None:
+    if place.address % (2 * ROW_UNIT) or place.row_stride % ROW_UNIT:
+        raise DescriptionError(
+            f"HeadProduct {work.name}: {name} begins at {place.address:#x} with rows of {place.row_stride} "
+            f"elements; addresses must be multiples of {2 * ROW_UNIT} bytes and rows of {ROW_UNIT} elements"
+        )

@@ -1,0 +1,240 @@
+"""Attention by five kernels, as the cuSync paper has it, of works that run on a GPU; and what its code runs.
+
+Example: `paper_attention(1024)` is GPT-3 145B's attention on one of 8 GPUs for a prompt of 1,024 rows: the
+QKV product, each of 12 heads' scores, softmax with dropout, context, output product. With `cached` keys,
+sequences go on: `paper_attention(4, cached=1023, sequences=4)` makes each of four longer by a row.
+
+What the paper leaves open, or its figure and text say differently (Figures 2b and 5b, section V):
+- K and V of earlier rows lie in caches. Storing the new ones there is no kernel of its own: scores and
+  context read them where the QKV product puts them, and store them behind those cached.
+- A prompt's scores are causal in the softmax. The products compute what the mask hides, as published.
+- Dropout comes after the softmax, as in Megatron. The text has Softmax(Dropout(P)); it is a field.
+
+`cusync_repository_attention` is what the published program runs under the name of attention: four products
+of one "head" as wide as all heads together, no softmax, and V read where K lies.
+"""
+
+from typing import Literal
+
+from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import shown
+from wavesim.model.dependency import Dependency, x, y
+from wavesim.model.head_product import HeadProduct
+from wavesim.model.index import Index
+from wavesim.model.kernel import Block, Gemm, require_positive
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.regions import View
+from wavesim.model.rows import DropoutPlace, Softmax
+from wavesim.model.sequence_tiles import SequenceTiles
+from wavesim.model.stage import Stage
+from wavesim.workloads.gpt3 import gemm_block
+
+HEAD = 128  # columns of one attention head
+GPUS = 8
+HIDDEN = {"gpt3": 12_288, "llama": 8_192}  # GPT-3 145B, LLaMA 65B
+Model = Literal["gpt3", "llama"]
+Tile = tuple[int, int]
+
+
+def paper_attention(  # noqa: PLR0913  # keywords, each of which says one thing
+    tokens: int,
+    tile: Tile = (128, 128),
+    *,
+    model: Model = "gpt3",
+    cached: int = 0,
+    sequences: int = 1,
+    dropout: float = 0.1,
+    dropout_place: DropoutPlace = "after",
+    softmax_rows: int = 16,
+    tile_k: int = 32,
+    split_k: int = 1,
+    block: Block | None = None,
+    dtype: Literal["fp16", "bf16"] = "fp16",
+) -> Pipeline:
+    """QKV, scores, softmax, context and output for `tokens` rows of `sequences`, each with `cached` keys.
+
+    `tile`, `tile_k`, `split_k` and `block` are those of the first and the last product (by default the
+    portable kernels' block), `softmax_rows` a softmax tile's rows. Raises `DescriptionError`.
+    """
+    hidden = _hidden(model, tile)
+    require_positive("paper_attention", tokens=tokens, sequences=sequences)
+    if tokens % sequences:
+        raise DescriptionError(
+            f"paper_attention: tokens is {tokens} and sequences {sequences}; tokens must be a multiple of "
+            "sequences, which are equally long"
+        )
+    length, share = tokens // sequences, hidden // GPUS
+    heads = share // HEAD
+    rows = cached + length if cached else 0
+    qkv, output = _products(tokens, hidden, tile, tile_k, split_k, block, dtype)
+    attended = {"kv_heads": heads, "cached": cached, "kv_rows": rows, "dtype": dtype}
+    scores = HeadProduct("scores", "scores", sequences, length, heads, **attended)  # type: ignore[arg-type]
+    context = HeadProduct("context", "context", sequences, length, heads, **attended)  # type: ignore[arg-type]
+    softmax = Softmax(
+        "softmax",
+        sequences,
+        length,
+        heads,
+        scores.keys,
+        softmax_rows,
+        is_causal=length > 1,
+        dropout=dropout,
+        dropout_place=dropout_place,
+        dtype=dtype,
+    )
+    stages = _stages(qkv, scores, softmax, context, output, value_column=2 * share)
+    parameters: dict[str, int | str] = {"tokens": tokens, "cached": cached, "tile": f"{tile[0]}x{tile[1]}"}
+    return Pipeline(f"paper-attention-{model}", stages, _dependencies(*stages), parameters)
+
+
+def cusync_repository_attention(
+    tokens: int, tile: Tile = (128, 128), *, model: Model = "gpt3", cached: int = 0
+) -> Pipeline:
+    """Four products for `tokens` rows, of which two attend to `cached` keys too, as one head of all columns.
+
+    Not attention: there is no softmax, no heads, and the last but one multiplies by K again. Raises
+    `DescriptionError`. Source: microsoft/cusync, main branch, its example of attention.
+    """
+    hidden = _hidden(model, tile)
+    share = hidden // GPUS
+    rows = cached + tokens if cached else 0
+    qkv, output = _products(tokens, hidden, tile, 32, 1, None, "fp16")
+    wide = {"kv_heads": 1, "head_dim": share, "cached": cached, "kv_rows": rows}
+    scores = HeadProduct("scores", "scores", 1, tokens, 1, **wide)  # type: ignore[arg-type]
+    context = HeadProduct("context", "context", 1, tokens, 1, **wide)  # type: ignore[arg-type]
+    stages = _stages(qkv, scores, None, context, output, value_column=share)
+    parameters: dict[str, int | str] = {"tokens": tokens, "cached": cached, "tile": f"{tile[0]}x{tile[1]}"}
+    return Pipeline(f"cusync-repository-attention-{model}", stages, _dependencies(*stages), parameters)
+
+
+def _hidden(model: str, tile: Tile) -> int:
+    if model not in HIDDEN:
+        raise DescriptionError(f"model is {shown(model)}; known are {', '.join(HIDDEN)}")
+    share = HIDDEN[model] // GPUS
+    if tile[1] % HEAD or share % tile[1]:
+        raise DescriptionError(
+            f"tile_n is {tile[1]}; it must be a multiple of {HEAD} that divides {share}, so that a tile "
+            "holds whole heads"
+        )
+    return HIDDEN[model]
+
+
+def _products(
+    tokens: int,
+    hidden: int,
+    tile: Tile,
+    tile_k: int,
+    split_k: int,
+    block: Block | None,
+    dtype: Literal["fp16", "bf16"],
+) -> tuple[Gemm, Gemm]:
+    """The first and the last: (tokens, 3 hidden / 8) and (tokens, hidden)."""
+    share, used = hidden // GPUS, block or gemm_block(tile)
+    sizes = (("qkv", 3 * share, hidden), ("output", hidden, share))
+    first, last = (
+        Gemm(name, tokens, n, k, *tile, tile_k, split_k=split_k, dtype=dtype, block=used)
+        for name, n, k in sizes
+    )
+    return first, last
+
+
+def _stages(
+    qkv: Gemm,
+    scores: HeadProduct,
+    softmax: Softmax | None,
+    context: HeadProduct,
+    output: Gemm,
+    value_column: int,
+) -> list[Stage]:
+    """With where their operands lie; without softmax the context takes the scores as they are."""
+    key_cache, value_cache = (
+        {"cache": f"{name}_cache"} if scores.kv_rows else {} for name in ("key", "value")
+    )
+    keys, values = View("qkv", column=output.k), View("qkv", column=value_column)
+    weights = "weights" if softmax else "scores"
+    between = [Stage("softmax", softmax, buffers={"scores": "scores", "out": weights})] if softmax else []
+    return [
+        Stage("qkv", qkv, buffers={"c": "qkv"}),
+        Stage("scores", scores, buffers={"a": "qkv", "b": keys, **key_cache, "out": "scores"}),
+        *between,
+        Stage("context", context, buffers={"a": weights, "b": values, **value_cache, "out": "context"}),
+        Stage("output", output, buffers={"a": "context"}),
+    ]
+
+
+def _dependencies(qkv: Stage, scores: Stage, *others: Stage) -> list[Dependency]:
+    """The tiles that hold what is read. Where keys are cached, all own keys of a sequence are named: which
+    of them a block of keys reads, and that it reads none, its regions say.
+    """
+    *between, context, output = others
+    head_blocks = _product(scores).column_blocks
+    queries, keys = (_head_columns(qkv, scores, operand) for operand in ("a", "b"))
+    needs = [(scores, [qkv[queries, _rows(qkv, scores)], qkv[keys, _own_keys(qkv, scores)]])]
+    weights, columns = scores, _run(_divided(x, _product(context).column_blocks), head_blocks)
+    for softmax in between:
+        needs.append((softmax, [scores[_run(x, head_blocks), _rows(scores, softmax)]]))
+        weights, columns = softmax, x
+    values = qkv[_value_columns(qkv, context), _own_keys(qkv, context)]
+    needs.append((context, [weights[columns, _rows(weights, context)], values]))
+    needs.append((output, [context[:, _rows(context, output)]]))
+    return [Dependency(stage[x, y], tiles) for stage, tiles in needs]
+
+
+def _run(index: Index, length: int) -> Index | slice:
+    """The index-th run of so many tiles."""
+    return index if length == 1 else slice(index * length, index * length + length)
+
+
+def _divided(index: Index, divisor: int) -> Index:
+    return index if divisor == 1 else index // divisor
+
+
+def _moved(index: Index, offset: int) -> Index:
+    return index + offset if offset else index
+
+
+def _head_columns(qkv: Stage, scores: Stage, operand: str) -> Index | slice:
+    """The QKV product's tile columns that hold a head's queries or keys."""
+    work, width, first = _product(scores), qkv.gemm.tile_n, scores.view(operand).column
+    head = _divided(x, work.column_blocks)
+    if work.head_dim > width:
+        run = work.head_dim // width
+        return slice(head * run + first // width, head * run + (first // width + run))
+    return _moved(_divided(head, width // work.head_dim), first // width)
+
+
+def _value_columns(qkv: Stage, context: Stage) -> Index:
+    """The QKV product's tile column that holds the values of a tile of the context."""
+    work, width, first = _product(context), qkv.gemm.tile_n, context.view("b").column
+    return _moved(_divided(x, width // work.tile_n), first // width)
+
+
+def _own_keys(qkv: Stage, stage: Stage) -> Index | slice:
+    """The QKV product's tile rows of the run's own keys: of a tile's sequence, or of its block of keys."""
+    work, there = _product(stage), _tiles(qkv)
+    if work.sequences > 1:
+        begin = _tiles(stage).begin
+        return there.tiles_of(begin, begin + work.length)
+    if work.product == "context" or work.cached:
+        return slice(None)
+    block = x - x // work.column_blocks * work.column_blocks
+    if there.tile_m == work.tile_n:
+        return block
+    return there.tiles_of(block * work.tile_n, (block * work.tile_n + work.tile_n).at_most(work.keys))
+
+
+def _rows(producer: Stage, consumer: Stage) -> Index | slice:
+    """The producer's tile rows that hold the rows of a tile of the consumer."""
+    return _tiles(producer).read_by(_tiles(consumer))
+
+
+def _tiles(stage: Stage) -> SequenceTiles:
+    work = stage.work
+    if isinstance(work, HeadProduct | Softmax):
+        return SequenceTiles(work.sequences, work.length, work.tile_m)
+    return SequenceTiles(1, stage.gemm.m, stage.gemm.tile_m)
+
+
+def _product(stage: Stage) -> HeadProduct:
+    assert isinstance(stage.work, HeadProduct)
+    return stage.work
