@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 HOST = Path(__file__).parent
 GPU = ROOT / "gpu" / "wavesim_gpu"
 # Folders as `#include <...>` names them.
-FOLDERS = {"cusync": GPU, "record": GPU, "kernels": GPU, "wavesim": ROOT}
+FOLDERS = {"cusync": GPU, "record": GPU, "kernels/sm80": GPU, "kernels/sm90": GPU, "wavesim": ROOT}
 FLAGS = (
     "-std=c++20",
     "-O1",

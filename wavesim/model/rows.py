@@ -94,9 +94,10 @@ class Norm:
 class Softmax:
     """Softmax over the keys of attention's scores, of `sequences` x `heads` matrices (length, keys).
 
-    Operands: scores and out, both (sequences * length, heads * keys): a row holds all heads of a query. Tile
-    (x, y) is head x, `tile_m` query rows of one sequence, as in `Attention`. Dropout "after" the softmax, or
-    "before" it as the paper's text has it; the mask hides keys after a query's own.
+    out = softmax(scale * scores). Operands: scores and out, both (sequences * length, heads * keys): a row
+    holds all heads of a query. Tile (x, y) is head x, `tile_m` query rows of one sequence, as in `Attention`.
+    Dropout "after" the softmax, or "before" it as the paper's text has it; the mask hides keys after a
+    query's own.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Softmax:
     dropout: float = 0.0
     dropout_place: DropoutPlace = "after"
     seed: int = 0
+    scale: float = 1.0
     dtype: Literal["fp16", "bf16"] = "fp16"
     block: Block = field(default=ROW_BLOCK)
 

@@ -13,6 +13,9 @@ from wavesim_gpu.kernels.attention.attention_sm90 import HopperAttention
 from wavesim_gpu.kernels.attention.decode import PortableDecode
 from wavesim_gpu.kernels.attention.head_product import HeadProducts
 from wavesim_gpu.kernels.backend import Backend
+from wavesim_gpu.kernels.rows.copy_tiles import TileCopy
+from wavesim_gpu.kernels.rows.norm import RowNorm
+from wavesim_gpu.kernels.rows.softmax import RowSoftmax
 from wavesim_gpu.kernels.sm80.gemm import Portable
 from wavesim_gpu.kernels.sm90.gemm_sm90 import Hopper
 from wavesim_gpu.kernels.stage_backend import StageBackend
@@ -28,6 +31,9 @@ OTHERS: dict[str, StageBackend] = {
     PortableAttention.name: PortableAttention(),
     PortableDecode.name: PortableDecode(),
     HeadProducts.name: HeadProducts(),
+    RowNorm.name: RowNorm(),
+    RowSoftmax.name: RowSoftmax(),
+    TileCopy.name: TileCopy(),
 }
 
 

@@ -225,11 +225,7 @@ def _storage(cupy: Any, buffer: Buffer, given: Mapping[Key, Any], has_inputs: bo
     for _, array in checked:
         if array.shape == whole:
             return array
-    made = (
-        cupy.zeros(whole, element_type(buffer.dtype))
-        if checked
-        else cupy.empty(whole, element_type(buffer.dtype))
-    )
+    made = cupy.zeros(whole, element_type(buffer.dtype))  # of a cache a run may leave rows as they were
     for use, array in checked:
         part_of(made, use.region)[...] = array
     return made

@@ -1,0 +1,1 @@
+"""Row kernels: add and norm, softmax with dropout, copy."""
