@@ -236,7 +236,8 @@ def require_safe(pipeline: Pipeline, plan: Plan, device: Device, default: str = 
     clusters = launched_clusters(pipeline, plan, device, default)
     verdict = safety_of(pipeline, plan, device, blocks, clusters)
     if not verdict.is_safe:
-        fix = "" if plan.launch.wait_kernel else ". Use wait_kernel=True"
+        can_deadlock = verdict.worst is not None
+        fix = ". Use wait_kernel=True" if can_deadlock and not plan.launch.wait_kernel else ""
         raise DescriptionError(f"{pipeline.name} under {plan.label}: {verdict.reason}{fix}")
 
 

@@ -13,6 +13,7 @@ accepts Figure 1 on four SMs. No order is assumed between streams, as in a CUDA 
 from collections.abc import Mapping
 
 from wavesim.check.adversary import Adversary
+from wavesim.check.hazards import hazards_of
 from wavesim.check.verdict import Assumption, SafetyVerdict, WorstCase
 from wavesim.check.verdict_text import needs_text, safe_text, unsafe_text
 from wavesim.errors import DescriptionError
@@ -36,6 +37,9 @@ def safety_of(
 ) -> SafetyVerdict:
     """The verdict on a plan, by the weakest assumptions that hold. Never calls a plan safe that can deadlock.
 
+    Nor one in which two tiles use a buffer with nothing to order them, where the stages say what they read
+    and write (`hazards_of`).
+
     `blocks`: what the blocks of stages occupy where that is not what the pipeline describes; `clusters`: how
     many of them form a cluster, 1 (where nothing is said) or 2. Raises `DescriptionError` for a plan that
     does not fit the pipeline, an order that is no permutation, a semaphore that is never reached or reached
@@ -43,6 +47,9 @@ def safety_of(
     """
     require_types("safety_of", pipeline=(pipeline, Pipeline), device=(device, Device))
     _check(pipeline, plan, blocks, clusters)
+    hazard = next(hazards_of(pipeline, plan), None)
+    if hazard is not None:
+        return SafetyVerdict(False, hazard.text)
     if not plan.waits_for_grids and not (plan.sync.has_semaphores and pipeline.dependencies):
         return SafetyVerdict(True, "safe: no block waits on a semaphore")
     reason = plan.schedule.why_safe or plan.launch.why_safe

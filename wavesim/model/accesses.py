@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim.model.buffers import uses_of
+from wavesim.model.buffers import names_buffers, uses_of
+from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.regions import Region, View
+from wavesim.model.regions import Region, TiledWork, View
 from wavesim.model.stage import Stage
 
 Tile = tuple[int, int]
@@ -135,6 +136,17 @@ class Accesses:
             if (regions := theirs.get(name)) is not None
             for region in mine
         )
+
+
+def known_accesses(pipeline: Pipeline) -> Accesses | None:
+    """What tiles read and write, where it is more than GEMMs that read each other's C in step.
+
+    None where some stage does not say.
+    """
+    works = [stage.work for stage in pipeline.stages]
+    is_told = all(isinstance(work, TiledWork) for work in works)
+    is_more = names_buffers(pipeline) or not all(isinstance(work, Gemm) for work in works)
+    return Accesses(pipeline) if is_told and is_more else None
 
 
 def meets(regions: Regions, other: Any) -> NDArray[np.bool_]:

@@ -7,6 +7,7 @@ semaphore y at 24) before its first K step, and each tile of the first one post.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from wavesim.model.accesses import Accesses, known_accesses
 from wavesim.model.dependency import Dependency
 from wavesim.model.kernel import UNKNOWN_LOOP, MainLoop
 from wavesim.model.pipeline import Pipeline
@@ -14,7 +15,7 @@ from wavesim.model.stage import Stage
 from wavesim.plan.order import Tile
 from wavesim.plan.plan import Plan, check_plan
 from wavesim.plan.semaphores import SemaphoreArray, semaphore_arrays
-from wavesim.plan.waits import Wait, at_start, position_in_slice, waits_of
+from wavesim.plan.waits import Position, Wait, at_start, position_in_items, position_in_slice, waits_of
 
 SHARE_UNIT = 1_000_000  # shares of the work are kept in millionths
 
@@ -24,7 +25,8 @@ class StageProgram:
     """One stage: its blocks (x, y, z) in issue order, what they wait for and which semaphores tiles post.
 
     `loop`: how its blocks wait, with what is assumed where its author has not said. `grid_waits`: what every
-    block waits for alike, where it waits for a whole grid.
+    block waits for alike, where it waits for a whole grid. `accesses`: what tiles read and when, where all
+    stages say so; without it tiles are read in step with the work.
     """
 
     index: int
@@ -36,6 +38,7 @@ class StageProgram:
     prefetch: float = 0.0
     loop: MainLoop = UNKNOWN_LOOP
     grid_waits: tuple[Wait, ...] = ()
+    accesses: Accesses | None = None
     _cache: dict[tuple[int, int, int], tuple[Wait, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -69,13 +72,18 @@ class StageProgram:
         x, y, z = self.blocks[position]
         key = (x if self._uses_x else 0, y if self._uses_y else 0, z)
         if key not in self._cache:
-            shares = position_in_slice(z, self.stage.grid.z)
+            shares = self._position((x, y), z)
             if self.loop.wait_place == "before-main-loop":
                 shares = at_start(shares)
             waits = waits_of(self.dependency, (x, y), self._semaphore_of, shares)
             waits = waits[:1] * (self.loop.first_checks - 1) + waits
             self._cache[key] = prefetched(waits, self.prefetch) if self.prefetch else waits
         return self._cache[key]
+
+    def _position(self, tile: Tile, z: int) -> Position:
+        if self.accesses is None:
+            return position_in_slice(z, self.stage.grid.z)
+        return position_in_items(self.accesses, self.stage.name, tile, z)
 
     def _semaphore_of(self, producer: str, tile: Tile) -> int:
         array = self.arrays[producer]
@@ -116,8 +124,9 @@ def build_program(pipeline: Pipeline, plan: Plan, loops: Mapping[str, MainLoop] 
     """
     check_plan(pipeline, plan)
     arrays = semaphore_arrays(pipeline, plan)
+    accesses = known_accesses(pipeline)
     stages = tuple(
-        _stage_program(i, stage, pipeline, plan, arrays) for i, stage in enumerate(pipeline.stages)
+        _stage_program(i, stage, pipeline, plan, arrays, accesses) for i, stage in enumerate(pipeline.stages)
     )
     assumed = loops or {}
     return PlanProgram(
@@ -130,7 +139,12 @@ def build_program(pipeline: Pipeline, plan: Plan, loops: Mapping[str, MainLoop] 
 
 
 def _stage_program(
-    index: int, stage: Stage, pipeline: Pipeline, plan: Plan, arrays: tuple[SemaphoreArray, ...]
+    index: int,
+    stage: Stage,
+    pipeline: Pipeline,
+    plan: Plan,
+    arrays: tuple[SemaphoreArray, ...],
+    accesses: Accesses | None,
 ) -> StageProgram:
     grid = stage.grid
     blocks = plan.order_of(stage.name).blocks(grid)
@@ -143,5 +157,12 @@ def _stage_program(
         producer: array for array in arrays for producer, consumer in array.edges if consumer == stage.name
     }
     return StageProgram(
-        index, stage, blocks, posts, pipeline.dependency_of(stage.name), awaited, plan.prefetch
+        index,
+        stage,
+        blocks,
+        posts,
+        pipeline.dependency_of(stage.name),
+        awaited,
+        plan.prefetch,
+        accesses=accesses,
     )

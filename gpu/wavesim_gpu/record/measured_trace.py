@@ -97,13 +97,12 @@ def _note(program: Program, reading: Reading) -> str:
 def _stage_info(program: Program, name: str) -> StageInfo:
     stage = program.pipeline.stage(name)
     work = stage.work
-    assert isinstance(work, Gemm)
     return StageInfo(
         name=name,
         grid=(stage.grid.x, stage.grid.y, stage.grid.z),
         blocks_per_sm=program.blocks_per_sm(name),
         threads=program.shapes[name].threads,
-        tile=(work.tile_m, work.tile_n),
+        tile=(work.tile_m, work.tile_n) if isinstance(work, Gemm) else None,
         backend=program.backends[name].name,
     )
 

@@ -1,0 +1,141 @@
+"""Which tiles are done before a tile gets to a work item, under a plan: a set of tiles for each.
+
+Example: under row semaphores a tile of the third stage waits for a row of the second, whose tiles waited for
+rows of the first; all of these are done when its wait is over. On one stream all stages before its own are.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from wavesim.model.accesses import Accesses
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.plan.order import Tile
+from wavesim.plan.plan import Plan
+from wavesim.plan.semaphores import semaphore_arrays
+
+Bits = int  # a set of tiles: bit n is tile number n
+Waits = tuple[tuple[int, int], ...]  # (work item, semaphore), items ascending
+
+
+class TileSets:
+    """The tiles of a pipeline, numbered through its stages, row-major."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        firsts = list(accumulate((stage.grid.tiles for stage in pipeline.stages), initial=0))
+        self._stages, self.count = pipeline.stages, firsts[-1]
+        self._firsts = {stage.name: first for stage, first in zip(pipeline.stages, firsts, strict=False)}
+
+    def number(self, stage: Stage, tile: Tile) -> int:
+        """Of a stage's tile."""
+        return self._firsts[stage.name] + tile[1] * stage.grid.x + tile[0]
+
+    def name(self, number: int) -> tuple[str, Tile]:
+        """Stage and tile of a number."""
+        stage = [one for one in self._stages if self._firsts[one.name] <= number][-1]
+        y, x = divmod(number - self._firsts[stage.name], stage.grid.x)
+        return stage.name, (x, y)
+
+    def tiles(self, bits: Bits) -> Iterator[tuple[str, Tile]]:
+        """Stage and tile of all in a set."""
+        while bits:
+            lowest = bits & -bits
+            yield self.name(lowest.bit_length() - 1)
+            bits ^= lowest
+
+    def before_stage(self, stage: Stage) -> Bits:
+        """All tiles of the stages listed before."""
+        return (1 << self._firsts[stage.name]) - 1
+
+
+@dataclass(frozen=True)
+class Before:
+    """What is done before a tile's work items: (item, tiles done before it), each set with those before."""
+
+    steps: tuple[tuple[int, Bits], ...]
+
+    def upto(self, at: int) -> Bits:
+        """Done before work item `at`."""
+        return max((done for item, done in self.steps if item <= at), default=0)
+
+    @property
+    def all(self) -> Bits:
+        """Done before the tile's first store."""
+        return self.steps[-1][1]
+
+
+class TileOrder:
+    """What kernel boundaries and semaphores of a plan order."""
+
+    def __init__(self, plan: Plan, accesses: Accesses, sets: TileSets) -> None:
+        self._pipeline, self._plan, self._accesses, self._sets = accesses.pipeline, plan, accesses, sets
+        self._arrays = semaphore_arrays(accesses.pipeline, plan)
+        self._posted: dict[int, Bits] = {}  # all that is done once a semaphore has its value
+        self._before: list[Before] = []
+        for index, stage in enumerate(self._pipeline.stages):
+            self._add(index, stage)
+
+    def before(self, number: int) -> Before:
+        """Of a tile, by its number."""
+        return self._before[number]
+
+    def _add(self, index: int, stage: Stage) -> None:
+        boundary = self._sets.before_stage(stage) if self._has_boundary(index) else 0
+        known: dict[Waits, Before] = {}
+        for tile in stage.grid:
+            waits = self._waits(stage, tile)
+            if waits not in known:
+                known[waits] = Before(tuple(self._accumulated(boundary, waits)))
+            self._before.append(known[waits])
+        self._post(stage)
+
+    def _has_boundary(self, index: int) -> bool:
+        """Whether all kernels before have ended when this one begins to compute.
+
+        By dependent launch without semaphores a block waits for the grid before it, whose blocks have waited
+        for the one before theirs. With semaphores a kernel that starts early has no such wait. One that does
+        not has them all behind it: kernels wait for the grid before them ahead of their own end.
+        """
+        plan = self._plan
+        if not plan.sync.has_semaphores:
+            return True
+        return not plan.schedule.is_fused and plan.turn_of(self._pipeline, index) == "end"
+
+    def _waits(self, stage: Stage, tile: Tile) -> Waits:
+        """What a tile waits for, in any of its splits: at the last item among them."""
+        dependency = self._pipeline.dependency_of(stage.name)
+        if dependency is None or not self._plan.sync.has_semaphores:
+            return ()
+        found: dict[int, int] = {}
+        for producer, made in dependency.producer_tiles(*tile):
+            semaphore = self._semaphore(producer, stage.name, made)
+            items = [
+                item
+                for z in range(stage.grid.z)
+                if (item := self._accesses.first_item(stage.name, tile, z, producer, made)) is not None
+            ]
+            if items:
+                found[semaphore] = min(max(items), found.get(semaphore, max(items)))
+        return tuple(sorted((item, semaphore) for semaphore, item in found.items()))
+
+    def _semaphore(self, producer: str, consumer: str, made: Tile) -> int:
+        array = next(one for one in self._arrays if (producer, consumer) in one.edges)
+        return array.first + array.table.semaphore_of_tile[made[1] * array.grid.x + made[0]]
+
+    def _accumulated(self, boundary: Bits, waits: Waits) -> Sequence[tuple[int, Bits]]:
+        found, done = [(0, boundary)], boundary
+        for item, semaphore in waits:
+            done |= self._posted[semaphore]
+            found.append((item, done))
+        return found
+
+    def _post(self, stage: Stage) -> None:
+        """A semaphore that has its value stands for its tiles, and all that was done before them."""
+        first = self._sets.number(stage, (0, 0))
+        for array in self._arrays:
+            if array.producer == stage.name:
+                for tile, semaphore in enumerate(array.table.semaphore_of_tile):
+                    done = self._before[first + tile].all | 1 << (first + tile)
+                    key = array.first + semaphore
+                    self._posted[key] = self._posted.get(key, 0) | done
