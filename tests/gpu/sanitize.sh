@@ -7,7 +7,7 @@
 # a work tile against the next one's publish. With an arrival per lane it reports nothing, seen on an H200.
 cd "$(dirname "$0")/../.." || exit 1
 export PYTHONPATH=.:gpu
-hopper=tests/gpu/test_gpu_gemm_sm90.py both=tests/gpu/test_gpu_both_stages.py
+attention=tests/gpu/test_gpu_attention_sm90.py hopper=tests/gpu/test_gpu_gemm_sm90.py both=tests/gpu/test_gpu_both_stages.py
 edges=$hopper::test_every_shape_is_right_under_stream_sync_at_the_edges
 declare -A tests=(
   [portable]="tests/gpu/test_gpu_results.py::test_split_k_gives_the_same_bits_every_time"
@@ -20,6 +20,8 @@ declare -A tests=(
   [stream-k]="$hopper::test_stream_k_adds_up_the_tiles_that_it_cut[stream-k one-stream-(300, 1280, 700)-(128, 192, 64)]"
   [both-stages]="$both::test_every_shape_is_right_at_the_edges[(128, 256, 64)-379-fp16-row]"
   [swiglu]="$both::test_swiglu_leaves_half_the_columns_to_the_second_stage[(128, 176, 64)-row]"
+  [attention]="$attention::test_attention_alone_is_right_in_every_form[persistent, longest first-ragged]"
+  [attention-small-heads]="$attention::test_attention_alone_is_right_in_every_form[kernels one after the other-small heads]"
   [copies]="tests/gpu/test_gpu_copies.py::test_every_way_to_launch_copies_is_right_again_and_again[1024]"
   [primitives]="tests/gpu/test_gpu_copies.py::test_every_primitive_leaves_its_counters_as_so_many_uses_do"
 )
