@@ -25,9 +25,9 @@ from wavesim.model.kernel import Block, Gemm, require_positive
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import View
 from wavesim.model.rows import DropoutPlace, Softmax
-from wavesim.model.sequence_tiles import SequenceTiles
 from wavesim.model.stage import Stage
 from wavesim.workloads.gpt3 import gemm_block
+from wavesim.workloads.tile_rows import Span, TileRows, columns_between, quotient, rows_between
 
 HEAD = 128  # columns of one attention head
 GPUS = 8
@@ -47,7 +47,7 @@ def paper_attention(  # noqa: PLR0913  # keywords, each of which says one thing
     dropout_place: DropoutPlace = "after",
     softmax_rows: int = 16,
     tile_k: int = 32,
-    split_k: int = 1,
+    split_k: tuple[int, int] = (1, 1),
     block: Block | None = None,
     dtype: Literal["fp16", "bf16"] = "fp16",
 ) -> Pipeline:
@@ -98,7 +98,7 @@ def cusync_repository_attention(
     hidden = _hidden(model, tile)
     share = hidden // GPUS
     rows = cached + tokens if cached else 0
-    qkv, output = _products(tokens, hidden, tile, 32, 1, None, "fp16")
+    qkv, output = _products(tokens, hidden, tile, 32, (1, 1), None, "fp16")
     wide = {"kv_heads": 1, "head_dim": share, "cached": cached, "kv_rows": rows}
     scores = HeadProduct("scores", "scores", 1, tokens, 1, **wide)  # type: ignore[arg-type]
     context = HeadProduct("context", "context", 1, tokens, 1, **wide)  # type: ignore[arg-type]
@@ -124,16 +124,16 @@ def _products(
     hidden: int,
     tile: Tile,
     tile_k: int,
-    split_k: int,
+    split_k: tuple[int, int],
     block: Block | None,
     dtype: Literal["fp16", "bf16"],
 ) -> tuple[Gemm, Gemm]:
     """The first and the last: (tokens, 3 hidden / 8) and (tokens, hidden)."""
     share, used = hidden // GPUS, block or gemm_block(tile)
-    sizes = (("qkv", 3 * share, hidden), ("output", hidden, share))
+    sizes = (("qkv", 3 * share, hidden, split_k[0]), ("output", hidden, share, split_k[1]))
     first, last = (
-        Gemm(name, tokens, n, k, *tile, tile_k, split_k=split_k, dtype=dtype, block=used)
-        for name, n, k in sizes
+        Gemm(name, tokens, n, k, *tile, tile_k, split_k=splits, dtype=dtype, block=used)
+        for name, n, k, splits in sizes
     )
     return first, last
 
@@ -170,7 +170,8 @@ def _dependencies(qkv: Stage, scores: Stage, *others: Stage) -> list[Dependency]
     head_blocks = _product(scores).column_blocks
     queries, keys = (_head_columns(qkv, scores, operand) for operand in ("a", "b"))
     needs = [(scores, [qkv[queries, _rows(qkv, scores)], qkv[keys, _own_keys(qkv, scores)]])]
-    weights, columns = scores, _run(_divided(x, _product(context).column_blocks), head_blocks)
+    weights: Stage = scores
+    columns = _run(quotient(x, 1, 0, _product(context).column_blocks), head_blocks)
     for softmax in between:
         needs.append((softmax, [scores[_run(x, head_blocks), _rows(scores, softmax)]]))
         weights, columns = softmax, x
@@ -180,59 +181,52 @@ def _dependencies(qkv: Stage, scores: Stage, *others: Stage) -> list[Dependency]
     return [Dependency(stage[x, y], tiles) for stage, tiles in needs]
 
 
-def _run(index: Index, length: int) -> Index | slice:
+def _run(index: Index, length: int) -> Span:
     """The index-th run of so many tiles."""
     return index if length == 1 else slice(index * length, index * length + length)
 
 
-def _divided(index: Index, divisor: int) -> Index:
-    return index if divisor == 1 else index // divisor
-
-
-def _moved(index: Index, offset: int) -> Index:
-    return index + offset if offset else index
-
-
-def _head_columns(qkv: Stage, scores: Stage, operand: str) -> Index | slice:
+def _head_columns(qkv: Stage, scores: Stage, operand: str) -> Span:
     """The QKV product's tile columns that hold a head's queries or keys."""
-    work, width, first = _product(scores), qkv.gemm.tile_n, scores.view(operand).column
-    head = _divided(x, work.column_blocks)
-    if work.head_dim > width:
-        run = work.head_dim // width
-        return slice(head * run + first // width, head * run + (first // width + run))
-    return _moved(_divided(head, width // work.head_dim), first // width)
+    work, first = _product(scores), scores.view(operand).column
+    head = quotient(x, 1, 0, work.column_blocks)
+    return columns_between(head, work.head_dim, first, qkv.gemm.tile_n, work.grid.x)
 
 
-def _value_columns(qkv: Stage, context: Stage) -> Index:
-    """The QKV product's tile column that holds the values of a tile of the context."""
-    work, width, first = _product(context), qkv.gemm.tile_n, context.view("b").column
-    return _moved(_divided(x, width // work.tile_n), first // width)
+def _value_columns(qkv: Stage, context: Stage) -> Span:
+    """The QKV product's tile columns that hold the values of a tile of the context."""
+    work, first = _product(context), context.view("b").column
+    return columns_between(x, work.tile_n, first, qkv.gemm.tile_n, work.grid.x)
 
 
-def _own_keys(qkv: Stage, stage: Stage) -> Index | slice:
+def _own_keys(qkv: Stage, stage: Stage) -> Span:
     """The QKV product's tile rows of the run's own keys: of a tile's sequence, or of its block of keys."""
-    work, there = _product(stage), _tiles(qkv)
+    work, height = _product(stage), qkv.gemm.tile_m
     if work.sequences > 1:
-        begin = _tiles(stage).begin
-        return there.tiles_of(begin, begin + work.length)
+        return _tile_rows(quotient(y, 1, 0, work.row_blocks), work.length, qkv)
     if work.product == "context" or work.cached:
         return slice(None)
     block = x - x // work.column_blocks * work.column_blocks
-    if there.tile_m == work.tile_n:
-        return block
-    return there.tiles_of(block * work.tile_n, (block * work.tile_n + work.tile_n).at_most(work.keys))
+    return block if height == work.tile_n else _tile_rows(block, work.tile_n, qkv)
 
 
-def _rows(producer: Stage, consumer: Stage) -> Index | slice:
+def _tile_rows(index: Index, rows: int, qkv: Stage) -> slice:
+    """The QKV product's tile rows that hold the index-th run of so many rows."""
+    height = qkv.gemm.tile_m
+    end = quotient(index, rows, rows + height - 1, height)
+    return slice(quotient(index, rows, 0, height), end.at_most(qkv.grid.y))
+
+
+def _rows(producer: Stage, consumer: Stage) -> Span:
     """The producer's tile rows that hold the rows of a tile of the consumer."""
-    return _tiles(producer).read_by(_tiles(consumer))
+    return rows_between(_cut(producer), _cut(consumer))
 
 
-def _tiles(stage: Stage) -> SequenceTiles:
+def _cut(stage: Stage) -> TileRows:
     work = stage.work
     if isinstance(work, HeadProduct | Softmax):
-        return SequenceTiles(work.sequences, work.length, work.tile_m)
-    return SequenceTiles(1, stage.gemm.m, stage.gemm.tile_m)
+        return TileRows(work.sequences * work.length, work.tile_m, work.length)
+    return TileRows(stage.gemm.m, stage.gemm.tile_m, stage.gemm.m)
 
 
 def _product(stage: Stage) -> HeadProduct:

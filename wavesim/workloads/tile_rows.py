@@ -65,9 +65,22 @@ def rows_between(producer: TileRows, consumer: TileRows) -> Span:
     """The producer's tile rows that hold the rows of the consumer's tile row y."""
     if producer.is_even and consumer.is_even:
         first = quotient(y, consumer.height, 0, producer.height)
+    elif producer.length == consumer.length:
+        return _of_same_sequence(producer, consumer)
     else:
         first = producer.tile_row_of(consumer.first_row(y))
     return _span(first, _end(producer, consumer), consumer.count, "y")
+
+
+def _of_same_sequence(producer: TileRows, consumer: TileRows) -> Span:
+    """The same where both are cut anew in every sequence."""
+    if producer.per_sequence == consumer.per_sequence == 1:
+        return y
+    sequence = consumer.sequence_of(y)
+    block, begin = y - sequence * consumer.per_sequence, sequence * producer.per_sequence
+    first = begin + quotient(block, consumer.height, 0, producer.height)
+    end = begin + quotient(block, consumer.height, consumer.height + producer.height - 1, producer.height)
+    return _span(first, end.at_most(begin + producer.per_sequence), consumer.count, "y")
 
 
 def rows_so_far(producer: TileRows, consumer: TileRows) -> Span:
