@@ -6,6 +6,7 @@ Example: under row semaphores GPT-3's MLP is two kernels with a header each; und
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block
@@ -25,6 +26,11 @@ class PlannedKernel:
     stages: tuple[str, ...]
     backend: StageBackend
     launch: KernelLaunch
+
+    @property
+    def source(self) -> Path:
+        """The file that is compiled."""
+        return self.launch.source or self.backend.source
 
     def header(self, texts: Mapping[str, str]) -> str:
         """The text of <generated.cuh>, from those of all stages: the only stage's, or each in a namespace."""

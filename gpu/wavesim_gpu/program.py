@@ -57,6 +57,7 @@ class Program(Launches):
         self.pipeline, self.plan, self.operands = pipeline, plan, operands
         self.backends = backends_of(pipeline, default)
         kernels = kernels_of(pipeline, plan, query(), default)
+        self.sources = tuple(dict.fromkeys(kernel.source for kernel in kernels))
         self.shapes = {name: kernel.launch for kernel in kernels for name in kernel.stages}
         if is_self_resetting is None:
             is_self_resetting = plan.schedule.after != "end"
@@ -94,7 +95,7 @@ class Program(Launches):
         if self.plan.launch.wait_kernel:
             launches += self._wait_launches(first, stream)
         function = load_function(
-            kernel.backend.source,
+            kernel.source,
             shape.expression,
             self.build,
             shape.dynamic_shared_bytes,

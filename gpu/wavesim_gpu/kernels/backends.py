@@ -13,6 +13,7 @@ from wavesim_gpu.kernels.attention.attention_sm90 import HopperAttention
 from wavesim_gpu.kernels.attention.decode import PortableDecode
 from wavesim_gpu.kernels.attention.head_product import HeadProducts
 from wavesim_gpu.kernels.backend import Backend
+from wavesim_gpu.kernels.own import Own
 from wavesim_gpu.kernels.rows.copy_tiles import TileCopy
 from wavesim_gpu.kernels.rows.norm import RowNorm
 from wavesim_gpu.kernels.rows.softmax import RowSoftmax
@@ -34,6 +35,7 @@ OTHERS: dict[str, StageBackend] = {
     RowNorm.name: RowNorm(),
     RowSoftmax.name: RowSoftmax(),
     TileCopy.name: TileCopy(),
+    Own.name: Own(),
 }
 
 

@@ -25,7 +25,8 @@ class KernelLaunch:
 
     `expression` is the template instance or the name, `blocks` the one-dimensional grid: one per tile and
     split, or fewer for a persistent kernel. `cluster` blocks form a cluster; `is_dependent` starts the kernel
-    before the one ahead of it in its stream has ended (programmatic dependent launch).
+    before the one ahead of it in its stream has ended (programmatic dependent launch). `source` is the file
+    of a user's own kernel, None for the backend's.
     """
 
     expression: str
@@ -34,6 +35,7 @@ class KernelLaunch:
     blocks: int
     cluster: int = 1
     is_dependent: bool = False
+    source: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,6 @@ def _header(
     records: NDArray[Any],
 ) -> Header:
     pipeline, plan = program.pipeline, program.plan
-    files = dict.fromkeys(backend.source for backend in program.backends.values())
     return Header(
         source="measured",
         device=device_fields(query()),
@@ -80,7 +79,7 @@ def _header(
         power_w=reading.power_w,
         date=notes["date"],
         commit=notes["commit"],
-        versions={**versions(), "kernel_sources": source_hash(*files), "mode": notes["mode"]},
+        versions={**versions(), "kernel_sources": source_hash(*program.sources), "mode": notes["mode"]},
         note=_note(program, reading),
     )
 

@@ -58,10 +58,7 @@ def load_function(
     context = cupy.cuda.driver.ctxGetCurrent()
     key = (cupy.cuda.Device().id, context, f"{source}", name, build, header)
     if key not in _loaded:
-        is_template = "<" in name
-        cubin = compile_cubin(
-            source, (name,) if is_template else (), architecture(cupy), build, {GENERATED: header}
-        )
+        cubin = compile_cubin(source, _instances(name), architecture(cupy), build, {GENERATED: header})
         module = cupy.cuda.function.Module()
         module.load(cubin.data)
         _loaded[key] = _configured(cupy, module, cubin.lowered.get(name, name), dynamic_shared_bytes)
@@ -83,8 +80,7 @@ def wanted_kernels(pipeline: Pipeline, plan: Plan, build: Build, default: str = 
     texts = {stage.name: stage_header(pipeline, plan, stage.name).text for stage in pipeline.stages}
     kernels = kernels_of(pipeline, plan, query(), default)
     return {
-        Wanted(kernel.backend.source, kernel.launch.expression, build, kernel.header(texts))
-        for kernel in kernels
+        Wanted(kernel.source, kernel.launch.expression, build, kernel.header(texts)) for kernel in kernels
     }
 
 
@@ -94,7 +90,12 @@ def compile_all(wanted: Iterable[Wanted]) -> None:
     with ThreadPoolExecutor() as pool:
         done = [
             pool.submit(
-                compile_cubin, one.source, (one.expression,), arch, one.build, {GENERATED: one.header}
+                compile_cubin,
+                one.source,
+                _instances(one.expression),
+                arch,
+                one.build,
+                {GENERATED: one.header},
             )
             for one in set(wanted)
         ]
@@ -110,6 +111,11 @@ def compile_ahead(
     compile_all(
         one for build in builds for plan in plans for one in wanted_kernels(pipeline, plan, build, default)
     )
+
+
+def _instances(name: str) -> tuple[str, ...]:
+    """The template instance that the compiler is asked for; an extern "C" kernel is there under its name."""
+    return (name,) if "<" in name else ()
 
 
 def _configured(cupy: Any, module: Any, name: str, dynamic_shared_bytes: int) -> Function:
