@@ -68,6 +68,7 @@ class Program(Launches):
             is_recording=self.build.is_recording,
             options=options,
             block_count=sum(kernel.launch.blocks for kernel in kernels) if is_self_resetting else 0,
+            order=operands.order,
         )
         self.sync, self._cupy = sync, require_cupy()
         self._wait_times: dict[str, Any] = {}

@@ -22,12 +22,19 @@ Tile = tuple[int, int]
 Regions = NDArray[np.int64]  # (n, 4): top, bottom, left, right in a buffer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TimedRegions:
     """Rectangles (n, 4) of one buffer, and the work item before which each is read (n)."""
 
     regions: Regions
     at: NDArray[np.int64]
+
+    def __eq__(self, other: object) -> bool:
+        """The same rectangles at the same items."""
+        is_same = isinstance(other, TimedRegions) and np.array_equal(self.regions, other.regions)
+        return is_same and isinstance(other, TimedRegions) and np.array_equal(self.at, other.at)
+
+    __hash__ = None  # type: ignore[assignment]  # compared, never kept in sets
 
 
 class Accesses:
@@ -69,6 +76,13 @@ class Accesses:
                 for name, rows in ((name, np.asarray(rows, np.int64)) for name, rows in found.items())
             }
         return self._reads[key]
+
+    def read_alike(self, stage: str, tile: Tile, other: Tile) -> bool:
+        """Whether two tiles read the same: those of a row of a GEMM without residual do."""
+        if tile == other:
+            return True
+        splits = range(self._stages[stage].grid.z)
+        return all(self.reads(stage, tile, z) == self.reads(stage, other, z) for z in splits)
 
     def all_reads(self, stage: str, tile: Tile) -> Mapping[str, Regions]:
         """What a tile reads in all its splits, by buffer."""
@@ -124,9 +138,13 @@ class Accesses:
             return min(found)
         return self.last_item(consumer, tile, z) if self.overwrites(consumer, tile, producer, made) else None
 
+    def may_overwrite(self, consumer: str, producer: str) -> bool:
+        """Whether a stage writes a buffer that an earlier one reads or writes."""
+        return bool(self._written[consumer] & self._touched[producer])
+
     def overwrites(self, consumer: str, tile: Tile, producer: str, made: Tile) -> bool:
         """Whether a tile writes what an earlier stage's tile reads or writes."""
-        if not self._written[consumer] & self._touched[producer]:
+        if not self.may_overwrite(consumer, producer):
             return False
         before = (self.all_reads(producer, made), self.writes(producer, made))
         return any(

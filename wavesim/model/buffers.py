@@ -102,15 +102,17 @@ def _view(pipeline: Pipeline, stage: Stage, operand: str) -> View:
     if dependency is None or len(dependency.producers) > 1:
         return stage.view(operand)
     producer = pipeline.stage(dependency.producers[0])
-    (written,) = written_operands(producer)
-    made, read = producer.tiled.operands[written], stage.tiled.operands[operand]
+    if "c" not in (written := written_operands(producer)) and len(written) > 1:
+        return stage.view(operand)
+    made_as = "c" if "c" in written else written[0]
+    made, read = producer.tiled.operands[made_as], stage.tiled.operands[operand]
     if (made.rows, made.columns, made.dtype) != (read.rows, read.columns, read.dtype):
         raise DescriptionError(
             f"{stage.name} reads A ({read.rows}, {read.columns}) {read.dtype} but {producer.name} makes "
             f"({made.rows}, {made.columns}) {made.dtype}; they must be equal, or name a buffer that holds "
             "both"
         )
-    return producer.view(written)
+    return producer.view(made_as)
 
 
 def _check_view(owner: str, view: View, matrix: Matrix) -> None:

@@ -29,7 +29,7 @@ class Contents:
 def contents_of(accesses: Accesses, buffer: Buffer) -> Contents:
     """By stages in their order: what each reads counts before what it writes.
 
-    Operands whose reads a work leaves out, such as weights, are inputs as wholes.
+    A stage that only reads a buffer may read all of its operands; weights, for one, are in nobody's reads.
     """
     if not buffer.is_written:
         return Contents((), (), has_inputs=True)
@@ -48,11 +48,13 @@ def _steps(accesses: Accesses, buffer: Buffer) -> Iterable[tuple[Sequence[Region
         uses = [use for use in buffer.uses if use.stage == stage.name]
         if not uses:
             continue
-        reads = _regions(accesses.all_reads(stage.name, tile).get(buffer.name) for tile in stage.grid)
-        writes = _regions(accesses.writes(stage.name, tile).get(buffer.name) for tile in stage.grid)
-        if not reads:
-            reads = [use.region for use in uses if not use.matrix.is_written]
-        yield reads, writes
+        if not any(use.matrix.is_written for use in uses):
+            yield [use.region for use in uses], []
+            continue
+        blocks = ((tile, z) for tile in stage.grid for z in range(stage.grid.z))
+        found = (accesses.reads(stage.name, *block).get(buffer.name) for block in blocks)
+        reads = _regions(one.regions for one in found if one is not None)
+        yield reads, _regions(accesses.writes(stage.name, tile).get(buffer.name) for tile in stage.grid)
 
 
 def _regions(found: Iterable[Regions | None]) -> list[Region]:

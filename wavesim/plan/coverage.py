@@ -33,6 +33,8 @@ class Precedence:
     def __init__(self, accesses: Accesses) -> None:
         self.accesses = accesses
         self._before: dict[tuple[str, Tile], int] = {}
+        self._needed: dict[tuple[str, Tile, int], list[Needed]] = {}
+        self._covered: set[str] = set()
         self._first: dict[str, int] = {}
         first = 0
         for stage in accesses.pipeline.stages:
@@ -53,13 +55,62 @@ class Precedence:
 
     def before(self, stage: str, tile: Tile) -> int:
         """All that is done when the tile is, without itself."""
-        key = stage, tile
+        own = self._first_alike(stage, tile)
+        key = stage, own
         if key not in self._before:
             found = 0
-            for needed in self.needed(stage, tile):
-                found |= self.upto(needed.producer, needed.tile)
+            for z in range(self.accesses.pipeline.stage(stage).grid.z):
+                for needed in self.needed(stage, own, z):
+                    found |= self.upto(needed.producer, needed.tile)
             self._before[key] = found
         return self._before[key]
+
+    def _first_alike(self, stage: str, tile: Tile) -> Tile:
+        """The first tile of the row if it needs and reads the same as this one, else this one."""
+        first = 0, tile[1]
+        is_alike = not self._depends_on_column[stage] and self.accesses.read_alike(stage, first, tile)
+        return first if is_alike else tile
+
+    @cached_property
+    def _depends_on_column(self) -> dict[str, bool]:
+        """Whether what a stage's tiles need differs within a row: by name, or by what they overwrite."""
+        found = {}
+        for stage in self.accesses.pipeline.stages:
+            dependency = self.accesses.pipeline.dependency_of(stage.name)
+            found[stage.name] = dependency is not None and (
+                any(need.uses("x") for need in dependency.needs)
+                or any(self.accesses.may_overwrite(stage.name, name) for name in dependency.producers)
+            )
+        return found
+
+    def needed(self, stage: str, tile: Tile, z: int) -> list[Needed]:
+        """What the block of a tile and split needs, of the tiles that its dependency names, and when.
+
+        Named tiles with which it shares nothing are left out.
+        """
+        key = stage, tile, z
+        if key not in self._needed:
+            dependency = self.accesses.pipeline.dependency_of(stage)
+            named = dependency.producer_tiles(*tile) if dependency is not None else []
+            found = (
+                (name, made, self.accesses.first_item(stage, tile, z, name, made)) for name, made in named
+            )
+            self._needed[key] = [Needed(name, made, at) for name, made, at in found if at is not None]
+        return self._needed[key]
+
+    def require_covered(self, stage: str) -> None:
+        """Raises `DescriptionError` unless all that a stage's tiles read is done before they do.
+
+        The error names the tile, what it reads, whose tile writes that, and the fix.
+        """
+        if stage in self._covered:
+            return
+        grid = self.accesses.pipeline.stage(stage).grid
+        for tile in grid:
+            if self._first_alike(stage, tile) == tile:
+                for z in range(grid.z):
+                    _require_block(self, stage, tile, z)
+        self._covered.add(stage)
 
     def writers(self, stage: str, buffer: str, region: Regions) -> list[tuple[str, Tile]]:
         """The tiles of stages before `stage` that write any of a rectangle of a buffer."""
@@ -80,46 +131,10 @@ class Precedence:
             for buffer, rows in found.items()
         }
 
-    def needed(self, stage: str, tile: Tile) -> list[Needed]:
-        """What any split of a tile waits for, each tile once."""
-        grid = self.accesses.pipeline.stage(stage).grid
-        found = (one for z in range(grid.z) for one in needed_tiles(self.accesses, stage, tile, z))
-        return list({(one.producer, one.tile): one for one in found}.values())
-
-
-def needed_tiles(accesses: Accesses, stage: str, tile: Tile, z: int) -> list[Needed]:
-    """What the block of a tile and split needs, of the tiles that its dependency names, and when.
-
-    Named tiles with which it shares nothing are left out.
-    """
-    dependency = accesses.pipeline.dependency_of(stage)
-    if dependency is None:
-        return []
-    found = (
-        (name, made, accesses.first_item(stage, tile, z, name, made))
-        for name, made in dependency.producer_tiles(*tile)
-    )
-    return [Needed(name, made, at) for name, made, at in found if at is not None]
-
-
-def require_covered(order: Precedence, stage: str, *, is_by_row: bool = False) -> None:
-    """Raises `DescriptionError` unless all that a stage's tiles read is done before they do.
-
-    The error names the tile, what it reads, whose tile writes that, and the fix. `is_by_row`: the tiles of a
-    row read alike, so that the first is looked at for all.
-    """
-    accesses = order.accesses
-    grid = accesses.pipeline.stage(stage).grid
-    for tile in grid:
-        if is_by_row and tile[0]:
-            continue
-        for z in range(grid.z):
-            _require_block(order, stage, tile, z)
-
 
 def _require_block(order: Precedence, stage: str, tile: Tile, z: int) -> None:
     accesses = order.accesses
-    needed = needed_tiles(accesses, stage, tile, z)
+    needed = order.needed(stage, tile, z)
     direct = {(one.producer, one.tile) for one in needed}
     for buffer, read in accesses.reads(stage, tile, z).items():
         whole = joined_regions(read.regions)

@@ -69,18 +69,19 @@ def position_in_slice(z: int, slices: int) -> Position:
 
 
 def item_position(accesses: Accesses, stage: str, tiles: Sequence[Tile], z: int) -> Position:
-    """Work items, of 1: the first before which any of the tiles needs a producer's; they read alike, if
-    several.
+    """Work items, of 1: the first before which any of some tiles with one list of waits needs a producer's.
 
     What a tile writes it may write once all its needs are there, so that an anti-dependency comes last.
     """
+    readers = [tiles[0], *(tile for tile in tiles[1:] if not accesses.read_alike(stage, tiles[0], tile))]
 
     def position(need: TileSet, _j: int, _n: int, made: Tile) -> tuple[int, int] | None:
         name = need.stage.name
-        found = accesses.first_item(stage, tiles[0], z, name, made)
-        if found is None and any(accesses.overwrites(stage, tile, name, made) for tile in tiles[1:]):
-            found = accesses.last_item(stage, tiles[0], z)
-        return None if found is None else (found, 1)
+        found = [accesses.first_item(stage, tile, z, name, made) for tile in readers]
+        items = [item for item in found if item is not None]
+        if not items and any(accesses.overwrites(stage, tile, name, made) for tile in tiles):
+            items = [accesses.last_item(stage, tiles[0], z)]
+        return (min(items), 1) if items else None
 
     return position
 

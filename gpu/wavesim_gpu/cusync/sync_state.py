@@ -12,7 +12,6 @@ own, both zeroed before the run; each then fails by itself. They must not use sp
 shared.
 """
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -53,7 +52,8 @@ class SyncState:
     `limit_ns`: how long a counter that a block waits for may stand still before the run is aborted.
     `options` are those that the headers take, by default all that hold for the plan. With `block_count`, the
     blocks of all launches, the last one zeroes the counters; with `is_put_back` each waiter puts its
-    semaphore back; without either, `reset` does it before each run.
+    semaphore back; without either, `reset` does it before each run. `order` keeps what it has worked out of
+    the pipeline for other plans.
     """
 
     def __init__(
@@ -66,11 +66,13 @@ class SyncState:
         options: tuple[Option, ...] | None = None,
         block_count: int = 0,
         is_put_back: bool = False,
+        order: Precedence | None = None,
     ) -> None:
         check_plan(pipeline, plan)
         require_fit(pipeline)
         self._cupy = require_cupy()
         self.pipeline, self.plan, self.limit_ns = pipeline, plan, limit_ns
+        self._precedence = order
         self.arrays = semaphore_arrays(pipeline, plan)
         self.names = tuple(stage.name for stage in pipeline.stages)
         chosen = kernel_options(pipeline, plan) if options is None else options
@@ -112,16 +114,12 @@ class SyncState:
         stage = self.pipeline.stages[index]
         inputs = {edge[0]: array for array, edge in StageLinks.of(name, self.arrays).inputs}
         if inputs and isinstance(stage.work, TiledWork):
-            schedule = wait_schedule(self._order, stage, inputs, by_tile=not isinstance(stage.work, Gemm))
+            schedule = wait_schedule(self._order(), stage, inputs, by_tile=not isinstance(stage.work, Gemm))
             sync["schedule"], sync["schedule_first"] = (
                 self._table(schedule.steps),
                 self._table(schedule.first),
             )
         return record
-
-    @cached_property
-    def _order(self) -> Precedence:
-        return Precedence(Accesses(self.pipeline))
 
     @property
     def dependencies(self) -> tuple[DependencyInfo, ...]:
@@ -198,6 +196,11 @@ class SyncState:
     def clear_after_abort(self, partials: Any) -> None:
         """Also zeroes a kernel's partial sums and tickets when a run was aborted half-way."""
         self._partials.append(partials)
+
+    def _order(self) -> Precedence:
+        if self._precedence is None:
+            self._precedence = Precedence(Accesses(self.pipeline))
+        return self._precedence
 
     def _waiter(self, row: Any) -> Waiter:
         return Waiter(

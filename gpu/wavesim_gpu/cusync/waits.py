@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency
 from wavesim.model.stage import Stage
-from wavesim.plan.coverage import Precedence, require_covered
+from wavesim.plan.coverage import Precedence
 from wavesim.plan.order import Tile
 from wavesim.plan.semaphores import SemaphoreArray
 from wavesim.plan.waits import item_position, waits_of
@@ -48,7 +48,7 @@ def wait_schedule(
     assert dependency is not None, "callers have inputs"
     if not by_tile:
         _require_no_columns(dependency)
-    require_covered(order, stage.name, is_by_row=not by_tile)
+    order.require_covered(stage.name)
     columns = {need.stage.name: need.stage.grid.x for need in dependency.needs}
 
     def semaphore_of(producer: str, tile: Tile) -> int:

@@ -15,6 +15,7 @@ from wavesim.model.contents import Contents, contents_of
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import Region
+from wavesim.plan.coverage import Precedence
 from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.kernels.stage_backend import OperandPlace
 from wavesim_gpu.runtime.device import require_cupy
@@ -39,6 +40,7 @@ class Operands:
     contents: Mapping[str, Contents] = field(default_factory=dict)
     storage: Mapping[str, Any] = field(default_factory=dict)
     saved: Mapping[tuple[str, Region], Any] = field(default_factory=dict)
+    order: Precedence | None = None  # what all plans of the pipeline share
 
     def of(self, operand: str) -> dict[str, Any]:
         """By stage, of those that have an operand of that name."""
@@ -179,7 +181,7 @@ def operands_of(pipeline: Pipeline, given: Mapping[Key, Any]) -> Operands:
         for name, one in contents.items()
         for region in one.updated
     }
-    return Operands(pipeline, arrays, contents, storage, saved)
+    return Operands(pipeline, arrays, contents, storage, saved, Precedence(accesses))
 
 
 def bind(
