@@ -1,0 +1,194 @@
+"""What `layer_graphs` measures: layers, chains of a layer and single products, with candidates for each side.
+
+Example: Llama-3-8B's layer at 1,024 tokens is tried in the tiles that suit each product alone and in 128x256
+throughout, under each class of plans: stream sync, dependent launch, semaphores. Of each class the fastest in
+a few rounds goes on to the rounds that count.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Literal
+
+from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import shown
+from wavesim.model.attention import AttentionDecode
+from wavesim.model.device import Device
+from wavesim.model.kernel import Gemm
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.plan.order import parse_order
+from wavesim.plan.parsing import parse_plan
+from wavesim.plan.plan import Plan
+from wavesim.predict.product_tiles import best_tiles
+from wavesim.workloads.layers import Phase, chain_of, transformer_layer
+from wavesim_gpu.kernels.backends import backend_named
+
+Kind = Literal["layer", "decode", "chain", "product"]
+PlanClass = Literal["stream", "pdl", "semaphores"]
+GEMM_BACKEND = "hopper"
+TILES = tuple((m, n) for m, n, _ in backend_named(GEMM_BACKEND).tiles)
+PREFILL_PLANS: dict[PlanClass, tuple[str, ...]] = {
+    "stream": ("stream", "persistent-stream"),
+    "pdl": ("pdl", "persistent+pdl+boundary"),
+    "semaphores": ("pdl+row", "pdl+tile", "persistent+pdl+row"),
+}
+DECODE_PLANS: dict[PlanClass, tuple[str, ...]] = {
+    "stream": ("stream",),
+    "pdl": ("pdl",),
+    "semaphores": ("pdl+row", "pdl+tile"),
+}
+# Of attention: rows from the top, short ones first under the causal mask, or the longest first.
+ATTENTION_ORDERS = ("row", "reversed:row")
+LAYER_TOKENS = (1024, 2048)
+CHAIN_TOKENS = (512, 1024, 1536, 2048)
+PRODUCT_TOKENS = (512, 1024, 2048)
+CACHED = 2047
+FEW_TOKENS = 1024
+MODELS = ("gpt3-145b", "llama-65b", "llama-3-8b", "qwen2.5-0.5b")
+CUT_MODELS = ("gpt3-145b", "llama-65b")  # their chains at 8-way tensor parallelism
+DECODE_MODELS = ("qwen2.5-0.5b", "llama-3-8b")
+PRODUCTS = ("qkv", "out", "up", "down")
+
+
+@dataclass(frozen=True)
+class GraphCandidate:
+    """One plan of a case's kernels, in tiles and orders that it names."""
+
+    plan_class: PlanClass
+    tiles: str
+    plan_word: str
+    attention_order: str
+    pipeline: Pipeline
+
+    @property
+    def plan(self) -> Plan:
+        """The plan, attention's tiles in the order named."""
+        plan = parse_plan(self.plan_word)
+        if self.attention_order == "row":
+            return plan
+        return replace(plan, orders={"attention": parse_order(self.attention_order)})
+
+    @property
+    def label(self) -> str:
+        """For people and files."""
+        return f"{self.plan_word}, {self.tiles} tiles, attention {self.attention_order}"
+
+
+@dataclass(frozen=True)
+class GraphCase:
+    """What is computed: `name` of a layer or of its chain, at so many tokens."""
+
+    kind: Kind
+    model: str
+    tokens: int
+    part: str = ""  # a chain, or a stage
+
+    @property
+    def name(self) -> str:
+        """For people and files."""
+        words = (self.model, self.part, "decode" if self.kind == "decode" else "", f"{self.tokens}")
+        return " ".join(word for word in words if word)
+
+    def pipelines(self, device: Device) -> dict[str, Pipeline]:
+        """By the name of their tiles: each product's best alone, 128x256, and for few tokens 128x128."""
+        phase: Phase = "decode" if self.kind == "decode" else "prefill"
+        cached = CACHED if phase == "decode" else 0
+        plain = transformer_layer(self.model, self.tokens, phase=phase, cached=cached)
+        best = best_tiles(plain, device, TILES)
+        choices: dict[str, dict[str, tuple[int, ...]]] = {"best": dict(best)}
+        if phase == "prefill" and self.kind != "product":
+            choices["128x256"] = dict.fromkeys(best, (128, 256, 1))
+        if self.kind == "chain" and self.tokens <= FEW_TOKENS:
+            choices["128x128"] = dict.fromkeys(best, (128, 128, 1))
+        return {
+            name: self._part_of(
+                transformer_layer(self.model, self.tokens, phase=phase, cached=cached, tiles=tiles)
+            )
+            for name, tiles in choices.items()
+        }
+
+    def candidates(self, device: Device) -> list[GraphCandidate]:
+        """All that are tried."""
+        found = []
+        for tiles, pipeline in self.pipelines(device).items():
+            is_unequal = self.kind in ("layer", "chain")
+            plans = DECODE_PLANS if self.kind == "decode" else PREFILL_PLANS
+            plans = {"stream": plans["stream"]} if self.kind == "product" else plans
+            for plan_class, words in plans.items():
+                orders = ATTENTION_ORDERS if is_unequal else ("row",)
+                found += [
+                    GraphCandidate(plan_class, tiles, word, order, pipeline)
+                    for word in words
+                    for order in orders
+                ]
+        return found
+
+    def _part_of(self, layer: Pipeline) -> Pipeline:
+        found = chain_of(layer, [self.part] if self.kind == "product" else self.part) if self.part else layer
+        return on_hopper(found)
+
+
+def on_hopper(pipeline: Pipeline) -> Pipeline:
+    """Its GEMMs by the Hopper kernels, other stages by whatever computes them."""
+    stages = {
+        stage.name: replace(stage, backend=GEMM_BACKEND) if isinstance(stage.work, Gemm) else stage
+        for stage in pipeline.stages
+    }
+    return replace(
+        pipeline,
+        stages=list(stages.values()),
+        dependencies=[
+            replace(
+                dependency,
+                consumer=replace(dependency.consumer, stage=stages[dependency.consumer.stage.name]),
+                needs=[replace(need, stage=stages[need.stage.name]) for need in dependency.needs],
+            )
+            for dependency in pipeline.dependencies
+        ],
+    )
+
+
+def all_cases() -> list[GraphCase]:
+    """In the order in which they are measured: those that matter most first, models in turns."""
+    return list(chain(_layers(), _chains(), _products()))
+
+
+def cases_named(text: str) -> list[GraphCase]:
+    """Those whose kind and name contain a text. Raises `DescriptionError` if there are none."""
+    found = [case for case in all_cases() if text in f"{case.kind} {case.name}"]
+    if not found:
+        raise DescriptionError(f"--only is {shown(text)}; it is in no case, such as 'layer llama-3-8b'")
+    return found
+
+
+def _layers() -> Iterator[GraphCase]:
+    for model in DECODE_MODELS:
+        yield GraphCase("decode", model, 1)
+    for tokens in LAYER_TOKENS:
+        for model in MODELS:
+            yield GraphCase("layer", model, tokens)
+
+
+def _chains() -> Iterator[GraphCase]:
+    for tokens in CHAIN_TOKENS:
+        for model in CUT_MODELS:
+            yield GraphCase("chain", model, tokens, "attention")
+
+
+def _products() -> Iterator[GraphCase]:
+    for tokens in PRODUCT_TOKENS:
+        for model in MODELS:
+            for part in PRODUCTS:
+                yield GraphCase("product", model, tokens, part)
+
+
+def weight_bytes(pipeline: Pipeline) -> int:
+    """Of the products, and of the caches: what a run reads once."""
+
+    def read_once(stage: Stage) -> int:
+        if isinstance(stage.work, AttentionDecode):
+            return stage.work.kv_bytes
+        return stage.work.operands["b"].bytes if isinstance(stage.work, Gemm) else 0
+
+    return sum(map(read_once, pipeline.stages))
