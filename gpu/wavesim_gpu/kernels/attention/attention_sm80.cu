@@ -14,6 +14,7 @@
 #include <generated.cuh>
 
 #include <cusync/dependent_launch.cuh>
+#include <cusync/previous_grid.cuh>
 #include <cusync/tile_stage.cuh>
 #include <kernels/attention/dropout.cuh>
 #include <kernels/attention/operand.cuh>
@@ -183,7 +184,7 @@ __global__ void __launch_bounds__(ROWS * 2)
     if (!cusync::is_leader()) return;
     if (cusync::mutant != cusync::Mutant::early_post) stage.post(tile);
     stage.record_end(tile);
-    // With semaphores nothing else waits for the grid before; what follows this one must find that all have left.
-    cusync::wait_for_previous_grid();
+    // With semaphores nothing else waits for the grid before.
+    cusync::end_after_previous_grid();
     cusync::retire_block(sync.sync);
 }

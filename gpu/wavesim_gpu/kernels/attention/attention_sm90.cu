@@ -26,6 +26,7 @@
 
 #include <generated.cuh>
 
+#include <cusync/previous_grid.cuh>
 #include <kernels/attention/sm90/epilogue_warp.cuh>
 #include <kernels/attention/sm90/mma.cuh>
 #include <kernels/attention/sm90/producer.cuh>
@@ -65,8 +66,8 @@ __global__ void __launch_bounds__(S::threads, 1) attention_sm90(
     __syncwarp();
     __syncthreads();
     if (threadIdx.x == 0) {
-        // With semaphores nothing else waits for the grid before; what follows this one must find that all have left.
-        cusync::wait_for_previous_grid();
+        // With semaphores nothing else waits for the grid before.
+        cusync::end_after_previous_grid();
         cusync::retire_block(sync.sync);
     }
 }

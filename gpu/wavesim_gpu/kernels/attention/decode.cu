@@ -18,6 +18,7 @@
 #include <generated.cuh>
 
 #include <cusync/dependent_launch.cuh>
+#include <cusync/previous_grid.cuh>
 #include <cusync/tile_stage.cuh>
 #include <kernels/attention/operand.cuh>
 #include <kernels/attention/spins_in_line.cuh>
@@ -277,7 +278,7 @@ __global__ void __launch_bounds__(C::threads)
     if (!cusync::is_leader()) return;
     if (is_whole && cusync::mutant != cusync::Mutant::early_post) stage.post(tile);
     stage.record_end(tile);
-    // With semaphores nothing else waits for the grid before; what follows this one must find that all have left.
-    cusync::wait_for_previous_grid();
+    // With semaphores nothing else waits for the grid before.
+    cusync::end_after_previous_grid();
     cusync::retire_block(sync.sync);
 }

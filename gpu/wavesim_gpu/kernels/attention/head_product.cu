@@ -13,6 +13,7 @@
 #include <generated.cuh>
 
 #include <cusync/dependent_launch.cuh>
+#include <cusync/previous_grid.cuh>
 #include <cusync/tile_stage.cuh>
 #include <kernels/sm80/tensor_core.cuh>
 #include <kernels/sm80/tile_config.cuh>
@@ -244,7 +245,7 @@ __global__ void __launch_bounds__(S::threads, MIN_BLOCKS) head_product(
     if (!cusync::is_leader()) return;
     if constexpr (cusync::mutant != cusync::Mutant::early_post) stage.post(tile);
     stage.record_end(tile);
-    // With semaphores nothing else waits for the grid before; what follows this one must find that all have left.
-    cusync::wait_for_previous_grid();
+    // With semaphores nothing else waits for the grid before.
+    cusync::end_after_previous_grid();
     cusync::retire_block(sync.sync);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cusync/dependent_launch.cuh>
+#include <cusync/previous_grid.cuh>
 #include <cusync/tile_stage.cuh>
 #include <kernels/sm90/activation.cuh>
 
@@ -173,8 +174,8 @@ __device__ __forceinline__ void for_each_tile(
         }
     } while (tiles.is_persistent);
     if (cusync::is_leader()) {
-        // With semaphores nothing else waits for the grid before; what follows this one must find that all have left.
-        cusync::wait_for_previous_grid();
+        // With semaphores nothing else waits for the grid before.
+        cusync::end_after_previous_grid();
         cusync::retire_block(sync.sync);
     }
 }
