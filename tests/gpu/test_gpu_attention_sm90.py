@@ -23,10 +23,11 @@ FORMS = {
     "one row": {"length": 1, "cached": 4},
     "ragged": {"length": 333, "heads": 6, "dtype": "bf16"},
     "cached": {"length": 100, "cached": 677, "kv_rows": 900, "kv_heads": 1},
+    "part of a block cached": {"length": 300, "cached": 50},
     "all keys": {"length": 300, "is_causal": False},
     "small heads": {"length": 700, "cached": 3, "head_dim": 64, "dtype": "bf16"},
     "small heads, all keys": {"length": 130, "head_dim": 64, "is_causal": False},
-    "dropout": {"length": 300, "cached": 50, "dropout": 0.3, "seed": 2**40 + 5},
+    "dropout": {"length": 300, "cached": 128, "dropout": 0.3, "seed": 2**40 + 5},
 }
 
 
@@ -50,6 +51,26 @@ def test_attention_alone_is_right_in_every_form(runner, form, plan):
     pipeline = Pipeline("alone", [Stage("attention", attention(**FORMS[form]))])
     for verdict in verdicts_of(pipeline, parse_plan(*PLANS[plan])):
         assert verdict.is_good, verdict
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_keys_that_a_tile_does_not_see_may_be_nan(runner, cupy, head_dim):
+    """They may not be written yet when the tile runs; a weight of 0 does not make up for NaN."""
+    from wavesim_gpu.runtime.references import reference
+
+    work = attention(length=300, cached=50, head_dim=head_dim, sequences=1)
+    operands = runner.operands(Pipeline("alone", [Stage("attention", work, "hopper-attention")]), seed=3)
+    expected = reference(operands, "hopper")["attention"]
+    seen = work.cached + work.tile_m  # by the first tile of each head
+    for name in ("k", "v"):
+        operands.arrays["attention", name][seen:] = cupy.nan
+    program = runner.program(operands, parse_plan(*PLANS["kernels one after the other"]))
+    runner.launcher(program)()
+    program.synchronize()
+    got = operands.outputs()["attention"]
+    assert bool(cupy.isnan(got[work.tile_m :]).all())
+    cupy.testing.assert_allclose(got[: work.tile_m], expected[: work.tile_m], atol=4e-3)
 
 
 @pytest.mark.gpu

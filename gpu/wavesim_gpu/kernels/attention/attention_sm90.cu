@@ -13,7 +13,8 @@
 //   epilogue warps 0, 1 |                                                                 store, complete: post
 //
 // K blocks are walked in ascending order: the first need the rows of earlier tiles only, so that a tile may begin before
-// all that it reads is there; the mask comes last. As a consumer the block waits in the producer warp, for one block of K
+// all that it reads is there; the mask comes last. A tile's last block ends with its last query row: what lies behind is
+// perhaps not written yet, and even where a weight is 0, 0 x NaN would be NaN. As a consumer the block waits in the producer warp, for one block of K
 // and V after the other; as a producer it posts a tile when TMA has completed its stores.
 //
 // In sm90/:

@@ -38,9 +38,9 @@ LOG2_E = 1.4426950408889634
 PARAMS = np.dtype(
     [(name, "V128") for name in ("q", "k", "v", "out")]
     + [("scale_log2", "<f4")]
-    + [(name, "<i4") for name in ("length", "keys", "row_blocks", "heads", "group")]
+    + [(name, "<i4") for name in ("length", "keys", "first_key", "row_blocks", "heads", "group")]
     + [(name, "<i4") for name in ("is_persistent", "is_dependent")]
-    + [("dropout", DROPOUT), ("padding", "V16")]
+    + [("dropout", DROPOUT), ("padding", "V12")]
 )
 assert PARAMS.itemsize == 576
 
@@ -84,12 +84,18 @@ class HopperAttention(StageBackend):
     )
 
     def check(self, work: Attention, plan: Plan | None = None) -> None:
-        """Raises `DescriptionError` for a tile that there is no kernel for."""
+        """Raises `DescriptionError` for a tile without a kernel, and dropout behind a part of a block."""
         if work.tile_m != TILE_M or (work.head_dim, work.tile_n) not in TILES:
             known = ", ".join(f"{TILE_M}x{n}" for dim, n in TILES if dim == work.head_dim)
             raise DescriptionError(
                 f"Attention {work.name}: the tile is {work.tile_m}x{work.tile_n}; backend {self.name!r} has "
                 f"{known} for a head_dim of {work.head_dim}. Use one of these"
+            )
+
+        if work.dropout and work.is_causal and work.cached % work.tile_n:
+            raise DescriptionError(
+                f"Attention {work.name}: dropout with {work.cached} cached keys; backend {self.name!r} drops "
+                f"only where cached is a multiple of {work.tile_n}. Use backend='portable-attention'"
             )
 
     def launch(self, work: Attention, plan: Plan, device: Device) -> KernelLaunch:
@@ -98,7 +104,7 @@ class HopperAttention(StageBackend):
             major, minor = device.compute_capability
             raise DeviceError(
                 f"{device.name} has compute capability {major}.{minor}; backend {self.name!r} needs 9.0 "
-                "(wgmma, TMA). Use backend='portable'"
+                "(wgmma, TMA). Use backend='portable-attention'"
             )
         self.check(work, plan)
         tile = _tile(work)
@@ -119,6 +125,7 @@ class HopperAttention(StageBackend):
             record[name] = _map(work, name, places[name], rows)
         record["scale_log2"] = work.scale * LOG2_E
         record["length"], record["keys"], record["row_blocks"] = work.length, work.keys, work.row_blocks
+        record["first_key"] = -(-work.cached % work.tile_n) if work.is_causal else 0
         record["heads"], record["group"] = work.heads, work.heads // work.kv_heads
         record["is_persistent"] = plan.schedule.after != "end"
         record["is_dependent"] = plan.launch.follows == "start"

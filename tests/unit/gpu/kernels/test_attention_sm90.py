@@ -51,6 +51,12 @@ def test_a_tile_without_a_kernel_is_refused_with_those_there_are(options, said):
         BACKEND.check(attention(**options))
 
 
+def test_dropout_behind_a_part_of_a_block_of_keys_is_refused():
+    BACKEND.check(attention(dropout=0.1, cached=256))
+    with pytest.raises(DescriptionError, match=r"dropout with 50 cached keys.*multiple of 128.*portable"):
+        BACKEND.check(attention(dropout=0.1, cached=50))
+
+
 def test_a_gpu_without_wgmma_is_refused():
     with pytest.raises(DeviceError, match=r"needs 9\.0 .*portable"):
         BACKEND.launch(attention(), STREAM, load("a100-80gb"))

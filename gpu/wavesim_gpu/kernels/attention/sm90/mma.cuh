@@ -46,11 +46,11 @@ private:
         q_place_.advance();
         // Blocks before this one hold keys that all of the warpgroup's rows see.
         const int seen = S::is_causal ? p_.keys - p_.length + work.row + 64 * group_ + 1 : p_.keys;
-        const int whole = min(seen, p_.keys) / S::tile_keys;
+        const int whole = (min(seen, p_.keys) - p_.first_key) / S::tile_keys;
         float rescale[2];
         issue_scores();
         wait_scores();
-        if (whole == 0) mask(0);
+        if (whole == 0 || p_.first_key < 0) mask<true>(0);
         softmax_.template update<true>(scores_[0], p_.scale_log2, rescale);
         round(0);
         for (int block = 1; block < min(whole, work.kv_blocks); ++block) step<false>(block);
@@ -70,7 +70,7 @@ private:
         wgmma::wait<1>();
         wgmma::fence_accumulators(scores_);
         release_k();
-        if constexpr (IS_MASKED) mask(block);
+        if constexpr (IS_MASKED) mask<false>(block);
         float rescale[2];
         softmax_.template update<false>(scores_[0], p_.scale_log2, rescale);
         // The softmax belongs under the product that runs meanwhile. The compiler moves the wait for the product ahead of
@@ -134,17 +134,19 @@ private:
         if ((threadIdx.x & 31) == 0) mbarrier::arrive(empty);
     }
 
-    // Scores of keys that a row does not see become minus infinity.
+    // Scores of keys that a row does not see, and of those before the first, become minus infinity.
+    template <bool IS_FIRST>
     __device__ __forceinline__ void mask(int block) {
         const float minus_infinity = __int_as_float(0xff800000);
-        const int first = block * S::tile_keys + 2 * static_cast<int>(threadIdx.x & 3);
+        const int first = p_.first_key + block * S::tile_keys + 2 * static_cast<int>(threadIdx.x & 3);
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
             const int seen = S::is_causal ? min(p_.keys - p_.length + row_ + 8 * row + 1, p_.keys) : p_.keys;
 #pragma unroll
             for (int i = 2 * row; i < S::tile_keys / 2; i += 4) {
-                if (i / 4 * 8 >= seen - first) scores_[0][i] = minus_infinity;
-                if (i / 4 * 8 + 1 >= seen - first) scores_[0][i + 1] = minus_infinity;
+                const int key = first + i / 4 * 8;
+                if (key >= seen || (IS_FIRST && key < 0)) scores_[0][i] = minus_infinity;
+                if (key + 1 >= seen || (IS_FIRST && key + 1 < 0)) scores_[0][i + 1] = minus_infinity;
             }
         }
     }

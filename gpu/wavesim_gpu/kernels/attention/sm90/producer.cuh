@@ -39,7 +39,7 @@ private:
         const int sequence = tile.y / p_.row_blocks, row = (tile.y - sequence * p_.row_blocks) * S::tile_m;
         // The last row that is there sees the most keys.
         const int keys = S::is_causal ? p_.keys - p_.length + min(row + S::tile_m, p_.length) : p_.keys;
-        return {tile, sequence, row, (keys + S::tile_keys - 1) / S::tile_keys, 0};
+        return {tile, sequence, row, (keys - p_.first_key + S::tile_keys - 1) / S::tile_keys, 0};
     }
 
     __device__ __forceinline__ void publish(const WorkTile& work) {
@@ -131,7 +131,7 @@ private:
         if (tma::is_elected()) {
             mbarrier::wait(empty, place.parity ^ 1);
             mbarrier::arrive_and_expect_tx(full, S::kv_bytes);
-            const tma::HeadCorner at{work.tile.x / p_.group * S::panels, block * S::tile_keys, work.sequence};
+            const tma::HeadCorner at{work.tile.x / p_.group * S::panels, p_.first_key + block * S::tile_keys, work.sequence};
             tma::load_head(ring + place.slot * S::kv_bytes, map, at, full);
         }
         __syncwarp();

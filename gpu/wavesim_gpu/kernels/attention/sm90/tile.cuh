@@ -13,6 +13,7 @@ struct AttentionSm90Params {
     float scale_log2;       // of the scores, times log2(e): softmax is taken to base 2
     int length;             // query rows of a sequence
     int keys;               // of a sequence; the queries stand behind the last `length` of them
+    int first_key;          // where block 0 begins, at most 0: blocks of keys end where tiles of queries do
     int row_blocks;         // tiles of a sequence
     int heads, group;       // query heads; how many of them share a head of K and V
     int is_persistent;      // blocks take tiles until there are none, instead of one each
@@ -34,5 +35,5 @@ struct AttentionTile {
     static constexpr int mma_registers = 232, producer_registers = 40;
     static_assert(warpgroups * mma_registers + producer_registers <= 168 * (1 + warpgroups));
     static constexpr int q_bytes = tile_m * head * 2, kv_bytes = tile_keys * head * 2, out_bytes = q_bytes;
-    static_assert(head % 64 == 0 && tile_keys % 16 == 0);
+    static_assert(head % 64 == 0 && tile_keys % 16 == 0 && tile_m % tile_keys == 0);
 };
