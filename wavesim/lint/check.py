@@ -84,7 +84,7 @@ def _judged(side: Side, left: int) -> list[Finding]:
         *judge_waits(code, waits),
         *judge_posts(code, posts, waits),
         *judge_loads(code, waits, posts),
-        *judge_resets(code, waits),
+        *judge_resets(code, waits, posts),
         *judge_mbarriers(code),
         *judge_copies(code),
         *judge_bulk_loads(code),

@@ -27,10 +27,9 @@ STRONG: frozenset[Ordering] = frozenset(
 
 _THREAD = re.compile(r"%tid\b|%tid\.|SR_TID|%laneid|SR_LANEID|\belect\b|\bELECT\b|%warpid")
 _BYTES = re.compile(r"param 0\+(\d+)")
-_EQUAL = re.compile(r"\.(eq|ne|EQ|NE)\b")
 _SHARED = re.compile(r"\bmapa|MAPA\b|SR_SWIN(HI|LO)|PRMT\S* .*0x654\b")
 _SHUFFLE = re.compile(r"\b(shfl|SHFL)\b|\bBRA\.CONV\b")  # BRA.CONV is what __syncwarp() becomes on sm_80
-_COPIES = frozenset({Op.ASYNC_COPY, Op.BULK_LOAD, Op.BULK_STORE, Op.BULK_REDUCE})
+COPIES = frozenset({Op.ASYNC_COPY, Op.BULK_LOAD, Op.BULK_STORE, Op.BULK_REDUCE})
 _ROW = re.compile(r"%tid\.[yz]|SR_TID\.[YZ]")
 _LANE = re.compile(r"%laneid|SR_LANEID|\belect\b|ELECT\b|\b31\b|0x1f\b")
 _WARP = re.compile(r"shr\S* .*\b5\b|SHF\.R\S* .*0x5\b|USHF\.R\S* .*0x5\b|%warpid")
@@ -96,6 +95,10 @@ class Code:
             if (index, j) not in self._back_edges and j < len(self.instructions)
         )
 
+    def onward(self, index: int) -> tuple[int, ...]:
+        """What may run next, a loop's next turn too."""
+        return tuple(j for j in self.flow.successors(index) if j < len(self.instructions))
+
     @functools.cache  # noqa: B019
     def backward(self, index: int) -> tuple[int, ...]:
         """What may have run before, without going back into a loop's earlier turn."""
@@ -142,6 +145,19 @@ class Code:
             return True
         facts = self._facts(branch, following != branch + 1)
         return not any((key, not value) in premises for key, value in facts)
+
+    def role(self, index: int) -> frozenset[int]:
+        """What a block that runs `index` may run: no branch goes against what holds there, in any turn.
+
+        Tests of thread indices do not count: the role is of a block, not of a warp.
+        """
+        premises = self.premises(index)
+        reached = walk(
+            lambda i: [j for j in self.onward(i) if self._is_possible(i, j, premises)],
+            [(0, True)],
+            lambda _, state: state,
+        )
+        return frozenset(i for i, _ in reached)
 
     def is_global(self, index: int) -> bool:
         """Whether it accesses memory that other blocks see, or memory of which that is not known."""
@@ -223,36 +239,6 @@ class Code:
         """The branches and predicated instructions that the value of an access decides."""
         return self._users.get(index, ())
 
-    def is_compared_equal(self, index: int) -> bool:
-        """Whether the value of an access, as it is or plus a number, is compared for equality."""
-        return index in self._compared
-
-    @functools.cached_property
-    def _compared(self) -> frozenset[int]:
-        found: set[int] = set()
-        for at, instruction in enumerate(self.instructions):
-            if instruction.op is Op.COMPARE and _EQUAL.search(instruction.text):
-                for register in instruction.uses:
-                    found |= self._passed_on(register, at)
-        return frozenset(found)
-
-    def _passed_on(self, register: str, at: int) -> set[int]:
-        """The accesses whose value a register holds, perhaps moved, added to or broadcast in the warp."""
-        found: set[int] = set()
-        open_ends, seen = [(register, at)], {(register, at)}
-        while open_ends:
-            for index in self.flow.definitions(*open_ends.pop()):
-                if index < 0:
-                    continue
-                if self[index].op in ACCESSES:
-                    found.add(index)
-                elif self[index].op in (Op.MOVE, Op.ADD) or _SHUFFLE.search(self[index].text):
-                    for used in set(self[index].uses) - set(self[index].scaled):
-                        if (used, index) not in seen:
-                            seen.add((used, index))
-                            open_ends.append((used, index))
-        return found
-
     def stored(self, index: int) -> list[str]:
         """The registers of what an access stores, adds or compares with: those behind its address."""
         behind = self[index].text.rpartition("]")[2]
@@ -273,20 +259,11 @@ class Code:
         }
         return values.pop() if len(values) == 1 else None
 
-    def is_coordinate(self, index: int) -> bool:
-        """Whether an asynchronous copy's coordinates or address are made of the value of an access."""
-        return index in self._coordinates
-
-    @functools.cached_property
-    def _coordinates(self) -> frozenset[int]:
-        copies = [i for i, one in enumerate(self.instructions) if one.op in _COPIES]
-        return frozenset(s for i in copies for used in self[i].uses for s in self.sources(used, i))
-
     @functools.cached_property
     def indices(self) -> frozenset[int]:
         """The accesses whose values say where flags lie and what is copied, through loads too."""
         found: set[int] = set()
-        open_ends = [i for i, one in enumerate(self.instructions) if one.order in STRONG or one.op in _COPIES]
+        open_ends = [i for i, one in enumerate(self.instructions) if one.order in STRONG or one.op in COPIES]
         asked = set(open_ends)
         while open_ends:
             at = open_ends.pop()
@@ -294,7 +271,7 @@ class Code:
             registers = (
                 [instruction.address.base] if instruction.op in ACCESSES and instruction.address else []
             )
-            if instruction.op in _COPIES:
+            if instruction.op in COPIES:
                 registers = list(instruction.uses)
             for register in registers:
                 for source in self.sources(register, at):

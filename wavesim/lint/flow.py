@@ -49,8 +49,10 @@ class Flow:
         self.slice_of = self._data.slice_of
         self.roots = self._addresses.roots
         self.same_address = self._addresses.are_same
+        self.shared_stores = self._addresses.shared_stores
         self.guards = self._control.guards
         self.is_one_thread = self._one_thread.holds
+        self.thread_number = self._one_thread.number
 
     @cached_property
     def loops(self) -> tuple[CodeLoop, ...]:

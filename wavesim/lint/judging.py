@@ -3,6 +3,7 @@
 from wavesim.lint.code import Code, ThreadTest, width
 from wavesim.lint.finding import Finding, Verdict
 from wavesim.lint.instruction import Instruction
+from wavesim.lint.one_thread import WARP_BITS
 from wavesim.lint.rules import RULES
 
 NONE, WARP, BLOCK = 0, 1, 2  # how far a synchronisation reaches
@@ -51,3 +52,11 @@ def sync_needed(code: Code, narrow: int, wide: int) -> int:
     if not is_of_role and any(test.kind != "lane" for test in extra):
         return BLOCK
     return WARP
+
+
+def between_threads(code: Code, one: int, other: int) -> int:
+    """How far a synchronisation must reach between what two threads run that the code names by numbers."""
+    first, second = code.flow.thread_number(one), code.flow.thread_number(other)
+    if first is None or second is None or first == second:
+        return NONE
+    return WARP if first >> WARP_BITS == second >> WARP_BITS else BLOCK

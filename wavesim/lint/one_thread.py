@@ -21,6 +21,7 @@ MOST_DEEP = 12  # steps from a predicate to the thread's number
 
 _THREAD = re.compile(r"%tid\b|SR_TID\b")
 _LANE = re.compile(r"%laneid\b|SR_LANEID\b")
+_SHUFFLE = re.compile(r"\b(shfl|SHFL)\b")
 _PREDICATE = re.compile(r"%p|U?P\d|p\b")
 _SAME = (
     "mov",
@@ -55,10 +56,11 @@ _FIXED: dict[tuple[str, bool], int | None] = {
 
 
 class Bits(NamedTuple):
-    """The thread's number from bit `low` on, below bit `high`."""
+    """The thread's number from bit `low` on, below bit `high`; `value` is what these are, or -1."""
 
     low: int = 0
     high: int = ALL_BITS
+    value: int = -1
 
 
 class OneThread:
@@ -72,10 +74,17 @@ class OneThread:
 
     def holds(self, at: int) -> bool:
         """Whether at most one thread of the block runs instruction `at` (in one round of a loop)."""
-        fixed: list[Bits] = []
-        for place, truth in self._control.conditions(at):
-            fixed += self._by_guard(place, truth)
-        return self._leave_one(fixed)
+        return self._leave_one(self._all_fixed(at))
+
+    def number(self, at: int) -> int | None:
+        """The number of the one thread that runs instruction `at`, where a comparison says so."""
+        numbers = {bits.value for bits in self._all_fixed(at) if bits.low == 0 and bits.high >= ALL_BITS}
+        return max(numbers) if len(numbers) == 1 and min(numbers) >= 0 else None
+
+    def _all_fixed(self, at: int) -> list[Bits]:
+        return [
+            bits for place, truth in self._control.conditions(at) for bits in self._by_guard(place, truth)
+        ]
 
     def _by_guard(self, place: int, truth: bool) -> list[Bits]:
         if (place, truth) not in self._found:
@@ -106,13 +115,26 @@ class OneThread:
             return [Bits()] if truth else []
         if base in ("setp", "ISETP", "UISETP"):
             return self._by_comparison(place, truth, depth)
-        if base not in _LOGIC or not opcode.endswith("pred"):
-            return []
+        if base in ("VOTE", "VOTEU"):
+            return self._by_vote(place, truth, depth)
+        return self._by_logic(place, truth, depth) if opcode.endswith("pred") and base in _LOGIC else []
+
+    def _by_logic(self, place: int, truth: bool, depth: int) -> list[Bits]:
+        instruction = self._data.instructions[place]
+        base = opcode_of(instruction).partition(".")[0]
         # Both of "and" hold, both of "or" fail; otherwise one of the two is known, not which.
         if base in ("and", "or") and (base == "and") != truth:
             return []
         inner = truth != (base == "not")
         return [bits for used in instruction.uses for bits in self._fixed(used, place, inner, depth + 1)]
+
+    def _by_vote(self, place: int, truth: bool, depth: int) -> list[Bits]:
+        """A vote guards an instruction of uniform registers: any lane that is to run it runs it."""
+        instruction = self._data.instructions[place]
+        if (".ANY" in instruction.text) != truth or len(instruction.uses) != 1:
+            return []
+        is_negated = f"!{instruction.uses[0]}" in instruction.text
+        return self._fixed(instruction.uses[0], place, truth != is_negated, depth + 1)
 
     def _by_comparison(self, place: int, truth: bool, depth: int) -> list[Bits]:
         instruction = self._data.instructions[place]
@@ -142,6 +164,8 @@ class OneThread:
         known = [part for part in bits.values() if part is not None]
         others = [number for number, part in bits.items() if part is None]
         is_fixed = len(known) == 1 and all(self._is_uniform(number, place) for number in others)
+        if is_fixed and value is not None and all(self._is_plain(number, place) for number in numbers):
+            return [known[0]._replace(value=0 if bound is not None else value)]
         return known if is_fixed else []
 
     def _is_uniform(self, register: str, at: int) -> bool:
@@ -153,6 +177,11 @@ class OneThread:
             and not _LANE.search(source.text)
             for source in sources
         )
+
+    def _is_plain(self, register: str, at: int) -> bool:
+        """Whether a register holds the thread's number itself, moved at most."""
+        sources = [self._data.instructions[source] for source in self._data.slice_of(register, at)]
+        return all(one.op is Op.MOVE and not _SHUFFLE.search(one.text) for one in sources)
 
     def _bits(self, register: str, at: int, depth: int) -> Bits | None:
         """Which bits of the thread's number a register holds; None for anything else."""
@@ -177,7 +206,7 @@ def _combined(instruction: Instruction, parts: Sequence[Bits]) -> Bits | None:
     base, value = opcode_of(instruction).partition(".")[0], instruction.value
     if not parts:
         return None
-    low, high = parts[0]
+    low, high, _ = parts[0]
     if base in _SAME:
         return parts[0]
     if value is not None and base in _MASKS and value & (value + 1) == 0:

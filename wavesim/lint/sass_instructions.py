@@ -166,7 +166,9 @@ class _Reader:
             return min(2, len(operands))
         count = 1
         if self.opcode.startswith(("VOTE", "ELECT", "SYNCS.PHASECHK", "REDUX", "MATCH", "B2R")):
-            return 2 if len(operands) > 1 and is_result(operands[1]) and "[" not in operands[1] else 1
+            # The last one is read, but for B2R, which reads a barrier: VOTEU.ALL UP0, P1 writes UP0 alone.
+            has_second = len(operands) > (1 if self.opcode.startswith("B2R") else 2)
+            return 2 if has_second and is_result(operands[1]) and "[" not in operands[1] else 1
         if is_predicate(operands[0]):  # SHFL, ATOMG, LOP3: a predicate, then the register
             return 2 if len(operands) > 1 and is_result(operands[1]) else 1
         # Carries out: IADD3 R2, P0, P1, R3, ...; those that come after the sources are read.

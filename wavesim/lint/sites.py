@@ -13,6 +13,7 @@ from wavesim.lint.code import ACCESSES, ACQUIRES, RELEASES, STRONG, Code
 from wavesim.lint.flow import CodeLoop
 from wavesim.lint.instruction import Op
 from wavesim.lint.paths import walk
+from wavesim.lint.tickets import tickets_of
 
 # Operations of an atomic that is taken for a poll where it stores back what it read.
 _STORED = frozenset({Op.BULK_WAIT, Op.BULK_WAIT_READ})
@@ -147,12 +148,13 @@ def _is_retry(code: Code, index: int) -> bool:
 
 def _single(code: Code, polled: frozenset[str]) -> Iterator[FlagWait]:
     """Looks made once: acquires, looks at what is also polled, and tickets."""
+    tickets = tickets_of(code)
     for i in code.having(Op.LOAD, Op.ATOMIC):
         if not code.is_global(i) or (code[i].op is Op.LOAD and code[i].order not in STRONG):
             continue
         is_acquire = code[i].order in ACQUIRES or _is_dropped_at_once(code, i)
         if code[i].op is Op.ATOMIC and not _leaves_memory(code, i):
-            if not is_swap(code, i) and _is_counted(code, i):
+            if not is_swap(code, i) and i in tickets:
                 yield FlagWait("ticket", (i,))
             elif is_acquire and is_swap(code, i) and code.deciders(i):
                 yield FlagWait("look", (i,))
@@ -166,11 +168,6 @@ def _is_dropped_at_once(code: Code, index: int) -> bool:
     """Machine code's acquire: the cache's lines are dropped right after the load."""
     following = code.instructions[index + 1 : index + 4]
     return any(instruction.op is Op.INVALIDATE for instruction in following)
-
-
-def _is_counted(code: Code, index: int) -> bool:
-    """Whether its value is compared with one number, that of the last arrival, and is no index itself."""
-    return code.is_compared_equal(index) and not code.is_coordinate(index)
 
 
 def posts_of(code: Code, waits: tuple[FlagWait, ...]) -> tuple[FlagPost, ...]:
@@ -216,8 +213,8 @@ def candidates_of(code: Code) -> tuple[FlagPost, ...]:
 
 
 def _roots_of_lone_polls(code: Code, waits: Iterable[FlagWait]) -> frozenset[str]:
-    """Of a loop with several polls nobody knows which is the flag, and which an abort flag."""
-    lone = [wait.at for wait in waits if wait.form == "spin" and len(wait.polls) == 1]
+    """Of a loop that several loads end nobody knows which reads the flag, and which an abort flag."""
+    lone = [wait.at for wait in waits if wait.loop is not None and _deciding(code, wait.loop) == {wait.at}]
     return frozenset(root for poll in lone for root in code.roots(poll))
 
 
@@ -243,7 +240,7 @@ def _is_fenced_at_once(code: Code, index: int) -> bool:
     """Whether a fence of the GPU's or the system's scope comes right before a strong access: a release."""
     if code[index].order not in STRONG or _FLOAT.search(code[index].text) or _is_fetched(code, index):
         return False
-    return comes_first(code, index, frozenset({Op.FENCE}))
+    return bool(comes_first(code, index, frozenset({Op.FENCE})))
 
 
 def _is_fetched(code: Code, index: int) -> bool:
@@ -251,8 +248,8 @@ def _is_fetched(code: Code, index: int) -> bool:
     return code[index].op is Op.ATOMIC and code.is_used(index)
 
 
-def comes_first(code: Code, index: int, ops: frozenset[Op]) -> bool:
-    """Whether, going back from it, one of `ops` comes before any access to memory of other blocks."""
+def comes_first(code: Code, index: int, ops: frozenset[Op]) -> list[int]:
+    """Those of `ops` that come, going back from it, before any access to memory of other blocks."""
 
     def step(i: int, state: bool) -> bool | None:
         if i == index:
@@ -266,4 +263,4 @@ def comes_first(code: Code, index: int, ops: frozenset[Op]) -> bool:
 
     hits: list[int] = []
     walk(code.backward, [(index, True)], step)
-    return bool(hits)
+    return hits

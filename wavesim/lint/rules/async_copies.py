@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
+from wavesim.lint.flow import CodeLoop
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
 from wavesim.lint.paths import walk
@@ -46,10 +47,24 @@ def judge_copies(code: Code) -> Iterator[Finding]:
         return state._replace(is_shown=True) if op in _SYNCS and state.is_done else state
 
     at: dict[int, list[Copied]] = {}
-    for i, state in walk(code.forward, [(i, Copied()) for i in copies], step):
+    filling = [loop for loop in code.flow.loops if _is_filling(code, loop)]
+
+    def following(i: int) -> list[int]:
+        again = [loop.header for loop in filling if i in loop.body and loop.header in code.onward(i)]
+        return [*code.forward(i), *again]
+
+    for i, state in walk(following, [(i, Copied()) for i in copies], step):
         if code[i].op is Op.LOAD and code[i].space == "shared":
             at.setdefault(i, []).append(state)
     yield from _judged(code, copies[0], at)
+
+
+def _is_filling(code: Code, loop: CodeLoop) -> bool:
+    """Whether a loop starts copies and waits for none, as the one in front of a pipeline: it commits a group
+    each turn.
+    """
+    ops = {code[i].op for i in loop.body}
+    return Op.ASYNC_COMMIT in ops and Op.ASYNC_WAIT not in ops
 
 
 def _shared_writers(code: Code) -> Iterator[int]:
@@ -90,6 +105,13 @@ def judge_bulk_loads(code: Code) -> Iterator[Finding]:
         if code[i].op is Op.LOAD and code[i].space == "shared"
     ]
     tests = list(code.having(Op.MBARRIER_TEST))
+    if loads and tests and (at := _never_awaited(code, tests)) is not None:
+        why = (
+            f"{line(code[at])} reads shared memory in blocks that expect the bytes of {line(code[loads[0]])} "
+            "and wait for no mbarrier"
+        )
+        yield judged(code, "mbarrier-not-awaited", at, why, (loads[0],))
+        return
     if not early and tests and loads and not any(True for _ in _shared_writers(code)):
         # Another role's warps read what TMA alone has written.
         early = [i for i in code.having(Op.LOAD) if code[i].space == "shared"]
@@ -98,3 +120,14 @@ def judge_bulk_loads(code: Code) -> Iterator[Finding]:
     if early and not awaited:
         why = f"{line(code[min(early)])} reads shared memory that {line(code[loads[0]])} may still be filling"
         yield judged(code, "mbarrier-not-awaited", min(early), why, (loads[0],))
+
+
+def _never_awaited(code: Code, tests: list[int]) -> int | None:
+    """A load of shared memory by blocks that expect bytes and wait for no mbarrier, whatever others do."""
+    expects = set(code.having(Op.MBARRIER_EXPECT))
+    roles = {code.premises(i): i for i in code.having(Op.LOAD) if code[i].space == "shared"}
+    for premises, at in roles.items():
+        role = code.role(at) if premises and expects else frozenset()
+        if expects & role and role.isdisjoint(tests):
+            return at
+    return None

@@ -27,7 +27,7 @@ class Staged(NamedTuple):
 
 def judge_bulk_stores(code: Code) -> Iterator[Finding]:
     """Bulk stores of shared memory that threads wrote with no proxy fence of their own behind it."""
-    for store in code.having(Op.BULK_STORE, Op.BULK_REDUCE):
+    for store in _from_shared(code):
 
         def step(i: int, state: Staged) -> Staged | None:
             if code[i].op in _SYNCS:
@@ -41,10 +41,16 @@ def judge_bulk_stores(code: Code) -> Iterator[Finding]:
             if is_write and not state.is_fenced and _is_staged(code, i, store, state):
                 why = (
                     f"{line(code[i])} writes shared memory, and no fence.proxy.async of the writer stands "
-                    f"between it and TMA's store in {line(code[store])}"
+                    f"between it and TMA, which reads it in {line(code[store])}"
                 )
                 yield judged(code, "no-proxy-fence", store, why, (i,))
                 return
+
+
+def _from_shared(code: Code) -> Iterator[int]:
+    """The bulk copies that read shared memory: to global memory, or to another block's of the cluster."""
+    yield from code.having(Op.BULK_STORE, Op.BULK_REDUCE)
+    yield from (i for i in code.having(Op.BULK_LOAD) if code[i].space == "shared::cluster")
 
 
 def _is_staged(code: Code, write: int, store: int, state: Staged) -> bool:

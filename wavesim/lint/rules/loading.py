@@ -72,12 +72,12 @@ def _looked_at_once(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
 
 
 def _first_polls(code: Code, polls: Iterable[int]) -> set[int]:
-    """Polls that the compiler put in front of their loop: the same register is filled from the same flag."""
-    twins = {(code[poll].defines, code.roots(poll)) for poll in polls}
+    """Looks that the compiler or the source puts in front of a loop at the flags that it polls."""
+    polls = tuple(polls)
+    flags = {code.roots(poll) for poll in polls}
+    strong = [i for i in code.having(Op.LOAD) if code[i].order in STRONG and code.is_global(i)]
     return {
-        i
-        for i in code.having(Op.LOAD)
-        if code[i].order in STRONG and code.is_global(i) and (code[i].defines, code.roots(i)) in twins
+        i for i in strong if code.roots(i) in flags or any(code.flow.same_address(i, poll) for poll in polls)
     }
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from wavesim.lint.code import RELEASES, SCOPES, STRONG, Code, width
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
-from wavesim.lint.judging import BLOCK, NONE, WARP, judged, line, need_of, sync_needed
+from wavesim.lint.judging import BLOCK, NONE, WARP, between_threads, judged, line, need_of, sync_needed
 from wavesim.lint.paths import Reached, walk
 from wavesim.lint.rules.waiting import is_data_load
 from wavesim.lint.sites import FlagPost, FlagWait, is_made_of_data, is_swap
@@ -51,13 +51,18 @@ def _judged(
         yield _too_narrow(code, post, flag.scope, need, ())
         return
     problems: dict[str, Finding] = {}
-    stores = set()
+    stores, own = set(), set()
     is_ticket = any(wait.form == "ticket" and wait.at == post.at for wait in waits)
     for at, state in _reached(code, post):
         if is_data_store(code, at, posts):
             stores.add(at)
+            if state.synced == NONE:
+                own.add(at)
             if problem := _problem(code, post, at, state, need, is_ticket):
                 problems.setdefault(problem.rule, problem)
+    beside = [] if problems else [at for at in _beside(code, post.at, own) if is_data_store(code, at, posts)]
+    if beside:
+        problems["post-before-barrier"] = _no_barrier(code, post, beside[0])
     if not stores:
         problems |= _of_reads(code, post, waits)
     yield from problems.values()
@@ -128,19 +133,38 @@ def _problem(
         )
     if state.released < need:
         return _too_narrow(code, post, SCOPES[state.released], need, (at,))
-    needed = sync_needed(code, post.at, at)
+    needed = sync_needed(code, post.at, at) or between_threads(code, post.at, at)
     if needed == WARP and code.language == "sass":
         needed = NONE  # a warp's lanes run in step up to the branch that only one takes
     if store.op not in BULK_STORES and state.synced < needed:
-        return judged(
-            code,
-            "post-before-barrier",
-            post.at,
-            f"{line(flag)} is run by some threads only, and no block barrier stands between it and the other "
-            f"threads' store in {line(store)}",
-            (at,),
-        )
+        return _no_barrier(code, post, at)
     return None
+
+
+def _no_barrier(code: Code, post: FlagPost, store: int) -> Finding:
+    why = (
+        f"{line(code[post.at])} is run by some threads only, and no block barrier stands between it and the "
+        f"other threads' store in {line(code[store])}"
+    )
+    return judged(code, "post-before-barrier", post.at, why, (store,))
+
+
+def _beside(code: Code, post: int, own: set[int]) -> list[int]:
+    """What another thread stores, between the same barriers, to the memory that the poster itself stores to.
+
+    Where the compiler parts the two by the thread's number, no path leads from that store to the post.
+    """
+
+    def step(i: int, state: bool) -> bool | None:
+        return None if code[i].op in _BLOCK_SYNCS else state
+
+    roots = {code.roots(at) for at in own if code.roots(at)}
+    if not roots or code.flow.thread_number(post) is None:
+        return []
+    before = {i for i, _ in walk(code.backward, [(post, True)], step)}
+    starts = [(i, True) for i in before & code.thread_guards([post])]
+    others = {i for i, _ in walk(code.forward, starts, step)} - before
+    return sorted(i for i in others if code.roots(i) in roots and between_threads(code, post, i) == BLOCK)
 
 
 def _too_narrow(code: Code, post: FlagPost, scope: str, need: int, others: tuple[int, ...]) -> Finding:
@@ -167,8 +191,8 @@ def _early(
     def step(i: int, state: bool) -> bool | None:
         return None if i in stops else state
 
-    if not before and code.flow.loop_of(post.at) is not None and _reads_of(code, post, waits):
-        return
+    # In a loop it may say that what was read may be written again, not what is stored next.
+    frees = not before and code.flow.loop_of(post.at) is not None and bool(_reads_of(code, post, waits))
     own_guards = code.guards(post.at)
     for at, _ in walk(code.forward, [(post.at, True)], step):
         if at == post.at or not is_data_store(code, at, posts) or post.at in _decided_by(code, at):
@@ -176,7 +200,7 @@ def _early(
         if (before and not (roots & code.roots(at))) or _is_reset(code, at):
             continue
         is_for_others = code.is_("produced", at) or code.is_("remote", at)
-        if code.known.produced and code.says_produced and not is_for_others:
+        if (frees or code.says_produced) and not is_for_others:
             continue
         if _leaves_unannounced(code, at, announcing - own_guards | {post.at}):
             yield judged(

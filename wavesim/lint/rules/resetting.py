@@ -10,18 +10,24 @@ from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
-from wavesim.lint.sites import FlagWait, is_swap
+from wavesim.lint.sites import FlagPost, FlagWait, is_swap
 
 _COMPARES = re.compile(r"\.cas\..*\], *\d+, *%")  # in PTX; machine code has the two in registers
 
 
-def judge_resets(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
-    """Stores of zero to what the kernel polls, with no count of those that have passed."""
+def judge_resets(code: Code, waits: Iterable[FlagWait], posts: Iterable[FlagPost]) -> Iterator[Finding]:
+    """Stores of zero to what the kernel polls, with no count of those that have passed.
+
+    One that releases hands the flag on: zero is what the next one waits for.
+    """
+    handed_on = {post.at for post in posts if post.releases}
     for wait in waits:
         if wait.form != "spin" or any(is_swap(code, poll) for poll in wait.polls):
             continue
         for i in code.having(Op.STORE, Op.ATOMIC, Op.REDUCTION):
             if code[i].op is not Op.STORE and (not is_swap(code, i) or _is_taken(code, i)):
+                continue
+            if i in handed_on:
                 continue
             if (
                 code.constant(i) != 0

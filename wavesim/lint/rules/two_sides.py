@@ -28,7 +28,7 @@ def judge_sides(sides: Sequence[Side]) -> Iterator[Finding]:
         if posting and (is_pair or _has_flag(side)):
             yield from _no_wait(side, posting[0])
         elif polling and not posting and (is_pair or _has_flag(side)):
-            yield _no_post(side, polling[0])
+            yield from _no_post(side, polling[0])
         elif any(other.waits_for_grid for other in sides):
             yield _ends(side)
 
@@ -58,13 +58,15 @@ def _reads_unawaited(side: Side) -> Iterator[Finding]:
         yield judged(code, "no-wait", min(loads), why)
 
 
-def _no_post(side: Side, polling: Side) -> Finding:
+def _no_post(side: Side, polling: Side) -> Iterator[Finding]:
+    """A kernel that stores nothing has nothing to announce."""
     code = side.code
     stores = [
         i for i in code.having(Op.STORE, Op.BULK_STORE) if code[i].op is Op.BULK_STORE or code.is_global(i)
     ]
-    why = f"{polling.code.kernel.name} waits for a flag, and {code.kernel.name} posts none"
-    return judged(code, "no-post", max(stores) if stores else None, why)
+    if stores:
+        why = f"{polling.code.kernel.name} waits for a flag, and {code.kernel.name} posts none"
+        yield judged(code, "no-post", max(stores), why)
 
 
 def _ends(side: Side) -> Finding:

@@ -6,7 +6,8 @@ After `if (threadIdx.x == 0) while (load_acquire(flag) == 0) ;` alone, the other
 Source: PTX ISA 9.0, section 8.7 (acquire patterns) and 8.9.5 (causality order).
 """
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -24,6 +25,9 @@ _BLOCK_SYNCS = frozenset({Op.BARRIER, Op.CLUSTER_WAIT, Op.MBARRIER_TEST})
 _MISPLACED = frozenset({Op.FENCE, Op.INVALIDATE})
 
 
+Following = Callable[[int], tuple[int, ...]]
+
+
 class Ordered(NamedTuple):
     """What the path from the poll has done: `acquired` is a scope's width."""
 
@@ -34,6 +38,9 @@ class Ordered(NamedTuple):
     is_proxied: bool = False
     is_decided: bool = True  # whether the path has branched on what the poll saw
     voted: Voted = Voted()
+
+
+Read = tuple[int, Ordered]  # a load of data, and the order before it
 
 
 def judge_waits(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
@@ -59,10 +66,8 @@ def _judged(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Iterator
         yield _too_narrow(code, wait.at, poll.scope, need, (), f"{line(poll)} polls")
         return
     problems: dict[str, Finding] = {}
-    for at, state in _reached(code, wait, waits):
-        is_on_path = state.is_decided and state.voted.barred != at
-        is_read = is_on_path and code[at].op in LOADS and at not in wait.polls and is_data_load(code, at)
-        if is_read and (problem := _problem(code, wait, at, state, need)):
+    for at, state in _reads(code, wait, waits, code.forward) or _reads_of_next_turn(code, wait, waits):
+        if problem := _problem(code, wait, at, state, need):
             problems.setdefault(problem.rule, problem)
     if not problems and (early := _store_at_once(code, wait, waits)) is not None:
         problems["load-before-barrier"] = judged(
@@ -76,6 +81,40 @@ def _judged(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Iterator
     # Without an acquire the rest says nothing new.
     first = [p for p in problems.values() if p.rule in ("no-acquire", "fence-misplaced")]
     yield from first[:1] or problems.values()
+
+
+def _reads(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...], following: Following) -> list[Read]:
+    """The loads of data behind a wait, each with the order that a path to it has made."""
+    looked_at = _between_looks(code, wait)
+    return [
+        (at, state)
+        for at, state in _reached(code, wait, waits, following=following)
+        if (state.is_decided or at in looked_at)
+        and state.voted.barred != at
+        and code[at].op in LOADS
+        and at not in wait.polls
+        and is_data_load(code, at)
+    ]
+
+
+def _reads_of_next_turn(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> list[Read]:
+    """The same of a wait at a loop's end, which the next turn reads behind; not while it is still waited."""
+    spun = wait.loop.body if wait.loop is not None else frozenset()
+    return [read for read in _reads(code, wait, waits, code.onward) if read[0] not in spun]
+
+
+def _between_looks(code: Code, wait: FlagWait) -> frozenset[int]:
+    """The loads between two looks of one turn at one flag: a reader of a sequence lock keeps what it read
+    there, and reads again where the number has changed.
+    """
+    loads = [i for i in wait.loop.body if code[i].op in LOADS] if wait.loop is not None else []
+    return frozenset(
+        i
+        for first, second in itertools.permutations(wait.polls, 2)
+        if code.roots(first) == code.roots(second) and second in code.reach(first)
+        for i in loads
+        if i in code.reach(first) and second in code.reach(i)
+    )
 
 
 def _store_at_once(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> int | None:
@@ -102,7 +141,11 @@ def _is_default_scope(code: Code, wait: FlagWait) -> bool:
 
 
 def _reached(
-    code: Code, wait: FlagWait, waits: tuple[FlagWait, ...], stops: AbstractSet[int] = frozenset()
+    code: Code,
+    wait: FlagWait,
+    waits: tuple[FlagWait, ...],
+    stops: AbstractSet[int] = frozenset(),
+    following: Following | None = None,
 ) -> Reached[Ordered]:
     """The instructions after the wait with the order that the paths to them have made."""
     own = code.roots(wait.at)
@@ -124,10 +167,12 @@ def _reached(
     def step(i: int, state: Ordered) -> Ordered | None:
         if i in others or i in stops or i == state.voted.barred or code[i].op is Op.GRID_WAIT:
             return None
+        if state.is_decided and wait.form != "ticket" and i in wait.polls:
+            return None  # the next turn's look is a wait of its own
         after = _after(code, wait, i, state)._replace(voted=state.voted.after(votes, i))
         return after._replace(is_decided=True) if i in deciders else after
 
-    return walk(code.forward, starts, step)
+    return walk(following or code.forward, starts, step)
 
 
 def _after(code: Code, wait: FlagWait, i: int, state: Ordered) -> Ordered:
@@ -152,7 +197,9 @@ def _acquired_by(code: Code, wait: FlagWait, i: int) -> int:
         return max(map(width, before or [code[wait.at].scope or "gpu"]))
     if instruction.order not in ACQUIRES or (code.language == "sass" and _is_half_a_fence(code, i)):
         return 0
-    is_poll = instruction.op in (Op.LOAD, Op.ATOMIC) and code.roots(i) == code.roots(wait.at)
+    is_poll = instruction.op in (Op.LOAD, Op.ATOMIC) and any(
+        code.roots(i) == code.roots(poll) for poll in wait.polls
+    )
     return width(instruction.scope or "gpu") if instruction.op is Op.FENCE or is_poll else 0
 
 
@@ -178,7 +225,7 @@ def is_data_load(code: Code, index: int) -> bool:
 def _problem(code: Code, wait: FlagWait, at: int, state: Ordered, need: int) -> Finding | None:
     poll, load = code[wait.at], code[at]
     if state.acquired == 0:
-        is_misplaced = wait.form != "ticket" and comes_first(code, wait.at, _MISPLACED)
+        is_misplaced = _has_misplaced_fence(code, wait)
         return judged(
             code,
             "fence-misplaced" if is_misplaced else "no-acquire",
@@ -211,6 +258,13 @@ def _problem(code: Code, wait: FlagWait, at: int, state: Ordered, need: int) -> 
             (at,),
         )
     return None
+
+
+def _has_misplaced_fence(code: Code, wait: FlagWait) -> bool:
+    """Whether a fence comes right before the poll, and is not that of an arrival counted before it."""
+    fences = [] if wait.form == "ticket" else comes_first(code, wait.at, _MISPLACED)
+    atomics = [i for fence in fences for i in comes_first(code, fence, frozenset({Op.ATOMIC}))]
+    return bool(fences) and not any(code.is_used(i) for i in atomics)
 
 
 def _too_narrow(code: Code, at: int, scope: str, need: int, others: tuple[int, ...], what: str) -> Finding:

@@ -1,0 +1,53 @@
+"""Which atomics count arrivals: their value is compared with one number, by the thread that drew it or by
+others, which have it through the warp or through shared memory.
+
+Example: `if (threadIdx.x == 0) last = atomicAdd(counter, 1); __syncthreads(); if (last != all - 1) return;`
+A tile's number that is drawn the same way says where the tile lies, and is no ticket.
+"""
+
+import re
+
+from wavesim.lint.code import ACCESSES, COPIES, Code, is_shuffle
+from wavesim.lint.instruction import Op
+
+_EQUAL = re.compile(r"\.(eq|ne|EQ|NE)\b")
+
+
+def tickets_of(code: Code) -> frozenset[int]:
+    """The accesses whose value, perhaps plus a number, is compared for equality; no coordinates of a copy."""
+    placing = _placing(code)
+    compares = [i for i in code.having(Op.COMPARE) if _EQUAL.search(code[i].text)]
+    compared = {s for i in compares for used in code[i].uses for s in _passed_on(code, used, i, placing)}
+    copies = code.having(*COPIES)
+    return frozenset(compared) - {s for i in copies for used in code[i].uses for s in code.sources(used, i)}
+
+
+def _placing(code: Code) -> frozenset[int]:
+    """The accesses whose values say where in memory of other blocks something lies."""
+    places = [(i, one.address.base) for i, one in enumerate(code.instructions) if one.address]
+    return frozenset(s for i, base in places if code.is_global(i) for s in code.sources(base, i))
+
+
+def _passed_on(code: Code, register: str, at: int, placing: frozenset[int]) -> set[int]:
+    """The accesses whose value a register holds: moved, added to, or broadcast in the warp or block."""
+    found: set[int] = set()
+    open_ends, seen = [(register, at)], {(register, at)}
+    while open_ends:
+        for index in code.flow.definitions(*open_ends.pop()):
+            if index < 0:
+                continue
+            if code[index].op in ACCESSES:
+                found.add(index)
+            for before in set(_passing(code, index, placing)) - seen:
+                seen.add(before)
+                open_ends.append(before)
+    return found
+
+
+def _passing(code: Code, index: int, placing: frozenset[int]) -> list[tuple[str, int]]:
+    """The registers, and where they are read, whose value an instruction passes on."""
+    one = code[index]
+    if one.op is Op.LOAD and one.space == "shared" and code.deciders(index) and index not in placing:
+        return [(used, at) for at in code.flow.shared_stores(index) for used in code.stored(at)]
+    is_passed = one.op in (Op.MOVE, Op.ADD) or is_shuffle(one)
+    return [(used, index) for used in set(one.uses) - set(one.scaled)] if is_passed else []
