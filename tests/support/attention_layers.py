@@ -1,6 +1,6 @@
 """Attention between the product that makes its operands and the one that reads it, as tests use it."""
 
-from wavesim.model.attention import Attention
+from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
@@ -30,3 +30,29 @@ def layer(work, hidden=256):
     needs = [first[queries, y], first[keys, top : y + 1], first[values, top : y + 1]]
     links = [Dependency(own[x, y], needs), Dependency(last[x, y], [own[:, y]])]
     return Pipeline("layer", [first, own, last], links)
+
+
+def decode(**options):
+    usual = {"sequences": 5, "cached": 300, "heads": 8, "kv_heads": 2, "splits": 3, "kv_rows": 320}
+    return AttentionDecode("decode", **{**usual, "appends": True, **options})
+
+
+def decode_layer(work, hidden=256):
+    """The QKV product of one token per sequence, attention over a cache, and the product after it."""
+    size, wide = work.head_dim, (work.heads + 2 * work.kv_heads) * work.head_dim
+    qkv = Gemm("qkv", work.sequences, wide, hidden, 64, 64, 32, dtype=work.dtype)
+    out = Gemm("out", work.sequences, hidden, work.columns, 64, 64, 32, dtype=work.dtype)
+    first = Stage("qkv", qkv, "portable", buffers={"c": "packed"})
+    views = {"q": 0, "k_new": work.columns, "v_new": work.columns + work.kv_heads * size}
+    packed = {name: View("packed", column=column) for name, column in views.items()}
+    own = Stage("decode", work, buffers={**packed, "out": "heads"})
+    last = Stage("out", out, "portable", buffers={"a": "heads"})
+    of_a_head = size // 64  # tiles of the product
+    of_a_group = work.heads // work.kv_heads * of_a_head
+    begins = {name: column // 64 for name, column in views.items()}
+    needs = [first[of_a_group * x : of_a_group * x + of_a_group, 0]]
+    for name in ("k_new", "v_new"):
+        begin = begins[name] + of_a_head * x
+        needs.append(first[begin : begin + of_a_head, 0])
+    links = [Dependency(own[x, y], needs), Dependency(last[x, y], [own[:, :]])]
+    return Pipeline("decode layer", [first, own, last], links)

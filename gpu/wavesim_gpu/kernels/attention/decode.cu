@@ -48,7 +48,7 @@ struct DecodeConfig {
     static constexpr int chunks = head / 8;  // of 16 bytes, in a row
     static constexpr int half_bytes = keys_per_warp * head * 2, slot_bytes = 2 * half_bytes;
     // The sums of a row: weighted sums of values, and beside them the greatest score and the sum of weights.
-    static constexpr int max_at = head, sum_at = head + 1, row_floats = head + 4;
+    static constexpr int max_at = head, sum_at = head + 1, row_floats = head + 4;  // rows begin at 16 bytes
     using Rows = WarpRows<head, is_bf16, heads / 8>;
 };
 
@@ -125,20 +125,22 @@ struct Merged {
     float max, sum;
 };
 
+// In one pass, so that the loads of many parts are under way at once.
 template <class C>
 __device__ __forceinline__ Merged merge(const float* row, int column, int count, long long stride, float scale) {
-    float greatest = minus_infinity();
-    for (int i = 0; i < count; ++i) greatest = fmaxf(greatest, row[i * stride + C::max_at]);
-    const float base = greatest == minus_infinity() ? 0.0f : greatest * scale;
-    Merged all = {make_float4(0.0f, 0.0f, 0.0f, 0.0f), greatest, 0.0f};
-#pragma unroll 4
+    Merged all = {make_float4(0.0f, 0.0f, 0.0f, 0.0f), minus_infinity(), 0.0f};
+#pragma unroll 8
     for (int i = 0; i < count; ++i) {
         const float* part = row + i * stride;
-        const float weight = exp2_approx(fmaf(part[C::max_at], scale, -base));
+        const float2 scalars = *reinterpret_cast<const float2*>(part + C::max_at);
         const float4 value = *reinterpret_cast<const float4*>(part + column);
-        all.sum = fmaf(part[C::sum_at], weight, all.sum);
-        all.out.x = fmaf(value.x, weight, all.out.x), all.out.y = fmaf(value.y, weight, all.out.y);
-        all.out.z = fmaf(value.z, weight, all.out.z), all.out.w = fmaf(value.w, weight, all.out.w);
+        const float greatest = fmaxf(all.max, scalars.x);
+        const float base = greatest == minus_infinity() ? 0.0f : greatest * scale;
+        const float before = exp2_approx(fmaf(all.max, scale, -base)), weight = exp2_approx(fmaf(scalars.x, scale, -base));
+        all.max = greatest;
+        all.sum = fmaf(all.sum, before, scalars.y * weight);
+        all.out.x = fmaf(all.out.x, before, value.x * weight), all.out.y = fmaf(all.out.y, before, value.y * weight);
+        all.out.z = fmaf(all.out.z, before, value.z * weight), all.out.w = fmaf(all.out.w, before, value.w * weight);
     }
     return all;
 }

@@ -68,7 +68,7 @@ CONFIGS = {
     (one.head_dim, one.tile_n): one
     for one in (
         DecodeConfig(128, warps=4, keys_per_warp=16, depth=3),
-        DecodeConfig(64, warps=4, keys_per_warp=16, depth=4),
+        DecodeConfig(64, warps=4, keys_per_warp=16, depth=6),
     )
 }
 
