@@ -15,7 +15,7 @@ from wavesim.model.regions import ELEMENT_BYTES, Matrix, Read, Region, Write
 
 HEAD_DIMS = (64, 128)
 ATTENTION_BLOCK = Block(threads=384, registers=168, dynamic_shared_bytes=200_704)
-DECODE_BLOCK = Block(threads=128, registers=128, dynamic_shared_bytes=73_728)
+DECODE_BLOCK = Block(threads=128, registers=168, dynamic_shared_bytes=98_304)
 
 
 def _require_heads(owner: str, heads: int, kv_heads: int, head_dim: int) -> None:

@@ -116,5 +116,7 @@ def require_computes(pipeline: Pipeline, default: str = DEFAULT, plan: Plan | No
     for stage in pipeline.stages:
         try:
             chosen[stage.name].check(stage.work, plan)
+            if plan is not None:
+                chosen[stage.name].check_stage(pipeline, stage, plan)
         except DescriptionError as error:
             raise DescriptionError(f"pipeline {pipeline.name} cannot run on the GPU: {error}") from None

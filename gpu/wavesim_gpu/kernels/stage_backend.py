@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from wavesim.model.device import Device
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
 
 PARTS = ("schedule", "launch", "sync")
@@ -109,6 +111,9 @@ class StageBackend(ABC):
     @abstractmethod
     def check(self, work: Any, plan: Plan | None = None) -> None:
         """Raises `DescriptionError`, with the fix, for work that it cannot compute, or not under a plan."""
+
+    def check_stage(self, pipeline: Pipeline, stage: Stage, plan: Plan) -> None:  # noqa: B027  # most need none
+        """Raises `DescriptionError`, with the fix, for other stages that its kernel cannot run after."""
 
     @abstractmethod
     def launch(self, work: Any, plan: Plan, device: Device) -> KernelLaunch:

@@ -2,12 +2,12 @@
 // inside. Portable, sm_80 and later. Operands: q and out (sequences, heads * HEAD), k and v (sequences, capacity,
 // kv_heads * HEAD), k_new and v_new (sequences, kv_heads * HEAD).
 //
-// A tile is a KV head (x) of a sequence (y), with all query heads that read it, up to 16. Its keys, in blocks of 64, are
-// shared out to the splits (z). In a thread block, each of four warps has 16 keys of each block and a ring of its own in
-// shared memory, so that a warp waits for nothing but its own copies:
+// A tile is a KV head (x) of a sequence (y), with all query heads that read it, up to 16. Its keys, in blocks of tile_n,
+// are shared out to the splits (z). A thread block walks its keys in steps. Of a step each warp has 16 or 32 keys, and a
+// ring of its own in shared memory, so that a warp waits for nothing but its own copies:
 //
-//   warp 0  | keys  0..15 of block 0 | 0..15 of block 1 | ...      cp.async several blocks ahead
-//   warp 1  | keys 16..31 of block 0 | ...
+//   warp 0  | keys  0..15 | 64..79 | ...      cp.async, some steps ahead
+//   warp 1  | keys 16..31 | 80..95 | ...
 //
 // The warps' sums are merged in shared memory, the splits' in global memory by the split that comes last, both in a fixed
 // order, so that the result does not depend on who was last. It posts the tile.
@@ -30,8 +30,8 @@ struct DecodeParams {
     Operand q, k, v, k_new, v_new, out;  // k_new.data: null where the cache holds the step's own key already
     float* partials;     // by tile, split and query head: HEAD sums, the greatest score, the sum of weights
     unsigned* tickets;   // by tile; zero before and after every run
-    const int* lengths;  // keys of each sequence, the step's own included; null: `length` for all
-    int length, capacity;
+    const int* lengths;  // keys of each sequence, the step's own included, `length` at most; null: `length` for all
+    int length, tile_n;
     int group;           // query heads of a KV head
     int is_dependent;    // wait for the kernel before: nothing else says that its output is there
     float scale;         // of the scores, times log2 e
@@ -39,12 +39,12 @@ struct DecodeParams {
 };
 static_assert(sizeof(DecodeParams) == 192, "decode.py packs 192 bytes");
 
-// HEADS: 8 or 16, at least the query heads of a KV head. Each of WARPS has KEYS keys of a block, and DEPTH slots for them.
+// HEADS: 8 or 16, at least the query heads of a KV head. Each of WARPS has KEYS keys of a step, and DEPTH slots for them.
 template <int HEAD_, int HEADS, int WARPS, int KEYS, int DEPTH, bool IS_BF16_>
 struct DecodeConfig {
     static constexpr int head = HEAD_, heads = HEADS, warps = WARPS, keys_per_warp = KEYS, depth = DEPTH;
     static constexpr bool is_bf16 = IS_BF16_;
-    static constexpr int threads = 32 * warps, keys_per_block = warps * keys_per_warp;
+    static constexpr int threads = 32 * warps, keys_per_step = warps * keys_per_warp;
     static constexpr int chunks = head / 8;  // of 16 bytes, in a row
     static constexpr int half_bytes = keys_per_warp * head * 2, slot_bytes = 2 * half_bytes;
     // The sums of a row: weighted sums of values, and beside them the greatest score and the sum of weights.
@@ -52,28 +52,31 @@ struct DecodeConfig {
     using Rows = WarpRows<head, is_bf16, heads / 8>;
 };
 
-// The blocks of keys that a split has, and the sequence that they are of.
+constexpr int all_items = 0x7ffffffd;  // a work item above all: waiting for it waits for every step of the schedule
+
+// The keys that a split has, and the sequence that they are of.
 template <class C>
 struct KeyRange {
-    int sequence, length, first, end;  // length: 0 where it is none that the cache can hold
+    int sequence, length, first, end;  // length: 0 where it is not from 1 to the greatest that the stage may have
 
-    __device__ __forceinline__ int blocks() const { return end - first; }
-    __device__ __forceinline__ int first_key_of_warp(int block) const {
-        return (first + block) * C::keys_per_block + static_cast<int>(threadIdx.x / 32) * C::keys_per_warp;
+    __device__ __forceinline__ int steps() const { return (end - first + C::keys_per_step - 1) / C::keys_per_step; }
+    __device__ __forceinline__ int first_key_of_warp(int step) const {
+        return first + step * C::keys_per_step + static_cast<int>(threadIdx.x / 32) * C::keys_per_warp;
     }
-    // Of a warp's keys in a block, one is this step's own.
-    __device__ __forceinline__ bool has_own_key(int block) const {
-        const int key = first_key_of_warp(block);
-        return key < length && key + C::keys_per_warp >= length;
+    // The last of the sequence's keys, which is this step's own, is the split's.
+    __device__ __forceinline__ bool has_own_key() const { return first < end && end == length; }
+    __device__ __forceinline__ bool has_own_key(int step) const {
+        const int key = first_key_of_warp(step);
+        return has_own_key() && key < length && key + C::keys_per_warp >= length;
     }
 };
 
 template <class C>
 __device__ __forceinline__ KeyRange<C> range_of(const DecodeParams& p, const cusync::Tile& tile, int splits) {
     int length = p.lengths == nullptr ? p.length : p.lengths[tile.y];
-    if (length > p.capacity || length < 0) length = 0;
-    const int blocks = (length + C::keys_per_block - 1) / C::keys_per_block;
-    return {tile.y, length, blocks * tile.z / splits, blocks * (tile.z + 1) / splits};
+    if (length > p.length || length < 0) length = 0;
+    const int blocks = (length + p.tile_n - 1) / p.tile_n;
+    return {tile.y, length, blocks * tile.z / splits * p.tile_n, min(blocks * (tile.z + 1) / splits * p.tile_n, length)};
 }
 
 // A warp's ring of keys and their values.
@@ -81,37 +84,36 @@ template <class C>
 struct Ring {
     unsigned shared;  // of this warp
 
-    __device__ __forceinline__ unsigned k_slot(int block) const { return shared + block % C::depth * C::slot_bytes; }
-    __device__ __forceinline__ unsigned v_slot(int block) const { return k_slot(block) + C::half_bytes; }
+    __device__ __forceinline__ unsigned k_slot(int step) const { return shared + step % C::depth * C::slot_bytes; }
+    __device__ __forceinline__ unsigned v_slot(int step) const { return k_slot(step) + C::half_bytes; }
 
-    // Starts copies of the warp's keys and values in a block; beyond the end zeros, which weigh nothing.
-    __device__ __forceinline__ void load(const DecodeParams& p, const KeyRange<C>& range, int column, int block) const {
+    // Starts copies of the warp's keys and values in a step; beyond the end zeros, which the mask hides.
+    __device__ __forceinline__ void load(const DecodeParams& p, const KeyRange<C>& range, int column, int step) const {
         constexpr int chunks = C::chunks;
         const int lane = threadIdx.x & 31, chunk = lane % chunks;
-        const int first = range.first_key_of_warp(block);
+        const int first = range.first_key_of_warp(step);
         const bool is_new_apart = p.k_new.data != nullptr;
 #pragma unroll
         for (int i = 0; i < C::keys_per_warp * chunks / 32; ++i) {
             const int row = lane / chunks + i * (32 / chunks), key = first + row;
-            const bool is_there = key < range.length;
+            const bool is_there = key < range.end;
             const bool is_new = is_new_apart && key == range.length - 1;
             const int at = column + chunk * 8, known = is_there ? key : 0;
             const unsigned short* k = is_new ? p.k_new.at(range.sequence, 0, at) : p.k.at(range.sequence, known, at);
             const unsigned short* v = is_new ? p.v_new.at(range.sequence, 0, at) : p.v.at(range.sequence, known, at);
             const unsigned to = swizzled_chunk<C::head>(row, chunk);
-            copy_async(k_slot(block) + to, k, is_there ? 16 : 0);
-            copy_async(v_slot(block) + to, v, is_there ? 16 : 0);
+            copy_async(k_slot(step) + to, k, is_there ? 16 : 0);
+            copy_async(v_slot(step) + to, v, is_there ? 16 : 0);
         }
     }
 };
 
-// The step's own key and value into the cache, by the split whose last block they are in. No other block reads them there.
+// The step's own key and value into the cache, by the split that has them. No other block reads them there.
 template <class C>
 __device__ __forceinline__ void append(const DecodeParams& p, const KeyRange<C>& range, int column) {
     constexpr int chunks = C::chunks;
     const int own = range.length - 1, thread = threadIdx.x;
-    if (p.k_new.data == nullptr || own < range.first * C::keys_per_block || own >= range.end * C::keys_per_block) return;
-    if (thread >= 2 * chunks) return;
+    if (p.k_new.data == nullptr || !range.has_own_key() || thread >= 2 * chunks) return;
     const int at = column + thread % chunks * 8;
     const Operand& from = thread < chunks ? p.k_new : p.v_new;
     const Operand& to = thread < chunks ? p.k : p.v;
@@ -228,23 +230,22 @@ __global__ void __launch_bounds__(C::threads)
     const KeyRange<C> range = range_of<C>(p, tile, splits);
     const Ring<C> ring{static_cast<unsigned>(__cvta_generic_to_shared(shared)) + warp_index * C::depth * C::slot_bytes};
 
-    // What is cached, before the wait. The step's own key comes after it, in the block that is the last.
+    // What is cached, before the wait; the step's own key comes after it.
     for (int i = 0; i < C::depth - 1; ++i) {
-        if (i < range.blocks() && !range.has_own_key(i)) ring.load(p, range, column, i);
+        if (i < range.steps() && !range.has_own_key(i)) ring.load(p, range, column, i);
         commit_copies();
     }
     cusync::ScheduleWait<Sync> input(stage, tile);
     const bool is_waiter = warp_index == 0;
     if (generated::stage::input_count == 0 && p.is_dependent) cusync::wait_for_previous_grid();
     if (is_waiter) {
-        const int last = max(range.blocks() - 1, 0);
-        input.prefetch(last);
-        input.wait(last);
+        input.prefetch(all_items);
+        input.wait(all_items);
     }
     // Hands the first warp's acquire on to all threads, and whether it gave up.
     const bool is_aborted = __syncthreads_or(is_waiter && input.is_aborted());
     bool is_late = false;
-    for (int i = 0; i < C::depth - 1 && i < range.blocks(); ++i)
+    for (int i = 0; i < C::depth - 1 && i < range.steps(); ++i)
         if (range.has_own_key(i)) ring.load(p, range, column, i), is_late = true;
     commit_copies();
     if (is_late) wait_copies<0>();
@@ -252,19 +253,20 @@ __global__ void __launch_bounds__(C::threads)
     typename C::Rows warp;
     warp.clear();
     warp.load_queries(p.q.at(tile.y, 0, column * p.group), C::head, p.group);
-    for (int block = 0; block < range.blocks(); ++block) {
+    const int steps = range.steps();
+    for (int step = 0; step < steps; ++step) {
         wait_copies<C::depth - 2>();
         __syncwarp();  // all lanes' copies are there, and all have read the slot that is filled next
-        const int next = block + C::depth - 1;
-        if (next < range.blocks()) ring.load(p, range, column, next);
+        const int next = step + C::depth - 1;
+        if (next < steps) ring.load(p, range, column, next);
         commit_copies();
         float scores[C::keys_per_warp / 8][4];
-        warp.template score<C::keys_per_warp>(scores, ring.k_slot(block));
-        const int first = range.first_key_of_warp(block);
-        if (first + C::keys_per_warp > range.length)
-            warp.template mask<C::keys_per_warp>(scores, first, range.length, range.length);
+        warp.template score<C::keys_per_warp>(scores, ring.k_slot(step));
+        const int first = range.first_key_of_warp(step);
+        if (first + C::keys_per_warp > range.end)
+            warp.template mask<C::keys_per_warp>(scores, first, range.end, range.end);
         warp.template weigh<C::keys_per_warp>(scores, p.scale);
-        warp.template add_values<C::keys_per_warp>(scores, ring.v_slot(block));
+        warp.template add_values<C::keys_per_warp>(scores, ring.v_slot(step));
     }
     warp.add_up();
     append<C>(p, range, column);

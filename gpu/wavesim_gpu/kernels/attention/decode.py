@@ -4,16 +4,21 @@ Example: 16 sequences with 8 KV heads and 2 splits are 256 blocks of 128 threads
 sequence's keys and values of one KV head, for all query heads that share it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from wavesim.errors import DescriptionError
+from wavesim.model.accesses import Accesses, meets
 from wavesim.model.attention import AttentionDecode
 from wavesim.model.device import Device
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.regions import Region
+from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
 from wavesim_gpu.kernels.attention.operands import LOG2_E, OPERAND, store_operands
 from wavesim_gpu.kernels.attention.portable import PORTABLE_REASONS, PORTABLE_RUNS, require_launchable
@@ -27,7 +32,7 @@ MOST_INDEX = 2**31 - 1
 PARAMS = np.dtype(
     [(name, OPERAND) for name in ("q", "k", "v", "k_new", "v_new", "out")]
     + [(name, "<u8") for name in ("partials", "tickets", "lengths")]
-    + [(name, "<i4") for name in ("length", "capacity", "group", "is_dependent")]
+    + [(name, "<i4") for name in ("length", "tile_n", "group", "is_dependent")]
     + [("scale", "<f4"), ("padding", "<i4")]
 )
 assert PARAMS.itemsize == 192
@@ -35,17 +40,12 @@ assert PARAMS.itemsize == 192
 
 @dataclass(frozen=True)
 class DecodeConfig:
-    """A thread block: its warps, each with a share of a block of keys and slots for `depth` of these."""
+    """A thread block: its warps, each with a share of the keys of a step and slots for `depth` of these."""
 
     head_dim: int
     warps: int
     keys_per_warp: int
     depth: int
-
-    @property
-    def tile_n(self) -> int:
-        """Keys of a block of keys."""
-        return self.warps * self.keys_per_warp
 
     @property
     def threads(self) -> int:
@@ -55,7 +55,7 @@ class DecodeConfig:
     @property
     def dynamic_shared_bytes(self) -> int:
         """The warps' rings of keys and values."""
-        return self.depth * 2 * self.tile_n * self.head_dim * 2
+        return self.warps * self.depth * 2 * self.keys_per_warp * self.head_dim * 2
 
     def name(self, work: AttentionDecode) -> str:
         """The C++ type."""
@@ -64,12 +64,10 @@ class DecodeConfig:
         return f"DecodeConfig<{', '.join(map(str, sizes))}, {str(work.dtype == 'bf16').lower()}>"
 
 
+# A warp's step is 8 KB of keys and values in both.
 CONFIGS = {
-    (one.head_dim, one.tile_n): one
-    for one in (
-        DecodeConfig(128, warps=4, keys_per_warp=16, depth=3),
-        DecodeConfig(64, warps=4, keys_per_warp=16, depth=6),
-    )
+    128: DecodeConfig(128, warps=4, keys_per_warp=16, depth=3),
+    64: DecodeConfig(64, warps=4, keys_per_warp=32, depth=3),
 }
 
 
@@ -84,14 +82,8 @@ class PortableDecode(StageBackend):
     reasons: ClassVar = PORTABLE_REASONS
 
     def check(self, work: AttentionDecode, plan: Plan | None = None) -> None:
-        """Raises `DescriptionError` for a block of keys or a number of heads that no kernel takes."""
+        """Raises `DescriptionError` for more query heads of a KV head, or splits, than the kernel takes."""
         owner = f"AttentionDecode {work.name}"
-        if (work.head_dim, work.tile_n) not in CONFIGS:
-            known = ", ".join(str(n) for dim, n in CONFIGS if dim == work.head_dim)
-            raise DescriptionError(
-                f"{owner}: tile_n is {work.tile_n}; with a head_dim of {work.head_dim} backend {self.name!r} "
-                f"has {known}. Use one of these"
-            )
         if _group(work) > MOST_GROUP:
             raise DescriptionError(
                 f"{owner}: {_group(work)} query heads share a KV head ({work.heads} / {work.kv_heads}); "
@@ -104,11 +96,25 @@ class PortableDecode(StageBackend):
                 f"be at most {MOST_INDEX}. Use fewer splits"
             )
 
+    def check_stage(self, pipeline: Pipeline, stage: Stage, plan: Plan) -> None:
+        """Raises `DescriptionError` where an earlier stage writes cached keys, which nothing waits for."""
+        if not plan.sync.has_semaphores and plan.launch.follows != "start":
+            return
+        accesses = Accesses(pipeline)
+        for earlier in takewhile(lambda one: one.name != stage.name, pipeline.stages):
+            for name in ("k", "v"):
+                if _writes_cached_rows(accesses, earlier, stage, name):
+                    raise DescriptionError(
+                        f"stage {stage.name}: stage {earlier.name} writes cached rows of {name}; backend "
+                        f"{self.name!r} reads all but the step's own before it waits. Use launch one-stream "
+                        "with sync boundary, or runs of their own"
+                    )
+
     def launch(self, work: AttentionDecode, plan: Plan, device: Device) -> KernelLaunch:
         """One block per KV head, sequence and split."""
         self.check(work, plan)
         require_launchable(plan, device)
-        config = _config(work)
+        config = CONFIGS[work.head_dim]
         expression = f"decode<{config.name(work)}>"
         return KernelLaunch(expression, config.threads, config.dynamic_shared_bytes, work.grid.size)
 
@@ -121,7 +127,7 @@ class PortableDecode(StageBackend):
         rows = {"q": 1, "out": 1, "k": work.kv_rows, "v": work.kv_rows, **new}
         store_operands(record, f"AttentionDecode {work.name}", places, rows)
         record["partials"], record["tickets"] = scratch.partials, scratch.tickets
-        record["length"], record["capacity"], record["group"] = work.keys, work.kv_rows, _group(work)
+        record["length"], record["tile_n"], record["group"] = work.keys, work.tile_n, _group(work)
         record["is_dependent"] = plan.launch.follows == "start"
         record["scale"] = work.scale * LOG2_E
         return (record,)
@@ -136,9 +142,22 @@ class PortableDecode(StageBackend):
         return 4 * rows * (work.head_dim + 4) if work.splits > 1 else 0
 
 
+def _writes_cached_rows(accesses: Accesses, earlier: Stage, stage: Stage, operand: str) -> bool:
+    """Whether a tile of an earlier stage writes a row of the cache before the step's own of its sequence."""
+    work, view = stage.work, accesses.view(stage.name, operand)
+    assert isinstance(work, AttentionDecode), "works"
+    width = work.kv_heads * work.head_dim
+    cached = [
+        Region(top, top + work.cached, 0, width).moved(view.row, view.column)
+        for top in range(0, work.sequences * work.kv_rows, work.kv_rows)
+    ]
+    written = (accesses.writes(earlier.name, (x, y)).get(view.buffer) for x, y in _tiles(earlier))
+    return any(meets(regions, one).any() for regions in written if regions is not None for one in cached)
+
+
+def _tiles(stage: Stage) -> Iterator[tuple[int, int]]:
+    return ((x, y) for y in range(stage.grid.y) for x in range(stage.grid.x))
+
+
 def _group(work: AttentionDecode) -> int:
     return work.heads // work.kv_heads
-
-
-def _config(work: AttentionDecode) -> DecodeConfig:
-    return CONFIGS[work.head_dim, work.tile_n]

@@ -3,16 +3,19 @@
 from dataclasses import replace
 
 import pytest
+from attention_layers import decode
 
 from wavesim.errors import DescriptionError
 from wavesim.model.attention import Attention, AttentionDecode
+from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
+from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import StreamSync
 from wavesim_gpu.kernels.attention.attention_sm80 import PortableAttention
 from wavesim_gpu.kernels.attention.decode import PortableDecode
-from wavesim_gpu.kernels.backends import backend_of
+from wavesim_gpu.kernels.backends import backend_of, require_runs
 from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch
 
 PREFILL = Attention("attention", 2, 300, 8, 2, cached=20, kv_rows=512, tile_m=64)
@@ -51,7 +54,7 @@ def test_a_decode_kernel_gets_strides_between_the_sequences_of_each_operand():
     assert record["q"].item() == (4096, 1024, 1024)
     assert record["k"].item() == (4096, 1024, 2048 * 1024)
     assert record["v_new"].item() == (4096, 1024, 1024)
-    assert (record["length"], record["capacity"], record["group"]) == (1001, 2048, 4)
+    assert (record["length"], record["tile_n"], record["group"]) == (1001, 64, 4)
     assert (record["partials"], record["tickets"], record["is_dependent"]) == (64, 128, 0)
     # A row of 128 sums and what scales them, per KV head, sequence, split and query head.
     assert PortableDecode().partial_bytes(DECODE, StreamSync()) == 4 * (8 * 3 * 4) * 4 * 132
@@ -82,7 +85,6 @@ def test_a_prefill_kernel_counts_its_work_items_in_steps_of_64_keys():
     [
         (PortableAttention(), replace(PREFILL, tile_m=96), "the tile is 96x128; .* tile_m of 64 or 128"),
         (PortableAttention(), replace(PREFILL, tile_n=32), "the tile is 64x32; .* multiples of 64"),
-        (PortableDecode(), replace(DECODE, tile_n=48), "tile_n is 48; .* has 64"),
         (
             PortableDecode(),
             replace(DECODE, heads=34, kv_heads=2),
@@ -119,3 +121,19 @@ def test_a_plan_that_its_kernels_do_not_run_is_refused_with_the_reason():
     assert "its blocks compute one tile each" in PortableDecode().refusal(
         parse_plan("persistent+streams+tile", "row")
     )
+
+
+def steps_in_one_run(cached):
+    """A step that appends row 300 of a cache, and one that reads so many of its rows and row `cached`."""
+    cache = {"k": "keys", "v": "values"}
+    first, second = (decode(cached=rows, splits=2) for rows in (300, cached))
+    stages = [Stage("first", first, buffers=cache), Stage("second", second, buffers=cache)]
+    return Pipeline("steps", stages, [Dependency(stages[1][x, y], [stages[0][x, y]])])
+
+
+def test_cached_keys_that_an_earlier_stage_writes_are_refused_where_they_would_be_read_too_early():
+    for words in ("tile+streams+tile", "tile+pdl+boundary"):
+        with pytest.raises(DescriptionError, match="stage second: stage first writes cached rows of k"):
+            require_runs(steps_in_one_run(cached=301), parse_plan(words, "row"))
+    require_runs(steps_in_one_run(cached=301), parse_plan("tile+one-stream+boundary", "row"))
+    require_runs(steps_in_one_run(cached=300), parse_plan("tile+streams+tile", "row"))
