@@ -34,12 +34,13 @@ DECODE_FORMS = {
 }
 
 
-def verdicts_of(pipeline, plan, build=PLAIN, limit_s=5.0, runs=2):
+def verdicts_of(pipeline, plan, build=PLAIN, limit_s=5.0, runs=2, given=None):
     from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.runtime.operands import random_operands
     from wavesim_gpu.runtime.references import reference
 
     runner = CupyRunner(limit_s=limit_s, commit="test", backend="portable")
-    operands = runner.operands(pipeline, seed=23)
+    operands = random_operands(pipeline, 23, given=given)
     program = runner.program(operands, plan, build)
     launch = runner.launcher(program)
     expected = reference(operands, "portable")
@@ -80,6 +81,19 @@ def test_decode_between_products_is_right_under_every_plan_also_when_tiles_come_
     for build in (PLAIN, Build(delay_ns=DELAY_NS)):
         for verdict in verdicts_of(decode_layer(decode(head_dim=head_dim)), parse_plan(*plan), build):
             assert verdict.is_good, verdict
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_sequences_of_different_lengths_are_right_and_one_of_none_is_nan(runner, head_dim):
+    import cupy
+
+    work = decode(head_dim=head_dim, has_lengths=True, splits=4)
+    for last in (300, 0):
+        lengths = cupy.asarray([[1], [64], [65], [301], [last]], "int32")
+        given = {("decode", "lengths"): lengths}
+        for verdict in verdicts_of(decode_layer(work), parse_plan(*TILE_SEMAPHORES), given=given):
+            assert verdict.is_good == (last > 0), verdict
 
 
 @pytest.mark.gpu

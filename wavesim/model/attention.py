@@ -176,7 +176,9 @@ class AttentionDecode:
     The step's own key and value are row `cached` of the sequence. With `appends` they are read from k_new
     and v_new (sequences, kv_heads * head_dim) and stored there by the block that reads them. Tile (x, y) is
     KV head x of sequence y, all its query heads; its keys are shared out to `splits` blocks in multiples of
-    `tile_n`, the last of which to finish combines them and posts.
+    `tile_n`, the last of which to finish combines them and posts. With `has_lengths`, which needs `appends`,
+    sequences differ: operand lengths (sequences, 1), int32, says how many keys each has with its own, from 1
+    to cached + 1, and where the new row goes; it is there before the run. Others' outputs are NaN.
     """
 
     name: str
@@ -190,6 +192,7 @@ class AttentionDecode:
     appends: bool = False
     dtype: Literal["fp16", "bf16"] = "fp16"
     kv_rows: int = 0
+    has_lengths: bool = False
     block: Block = field(default=DECODE_BLOCK)
 
     def __post_init__(self) -> None:
@@ -211,6 +214,11 @@ class AttentionDecode:
             raise DescriptionError(
                 f"{owner}: splits is {self.splits}; {self.keys} keys are {self.key_blocks} blocks of "
                 f"{self.tile_n}. Use at most {self.key_blocks}"
+            )
+        if self.has_lengths and not self.appends:
+            raise DescriptionError(
+                f"{owner}: has_lengths without appends; where a sequence's new row lies must be known to the "
+                "kernel that stores it. Use appends"
             )
 
     @property
@@ -254,18 +262,24 @@ class AttentionDecode:
 
     @property
     def operands(self) -> Mapping[str, Matrix]:
-        """q, k, v, out; with `appends` k_new and v_new, and the cache is written too."""
+        """q, k, v and out; with `appends` k_new, v_new and a cache that is written too; perhaps lengths."""
         width = self.kv_heads * self.head_dim
         q = Matrix(self.sequences, self.columns, self.dtype)
         cache = Matrix(self.sequences * self.kv_rows, width, self.dtype, is_written=self.appends)
         new = {name: Matrix(self.sequences, width, self.dtype) for name in ("k_new", "v_new")}
+        if not self.appends:
+            new = {}
+        if self.has_lengths:
+            new["lengths"] = Matrix(self.sequences, 1, "int32", scale=0.0)
         out = Matrix(self.sequences, self.columns, self.dtype, is_written=True)
-        return {"q": q, "k": cache, "v": cache, **(new if self.appends else {}), "out": out}
+        return {"q": q, "k": cache, "v": cache, **new, "out": out}
 
     def reads(self, x: int, y: int, z: int) -> Iterable[Read]:
         """The queries of the KV head, its keys and values, the step's own before the last block."""
         group = self.heads // self.kv_heads * self.head_dim
         yield Read("q", Region(y, y + 1, x * group, (x + 1) * group))
+        if self.has_lengths:
+            yield Read("lengths", Region(y, y + 1, 0, 1))
         left, right = x * self.head_dim, (x + 1) * self.head_dim
         first, end = self.blocks_of(z)
         cached = self.cached if self.appends else self.keys
@@ -284,9 +298,10 @@ class AttentionDecode:
         group = self.heads // self.kv_heads * self.head_dim
         yield Write("out", Region(y, y + 1, x * group, (x + 1) * group))
         if self.appends:
-            row, left = y * self.kv_rows + self.cached, x * self.head_dim
+            end, left = y * self.kv_rows + self.keys, x * self.head_dim
+            top = end - (self.keys if self.has_lengths else 1)
             for name in ("k", "v"):
-                yield Write(name, Region(row, row + 1, left, left + self.head_dim))
+                yield Write(name, Region(top, end, left, left + self.head_dim))
 
     @property
     def kv_bytes(self) -> int:

@@ -14,7 +14,7 @@ TOO_CLOSE = 1.05  # what the estimate cannot tell apart: the fewest splits are t
 
 
 def best_splits(work: AttentionDecode, device: Device) -> int:
-    """The fewest splits whose estimated time is within `TOO_CLOSE` of the shortest; `work.splits` is not asked.
+    """The fewest splits whose estimated time is within `TOO_CLOSE` of the shortest, whatever `work.splits`.
 
     Assumed: the blocks that are resident share the memory's bandwidth, of which one block cannot use more
     than an SM's part. A wave begins with empty slots, and combining takes about as long as filling these.

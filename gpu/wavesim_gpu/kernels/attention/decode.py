@@ -17,7 +17,7 @@ from wavesim.model.accesses import Accesses, meets
 from wavesim.model.attention import AttentionDecode
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.regions import Region
+from wavesim.model.regions import Region, View
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
 from wavesim_gpu.kernels.attention.operands import LOG2_E, OPERAND, store_operands
@@ -102,12 +102,12 @@ class PortableDecode(StageBackend):
             return
         accesses = Accesses(pipeline)
         for earlier in takewhile(lambda one: one.name != stage.name, pipeline.stages):
-            for name in ("k", "v"):
-                if _writes_cached_rows(accesses, earlier, stage, name):
+            for name, regions in _read_at_once(stage).items():
+                if _writes(accesses, earlier, accesses.view(stage.name, name), regions):
                     raise DescriptionError(
-                        f"stage {stage.name}: stage {earlier.name} writes cached rows of {name}; backend "
-                        f"{self.name!r} reads all but the step's own before it waits. Use launch one-stream "
-                        "with sync boundary, or runs of their own"
+                        f"stage {stage.name}: stage {earlier.name} writes {name}, of which backend "
+                        f"{self.name!r} reads all but the step's own rows before it waits. Use launch "
+                        "one-stream with sync boundary, or runs of their own"
                     )
 
     def launch(self, work: AttentionDecode, plan: Plan, device: Device) -> KernelLaunch:
@@ -126,6 +126,7 @@ class PortableDecode(StageBackend):
         new = {"k_new": 1, "v_new": 1} if work.appends else {}
         rows = {"q": 1, "out": 1, "k": work.kv_rows, "v": work.kv_rows, **new}
         store_operands(record, f"AttentionDecode {work.name}", places, rows)
+        record["lengths"] = places["lengths"].address if work.has_lengths else 0
         record["partials"], record["tickets"] = scratch.partials, scratch.tickets
         record["length"], record["tile_n"], record["group"] = work.keys, work.tile_n, _group(work)
         record["is_dependent"] = plan.launch.follows == "start"
@@ -142,17 +143,21 @@ class PortableDecode(StageBackend):
         return 4 * rows * (work.head_dim + 4) if work.splits > 1 else 0
 
 
-def _writes_cached_rows(accesses: Accesses, earlier: Stage, stage: Stage, operand: str) -> bool:
-    """Whether a tile of an earlier stage writes a row of the cache before the step's own of its sequence."""
-    work, view = stage.work, accesses.view(stage.name, operand)
+def _read_at_once(stage: Stage) -> dict[str, list[Region]]:
+    """What a block reads before it waits: all rows of the cache but the step's own, and the lengths."""
+    work = stage.work
     assert isinstance(work, AttentionDecode), "works"
-    width = work.kv_heads * work.head_dim
-    cached = [
-        Region(top, top + work.cached, 0, width).moved(view.row, view.column)
-        for top in range(0, work.sequences * work.kv_rows, work.kv_rows)
-    ]
-    written = (accesses.writes(earlier.name, (x, y)).get(view.buffer) for x, y in _tiles(earlier))
-    return any(meets(regions, one).any() for regions in written if regions is not None for one in cached)
+    width, tops = work.kv_heads * work.head_dim, range(0, work.sequences * work.kv_rows, work.kv_rows)
+    cached = [Region(top, top + work.cached, 0, width) for top in tops]
+    lengths = {"lengths": [Region(0, work.sequences, 0, 1)]} if work.has_lengths else {}
+    return {"k": cached, "v": cached, **lengths}
+
+
+def _writes(accesses: Accesses, earlier: Stage, view: View, regions: list[Region]) -> bool:
+    """Whether a tile of a stage writes any of some regions of an operand that lies at `view`."""
+    written = (accesses.writes(earlier.name, tile).get(view.buffer) for tile in _tiles(earlier))
+    moved = [one.moved(view.row, view.column) for one in regions]
+    return any(meets(found, one).any() for found in written if found is not None for one in moved)
 
 
 def _tiles(stage: Stage) -> Iterator[tuple[int, int]]:

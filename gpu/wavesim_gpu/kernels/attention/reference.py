@@ -32,16 +32,18 @@ def attention_reference(work: Attention, q: Any, k: Any, v: Any) -> Any:
 def decode_reference(work: AttentionDecode, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
     """Out (sequences, heads * head_dim) of q and the cache; with `appends` also k and v with the new rows."""
     cupy = require_cupy()
-    shape = (work.sequences, work.kv_rows, work.kv_heads, work.head_dim)
-    k, v = (arrays[name].reshape(shape) for name in ("k", "v"))
-    if work.appends:
-        k, v = k.copy(), v.copy()
-        for cache, name in ((k, "k_new"), (v, "v_new")):
-            cache[:, work.cached] = arrays[name].reshape(work.sequences, work.kv_heads, work.head_dim)
+    heads = (work.sequences, work.kv_heads, work.head_dim)
+    k, v = (arrays[name].reshape(work.sequences, work.kv_rows, *heads[1:]).copy() for name in ("k", "v"))
     q = arrays["q"].reshape(work.sequences, work.kv_heads, -1, work.head_dim)
-    out = cupy.empty_like(q)
-    for sequence in range(work.sequences):
-        keys, values = (one[sequence, : work.keys].transpose(1, 0, 2) for one in (k, v))
+    out = cupy.full_like(q, cupy.nan)
+    lengths = arrays["lengths"].ravel().tolist() if work.has_lengths else [work.keys] * work.sequences
+    for sequence, length in enumerate(lengths):
+        if not 1 <= length <= work.keys:
+            continue
+        if work.appends:
+            k[sequence, length - 1] = arrays["k_new"].reshape(heads)[sequence]
+            v[sequence, length - 1] = arrays["v_new"].reshape(heads)[sequence]
+        keys, values = (one[sequence, :length].transpose(1, 0, 2) for one in (k, v))
         scores = cupy.matmul(q[sequence], keys.transpose(0, 2, 1)) * cupy.float32(work.scale)
         out[sequence] = cupy.matmul(_softmax(cupy, scores), values)
     written = {"out": out.reshape(work.sequences, work.columns)}

@@ -61,6 +61,16 @@ def test_a_decode_kernel_gets_strides_between_the_sequences_of_each_operand():
     assert PortableDecode().partial_bytes(replace(DECODE, splits=1), StreamSync()) == 0
 
 
+def test_lengths_are_an_operand_of_their_own_and_need_a_row_to_append():
+    work = replace(DECODE, has_lengths=True)
+    assert list(work.operands) == ["q", "k", "v", "k_new", "v_new", "lengths", "out"]
+    with_lengths = {**DECODE_PLACES, "lengths": OperandPlace(8192, 1)}
+    (record,) = PortableDecode().stage_arguments(work, StreamSync(), with_lengths, Scratch())
+    assert (record["lengths"], record["length"]) == (8192, 1001)
+    with pytest.raises(DescriptionError, match="has_lengths without appends"):
+        replace(work, appends=False)
+
+
 def test_without_new_rows_the_decode_kernel_finds_them_in_the_cache():
     work, plan = replace(DECODE, appends=False), parse_plan("pdl", "row")
     (record,) = PortableDecode().stage_arguments(work, plan, places("q", "k", "v", "out"), Scratch())
@@ -133,7 +143,7 @@ def steps_in_one_run(cached):
 
 def test_cached_keys_that_an_earlier_stage_writes_are_refused_where_they_would_be_read_too_early():
     for words in ("tile+streams+tile", "tile+pdl+boundary"):
-        with pytest.raises(DescriptionError, match="stage second: stage first writes cached rows of k"):
+        with pytest.raises(DescriptionError, match="stage second: stage first writes k, of which"):
             require_runs(steps_in_one_run(cached=301), parse_plan(words, "row"))
     require_runs(steps_in_one_run(cached=301), parse_plan("tile+one-stream+boundary", "row"))
     require_runs(steps_in_one_run(cached=300), parse_plan("tile+streams+tile", "row"))
