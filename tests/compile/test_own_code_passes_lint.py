@@ -18,6 +18,7 @@ CHOSEN = [
     ("hopper gemm2 pdl+tile", "sm_90a"),
     ("hopper gemm1+gemm2 fused+row", "sm_90a"),
     ("hopper attention 128 persistent+streams+tile", "sm_90a"),
+    ("portable attention streams+tile", "sm_80"),
     ("head product scores streams+tile", "sm_80"),
     *(("wait-kernel", arch) for arch in ALL),
     ("foreign softmax", "sm_100"),

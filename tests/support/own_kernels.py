@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from attention_layers import attention, layer
+from attention_layers import attention, decode, decode_layer, layer
 from small_pipelines import pair
 
 from wavesim.codegen.cuda import generate
@@ -82,12 +82,13 @@ def _planned(backend, words, stages=("gemm1", "gemm2")):
             )
 
 
-def _attention(words, head_dim):
+def _attention(pipeline, words, backend="portable"):
     """Attention between two products, under a plan: it waits and posts."""
-    pipeline, plan = layer(attention(head_dim=head_dim)), parse_plan(words, "row")
-    kernel = next(one for one in kernels_of(pipeline, plan, H200, "hopper") if one.stages == ("attention",))
-    header = stage_header(pipeline, plan, "attention").text
-    return OwnCode(kernel.backend.source, (kernel.launch.expression,), header, ("sm_90a",))
+    plan, name = parse_plan(words, "row"), pipeline.stages[1].name
+    kernel = next(one for one in kernels_of(pipeline, plan, H200, backend) if one.stages == (name,))
+    header = stage_header(pipeline, plan, name).text
+    archs = ALL if backend == "portable" else ("sm_90a",)
+    return OwnCode(kernel.backend.source, (kernel.launch.expression,), header, archs)
 
 
 def _head_product(words, stage):
@@ -146,8 +147,12 @@ OWN = {
     **dict(_planned("hopper", "streams+row")),
     **dict(_planned("hopper", "pdl+tile")),
     **dict(_planned("hopper", "fused+row")),
-    "hopper attention 128 persistent+streams+tile": _attention("persistent+streams+tile", 128),
-    "hopper attention 64 pdl+row": _attention("pdl+row", 64),
+    "hopper attention 128 persistent+streams+tile": _attention(
+        layer(attention()), "persistent+streams+tile", "hopper"
+    ),
+    "hopper attention 64 pdl+row": _attention(layer(attention(head_dim=64)), "pdl+row", "hopper"),
+    "portable attention streams+tile": _attention(layer(attention()), "streams+tile"),
+    "decode attention streams+tile": _attention(decode_layer(decode()), "streams+tile"),
     "head product scores streams+tile": _head_product("streams+tile", "scores"),
     "head product context streams+row": _head_product("streams+row", "context"),
     **dict(_foreign()),
