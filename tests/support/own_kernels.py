@@ -82,13 +82,20 @@ def _planned(backend, words, stages=("gemm1", "gemm2")):
             )
 
 
-def _attention(pipeline, words, backend="portable"):
+def _attention(words, head_dim):
     """Attention between two products, under a plan: it waits and posts."""
-    plan, name = parse_plan(words, "row"), pipeline.stages[1].name
-    kernel = next(one for one in kernels_of(pipeline, plan, H200, backend) if one.stages == (name,))
+    pipeline, plan = layer(attention(head_dim=head_dim)), parse_plan(words, "row")
+    kernel = next(one for one in kernels_of(pipeline, plan, H200, "hopper") if one.stages == ("attention",))
+    header = stage_header(pipeline, plan, "attention").text
+    return OwnCode(kernel.backend.source, (kernel.launch.expression,), header, ("sm_90a",))
+
+
+def _portable_attention(pipeline):
+    """The portable kernel, prefill or decode, between two products: it waits and posts."""
+    plan, name = parse_plan("streams+tile", "row"), pipeline.stages[1].name
+    kernel = next(one for one in kernels_of(pipeline, plan, H200) if one.stages == (name,))
     header = stage_header(pipeline, plan, name).text
-    archs = ALL if backend == "portable" else ("sm_90a",)
-    return OwnCode(kernel.backend.source, (kernel.launch.expression,), header, archs)
+    return OwnCode(kernel.backend.source, (kernel.launch.expression,), header)
 
 
 def _head_product(words, stage):
@@ -147,12 +154,10 @@ OWN = {
     **dict(_planned("hopper", "streams+row")),
     **dict(_planned("hopper", "pdl+tile")),
     **dict(_planned("hopper", "fused+row")),
-    "hopper attention 128 persistent+streams+tile": _attention(
-        layer(attention()), "persistent+streams+tile", "hopper"
-    ),
-    "hopper attention 64 pdl+row": _attention(layer(attention(head_dim=64)), "pdl+row", "hopper"),
-    "portable attention streams+tile": _attention(layer(attention()), "streams+tile"),
-    "decode attention streams+tile": _attention(decode_layer(decode()), "streams+tile"),
+    "hopper attention 128 persistent+streams+tile": _attention("persistent+streams+tile", 128),
+    "portable attention streams+tile": _portable_attention(layer(attention())),
+    "decode attention streams+tile": _portable_attention(decode_layer(decode())),
+    "hopper attention 64 pdl+row": _attention("pdl+row", 64),
     "head product scores streams+tile": _head_product("streams+tile", "scores"),
     "head product context streams+row": _head_product("streams+row", "context"),
     **dict(_foreign()),
