@@ -4,7 +4,7 @@ Import arrows, lowest first; a part may use what is above it in the list, never 
 
     errors <- guard <- model, trace, litmus <- plan, workloads <- costs <- sim, analysis, recordings
            <- check, lint, predict
-           <- codegen <- tuning, view <- crossover, advise <- hang, widgets <- comparison
+           <- codegen <- tuning, view <- crossover, advise, passes <- hang, widgets <- comparison
            <- teaching, evaluation <- cli
 """
 
@@ -41,6 +41,7 @@ RANKS = {
     "view": 7,
     "crossover": 8,
     "advise": 8,
+    "passes": 8,
     "hang": 9,
     "widgets": 9,
     "comparison": 10,

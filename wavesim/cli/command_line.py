@@ -29,6 +29,7 @@ COMMANDS = {
     "gen": "orders, policies and options of a workload or pair, as a CUDA header or Triton functions",
     "tune": "search policies, orders and options in the simulator",
     "crossover": "from which number of rows on which way of synchronising pays, and a dispatch table",
+    "model": "a model's layer and pass: where its time goes, and what each way of synchronising changes",
     "lint": "is the synchronisation in compiled kernels in order? PTX, machine code or CUDA C++",
     "advise": "where a profile loses time, and what would win it back",
     "why-hang": "whether launches can hang, or why they do: who holds which SM, who waits for whom",

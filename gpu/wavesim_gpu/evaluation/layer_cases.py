@@ -31,7 +31,7 @@ TILES = tuple((m, n) for m, n, _ in backend_named(GEMM_BACKEND).tiles)
 PREFILL_PLANS: dict[PlanClass, tuple[str, ...]] = {
     "stream": ("stream", "persistent-stream"),
     "pdl": ("pdl", "persistent+pdl+boundary"),
-    "semaphores": ("pdl+row", "pdl+tile", "persistent+pdl+row"),
+    "semaphores": ("row", "tile", "pdl+row", "pdl+tile", "persistent+pdl+row"),
 }
 DECODE_PLANS: dict[PlanClass, tuple[str, ...]] = {
     "stream": ("stream",),

@@ -40,7 +40,7 @@ from wavesim_gpu.runtime.device import query, require_cupy, versions
 from wavesim_gpu.runtime.functions import compile_all, wanted_kernels
 from wavesim_gpu.runtime.operands import Operands
 from wavesim_gpu.runtime.references import is_right, reference, relative_errors
-from wavesim_gpu.runtime.timing import Contender, interleaved_ns
+from wavesim_gpu.runtime.timing import Contender, interleaved
 
 SECONDS, TRIAL_ROUNDS, ROUNDS = 170.0, 4, 20
 WARM_UP_S = 0.05
@@ -113,14 +113,14 @@ def _measured(
     entry: dict[str, Any] = {**asdict(case), "name": case.name}
     try:
         contenders = _contenders(torch, runner, candidates)
-        times = interleaved_ns([one.contender for one in contenders], TRIAL_ROUNDS, WARM_UP_S)
-        for one, rounds in zip(contenders, times, strict=True):
-            one.entry["trial_ns"] = round(median(rounds))
+        times = interleaved([one.contender for one in contenders], TRIAL_ROUNDS, WARM_UP_S)
+        for one, found in zip(contenders, times, strict=True):
+            one.entry["trial_ns"] = round(median(found.times_ns))
         entry["tried"] = [dict(one.entry) for one in contenders]
         finalists = _finalists(contenders)
-        times = interleaved_ns([one.contender for one in finalists], ROUNDS, WARM_UP_S)
-        for one, rounds in zip(finalists, times, strict=True):
-            one.entry["rounds_ns"] = rounds
+        times = interleaved([one.contender for one in finalists], ROUNDS, WARM_UP_S)
+        for one, found in zip(finalists, times, strict=True):
+            rounds = one.entry["rounds_ns"] = found.times_ns
             one.entry["median_ns"] = round(median(rounds))
             one.entry["quartiles_ns"] = [round(value) for value in quantiles(rounds, n=4)[::2]]
             for program in one.programs:
@@ -172,7 +172,7 @@ def _our_contender(
     programs = [runner.program(operands, one.plan) for operands in sets]
     verdict = runner.verdict(programs[0], programs[0].launcher(), expected)
     repeats = _repeats(sets[0], len(sets))
-    launch = graph_of_programs(programs, repeats)
+    launch = programs[0].launcher(repeats) if len(sets) == 1 else graph_of_programs(programs, repeats)
     entry = {
         "class": one.plan_class,
         "label": one.label,

@@ -1,0 +1,78 @@
+"""Passes of models: parts that add up, all-reduces by hand, the command's three outputs, bad input."""
+
+import json
+
+import pytest
+
+from wavesim.cli.command_line import main
+from wavesim.errors import DescriptionError
+from wavesim.model.device import load
+from wavesim.passes.all_reduce import all_reduces
+from wavesim.passes.model_pass import ALL_REDUCE, LAUNCH, PART_NAMES, pass_of
+from wavesim.passes.report import pass_picture, pass_text
+
+H200 = load("h200")
+SMALL = pass_of("qwen2.5-0.5b", H200, 256, ways=("stream", "pdl+row"))
+
+
+def test_a_layer_s_parts_add_up_and_the_first_way_gains_nothing():
+    for way in SMALL.ways:
+        assert set(way.parts_ns) == set(PART_NAMES)
+        assert way.layer_ns == sum(way.parts_ns.values())
+    assert SMALL.gain_points(SMALL.ways[0]) == 0
+    assert SMALL.layers == 24
+
+
+def test_only_kernel_boundaries_leave_launch_gaps_between_kernels_that_wait_for_each_other():
+    stream, rows = SMALL.ways
+    assert stream.parts_ns[LAUNCH] > 0
+    assert rows.parts_ns[LAUNCH] == 0
+
+
+def test_eight_gpus_reduce_twice_per_layer_at_the_measured_bus_bandwidth():
+    links = all_reduces()["h200"]
+    moved = 2 * 7 / 8 * 2048 * 12288 * 2
+    assert links.time_ns(2048, 12288, 8) == pytest.approx(moved / 361e9 * 1e9)
+    assert links.time_ns(1, 12288, 8) == 36_000
+    assert links.time_ns(2048, 12288, 1) == 0
+    layer = pass_of("gpt3-145b", H200, 256, ways=("stream",)).ways[0]
+    assert layer.parts_ns[ALL_REDUCE] == 2 * links.time_ns(256, 12288, 8)
+
+
+def test_the_measured_all_reduces_are_not_faster_than_the_bus_that_is_modelled():
+    links = all_reduces()["h200"]
+    for rows, us in links.measured.items():
+        assert us * 1e3 >= 0.99 * links.time_ns(int(rows), 12288, 2)
+
+
+def test_numbers_say_that_they_are_simulated_and_from_what():
+    text = pass_text(SMALL)
+    assert "simulated, not measured: " in text
+    assert "a pass through 24 layers" in text
+    assert [bar.name for bar in pass_picture(SMALL).data] == list(PART_NAMES)
+
+
+def test_the_command_prints_text_and_json_and_writes_a_page(tmp_path, capsys):
+    page = tmp_path / "page.html"
+    words = ["model", "qwen2.5-0.5b", "--decode", "--sync", "stream,pdl", "--html", str(page)]
+    assert main(words) == 0
+    assert "decode, 1 sequences of 2,047 cached keys" in capsys.readouterr().out
+    assert "one layer" in page.read_text("utf-8").lower()
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [way["sync"] for way in found["ways"]] == ["stream", "pdl"]
+    for way in found["ways"]:
+        assert abs(sum(way["parts_ns"].values()) - way["layer_ns"]) <= len(PART_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("gpt-5", H200, 64), {}, "model is 'gpt-5'"),
+        (("gpt3-145b", load("a100-80gb"), 64), {}, "no all-reduce was measured on a100-80gb"),
+        (("llama-3-8b", H200, 64), {"ways": ("stream", "stream")}, "ways names 'stream' twice"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_by_name(arguments, options, message):
+    with pytest.raises(DescriptionError, match=message):
+        pass_of(*arguments, **options)

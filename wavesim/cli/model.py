@@ -1,0 +1,57 @@
+"""`wavesim model`: the time of a model's layer and of a pass, where it goes, and what overlap changes.
+
+Example: `wavesim model llama-3-8b --tokens 1024 --html page.html` simulates a layer under stream sync,
+dependent launch, and row and tile semaphores, and draws a stacked bar for each.
+"""
+
+import argparse
+from pathlib import Path
+
+from wavesim.cli.printing import print_result
+from wavesim.guard.bounds import listed
+from wavesim.guard.options import integer
+from wavesim.guard.writing import require_writable
+from wavesim.model import device as devices
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    from wavesim.passes.model_pass import WAYS
+    from wavesim.workloads.models import layered_models
+
+    parser.add_argument("model", help=", ".join(layered_models()))
+    parser.add_argument("--tokens", type=integer, help="rows of a prompt, or sequences in decode (1024; 1)")
+    parser.add_argument("--decode", action="store_true", help="one token of each sequence, not a prompt")
+    parser.add_argument("--cached", type=integer, help="with --decode: keys in each cache (2047)")
+    parser.add_argument("--tp", type=integer, help="GPUs that share the layer; the model's usual number")
+    parser.add_argument("--device", help=", ".join(devices.names()))
+    parser.add_argument("--sync", default=",".join(WAYS), help="plans, the first the baseline")
+    parser.add_argument("--html", type=Path, help="write the picture and the table as a page")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Simulates, prints the table, writes the page if asked."""
+    from wavesim.errors import DescriptionError
+    from wavesim.passes.model_pass import pass_of
+    from wavesim.passes.report import pass_data, pass_text, write_pass_page
+    from wavesim.workloads.catalogue import CACHED
+
+    require_writable(options.html)
+    if options.cached is not None and not options.decode:
+        raise DescriptionError("--cached is of --decode: a prompt begins with an empty cache; leave it out")
+    device = devices.default_device() if options.device is None else devices.load(options.device)
+    cached = CACHED if options.cached is None else options.cached
+    usual = 1 if options.decode else 1024
+    found = pass_of(
+        options.model,
+        device,
+        usual if options.tokens is None else options.tokens,
+        phase="decode" if options.decode else "prefill",
+        cached=cached if options.decode else 0,
+        tp=options.tp,
+        ways=listed("sync", options.sync),
+    )
+    if options.html:
+        write_pass_page(found, options.html)
+    print_result(options, pass_data(found), pass_text(found))
+    return 0

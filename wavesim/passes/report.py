@@ -1,0 +1,129 @@
+"""What a person sees of a model's pass: a table in plain text, a stacked bar per way, JSON, and a page."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wavesim.passes.model_pass import ALL_REDUCE, PART_NAMES, ModelPass
+from wavesim.view.page import Section, Table, write_page
+from wavesim.view.stacked_bars import StackedBar, bars_of_parts
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+SIMULATED = "simulated, not measured"
+
+
+def pass_text(found: ModelPass) -> str:
+    """The table and where its numbers come from."""
+    head = f"{'one layer, us':<22}" + "".join(f"{name:>14}" for name in PART_NAMES)
+    lines = [
+        f"{way.word:<22}"
+        + "".join(f"{way.parts_ns[name] / 1000:>14.1f}" for name in PART_NAMES)
+        + f"{way.layer_ns / 1000:>12.1f}{found.gain_points(way):>+10.1f}"
+        for way in found.ways
+    ]
+    return "\n".join([what_of(found), f"{head}{'layer':>12}{'points':>10}", *lines, *notes_of(found)])
+
+
+def what_of(found: ModelPass) -> str:
+    """What was computed, in words."""
+    rows = f"{found.tokens:,} tokens"
+    if found.phase == "decode":
+        rows = f"decode, {found.tokens:,} sequences of {found.cached:,} cached keys"
+    gpus = f", one of {found.tp} GPUs" if found.tp > 1 else ""
+    return f"{found.model}, {rows}{gpus}, on {found.device}"
+
+
+def notes_of(found: ModelPass) -> tuple[str, ...]:
+    """What the numbers mean."""
+    first, best = found.ways[0], min(found.ways, key=lambda way: way.layer_ns)
+    passes = (
+        f"a pass through {found.layers} layers: {found.layers * first.layer_ns / 1e6:.2f} ms under "
+        f"{first.word}, {found.layers * best.layer_ns / 1e6:.2f} ms under {best.word}; without embedding and "
+        "vocabulary product"
+    )
+    notes = [
+        passes,
+        f"points: what a way takes less than {first.word}, of the whole layer",
+        f"{SIMULATED}: {found.basis}",
+    ]
+    if found.all_reduce is not None:
+        notes.append(
+            f"all-reduce: two per layer, never overlapped, {found.all_reduce.bus_bytes_per_s / 1e9:.0f} GB/s "
+            f"of bus bandwidth; {found.all_reduce.source}"
+        )
+    return tuple(notes)
+
+
+def pass_data(found: ModelPass) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
+        "model": found.model,
+        "tokens": found.tokens,
+        "phase": found.phase,
+        "cached": found.cached,
+        "tp": found.tp,
+        "layers": found.layers,
+        "device": found.device,
+        "ways": [
+            {
+                "sync": way.word,
+                "layer_ns": round(way.layer_ns),
+                "pass_ns": round(found.layers * way.layer_ns),
+                "points": round(found.gain_points(way), 2),
+                "parts_ns": {name: round(way.parts_ns[name]) for name in PART_NAMES},
+            }
+            for way in found.ways
+        ],
+        "basis": f"{SIMULATED}: {found.basis}",
+        "all_reduce": found.all_reduce.source if found.all_reduce else "",
+    }
+
+
+def pass_picture(found: ModelPass, theme: str = "light") -> "Figure":
+    """A bar per way, stacked by part."""
+    bars = [
+        StackedBar(way.word, tuple(way.parts_ns[name] / 1000 for name in PART_NAMES)) for way in found.ways
+    ]
+    return bars_of_parts(
+        bars,
+        PART_NAMES,
+        title=title_of(found),
+        source=f"{SIMULATED}; one layer of {found.layers}",
+        x_title="one layer, µs",
+        theme=theme,
+    )
+
+
+def title_of(found: ModelPass) -> str:
+    """The finding."""
+    best = max(found.ways, key=found.gain_points)
+    share = 100 * best.parts_ns[ALL_REDUCE] / best.layer_ns
+    reduced = f"; all-reduce is {share:.0f} % of a layer" if share else ""
+    gain = found.gain_points(best)
+    if gain < 0.5:
+        return f"{what_of(found)}: nothing gains half a point of a layer{reduced}"
+    return f"{what_of(found)}: {best.word} gains most, {gain:.1f} points of a layer{reduced}"
+
+
+def write_pass_page(found: ModelPass, path: Path) -> None:
+    """The picture and the table as one page. Raises `OutputError`."""
+    columns = ("plan", *(f"{name}, us" for name in PART_NAMES), "layer, us", "points")
+    cells = [
+        (
+            way.word,
+            *(f"{way.parts_ns[name] / 1000:.1f}" for name in PART_NAMES),
+            f"{way.layer_ns / 1000:.1f}",
+            f"{found.gain_points(way):+.1f}",
+        )
+        for way in found.ways
+    ]
+    notes = notes_of(found)
+    write_page(
+        path,
+        title=title_of(found),
+        lead=notes[0] + ".",
+        table=Table(columns, cells, caption=notes[2], signed=("points",)),
+        notes=notes,
+        figures=[Section(pass_picture(found), "One layer")],
+    )
