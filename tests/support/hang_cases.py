@@ -10,19 +10,11 @@ the one before.
 from dataclasses import replace
 from random import Random
 
+from safety_cases import BLOCKS
+
 from wavesim.hang.situation import BlockWait, DevicePart, Post, PostedSemaphore, Situation, StreamOperation
 from wavesim.model.device import load
 from wavesim.model.kernel import Block
-
-BLOCKS = [
-    Block(1024, 32),
-    Block(1024, 64),
-    Block(512, 64),
-    Block(256, 32),
-    Block(512, 32, dynamic_shared_bytes=60_000),
-    Block(128, 168, dynamic_shared_bytes=20_000),
-    Block(256, 128, static_shared_bytes=40_000),
-]
 
 
 def situation_of_seed(seed: int) -> Situation:

@@ -19,6 +19,7 @@ from wavesim.model.device import load
 from wavesim_gpu.cusync.layout import GEMM_PARAMS, SYNC_PARAMS
 from wavesim_gpu.kernels.sm90 import tensor_map
 from wavesim_gpu.kernels.sm90.parameters import PARAMS
+from wavesim_gpu.layers import planned
 from wavesim_gpu.runtime import call_states, calls, driver, functions
 from wavesim_gpu.runtime.cubin_cache import Cubin
 
@@ -241,3 +242,16 @@ class _Kernel(Anything):
 
     def __call__(self, *arguments):
         return self._launch(*arguments)
+
+
+def noted_calls(monkeypatch):
+    """Yields a NotedGpu that library calls run on, in a process that has made none yet."""
+    gpu = NotedGpu()
+    gpu.install(monkeypatch)
+    monkeypatch.setattr(planned, "allowed_while_capturing", call_states.allowed_while_capturing)
+    monkeypatch.setattr(calls.atexit, "register", lambda *args: None)
+    calls._process_log.cache_clear()
+    planned.states_of.cache_clear()
+    yield gpu
+    calls._process_log.cache_clear()
+    planned.states_of.cache_clear()

@@ -16,7 +16,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         type=Path,
-        help="launches and waits: TOML, a launch recorder's JSON, a mirror with both, or a profile",
+        nargs="?",
+        help="launches and waits: TOML, a launch recorder's JSON, a mirror with both, or a profile; left out "
+        "where --mirror has the launches, too",
     )
     parser.add_argument(
         "--mirror", type=Path, help="the semaphores of the process that hangs, or hung, as it mirrored them"

@@ -18,12 +18,19 @@ from wavesim.hang.verdict import HangVerdict, judge, verdict_after
 FIRST_BYTES = 4_096
 
 
-def verdict_on(path: Path, mirror: Path | None = None, waits: Path | None = None) -> HangVerdict:
+def verdict_on(path: Path | None, mirror: Path | None = None, waits: Path | None = None) -> HangVerdict:
     """What there is to say of a file: before launch, or after a hang with what a mirror file has.
 
-    `waits` is a TOML file of waits and semaphores, for a profile. Raises `RecordingError` and
-    `DescriptionError`.
+    Without `path` the mirror has the launches, too. `waits` is a TOML file of waits and semaphores, for a
+    profile. Raises `RecordingError` and `DescriptionError`.
     """
+    if path is None:
+        if mirror is None:
+            raise DescriptionError(
+                "FILE is missing: give the launches, or --mirror with a mirror that has them"
+            )
+        load_mirror(mirror)  # which refuses any other file
+        path, mirror = mirror, None
     with open_data(path) as file:
         start = file.read(FIRST_BYTES)
     if not start:
@@ -52,4 +59,9 @@ def verdict_on(path: Path, mirror: Path | None = None, waits: Path | None = None
 def _situation(path: Path, start: bytes) -> Situation:
     if path.suffix != ".toml" and is_profile(path, start):
         return situation_of_profile(path)
+    if path.suffix != ".toml" and not start.lstrip().startswith((b"{", b"[")):
+        raise RecordingError(
+            f"{path}: neither JSON, nor a mirror, nor a profile in SQLite or gzip; a file of TOML must be "
+            "named so: NAME.toml"
+        )
     return load_situation(path)

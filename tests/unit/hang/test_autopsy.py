@@ -108,6 +108,24 @@ def test_launches_and_mirror_may_be_two_files(tmp_path):
         verdict_on(mirror, mirror)
 
 
+def test_a_mirror_with_launches_is_enough_without_a_file(tmp_path):
+    mirror = written(tmp_path, [0] * 8, [0, 132])
+    assert verdict_on(None, mirror).can_hang
+    with pytest.raises(DescriptionError, match="FILE is missing"):
+        verdict_on(None)
+    other = tmp_path / "launches.json"
+    other.write_text("{}")
+    with pytest.raises(RecordingError, match="mirror"):
+        verdict_on(None, other)
+
+
+def test_a_file_of_no_kind_that_is_read_says_which_kinds_are(tmp_path):
+    junk = tmp_path / "junk"
+    junk.write_text("name = 'launches'")
+    with pytest.raises(RecordingError, match=r"neither JSON, .* TOML must be named so: NAME\.toml"):
+        verdict_on(junk)
+
+
 def test_counters_are_those_of_a_kernels_latest_launch(tmp_path):
     launches = tmp_path / "launches.json"
     operations = [one | {"name": f"{one['name']} #{n}"} for n in (1, 2, 3) for one in PAIR["operations"]]

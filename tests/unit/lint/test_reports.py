@@ -69,8 +69,84 @@ def results(log: dict) -> list:
     return log["runs"][0]["results"]
 
 
+# The objects of SARIF 2.1.0 that we write: what the schema requires of each, what else of its properties we
+# use, and which objects those hold. The schema allows no others, but for what is in a property bag.
+OBJECTS = {
+    "sarifLog": ("version runs", "$schema", {"runs": "run"}),
+    "run": (
+        "tool",
+        "columnKind artifacts invocations results properties",
+        {"tool": "tool", "artifacts": "artifact", "invocations": "invocation", "results": "result"},
+    ),
+    "tool": ("driver", "", {"driver": "toolComponent"}),
+    "toolComponent": ("name", "semanticVersion rules", {"rules": "reportingDescriptor"}),
+    "reportingDescriptor": (
+        "id",
+        "name shortDescription fullDescription help defaultConfiguration properties",
+        {
+            "shortDescription": "multiformatMessageString",
+            "fullDescription": "multiformatMessageString",
+            "help": "multiformatMessageString",
+            "defaultConfiguration": "reportingConfiguration",
+        },
+    ),
+    "multiformatMessageString": ("text", "markdown", {}),
+    "reportingConfiguration": ("", "level", {}),
+    "artifact": ("", "location", {"location": "artifactLocation"}),
+    "artifactLocation": ("", "uri", {}),
+    "invocation": (
+        "executionSuccessful",
+        "toolExecutionNotifications",
+        {"toolExecutionNotifications": "notification"},
+    ),
+    "notification": ("message", "level", {"message": "message"}),
+    "message": ("text", "", {}),
+    "result": (
+        "message",
+        "ruleId ruleIndex kind level locations relatedLocations partialFingerprints properties",
+        {"message": "message", "locations": "location", "relatedLocations": "location"},
+    ),
+    "location": (
+        "",
+        "id physicalLocation logicalLocations message",
+        {"physicalLocation": "physicalLocation", "logicalLocations": "logicalLocation", "message": "message"},
+    ),
+    "physicalLocation": (
+        "artifactLocation",
+        "region",
+        {"artifactLocation": "artifactLocation", "region": "region"},
+    ),
+    "region": ("", "startLine snippet", {"snippet": "artifactContent"}),
+    "artifactContent": ("", "text", {}),
+    "logicalLocation": ("", "name kind", {}),
+}
+
+
+def require_object(kind: str, found: object) -> None:
+    """That it and the objects in it have the properties that the schema requires, and no unknown one."""
+    if isinstance(found, list):
+        for one in found:
+            require_object(kind, one)
+        return
+    required, optional, held = OBJECTS[kind]
+    assert isinstance(found, dict), kind
+    assert set(required.split()) <= set(found) <= {*required.split(), *optional.split()}, kind
+    for name in found.keys() & held.keys():
+        require_object(held[name], found[name])
+
+
+def test_the_check_of_sarif_refuses_what_is_missing_and_what_the_schema_does_not_have():
+    missing, misspelt = sarif_log(report()), sarif_log(report())
+    del missing["runs"][0]["results"][0]["message"]
+    misspelt["runs"][0]["results"][0]["locations"][0]["region"] = {}
+    for log in (missing, misspelt):
+        with pytest.raises(AssertionError):
+            require_object("sarifLog", log)
+
+
 def require_valid(log: dict) -> None:
     """What the schema of SARIF 2.1.0 requires of the objects that we write, and GitHub besides."""
+    require_object("sarifLog", log)
     assert log["version"] == "2.1.0"
     assert log["$schema"] == SCHEMA
     (run,) = log["runs"]

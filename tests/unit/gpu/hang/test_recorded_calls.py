@@ -1,7 +1,7 @@
 """What a recorder is told of a call of `mlp` on our kernels. The GPU notes what is launched."""
 
 import pytest
-from noted_gpu import NotedGpu
+from noted_gpu import noted_calls
 
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.kernel import Gemm
@@ -9,10 +9,8 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim_gpu.hang import launch_recorder
-from wavesim_gpu.layers import planned
 from wavesim_gpu.layers.description import MlpCall, MlpShape
 from wavesim_gpu.layers.planned import PlannedMlp
-from wavesim_gpu.runtime import call_states, calls
 
 SHAPE = MlpShape(300, 128, 256, 192, "fp16", "gelu")
 ADDRESSES = {"x": 0x10000, "w1": 0x20000, "w2": 0x30000, "out": 0x40000, "scratch": 0x50000}
@@ -21,15 +19,7 @@ STRIDES = {"x_stride": 128, "w1_stride": 256, "w2_stride": 192}
 
 @pytest.fixture
 def gpu(monkeypatch):
-    gpu = NotedGpu()
-    gpu.install(monkeypatch)
-    monkeypatch.setattr(planned, "allowed_while_capturing", call_states.allowed_while_capturing)
-    monkeypatch.setattr(calls.atexit, "register", lambda *args: None)
-    calls._process_log.cache_clear()
-    planned.states_of.cache_clear()
-    yield gpu
-    calls._process_log.cache_clear()
-    planned.states_of.cache_clear()
+    yield from noted_calls(monkeypatch)
 
 
 def mlp():

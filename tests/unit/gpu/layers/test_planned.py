@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from noted_gpu import CONTEXT, NotedGpu
+from noted_gpu import CONTEXT, noted_calls
 
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.dependency import Dependency, x, y
@@ -41,15 +41,7 @@ def address_in(tensor_map):
 
 @pytest.fixture
 def gpu(monkeypatch):
-    gpu = NotedGpu()
-    gpu.install(monkeypatch)
-    monkeypatch.setattr(planned, "allowed_while_capturing", call_states.allowed_while_capturing)
-    monkeypatch.setattr(calls.atexit, "register", lambda *args: None)
-    calls._process_log.cache_clear()
-    planned.states_of.cache_clear()
-    yield gpu
-    calls._process_log.cache_clear()
-    planned.states_of.cache_clear()
+    yield from noted_calls(monkeypatch)
 
 
 def way_of(plan=WAITING, shape=SHAPE, **options):
