@@ -86,7 +86,7 @@ struct Shared {
         }
         for (int i = 0; i < work_tile_slots; ++i) {
             mbarrier::init(tile_full(i), 1);
-            mbarrier::init(tile_empty(i), S::mma_warps + S::warpgroups);
+            mbarrier::init(tile_empty(i), 32 * (S::mma_warps + S::warpgroups));
             control().work_tiles[i].stored = 0;
         }
         control().is_aborted = 0;
@@ -103,7 +103,8 @@ __device__ __forceinline__ void for_each_tile(const Shared<S>& shared, Body&& bo
         WorkTile& work = shared.control().work_tiles[place.slot];
         if (work.tile.position < 0) return;
         body(work, place.slot);
+        // Every lane, once a tile: one arrival after __syncwarp() would do, but racecheck does not follow that.
+        mbarrier::arrive(shared.tile_empty(place.slot));
         __syncwarp();
-        if ((threadIdx.x & 31) == 0) mbarrier::arrive(shared.tile_empty(place.slot));
     }
 }
