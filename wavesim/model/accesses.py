@@ -16,7 +16,6 @@ from wavesim.model.buffers import names_buffers, uses_of
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import Region, TiledWork, View
-from wavesim.model.stage import Stage
 
 Tile = tuple[int, int]
 Regions = NDArray[np.int64]  # (n, 4): top, bottom, left, right in a buffer
@@ -59,15 +58,20 @@ class Accesses:
         self._writes: dict[tuple[str, Tile], Mapping[str, Regions]] = {}
 
     @cached_property
-    def _stages(self) -> dict[str, Stage]:
-        return {stage.name: stage for stage in self.pipeline.stages}
+    def _works(self) -> dict[str, TiledWork]:
+        return {stage.name: stage.tiled for stage in self.pipeline.stages}
+
+    @cached_property
+    def _splits(self) -> dict[str, int]:
+        return {stage.name: stage.grid.z for stage in self.pipeline.stages}
 
     def reads(self, stage: str, tile: Tile, z: int) -> Mapping[str, TimedRegions]:
         """What the block of a tile and split reads, by buffer."""
-        key = stage, tile, z
+        x, y = (0, tile[1]) if stage in self._read_by_row else tile
+        key = stage, (x, y), z
         if key not in self._reads:
             found: dict[str, list[tuple[int, ...]]] = {}
-            for read in self._stages[stage].tiled.reads(*tile, z):
+            for read in self._works[stage].reads(x, y, z):
                 view = self._views[stage, read.operand]
                 moved = read.region.moved(view.row, view.column)
                 found.setdefault(view.buffer, []).append((*moved, read.at))
@@ -77,11 +81,19 @@ class Accesses:
             }
         return self._reads[key]
 
+    @cached_property
+    def _read_by_row(self) -> frozenset[str]:
+        """GEMMs whose tiles of a row read the same, thousands of regions of A each: looked at once."""
+        works = {stage.name: stage.work for stage in self.pipeline.stages}
+        return frozenset(
+            name for name, work in works.items() if isinstance(work, Gemm) and "residual" not in work.operands
+        )
+
     def read_alike(self, stage: str, tile: Tile, other: Tile) -> bool:
-        """Whether two tiles read the same: those of a row of a GEMM without residual do."""
-        if tile == other:
+        """Whether two tiles read the same."""
+        if tile == other or (stage in self._read_by_row and tile[1] == other[1]):
             return True
-        splits = range(self._stages[stage].grid.z)
+        splits = range(self._splits[stage])
         return all(self.reads(stage, tile, z) == self.reads(stage, other, z) for z in splits)
 
     def all_reads(self, stage: str, tile: Tile) -> Mapping[str, Regions]:
@@ -89,7 +101,7 @@ class Accesses:
         key = stage, tile
         if key not in self._all_reads:
             found: dict[str, list[Regions]] = {}
-            for z in range(self._stages[stage].grid.z):
+            for z in range(self._splits[stage]):
                 for name, read in self.reads(stage, tile, z).items():
                     found.setdefault(name, []).append(read.regions)
             self._all_reads[key] = {
@@ -102,7 +114,7 @@ class Accesses:
         key = stage, tile
         if key not in self._writes:
             found: dict[str, list[Region]] = {}
-            for write in self._stages[stage].tiled.writes(*tile):
+            for write in self._works[stage].writes(*tile):
                 view = self._views[stage, write.operand]
                 found.setdefault(view.buffer, []).append(write.region.moved(view.row, view.column))
             self._writes[key] = {name: np.asarray(rows, np.int64) for name, rows in found.items()}
@@ -114,13 +126,13 @@ class Accesses:
 
     def items(self, stage: str, tile: Tile, z: int) -> range:
         """The work items of a block, as reads count them: of a later split of a GEMM not from 0 on."""
-        end = self._stages[stage].tiled.items(*tile, z)
+        end = self._works[stage].items(*tile, z)
         reads = self.reads(stage, tile, z).values()
         return range(min((int(read.at.min()) for read in reads), default=0), end)
 
     def last_item(self, stage: str, tile: Tile, z: int) -> int:
         """The work item before which all must be done that the tile's stores could hurt."""
-        return self._stages[stage].tiled.items(*tile, z) - 1
+        return self._works[stage].items(*tile, z) - 1
 
     def first_item(self, consumer: str, tile: Tile, z: int, producer: str, made: Tile) -> int | None:
         """The first work item of the block (tile, z) before which a producer's tile must be done.
@@ -141,6 +153,10 @@ class Accesses:
     def may_overwrite(self, consumer: str, producer: str) -> bool:
         """Whether a stage writes a buffer that an earlier one reads or writes."""
         return bool(self._written[consumer] & self._touched[producer])
+
+    def writers_of(self, buffer: str) -> list[str]:
+        """The stages that write a buffer, in their order."""
+        return [name for name, written in self._written.items() if buffer in written]
 
     def overwrites(self, consumer: str, tile: Tile, producer: str, made: Tile) -> bool:
         """Whether a tile writes what an earlier stage's tile reads or writes."""

@@ -35,6 +35,7 @@ class Precedence:
         self._before: dict[tuple[str, Tile], int] = {}
         self._needed: dict[tuple[str, Tile, int], list[Needed]] = {}
         self._covered: set[str] = set()
+        self._written: dict[str, tuple[Regions, list[tuple[str, Tile]]]] = {}
         self._first: dict[str, int] = {}
         first = 0
         for stage in accesses.pipeline.stages:
@@ -114,22 +115,22 @@ class Precedence:
 
     def writers(self, stage: str, buffer: str, region: Regions) -> list[tuple[str, Tile]]:
         """The tiles of stages before `stage` that write any of a rectangle of a buffer."""
-        regions, owners = self._written.get(buffer, (np.zeros((0, 4), np.int64), []))
+        regions, owners = self._written_in(buffer)
         found = (owners[i] for i in np.flatnonzero(meets(regions, region)))
         return [owner for owner in found if self._first[owner[0]] < self._first[stage]]
 
-    @cached_property
-    def _written(self) -> dict[str, tuple[Regions, list[tuple[str, Tile]]]]:
-        """By buffer: the rectangles that tiles write, and whose they are."""
-        found: dict[str, list[tuple[Regions, tuple[str, Tile]]]] = {}
-        for stage in self.accesses.pipeline.stages:
-            for tile in stage.grid:
-                for buffer, regions in self.accesses.writes(stage.name, tile).items():
-                    found.setdefault(buffer, []).extend((region, (stage.name, tile)) for region in regions)
-        return {
-            buffer: (np.asarray([region for region, _ in rows], np.int64), [owner for _, owner in rows])
-            for buffer, rows in found.items()
-        }
+    def _written_in(self, buffer: str) -> tuple[Regions, list[tuple[str, Tile]]]:
+        """The rectangles of a buffer that tiles write, and whose they are."""
+        if buffer not in self._written:
+            rows = [
+                (region, (name, tile))
+                for name in self.accesses.writers_of(buffer)
+                for tile in self.accesses.pipeline.stage(name).grid
+                for region in self.accesses.writes(name, tile).get(buffer, ())
+            ]
+            regions = np.asarray([region for region, _ in rows], np.int64).reshape(-1, 4)
+            self._written[buffer] = regions, [owner for _, owner in rows]
+        return self._written[buffer]
 
 
 def _require_block(order: Precedence, stage: str, tile: Tile, z: int) -> None:
