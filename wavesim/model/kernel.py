@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import shown
+from wavesim.model.epilogue import CacheStore, Rope
 from wavesim.model.regions import Matrix, Read, Region, Write
 from wavesim.model.reprs import bytes_text, repr_text
 
@@ -214,6 +215,10 @@ class Gemm:
     a value, a gate, ...; with "halves" gates and values are matrices (k, n/2) of their own, with a bias each,
     and a tile's first half of columns are gates, its second the values that belong to them. `b_order`
     "column" stores B as (n, k), as linear layers store their weights.
+
+    With `has_residual` an operand "residual" (m, columns) is added to the rounded outputs. `rope` rotates
+    heads of the sums; with `cache` the last columns are K and V, which go to their caches and not to C. Both
+    go without activation.
     """
 
     name: str
@@ -231,6 +236,9 @@ class Gemm:
     gates: Gates = "interleaved"
     b_order: Order = "row"
     has_bias: bool = False
+    has_residual: bool = False
+    rope: Rope | None = None
+    cache: CacheStore | None = None
 
     def __post_init__(self) -> None:
         sizes = {
@@ -249,6 +257,7 @@ class Gemm:
             ("gates", get_args(Gates)),
             ("b_order", get_args(Order)),
             ("has_bias", (False, True)),
+            ("has_residual", (False, True)),
         )
         for name, known in words:
             if getattr(self, name) not in known:
@@ -257,6 +266,7 @@ class Gemm:
                     f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
                 )
         self._require_pairs()
+        self._require_heads()
 
     def _require_pairs(self) -> None:
         """Raises `DescriptionError` unless columns come in pairs of gate and value where they have to."""
@@ -271,9 +281,45 @@ class Gemm:
                 f"Use gates='interleaved' or activation={' or '.join(map(repr, GATED))}"
             )
 
+    def _require_heads(self) -> None:
+        """Raises `DescriptionError` unless the columns and rows are those of its `rope` and `cache`."""
+        for name, part, columns, unit in (
+            (
+                "rope",
+                self.rope,
+                self.rope.columns if self.rope else 0,
+                self.rope.head_dim if self.rope else 1,
+            ),
+            ("cache", self.cache, 2 * self.cache.columns + 1 if self.cache else 0, 1),
+        ):
+            if part is None:
+                continue
+            if self.activation is not None:
+                raise DescriptionError(
+                    f"Gemm {self.name}: activation is {self.activation!r}; with {name} it must be None, "
+                    "because Q, K and V have none"
+                )
+            if self.n < columns or self.n % unit:
+                raise DescriptionError(
+                    f"Gemm {self.name}: n is {self.n}; {part} needs at least {columns}, a multiple of {unit}"
+                )
+            if self.m % part.rows:
+                raise DescriptionError(
+                    f"Gemm {self.name}: m is {self.m}; with {name} it must be a multiple of the {part.rows} "
+                    "rows of a sequence"
+                )
+        if self.cache is not None and self.has_residual:
+            raise DescriptionError(
+                f"Gemm {self.name}: has_residual is True and cache {self.cache}; Q, K and V take no "
+                "residual. Leave one out"
+            )
+
     def __repr__(self) -> str:
         split = f", split-K {self.split_k}" if self.split_k > 1 else ""
         activation = f", {self.activation}" if self.activation else ""
+        activation += ", residual" if self.has_residual else ""
+        activation += ", RoPE" if self.rope else ""
+        activation += ", KV cache" if self.cache else ""
         activation += " of halves" if self.has_halves else ""
         bias = ", bias" if self.has_bias else ""
         order = ", column-major B" if self.b_order == "column" else ""
@@ -290,7 +336,9 @@ class Gemm:
 
     @property
     def columns(self) -> int:
-        """Columns of C: n, or half of it after a gated activation."""
+        """Columns of C: n, or half of it after a gated activation; without K's and V's that go to a cache."""
+        if self.cache is not None:
+            return self.n - 2 * self.cache.columns
         return self.n // 2 if self.is_gated else self.n
 
     @property
@@ -316,18 +364,27 @@ class Gemm:
         once, in equal shares: the L2 serves what several tiles read.
         """
         depth = -(-self.k // self.split_k)
+        moved = self.m * self.output_columns * (2 if self.has_residual else 1)
         return Kernel(
             self.name,
             self.grid,
             self.block,
             flops_per_block=2 * self.tile_m * self.tile_n * depth,
-            bytes_per_block=2 * (self.m * self.k + self.k * self.n + self.m * self.columns) // self.grid.size,
+            bytes_per_block=2 * (self.m * self.k + self.k * self.n + moved) // self.grid.size,
             carveout=self.carveout,
         )
 
     @property
+    def output_columns(self) -> int:
+        """Columns of C and of the caches together."""
+        return self.n // 2 if self.is_gated else self.n
+
+    @property
     def operands(self) -> Mapping[str, Matrix]:
-        """a, b and c as they are stored; with halves b_values, with a bias `bias` (and values_bias)."""
+        """a, b and c as they are stored; with halves b_values, with a bias `bias` (and values_bias).
+
+        Also residual, rope, k_cache and v_cache, where it has them.
+        """
         columns = self.n // 2 if self.has_halves else self.n
         shape = (self.k, columns) if self.b_order == "row" else (columns, self.k)
         b = Matrix(*shape, self.dtype, scale=self.k**-0.5)
@@ -336,7 +393,12 @@ class Gemm:
         found |= {"b_values": b} if self.has_halves else {}
         found |= {"bias": vector} if self.has_bias else {}
         found |= {"values_bias": vector} if self.has_bias and self.has_halves else {}
-        return found | {"c": Matrix(self.m, self.columns, self.dtype, is_written=True)}
+        c = Matrix(self.m, self.columns, self.dtype, is_written=True)
+        found |= {"residual": replace(c, is_written=False)} if self.has_residual else {}
+        found |= {"rope": self.rope.table} if self.rope else {}
+        if self.cache is not None:
+            found |= dict.fromkeys(("k_cache", "v_cache"), self.cache.cache(self.m, self.dtype))
+        return found | {"c": c}
 
     def k_blocks(self, split: int) -> tuple[int, int]:
         """The k-blocks, half-open, that a split computes; the device divides the same way."""
@@ -348,17 +410,31 @@ class Gemm:
         return self.k_blocks(z)[1]
 
     def reads(self, x: int, y: int, z: int) -> Iterable[Read]:
-        """Its rows of A, k-block by k-block. B is taken to be weights, which nobody makes meanwhile."""
+        """Its rows of A, k-block by k-block, and its tile of the residual once all of A is there.
+
+        B is taken to be weights, which nobody makes meanwhile.
+        """
         top, bottom = y * self.tile_m, min((y + 1) * self.tile_m, self.m)
         for block in range(*self.k_blocks(z)):
             columns = block * self.tile_k, min((block + 1) * self.tile_k, self.k)
             yield Read("a", Region(top, bottom, *columns), block)
+        if self.has_residual:
+            yield Read("residual", self._outputs(x, y), self.k_blocks(z)[1] - 1)
 
     def writes(self, x: int, y: int) -> Iterable[Write]:
-        """Its tile of C, of half the columns after a gated activation."""
-        width = self.tile_n * self.columns // self.n
+        """Its tile of C, of half the columns after a gated activation; of K and V in their caches."""
+        tile = self._outputs(x, y)
+        if tile.left < self.columns:
+            yield Write("c", tile._replace(right=min(tile.right, self.columns)))
+        if self.cache is not None:
+            yield from self.cache.writes(tile, self.columns)
+
+    def _outputs(self, x: int, y: int) -> Region:
+        """A tile of all outputs, C's and the caches'."""
+        width = self.tile_n * self.output_columns // self.n
         top, left = y * self.tile_m, x * width
-        yield Write("c", Region(top, min(top + self.tile_m, self.m), left, min(left + width, self.columns)))
+        bottom, right = min(top + self.tile_m, self.m), min(left + width, self.output_columns)
+        return Region(top, bottom, left, right)
 
     def with_m(self, m: int) -> "Gemm":
         """The same GEMM for another number of rows."""

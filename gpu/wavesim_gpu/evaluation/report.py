@@ -25,6 +25,7 @@ from wavesim.evaluation.speedups import (
     separations,
     speeds,
 )
+from wavesim_gpu.evaluation.same_code import has_same_code
 from wavesim_gpu.evaluation.timed_sources import timed_hash
 
 LARGE, SMALL = range(1024, 1 << 30), range(PROMPT, 1024)  # tokens
@@ -50,11 +51,12 @@ def sum_up(folder: Path) -> Figures:
     """Ratios and gains of the newest results. `a_vs_b` is the time of b over that of a.
 
     With `_cycles` at the end of the name, SM cycles instead of time. Raises `StaleResultsError` if the
-    kernels differ from the measured ones, `RecordingError` for a damaged file.
+    kernels differ from the measured ones and are not known to be the same machine code, `RecordingError` for
+    a damaged file.
     """
     results = load_results(newest_results(folder))
     current = timed_hash(results.kernels)
-    if results.kernel_sources != current:
+    if not has_same_code(folder, results.kernel_sources, current):
         raise StaleResultsError(
             f"{results.path}: measured with {results.kernels} kernel sources {results.kernel_sources}; they "
             f"are {current} now. Run `python -m wavesim_gpu bench` again"

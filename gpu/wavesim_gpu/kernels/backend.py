@@ -16,7 +16,7 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
-from wavesim_gpu.kernels.gemm_reference import computed_gemm
+from wavesim_gpu.kernels.gemm_reference import computed_outputs
 from wavesim_gpu.kernels.stage_backend import KernelLaunch, OperandPlace, Scratch, StageBackend
 
 SPACES = ("first", "second")  # namespaces of a fused kernel's stages in its <generated.cuh>
@@ -28,7 +28,7 @@ class Addresses:
     """Where a GEMM's operands are on the device; `partials` and `tickets` only with split-K, else 0.
 
     With gates in halves `b` and `bias` are the gates', `b_values` and `values_bias` the values'. A stride is
-    from one row of A, B or C to the next, of a column-major B from one column, in elements; 0 if dense.
+    from one row of a matrix to the next, of a column-major B from one column, in elements; 0 if dense.
     """
 
     a: int
@@ -42,9 +42,30 @@ class Addresses:
     a_stride: int = 0
     b_stride: int = 0
     c_stride: int = 0
+    residual: int = 0
+    rope: int = 0
+    k_cache: int = 0
+    v_cache: int = 0
+    residual_stride: int = 0
+    k_cache_stride: int = 0
+    v_cache_stride: int = 0
 
 
-Operand = Literal["a", "b", "b_values", "c", "bias", "values_bias", "partials", "tickets"]
+Operand = Literal[
+    "a",
+    "b",
+    "b_values",
+    "c",
+    "bias",
+    "values_bias",
+    "residual",
+    "rope",
+    "k_cache",
+    "v_cache",
+    "partials",
+    "tickets",
+]
+STRIDED = ("a", "b", "c", "residual", "k_cache", "v_cache")  # matrices whose rows may lie apart
 
 
 class AddressField(NamedTuple):
@@ -71,6 +92,7 @@ class Backend(StageBackend):
     b_orders: ClassVar[tuple[str, ...]] = ("row",)
     gates: ClassVar[tuple[str, ...]] = ("interleaved",)
     biases: ClassVar[tuple[bool, ...]] = (False,)
+    has_layer_forms: ClassVar[bool] = False  # whether it adds residuals, rotates heads and stores into caches
 
     def check(self, gemm: Gemm, plan: Plan | None = None) -> None:
         """Raises `DescriptionError`, with the fix, for a GEMM that it cannot compute, or not under a plan."""
@@ -101,6 +123,12 @@ class Backend(StageBackend):
                     f"{start} {name} is {getattr(gemm, name)!r}; backend {self.name!r} has {known}. {fix}, "
                     "or use backend='hopper'"
                 )
+        asked = [name for name in ("has_residual", "rope", "cache") if getattr(gemm, name)]
+        if asked and not self.has_layer_forms:
+            raise DescriptionError(
+                f"{start} {asked[0]} is {getattr(gemm, asked[0])}; backend {self.name!r} has none. Do it in "
+                "a stage of its own, or use backend='hopper'"
+            )
         for name, unit in self.multiples(gemm).items():
             size = getattr(gemm, name)
             if size % unit:
@@ -130,14 +158,14 @@ class Backend(StageBackend):
     ) -> tuple[Any, ...]:
         """As `arguments`, which its `Addresses` are made for."""
         addresses = {name: place.address for name, place in places.items()}
-        strides = {f"{name}_stride": places[name].row_stride for name in ("a", "b", "c")}
+        strides = {f"{name}_stride": places[name].row_stride for name in STRIDED if name in places}
         return self.arguments(
             work, plan, Addresses(**addresses, **strides, partials=scratch.partials, tickets=scratch.tickets)
         )
 
     def reference(self, work: Gemm, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
-        """C of A, B and what else it has."""
-        return {"c": computed_gemm(work, arrays)}
+        """C of A, B and what else it has, and the caches that K and V are stored into."""
+        return computed_outputs(work, arrays)
 
     @abstractmethod
     def arguments(self, gemm: Gemm, plan: Plan, addresses: Addresses) -> tuple[Any, ...]:

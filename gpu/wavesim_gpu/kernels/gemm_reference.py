@@ -1,15 +1,52 @@
-"""What a GEMM computes, in float32: products, biases and activations of CuPy arrays."""
+"""What a GEMM computes, in float32: products, biases, activations and what a layer does with them."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+from wavesim.model.epilogue import CacheStore, Rope
 from wavesim.model.kernel import Gemm
 from wavesim_gpu.runtime.device import require_cupy
 
 
+def computed_outputs(gemm: Gemm, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """C (m, columns) of a, b and what else the GEMM has, all float32; with a cache also k_cache and v_cache.
+
+    Rows of a cache that the product does not write are as in `arrays`.
+    """
+    outputs = computed_gemm(gemm, arrays)
+    if gemm.rope is not None:
+        outputs = rotated(gemm.rope, outputs, arrays["rope"])
+    if gemm.has_residual:
+        outputs = outputs + arrays["residual"]
+    found = {"c": outputs[:, : gemm.columns]}
+    if gemm.cache is not None:
+        for number, name in enumerate(("k_cache", "v_cache")):
+            first = gemm.columns + number * gemm.cache.columns
+            found[name] = stored(gemm.cache, outputs[:, first : first + gemm.cache.columns], arrays[name])
+    return found
+
+
+def rotated(rope: Rope, sums: Any, table: Any) -> Any:
+    """The first heads rotated; `table` is (positions, head_dim), of cosines and sines in turn."""
+    cupy, rows = require_cupy(), sums.shape[0]
+    angles = table[rope.first + cupy.arange(rows) % rope.rows].reshape(rows, 1, rope.head_dim // 2, 2)
+    cosine, sine = angles[..., 0], angles[..., 1]
+    heads = sums[:, : rope.columns].reshape(rows, rope.heads, rope.head_dim)
+    low, high = heads[..., : rope.head_dim // 2], heads[..., rope.head_dim // 2 :]
+    turned = cupy.concatenate([low * cosine - high * sine, high * cosine + low * sine], axis=2)
+    return cupy.concatenate([turned.reshape(rows, rope.columns), sums[:, rope.columns :]], axis=1)
+
+
+def stored(cache: CacheStore, rows: Any, before: Any) -> Any:
+    """A cache (sequences * capacity, columns) once the new rows are in it."""
+    after = before.reshape(-1, cache.capacity, cache.columns).copy()
+    after[:, cache.first : cache.first + cache.rows] = rows.reshape(-1, cache.rows, cache.columns)
+    return after.reshape(before.shape)
+
+
 def computed_gemm(gemm: Gemm, arrays: Mapping[str, Any]) -> Any:
-    """C (m, columns) of a, b and, where it has them, b_values, bias and values_bias, all float32."""
+    """activation(A x B + bias), all columns, of a, b and what it has of b_values, bias and values_bias."""
     cupy, a = require_cupy(), arrays["a"]
 
     def product(weights: str, bias: str) -> Any:

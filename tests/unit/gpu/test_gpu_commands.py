@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from wavesim.errors import RecordingError
 from wavesim_gpu.__main__ import main
 from wavesim_gpu.evaluation import report as reports
 from wavesim_gpu.evaluation import timed_sources
@@ -167,6 +168,26 @@ def test_a_report_on_other_kernels_exits_2(tmp_path, capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "measured with portable kernel sources other" in captured.err
+
+
+def test_a_report_on_other_sources_needs_a_link_to_these_that_their_machine_code_is_the_same(tmp_path):
+    write(tmp_path, kernel_sources="old")
+    folder = tmp_path / "machine_code"
+    folder.mkdir()
+
+    def link(name, before, after):
+        (folder / name).write_text(json.dumps({"from": before, "to": after}))
+
+    link("later.json", "between", timed_hash("portable"))
+    link("other.json", "other", timed_hash("portable"))
+    link("back.json", timed_hash("portable"), "old")
+    with pytest.raises(reports.StaleResultsError, match="measured with portable kernel sources old"):
+        reports.sum_up(tmp_path)
+    link("first.json", "old", "between")
+    assert reports.sum_up(tmp_path)["wrong_results"] == 0
+    link("first.json", "old", 7)
+    with pytest.raises(RecordingError, match="first.json: field 'to' is 7"):
+        reports.sum_up(tmp_path)
 
 
 @pytest.mark.parametrize(("text", "words"), [("{", "not JSON"), ("{}", "'device' is missing")])

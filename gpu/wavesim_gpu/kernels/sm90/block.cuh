@@ -8,6 +8,7 @@
 #include <kernels/sm90/epilogue_warp.cuh>
 #include <kernels/sm90/mma.cuh>
 #include <kernels/sm90/producer.cuh>
+#include <kernels/sm90/rope.cuh>
 #include <kernels/sm90/stream_k.cuh>
 #include <kernels/sm90/work_index.cuh>
 
@@ -20,16 +21,20 @@ struct Registers {
     static_assert(S::warpgroups == 1 || 128 * (producer + S::warpgroups * mma) <= S::threads * S::start_registers);
 };
 
+template <class... Parts>
+constexpr bool has_residual = (Parts::Form::has_residual || ...);
+
 template <class First, class... Others>
 __device__ __forceinline__ bool begins_call(const First& first, const Others&...) { return first.sync.sync.call.begins; }
 
 template <class S, bool IS_BF16, class... Parts>
 __device__ __forceinline__ void run_block(const Shared<S>& shared, const Parts&... parts) {
+    static_assert(!has_residual<Parts...> || sizeof...(Parts) == 1, "all stages hand over epilogue buffers alike");
     // Under programmatic dependent launch the next kernel may start as soon as there is room; else this does nothing.
     const bool begins = begins_call(parts...);
     if (!begins) cusync::launch_dependents();
     if (threadIdx.x == 0) {
-        shared.init();
+        shared.template init<has_residual<Parts...>>();
         ((tma::prefetch(parts.p.a), tma::prefetch(parts.p.b), tma::prefetch(parts.p.c)), ...);
     }
     cluster_barrier<S>();
@@ -52,7 +57,7 @@ __device__ __forceinline__ void run_block(const Shared<S>& shared, const Parts&.
         }
     } else {
         if constexpr (S::warpgroups > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers<S, Parts...>::mma));
-        MmaWarpgroup<S, IS_BF16>(shared, group).run(parts...);
+        MmaWarpgroup<S, IS_BF16, has_residual<Parts...>>(shared, group).run(parts...);
     }
     // Neither block of a cluster may exit while the other still loads into it or arrives at its barriers.
     __syncwarp();

@@ -10,15 +10,17 @@
 
 // Reduces the splits of a tile that has some. The block that does writes the outputs; the others publish that they
 // have none.
-template <class S, bool IS_BF16>
+template <class S, bool IS_BF16, bool HAS_RESIDUAL>
 template <class Part>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::finish(const Part& part, WorkTile& work) {
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::finish(const Part& part, WorkTile& work) {
     bool is_whole = work.is_whole;
     if (work.splits > 1 && is_whole) is_whole = reduce_splits(part.p, part.sync.sync, shared_, work, sum_);
     if (!is_whole) {
         publish_no_outputs(work);
         return;
     }
+    constexpr int rope_dim = Part::Form::rope_dim;
+    if constexpr (rope_dim > 0) rotate_heads<typename Part::Form::Params, rope_dim>(part.p, work.tile);
     constexpr int pieces = pieces_of<S, Part::activation>(), all = S::frags_m * pieces;
     constexpr int at_once = pieces_at_once<S, Part::activation>();
     each<all>([&](auto index) {
@@ -35,8 +37,8 @@ __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::finish(const Part& par
 }
 
 // Writes the pieces that the last tile deferred, if any.
-template <class S, bool IS_BF16>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::flush_deferred_stores() {
+template <class S, bool IS_BF16, bool HAS_RESIDUAL>
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::flush_deferred_stores() {
     if (deferred_count_ == 0) return;
 #pragma unroll
     for (int i = 0; i < S::epilogue_buffers; ++i) {
@@ -45,30 +47,45 @@ __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::flush_deferred_stores(
     deferred_count_ = 0;
 }
 
+// Until the next epilogue buffer is free; where there is a residual, until that is in it.
+template <class S, bool IS_BF16, bool HAS_RESIDUAL>
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::wait_for_buffer() const {
+    mbarrier::wait(shared_.epilogue_empty(group_, buffer_.slot), HAS_RESIDUAL ? buffer_.parity : buffer_.parity ^ 1);
+}
+
 // Writes 64 columns of outputs to the next epilogue buffer, in the swizzle that TMA expects.
-template <class S, bool IS_BF16>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::write_piece(const Piece& piece) {
-    mbarrier::wait(shared_.epilogue_empty(group_, buffer_.slot), buffer_.parity ^ 1);
+template <class S, bool IS_BF16, bool HAS_RESIDUAL>
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::write_piece(const Piece& piece) {
+    wait_for_buffer();
     const int lane = threadIdx.x & 31, warp = (threadIdx.x / 32) & 3;
     // Lane l names row l % 16 of the left (l < 16) or right of two neighbouring 16-byte chunks.
     const unsigned row =
         shared_.epilogue + (group_ * S::epilogue_buffers + buffer_.slot) * S::panel_bytes + (warp * 16 + (lane & 15)) * 128;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) store_matrices(row + (((2 * i + (lane >> 4)) ^ (lane & 7)) << 4), piece + 4 * i);
+    for (int i = 0; i < 4; ++i) {
+        const unsigned matrices = row + (((2 * i + (lane >> 4)) ^ (lane & 7)) << 4);
+        if constexpr (HAS_RESIDUAL) {
+            unsigned sums[4];
+            add_matrices(matrices, piece + 4 * i, sums);
+            store_matrices(matrices, sums);
+        } else {
+            store_matrices(matrices, piece + 4 * i);
+        }
+    }
     publish_buffer();
 }
 
 // Takes a buffer as if for outputs, for a tile that this block does not store.
-template <class S, bool IS_BF16>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::publish_no_outputs(WorkTile& work) {
-    mbarrier::wait(shared_.epilogue_empty(group_, buffer_.slot), buffer_.parity ^ 1);
+template <class S, bool IS_BF16, bool HAS_RESIDUAL>
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::publish_no_outputs(WorkTile& work) {
+    wait_for_buffer();
     if ((threadIdx.x & 127) == 0) work.has_outputs[group_] = 0;  // by a thread whose warp arrives at the buffer's barrier
     publish_buffer();
 }
 
 // Hands the buffer to the epilogue warp.
-template <class S, bool IS_BF16>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::publish_buffer() {
+template <class S, bool IS_BF16, bool HAS_RESIDUAL>
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::publish_buffer() {
     tma::fence_proxy_shared();
     __syncwarp();
     if ((threadIdx.x & 31) == 0) mbarrier::arrive(shared_.epilogue_full(group_, buffer_.slot));
@@ -76,9 +93,9 @@ __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::publish_buffer() {
 }
 
 // A piece of a fragment's sums, activated and rounded. Columns past the tile's are zeros that are never stored.
-template <class S, bool IS_BF16>
+template <class S, bool IS_BF16, bool HAS_RESIDUAL>
 template <class Form>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::round_piece(
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::round_piece(
     const float (&sum)[S::tile_n / 2], int piece, Piece& rounded) {
     constexpr Activation activation = Form::activation;
     constexpr bool are_pairs = is_gated(activation) && !Form::has_halves;
@@ -105,9 +122,9 @@ __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::round_piece(
 
 // Makes 8 columns of two groups of sums. Of four lanes, lane l holds a pair of gate and value of either group, for
 // columns l and 4 + l; it has to make columns 2l and 2l + 1.
-template <class S, bool IS_BF16>
+template <class S, bool IS_BF16, bool HAS_RESIDUAL>
 template <Activation ACTIVATION>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::round_products(const float* from, unsigned* rounded) {
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::round_products(const float* from, unsigned* rounded) {
     const int lane = threadIdx.x & 3;
 #pragma unroll
     for (int half = 0; half < 2; ++half, from += 2) {
@@ -119,9 +136,24 @@ __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::round_products(const f
     }
 }
 
-template <class S, bool IS_BF16>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16>::store_matrices(unsigned to, const unsigned* r) {
+template <class S, bool IS_BF16, bool HAS_RESIDUAL>
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::store_matrices(unsigned to, const unsigned* r) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(r[0]), "r"(r[1]),
                  "r"(r[2]), "r"(r[3])
                  : "memory");
+}
+
+// Adds the residual that lies where these outputs go, as two separate kernels would: rounded outputs, a rounded sum.
+template <class S, bool IS_BF16, bool HAS_RESIDUAL>
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::add_matrices(
+    unsigned from, const unsigned* r, unsigned (&sums)[4]) {
+    load_matrices(sums, from);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        if constexpr (IS_BF16) {
+            asm("add.rn.bf16x2 %0, %0, %1;" : "+r"(sums[i]) : "r"(r[i]));
+        } else {
+            asm("add.rn.f16x2 %0, %0, %1;" : "+r"(sums[i]) : "r"(r[i]));
+        }
+    }
 }

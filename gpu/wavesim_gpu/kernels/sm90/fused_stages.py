@@ -26,4 +26,10 @@ def two_alike(pipeline: Pipeline) -> list[Gemm]:
             f"{start}: the tiles are {found}; its stages share one pipeline in shared memory. Give both as "
             "many rows, the same tile and element type, or use SemaphoreSync()"
         )
+    for gemm in gemms:
+        if gemm.has_residual:
+            raise DescriptionError(
+                f"{start}: {gemm.name} has a residual, which the stages' shared epilogue buffers have no "
+                "place for. Use SemaphoreSync()"
+            )
     return gemms

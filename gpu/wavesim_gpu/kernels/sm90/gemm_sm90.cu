@@ -33,7 +33,7 @@
 //   work_index.cuh          which tile is next; stream_k.cuh: which k-blocks of it under Stream-K
 //   mma.cuh                 an MMA warpgroup's main loop
 //   splits.cuh              split-K and Stream-K: the sum of several blocks
-//   epilogue.cuh            rounding and writing outputs; activation.cuh: what becomes of a sum
+//   epilogue.cuh            rounding and writing outputs; activation.cuh: what becomes of a sum; rope.cuh: of Q and K
 //   epilogue_warp.cuh       an epilogue warp: TMA stores and posts
 //   mbarrier.cuh, tma.cuh, wgmma.cuh: the instructions
 
@@ -46,7 +46,8 @@
 // `Generated`: the stage's struct in the generated header.
 template <class S, bool IS_BF16, class Form, class Generated>
 __global__ void __launch_bounds__(S::threads, 1)
-    gemm_sm90(const __grid_constant__ cusync::StageParams<Generated> sync, const __grid_constant__ GemmSm90Params p) {
+    gemm_sm90(const __grid_constant__ cusync::StageParams<Generated> sync,
+              const __grid_constant__ typename Form::Params p) {
     extern __shared__ __align__(1024) unsigned char bytes[];
     run_block<S, IS_BF16>(Shared<S>(bytes), Part<Generated, Form>(sync, p));
     if (threadIdx.x == 0) {
@@ -59,8 +60,10 @@ __global__ void __launch_bounds__(S::threads, 1)
 // Both products have one tile shape. Tiles of the second wait only for tiles that were taken before: no deadlock.
 template <class S, bool IS_BF16, class FirstForm, class First, class SecondForm, class Second>
 __global__ void __launch_bounds__(S::threads, 1) fused_gemm_sm90(
-    const __grid_constant__ cusync::StageParams<First> first_sync, const __grid_constant__ GemmSm90Params first_p,
-    const __grid_constant__ cusync::StageParams<Second> second_sync, const __grid_constant__ GemmSm90Params second_p) {
+    const __grid_constant__ cusync::StageParams<First> first_sync,
+    const __grid_constant__ typename FirstForm::Params first_p,
+    const __grid_constant__ cusync::StageParams<Second> second_sync,
+    const __grid_constant__ typename SecondForm::Params second_p) {
     extern __shared__ __align__(1024) unsigned char bytes[];
     run_block<S, IS_BF16>(Shared<S>(bytes), Part<First, FirstForm>(first_sync, first_p),
                           Part<Second, SecondForm>(second_sync, second_p));

@@ -4,7 +4,7 @@ Example: under `Plan(Persistent())` the launch of a GEMM is 132 blocks, one per 
 where that pays, that compute tile after tile; under `StreamSync()` it is a block per tile.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,9 +14,15 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import ACTIVATIONS, Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
-from wavesim_gpu.kernels.backend import SPACES, Addresses, AddressField, Backend
+from wavesim_gpu.kernels.backend import SPACES, Addresses, AddressField, Backend, TileShape
 from wavesim_gpu.kernels.sm90.fused_stages import two_alike
-from wavesim_gpu.kernels.sm90.parameters import TICKET_BYTES, address_fields_of, record_of
+from wavesim_gpu.kernels.sm90.parameters import (
+    TICKET_BYTES,
+    address_fields_of,
+    is_layer_form,
+    layer_record_of,
+    record_of,
+)
 from wavesim_gpu.kernels.sm90.tensor_map import PANEL
 from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS, TILE_K, WgmmaTile, config_of
 from wavesim_gpu.kernels.stage_backend import SEMAPHORES, Combination, KernelLaunch
@@ -37,6 +43,7 @@ class Hopper(Backend):
     b_orders = ("row", "column")
     gates = ("interleaved", "halves")
     biases = (False, True)
+    has_layer_forms = True
     runs = (
         Combination(("tile", "persistent", "stream-k"), ("one-stream", "graph", "pdl"), ("boundary",)),
         Combination(("tile", "persistent"), ("streams", "streams:no-wait-kernel", "pdl"), (SEMAPHORES,)),
@@ -52,8 +59,12 @@ class Hopper(Backend):
         return {"n": 16 if gemm.is_gated else 8, "k": 8}
 
     def check(self, gemm: Gemm, plan: Plan | None = None) -> None:
-        """Raises also for split K under Stream-K, and for halves that a row-major B has no panels for."""
+        """Raises also for split K under Stream-K, for halves that a row-major B has no panels for, and for
+        tiles that cut through heads.
+        """
         super().check(gemm, plan)
+        _require_whole_heads(gemm, self.tiles)
+        _require_whole_panels(gemm)
         if gemm.has_halves and gemm.b_order == "row" and gemm.tile_n % (2 * PANEL):
             fitting = ", ".join(f"{m}x{n}x{k}" for m, n, k in self.tiles if n % (2 * PANEL) == 0)
             raise DescriptionError(
@@ -101,7 +112,7 @@ class Hopper(Backend):
         record = record_of(gemm, _config(gemm, plan), addresses)
         record["is_persistent"] = plan.schedule.after != "end"
         record["is_dependent"] = plan.launch.follows == "start"
-        return (record,)
+        return (layer_record_of(gemm, record, addresses) if is_layer_form(gemm) else record,)
 
     def address_fields(self, gemm: Gemm, plan: Plan) -> list[AddressField]:
         return address_fields_of(gemm, _config(gemm, plan))
@@ -142,11 +153,33 @@ def _is_bf16(gemm: Gemm) -> str:
 def _form(gemm: Gemm) -> str:
     """The C++ type, sm90/tile_config.cuh; without what is the usual."""
     activation = (gemm.activation or "none").replace("-", "_")
-    order, *flags = (gemm.b_order, gemm.has_bias, gemm.has_halves)
-    words = [f"Activation::{activation}", f"Order::{order}", *(str(flag).lower() for flag in flags)]
-    while words[-1] in ("false", "Order::row"):
+    rope_dim = gemm.rope.head_dim if gemm.rope else 0
+    flags = (gemm.has_bias, gemm.has_halves, gemm.has_residual, rope_dim, gemm.cache is not None)
+    words = [f"Activation::{activation}", f"Order::{gemm.b_order}", *(str(flag).lower() for flag in flags)]
+    while words[-1] in ("false", "0", "Order::row"):
         words.pop()
     return f"Form<{', '.join(words)}>"
+
+
+def _require_whole_heads(gemm: Gemm, tiles: Iterable[TileShape]) -> None:
+    """Raises `DescriptionError` unless a tile holds whole heads, and whole panels of K and of V."""
+    unit = gemm.rope.head_dim if gemm.rope else PANEL if gemm.cache else 1
+    if gemm.tile_n % unit:
+        fitting = ", ".join(f"{m}x{n}x{k}" for m, n, k in tiles if n % unit == 0)
+        raise DescriptionError(
+            f"Gemm {gemm.name}: tile_n is {gemm.tile_n}; with {gemm.rope or gemm.cache} it must be a "
+            f"multiple of {unit}. Use {fitting}"
+        )
+
+
+def _require_whole_panels(gemm: Gemm) -> None:
+    """Raises `DescriptionError` where rows that are stored at once would be of two sequences."""
+    cache = gemm.cache
+    if cache is not None and gemm.m > cache.rows > 1 and cache.rows % PANEL:
+        raise DescriptionError(
+            f"Gemm {gemm.name}: the cache takes {cache.rows} rows of each of {gemm.m // cache.rows} "
+            f"sequences; of several sequences it must be 1 or a multiple of {PANEL}. Pad the sequences"
+        )
 
 
 def _require_hopper(device: Device) -> None:

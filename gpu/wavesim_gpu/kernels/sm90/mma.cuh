@@ -4,7 +4,8 @@
 #include <kernels/sm90/splits.cuh>
 #include <kernels/sm90/wgmma.cuh>
 
-template <class S, bool IS_BF16>
+// HAS_RESIDUAL: epilogue buffers are handed over with what is added to the outputs in them.
+template <class S, bool IS_BF16, bool HAS_RESIDUAL>
 class MmaWarpgroup {
 public:
     __device__ __forceinline__ MmaWarpgroup(const Shared<S>& shared, int group) : shared_(shared), group_(group) {
@@ -120,6 +121,10 @@ private:
     // 64 columns of a fragment's outputs, as stmatrix takes them: four groups of 16 columns, four words each.
     using Piece = unsigned[16];
 
+    // In rope.cuh.
+    template <class Params, int DIM>
+    __device__ __forceinline__ void rotate_heads(const Params& p, const cusync::Tile& tile);
+
     // In epilogue.cuh: what becomes of the sums.
     template <class Part>
     __device__ __forceinline__ void finish(const Part& part, WorkTile& work);
@@ -127,11 +132,13 @@ private:
     static __device__ __forceinline__ void round_piece(const float (&sum)[S::tile_n / 2], int piece, Piece& rounded);
     template <Activation ACTIVATION>
     static __device__ __forceinline__ void round_products(const float* sum, unsigned* rounded);
+    __device__ __forceinline__ void wait_for_buffer() const;
     __device__ __forceinline__ void write_piece(const Piece& piece);
     __device__ __forceinline__ void publish_no_outputs(WorkTile& work);
     __device__ __forceinline__ void flush_deferred_stores();
     __device__ __forceinline__ void publish_buffer();
     static __device__ __forceinline__ void store_matrices(unsigned to, const unsigned* r);
+    static __device__ __forceinline__ void add_matrices(unsigned from, const unsigned* r, unsigned (&sums)[4]);
 
     const Shared<S>& shared_;
     const int group_;

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from wavesim.errors import DescriptionError
+from wavesim.model.epilogue import CacheStore
 from wavesim.model.kernel import Gemm
 from wavesim_gpu.kernels.backend import Addresses, AddressField, Operand
 from wavesim_gpu.kernels.sm90.tensor_map import (
@@ -16,6 +17,7 @@ from wavesim_gpu.kernels.sm90.tensor_map import (
     PANEL,
     encode,
     encode_panels,
+    encode_sequences,
     encode_tiles,
     tiles_in_panels,
 )
@@ -37,6 +39,20 @@ PARAMS = np.dtype(
         "formats": [*["V128"] * 5, *["<u8"] * 2, *["<i4"] * 5, "V128", *["<u8"] * 2, "<i4"],
         "offsets": [0, 128, 256, 384, 512, 640, 648, 656, 660, 664, 668, 672, 704, 832, 840, 848],
         "itemsize": 896,
+    }
+)
+
+
+# sm90/tile_config.cuh, LayerGemmParams: `PARAMS`, then these.
+LAYER_PARAMS = np.dtype(
+    {
+        "names": [
+            *("plain", "residual", "k_cache", "v_cache", "rope", "rope_heads", "first_position", "rope_rows"),
+            *("k_column", "v_column", "cache_rows"),
+        ],
+        "formats": [PARAMS, *["V128"] * 3, "<u8", *["<i4"] * 6],
+        "offsets": [0, 896, 1024, 1152, 1280, 1288, 1292, 1296, 1300, 1304, 1308],
+        "itemsize": 1344,
     }
 )
 
@@ -63,13 +79,52 @@ def record_of(gemm: Gemm, config: WgmmaTile, addresses: Addresses) -> Any:
     return record
 
 
+def is_layer_form(gemm: Gemm) -> bool:
+    """Whether its kernel takes `LAYER_PARAMS`."""
+    return gemm.has_residual or gemm.rope is not None or gemm.cache is not None
+
+
+def layer_record_of(gemm: Gemm, plain: Any, addresses: Addresses) -> Any:
+    """The parameters of a form whose outputs a layer goes on with; `plain` are the others."""
+    record = np.zeros(1, LAYER_PARAMS)[0]
+    record["plain"] = plain
+    if gemm.has_residual:
+        size, stride = (gemm.m, gemm.columns), addresses.residual_stride
+        record["residual"] = encode(addresses.residual, size, (PANEL, PANEL), gemm.dtype, stride)
+    if gemm.rope is not None:
+        record["rope"], record["rope_heads"] = addresses.rope, gemm.rope.heads
+        record["rope_rows"], record["first_position"] = gemm.rope.rows, gemm.rope.first
+    if gemm.cache is not None:
+        _write_caches(record, gemm, gemm.cache, addresses)
+    return record
+
+
+def _write_caches(record: Any, gemm: Gemm, cache: CacheStore, addresses: Addresses) -> None:
+    """Maps that begin at the new rows. Of one row per sequence, the sequences are the rows of one matrix."""
+    sequences = gemm.m // cache.rows
+    record["k_column"], record["v_column"] = gemm.columns, gemm.columns + cache.columns
+    record["cache_rows"] = gemm.m if cache.rows == 1 else cache.rows
+    for name in ("k_cache", "v_cache"):
+        stride = getattr(addresses, f"{name}_stride") or cache.columns
+        first = getattr(addresses, name) + cache.first * stride * ELEMENT_BYTES
+        apart = cache.capacity * stride
+        size, strides = (sequences, cache.rows, cache.columns), (apart, stride)
+        if cache.rows == 1:
+            size, strides = (1, sequences, cache.columns), (sequences * apart, apart)
+        record[name] = encode_sequences(first, size, strides, PANEL, gemm.dtype)
+
+
 def address_fields_of(gemm: Gemm, config: WgmmaTile) -> list[AddressField]:
-    """Where `record_of` puts which address."""
+    """Where `record_of` and `layer_record_of` put which address; those of caches are left out."""
     fields = [_map_field("a", "a"), _map_field("b", "b"), _map_field("c", "c")]
     if gemm.has_halves:
         fields.append(_map_field("b_values", "b_values"))
     elif _whole_tiles(gemm, config):
         fields.append(_map_field("b_tiles", "b"))
+    if gemm.has_residual:
+        fields.append(AddressField(_layer_offset("residual"), "map", "residual"))
+    if gemm.rope is not None:
+        fields.append(AddressField(_layer_offset("rope"), "pointer", "rope"))
     if gemm.columns >= _columns_of_c(gemm, config):
         fields.append(_map_field("c_tiles", "c"))
     tickets: Operand
@@ -119,7 +174,7 @@ def _columns_of_b(gemm: Gemm) -> int:
 
 def _columns_of_c(gemm: Gemm, config: WgmmaTile) -> int:
     """Of a tile's outputs."""
-    return gemm.columns * config.tile_n // gemm.n
+    return gemm.output_columns * config.tile_n // gemm.n
 
 
 def _whole_tiles(gemm: Gemm, config: WgmmaTile) -> int:
@@ -131,8 +186,10 @@ def _whole_tiles(gemm: Gemm, config: WgmmaTile) -> int:
 
 def _require_aligned(gemm: Gemm, addresses: Addresses) -> None:
     depth = gemm.k if gemm.b_order == "column" else _columns_of_b(gemm)
-    maps = {"a": gemm.k, "b": depth, "c": gemm.columns}
-    pointers = {"b_values": ALIGNMENT, "bias": PAIR_BYTES, "values_bias": PAIR_BYTES}
+    maps = {"a": gemm.k, "b": depth, "c": gemm.columns, "residual": gemm.columns}
+    if gemm.cache is not None:
+        maps |= dict.fromkeys(("k_cache", "v_cache"), gemm.cache.columns)
+    pointers = {"b_values": ALIGNMENT, "rope": ALIGNMENT, "bias": PAIR_BYTES, "values_bias": PAIR_BYTES}
     for name, unit in (dict.fromkeys(maps, ALIGNMENT) | pointers).items():
         address = getattr(addresses, name)
         if address % unit:
@@ -153,6 +210,12 @@ def _offset(name: str) -> int:
     """Where a field of `PARAMS` begins."""
     assert PARAMS.fields is not None
     return PARAMS.fields[name][1]
+
+
+def _layer_offset(name: str) -> int:
+    """Where a field of `LAYER_PARAMS` begins."""
+    assert LAYER_PARAMS.fields is not None
+    return LAYER_PARAMS.fields[name][1]
 
 
 def _map_field(name: str, operand: Operand) -> AddressField:

@@ -103,6 +103,11 @@ private:
             k_block = end, next_b = max(next_b, end);
             if (k_block == fetch_at + 1) next = fetch_work();  // first used when the tile has been loaded
         }
+        if constexpr (Form::has_residual) {
+            // What all lanes have acquired goes on to the epilogue warps, which load the residual.
+            __syncwarp();
+            if (is_first_lane()) mbarrier::arrive(shared_.inputs_there(line));
+        }
         return next;
     }
 

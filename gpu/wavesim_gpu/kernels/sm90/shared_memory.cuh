@@ -32,11 +32,11 @@ struct Part {
     using Stage = cusync::Stage<Generated, WorkTiles>;
     static constexpr Activation activation = Form::activation;
 
-    __device__ __forceinline__ Part(const cusync::StageParams<Generated>& sync, const GemmSm90Params& p)
+    __device__ __forceinline__ Part(const cusync::StageParams<Generated>& sync, const typename Form::Params& p)
         : sync(sync), p(p), stage(sync) {}
 
     const cusync::StageParams<Generated>& sync;
-    const GemmSm90Params& p;
+    const typename Form::Params& p;
     const Stage stage;
 };
 
@@ -66,6 +66,7 @@ struct Control {
     int arrived_before;     // splits of the tile that came before this block's
     int are_splits_there;   // 0 when waiting for them was aborted
     int is_aborted;         // 1 once a wait of this block, or of its cluster, was aborted: later sums are to be NaN
+    unsigned long long inputs_there[work_tile_slots];  // where there is a residual: a tile waits for nothing more
 };
 
 template <class S>
@@ -94,7 +95,10 @@ struct Shared {
 
     __device__ __forceinline__ unsigned mailbox_full(int slot) const { return address(control().mailbox_full[slot]); }
 
+    __device__ __forceinline__ unsigned inputs_there(int slot) const { return address(control().inputs_there[slot]); }
+
     // One thread of the block, before any other use.
+    template <bool HAS_RESIDUAL>
     __device__ void init() const {
         for (int i = 0; i < S::pipeline_depth; ++i) {
             mbarrier::init(full(i), 1);
@@ -112,6 +116,9 @@ struct Shared {
             }
         }
         for (int i = 0; i < mailbox_slots; ++i) mbarrier::init(mailbox_full(i), 1);
+        if constexpr (HAS_RESIDUAL) {
+            for (int i = 0; i < work_tile_slots; ++i) mbarrier::init(inputs_there(i), 1);
+        }
         control().is_aborted = 0;
         mbarrier::fence_init();
     }

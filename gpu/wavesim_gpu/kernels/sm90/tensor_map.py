@@ -79,6 +79,17 @@ def encode_heads(
     )
 
 
+def encode_sequences(
+    address: int, size: tuple[int, int, int], strides: tuple[int, int], box_rows: int, dtype: str
+) -> Any:
+    """Matrices of (sequences, rows, columns) in boxes of (1, box_rows, 64), which end with their sequence.
+
+    `strides` are from sequence to sequence and from row to row, in elements.
+    """
+    sequences, rows, columns = size
+    return _encode(address, (columns, rows, sequences), strides[::-1], (PANEL, box_rows, 1), dtype)
+
+
 def tiles_in_panels(columns: int, tile_columns: int) -> int:
     """How many tiles of a row lie inside the matrix when each is filled up to whole panels of 64 columns."""
     filled = -(-tile_columns // PANEL) * PANEL

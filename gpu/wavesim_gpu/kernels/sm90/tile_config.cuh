@@ -28,21 +28,51 @@ struct GemmSm90Params {
 };
 static_assert(sizeof(GemmSm90Params) == 896, "gemm_sm90.py packs 896 bytes");
 
+// Of forms whose outputs a layer goes on with: see Form.
+struct LayerGemmParams : GemmSm90Params {
+    TensorMap residual;  // as C
+    // K's and V's cache from a sequence's first new row on: (sequences, new rows, columns), boxes of (1, 64, 64).
+    TensorMap k_cache, v_cache;
+    const float4* rope;  // (positions, half a head) of cosine and sine
+    int rope_heads;      // the first ones
+    int first_position;  // of a sequence's first row
+    int rope_rows;       // of a sequence
+    int k_column, v_column, cache_rows;  // where K's and V's columns begin; rows of a sequence in the caches' maps
+};
+static_assert(sizeof(LayerGemmParams) == 1344, "parameters.py packs 1344 bytes");
+
+template <bool IS_LAYER>
+struct ParamsOf {
+    using type = GemmSm90Params;
+};
+template <>
+struct ParamsOf<true> {
+    using type = LayerGemmParams;
+};
+
 // Of a matrix: the one whose elements are neighbours in memory.
 enum class Order { row = 0, column = 1 };
 
 // What is computed of A x B, and how B is given. With halves the first half of a tile's columns are gates from one matrix,
-// the second half the values from another that belong to them.
-template <Activation ACTIVATION_, Order B_ORDER_ = Order::row, bool HAS_BIAS_ = false, bool HAS_HALVES_ = false>
+// the second half the values from another that belong to them. A residual (m, columns) is added to the rounded outputs.
+// RoPE rotates pairs (i, i + ROPE_DIM / 2) of the first heads of ROPE_DIM columns. With a cache the columns are Q, K and V,
+// of which K and V are stored into a cache each, and only Q into C.
+template <Activation ACTIVATION_, Order B_ORDER_ = Order::row, bool HAS_BIAS_ = false, bool HAS_HALVES_ = false,
+          bool HAS_RESIDUAL_ = false, int ROPE_DIM_ = 0, bool HAS_CACHE_ = false>
 struct Form {
     static constexpr Activation activation = ACTIVATION_;
     static constexpr Order b_order = B_ORDER_;
     static constexpr bool has_bias = HAS_BIAS_, has_halves = HAS_HALVES_;
+    static constexpr bool has_residual = HAS_RESIDUAL_, has_cache = HAS_CACHE_;
+    static constexpr int rope_dim = ROPE_DIM_;
+    static constexpr bool is_layer = has_residual || rope_dim > 0 || has_cache;
+    using Params = typename ParamsOf<is_layer>::type;
     // Whether MMA threads need no more registers than a tile configuration gives them.
     static constexpr bool fits_registers =
         (activation == Activation::none || activation == Activation::gelu || activation == Activation::swiglu) &&
-        b_order == Order::row && !has_bias && !has_halves;
+        b_order == Order::row && !has_bias && !has_halves && !is_layer;
     static_assert(!has_halves || is_gated(activation));
+    static_assert((rope_dim == 0 && !has_cache) || activation == Activation::none, "Q, K and V are sums");
 };
 
 // The sum of an output tile is spread over WARPGROUPS_ x FRAGS_M_ fragments of 64 rows, TILE_N_ columns each. With

@@ -28,6 +28,9 @@ struct Corner {
 struct TileCorner {
     int column, tile, row;
 };
+struct SequenceCorner {
+    int column, row, sequence;
+};
 
 // The box, global to shared; the bytes count at `barrier`.
 __device__ __forceinline__ void load(unsigned to, const TensorMap& map, Corner at, unsigned barrier) {
@@ -68,6 +71,10 @@ __device__ __forceinline__ void store(const TensorMap& map, TileCorner at, unsig
                  "r"(at.column), "r"(at.tile), "r"(at.row), "r"(from)
                  : "memory");
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+__device__ __forceinline__ void store(const TensorMap& map, SequenceCorner at, unsigned from) {
+    store(map, TileCorner{at.column, at.row, at.sequence}, from);
 }
 
 // Until TMA has read all but the last PENDING groups of this thread: their shared memory may be overwritten.
