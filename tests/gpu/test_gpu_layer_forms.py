@@ -1,8 +1,8 @@
 """The Hopper GEMM adds residuals, rotates heads and stores K and V into caches, under every kind of plan."""
 
 import pytest
+from row_chains import residual_pair
 
-from wavesim.model.dependency import gemm_rows
 from wavesim.model.epilogue import CacheStore, Rope
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
@@ -109,24 +109,16 @@ def test_every_form_is_right(hopper, form):
         assert verdict.is_good, verdict
 
 
-def pair(dtype="fp16"):
-    """A product and the next one, which adds its result to what the first read, in place."""
-    up = Stage("up", Gemm("up", 333, 1024, 512, 128, 256, 64, dtype=dtype), buffers={"a": "h"})
-    down = Gemm("down", 333, 512, 1024, 128, 128, 64, dtype=dtype, has_residual=True)
-    second = Stage("down", down, buffers={"a": "up.c", "residual": "r", "c": "r"})
-    return Pipeline("pair", [up, second], [gemm_rows(up, second)])
-
-
 @pytest.mark.parametrize(
     "words", ["stream", "pdl", "streams+row", "persistent+streams+tile", "persistent+pdl+row"]
 )
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 def test_a_residual_in_place_is_added_once_under_every_plan(hopper, words, dtype):
     for build in (None, Build(delay_ns=100_000)):
-        for verdict in verdicts_of(hopper, pair(dtype), parse_plan(words), build):
+        for verdict in verdicts_of(hopper, residual_pair(dtype), parse_plan(words), build):
             assert verdict.is_good, verdict
 
 
 def test_a_hundred_replays_are_right(hopper):
-    verdicts = verdicts_of(hopper, pair(), parse_plan("persistent+streams+tile"), runs=100)
+    verdicts = verdicts_of(hopper, residual_pair(), parse_plan("persistent+streams+tile"), runs=100)
     assert all(verdict.is_good for verdict in verdicts)

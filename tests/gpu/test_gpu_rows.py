@@ -1,10 +1,9 @@
 """Row kernels compute every form, and wait and post as stages between products."""
 
 import pytest
+from row_chains import norm_chain, softmax_chain
 
 from wavesim.errors import DeadlockError
-from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.rows import Copy, Norm, Softmax
 from wavesim.model.stage import Stage
@@ -37,24 +36,6 @@ FORMS = {
 }
 
 
-def chain(tile_m, dtype="fp16"):
-    """A product, its norm with the residual in place, and the product of that."""
-    shape = {"tile_m": 128, "tile_n": 128, "tile_k": 64, "dtype": dtype}
-    up = Stage("up", Gemm("up", 512, 1024, 512, **shape))
-    own = Stage(
-        "norm",
-        Norm("norm", 512, 1024, tile_m, dtype=dtype),
-        buffers={"x": "up.c", "residual": "h", "sum": "h"},
-    )
-    down = Stage("down", Gemm("down", 512, 512, 1024, **shape), buffers={"a": "norm.out"})
-    per = 128 // tile_m
-    links = [
-        Dependency(own[x, y], [up[:, y // per]]),
-        Dependency(down[x, y], [own[0, per * y : per * y + per]]),
-    ]
-    return Pipeline("chain", [up, own, down], links)
-
-
 def verdicts_of(pipeline, plan, build=PLAIN, runs=2, limit_s=5.0):
     from wavesim_gpu.runner import CupyRunner
     from wavesim_gpu.runtime.references import reference
@@ -78,22 +59,29 @@ def test_rows_alone_are_right_in_every_form(runner, form, plan):
 @pytest.mark.parametrize(("tile_m", "dtype"), [(8, "fp16"), (128, "bf16")])
 def test_a_chain_is_right_under_every_plan_also_when_tiles_come_late_one_by_one(runner, plan, tile_m, dtype):
     for build in (PLAIN, Build(delay_ns=DELAY_NS)):
-        for verdict in verdicts_of(chain(tile_m, dtype), parse_plan(PLANS[plan]), build):
+        for verdict in verdicts_of(norm_chain(tile_m, dtype), parse_plan(PLANS[plan]), build):
+            assert verdict.is_good, verdict
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_softmax_and_its_copies_are_right_under_every_plan(runner, plan):
+    for build in (PLAIN, Build(delay_ns=DELAY_NS)):
+        for verdict in verdicts_of(softmax_chain(), parse_plan(PLANS[plan]), build):
             assert verdict.is_good, verdict
 
 
 def test_a_hundred_replays_are_right(runner):
-    verdicts = verdicts_of(chain(8), parse_plan(PLANS["persistent, tile semaphores"]), runs=100)
+    verdicts = verdicts_of(norm_chain(8), parse_plan(PLANS["persistent, tile semaphores"]), runs=100)
     assert all(verdict.is_good for verdict in verdicts)
 
 
 @pytest.mark.parametrize("plan", ["row semaphores", "persistent, tile semaphores"])
 @pytest.mark.parametrize("mutant", ["no_wait", "early_post"])
 def test_a_dropped_wait_and_an_early_post_give_wrong_numbers(runner, plan, mutant):
-    for verdict in verdicts_of(chain(8), parse_plan(PLANS[plan]), Build(False, mutant, DELAY_NS)):
+    for verdict in verdicts_of(norm_chain(8), parse_plan(PLANS[plan]), Build(False, mutant, DELAY_NS)):
         assert not verdict.is_right
 
 
 def test_a_dropped_post_ends_with_an_error_and_no_hang(runner):
     with pytest.raises(DeadlockError, match="up"):
-        verdicts_of(chain(8), parse_plan(PLANS["row semaphores"]), Build(mutant="no_post"), limit_s=0.05)
+        verdicts_of(norm_chain(8), parse_plan(PLANS["row semaphores"]), Build(mutant="no_post"), limit_s=0.05)

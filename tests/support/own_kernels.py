@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attention_layers import attention, decode, decode_layer, layer
+from row_chains import norm_chain, residual_pair, softmax_chain
 from small_pipelines import pair
 
 from wavesim.codegen.cuda import generate
@@ -25,6 +26,7 @@ from wavesim_gpu.evaluation.foreign.kernels import GEMM, ROWS, gemm_name, softma
 from wavesim_gpu.evaluation.studies import copies, primitives, wait_costs
 from wavesim_gpu.kernels import control, elementwise
 from wavesim_gpu.kernels.attention.head_product import HeadProducts
+from wavesim_gpu.kernels.backends import backend_of
 from wavesim_gpu.planned_kernels import kernels_of
 from wavesim_gpu.runtime import clock_stamps
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
@@ -106,6 +108,13 @@ def _head_product(words, stage):
     return OwnCode(backend.source, (launch.expression,), stage_header(pipeline, plan, stage).text)
 
 
+def _stage_of(pipeline, words, name, archs=ALL):
+    """One stage between others, under a plan."""
+    plan, backend = parse_plan(words, "row"), backend_of(pipeline.stage(name), "hopper")
+    launch = backend.launch(pipeline.stage(name).work, plan, H200)
+    return OwnCode(backend.source, (launch.expression,), stage_header(pipeline, plan, name).text, archs)
+
+
 def _example():
     """examples/synchronised_pair.cu with the header that its Python writes."""
     sys.path.insert(0, str(EXAMPLES))
@@ -160,6 +169,12 @@ OWN = {
     "hopper attention 64 pdl+row": _attention("pdl+row", 64),
     "head product scores streams+tile": _head_product("streams+tile", "scores"),
     "head product context streams+row": _head_product("streams+row", "context"),
+    "norm persistent+streams+row": _stage_of(norm_chain(8), "persistent+streams+row", "norm"),
+    "row softmax streams+tile": _stage_of(softmax_chain(), "streams+tile", "softmax"),
+    "copy of tiles streams+tile": _stage_of(softmax_chain(), "streams+tile", "copy"),
+    "hopper residual persistent+pdl+row": _stage_of(
+        residual_pair(), "persistent+pdl+row", "down", ("sm_90a",)
+    ),
     **dict(_foreign()),
     "synchronised example": _example(),
     "plain example": OwnCode(EXAMPLES / "plain_pair.cu"),

@@ -186,7 +186,7 @@ def test_a_report_on_other_sources_needs_a_link_to_these_that_their_machine_code
     link("first.json", "old", "between")
     assert reports.sum_up(tmp_path)["wrong_results"] == 0
     link("first.json", "old", 7)
-    with pytest.raises(RecordingError, match="first.json: field 'to' is 7"):
+    with pytest.raises(RecordingError, match=r"first\.json: field 'to' is 7"):
         reports.sum_up(tmp_path)
 
 
