@@ -7,6 +7,7 @@ rows=1024)`, which rotates Q and K, and `cache=CacheStore(columns=1024, rows=102
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal, Protocol
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import whole
@@ -97,3 +98,71 @@ class CacheStore:
                 )
                 moved = sequence * self.capacity + self.first
                 yield Write(name, Region(moved + top, moved + bottom, left, right))
+
+
+class LayerProduct(Protocol):
+    """What is asked of a product, a `Gemm`, here."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def m(self) -> int: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def columns(self) -> int: ...
+    @property
+    def dtype(self) -> Literal["fp16", "bf16"]: ...
+    @property
+    def activation(self) -> str | None: ...
+    @property
+    def has_residual(self) -> bool: ...
+    @property
+    def rope(self) -> Rope | None: ...
+    @property
+    def cache(self) -> CacheStore | None: ...
+
+
+def require_fits(gemm: LayerProduct) -> None:
+    """Raises `DescriptionError` unless a product's columns and rows are those of its `rope` and `cache`."""
+    rope, cache = gemm.rope, gemm.cache
+    for name, part, columns, unit in (
+        ("rope", rope, rope.columns if rope else 0, rope.head_dim if rope else 1),
+        ("cache", cache, 2 * cache.columns + 1 if cache else 0, 1),
+    ):
+        if part is None:
+            continue
+        if gemm.activation is not None:
+            raise DescriptionError(
+                f"Gemm {gemm.name}: activation is {gemm.activation!r}; with {name} it must be None, because "
+                "Q, K and V have none"
+            )
+        if gemm.n < columns or gemm.n % unit:
+            raise DescriptionError(
+                f"Gemm {gemm.name}: n is {gemm.n}; {part} needs at least {columns}, a multiple of {unit}"
+            )
+        if gemm.m % part.rows:
+            raise DescriptionError(
+                f"Gemm {gemm.name}: m is {gemm.m}; with {name} it must be a multiple of the {part.rows} rows "
+                "of a sequence"
+            )
+    if cache is not None and gemm.has_residual:
+        raise DescriptionError(
+            f"Gemm {gemm.name}: has_residual is True and cache {cache}; Q, K and V take no residual. Leave "
+            "one out"
+        )
+
+
+def layer_operands(gemm: LayerProduct) -> dict[str, Matrix]:
+    """residual, rope, k_cache and v_cache, those that a product has."""
+    found = {"residual": Matrix(gemm.m, gemm.columns, gemm.dtype)} if gemm.has_residual else {}
+    found |= {"rope": gemm.rope.table} if gemm.rope else {}
+    if gemm.cache is not None:
+        found |= dict.fromkeys(("k_cache", "v_cache"), gemm.cache.cache(gemm.m, gemm.dtype))
+    return found
+
+
+def layer_words(gemm: LayerProduct) -> str:
+    """What a product's `repr` says of them."""
+    has = {"residual": gemm.has_residual, "RoPE": gemm.rope, "KV cache": gemm.cache}
+    return "".join(f", {word}" for word, there in has.items() if there)

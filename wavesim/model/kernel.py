@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import shown
-from wavesim.model.epilogue import CacheStore, Rope
+from wavesim.model.epilogue import CacheStore, Rope, layer_operands, layer_words, require_fits
 from wavesim.model.regions import Matrix, Read, Region, Write
 from wavesim.model.reprs import bytes_text, repr_text
 
@@ -23,11 +23,8 @@ MAX_INTEGER = 2**63 - 1
 Carveout = Literal["full", "default"]
 Activation = Literal["gelu", "gelu-exact", "relu", "silu", "swiglu", "geglu", "geglu-exact"]
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
-GATED: tuple[Activation, ...] = (
-    "swiglu",
-    "geglu",
-    "geglu-exact",
-)  # of two columns of sums, a gate and a value, one
+# Of two columns of sums, a gate and a value, one.
+GATED: tuple[Activation, ...] = ("swiglu", "geglu", "geglu-exact")
 Gates = Literal["interleaved", "halves"]
 Order = Literal["row", "column"]  # of a matrix: the one whose elements are neighbours in memory
 WaitPlace = Literal["producer-warp", "block-barrier", "before-main-loop", "prefetched"]
@@ -266,7 +263,7 @@ class Gemm:
                     f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
                 )
         self._require_pairs()
-        self._require_heads()
+        require_fits(self)
 
     def _require_pairs(self) -> None:
         """Raises `DescriptionError` unless columns come in pairs of gate and value where they have to."""
@@ -281,45 +278,10 @@ class Gemm:
                 f"Use gates='interleaved' or activation={' or '.join(map(repr, GATED))}"
             )
 
-    def _require_heads(self) -> None:
-        """Raises `DescriptionError` unless the columns and rows are those of its `rope` and `cache`."""
-        for name, part, columns, unit in (
-            (
-                "rope",
-                self.rope,
-                self.rope.columns if self.rope else 0,
-                self.rope.head_dim if self.rope else 1,
-            ),
-            ("cache", self.cache, 2 * self.cache.columns + 1 if self.cache else 0, 1),
-        ):
-            if part is None:
-                continue
-            if self.activation is not None:
-                raise DescriptionError(
-                    f"Gemm {self.name}: activation is {self.activation!r}; with {name} it must be None, "
-                    "because Q, K and V have none"
-                )
-            if self.n < columns or self.n % unit:
-                raise DescriptionError(
-                    f"Gemm {self.name}: n is {self.n}; {part} needs at least {columns}, a multiple of {unit}"
-                )
-            if self.m % part.rows:
-                raise DescriptionError(
-                    f"Gemm {self.name}: m is {self.m}; with {name} it must be a multiple of the {part.rows} "
-                    "rows of a sequence"
-                )
-        if self.cache is not None and self.has_residual:
-            raise DescriptionError(
-                f"Gemm {self.name}: has_residual is True and cache {self.cache}; Q, K and V take no "
-                "residual. Leave one out"
-            )
-
     def __repr__(self) -> str:
         split = f", split-K {self.split_k}" if self.split_k > 1 else ""
         activation = f", {self.activation}" if self.activation else ""
-        activation += ", residual" if self.has_residual else ""
-        activation += ", RoPE" if self.rope else ""
-        activation += ", KV cache" if self.cache else ""
+        activation += layer_words(self)
         activation += " of halves" if self.has_halves else ""
         bias = ", bias" if self.has_bias else ""
         order = ", column-major B" if self.b_order == "column" else ""
@@ -393,12 +355,7 @@ class Gemm:
         found |= {"b_values": b} if self.has_halves else {}
         found |= {"bias": vector} if self.has_bias else {}
         found |= {"values_bias": vector} if self.has_bias and self.has_halves else {}
-        c = Matrix(self.m, self.columns, self.dtype, is_written=True)
-        found |= {"residual": replace(c, is_written=False)} if self.has_residual else {}
-        found |= {"rope": self.rope.table} if self.rope else {}
-        if self.cache is not None:
-            found |= dict.fromkeys(("k_cache", "v_cache"), self.cache.cache(self.m, self.dtype))
-        return found | {"c": c}
+        return found | layer_operands(self) | {"c": Matrix(self.m, self.columns, self.dtype, is_written=True)}
 
     def k_blocks(self, split: int) -> tuple[int, int]:
         """The k-blocks, half-open, that a split computes; the device divides the same way."""
