@@ -6,8 +6,7 @@ rows=1024)`, which rotates Q and K, and `cache=CacheStore(columns=1024, rows=102
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, replace
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import whole
@@ -100,69 +99,52 @@ class CacheStore:
                 yield Write(name, Region(moved + top, moved + bottom, left, right))
 
 
-class LayerProduct(Protocol):
-    """What is asked of a product, a `Gemm`, here."""
+def require_fits(
+    owner: str,
+    shape: tuple[int, int],
+    activation: str | None,
+    parts: tuple[bool, Rope | None, CacheStore | None],
+) -> None:
+    """Raises `DescriptionError` unless a product (m, n) has the columns and rows of its rope and cache.
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def m(self) -> int: ...
-    @property
-    def n(self) -> int: ...
-    @property
-    def columns(self) -> int: ...
-    @property
-    def dtype(self) -> Literal["fp16", "bf16"]: ...
-    @property
-    def activation(self) -> str | None: ...
-    @property
-    def has_residual(self) -> bool: ...
-    @property
-    def rope(self) -> Rope | None: ...
-    @property
-    def cache(self) -> CacheStore | None: ...
-
-
-def require_fits(gemm: LayerProduct) -> None:
-    """Raises `DescriptionError` unless a product's columns and rows are those of its `rope` and `cache`."""
-    rope, cache = gemm.rope, gemm.cache
+    `parts` are whether it has a residual, its rope and its cache.
+    """
+    (m, n), (has_residual, rope, cache) = shape, parts
     for name, part, columns, unit in (
         ("rope", rope, rope.columns if rope else 0, rope.head_dim if rope else 1),
         ("cache", cache, 2 * cache.columns + 1 if cache else 0, 1),
     ):
         if part is None:
             continue
-        if gemm.activation is not None:
+        if activation is not None:
             raise DescriptionError(
-                f"Gemm {gemm.name}: activation is {gemm.activation!r}; with {name} it must be None, because "
-                "Q, K and V have none"
+                f"{owner}: activation is {activation!r}; with {name} it must be None, because Q, K and V "
+                "have none"
             )
-        if gemm.n < columns or gemm.n % unit:
+        if n < columns or n % unit:
             raise DescriptionError(
-                f"Gemm {gemm.name}: n is {gemm.n}; {part} needs at least {columns}, a multiple of {unit}"
+                f"{owner}: n is {n}; {part} needs at least {columns}, a multiple of {unit}"
             )
-        if gemm.m % part.rows:
+        if m % part.rows:
             raise DescriptionError(
-                f"Gemm {gemm.name}: m is {gemm.m}; with {name} it must be a multiple of the {part.rows} rows "
-                "of a sequence"
+                f"{owner}: m is {m}; with {name} it must be a multiple of the {part.rows} rows of a sequence"
             )
-    if cache is not None and gemm.has_residual:
+    if cache is not None and has_residual:
         raise DescriptionError(
-            f"Gemm {gemm.name}: has_residual is True and cache {cache}; Q, K and V take no residual. Leave "
-            "one out"
+            f"{owner}: has_residual is True and cache {cache}; Q, K and V take no residual. Leave one out"
         )
 
 
-def layer_operands(gemm: LayerProduct) -> dict[str, Matrix]:
-    """residual, rope, k_cache and v_cache, those that a product has."""
-    found = {"residual": Matrix(gemm.m, gemm.columns, gemm.dtype)} if gemm.has_residual else {}
-    found |= {"rope": gemm.rope.table} if gemm.rope else {}
-    if gemm.cache is not None:
-        found |= dict.fromkeys(("k_cache", "v_cache"), gemm.cache.cache(gemm.m, gemm.dtype))
+def layer_operands(c: Matrix, parts: tuple[bool, Rope | None, CacheStore | None]) -> dict[str, Matrix]:
+    """residual, rope, k_cache and v_cache, those that a product of the output `c` has."""
+    has_residual, rope, cache = parts
+    found = {"residual": replace(c, is_written=False)} if has_residual else {}
+    found |= {"rope": rope.table} if rope else {}
+    found |= dict.fromkeys(("k_cache", "v_cache"), cache.cache(c.rows, c.dtype)) if cache else {}
     return found
 
 
-def layer_words(gemm: LayerProduct) -> str:
+def layer_words(parts: tuple[bool, Rope | None, CacheStore | None]) -> str:
     """What a product's `repr` says of them."""
-    has = {"residual": gemm.has_residual, "RoPE": gemm.rope, "KV cache": gemm.cache}
-    return "".join(f", {word}" for word, there in has.items() if there)
+    has = zip(("residual", "RoPE", "KV cache"), parts, strict=True)
+    return "".join(f", {word}" for word, there in has if there)

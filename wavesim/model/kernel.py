@@ -214,8 +214,7 @@ class Gemm:
     "column" stores B as (n, k), as linear layers store their weights.
 
     With `has_residual` an operand "residual" (m, columns) is added to the rounded outputs. `rope` rotates
-    heads of the sums; with `cache` the last columns are K and V, which go to their caches and not to C. Both
-    go without activation.
+    heads; with `cache` the last columns are K and V, which go to their caches, not to C. Both: no activation.
     """
 
     name: str
@@ -263,7 +262,7 @@ class Gemm:
                     f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
                 )
         self._require_pairs()
-        require_fits(self)
+        require_fits(f"Gemm {self.name}", (self.m, self.n), self.activation, self._layer_parts)
 
     def _require_pairs(self) -> None:
         """Raises `DescriptionError` unless columns come in pairs of gate and value where they have to."""
@@ -281,7 +280,7 @@ class Gemm:
     def __repr__(self) -> str:
         split = f", split-K {self.split_k}" if self.split_k > 1 else ""
         activation = f", {self.activation}" if self.activation else ""
-        activation += layer_words(self)
+        activation += layer_words(self._layer_parts)
         activation += " of halves" if self.has_halves else ""
         bias = ", bias" if self.has_bias else ""
         order = ", column-major B" if self.b_order == "column" else ""
@@ -325,8 +324,8 @@ class Gemm:
         Edge tiles are counted as full ones, as the tensor cores do; memory traffic is every operand
         once, in equal shares: the L2 serves what several tiles read.
         """
-        depth = -(-self.k // self.split_k)
-        moved = self.m * self.output_columns * (2 if self.has_residual else 1)
+        depth, results = -(-self.k // self.split_k), 2 if self.has_residual else 1
+        moved = self.m * self.output_columns * results
         return Kernel(
             self.name,
             self.grid,
@@ -335,6 +334,10 @@ class Gemm:
             bytes_per_block=2 * (self.m * self.k + self.k * self.n + moved) // self.grid.size,
             carveout=self.carveout,
         )
+
+    @property
+    def _layer_parts(self) -> tuple[bool, Rope | None, CacheStore | None]:
+        return self.has_residual, self.rope, self.cache
 
     @property
     def output_columns(self) -> int:
@@ -355,7 +358,8 @@ class Gemm:
         found |= {"b_values": b} if self.has_halves else {}
         found |= {"bias": vector} if self.has_bias else {}
         found |= {"values_bias": vector} if self.has_bias and self.has_halves else {}
-        return found | layer_operands(self) | {"c": Matrix(self.m, self.columns, self.dtype, is_written=True)}
+        c = Matrix(self.m, self.columns, self.dtype, is_written=True)
+        return found | layer_operands(c, self._layer_parts) | {"c": c}
 
     def k_blocks(self, split: int) -> tuple[int, int]:
         """The k-blocks, half-open, that a split computes; the device divides the same way."""
@@ -367,10 +371,7 @@ class Gemm:
         return self.k_blocks(z)[1]
 
     def reads(self, x: int, y: int, z: int) -> Iterable[Read]:
-        """Its rows of A, k-block by k-block, and its tile of the residual once all of A is there.
-
-        B is taken to be weights, which nobody makes meanwhile.
-        """
+        """Its rows of A by k-blocks, then its tile of the residual; nobody makes B, weights, meanwhile."""
         top, bottom = y * self.tile_m, min((y + 1) * self.tile_m, self.m)
         for block in range(*self.k_blocks(z)):
             columns = block * self.tile_k, min((block + 1) * self.tile_k, self.k)
