@@ -35,6 +35,7 @@ NAV: list[Any] = [
             {"How far to trust them": "the-model.md"},
             {"Against measurements": "evidence.md"},
             {"From which size on": "crossover.md"},
+            {"A transformer layer": "layers.md"},
         ]
     },
     {

@@ -194,7 +194,7 @@ def write_rest(questions: dict[str, str], out: Path) -> None:
     (out / "solutions" / "index.html").write_text(solutions, encoding="utf-8")
 
 
-INTRODUCTION = """<h1>Fourteen questions about GPU kernels that wait for each other</h1>
+INTRODUCTION = """<h1>Fifteen questions about GPU kernels that wait for each other</h1>
 <p>Notebooks as they ran when this page was made, without a kernel: figures answer the mouse, players the
 keyboard; predictions and exercises need JupyterLab (<code>make lab</code>). Every number says whether it was
 simulated or measured, and on what.</p>

@@ -29,6 +29,7 @@ LESSONS = {
     12: "profiles",
     13: "triton",
     15: "proof",
+    16: "layers",
 }
 
 

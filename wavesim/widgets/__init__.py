@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     # What type checkers and editors see; a test holds it to the list below, which is what runs.
     from wavesim.widgets.comparison_view import ComparisonView as ComparisonView
     from wavesim.widgets.dependency_explorer import DependencyExplorer as DependencyExplorer
+    from wavesim.widgets.layer_what_if import LayerWhatIf as LayerWhatIf
     from wavesim.widgets.occupancy_explorer import OccupancyExplorer as OccupancyExplorer
     from wavesim.widgets.tuner_view import TunerView as TunerView
     from wavesim.widgets.wave_player import WavePlayer as WavePlayer
@@ -14,6 +15,7 @@ else:
     _HOME = {
         "ComparisonView": "wavesim.widgets.comparison_view",
         "DependencyExplorer": "wavesim.widgets.dependency_explorer",
+        "LayerWhatIf": "wavesim.widgets.layer_what_if",
         "OccupancyExplorer": "wavesim.widgets.occupancy_explorer",
         "TunerView": "wavesim.widgets.tuner_view",
         "WavePlayer": "wavesim.widgets.wave_player",
