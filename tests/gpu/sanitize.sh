@@ -23,6 +23,7 @@ declare -A tests=(
   [attention]="$attention::test_attention_alone_is_right_in_every_form[persistent, longest first-ragged]"
   [attention-small-heads]="$attention::test_attention_alone_is_right_in_every_form[kernels one after the other-small heads]"
   [copies]="tests/gpu/test_gpu_copies.py::test_every_way_to_launch_copies_is_right_again_and_again[1024]"
+  [own-stage]="tests/gpu/test_gpu_layers.py::test_a_user_s_own_kernel_between_two_products_is_right_under_every_plan[pdl+tile]"
   [primitives]="tests/gpu/test_gpu_copies.py::test_every_primitive_leaves_its_counters_as_so_many_uses_do"
 )
 logs=$(mktemp -d)
