@@ -1,9 +1,16 @@
-"""The comparison of attention: its shapes have kernels, and a line says how fast ours is beside the rival."""
+"""The comparison of attention: its shapes have kernels, and what is said of it is what was measured."""
+
+import json
+from pathlib import Path
+from statistics import median
 
 from wavesim.model.attention import Attention
 from wavesim.model.stage import Stage
-from wavesim_gpu.evaluation.attention_bench import BACKEND, PLANS, STAGE, line_of, shapes
+from wavesim_gpu.evaluation.attention_bench import BACKEND, PLANS, RIVAL, STAGE, line_of, shapes
 from wavesim_gpu.kernels.backends import backend_of
+from wavesim_gpu.runtime.element_types import TOLERANCE
+
+ROOT = Path(__file__).parents[4]
 
 
 def test_every_shape_and_plan_has_a_kernel():
@@ -26,3 +33,20 @@ def test_a_line_gives_the_fastest_of_our_plans_by_the_medians():
     assert line.startswith(
         "2 x 1024 tokens, 4/4 heads of 128, causal: 1.250 x cuDNN; longest first 4.0 us 537 TF"
     )
+
+
+def test_the_changelog_says_what_the_newest_committed_run_measured():
+    result = json.loads(max((ROOT / "gpu" / "results" / "attention").glob("*.json")).read_text())
+    times = {}
+    for case in result["cases"]:
+        assert case["relative_error"] <= TOLERANCE[case["shape"]["dtype"]]
+        times.setdefault(json.dumps(case["shape"]), {})[case["name"]] = median(case["rounds_ns"])
+    shapes_timed = [json.loads(shape) for shape in times]
+    chosen = [shape["head_dim"] == 128 and shape["is_causal"] for shape in shapes_timed]
+    ratios = [
+        one[RIVAL] / min(one[name] for name in PLANS)
+        for one, is_chosen in zip(times.values(), chosen, strict=True)
+        if is_chosen
+    ]
+    said = f"{min(ratios):.2f} to {max(ratios):.2f} times as fast as cuDNN"
+    assert said in (ROOT / "CHANGELOG.md").read_text()
