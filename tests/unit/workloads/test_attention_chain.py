@@ -5,7 +5,7 @@ import pytest
 from wavesim.errors import DescriptionError
 from wavesim.model.accesses import Accesses
 from wavesim.model.device import load
-from wavesim.plan.coverage import Precedence, needed_tiles, require_covered
+from wavesim.plan.coverage import Precedence
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim.predict.defaults import default_costs
@@ -25,27 +25,27 @@ def test_what_every_tile_reads_is_named(form):
     pipeline = paper_attention(**FORMS[form])
     order = Precedence(Accesses(pipeline))
     for stage in pipeline.stages:
-        require_covered(order, stage.name, is_by_row=stage.name in ("qkv", "output"))
+        order.require_covered(stage.name)
 
 
 def test_scores_wait_for_their_queries_and_their_block_of_keys_and_for_nothing_else():
     accesses = Accesses(paper_attention(512))
-    found = {(one.producer, one.tile) for one in needed_tiles(accesses, "scores", (4 * 5 + 3, 1), 0)}
+    found = {(one.producer, one.tile) for one in Precedence(accesses).needed("scores", (4 * 5 + 3, 1), 0)}
     assert found == {("qkv", (5, 1)), ("qkv", (12 + 5, 3))}
 
 
 def test_the_context_needs_values_block_by_block():
     accesses = Accesses(paper_attention(512))
     found = {
-        one.tile: one.at for one in needed_tiles(accesses, "context", (5, 1), 0) if one.producer == "qkv"
+        one.tile: one.at for one in Precedence(accesses).needed("context", (5, 1), 0) if one.producer == "qkv"
     }
     assert found == {(24 + 5, row): 4 * row for row in range(4)}
 
 
 def test_cached_keys_are_not_waited_for():
     accesses = Accesses(paper_attention(2, cached=511, sequences=2))
-    assert not [one for one in needed_tiles(accesses, "scores", (0, 0), 0) if one.tile[0] >= 12]
-    assert {one.tile for one in needed_tiles(accesses, "scores", (3, 0), 0)} == {(0, 0), (12, 0)}
+    assert not [one for one in Precedence(accesses).needed("scores", (0, 0), 0) if one.tile[0] >= 12]
+    assert {one.tile for one in Precedence(accesses).needed("scores", (3, 0), 0)} == {(0, 0), (12, 0)}
 
 
 def test_the_repositorys_chain_has_no_softmax_and_reads_keys_for_values():
@@ -55,7 +55,7 @@ def test_the_repositorys_chain_has_no_softmax_and_reads_keys_for_values():
     assert pipeline.stage("scores").work.head_dim == 1536
     order = Precedence(Accesses(pipeline))
     for name in ("scores", "context"):
-        require_covered(order, name)
+        order.require_covered(name)
 
 
 @pytest.mark.parametrize("make", [paper_attention, cusync_repository_attention])
