@@ -282,7 +282,8 @@ class AttentionDecode:
             yield Read("lengths", Region(y, y + 1, 0, 1))
         left, right = x * self.head_dim, (x + 1) * self.head_dim
         first, end = self.blocks_of(z)
-        cached = self.cached if self.appends else self.keys
+        # Where lengths differ, any row may be another run's.
+        cached = self.cached if self.appends and not self.has_lengths else self.keys
         for block in range(first, end):
             top, bottom = block * self.tile_n, min((block + 1) * self.tile_n, cached)
             if top < bottom:

@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from attention_layers import decode
+from attention_layers import decode, decode_layer
 
 from wavesim.errors import DescriptionError
+from wavesim.model.accesses import Accesses
 from wavesim.model.attention import Attention, AttentionDecode
+from wavesim.model.buffers import buffers_of
+from wavesim.model.contents import contents_of
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
 from wavesim.model.pipeline import Pipeline
@@ -147,3 +150,13 @@ def test_cached_keys_that_an_earlier_stage_writes_are_refused_where_they_would_b
             require_runs(steps_in_one_run(cached=301), parse_plan(words, "row"))
     require_runs(steps_in_one_run(cached=301), parse_plan("tile+one-stream+boundary", "row"))
     require_runs(steps_in_one_run(cached=300), parse_plan("tile+streams+tile", "row"))
+
+
+def test_a_cache_whose_rows_may_all_be_kept_is_never_poisoned():
+    for has_lengths, poisoned in ((True, 0), (False, 5)):
+        pipeline = decode_layer(decode(has_lengths=has_lengths))
+        keys = next(one for one in buffers_of(pipeline).values() if one.uses[0].operand == "k")
+        assert (
+            sum(region.bottom - region.top for region in contents_of(Accesses(pipeline), keys).made)
+            == poisoned
+        )
