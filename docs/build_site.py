@@ -60,6 +60,7 @@ NAV: list[Any] = [
             {"Characterise it": "characterise.md"},
             {"Results": "results.md"},
             {"The Hopper kernel": "hopper-kernel.md"},
+            {"The paper's attention": "paper-attention.md"},
         ],
     },
     {"Notebooks": [{"All of them": "notebooks/index.html"}, {"Gallery": "gallery.md"}]},

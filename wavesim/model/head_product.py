@@ -16,6 +16,9 @@ from wavesim.model.regions import ELEMENT_BYTES, Matrix, Read, Region, Write
 
 Product = Literal["scores", "context"]
 ROW_UNIT = 8  # elements that are loaded at once
+READ_TOGETHER = (
+    4  # k-blocks whose operands are said to be read at the first: about a tile of whoever makes them
+)
 HEAD_PRODUCT_BLOCK = Block(threads=128, registers=216, static_shared_bytes=128, dynamic_shared_bytes=65_536)
 
 
@@ -151,12 +154,12 @@ class HeadProduct:
         return sequence, block * self.tile_m, min((block + 1) * self.tile_m, self.length)
 
     def reads(self, x: int, y: int, z: int) -> Iterable[Read]:
-        """K-block by k-block its rows of A and what it multiplies them by, of the cache and of b."""
+        """By a few k-blocks its rows of A and what it multiplies them by, of the cache and of b."""
         head, block = divmod(x, self.column_blocks)
         sequence, top, bottom = self.query_rows(y)
         left = block * self.tile_n, min((block + 1) * self.tile_n, self.n)
-        for at in range(self.items(x, y, z)):
-            part = at * self.tile_k, min((at + 1) * self.tile_k, self.k)
+        for at in range(0, self.items(x, y, z), READ_TOGETHER):
+            part = at * self.tile_k, min((at + READ_TOGETHER) * self.tile_k, self.k)
             rows = Region(top, bottom, *part).moved(sequence * self.length, head * self.k)
             yield Read("a", rows, at)
             keys, columns = (left, part) if self.product == "scores" else (part, left)

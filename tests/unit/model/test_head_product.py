@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wavesim.errors import DescriptionError
-from wavesim.model.head_product import HeadProduct
+from wavesim.model.head_product import READ_TOGETHER, HeadProduct
 
 FORMS = [
     {"sequences": 1, "length": 256, "heads": 2, "kv_heads": 2},
@@ -47,7 +47,7 @@ def test_a_tile_reads_its_rows_of_a_and_its_sequences_keys_in_the_order_of_the_k
     x, y = work.grid.x - 1, work.grid.y - 1
     reads = list(work.reads(x, y, 0))
     assert [read.at for read in reads] == sorted(read.at for read in reads)
-    assert {read.at for read in reads} == set(range(work.items(x, y, 0)))
+    assert {read.at for read in reads} == set(range(0, work.items(x, y, 0), READ_TOGETHER))
     rows = (work.length - 1) % work.tile_m + 1
     of_a = marked(work.operands["a"], [read.region for read in reads if read.operand == "a"])
     assert of_a.sum() == rows * work.k
@@ -65,9 +65,9 @@ def test_a_block_of_keys_that_ends_among_the_own_is_read_from_the_cache_and_from
     work = HeadProduct("scores", "scores", 2, 40, 2, 1, 64, cached=200, kv_rows=256)
     reads = {(read.operand, *read.region) for read in work.reads(3, 1, 0) if read.at == 0}
     assert reads == {
-        ("a", 40, 80, 64, 96),
-        ("cache", 256 + 128, 256 + 200, 0, 32),
-        ("b", 40, 80, 0, 32),
+        ("a", 40, 80, 64, 128),
+        ("cache", 256 + 128, 256 + 200, 0, 64),
+        ("b", 40, 80, 0, 64),
     }
 
 
