@@ -28,23 +28,34 @@ Kind = Literal["layer", "decode", "chain", "product"]
 PlanClass = Literal["stream", "pdl", "semaphores"]
 GEMM_BACKEND = "hopper"
 TILES = tuple((m, n) for m, n, _ in backend_named(GEMM_BACKEND).tiles)
-PREFILL_PLANS: dict[PlanClass, tuple[str, ...]] = {
+LAYER_PLANS: dict[PlanClass, tuple[str, ...]] = {
+    "stream": ("stream",),
+    "pdl": ("pdl", "persistent+pdl+boundary"),
+    "semaphores": ("row", "persistent+pdl+row"),
+}
+CHAIN_PLANS: dict[PlanClass, tuple[str, ...]] = {
     "stream": ("stream", "persistent-stream"),
     "pdl": ("pdl", "persistent+pdl+boundary"),
-    "semaphores": ("row", "tile", "pdl+row", "pdl+tile", "persistent+pdl+row"),
+    "semaphores": ("row", "tile", "pdl+row", "persistent+pdl+row"),
 }
 DECODE_PLANS: dict[PlanClass, tuple[str, ...]] = {
     "stream": ("stream",),
     "pdl": ("pdl",),
     "semaphores": ("pdl+row", "pdl+tile"),
 }
+PLANS: dict[Kind, dict[PlanClass, tuple[str, ...]]] = {
+    "layer": LAYER_PLANS,
+    "chain": CHAIN_PLANS,
+    "decode": DECODE_PLANS,
+    "product": {"stream": CHAIN_PLANS["stream"]},
+}
 # Of attention: rows from the top, short ones first under the causal mask, or the longest first.
 ATTENTION_ORDERS = ("row", "reversed:row")
 LAYER_TOKENS = (1024, 2048)
 CHAIN_TOKENS = (512, 1024, 1536, 2048)
-PRODUCT_TOKENS = (512, 1024, 2048)
+PRODUCT_TOKENS = (512, 2048)
 CACHED = 2047
-FEW_TOKENS = 1024
+FEW_TOKENS = 512
 MODELS = ("gpt3-145b", "llama-65b", "llama-3-8b", "qwen2.5-0.5b")
 CUT_MODELS = ("gpt3-145b", "llama-65b")  # their chains at 8-way tensor parallelism
 DECODE_MODELS = ("qwen2.5-0.5b", "llama-3-8b")
@@ -91,14 +102,12 @@ class GraphCase:
         return " ".join(word for word in words if word)
 
     def pipelines(self, device: Device) -> dict[str, Pipeline]:
-        """By the name of their tiles: each product's best alone, 128x256, and for few tokens 128x128."""
+        """By the name of their tiles: each product's best alone, and for chains of few tokens 128x128."""
         phase: Phase = "decode" if self.kind == "decode" else "prefill"
         cached = CACHED if phase == "decode" else 0
         plain = transformer_layer(self.model, self.tokens, phase=phase, cached=cached)
         best = best_tiles(plain, device, TILES)
         choices: dict[str, dict[str, tuple[int, ...]]] = {"best": dict(best)}
-        if phase == "prefill" and self.kind != "product":
-            choices["128x256"] = dict.fromkeys(best, (128, 256, 1))
         if self.kind == "chain" and self.tokens <= FEW_TOKENS:
             choices["128x128"] = dict.fromkeys(best, (128, 128, 1))
         return {
@@ -113,8 +122,7 @@ class GraphCase:
         found = []
         for tiles, pipeline in self.pipelines(device).items():
             is_unequal = self.kind in ("layer", "chain")
-            plans = DECODE_PLANS if self.kind == "decode" else PREFILL_PLANS
-            plans = {"stream": plans["stream"]} if self.kind == "product" else plans
+            plans = PLANS[self.kind]
             for plan_class, words in plans.items():
                 orders = ATTENTION_ORDERS if is_unequal else ("row",)
                 found += [
