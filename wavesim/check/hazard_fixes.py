@@ -117,7 +117,7 @@ def double_buffered(pipeline: Pipeline, buffer: str) -> Pipeline:
                 own[use.operand] = replace(use.view, buffer=names[writes % 2])
         was_read |= len(mine) > len(written)
         stages[stage.name] = replace(stage, buffers=own)
-    return _with_stages(pipeline, stages)
+    return pipeline.with_stages(stages)
 
 
 def _require_not_updated(stage: Stage, buffer: str, written: list[str]) -> None:
@@ -129,15 +129,3 @@ def _require_not_updated(stage: Stage, buffer: str, written: list[str]) -> None:
                 f"stage {stage.name} updates {operand!r} in place, so that {buffer!r} cannot change places "
                 "with a second buffer. Use with_anti_dependencies"
             )
-
-
-def _with_stages(pipeline: Pipeline, stages: Mapping[str, Stage]) -> Pipeline:
-    dependencies = [
-        replace(
-            one,
-            consumer=replace(one.consumer, stage=stages[one.consumer.stage.name]),
-            needs=[replace(need, stage=stages[need.stage.name]) for need in one.needs],
-        )
-        for one in pipeline.dependencies
-    ]
-    return replace(pipeline, stages=list(stages.values()), dependencies=dependencies)

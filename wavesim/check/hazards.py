@@ -119,12 +119,15 @@ class _Search:
 
     def __init__(self, accesses: Accesses, plan: Plan) -> None:
         self._accesses, self._stages = accesses, accesses.pipeline.stages
+        self._has_semaphores = plan.sync.has_semaphores
         self._sets = TileSets(accesses.pipeline)
         self._order = TileOrder(plan, accesses, self._sets)
         self._readers, self._writers = (RegionIndex(self._sets.count) for _ in range(2))
 
     def found(self) -> Iterator[Hazard]:
         for stage in self._stages:
+            if self._is_apart(stage):
+                continue
             own = RegionIndex(self._sets.count)
             for tile in stage.grid:
                 own.add(self._sets.number(stage, tile), self._accesses.writes(stage.name, tile))
@@ -137,14 +140,19 @@ class _Search:
                 self._readers.add(number, self._accesses.all_reads(stage.name, tile))
                 self._writers.add(number, self._accesses.writes(stage.name, tile))
 
+    def _is_apart(self, stage: Stage) -> bool:
+        """Whether boundaries order all stages, and this one reads nothing that it writes."""
+        reads, writes = (f(stage.name, (0, 0)) for f in (self._accesses.all_reads, self._accesses.writes))
+        return not self._has_semaphores and not set(reads) & set(writes)
+
     def _of_reads(
         self, stage: Stage, tile: Tile, own: RegionIndex, checked: set[tuple[object, ...]]
     ) -> Iterator[Hazard]:
         """Reads of what is not there yet. Tiles of a row that read and waited alike are looked at once."""
         number = self._sets.number(stage, tile)
         alone = ~(1 << number)
-        before = self._order.before(number)
         for z in range(stage.grid.z):
+            before = self._order.before(number, z)
             for buffer, reads in self._accesses.reads(stage.name, tile, z).items():
                 key = (buffer, before, reads.regions.tobytes(), reads.at.tobytes())
                 if key in checked:
@@ -168,7 +176,7 @@ class _Search:
     def _of_writes(self, stage: Stage, tile: Tile, own: RegionIndex) -> Iterator[Hazard]:
         """Writes over what is still read, or written by a tile that may come later."""
         number = self._sets.number(stage, tile)
-        before = self._order.before(number).all
+        before = self._order.before_end(number)
         for buffer, regions in self._accesses.writes(stage.name, tile).items():
             for row in regions.tolist():
                 region = Region(*row)

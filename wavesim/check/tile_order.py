@@ -72,22 +72,30 @@ class TileOrder:
         self._pipeline, self._plan, self._accesses, self._sets = accesses.pipeline, plan, accesses, sets
         self._arrays = semaphore_arrays(accesses.pipeline, plan)
         self._posted: dict[int, Bits] = {}  # all that is done once a semaphore has its value
-        self._before: list[Before] = []
+        self._before: list[tuple[Before, ...]] = []  # of each tile, its splits
         for index, stage in enumerate(self._pipeline.stages):
             self._add(index, stage)
 
-    def before(self, number: int) -> Before:
-        """Of a tile, by its number."""
-        return self._before[number]
+    def before(self, number: int, z: int) -> Before:
+        """Of a split of a tile, by the tile's number."""
+        return self._before[number][z]
+
+    def before_end(self, number: int) -> Bits:
+        """Of a tile: the last of its splits to finish stores it, when all have waited."""
+        found = 0
+        for one in self._before[number]:
+            found |= one.all
+        return found
 
     def _add(self, index: int, stage: Stage) -> None:
         boundary = self._sets.before_stage(stage) if self._has_boundary(index) else 0
         known: dict[Waits, Before] = {}
         for tile in stage.grid:
-            waits = self._waits(stage, tile)
-            if waits not in known:
-                known[waits] = Before(tuple(self._accumulated(boundary, waits)))
-            self._before.append(known[waits])
+            splits = [self._waits(stage, tile, z) for z in range(stage.grid.z)]
+            for waits in splits:
+                if waits not in known:
+                    known[waits] = Before(tuple(self._accumulated(boundary, waits)))
+            self._before.append(tuple(known[waits] for waits in splits))
         self._post(stage)
 
     def _has_boundary(self, index: int) -> bool:
@@ -102,21 +110,17 @@ class TileOrder:
             return True
         return not plan.schedule.is_fused and plan.turn_of(self._pipeline, index) == "end"
 
-    def _waits(self, stage: Stage, tile: Tile) -> Waits:
-        """What a tile waits for, in any of its splits: at the last item among them."""
+    def _waits(self, stage: Stage, tile: Tile, z: int) -> Waits:
+        """What the block of a tile and split waits for."""
         dependency = self._pipeline.dependency_of(stage.name)
         if dependency is None or not self._plan.sync.has_semaphores:
             return ()
         found: dict[int, int] = {}
         for producer, made in dependency.producer_tiles(*tile):
             semaphore = self._semaphore(producer, stage.name, made)
-            items = [
-                item
-                for z in range(stage.grid.z)
-                if (item := self._accesses.first_item(stage.name, tile, z, producer, made)) is not None
-            ]
-            if items:
-                found[semaphore] = min(max(items), found.get(semaphore, max(items)))
+            item = self._accesses.first_item(stage.name, tile, z, producer, made)
+            if item is not None:
+                found[semaphore] = min(item, found.get(semaphore, item))
         return tuple(sorted((item, semaphore) for semaphore, item in found.items()))
 
     def _semaphore(self, producer: str, consumer: str, made: Tile) -> int:
@@ -136,6 +140,6 @@ class TileOrder:
         for array in self._arrays:
             if array.producer == stage.name:
                 for tile, semaphore in enumerate(array.table.semaphore_of_tile):
-                    done = self._before[first + tile].all | 1 << (first + tile)
+                    done = self.before_end(first + tile) | 1 << (first + tile)
                     key = array.first + semaphore
                     self._posted[key] = self._posted.get(key, 0) | done

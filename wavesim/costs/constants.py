@@ -70,6 +70,14 @@ UNITS: dict[str, dict[str, str]] = {
         "startup_ns": NS,
         **dict.fromkeys(("idle_share", "dram_share", "gain_share"), SHARE),
     },
+    "attention": {
+        **dict.fromkeys(("block_cycles", "small_head_cycles", "tile_cycles"), "cycles"),
+        "clock_ghz": "GHz",
+    },
+    **{
+        name: {"bytes_per_s": "bytes/s", "block_bytes_per_s": "bytes/s", "block_ns": NS}
+        for name in ("rows", "decode")
+    },
     "products": {
         "multiply_adds_per_cycle": "1/cycle",
         "cycles_ratio": "ratio",
@@ -92,7 +100,9 @@ UNITS: dict[str, dict[str, str]] = {
 WHOLE_UNITS = (NS, "bytes")
 KEYS, OPTIONAL_KEYS = ("value", "unit", "source", "date"), ("spread",)
 # Sections of which a file has all of these constants or none.
-WHOLE: dict[str, tuple[str, ...]] = {name: tuple(UNITS[name]) for name in ("interval", "products")}
+WHOLE: dict[str, tuple[str, ...]] = {
+    name: tuple(UNITS[name]) for name in ("interval", "products", "attention", "rows", "decode")
+}
 WHOLE["memory"] = ("l2_bytes", "dram_bytes_per_s", "scattered_share")
 
 

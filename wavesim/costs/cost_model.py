@@ -7,6 +7,7 @@ nothing but these figures, so every one of them has a meaning and a unit.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from wavesim.costs.dram_slowdown import Memory
 from wavesim.errors import DescriptionError
@@ -83,6 +84,9 @@ class CostModel:
     - `fetches_by_sm`: blocks issued at once fetch their tiles SM by SM, as measured; False: in the order in
       which they were issued.
     - `spin_share`: by how much a block that spins slows down each that computes on its SM, as a share.
+    - `stays`: stages whose blocks, launched early under semaphores, leave their SM only when the kernel
+      before has ended, which each of them waits for at its end; of others one block does.
+    - `stage_overheads`: by stage, those of the times above that are other than the rest's.
     - `main_loops`: what is assumed of the main loops of stages whose author has not said it.
     - `memory`: the L2 and the DRAM that all blocks share; `tile_ns` are then times at an idle DRAM. None
       where tiles take what they take whatever runs beside them.
@@ -119,6 +123,8 @@ class CostModel:
     sums_ns: Mapping[str, int] = field(default_factory=dict)
     spin_share: float = 0.0
     main_loops: Mapping[str, MainLoop] = field(default_factory=dict)
+    stays: frozenset[str] = frozenset()
+    stage_overheads: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in FIXED_COSTS:
@@ -157,6 +163,12 @@ class CostModel:
         )
         fixed = [f"{name} {value}" for name in FIXED_COSTS if (value := getattr(self, name))]
         return repr_text("CostModel", f"tile_ns {', '.join(tiles)}{'; ' if fixed else ''}{', '.join(fixed)}")
+
+    def of_stage(self, stage: str) -> "CostModel":
+        """The same with a stage's own overheads for all."""
+        own = self.stage_overheads.get(stage, {})
+        changes: dict[str, Any] = {**own, "stage_overheads": {}}
+        return replace(self, **changes) if own else self
 
     def tile_times(self, stage: Stage) -> int | list[int]:
         """One time for all blocks of a stage, or a list of one per block. Raises `DescriptionError`."""

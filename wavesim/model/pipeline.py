@@ -130,7 +130,12 @@ class Pipeline:
 
     def with_works(self, works: Mapping[str, Kernel | Work]) -> "Pipeline":
         """The same stages and dependencies with other work in the stages that are named."""
-        stages = {stage.name: replace(stage, work=works.get(stage.name, stage.work)) for stage in self.stages}
+        return self.with_stages(
+            {stage.name: replace(stage, work=works.get(stage.name, stage.work)) for stage in self.stages}
+        )
+
+    def with_stages(self, stages: Mapping[str, Stage]) -> "Pipeline":
+        """The same dependencies between stages of the same names, all of which are given."""
         dependencies = [
             replace(
                 one,
@@ -139,7 +144,7 @@ class Pipeline:
             )
             for one in self.dependencies
         ]
-        return replace(self, stages=list(stages.values()), dependencies=dependencies)
+        return replace(self, stages=[stages[stage.name] for stage in self.stages], dependencies=dependencies)
 
     def dependency_of(self, consumer: str) -> Dependency | None:
         """What a stage needs, or None if it needs nothing."""

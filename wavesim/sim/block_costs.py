@@ -41,6 +41,7 @@ class BlockCosts:
 
 def block_costs_of(costs: CostModel, plan: Plan, program: StageProgram) -> BlockCosts:
     """A stage's costs. Raises `DescriptionError` where the costs lack its tile times."""
+    costs = costs.of_stage(program.stage.name)
     has_semaphores = plan.sync.has_semaphores
     # A kernel that is persistent by itself takes its tiles as it always does; that is in its tiles' time.
     is_fetching = (has_semaphores or plan.schedule.fetches_tiles) and not program.loop.is_persistent

@@ -36,6 +36,7 @@ class BlockProcesses:
         shared: list[SharedSm] | None,
         block_ns: int,
         release: Callable[[int, int, int], None],
+        stays: frozenset[str] = frozenset(),
     ) -> None:
         self.rows = Rows.of(sum(len(stage.blocks) for stage in program.stages))
         self.semaphores = [Semaphore(env, value) for value in program.semaphore_values]
@@ -45,9 +46,11 @@ class BlockProcesses:
             row = sum(state.blocks_left for state in self.stages)
             size, parts = len(stage.blocks), stage.contributors
             stored_ns = [0] * len(parts)
-            self.stages.append(StageState(row, size, parts, parts.copy(), stored_ns, Event(env), Event(env)))
+            done = Event(env)
+            ended = done if program.ahead_of(stage.index) is None else Event(env)
+            self.stages.append(StageState(row, size, parts, parts.copy(), stored_ns, Event(env), done, ended))
         self._env, self._program, self._costs, self._shared = env, program, costs, shared
-        self._block_ns, self._release = block_ns, release
+        self._block_ns, self._release, self._stays = block_ns, release, stays
         self._same_instant = SameInstant(env)
         self._launches = [program.launch_of(stage.index) for stage in program.stages]
         self._counters = {launch: count(launch.blocks) for launch in program.launches}
@@ -210,13 +213,36 @@ class BlockProcesses:
         state.blocks_left -= 1
         if not state.blocks_left:
             state.done.succeed()
+            self._end_grid(program.index)
         launch, sm, slot = self._launches[program.index], self.rows.sm[row], self.rows.slot[row]
         if launch.then == "fetch":
             self._same_instant.queue(sm, slot, partial(self._fetch, launch, sm, slot))
         elif (following := program.following(position)) >= 0:
             Task(self._process(program, following, sm, slot, 0))
         else:
-            self._release(sm, slot, program.index)
+            self._leave(program.index, sm, slot)
+
+    def _end_grid(self, stage: int) -> None:
+        """A grid that was launched early ends once the one ahead of it has."""
+        ahead, ended = self._program.ahead_of(stage), self.stages[stage].ended
+        if ahead is not None:
+            self._once_ended(ahead, ended.succeed)
+
+    def _leave(self, stage: int, sm: int, slot: int) -> None:
+        """A block frees its slot, where its kernel stays not before the grid ahead has ended."""
+        ahead = self._program.ahead_of(stage)
+        release = partial(self._release, sm, slot, stage)
+        if ahead is None or self._program.stages[stage].stage.name not in self._stays:
+            release()
+        else:
+            self._once_ended(ahead, release)
+
+    def _once_ended(self, stage: int, act: Callable[[], object]) -> None:
+        ended = self.stages[stage].ended
+        if ended.triggered:
+            act()
+        else:
+            ended.callbacks.append(partial(_without_event, act))
 
     def _fetch(self, launch: GridLaunch, sm: int, slot: int) -> None:
         """The block's next item from the tile counter; it leaves when there is none."""
@@ -224,4 +250,8 @@ class BlockProcesses:
         if item < sum(len(self._program.stages[stage].blocks) for stage in launch.stages):
             Task(self._process(*self._item(launch, item), sm, slot, 0))
         else:
-            self._release(sm, slot, launch.stages[0])
+            self._leave(launch.stages[0], sm, slot)
+
+
+def _without_event(act: Callable[[], object], _: Event) -> None:
+    act()

@@ -57,6 +57,7 @@ class Engine:
             self._shared_sms(device),
             costs.block_ns,
             self._release,
+            costs.stays,
         )
         self.rows = self._blocks.rows
 
@@ -84,7 +85,7 @@ class Engine:
                 self._env.process(self._launch_wait_kernel(program, at_ns, turn))
                 at_ns += self._between_ns
             elif before is not None and launch.follows != "nothing":
-                turn = issued if launch.follows == "start" else self._blocks.stages[before.stages[-1]].done
+                turn = issued if launch.follows == "start" else self._blocks.stages[before.stages[-1]].ended
             before, issued = launch, Event(self._env)
             self._env.process(self._launch_kernel(launch, at_ns, turn, issued))
             at_ns += self._between_ns

@@ -67,6 +67,10 @@ class LaunchedProgram(PlanProgram):
         """The kernel that computes a stage's tiles."""
         return next(launch for launch in self.launches if stage in launch.stages)
 
+    def ahead_of(self, stage: int) -> int | None:
+        """The stage whose grid must end before a stage's can, which was launched early; else None."""
+        return stage - 1 if stage and self.launch_of(stage).follows == "start" else None
+
 
 def launched(
     pipeline: Pipeline, plan: Plan, device: Device, loops: Mapping[str, MainLoop] | None = None

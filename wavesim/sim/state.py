@@ -63,6 +63,8 @@ class Rows:
 class StageState:
     """What changes about a stage while it runs.
 
+    `done` when all its blocks have done their work, `ended` when its grid has: under early launches no grid
+    ends before the one ahead of it.
     By output: `parts` is how many blocks make it, `parts_left` how many of them have not ended their work,
     `stored_ns` when the others' sums are all stored.
     """
@@ -74,4 +76,5 @@ class StageState:
     stored_ns: list[int]
     started: Event
     done: Event
+    ended: Event
     is_launched: bool = False

@@ -85,6 +85,8 @@ class ReferenceBlocks(ABC):
         self.stored = [[0] * len(parts) for parts in self.parts]  # when the sums of those that came are there
         self.left = [len(blocks) for blocks in self.stages]
         self.has_started = [False] * len(self.stages)
+        self.has_ended = [False] * len(self.stages)
+        self.staying: list[list[ReferenceBlock]] = [[] for _ in self.stages]  # until the grid ahead has ended
 
     def at(self, time: int, act: Callable[[Any], None], subject: Any) -> None:
         """Has `act(subject)` called at a time."""
@@ -233,14 +235,37 @@ class ReferenceBlocks(ABC):
                 self.at(self.now + self.block_costs[stage].post_visibility_ns, self._post, semaphore)
         self.left[stage] -= 1
         if not self.left[stage]:
-            self.stage_ended(stage)
+            self._end_grid(stage)
         following = program.following(block.position)
         if self.program.launches[self.launch[stage]].then == "fetch":
             self.turns.append((block.sm, block.slot, self._draw, block))
         elif following >= 0:
             self._go_on(block, self.stages[stage][following])
         else:
+            self._leave(block)
+
+    def _end_grid(self, stage: int) -> None:
+        """Its blocks have done their work; the grid ends if the one ahead has, and then the next may."""
+        ahead = self.program.ahead_of(stage)
+        if ahead is not None and not self.has_ended[ahead]:
+            return
+        self.has_ended[stage] = True
+        self.stage_ended(stage)
+        staying, self.staying[stage] = self.staying[stage], []
+        for block in staying:
             self.leave(block)
+        following = stage + 1
+        is_next = following < len(self.stages) and self.program.ahead_of(following) == stage
+        if is_next and not self.left[following] and not self.has_ended[following]:
+            self._end_grid(following)
+
+    def _leave(self, block: ReferenceBlock) -> None:
+        program = self.program.stages[block.stage]
+        ahead = self.program.ahead_of(block.stage)
+        if ahead is None or self.has_ended[ahead] or program.stage.name not in self.costs.stays:
+            self.leave(block)
+        else:
+            self.staying[ahead].append(block)
 
     def _draw(self, block: ReferenceBlock) -> None:
         """A persistent block takes the next item that nobody has, or leaves."""
@@ -250,7 +275,7 @@ class ReferenceBlocks(ABC):
         if item < len(self.items[launch]):
             self._go_on(block, self.items[launch][item])
         else:
-            self.leave(block)
+            self._leave(block)
 
     def _go_on(self, block: ReferenceBlock, following: ReferenceBlock) -> None:
         following.sm, following.slot = block.sm, block.slot

@@ -1,0 +1,120 @@
+"""What the blind run of layers measures: chains and pairs of a layer's stages, norms, whole layers.
+
+Example: "chain llama-65b 2048" is QKV, attention and output product at 2,048 tokens, on one of 8 GPUs, under
+stream sync, dependent launch and semaphores, attention's short tiles first and its longest first. Sizes that
+costs were fitted on (640, 768, 1,280 and 1,920 tokens) are the trial's; none of them is here.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.order import parse_order
+from wavesim.plan.parsing import parse_plan
+from wavesim.plan.plan import Plan
+from wavesim.workloads.layers import chain_of, transformer_layer
+
+Kind = Literal["chain", "into", "from", "norm", "layer", "decode"]
+BASELINE = "stream"
+PLANS = ("pdl", "pdl+row", "pdl+tile")
+SHORT_FIRST, LONG_FIRST = "row", "reversed:row"
+MODELS = ("gpt3-145b", "llama-65b", "llama-3-8b", "qwen2.5-0.5b")
+SMALL = ("qwen2.5-0.5b",)  # products too narrow for the usual tiles
+SMALL_TILES = dict.fromkeys(("qkv", "out", "up", "down"), (128, 128, 1))
+PARTS: Mapping[Kind, tuple[str, ...]] = {
+    "chain": ("qkv", "attention", "out"),
+    "into": ("qkv", "attention"),
+    "from": ("attention", "out"),
+    "norm": ("out", "mlp_norm", "up"),
+}
+TOKENS: Mapping[Kind, tuple[int, ...]] = {
+    "chain": (256, 512, 1024, 1536, 2048, 3072, 4096),
+    "into": (512, 1536),
+    "from": (1024, 2048),
+    "norm": (512, 2048),
+    "layer": (512, 1024, 2048),
+    "decode": (1, 16),
+}
+TRIAL: tuple[tuple[Kind, str, int], ...] = (
+    ("chain", "gpt3-145b", 1280),
+    ("chain", "llama-3-8b", 768),
+    ("norm", "llama-65b", 1280),
+    ("layer", "qwen2.5-0.5b", 1280),
+    ("decode", "llama-3-8b", 4),
+)
+CACHED = 2047
+
+
+@dataclass(frozen=True)
+class BlindLayerCase:
+    """A part of a model's layer at so many tokens; of "decode" these are sequences."""
+
+    kind: Kind
+    model: str
+    tokens: int
+
+    @property
+    def name(self) -> str:
+        """For files and people."""
+        return f"{self.kind} {self.model} {self.tokens}"
+
+    def pipeline(self) -> Pipeline:
+        """Its stages, each with its backend."""
+        is_decode = self.kind == "decode"
+        layer = transformer_layer(
+            self.model,
+            self.tokens,
+            phase="decode" if is_decode else "prefill",
+            cached=CACHED if is_decode else 0,
+            tiles=SMALL_TILES if self.model in SMALL and not is_decode else None,
+        )
+        return _with_backends(chain_of(layer, PARTS[self.kind]) if self.kind in PARTS else layer)
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """Of attention's tiles; one where there are none or all are alike."""
+        return (SHORT_FIRST,) if self.kind in ("norm", "decode") else (SHORT_FIRST, LONG_FIRST)
+
+    def plan(self, word: str, order: str) -> Plan:
+        """A plan with attention's tiles in an order."""
+        plan = parse_plan(word)
+        return plan if order == SHORT_FIRST else replace(plan, orders={"attention": parse_order(order)})
+
+    @property
+    def entries(self) -> Iterator[tuple[str, str]]:
+        """(order, plan), stream sync first in each order."""
+        return ((order, word) for order in self.orders for word in (BASELINE, *PLANS))
+
+
+def all_cases() -> list[BlindLayerCase]:
+    """In an order that mixes models, so that a run that ends early has some of each."""
+    return [
+        BlindLayerCase(kind, model, tokens)
+        for kind, sizes in TOKENS.items()
+        for tokens in sizes
+        for model in MODELS
+    ]
+
+
+def trial_cases() -> list[BlindLayerCase]:
+    """Development sizes, to try the run on."""
+    return [BlindLayerCase(*one) for one in TRIAL]
+
+
+def _with_backends(pipeline: Pipeline) -> Pipeline:
+    backends = _backends()
+    return pipeline.with_stages(
+        {stage.name: replace(stage, backend=backends[type(stage.work).__name__]) for stage in pipeline.stages}
+    )
+
+
+@cache
+def _backends() -> Mapping[str, str]:
+    """By the class of a stage's work."""
+    path = Path(__file__).with_suffix(".toml")
+    found: Mapping[str, str] = tomllib.loads(path.read_text(encoding="utf-8"))["backends"]
+    return found

@@ -1,0 +1,68 @@
+"""What is predicted in a blind run of layers: from the device's constants alone, and from stream sync's runs.
+
+Example: of Llama-3-8B's layer at 1,024 tokens the constants say how long it takes under every plan. A
+recording of its stream-sync run says it better, and what the other plans gain follows from that.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from wavesim.costs.calibration import calibrate
+from wavesim.costs.cost_model import CostModel
+from wavesim.costs.layer_costs import costs_of_stages, overheads_of_stages
+from wavesim.evaluation.layer_blind_cases import BASELINE, BlindLayerCase
+from wavesim.evaluation.layer_blind_runs import LayerPrediction
+from wavesim.guard.workers import worker_pool
+from wavesim.model import device as devices
+from wavesim.model.device import Device
+from wavesim.predict.prediction import improvement_points
+from wavesim.sim.simulation import simulate
+from wavesim.trace.trace import Trace
+
+
+def predicted_from_costs(cases: Sequence[BlindLayerCase], device_name: str) -> list[LayerPrediction]:
+    """Before anything has run."""
+    with worker_pool() as pool:
+        waiting = [pool.submit(_from_costs, case, device_name) for case in cases]
+        return list(chain.from_iterable(one.result() for one in waiting))
+
+
+def predicted_from_streams(
+    streams: Mapping[BlindLayerCase, Mapping[str, Trace]], device_name: str
+) -> list[LayerPrediction]:
+    """From recordings of stream sync, by order, before any other plan has run."""
+    with worker_pool() as pool:
+        waiting = [
+            pool.submit(_from_stream, case, order, trace, device_name)
+            for case, traces in streams.items()
+            for order, trace in traces.items()
+        ]
+        return list(chain.from_iterable(one.result() for one in waiting))
+
+
+def _from_costs(case: BlindLayerCase, device_name: str) -> list[LayerPrediction]:
+    device, pipeline = devices.load(device_name), case.pipeline()
+    costs = costs_of_stages(pipeline, device)
+    return [one for order in case.orders for one in _plans(case, order, device, costs)]
+
+
+def _from_stream(case: BlindLayerCase, order: str, trace: Trace, device_name: str) -> list[LayerPrediction]:
+    device = devices.load(device_name)
+    return list(_plans(case, order, device, stream_costs(case, trace, device)))
+
+
+def stream_costs(case: BlindLayerCase, trace: Trace, device: Device) -> CostModel:
+    """Each block's own time, and what is known of its stage's kernels besides."""
+    known = calibrate(trace, per_block=True)
+    own = overheads_of_stages(case.pipeline(), device)
+    return replace(known, stage_overheads=own["stage_overheads"], stays=own["stays"])
+
+
+def _plans(case: BlindLayerCase, order: str, device: Device, costs: CostModel) -> Iterator[LayerPrediction]:
+    pipeline, stream_ns = case.pipeline(), 0
+    for own_order, word in case.entries:
+        if own_order == order:
+            time_ns = simulate(pipeline, case.plan(word, order), device, costs).time_ns
+            stream_ns = time_ns if word == BASELINE else stream_ns
+            yield LayerPrediction(case.name, order, word, time_ns, improvement_points(time_ns, stream_ns))

@@ -1,0 +1,90 @@
+"""The files of a blind run of layers: predictions with their hashes, rounds, recordings of stream sync.
+
+Example: costs.json was written, and costs.sha256 printed, before anything had run; trace.json after stream
+sync was recorded and before any other plan ran; rounds.jsonl has what was measured then. A file that was
+changed after its hash was written is refused.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from wavesim.errors import RecordingError
+from wavesim.evaluation.layer_blind_cases import BlindLayerCase
+from wavesim.guard.writing import write_text
+from wavesim.trace.trace import Trace
+
+LayerBasis = Literal["costs", "trace"]
+FACTS, ROUNDS_FILE = "run.json", "rounds.jsonl"
+
+
+@dataclass(frozen=True)
+class LayerPrediction:
+    """What a plan of a case was predicted to take, and to gain over stream sync in its order, in points."""
+
+    case: str
+    order: str
+    plan: str
+    time_ns: int
+    points: float
+
+
+def write_registered(
+    folder: Path, basis: LayerBasis, found: Iterable[LayerPrediction], made_by: Mapping[str, str]
+) -> str:
+    """The predictions and their SHA-256, which it returns. Raises `RecordingError` where there are some."""
+    path = folder / f"{basis}.json"
+    if path.exists():
+        raise RecordingError(f"{path} is there already; predictions are written once. Use another folder")
+    document = {"made_by": dict(made_by), "predictions": [asdict(one) for one in found]}
+    write_text(path, json.dumps(document, indent=0) + "\n")
+    stamp = hashlib.sha256(path.read_bytes()).hexdigest()
+    write_text(folder / f"{basis}.sha256", f"{stamp}  {basis}.json\n")
+    return stamp
+
+
+def trace_name(case: BlindLayerCase, order: str) -> str:
+    """Of the recording of stream sync in an order of attention's tiles."""
+    return f"{case.name} {order}".replace(" ", "__").replace(":", "-") + ".npz"
+
+
+@dataclass(frozen=True)
+class LayerBlindRun:
+    """A run's folder. All that reads it raises `RecordingError`, naming the file."""
+
+    folder: Path
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """Device, commit, versions, failures."""
+        found = json.loads((self.folder / FACTS).read_text(encoding="utf-8"))
+        return dict(found)
+
+    def predictions(self, basis: LayerBasis) -> dict[tuple[str, str, str], LayerPrediction]:
+        """By case, order and plan."""
+        path = self.folder / f"{basis}.json"
+        data = path.read_bytes()
+        stamp = (self.folder / f"{basis}.sha256").read_text(encoding="utf-8").split()[0]
+        if hashlib.sha256(data).hexdigest() != stamp:
+            raise RecordingError(f"{path}: its SHA-256 is not the one written beside it; it was changed")
+        found = [LayerPrediction(**one) for one in json.loads(data)["predictions"]]
+        return {(one.case, one.order, one.plan): one for one in found}
+
+    @cached_property
+    def rounds(self) -> dict[str, dict[tuple[str, str], list[int]]]:
+        """Nanoseconds of each round by order and plan, by case."""
+        found: dict[str, dict[tuple[str, str], list[int]]] = {}
+        for line in (self.folder / ROUNDS_FILE).read_text(encoding="utf-8").splitlines():
+            entry = json.loads(line)
+            found[entry["case"]] = {
+                (one["order"], one["plan"]): [int(ns) for ns in one["ns"]] for one in entry["rounds"]
+            }
+        return found
+
+    def stream(self, case: BlindLayerCase, order: str) -> Trace:
+        """The recording of stream sync."""
+        return Trace.load(self.folder / trace_name(case, order))
