@@ -15,7 +15,9 @@ from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.workloads.layer_variants import with_cache, with_rope
 from wavesim.workloads.layers import transformer_layer, with_shared_qkv
+from wavesim.workloads.models import Model, TransformerShape
 from wavesim_gpu.runtime.compiler import Build
 
 EXAMPLES = Path(__file__).parents[2] / "gpu" / "examples"
@@ -91,6 +93,41 @@ def test_a_step_of_decode_in_two_layers_is_right(runner, plan):
     layers = transformer_layer("qwen2.5-0.5b", 3, phase="decode", cached=200, layers=2)
     run = Run(layers, plan)
     assert run.verdict().is_good
+
+
+def small_llama(tokens, tiles=TILES, **options):
+    """A layer of Llama 3's kind: RoPE, no bias, four query heads of 128 per KV head."""
+    shape = TransformerShape(8, 2, 128, 1, "rms", "none", has_rope=True, tp=1, source="made for this test")
+    model = Model("small-llama", 1024, 1536, "swiglu", "bf16", "made for this test", shape)
+    return with_rope(transformer_layer(model, tokens, tiles=tiles, **options))
+
+
+DECODE_TILES = {"qkv": (64, 128)}
+WITH_CACHE = {
+    "prompt": lambda: with_cache(small_llama(300), cached=200, capacity=600),
+    "two prompts": lambda: with_cache(small_llama(384, sequences=2), cached=70, capacity=300),
+    "decode": lambda: with_cache(
+        small_llama(3, phase="decode", cached=200, tiles=DECODE_TILES), capacity=300
+    ),
+    "decode that appends": lambda: small_llama(3, phase="decode", cached=200, tiles=DECODE_TILES),
+}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("plan", ["stream", "pdl", "pdl+tile"])
+@pytest.mark.parametrize("layer", WITH_CACHE)
+def test_layers_with_rope_and_cache_are_right(runner, layer, plan):
+    run = Run(WITH_CACHE[layer](), plan)
+    for replays in (1, 20):
+        verdict = run.verdict(replays)
+        assert verdict.is_good, verdict
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("layer", ["prompt", "decode"])
+def test_a_cache_that_is_stored_late_is_waited_for(runner, layer):
+    assert Run(WITH_CACHE[layer](), "pdl+tile", Build(delay_ns=DELAY_NS)).verdict().is_good
+    assert not Run(WITH_CACHE[layer](), "pdl+tile", Build(False, "no_wait", DELAY_NS)).verdict().is_right
 
 
 def ping_pong(has_anti_dependency=True):

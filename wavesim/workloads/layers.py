@@ -115,7 +115,7 @@ def transformer_layer(
     "prefill": the rows are those of `sequences` (1) prompts of equal length. "decode": one row of each of
     `tokens` sequences, whose caches hold `cached` keys. `tiles`, by stage, replaces `PREFILL_TILES` or
     `DECODE_TILES`. Stages of several layers are called qkv_0, qkv_1, ...
-    RoPE and the prompt's store into a KV cache are not described. Raises `DescriptionError`.
+    `layer_variants.py` adds RoPE and the prompt's store into a KV cache. Raises `DescriptionError`.
     """
     sizes = _sizes(model, tokens, sequences, cached, phase, tp, tiles or {})
     whole("layers", layers, least=1, most=8)
@@ -220,7 +220,7 @@ def _sizes(
     if phase == "prefill" and cached:
         raise DescriptionError(
             f"cached is {cached}; a prompt's own keys and values are in the packed QKV output, where earlier "
-            "ones are not. Use cached=0, or phase='decode'"
+            "ones are not. Use cached=0, and with_cache(layer, cached) of layer_variants.py"
         )
     share = found.layer.tp if tp is None else whole("tp", tp, least=1)
     for name, value in (("heads", found.layer.heads), ("kv_heads", found.layer.kv_heads)):
@@ -274,7 +274,7 @@ def _stages(s: _Sizes, number: int, suffix: str) -> dict[str, Stage]:
 
 def _gemm(s: _Sizes, name: str, n: int, k: int, *, has_bias: bool = False) -> Gemm:
     tile_m, tile_n, *splits = s.tiles[name]
-    split_k = splits[0] if splits else _usual_splits(-(-s.m // tile_m) * -(-n // tile_n), k)
+    split_k = splits[0] if splits else usual_splits(-(-s.m // tile_m) * -(-n // tile_n), k)
     return Gemm(
         name,
         s.m,
@@ -290,10 +290,10 @@ def _gemm(s: _Sizes, name: str, n: int, k: int, *, has_bias: bool = False) -> Ge
     )
 
 
-def _usual_splits(tiles: int, k: int) -> int:
-    """How many ways K is split so that few tiles become many blocks, each of at least four k-blocks."""
+def usual_splits(tiles: int, k: int, blocks: int = MANY_BLOCKS) -> int:
+    """How many ways K is split so that few tiles become `blocks` or more, each of at least four k-blocks."""
     splits = 1
-    while tiles * splits < MANY_BLOCKS and k >= 8 * TILE_K * splits:
+    while tiles * splits < blocks and k >= 8 * TILE_K * splits:
         splits *= 2
     return splits
 

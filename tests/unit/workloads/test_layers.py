@@ -12,6 +12,7 @@ from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.workloads.catalogue import workload
 from wavesim.workloads.hopper import BLOCKS, block_of
+from wavesim.workloads.layer_variants import with_cache, with_rope
 from wavesim.workloads.layers import CHAINS, STAGES, chain_of, transformer_layer, with_shared_qkv
 from wavesim.workloads.models import layered_models, model_named
 from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
@@ -24,6 +25,9 @@ LAYERS = [
     transformer_layer("qwen2.5-0.5b", 780, sequences=3, tiles={"attention": (64, 128)}),
     transformer_layer("llama-3-8b", 2, phase="decode", cached=100),
     transformer_layer("qwen2.5-0.5b", 70, phase="decode", cached=64, layers=2),
+    with_cache(with_rope(transformer_layer("llama-3-8b", 300)), cached=70),
+    with_cache(transformer_layer("qwen2.5-0.5b", 576, sequences=3, layers=2), cached=200, capacity=500),
+    with_rope(with_cache(transformer_layer("qwen2.5-0.5b", 5, phase="decode", cached=300, layers=2))),
 ]
 
 
