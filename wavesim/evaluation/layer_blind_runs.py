@@ -17,6 +17,7 @@ from wavesim.errors import RecordingError
 from wavesim.evaluation.layer_blind_cases import BlindLayerCase
 from wavesim.guard.writing import write_text
 from wavesim.trace.trace import Trace
+from wavesim.trace.trace_archive import load_trace
 
 LayerBasis = Literal["costs", "trace"]
 FACTS, ROUNDS_FILE = "run.json", "rounds.jsonl"
@@ -87,4 +88,4 @@ class LayerBlindRun:
 
     def stream(self, case: BlindLayerCase, order: str) -> Trace:
         """The recording of stream sync."""
-        return Trace.load(self.folder / trace_name(case, order))
+        return load_trace(self.folder / trace_name(case, order))
