@@ -81,6 +81,7 @@ images: $(VENV)/.has-all
 results: $(VENV)/.has-all
 	$(VENV)/bin/wavesim results --html build/results.html --docs docs
 	$(PY) -m wavesim.evaluation.layer_page
+	$(PY) -m wavesim.evaluation.model_pages
 
 gallery: $(VENV)/.has-all
 	$(PY) docs/draw_gallery.py

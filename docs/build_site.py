@@ -36,6 +36,14 @@ NAV: list[Any] = [
             {"Against measurements": "evidence.md"},
             {"From which size on": "crossover.md"},
             {"A transformer layer": "layers.md"},
+            {
+                "Models": [
+                    {"GPT-3 145B": "models/gpt3-145b.md"},
+                    {"LLaMA 65B": "models/llama-65b.md"},
+                    {"Llama 3 8B": "models/llama-3-8b.md"},
+                    {"Qwen2.5 0.5B": "models/qwen2.5-0.5b.md"},
+                ]
+            },
         ]
     },
     {
@@ -130,10 +138,12 @@ def copied(path: str, place: str, source: Path) -> str:
 
 def write_pages(source: Path) -> None:
     """Every Markdown page, and the pictures, the styles and the example that pages link to."""
-    for path in (*(ROOT / name for name in TOP_PAGES), *sorted((ROOT / "docs").glob("*.md"))):
+    for path in (*(ROOT / name for name in TOP_PAGES), *sorted((ROOT / "docs").rglob("*.md"))):
         page = path.relative_to(ROOT).as_posix()
         text = with_site_links(path.read_text(encoding="utf-8"), page, source)
-        (source / site_place(page)).write_text(text, encoding="utf-8")
+        target = source / site_place(page)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
     shutil.copytree(ROOT / "docs" / "images", source / "images")
     for name in ("pair.toml", "site.css"):
         shutil.copy(ROOT / "docs" / name, source)

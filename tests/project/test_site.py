@@ -49,8 +49,8 @@ def test_the_site_builds_strictly_with_all_pages_notebooks_and_docstrings_and_fe
     site = tmp_path / "out"
     done = run_docs(DOCS / "build_site.py", "--no-run", "--out", site)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    pages = {path.stem for path in DOCS.glob("*.md")} | {"index", "GLOSSARY", "CONTRIBUTING", "CHANGELOG"}
-    assert pages <= {path.stem for path in site.glob("*.html")}
+    pages = {path.stem for path in DOCS.rglob("*.md")} | {"index", "GLOSSARY", "CONTRIBUTING", "CHANGELOG"}
+    assert pages <= {path.stem for path in site.rglob("*.html")}
     notebooks = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
     assert notebooks <= {path.stem for path in (site / "notebooks").glob("*.html")}
     rooms = {path.parent.name for path in (ROOT / "wavesim").glob("*/__init__.py")}

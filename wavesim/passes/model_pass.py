@@ -5,12 +5,17 @@ with semaphores, split into attention, its products, MLP, norms, all-reduce and 
 of the second of two layers in a row, so that what lies between layers counts once.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 
+from wavesim.costs.layer_costs import costs_of_stages
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import shown
+from wavesim.guard.documents import read_toml
 from wavesim.model.device import Device
+from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.passes.all_reduce import AllReduce, all_reduces
 from wavesim.plan.parsing import parse_plan
@@ -18,7 +23,7 @@ from wavesim.predict.defaults import KnownCosts, find_costs
 from wavesim.predict.product_tiles import best_tiles
 from wavesim.predict.product_times import costs_from_products
 from wavesim.trace.trace import Trace
-from wavesim.workloads.hopper import BLOCKS
+from wavesim.workloads.hopper import TILES
 from wavesim.workloads.layers import Phase, transformer_layer
 from wavesim.workloads.models import model_named
 
@@ -32,8 +37,6 @@ PARTS: dict[str, tuple[str, ...]] = {
 }
 LAUNCH, ALL_REDUCE = "launch gaps", "all-reduce"
 PART_NAMES = (*PARTS, LAUNCH, ALL_REDUCE)
-TILES = tuple(BLOCKS)
-DECODE_TILES = ((64, 64), (64, 128), (64, 256))
 
 
 @dataclass(frozen=True)
@@ -70,11 +73,32 @@ class ModelPass:
 
 
 def layer_costs(pipeline: Pipeline, device: Device) -> KnownCosts:
-    """From kernels timed alone where the device has them of every kind, else from its data sheet."""
-    try:
+    """From what each kind of kernel took alone on the device, else from its data sheet."""
+    if all(isinstance(stage.work, Gemm) for stage in pipeline.stages):
         return costs_from_products(pipeline, device)
+    try:
+        model = costs_of_stages(with_backends(pipeline), device)
     except DescriptionError:
         return find_costs(pipeline, device)
+    source = f"tile times of each kind of kernel from what such kernels took alone on {device.name}"
+    return KnownCosts(model, source)
+
+
+def with_backends(pipeline: Pipeline) -> Pipeline:
+    """Each stage with the kernels that compute its kind of work, where it names none."""
+    names = _backends()
+    return pipeline.with_stages(
+        {
+            stage.name: replace(stage, backend=stage.backend or names.get(type(stage.work).__name__, ""))
+            for stage in pipeline.stages
+        }
+    )
+
+
+@cache
+def _backends() -> Mapping[str, str]:
+    """By the class of a stage's work."""
+    return read_toml(Path(__file__).with_name("backends.toml"))
 
 
 def pass_of(
@@ -92,9 +116,7 @@ def pass_of(
         if list(ways).count(word) > 1:
             raise DescriptionError(f"ways names {shown(word)} twice; name each way once")
     model = model_named(name)
-    plain = transformer_layer(model, tokens, phase=phase, cached=cached, tp=tp)
-    tiles = best_tiles(plain, device, DECODE_TILES if phase == "decode" else TILES)
-    two = transformer_layer(model, tokens, phase=phase, cached=cached, tp=tp, tiles=tiles, layers=2)
+    two = two_layers(name, device, tokens, phase=phase, cached=cached, tp=tp)
     gpus = int(two.parameters["tp"])
     links = all_reduces().get(device.name) if gpus > 1 else None
     if gpus > 1 and links is None:
@@ -107,14 +129,30 @@ def pass_of(
     found = []
     for word in ways:
         trace = known.simulated(two, parse_plan(word), device)
-        found.append(PassWay(word, {**_parts(two, trace), ALL_REDUCE: reduced_ns}))
+        found.append(PassWay(word, {**second_layer_ns(two, trace), ALL_REDUCE: reduced_ns}))
     assert model.layer is not None
     return ModelPass(
         name, tokens, phase, cached, gpus, model.layer.layers, device.name, tuple(found), known.source, links
     )
 
 
-def _parts(two: Pipeline, trace: Trace) -> dict[str, float]:
+def two_layers(
+    name: str,
+    device: Device,
+    tokens: int,
+    *,
+    phase: Phase = "prefill",
+    cached: int = 0,
+    tp: int | None = None,
+) -> Pipeline:
+    """Two layers in a row, each product in the tiles that suit it alone. Raises `DescriptionError`."""
+    plain = transformer_layer(name, tokens, phase=phase, cached=cached, tp=tp)
+    tiles = best_tiles(plain, device, TILES)
+    two = transformer_layer(name, tokens, phase=phase, cached=cached, tp=tp, tiles=tiles, layers=2)
+    return with_backends(two)
+
+
+def second_layer_ns(two: Pipeline, trace: Trace) -> dict[str, float]:
     """The second layer's time by part: what each stage's end lies behind the end of those before it."""
     part_of = {stage: part for part, stages in PARTS.items() for stage in stages}
     parts = dict.fromkeys((*PARTS, LAUNCH), 0.0)

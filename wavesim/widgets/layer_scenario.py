@@ -10,7 +10,7 @@ from functools import lru_cache
 from wavesim.model import device as devices
 from wavesim.model.device import Device, default_device
 from wavesim.model.pipeline import Pipeline
-from wavesim.passes.model_pass import layer_costs
+from wavesim.passes.model_pass import layer_costs, with_backends
 from wavesim.plan.order import Order, Reversed, RowMajor
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan, StreamSync, without_overlap
@@ -105,7 +105,7 @@ def _pipeline(model: str, part: str, phase: str, tokens: int) -> Pipeline:
         phase="decode" if is_decode else "prefill",
         cached=CACHED if is_decode else 0,
     )
-    return layer if part == WHOLE else chain_of(layer, part)
+    return with_backends(layer if part == WHOLE else chain_of(layer, part))
 
 
 def _ordered(plan: Plan, pipeline: Pipeline, word: str) -> Plan:

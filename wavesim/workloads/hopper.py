@@ -39,6 +39,7 @@ _CONFIGS: dict[Tile, tuple[int, int, int]] = {
     (64, 128): (1, 6, 2),
     (64, 64): (1, 8, 2),
 }
+TILES: tuple[Tile, ...] = tuple(_CONFIGS)  # of all that the kernels are compiled for
 PANEL = 64  # columns of a swizzled piece of shared memory
 REGISTERS_PER_SM, MOST_REGISTERS = 65_536, 248
 

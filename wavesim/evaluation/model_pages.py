@@ -1,0 +1,265 @@
+"""A page per model: the time of a layer and of a pass, where it goes, and what synchronising changes.
+
+Example: `python -m wavesim.evaluation.model_pages` writes docs/models/llama-3-8b.md and its picture anew:
+simulated times of prompts and of a step of decode and, where gpu/results/layer_graphs has a run, what the
+same layers took on a GPU. With `--text` it leaves the pictures, which need Chromium, as they are.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from wavesim.evaluation.layer_graphs_table import MOST_BYTES, times_of
+from wavesim.guard.documents import read_json
+from wavesim.guard.options import OneLineParser
+from wavesim.guard.program import run_program
+from wavesim.guard.writing import write_text
+from wavesim.model.attention import Attention, AttentionDecode
+from wavesim.model.device import default_device
+from wavesim.passes.model_pass import (
+    PART_NAMES,
+    ModelPass,
+    layer_costs,
+    pass_of,
+    second_layer_ns,
+    two_layers,
+)
+from wavesim.passes.report import SIMULATED
+from wavesim.plan.order import parse_order
+from wavesim.plan.parsing import parse_plan
+from wavesim.view.export import save_figure
+from wavesim.view.stacked_bars import StackedBar, bars_of_parts
+from wavesim.workloads.layers import Phase
+from wavesim.workloads.models import Model, model_named
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+FOLDER = ROOT / "gpu" / "results" / "layer_graphs"
+MODELS = {
+    "gpt3-145b": "GPT-3 145B",
+    "llama-65b": "LLaMA 65B",
+    "llama-3-8b": "Llama 3 8B",
+    "qwen2.5-0.5b": "Qwen2.5 0.5B",
+}
+ATTENTION = (Attention, AttentionDecode)
+THEMES = ("light", "dark")
+CACHED = 2047  # with the new one 2,048 keys
+UNMEASURED = "No layer of this model has been measured yet."
+COMMAND = "python -m wavesim.evaluation.model_pages"
+
+
+@dataclass(frozen=True)
+class LayerWork:
+    """What a layer is asked: `tokens` rows of a prompt, or as many sequences in one step of decode."""
+
+    phase: Phase
+    tokens: int
+
+    @property
+    def cached(self) -> int:
+        """Keys before the step's own."""
+        return CACHED if self.phase == "decode" else 0
+
+    def __str__(self) -> str:
+        return f"prompt of {self.tokens:,}" if self.phase == "prefill" else f"decode, batch {self.tokens}"
+
+
+WORKS = (LayerWork("prefill", 1024), LayerWork("prefill", 2048), LayerWork("decode", 1))
+
+
+@cache
+def simulated(name: str, work: LayerWork) -> ModelPass:
+    """A layer of a model under every way of synchronising."""
+    return pass_of(name, default_device(), work.tokens, phase=work.phase, cached=work.cached)
+
+
+def page(name: str, runs: Mapping[str, Any] | None) -> str:
+    """A model's page; `runs` is the file of a `layer_graphs` run."""
+    return "\n\n".join(
+        [
+            f"# {MODELS[name]}: a layer and a pass",
+            f"Written by `{COMMAND}`; do not edit.",
+            _shape(model_named(name)),
+            _picture(name),
+            "## Simulated",
+            _basis(name),
+            *(_simulated_block(simulated(name, work), work) for work in WORKS),
+            "## Measured",
+            _measured_block(name, runs),
+        ]
+    )
+
+
+def newest_run(folder: Path = FOLDER) -> Mapping[str, Any] | None:
+    """The newest `layer_graphs` file, by its name, which is its date."""
+    found = sorted(folder.glob("*.json"))
+    return read_json(found[-1], MOST_BYTES) if found else None
+
+
+def figure(name: str, theme: str = "light") -> "Figure":
+    """A bar per work and way, in percent of the layer under the first way."""
+    bars = []
+    for work in WORKS:
+        found = simulated(name, work)
+        whole = found.ways[0].layer_ns
+        bars += [
+            StackedBar(f"{work}, {way.word}", tuple(100 * way.parts_ns[part] / whole for part in PART_NAMES))
+            for way in found.ways
+        ]
+    return bars_of_parts(
+        bars,
+        PART_NAMES,
+        title=_title(name),
+        source=f"{SIMULATED}; decode with {CACHED + 1:,} keys; a part is what its kernels' ends lie behind "
+        "those before, so that overlap makes a part shorter",
+        x_title="percent of the layer under stream sync",
+        theme=theme,
+    )
+
+
+def _title(name: str) -> str:
+    gains = []
+    for work in WORKS:
+        found = simulated(name, work)
+        best = max(found.ways, key=found.gain_points)
+        gains.append(f"{found.gain_points(best):.1f} % ({work})")
+    return f"{MODELS[name]}: synchronising otherwise saves at best {', '.join(gains)} of a layer"
+
+
+def _shape(model: Model) -> str:
+    shape = model.layer
+    assert shape is not None
+    gpus = f"one of {shape.tp} GPUs has its share" if shape.tp > 1 else "one GPU has it all"
+    return (
+        f"{shape.layers} layers, {model.hidden:,} wide; {shape.heads} query heads and {shape.kv_heads} key "
+        f"heads of {shape.head_dim}; MLP of {model.ffn:,} columns ({model.activation}); {model.dtype}; "
+        f"{gpus}. What a layer is: [A transformer layer](../layers.md). From which size on a plan pays "
+        "in its MLP: [crossover](../crossover.md)."
+    )
+
+
+def _picture(name: str) -> str:
+    place = f"../images/models/{name}"
+    return (
+        '<picture>\n  <source media="(prefers-color-scheme: dark)" '
+        f'srcset="{place}-dark.svg">\n  <img src="{place}-light.svg" alt="{_title(name)}">\n</picture>'
+    )
+
+
+def _basis(name: str) -> str:
+    found = simulated(name, WORKS[0])
+    reduced = ""
+    if found.all_reduce is not None:
+        reduced = (
+            f" All-reduce: two per layer of the tokens' {model_named(name).hidden:,} columns, never "
+            f"overlapped, {found.all_reduce.bus_bytes_per_s / 1e9:.0f} GB/s of bus bandwidth, "
+            f"{found.all_reduce.source}."
+        )
+    return (
+        f"{found.device}, {SIMULATED}: {found.basis}. A layer is the second of two in a row, every product "
+        f"in the tiles that suit it alone. A pass has no embedding and no vocabulary product.{reduced}"
+    )
+
+
+def _simulated_block(found: ModelPass, work: LayerWork) -> str:
+    keys = f" and {CACHED + 1:,} keys" if work.phase == "decode" else ""
+    heads = [f"{name}, µs" for name in PART_NAMES if found.all_reduce or name != PART_NAMES[-1]]
+    lines = [_row(["plan", *heads, "layer, µs", "pass, ms", "saves, %"])]
+    lines.append("|---" + "|--:" * (len(heads) + 3) + "|")
+    for way in found.ways:
+        parts = [f"{way.parts_ns[name] / 1e3:.1f}" for name in PART_NAMES[: len(heads)]]
+        whole = [f"{way.layer_ns / 1e3:.1f}", f"{found.layers * way.layer_ns / 1e6:.2f}"]
+        lines.append(_row([way.word, *parts, *whole, f"{found.gain_points(way):+.1f}"]))
+    return "\n".join([f"**{str(work).capitalize()}**{keys}:", "", *lines])
+
+
+def _measured_block(name: str, runs: Mapping[str, Any] | None) -> str:
+    """Our classes of plans and PyTorch, and how far the simulation of just these plans is off."""
+    rows = list(_measured_rows(name, runs)) if runs else []
+    if runs is None or not rows:
+        return UNMEASURED
+    errors = [abs(error) for *_, error in rows if error is not None]
+    lines = [
+        _how(runs),
+        "",
+        _row(["layer", "plan", "measured, µs", "over PyTorch", "simulated, µs", "simulated - measured, %"]),
+        "|---|---|--:|--:|--:|--:|",
+    ]
+    for work, label, measured_ns, speed, simulated_ns, error in rows:
+        said = ["", ""] if error is None else [f"{simulated_ns / 1e3:.1f}", f"{error:+.1f}"]
+        lines.append(_row([str(work), label, f"{measured_ns / 1e3:.1f}", f"{speed:.3f}", *said]))
+    if errors:
+        lines += ["", f"Simulated and measured differ by {median(errors):.1f} % (median), "]
+        lines[-1] += f"{max(errors):.1f} % at most. Over PyTorch: its time over ours; above 1 ours is faster."
+    return "\n".join(lines)
+
+
+def _how(runs: Mapping[str, Any]) -> str:
+    return (
+        f"One {runs['device']['name']}, {runs['date'][:10]}, commit {runs['commit'][:7]}, without "
+        "all-reduce; medians of interleaved rounds of CUDA graphs with several runs each. Of each way of "
+        "synchronising the plan that was fastest in earlier rounds; simulated is that plan, after the "
+        "measurement."
+    )
+
+
+MeasuredRow = tuple[LayerWork, str, int, float, float, float | None]
+
+
+def _measured_rows(name: str, runs: Mapping[str, Any]) -> Iterator[MeasuredRow]:
+    phases: dict[str, Phase] = {"layer": "prefill", "decode": "decode"}
+    for case in runs["cases"]:
+        if case["model"] != name or case["kind"] not in phases or "failed" in case:
+            continue
+        work = LayerWork(phases[case["kind"]], int(case["tokens"]))
+        torch_ns = times_of(case).get("torch")
+        for one in case["finalists"]:
+            ns = one["median_ns"]
+            speed = torch_ns / ns if torch_ns else float("nan")
+            said = None if one["class"] == "torch" else simulated_plan_ns(name, work, one["label"])
+            error = None if said is None else 100 * (said / ns - 1)
+            yield work, one["label"], ns, speed, said or 0.0, error
+
+
+def simulated_plan_ns(name: str, work: LayerWork, label: str) -> float | None:
+    """A layer in a plan that was measured, such as "pdl+row, best tiles, attention reversed:row".
+
+    None for other tiles than those that suit each product alone.
+    """
+    word, tiles, order = label.split(", ")
+    if tiles != "best tiles":
+        return None
+    device = default_device()
+    two = two_layers(name, device, work.tokens, phase=work.phase, cached=work.cached)
+    attention = parse_order(order.removeprefix("attention "))
+    orders = {stage.name: attention for stage in two.stages if isinstance(stage.work, ATTENTION)}
+    plan = replace(parse_plan(word), orders=orders)
+    return sum(second_layer_ns(two, layer_costs(two, device).simulated(two, plan, device)).values())
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def main(words: list[str] | None = None) -> int:
+    """Writes every model's page and, unless told otherwise, its pictures."""
+    parser = OneLineParser(prog=COMMAND, description=__doc__)
+    parser.add_argument("--text", action="store_true", help="pages only, no pictures")
+    options = parser.parse_args(sys.argv[1:] if words is None else words)
+    runs = newest_run()
+    for name in MODELS:
+        write_text(DOCS / "models" / f"{name}.md", page(name, runs) + "\n")
+        for theme in () if options.text else THEMES:
+            save_figure(figure(name, theme), DOCS / "images" / "models" / f"{name}-{theme}.svg")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_program("model_pages", main))
