@@ -74,7 +74,13 @@ def with_splits_for(layers: Pipeline, device: Device) -> Pipeline:
     """The same layers of decode, with as many splits as a device needs to be busy.
 
     Attention by the bytes that its blocks read (`best_splits`), products until there is a block per SM.
+    Raises `DescriptionError` for a prompt's layers.
     """
+    if not any(isinstance(stage.work, AttentionDecode) for stage in layers.stages):
+        raise DescriptionError(
+            f"pipeline {layers.name}: no stage is decode attention, whose splits follow a device. Use "
+            "phase='decode', or tiles={'out': (rows, columns, splits)}"
+        )
     found = {}
     for stage in layers.stages:
         work = stage.work

@@ -127,6 +127,7 @@ def test_a_device_s_splits_keep_it_busy():
             lambda: with_rope(transformer_layer("llama-3-8b", 4, phase="decode")),
             r"tile_n is 64; RoPE rotates whole heads of 128 columns. Use tiles={'qkv': \(64, 128\)}",
         ),
+        (lambda: with_splits_for(prompt(), H200), "no stage is decode attention, whose splits follow"),
         (lambda: with_rope(chain_of(prompt(), "mlp")), "no stage is attention after a QKV product"),
     ],
 )
