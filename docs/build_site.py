@@ -42,6 +42,7 @@ NAV: list[Any] = [
                     {"LLaMA 65B": "models/llama-65b.md"},
                     {"Llama 3 8B": "models/llama-3-8b.md"},
                     {"Qwen2.5 0.5B": "models/qwen2.5-0.5b.md"},
+                    {"The paper's figures": "models/paper.md"},
                 ]
             },
         ]

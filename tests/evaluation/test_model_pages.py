@@ -15,9 +15,16 @@ def small(monkeypatch):
 
 
 def run_of(**changes):
+    stream = {"class": "stream", "label": "stream, best tiles, attention row", "median_ns": 110_000}
     finalist = {"class": "semaphores", "label": LABEL, "median_ns": 100_000}
     torch = {"class": "torch", "label": "cuBLASLt", "median_ns": 120_000}
-    case = {"kind": "layer", "model": NAME, "tokens": 256, "name": "x", "finalists": [finalist, torch]}
+    case = {
+        "kind": "layer",
+        "model": NAME,
+        "tokens": 256,
+        "name": "x",
+        "finalists": [torch, stream, finalist],
+    }
     top = {"device": {"name": "a GPU"}, "date": "2026-01-02T03:04", "commit": "abcdef123"}
     return {**top, "cases": [{**case, **changes}]}
 
@@ -44,9 +51,12 @@ def test_the_first_ways_bar_is_a_hundred_percent_and_others_what_they_save(small
 
 def test_a_measured_layer_stands_beside_pytorch_and_the_simulation_of_its_own_plan(small):
     ns = pages.simulated_plan_ns(NAME, WORK, LABEL)
+    stream_ns = pages.simulated_plan_ns(NAME, WORK, "stream, best tiles, attention row")
     text = pages.page(NAME, run_of())
-    assert f"| {LABEL} | 100.0 | 1.200 | {ns / 1e3:.1f} | {ns / 1e3 - 100:+.1f} |" in text
-    assert "| cuBLASLt | 120.0 | 1.000 |  |  |" in text
+    saved = 100 * (1 - ns / stream_ns)
+    said = f"{ns / 1e3:.1f} | {saved:+.1f} | {ns / 1e3 - 100:+.1f}"
+    assert f"| {LABEL} | 100.0 | 1.200 | +9.1 | {said} |" in text
+    assert "| cuBLASLt | 120.0 | 1.000 |  |  |  |  |" in text
     assert "One a GPU, 2026-01-02, commit abcdef1" in text
 
 
