@@ -14,7 +14,7 @@ from wavesim.evaluation import paper_attention_page
 from wavesim.evaluation.gpu_results import load_results, newest_results
 from wavesim.evaluation.layer_graphs_table import times_of
 from wavesim.evaluation.model_pages import DOCS, ROOT, WORKS, newest_run, simulated
-from wavesim.evaluation.paper_attention_cases import BACKENDS, PREDICTIONS
+from wavesim.evaluation.paper_attention_cases import AS_PUBLISHED, PREDICTIONS
 from wavesim.evaluation.speedups import Pair, pairs_of
 from wavesim.guard.program import run_program
 from wavesim.guard.reading import read_text
@@ -38,7 +38,6 @@ MODELS = {
 }
 # What the paper's text says of Figure 8.
 END_TO_END = {"GPT-3": "6 to 15", "LLaMA": "9 to 13"}
-AS_PUBLISHED = next(iter(BACKENDS))  # the first runs a stream per kernel, as the paper's kernels did
 NOTHING = "-"
 COMMAND = "python -m wavesim.evaluation.paper_figures"
 
