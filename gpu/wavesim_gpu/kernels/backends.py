@@ -18,7 +18,7 @@ from wavesim_gpu.kernels.rows.copy_tiles import TileCopy
 from wavesim_gpu.kernels.rows.norm import RowNorm
 from wavesim_gpu.kernels.rows.softmax import RowSoftmax
 from wavesim_gpu.kernels.sm80.gemm import Portable
-from wavesim_gpu.kernels.sm90.gemm_sm90 import Hopper
+from wavesim_gpu.kernels.sm90.gemm_sm90 import ChainedHopper, Hopper
 from wavesim_gpu.kernels.stage_backend import StageBackend
 
 BACKENDS: dict[str, Backend] = {  # of GEMMs
@@ -26,8 +26,10 @@ BACKENDS: dict[str, Backend] = {  # of GEMMs
     Hopper.name: Hopper(),
 }
 DEFAULT = Portable.name  # runs on every GPU
-# Of other stages. Of a work's backends, the one of the wanted family computes it, or else the first.
+# Of other stages, and of GEMMs that name one. The wanted family's backend computes a work, or
+# else the first that can.
 OTHERS: dict[str, StageBackend] = {
+    ChainedHopper.name: ChainedHopper(),
     HopperAttention.name: HopperAttention(),
     PortableAttention.name: PortableAttention(),
     PortableDecode.name: PortableDecode(),

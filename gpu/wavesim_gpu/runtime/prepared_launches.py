@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Sequence
 from ctypes import c_void_p
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from wavesim.errors import DeviceError
 from wavesim_gpu.cusync.layout import CALL, SYNC_PARAMS
@@ -20,7 +20,8 @@ from wavesim_gpu.runtime.launch_attributes import launch_config
 
 ALIGNMENT = 64  # of a tensor map, in the host's memory too
 WORD = 8
-OPERANDS: tuple[Operand, ...] = get_args(Operand)  # of each stage, in this order
+# Of each stage of a call, in this order: those of a product without residual, RoPE and caches.
+OPERANDS: tuple[Operand, ...] = ("a", "b", "b_values", "c", "bias", "values_bias", "partials", "tickets")
 assert SYNC_PARAMS.fields is not None
 assert CALL.fields is not None
 _CALL = SYNC_PARAMS.fields["call"][1] // WORD

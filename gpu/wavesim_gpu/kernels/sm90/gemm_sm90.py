@@ -124,6 +124,14 @@ class Hopper(Backend):
         return super().partial_bytes(gemm, plan)
 
 
+class ChainedHopper(Hopper):
+    """The same for chains by dependent launch: blocks do not stay until the kernel before has ended."""
+
+    name = "hopper-chained"
+    source = Path(__file__).with_name("chained_gemm_sm90.cu")
+    runs = tuple(one for one in Hopper.runs if one.schedules != ("fused",))
+
+
 def _config(gemm: Gemm, plan: Plan) -> WgmmaTile:
     """Under Stream-K without clusters: their blocks would have to split alike."""
     config = config_of(gemm)
