@@ -203,7 +203,7 @@ def bind(
         (stage.name, operand): group[stage.name]
         for operand, group in groups.items()
         for stage in pipeline.stages
-        if group and stage.name in group and operand in stage.tiled.operands
+        if group and group.get(stage.name) is not None and operand in stage.tiled.operands
     }
     return operands_of(pipeline, given)
 
