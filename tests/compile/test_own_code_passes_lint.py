@@ -16,6 +16,7 @@ CHOSEN = [
     ("hopper gemm1 streams+row", "sm_90a"),
     ("hopper gemm2 streams+row", "sm_90a"),
     ("hopper gemm2 pdl+tile", "sm_90a"),
+    ("chained hopper gemm2 pdl+tile", "sm_90a"),
     ("hopper gemm1+gemm2 fused+row", "sm_90a"),
     ("hopper attention 128 persistent+streams+tile", "sm_90a"),
     ("portable attention streams+tile", "sm_80"),

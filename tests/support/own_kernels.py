@@ -5,7 +5,7 @@ Example: `OWN["portable gemm2 row"].compiled("sm_80")` is the portable GEMM that
 
 import importlib
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attention_layers import attention, decode, decode_layer, layer
@@ -27,6 +27,7 @@ from wavesim_gpu.evaluation.studies import copies, primitives, wait_costs
 from wavesim_gpu.kernels import control, elementwise
 from wavesim_gpu.kernels.attention.head_product import HeadProducts
 from wavesim_gpu.kernels.backends import backend_of
+from wavesim_gpu.kernels.sm90.gemm_sm90 import ChainedHopper
 from wavesim_gpu.planned_kernels import kernels_of
 from wavesim_gpu.runtime import clock_stamps
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
@@ -156,6 +157,12 @@ def _loops():
     return OwnCode(wait_costs.SOURCE, names, archs=("sm_90a", "sm_100"))
 
 
+def _chained():
+    """The Hopper product for chains, whose blocks leave as they end."""
+    ordinary = dict(_planned("hopper", "pdl+tile", ("gemm2",)))["hopper gemm2 pdl+tile"]
+    return replace(ordinary, path=ChainedHopper.source)
+
+
 OWN = {
     **dict(_planned("portable", "streams+row")),
     **dict(_planned("portable", "streams+tile", ("gemm2",))),
@@ -163,6 +170,7 @@ OWN = {
     **dict(_planned("hopper", "streams+row")),
     **dict(_planned("hopper", "pdl+tile")),
     **dict(_planned("hopper", "fused+row")),
+    "chained hopper gemm2 pdl+tile": _chained(),
     "hopper attention 128 persistent+streams+tile": _attention("persistent+streams+tile", 128),
     "portable attention streams+tile": _portable_attention(layer(attention())),
     "decode attention streams+tile": _portable_attention(decode_layer(decode())),
