@@ -15,6 +15,7 @@ import numpy as np
 
 from wavesim.evaluation.layer_blind_cases import BASELINE
 from wavesim.evaluation.layer_blind_runs import LayerBasis, LayerBlindRun
+from wavesim.guard.program import run_program
 from wavesim.predict.prediction import improvement_points
 
 CHAINS = ("chain", "into", "from", "norm")
@@ -126,4 +127,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program("layer_blind_scores", main))

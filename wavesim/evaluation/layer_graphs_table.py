@@ -11,6 +11,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from wavesim.guard.documents import read_json
+from wavesim.guard.program import run_program
 
 MOST_BYTES = 16 << 20
 
@@ -80,4 +81,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run_program("layer_graphs_table", lambda: main(sys.argv[1:])))

@@ -28,6 +28,7 @@ from wavesim.evaluation.layer_blind_cases import (
 from wavesim.evaluation.layer_blind_predictions import predicted_from_costs, predicted_from_streams
 from wavesim.evaluation.layer_blind_runs import FACTS, ROUNDS_FILE, trace_name, write_registered
 from wavesim.guard.appending import append_line
+from wavesim.guard.program import run_program
 from wavesim.guard.writing import write_text
 from wavesim.trace.trace import Trace
 from wavesim_gpu.program import Program
@@ -211,4 +212,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program("layers_blind", main))

@@ -135,6 +135,8 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         ("gpu", "a scope to each"),
     ],
     "15.3": [(21, "can hang"), (68, "can hang"), (19, "20 cannot either"), (0, "between"), (2.5, "whole")],
+    "16.1": [((3, 3), "the mask lets it see"), ((2, 9), "the mask lets it see"), (9, "two values")],
+    "16.2": [((7, 6), "four SMs"), ((6, 8), "which rows are whole"), (6, "two values")],
     "12.1": [(6.2, "ms"), (0.005, "ms")],
     "12.2": [
         (PAIR.replace("[48, 8]", "[24, 8]"), "384"),

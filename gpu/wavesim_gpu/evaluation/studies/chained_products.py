@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
 
+from wavesim.guard.program import run_program
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.parsing import parse_plan
@@ -80,4 +81,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program("chained_products", main))

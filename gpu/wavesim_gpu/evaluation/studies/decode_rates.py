@@ -15,6 +15,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
+from wavesim.guard.program import run_program
 from wavesim.model.attention import AttentionDecode
 from wavesim.model.decode_splits import best_splits
 from wavesim.model.device import Device
@@ -81,7 +82,7 @@ def copying() -> Contender:
     return Contender(launch, stream)
 
 
-def main() -> None:
+def main() -> int:
     """Prints a line per case."""
     runner, device, copy = CupyRunner(commit="study"), query(), copying()
     for work in cases(device):
@@ -95,7 +96,8 @@ def main() -> None:
             f"{own_ns * copy_rate / work.kv_bytes:.2f} x\n"
         )
         sys.stdout.flush()
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_program("decode_rates", main))

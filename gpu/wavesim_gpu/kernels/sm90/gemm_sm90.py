@@ -128,7 +128,7 @@ class ChainedHopper(Hopper):
     """The same for chains by dependent launch: blocks do not stay until the kernel before has ended."""
 
     name = "hopper-chained"
-    source = Path(__file__).with_name("chained_gemm_sm90.cu")
+    source = Path(__file__).parents[1] / "chained_gemm_sm90.cu"
     runs = tuple(one for one in Hopper.runs if one.schedules != ("fused",))
 
 
