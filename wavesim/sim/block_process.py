@@ -50,7 +50,11 @@ class BlockProcesses:
             ended = done if program.ahead_of(stage.index) is None else Event(env)
             self.stages.append(StageState(row, size, parts, parts.copy(), stored_ns, Event(env), done, ended))
         self._env, self._program, self._costs, self._shared = env, program, costs, shared
-        self._block_ns, self._release, self._stays = block_ns, release, stays
+        self._block_ns, self._release = block_ns, release
+        # The grid that has to end before a stage's blocks free their slots, by stage.
+        self._stays_for = [
+            program.ahead_of(one.index) if one.stage.name in stays else None for one in program.stages
+        ]
         self._same_instant = SameInstant(env)
         self._launches = [program.launch_of(stage.index) for stage in program.stages]
         self._counters = {launch: count(launch.blocks) for launch in program.launches}
@@ -230,12 +234,11 @@ class BlockProcesses:
 
     def _leave(self, stage: int, sm: int, slot: int) -> None:
         """A block frees its slot, where its kernel stays not before the grid ahead has ended."""
-        ahead = self._program.ahead_of(stage)
-        release = partial(self._release, sm, slot, stage)
-        if ahead is None or self._program.stages[stage].stage.name not in self._stays:
-            release()
+        ahead = self._stays_for[stage]
+        if ahead is None:
+            self._release(sm, slot, stage)
         else:
-            self._once_ended(ahead, release)
+            self._once_ended(ahead, partial(self._release, sm, slot, stage))
 
     def _once_ended(self, stage: int, act: Callable[[], object]) -> None:
         ended = self.stages[stage].ended
