@@ -5,14 +5,12 @@ stream sync, dependent launch and semaphores, attention's short tiles first and 
 costs were fitted on (640, 768, 1,280 and 1,920 tokens) are the trial's; none of them is here.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 from typing import Literal
 
 from wavesim.model.pipeline import Pipeline
+from wavesim.passes.model_pass import with_backends
 from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
@@ -72,7 +70,7 @@ class BlindLayerCase:
             cached=CACHED if is_decode else 0,
             tiles=SMALL_TILES if self.model in SMALL and not is_decode else None,
         )
-        return _with_backends(chain_of(layer, PARTS[self.kind]) if self.kind in PARTS else layer)
+        return with_backends(chain_of(layer, PARTS[self.kind]) if self.kind in PARTS else layer)
 
     @property
     def orders(self) -> tuple[str, ...]:
@@ -103,18 +101,3 @@ def all_cases() -> list[BlindLayerCase]:
 def trial_cases() -> list[BlindLayerCase]:
     """Development sizes, to try the run on."""
     return [BlindLayerCase(*one) for one in TRIAL]
-
-
-def _with_backends(pipeline: Pipeline) -> Pipeline:
-    backends = _backends()
-    return pipeline.with_stages(
-        {stage.name: replace(stage, backend=backends[type(stage.work).__name__]) for stage in pipeline.stages}
-    )
-
-
-@cache
-def _backends() -> Mapping[str, str]:
-    """By the class of a stage's work."""
-    path = Path(__file__).with_suffix(".toml")
-    found: Mapping[str, str] = tomllib.loads(path.read_text(encoding="utf-8"))["backends"]
-    return found

@@ -18,11 +18,25 @@ ATTENTION_BLOCK = Block(threads=384, registers=168, dynamic_shared_bytes=200_704
 DECODE_BLOCK = Block(threads=128, registers=168, dynamic_shared_bytes=98_304)
 
 
-def _require_heads(owner: str, heads: int, kv_heads: int, head_dim: int) -> None:
+def require_groups(owner: str, heads: int, kv_heads: int) -> None:
+    """Raises `DescriptionError` unless as many query heads share each KV head."""
     if heads % kv_heads:
         raise DescriptionError(
             f"{owner}: heads is {heads} and kv_heads {kv_heads}; heads must be a multiple of kv_heads"
         )
+
+
+def require_cache_rows(owner: str, kv_rows: int, cached: int, length: int) -> None:
+    """Raises `DescriptionError` for a cache that the keys do not fit into."""
+    if kv_rows < cached + length:
+        raise DescriptionError(
+            f"{owner}: the cache has {kv_rows} rows for a sequence; cached {cached} + length {length} need "
+            f"{cached + length}. Use a cache of at least {cached + length} rows"
+        )
+
+
+def _require_heads(owner: str, heads: int, kv_heads: int, head_dim: int) -> None:
+    require_groups(owner, heads, kv_heads)
     if head_dim not in HEAD_DIMS:
         raise DescriptionError(
             f"{owner}: head_dim is {head_dim}; kernels have {' and '.join(map(str, HEAD_DIMS))}. Pad the "
@@ -73,11 +87,7 @@ class Attention:
         _require_dropout(owner, self.dropout)
         if self.kv_rows == 0:
             object.__setattr__(self, "kv_rows", self.keys)
-        if self.kv_rows < self.keys:
-            raise DescriptionError(
-                f"{owner}: the cache has {self.kv_rows} rows for a sequence; cached {self.cached} + length "
-                f"{self.length} need {self.keys}. Use a cache of at least {self.keys} rows"
-            )
+        require_cache_rows(owner, self.kv_rows, self.cached, self.length)
 
     @property
     def keys(self) -> int:

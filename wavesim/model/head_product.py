@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
+from wavesim.model.attention import require_cache_rows, require_groups
 from wavesim.model.kernel import Block, Grid, Kernel, require_positive
 from wavesim.model.regions import ELEMENT_BYTES, Matrix, Read, Region, Write
 
@@ -67,11 +68,7 @@ class HeadProduct:
 
     def _require_kernel(self, owner: str) -> None:
         """Raises `DescriptionError` for heads and keys that no kernel takes, and a cache too short."""
-        if self.heads % self.kv_heads:
-            raise DescriptionError(
-                f"{owner}: heads is {self.heads} and kv_heads {self.kv_heads}; heads must be a multiple of "
-                "kv_heads"
-            )
+        require_groups(owner, self.heads, self.kv_heads)
         if self.head_dim % ROW_UNIT:
             raise DescriptionError(
                 f"{owner}: head_dim is {self.head_dim}; it must be a multiple of {ROW_UNIT}. Pad the heads"
@@ -81,11 +78,8 @@ class HeadProduct:
                 f"{owner}: cached {self.cached} + length {self.length} are {self.keys} keys; they must be a "
                 f"multiple of {ROW_UNIT}, so that each head's scores begin at 16 bytes. Pad the sequences"
             )
-        if (self.cached or self.kv_rows) and self.kv_rows < self.keys:
-            raise DescriptionError(
-                f"{owner}: the cache has {self.kv_rows} rows for a sequence; cached {self.cached} + length "
-                f"{self.length} need {self.keys}. Use a cache of at least {self.keys} rows"
-            )
+        if self.cached or self.kv_rows:
+            require_cache_rows(owner, self.kv_rows, self.cached, self.length)
 
     @property
     def keys(self) -> int:

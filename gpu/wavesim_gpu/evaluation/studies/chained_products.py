@@ -39,19 +39,12 @@ ROUNDS, REPEATS, SEED = 14, 5, 3
 
 def with_products(pipeline: Pipeline, backend: str) -> Pipeline:
     """The same with every GEMM computed by a backend."""
-    stages = {
-        stage.name: replace(stage, backend=backend if isinstance(stage.work, Gemm) else stage.backend)
-        for stage in pipeline.stages
-    }
-    dependencies = [
-        replace(
-            one,
-            consumer=replace(one.consumer, stage=stages[one.consumer.stage.name]),
-            needs=[replace(need, stage=stages[need.stage.name]) for need in one.needs],
-        )
-        for one in pipeline.dependencies
-    ]
-    return replace(pipeline, stages=list(stages.values()), dependencies=dependencies)
+    return pipeline.with_stages(
+        {
+            stage.name: replace(stage, backend=backend) if isinstance(stage.work, Gemm) else stage
+            for stage in pipeline.stages
+        }
+    )
 
 
 def programs(runner: CupyRunner, pipeline: Pipeline) -> Iterator[tuple[str, Program]]:
