@@ -3,7 +3,7 @@
 Import arrows, lowest first; a part may use what is above it in the list, never what is below:
 
     errors <- guard <- model, trace, litmus <- plan, workloads <- costs <- sim, analysis, recordings
-           <- check, lint, predict
+           <- check, lint, predict, streams
            <- codegen <- tuning, view <- crossover, advise, passes <- hang, widgets <- comparison
            <- teaching, evaluation <- cli
 """
@@ -36,6 +36,7 @@ RANKS = {
     "check": 5,
     "lint": 5,
     "predict": 5,
+    "streams": 5,
     "codegen": 6,
     "tuning": 7,
     "view": 7,
@@ -51,7 +52,7 @@ RANKS = {
     "__main__": 13,
 }
 OWNERS = {
-    "simpy": {"sim"},
+    "simpy": {"sim", "streams"},
     "distributed": {"tuning"},
     "ijson": {"advise"},
     # LiveFigure is a subclass of plotly's FigureWidget, so the widgets name plotly too.

@@ -12,9 +12,10 @@ from random import Random
 
 from safety_cases import BLOCKS
 
-from wavesim.hang.situation import BlockWait, DevicePart, Post, PostedSemaphore, Situation, StreamOperation
+from wavesim.hang.situation import BlockWait, DevicePart, Post, PostedSemaphore, Situation
 from wavesim.model.device import load
 from wavesim.model.kernel import Block
+from wavesim.streams.operation import StreamOperation
 
 
 def situation_of_seed(seed: int) -> Situation:

@@ -13,10 +13,11 @@ kinds; SMs are interchangeable, or pairs of them where there are clusters.
 from collections.abc import Iterator
 from functools import cache
 
-from wavesim.hang.situation import BlockWait, Situation, StreamOperation
+from wavesim.hang.situation import BlockWait, Situation
 from wavesim.hang.stuck import Trust
 from wavesim.model.kernel import Grid, Kernel
 from wavesim.sim.placement import Footprint, footprint
+from wavesim.streams.operation import StreamOperation
 
 Sm = tuple[int, tuple[int, ...]]  # carve-out, kinds of the blocks on it
 State = tuple[int, tuple[int, ...], tuple[tuple[Sm, ...], ...]]  # launches made, issued per kind, pools' SMs

@@ -6,12 +6,13 @@ waits for the start of its first block, and the consumer behind it, whose blocks
 
 from collections.abc import Iterator
 
-from wavesim.hang.situation import BlockWait, DevicePart, Situation, StreamOperation
+from wavesim.hang.situation import BlockWait, DevicePart, Situation
 from wavesim.model.device import Device
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, check_plan
 from wavesim.sim.placement import footprint
+from wavesim.streams.operation import StreamOperation
 
 PART = "gpu0"
 

@@ -16,11 +16,12 @@ from wavesim.advise.nsight import SQLITE_MAGIC
 from wavesim.advise.profile import UNKNOWN_NS, LaunchShape, Profile
 from wavesim.advise.profile_file import load_profile
 from wavesim.errors import DescriptionError
-from wavesim.hang.situation import DevicePart, Situation, StreamOperation
+from wavesim.hang.situation import DevicePart, Situation
 from wavesim.hang.situation_file import MOST_JSON_BYTES, MOST_OPERATIONS
 from wavesim.model import device as devices
 from wavesim.model.kernel import Block
 from wavesim.model.occupancy import require_runnable
+from wavesim.streams.operation import StreamOperation
 
 GZIP = b"\x1f\x8b"
 MOST_NAME = 120

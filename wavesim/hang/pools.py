@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wavesim.check.residency import Waiting, close_sms
-from wavesim.hang.situation import DevicePart, Situation, StreamOperation
+from wavesim.hang.situation import DevicePart, Situation
 from wavesim.model.device import Device
 from wavesim.model.kernel import Grid, Kernel
 from wavesim.model.occupancy import occupancy_of
 from wavesim.sim.placement import Footprint, footprint
+from wavesim.streams.operation import StreamOperation
 
 HOST = "host functions"
 

@@ -7,8 +7,8 @@ started; or both ask for the largest carve-out, so that their blocks share SMs.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from wavesim.hang.situation import Situation, StreamOperation
-from wavesim.hang.turns import LEGACY
+from wavesim.hang.situation import Situation
+from wavesim.streams.operation import LEGACY, StreamOperation
 
 MOST_TRIED = 4  # operations of a situation for which changes are tried
 MOST_SAID = 3

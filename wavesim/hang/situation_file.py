@@ -30,23 +30,13 @@ from wavesim.errors import DescriptionError, RecordingError
 from wavesim.guard.bounds import bounded_text, shown, whole
 from wavesim.guard.documents import json_value, read_toml
 from wavesim.guard.reading import read_text
-from wavesim.hang.situation import (
-    ONE_THREAD,
-    BlockWait,
-    DevicePart,
-    Kind,
-    Post,
-    PostedSemaphore,
-    Situation,
-    StreamOperation,
-    Trigger,
-    Until,
-)
+from wavesim.hang.situation import BlockWait, DevicePart, Post, PostedSemaphore, Situation, Until
 from wavesim.hang.situation_fields import DEVICES, OPERATIONS, POSTS, SEMAPHORES, TOP, WAITS
 from wavesim.model import device as devices
 from wavesim.model.description_table import DescriptionTable
 from wavesim.model.kernel import Block, Carveout, Grid
 from wavesim.model.occupancy import require_runnable
+from wavesim.streams.operation import ONE_THREAD, Kind, StreamOperation, Trigger
 
 MOST_TOML_BYTES, MOST_JSON_BYTES = 1 << 20, 64 << 20
 MOST_OPERATIONS, MOST_WAITS, MOST_SEMAPHORES, MOST_DEVICES = 20_000, 20_000, 20_000, 64

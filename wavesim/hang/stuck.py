@@ -22,8 +22,8 @@ from typing import Literal
 
 from wavesim.hang.pools import Pool, Pools
 from wavesim.hang.situation import Situation
-from wavesim.hang.turns import Turns, turns_of
 from wavesim.hang.unmet import Unmet, has_rows, unmet_of
+from wavesim.streams.turns import Turns, turns_of
 
 # What the device is trusted with. "cuda": nothing but promises, so that it need not issue a block while
 # another is resident. "room": a block is issued where there is room. "order": also oldest launch first, and
@@ -80,7 +80,7 @@ class Ground:
         self.situation = situation
         self.operations = situation.operations
         self.pools = Pools(situation)
-        self.turns: Turns = turns_of(situation)
+        self.turns: Turns = turns_of(situation.operations)
         self.unmet: dict[int, tuple[Unmet, ...]] = unmet_of(situation)
         self.rowwise = {number for number, reasons in self.unmet.items() if has_rows(reasons)}
 

@@ -9,8 +9,8 @@ from typing import Literal
 
 from wavesim.hang.layout import Holder
 from wavesim.hang.stuck import Ground, Progress, Stuck
-from wavesim.hang.turns import LEGACY
 from wavesim.hang.unmet import Unmet
+from wavesim.streams.operation import LEGACY
 
 MOST_LATE = 1_000  # operations followed through what comes before them
 

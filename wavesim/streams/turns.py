@@ -10,9 +10,7 @@ synchronisation behaviour. Only launches that came earlier are named, so that tu
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from wavesim.hang.situation import Situation, StreamOperation
-
-LEGACY = "legacy"
+from wavesim.streams.operation import LEGACY, StreamOperation
 
 
 @dataclass(frozen=True)
@@ -49,27 +47,28 @@ class Turns:
     host_waits: Mapping[int, HostWait]
 
 
-def turns_of(situation: Situation) -> Turns:
-    """When each operation's turn comes."""
-    follower = _Follower(situation.operations)
-    turns = tuple(follower.add(number, one) for number, one in enumerate(situation.operations))
-    return Turns(turns, follower.host_waits)
+def turns_of(operations: Sequence[StreamOperation]) -> Turns:
+    """When the turn of each of these, in the order of their launches, comes."""
+    order = StreamOrder()
+    return Turns(tuple(order.add(one) for one in operations), order.host_waits)
 
 
-class _Follower:
-    """Goes with the host from launch to launch."""
+class StreamOrder:
+    """Goes with the host from launch to launch; `add` says what comes before each."""
 
-    def __init__(self, operations: Sequence[StreamOperation]) -> None:
+    def __init__(self) -> None:
         self.host_waits: dict[int, HostWait] = {}
-        self._operations = operations
-        self._numbers = {one.name: number for number, one in enumerate(operations)}
+        self._operations: list[StreamOperation] = []
+        self._numbers: dict[str, int] = {}
         self._last: dict[tuple[str, str, str], list[int]] = {}  # what may still run at a stream's end
         self._blocking: dict[tuple[str, str], set[str]] = {}  # streams used since the last on the legacy one
         self._legacy: dict[tuple[str, str], list[int]] = {}
         self._host: dict[str, int] = {}
 
-    def add(self, number: int, one: StreamOperation) -> Turn:
-        """The turn of the next launch."""
+    def add(self, one: StreamOperation) -> Turn:
+        """The turn of the next launch. Raises `KeyError` where it comes after one that was not launched."""
+        number = self._numbers[one.name] = len(self._operations)
+        self._operations.append(one)
         place = (one.process, one.device)
         before = self._last.setdefault((*place, one.stream), [])
         is_early = one.is_dependent and bool(before) and self._triggers_early(before[-1])
