@@ -1,7 +1,8 @@
 """The hardware block dispatcher: launched kernels in a queue, blocks issued to SMs with room.
 
 Example: the first kernel's blocks are issued until the SMs are full or it has no more; only then
-come the next kernel's, at once and wherever there is room. Nothing is pre-empted or reordered.
+come the next kernel's, at once and wherever there is room. Nothing is pre-empted; only a stream's priority
+puts a kernel's pending blocks before those of one that was launched earlier.
 """
 
 from collections import deque
@@ -24,6 +25,7 @@ class QueuedGrid:
     pass that issues it, before its first event. Of launches whose turn comes at the
     same instant the one with the lower `rank` goes first. `issued` fires with the time of the
     last block's issue. `is_fetching`: blocks fetch their positions from a counter (`fetch_order`).
+    Pending blocks of a lower `priority` go first, as in CUDA. Source: seen on an NVIDIA H200.
     """
 
     name: str
@@ -34,6 +36,7 @@ class QueuedGrid:
     upto: int
     issued: Event | None = None
     is_fetching: bool = False
+    priority: int = 0
 
 
 Place = tuple[int, int]  # SM, slot
@@ -77,8 +80,7 @@ class Dispatcher:
         """One pass. A kernel that did not fit before can only fit where something has changed."""
         self._is_armed = False
         self._is_head_new = self._is_head_new or not self.queue
-        self.queue.extend(sorted(self._arrivals, key=lambda launch: launch.rank))
-        self._arrivals.clear()
+        self._admit()
         self._pool.offer(self._all_sms if self._is_head_new else self._changed)
         self._changed = set()
         while self.queue:
@@ -95,6 +97,17 @@ class Dispatcher:
             if launch.issued is not None:
                 launch.issued.succeed(int(self._env.now))
             self._pool.offer(self._all_sms)
+
+    def _admit(self) -> None:
+        """Takes what has arrived into the queue: behind it, or before what has less priority."""
+        if not self._arrivals:
+            return
+        head = self.queue[0] if self.queue else None
+        self.queue.extend(sorted(self._arrivals, key=lambda launch: launch.rank))
+        if any(launch.priority for launch in self.queue):
+            self.queue = deque(sorted(self.queue, key=lambda launch: launch.priority))
+            self._is_head_new = self._is_head_new or self.queue[0] is not head
+        self._arrivals.clear()
 
     def _places(self, launch: QueuedGrid) -> list[Place]:
         """Where a launch's next blocks go, as many as there is room for now."""
