@@ -26,8 +26,9 @@ def largest_cover(ways: Sequence[Counts], limits: Counts, sm_count: int) -> Cove
     if not ways:
         return Cover([], 0)
     greedy = _greedy(ways, limits, sm_count)
-    if len(greedy) == sm_count:
-        return Cover(greedy, sm_count)
+    # Mostly one kind alone says that there are no more, at once.
+    if len(greedy) == _by_kind(ways, limits, sm_count):
+        return Cover(greedy, len(greedy))
     at_most = upper_bound(ways, limits, sm_count)
     if at_most > len(greedy):
         exact = _exact(ways, limits, sm_count)

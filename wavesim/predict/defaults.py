@@ -280,9 +280,10 @@ def _nearest_case(pipeline: Pipeline, device: Device, order: str) -> RecordedCas
         for case in _shipped()
         if (case.device, case.workload, {case.tile}) == (device.name, pipeline.name, tiles)
         and "stream" in case.paths
-        and _is_same_occupancy(case, pipeline, device)
     ]
-    return min(alike, key=lambda case: (abs(case.tokens - tokens), case.order != order), default=None)
+    # Nearest first, so that one recording is read and not all of them.
+    alike.sort(key=lambda case: (abs(case.tokens - tokens), case.order != order))
+    return next((case for case in alike if _is_same_occupancy(case, pipeline, device)), None)
 
 
 def _is_same_occupancy(case: RecordedCase, pipeline: Pipeline, device: Device) -> bool:

@@ -134,7 +134,9 @@ def test_the_time_for_a_name_grows_with_its_length_only(name: str):
 @pytest.mark.alone
 def test_many_streams_cost_no_more_than_their_rows(tmp_path: Path):
     events = [{**kernel("a", 12 * n + 0.5, 10), "pid": n} for n in range(9_000)]
-    assert seconds(device_gaps, load_profile(write_trace(tmp_path, events))) < 0.1
+    profile = load_profile(write_trace(tmp_path, events))
+    # Of three: the collector of a test run's large heap may come between, and takes longer than that.
+    assert min(seconds(device_gaps, profile) for _ in range(3)) < 0.1
 
 
 @pytest.mark.alone
