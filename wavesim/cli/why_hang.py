@@ -9,6 +9,7 @@ from pathlib import Path
 
 from wavesim.cli.printing import complain, print_result
 from wavesim.guard.escaping import whole_line
+from wavesim.guard.writing import require_writable, write_text
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -26,18 +27,32 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--waits", type=Path, metavar="FILE.toml", help="who waits for whom, for a profile: [[waits]] tables"
     )
+    parser.add_argument(
+        "--save",
+        type=Path,
+        metavar="FILE.json",
+        help="write launches and waits as they were read, to be edited",
+    )
     parser.add_argument("--html", type=Path, help="write the answer with its pictures to this page")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Reads the situation, judges it and says why."""
+    """Reads the situation, judges it and says why; status 1 where it hangs or can."""
     from wavesim.hang.answer import HangAnswer
-    from wavesim.hang.reading import verdict_on
+    from wavesim.hang.reading import read_files, verdict_of
 
-    answer = HangAnswer(verdict_on(options.file, options.mirror, options.waits))
+    require_writable(options.save, options.html)
+    situation, mirror = read_files(options.file, options.mirror, options.waits)
+    answer = HangAnswer(verdict_of(situation, mirror))
+    if options.save:
+        from wavesim.hang.situation_writer import situation_json
+
+        write_text(options.save, situation_json(situation))
+        complain(f"{options.save}: launches and waits as they were read, to be edited")
     if options.html:
         from wavesim.hang.page import write_hang_page
 
         write_hang_page(options.html, answer)
         complain(f"{options.html}: the page, complete in one file")
-    return print_result(options, answer.as_json(), "\n".join(map(whole_line, answer.lines)))
+    print_result(options, answer.as_json(), "\n".join(map(whole_line, answer.lines)))
+    return int(answer.verdict.can_hang is True)

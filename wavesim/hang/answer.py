@@ -12,6 +12,7 @@ from typing import Any
 
 from wavesim.hang.layout import Holder, PoolLayout, holders_of, layouts_of
 from wavesim.hang.pools import HOST, Pool
+from wavesim.hang.residency_text import residency_lines
 from wavesim.hang.verdict import HangVerdict
 from wavesim.hang.waits_for import Edge, blocks_text, circle_of, edges_of, unmet_text
 
@@ -175,29 +176,10 @@ class HangAnswer:
             for edge in self.circle
         )
 
-    @property
+    @cached_property
     def residency(self) -> tuple[str, ...]:
-        """Per part its SMs, per kernel what fits and what limits it."""
-        ground = self.verdict.ground
-        found = []
-        for part in ground.situation.devices:
-            limits = f", {part.limited_by}" if part.limited_by else ""
-            held = f"; {part.held_sms} held by other work" if part.held_sms else ""
-            found.append(f"{part.name}: {part.device.name}, {part.device.sm_count} SMs{limits}{held}")
-        kernels = [number for number, one in enumerate(ground.operations) if one.is_kernel]
-        for number in kernels[:MOST_LISTED]:
-            one, capacity = ground.operations[number], ground.pools.capacity(number)
-            pool = ground.pools.of[number]
-            assert pool is not None
-            cluster = f" in clusters of {one.cluster}" if one.cluster > 1 else ""
-            found.append(
-                f"{one.name}: {one.blocks:,} block{'s' * (one.blocks > 1)} of {one.block.threads} "
-                f"threads{cluster}, "
-                f"{ground.pools.limiter(number)}: {capacity:,} at once on {pool.name}"
-            )
-        if len(kernels) > MOST_LISTED:
-            found.append(f"and {len(kernels) - MOST_LISTED:,} kernels more")
-        return tuple(found)
+        """Per part its SMs, per kernel what fits and what limits it; beside whom the next has no room."""
+        return tuple(residency_lines(self.verdict.ground, self.layouts))
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -3,6 +3,9 @@
 Example: 1,465 launches of 47 shapes on one stream become 47 operations in the order of their first launch. A
 profile does not know who waits for whom: until a file of waits says so nothing is called safe.
 
+A profile is of a run that came to its end: kernels that hang are in none. So what the host and the streams
+ordered did not keep it from ending, and is left out.
+
 Where the same shape is launched again and again on one stream, the first stands for all.
 """
 
@@ -25,6 +28,11 @@ from wavesim.streams.operation import StreamOperation
 
 GZIP = b"\x1f\x8b"
 MOST_NAME = 120
+NOT_SAID = (
+    "A profile says nothing of carve-outs, clusters, cooperative and dependent launches, priorities and "
+    "events: carve-outs are taken to be the driver's choice, and the others not to be there. --save writes a "
+    "file in which they can be set."
+)
 
 
 def is_profile(path: Path, start: bytes) -> bool:
@@ -38,7 +46,7 @@ def situation_of_profile(path: Path) -> Situation:
     """The launches of a profile. Raises `RecordingError`."""
     profile = load_profile(path)
     used = sorted({profile.lanes[lane].device for lane in np.unique(profile.launches.lane).tolist()})
-    parts, notes = [], [*profile.notes]
+    parts, notes = [], [NOT_SAID, *profile.notes]
     for number in used:
         known = profile.devices.get(number)
         if known is None:

@@ -5,7 +5,7 @@ find no room; below, an arrow from the schedulers to the workers ("until all hav
 no room").
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, cos, pi, sin, sqrt
 
@@ -197,13 +197,11 @@ def waits_picture(answer: HangAnswer, *, theme: str | Theme = "light") -> go.Fig
     spread = 1.35 if len(nodes) > 2 else 0.6
     props["xaxis"] = {**quiet, "range": [-1.5, 1.5]}
     props["yaxis"] = {**quiet, "range": [-spread, spread]}
+    drawn = [edge for edge in edges if edge.source in at and edge.target in at]
+    own = [edge for edge in drawn if edge.source == edge.target]
     props["annotations"] = [
-        *(
-            part
-            for edge in edges
-            if edge.source in at and edge.target in at
-            for part in _arrow(edge, at, palette)
-        ),
+        *(part for edge in drawn if edge not in own for part in _arrow(edge, at, palette)),
+        *_own_words(own, at, palette),
         *(_box(answer, node, place, palette) for node, place in at.items()),
     ]
     return figure_of([{"type": "scatter", "x": [], "y": [], "showlegend": False}], props)
@@ -229,13 +227,30 @@ def _box(answer: HangAnswer, node: int | None, place: tuple[float, float], theme
     return {**note(words, theme, size=13), **box, "x": place[0], "y": place[1], "font": {"color": theme.ink}}
 
 
+def _colour(edge: Edge, theme: Theme) -> str:
+    return {"wait": theme.ink, "room": theme.bad, "turn": theme.muted}[edge.kind]
+
+
+def _own_words(
+    edges: Sequence[Edge], at: dict[int | None, tuple[float, float]], theme: Theme
+) -> Iterator[Props]:
+    """What those wait for that wait for themselves: below their boxes, one line each."""
+    below = dict.fromkeys(at, -42)
+    for edge in edges:
+        x, y = at[edge.source]
+        text, font = (
+            note(one_line(edge.words, 60), theme, size=12),
+            {"color": _colour(edge, theme), "size": 12},
+        )
+        yield {**text, "x": x, "y": y, "yshift": below[edge.source], "font": font}
+        below[edge.source] -= 18
+
+
 def _arrow(edge: Edge, at: dict[int | None, tuple[float, float]], theme: Theme) -> list[Props]:
     """The arrow and its words, beside those of the other direction."""
-    colour = {"wait": theme.ink, "room": theme.bad, "turn": theme.muted}[edge.kind]
+    colour = _colour(edge, theme)
     (x0, y0), (x1, y1) = at[edge.source], at[edge.target]
     text = one_line(edge.words, 60)
-    if edge.source == edge.target:
-        return [{**note(text, theme, size=12), "x": x0, "y": y0, "yshift": -42, "font": {"color": colour}}]
     length = sqrt((x1 - x0) ** 2 + (y1 - y0) ** 2)
     side = (-(y1 - y0) / length * 0.12, (x1 - x0) / length * 0.12)
     start = (x0 + 0.3 * (x1 - x0) + side[0], y0 + 0.3 * (y1 - y0) + side[1])

@@ -169,18 +169,38 @@ class Pools:
 
     def fits(self, device: Device, group: SmGroup, number: int) -> bool:
         """Whether an SM of the group has room for one more block."""
+        return not self.lacking(device, group, number)
+
+    def lacking(self, device: Device, group: SmGroup, number: int) -> str:
+        """What an SM of the group lacks for one more block, in words; nothing where it has room."""
         if not group.held:
-            return True
-        mine = self.footprint(number)
-        held = [(self.footprint(other), count) for other, count in group.held] + [(mine, 1)]
+            return ""
+        mine, held = self.footprint(number), [(self.footprint(other), count) for other, count in group.held]
         carveout = held[0][0].carveout_bytes
-        return (
-            group.blocks < device.max_blocks_per_sm
-            and sum(one.warps * count for one, count in held) <= device.max_warps_per_sm
-            and sum(one.registers * count for one, count in held) <= device.registers_per_sm
-            and sum(one.shared_bytes * count for one, count in held) <= carveout
-            and mine.least_carveout_bytes <= carveout
-        )
+        shared = sum(one.shared_bytes * count for one, count in held)
+        for what, taken, needed, most in (
+            ("block slots", group.blocks, 1, device.max_blocks_per_sm),
+            ("warps", sum(one.warps * count for one, count in held), mine.warps, device.max_warps_per_sm),
+            (
+                "registers",
+                sum(one.registers * count for one, count in held),
+                mine.registers,
+                device.registers_per_sm,
+            ),
+        ):
+            if taken + needed > most:
+                return f"{most - taken:,} of {most:,} {what} are left, and a block takes {needed:,}"
+        if mine.least_carveout_bytes > carveout:
+            return (
+                f"its shared-memory carve-out stays {carveout:,} bytes while blocks are there, and a block "
+                f"needs one of {mine.least_carveout_bytes:,}"
+            )
+        if shared + mine.shared_bytes > carveout:
+            return (
+                f"{carveout - shared:,} bytes are left of its shared-memory carve-out of {carveout:,}, and a "
+                f"block takes {mine.shared_bytes:,}"
+            )
+        return ""
 
 
 def _split(group: SmGroup, taken: int, number: int) -> Iterator[SmGroup]:

@@ -9,7 +9,7 @@ from wavesim.errors import DescriptionError, RecordingError
 from wavesim.guard.reading import open_data
 from wavesim.hang.autopsy import Autopsy
 from wavesim.hang.from_profile import is_profile, situation_of_profile
-from wavesim.hang.mirror import MAGIC, load_mirror
+from wavesim.hang.mirror import MAGIC, Mirror, load_mirror
 from wavesim.hang.situation import Situation
 from wavesim.hang.situation_file import load_situation, with_waits
 from wavesim.hang.stuck import Ground
@@ -19,7 +19,24 @@ FIRST_BYTES = 4_096
 
 
 def verdict_on(path: Path | None, mirror: Path | None = None, waits: Path | None = None) -> HangVerdict:
-    """What there is to say of a file: before launch, or after a hang with what a mirror file has.
+    """What there is to say of files: before launch, or after a hang with what a mirror file has.
+
+    The files are those of `read_files`, which says what is raised.
+    """
+    return verdict_of(*read_files(path, mirror, waits))
+
+
+def verdict_of(situation: Situation, mirror: Mirror | None) -> HangVerdict:
+    """The verdict on a situation, after a hang with its mirror."""
+    if mirror is None:
+        return judge(situation)
+    return verdict_after(Autopsy(Ground(situation), mirror))
+
+
+def read_files(
+    path: Path | None, mirror: Path | None = None, waits: Path | None = None
+) -> tuple[Situation, Mirror | None]:
+    """The situation, and the mirror where there is one.
 
     Without `path` the mirror has the launches, too. `waits` is a TOML file of waits and semaphores, for a
     profile. Raises `RecordingError` and `DescriptionError`.
@@ -51,9 +68,7 @@ def verdict_on(path: Path | None, mirror: Path | None = None, waits: Path | None
         situation = _situation(path, start)
     if waits is not None:
         situation = with_waits(situation, waits)
-    if mirror is None:
-        return judge(situation)
-    return verdict_after(Autopsy(Ground(situation), load_mirror(mirror)))
+    return situation, load_mirror(mirror) if mirror is not None else None
 
 
 def _situation(path: Path, start: bytes) -> Situation:

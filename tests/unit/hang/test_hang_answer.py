@@ -122,6 +122,7 @@ def test_the_command_writes_text_json_and_a_page(tmp_path):
     case = Path(__file__).parents[3] / "wavesim" / "hang" / "cases" / "mpk-775.toml"
     page = tmp_path / "hang.html"
     command = [sys.executable, "-m", "wavesim", "why-hang", str(case), "--json", "--html", str(page)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1  # it can hang
     assert json.loads(done.stdout)["can_deadlock"] is True
     assert "68 of 128 blocks of workers" in page.read_text(encoding="utf-8")

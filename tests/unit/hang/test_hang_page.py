@@ -46,6 +46,12 @@ def test_the_page_says_how_often_a_certain_hang_is_known():
     assert text in PAGE
 
 
+def test_the_page_says_what_the_cases_have():
+    text = re.sub(r"\s+", " ", PAGE)
+    for trait, count in COUNTS["order"]["of_them"].items():
+        assert f"{count:,}" in text, trait
+
+
 def test_the_page_shows_what_is_printed():
     printed = "\n".join(HangAnswer(judge(load_situation(ROOT / "wavesim/hang/cases/mpk-775.toml"))).lines)
     shown = PAGE.split("mpk-775.toml\n")[1].split("```")[0]

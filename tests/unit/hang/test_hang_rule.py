@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hang_counts import TRUSTS, WHAT, count, summary
+from hang_counts import TRAITS, TRUSTS, WHAT, count, summary
 
 COUNTS = Path(__file__).parents[2] / "data" / "hang" / "counts.json"
 
@@ -43,3 +43,10 @@ def test_the_committed_counts_reach_the_threshold(trust):
     assert found["cases"] >= 5_000
     assert found["unsafe_called_safe"] == 0
     assert found["safe_refused_share"] <= 0.03
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_the_committed_counts_have_what_a_rule_could_overlook(trust):
+    found = json.loads(COUNTS.read_text(encoding="utf-8"))[trust]["of_them"]
+    assert found == {trait: found[trait] for trait in sorted(TRAITS)}
+    assert min(found.values()) >= 1_000

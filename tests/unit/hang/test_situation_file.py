@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.hang.situation_file import load_situation, situation_json, situation_of
+from wavesim.hang.situation_file import load_situation, situation_of
+from wavesim.hang.situation_writer import situation_json
 
 CASES = sorted((Path(__file__).parents[3] / "wavesim" / "hang" / "cases").glob("*.toml"))
 KERNEL = {"name": "a", "grid": [4], "threads": 128}
