@@ -1,8 +1,11 @@
 """The litmus tests of our protocols name instructions that the PTX of the kernels they stand for has."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from attention_layers import decode, decode_layer
+from row_chains import norm_chain
 from small_pipelines import pair
 
 from wavesim.codegen.single_stage import stage_header
@@ -11,7 +14,9 @@ from wavesim.lint.ptx import listing_of_ptx
 from wavesim.litmus.protocol import Protocol, protocols
 from wavesim.litmus.statement import Statement
 from wavesim.model.device import load
+from wavesim.model.pipeline import Pipeline
 from wavesim.plan.parsing import plan_of_words
+from wavesim.plan.plan import Plan
 from wavesim_gpu.kernels.control import SOURCE as CONTROL
 from wavesim_gpu.planned_kernels import kernels_of
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
@@ -39,6 +44,9 @@ PLANS = {
         ("hopper", (64, 128, 64), "persistent one-stream boundary", (1,), True),
     ),
 }
+# A chain and which of its stages, for folders whose kernels are no GEMM; under this plan.
+LAYERS = {"rows": (norm_chain(128), 1), "attention": (decode_layer(decode(splits=2)), 1)}
+LAYER_PLAN = "tile streams row"
 # An instruction of a litmus test begins so; the first that fits counts.
 OPS = {
     "cp.async.bulk.global.shared": Op.BULK_STORE,
@@ -90,6 +98,9 @@ def compiled(tmp_path_factory) -> dict[str, list[Instruction]]:
     found = {"": shared}
     for folder, plans in PLANS.items():
         found[folder] = [text for plan in plans for text in texts_of(*plan)]
+    for folder, (pipeline, chosen) in LAYERS.items():
+        plan = plan_of_words(*LAYER_PLAN.split())
+        found[folder] = list(texts_of_kernels(pipeline, plan, "hopper", (chosen,), has_clusters=False))
     return {
         folder: [
             i
@@ -103,11 +114,17 @@ def compiled(tmp_path_factory) -> dict[str, list[Instruction]]:
 
 def texts_of(
     backend: str, tile: tuple[int, int, int], words: str, chosen: tuple[int, ...], has_clusters: bool
-) -> list[str]:
+) -> Iterator[str]:
     pipeline = pair(m=100, k=128, hidden=256, n=136, tiles=(tile, tile))
-    plan = plan_of_words(*words.split())
+    return texts_of_kernels(
+        pipeline, plan_of_words(*words.split()), backend, chosen, has_clusters=has_clusters
+    )
+
+
+def texts_of_kernels(
+    pipeline: Pipeline, plan: Plan, backend: str, chosen: tuple[int, ...], *, has_clusters: bool
+) -> Iterator[str]:
     headers = {stage.name: stage_header(pipeline, plan, stage.name).text for stage in pipeline.stages}
-    texts = []
     kernels = list(kernels_of(pipeline, plan, load("h200"), backend))
     for kernel in (kernels[number] for number in chosen):
         name = kernel.launch.expression
@@ -115,15 +132,14 @@ def texts_of(
             assert ", 1>" in name
             name = name.replace(", 1>", ", 2>", 1)  # the last of the tile's shape: blocks in a cluster
         generated = {GENERATED: kernel.header(headers)}
-        texts.append(compile_cubin(kernel.backend.source, [name], "sm_90a", Build(), generated).ptx)
-    return texts
+        yield compile_cubin(kernel.source, [name], "sm_90a", Build(), generated).ptx
 
 
 @pytest.mark.parametrize("protocol", list(filter(is_ours, protocols())), ids=lambda protocol: protocol.name)
 def test_every_synchronising_instruction_is_in_the_code_that_the_protocol_stands_for(
     compiled, protocol: Protocol
 ):
-    folders = {Path(file).parent.name for file in protocol.files} & PLANS.keys()
+    folders = {Path(file).parent.name for file in protocol.files} & (PLANS.keys() | LAYERS.keys())
     code = [i for folder in (folders or set(PLANS)) | {""} for i in compiled[folder]]
     statements = [
         s for thread in protocol.test.threads for s in thread.statements if s.what not in ("ld", "st")

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from wavesim.errors import DescriptionError
-from wavesim.litmus.events import Skeleton, skeletons
+from wavesim.litmus.events import Skeleton
 from wavesim.litmus.program import LitmusTest
 from wavesim.litmus.ptx_model import FIRST, PtxModel, ReadsFrom
 from wavesim.litmus.relation import Relation, closure, has_loop, relation_of, union
+from wavesim.litmus.skeleton_builder import skeletons
 from wavesim.litmus.statement import ValueTest
 
 MAX_CANDIDATES = 1_000_000
