@@ -182,8 +182,7 @@ class StreamEngine:
             self._fronts[queue] = one
             one.head_ns = int(self._env.now)
             yield from self._until_turn(one)
-            if before is not None and one.head_ns > one.ready_ns and before.stream != one.stream:
-                one.held_by = before
+            one.behind = before
             one.left_ns = int(self._env.now)
             self._start(one)
             before = one
@@ -196,7 +195,6 @@ class StreamEngine:
             if not other.done.processed:
                 yield other.done
         last = max(waited, key=lambda other: other.end_ns, default=None)
-        one.ready_ns = max(one.submitted_ns, last.end_ns if last else 0)
         begin_ns = max(one.submitted_ns, last.end_ns + self._gap_ns(last, one) if last else 0)
         if begin_ns > self._env.now:
             yield self._env.timeout(begin_ns - int(self._env.now))

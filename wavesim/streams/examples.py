@@ -146,7 +146,8 @@ class SmallKernels:
                 calls.insert(min(2, self.kernels), self._kernel(chain, "null", ""))
         calls = in_order(chains, self.issue, self.streams)
         kind = "blocking" if self.is_blocking else "non-blocking"
-        name = f"{self.kernels} kernels on each of {self.streams} {kind} streams, {self.issue}"
+        null = ", and one each on the null stream" if self.null_kernels else ""
+        name = f"{self.kernels} kernels on each of {self.streams} {kind} streams{null}, {self.issue}"
         streams = [CudaStream(name, self.is_blocking) for name in names]
         return StreamProgram(name, streams, [HostThread("host", [*calls, SynchronizeDevice()])])
 
@@ -163,7 +164,8 @@ def priorities(sm_count: int, priority: int = -1) -> StreamProgram:
     urgent = LaunchKernel("urgent", "urgent", max(1, sm_count // 2), SMALL_NS // 2, WHOLE_SM)
     other = replace(long, name="long1", stream="s1")
     calls: list[HostCall] = [long, other, HostWork(LATER_NS), urgent, SynchronizeDevice()]
-    return StreamProgram(f"priority {priority}", streams, [HostThread("host", calls)])
+    name = f"a kernel of priority {priority} beside two long ones"
+    return StreamProgram(name, streams, [HostThread("host", calls)])
 
 
 def join(sm_count: int, *, is_recorded_first: bool = True) -> StreamProgram:

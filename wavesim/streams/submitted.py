@@ -16,7 +16,7 @@ from wavesim.streams.program import LaunchHostFunction, LaunchKernel, Memcpy, Re
 class SubmittedOperation:
     """An operation, or the record of an event or the wait for one, with its place in the order of launches.
 
-    `turn` are the numbers of what must have ended before. Times are 0 until they are known.
+    `turn` are the numbers of what must have ended before; it stood `behind` another in its queue.
     """
 
     number: int
@@ -26,13 +26,12 @@ class SubmittedOperation:
     done: Event
     queue: str = ""
     submitted_ns: int = 0
-    ready_ns: int = 0
     head_ns: int = 0
     left_ns: int = -1  # until it has left its queue
     start_ns: int = -1
     end_ns: int = -1
     blocks_left: int = 0
-    held_by: "SubmittedOperation | None" = field(default=None, repr=False)
+    behind: "SubmittedOperation | None" = field(default=None, repr=False)
 
     @property
     def stream(self) -> str:

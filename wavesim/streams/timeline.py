@@ -19,8 +19,8 @@ class OperationTimes:
 
     The call returned at `submitted_ns`; all that must come before had ended at `ready_ns`; it reached the
     front of its hardware queue at `head_ns` and left that at `left_ns`; it ran from `start_ns` to `end_ns`.
-    `after` names the operations of other streams that it waited for as promised, `held_by` the one that
-    stood before it in its queue when it was ready.
+    `after` names the operations of other streams that it waited for as promised, and no earlier one of its
+    stream had; `held_by` is what stood before it in its queue when it was ready.
     """
 
     name: str
@@ -86,6 +86,15 @@ class StreamTimeline:
         """Time that operations were ready and stood behind others in a hardware queue, added up."""
         return sum(one.false_ns for one in self.operations)
 
+    @property
+    def busiest(self) -> tuple[str, int]:
+        """The copy engine, or "kernels", that was busy for longest, and for how many nanoseconds."""
+        spans: dict[str, list[tuple[int, int]]] = {"kernels": []}
+        for one in self.operations:
+            name = "kernels" if one.kind == "kernel" else one.engine
+            spans.setdefault(name, []).append((one.start_ns, one.end_ns))
+        return max(((name, _covered_ns(each)) for name, each in spans.items()), key=lambda pair: pair[1])
+
     def operation(self, name: str) -> OperationTimes:
         """The operation of that name. Raises `KeyError`."""
         for one in self.operations:
@@ -98,15 +107,26 @@ def operation_times(
     submitted: Sequence[SubmittedOperation], machine: StreamMachine
 ) -> tuple[OperationTimes, ...]:
     """The times of kernels, copies and host functions that were submitted, in the order of their calls."""
-    return tuple(
-        OperationTimes(
-            *(one.name, one.kind, one.stream, one.queue, _engine(one, machine)),
-            *(one.submitted_ns, one.ready_ns, one.head_ns, one.left_ns, one.start_ns, one.end_ns),
-            tuple(submitted[number].name for number in sorted(_others(one, one.stream, submitted))),
-            _holder(one),
-        )
-        for one in submitted
-        if one.is_operation
+    known: dict[str, set[int]] = {}  # by stream: what its earlier operations have waited for already
+    return tuple(_times(one, submitted, machine, known) for one in submitted if one.is_operation)
+
+
+def _times(
+    one: SubmittedOperation,
+    submitted: Sequence[SubmittedOperation],
+    machine: StreamMachine,
+    known: dict[str, set[int]],
+) -> OperationTimes:
+    ready_ns = max([one.submitted_ns, *(submitted[number].end_ns for number in one.turn)])
+    is_held = one.behind is not None and one.head_ns > ready_ns and one.behind.stream != one.stream
+    seen = known.setdefault(one.stream, set())
+    after = _others(one, one.stream, submitted) - seen
+    seen |= after
+    return OperationTimes(
+        *(one.name, one.kind, one.stream, one.queue, _engine(one, machine)),
+        *(one.submitted_ns, ready_ns, one.head_ns, one.left_ns, one.start_ns, one.end_ns),
+        after=tuple(submitted[number].name for number in sorted(after)),
+        held_by=_words(one.behind) if is_held else "",
     )
 
 
@@ -128,8 +148,17 @@ def _others(one: SubmittedOperation, stream: str, submitted: Sequence[SubmittedO
     return found
 
 
-def _holder(one: SubmittedOperation) -> str:
-    """What stood in front of it in its queue, of a stream that it did not have to wait for."""
-    if one.held_by is None:
+def _words(one: SubmittedOperation | None) -> str:
+    """An operation's name; of a wait for an event, its call."""
+    if one is None:
         return ""
-    return one.held_by.name if one.held_by.is_operation else str(one.held_by.call)
+    return one.name if one.is_operation else str(one.call)
+
+
+def _covered_ns(spans: Sequence[tuple[int, int]]) -> int:
+    """Time that lies in at least one of the spans."""
+    covered, upto = 0, 0
+    for start, end in sorted(spans):
+        covered += max(0, end - max(start, upto))
+        upto = max(upto, end)
+    return covered

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from wavesim.widgets.dependency_explorer import DependencyExplorer as DependencyExplorer
     from wavesim.widgets.layer_what_if import LayerWhatIf as LayerWhatIf
     from wavesim.widgets.occupancy_explorer import OccupancyExplorer as OccupancyExplorer
+    from wavesim.widgets.streams_explorer import StreamsExplorer as StreamsExplorer
     from wavesim.widgets.tuner_view import TunerView as TunerView
     from wavesim.widgets.wave_player import WavePlayer as WavePlayer
     from wavesim.widgets.what_if import WhatIf as WhatIf
@@ -17,6 +18,7 @@ else:
         "DependencyExplorer": "wavesim.widgets.dependency_explorer",
         "LayerWhatIf": "wavesim.widgets.layer_what_if",
         "OccupancyExplorer": "wavesim.widgets.occupancy_explorer",
+        "StreamsExplorer": "wavesim.widgets.streams_explorer",
         "TunerView": "wavesim.widgets.tuner_view",
         "WavePlayer": "wavesim.widgets.wave_player",
         "WhatIf": "wavesim.widgets.what_if",

@@ -13,10 +13,11 @@ from wavesim.widgets.advice_browser import AdviceBrowser
 from wavesim.widgets.comparison_view import ComparisonView
 from wavesim.widgets.drawn import DrawnWidget
 from wavesim.widgets.occupancy_explorer import OccupancyExplorer
+from wavesim.widgets.streams_explorer import StreamsExplorer
 from wavesim.widgets.tuner_view import TunerView
 from wavesim.widgets.what_if import WhatIf
 
-SHOWN = (DrawnWidget, WhatIf, OccupancyExplorer, TunerView, ComparisonView, AdviceBrowser)
+SHOWN = (DrawnWidget, WhatIf, OccupancyExplorer, StreamsExplorer, TunerView, ComparisonView, AdviceBrowser)
 
 
 def show_static() -> None:

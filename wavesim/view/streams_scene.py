@@ -1,0 +1,159 @@
+"""A stream program's timeline as plain values for a browser that draws it itself.
+
+Example: rows for the host, four streams, one hardware queue, two copy engines, eight SMs, on one time axis;
+k1 of stream s1 stands hatched where it was ready and its queue was held by a copy of s0.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from wavesim.streams.operation import LEGACY
+from wavesim.streams.program import Memcpy, StreamProgram
+from wavesim.streams.timeline import OperationTimes, StreamTimeline
+
+COLOURS = ("h2d", "kernel", "d2h", "host")  # in the order of the theme's colours
+WORDS = {"h2d": "copy to the device", "kernel": "kernel", "d2h": "copy to the host", "host": "host function"}
+LABELS = {LEGACY: "null stream"}
+MOST_SM_ROWS = 16
+US = 1_000
+
+
+def scene_of_streams(timeline: StreamTimeline, unshared_ns: int | None = None) -> dict[str, Any]:
+    """All that is drawn of a timeline; times in nanoseconds from the first call.
+
+    `unshared_ns` is what the program takes where every stream has a hardware queue of its own.
+    """
+    rows = _rows(timeline)
+    places = {(one["group"], one["name"]): number for number, one in enumerate(rows)}
+    numbers = {one.name: number for number, one in enumerate(timeline.operations)}
+    colours = {one.name: _colour(one) for one in timeline.program.operations}
+    return {
+        "title": _title(timeline, unshared_ns),
+        "subtitle": _subtitle(timeline),
+        "endNs": max(1, timeline.end_ns),
+        "rows": rows,
+        "operations": [_operation(one, places, numbers, colours) for one in timeline.operations],
+        "host": [
+            {
+                "row": places["host", one.thread],
+                "words": one.call,
+                "start": one.start_ns,
+                "wait": one.wait_ns,
+                "end": one.end_ns,
+            }
+            for one in timeline.host
+        ],
+        "blocks": _blocks(timeline, numbers),
+        "busy": _busy(timeline),
+        "smCount": timeline.machine.device.sm_count,
+        "notes": list(dict.fromkeys(timeline.notes)),
+        "kinds": [[word, WORDS[word]] for word in COLOURS if word in colours.values()],
+    }
+
+
+def _title(timeline: StreamTimeline, unshared_ns: int | None) -> str:
+    end_ns = timeline.end_ns
+    if unshared_ns is not None and end_ns > unshared_ns:
+        return f"{_us(end_ns)}, {_us(end_ns - unshared_ns)} of them because streams share a hardware queue"
+    name, busy_ns = timeline.busiest
+    return f"{_us(end_ns)}; {name} {'run' if name == 'kernels' else 'is busy'} for {_us(busy_ns)} of them"
+
+
+def _subtitle(timeline: StreamTimeline) -> str:
+    machine = timeline.machine
+    queues = f"{machine.queues} hardware queue{'' if machine.queues == 1 else 's'}"
+    return (
+        f"{timeline.program.name}; simulated on the {machine.name} machine ({machine.device.sm_count} SMs, "
+        f"{queues}): {machine.source}"
+    )
+
+
+def _us(time_ns: int) -> str:
+    return f"{time_ns / US:,.0f} µs" if time_ns >= 10 * US else f"{time_ns / US:.1f} µs"
+
+
+def _rows(timeline: StreamTimeline) -> list[dict[str, Any]]:
+    """Host threads, streams, queues, engines in that order; SMs are drawn below these."""
+    found = timeline.operations
+    streams = _streams(timeline.program, found)
+    rows = [{"group": "host", "name": one.name} for one in timeline.program.threads]
+    rows += [{"group": "streams", "name": name, "label": LABELS.get(name, name)} for name in streams]
+    queues = sorted({one.queue for one in found}, key=_by_number)
+    rows += [{"group": "queues", "name": name} for name in queues]
+    engines = {one.engine for one in found if one.kind != "kernel"}
+    return rows + [{"group": "engines", "name": name} for name in sorted(engines)]
+
+
+def _streams(program: StreamProgram, operations: Iterable[OperationTimes]) -> list[str]:
+    """The default stream first, where anything is on it, then those that the program made and used."""
+    used = {one.stream for one in operations}
+    made = [one.name for one in program.streams]
+    return [*sorted(used - set(made)), *(name for name in made if name in used)]
+
+
+def _by_number(name: str) -> tuple[str, int]:
+    words, _, number = name.rpartition(" ")
+    return words, int(number)
+
+
+def _colour(call: Any) -> str:
+    if isinstance(call, Memcpy):
+        return "d2h" if call.direction == "d2h" else "h2d"
+    return "host" if hasattr(call, "ns") else "kernel"
+
+
+def _operation(
+    one: OperationTimes,
+    places: dict[tuple[str, str], int],
+    numbers: dict[str, int],
+    colours: dict[str, str],
+) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "colour": COLOURS.index(colours[one.name]),
+        "words": WORDS[colours[one.name]],
+        "streamName": one.stream,
+        "queueName": one.queue,
+        "engineName": one.engine,
+        "stream": places["streams", one.stream],
+        "queue": places["queues", one.queue],
+        "engine": places.get(("engines", one.engine), -1),
+        "submitted": one.submitted_ns,
+        "ready": one.ready_ns,
+        "head": one.head_ns,
+        "left": one.left_ns,
+        "start": one.start_ns,
+        "end": one.end_ns,
+        "after": [numbers[name] for name in one.after],
+        "held": numbers.get(one.held_by, -1),
+        "heldBy": one.held_by,
+        "false": one.false_ns,
+    }
+
+
+def _blocks(timeline: StreamTimeline, numbers: dict[str, int]) -> list[list[int]]:
+    """[operation, SM, row within the SM, start, end] where SMs have rows of their own, else nothing."""
+    if timeline.machine.device.sm_count > MOST_SM_ROWS:
+        return []
+    return [[numbers[one.operation], one.sm, one.slot, one.start_ns, one.end_ns] for one in timeline.blocks]
+
+
+def _busy(timeline: StreamTimeline) -> list[list[float]]:
+    """[time, share of the SMs that hold a block], from each time on."""
+    changes = sorted(
+        change for one in timeline.blocks for change in ((one.start_ns, 1, one.sm), (one.end_ns, -1, one.sm))
+    )
+    return _shares(changes, timeline.machine.device.sm_count)
+
+
+def _shares(changes: Sequence[tuple[int, int, int]], sm_count: int) -> list[list[float]]:
+    held = [0] * sm_count
+    busy, steps = 0, [[0.0, 0.0]]
+    for time_ns, change, sm in changes:
+        before = held[sm] > 0
+        held[sm] += change
+        busy += (held[sm] > 0) - before
+        if steps[-1][0] == time_ns:
+            steps.pop()
+        steps.append([float(time_ns), busy / sm_count])
+    return steps
