@@ -2,12 +2,16 @@
 
 `python tests/support/lint_corpus.py` compiles what is new (results are kept in a cache) and writes
 `wavesim/lint/corpus/listings.tar.xz`; with names of templates it says only whether those compile.
+`--sealed-2` as first word takes the corpus in `sealed_2`: some of it includes the C++ headers beside nvcc,
+some is PTX, for ptxas.
 """
 
 import hashlib
 import io
 import os
 import re
+import shutil
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -17,7 +21,7 @@ from pathlib import Path
 
 from wavesim.lint import disassembler, elf
 from wavesim.lint.corpus import Case, cases
-from wavesim.lint.corpus.catalogue import FOLDER, PACKED, packed
+from wavesim.lint.corpus.catalogue import FOLDER, SEALED_2, SEALED_HASH, packed, sealed_sha256
 from wavesim.lint.disassembler import disassembly
 
 CACHE = Path(tempfile.gettempdir()) / "wavesim-lint-corpus"
@@ -26,13 +30,17 @@ DISASSEMBLER = hashlib.sha256(
 ).hexdigest()[:8]
 
 
-def main(templates):
-    made = [case for case in cases() if not templates or case.template in templates]
+def main(words):
+    folder = SEALED_2 if words[:1] == ["--sealed-2"] else FOLDER
+    templates = words[1:] if folder == SEALED_2 else words
+    made = [case for case in cases(folder) if not templates or case.template in templates]
     with ThreadPoolExecutor(max_workers=2) as pool:
         listings = [listing for found in pool.map(listings_of, made) for listing in found]
     problems = duplicates(made, dict(listings))
     if not templates:
-        PACKED.write_bytes(archive_of(listings))
+        (folder / "listings.tar.xz").write_bytes(archive_of(listings))
+    if not templates and folder == SEALED_2:
+        SEALED_HASH.write_text(f"{sealed_sha256()}\n")
     mutants = sum(case.family == "mutant" for case in made)
     size = sum(len(text) for _, text in listings)
     say = [
@@ -59,7 +67,7 @@ def compiled(case: Case, arch: str) -> tuple[str, str]:
     kept = CACHE / hashlib.sha256(repr(inputs(case, arch)).encode()).hexdigest()[:24]
     ptx, cubin = kept.with_suffix(".ptx"), kept.with_suffix(".cubin")
     if not ptx.exists():
-        made = from_nvrtc(case, arch)
+        made = from_ptxas(case, arch) if case.is_assembly else from_nvrtc(case, arch)
         keep(cubin, made[1])
         keep(ptx, made[0].encode())
     sass = kept.with_suffix(f".{DISASSEMBLER}.sass")
@@ -72,8 +80,45 @@ def inputs(case: Case, arch: str) -> tuple[str, dict[str, str], tuple[str, ...]]
     """Source, headers and options."""
     headers = {path.name: path.read_text() for path in sorted((FOLDER / "templates").glob("*.cuh"))}
     defined = (f"-D{name}=1" for name in case.defines)
-    options = (f"--gpu-architecture={arch}", "--std=c++17", "-lineinfo", *defined)
+    folders = cuda_headers() if case.folder == SEALED_2 and not case.is_assembly else ()
+    options = (f"--gpu-architecture={arch}", "--std=c++17", "-lineinfo", *defined, *folders)
     return case.source.read_text(), headers, options
+
+
+def cuda_headers():
+    """Options for CUDA's headers and its C++ library, beside the nvcc that is found."""
+    said = subprocess.run(
+        ["nvcc", "--dryrun", "-cubin", "none.cu"], capture_output=True, text=True, check=False
+    )
+    top = re.search(r"(?m)^#\$ TOP=(.*)$", said.stderr)
+    return (f"-I{top[1]}/include", f"-I{top[1]}/include/cccl") if top else ()
+
+
+def from_ptxas(case: Case, arch: str) -> tuple[str, bytes]:
+    """The case's PTX, for `arch`, and the cubin that ptxas makes of it."""
+    ptx = chosen_lines(case.source.read_text(), case.defines).replace("ARCH", arch)
+    with tempfile.TemporaryDirectory() as folder:
+        source, cubin = Path(folder, "case.ptx"), Path(folder, "case.cubin")
+        source.write_text(ptx)
+        command = [shutil.which("ptxas") or "ptxas", f"-arch={arch}", str(source), "-o", str(cubin)]
+        said = subprocess.run(command, capture_output=True, text=True, check=False)
+        if said.returncode != 0:
+            raise SystemExit(f"{case.name} {arch}: {said.stderr}")
+        return ptx, cubin.read_bytes()
+
+
+def chosen_lines(text, defines):
+    """The lines of an assembly template: "// if X, Y" ends one that stands where either is defined, and
+    "// unless X, Y" one that stands where neither is.
+    """
+    kept = []
+    for line in text.splitlines():
+        condition = re.search(r"\s*// (if|unless) ([A-Z]\w*(?:, \w+)*)$", line)
+        if condition is None:
+            kept.append(line)
+        elif any(name in defines for name in condition[2].split(", ")) == (condition[1] == "if"):
+            kept.append(line[: condition.start()])
+    return "\n".join(kept) + "\n"
 
 
 def made_elsewhere(case: Case, arch: str) -> tuple[str, str]:

@@ -1,4 +1,7 @@
-"""The cases of the corpus, from `cases.toml`; their PTX and machine code lie packed in `listings.tar.xz`."""
+"""The cases of the corpus, from `cases.toml`; their PTX and machine code lie packed in `listings.tar.xz`.
+
+`sealed_2` is a second corpus beside it, of the same form, written by somebody who had not read the rules.
+"""
 
 import functools
 import hashlib
@@ -7,7 +10,7 @@ import itertools
 import tarfile
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,12 +19,13 @@ from wavesim.lint.ptx import listing_of_ptx
 from wavesim.lint.sass import listing_of_sass
 
 FOLDER = Path(__file__).parent
-PACKED = FOLDER / "listings.tar.xz"
+SEALED_2 = FOLDER / "sealed_2"
+SEALED_HASH = SEALED_2 / "sealed.sha256"
 ARCHS = ("sm_80", "sm_90a", "sm_100a", "sm_120a")  # where a template names none
 
 Language = Literal["ptx", "sass"]
 Family = Literal["mutant", "public", "right"]
-Split = Literal["development", "test", "later"]
+Split = Literal["development", "test", "later", "sealed-2"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Case:
 
     `fault` is the class, "" for a right kernel. `expected` are the rules of which one must say "wrong", in
     each of `languages`. `known` is what a user would say of the parameters: "produced", "constant", ...
-    `is_later` says that it was written after the rules.
+    `is_later` says that it was written after the rules, `is_assembly` that it was written in PTX.
     """
 
     name: str
@@ -44,26 +48,31 @@ class Case:
     known: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     about: str = ""
     is_later: bool = False
+    is_assembly: bool = False
+    folder: Path = FOLDER
 
     @property
     def source(self) -> Path:
         """The template's file; of a kernel that was compiled elsewhere, the file of the repository."""
         if "/" in self.template:
             return FOLDER.parents[2] / self.template
-        return FOLDER / ("templates_later" if self.is_later else "templates") / f"{self.template}.cu"
+        written = self.folder / ("templates_later" if self.is_later else "templates") / self.template
+        return written.with_suffix(".ptx" if self.is_assembly else ".cu")
 
     @property
     def split(self) -> Split:
-        """By the name's hash; "later" for what was written after the rules. Of all but the first, only totals
-        are looked at.
+        """By the name's hash; "later" for what was written after the rules, "sealed-2" for what was written
+        without having read them. Of all but the first, only totals are looked at.
         """
+        if self.folder == SEALED_2:
+            return "sealed-2"
         if self.is_later:
             return "later"
         return "test" if hashlib.sha256(self.name.encode()).digest()[0] % 2 == 1 else "development"
 
     def text(self, language: Language, arch: str) -> str:
         """PTX or machine code as packed."""
-        return packed()[f"{self.name}.{arch}.{language}"]
+        return packed(self.folder)[f"{self.name}.{arch}.{language}"]
 
     def listing(self, language: Language, arch: str) -> Listing:
         """The same, read."""
@@ -77,17 +86,29 @@ class Case:
 
 
 @functools.cache
-def cases() -> tuple[Case, ...]:
-    """All cases: by template, each right twin before its mutants."""
-    described = tomllib.loads((FOLDER / "cases.toml").read_text())
-    made = [case for template in described["template"] for case in _cases_of(template, described["classes"])]
-    return (*made, *(_compiled(entry, described["classes"]) for entry in described["compiled"]))
+def cases(folder: Path = FOLDER) -> tuple[Case, ...]:
+    """All cases of a corpus, `FOLDER` or `SEALED_2`: by template, each right twin before its mutants."""
+    classes = tomllib.loads((FOLDER / "cases.toml").read_text())["classes"]
+    described = tomllib.loads((folder / "cases.toml").read_text())
+    made = [case for template in described["template"] for case in _cases_of(template, classes)]
+    made += [_compiled(entry, classes) for entry in described.get("compiled", ())]
+    return tuple(replace(case, folder=folder) for case in made)
+
+
+def sealed_sha256() -> str:
+    """The hash of `SEALED_2`'s files, names and bytes; its `sealed.sha256` holds what it was when sealed."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in SEALED_2.rglob("*.*") if path.name != SEALED_HASH.name):
+        digest.update(f"{path.relative_to(SEALED_2).as_posix()} {path.stat().st_size}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 @functools.cache
-def packed() -> Mapping[str, str]:
+def packed(folder: Path = FOLDER) -> Mapping[str, str]:
     """The packed listings, by CASE.ARCH.ptx or CASE.ARCH.sass."""
-    with tarfile.open(fileobj=io.BytesIO(PACKED.read_bytes()), mode="r:xz") as archive:
+    data = (folder / "listings.tar.xz").read_bytes()
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:xz") as archive:
         return {member.name: _content(archive, member) for member in archive.getmembers()}
 
 
@@ -132,6 +153,7 @@ def _case(template: Mapping[str, Any], first: Mapping[str, str], form: Mapping[s
         known=_known(template),
         about=template.get("about", ""),
         is_later=template.get("split") == "later",
+        is_assembly=template.get("language") == "ptx",
     )
 
 
@@ -158,6 +180,7 @@ def _mutant(
         known=twin.known,
         about=made.get("about", twin.about),
         is_later=twin.is_later,
+        is_assembly=twin.is_assembly,
     )
 
 
@@ -184,5 +207,7 @@ def _known(entry: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 def _two_of(archs: tuple[str, ...], name: str) -> tuple[str, ...]:
     """The first form of a right kernel is compiled for all, what varies it for two of them, by its name."""
+    if len(archs) < 3:
+        return archs
     pairs = list(itertools.combinations(archs, 2))
     return pairs[hashlib.sha256(f"arch {name}".encode()).digest()[0] % len(pairs)]

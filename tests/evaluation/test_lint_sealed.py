@@ -1,0 +1,40 @@
+"""The second sealed split of lint's corpus: as it was sealed."""
+
+from collections import Counter
+
+import pytest
+
+from wavesim.lint.corpus import cases
+from wavesim.lint.corpus.catalogue import SEALED_2, SEALED_HASH, packed, sealed_sha256
+
+SEALED = cases(SEALED_2)
+SHA256 = SEALED_HASH.read_text().strip()
+
+
+def test_the_split_is_as_it_was_sealed():
+    assert sealed_sha256() == SHA256
+    assert packed(SEALED_2).keys() == {
+        f"{case.name}.{arch}.{language}" for case in SEALED for language, arch in case.listings
+    }
+
+
+def test_the_split_has_as_many_kernels_and_classes_as_it_should():
+    counted = Counter(bool(case.fault) for case in SEALED)
+    assert counted[True] >= 80
+    assert counted[False] >= 60
+    assert len({case.fault for case in SEALED} - {""}) >= 12
+    assert all(case.about for case in SEALED)
+
+
+def test_no_sealed_case_is_among_the_others():
+    assert not {case.template for case in SEALED} & {case.template for case in cases()}
+    assert {case.split for case in SEALED} == {"sealed-2"}
+
+
+@pytest.mark.parametrize(("text", "expected"), [("ld.relaxed", True), ("ld.acquire", False)])
+def test_a_line_of_an_assembly_template_stands_where_its_condition_holds(text, expected):
+    from lint_corpus import chosen_lines
+
+    template = "ld.relaxed; // if WEAK, OTHER\nld.acquire; // unless WEAK\nret;\n"
+    assert (text in chosen_lines(template, ("WEAK",))) is expected
+    assert "ret;" in chosen_lines(template, ())
