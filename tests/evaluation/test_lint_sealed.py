@@ -1,9 +1,12 @@
-"""The second sealed split of lint's corpus: as it was sealed."""
+"""The second sealed split of lint's corpus: as it was sealed, and as it was opened."""
 
+import json
 from collections import Counter
 
 import pytest
 
+from wavesim.evaluation import lint_exam
+from wavesim.evaluation.lint_exam import OPENING
 from wavesim.lint.corpus import cases
 from wavesim.lint.corpus.catalogue import SEALED_2, SEALED_HASH, packed, sealed_sha256
 
@@ -29,6 +32,21 @@ def test_the_split_has_as_many_kernels_and_classes_as_it_should():
 def test_no_sealed_case_is_among_the_others():
     assert not {case.template for case in SEALED} & {case.template for case in cases()}
     assert {case.split for case in SEALED} == {"sealed-2"}
+
+
+def test_what_was_kept_at_the_opening_was_said_of_the_split_as_sealed():
+    opened = json.loads(OPENING.read_text())
+    assert opened["sha256"] == SHA256
+    assert [one["case"] for one in opened["cases"]] == [case.name for case in SEALED]
+    said = Counter(one["verdict"] for one in opened["cases"])
+    assert said == sum((Counter(counted) for counted in opened["families"].values()), Counter())
+
+
+def test_the_opening_is_written_once(capsys):
+    kept = OPENING.read_bytes()
+    assert lint_exam.main(["--sealed-2", "--write"]) == 2
+    assert "was opened once" in capsys.readouterr().err
+    assert OPENING.read_bytes() == kept
 
 
 @pytest.mark.parametrize(("text", "expected"), [("ld.relaxed", True), ("ld.acquire", False)])
