@@ -2,7 +2,7 @@
 
 Import arrows, lowest first; a part may use what is above it in the list, never what is below:
 
-    errors <- guard <- model, trace, litmus <- plan, workloads <- costs <- sim, analysis, recordings
+    errors <- guard <- model, trace, litmus <- plan, workloads, sm <- costs <- sim, analysis, recordings
            <- check, lint, predict, streams
            <- codegen <- tuning, view <- crossover, advise, passes <- hang, widgets <- comparison
            <- teaching, evaluation <- cli
@@ -29,6 +29,7 @@ RANKS = {
     "litmus": 1,
     "plan": 2,
     "workloads": 2,
+    "sm": 2,
     "costs": 3,
     "sim": 4,
     "analysis": 4,

@@ -30,6 +30,7 @@ LESSONS = {
     13: "triton",
     15: "proof",
     16: "layers",
+    19: "latency",
 }
 
 

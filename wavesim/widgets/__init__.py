@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     # What type checkers and editors see; a test holds it to the list below, which is what runs.
     from wavesim.widgets.comparison_view import ComparisonView as ComparisonView
     from wavesim.widgets.dependency_explorer import DependencyExplorer as DependencyExplorer
+    from wavesim.widgets.latency_explorer import LatencyExplorer as LatencyExplorer
     from wavesim.widgets.layer_what_if import LayerWhatIf as LayerWhatIf
     from wavesim.widgets.occupancy_explorer import OccupancyExplorer as OccupancyExplorer
     from wavesim.widgets.streams_explorer import StreamsExplorer as StreamsExplorer
@@ -16,6 +17,7 @@ else:
     _HOME = {
         "ComparisonView": "wavesim.widgets.comparison_view",
         "DependencyExplorer": "wavesim.widgets.dependency_explorer",
+        "LatencyExplorer": "wavesim.widgets.latency_explorer",
         "LayerWhatIf": "wavesim.widgets.layer_what_if",
         "OccupancyExplorer": "wavesim.widgets.occupancy_explorer",
         "StreamsExplorer": "wavesim.widgets.streams_explorer",

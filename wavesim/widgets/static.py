@@ -12,12 +12,22 @@ from wavesim.errors import DescriptionError
 from wavesim.widgets.advice_browser import AdviceBrowser
 from wavesim.widgets.comparison_view import ComparisonView
 from wavesim.widgets.drawn import DrawnWidget
+from wavesim.widgets.latency_explorer import LatencyExplorer
 from wavesim.widgets.occupancy_explorer import OccupancyExplorer
 from wavesim.widgets.streams_explorer import StreamsExplorer
 from wavesim.widgets.tuner_view import TunerView
 from wavesim.widgets.what_if import WhatIf
 
-SHOWN = (DrawnWidget, WhatIf, OccupancyExplorer, StreamsExplorer, TunerView, ComparisonView, AdviceBrowser)
+SHOWN = (
+    DrawnWidget,
+    WhatIf,
+    OccupancyExplorer,
+    LatencyExplorer,
+    StreamsExplorer,
+    TunerView,
+    ComparisonView,
+    AdviceBrowser,
+)
 
 
 def show_static() -> None:

@@ -1,0 +1,26 @@
+"""The latency lab on a GPU, over a small pool: its file is read, and more in flight is never much slower."""
+
+import sys
+
+import pytest
+
+from wavesim.sm.measured_loads import read_loads
+
+pytestmark = pytest.mark.gpu
+
+
+def test_the_lab_measures_a_latency_and_every_point(runner, tmp_path, monkeypatch):
+    from wavesim_gpu.evaluation import latency_lab
+
+    path = tmp_path / "lab.json"
+    monkeypatch.setattr(latency_lab, "POOL_BYTES", 1 << 30)
+    monkeypatch.setattr(latency_lab, "REPEATS", 2)
+    monkeypatch.setattr(sys, "argv", ["latency_lab", "--out", str(path)])
+    assert latency_lab.main() == 0
+    found = read_loads(path)
+    assert len(found.points) >= 12
+    assert 150 < found.latency_ns < 3_000
+    rates = {(one.loop.warps, one.loop.loads): one.bytes_per_s for one in found.points}
+    assert max(rates.values()) < 1.1 * found.peak_bytes_per_s
+    assert rates[4, 1] < 0.5 * rates[64, 2]
+    assert rates[4, 4] > 2 * rates[4, 1]

@@ -1,0 +1,79 @@
+"""The latency lab's file: read or refused with a reason, and scored with nothing but its latency and peak."""
+
+import json
+
+import pytest
+
+from wavesim.errors import RecordingError
+from wavesim.sm.loads import LoadLoop, simulated_share
+from wavesim.sm.measured_loads import FILE, read_loads, shipped_loads
+from wavesim.teaching.latency import measured_points
+
+MOST_ERROR, LEAST_POINTS = 0.10, 12
+
+
+def made_up(**changes):
+    loops = [(4, 1), (16, 1), (16, 2), (64, 4)]
+    found = {
+        "date": "2000-01-01",
+        "device": {"name": "made up", "sm_count": 132, "clock_hz": 2_000_000_000},
+        "bus_bits": 6144,
+        "latency_ns": [440, 450, 460],
+        "peak_bytes_per_s": 4.4e12,
+        "peak_source": "invented",
+        "points": [
+            {"warps": w, "loads": n, "lane_bytes": 16, "bytes": 10**9, "rounds_ns": [2e6, 1e6, 3e6]}
+            for w, n in loops
+        ],
+    }
+    return found | changes
+
+
+def written(tmp_path, **changes):
+    path = tmp_path / "lab.json"
+    path.write_text(json.dumps(made_up(**changes)))
+    return path
+
+
+def test_a_file_gives_medians_and_a_simulation_of_every_point(tmp_path):
+    found = read_loads(written(tmp_path))
+    assert found.latency_ns == 450
+    assert [point.bytes_per_s for point in found.points] == [5e11] * 4
+    part = found.machine.slice_of(132, 192)
+    assert (found.machine.latency_cycles, found.machine.channels) == (900, 192)
+    expected = simulated_share(LoadLoop(16, 2), part) * 4.4e12
+    assert found.simulated_bytes_per_s[2] == pytest.approx(expected)
+    assert found.errors[2] == pytest.approx(expected / 5e11 - 1)
+    assert found.shares[0] == (2048, pytest.approx(5e11 / 4.4e12))
+    assert len(found.table().splitlines()) == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"points": []}, "points is 0"),
+        ({"points": [{"warps": 4}]}, "field 'rounds_ns' is missing"),
+        ({"bus_bits": 0}, "bus_bits is 0"),
+        ({"latency_ns": ["fast"]}, "latency_ns is 'fast'"),
+        ({"device": "none"}, "not a file of latency_lab"),
+        ({"latency_ns": []}, "not a file of latency_lab"),
+    ],
+)
+def test_a_file_of_something_else_is_refused_with_its_name(tmp_path, changes, said):
+    with pytest.raises(RecordingError, match=said) as caught:
+        read_loads(written(tmp_path, **changes))
+    assert "lab.json" in str(caught.value)
+
+
+def test_the_notebook_says_that_nothing_was_measured_or_shows_all_that_was():
+    said = measured_points()
+    found = shipped_loads()
+    assert (found is None) == (not FILE.is_file())
+    assert said.startswith("Not measured yet" if found is None else f"Measured on {found.device}")
+
+
+@pytest.mark.skipif(not FILE.is_file(), reason="the latency lab was not measured yet")
+def test_the_simulation_is_within_a_tenth_of_what_was_measured():
+    found = shipped_loads()
+    assert len(found.points) >= LEAST_POINTS
+    assert max(map(abs, found.errors)) <= MOST_ERROR
