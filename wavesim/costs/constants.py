@@ -74,6 +74,13 @@ UNITS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("block_cycles", "small_head_cycles", "tile_cycles"), "cycles"),
         "clock_ghz": "GHz",
     },
+    "persistent": {
+        "barrier_ns": NS,
+        **dict.fromkeys(("latency_cycles", "reduce_cycles"), "cycles"),
+        "tensor_share": SHARE,
+        "l2_bytes_per_cycle": "bytes/cycle",
+        **dict.fromkeys(("library_cycles", "library_k_block_cycles"), "cycles"),
+    },
     **{
         name: {"bytes_per_s": "bytes/s", "block_bytes_per_s": "bytes/s", "block_ns": NS}
         for name in ("rows", "decode")
@@ -101,7 +108,7 @@ WHOLE_UNITS = (NS, "bytes")
 KEYS, OPTIONAL_KEYS = ("value", "unit", "source", "date"), ("spread",)
 # Sections of which a file has all of these constants or none.
 WHOLE: dict[str, tuple[str, ...]] = {
-    name: tuple(UNITS[name]) for name in ("interval", "products", "attention", "rows", "decode")
+    name: tuple(UNITS[name]) for name in ("interval", "products", "attention", "rows", "decode", "persistent")
 }
 WHOLE["memory"] = ("l2_bytes", "dram_bytes_per_s", "scattered_share")
 

@@ -1,0 +1,81 @@
+"""Kernels that stay: tasks handed out before or as they end, and which SM gets which block of WaveRNN.
+
+Example: eight tasks of 1, 1, 1, 5, 1, 1, 1, 5 units for four blocks. Dealt out in turns (a grid-stride loop),
+one block has both long ones: 10 units. From a queue they take 7.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+
+from wavesim.costs.cost_model import CostModel
+from wavesim.costs.persistent_costs import Dtype, estimated_costs
+from wavesim.errors import DescriptionError
+from wavesim.model.device import Device, load
+from wavesim.model.kernel import Block, Grid, Kernel
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.plan.order import CustomOrder
+from wavesim.plan.plan import Plan, StreamSync
+from wavesim.plan.schedule import Persistent
+from wavesim.sim.simulation import simulate
+from wavesim.trace.trace import Trace
+from wavesim.tuning.ranking import Tuning
+from wavesim.tuning.search import tune
+from wavesim.workloads.wavernn import LAYERS, PUBLISHED_CUT, Cut, Cycle, pipeline_of
+
+UNIT_NS = 1000
+WHOLE_SM = Block(threads=1024)
+TASKS = (1, 1, 1, 5, 1, 1, 1, 5)
+MAPPING_CUTS = (PUBLISHED_CUT, Cut(32, 64), Cut(48, 64), Cut(96, 64), Cut(96, 32), Cut(128, 64))
+FULL_CYCLE = Cycle(LAYERS)
+
+
+def dealt_out(tasks: Sequence[float] = TASKS, blocks: int = 4) -> Trace:
+    """A grid-stride loop: block i has tasks i, i + blocks, ..., whatever they take."""
+    own = [sum(tasks[first::blocks]) for first in range(min(blocks, len(tasks)))]
+    return _run("grid-stride loop", own, blocks, 0.0, StreamSync())
+
+
+def queued(tasks: Sequence[float] = TASKS, blocks: int = 4, fetch: float = 0.0) -> Trace:
+    """A queue: a block that has ended a task fetches the next; each fetch takes `fetch` units."""
+    return _run("task queue", tasks, blocks, fetch, Plan(schedule=Persistent()))
+
+
+def _run(name: str, tasks: Sequence[float], blocks: int, fetch: float, plan: Plan) -> Trace:
+    if not tasks or not 1 <= blocks <= 1024:
+        raise DescriptionError(
+            f"{name}: {len(tasks)} tasks for {blocks} blocks; give 1 or more, at most 1024 blocks"
+        )
+    times = [round(task * UNIT_NS) for task in tasks]
+    stage = Stage(name, Kernel(name, Grid(len(times)), WHOLE_SM, 1, 1))
+    costs = CostModel({name: times}, tile_fetch_ns=round(fetch * UNIT_NS))
+    return simulate(Pipeline("tasks", [stage]), plan, load("toy").with_sm_count(blocks), costs)
+
+
+def rotated(first: int) -> CustomOrder:
+    """Blocks issued from the `first`-th on, those before it last."""
+
+    def tiles(grid: Grid) -> list[tuple[int, int]]:
+        every = list(grid)
+        start = first % len(every)
+        return every[start:] + every[:start]
+
+    return CustomOrder(f"from-{first}", tiles)
+
+
+@cache
+def tuned_mapping(device: Device, dtype: Dtype = "int8", step: int = 2) -> Tuning:
+    """One full cycle of the pipeline: how rows are cut into blocks, and which block is issued first."""
+    pipelines: dict[str, Pipeline] = {}
+    tile_ns: dict[str, int | Sequence[int]] = {}
+    costs = {cut: estimated_costs(device, dtype, cut) for cut in MAPPING_CUTS}
+    for cut in MAPPING_CUTS:
+        name = f"{cut.recurrent_rows}x{cut.output_rows}"
+        pipelines[name] = pipeline_of([FULL_CYCLE], cut, name)
+        tile_ns |= costs[cut].cost_model([FULL_CYCLE], cut, "both", name).tile_ns
+    published, *_ = pipelines.values()
+    # One law of sharing for all, R's: its blocks are those that a cycle waits for.
+    model = CostModel(tile_ns, sharing=costs[PUBLISHED_CUT].sharing)
+    plans = [StreamSync(rotated(first)) for first in range(0, PUBLISHED_CUT.all_blocks, step)]
+    others = {name: one for name, one in pipelines.items() if one is not published}
+    return tune(published, device, model, variants=others, plans=plans)
