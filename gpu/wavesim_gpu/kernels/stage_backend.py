@@ -27,8 +27,9 @@ class KernelLaunch:
 
     `expression` is the template instance or the name, `blocks` the one-dimensional grid: one per tile and
     split, or fewer for a persistent kernel. `cluster` blocks form a cluster; `is_dependent` starts the kernel
-    before the one ahead of it in its stream has ended (programmatic dependent launch). `source` is the file
-    of a user's own kernel, None for the backend's.
+    before the one ahead of it in its stream has ended (programmatic dependent launch). `is_cooperative`: the
+    driver refuses it unless all blocks can be resident at once. `source` is the file of a user's own kernel,
+    None for the backend's.
     """
 
     expression: str
@@ -37,6 +38,7 @@ class KernelLaunch:
     blocks: int
     cluster: int = 1
     is_dependent: bool = False
+    is_cooperative: bool = False
     source: Path | None = None
 
 

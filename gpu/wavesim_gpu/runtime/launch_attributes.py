@@ -1,4 +1,5 @@
-"""Launches with attributes that CuPy's own launch has no words for: clusters and programmatic dependence.
+"""Launches with attributes that CuPy's own launch has no words for: clusters, programmatic dependence,
+cooperation.
 
 Example: a Hopper kernel in clusters of two blocks is one `cuLaunchKernelEx` with the attribute cluster
 dimension (2, 1, 1); `launch_config(shape, stream)` says so, and can be used for any number of launches.
@@ -11,7 +12,8 @@ from wavesim.errors import DeviceError
 from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.runtime.driver import LaunchAttribute, LaunchConfig, require_driver, status_name
 
-CLUSTER_DIMENSION, PROGRAMMATIC_STREAM_SERIALIZATION = 4, 6  # CUlaunchAttributeID
+# CUlaunchAttributeID
+COOPERATIVE, CLUSTER_DIMENSION, PROGRAMMATIC_STREAM_SERIALIZATION = 2, 4, 6
 
 
 def launch_config(shape: KernelLaunch, stream: int) -> LaunchConfig:
@@ -58,5 +60,8 @@ def _attributes(shape: KernelLaunch) -> list[LaunchAttribute]:
         found[-1].value.cluster = shape.cluster, 1, 1
     if shape.is_dependent:
         found.append(LaunchAttribute(PROGRAMMATIC_STREAM_SERIALIZATION))
+        found[-1].value.flag = 1
+    if shape.is_cooperative:
+        found.append(LaunchAttribute(COOPERATIVE))
         found[-1].value.flag = 1
     return found
