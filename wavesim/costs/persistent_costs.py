@@ -19,9 +19,9 @@ from wavesim.workloads.wavernn import (
     LAYERS,
     OWN_CUT,
     RECURRENT,
-    Cut,
-    Cycle,
+    BlockRows,
     Layer,
+    StepCycle,
     Way,
     cycles_of,
     distinct_cycles,
@@ -96,7 +96,9 @@ class StepCosts:
         extra = self.throughput_share
         return tuple(1 / (1 + (count - 1) * extra) for count in range(1, MOST_SHARING + 1))
 
-    def cost_model(self, cycles: Sequence[Cycle], cut: Cut, way: Way, name: str = "cycle") -> CostModel:
+    def cost_model(
+        self, cycles: Sequence[StepCycle], cut: BlockRows, way: Way, name: str = "cycle"
+    ) -> CostModel:
         """Of `pipeline_of(cycles, cut, name)`: a barrier costs what a kernel boundary does, only less."""
         tile_ns = {
             f"{name} {i}": [self.block_ns(layer, way) for layer in cycle.blocks(cut)]
@@ -105,7 +107,7 @@ class StepCosts:
         return CostModel(tile_ns, boundary_ns=self.between_ns(way), sharing=self.sharing)
 
 
-def estimated_costs(device: Device, dtype: Dtype, cut: Cut = OWN_CUT) -> StepCosts:
+def estimated_costs(device: Device, dtype: Dtype, cut: BlockRows = OWN_CUT) -> StepCosts:
     """The parts by a device's data sheet and constants; a device without constants takes the default's.
 
     Raises `DescriptionError` for another type.

@@ -17,8 +17,8 @@ from wavesim.workloads.wavernn import (
     OWN_CUT,
     STEPS,
     WAYS,
-    Cut,
-    Cycle,
+    BlockRows,
+    StepCycle,
     Way,
     cycles_of,
     distinct_cycles,
@@ -30,7 +30,7 @@ def simulated_ns(
     way: Way,
     device: Device,
     costs: StepCosts,
-    cut: Cut = OWN_CUT,
+    cut: BlockRows = OWN_CUT,
     *,
     order: Order | None = None,
     steps: int = STEPS,
@@ -45,11 +45,11 @@ def simulated_ns(
 
 
 def trace_of(
-    cycles: Sequence[Cycle],
+    cycles: Sequence[StepCycle],
     way: Way,
     device: Device,
     costs: StepCosts,
-    cut: Cut = OWN_CUT,
+    cut: BlockRows = OWN_CUT,
     *,
     order: Order | None = None,
 ) -> Trace:
@@ -59,12 +59,12 @@ def trace_of(
     return simulate(pipeline, plan, device, costs.cost_model(cycles, cut, way))
 
 
-def first_cycles(way: Way, count: int = 12) -> list[Cycle]:
+def first_cycles(way: Way, count: int = 12) -> list[StepCycle]:
     """The first cycles of a way, for a picture."""
     return cycles_of(way)[:count]
 
 
-def five_tests(device: Device, dtype: Dtype, cut: Cut = OWN_CUT) -> dict[Way, int]:
+def five_tests(device: Device, dtype: Dtype, cut: BlockRows = OWN_CUT) -> dict[Way, int]:
     """The five tests' simulated times in ns, by costs that are estimated."""
     costs = estimated_costs(device, dtype, cut)
     return {way: simulated_ns(way, device, costs, cut) for way in WAYS}

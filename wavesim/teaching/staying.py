@@ -21,13 +21,20 @@ from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim.tuning.ranking import Tuning
 from wavesim.tuning.search import tune
-from wavesim.workloads.wavernn import LAYERS, PUBLISHED_CUT, Cut, Cycle, pipeline_of
+from wavesim.workloads.wavernn import LAYERS, PUBLISHED_CUT, BlockRows, StepCycle, pipeline_of
 
 UNIT_NS = 1000
 WHOLE_SM = Block(threads=1024)
 TASKS = (1, 1, 1, 5, 1, 1, 1, 5)
-MAPPING_CUTS = (PUBLISHED_CUT, Cut(32, 64), Cut(48, 64), Cut(96, 64), Cut(96, 32), Cut(128, 64))
-FULL_CYCLE = Cycle(LAYERS)
+MAPPING_CUTS = (
+    PUBLISHED_CUT,
+    BlockRows(32, 64),
+    BlockRows(48, 64),
+    BlockRows(96, 64),
+    BlockRows(96, 32),
+    BlockRows(128, 64),
+)
+FULL_CYCLE = StepCycle(LAYERS)
 
 
 def dealt_out(tasks: Sequence[float] = TASKS, blocks: int = 4) -> Trace:

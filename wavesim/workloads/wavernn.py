@@ -52,7 +52,7 @@ RECURRENT = LAYERS[0]
 
 
 @dataclass(frozen=True)
-class Cut:
+class BlockRows:
     """How the weights' rows are cut into blocks: so many of R, so many of an output layer.
 
     Raises `DescriptionError` for rows that tensor cores do not take, which come in eights.
@@ -63,9 +63,9 @@ class Cut:
 
     def __post_init__(self) -> None:
         for name in ("recurrent_rows", "output_rows"):
-            rows = whole(f"Cut: {name}", getattr(self, name), 8, RECURRENT.rows)
+            rows = whole(f"BlockRows: {name}", getattr(self, name), 8, RECURRENT.rows)
             if rows % 8:
-                raise DescriptionError(f"Cut: {name} is {rows}; it must be a multiple of 8")
+                raise DescriptionError(f"BlockRows: {name} is {rows}; it must be a multiple of 8")
 
     def rows(self, layer: Layer) -> int:
         """Rows of a block of a layer; its last block may have fewer."""
@@ -81,33 +81,33 @@ class Cut:
         return sum(map(self.blocks, LAYERS))
 
 
-PUBLISHED_CUT = Cut(64, 64)  # 42 + 7 + 4 + 7 + 4 blocks
-OWN_CUT = Cut(48, 64)  # ours: a block has the three gates of 16 units
+PUBLISHED_CUT = BlockRows(64, 64)  # 42 + 7 + 4 + 7 + 4 blocks
+OWN_CUT = BlockRows(48, 64)  # ours: a block has the three gates of 16 units
 
 
 @dataclass(frozen=True)
-class Cycle:
+class StepCycle:
     """What runs between two barriers, or in one launch: layers, each for a batch of so many sequences."""
 
     layers: tuple[Layer, ...]
     sequences: int = BATCH
 
-    def blocks(self, cut: Cut) -> list[Layer]:
+    def blocks(self, cut: BlockRows) -> list[Layer]:
         """The layer of each block, in the grid's order."""
         return [layer for layer in self.layers for _ in range(cut.blocks(layer))]
 
 
-def cycles_of(way: Way, steps: int = STEPS) -> list[Cycle]:
+def cycles_of(way: Way, steps: int = STEPS) -> list[StepCycle]:
     """All cycles of so many steps of 40 sequences. Raises `DescriptionError` for an unknown way or steps."""
     if way not in WAYS:
         raise DescriptionError(f"way is {way!r}; it must be one of {', '.join(WAYS)}")
     if way in ("library", "batch"):
         whole("steps", steps, 1, MOST_STEPS)
-        return [Cycle((layer,), BATCH * BATCHES) for layer in LAYERS] * steps
+        return [StepCycle((layer,), BATCH * BATCHES) for layer in LAYERS] * steps
     return in_flight(1, steps) * BATCHES if way == "persistent" else in_flight(BATCHES, steps)
 
 
-def in_flight(batches: int, steps: int) -> list[Cycle]:
+def in_flight(batches: int, steps: int) -> list[StepCycle]:
     """Cycles of so many steps of 1 to 5 batches of 8, one behind the other in the pipeline.
 
     Batch j enters in cycle j, and again every five cycles. Raises `DescriptionError`.
@@ -116,7 +116,7 @@ def in_flight(batches: int, steps: int) -> list[Cycle]:
     whole("batches in flight", batches, 1, depth)
     cycles = depth * (whole("steps", steps, 1, MOST_STEPS) - 1) + batches + depth - 1
     return [
-        Cycle(tuple(one for s, one in enumerate(LAYERS) if _has(c - s, batches, steps)))
+        StepCycle(tuple(one for s, one in enumerate(LAYERS) if _has(c - s, batches, steps)))
         for c in range(cycles)
     ]
 
@@ -126,12 +126,12 @@ def _has(entered: int, batches: int, steps: int) -> bool:
     return 0 <= entered < len(LAYERS) * steps and entered % len(LAYERS) < batches
 
 
-def distinct_cycles(way: Way, steps: int = STEPS) -> Counter[Cycle]:
+def distinct_cycles(way: Way, steps: int = STEPS) -> Counter[StepCycle]:
     """How often each cycle comes."""
     return Counter(cycles_of(way, steps))
 
 
-def pipeline_of(cycles: Sequence[Cycle], cut: Cut = PUBLISHED_CUT, name: str = "cycle") -> Pipeline:
+def pipeline_of(cycles: Sequence[StepCycle], cut: BlockRows = PUBLISHED_CUT, name: str = "cycle") -> Pipeline:
     """Cycles as kernels one after the other, "cycle 0" and on.
 
     Between two is a kernel boundary, or a barrier of the grid, of which costs say that it is one.

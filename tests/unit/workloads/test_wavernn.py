@@ -9,8 +9,8 @@ from wavesim.workloads.wavernn import (
     PUBLISHED_CUT,
     RECURRENT,
     WAYS,
-    Cut,
-    Cycle,
+    BlockRows,
+    StepCycle,
     cycles_of,
     in_flight,
     pipeline_of,
@@ -51,15 +51,15 @@ def test_a_batch_is_at_one_layer_after_the_other_and_enters_again_when_it_is_thr
 
 
 def test_cycles_become_kernels_with_a_block_for_each_piece_of_work():
-    pipeline = pipeline_of([Cycle((RECURRENT,)), Cycle(LAYERS)])
+    pipeline = pipeline_of([StepCycle((RECURRENT,)), StepCycle(LAYERS)])
     assert [stage.grid.size for stage in pipeline.stages] == [42, 64]
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: Cut(12, 64), "multiple of 8"),
-        (lambda: Cut(64, 0), "from 8 to"),
+        (lambda: BlockRows(12, 64), "multiple of 8"),
+        (lambda: BlockRows(64, 0), "from 8 to"),
         (lambda: cycles_of("fast"), "must be one of library"),
         (lambda: cycles_of("both", 0), "steps is 0"),
         (lambda: in_flight(6, 1), "batches in flight is 6"),
