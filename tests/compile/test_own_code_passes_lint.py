@@ -4,7 +4,7 @@ A part of what is compiled; `tests/support/lint_own_code.py` takes all of it.
 """
 
 import pytest
-from lint_own_code import judged
+from lint_own_code import judged, wrong_of
 from own_kernels import ALL, OWN, generated_kernels
 
 pytestmark = pytest.mark.usefixtures("nvrtc", "nvdisasm")
@@ -20,7 +20,12 @@ CHOSEN = [
     ("hopper gemm1+gemm2 fused+row", "sm_90a"),
     ("hopper attention 128 persistent+streams+tile", "sm_90a"),
     ("portable attention streams+tile", "sm_80"),
+    ("portable attention streams+tile", "sm_100"),
+    ("decode attention streams+tile", "sm_90a"),
     ("head product scores streams+tile", "sm_80"),
+    ("head product context streams+row", "sm_120"),
+    ("copy of tiles streams+tile", "sm_100"),
+    ("foreign products", "sm_80"),
     ("norm persistent+streams+row", "sm_80"),
     ("hopper residual persistent+pdl+row", "sm_90a"),
     *(("wait-kernel", arch) for arch in ALL),
@@ -37,6 +42,8 @@ LEAST = {
     "norm": (1, 1),
     "residual": (1, 1),
     "wait-kernel": (1, 0),
+    "copy of tiles": (1, 0),
+    "foreign products": (1, 0),
     "softmax": (1, 0),
     "example": (1, 1),
 }
@@ -47,9 +54,9 @@ def found_right(findings, kind):
     return sum(finding.kind == kind and finding.verdict == "right" for finding in findings)
 
 
-def require_right(findings, waits, posts):
-    """Nothing is wrong, and so many waits and posts are right."""
-    assert [(one.kernel, one.rule, one.why) for one in findings if one.verdict == "wrong"] == []
+def require_right(name, findings, waits, posts):
+    """Nothing is wrong that is not deliberate, and so many waits and posts are right."""
+    assert [(one.kernel, one.rule, one.why) for one in wrong_of(name, findings)] == []
     assert found_right(findings, "wait") >= waits
     assert found_right(findings, "post") >= posts
 
@@ -58,10 +65,10 @@ def require_right(findings, waits, posts):
 def test_waits_and_posts_of_our_own_kernels_are_right(name, arch):
     waits, posts = next(least for word, least in reversed(LEAST.items()) if word in name)
     for _, findings in judged(OWN[name], arch):
-        require_right(findings, waits, posts)
+        require_right(name, findings, waits, posts)
 
 
 @pytest.mark.parametrize("arch", ALL)
 def test_a_users_kernels_around_a_generated_header_are_right(arch, tmp_path):
     for _, findings in judged(generated_kernels(tmp_path), arch):
-        require_right(findings, 1, 1)
+        require_right("generated kernels", findings, 1, 1)

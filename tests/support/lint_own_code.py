@@ -3,11 +3,13 @@
     .venv/bin/python tests/support/lint_own_code.py [WORD ...]
 
 prints what is wrong and what is unknown of each compilation whose name has one of the words, then the counts.
+It exits with 1 if anything is wrong that `deliberate_findings.toml` does not list, or is not that it lists.
 It takes some minutes; `tests/compile/test_own_code_passes_lint.py` does a part of it.
 """
 
 import sys
 import tempfile
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -29,9 +31,22 @@ def judged(code, arch):
     ]
 
 
+def deliberate():
+    """The (name of a compilation, rule) pairs that are listed with a reason."""
+    listed = tomllib.loads(Path(__file__).with_name("deliberate_findings.toml").read_text())["finding"]
+    assert all(one["reason"] for one in listed)
+    return {(one["code"], one["rule"]) for one in listed}
+
+
+def wrong_of(name, findings):
+    """What is wrong and not meant to be."""
+    meant = deliberate()
+    return [one for one in findings if one.verdict == "wrong" and (name, one.rule) not in meant]
+
+
 def main(words):
     """Prints a line for each finding that is not right, and one for each compilation."""
-    verdicts = Counter()
+    verdicts, met, faults = Counter(), set(), 0
     with tempfile.TemporaryDirectory() as folder:
         codes = {**OWN, "generated kernels": generated_kernels(Path(folder))}
         chosen = {
@@ -42,14 +57,20 @@ def main(words):
                 for language, findings in judged(code, arch):
                     counts = Counter(finding.verdict for finding in findings)
                     verdicts += counts
+                    faults += len(wrong_of(name, findings))
+                    met |= {(name, finding.rule) for finding in findings if finding.verdict == "wrong"}
                     told = [
                         f"  {finding.verdict}: {finding.rule or finding.kind}: {finding.why}"
                         for finding in findings
                         if finding.verdict != "right"
                     ]
                     sys.stdout.write("\n".join([f"{name}, {arch}, {language}: {dict(counts)}", *told, ""]))
-    sys.stdout.write(f"in all: {dict(verdicts)}\n")
+    unmet = {one for one in deliberate() if one[0] in chosen} - met
+    sys.stdout.write(
+        f"in all: {dict(verdicts)}; wrong and not deliberate: {faults}; listed and not met: {unmet}\n"
+    )
+    return int(faults > 0 or bool(unmet))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -13,6 +13,7 @@ from wavesim.lint.kernel_code import KernelCode
 from wavesim.lint.values import Value, Values
 
 POINTER_BYTES = 8
+VECTOR_BYTES = 16  # the widest load until sm_90
 _POINTERS = frozenset((Op.ADD, Op.MOVE))
 # Where no pointer was found through these, what it was shifted, shuffled or packed by is followed too.
 _LENIENT = frozenset((*_POINTERS, Op.OTHER))
@@ -148,6 +149,13 @@ class AddressRoots:
             number = max((n for n, start in enumerate(self._offsets) if start <= offset), default=0)
             return self._named(f"param {number}", offset - self._offsets[number] if self._offsets else offset)
         return f"{symbol}+{offset}" if symbol.startswith("param ") and offset else symbol
+
+    def are_beside(self, one: int, other: int) -> bool:
+        """Whether two accesses are to parts of one vector: the same address but for `VECTOR_BYTES`."""
+        a, b = self._values.of_address(one), self._values.of_address(other)
+        if a is None or b is None or a.number != b.number:
+            return False
+        return a.offset // VECTOR_BYTES == b.offset // VECTOR_BYTES
 
     def are_same(self, one: int, other: int) -> bool | None:
         """Whether two accesses touch a common byte (in one round of a loop); None where that isn't known."""

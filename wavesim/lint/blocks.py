@@ -45,8 +45,11 @@ class ControlFlow:
             return tuple(dict.fromkeys((*on, *self._returns)))
         if instruction.op in _ENDS:
             return (*on, self.end) if on else (self.end,)
+        if instruction.op is Op.CALL and instruction.target in kernel.labels:
+            # Under a predicate it is a jump that machine code leaves a loop by, and may not be taken.
+            return (*(on if instruction.guard else ()), kernel.labels[instruction.target])
         if instruction.op is Op.CALL:
-            return (kernel.labels[instruction.target],) if instruction.target in kernel.labels else on
+            return on
         if instruction.op is not Op.BRANCH:
             return on
         targets = [kernel.labels.get(label, -1) for label in instruction.target.split(",")]

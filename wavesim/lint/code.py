@@ -261,7 +261,10 @@ class Code:
 
     @functools.cached_property
     def indices(self) -> frozenset[int]:
-        """The accesses whose values say where flags lie and what is copied, through loads too."""
+        """The accesses whose values say where flags lie and what is copied, through loads too.
+
+        Of a vector that the compiler loads in parts, those that decide where the kernel goes, too.
+        """
         found: set[int] = set()
         open_ends = [i for i, one in enumerate(self.instructions) if one.order in STRONG or one.op in COPIES]
         asked = set(open_ends)
@@ -279,7 +282,9 @@ class Code:
                         asked.add(source)
                         open_ends.append(source)
                     found.add(source)
-        return frozenset(i for i in found if self[i].op in ACCESSES)
+        found = {i for i in found if self[i].op in ACCESSES}
+        deciding = [i for i in self.having(Op.LOAD) if self.deciders(i)]
+        return frozenset(found | {i for i in deciding if any(self.flow.is_beside(i, at) for at in found)})
 
     @functools.cached_property
     def _users(self) -> dict[int, tuple[int, ...]]:

@@ -49,6 +49,8 @@ class Flow:
         self.slice_of = self._data.slice_of
         self.roots = self._addresses.roots
         self.same_address = self._addresses.are_same
+        self.value_of_address = self._values.of_address
+        self.is_beside = self._addresses.are_beside
         self.shared_stores = self._addresses.shared_stores
         self.guards = self._control.guards
         self.is_one_thread = self._one_thread.holds

@@ -2,7 +2,7 @@
 
 Example: `listing_of_sass(disassembly(cubin, "gemm.cubin"), "gemm.cubin").kernels[0]` is the first kernel.
 Functions that it calls and that stand behind it are kernels of their own with `is_entry` False, and stand in
-the place of the calls too. NOPs, and what is guarded by !PT, are left out.
+the place of the calls too. What is guarded by !PT is left out.
 """
 
 import re
@@ -128,15 +128,17 @@ class _Reader:
         self.labels: dict[str, int] = {}
         self.source = None
 
-    def _drop_last_branch(self) -> None:
-        # What ends a kernel is followed by a branch to itself, which nothing reaches.
+    def _drop_padding(self) -> None:
+        # What ends a kernel is followed by a branch to itself and by NOPs, which nothing reaches.
+        while self.instructions and self.instructions[-1].text == "NOP":
+            del self.instructions[-1]
         last = self.instructions[-1] if self.instructions else None
         is_plain = last is not None and last.op is Op.BRANCH and not last.guard
         if is_plain and last and self.labels.get(last.target) == len(self.instructions) - 1:
             del self.instructions[-1]
 
     def _end(self) -> None:
-        self._drop_last_branch()
+        self._drop_padding()
         if not self.instructions:
             return
         # A label behind the last instruction is its end.

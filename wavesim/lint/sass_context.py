@@ -2,7 +2,8 @@
 
 Example: `cp.async.bulk.wait_group 0` and `cp.async.bulk.wait_group.read 0` both become `DEPBAR.LE SB0, 0x0`;
 only the first is followed by CCTL.IVALL. `cp.async.wait_group 0` becomes the same DEPBAR, after an LDGDEPBAR
-and not after a UTMACMDFLUSH. A strong load right before a CCTL.IVALL is an acquire.
+and not after a UTMACMDFLUSH. A strong load right before a CCTL.IVALL is an acquire. A NOP is what
+__syncwarp() becomes where the warp's lanes are together, unless a matrix instruction comes next.
 """
 
 import re
@@ -12,6 +13,7 @@ from dataclasses import replace
 from wavesim.lint.instruction import Instruction, Op
 
 _WAIT = re.compile(r"DEPBAR\.LE SB0, (0x[0-9a-f]{1,4})")
+_MATRIX = re.compile(r"\b[A-Z]+MMA\b")
 _REACH = 40  # instructions in which the CCTL.IVALL of an acquire or of a wait is looked for
 _CALL_REACH = 200  # instructions in which a call's address is looked for
 # sm_120 has no clusters in hardware: a copy to another block's shared memory is a function of the driver.
@@ -46,10 +48,17 @@ def with_context(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]
             and _is_wide(instructions, place)
         ):
             changed[place] = replace(instruction, space="")
-        elif instruction.op is Op.BULK_COMMIT and place and "UTMACCTL.IV" in instructions[place - 1].text:
-            # Part of fence.proxy.tensormap: there is no group to close.
+        elif _means_nothing(instructions, place):
             changed[place] = replace(instruction, op=Op.OTHER)
     return tuple(changed)
+
+
+def _means_nothing(instructions: Sequence[Instruction], place: int) -> bool:
+    """Whether it closes no group, being part of fence.proxy.tensormap, or is a NOP before a product."""
+    instruction, around = instructions[place], instructions[max(0, place - 1) : place + 2]
+    if instruction.op is Op.BULK_COMMIT:
+        return place > 0 and "UTMACCTL.IV" in around[0].text
+    return instruction.text == "NOP" and bool(_MATRIX.search(around[-1].text))
 
 
 def _named(instructions: Sequence[Instruction], place: int) -> Instruction:

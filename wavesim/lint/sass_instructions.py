@@ -36,6 +36,7 @@ _LABEL = re.compile(r"`\(([^()`]*)\)")
 _TARGETS = re.compile(r'\(\*"BRANCH_TARGETS ([^"]*)"\*\)')
 _CLOCKS = ("SR_CLOCK", "SR_GLOBALTIMER")
 _RESULT = "barrier.result"  # which no register holds between BAR.RED and B2R.RESULT
+_PREDICATES = 7  # P0 to P6
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def _field(number: int, inside: int, size: int) -> str:
 def instruction_of(
     text: str, line: int, attributes: Attributes, source: SourceLine | None
 ) -> Instruction | None:
-    """Reads one instruction without its semicolon; None where it never does anything (NOP, @!PT)."""
+    """Reads one instruction without its semicolon; None where it never does anything (@!PT)."""
     guard = ""
     rest = text
     if found := _GUARD.match(text):
@@ -85,8 +86,6 @@ def instruction_of(
         rest = text[found.end() :]
     opcode, _, rest = rest.partition(" ")
     opcode = opcode.rstrip(";")
-    if opcode == "NOP":
-        return None
     return _Reader(opcode, rest, guard, attributes).instruction(text[:MOST_TEXT], line, source)
 
 
@@ -128,8 +127,13 @@ class _Reader:
         guard = self.guard
         if op is Op.BRANCH and not guard:  # BRA.U !UP0, `(.L): the predicate is an operand
             guard = next((o for o in self.operands if is_predicate(o) and not o.endswith("PT")), "")
-        if self.opcode.startswith("BRA.CONV"):  # past a WARPSYNC that a converged warp does not need
+        if self.opcode.startswith(("BRA.CONV", "BRA.DIV")):
+            # Past a WARPSYNC that a converged warp does not need, or to one, and to the same work behind it.
             op, self.target = Op.WARP_SYNC, ""
+        elif self.opcode == "CALL.REL.NOINC" and self.target.startswith(".L"):
+            op = Op.BRANCH  # sm_80 leaves loops by it, and nothing returns
+        defines += self._packed("R2P")
+        uses += self._packed("P2R")
         if self.opcode.startswith("BAR.RED"):
             defines.append(_RESULT)
         elif self.opcode.startswith("B2R.RESULT"):
@@ -193,6 +197,11 @@ class _Reader:
                 continue
             found += registers(operand, width)
         return found
+
+    def _packed(self, opcode: str) -> list[str]:
+        """The predicates that PR stands for, one for each bit of the mask: P2R R4, PR, RZ, 0x20 is P5."""
+        mask = constant(self.operands[-1]) if self.opcode.startswith(opcode) and self.operands else None
+        return [f"P{bit}" for bit in range(_PREDICATES) if mask and mask >> bit & 1]
 
     def _symbol(self, operand: str) -> str:
         place = bank(operand)

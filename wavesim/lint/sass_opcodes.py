@@ -241,6 +241,7 @@ _PLAIN = {
     "UCGABAR_ARV": Op.CLUSTER_ARRIVE,
     "UCGABAR_WAIT": Op.CLUSTER_WAIT,
     "WARPSYNC": Op.WARP_SYNC,
+    "NOP": Op.WARP_SYNC,  # where the lanes are together already: see `sass_context`
     "ARRIVES": Op.ASYNC_ARRIVE,
     "NANOSLEEP": Op.SLEEP,
     "BRA": Op.BRANCH,

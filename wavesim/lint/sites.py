@@ -29,11 +29,13 @@ class FlagWait:
     """`polls` are the accesses whose value ends it. `loop` is None of a "look", which is made once.
 
     A "ticket" is an atomic that counts arrivals: whoever draws the last one goes on to read what all wrote.
+    `ahead` are looks in front of a spin that may end it before its first poll.
     """
 
     form: Literal["spin", "look", "ticket"]
     polls: tuple[int, ...]
     loop: CodeLoop | None = None
+    ahead: tuple[int, ...] = ()
 
     @property
     def at(self) -> int:
@@ -80,7 +82,16 @@ def _spins(code: Code) -> Iterator[FlagWait]:
             continue
         seen.update(polls)
         if polls:
-            yield FlagWait("spin", polls, loop)
+            yield FlagWait("spin", polls, loop, tuple(_ahead(code, polls, loop)))
+
+
+def _ahead(code: Code, polls: Iterable[int], loop: CodeLoop) -> Iterator[int]:
+    """Strong loads of what is polled in front of the loop, whose values end it as its own polls do."""
+    flags = {code.roots(poll) for poll in polls}
+    for i in code.having(Op.LOAD):
+        is_flag = i not in loop.body and code[i].order in STRONG and code.roots(i) in flags
+        if is_flag and not set(loop.exits).isdisjoint(code.deciders(i)):
+            yield i
 
 
 def _deciding(code: Code, loop: CodeLoop) -> set[int]:

@@ -88,7 +88,8 @@ def test_what_a_depbar_waits_for_is_told_by_its_neighbours(lines, op):
 
 def test_what_never_runs_is_left_out_and_labels_stay_right():
     found = kernel(
-        "@!PT LDS RZ, [RZ]", "NOP", ".L_x_0:", "BRA.U !UP0, `(.L_x_0)", "EXIT", ".L_x_1:", "BRA `(.L_x_1)"
+        *("@!PT LDS RZ, [RZ]", ".L_x_0:", "BRA.U !UP0, `(.L_x_0)", "EXIT"),
+        *(".L_x_1:", "BRA `(.L_x_1)", "NOP", "NOP"),
     )
     assert [instruction.op for instruction in found.instructions] == [Op.BRANCH, Op.EXIT]
     assert found.labels[".L_x_0"] == 0

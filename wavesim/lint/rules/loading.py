@@ -8,7 +8,7 @@ Source: PTX ISA 9.0, section 9.7.9.8 (ld.global.nc), 9.7.13.13 (griddepcontrol).
 
 from collections.abc import Iterable, Iterator
 
-from wavesim.lint.code import STRONG, Code
+from wavesim.lint.code import ACCESSES, STRONG, Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
@@ -22,7 +22,7 @@ _LOOKS_AHEAD = frozenset({Op.PREFETCH, Op.BULK_PREFETCH})
 def judge_loads(code: Code, waits: Iterable[FlagWait], posts: Iterable[FlagPost]) -> Iterator[Finding]:
     """Loads of produced data above a kernel's waits, and by the non-coherent path below them."""
     flags = tuple(wait for wait in waits if wait.form != "ticket")
-    polls = frozenset(poll for wait in flags for poll in wait.polls)
+    polls = frozenset(poll for wait in flags for poll in (*wait.polls, *wait.ahead))
     grid = frozenset(code.having(Op.GRID_WAIT))
     if polls:
         yield from _above(code, polls, polls | grid, posts, "load-above-wait")
@@ -95,6 +95,7 @@ def _loads_from(code: Code, start: int, stops: set[int]) -> set[int]:
 def _before(code: Code, waits: frozenset[int]) -> set[int]:
     """The loads of data that are reached with no wait before them."""
     guards = code.thread_guards(waits)
+    optional = _optional(code, waits)
     flags = {root for wait in waits for root in code.roots(wait)}
 
     def step(i: int, state: bool) -> bool | None:
@@ -102,13 +103,17 @@ def _before(code: Code, waits: frozenset[int]) -> set[int]:
 
     def following(i: int) -> Iterable[int]:
         """Where threads part, those that wait are followed."""
-        ways = code.forward(i)
+        ways = chosen(i)
         return [way for way in ways if not waits.isdisjoint(code.reach(way))] if i in guards else ways
+
+    def chosen(i: int) -> Iterable[int]:
+        """Where a parameter says whether there is anything to wait for, there is."""
+        return [way for way in code.forward(i) if i not in optional or optional[i] & code.reach(way)]
 
     def step_of_all(i: int, state: bool) -> bool | None:
         return None if i in waits or i in guards else state
 
-    by_all = {i for i, _ in walk(code.forward, [(0, True)], step_of_all)}
+    by_all = {i for i, _ in walk(chosen, [(0, True)], step_of_all)}
     by_waiters = {i for i, _ in walk(following, [(0, True)], step)}
     data = {i for i in code.having(*LOADS) if is_data_load(code, i)}
     said = {i for i in data & by_waiters if code.is_("produced", i)}
@@ -124,6 +129,23 @@ def _before(code: Code, waits: frozenset[int]) -> set[int]:
             and flags.isdisjoint(code.roots(i))
         }
     )
+
+
+def _optional(code: Code, waits: frozenset[int]) -> dict[int, frozenset[int]]:
+    """The branches that parameters alone decide, with the waits that they decide about."""
+    found: dict[int, frozenset[int]] = {}
+    for wait in waits:
+        for guard in code.guards(wait):
+            if code[guard].op is Op.BRANCH and _is_of_parameters(code, guard):
+                found[guard] = found.get(guard, frozenset()) | {wait}
+    return found
+
+
+def _is_of_parameters(code: Code, branch: int) -> bool:
+    made_by = [code[i] for i in code.test_of(branch)]
+    is_parameter = any(s.startswith("param ") for one in made_by for s in one.symbols)
+    loads = [one for one in made_by if one.op in ACCESSES]
+    return (is_parameter or bool(loads)) and all(one.space in ("param", "const") for one in loads)
 
 
 def _must_be_produced(code: Code, index: int, waits: frozenset[int]) -> bool:

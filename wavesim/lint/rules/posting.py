@@ -16,6 +16,7 @@ from wavesim.lint.judging import BLOCK, NONE, WARP, between_threads, judged, lin
 from wavesim.lint.paths import Reached, walk
 from wavesim.lint.rules.waiting import is_data_load
 from wavesim.lint.sites import FlagPost, FlagWait, is_made_of_data, is_swap
+from wavesim.lint.timeouts import timeout_notes
 
 BULK_STORES = frozenset({Op.BULK_STORE, Op.BULK_REDUCE})
 _BLOCK_SYNCS = frozenset({Op.BARRIER, Op.CLUSTER_WAIT, Op.MBARRIER_TEST})
@@ -33,8 +34,9 @@ def judge_posts(code: Code, posts: Iterable[FlagPost], waits: Iterable[FlagWait]
     """What is wrong with each of a kernel's posts, or that it is right."""
     posts, waits = tuple(posts), tuple(waits)
     polled = frozenset(root for wait in waits for root in code.roots(wait.at))
+    notes = timeout_notes(code, waits)
     for post in posts:
-        found = list(_judged(code, post, posts, waits))
+        found = list(_judged(code, post, posts, waits, notes))
         is_flag = post.is_certain or bool(code.roots(post.at) & polled)
         if found and not is_flag:
             why = f"{line(code[post.at])} may be a post or a plain counter; as a post: {found[0].why}"
@@ -43,7 +45,11 @@ def judge_posts(code: Code, posts: Iterable[FlagPost], waits: Iterable[FlagWait]
 
 
 def _judged(
-    code: Code, post: FlagPost, posts: tuple[FlagPost, ...], waits: tuple[FlagWait, ...]
+    code: Code,
+    post: FlagPost,
+    posts: tuple[FlagPost, ...],
+    waits: tuple[FlagWait, ...],
+    notes: frozenset[int],
 ) -> Iterator[Finding]:
     flag = code[post.at]
     need = need_of(code, post.at)
@@ -54,7 +60,7 @@ def _judged(
     stores, own = set(), set()
     is_ticket = any(wait.form == "ticket" and wait.at == post.at for wait in waits)
     for at, state in _reached(code, post):
-        if is_data_store(code, at, posts):
+        if at not in notes and is_data_store(code, at, posts):
             stores.add(at)
             if state.synced == NONE:
                 own.add(at)
