@@ -4,9 +4,9 @@ Example: block (h, i) of attention reads key block j of "qkv" before its work it
 product that writes there is needed before item j, and before no earlier one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,7 @@ class Accesses:
         self._reads: dict[tuple[str, Tile, int], Mapping[str, TimedRegions]] = {}
         self._all_reads: dict[tuple[str, Tile], Mapping[str, Regions]] = {}
         self._writes: dict[tuple[str, Tile], Mapping[str, Regions]] = {}
+        self._first_reads: dict[tuple[str, Tile, int, str, Tile], int | None] = {}
 
     @cached_property
     def _works(self) -> dict[str, TiledWork]:
@@ -67,7 +68,7 @@ class Accesses:
 
     def reads(self, stage: str, tile: Tile, z: int) -> Mapping[str, TimedRegions]:
         """What the block of a tile and split reads, by buffer."""
-        x, y = (0, tile[1]) if stage in self._read_by_row else tile
+        x, y = self._reader(stage, tile)
         key = stage, (x, y), z
         if key not in self._reads:
             found: dict[str, list[tuple[int, ...]]] = {}
@@ -98,7 +99,7 @@ class Accesses:
 
     def all_reads(self, stage: str, tile: Tile) -> Mapping[str, Regions]:
         """What a tile reads in all its splits, by buffer."""
-        key = stage, tile
+        key = stage, self._reader(stage, tile)
         if key not in self._all_reads:
             found: dict[str, list[Regions]] = {}
             for z in range(self._splits[stage]):
@@ -140,15 +141,26 @@ class Accesses:
         That is where it first reads what that tile writes. Where it writes what that tile reads or writes
         too, the last, which comes before its stores. None where they share nothing.
         """
-        found = [
-            int(read.at[is_met].min())
-            for name, read in self.reads(consumer, tile, z).items()
-            for region in self.writes(producer, made).get(name, ())
-            if (is_met := meets(read.regions, region)).any()
-        ]
-        if found:
-            return min(found)
+        found = self._first_read(consumer, tile, z, producer, made)
+        if found is not None:
+            return found
         return self.last_item(consumer, tile, z) if self.overwrites(consumer, tile, producer, made) else None
+
+    def _first_read(self, consumer: str, tile: Tile, z: int, producer: str, made: Tile) -> int | None:
+        key = consumer, self._reader(consumer, tile), z, producer, made
+        if key not in self._first_reads:
+            found = [
+                int(read.at[is_met].min())
+                for name, read in self.reads(consumer, tile, z).items()
+                for region in self.writes(producer, made).get(name, ())
+                if (is_met := meets(read.regions, region)).any()
+            ]
+            self._first_reads[key] = min(found, default=None)
+        return self._first_reads[key]
+
+    def _reader(self, stage: str, tile: Tile) -> Tile:
+        """The first tile that reads what this one does, where that is known without looking."""
+        return (0, tile[1]) if stage in self._read_by_row else tile
 
     def may_overwrite(self, consumer: str, producer: str) -> bool:
         """Whether a stage writes a buffer that an earlier one reads or writes."""
@@ -175,8 +187,14 @@ class Accesses:
 def known_accesses(pipeline: Pipeline) -> Accesses | None:
     """What tiles read and write, where it is more than GEMMs that read each other's C in step.
 
-    None where some stage does not say.
+    None where some stage does not say. Kept, as every plan of a pipeline asks.
     """
+    # Pipelines are equal whatever buffers their operands lie in.
+    return _known(pipeline, tuple(tuple(stage.buffers.items()) for stage in pipeline.stages))
+
+
+@lru_cache(maxsize=4)
+def _known(pipeline: Pipeline, _buffers: Hashable) -> Accesses | None:
     works = [stage.work for stage in pipeline.stages]
     is_told = all(isinstance(work, TiledWork) for work in works)
     is_more = names_buffers(pipeline) or not all(isinstance(work, Gemm) for work in works)
