@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,6 @@
 #define __global__
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
-#define __shared__ static  // one per block: kernels are compiled once per block that is resident, see Use in programs
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __align__(bytes) alignas(bytes)
@@ -39,7 +39,7 @@
 using std::max;
 using std::min;
 
-struct Dim3 {
+struct dim3 {
     unsigned x = 0, y = 0, z = 0;
 };
 struct alignas(16) uint4 {
@@ -58,7 +58,7 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline float2 make_float2(float x, float y) { return {x, y}; }
 
-inline thread_local Dim3 threadIdx, blockIdx, blockDim{1, 1, 1}, gridDim{1, 1, 1};
+inline thread_local dim3 threadIdx, blockIdx, blockDim{1, 1, 1}, gridDim{1, 1, 1};
 
 namespace host {
 
@@ -88,11 +88,20 @@ struct Thread {
     Barrier* block = nullptr;
     Barrier* mma_warps = nullptr;  // of the block
     Barrier* blocks_of_cluster = nullptr;
+    unsigned place = 0;  // of the block among those that are resident
     unsigned cluster = 1, rank = 0, shared_base = 0;
     std::atomic<bool>* vote = nullptr;  // of the block: somebody said no
     ~Thread() { host::operations.fetch_add(operations, std::memory_order_relaxed); }
 };
 inline thread_local Thread self;
+
+// A __shared__ variable: one for each resident block.
+constexpr unsigned most_blocks = 8;
+template <class T, int NUMBER>
+T& of_block() {
+    static T each[most_blocks];
+    return each[self.place];
+}
 
 inline void begin_thread(unsigned long long number) { self.random = (seed * 0x9e3779b97f4a7c15ull + number) | 1; }
 
@@ -143,6 +152,7 @@ inline bool barrier_and(const char* site, bool is_true) {
 
 #define __syncthreads() host::barrier(__func__, host::self.block)
 #define __syncthreads_and(is_true) host::barrier_and(__func__, is_true)
+#define __syncthreads_or(is_true) (!host::barrier_and(__func__, !(is_true)))
 inline void __syncwarp(unsigned = 0) {}
 // In a wait, after three operations that have found nothing: they do not count.
 inline void __nanosleep(unsigned) {

@@ -24,20 +24,29 @@ OPERATIONS = {
     "ring": 90_000_000,
     "row": 7_000_000,
     "tile": 7_000_000,
+    "decode": 7_000_000,
     "split": 3_000_000,
     "cluster": 3_000_000,
+    "residual": 3_000_000,
     "fused": 2_000_000,
 }
 
 
-def sources_hash() -> str:
-    """Of all that the programs are made of: kernels' headers and this folder's C++."""
+def sources() -> list[Path]:
+    """The kernels' files that the programs are made of, without those that others stand in for."""
     gpu = ROOT / "gpu" / "wavesim_gpu"
-    files = [ROOT / "wavesim" / "codegen" / "semaphore.cuh"]
-    files += [
-        file for folder in (gpu / "cusync", gpu / "kernels" / "sm90", HOST) for file in folder.rglob("*.cuh")
-    ]
-    files += [*HOST.glob("*.h"), *HOST.glob("*.cpp")]
+    folders = [gpu / name for name in ("cusync", "kernels/sm90", "kernels/rows")]
+    attention = ("decode.cu", "operand.cuh", "spins_in_line.cuh", "warp_rows.cuh")
+    files = [file for folder in folders for file in sorted(folder.rglob("*.cuh"))]
+    files += [ROOT / "wavesim" / "codegen" / "semaphore.cuh", gpu / "kernels" / "sm80" / "tensor_core.cuh"]
+    files += [gpu / "kernels" / "attention" / name for name in attention]
+    stand_ins = {file.name for file in (HOST / "shadow").rglob("*.cuh")}
+    return [file for file in files if file.name not in stand_ins]
+
+
+def sources_hash() -> str:
+    """Of all that the programs are made of: the kernels' files and this folder's C++."""
+    files = [*sources(), *HOST.rglob("*.cuh"), *HOST.glob("*.h"), *HOST.glob("*.cpp")]
     texts = sorted((file.name, file.read_text()) for file in files)
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
 

@@ -14,10 +14,12 @@ from pathlib import Path
 from host_sources import build
 
 from wavesim.codegen.cuda import generate
-from wavesim.model.dependency import gemm_rows
+from wavesim.model.attention import AttentionDecode
+from wavesim.model.dependency import Dependency, gemm_rows, x, y
 from wavesim.model.device import load
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
+from wavesim.model.rows import Copy
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Grouped, RowMajor
 from wavesim.plan.parsing import plan_of_words
@@ -28,83 +30,85 @@ from wavesim.plan.sync import Semaphores
 
 RACE = 66  # exit status where ThreadSanitizer reports
 KNOWN = Path(__file__).with_name("known_races.txt")
-STREAMS = replace(plan_of_words("persistent", "streams", "row"), sync=Semaphores(TileSync()))
+ROWS = plan_of_words("persistent", "streams", "row")
+STREAMS = replace(ROWS, sync=Semaphores(TileSync()))
 
 
 @dataclass(frozen=True)
 class Program:
-    """A source of this folder over products of some widths, in tiles, under a plan; and its macros."""
+    """A source of this folder over a pipeline under a plan, and its macros."""
 
     source: str
     plan: Plan | None = None
-    tile: tuple[int, int] = (64, 64)
-    rows: int = 0
-    widths: tuple[int, ...] = ()  # K of the first product, then N of each; in tiles but for the first
-    split_k: int = 1
+    pipeline: Pipeline | None = None
     defines: tuple[str, ...] = ()
 
     def header(self) -> str:
         """The generated header, whose namespace is `pipeline`; empty without a plan."""
-        if self.plan is None:
+        if self.plan is None or self.pipeline is None:
             return ""
-        columns = [self.widths[0], *(width * self.tile[1] for width in self.widths[1:])]
-        names = ("first", "second", "third")[: len(columns) - 1]
-        stages = [
-            Stage(
-                name,
-                Gemm(
-                    name,
-                    self.rows * self.tile[0],
-                    columns[i + 1],
-                    columns[i],
-                    *self.tile,
-                    64,
-                    split_k=self.split_k,
-                ),
-            )
-            for i, name in enumerate(names)
-        ]
-        needs = [gemm_rows(*pair) for pair in pairwise(stages)]
-        return generate(Pipeline("pipeline", stages, needs), self.plan, load("h200"), "pipeline")
+        return generate(self.pipeline, self.plan, load("h200"), "pipeline")
 
 
+def products(tile: tuple[int, int], rows: int, widths: tuple[int, ...], split_k: int = 1) -> Pipeline:
+    """A chain of products: tiles, rows of them, K of the first, then how many tiles wide each is."""
+    columns = [widths[0], *(width * tile[1] for width in widths[1:])]
+    names = ("first", "second", "third")[: len(columns) - 1]
+    stages = [
+        Stage(name, Gemm(name, rows * tile[0], columns[i + 1], columns[i], *tile, 64, split_k=split_k))
+        for i, name in enumerate(names)
+    ]
+    return Pipeline("pipeline", stages, [gemm_rows(*pair) for pair in pairwise(stages)])
+
+
+def decode_chain() -> Pipeline:
+    """A copy by rows, decode of 68 cached keys and its own in two splits, and a copy of that."""
+    sequences, heads, kv_heads, size = 4, 8, 2, 64
+    packed, out = (heads + 2 * kv_heads) * size, heads * size
+    first, third = (
+        Stage(name, Copy(name, sequences, columns, 1, columns))
+        for name, columns in (("first", packed), ("third", out))
+    )
+    work = AttentionDecode("second", sequences, 68, heads, kv_heads, size, 2, tile_n=16, appends=True)
+    second = Stage("second", work)
+    needs = [Dependency(second[x, y], [first[0, y]]), Dependency(third[x, y], [second[:, y]])]
+    return Pipeline("pipeline", [first, second, third], needs)
+
+
+PIPELINE = products((64, 64), 4, (64, 4, 3, 2))
 PROGRAMS: Mapping[str, Program] = {
     "ring": Program("semaphore_ring"),
-    "row": Program(
-        "semaphore_pipeline", SemaphoreSync(RowSync(), order=RowMajor()), (64, 64), 4, (64, 4, 3, 2)
-    ),
+    "row": Program("semaphore_pipeline", SemaphoreSync(RowSync(), order=RowMajor()), PIPELINE),
     # Semaphores that one tile posts, and positions that blocks fetch.
-    "tile": Program(
-        "semaphore_pipeline", SemaphoreSync(TileSync(), order=Grouped(2)), (64, 64), 4, (64, 4, 3, 2)
-    ),
+    "tile": Program("semaphore_pipeline", SemaphoreSync(TileSync(), order=Grouped(2)), PIPELINE),
+    # Row kernels whose blocks take tile after tile, and splits of which the last to come merges all.
+    "decode": Program("decode_chain", ROWS, decode_chain()),
     # Two warpgroups, and tiles whose K two blocks share.
     "split": Program(
         "persistent_gemm",
         STREAMS,
-        (128, 128),
-        3,
-        (192, 3, 2),
-        2,
-        ("CONFIG=TileConfig<2,1,128,2,1>", "FUSED=0"),
+        products((128, 128), 3, (192, 3, 2), 2),
+        ("CONFIG=TileConfig<2,1,128,2,1>", "FUSED=0", "RESIDUAL=0"),
     ),
     # The mailbox: one block of two fetches work for both.
     "cluster": Program(
         "persistent_gemm",
         STREAMS,
-        (64, 128),
-        3,
-        (192, 3, 2),
-        1,
-        ("CONFIG=TileConfig<1,1,128,3,2,2>", "FUSED=0"),
+        products((64, 128), 3, (192, 3, 2)),
+        ("CONFIG=TileConfig<1,1,128,3,2,2>", "FUSED=0", "RESIDUAL=0"),
+    ),
+    # TMA loads what the first product made into the epilogue buffers of the second.
+    "residual": Program(
+        "persistent_gemm",
+        STREAMS,
+        products((128, 128), 3, (192, 3, 3)),
+        ("CONFIG=TileConfig<2,1,128,3,2>", "FUSED=0", "RESIDUAL=1"),
     ),
     "fused": Program(
         "persistent_gemm",
         Plan(Persistent(fused=True), sync=Semaphores(TileSync())),
-        (128, 128),
-        3,
-        (192, 3, 2),
-        1,
-        ("CONFIG=TileConfig<2,1,128,3,2>", "FUSED=1"),
+        products((128, 128), 3, (192, 3, 2)),
+        ("CONFIG=TileConfig<2,1,128,3,2>", "FUSED=1", "RESIDUAL=0"),
     ),
 }
 # What is dropped, in which program: an order of an instruction, a barrier or a wait, by its function.
@@ -119,6 +123,10 @@ DROPPED = (
     ("row", "wait"),
     ("row", "wait_for"),
     ("row", "finish"),
+    ("decode", "for_each_tile"),
+    ("decode", "is_last_split"),
+    ("decode", "decode"),
+    ("decode", "wait_copies"),
     ("split", "arrive"),
     ("split", "try_wait"),
     ("split", "test_wait"),

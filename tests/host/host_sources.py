@@ -3,12 +3,15 @@
 Example: `asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory")` in
 `load_acquire` becomes `host::ptx<"ld.acquire.gpu.global.u32 %0, [%1];">(__func__, value, counter)`, which
 ptx_on_host.h gives the meaning that the instruction's own text says. So what runs on the host is what is
-compiled for the GPU: an instruction that is changed there is changed here.
+compiled for the GPU: an instruction that is changed there is changed here. A `__shared__` variable becomes
+a reference to the block's own: `__shared__ bool is_last;` is
+`auto& is_last = host::of_block<std::type_identity_t<bool>, 7>();`.
 """
 
 import re
 import shutil
 import subprocess
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +19,17 @@ ROOT = Path(__file__).parents[2]
 HOST = Path(__file__).parent
 GPU = ROOT / "gpu" / "wavesim_gpu"
 # Folders as `#include <...>` names them.
-FOLDERS = {"cusync": GPU, "record": GPU, "kernels/sm80": GPU, "kernels/sm90": GPU, "wavesim": ROOT}
+FOLDERS = {
+    "cusync": GPU,
+    "record": GPU,
+    "kernels/sm80": GPU,
+    "kernels/sm90": GPU,
+    "kernels/rows": GPU,
+    "kernels/attention": GPU,
+    "wavesim": ROOT,
+}
+# Made by macros and run by no program.
+LEFT_OUT = "kernels/attention/sm90"
 FLAGS = (
     "-std=c++20",
     "-O1",
@@ -31,6 +44,10 @@ FLAGS = (
 # An instruction that orders: with an order in its name, a fence, a barrier, or the end of copies.
 ORDERING = re.compile(
     r"\.acquire|\.release|\.acq_rel|\bfence\.|mbarrier\.(arrive|t\w+_wait)|wait_group|bar\.sync|\bbarrier\."
+)
+_SHARED = re.compile(
+    r"(?P<extern>extern )?__shared__ (?:__align__\(\d+\) )?"
+    r"(?P<type>[\w:<> ]+?) (?P<name>\w+)(?P<sizes>(?:\[[^\]]*\])*);"
 )
 _ASM = re.compile(r"\basm(?:\s+volatile)?\s*\(")
 _FUNCTION = re.compile(r"__device__[^;{}()]*?\b(\w+)\s*\(")
@@ -76,21 +93,51 @@ def instructions(source: str) -> list[Instruction]:
     return found
 
 
+@dataclass(frozen=True)
+class Replacement:
+    """What stands on the host in the place of a piece of a file."""
+
+    begin: int
+    end: int
+    text: str
+
+
+def replacements(source: str) -> list[Replacement]:
+    """Every asm statement as a call, every shared variable as the block's own, in order."""
+    found = [
+        Replacement(one.begin, one.end, f"host::ptx<{one.text}>({', '.join(('__func__', *one.operands))})")
+        for one in instructions(source)
+    ]
+    for match in _SHARED.finditer(source):
+        if match["extern"]:
+            text = f"{match['type']}* const {match['name']} = host::dynamic_shared();"
+        else:
+            kind = f"std::type_identity_t<{match['type']}{match['sizes']}>"
+            number = zlib.crc32(source[: match.end()].encode()) & 0x7FFFFFFF
+            text = f"auto& {match['name']} = host::of_block<{kind}, {number}>();"
+        found.append(Replacement(match.start(), match.end(), text))
+    return sorted(found, key=lambda one: one.begin)
+
+
 def on_host(source: str) -> str:
-    """The file with every asm statement as a call."""
+    """The file with all that is replaced."""
     done, at = [], 0
-    for one in instructions(source):
-        call = ", ".join(("__func__", *one.operands))
-        done += [source[at : one.begin], f"host::ptx<{one.text}>({call})"]
+    for one in replacements(source):
+        done += [source[at : one.begin], one.text]
         at = one.end
     return "".join([*done, source[at:]])
+
+
+def is_left_out(file: Path) -> bool:
+    """Whether a file of ours is not taken: another stands in for it, or no program has it."""
+    return (HOST / "shadow" / file).exists() or file.as_posix().startswith(LEFT_OUT)
 
 
 def write_headers(folder: Path) -> None:
     """All our headers for the host, in a folder to include from. Those in shadow/ stand in for ours."""
     for name, root in FOLDERS.items():
         for file in sorted((root / name).rglob("*.cu*")):
-            if (HOST / "shadow" / file.relative_to(root)).exists():
+            if is_left_out(file.relative_to(root)):
                 continue
             to = folder / file.relative_to(root)
             to.parent.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 //
 //   persistent_gemm OPERATIONS SEED [DROPPED]      ends with "rounds operations wrong aborted"
 //
-// Compiled with CONFIG (a TileConfig), FUSED (0 or 1), and what the generated header has: tiles fetched or not, semaphores
+// Compiled with CONFIG (a TileConfig), FUSED (0 or 1), RESIDUAL (1: the second product adds the first), and what the generated header has: tiles fetched or not, semaphores
 // or none, splits. Blocks of both kernels are resident together; a warp is a thread of the host, its first lane.
 #include "ptx_on_host.h"
 
@@ -12,12 +12,14 @@
 
 using S = CONFIG;
 using Plain = Form<Activation::none>;
+using OfSecond = Form<Activation::none, Order::row, false, false, RESIDUAL>;
 using First = pipeline::first;
 using Second = pipeline::second;
 
 constexpr int k_blocks = 3;                         // of the first product; the second's K is the first's N
 constexpr int blocks_each = 2 * S::cluster;         // of a kernel
 constexpr int kernels = FUSED ? 1 : 2, blocks = kernels * blocks_each;
+static_assert(blocks <= host::most_blocks);
 constexpr int warps = 1 + S::warpgroups + 4 * S::warpgroups;
 constexpr int sum_words = S::mma_warps * 32 * S::frags_m * S::tile_n / 2;
 
@@ -26,7 +28,7 @@ struct Product {
     std::vector<unsigned> a, b, c;
     std::vector<float4> partials;
     std::vector<unsigned> tickets;
-    GemmSm90Params params{};
+    LayerGemmParams params{};
 };
 
 struct Run {
@@ -62,7 +64,7 @@ void fill(Product& product, std::vector<unsigned>& a, int k) {
     const int parts = std::max(Generated::slices, S::is_stream_k ? 4 : 1);
     product.partials.resize(Generated::columns * Generated::rows * parts * sum_words / 4);
     product.tickets.resize(Generated::columns * Generated::rows);
-    GemmSm90Params& p = product.params;
+    LayerGemmParams& p = product.params;
     p.a = map_of(a, product.rows, k, S::tile_m / S::cluster, 64);
     p.b = map_of(product.b, k, product.columns, 64 / S::cluster, 64);
     p.b_tiles = map_of(product.b, k, product.columns, 64, S::panels * 64, S::tile_n);
@@ -98,13 +100,13 @@ void kernel(Run& run, int number, unsigned char* bytes) {
     const Shared<S> shared(bytes);
     if constexpr (FUSED) {
         run_block<S, false>(shared, Part<First, Plain>(run.first_sync, run.first.params),
-                            Part<Second, Plain>(run.second_sync, run.second.params));
+                            Part<Second, OfSecond>(run.second_sync, run.second.params));
         if (threadIdx.x == 0) cusync::retire_block(run.first_sync.sync);
     } else if (number == 0) {
         run_block<S, false>(shared, Part<First, Plain>(run.first_sync, run.first.params));
         if (threadIdx.x == 0) cusync::retire_block(run.first_sync.sync);
     } else {
-        run_block<S, false>(shared, Part<Second, Plain>(run.second_sync, run.second.params));
+        run_block<S, false>(shared, Part<Second, OfSecond>(run.second_sync, run.second.params));
         if (threadIdx.x == 0) cusync::retire_block(run.second_sync.sync);
     }
 }
@@ -137,6 +139,7 @@ void warp_of(Run& run, Barriers& at, int block, int warp) {
     host::begin_thread(block * warps + warp);
     host::self.block = &at.block[block], host::self.mma_warps = &at.mma_warps[block];
     host::self.blocks_of_cluster = &at.cluster[block / S::cluster];
+    host::self.place = block;
     host::self.cluster = S::cluster, host::self.rank = block % S::cluster;
     unsigned char* const bytes = run.arena + block * host::block_bytes;
     host::self.shared_base = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(bytes));
@@ -162,6 +165,7 @@ int main(int count, char** words) {
     std::vector<unsigned> a;
     fill<First>(run.first, a, 64 * k_blocks);
     fill<Second>(run.second, run.first.c, run.first.columns);
+    run.second.params.residual = map_of(run.first.c, run.first.rows, run.first.columns, 64, 64);
     run.counters.resize((pipeline::counter_count + 1 + 3) / 4 * 4);
     run.arena = host::shared_arena(blocks);
     const Schedule schedule;

@@ -141,11 +141,26 @@ void give_one(T& value) { value = static_cast<T>(1); }
 template <class T>
 void give_nan(T& value) { value = static_cast<T>(NAN); }
 
+// Two floats in a word, cut off.
+inline void pack_floats(unsigned& packed, float high, float low) {
+    unsigned words[2];
+    std::memcpy(words, &high, 4), std::memcpy(words + 1, &low, 4);
+    packed = (words[0] & 0xffff0000u) | words[1] >> 16;
+}
+
+// The first word of a lane's matrices, which perhaps no first lane has copied: so a sum grows by what the registers hold.
+inline void load_matrices_of_lane(unsigned& a, unsigned& b, unsigned& c, unsigned& d, unsigned address) {
+    a = b = c = d = at_address(address);
+}
+inline void multiply_of_lane(float& sum, float&, float&, float&, unsigned a, unsigned, unsigned, unsigned, unsigned, unsigned) {
+    sum += a != 0 ? 1.0f : 0.0f;
+}
+
 // Instructions of registers, tensor maps and proxies.
 constexpr bool means_nothing(std::string_view text) {
     return text.starts_with("fence.proxy") || text.starts_with("fence.mbarrier_init") || text.starts_with("prefetch.tensormap") ||
            text.starts_with("setmaxnreg") || text.starts_with("cp.async.bulk.commit_group") || text.starts_with("cvt.") ||
-           text.starts_with("max.NaN") || text.starts_with("tanh.") || text.starts_with("rcp.") || text.starts_with("{ .reg .b16");
+           text.starts_with("max.NaN") || text.starts_with("add.rn.") || text.starts_with("tanh.") || text.starts_with("rcp.") || text.starts_with("{ .reg .b16");
 }
 
 [[noreturn]] inline void unknown(std::string_view text) {
@@ -201,6 +216,20 @@ void ptx(const char* site, Operands&&... operands) {
         (give_nan(operands), ...);
     } else if constexpr (text.starts_with("stmatrix")) {
         [](unsigned to, const auto&...) { at_address(to) = 1; }(operands...);
+    } else if constexpr (text.starts_with("ldmatrix")) {
+        load_matrices_of_lane(operands...);
+    } else if constexpr (text.starts_with("mma.sync")) {
+        multiply_of_lane(operands...);
+    } else if constexpr (text.starts_with("ex2.")) {
+        [](float& value, float x) { value = std::exp2(x); }(operands...);
+    } else if constexpr (text.starts_with("cvt.rn.bf16x2") || text.starts_with("cvt.rn.f16x2")) {
+        pack_floats(operands...);
+    } else if constexpr (text.starts_with("cp.async.cg")) {
+        copy_later(operands...);
+    } else if constexpr (text.starts_with("cp.async.commit_group")) {
+        commit_copies();
+    } else if constexpr (text.starts_with("cp.async.wait_group")) {
+        wait_copies(operands..., site);
     } else if constexpr (text.starts_with("cp.async.bulk.tensor")) {
         copy_box<text.starts_with("cp.async.bulk.tensor.4d"), has(text, "multicast"), has(text, ".global.shared::cta")>(
             operands...);

@@ -27,6 +27,9 @@ inline unsigned char* shared_arena(int blocks) {
     return reinterpret_cast<unsigned char*>((address + 2 * block_bytes - 1) / (2 * block_bytes) * (2 * block_bytes));
 }
 
+// What a kernel has as `extern __shared__`: this block's part of the arena.
+inline unsigned char* dynamic_shared() { return &at_address<unsigned char>(self.shared_base); }
+
 // The same place in block `rank` of the cluster.
 inline unsigned in_block(unsigned address, unsigned rank) {
     return (address & ~(2 * block_bytes - 1)) + rank * block_bytes + (address & (block_bytes - 1));
@@ -161,6 +164,39 @@ inline void load_box(const Matrix& from, int column, int row, unsigned to, unsig
             if (blocks == 0) break;
         }
     });
+}
+
+// ---- cp.async: copies of 16 bytes, of which the first word is moved, in groups of the thread that asks.
+
+using CopyGroup = std::shared_ptr<std::atomic<unsigned>>;  // copies that are not there yet
+inline thread_local std::vector<CopyGroup> copy_groups;    // the last one not committed yet
+
+inline CopyGroup& open_copies() {
+    if (copy_groups.empty()) copy_groups.push_back(std::make_shared<std::atomic<unsigned>>(0));
+    return copy_groups.back();
+}
+
+inline void copy_later(unsigned to, const void* from, int bytes) {
+    CopyGroup group = open_copies();
+    group->fetch_add(1, std::memory_order_relaxed);
+    later([=] {
+        at_address(to) = bytes > 0 ? *static_cast<const unsigned*>(from) : 0;
+        group->fetch_sub(1, std::memory_order_release);
+    });
+}
+
+inline void commit_copies() {
+    open_copies();
+    copy_groups.push_back(std::make_shared<std::atomic<unsigned>>(0));
+}
+
+inline void wait_copies(unsigned pending, const char* site) {
+    open_copies();
+    const std::size_t done = copy_groups.size() - 1 - std::min<std::size_t>(pending, copy_groups.size() - 1);
+    for (std::size_t i = 0; i < done; ++i) {
+        while (!is_dropped(site) && copy_groups[i]->load(std::memory_order_acquire) != 0) sched_yield();
+    }
+    copy_groups.erase(copy_groups.begin(), copy_groups.begin() + done);
 }
 
 // ---- What the first lanes of a warp do, one for each block of the cluster: here its one lane does it for all.

@@ -5,12 +5,12 @@ import shutil
 from functools import cache
 
 import pytest
-from host_long_run import RESULT, RUN, sources_hash
+from host_long_run import RESULT, RUN, sources, sources_hash
 from host_programs import DROPPED, ELSEWHERE, PROGRAMS, Result, build_program, run
-from host_sources import FOLDERS, GPU, HOST, ROOT, instructions, on_host
+from host_sources import FOLDERS, ROOT, instructions, is_left_out, on_host, replacements
 
 OPERATIONS = 150_000
-TESTED = ("ring", "row", "tile", "split", "cluster")
+TESTED = ("ring", "row", "tile", "decode", "split", "cluster")
 
 
 @pytest.fixture(scope="module")
@@ -46,17 +46,16 @@ def test_waits_for_posts_that_never_come_give_up_without_a_race_but_the_known_on
 
 
 def test_every_instruction_that_orders_is_dropped_by_some_test_or_shown_elsewhere():
-    files = [ROOT / "wavesim" / "codegen" / "semaphore.cuh"]
-    files += [file for folder in ("cusync", "kernels/sm90") for file in (GPU / folder).glob("*.cuh")]
-    shadowed = {file.name for file in (HOST / "shadow").rglob("*.cuh")}
     ordering = {
         one.function
-        for file in files
-        if file.name not in shadowed
+        for file in sources()
         for one in instructions(file.read_text())
         if one.orders and "griddepcontrol" not in one.text
     }
-    barriers = {"begin", "wait", "wait_for", "finish", "wgmma_wait"}
+    barriers = {
+        *("begin", "wait", "wait_for", "finish", "wgmma_wait"),
+        *("for_each_tile", "is_last_split", "decode"),
+    }
     assert ordering == {dropped.split()[0] for _, dropped in DROPPED} - barriers | set(ELSEWHERE)
 
 
@@ -72,15 +71,16 @@ def test_the_programs_that_drop_something_are_built():
     assert {name for name, _ in DROPPED} <= set(TESTED) <= set(PROGRAMS)
 
 
-def test_only_asm_statements_differ_between_host_and_gpu():
-    """What is left of every header when its asm statements, and the calls in their place, are taken out."""
+def test_only_asm_statements_and_shared_variables_differ_between_host_and_gpu():
+    """What is left of every header when these, and what stands in their place, are taken out."""
     for name, root in FOLDERS.items():
         for file in (root / name).rglob("*.cuh"):
-            if (HOST / "shadow" / file.relative_to(root)).exists():
+            if is_left_out(file.relative_to(root)):
                 continue
             source = file.read_text()
-            found = instructions(source)
-            assert source.count("asm volatile(") + source.count("asm(") == len(found), file
+            found = replacements(source)
+            count = sum(source.count(word) for word in ("asm volatile(", "asm(", "__shared__ "))
+            assert count == len(found), file
             rest, at = [], 0
             for one in found:
                 rest.append(source[at : one.begin])
@@ -88,7 +88,7 @@ def test_only_asm_statements_differ_between_host_and_gpu():
             host = on_host(source)
             for text in [*rest, source[at:]]:
                 assert text in host
-            assert host.count("host::ptx<") == len(found)
+            assert host.count("host::ptx<") == len(instructions(source))
 
 
 def test_the_page_of_the_memory_model_names_all_that_is_dropped():

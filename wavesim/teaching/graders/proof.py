@@ -1,13 +1,13 @@
 """Exercises of notebook 15: mend a wait in PTX, the scopes that serve, and how many schedulers fit."""
 
+import re
+from itertools import zip_longest
 from typing import Any
 
 from wavesim.errors import WavesimError
 from wavesim.hang.verdict import judge
 from wavesim.lint.check import findings_of
 from wavesim.lint.finding import Finding
-from wavesim.lint.instruction import Op
-from wavesim.lint.kernel_code import KernelCode, Listing
 from wavesim.lint.ptx import listing_of_ptx
 from wavesim.teaching.checked_kernels import CONSUMER, known_of, named
 from wavesim.teaching.exercises import Exercise, WrongAnswer, require, whole
@@ -16,6 +16,13 @@ from wavesim.teaching.tile_handover import READERS, TILE, handover, tiles_read
 
 BROKEN = "tile_pair.no-acquire.WAIT-volatile"
 MOST_LETTERS = 20_000
+MOST_STATEMENTS = 1_000
+STATEMENT_ENDS, COMMENT = re.compile(r"[;\n]"), re.compile(r"//.*|(?s:/\*.*?\*/)")
+# What a mended pair may have otherwise: loads of the flag, atomics that leave it as it is, and fences.
+CHANGEABLE = re.compile(
+    r"(ld[.\w:]* %r3, \[%rd1\]|atom(?=[.\w:]*\.(add|or)\b)[.\w:]* %r3, \[%rd1\], 0|(fence|membar)[.\w:]*|"
+    r"\.reg .*|\.loc .*)$"
+)
 SCOPES = ("cta", "cluster", "gpu", "sys")  # from the narrowest
 
 
@@ -26,15 +33,15 @@ def broken_ptx() -> str:
 
 
 def grade_mended(answer: Any) -> str:
-    """The pair's PTX, changed so that lint finds nothing wrong; it still waits, loads and stores as much."""
+    """The pair's PTX with another poll, or with fences, so that lint finds nothing wrong."""
     require(isinstance(answer, str), "the answer is PTX, a text such as broken.replace(..., ...).")
     require(len(answer) <= MOST_LETTERS, f"{len(answer):,} letters are more than the kernels have.")
     require(answer != broken_ptx(), "this is the broken PTX as it was; change the poll, or what follows it.")
     try:
-        before, after = (listing_of_ptx(text, "answer") for text in (broken_ptx(), answer))
+        after = listing_of_ptx(answer, "answer")
     except WavesimError as error:
         raise WrongAnswer(str(error)) from None
-    _require_same_work(before, after)
+    _require_same_work(answer)
     found = [one for one in findings_of(after, known_of(named(BROKEN))) if one.kind != "spin"]
     for verdict in ("wrong", "unknown"):
         for one in found:
@@ -45,18 +52,22 @@ def grade_mended(answer: Any) -> str:
     return f"Nothing is wrong in it: {_why(found)}."
 
 
-def _require_same_work(before: Listing, after: Listing) -> None:
-    for kernel in before.kernels:
-        other = next((one for one in after.kernels if one.name == kernel.name), None)
-        if other is None:
-            raise WrongAnswer(f"the kernel {kernel.name} is gone.")
-        for op, word in ((Op.STORE, "stores"), (Op.LOAD, "loads")):
-            lost = _count(kernel, op) - _count(other, op)
-            require(lost <= 0, f"{kernel.name} has {lost} {word} of global memory less than before.")
+def _require_same_work(answer: str) -> None:
+    """Everything but polls of the flag and fences stands where it stood."""
+    before, after = _others(broken_ptx()), _others(answer)
+    require(len(after) <= MOST_STATEMENTS, f"{len(after):,} statements are more than the kernels have.")
+    for old, new in zip_longest(before, after, fillvalue="nothing"):
+        require(
+            old == new,
+            f"{new!r} stands where {old!r} stood. Change the poll and its order, or add a fence; what the "
+            "kernels compute, and when they go on, is right.",
+        )
 
 
-def _count(kernel: KernelCode, op: Op) -> int:
-    return sum(one.op is op and one.space == "global" for one in kernel.instructions)
+def _others(ptx: str) -> list[str]:
+    """Statements and labels without polls of the flag, fences, declarations of registers and source lines."""
+    pieces = (" ".join(piece.split()) for piece in STATEMENT_ENDS.split(COMMENT.sub("", ptx)))
+    return [piece for piece in pieces if piece and not CHANGEABLE.match(piece)]
 
 
 def _why(found: list[Finding]) -> str:
