@@ -70,6 +70,7 @@ NAV: list[Any] = [
             {"Results": "results.md"},
             {"The Hopper kernel": "hopper-kernel.md"},
             {"The paper's attention": "paper-attention.md"},
+            {"Streams, queues and copies": "streams.md"},
         ],
     },
     {"Notebooks": [{"All of them": "notebooks/index.html"}, {"Gallery": "gallery.md"}]},

@@ -45,7 +45,8 @@ class StreamMachine:
     h2d_bytes_per_s: float = 40e9
     d2h_bytes_per_s: float = 40e9
     d2d_bytes_per_s: float = 1e12
-    pageable_bytes_per_s: float = 10e9
+    pageable_h2d_bytes_per_s: float = 10e9
+    pageable_d2h_bytes_per_s: float = 10e9
     duplex_share: float = 1.0
     copy_ns: int = 0
     launch_call_ns: int = 0
@@ -76,8 +77,9 @@ class StreamMachine:
         """The rate of a copy that has the bus for itself."""
         if direction == "d2d":
             return self.d2d_bytes_per_s
-        pinned = self.h2d_bytes_per_s if direction == "h2d" else self.d2h_bytes_per_s
-        return pinned if is_pinned else min(pinned, self.pageable_bytes_per_s)
+        if direction == "h2d":
+            return self.h2d_bytes_per_s if is_pinned else self.pageable_h2d_bytes_per_s
+        return self.d2h_bytes_per_s if is_pinned else self.pageable_d2h_bytes_per_s
 
 
 FIGURES = tuple(one.name for one in fields(StreamMachine) if one.name not in ("name", "device", "source"))

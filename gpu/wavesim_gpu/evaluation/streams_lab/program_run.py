@@ -1,0 +1,251 @@
+"""A stream program on the GPU at hand: streams, memory and calls, made ready once and played many times.
+
+Example: `ProgramRun(example("host functions").make(132)).play()` is what it took by the host's clock;
+`observe()` is when its kernels ran by %globaltimer, and its copies between events, from the first kernel on.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wavesim.errors import DescriptionError
+from wavesim.streams.examples import WHOLE_SM
+from wavesim.streams.operation import LEGACY
+from wavesim.streams.program import (
+    HostCall,
+    HostWork,
+    LaunchHostFunction,
+    LaunchKernel,
+    Memcpy,
+    RecordEvent,
+    StreamProgram,
+    SynchronizeDevice,
+    SynchronizeEvent,
+    SynchronizeStream,
+    WaitEvent,
+)
+from wavesim_gpu.runtime.compiler import Build
+from wavesim_gpu.runtime.device import require_cupy
+from wavesim_gpu.runtime.functions import load_function
+
+SOURCE = Path(__file__).parent / "hold.cu"
+TO_DEVICE, TO_HOST, WITHIN = 1, 2, 3  # cudaMemcpyKind
+KINDS = {"h2d": TO_DEVICE, "d2h": TO_HOST, "d2d": WITHIN}
+Spans = dict[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class CopyBuffer:
+    """What copies of one array move between; `source` is device memory too for copies within the device."""
+
+    host: np.ndarray[Any, np.dtype[np.uint8]]
+    device: Any
+    source: Any
+    pinned: Any  # keeps pinned memory
+
+    def addresses(self, call: Memcpy) -> tuple[int, int]:
+        """Destination and source of a copy."""
+        host, device = self.host.ctypes.data + call.first_byte, self.device.data.ptr + call.first_byte
+        return {"h2d": (device, host), "d2h": (host, device), "d2d": (device, self.source.data.ptr)}[
+            call.direction
+        ]
+
+
+class ProgramRun:
+    """Raises `DescriptionError` for what no example has: host threads, kernels that wait for others."""
+
+    def __init__(self, program: StreamProgram) -> None:
+        if len(program.threads) > 1 or any(getattr(call, "until", "") for call in program.calls):
+            raise DescriptionError(
+                f"{program.name}: several host threads, or kernels that wait for others, are not measured"
+            )
+        self.program = program
+        self._cupy = require_cupy()
+        self._runtime = self._cupy.cuda.runtime
+        self._streams = {LEGACY: self._cupy.cuda.Stream.null}
+        for one in program.streams:
+            made = self._cupy.cuda.Stream(non_blocking=not one.is_blocking, priority=one.clamped_priority)
+            self._streams[one.name] = made
+        self._arrays = self._made_arrays()
+        self._stamps = {
+            one.name: self._cupy.zeros((one.blocks, 2), np.uint64)
+            for one in program.operations
+            if isinstance(one, LaunchKernel)
+        }
+        names = {
+            call.event
+            for call in program.calls
+            if isinstance(call, RecordEvent | WaitEvent | SynchronizeEvent)
+        }
+        self._events = {name: self._cupy.cuda.Event(disable_timing=True) for name in names}
+        self._calls = [self._prepared(call) for call in program.calls]
+        self._marks: dict[str, tuple[Any, Any]] = {}
+
+    def play(self) -> tuple[int, int]:
+        """Host nanoseconds from the first call until all but the last had returned, and until that had."""
+        self._runtime.deviceSynchronize()
+        *calls, last = self._calls
+        began = time.perf_counter_ns()
+        for call in calls:
+            call()
+        issued = time.perf_counter_ns()
+        last()
+        return issued - began, time.perf_counter_ns() - began
+
+    def observe(self) -> Spans:
+        """Start and end of kernels and copies in one more run, from the first kernel's start.
+
+        Copies are timed between events, which take a little time themselves: a run that is observed is not
+        counted. Empty for a program without kernels.
+        """
+        if not self._stamps:
+            return {}
+        base, origin_ns = self._mark()
+        self._marks = {one.name: (self._cupy.cuda.Event(), self._cupy.cuda.Event()) for one in self._copies()}
+        for call in self.program.calls:
+            self._observed(call)()
+        self._runtime.deviceSynchronize()
+        spans = self._stamped()
+        first_ns = min(start for start, _ in spans.values())
+        found = {name: (start - first_ns, end - first_ns) for name, (start, end) in spans.items()}
+        elapsed = self._cupy.cuda.get_elapsed_time
+        for name, marks in self._marks.items():
+            start, end = (origin_ns + round(1e6 * elapsed(base, mark)) - first_ns for mark in marks)
+            found[name] = (start, end)
+        return found
+
+    def kernel_spans(self) -> Spans:
+        """Start and end of the kernels in one more run, by %globaltimer."""
+        self.play()
+        return self._stamped()
+
+    def is_sum_right(self) -> bool:
+        """Whether one more run, over poisoned memory, leaves a + b in c; true where nothing is added."""
+        count = sum(one.elements for one in self.program.operations if isinstance(one, LaunchKernel))
+        if not count:
+            return True
+        a, b, c = (self._floats(array, count) for array in "abc")
+        generator = np.random.default_rng()
+        a[:], b[:], c[:] = generator.random(count, np.float32), generator.random(count, np.float32), np.nan
+        for array in "abc":
+            self._arrays[array].device.fill(0xFF)
+        self.play()
+        return bool(np.array_equal(c, a + b))
+
+    def _floats(self, array: str, count: int) -> Any:
+        return self._arrays[array].host[: 4 * count].view(np.float32)
+
+    def _mark(self) -> tuple[Any, int]:
+        """An event right behind a kernel, and when by %globaltimer that kernel ended."""
+        stamps, stream = self._cupy.zeros((1, 2), np.uint64), self._cupy.cuda.Stream(non_blocking=True)
+        self._runtime.deviceSynchronize()
+        kernel = LaunchKernel("mark", block_ns=1)
+        self._launch(kernel, stream, stamps)()
+        base = self._cupy.cuda.Event()
+        base.record(stream)
+        self._runtime.deviceSynchronize()
+        return base, self._kernel_span(stamps)[1]
+
+    def _stamped(self) -> Spans:
+        return {name: self._kernel_span(stamps) for name, stamps in self._stamps.items()}
+
+    def _kernel_span(self, stamps: Any) -> tuple[int, int]:
+        seen = stamps.get()
+        return int(seen[:, 0].min()), int(seen[:, 1].max())
+
+    def _observed(self, call: HostCall) -> Callable[[], object]:
+        made = self._prepared(call)
+        if not isinstance(call, Memcpy):
+            return made
+        start, end = self._marks[call.name]
+        stream = self._streams[call.stream]
+
+        def marked() -> None:
+            start.record(stream)
+            made()
+            end.record(stream)
+
+        return marked
+
+    # --- each call, ready to be made ---
+
+    def _prepared(self, call: HostCall) -> Callable[[], object]:
+        runtime, stream = self._runtime, self._streams[getattr(call, "stream", LEGACY)]
+        match call:
+            case LaunchKernel():
+                return self._launch(call, stream, self._stamps[call.name])
+            case Memcpy():
+                return self._copy(call, stream)
+            case LaunchHostFunction():
+                return partial(stream.launch_host_func, spend, call.ns)
+            case RecordEvent():
+                return partial(runtime.eventRecord, self._events[call.event].ptr, stream.ptr)
+            case WaitEvent():
+                return partial(runtime.streamWaitEvent, stream.ptr, self._events[call.event].ptr)
+            case _:
+                return self._waiting(call, stream)
+
+    def _waiting(self, call: HostCall, stream: Any) -> Callable[[], object]:
+        match call:
+            case SynchronizeStream():
+                return partial(self._runtime.streamSynchronize, stream.ptr)
+            case SynchronizeEvent():
+                return partial(self._runtime.eventSynchronize, self._events[call.event].ptr)
+            case HostWork():
+                return partial(spend, call.ns)
+            case _:
+                assert isinstance(call, SynchronizeDevice)
+                return partial(self._runtime.deviceSynchronize)
+
+    def _launch(self, call: LaunchKernel, stream: Any, stamps: Any) -> Callable[[], object]:
+        shared = call.block.dynamic_shared_bytes
+        function = load_function(SOURCE, "hold", Build(), WHOLE_SM.dynamic_shared_bytes).function
+        arrays = [0, 0, 0]
+        if call.elements:
+            offset = 4 * call.first_element
+            arrays = [self._arrays[array].device.data.ptr + offset for array in "abc"]
+        arguments = (
+            np.uint64(stamps.data.ptr),
+            np.uint64(call.block_ns),
+            *(np.uint64(address) for address in arrays),
+            np.uint64(call.elements),
+        )
+        return partial(function, (call.blocks, 1, 1), (call.block.threads, 1, 1), arguments, shared, stream)
+
+    def _copy(self, call: Memcpy, stream: Any) -> Callable[[], object]:
+        to, source = self._arrays[call.array or call.name].addresses(call)
+        if not call.is_async:
+            return partial(self._runtime.memcpy, to, source, call.bytes, KINDS[call.direction])
+        return partial(self._runtime.memcpyAsync, to, source, call.bytes, KINDS[call.direction], stream.ptr)
+
+    # --- memory ---
+
+    def _copies(self) -> list[Memcpy]:
+        return [one for one in self.program.operations if isinstance(one, Memcpy)]
+
+    def _made_arrays(self) -> dict[str, CopyBuffer]:
+        """By the array that copies name; a copy that names none has memory of its own."""
+        alike: dict[str, list[Memcpy]] = {}
+        for one in self._copies():
+            alike.setdefault(one.array or one.name, []).append(one)
+        return {name: self._new_buffer(copies) for name, copies in alike.items()}
+
+    def _new_buffer(self, copies: list[Memcpy]) -> CopyBuffer:
+        count = max(one.first_byte + one.bytes for one in copies)
+        pinned = self._cupy.cuda.alloc_pinned_memory(count) if copies[0].is_pinned else None
+        host = np.empty(count, np.uint8) if pinned is None else np.frombuffer(pinned, np.uint8, count)
+        host[:] = 0  # pages that were never written are not there yet
+        source = self._cupy.zeros(count if copies[0].direction == "d2d" else 1, np.uint8)
+        return CopyBuffer(host, self._cupy.zeros(count, np.uint8), source, pinned)
+
+
+def spend(ns: int) -> None:
+    """Lets time of the host pass, computing."""
+    began = time.perf_counter_ns()
+    while time.perf_counter_ns() - began < ns:
+        pass

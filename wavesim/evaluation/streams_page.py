@@ -1,0 +1,64 @@
+"""Simulated and measured stream programs, as the table of docs/streams.md.
+
+Example: `python -m wavesim.evaluation.streams_page` writes the block between the page's marks anew, from the
+newest run of the lab in wavesim/streams/runs.
+"""
+
+import sys
+from pathlib import Path
+
+from wavesim.errors import RecordingError
+from wavesim.guard.program import run_program
+from wavesim.guard.reading import read_text
+from wavesim.guard.writing import write_text
+from wavesim.streams.measured import ComparedProgram, compared, newest_run
+
+PAGE = Path(__file__).parents[2] / "docs" / "streams.md"
+BEGIN, END = "<!-- streams: begin -->", "<!-- streams: end -->"
+UNMEASURED = (
+    "None of these programs has been measured yet. On a machine with a GPU: "
+    "`python -m wavesim_gpu.evaluation.streams_lab --out wavesim/streams/runs/DATE.json`, then "
+    "`python -m wavesim.evaluation.streams_page`."
+)
+MOST_BYTES = 1 << 20
+WITHIN = 0.10
+
+
+def block() -> str:
+    """The table, or that nothing is measured."""
+    run = newest_run()
+    if run is None:
+        return UNMEASURED
+    rows = compared(run)
+    near = sum(abs(one.error) <= WITHIN for one in rows)
+    head = (
+        f"{run.provenance}, medians of {len(run.programs[0].rounds_ns)} rounds. "
+        f"{near} of {len(rows)} programs are simulated within {WITHIN:.0%}."
+    ).replace("%", " %")
+    titles = "| program | hardware queues | simulated, µs | measured, µs | error, % | worst end, % |"
+    return "\n".join([head, "", titles, "|---|--:|--:|--:|--:|--:|", *map(line, rows)])
+
+
+def line(one: ComparedProgram) -> str:
+    """A program's row."""
+    times = f"{one.simulated_ns / 1e3:,.0f} | {one.measured_ns / 1e3:,.0f}"
+    return f"| {one.name} | {one.queues} | {times} | {100 * one.error:+.1f} | {100 * one.worst_end:.1f} |"
+
+
+def with_block(text: str, inner: str) -> str:
+    """The page with this between its marks. Raises `RecordingError` where they are missing."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise RecordingError(f"{PAGE}: the marks {BEGIN} and {END} are missing; put them back")
+    return f"{before}{begin}\n{inner}\n{end}{after}"
+
+
+def main() -> int:
+    """Writes the page."""
+    write_text(PAGE, with_block(read_text(PAGE, MOST_BYTES), block()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_program("streams_page", main))
