@@ -63,9 +63,8 @@ def bars_of_parts(
 
 def _part(bars: Sequence[StackedBar], part: str, index: int, theme: Theme) -> Props:
     """Colours of the stages first; what is no stage's work is grey, and hatched."""
-    is_work = index < len(theme.stages)
-    colour = theme.stage_colour(index) if is_work else theme.waiting
     hatch = HATCHES[index % len(HATCHES)]
+    colour = theme.waiting if hatch else theme.stage_colour(index)
     return {
         "type": "bar",
         "orientation": "h",
