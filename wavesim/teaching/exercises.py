@@ -30,6 +30,7 @@ LESSONS = {
     13: "triton",
     15: "proof",
     16: "layers",
+    17: "stream_programs",
     19: "latency",
 }
 

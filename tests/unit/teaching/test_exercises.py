@@ -20,10 +20,12 @@ from wavesim import (
     x,
     y,
 )
+from wavesim.streams.program import RecordEvent, SynchronizeDevice, WaitEvent
 from wavesim.teaching import WrongAnswer, check
 from wavesim.teaching.exercises import LESSONS, exercise, exercises_of
 from wavesim.teaching.graders.generator import tall_pair
 from wavesim.teaching.graders.proof import broken_ptx
+from wavesim.teaching.graders.stream_programs import CONSUME, EXTRA, PRODUCE
 from wavesim.teaching.litmus import fence, load, post, store, wait
 
 ROOT = Path(__file__).parents[3]
@@ -137,6 +139,43 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     "15.3": [(21, "can hang"), (68, "can hang"), (19, "20 cannot either"), (0, "between"), (2.5, "whole")],
     "16.1": [((3, 3), "the mask lets it see"), ((2, 9), "the mask lets it see"), (9, "two values")],
     "16.2": [((7, 6), "four SMs"), ((6, 8), "which rows are whole"), (6, "two values")],
+    "17.1": [
+        (1, "try more"),
+        (4, "try more"),
+        (5, "try more"),
+        (16, "try fewer"),
+        (32, "try fewer"),
+        (64, "between"),
+    ],
+    "17.2": [(300, "three queues"), (900, "one stream"), (800, "leaves"), (500, "leaves"), (2.5, "whole")],
+    "17.3": [
+        ("a0 b0 k0 c0 a1 b1 k1 c1", "takes 900 µs, and 700"),
+        (["a1", "b1", "k1", "c1", "a0", "b0", "k0", "c0"], "takes 900 µs"),
+        ("a0 b0 k0 c0 a1 b1 c1 k1", "needs both copies"),
+        ("a0 k0 b0 c0 a1 b1 k1 c1", "needs both copies"),
+        ("a0 b0 k0 c0", "each of"),
+        ([0, 1], "not all names"),
+        (8, "list of names"),
+    ],
+    "17.4": [
+        (set(), "k2 starts at 400 µs"),
+        ({"s1"}, "log does not wait"),
+        ({"s1", "s2"}, "log does not wait"),
+        ("log", "the streams are s1 and s2"),
+        (2, "list of names"),
+    ],
+    "17.5": [
+        ([PRODUCE, EXTRA, CONSUME], "consume starts at 0 µs"),
+        ([PRODUCE, EXTRA, RecordEvent("e", "a"), WaitEvent("e", "b"), CONSUME], "waits for extra too"),
+        ([WaitEvent("e", "b"), PRODUCE, RecordEvent("e", "a"), EXTRA, CONSUME], "has not been recorded"),
+        ([PRODUCE, RecordEvent("e", "a"), EXTRA, WaitEvent("f", "b"), CONSUME], "has not been recorded"),
+        ([PRODUCE, RecordEvent("e", "b"), EXTRA, WaitEvent("e", "b"), CONSUME], "consume starts at 0 µs"),
+        ([PRODUCE, RecordEvent("e", "a"), EXTRA, CONSUME, WaitEvent("e", "b")], "consume starts at 0 µs"),
+        ([PRODUCE, SynchronizeDevice(), EXTRA, CONSUME], "only RecordEvent and WaitEvent"),
+        ([PRODUCE, RecordEvent("e", "a"), WaitEvent("e", "b"), CONSUME], "extra has to be launched once"),
+        ([EXTRA, PRODUCE, RecordEvent("e", "a"), WaitEvent("e", "b"), CONSUME], "produce comes before extra"),
+        ("PRODUCE", "a list of calls"),
+    ],
     "19.1": [(32, "80 % of the bandwidth"), (20, "50 %"), (39, "98 %"), (41, "one fewer"), (2.5, "whole")],
     "19.2": [(3, "90 % of what"), (1, "30 %"), (5, "one fewer"), ("four", "whole")],
     "19.3": [
@@ -219,6 +258,11 @@ def test_several_answers_can_be_right():
         ("3.3", 2816),
         ("6.2", Grouped(5)),
         ("7.3", policy(lambda x, y, grid: x // 2, 12)),
+        ("17.1", 7),
+        ("17.3", "a0, a1, b0, b1, k0, k1, c0, c1"),
+        ("17.4", ["s2"]),
+        ("17.4", "s2"),
+        ("17.5", (PRODUCE, RecordEvent("x", "a"), WaitEvent("x", "b"), CONSUME, EXTRA)),
     ]:
         assert check(number, answer).is_right
 
