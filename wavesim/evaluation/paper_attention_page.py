@@ -47,13 +47,20 @@ def block() -> str:
     said = json.loads(read_text(PREDICTIONS, MOST_BYTES))["cases"] if PREDICTIONS.exists() else []
     simulated = {_key(case): case for case in said}
     where = f"One {result['device']}, {result['date'][:10]}, commit {result['commit'][:7]}"
-    parts = [f"{where}, {result['rounds']} rounds."]
+    missing = simulated.keys() - {_key(case) for case in result["cases"]}
+    parts = [f"{where}, {result['rounds']} rounds. {_count_text(len(result['cases']), len(missing))}"]
     for backend, kernels in BACKENDS.items():
         cases = [case for case in result["cases"] if case["backend"] == backend and case["has_softmax"]]
         parts += [f"{kernels['title']}.", _table(cases, simulated)]
     others = [case for case in result["cases"] if not case["has_softmax"]]
     parts += ["The published program's chain, portable products.", _table(others, simulated)]
     return "\n\n".join(part for part in parts if part)
+
+
+def _count_text(measured: int, missing: int) -> str:
+    if not missing:
+        return f"All {measured} cases are measured."
+    return f"{measured} of {measured + missing} cases are measured; {missing} more are only simulated."
 
 
 def gain(case: Entry, index: int, field: str) -> float:
