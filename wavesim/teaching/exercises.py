@@ -5,9 +5,11 @@ Example: `check("2.1", 264)` shows "2.1: right. Two blocks on each of 132 SMs"; 
 so that a notebook that nobody has answered yet still runs from top to bottom.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from importlib import import_module
+from math import isfinite
+from numbers import Real
 from typing import Any
 
 from wavesim.errors import DescriptionError, WavesimError
@@ -71,11 +73,14 @@ class Exercise:
         if answer is ... or answer is None or (isinstance(answer, tuple) and ... in answer):
             return Feedback(is_right=False, text=f"{self.number} is open: replace the ... with your answer.")
         try:
-            why = self.grade(answer)
-        except WrongAnswer as hint:
+            why = self.grade(plain(answer))
+        except WavesimError as hint:  # a wrong answer, or what wavesim says of a value that cannot be
             raise WrongAnswer(f"{self.number}: {hint}") from None
         except Exception as error:
-            raise WrongAnswer(f"{self.number}: the answer cannot be graded. {error}") from error
+            raise WrongAnswer(
+                f"{self.number}: the answer cannot be graded ({type(error).__name__}: {error}). Is it of the "
+                "kind that the task shows, and does each function in it return a value for every tile?"
+            ) from error
         return Feedback(is_right=True, text=f"{self.number}: right. {why}")
 
 
@@ -112,10 +117,35 @@ def require(is_right: bool, hint: str) -> None:
 
 def whole(answer: Any, low: int, high: int) -> int:
     """The answer as a whole number from `low` to `high`. Raises `WrongAnswer`."""
-    is_whole = isinstance(answer, int) and not isinstance(answer, bool)
+    is_whole = _is_number(answer) and answer == answer // 1
     require(is_whole, f"{answer!r} is not a whole number.")
     require(low <= answer <= high, f"{answer} is not between {low} and {high}.")
     return int(answer)
+
+
+def number(answer: Any, of: str) -> float:
+    """The answer as a number of `of`, such as "points". Raises `WrongAnswer`."""
+    require(_is_number(answer), f"{answer!r} is not a number of {of}.")
+    return float(answer)
+
+
+def word(answer: Any, known: Collection[str]) -> str:
+    """The one of `known` that the answer names, in large or small letters. Raises `WrongAnswer`."""
+    named = answer.strip().casefold() if isinstance(answer, str) else None
+    found = [one for one in known if one.casefold() == named]
+    require(bool(found), f"{answer!r} is none of {', '.join(map(repr, known))}.")
+    return found[0]
+
+
+def plain(answer: Any) -> Any:
+    """The answer with NumPy's numbers and arrays as Python's, also inside of a tuple or list."""
+    if isinstance(answer, tuple | list):
+        return type(answer)(map(plain, answer)) if type(answer) in (tuple, list) else answer
+    return answer.tolist() if hasattr(answer, "tolist") else answer
+
+
+def _is_number(answer: Any) -> bool:
+    return isinstance(answer, Real) and not isinstance(answer, bool) and isfinite(answer)
 
 
 def pair(answer: Any, meaning: str) -> tuple[Any, Any]:

@@ -29,7 +29,8 @@ def grade_too_many(answer: Any) -> str:
     """The fewest consumer blocks that deadlock the toy on 6 SMs if they come first."""
     count = whole(answer, 0, 12)
     require(
-        deadlocks(count, 6), f"with {count} first one SM is left, and the producer finishes on it, slowly."
+        deadlocks(count, 6),
+        f"with {count} first not every SM is held: the producer finishes on what is left, slowly.",
     )
     require(not deadlocks(count - 1, 6), f"{count} deadlock, but so do fewer.")
     return "Six spinning blocks hold six SMs; one fewer, and the producer gets through on what is left."
@@ -43,6 +44,10 @@ def grade_repair(answer: Any) -> str:
     require(verdict.is_safe, verdict.reason)
     waves = metrics_of(simulate(toy(), answer, device, zero_cost(toy(), TILE_NS))).waves
     require(waves == 3, f"safe, but it takes {waves:g} waves; 3 are possible.")
+    require(
+        answer.sync.has_semaphores and not answer.schedule.is_fused,
+        "safe, and 3 waves, but no SemaphoreSync of two kernels: that is what you are asked to repair.",
+    )
     return "The wait-kernel lets the consumer's launch go only when the producer's blocks are being issued."
 
 

@@ -9,7 +9,7 @@ from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
 from wavesim.recordings.shipped import find_case
 from wavesim.teaching.clock import gain_by_clock
-from wavesim.teaching.exercises import Exercise, require
+from wavesim.teaching.exercises import Exercise, number, require, word
 from wavesim.trace.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 
@@ -33,15 +33,15 @@ def recorded_difference() -> Difference:
 
 def grade_clock(answer: Any) -> str:
     """At 768 tokens in groups of 8 rows: the part of the row plan's gain that the clock made, in points."""
-    require(isinstance(answer, int | float), f"{answer!r} is not a number of points.")
+    points = number(answer, "points")
     stream, row = recorded(768, "grouped:8")
     gain = gain_by_clock(row, stream)
     require(
-        abs(answer - gain.time_points) > 0.2, "that is the gain in time. How much of it is left in cycles?"
+        abs(points - gain.time_points) > 0.2, "that is the gain in time. How much of it is left in cycles?"
     )
-    require(abs(answer - gain.cycle_points) > 0.2, "that is the gain in cycles; the clock made the rest.")
+    require(abs(points - gain.cycle_points) > 0.2, "that is the gain in cycles; the clock made the rest.")
     require(
-        abs(answer - gain.clock_points) <= 0.3, "the clock's part is the gain in time less that in cycles."
+        abs(points - gain.clock_points) <= 0.3, "the clock's part is the gain in time less that in cycles."
     )
     return f"{gain!r}"
 
@@ -50,11 +50,11 @@ def grade_reason(answer: Any) -> str:
     """At 1,536 tokens, row by row: the largest reason for what prediction and measurement differ by."""
     found = recorded_difference()
     reasons = found.finest_reasons
-    require(answer in reasons, f"{answer!r} is none of {list(reasons)}.")
+    named = word(answer, reasons)
     largest = max(reasons, key=lambda reason: abs(reasons[reason]))
     require(
-        answer == largest,
-        f"{answer} makes {reasons[answer] / 1e3:+.1f} µs; another reason is larger.",
+        named == largest,
+        f"{named} makes {reasons[named] / 1e3:+.1f} µs; another reason is larger.",
     )
     return f"{reasons[largest] / 1e3:+.1f} µs of {found.total_ns / 1e3:+.1f} µs in all."
 

@@ -1,24 +1,26 @@
 """Exercises of notebook 5: a half-fenced litmus test, a protocol of one's own, and a row's value."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from wavesim.errors import DescriptionError
-from wavesim.teaching.exercises import Exercise, WrongAnswer, pair, require, whole
+from wavesim.teaching.exercises import Exercise, WrongAnswer, number, pair, require, whole
 from wavesim.teaching.litmus import Litmus, Operation, guide_test, load, post, store, wait
 
 STALE = (("read", 0),)
+PRODUCER = (store("tile", 42), post("semaphore", release=False))
+CONSUMER = (wait("semaphore", 1, acquire=False), load("read", "tile"))
+FENCES = 2
 
 
 def grade_one_fence(answer: Any) -> str:
     """All outcomes (A, B) of the guide's test with a fence in the writer only."""
-    require(
-        isinstance(answer, set | list | tuple) and all(isinstance(one, tuple) for one in answer),
-        "give a set of pairs (A, B), such as {(1, 2), (10, 20)}.",
-    )
+    given = _pairs(answer)
     found = {tuple(value for _, value in o) for o in guide_test(writer_fence=True).outcomes()}
-    extra, missing = set(answer) - found, found - set(answer)
-    require(not extra, f"{sorted(extra)} cannot happen: nobody stores such values.")
+    extra, missing = given - found, found - given
+    swapped = {(a, b) for b, a in extra} & found
+    require(not swapped, f"{sorted(extra)}: A, which is read from X, comes first, and B, from Y, second.")
+    require(not extra, f"{sorted(extra)} cannot happen: nobody stores such values there.")
     require(
         not missing,
         f"{len(missing)} outcome is missing. The writer is in order now; may the reader load X before Y?"
@@ -26,6 +28,14 @@ def grade_one_fence(answer: Any) -> str:
         else f"{len(missing)} outcomes are missing; start with the interleavings.",
     )
     return "All four: one fence orders one thread. The reader may still load X early."
+
+
+def _pairs(answer: Any) -> set[tuple[float, float]]:
+    asked = "give a set of pairs (A, B), such as {(1, 2), (10, 20)}."
+    require(isinstance(answer, Collection) and not isinstance(answer, str), asked)
+    for one in answer:
+        require(isinstance(one, tuple | list) and len(one) == 2, asked)
+    return {(number(a, "A"), number(b, "B")) for a, b in answer}
 
 
 def grade_protocol(answer: Any) -> str:
@@ -38,7 +48,13 @@ def grade_protocol(answer: Any) -> str:
     if STALE in outcomes:
         raise WrongAnswer(f"it can read 0: {' → '.join(outcomes[STALE])}.")
     require(set(outcomes) == {(("read", 42),)}, f"outcomes are {list(outcomes)}; only read = 42 is right.")
-    return f"{len(outcomes)} outcome is left, read = 42, whatever is reordered."
+    for name, given, wanted in (("producer", producer, PRODUCER), ("consumer", consumer, CONSUMER)):
+        kept = tuple(one for one in given if one.kind != "fence")
+        broken = "; ".join(map(str, wanted))
+        require(kept == wanted, f"the {name} must still do what it did, and only get fences: {broken}.")
+    fences = len(producer) + len(consumer) - len(PRODUCER) - len(CONSUMER)
+    require(fences == FENCES, f"right, with {fences} fences; {FENCES} are enough. Which order nothing?")
+    return "One outcome is left, read = 42, whatever is reordered."
 
 
 def _protocol(producer: Sequence[Operation], consumer: Sequence[Operation]) -> Litmus:

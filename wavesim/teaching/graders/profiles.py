@@ -1,33 +1,40 @@
 """Exercises of notebook 12: what the best pair is worth to the whole, and a pair of one's own in TOML."""
 
 import tempfile
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from wavesim.advise.advice import Advice, advise
+from wavesim.advise.advice import advise
 from wavesim.advise.profile_file import EXAMPLE, load_profile
 from wavesim.errors import WavesimError
 from wavesim.guard.writing import write_text
-from wavesim.model.description import load_description
+from wavesim.model.description import Description, load_description
+from wavesim.model.device import default_device
+from wavesim.model.kernel import Grid
+from wavesim.model.pipeline import Pipeline
 from wavesim.predict.verdict import verdict_on
-from wavesim.teaching.exercises import Exercise, WrongAnswer, require
+from wavesim.teaching.exercises import Exercise, WrongAnswer, number, require
+
+GRIDS, TIMES_US = (Grid(24, 8), Grid(48, 8)), (310, 235)
+BLOCK = {"threads": 256, "registers": 232, "shared_bytes": 98_304}
 
 
-@lru_cache(maxsize=1)
-def _advice() -> Advice:
-    return advise(load_profile(EXAMPLE))
+@cache
+def _shares_ns() -> tuple[float, float]:
+    """What the example's first pair is likely to save, and the time of the whole."""
+    profile = load_profile(EXAMPLE)
+    return advise(profile).pair(1).saving.likely_ns, profile.span_ns
 
 
 def grade_share(answer: Any) -> str:
     """Percent of the profiled time that tile sync saves if the first pair saves what is likely."""
-    require(isinstance(answer, int | float), f"{answer!r} is not a percentage.")
-    advice = _advice()
-    saving, span = advice.pair(1).saving.likely_ns, load_profile(EXAMPLE).span_ns
+    percent = number(answer, "percent")
+    saving, span = _shares_ns()
     share = 100 * saving / span
     require(
-        abs(answer - share) < 0.02,
-        f"{answer} % of {span / 1e6:.1f} ms would be {answer * span / 1e8:.3f} ms. The "
+        abs(percent - share) < 0.02,
+        f"{percent:g} % of {span / 1e6:.1f} ms would be {percent * span / 1e8:.3f} ms. The "
         "pair is likely to save `best.saving.likely_ns` in all, over all the times it runs.",
     )
     return f"{saving / 1e6:.2f} of {span / 1e6:.1f} ms. First of a ranking, and still not worth it."
@@ -43,18 +50,40 @@ def grade_description(answer: Any) -> str:
             found = load_description(path)
         except WavesimError as error:
             raise WrongAnswer(str(error).replace(f"{folder}/", "")) from None
-    blocks = [stage.grid.size for stage in found.pipeline.stages]
-    require(
-        blocks == [192, 384], f"the kernels have {blocks} blocks; 192 and 384 are asked for, in 8 rows each."
-    )
-    require(bool(found.pipeline.dependencies), "no dependency: without one nothing has to wait.")
-    unread = found.pipeline.unread_tiles()
-    require(not unread, f"tiles {[tiles[:3] for tiles in unread.values()]} are read by nobody.")
-    reads = found.pipeline.dependencies[0].producer_tiles(0, 0)
-    require(len(reads) == 24, f"tile (0, 0) reads {len(reads)} tiles; a GEMM reads the 24 of its row.")
+    _require_kernels(found)
+    _require_rows(found.pipeline)
     verdict = verdict_on(found.pipeline, found.device, found.kernel_ns)
     interval = f"{verdict.low:.1f} to {verdict.high:.1f}"
     return f"The verdict: {verdict.best}, {verdict.improvement_points:+.1f} points ({interval}), predicted."
+
+
+def _require_kernels(found: Description) -> None:
+    stages = found.pipeline.stages
+    blocks = [stage.grid.size for stage in stages]
+    require(
+        blocks == [grid.size for grid in GRIDS],
+        f"the kernels have {blocks} blocks; 192 and 384 are asked for, in 8 rows each.",
+    )
+    require(found.device == default_device(), f'the device is {found.device.name}; an H200 is "h200".')
+    for stage, grid, time_us in zip(stages, GRIDS, TIMES_US, strict=True):
+        said = {"grid": [stage.grid.x, stage.grid.y], "threads": stage.kernel.block.threads}
+        said |= {"registers": stage.kernel.block.registers, "shared_bytes": stage.kernel.block.shared_bytes}
+        said["kernel_us"] = found.kernel_ns.get(stage.name, 0) / 1000
+        for name, wanted in ({"grid": [grid.x, grid.y]} | BLOCK | {"kernel_us": time_us}).items():
+            require(said[name] == wanted, f"{stage.name}: {name} is {said[name]}; the task says {wanted}.")
+
+
+def _require_rows(pipeline: Pipeline) -> None:
+    require(bool(pipeline.dependencies), "no dependency: without one nothing has to wait.")
+    unread = pipeline.unread_tiles()
+    require(not unread, f"tiles {[tiles[:3] for tiles in unread.values()]} are read by nobody.")
+    columns = range(GRIDS[0].x)
+    for x, y in GRIDS[1]:
+        read = {tile for needs in pipeline.dependencies for _, tile in needs.producer_tiles(x, y)}
+        require(
+            read == {(column, y) for column in columns},
+            f"tile ({x}, {y}) reads {len(read)} tiles, {min(read)} first; a GEMM reads the 24 of its row.",
+        )
 
 
 EXERCISES = (

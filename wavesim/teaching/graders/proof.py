@@ -10,7 +10,7 @@ from wavesim.lint.check import findings_of
 from wavesim.lint.finding import Finding
 from wavesim.lint.ptx import listing_of_ptx
 from wavesim.teaching.checked_kernels import CONSUMER, known_of, named
-from wavesim.teaching.exercises import Exercise, WrongAnswer, require, whole
+from wavesim.teaching.exercises import Exercise, WrongAnswer, require, whole, word
 from wavesim.teaching.hangs import SCHEDULERS, with_schedulers
 from wavesim.teaching.tile_handover import READERS, TILE, handover, tiles_read
 
@@ -80,8 +80,8 @@ def grade_scopes(answer: Any) -> str:
         isinstance(answer, dict) and set(answer) == set(READERS), f"give a scope to each of {set(READERS)}."
     )
     for reader, place in READERS.items():
-        scope = answer[reader]
-        require(scope in SCOPES, f"{scope!r} is no scope: {', '.join(SCOPES)}.")
+        given = answer[reader]
+        scope = word(given.lstrip(".") if isinstance(given, str) else given, SCOPES)
         require(not _reads_old(scope, place), f"{reader}: with .{scope} the old tile can be read.")
         narrower = [one for one in SCOPES[: SCOPES.index(scope)] if not _reads_old(one, place)]
         require(not narrower, f"{reader}: .{scope} is safe, and a narrower scope is too.")

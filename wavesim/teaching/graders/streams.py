@@ -8,7 +8,7 @@ from wavesim.model import device as devices
 from wavesim.plan.plan import StreamSync
 from wavesim.predict.defaults import default_costs
 from wavesim.sim.simulation import simulate
-from wavesim.teaching.exercises import Exercise, require, whole
+from wavesim.teaching.exercises import Exercise, number, require, whole
 from wavesim.trace.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 
@@ -39,10 +39,10 @@ def grade_ready_tiles(answer: Any) -> str:
 
 def grade_bound(answer: Any) -> str:
     """At 1,024 tokens: the most that any plan can gain over one stream, in points."""
-    require(isinstance(answer, int | float), f"{answer!r} is not a number of points.")
+    points = number(answer, "points")
     bound = 100 * (1 - metrics_of(on_stream(1024)).busy_utilisation)
     require(
-        abs(answer - bound) <= 1,
+        abs(points - bound) <= 1,
         "the work itself stays: only the share of SM time that is not busy can go. `metrics_of` knows it.",
     )
     return f"{bound:.1f} % of the SMs' time is not busy; a plan that loses nothing would take that much less."
