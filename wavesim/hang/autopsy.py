@@ -114,7 +114,14 @@ class Autopsy:
         return found
 
     def _arrays_of(self, number: int) -> list[MirroredArray]:
-        return [one for one in self._arrays(SEMAPHORES) if self._numbers[one.operation] == number]
+        return self._semaphores.get(number, [])
+
+    @cached_property
+    def _semaphores(self) -> dict[int, list[MirroredArray]]:
+        found: dict[int, list[MirroredArray]] = {}
+        for one in self._arrays(SEMAPHORES):
+            found.setdefault(self._numbers[one.operation], []).append(one)
+        return found
 
     def _arrays(self, kind: str) -> list[MirroredArray]:
         return [one for one in self.mirror.arrays if one.kind == kind and one.operation in self._numbers]

@@ -37,8 +37,8 @@ from wavesim.hang.situation_file import situation_of
 
 MAGIC = b"WSMIRR1\n"
 HEAD = struct.Struct("<8sQQQ")
-MOST_BYTES = 256 << 20
-MOST_ARRAYS = 4_096
+MOST_BYTES = 64 << 20
+MOST_ARRAYS, MOST_COUNTERS = 4_096, 1 << 22  # counters: of all arrays together
 MAX_STAGES, MAX_WAITERS = 16, 64  # of an error buffer
 WAITER = np.dtype(
     [(name, "<i4") for name in ("stage", "x", "y", "z", "counter", "sm", "block", "reserved")]
@@ -102,24 +102,29 @@ def load_mirror(path: str | Path) -> Mirror:
     entries = header["arrays"]
     if len(entries) > MOST_ARRAYS:
         raise RecordingError(f"{path}: header: {len(entries):,} arrays; at most {MOST_ARRAYS:,} are read")
-    arrays = [_array(path, position, entry, data) for position, entry in enumerate(entries)]
+    arrays, left = [], MOST_COUNTERS
+    for position, entry in enumerate(entries):
+        arrays.append(_array(path, position, entry, data, left))
+        left -= len(arrays[-1].values)
     situation = situation_of(path, header["situation"]) if header.get("situation") else None
     return Mirror(arrays, copies, time_ns, _gave_up(path, header.get("errors"), data), situation)
 
 
-def _array(path: Path, position: int, entry: Any, data: bytes) -> MirroredArray:
+def _array(path: Path, position: int, entry: Any, data: bytes, most: int) -> MirroredArray:
+    """One array, of at most so many counters."""
     place = f"{path}: header: arrays[{position}]"
     if not isinstance(entry, dict):
         raise RecordingError(f"{place} is {shown(entry)}; expected an object")
-    values = _numbers(place, entry, data, COUNTER, int(_whole(place, entry, "count", len(data) // 4)))
+    values = _numbers(place, entry, data, COUNTER, _whole(place, entry, "count", most))
     awaited = entry.get("awaited")
     if awaited is not None:
-        listed = awaited if isinstance(awaited, list) else [awaited] * len(values)
-        if len(listed) != len(values) or any(type(one) is not int for one in listed):
+        listed = awaited if isinstance(awaited, list) else [awaited]
+        expected = len(values) if isinstance(awaited, list) else 1
+        if len(listed) != expected or any(type(one) is not int for one in listed):
             raise RecordingError(
                 f"{place}.awaited is {shown(awaited)}; expected {len(values)} integers, or one"
             )
-        awaited = np.array(listed, dtype=np.int64)
+        awaited = np.broadcast_to(np.array(listed, dtype=np.int64), len(values))
     waiters = entry.get("waiters", [])
     if not isinstance(waiters, list) or any(not isinstance(one, str) for one in waiters):
         raise RecordingError(f"{place}.waiters is {shown(waiters)}; expected a list of texts")

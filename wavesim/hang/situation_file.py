@@ -20,7 +20,7 @@ JSON has the same fields, in one value or in lines whose lists are joined. All o
 `situation_fields`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,16 +94,19 @@ def situation_of(path: Path, values: Any) -> Situation:
     names = {one.name: one for one in operations}
     _require_distinct(top, "operations", [one.name for one in operations])
     blocking: dict[tuple[str, str, str], bool] = {}
+    earlier: set[str] = set()
+    device_of = {part.name: part.device for part in parts}
     for position, one in enumerate(operations):
         table = DescriptionTable(path, f"operations[{position}].", top.values["operations"][position])
-        _require_earlier(table, [other.name for other in operations[:position]])
+        _require_earlier(table, earlier)
+        earlier.add(one.name)
         is_blocking = blocking.setdefault((one.process, one.device, one.stream), one.is_blocking)
         if one.is_blocking != is_blocking:
             raise RecordingError(
                 f"{table.field('blocking')} is not what {shown(one.stream)} had above; make it the same"
             )
         if one.is_kernel:
-            require_runnable(next(part.device for part in parts if part.name == one.device), one.block)
+            require_runnable(device_of[one.device], one.block)
     semaphores = [
         posted_semaphore(table, names) for table in tables_of(top, "semaphores", SEMAPHORES, MOST_SEMAPHORES)
     ]
@@ -153,12 +156,11 @@ def _require_distinct(top: DescriptionTable, section: str, names: Sequence[str])
         seen[name] = position
 
 
-def _require_earlier(table: DescriptionTable, earlier: Sequence[str]) -> None:
+def _require_earlier(table: DescriptionTable, earlier: Collection[str]) -> None:
     """What an operation comes after was launched before it."""
-    before = set(earlier)
     for name in ("after", "host_after", "after_start"):
         for entry in table.values.get(name, ()):
-            if entry not in before:
+            if entry not in earlier:
                 raise table.wrong(
                     name, "it names what was launched before; list that operation above this one"
                 )

@@ -12,7 +12,7 @@ import pytest
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.hang.answer import HangAnswer
 from wavesim.hang.from_profile import situation_of_profile
-from wavesim.hang.mirror import ERRORS, MAGIC, load_mirror, mirror_head
+from wavesim.hang.mirror import ERRORS, MAGIC, MOST_COUNTERS, load_mirror, mirror_head
 from wavesim.hang.page import write_hang_page
 from wavesim.hang.reading import verdict_on
 from wavesim.hang.situation_file import with_waits
@@ -187,6 +187,14 @@ def test_a_header_that_lies_about_sizes_is_refused(tmp_path):
             load_mirror(path)
     path.write_bytes(MAGIC + b"\xff" * 24)
     with pytest.raises(RecordingError, match="cut off"):
+        load_mirror(path)
+
+
+def test_arrays_that_lie_on_each_other_are_not_read_without_end(tmp_path):
+    path, count = tmp_path / "mirror", MOST_COUNTERS // 3
+    entry = {"name": "x", "operation": "gemm1", "offset": 0, "count": count, "awaited": 3}
+    path.write_bytes(mirror_head({"arrays": [entry] * 4}) + bytes(4 * count))
+    with pytest.raises((RecordingError, DescriptionError), match=r"arrays\[3\].count"):
         load_mirror(path)
 
 
