@@ -30,6 +30,7 @@ def test_a_kernel_holds_its_sm_for_as_long_as_it_is_told(program_run, runner):
     from wavesim.streams.examples import SMALL_NS, example
 
     run = program_run.ProgramRun(example("four kernels, depth-first").make(runner.device.sm_count))
+    run.play()
     for start, end in run.kernel_spans().values():
         assert SMALL_NS <= end - start < SMALL_NS + 20_000
 
@@ -38,12 +39,18 @@ def test_kernels_of_a_stream_never_overlap_and_events_and_the_null_stream_hold(p
     from wavesim.streams.examples import example
 
     sms = runner.device.sm_count
-    joined = program_run.ProgramRun(example("three streams joined by events").make(sms)).kernel_spans()
-    assert joined["joined"][0] >= max(joined[name][1] for name in ("k0", "k1", "k2"))
-    spans = program_run.ProgramRun(example("null stream between blocking streams").make(sms)).kernel_spans()
+    joined, null = (
+        program_run.ProgramRun(example(name).make(sms))
+        for name in ("three streams joined by events", "null stream between blocking streams")
+    )
+    for run in (joined, null):
+        run.play()
+    spans = joined.kernel_spans()
+    assert spans["joined"][0] >= max(spans[name][1] for name in ("k0", "k1", "k2"))
+    spans = null.kernel_spans()
     for chain in range(4):
-        null = spans[f"k{chain}.null"]
-        assert spans[f"k{chain}.1"][1] <= null[0]
-        assert null[1] <= spans[f"k{chain}.2"][0]
+        start, end = spans[f"k{chain}.null"]
+        assert spans[f"k{chain}.1"][1] <= start
+        assert end <= spans[f"k{chain}.2"][0]
         for step in range(3):
             assert spans[f"k{chain}.{step}"][1] <= spans[f"k{chain}.{step + 1}"][0]

@@ -10,13 +10,19 @@ from wavesim.errors import WavesimError
 from wavesim.streams.program import HostCall, LaunchKernel
 from wavesim.streams.submitted import SubmittedOperation
 
+REMEDY = (
+    "launch what is waited for before what waits for it, on a stream with a hardware queue of its own, "
+    "and leave it an SM"
+)
+
 
 class StreamDeadlockError(WavesimError, RuntimeError):
     """A stream program that never ends; `reasons` are sentences, one for each that waits."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
         self.reasons = tuple(reasons)
-        super().__init__("deadlock: nothing is left to happen\n" + "\n".join(f"  {one}" for one in reasons))
+        told = "\n".join(f"  {one}" for one in reasons)
+        super().__init__(f"deadlock: nothing is left to happen\n{told}\n{REMEDY}")
 
 
 def why_stuck(

@@ -115,6 +115,7 @@ class Calibrator:
     def _observed_gap_ns(self, calls: Sequence[HostCall]) -> float:
         run, gaps = ProgramRun(program(calls)), []
         for _ in range(self.rounds):
+            run.play()
             spans = run.kernel_spans()
             inner = [spans[f"k{number}"] for number in range(CHAIN)]
             gaps += [after[0] - before[1] for before, after in pairwise(inner)]

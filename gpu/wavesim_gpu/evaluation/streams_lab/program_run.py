@@ -1,11 +1,11 @@
 """A stream program on the GPU at hand: streams, memory and calls, made ready once and played many times.
 
 Example: `ProgramRun(example("host functions").make(132)).play()` is what it took by the host's clock;
-`observe()` is when its kernels ran by %globaltimer, and its copies between events, from the first kernel on.
+`kernel_spans()` is when its kernels ran by %globaltimer, `copy_spans()` when its copies ran, between events.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -84,7 +84,6 @@ class ProgramRun:
         }
         self._events = {name: self._cupy.cuda.Event(disable_timing=True) for name in names}
         self._calls = [self._prepared(call) for call in program.calls]
-        self._marks: dict[str, tuple[Any, Any]] = {}
 
     def play(self) -> tuple[int, int]:
         """Host nanoseconds from the first call until all but the last had returned, and until that had."""
@@ -97,32 +96,32 @@ class ProgramRun:
         last()
         return issued - began, time.perf_counter_ns() - began
 
-    def observe(self) -> Spans:
-        """Start and end of kernels and copies in one more run, from the first kernel's start.
-
-        Copies are timed between events, which take a little time themselves: a run that is observed is not
-        counted. Empty for a program without kernels.
-        """
-        if not self._stamps:
-            return {}
-        base, origin_ns = self._mark()
-        self._marks = {one.name: (self._cupy.cuda.Event(), self._cupy.cuda.Event()) for one in self._copies()}
-        for call in self.program.calls:
-            self._observed(call)()
-        self._runtime.deviceSynchronize()
-        spans = self._stamped()
-        first_ns = min(start for start, _ in spans.values())
-        found = {name: (start - first_ns, end - first_ns) for name, (start, end) in spans.items()}
-        elapsed = self._cupy.cuda.get_elapsed_time
-        for name, marks in self._marks.items():
-            start, end = (origin_ns + round(1e6 * elapsed(base, mark)) - first_ns for mark in marks)
-            found[name] = (start, end)
-        return found
-
     def kernel_spans(self) -> Spans:
-        """Start and end of the kernels in one more run, by %globaltimer."""
-        self.play()
-        return self._stamped()
+        """Start and end of the last run's kernels, from the first kernel's start."""
+        return _from(self._stamped(), self._first_ns())
+
+    def copy_spans(self) -> Spans:
+        """Start and end of the copies in one more run, from the first kernel's start; none without a kernel.
+
+        Copies are timed between events, which take a little time: the run counts for nothing else.
+        """
+        if not self._stamps or not self._copies():
+            return {}
+        marks = {one.name: (self._cupy.cuda.Event(), self._cupy.cuda.Event()) for one in self._copies()}
+        calls = [
+            self._marked(call, made, marks)
+            for call, made in zip(self.program.calls, self._calls, strict=True)
+        ]
+        base, origin_ns = self._mark()
+        for call in calls:
+            call()
+        self._runtime.deviceSynchronize()
+        elapsed = self._cupy.cuda.get_elapsed_time
+        found = {
+            name: [origin_ns + round(1e6 * elapsed(base, mark)) for mark in pair]
+            for name, pair in marks.items()
+        }
+        return _from({name: (start, end) for name, (start, end) in found.items()}, self._first_ns())
 
     def is_sum_right(self) -> bool:
         """Whether one more run, over poisoned memory, leaves a + b in c; true where nothing is added."""
@@ -151,6 +150,9 @@ class ProgramRun:
         self._runtime.deviceSynchronize()
         return base, self._kernel_span(stamps)[1]
 
+    def _first_ns(self) -> int:
+        return min((start for start, _ in self._stamped().values()), default=0)
+
     def _stamped(self) -> Spans:
         return {name: self._kernel_span(stamps) for name, stamps in self._stamps.items()}
 
@@ -158,12 +160,13 @@ class ProgramRun:
         seen = stamps.get()
         return int(seen[:, 0].min()), int(seen[:, 1].max())
 
-    def _observed(self, call: HostCall) -> Callable[[], object]:
-        made = self._prepared(call)
+    def _marked(
+        self, call: HostCall, made: Callable[[], object], marks: Mapping[str, Any]
+    ) -> Callable[[], object]:
+        """A copy between two events; every other call as it is."""
         if not isinstance(call, Memcpy):
             return made
-        start, end = self._marks[call.name]
-        stream = self._streams[call.stream]
+        (start, end), stream = marks[call.name], self._streams[call.stream]
 
         def marked() -> None:
             start.record(stream)
@@ -242,6 +245,10 @@ class ProgramRun:
         host[:] = 0  # pages that were never written are not there yet
         source = self._cupy.zeros(count if copies[0].direction == "d2d" else 1, np.uint8)
         return CopyBuffer(host, self._cupy.zeros(count, np.uint8), source, pinned)
+
+
+def _from(spans: Spans, first_ns: int) -> Spans:
+    return {name: (start - first_ns, end - first_ns) for name, (start, end) in spans.items()}
 
 
 def spend(ns: int) -> None:

@@ -29,7 +29,7 @@ def measured(queues: int, rounds: int) -> dict[str, Any]:
             total = run.play()[1]
             if number >= WARM_UPS:
                 times[name].append(total)
-                spans[name].append(run.observe())
+                spans[name].append({**run.kernel_spans(), **run.copy_spans()})
     return {
         "device": device.name,
         "versions": versions(),

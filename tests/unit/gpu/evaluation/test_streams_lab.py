@@ -141,12 +141,16 @@ def test_null_stream_host_functions_and_priorities_are_cudas(cuda):
     ]
 
 
-def test_observed_spans_begin_with_the_first_kernel(cuda):
+def test_spans_begin_with_the_first_kernel_and_copies_stand_between_events(cuda):
     run, _ = played(cuda, "vector add, depth-first")
-    found = run.observe()
-    assert set(found) == {one.name for one in run.program.operations}
-    assert found["k0"] == (0, 200_000)
+    assert run.kernel_spans() == {f"k{chunk}": (0, 200_000) for chunk in range(4)}
+    cuda.calls.clear()
+    found = run.copy_spans()
+    assert set(found) == {f"{array}{chunk}" for array in "abc" for chunk in range(4)}
     assert found["a0"] == (1_001 + 500_000 - 1_000,) * 2
+    around = [cuda.calls[place + 1][0] for place, call in enumerate(cuda.calls[:-1]) if call[0] == "mark"]
+    assert around.count("memcpy") == 12
+    assert program_run.ProgramRun(example("copies in both directions").make(8)).copy_spans() == {}
 
 
 def test_programs_that_are_not_measured_are_refused(cuda):
