@@ -24,3 +24,14 @@ def test_the_lab_measures_a_latency_and_every_point(runner, tmp_path, monkeypatc
     assert max(rates.values()) < 1.1 * found.peak_bytes_per_s
     assert rates[4, 1] < 0.5 * rates[64, 2]
     assert rates[4, 4] > 2 * rates[4, 1]
+
+
+def test_a_small_pool_is_read_from_end_to_end_and_not_beyond(runner, monkeypatch):
+    from wavesim_gpu.characterise.bench import MicroBench
+    from wavesim_gpu.evaluation import latency_lab
+
+    monkeypatch.setattr(latency_lab, "POOL_BYTES", 32 << 20)
+    monkeypatch.setattr(latency_lab, "REPEATS", 1)
+    found = latency_lab.measure(MicroBench())
+    assert len(found["points"]) >= 12
+    assert all(0 < point["bytes"] <= 32 << 20 for point in found["points"])

@@ -34,6 +34,7 @@ LESSONS = {
     16: "layers",
     17: "stream_programs",
     19: "latency",
+    20: "sums",
 }
 
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     # What type checkers and editors see; a test holds it to the list below, which is what runs.
+    from wavesim.widgets.bank_explorer import BankExplorer as BankExplorer
     from wavesim.widgets.comparison_view import ComparisonView as ComparisonView
     from wavesim.widgets.dependency_explorer import DependencyExplorer as DependencyExplorer
     from wavesim.widgets.latency_explorer import LatencyExplorer as LatencyExplorer
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from wavesim.widgets.what_if import WhatIf as WhatIf
 else:
     _HOME = {
+        "BankExplorer": "wavesim.widgets.bank_explorer",
         "ComparisonView": "wavesim.widgets.comparison_view",
         "DependencyExplorer": "wavesim.widgets.dependency_explorer",
         "LatencyExplorer": "wavesim.widgets.latency_explorer",

@@ -10,6 +10,7 @@ from IPython.core.getipython import get_ipython
 
 from wavesim.errors import DescriptionError
 from wavesim.widgets.advice_browser import AdviceBrowser
+from wavesim.widgets.bank_explorer import BankExplorer
 from wavesim.widgets.comparison_view import ComparisonView
 from wavesim.widgets.drawn import DrawnWidget
 from wavesim.widgets.latency_explorer import LatencyExplorer
@@ -23,6 +24,7 @@ SHOWN = (
     WhatIf,
     OccupancyExplorer,
     LatencyExplorer,
+    BankExplorer,
     StreamsExplorer,
     TunerView,
     ComparisonView,

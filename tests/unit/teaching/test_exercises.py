@@ -46,6 +46,11 @@ def policy(semaphore: Any, value: int) -> CustomPolicy:
     return CustomPolicy("mine", semaphore, lambda x, y, grid: value)
 
 
+def _every_other_tree(thread: int, step: int) -> tuple[int, int] | None:
+    """v0's."""
+    return None if thread % (2 << step) else (thread, thread + (1 << step))
+
+
 # Answers a reader might well give, each with a word of the hint that it must get.
 WRONG: dict[str, list[tuple[Any, str]]] = {
     "1.1": [((3, 3), "one stream"), ((4, 2.4), "semaphores"), (4, "two values")],
@@ -206,6 +211,28 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         ((8, 8), "And threads?"),
         ((8, 1), "1024 threads"),
         ((4, 2), "256 threads"),
+        (8, "two values"),
+    ],
+    "20.1": [((8, 8), "in v1"), ((4, 4), "in v0"), ((1, 1), "in v0"), (8, "two values"), ((8.5, 4), "whole")],
+    "20.2": [((4, 1), "stride of 8"), ((8, 33), "stride of 33"), ((32, 1), "stride of 8"), (8, "two values")],
+    "20.3": [((16, 8), "wavefronts?"), ((8, 8), "first time"), ((32, 16), "wavefronts?"), (8, "two values")],
+    "20.4": [
+        (_every_other_tree, "8 warps; 4 are enough"),
+        (lambda t, s: (2 * t << s, (2 * t + 1) << s) if 2 * t << s < 256 else None, "2 wavefronts to store"),
+        (lambda t, s: (t, t + (128 >> s)) if t < 128 >> s and s < 7 else None, "without 128"),
+        (lambda t, s: (t, (t + (128 >> s)) % 256), "while another writes"),
+        (lambda t, s: (t, t + 128) if t < 128 else None, "twice"),
+        (lambda t, s: (0, t + 1) if t < 2 else None, "same element"),
+        (lambda t, s: (t, t + 200), "beyond"),
+        (lambda t, s: t, "is not (element, other)"),
+        (lambda t: None, "cannot be graded"),
+        (256, "function"),
+    ],
+    "20.5": [
+        ((2, 8), "tiled"),
+        ((32, 16), "4 × 4"),
+        ((16, 8), "tiled"),
+        ((32, 2), "4 × 4"),
         (8, "two values"),
     ],
     "12.1": [(6.2, "ms"), (0.005, "ms")],

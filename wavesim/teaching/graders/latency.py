@@ -3,7 +3,7 @@
 from typing import Any
 
 from wavesim.sm.loads import LoadLoop, littles_share, simulated_share, warps_to_fill
-from wavesim.teaching.exercises import Exercise, pair, require, whole
+from wavesim.teaching.exercises import Exercise, number, pair, require, whole
 from wavesim.teaching.latency import (
     LAB_SM,
     SMALL_GPU,
@@ -58,12 +58,11 @@ def grade_roofline(answer: Any) -> str:
     for given, tile in zip(pair(answer, "GFLOP/s with 16 × 16, with 32 × 32"), TILES, strict=True):
         truth = SMALL_GPU.attainable(tile.intensity) / 1e9
         name = f"{tile.tile} × {tile.tile}"
-        is_number = isinstance(given, int | float) and not isinstance(given, bool)
-        require(is_number, f"{given!r} for {name} is not a number.")
-        over = "The memory would allow more than the GPU computes. " if given > 1000 else ""
+        rate = number(given, "GFLOP/s")
+        over = "The memory would allow more than the GPU computes. " if rate > 1000 else ""
         require(
-            abs(given - truth) <= 0.01 * truth,
-            f"{given:g} GFLOP/s with {name}? {over}A loaded float serves {tile.tile} multiply-adds, each two "
+            abs(rate - truth) <= 0.01 * truth,
+            f"{rate:g} GFLOP/s with {name}? {over}A loaded float serves {tile.tile} multiply-adds, each two "
             "flops; an operand of each has to be loaded, 4 bytes apiece.",
         )
     return "4 flops per byte × 150 GB/s; 8 × 150 would be 1200, over the roof of 1000."
@@ -77,8 +76,8 @@ def grade_blocks(answer: Any) -> str:
         name = f"{tile.tile} × {tile.tile}"
         require(given != by_bytes, f"{given} with {name}: that is what shared memory allows. And threads?")
         require(
-            type(given) is int and given == truth,
-            f"{given!r} with {name}? A block has {tile.threads} threads and {tile.shared_bytes} bytes.",
+            whole(given, 0, by_bytes) == truth,
+            f"{given} with {name}? A block has {tile.threads} threads and {tile.shared_bytes} bytes.",
         )
     pending = TILES[0].pending_loads(SMALL_SM_BYTES, SMALL_SM_THREADS)
     return f"2048 threads, by 256 or 1024; with two loads a thread {pending} are pending either way."
