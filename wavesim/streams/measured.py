@@ -17,7 +17,7 @@ from wavesim.guard.reading import read_text
 from wavesim.model import device as devices
 from wavesim.streams.engine import simulate_streams
 from wavesim.streams.examples import EXAMPLES, StreamExample
-from wavesim.streams.machine import StreamMachine, machine_from
+from wavesim.streams.machine import QUEUES, StreamMachine, machine_from
 from wavesim.streams.timeline import StreamTimeline
 
 RUNS = Path(__file__).parent / "runs"
@@ -146,12 +146,18 @@ def _program(value: Any, number: int) -> MeasuredProgram:
         str(operation): tuple(_time(one, -MOST_NS, f"programs[{number}]: {operation}") for one in span)
         for operation, span in dict(value["spans_ns"]).items()
     }
-    example = replace(known[name], queues=_time(value["queues"], 1, f"programs[{number}]: queues"))
+    example = replace(known[name], queues=_queues(value["queues"], number))
     names = {one.name for one in example.make(1).operations}
     for operation, span in spans.items():
         if operation not in names or len(span) != 2:
             raise ValueError(f"programs[{number}]: spans_ns of {shown(operation)} is no start and end of it")
     return MeasuredProgram(example, times, {name: (span[0], span[1]) for name, span in spans.items()})
+
+
+def _queues(value: Any, number: int) -> int:
+    if value not in QUEUES:
+        raise ValueError(f"programs[{number}]: queues is {shown(value)}; it is one of {QUEUES}")
+    return int(value)
 
 
 def _text(value: Any, name: str) -> str:

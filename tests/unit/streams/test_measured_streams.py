@@ -88,6 +88,8 @@ def test_the_page_has_what_the_newest_shipped_run_says(tmp_path, run, monkeypatc
         (("programs",), {}, "programs must be a list"),
         (("programs", 0), {}, "'name' is missing"),
         (("programs", 0, "name"), "none", "no example is called 'none'"),
+        (("programs", 0, "queues"), 33, "queues is 33"),
+        (("programs", 0, "queues"), [8], "queues is"),
         (("programs", 0, "rounds_ns"), [], "1 to 1000 times"),
         (("programs", 0, "rounds_ns"), [0], "whole number from 1"),
         (("programs", 0, "spans_ns", "k0"), [1], "no start and end"),

@@ -1,5 +1,6 @@
 """Exercises of notebook 17: chunks, a hardware queue, the order of calls, the null stream, an event."""
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import combinations
@@ -94,11 +95,11 @@ def grade_order(answer: Any) -> str:
 
 def _names(answer: Any) -> list[str]:
     if isinstance(answer, str):
-        return answer.replace(",", " ").split()
+        return re.findall(r"\w+", answer.casefold())
     require(isinstance(answer, Iterable), 'the answer is a list of names, such as ["a0", "b0", ...].')
     names = list(answer)
     require(all(isinstance(name, str) for name in names), f"{names} are not all names of calls.")
-    return names
+    return [name.strip().casefold() for name in names]
 
 
 def grade_non_blocking(answer: Any) -> str:
