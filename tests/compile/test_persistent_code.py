@@ -2,9 +2,11 @@
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from wavesim_gpu.evaluation import staying
 from wavesim_gpu.persistent.wavernn import SOURCE, TYPES, ways_of
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
 
@@ -25,3 +27,12 @@ def test_weights_stay_in_registers_from_cycle_to_cycle(nvdisasm, tmp_path):
     assert len(re.findall(r"\bHMMA\.16816\.F32\b", text)) == 24 + 16
     assert not re.findall(r"\b(?:LDL|STL)\b", text)
     assert len(re.findall(r"\bLDG\.E\.128\b", text)) >= 24 + 16
+
+
+def test_the_small_examples_compile_and_each_is_launched_by_name():
+    cubin = compile_cubin(staying.SOURCE, (), "sm_90a", Build())
+    names = re.findall(r'extern "C" __global__ void (\w+)', staying.SOURCE.read_text())
+    assert len(names) == 6
+    for name in names:
+        assert name.encode() in cubin.data
+        assert f'"{name}"' in Path(staying.__file__).read_text()

@@ -4,7 +4,6 @@ Example: `Wavernn("int8").run("both")` does 32 steps of five batches of 8 in one
 their weights; "batch" launches 160 kernels, a product each, for all 40 sequences at once.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,7 +51,10 @@ PROGRESS = np.dtype([("arrived", "u8"), ("gave_up", "u8"), ("limit_ns", "u8")])
 
 @dataclass(frozen=True)
 class Launched:
-    """One launch: cycles `first` to `end`, `blocks` from number `block` on, `groups` batches an item."""
+    """One launch: cycles `first` to `end`, `blocks` from number `block` on, `groups` batches an item.
+
+    `items` are those of the pipeline, as many as the model's steps have where it is None.
+    """
 
     first: int
     end: int
@@ -61,6 +63,7 @@ class Launched:
     groups: int = 1
     block: int = 0
     blocks: int = BLOCKS_BEFORE[-1]
+    items: int | None = None
 
     @property
     def is_persistent(self) -> bool:
@@ -116,7 +119,7 @@ class Wavernn:
         self._packed = cupy.asarray(self.weights.packed())
         shape, kind = (steps, BATCHES, BATCH), DTYPES[dtype]
         sums = np.int32 if dtype == "int8" else np.float32
-        self.outputs: Mapping[str, Any] = {
+        self.outputs: dict[str, Any] = {
             "state": cupy.empty((steps + 1, BATCHES, BATCH, HIDDEN), kind),
             **{f"inner{side}": cupy.empty((*shape, HALF), kind) for side in (0, 1)},
             **{f"logits{side}": cupy.empty((*shape, CLASSES), sums) for side in (0, 1)},
@@ -162,18 +165,6 @@ class Wavernn:
         """Of what the last run wrote, against fp32 or int32 from what each step had read."""
         return worst_errors(self.cupy, self.weights, self.outputs)
 
-    def captured(self, enqueue: Callable[[], None]) -> Any:
-        """A CUDA graph of what a function puts on the stream."""
-        enqueue()  # loads the kernels, which a capture could not
-        self.stream.synchronize()
-        with self.stream:
-            self.stream.begin_capture()
-            try:
-                enqueue()
-            finally:
-                graph = self.stream.end_capture()
-        return graph
-
     def function(self, launch: Launched) -> Function:
         """The kernel of a launch, compiled once."""
         return load_function(SOURCE, launch.expression(self.dtype), Build())
@@ -202,6 +193,7 @@ class Wavernn:
 
 def _cycles(one: Launched, steps: int) -> Any:
     record = np.zeros(1, CYCLES)[0]
-    record["first"], record["end"], record["items"] = one.first, one.end, steps * BATCHES
+    items = steps * BATCHES if one.items is None else one.items
+    record["first"], record["end"], record["items"] = one.first, one.end, items
     record["is_pipelined"], record["block"] = one.is_pipelined, one.block
     return record
