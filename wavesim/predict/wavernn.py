@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from wavesim.costs.persistent_costs import Dtype, StepCosts, estimated_costs
 from wavesim.model.device import Device
-from wavesim.plan.order import Order, RowMajor
+from wavesim.model.kernel import Grid
+from wavesim.plan.order import CustomOrder, Order, RowMajor
 from wavesim.plan.plan import StreamSync
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
@@ -68,3 +69,14 @@ def five_tests(device: Device, dtype: Dtype, cut: BlockRows = OWN_CUT) -> dict[W
     """The five tests' simulated times in ns, by costs that are estimated."""
     costs = estimated_costs(device, dtype, cut)
     return {way: simulated_ns(way, device, costs, cut) for way in WAYS}
+
+
+def rotated(first: int) -> CustomOrder:
+    """Blocks issued from the `first`-th on, those before it last."""
+
+    def tiles(grid: Grid) -> list[tuple[int, int]]:
+        every = list(grid)
+        start = first % len(every)
+        return every[start:] + every[:start]
+
+    return CustomOrder(f"from-{first}", tiles)

@@ -14,14 +14,25 @@ from wavesim.model.device import Device, load
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.plan.order import CustomOrder
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.plan.schedule import Persistent
+from wavesim.predict.wavernn import five_tests, rotated
+from wavesim.recordings.wavernn_times import WavernnTimes, wavernn_times
 from wavesim.sim.simulation import simulate
+from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace
 from wavesim.tuning.ranking import Tuning
 from wavesim.tuning.search import tune
-from wavesim.workloads.wavernn import LAYERS, PUBLISHED_CUT, BlockRows, StepCycle, pipeline_of
+from wavesim.workloads.wavernn import (
+    LAYERS,
+    OWN_CUT,
+    PUBLISHED_CUT,
+    WAY_TEXTS,
+    WAYS,
+    BlockRows,
+    StepCycle,
+    pipeline_of,
+)
 
 UNIT_NS = 1000
 WHOLE_SM = Block(threads=1024)
@@ -59,17 +70,6 @@ def _run(name: str, tasks: Sequence[float], blocks: int, fetch: float, plan: Pla
     return simulate(Pipeline("tasks", [stage]), plan, load("toy").with_sm_count(blocks), costs)
 
 
-def rotated(first: int) -> CustomOrder:
-    """Blocks issued from the `first`-th on, those before it last."""
-
-    def tiles(grid: Grid) -> list[tuple[int, int]]:
-        every = list(grid)
-        start = first % len(every)
-        return every[start:] + every[:start]
-
-    return CustomOrder(f"from-{first}", tiles)
-
-
 @cache
 def tuned_mapping(device: Device, dtype: Dtype = "int8", step: int = 2) -> Tuning:
     """One full cycle of the pipeline: how rows are cut into blocks, and which block is issued first."""
@@ -86,3 +86,23 @@ def tuned_mapping(device: Device, dtype: Dtype = "int8", step: int = 2) -> Tunin
     plans = [StreamSync(rotated(first)) for first in range(0, PUBLISHED_CUT.all_blocks, step)]
     others = {name: one for name, one in pipelines.items() if one is not published}
     return tune(published, device, model, variants=others, plans=plans)
+
+
+def five_tests_table(dtype: Dtype = "int8", measured: WavernnTimes | None = None) -> Shown:
+    """The five tests in us: simulated for a T4 and an H200, and measured where that has been done.
+
+    `measured` is the recording of the package unless one is given.
+    """
+    simulated = [five_tests(load("t4"), dtype, PUBLISHED_CUT), five_tests(load("h200"), dtype, OWN_CUT)]
+    recording = measured or wavernn_times()
+    times = recording.median_ns(dtype) if recording else {}
+    rows = [
+        (WAY_TEXTS[way], *(f"{one[way] / 1e3:.0f}" for one in simulated), _measured_text(times.get(way)))
+        for way in WAYS
+    ]
+    where = f"measured, {recording.device}, {recording.date[:10]}" if recording else "measured, H200"
+    return Shown(("test", "simulated, T4", "simulated, H200", where), tuple(rows))
+
+
+def _measured_text(ns: float | None) -> str:
+    return "not measured yet" if ns is None else f"{ns / 1e3:.0f}"

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from wavesim.widgets.latency_explorer import LatencyExplorer as LatencyExplorer
     from wavesim.widgets.layer_what_if import LayerWhatIf as LayerWhatIf
     from wavesim.widgets.occupancy_explorer import OccupancyExplorer as OccupancyExplorer
+    from wavesim.widgets.staying_what_if import StayingWhatIf as StayingWhatIf
     from wavesim.widgets.streams_explorer import StreamsExplorer as StreamsExplorer
     from wavesim.widgets.tuner_view import TunerView as TunerView
     from wavesim.widgets.wave_player import WavePlayer as WavePlayer
@@ -23,6 +24,7 @@ else:
         "LayerWhatIf": "wavesim.widgets.layer_what_if",
         "OccupancyExplorer": "wavesim.widgets.occupancy_explorer",
         "StreamsExplorer": "wavesim.widgets.streams_explorer",
+        "StayingWhatIf": "wavesim.widgets.staying_what_if",
         "TunerView": "wavesim.widgets.tuner_view",
         "WavePlayer": "wavesim.widgets.wave_player",
         "WhatIf": "wavesim.widgets.what_if",

@@ -5,7 +5,8 @@ import pytest
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.model.kernel import Grid
-from wavesim.teaching.staying import TASKS, dealt_out, queued, rotated, tuned_mapping
+from wavesim.predict.wavernn import rotated
+from wavesim.teaching.staying import TASKS, dealt_out, queued, tuned_mapping
 
 
 def test_a_queue_gives_the_second_long_task_to_whoever_is_free():

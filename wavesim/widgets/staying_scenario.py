@@ -1,0 +1,117 @@
+"""A what-if on blocks that stay, as a value, and the two runs that answer it.
+
+Example: WaveRNN's 64 blocks on 40 SMs, five batches in flight, a barrier of 0.8 us: launched anew in every
+cycle above, staying below. Nothing here knows of widgets.
+"""
+
+from dataclasses import dataclass, replace
+
+from wavesim.costs.persistent_costs import BYTES, Dtype, StepCosts, estimated_costs
+from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import whole
+from wavesim.model import device as devices
+from wavesim.model.device import Device
+from wavesim.plan.order import Order, RowMajor
+from wavesim.predict.wavernn import rotated, trace_of
+from wavesim.trace.trace import Trace
+from wavesim.workloads.wavernn import BATCH, LAYERS, STEPS, BlockRows, StepCycle, Way, in_flight
+
+MOST_SMS, MOST_BARRIER_NS, SHOWN_CYCLES = 160, 100_000, 8
+NUMBERED, BALANCED = "as numbered", "balanced"
+MAPPINGS = (NUMBERED, BALANCED)
+TRIED = 2  # every second block is tried as the first
+
+
+@dataclass(frozen=True)
+class StayingScenario:
+    """One setting of all controls. Raises `DescriptionError` for a value that cannot be."""
+
+    device: str = "t4"
+    sms: int = 40
+    dtype: Dtype = "int8"
+    recurrent_rows: int = 64
+    batches: int = 5
+    barrier_ns: int = 800
+    mapping: str = NUMBERED
+
+    def __post_init__(self) -> None:
+        whole("sms", self.sms, 1, MOST_SMS)
+        whole("batches", self.batches, 1, len(LAYERS))
+        whole("barrier_ns", self.barrier_ns, 0, MOST_BARRIER_NS)
+        for name, value, known in (("dtype", self.dtype, tuple(BYTES)), ("mapping", self.mapping, MAPPINGS)):
+            if value not in known:
+                raise DescriptionError(f"{name} is {value!r}; it must be one of {', '.join(known)}")
+
+    @property
+    def cut(self) -> BlockRows:
+        """Rows of a block. Raises `DescriptionError`."""
+        return BlockRows(self.recurrent_rows, 64)
+
+    @property
+    def used_device(self) -> Device:
+        """With as many SMs as are asked for."""
+        return devices.load(self.device).with_sm_count(self.sms)
+
+    @property
+    def costs(self) -> StepCosts:
+        """The parts, with the barrier that is asked for; a block's part by the whole device's data sheet."""
+        known = estimated_costs(devices.load(self.device), self.dtype, self.cut)
+        return replace(known, barrier_ns=self.barrier_ns)
+
+    def cycles(self, steps: int = STEPS) -> list[StepCycle]:
+        """Of all steps of the batches in flight."""
+        return in_flight(self.batches, steps)
+
+
+@dataclass(frozen=True, eq=False)
+class StayingAnswer:
+    """The first cycles of both ways, and what a step of eight sequences takes in the long run, in ns."""
+
+    scenario: StayingScenario
+    launched: Trace
+    stays: Trace
+    launched_ns: float
+    stays_ns: float
+
+
+def staying_answer(scenario: StayingScenario) -> StayingAnswer:
+    """Both ways of a scenario. Raises `DescriptionError`."""
+    order = _order(scenario)
+    shown = scenario.cycles()[:SHOWN_CYCLES]
+    return StayingAnswer(
+        scenario,
+        _named(_trace(scenario, shown, "pipeline", order), "launched in every cycle"),
+        _named(_trace(scenario, shown, "both", order), "blocks stay, barrier in every cycle"),
+        _step_ns(scenario, "pipeline", order),
+        _step_ns(scenario, "both", order),
+    )
+
+
+def _trace(scenario: StayingScenario, cycles: list[StepCycle], way: Way, order: Order) -> Trace:
+    return trace_of(cycles, way, scenario.used_device, scenario.costs, scenario.cut, order=order)
+
+
+def _step_ns(scenario: StayingScenario, way: Way, order: Order) -> float:
+    """One step of one batch where the pipeline is full: five cycles, which all batches in flight share."""
+    steady = scenario.cycles(3)[len(LAYERS) : 2 * len(LAYERS)]
+    each = {cycle: _trace(scenario, [cycle], way, order).makespan_ns for cycle in set(steady)}
+    between = scenario.costs.between_ns(way)
+    return sum(each[cycle] + between for cycle in steady) / scenario.batches
+
+
+def _order(scenario: StayingScenario) -> Order:
+    """Which block is issued first: the first, or whichever makes a full cycle shortest."""
+    if scenario.mapping == NUMBERED:
+        return RowMajor()
+    full = max(scenario.cycles(3), key=lambda cycle: len(cycle.blocks(scenario.cut)))
+    orders = [rotated(first) for first in range(0, len(full.blocks(scenario.cut)), TRIED)]
+    return min(orders, key=lambda order: _trace(scenario, [full], "both", order).makespan_ns)
+
+
+def _named(trace: Trace, label: str) -> Trace:
+    return replace(trace, header=replace(trace.header, plan_label=label))
+
+
+def sequences_per_ms(step_ns: float) -> float:
+    """Steps of single sequences in a millisecond, eight to a batch."""
+    return BATCH * 1e6 / step_ns
