@@ -7,6 +7,6 @@ ANSWERS = {
     "18.2": (800, 164),
     # A launch of 1,080 ns and 339 ns to load R's weights again.
     "18.3": 1418,
-    # 28 blocks of R. Of 50 blocks, from 38 on: 12 small ones, the 28 of R, and 10 small ones beside the first.
+    # 28 blocks of R. Of 50 blocks from 38 on: 12 small ones, the 28 of R, 10 small ones beside the first.
     "18.4": (96, 38),
 }

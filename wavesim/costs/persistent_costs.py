@@ -18,6 +18,7 @@ from wavesim.workloads.wavernn import (
     BATCHES,
     LAYERS,
     OWN_CUT,
+    PUBLISHED_CUT,
     RECURRENT,
     BlockRows,
     Layer,
@@ -120,8 +121,8 @@ def estimated_costs(device: Device, dtype: Dtype, cut: BlockRows = OWN_CUT) -> S
     per_cycle = device.tensor_flops_per_s / 2 / device.sm_count / device.clock_hz * 2 / BYTES[dtype]
     rate = per_cycle * constants["tensor_share"]
 
-    def shared(layer: Layer, batches: int = 1) -> float:
-        products = BATCH * cut.rows(layer) * layer.k / rate
+    def shared(layer: Layer, batches: int = 1, of: BlockRows = cut) -> float:
+        products = BATCH * of.rows(layer) * layer.k / rate
         return float(batches * (products + constants["reduce_cycles"]))
 
     def work(layer: Layer, batches: int = 1) -> int:
@@ -136,6 +137,8 @@ def estimated_costs(device: Device, dtype: Dtype, cut: BlockRows = OWN_CUT) -> S
         return round((constants["library_cycles"] + blocks * constants["library_k_block_cycles"]) / ghz)
 
     output = LAYERS[1]
+    # One law for every cut, so that cuts can be compared: that of a block of R as published.
+    usual = shared(RECURRENT, of=PUBLISHED_CUT)
     return StepCosts(
         launch_ns=known.overheads["boundary_ns"],
         barrier_ns=round(constants["barrier_ns"]),
@@ -147,7 +150,7 @@ def estimated_costs(device: Device, dtype: Dtype, cut: BlockRows = OWN_CUT) -> S
         output_weights_ns=weights(output),
         recurrent_library_ns=library(RECURRENT),
         output_library_ns=library(output),
-        throughput_share=shared(RECURRENT) / (constants["latency_cycles"] + shared(RECURRENT)),
+        throughput_share=usual / (constants["latency_cycles"] + usual),
         source=_source(device, known.defaults_in(SECTION, "overheads") != ()),
     )
 

@@ -33,6 +33,7 @@ LESSONS = {
     15: "proof",
     16: "layers",
     17: "stream_programs",
+    18: "staying",
     19: "latency",
     20: "sums",
 }

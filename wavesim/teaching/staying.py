@@ -81,7 +81,6 @@ def tuned_mapping(device: Device, dtype: Dtype = "int8", step: int = 2) -> Tunin
         pipelines[name] = pipeline_of([FULL_CYCLE], cut, name)
         tile_ns |= costs[cut].cost_model([FULL_CYCLE], cut, "both", name).tile_ns
     published, *_ = pipelines.values()
-    # One law of sharing for all, R's: its blocks are those that a cycle waits for.
     model = CostModel(tile_ns, sharing=costs[PUBLISHED_CUT].sharing)
     plans = [StreamSync(rotated(first)) for first in range(0, PUBLISHED_CUT.all_blocks, step)]
     others = {name: one for name, one in pipelines.items() if one is not published}

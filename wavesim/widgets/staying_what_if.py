@@ -88,7 +88,7 @@ class StayingWhatIf(ipywidgets.VBox):
             self.finding.value = problem_box("This cannot run", str(error), Markup(""))
 
     def _parts(self) -> TimelineParts:
-        """The two timelines; a kernel boundary is marked once, and between the lower one's cycles lies none."""
+        """The two timelines; one kernel boundary is marked, and between the lower one's cycles lies none."""
         parts = timeline_parts([self.answer.launched, self.answer.stays])
         launched, stays = parts.panels
         first = replace(launched, boundaries_ns=launched.boundaries_ns[:1])

@@ -1,4 +1,4 @@
-"""Exercises of notebook 18: the order of tasks in a queue, cycles, what a barrier may cost, a better mapping."""
+"""Exercises of notebook 18: tasks in a queue, cycles, what a barrier may cost, a better mapping."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -37,7 +37,7 @@ def grade_cycles(answer: Any) -> str:
     )
     require(
         pipelined == len(cycles_of("both", STEPS)),
-        f"{pipelined} with it? A batch enters in every cycle, 160 times in all; the last has to come out too.",
+        f"{pipelined} with it? A batch enters in each of 160 cycles, and the last has to come out too.",
     )
     return "32 × 5 × 5 products one by one; 160 entries and four cycles until the last is through."
 
@@ -56,8 +56,8 @@ def grade_barrier(answer: Any) -> str:
     limit = break_even_ns()
     require(
         barrier <= limit + BARRIER_WITHIN_NS,
-        f"with {barrier} ns launching every cycle is the faster. What does a cycle pay that stays, and what one "
-        "that is launched?",
+        f"with {barrier} ns launching every cycle is the faster. What does a cycle pay that stays, and "
+        "what one that is launched?",
     )
     require(
         barrier >= limit - BARRIER_WITHIN_NS,
@@ -78,8 +78,8 @@ def grade_mapping(answer: Any) -> str:
     cycle = trace_of([FULL_CYCLE], "both", load("t4"), costs, cut, order=rotated(first)).makespan_ns
     require(
         cycle <= BEST_CYCLE_NS,
-        f"a cycle takes {cycle:,} ns. Look for an SM that has a block of R and another beside it, or for a block "
-        "of R that is too long by itself.",
+        f"a cycle takes {cycle:,} ns. Look for an SM that has a block of R and another beside it, or for a "
+        "block of R that is too long by itself.",
     )
     return f"{blocks} SMs have a block of R each, the others two of the small ones: {cycle:,} ns, simulated."
 
