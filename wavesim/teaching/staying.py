@@ -10,7 +10,7 @@ from functools import cache
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.persistent_costs import Dtype, estimated_costs
 from wavesim.errors import DescriptionError
-from wavesim.model.device import Device, load
+from wavesim.model.device import Device, default_device, load
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -32,6 +32,7 @@ from wavesim.workloads.wavernn import (
     BlockRows,
     StepCycle,
     pipeline_of,
+    published_device,
 )
 
 UNIT_NS = 1000
@@ -88,19 +89,21 @@ def tuned_mapping(device: Device, dtype: Dtype = "int8", step: int = 2) -> Tunin
 
 
 def five_tests_table(dtype: Dtype = "int8", measured: WavernnTimes | None = None) -> Shown:
-    """The five tests in us: simulated for a T4 and an H200, and measured where that has been done.
+    """The five tests in us: simulated for the talk's device and the default one, and measured where it was.
 
     `measured` is the recording of the package unless one is given.
     """
-    simulated = [five_tests(load("t4"), dtype, PUBLISHED_CUT), five_tests(load("h200"), dtype, OWN_CUT)]
+    runs = ((published_device(), PUBLISHED_CUT), (default_device(), OWN_CUT))
+    simulated = [five_tests(one, dtype, cut) for one, cut in runs]
     recording = measured or wavernn_times()
     times = recording.median_ns(dtype) if recording else {}
     rows = [
         (WAY_TEXTS[way], *(f"{one[way] / 1e3:.0f}" for one in simulated), _measured_text(times.get(way)))
         for way in WAYS
     ]
-    where = f"measured, {recording.device}, {recording.date[:10]}" if recording else "measured, H200"
-    return Shown(("test", "simulated, T4", "simulated, H200", where), tuple(rows))
+    where = f"measured, {recording.device}, {recording.date[:10]}" if recording else "measured"
+    names = (f"simulated, {one.name.upper()}" for one, _ in runs)
+    return Shown(("test", *names, where), tuple(rows))
 
 
 def _measured_text(ns: float | None) -> str:

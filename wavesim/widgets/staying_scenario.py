@@ -4,7 +4,7 @@ Example: WaveRNN's 64 blocks on 40 SMs, five batches in flight, a barrier of 0.8
 cycle above, staying below. Nothing here knows of widgets.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from wavesim.costs.persistent_costs import BYTES, Dtype, StepCosts, estimated_costs
 from wavesim.errors import DescriptionError
@@ -14,7 +14,16 @@ from wavesim.model.device import Device
 from wavesim.plan.order import Order, RowMajor
 from wavesim.predict.wavernn import rotated, trace_of
 from wavesim.trace.trace import Trace
-from wavesim.workloads.wavernn import BATCH, LAYERS, STEPS, BlockRows, StepCycle, Way, in_flight
+from wavesim.workloads.wavernn import (
+    BATCH,
+    LAYERS,
+    STEPS,
+    BlockRows,
+    StepCycle,
+    Way,
+    in_flight,
+    published_device,
+)
 
 MOST_SMS, MOST_BARRIER_NS, SHOWN_CYCLES = 160, 100_000, 8
 NUMBERED, BALANCED = "as numbered", "balanced"
@@ -26,7 +35,7 @@ TRIED = 2  # every second block is tried as the first
 class StayingScenario:
     """One setting of all controls. Raises `DescriptionError` for a value that cannot be."""
 
-    device: str = "t4"
+    device: str = field(default_factory=lambda: published_device().name)
     sms: int = 40
     dtype: Dtype = "int8"
     recurrent_rows: int = 64

@@ -12,6 +12,7 @@ import ipywidgets
 
 from wavesim.errors import WavesimError
 from wavesim.guard.escaping import Markup, element
+from wavesim.model.device import default_device
 from wavesim.view.export import save_html
 from wavesim.view.timeline_data import TimelineParts, timeline_parts
 from wavesim.widgets.drawn import style
@@ -25,9 +26,10 @@ from wavesim.widgets.staying_scenario import (
     staying_answer,
 )
 from wavesim.widgets.words import Words, problem_box, style_sheet
+from wavesim.workloads.wavernn import published_device
 
 LABEL = {"description_width": "150px"}
-DEVICES, ROWS, BARRIERS_NS = ("t4", "h200"), (32, 48, 64, 96, 128), tuple(range(0, 3001, 100))
+ROWS, BARRIERS_NS = (32, 48, 64, 96, 128), tuple(range(0, 3001, 100))
 
 
 class StayingWhatIf(ipywidgets.VBox):
@@ -39,7 +41,8 @@ class StayingWhatIf(ipywidgets.VBox):
     def __init__(self, **start: Any) -> None:
         scenario = StayingScenario(**start)
         self.answer: StayingAnswer = staying_answer(scenario)
-        self.device = _choice("Device", DEVICES, scenario.device)
+        offered = (published_device().name, default_device().name)
+        self.device = _choice("Device", offered, scenario.device)
         self.sms = ipywidgets.IntSlider(
             description="SMs", value=scenario.sms, min=8, max=MOST_SMS, style=LABEL, continuous_update=False
         )

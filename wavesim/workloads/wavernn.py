@@ -9,14 +9,20 @@ Source: Fan Yu, "Persistent CUDA programming and its applications", NVIDIA, Dece
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import whole
+from wavesim.guard.documents import read_toml
+from wavesim.model import device as devices
+from wavesim.model.device import Device
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 
+FILE = Path(__file__).with_suffix(".toml")
 Way = Literal["library", "batch", "persistent", "pipeline", "both"]
 WAYS: tuple[Way, ...] = get_args(Way)
 WAY_TEXTS: dict[Way, str] = {
@@ -30,6 +36,12 @@ BATCH, BATCHES, STEPS = 8, 5, 32
 MOST_STEPS = 4096
 # Fourteen warps each, as in the talk; what a block holds of the weights is in its registers.
 BLOCK = Block(threads=448, registers=72)
+
+
+@cache
+def published_device() -> Device:
+    """The device that the talk's five tests ran on."""
+    return devices.load(str(read_toml(FILE)["published_device"]))
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,15 @@ from functools import cache
 from typing import Any
 
 from wavesim.costs.persistent_costs import estimated_costs
-from wavesim.model.device import load
+from wavesim.model.device import default_device
 from wavesim.predict.wavernn import rotated, trace_of
 from wavesim.teaching.exercises import Exercise, pair, require, whole
 from wavesim.teaching.staying import FULL_CYCLE, TASKS, UNIT_NS, queued
-from wavesim.workloads.wavernn import RECURRENT, STEPS, BlockRows, cycles_of
+from wavesim.workloads.wavernn import RECURRENT, STEPS, BlockRows, cycles_of, published_device
 
 FEWEST_UNITS = 5.0
 BARRIER_WITHIN_NS = 25
 BEST_CYCLE_NS = 1_350  # of the cuts and orders that `tuned_mapping` tries the best takes 1,323
-T4_SMS = 40
 
 
 def grade_task_order(answer: Any) -> str:
@@ -45,7 +44,7 @@ def grade_cycles(answer: Any) -> str:
 @cache
 def break_even_ns() -> float:
     """The barrier at which staying takes as long as launching every cycle, on an H200, int8."""
-    costs = estimated_costs(load("h200"), "int8")
+    costs = estimated_costs(default_device(), "int8")
     others = costs.total_ns("both", STEPS) - costs.barrier_ns * (len(cycles_of("both", STEPS)) - 1)
     return (costs.total_ns("pipeline", STEPS) - others) / (len(cycles_of("both", STEPS)) - 1)
 
@@ -73,9 +72,11 @@ def grade_mapping(answer: Any) -> str:
     require(rows % 8 == 0, f"{rows} rows: tensor cores take rows in eights.")
     first = whole(first, 0, cut.all_blocks - 1)
     blocks = cut.blocks(RECURRENT)
-    require(blocks <= T4_SMS, f"{blocks} blocks of R on {T4_SMS} SMs: some SM has two, and all wait for it.")
-    costs = estimated_costs(load("t4"), "int8", cut)
-    cycle = trace_of([FULL_CYCLE], "both", load("t4"), costs, cut, order=rotated(first)).makespan_ns
+    sms = published_device().sm_count
+    require(blocks <= sms, f"{blocks} blocks of R on {sms} SMs: some SM has two, and all wait for it.")
+    device = published_device()
+    costs = estimated_costs(device, "int8", cut)
+    cycle = trace_of([FULL_CYCLE], "both", device, costs, cut, order=rotated(first)).makespan_ns
     require(
         cycle <= BEST_CYCLE_NS,
         f"a cycle takes {cycle:,} ns. Look for an SM that has a block of R and another beside it, or for a "
