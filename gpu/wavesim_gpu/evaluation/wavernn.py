@@ -39,7 +39,7 @@ LIBRARY_TOLERANCE = {"fp16": 2e-3, "int8": 0.0}
 R_BLOCKS, O1_BLOCKS = (BLOCKS_BEFORE[stage + 1] - BLOCKS_BEFORE[stage] for stage in (0, 1))
 
 
-class Measured:
+class TypeRuns:
     """One element type on the current GPU: the model, cuBLASLt's step, and what is timed of them."""
 
     def __init__(self, dtype: str) -> None:
@@ -135,7 +135,7 @@ def costs_of_parts(ns: dict[str, float]) -> StepCosts:
 
 def measured(dtype: str, rounds: int) -> dict[str, Any]:
     """One type's errors, parts, predictions (made before the tests run) and tests."""
-    own = Measured(dtype)
+    own = TypeRuns(dtype)
     errors = own.checked()
     parts = own.parts(rounds)
     predicted = {way: parts.total_ns(way, STEPS) for way in WAYS}
