@@ -1,7 +1,7 @@
 """WaveRNN's five tests as a GPU measured them, where a recording of it ships with the package.
 
 Example: `python -m wavesim_gpu.evaluation.wavernn --out wavesim/recordings/wavernn.json` on an H200 writes
-the recording; before that `wavernn_times()` is None, and whoever shows it says "not measured yet".
+the recording; before that `recorded_wavernn()` is None, and whoever shows it says "not measured yet".
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class WavernnTimes:
         return {way: ns / measured[way] - 1 for way, ns in self.predicted_ns.get(dtype, {}).items()}
 
 
-def wavernn_times(path: Path = FILE) -> WavernnTimes | None:
+def recorded_wavernn(path: Path = FILE) -> WavernnTimes | None:
     """The recording; None where nobody has made one. Raises `RecordingError` for a file that is none."""
     if not path.exists():
         return None

@@ -17,7 +17,7 @@ from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.plan.schedule import Persistent
 from wavesim.predict.wavernn import five_tests, rotated
-from wavesim.recordings.wavernn_times import WavernnTimes, wavernn_times
+from wavesim.recordings.wavernn_times import WavernnTimes, recorded_wavernn
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace
@@ -95,7 +95,7 @@ def five_tests_table(dtype: Dtype = "int8", measured: WavernnTimes | None = None
     """
     runs = ((published_device(), PUBLISHED_CUT), (default_device(), OWN_CUT))
     simulated = [five_tests(one, dtype, cut) for one, cut in runs]
-    recording = measured or wavernn_times()
+    recording = measured or recorded_wavernn()
     times = recording.median_ns(dtype) if recording else {}
     rows = [
         (WAY_TEXTS[way], *(f"{one[way] / 1e3:.0f}" for one in simulated), _measured_text(times.get(way)))

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from wavesim.errors import RecordingError
-from wavesim.recordings.wavernn_times import wavernn_times
+from wavesim.recordings.wavernn_times import recorded_wavernn
 from wavesim.teaching.staying import five_tests_table
 
 ENTRY = {
@@ -27,14 +27,14 @@ def written(path, entry):
 
 
 def test_medians_and_errors_of_a_recording(tmp_path):
-    found = wavernn_times(written(tmp_path / "a.json", ENTRY))
+    found = recorded_wavernn(written(tmp_path / "a.json", ENTRY))
     assert found.median_ns("int8") == {"library": 400_000, "both": 200_000, "words": 100_000}
     assert found.errors("int8") == pytest.approx({"library": -0.05, "both": 0.05})
     assert found.median_ns("fp16") == {}
 
 
 def test_a_table_shows_what_was_measured_and_says_of_the_rest_that_it_was_not(tmp_path):
-    found = wavernn_times(written(tmp_path / "a.json", ENTRY))
+    found = recorded_wavernn(written(tmp_path / "a.json", ENTRY))
     text = repr(five_tests_table("int8", found))
     assert "measured, h200, 2026-11-23" in text
     assert text.count("not measured yet") == 3
@@ -42,7 +42,7 @@ def test_a_table_shows_what_was_measured_and_says_of_the_rest_that_it_was_not(tm
 
 
 def test_no_recording_is_none(tmp_path):
-    assert wavernn_times(tmp_path / "none.json") is None
+    assert recorded_wavernn(tmp_path / "none.json") is None
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_no_recording_is_none(tmp_path):
 )
 def test_a_file_that_is_no_recording_is_refused(tmp_path, change):
     with pytest.raises(RecordingError, match="not a recording"):
-        wavernn_times(written(tmp_path / "a.json", ENTRY | change))
+        recorded_wavernn(written(tmp_path / "a.json", ENTRY | change))
