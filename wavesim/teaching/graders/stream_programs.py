@@ -21,10 +21,16 @@ STEPS = ("a0", "b0", "k0", "c0", "a1", "b1", "k1", "c1")
 PRODUCE, EXTRA, CONSUME = kernel("produce", "a"), kernel("extra", "a", us=400), kernel("consume", "b")
 
 
+@lru_cache
+def chunk_times() -> dict[int, float]:
+    """Microseconds by the number of chunks."""
+    return {count: vector_add_us(count, WITH_COSTS) for count in range(1, MOST_CHUNKS + 1)}
+
+
 def grade_chunks(answer: Any) -> str:
     """The number of chunks, 1 to 32, that takes least on the textbook machine with costs."""
     chunks = whole(answer, 1, MOST_CHUNKS)
-    times = {count: vector_add_us(count, WITH_COSTS) for count in range(1, MOST_CHUNKS + 1)}
+    times = chunk_times()
     best = min(times, key=lambda count: times[count])
     if times[chunks] > NEARLY * times[best]:
         more = "fewer" if chunks > best else "more"
