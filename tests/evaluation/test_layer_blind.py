@@ -5,7 +5,12 @@ import json
 import pytest
 
 from wavesim.errors import RecordingError
-from wavesim.evaluation.layer_blind_cases import BlindLayerCase, all_cases, trial_cases
+from wavesim.evaluation.layer_blind_cases import (
+    BlindLayerCase,
+    all_cases,
+    second_cases,
+    trial_cases,
+)
 from wavesim.evaluation.layer_blind_runs import LayerBlindRun, LayerPrediction, write_registered
 from wavesim.evaluation.layer_blind_scores import scores_of
 
@@ -14,14 +19,19 @@ def test_there_are_at_least_sixty_cases_and_none_of_them_is_one_of_the_trial():
     cases = all_cases()
     assert len({case.name for case in cases}) == len(cases) >= 60
     assert not set(cases) & set(trial_cases())
+    assert len(second_cases()) >= 60
+    assert not set(second_cases()) & {*cases, *trial_cases()}
     sizes = {(case.model, case.tokens) for case in cases if case.kind != "decode"}
     assert not sizes & {(case.model, case.tokens) for case in trial_cases() if case.kind != "decode"}
 
 
-@pytest.mark.parametrize("kind", ["chain", "into", "from", "norm", "layer", "decode"])
+@pytest.mark.parametrize(
+    "kind", ["chain", "into", "from", "norm", "layer", "decode", "chained", "chained-layer"]
+)
 def test_a_case_is_a_pipeline_whose_stages_name_their_backends(kind):
     case = BlindLayerCase(kind, "qwen2.5-0.5b", 16 if kind == "decode" else 512)
     assert all(stage.backend for stage in case.pipeline().stages)
+    assert case.is_chained == any(stage.backend == "hopper-chained" for stage in case.pipeline().stages)
     assert case.plan("pdl+tile", "reversed:row").order_of("attention").name == "reversed:row"
 
 

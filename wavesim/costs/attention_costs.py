@@ -22,25 +22,27 @@ class AttentionCosts:
     """The constants of a device, as its data file has them.
 
     `block_cycles` is a block of 128 queries by 128 keys with head size 128, `small_head_cycles` with 64.
-    `tile_cycles` is what a tile takes besides: loading its queries, filling the pipeline, the mask of its
-    last block, storing its output.
+    `tile_cycles` and `small_head_tile_cycles` are what a tile takes besides: loading its queries, filling the
+    pipeline, the mask of its last block, storing its output.
     """
 
     block_cycles: float
     small_head_cycles: float
     tile_cycles: float
-    clock_ghz: float
+    small_head_tile_cycles: float
 
-    def tile_ns(self, attention: Attention) -> list[int]:
+    def cycles(self, attention: Attention) -> list[float]:
         """Of each tile in the grid's row-major order, each with its SM to itself."""
         grid = attention.grid
-        by_row = [round(self._cycles(attention, y) / self.clock_ghz) for y in range(grid.y)]
+        by_row = [self._cycles(attention, y) for y in range(grid.y)]
         return [by_row[y] for _, y in grid]
 
     def _cycles(self, attention: Attention, y: int) -> float:
-        each = self.small_head_cycles if attention.head_dim <= SMALL_HEAD else self.block_cycles
+        is_small = attention.head_dim <= SMALL_HEAD
+        each = self.small_head_cycles if is_small else self.block_cycles
+        besides = self.small_head_tile_cycles if is_small else self.tile_cycles
         whole = attention.tile_m * attention.tile_n / (QUERIES * KEYS)
-        return self.tile_cycles + attention.items(0, y, 0) * whole * each
+        return besides + attention.items(0, y, 0) * whole * each
 
 
 @cache
@@ -60,4 +62,4 @@ def tile_weights_of(attention: Attention) -> list[float]:
     """
     costs = attention_costs_of(default_device())
     assert costs is not None, "the default device's file has all constants"
-    return [float(time) for time in costs.tile_ns(attention)]
+    return costs.cycles(attention)

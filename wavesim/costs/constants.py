@@ -26,6 +26,16 @@ BACKENDS = "backends"
 RATIOS = "tile_time_ratios"
 CONDITIONS = "conditions"
 NS, SHARE = "ns", "share"
+# Fixed costs that are others where kernels of several kinds follow each other.
+LAYER_OVERHEADS = (
+    "setup_ns",
+    "block_ns",
+    "boundary_ns",
+    "dependent_ns",
+    "reset_ns",
+    "post_visibility_ns",
+)
+FEW_ROWS_COSTS = ("few_rows_ns", "few_rows_partial_ns", "few_rows_fixup_ns", "few_rows_wait_ns")
 # Unit of every constant by section. Nanoseconds and bytes are whole numbers, shares lie in 0 to 1.
 UNITS: dict[str, dict[str, str]] = {
     "overheads": dict.fromkeys(FIXED_COSTS, NS),
@@ -38,6 +48,7 @@ UNITS: dict[str, dict[str, str]] = {
         "light_ghz": "GHz",
         "full_w": "W",
         "idle_w": "W",
+        "limit_ghz": "GHz",
     },
     "sharing": {
         "sharpness": "exponent",
@@ -70,9 +81,14 @@ UNITS: dict[str, dict[str, str]] = {
         "startup_ns": NS,
         **dict.fromkeys(("idle_share", "dram_share", "gain_share"), SHARE),
     },
-    "attention": {
-        **dict.fromkeys(("block_cycles", "small_head_cycles", "tile_cycles"), "cycles"),
-        "clock_ghz": "GHz",
+    "attention": dict.fromkeys(
+        ("block_cycles", "small_head_cycles", "tile_cycles", "small_head_tile_cycles"), "cycles"
+    ),
+    "tiles": {
+        "k_block_ratio": "ratio",
+        **dict.fromkeys(("tile_cycles", "area_cycles", "narrow_bias_cycles"), "cycles"),
+        **dict.fromkeys(FEW_ROWS_COSTS, NS),
+        **dict.fromkeys(("wide_dependent_ns", "wide_visibility_ns"), NS),
     },
     "persistent": {
         "barrier_ns": NS,
@@ -81,6 +97,7 @@ UNITS: dict[str, dict[str, str]] = {
         "l2_bytes_per_cycle": "bytes/cycle",
         **dict.fromkeys(("library_cycles", "library_k_block_cycles"), "cycles"),
     },
+    "layers": dict.fromkeys(LAYER_OVERHEADS, NS),
     **{
         name: {"bytes_per_s": "bytes/s", "block_bytes_per_s": "bytes/s", "block_ns": NS}
         for name in ("rows", "decode")
@@ -108,7 +125,8 @@ WHOLE_UNITS = (NS, "bytes")
 KEYS, OPTIONAL_KEYS = ("value", "unit", "source", "date"), ("spread",)
 # Sections of which a file has all of these constants or none.
 WHOLE: dict[str, tuple[str, ...]] = {
-    name: tuple(UNITS[name]) for name in ("interval", "products", "attention", "rows", "decode", "persistent")
+    name: tuple(UNITS[name])
+    for name in ("interval", "products", "attention", "rows", "decode", "tiles", "layers", "persistent")
 }
 WHOLE["memory"] = ("l2_bytes", "dram_bytes_per_s", "scattered_share")
 

@@ -38,6 +38,7 @@ FIXED_COSTS = (
     "partial_ns",
     "fixup_ns",
     "setup_ns",
+    "reset_ns",
     "multi_stream_ns",
 )
 Rates = tuple[tuple[int, ...], ...]  # by how many blocks compute on an SM, the oldest first
@@ -75,6 +76,8 @@ class CostModel:
     - `fixup_ns`: adding one other part's sums; the block that finishes last adds all others'.
     - `sums_ns`: the same by stage, where measured.
     - `setup_ns`: around the blocks of a run: graph launch to first block, last block to completion.
+    - `reset_ns`: added to it where semaphores are reset before a run, by a memset that the first kernel
+      follows: with a block per tile, on one stream. Blocks that stay reset them at the end of a run.
     - `multi_stream_ns`: added to it where each stage has its own stream: reset of semaphores, fork, join.
     - `sharing`: mean speed of 1, 2, 3... blocks computing on one SM, relative to one alone;
       the last entry holds for more. Blocks that spin take no share.
@@ -114,6 +117,7 @@ class CostModel:
     partial_ns: int = 0
     fixup_ns: int = 0
     setup_ns: int = 0
+    reset_ns: int = 0
     multi_stream_ns: int = 0
     sharing: tuple[float, ...] = (1.0,)
     oldest_first_bias: tuple[float, ...] = (0.0,)
@@ -223,8 +227,11 @@ class CostModel:
         return {"stream": self.launch_ns, "graph": 0, "host": self.host_ns}[plan.launch.submission]
 
     def outside_ns(self, plan: Plan) -> int:
-        """What a run takes besides its blocks: setup, and more where stages have streams of their own."""
-        return self.setup_ns + (self.multi_stream_ns if plan.launch.is_multi_stream else 0)
+        """What a run takes besides its blocks: setup, a reset, streams of their own."""
+        if plan.launch.is_multi_stream:
+            return self.setup_ns + self.multi_stream_ns
+        is_reset = plan.sync.has_semaphores and plan.schedule.after == "end"
+        return self.setup_ns + is_reset * self.reset_ns
 
     def with_tile_ns(self, **tile_ns: int | Sequence[int]) -> "CostModel":
         """The same costs with other tile times."""

@@ -36,10 +36,12 @@ from wavesim.model.pipeline import Pipeline
 # Nothing stands in for another device's memory and products; the default device's clock, host and the demand
 # of its kernels say nothing of other devices either. A device that lacks these has none, or what `scaling`
 # makes of the default device's.
-OWN = ("memory", "l2", "dispatch", "products", "attention", "rows", "decode")
+OWN = ("memory", "l2", "dispatch", "products", "attention", "rows", "decode", "tiles", "layers")
 # How sharply tiles bend from compute- to DRAM-bound is the kernels' more than the device's.
 SHAPES = ("memory.sharpness", "memory.shared_sharpness")
-READINGS = tuple(f"clock.{key}" for key in ("full_ghz", "single_ghz", "light_ghz", "full_w", "idle_w"))
+READINGS = tuple(
+    f"clock.{key}" for key in ("full_ghz", "single_ghz", "light_ghz", "full_w", "idle_w", "limit_ghz")
+)
 READINGS += tuple(f"sharing.{key}" for key in ("tensor_speeds", "fma_speeds", "latency_speeds"))
 NEVER = (
     *(name for section in OWN for key in UNITS[section] if (name := f"{section}.{key}") not in SHAPES),

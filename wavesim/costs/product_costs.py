@@ -103,10 +103,10 @@ class ProductCosts:
         return ELEMENT_BYTES * elements / self.pass_bytes_per_s * 1e9 + self.boundary_ns
 
 
-def bent(one: float, other: float) -> float:
+def bent(one: float, other: float, sharpness: float = SHARPNESS) -> float:
     """The larger of two times, and somewhat more where they are about equal."""
     most = max(one, other)
-    return float(most * ((one / most) ** SHARPNESS + (other / most) ** SHARPNESS) ** (1 / SHARPNESS))
+    return float(most * ((one / most) ** sharpness + (other / most) ** sharpness) ** (1 / sharpness))
 
 
 @cache

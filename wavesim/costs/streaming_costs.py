@@ -10,9 +10,12 @@ from typing import Any
 
 from wavesim.costs.constants import UNITS
 from wavesim.costs.device_costs import own_file
+from wavesim.costs.product_costs import bent
 from wavesim.model.device import Device
 from wavesim.model.kernel import Kernel
 from wavesim.model.occupancy import occupancy_of
+
+SHARPNESS = 3  # of the bend between what one block and what all of them can move
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,11 @@ class StreamingCosts:
         """One block, beside as many of its own kind as are resident."""
         fitting = occupancy_of(device, kernel.block).blocks_per_sm * device.sm_count
         resident = min(kernel.grid.size, fitting)
-        rate = min(self.block_bytes_per_s, self.bytes_per_s / resident)
-        return round(self.block_ns + kernel.bytes_per_block / rate * 1e9)
+        own_ns, shared_ns = (
+            kernel.bytes_per_block / rate * 1e9
+            for rate in (self.block_bytes_per_s, self.bytes_per_s / resident)
+        )
+        return round(self.block_ns + bent(own_ns, shared_ns, SHARPNESS))
 
 
 @cache

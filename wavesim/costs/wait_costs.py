@@ -8,6 +8,7 @@ k-blocks that are loaded already: at 3 us from wait to wait nothing of it is see
 from dataclasses import dataclass
 
 from wavesim.costs.cost_model import CostModel
+from wavesim.model.attention import Attention
 from wavesim.model.kernel import Gemm, MainLoop
 from wavesim.model.stage import Stage
 
@@ -22,7 +23,8 @@ class WaitCosts:
     """Nanoseconds of a wait: `poll_ns`; then, if the block has computed since the one before, `refill_ns`.
 
     Of its work `depth` parts in `iterations` are loaded ahead and go on being computed during the next wait;
-    0 where the whole block waits. `test_ns` is testing at each k-block whether to.
+    0 where the whole block waits. `ahead_ns`: the same where parts are alike and tiles are not. `test_ns` is
+    testing at each k-block whether to.
     """
 
     poll_ns: int
@@ -30,6 +32,7 @@ class WaitCosts:
     depth: int = 0
     iterations: int = 1
     test_ns: int = 0
+    ahead_ns: int = 0
 
     @property
     def is_free(self) -> bool:
@@ -43,8 +46,10 @@ class WaitCosts:
         wait while what was loaded was still to be computed; its poll and the load after it began then, or
         when the semaphore became ready. What is left of them when the rest of the block is there is paid.
         """
+        if self.ahead_ns and not since_ns:
+            return (self.poll_ns if ready_ns > due_ns else 0), 0  # one look at all that the next part needs
         refill_ns = self.refill_ns if since_ns else 0
-        hidden_ns = min(since_ns, work_ns * self.depth // self.iterations)
+        hidden_ns = min(since_ns, self.ahead_ns or work_ns * self.depth // self.iterations)
         over_ns = max(ready_ns, due_ns - hidden_ns) + self.poll_ns + refill_ns
         late_ns = max(0, over_ns - max(due_ns, ready_ns))
         refilling_ns = min(late_ns, refill_ns)
@@ -62,7 +67,17 @@ def wait_costs_of(costs: CostModel, stage: Stage, loop: MainLoop) -> WaitCosts:
         refill_ns = 0 if loop.pipeline_depth == 1 else costs.refill_ns
         return WaitCosts(costs.ready_poll_ns, refill_ns, test_ns=test_ns)
     depth = USUAL_DEPTH if loop.pipeline_depth is None else loop.pipeline_depth
+    if isinstance(stage.work, Attention):
+        return WaitCosts(
+            costs.ready_poll_ns, costs.tma_refill_ns, ahead_ns=depth * _item_ns(costs, stage, stage.work)
+        )
     return WaitCosts(costs.ready_poll_ns, costs.tma_refill_ns, depth, max(depth, iterations_of(stage)))
+
+
+def _item_ns(costs: CostModel, stage: Stage, work: Attention) -> int:
+    """One block of keys, by the longest tile."""
+    times, most = costs.tile_times(stage), max(work.items(0, y, 0) for y in range(work.grid.y))
+    return (times if isinstance(times, int) else max(times)) // most
 
 
 def iterations_of(stage: Stage) -> int:

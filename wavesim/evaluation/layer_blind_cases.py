@@ -2,7 +2,8 @@
 
 Example: "chain llama-65b 2048" is QKV, attention and output product at 2,048 tokens, on one of 8 GPUs, under
 stream sync, dependent launch and semaphores, attention's short tiles first and its longest first. Sizes that
-costs were fitted on (640, 768, 1,280 and 1,920 tokens) are the trial's; none of them is here.
+costs were fitted on (640, 768, 1,280 and 1,920 tokens) are the trial's; none of them is here. The second
+run's list has none of the first's, and chains and layers whose products leave their SMs as they end.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,15 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from wavesim.model.pipeline import Pipeline
-from wavesim.passes.model_pass import with_backends
+from wavesim.passes.model_pass import with_backends, with_chained_products
 from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
 from wavesim.workloads.layers import chain_of, transformer_layer
 
-Kind = Literal["chain", "into", "from", "norm", "layer", "decode"]
+Kind = Literal["chain", "into", "from", "norm", "layer", "decode", "chained", "chained-layer"]
 BASELINE = "stream"
 PLANS = ("pdl", "pdl+row", "pdl+tile")
+CHAINED_PLANS = ("pdl+row", "pdl+tile", "persistent+pdl+row")
 SHORT_FIRST, LONG_FIRST = "row", "reversed:row"
 MODELS = ("gpt3-145b", "llama-65b", "llama-3-8b", "qwen2.5-0.5b")
 SMALL = ("qwen2.5-0.5b",)  # products too narrow for the usual tiles
@@ -28,6 +30,7 @@ PARTS: Mapping[Kind, tuple[str, ...]] = {
     "into": ("qkv", "attention"),
     "from": ("attention", "out"),
     "norm": ("out", "mlp_norm", "up"),
+    "chained": ("qkv", "attention", "out"),
 }
 TOKENS: Mapping[Kind, tuple[int, ...]] = {
     "chain": (256, 512, 1024, 1536, 2048, 3072, 4096),
@@ -36,6 +39,16 @@ TOKENS: Mapping[Kind, tuple[int, ...]] = {
     "norm": (512, 2048),
     "layer": (512, 1024, 2048),
     "decode": (1, 16),
+}
+SECOND_TOKENS: Mapping[Kind, tuple[int, ...]] = {
+    "chain": (384, 896, 1408, 1792, 2560, 3584),
+    "into": (896, 2560),
+    "from": (1408, 2560),
+    "norm": (896, 1408),
+    "layer": (384, 896, 1408),
+    "decode": (2, 8),
+    "chained": (896, 1408),
+    "chained-layer": (896,),
 }
 TRIAL: tuple[tuple[Kind, str, int], ...] = (
     ("chain", "gpt3-145b", 1280),
@@ -70,7 +83,18 @@ class BlindLayerCase:
             cached=CACHED if is_decode else 0,
             tiles=SMALL_TILES if self.model in SMALL and not is_decode else None,
         )
-        return with_backends(chain_of(layer, PARTS[self.kind]) if self.kind in PARTS else layer)
+        part = chain_of(layer, PARTS[self.kind]) if self.kind in PARTS else layer
+        return with_chained_products(part) if self.is_chained else with_backends(part)
+
+    @property
+    def is_chained(self) -> bool:
+        """Whether blocks of its products leave as they end."""
+        return self.kind.startswith("chained")
+
+    @property
+    def plans(self) -> tuple[str, ...]:
+        """Those that are held against stream sync."""
+        return CHAINED_PLANS if self.is_chained else PLANS
 
     @property
     def orders(self) -> tuple[str, ...]:
@@ -85,15 +109,29 @@ class BlindLayerCase:
     @property
     def entries(self) -> Iterator[tuple[str, str]]:
         """(order, plan), stream sync first in each order."""
-        return ((order, word) for order in self.orders for word in (BASELINE, *PLANS))
+        return ((order, word) for order in self.orders for word in (BASELINE, *self.plans))
 
 
 def all_cases() -> list[BlindLayerCase]:
     """In an order that mixes models, so that a run that ends early has some of each."""
+    return _listed(TOKENS)
+
+
+def second_cases() -> list[BlindLayerCase]:
+    """Of the second run."""
+    return _listed(SECOND_TOKENS)
+
+
+def every_case() -> list[BlindLayerCase]:
+    """Of both runs."""
+    return [*all_cases(), *second_cases()]
+
+
+def _listed(sizes: Mapping[Kind, tuple[int, ...]]) -> list[BlindLayerCase]:
     return [
         BlindLayerCase(kind, model, tokens)
-        for kind, sizes in TOKENS.items()
-        for tokens in sizes
+        for kind, several in sizes.items()
+        for tokens in several
         for model in MODELS
     ]
 

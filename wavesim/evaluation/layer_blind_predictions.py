@@ -10,7 +10,7 @@ from itertools import chain
 
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.cost_model import CostModel
-from wavesim.costs.layer_costs import costs_of_stages, overheads_of_stages
+from wavesim.costs.layer_costs import costs_of_stages
 from wavesim.evaluation.layer_blind_cases import BASELINE, BlindLayerCase
 from wavesim.evaluation.layer_blind_runs import LayerPrediction
 from wavesim.guard.workers import worker_pool
@@ -53,10 +53,13 @@ def _from_stream(case: BlindLayerCase, order: str, trace: Trace, device_name: st
 
 
 def stream_costs(case: BlindLayerCase, trace: Trace, device: Device) -> CostModel:
-    """Each block's own time, and what is known of its stage's kernels besides."""
-    known = calibrate(trace, per_block=True)
-    own = overheads_of_stages(case.pipeline(), device)
-    return replace(known, stage_overheads=own["stage_overheads"], stays=own["stays"])
+    """Each block's own time and what lies between kernels as recorded; what a layer's plans add as known."""
+    known, own = calibrate(trace, per_block=True), costs_of_stages(case.pipeline(), device)
+    return replace(
+        own,
+        tile_ns=known.tile_ns,
+        boundary_ns=max(0, known.boundary_ns + known.block_ns - own.block_ns),
+    )
 
 
 def _plans(case: BlindLayerCase, order: str, device: Device, costs: CostModel) -> Iterator[LayerPrediction]:

@@ -1,22 +1,26 @@
 """The scores of a blind run of layers: how far predictions were off, how often their sign was right.
 
 `python -m wavesim.evaluation.layer_blind_scores FOLDER` prints them as Markdown, `--json` as JSON. A gain is
-over stream sync with attention's tiles in the same order.
+over stream sync with attention's tiles in the same order, the median of rounds paired in time, so that a
+clock that moved for both cancels. `--today` predicts again with today's constants, which were chosen on one
+split of the cases, by the hash of their names, and scores both splits.
 """
 
 import argparse
 import json
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from wavesim.evaluation.layer_blind_cases import BASELINE
-from wavesim.evaluation.layer_blind_runs import LayerBasis, LayerBlindRun
+from wavesim.evaluation.layer_blind_cases import BASELINE, BlindLayerCase, every_case
+from wavesim.evaluation.layer_blind_predictions import predicted_from_costs, predicted_from_streams
+from wavesim.evaluation.layer_blind_runs import LayerBasis, LayerBlindRun, LayerPrediction
 from wavesim.guard.program import run_program
-from wavesim.predict.prediction import improvement_points
 
 CHAINS = ("chain", "into", "from", "norm")
 LAYERS = ("layer", "decode")
@@ -27,11 +31,13 @@ TOLD_POINTS = 1.0  # a smaller gain, measured and predicted, has no sign worth n
 class LayerScores:
     """Of one basis: errors of gains in points, of stream sync's time in percent, shares in percent.
 
+    `what`: which cases, and when they were predicted.
     `sign_right`: of the plans that gained or lost at least `TOLD_POINTS`, those predicted to do so.
     `nothing_right`: of the cases in which no plan gained as much, those of which that was predicted.
     """
 
     basis: LayerBasis
+    what: str
     gains: int
     gain_median: float
     gain_90: float
@@ -44,25 +50,58 @@ class LayerScores:
     nothing_right: float
 
 
+Predictions = Mapping[tuple[str, str, str], LayerPrediction]
+
+
+def is_in_test_split(case: str) -> bool:
+    """Whether no constant was chosen by a case: those with an odd last byte of their name's SHA-256."""
+    return bool(sha256(case.encode()).digest()[-1] % 2)
+
+
 def scores_of(run: LayerBlindRun, basis: LayerBasis) -> LayerScores:
-    """All cases that were measured and predicted."""
-    predicted = run.predictions(basis)
+    """All cases that were measured, as predicted before."""
+    return _scores(run, basis, run.predictions(basis), "all, as registered", set(run.rounds))
+
+
+def scores_today(run: LayerBlindRun, cases: list[BlindLayerCase], basis: LayerBasis) -> Iterator[LayerScores]:
+    """Both splits of the cases, predicted again."""
+    device = str(run.facts["device"])
+    cases = [case for case in cases if case.name in run.rounds]
+    if basis == "costs":
+        found = predicted_from_costs(cases, device)
+    else:
+        streams = {case: {order: run.stream(case, order) for order in case.orders} for case in cases}
+        found = predicted_from_streams(streams, device)
+    predicted = {(one.case, one.order, one.plan): one for one in found}
+    for is_test, what in ((False, "development split, today"), (True, "test split, today")):
+        names = {case.name for case in cases if is_in_test_split(case.name) == is_test}
+        yield _scores(run, basis, predicted, what, names)
+
+
+def paired_points(times: list[int], stream: list[int]) -> float:
+    """A gain in points: the median of rounds paired in time."""
+    return float(np.median(100.0 * (1.0 - np.array(times) / np.array(stream))))
+
+
+def _scores(
+    run: LayerBlindRun, basis: LayerBasis, predicted: Predictions, what: str, names: set[str]
+) -> LayerScores:
     gains: list[float] = []
     layers: list[float] = []
     signs: list[bool] = []
     best: dict[str, tuple[float, float]] = {}
-    for case, rounds in run.rounds.items():
-        kind = case.split()[0]
+    for case in sorted(names):
+        kind, rounds = case.split()[0], run.rounds[case]
         for (order, plan), times in rounds.items():
             known = predicted.get((case, order, plan))
-            stream_ns = rounds.get((order, BASELINE))
-            if known is None or stream_ns is None:
+            stream = rounds.get((order, BASELINE))
+            if known is None or stream is None:
                 continue
             if plan == BASELINE:
                 if kind in LAYERS:
                     layers.append(100.0 * abs(known.time_ns / median(times) - 1.0))
                 continue
-            measured = improvement_points(median(times), median(stream_ns))
+            measured = paired_points(times, stream)
             if kind in CHAINS:
                 gains.append(abs(known.points - measured))
             if abs(measured) >= TOLD_POINTS:
@@ -72,6 +111,7 @@ def scores_of(run: LayerBlindRun, basis: LayerBasis) -> LayerScores:
     nothing = [theirs < TOLD_POINTS for ours, theirs in best.values() if ours < TOLD_POINTS]
     return LayerScores(
         basis,
+        what,
         len(gains),
         *_spread(gains),
         len(layers),
@@ -95,17 +135,17 @@ def _percent(flags: list[bool]) -> float:
 def scores_table(scores: list[LayerScores]) -> str:
     """Markdown; a row for each basis."""
     head = (
-        "| predicted from | gains | error, median | 90 % | layers | time error, median | 90 % | signs "
-        "| right | nothing to gain | said so |"
+        "| predicted from | cases | gains | error, median | 90 % | layers | time error, median | 90 % "
+        "| signs | right | nothing to gain | said so |"
     )
     lines = [
         head,
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
         *(
-            f"| {'the device alone' if one.basis == 'costs' else 'a stream-sync run'} | {one.gains} "
-            f"| {one.gain_median:.1f} points | {one.gain_90:.1f} | {one.layers} | {one.layer_median:.1f} % "
-            f"| {one.layer_90:.1f} % | {one.signs} | {one.sign_right:.0f} % | {one.nothings} "
-            f"| {one.nothing_right:.0f} % |"
+            f"| {'the device alone' if one.basis == 'costs' else 'a stream-sync run'} | {one.what} "
+            f"| {one.gains} | {one.gain_median:.1f} points | {one.gain_90:.1f} | {one.layers} "
+            f"| {one.layer_median:.1f} % | {one.layer_90:.1f} % | {one.signs} "
+            f"| {one.sign_right:.0f} % | {one.nothings} | {one.nothing_right:.0f} % |"
             for one in scores
         ),
     ]
@@ -117,10 +157,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m wavesim.evaluation.layer_blind_scores")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--today", action="store_true", help="predict again, in minutes, and score both splits"
+    )
     asked = parser.parse_args()
     run = LayerBlindRun(asked.folder)
     bases: tuple[LayerBasis, ...] = ("costs", "trace")
-    scores = [scores_of(run, basis) for basis in bases]
+    scores = []
+    for basis in bases:
+        scores.append(scores_of(run, basis))
+        if asked.today:
+            scores += scores_today(run, every_case(), basis)
     shown = json.dumps([asdict(one) for one in scores], indent=1) if asked.json else scores_table(scores)
     print(shown)  # noqa: T201  # the command's output
     return 0

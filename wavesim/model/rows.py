@@ -12,9 +12,18 @@ from wavesim.errors import DescriptionError
 from wavesim.model.kernel import Block, Grid, Kernel, require_positive
 from wavesim.model.regions import ELEMENT_BYTES, Matrix, Read, Region, Write
 
-ROW_BLOCK = Block(threads=256, registers=64)
+COPY_BLOCK = Block(threads=256, registers=64)
+WARP, VECTOR_COLUMNS, VECTORS_PER_THREAD = 32, 8, 4  # 16 bytes are a vector
+SHORT_ROW_THREADS = 128  # of a block whose warps have a row each
+ROW_REGISTERS = 80  # as many as let 768 threads live on an SM
 NormKind = Literal["rms", "layer"]
 DropoutPlace = Literal["after", "before"]
+
+
+def row_block(columns: int) -> Block:
+    """Of a kernel that keeps whole rows in registers: a row in a warp if it fits, else in the block."""
+    warps = -(-columns // (WARP * VECTOR_COLUMNS * VECTORS_PER_THREAD))
+    return Block(SHORT_ROW_THREADS if warps == 1 else warps * WARP, ROW_REGISTERS)
 
 
 @dataclass(frozen=True)
@@ -34,7 +43,7 @@ class Norm:
     has_residual: bool = True
     dtype: Literal["fp16", "bf16"] = "fp16"
     epsilon: float = 1e-5
-    block: Block = field(default=ROW_BLOCK)
+    block: Block | None = None
 
     def __post_init__(self) -> None:
         require_positive(f"Norm {self.name}", m=self.m, columns=self.columns, tile_m=self.tile_m)
@@ -87,7 +96,8 @@ class Norm:
     @property
     def kernel(self) -> Kernel:
         """The launch, bound by what it moves."""
-        return Kernel(self.name, self.grid, self.block, bytes_per_block=self.moved_bytes // self.grid.size)
+        block = self.block or row_block(self.columns)
+        return Kernel(self.name, self.grid, block, bytes_per_block=self.moved_bytes // self.grid.size)
 
 
 @dataclass(frozen=True)
@@ -112,7 +122,7 @@ class Softmax:
     seed: int = 0
     scale: float = 1.0
     dtype: Literal["fp16", "bf16"] = "fp16"
-    block: Block = field(default=ROW_BLOCK)
+    block: Block | None = None
 
     def __post_init__(self) -> None:
         owner = f"Softmax {self.name}"
@@ -163,7 +173,8 @@ class Softmax:
     def kernel(self) -> Kernel:
         """The launch, bound by what it moves."""
         moved = sum(operand.bytes for operand in self.operands.values())
-        return Kernel(self.name, self.grid, self.block, bytes_per_block=moved // self.grid.size)
+        block = self.block or row_block(self.keys)
+        return Kernel(self.name, self.grid, block, bytes_per_block=moved // self.grid.size)
 
 
 @dataclass(frozen=True)
@@ -176,7 +187,7 @@ class Copy:
     tile_m: int = 128
     tile_n: int = 128
     dtype: Literal["fp16", "bf16"] = "fp16"
-    block: Block = field(default=ROW_BLOCK)
+    block: Block = field(default=COPY_BLOCK)
 
     def __post_init__(self) -> None:
         sizes = {name: getattr(self, name) for name in ("m", "columns", "tile_m", "tile_n")}

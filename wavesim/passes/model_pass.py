@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from wavesim.costs.layer_costs import costs_of_stages
 from wavesim.errors import DescriptionError
@@ -86,7 +87,15 @@ def layer_costs(pipeline: Pipeline, device: Device) -> KnownCosts:
 
 def with_backends(pipeline: Pipeline) -> Pipeline:
     """Each stage with the kernels that compute its kind of work, where it names none."""
-    names = _backends()
+    return _with_names(pipeline, _backends())
+
+
+def with_chained_products(pipeline: Pipeline) -> Pipeline:
+    """The same, products by the kernel for chains whose blocks leave their SMs as they end."""
+    return _with_names(pipeline, {**_backends(), **_backends()["chained"]})
+
+
+def _with_names(pipeline: Pipeline, names: Mapping[str, Any]) -> Pipeline:
     return pipeline.with_stages(
         {
             stage.name: replace(stage, backend=stage.backend or names.get(type(stage.work).__name__, ""))
@@ -96,8 +105,8 @@ def with_backends(pipeline: Pipeline) -> Pipeline:
 
 
 @cache
-def _backends() -> Mapping[str, str]:
-    """By the class of a stage's work."""
+def _backends() -> Mapping[str, Any]:
+    """By the class of a stage's work; "chained" those of chains, where they are others."""
     return read_toml(Path(__file__).with_name("backends.toml"))
 
 

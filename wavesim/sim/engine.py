@@ -103,11 +103,12 @@ class Engine:
             issued_ns = yield turn
             begin = int(self._env.now)
             is_early = launch.follows == "start"
-            delay_ns = issued_ns + self._costs.block_ns - begin if is_early else self._costs.boundary_ns
+            stage = self.program.stages[launch.stages[0]].stage.name
+            costs = self._costs.of_stage(stage)
+            delay_ns = issued_ns + costs.block_ns - begin if is_early else costs.boundary_ns
             if delay_ns > 0:
                 yield self._env.timeout(delay_ns)
             name = "dependent launch" if is_early else "kernel boundary"
-            stage = self.program.stages[launch.stages[0]].stage.name
             self.rows.events.append((name, stage, begin, int(self._env.now)))
         for stage_number in launch.stages:
             self._blocks.stages[stage_number].is_launched = True

@@ -3,8 +3,8 @@
 `python -m wavesim_gpu.evaluation.layers_blind --out FOLDER --commit COMMIT` into an empty folder. In this
 order: what the device's file of costs says of every case, and its SHA-256, before anything has run; stream
 sync of every case, timed and recorded; what follows from these recordings, and its SHA-256; then all plans
-in turns. `--trial` takes development sizes. `python -m wavesim.evaluation.layer_blind_scores FOLDER` makes
-the scores.
+in turns, at a clock that has settled. `--list` takes the second run's cases, the first's, or a trial of
+development sizes. `python -m wavesim.evaluation.layer_blind_scores FOLDER` makes the scores.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from wavesim.costs.device_costs import default_device
@@ -23,6 +24,7 @@ from wavesim.evaluation.layer_blind_cases import (
     BASELINE,
     BlindLayerCase,
     all_cases,
+    second_cases,
     trial_cases,
 )
 from wavesim.evaluation.layer_blind_predictions import predicted_from_costs, predicted_from_streams
@@ -41,11 +43,13 @@ from wavesim_gpu.runtime.device import query, versions
 from wavesim_gpu.runtime.functions import Wanted, compile_all, wanted_kernels
 from wavesim_gpu.runtime.operands import Operands
 from wavesim_gpu.runtime.references import reference
-from wavesim_gpu.runtime.timing import Contender, interleaved, run_in_turn
+from wavesim_gpu.runtime.timing import Contender, Rounds, interleaved, run_in_turn
 
 WAIT_LIMIT_S = 2.0
 ROUNDS, STREAM_ROUNDS = 20, 10
 WARM_UP_S = 0.06
+SETTLE_S = 0.25  # after checks, which draw much power at times: the clock rose for 0.1 s in the first run
+LISTS = {"first": all_cases, "second": second_cases, "trial": trial_cases}
 RECORDED, LEAD_NS = 3, 20_000_000  # recorded runs, of which the median is kept, each after that much of load
 
 
@@ -87,7 +91,7 @@ class LayerMeasurer:
             found[order] = sorted(traces, key=lambda trace: trace.makespan_ns)[RECORDED // 2]
         return found
 
-    def compare(self, case: BlindLayerCase) -> tuple[dict[tuple[str, str], list[int]], dict[str, str]]:
+    def compare(self, case: BlindLayerCase) -> tuple[dict[tuple[str, str], Rounds], dict[str, str]]:
         """(rounds of every plan that is right, in turns; why others are missing)."""
         contenders: dict[tuple[str, str], Contender] = {}
         missing: dict[str, str] = {}
@@ -96,10 +100,9 @@ class LayerMeasurer:
                 contenders[order, word] = self._right(case, word, order)
             except WavesimError as error:
                 missing[f"{case.name}, {order} {word}"] = str(error)
-        timed = interleaved(list(contenders.values()), ROUNDS, WARM_UP_S)
-        rounds = {key: one.times_ns for key, one in zip(contenders, timed, strict=True)}
+        timed = interleaved(list(contenders.values()), ROUNDS, SETTLE_S)
         self._made.pop(case.name)
-        return rounds, missing
+        return dict(zip(contenders, timed, strict=True)), missing
 
     def _right(self, case: BlindLayerCase, word: str, order: str) -> Contender:
         """The plan, ready to be timed. Raises a `WavesimError` if its results are wrong."""
@@ -170,9 +173,12 @@ class LayerBlindRunner:
     def _compare(self, measurer: LayerMeasurer, case: BlindLayerCase) -> None:
         rounds, missing = measurer.compare(case)
         self._failures |= missing
-        entry = [{"order": order, "plan": plan, "ns": ns} for (order, plan), ns in rounds.items()]
+        entry = [
+            {"order": order, "plan": plan, "ns": one.times_ns, "ghz": one.clocks_ghz}
+            for (order, plan), one in rounds.items()
+        ]
         append_line(self._folder / ROUNDS_FILE, json.dumps({"case": case.name, "rounds": entry}))
-        medians = {f"{order} {plan}": sorted(ns)[len(ns) // 2] / 1000 for (order, plan), ns in rounds.items()}
+        medians = {f"{order} {plan}": median(one.times_ns) / 1000 for (order, plan), one in rounds.items()}
         self._say(f"{case.name}: {', '.join(f'{name} {us:.1f}' for name, us in medians.items())} us")
 
     def _attempt(self, what: str, act: Callable[[], Any]) -> Any:
@@ -204,10 +210,9 @@ def main() -> int:
     parser.add_argument("--out", required=True, type=Path, help="a folder that is empty, or not there")
     parser.add_argument("--commit", required=True, help="of the kernels and the model")
     parser.add_argument("--seconds", type=float, default=230.0, help="after which nothing new is begun")
-    parser.add_argument("--trial", action="store_true", help="five cases of development sizes")
+    parser.add_argument("--list", choices=LISTS, default="second", help="cases; trial: development sizes")
     asked = parser.parse_args()
-    cases = trial_cases() if asked.trial else all_cases()
-    LayerBlindRunner(asked.out, cases, asked.commit, asked.seconds).run()
+    LayerBlindRunner(asked.out, LISTS[asked.list](), asked.commit, asked.seconds).run()
     return 0 if (asked.out / ROUNDS_FILE).is_file() else 1
 
 

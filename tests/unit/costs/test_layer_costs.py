@@ -1,48 +1,58 @@
 """Costs of stages that are no GEMM, per tile, and what a stage's kernels have of their own."""
 
+from dataclasses import replace
+
 import pytest
 from both_simulators import check_equal
 
 from wavesim.costs.attention_costs import AttentionCosts
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.layer_costs import costs_of_stages
+from wavesim.costs.load_clock import LoadClock
 from wavesim.costs.streaming_costs import StreamingCosts
+from wavesim.costs.tile_costs import TileCosts
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
 from wavesim.model.attention import Attention
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Block, Grid, Kernel
+from wavesim.model.kernel import Block, Gemm, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
+from wavesim.passes.model_pass import with_backends
 from wavesim.plan.parsing import parse_plan
 from wavesim.sim.simulation import simulate
 from wavesim.workloads.layers import transformer_layer
 
-COSTS = AttentionCosts(block_cycles=3_000, small_head_cycles=2_000, tile_cycles=6_000, clock_ghz=1.5)
+COSTS = AttentionCosts(
+    block_cycles=3_000, small_head_cycles=2_000, tile_cycles=6_000, small_head_tile_cycles=4_000
+)
+
+LAYER = with_backends(transformer_layer("qwen2.5-0.5b", 512))
 
 
 def test_an_attention_tile_takes_as_long_as_the_blocks_of_keys_that_it_sees():
     causal = Attention("attention", 1, 512, 2, 2)
-    assert COSTS.tile_ns(causal) == [6_000, 6_000, 8_000, 8_000, 10_000, 10_000, 12_000, 12_000]
-    assert COSTS.tile_ns(Attention("all", 1, 256, 1, 1, is_causal=False)) == [8_000, 8_000]
+    assert COSTS.cycles(causal) == [9_000, 9_000, 12_000, 12_000, 15_000, 15_000, 18_000, 18_000]
+    assert COSTS.cycles(Attention("all", 1, 256, 1, 1, is_causal=False)) == [12_000, 12_000]
     small = Attention("small", 1, 256, 1, 1, head_dim=64)
-    assert COSTS.tile_ns(small) == [5_333, 6_667]
+    assert COSTS.cycles(small) == [6_000, 8_000]
 
 
 def test_blocks_that_move_bytes_share_the_bandwidth_or_are_bound_by_their_own_loads():
     device = devices.load("toy")  # 4 SMs
     costs = StreamingCosts(bytes_per_s=4e9, block_bytes_per_s=2e9, block_ns=100)
     block = Block(device.max_threads_per_sm)
-    assert costs.tile_ns(Kernel("few", Grid(1), block, bytes_per_block=2_000), device) == 100 + 1_000
-    assert costs.tile_ns(Kernel("many", Grid(40), block, bytes_per_block=2_000), device) == 100 + 2_000
+    few, many = (Kernel("rows", Grid(count), block, bytes_per_block=2_000) for count in (1, 40))
+    # 1,000 ns at its own rate, 500 at that of one of one; 2,000 at that of one of four.
+    assert costs.tile_ns(few, device) == 100 + round((1_000**3 + 500**3) ** (1 / 3))
+    assert costs.tile_ns(many, device) == 100 + round((1_000**3 + 2_000**3) ** (1 / 3))
 
 
 def test_every_stage_of_a_layer_has_costs_on_the_device_whose_file_has_them():
-    layer = transformer_layer("qwen2.5-0.5b", 512)
-    costs = costs_of_stages(layer, devices.load("h200"))
-    assert set(costs.tile_ns) == {stage.name for stage in layer.stages}
-    assert len(set(costs.tile_times(layer.stage("attention")))) == 4  # rows of a causal mask
+    costs = costs_of_stages(LAYER, devices.load("h200"))
+    assert set(costs.tile_ns) == {stage.name for stage in LAYER.stages}
+    assert len(set(costs.tile_times(LAYER.stage("attention")))) == 4  # rows of a causal mask
     assert costs.stays == {"qkv", "out", "up", "down"}
 
 
@@ -81,3 +91,71 @@ def test_a_stages_own_overheads_go_before_the_others():
     costs = CostModel({}, post_ns=400, tile_fetch_ns=600, stage_overheads={"attention": {"post_ns": 700}})
     assert (costs.of_stage("attention").post_ns, costs.of_stage("attention").tile_fetch_ns) == (700, 600)
     assert costs.of_stage("qkv") is costs
+
+
+def test_blocks_of_chained_products_leave_as_they_end():
+    chained = {name: replace(LAYER.stage(name), backend="hopper-chained") for name in ("qkv", "out")}
+    stages = {stage.name: chained.get(stage.name, stage) for stage in LAYER.stages}
+    assert costs_of_stages(LAYER.with_stages(stages), devices.load("h200")).stays == {"up", "down"}
+
+
+def test_the_clock_falls_with_the_cube_root_of_the_tensor_cores_work_and_is_never_above_that_of_one_sm():
+    clock = LoadClock(limit_ghz=1.2, most_ghz=1.8)
+    assert clock.ghz(1.0) == pytest.approx(1.2)
+    assert clock.ghz(0.5) == pytest.approx(1.2 * 2 ** (1 / 3))
+    assert clock.ghz(0.0) == clock.ghz(0.1) == pytest.approx(1.8)
+
+
+def test_a_layer_with_more_tensor_work_runs_at_a_lower_clock():
+    def tile_ns(tokens):
+        layer = with_backends(transformer_layer("gpt3-145b", tokens))
+        return costs_of_stages(layer, devices.load("h200")).tile_times(layer.stage("up"))
+
+    assert tile_ns(2_048) > 1.1 * tile_ns(256)
+
+
+TILES = TileCosts(2_048, 1.0, 1_000, 4_000, 100, 3_000, 700, 500, 75, 2_600, 2_500, 4e12, 36_000_000)
+
+
+def test_a_products_tile_takes_its_multiply_adds_and_its_stores_and_a_narrow_one_with_a_bias_more():
+    wide = Gemm("wide", 512, 512, 640, 128, 256, 64, has_bias=True)
+    narrow = Gemm("narrow", 512, 512, 640, 128, 128, 64)
+    assert TILES.cycles(wide) == 10 * 1_024 + 1_000 + 4_000
+    assert TILES.cycles(narrow) == 10 * 512 + 1_000 + 2_000
+    assert TILES.cycles(replace(narrow, has_bias=True)) == TILES.cycles(narrow) + 10 * 100
+    assert TILES.overheads(narrow) == {}
+    assert TILES.overheads(wide) == {"dependent_ns": 2_600, "post_visibility_ns": 2_500}
+
+
+def test_a_product_of_few_rows_takes_what_its_weights_take_unless_the_l2_keeps_them():
+    few = Gemm("few", 1, 64 * 132, 4_000, 64, 64, 64)
+    weights_ns = 2 * 64 * 132 * 4_000 / 4e12 * 1e9
+    assert TILES.weights_ns(few, 132, is_in_l2=False) == pytest.approx(3_000 + weights_ns)
+    assert TILES.weights_ns(few, 66, is_in_l2=False) == pytest.approx(1_500 + weights_ns / 2)
+    assert TILES.weights_ns(few, 132, is_in_l2=True) == 3_000
+    assert TILES.overheads(few)["wait_ns"] == 75
+
+
+def test_norms_that_an_early_launch_packs_onto_few_sms_share_what_an_sm_can_load():
+    """The output product leaves 4 of 132 SMs free, where norms that come early wait three deep."""
+    device, layer = devices.load("h200"), with_backends(transformer_layer("llama-65b", 512))
+    costs = costs_of_stages(layer, device)
+    assert costs.sharing[1] > costs.sharing[2] > 0.5
+    early = simulate(layer, parse_plan("pdl"), device, costs)
+    stream = simulate(layer, parse_plan("stream"), device, costs)
+    norms = [trace.end_ns - trace.start_ns for trace in (early, stream)]
+    sms = [len(set(trace.sm[trace.rows_of("mlp_norm")])) for trace in (early, stream)]
+    assert sms[0] < sms[1]
+    assert early.time_ns > stream.time_ns
+    assert norms[0][early.rows_of("mlp_norm")].max() > norms[1][stream.rows_of("mlp_norm")].max()
+
+
+def test_runs_with_semaphores_or_split_k_have_their_counters_reset_before():
+    costs = CostModel({"a": 1}, setup_ns=100, reset_ns=10, multi_stream_ns=50)
+    words = ("stream", "pdl", "pdl+row", "persistent+pdl+row", "streams+row")
+    assert [costs.outside_ns(parse_plan(word)) for word in words] == [100, 100, 110, 100, 150]
+    device = devices.load("h200")
+    decode = with_backends(transformer_layer("llama-3-8b", 1, phase="decode", cached=2_047))
+    prefill, split = costs_of_stages(LAYER, device), costs_of_stages(decode, device)
+    assert split.reset_ns == 0
+    assert split.setup_ns == prefill.setup_ns + prefill.reset_ns

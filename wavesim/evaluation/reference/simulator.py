@@ -100,7 +100,8 @@ class ReferenceSimulator(ReferenceBlocks):
 
     def _follow(self, launch: int) -> None:
         """What this launch follows in its stream has ended: a boundary later it is its turn."""
-        turn = max(self.now, self.launched_at[launch]) + self.costs.boundary_ns
+        stage = self.program.stages[self.program.launches[launch].stages[0]].stage.name
+        turn = max(self.now, self.launched_at[launch]) + self.costs.of_stage(stage).boundary_ns
         self.at(turn, self.arrivals.append, self._queued(launch))
 
     def _dispatch(self) -> None:
