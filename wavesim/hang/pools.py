@@ -13,7 +13,7 @@ from wavesim.check.residency import Waiting, close_sms
 from wavesim.hang.situation import DevicePart, Situation
 from wavesim.model.device import Device
 from wavesim.model.kernel import Grid, Kernel
-from wavesim.model.occupancy import occupancy_of
+from wavesim.model.occupancy import allocation, occupancy_of
 from wavesim.sim.placement import Footprint, footprint
 from wavesim.streams.operation import StreamOperation
 
@@ -176,31 +176,37 @@ class Pools:
         if not group.held:
             return ""
         mine, held = self.footprint(number), [(self.footprint(other), count) for other, count in group.held]
-        carveout = held[0][0].carveout_bytes
+        warps = sum(one.warps * count for one, count in held)
+        if group.blocks >= device.max_blocks_per_sm:
+            return f"all of its {device.max_blocks_per_sm} slots for blocks are taken"
+        if warps + mine.warps > device.max_warps_per_sm:
+            return f"{warps} of {device.max_warps_per_sm} warps are there, and a block has {mine.warps}"
+        if sum(one.registers * count for one, count in held) + mine.registers > device.registers_per_sm:
+            there = sum(self._registers(device, other) * count for other, count in group.held)
+            return (
+                f"of {device.registers_per_sm:,} registers, a quarter for each quarter of the SM, {there:,} "
+                f"are taken, and a block takes {self._registers(device, number):,}"
+            )
         shared = sum(one.shared_bytes * count for one, count in held)
-        for what, taken, needed, most in (
-            ("block slots", group.blocks, 1, device.max_blocks_per_sm),
-            ("warps", sum(one.warps * count for one, count in held), mine.warps, device.max_warps_per_sm),
-            (
-                "registers",
-                sum(one.registers * count for one, count in held),
-                mine.registers,
-                device.registers_per_sm,
-            ),
-        ):
-            if taken + needed > most:
-                return f"{most - taken:,} of {most:,} {what} are left, and a block takes {needed:,}"
-        if mine.least_carveout_bytes > carveout:
-            return (
-                f"its shared-memory carve-out stays {carveout:,} bytes while blocks are there, and a block "
-                f"needs one of {mine.least_carveout_bytes:,}"
-            )
-        if shared + mine.shared_bytes > carveout:
-            return (
-                f"{carveout - shared:,} bytes are left of its shared-memory carve-out of {carveout:,}, and a "
-                f"block takes {mine.shared_bytes:,}"
-            )
-        return ""
+        return _lacking_shared_memory(held[0][0].carveout_bytes, shared, mine)
+
+    def _registers(self, device: Device, number: int) -> int:
+        """What the driver allocates for a block; its footprint counts what others can no longer have."""
+        return allocation(device, self._operations[number].block).registers
+
+
+def _lacking_shared_memory(carveout: int, taken: int, mine: Footprint) -> str:
+    if mine.least_carveout_bytes > carveout:
+        return (
+            f"its shared-memory carve-out stays {carveout:,} bytes while blocks are there, and a block needs "
+            f"one of {mine.least_carveout_bytes:,}"
+        )
+    if taken + mine.shared_bytes > carveout:
+        return (
+            f"{carveout - taken:,} bytes are left of its shared-memory carve-out of {carveout:,}, and a "
+            f"block takes {mine.shared_bytes:,}"
+        )
+    return ""
 
 
 def _split(group: SmGroup, taken: int, number: int) -> Iterator[SmGroup]:

@@ -2,13 +2,14 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from wavesim.hang.answer import HangAnswer
 from wavesim.hang.situation_fields import SECTIONS
-from wavesim.hang.situation_file import load_situation
+from wavesim.hang.situation_file import load_situation, situation_of
 from wavesim.hang.verdict import judge
 from wavesim.model.description_fields import fields_table
 
@@ -56,3 +57,11 @@ def test_the_page_shows_what_is_printed():
     printed = "\n".join(HangAnswer(judge(load_situation(ROOT / "wavesim/hang/cases/mpk-775.toml"))).lines)
     shown = PAGE.split("mpk-775.toml\n")[1].split("```")[0]
     assert re.sub(r"\s+", " ", shown).strip() == re.sub(r"\s+", " ", printed).strip()
+
+
+def test_the_file_that_the_page_shows_can_hang_as_the_page_says():
+    shown = tomllib.loads(PAGE.split("```toml\n")[1].split("```")[0])
+    verdict = judge(situation_of(Path("launches.toml"), shown))
+    assert verdict.can_hang
+    (holder,) = HangAnswer(verdict).holders
+    assert f"{holder.blocks} blocks of the consumer, placed first, fill the {holder.sms} SMs" in PAGE
