@@ -45,6 +45,7 @@ TARGETS = (
     "names",
     "widgets",
     "lint",
+    "hang",
 )
 QUICK_SECONDS = 1  # an input that goes wrong this fast is made smaller
 GOOD = ("accepted", "refused")
