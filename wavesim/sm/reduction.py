@@ -169,6 +169,7 @@ def _staying_program(counts: dict[str, int], rounds: int) -> WarpProgram:
     return one_round * rounds
 
 
+@cache
 def simulated_share(name: str, machine: SmMachine) -> float:
     """Of an SM's bandwidth, what a version reads with eight blocks of 256 threads resident, simulated.
 

@@ -57,7 +57,7 @@ function drawCycles(pen, scene, layout) {
     pen.path([[at(cycle), y + 2], [at(cycle), y + 7]], { stroke: pen.theme.muted, line: 1 });
     pen.text(at(cycle), y + 16, cycle.toLocaleString("en"), { size: 11, color: pen.theme.muted, align: "center" });
   }
-  pen.text(layout.right, y + 32, "cycles", { size: 11, color: pen.theme.muted, align: "right" });
+  pen.text(layout.left - 10, y + 16, "cycles", { size: 11, color: pen.theme.muted, align: "right" });
   drawKey(pen, layout.left, y + 36, [
     ["issues a load", swatch(pen, pen.theme.stages[0])],
     ["waits for memory", swatch(pen, "waiting")],

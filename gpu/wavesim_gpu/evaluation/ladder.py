@@ -18,7 +18,7 @@ import numpy as np
 
 from wavesim.errors import WavesimError
 from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
+from wavesim.guard.writing import require_writable, write_text
 from wavesim.sm.measured_ladder import read_ladder
 from wavesim_gpu.evaluation.studies.decode_rates import COPIED_BYTES, copying
 from wavesim_gpu.kernels.ladder.steps import CONVOLUTION, MATMUL, REDUCTION, TAPS, LadderStep
@@ -147,6 +147,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="the file that every round is written to")
     parser.add_argument("--commit", default="", help="what the kernels were built from")
     words = parser.parse_args()
+    require_writable(words.out)
     launcher = Launcher()
     result: dict[str, Any] = {
         "date": datetime.now(UTC).date().isoformat(),

@@ -19,7 +19,7 @@ import numpy as np
 
 from wavesim.costs.constants import MEASURED, read_device_file
 from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
+from wavesim.guard.writing import require_writable, write_text
 from wavesim.model.device import Device, catalogue_name
 from wavesim.sm.loads import LoadLoop
 from wavesim.sm.measured_loads import read_loads
@@ -138,6 +138,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="the file that every round is written to")
     parser.add_argument("--commit", default="", help="what the kernels were built from")
     words = parser.parse_args()
+    require_writable(words.out)
     bench = MicroBench()
     peak, source = peak_of(bench.device)
     result = {
