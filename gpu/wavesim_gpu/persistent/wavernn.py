@@ -5,6 +5,7 @@ their weights; "batch" launches 160 kernels, a product each, for all 40 sequence
 """
 
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,17 @@ def _of_stage(cycle: int) -> Launched:
     return Launched(cycle, cycle + 1, is_pipelined=False, groups=BATCHES, block=first, blocks=end - first)
 
 
+def output_shapes(dtype: str, steps: int) -> dict[str, tuple[tuple[int, ...], Any]]:
+    """Shape and type of all that is written, by name; `state` has the first one in front."""
+    shape, kind = (steps, BATCHES, BATCH), DTYPES[dtype]
+    sums = np.int32 if dtype == "int8" else np.float32
+    return {
+        "state": ((steps + 1, BATCHES, BATCH, HIDDEN), kind),
+        **{f"inner{side}": ((*shape, HALF), kind) for side in (0, 1)},
+        **{f"logits{side}": ((*shape, CLASSES), sums) for side in (0, 1)},
+    }
+
+
 class Wavernn:
     """The model's weights and all that its steps write, on the current GPU.
 
@@ -117,23 +129,22 @@ class Wavernn:
             )
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self._packed = cupy.asarray(self.weights.packed())
-        shape, kind = (steps, BATCHES, BATCH), DTYPES[dtype]
-        sums = np.int32 if dtype == "int8" else np.float32
-        self.outputs: dict[str, Any] = {
-            "state": cupy.empty((steps + 1, BATCHES, BATCH, HIDDEN), kind),
-            **{f"inner{side}": cupy.empty((*shape, HALF), kind) for side in (0, 1)},
-            **{f"logits{side}": cupy.empty((*shape, CLASSES), sums) for side in (0, 1)},
-        }
+        shapes = output_shapes(dtype, steps)
+        sizes = {name: prod(shape) * np.dtype(kind).itemsize for name, (shape, kind) in shapes.items()}
+        # One piece of memory, so that all of it is emptied at once; the first state comes first.
+        memory, self.outputs = cupy.empty(sum(sizes.values()), np.uint8), dict[str, Any]()
+        at = 0
+        for name, (shape, kind) in shapes.items():
+            self.outputs[name] = memory[at : at + sizes[name]].view(kind).reshape(shape)
+            at += sizes[name]
         self.outputs["state"][0] = cupy.asarray(first_state(dtype, seed))
+        self._written = memory[self.outputs["state"][0].nbytes :]
         self._progress = cupy.zeros(2, np.uint32)
         cupy.cuda.Device().synchronize()
 
     def clear(self) -> None:
         """Empties what the steps write, as a run that waits for words needs it; on the stream."""
-        empty = EMPTY_BYTE[self.dtype]
-        for name, array in self.outputs.items():
-            own = array[1:] if name == "state" else array
-            own.data.memset_async(empty, own.nbytes, self.stream)
+        self._written.data.memset_async(EMPTY_BYTE[self.dtype], self._written.nbytes, self.stream)
 
     def enqueue(self, launches: list[Launched]) -> None:
         """The launches on the stream, behind what has to be reset before them."""
@@ -143,7 +154,7 @@ class Wavernn:
         if between == "barrier":
             self._progress[:1].data.memset_async(0, 4, self.stream)
         for one in launches:
-            self._launch(one)
+            self.launch(one)
 
     def run(self, way: str) -> None:
         """All steps by one of `ways_of`, until they are done. Raises `DeadlockError` as `check` does."""
@@ -155,11 +166,24 @@ class Wavernn:
         """Waits for the stream. Raises `DeadlockError` where a wait took longer than a second."""
         self.stream.synchronize()
         if int(self._progress[1]):
-            self._progress[:] = 0
+            self.set_progress(0)
             raise DeadlockError(
                 f"WaveRNN's {way}: a block waited longer than {LIMIT_NS / 1e9:g} s for others; is the GPU "
                 "shared with another program?"
             )
+
+    def set_progress(self, arrived: int) -> None:
+        """Nobody has given up, so many blocks have arrived at barriers; there before the stream goes on."""
+        self._progress[:] = self.cupy.asarray([arrived, 0], dtype=np.uint32)
+        self.cupy.cuda.Device().synchronize()
+
+    def launch(self, one: Launched) -> None:
+        """One launch on the stream, with nothing reset before it."""
+        shape = KernelLaunch(
+            one.expression(self.dtype), THREADS, 0, one.blocks, is_cooperative=one.is_persistent
+        )
+        arguments = self._model(), _cycles(one, self.steps), self._progress_record()
+        launch_extended(self.function(one).function, shape, arguments, self.stream)
 
     def errors(self) -> dict[str, float]:
         """Of what the last run wrote, against fp32 or int32 from what each step had read."""
@@ -168,13 +192,6 @@ class Wavernn:
     def function(self, launch: Launched) -> Function:
         """The kernel of a launch, compiled once."""
         return load_function(SOURCE, launch.expression(self.dtype), Build())
-
-    def _launch(self, one: Launched) -> None:
-        shape = KernelLaunch(
-            one.expression(self.dtype), THREADS, 0, one.blocks, is_cooperative=one.is_persistent
-        )
-        arguments = self._model(), _cycles(one, self.steps), self._progress_record()
-        launch_extended(self.function(one).function, shape, arguments, self.stream)
 
     def _model(self) -> Any:
         record = np.zeros(1, MODEL)[0]
