@@ -9,15 +9,19 @@ import multiprocessing
 import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
 
 from wavesim.guard.signals import end_with, held_back
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 
 @contextlib.contextmanager
 def worker_pool(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
     """A pool of `count` processes, or one per core; an error in the block ends them without waiting."""
+    from multiprocessing import resource_tracker  # noqa: PLC0415  # a browser's Python has none
+
     # Not fork: a notebook's process has threads, whose locks a forked child would hold for ever.
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     context = multiprocessing.get_context(method)
@@ -36,5 +40,5 @@ def worker_pool(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
             raise
 
 
-def _begin(parent: Connection) -> None:
+def _begin(parent: "Connection") -> None:
     end_with(parent.recv_bytes)

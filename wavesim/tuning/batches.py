@@ -7,6 +7,7 @@ given to two fresh ones, and the report says which process ended, and by what.
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, as_completed
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
@@ -143,5 +144,7 @@ def _exit_text(exitcode: int) -> str:
 
 
 def worker_count() -> int:
-    """CPUs that this process may use."""
+    """CPUs that this process may use; a page in a browser has one, as it can start no other process."""
+    if sys.platform == "emscripten":
+        return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

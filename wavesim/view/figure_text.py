@@ -16,9 +16,18 @@ SHOWN = {"text", "name", "title", "hovertext", "hovertemplate", "texttemplate", 
 SHOWN |= {"ticktext", "ticksuffix", "tickprefix", "x", "y"}
 
 
-def figure_of(data: Sequence[Mapping[str, Any]], layout: Mapping[str, Any]) -> go.Figure:
+class Figure(go.Figure):
+    """Shows itself in Jupyter as plotly's figures do, but without nbformat: a browser's kernel has none."""
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display  # noqa: PLC0415  # by which it has been called
+
+        display(self._repr_mimebundle_(), raw=True)
+
+
+def figure_of(data: Sequence[Mapping[str, Any]], layout: Mapping[str, Any]) -> Figure:
     """The figure of these series and this layout, texts escaped."""
-    return go.Figure(data=escaped(data), layout=escaped(layout))
+    return Figure(data=escaped(data), layout=escaped(layout))
 
 
 def escaped(props: Any) -> Any:

@@ -21,56 +21,66 @@ HATCH_STEP = 12  # pixels from one hatch line to the next
 HATCH_WIDTH = 2
 URI_START = "data:image/png;base64,"
 
-Codes = NDArray[np.uint8]
+Codes = list[bytes]  # a line of the picture each, a byte per pixel
+# Which pixels of a line have a code, as ones.
+IS_IDLE, IS_WAITING = (bytes(int(code == kind) for code in range(256)) for kind in (IDLE, WAITING))
 
 
 def paint(
     rows: SmRows, stage: NDArray[np.int64], width: int, scale: int, end_ns: float, has_lines: bool = False
 ) -> Codes:
-    """Palette codes (rows * scale, width) of a timeline from 0 to `end_ns`.
+    """Palette codes, rows * scale lines of `width`, of a timeline from 0 to `end_ns`.
 
     `stage` is one per block; `has_lines` leaves a line of background between rows.
     """
-    canvas = np.full(rows.count * width, EMPTY, dtype=np.uint8)
+    canvas = [bytearray([EMPTY]) * width for _ in range(rows.count)]
     per_ns = width / max(end_ns, 1.0)
-    _fill(canvas, rows.idle, np.full(len(rows.idle), IDLE), width, per_ns)
+    _fill(canvas, rows.idle, np.full(len(rows.idle), IDLE), per_ns)
     gap = 1 if width / max(1.0, len(rows.work) / max(1, rows.count)) >= 8 else 0
     work, waiting = rows.work.spread(rows.span), rows.waiting.spread(rows.span)
-    _fill(canvas, work, stage[work.block] + FIRST_STAGE, width, per_ns, gap)
-    _fill(canvas, waiting, np.full(len(waiting), WAITING), width, per_ns)
-    image = np.repeat(canvas.reshape(rows.count, width), scale, axis=0)
-    if has_lines:
-        image[scale - 1 :: scale] = EMPTY
-    return _hatched(image)
+    _fill(canvas, work, stage[work.block] + FIRST_STAGE, per_ns, gap)
+    _fill(canvas, waiting, np.full(len(waiting), WAITING), per_ns)
+    return _hatched(canvas, scale, has_lines=has_lines)
 
 
 def _fill(
-    canvas: Codes, segments: Segments, codes: NDArray[np.int64], width: int, per_ns: float, gap: int = 0
+    canvas: list[bytearray], segments: Segments, codes: NDArray[np.int64], per_ns: float, gap: int = 0
 ) -> None:
     """Writes segments as runs: between them the canvas stays; `gap` pixels are left at each end."""
+    width = len(canvas[0]) if canvas else 0
     begin = np.floor(segments.start_ns * per_ns + 0.5).astype(np.int64)
     until = np.floor(segments.end_ns * per_ns + 0.5).astype(np.int64) - gap
     until = np.clip(np.maximum(until, begin + 1), 0, width)
     begin = np.clip(begin, 0, width - 1)
     order = np.lexsort((begin, segments.row))
-    edges = np.stack([begin, until], axis=1)[order] + (segments.row[order] * width)[:, None]
-    edges = np.maximum.accumulate(edges.ravel())
-    lengths = np.diff(edges, prepend=0, append=canvas.size)
-    runs = np.full(lengths.size, EMPTY, dtype=np.uint8)
-    runs[1::2] = codes[order]
-    painted = np.repeat(runs, lengths)
-    np.copyto(canvas, painted, where=painted != EMPTY)
+    reached = [0] * len(canvas)
+    for row, first, last, code in zip(
+        *(column[order].tolist() for column in (segments.row, begin, until, codes)), strict=True
+    ):
+        start = max(first, reached[row])
+        if last > start:
+            canvas[row][start:last] = bytes([code]) * (last - start)
+            reached[row] = last
 
 
-def _hatched(image: Codes) -> Codes:
-    step = np.arange(HATCH_STEP)
-    height, width = image.shape
-    cell = (step + step[:, None]) % HATCH_STEP < HATCH_WIDTH
-    slash = np.tile(cell, (-(-height // HATCH_STEP), -(-width // HATCH_STEP)))[:height, :width]
-    back = np.flip(slash, axis=1)
-    image[(image == IDLE) & slash] = IDLE_HATCH
-    image[(image == WAITING) & back] = WAITING_HATCH
+def _hatched(canvas: list[bytearray], scale: int, *, has_lines: bool) -> Codes:
+    """Each row as `scale` lines. A line is one large number here, and hatching is added to it."""
+    width = len(canvas[0]) if canvas else 0
+    slashes = [bytes((x + y) % HATCH_STEP < HATCH_WIDTH for x in range(width)) for y in range(HATCH_STEP)]
+    hatches = [(_number(line), _number(line[::-1])) for line in slashes]
+    image = []
+    for row, line in enumerate(canvas):
+        plain, idle, waiting = (_number(part) for part in (line, *map(line.translate, (IS_IDLE, IS_WAITING))))
+        for y in range(row * scale, (row + 1) * scale):
+            slash, back = hatches[y % HATCH_STEP]
+            image.append((plain + (idle & slash | waiting & back)).to_bytes(width, "big"))
+        if has_lines:
+            image[-1] = bytes(width)
     return image
+
+
+def _number(line: bytes | bytearray) -> int:
+    return int.from_bytes(line, "big")
 
 
 def png_uri(codes: Codes, theme: Theme, stages: int) -> str:
@@ -78,13 +88,12 @@ def png_uri(codes: Codes, theme: Theme, stages: int) -> str:
     colours = [theme.background, theme.idle, theme.idle_hatch, theme.waiting, theme.waiting_hatch]
     colours += [theme.stage_colour(index) for index in range(stages)]
     palette = b"".join(bytes.fromhex(colour[1:]) for colour in colours)
-    height, width = codes.shape
-    lines = np.zeros((height, width + 1), dtype=np.uint8)  # a leading 0 per line: PNG's filter "none"
-    lines[:, 1:] = codes
+    size = len(codes[0]) if codes else 0, len(codes)
+    lines = b"".join(b"\0" + line for line in codes)  # PNG's filter "none" for each
     chunks = (
-        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),
+        (b"IHDR", struct.pack(">IIBBBBB", *size, 8, 3, 0, 0, 0)),
         (b"PLTE", palette),
-        (b"IDAT", zlib.compress(lines.tobytes(), 3)),
+        (b"IDAT", zlib.compress(lines, 3)),
         (b"IEND", b""),
     )
     png = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, body) for kind, body in chunks)
