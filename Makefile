@@ -15,13 +15,15 @@ PARALLEL := --numprocesses auto --dist worksteal
 FIRST := lab/tree/notebooks/01_start_here.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup demo test quick check fuzz images results gallery pages docs lab binder gpu-test gpu-smoke gpu-bench gpu-sanitize clean
+.PHONY: help lock setup demo test quick check fuzz images results gallery pages docs lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
 	@echo "make test       the tests that need no GPU, on all cores"
 	@echo "make quick      the unit tests but for the slow ones: under a minute"
 	@echo "make lab        JupyterLab on the first notebook"
+	@echo "make lite       a site with the notebooks that run in any browser, with no network: build/lite/site (needs npm)"
+	@echo "make lite-test  every notebook of that site, in Chromium"
 	@echo "make binder     the link that opens this checkout's GitHub repository on mybinder.org"
 	@echo "make check      lint, format and types"
 	@echo "make fuzz       ten minutes of damaged and hostile input   (TARGET=sqlite MINUTES=30 for one kind, longer)"
@@ -57,7 +59,7 @@ demo: $(VENV)/.has-demo
 test: $(VENV)/.has-all
 	@status=0; \
 	$(PY) -m pytest -m "alone and not gpu" || status=1; \
-	$(PY) -m pytest -m "not gpu and not alone" $(PARALLEL) || status=1; \
+	$(PY) -m pytest -m "not gpu and not alone and not lite" $(PARALLEL) || status=1; \
 	exit $$status
 
 quick: $(VENV)/.has-all
@@ -95,6 +97,20 @@ docs: $(VENV)/.has-all
 
 lab: $(VENV)/.has-all
 	$(PY) -m jupyterlab --ServerApp.root_dir=. notebooks/01_start_here.ipynb
+
+# In an environment of its own: its kernel's extension breaks a JupyterLab beside it.
+# PYODIDE= is the folder of a whole Pyodide distribution, which holds NumPy; npm's holds none.
+LITE := build/lite
+lite: $(LITE)/env/.has-all
+	$(LITE)/env/bin/python lite/build.py --out $(LITE) $(if $(PYODIDE),--pyodide $(PYODIDE))
+
+lite-test: $(VENV)/.has-all
+	$(PY) -m pytest -m "lite or browser and alone" tests/browser/test_lite_site.py
+
+$(LITE)/env/.has-all: requirements/lite.txt | $(VENV)/.has-python
+	$(PYTHON) -m venv $(LITE)/env
+	$(LITE)/env/bin/python -m pip install --quiet --disable-pip-version-check $(LOCKED) requirements/lite.txt
+	@touch $@
 
 binder:
 	@git remote get-url origin 2>/dev/null | sed -E 's#\.git$$##' | \

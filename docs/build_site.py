@@ -73,7 +73,13 @@ NAV: list[Any] = [
             {"Streams, queues and copies": "streams.md"},
         ],
     },
-    {"Notebooks": [{"All of them": "notebooks/index.html"}, {"Gallery": "gallery.md"}]},
+    {
+        "Notebooks": [
+            {"All of them": "notebooks/index.html"},
+            {"Nothing to install": "zero-install.md"},
+            {"Gallery": "gallery.md"},
+        ]
+    },
     {
         "Project": [
             {"Glossary": "GLOSSARY.md"},

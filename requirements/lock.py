@@ -14,6 +14,16 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 FIRST_PYTHON = "3.11.5"  # that the packages of the pinned JupyterLab run on
 DEV = ROOT / "requirements" / "dev.txt"
+BROWSER = ROOT / "requirements" / "browser.txt"
+# Pyodide's Python, which runs wheels without machine code; the platform's year does not matter to these.
+IN_A_BROWSER = (
+    "--python-version",
+    "3.14",
+    "--python-platform",
+    "wasm32-pyodide2024",
+    "--only-binary",
+    ":all:",
+)
 # What the demo imports: of the package's dependencies, those that are not Jupyter.
 DEMO = ("numpy", "simpy", "plotly", "ijson")
 
@@ -28,11 +38,14 @@ def main() -> None:
     base = PROJECT["project"]["dependencies"]
     demo = [line for line in base if line.split(">")[0] in DEMO]
     dev = [need for line in extras["dev"] for need in own_needs(line, extras)]
+    groups = PROJECT["dependency-groups"]
     wanted = {
         DEV: [*base, *dev],
         ROOT / "requirements" / "gpu.txt": [*extras["gpu"], *extras["nvrtc"]],  # kernels are compiled there
         ROOT / "requirements" / "demo.txt": [*demo, *build],
         ROOT / "requirements" / "lock.txt": ["uv"],
+        ROOT / "requirements" / "lite.txt": groups["lite"],
+        BROWSER: groups["browser"],
         ROOT / "binder" / "requirements.txt": [*base, *build],
     }
     for path, needs in wanted.items():
@@ -48,7 +61,8 @@ def own_needs(line: str, extras: dict[str, list[str]]) -> list[str]:
 
 def resolve(uv: str, path: Path, needs: list[str], *, is_upgraded: bool) -> None:
     """One file: everything that the needs need. Raises `CalledProcessError` if nothing fits."""
-    command = [uv, "pip", "compile", "-", "--universal", "--python-version", FIRST_PYTHON]
+    where = IN_A_BROWSER if path == BROWSER else ("--universal", "--python-version", FIRST_PYTHON)
+    command = [uv, "pip", "compile", "-", *where]
     command += [] if path == DEV else ["--constraint", str(DEV)]
     command += ["--generate-hashes", "--no-annotate", "--no-header", "--quiet", "--output-file", str(path)]
     command += ["--upgrade"] if is_upgraded else []

@@ -19,7 +19,12 @@ ELSEWHERE = {
     "appnope": "BSD-2-Clause",
     "colorama": "BSD License",
     "cupy-cuda13x": "MIT",
+    "doit": "MIT",
+    "jupyterlite-core": "BSD-3-Clause",
+    "jupyterlite-pyodide-kernel": "BSD-3-Clause",
+    "micropip": "MPL-2.0",
     "nvidia-ml-py": "BSD",
+    "pkginfo": "MIT License",
     "pywinpty": "MIT License",
     "uv": "MIT OR Apache-2.0",
 }
@@ -84,6 +89,7 @@ def page() -> str:
         "",
         "wavesim ships none of these; an install fetches them. Versions and hashes are in `requirements/`",
         "and `binder/requirements.txt`; `requirements/sbom.cdx.json` is the same list for tools (CycloneDX).",
+        "`make lite` also takes Pyodide (MPL-2.0) from npm, at the hash in `lite/package-lock.json`.",
         "Written by `make lock` from the packages' own metadata; a test checks it against the pins.",
         "",
     ]

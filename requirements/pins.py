@@ -16,6 +16,8 @@ FILES = {
     "binder/requirements.txt": "Binder",
     "requirements/gpu.txt": "a GPU",
     "requirements/lock.txt": "make lock",
+    "requirements/lite.txt": "make lite",
+    "requirements/browser.txt": "a browser",
 }
 _ENTRY = re.compile(r"([a-z0-9][a-z0-9-]*)==([\w.+!-]+)(?: ; (.+))?")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")

@@ -1,11 +1,11 @@
 """The first notebook and the explorer in JupyterLab and Chromium, as a reader meets them, keyboard only."""
 
 import sys
-import time
 from statistics import median
 from typing import Any
 
 import pytest
+from slider_speed import STILL_MS, WATCH, one_move, slowdown
 
 pytestmark = [
     pytest.mark.browser,
@@ -14,22 +14,8 @@ pytestmark = [
 ]
 
 FIRST_NOTEBOOK = "01_start_here.ipynb"
-STATUS = ".wavesim-spoken"
 MAKESPAN = ".wavesim-makespan"
 CHANGE_THEME = "async theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
-# From a key's event to the picture drawn with what it asked for; the clock is the page's own. Waiting for
-# the next frame makes sure that the canvas is on the screen.
-WATCH = """() => {
-  window.seen = { key: 0, drawn: [] };
-  window.addEventListener('keydown', () => { window.seen = { key: performance.now(), drawn: [] }; }, true);
-  document.addEventListener('wavesim-drawn', () => {
-    const seen = window.seen;
-    requestAnimationFrame(() => requestAnimationFrame(() => seen.drawn.push(performance.now())));
-  });
-}"""
-DRAWN_SINCE_KEY = """tiles => window.seen.drawn.length > 0
-  && document.querySelector('.wavesim-spoken').dataset.tiles !== tiles"""
-STILL_MS = 300  # between two moves of a slider, so that each starts from a picture at rest
 # Other processes on a busy machine only ever add time, so the best of a few medians is the widget's.
 MOVES = 5
 # A round goes up, the next down again; the order is another, so that no picture has been simulated before.
@@ -41,13 +27,7 @@ ROUNDS = (
     ("ArrowRight", "column by column"),
     ("ArrowLeft", "row by row, consumer reversed"),
 )
-STEPS = 1_000_000  # of a loop that only computes
-STEPS_S = 0.065  # that it takes where the limits were set: one quiet core of an AMD EPYC
 QUIET = 1.15  # of that time, which passes for the same speed
-
-
-def tiles(page: Any) -> str:
-    return str(page.locator(STATUS).get_attribute("data-tiles"))
 
 
 def await_picture(page: Any) -> None:
@@ -164,22 +144,3 @@ def test_a_slider_move_is_drawn_in_time(lab, visit, capsys, start_tokens, limit_
         if found[-1] < limit_ms:
             break
     assert min(found) < limit_ms
-
-
-def slowdown() -> float:
-    """How much longer a process that only computes takes than where the limits were set."""
-    begin, total = time.perf_counter(), 0
-    for step in range(STEPS):
-        total += step * step % 7
-    return (time.perf_counter() - begin) / STEPS_S
-
-
-def one_move(visit: Any, arrow: str) -> tuple[float, int]:
-    """Milliseconds from a key's event to the picture that follows from it, and the tiles drawn."""
-    page = visit.page
-    before = tiles(page)
-    visit.slider("Tokens (rows)").press(arrow)
-    page.wait_for_function(DRAWN_SINCE_KEY, arg=before)
-    key, drawn = page.evaluate("() => [window.seen.key, window.seen.drawn]")
-    page.wait_for_timeout(STILL_MS)
-    return drawn[0] - key, int(tiles(page))

@@ -62,7 +62,7 @@ OWNERS = {
     "ipywidgets": {"widgets", "teaching"},
     "anywidget": {"widgets"},
     "traitlets": {"widgets"},
-    "IPython": {"widgets"},
+    "IPython": {"view", "widgets"},
 }
 EVERYWHERE = {"numpy"}
 # Importing any of these would need simpy, plotly or a notebook, which a GPU machine need not have.

@@ -31,6 +31,15 @@ ENVIRONMENTS = [
     {**default_environment(), **system, "python_version": python, "python_full_version": f"{python}.5"}
     for system, python in itertools.product(SYSTEMS, ("3.11", "3.12", "3.13"))
 ]
+IN_A_BROWSER = {
+    **default_environment(),
+    "sys_platform": "emscripten",
+    "platform_system": "Emscripten",
+    "os_name": "posix",
+    "python_version": "3.14",
+    "python_full_version": "3.14.2",
+}
+GROUPS = PYPROJECT["dependency-groups"]
 DEMO = ["numpy", "simpy", "plotly", "ijson"]
 ROOTS = {
     "requirements/dev.txt": [
@@ -43,6 +52,8 @@ ROOTS = {
     "requirements/demo.txt": [*DEMO, *BUILD],
     "requirements/gpu.txt": [*EXTRAS["gpu"], *EXTRAS["nvrtc"]],
     "requirements/lock.txt": ["uv"],
+    "requirements/lite.txt": GROUPS["lite"],
+    "requirements/browser.txt": GROUPS["browser"],
     "binder/requirements.txt": [*PROJECT["dependencies"], *BUILD],
 }
 
@@ -65,9 +76,10 @@ def environments_of(requirement, among):
     return [one for one in among if marker is None or marker.evaluate(one)]
 
 
-def needs(roots):
+def needs(file):
     """Everything that is needed by what is needed, each with the extras asked for and where that is."""
-    queue, seen = [(Requirement(line), ENVIRONMENTS) for line in roots], set()
+    everywhere = [IN_A_BROWSER] if file == "requirements/browser.txt" else ENVIRONMENTS
+    queue, seen = [(Requirement(line), everywhere) for line in ROOTS[file]], set()
     while queue:
         requirement, among = queue.pop()
         name, where = canonicalize_name(requirement.name), environments_of(requirement, among)
@@ -89,7 +101,7 @@ def needs(roots):
 
 @pytest.mark.parametrize("file", ROOTS)
 def test_whatever_an_install_needs_on_any_system_is_pinned_at_a_version_that_fits(file):
-    for name, requirement, where in needs(ROOTS[file]):
+    for name, requirement, where in needs(file):
         assert name in PINS[file], f"{file}: {requirement} is not pinned; run make lock"
         pin = PINS[file][name]
         assert requirement.specifier.contains(pin.version), f"{file}: {requirement}, not {pin.version}"
@@ -103,7 +115,7 @@ def test_every_package_that_is_installed_is_pinned_as_it_is():
     versions = {
         canonicalize_name(one.metadata["Name"]): one.version for one in importlib.metadata.distributions()
     }
-    needed = {name for name, _, _ in needs(ROOTS["requirements/dev.txt"])}
+    needed = {name for name, _, _ in needs("requirements/dev.txt")}
     assert {name for name in needed if name in versions and versions[name] != pins[name].version} == set()
 
 
@@ -124,13 +136,13 @@ def test_a_line_without_version_and_hashes_is_refused(line, tmp_path):
         module("pins").pins_of(path)
 
 
-@pytest.mark.parametrize("target", ["setup", "demo"])
+@pytest.mark.parametrize("target", ["setup", "demo", "lite"])
 def test_make_installs_nothing_but_pinned_files(target):
     done = subprocess.run(
         ["make", "--dry-run", "--always-make", target], cwd=ROOT, capture_output=True, text=True, check=True
     )
     installs = [line for line in done.stdout.splitlines() if "pip install" in line]
-    assert len(installs) == 2
+    assert len(installs) == (1 if target == "lite" else 2)
     for line in installs:
         is_pinned = "--require-hashes" in line and "--only-binary :all:" in line
         assert is_pinned or line.endswith("--no-build-isolation --no-deps --editable .")

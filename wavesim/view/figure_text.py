@@ -16,13 +16,13 @@ SHOWN = {"text", "name", "title", "hovertext", "hovertemplate", "texttemplate", 
 SHOWN |= {"ticktext", "ticksuffix", "tickprefix", "x", "y"}
 
 
-class Figure(go.Figure):
+class Figure(go.Figure):  # type: ignore[misc]  # plotly is untyped
     """Shows itself in Jupyter as plotly's figures do, but without nbformat: a browser's kernel has none."""
 
     def _ipython_display_(self) -> None:
         from IPython.display import display  # noqa: PLC0415  # by which it has been called
 
-        display(self._repr_mimebundle_(), raw=True)
+        display(self._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]
 
 
 def figure_of(data: Sequence[Mapping[str, Any]], layout: Mapping[str, Any]) -> Figure:

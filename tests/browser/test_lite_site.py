@@ -1,0 +1,169 @@
+"""The site of `make lite` in Chromium, with no network and no server but a static one.
+
+Example: the first notebook runs in the page itself, from cold start to slider, and the simulator's makespans
+there are those of this Python. Every other notebook of the site runs in `make lite-test`.
+"""
+
+import contextlib
+import io
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from slider_speed import WATCH, one_move, slowdown
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = (ROOT / "lite" / "notebooks.txt").read_text(encoding="utf-8").split()
+COLD_S, MOVE_MS = 15, 600  # a move simulates twice, each until memory and clock have settled
+UNREACHED = ("NewConnectionError", "Failed to establish", "Name or service", "ENOTFOUND", "EAI_AGAIN")
+ASK = """async code => {
+  const kernel = window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel;
+  const asked = kernel.requestExecute({ code });
+  let said = '';
+  asked.onIOPub = message => { said += message.content.text ?? message.content.evalue ?? ''; };
+  await asked.done;
+  return said;
+}"""
+MAKESPANS = """
+from wavesim import RowSync, SemaphoreSync, StreamSync, TileSync, device, gpt3_mlp, simulate
+from wavesim.predict.defaults import default_costs
+
+def makespans():
+    h200, found = device("h200"), []
+    for tokens in (768, 1024):
+        mlp = gpt3_mlp(tokens)
+        costs, _ = default_costs(mlp, h200)
+        for plan in (StreamSync(), SemaphoreSync(RowSync()), SemaphoreSync(TileSync())):
+            found.append(simulate(mlp, plan, h200, costs).makespan_ns)
+    return found
+
+print(makespans())
+"""
+SOLVED = """
+from wavesim.teaching import check
+print([check(number, answer).is_right for number, answer in ANSWERS.items()])
+"""
+
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.filterwarnings("default")]
+
+
+class Site:
+    """The built site behind a static server."""
+
+    def __init__(self, folder, port):
+        self.folder, self.port = folder, port
+
+    def url(self, name):
+        return f"http://127.0.0.1:{self.port}/lab/index.html?path={name}"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files and says nothing."""
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def site(chromium):
+    for command in ("make", "npm"):
+        if shutil.which(command) is None:
+            pytest.skip(f"no {command}, with which the site is built")
+    command = ["make", "lite", f"PYTHON={sys.executable}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if any(words in done.stdout + done.stderr for words in UNREACHED):
+        pytest.skip("no package registry can be reached, from which the site is built")
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = ROOT / "build" / "lite" / "site"
+    assert f"/lab/index.html?path={NOTEBOOKS[0]}" in done.stdout
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield Site(folder, server.server_address[1])
+    server.shutdown()
+
+
+def run_every_cell(site, visit, name):
+    """Opens a notebook of the site, runs it whole and returns the seconds until Python answered."""
+    began = time.monotonic()
+    visit.open(site, name)
+    assert visit.page.evaluate(ASK, "print(6 * 7)").strip() == "42"
+    seconds = time.monotonic() - began
+    assert visit.run_all() == []
+    assert visit.console_errors == []
+    assert visit.outside == []
+    return seconds
+
+
+def solved(visit, name):
+    """Whether the page's graders take the notebook's solutions."""
+    answers = (ROOT / "solutions" / f"s{name.removesuffix('.ipynb')}.py").read_text(encoding="utf-8")
+    return visit.page.evaluate(ASK, f"{answers}\n{SOLVED}").strip()
+
+
+def drawn(page):
+    """Pictures on the page that hold something, and those that hold nothing."""
+    page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot .main-svg').length > 0")
+    return page.evaluate("() => document.querySelectorAll('.js-plotly-plot .bars .point').length")
+
+
+@pytest.mark.alone
+def test_the_first_notebook_runs_without_network_as_it_does_with_numpy(site, visit, capsys):
+    """Times hold on a quiet machine as they stand, and as many times longer where others take the cores."""
+    busy = slowdown()
+    cold_s = run_every_cell(site, visit, NOTEBOOKS[0])
+    busy = max(1.0, (busy + slowdown()) / 2)
+    visit.show("timeline([stream, tile]")
+    assert drawn(visit.page) >= 24
+    assert solved(visit, NOTEBOOKS[0]) == "[True, True, True]"
+    with contextlib.redirect_stdout(io.StringIO()) as here:
+        exec(MAKESPANS, {})  # noqa: S102  # our own words, here and in the page
+    assert visit.page.evaluate(ASK, MAKESPANS).strip() == here.getvalue().strip()
+
+    visit.show("WhatIf(")
+    visit.page.wait_for_selector(".wavesim .noUi-handle[aria-label]")
+    for tokens in ("896", "768", "640"):
+        visit.move("Tokens (rows)", "ArrowLeft", tokens)
+        visit.await_label(f"{tokens} tokens", ".wavesim")
+    visit.page.evaluate(WATCH)
+    move_ms, tiles = one_move(visit, "ArrowLeft")
+    with capsys.disabled():  # the figures are what this test is for
+        sys.stdout.write(
+            f"\nJupyterLite: start {cold_s:.1f} s (limit {COLD_S} s), slider to redraw {move_ms:.0f} ms"
+            f" at {tiles} tiles (limit {MOVE_MS} ms); computing takes {busy:.2f} times as long here\n"
+        )
+    assert cold_s / busy < COLD_S
+    assert tiles == 576
+    assert move_ms / busy < MOVE_MS
+
+
+@pytest.mark.lite
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_of_the_site_runs_whole_and_takes_its_solutions(site, visit, name):
+    visit.page.set_default_timeout(300_000)
+    run_every_cell(site, visit, name)
+    assert set(solved(visit, name).strip("[]").split(", ")) <= {"True"}
+
+
+@pytest.mark.lite
+def test_a_browser_that_stores_nothing_says_so_in_a_sentence(site, visit):
+    forbid = "Object.defineProperty(window, 'localStorage', { get() { throw new Error('denied'); } })"
+    visit.page.add_init_script(forbid)
+    visit.page.goto(site.url(NOTEBOOKS[0]))
+    said = visit.page.get_by_role("alert").text_content()
+    assert "store nothing" in said
+    assert "WebAssembly" not in said
+
+
+@pytest.mark.lite
+def test_what_this_pages_numpy_lacks_is_named_in_a_sentence(site, visit):
+    visit.open(site, NOTEBOOKS[0])
+    said = visit.page.evaluate(ASK, "import numpy\nnumpy.fft")
+    assert "numpy.fft is not in this page" in said
+    assert "run the notebook with wavesim installed" in said
