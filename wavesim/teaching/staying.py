@@ -5,6 +5,7 @@ one block has both long ones: 10 units. From a queue they take 7.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 from wavesim.costs.cost_model import CostModel
@@ -68,7 +69,8 @@ def _run(name: str, tasks: Sequence[float], blocks: int, fetch: float, plan: Pla
     times = [round(task * UNIT_NS) for task in tasks]
     stage = Stage(name, Kernel(name, Grid(len(times)), WHOLE_SM, 1, 1))
     costs = CostModel({name: times}, tile_fetch_ns=round(fetch * UNIT_NS))
-    return simulate(Pipeline("tasks", [stage]), plan, load("toy").with_sm_count(blocks), costs)
+    trace = simulate(Pipeline("tasks", [stage]), plan, load("toy").with_sm_count(blocks), costs)
+    return replace(trace, header=replace(trace.header, plan_label=name))
 
 
 @cache

@@ -14,7 +14,9 @@ from wavesim.widgets.bank_explorer import BankExplorer
 from wavesim.widgets.comparison_view import ComparisonView
 from wavesim.widgets.drawn import DrawnWidget
 from wavesim.widgets.latency_explorer import LatencyExplorer
+from wavesim.widgets.layer_what_if import LayerWhatIf
 from wavesim.widgets.occupancy_explorer import OccupancyExplorer
+from wavesim.widgets.staying_what_if import StayingWhatIf
 from wavesim.widgets.streams_explorer import StreamsExplorer
 from wavesim.widgets.tuner_view import TunerView
 from wavesim.widgets.what_if import WhatIf
@@ -29,6 +31,8 @@ SHOWN = (
     TunerView,
     ComparisonView,
     AdviceBrowser,
+    LayerWhatIf,
+    StayingWhatIf,
 )
 
 
