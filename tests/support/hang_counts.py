@@ -21,8 +21,9 @@ from hang_search import HangSearch, TooLargeError
 
 from wavesim.hang.bound import StuckBound
 from wavesim.hang.certain import hopeless
+from wavesim.hang.ground import Ground
 from wavesim.hang.situation import Situation
-from wavesim.hang.stuck import Ground, StuckSearch, Trust
+from wavesim.hang.stuck import StuckSearch, Trust
 from wavesim.streams.operation import StreamOperation
 
 MOST_STATES = 4_000

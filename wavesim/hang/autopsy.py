@@ -8,7 +8,6 @@ kernel holds is worked out. Blocks that have started and whose own tiles are not
 there.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wavesim.hang.ground import Ground
 from wavesim.hang.mirror import Mirror, MirroredArray
-from wavesim.hang.stuck import Ground, Progress, Stuck
+from wavesim.hang.situation import LAUNCH_NUMBER
+from wavesim.hang.stuck import Progress, Stuck
 from wavesim.hang.unmet import Unmet
 
 if TYPE_CHECKING:
     from wavesim.hang.pools import Pool
 
-LAUNCH_NUMBER = re.compile(r" #\d{1,9}$")  # as the launch recorder numbers them
 MOST_LISTED = 8  # semaphores and waiters of a kind, in a text
 STARTED, SEMAPHORES = "started", "semaphores"
 

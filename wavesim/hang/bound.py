@@ -7,8 +7,9 @@ it does not come before or after the kernel in question; more than can happen, a
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from wavesim.hang.ground import Ground
 from wavesim.hang.pools import Pool
-from wavesim.hang.stuck import Ground, Progress, Stuck, Trust
+from wavesim.hang.stuck import Progress, Stuck, Trust
 from wavesim.hang.unmet import Unmet
 
 MOST_HEADS = 200  # kernels of different footprint or company that are looked at

@@ -7,7 +7,8 @@ Everything else is given all the room it could have.
 from collections import deque
 from collections.abc import Iterable
 
-from wavesim.hang.stuck import Ground, Progress, Stuck
+from wavesim.hang.ground import Ground
+from wavesim.hang.stuck import Progress, Stuck
 from wavesim.hang.unmet import Unmet
 
 

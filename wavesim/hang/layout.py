@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from wavesim.hang.ground import Ground
 from wavesim.hang.pools import Pool, SmGroup
-from wavesim.hang.stuck import Ground, Stuck
+from wavesim.hang.stuck import Stuck
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from wavesim.errors import DescriptionError, RecordingError
 from wavesim.guard.reading import open_data
 from wavesim.hang.autopsy import Autopsy
 from wavesim.hang.from_profile import is_profile, situation_of_profile
+from wavesim.hang.ground import Ground
 from wavesim.hang.mirror import MAGIC, Mirror, load_mirror
 from wavesim.hang.situation import Situation
 from wavesim.hang.situation_file import load_situation, with_waits
-from wavesim.hang.stuck import Ground
 from wavesim.hang.verdict import HangVerdict, judge, verdict_after
 
 FIRST_BYTES = 4_096

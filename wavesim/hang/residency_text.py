@@ -7,10 +7,10 @@ its carve-out stays as small as the scheduler asked for while that is there.
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from wavesim.hang.ground import Ground
 from wavesim.hang.layout import PoolLayout
 from wavesim.hang.pools import SmGroup
-from wavesim.hang.situation import DevicePart, Situation
-from wavesim.hang.stuck import Ground
+from wavesim.hang.situation import LAUNCH_NUMBER, DevicePart, Situation
 
 MOST_LISTED = 40  # kernels
 MOST_COMPANIES = 4  # different sets of blocks beside which a kernel's next has no room
@@ -19,10 +19,15 @@ MOST_COMPANIES = 4  # different sets of blocks beside which a kernel's next has 
 def residency_lines(ground: Ground, layouts: Sequence[PoolLayout]) -> Iterator[str]:
     """Per part of a GPU its SMs, per kernel what fits, and for each that lacks room what is lacking."""
     yield from map(_part_text, ground.situation.devices)
-    kernels = [number for number, one in enumerate(ground.operations) if one.is_kernel]
-    yield from (_kernel_text(ground, number) for number in kernels[:MOST_LISTED])
-    if len(kernels) > MOST_LISTED:
-        yield f"and {len(kernels) - MOST_LISTED:,} kernels more"
+    launches: dict[tuple[str, str], int] = {}
+    for number, one in enumerate(ground.operations):
+        if one.is_kernel:
+            key = LAUNCH_NUMBER.sub("", one.name), _kernel_text(ground, number)
+            launches[key] = launches.get(key, 0) + 1
+    for (name, text), count in islice(launches.items(), MOST_LISTED):
+        yield f"{name}: {text}" if count == 1 else f"{name}, {count:,} launches: {text}"
+    if len(launches) > MOST_LISTED:
+        yield f"and {len(launches) - MOST_LISTED:,} kernels more"
     for layout in layouts:
         yield from islice(dict.fromkeys(_lacking_texts(ground, layout)), MOST_COMPANIES)
 
@@ -38,7 +43,7 @@ def _kernel_text(ground: Ground, number: int) -> str:
     assert pool is not None
     cluster = f" in clusters of {one.cluster}" if one.cluster > 1 else ""
     return (
-        f"{one.name}: {one.blocks:,} block{'s' * (one.blocks > 1)} of {one.block.threads} threads{cluster}, "
+        f"{one.blocks:,} block{'s' * (one.blocks > 1)} of {one.block.threads} threads{cluster}, "
         f"{ground.pools.limiter(number)}: {ground.pools.capacity(number):,} at once on {pool.name}"
     )
 

@@ -8,6 +8,7 @@ What is not known is left out and said in `notes`; a wait that is known to exist
 `is_unknown`. `docs/why-hang.md` has the fields as files have them.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -15,6 +16,7 @@ from typing import Literal
 from wavesim.model.device import Device
 from wavesim.streams.operation import StreamOperation
 
+LAUNCH_NUMBER = re.compile(r" #\d{1,9}$")  # as the launch recorder numbers them
 Until = Literal["start", "end"]
 Blocks = Literal["all", "row"] | int
 

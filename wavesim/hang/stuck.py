@@ -15,15 +15,13 @@ A state found may still be out of reach in rare cases; one that can be reached i
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Literal
 
-from wavesim.hang.pools import Pool, Pools
-from wavesim.hang.situation import Situation
-from wavesim.hang.unmet import Unmet, has_rows, unmet_of
-from wavesim.streams.turns import Turns, turns_of
+from wavesim.hang.ground import Ground
+from wavesim.hang.pools import Pool
+from wavesim.hang.unmet import Unmet
 
 # What the device is trusted with. "cuda": nothing but promises, so that it need not issue a block while
 # another is resident. "room": a block is issued where there is room. "order": also oldest launch first, and
@@ -71,27 +69,6 @@ class Stuck:
     def needs_room(self) -> bool:
         """Whether it comes about by a lack of room, so that another order avoids it."""
         return bool(self.heads)
-
-
-class Ground:
-    """A situation with all that follows from it alone."""
-
-    def __init__(self, situation: Situation) -> None:
-        self.situation = situation
-        self.operations = situation.operations
-        self.pools = Pools(situation)
-        self.turns: Turns = turns_of(situation.operations)
-        self.unmet: dict[int, tuple[Unmet, ...]] = unmet_of(situation)
-        self.rowwise = {number for number, reasons in self.unmet.items() if has_rows(reasons)}
-
-    @cached_property
-    def shares_queues(self) -> frozenset[tuple[str, str]]:
-        """(process, device) with more streams than hardware queues."""
-        streams: dict[tuple[str, str], set[str]] = {}
-        for one in self.operations:
-            streams.setdefault((one.process, one.device), set()).add(one.stream)
-        queues = {part.name: part.queues for part in self.situation.devices}
-        return frozenset(key for key, names in streams.items() if len(names) > queues[key[1]])
 
 
 class StuckSearch:
@@ -256,12 +233,13 @@ class StuckSearch:
         ground = self._ground
         first, second = ground.operations[one], ground.operations[other]
         turn, later = ground.turns.turns[one], ground.turns.turns[other]
+        ended = ground.ended_before[other]
         return (
             one < other
             and ground.pools.of[one] == ground.pools.of[other]
             and first.priority <= second.priority
-            and turn.ended <= later.ended
-            and turn.started <= later.started | later.ended
+            and turn.ended <= ended
+            and turn.started <= later.started | ended
             and turn.host in (None, later.host)
             and (first.process, first.device) not in ground.shares_queues
         )

@@ -14,9 +14,10 @@ from wavesim.check.verdict import Basis
 from wavesim.hang.autopsy import Autopsy
 from wavesim.hang.bound import StuckBound, TooManyKernelsError
 from wavesim.hang.certain import hopeless
+from wavesim.hang.ground import Ground
 from wavesim.hang.remedies import MOST_TRIED, remedies_of
 from wavesim.hang.situation import Situation
-from wavesim.hang.stuck import Ground, Stuck, StuckSearch, TooManyStatesError, Trust
+from wavesim.hang.stuck import Stuck, StuckSearch, TooManyStatesError, Trust
 
 MOST_SEARCHED = 7  # operations of which all states are tried: 4 to their power
 

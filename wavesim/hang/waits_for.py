@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from wavesim.hang.ground import Ground
 from wavesim.hang.layout import Holder
-from wavesim.hang.stuck import Ground, Progress, Stuck
+from wavesim.hang.stuck import Progress, Stuck
 from wavesim.hang.unmet import Unmet
 from wavesim.streams.operation import LEGACY
 

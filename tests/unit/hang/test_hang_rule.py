@@ -5,6 +5,13 @@ from pathlib import Path
 
 import pytest
 from hang_counts import TRAITS, TRUSTS, WHAT, count, summary
+from hang_search import HangSearch
+
+from wavesim.hang.situation import BlockWait, DevicePart, Situation
+from wavesim.hang.verdict import judge
+from wavesim.model.device import load
+from wavesim.model.kernel import Block
+from wavesim.streams.operation import StreamOperation
 
 COUNTS = Path(__file__).parents[2] / "data" / "hang" / "counts.json"
 
@@ -50,3 +57,21 @@ def test_the_committed_counts_have_what_a_rule_could_overlook(trust):
     found = json.loads(COUNTS.read_text(encoding="utf-8"))[trust]["of_them"]
     assert found == {trait: found[trait] for trait in sorted(TRAITS)}
     assert min(found.values()) >= 1_000
+
+
+def test_a_later_round_of_the_same_kernels_changes_nothing():
+    """The consumer of the second round comes after the first one, and so after the second producer."""
+    block = load("toy").max_warps_per_sm * 32
+    operations = [
+        StreamOperation(
+            f"{name} #{turn}", "gpu0", blocks=2, block=Block(block), stream=name, is_blocking=False
+        )
+        for turn in (1, 2)
+        for name in ("producer", "consumer")
+    ]
+    waits = [BlockWait(f"consumer #{turn}", f"producer #{turn}") for turn in (1, 2)]
+    situation = Situation("rounds", [DevicePart("gpu0", load("toy").with_sm_count(2))], operations, waits)
+    assert HangSearch(situation, "room").finds_hang()
+    assert not HangSearch(situation, "order").finds_hang()
+    verdict = judge(situation)
+    assert (verdict.can_hang, verdict.hangs_as_seen) == (True, False)
