@@ -146,7 +146,7 @@ class HangAnswer:
             yield from (f"  {line}" for line in islice(self._late_lines(), MOST_LISTED))
             if self.circle:
                 yield f"  circle: {self.circle_text}"
-            if verdict.can_hang and not verdict.is_certain and verdict.autopsy is None:
+            if verdict.hangs_as_seen is not None and not verdict.is_certain:
                 yield f"  {self._order_text}"
         if verdict.autopsy is not None:
             yield "counters:"

@@ -27,9 +27,9 @@ class HangVerdict:
     """`can_hang` is None where that is not known. `is_certain`: whatever the device does.
 
     `stuck` is the state in which nothing moves, None where there is none. `hangs_as_seen`: also where blocks
-    are issued oldest launch first, and a higher priority before. `needed_sms`: how many SMs of each part
-    other work has to leave alone. `remedies` were each found to make it safe.
-    `autopsy` is what counters say.
+    are issued oldest launch first, and a higher priority before; None where that is not known.
+    `needed_sms`: how many SMs of each part other work has to leave alone. `remedies` were each found to make
+    it safe. `autopsy` is what counters say.
     """
 
     ground: Ground
@@ -75,7 +75,7 @@ def judge(situation: Situation, *, with_remedies: bool = True) -> HangVerdict:
 def _judged(ground: Ground, unknown: Sequence[str], *, with_remedies: bool) -> HangVerdict:
     found = _stuck(ground, "room")
     if found is not None:
-        as_seen = _stuck(ground, "order") is not None
+        as_seen = _hangs_as_seen(ground)
         remedies = remedies_of(ground.situation, _is_safe) if with_remedies else ()
         return HangVerdict(
             ground, True, stuck=found, hangs_as_seen=as_seen, unknown=unknown, remedies=remedies
@@ -102,6 +102,14 @@ def _stuck(ground: Ground, trust: Trust) -> Stuck | None:
         with contextlib.suppress(TooManyStatesError):
             return next(StuckSearch(ground, trust).stuck(), None)
     return next(StuckBound(ground, trust).stuck(), None)
+
+
+def _hangs_as_seen(ground: Ground) -> bool | None:
+    """Whether the order of issue that was seen leads to it; None of so many operations that nobody knows."""
+    if len(ground.operations) <= MOST_SEARCHED:
+        with contextlib.suppress(TooManyStatesError):
+            return next(StuckSearch(ground, "order").stuck(), None) is not None
+    return None
 
 
 def _is_safe(situation: Situation) -> bool:

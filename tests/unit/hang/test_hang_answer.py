@@ -118,6 +118,17 @@ def test_a_billion_blocks_cost_no_more_than_a_few():
     assert found.as_json()["holders"][0]["blocks"] == 264
 
 
+def test_of_many_operations_nothing_is_said_of_the_order_of_issue():
+    few, many = (
+        answer(operations=[kernel(name, grid=[600]) for name in names], waits=[WAIT])
+        for names in ("ab", "abcdefgh")
+    )
+    assert (few.verdict.can_hang, few.verdict.hangs_as_seen) == (True, False)
+    assert (many.verdict.can_hang, many.verdict.hangs_as_seen) == (True, None)
+    assert any("oldest launch first" in line for line in few.lines)
+    assert not any("oldest launch first" in line for line in many.lines)
+
+
 def test_the_command_writes_text_json_and_a_page(tmp_path):
     case = Path(__file__).parents[3] / "wavesim" / "hang" / "cases" / "mpk-775.toml"
     page = tmp_path / "hang.html"
