@@ -15,7 +15,7 @@ PARALLEL := --numprocesses auto --dist worksteal
 FIRST := lab/tree/notebooks/01_start_here.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup demo test quick check fuzz images results gallery pages docs lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize clean
+.PHONY: help lock setup demo test quick check fuzz images tour results gallery pages docs lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
@@ -28,6 +28,7 @@ help:
 	@echo "make check      lint, format and types"
 	@echo "make fuzz       ten minutes of damaged and hostile input   (TARGET=sqlite MINUTES=30 for one kind, longer)"
 	@echo "make images     the README's pictures, drawn again"
+	@echo "make tour       the README's moving picture, drawn again (needs Chromium)"
 	@echo "make results    what docs and README say of the newest gpu/results, and build/results.html (needs Chromium)"
 	@echo "make gallery    the pictures of docs/gallery.md, drawn again (needs Chromium)"
 	@echo "make pages      every notebook as a static page: build/pages/index.html"
@@ -79,6 +80,9 @@ fuzz: $(VENV)/.has-all
 
 images: $(VENV)/.has-all
 	$(PY) docs/draw_images.py
+
+tour: $(VENV)/.has-all
+	$(PY) docs/draw_tour.py
 
 results: $(VENV)/.has-all
 	$(VENV)/bin/wavesim results --html build/results.html --docs docs

@@ -17,30 +17,17 @@ from draw_model import (
 )
 
 from wavesim.comparison import compare
-from wavesim.costs.cost_model import zero_cost
 from wavesim.evaluation.coverage_chart import coverage_figure
 from wavesim.evaluation.interval_fit import left_out
 from wavesim.evaluation.validation import all_predictions, predictions, scores
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
-from wavesim.plan.plan import SemaphoreSync, StreamSync
-from wavesim.plan.policy import TileSync
-from wavesim.sim.simulation import simulate
 from wavesim.view.gain_figure import Gain, gain_overview
-from wavesim.view.timeline_figure import timeline
-from wavesim.workloads.figure_one import TILE_NS, toy
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 FOLDER = Path(__file__).parent / "images"
 TOKENS = 1536
 LABELS = {"row": "Row semaphores", "tile": "Tile semaphores"}
-
-
-def toy_figure(theme: str) -> go.Figure:
-    """The paper's Figure 1."""
-    plans = (StreamSync(), SemaphoreSync(TileSync()))
-    costs = zero_cost(toy(), TILE_NS)
-    return timeline([simulate(toy(), plan, load("toy"), costs) for plan in plans], theme=theme)
 
 
 def gain_figure(theme: str) -> go.Figure:
@@ -87,7 +74,6 @@ def main() -> None:
         )
     }
     pictures = {
-        "toy": toy_figure,
         "gain": gain_figure,
         "compare": comparison_figure,
         "model-sharing": sharing_figure,
