@@ -6,6 +6,7 @@ Of the test split only totals are shown; its misses have been looked at once, an
 split was written after the rules and was sealed until they were done; its misses have been mended since.
 `--later` takes it, too. `--sealed-2` takes the second sealed split alone, which was written by somebody who
 had not read the rules; with `--write` it keeps what lint said on first sight, in `lint_sealed_2.json`, once.
+What lint says of it since is kept with the other scores.
 """
 
 import json
@@ -182,6 +183,7 @@ def main(words: list[str] | None = None) -> int:
         if options.write and options.sealed_2:
             write_text(OPENING, json.dumps(opening(scores), indent=1) + "\n")
         elif options.write:
+            result["second sealed split"] = totals([result_of(case) for case in cases(SEALED_2)])["families"]
             write_text(SCORES, json.dumps(result, indent=1) + "\n")
         said = [explained(scores)] if options.cases else []
         said.append(json.dumps(result) if options.json else page(result))

@@ -14,7 +14,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from wavesim.evaluation.lint_exam import SCORES
+from wavesim.evaluation.lint_exam import OPENING, SCORES
 from wavesim.guard.program import run_program
 from wavesim.guard.reading import read_text
 from wavesim.guard.writing import write_text
@@ -47,7 +47,7 @@ def block(result: Mapping[str, Any]) -> str:
         f"split it finds {test.get('found', 0)} of {sum(test.values())}: 215 while only its totals were "
         "looked at, the rest once its misses were, too. Of the right kernels it calls "
         f"{right.get('false alarm', 0)} wrong and "
-        f"{right.get('unknown', 0)} unknown. {_of_later(result)} A cubin takes "
+        f"{right.get('unknown', 0)} unknown. {_of_later(result)} {_of_sealed(result)} A cubin takes "
         f"{result['seconds']['median']} s of CPU in the median, {result['seconds']['worst']} s at most."
     )
     lines = [
@@ -74,6 +74,23 @@ def _of_later(result: Mapping[str, Any]) -> str:
         f"{sum(faults.values())} faults, and calls {right.get('false alarm', 0)} of {sum(right.values())} "
         f"right kernels wrong and {right.get('unknown', 0)} unknown; when that split was opened, and before "
         f"its misses were looked at, {FIRST_OF_LATER}."
+    )
+
+
+def _of_sealed(result: Mapping[str, Any]) -> str:
+    """What is said of the split by somebody who had not read the rules: on first sight, and since."""
+    opened = json.loads(read_text(OPENING, MOST_BYTES))["families"]
+    first, since = (
+        f"{said['mutant'].get('found', 0)} faults and {{}} {said['right'].get('false alarm', 0)} "
+        f"right kernels wrong and {said['right'].get('unknown', 0)} unknown"
+        for said in (opened, result["second sealed split"])
+    )
+    faults, right = (sum(opened[family].values()) for family in ("mutant", "right"))
+    missed = result["second sealed split"]["mutant"].get("missed", 0)
+    return (
+        f"Of a second split, {faults} faults and {right} right kernels by somebody who had not read the "
+        f"rules, it found on first sight {first.format('called')}. Since its misses were mended, which "
+        f"makes it development data, it finds {since.format('calls')}, and misses {missed} faults."
     )
 
 

@@ -74,7 +74,7 @@ class AddressRoots:
         if instruction.op is Op.LOAD and instruction.space in ("param", "const"):
             return self._parameter(at, register, followed), []
         if instruction.op is Op.LOAD:
-            stores = self._stored.get(self._place(at), ())
+            stores = self._stored.get(self._place(at)) or self._stored_in_array(at)
             return frozenset(), [
                 (store, used)
                 for store in stores
@@ -95,6 +95,21 @@ class AddressRoots:
             if instruction.op is Op.STORE and (place := self._place(at)):
                 found.setdefault(place, []).append(at)
         return found
+
+    def _stored_in_array(self, at: int) -> list[int]:
+        """The stores to an array of the thread's own that a load reads by an index."""
+        base = self._base(at)
+        if self._instructions[at].space != "local" or base not in self._instructions[at].uses:
+            return []
+        made_by = [i for i in self._data.definitions(base, at) if i >= 0 and self._adds_index(i)]
+        parts = {self._values.of(used, i).number for i in made_by for used in self._instructions[i].uses}
+        return [
+            i for place, stores in self._stored.items() if place and place.number in parts for i in stores
+        ]
+
+    def _adds_index(self, at: int) -> bool:
+        # What is subtracted is the window of local memory: a pointer to a struct of the caller's.
+        return self._instructions[at].op is Op.ADD and "-" not in self._instructions[at].text
 
     def shared_stores(self, at: int) -> list[int]:
         """The stores to what a load of shared memory reads, where the addresses are the same value."""

@@ -17,7 +17,7 @@ from wavesim.lint.known import Known
 from wavesim.lint.rules.async_copies import judge_bulk_loads, judge_copies
 from wavesim.lint.rules.bulk_stores import judge_bulk_stores
 from wavesim.lint.rules.dependent_launch import judge_dependents
-from wavesim.lint.rules.divergence import judge_barriers
+from wavesim.lint.rules.divergence import judge_barriers, judge_barriers_alone
 from wavesim.lint.rules.loading import judge_loads
 from wavesim.lint.rules.mbarriers import judge_mbarriers
 from wavesim.lint.rules.posting import judge_posts
@@ -48,7 +48,7 @@ def findings_of(listing: Listing, known: Known = Known()) -> list[Finding]:  # n
         own = _tried(name, given_up, partial(_judged, side, left))
         if own is not None:
             own += [finding for finding in of_file if finding.kernel == name]
-            found += own or [_unknown(name, "no wait or post was found")]
+            found += own or judge_barriers_alone(side.code) or [_unknown(name, "no wait or post was found")]
     Code.forget_all()
     return [replace(finding, where=listing.where) for finding in (*found, *given_up)]
 

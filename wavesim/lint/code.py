@@ -26,6 +26,7 @@ STRONG: frozenset[Ordering] = frozenset(
 )
 
 _THREAD = re.compile(r"%tid\b|%tid\.|SR_TID|%laneid|SR_LANEID|\belect\b|\bELECT\b|%warpid")
+_PREDICATE = re.compile(r"U?P\d")
 _BYTES = re.compile(r"param 0\+(\d+)")
 _SHARED = re.compile(r"\bmapa|MAPA\b|SR_SWIN(HI|LO)|PRMT\S* .*0x654\b")
 _SHUFFLE = re.compile(r"\b(shfl|SHFL)\b|\bBRA\.CONV\b")  # BRA.CONV is what __syncwarp() becomes on sm_80
@@ -118,10 +119,12 @@ class Code:
     def _facts(self, branch: int, is_taken: bool) -> frozenset[Fact]:
         """What follows where a branch or a predicated instruction is taken, or passed by."""
         guard = self[branch].guard
+        if not is_taken and self._further_predicates(branch):
+            return frozenset()
         return frozenset(
             fact
             for fact, register, at in (self._predicates.facts(guard, branch, is_taken) if guard else ())
-            if not self._reads_thread(self.sources(register, at))
+            if not self.reads_thread(self.sources(register, at))
         )
 
     @functools.cache  # noqa: B019
@@ -181,8 +184,18 @@ class Code:
     def is_(self, kind: Literal["produced", "constant", "remote", "flags"], index: int) -> bool:
         """Whether what it accesses is what the user calls that."""
         names: frozenset[str] = getattr(self.known, kind)
+        roots = self.roots(index) if kind != "remote" else self.roots(index) | self._pointed_from(index)
         return bool(names) and any(
-            self.known.covers(names, self.kernel.name, self._numbered(root)) for root in self.roots(index)
+            self.known.covers(names, self.kernel.name, self._numbered(root)) for root in roots
+        )
+
+    @functools.cache  # noqa: B019
+    def _pointed_from(self, index: int) -> frozenset[str]:
+        """Where the pointer lies that an address was loaded from: a table of other GPUs' memory, say."""
+        address = self[index].address
+        loads = self.sources(address.base, index) if address is not None and address.base else ()
+        return frozenset(
+            r for i in loads if self[i].op is Op.LOAD and self[i].bytes >= 8 for r in self.roots(i)
         )
 
     def _numbered(self, root: str) -> str:
@@ -225,7 +238,32 @@ class Code:
     @functools.cache  # noqa: B019
     def test_of(self, branch: int) -> frozenset[int]:
         """The instructions that a conditional branch's or a predicated instruction's predicate comes from."""
-        return self.sources(self[branch].guard.lstrip("!"), branch) if self[branch].guard else frozenset()
+        one = self[branch]
+        predicates = [one.guard.lstrip("!"), *self._further_predicates(branch)] if one.guard else []
+        return frozenset[int]().union(*(self.sources(predicate, branch) for predicate in predicates))
+
+    def _further_predicates(self, branch: int) -> list[str]:
+        """In machine code a branch may ask two: `@P1 BRA P2` is taken where both hold."""
+        one = self[branch]
+        if one.op is not Op.BRANCH or self.language != "sass":
+            return []
+        return [used for used in one.uses if _PREDICATE.fullmatch(used) and used != one.guard.lstrip("!")]
+
+    @functools.cache  # noqa: B019
+    def values_behind(self, branch: int) -> frozenset[int]:
+        """The same, with what a thread has left in shared memory for the others to test."""
+        tested = self.test_of(branch)
+        left = (i for load in tested if self[load].space == "shared" for i in self.left_in_shared(load))
+        return tested.union(*(self.sources(used, i) for i in left for used in self.stored(i)))
+
+    @functools.cache  # noqa: B019
+    def left_in_shared(self, load: int) -> tuple[int, ...]:
+        """The stores to the very word of shared memory that a load reads, unless overwritten before."""
+        stores = self.flow.shared_stores(load)
+        own = {id(self[i]) for i in stores}
+        return tuple(
+            i for i in stores if self.flow.path_without(i, load, lambda one: id(one) in own) is not None
+        )
 
     def is_used(self, index: int) -> bool:
         """Whether an instruction reads what it returns."""
@@ -291,7 +329,7 @@ class Code:
         decided: dict[int, tuple[int, ...]] = {}
         for at, instruction in enumerate(self.instructions):
             if instruction.guard:
-                for source in self.test_of(at):
+                for source in self.values_behind(at):
                     if self[source].op in ACCESSES:
                         decided[source] = (*decided.get(source, ()), at)
         return decided
@@ -325,13 +363,14 @@ class Code:
         """Whether blocks have a second dimension: threads of one x are then many, in different warps."""
         return any(_ROW.search(instruction.text) for instruction in self.instructions)
 
-    def _reads_thread(self, made_by: frozenset[int]) -> bool:
+    def reads_thread(self, made_by: frozenset[int]) -> bool:
+        """Whether any of these instructions reads a thread's index."""
         return any(_THREAD.search(self[i].text) for i in made_by)
 
     @functools.cache  # noqa: B019
     def _thread_test(self, guard: int) -> ThreadTest | None:
         test = self.test_of(guard)
-        if not self._reads_thread(test):
+        if not self.reads_thread(test):
             return None
         text = "\n".join(self[i].text for i in sorted(test))
         if _LANE.search(text) or (self._has_rows and not _ROW.search(text)):

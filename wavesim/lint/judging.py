@@ -47,6 +47,8 @@ def sync_needed(code: Code, narrow: int, wide: int) -> int:
     extra = few - many
     if not extra or any(test.kind == "thread" for test in many):
         return NONE
+    if 0 < code.kernel.threads <= 1 << WARP_BITS:
+        return WARP
     # One of a role's lanes has its warp to bring along; where the role is of several, the warps are to meet.
     is_of_role = bool(many) and many <= few and not _spans_warps(many, extra)
     if not is_of_role and any(test.kind != "lane" for test in extra):

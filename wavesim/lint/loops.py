@@ -41,9 +41,27 @@ def loops_of(flow: ControlFlow) -> tuple[CodeLoop, ...]:
                 continue
             header = _header(flow, component, rank)
             found.append(_loop(flow, component, header, depth))
+            found += _of_own_latches(flow, component, header, depth + 1)
             if depth + 1 < MOST_NESTED:
                 work.append(([block for block in component if block != header], depth + 1))
     return tuple(sorted(found, key=lambda loop: (loop.depth, loop.header)))
+
+
+def _of_own_latches(flow: ControlFlow, component: list[int], header: int, depth: int) -> list[CodeLoop]:
+    """Loops inside that begin where the outer one does: a spin that is the first thing in a loop's turn."""
+    inside = set(component)
+    latches = [block for block in component if header in flow.edges[block]]
+    found = []
+    for latch in latches if len(latches) > 1 else ():
+        body, work = {header, latch}, [latch]
+        while work:
+            block = work.pop()
+            fresh = {b for b in flow.back[block] if b in inside} - body if block != header else set()
+            body |= fresh
+            work += fresh
+        if len(body) < len(component):
+            found.append(_loop(flow, sorted(body), header, depth))
+    return found
 
 
 def _header(flow: ControlFlow, component: list[int], rank: dict[int, int]) -> int:

@@ -20,6 +20,7 @@ from wavesim.lint.sass_instructions import NEWER_BASE, PARAMETER_BASES, Attribut
 MOST_INSTRUCTIONS = 120_000
 MOST_CHARACTERS = 200 << 20
 MOST_LETTERS = 4_000  # of a line, of a name: what is longer is cut off
+MOST_VARIABLES = 1 << 18  # letters of the line that names a file's variables
 
 # Cubins of CUDA 12, which Triton's compiler writes, name their architecture among the header's flags only.
 _ARCH = re.compile(r"^\s*(?:\.target\s+sm_|\.headerflags[^\n]*?\bEF_CUDA_SM)(\d\w{1,5})", re.MULTILINE)
@@ -57,7 +58,8 @@ def _lines(text: str) -> Iterable[str]:
     while start < len(text):
         end = text.find("\n", start)
         end = len(text) if end < 0 else end
-        yield text[start : min(end, start + MOST_LETTERS)]
+        most = MOST_VARIABLES if text.startswith("//# base", start) else MOST_LETTERS
+        yield text[start : min(end, start + most)]
         start = end + 1
 
 

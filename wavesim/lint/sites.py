@@ -96,7 +96,7 @@ def _ahead(code: Code, polls: Iterable[int], loop: CodeLoop) -> Iterator[int]:
 
 def _deciding(code: Code, loop: CodeLoop) -> set[int]:
     """The accesses in the loop whose values decide whether it is left."""
-    found = {i for branch in loop.exits for i in code.test_of(branch)}
+    found = {i for branch in loop.exits for i in code.values_behind(branch)}
     return {i for i in found if i in loop.body and code[i].op in (Op.LOAD, Op.ATOMIC) and code.is_global(i)}
 
 
@@ -193,9 +193,11 @@ def posts_of(code: Code, waits: tuple[FlagWait, ...]) -> tuple[FlagPost, ...]:
             continue
         if _is_reset(code, i, has_lock) or (i in tickets and not _is_read_after(code, i)):
             continue
-        is_said = i in tickets or code.is_("flags", i)
+        is_said = i in tickets or code.is_("flags", i) or _is_arrival(code, i, waits)
         if is_said or code[i].order in RELEASES or _is_fenced_at_once(code, i):
             found.append(FlagPost(i, is_certain=True))
+        elif code[i].op is Op.STORE and code[i].order in STRONG and _is_polled_there(code, i, polls):
+            found.append(FlagPost(i, is_certain=True, releases=False))
         elif _may_be_post(code, i) and bool(code.threads(i)):
             is_polled = bool(code.roots(i)) and code.roots(i) <= polled
             if is_polled or comes_first(code, i, _STORED):
@@ -203,6 +205,19 @@ def posts_of(code: Code, waits: tuple[FlagWait, ...]) -> tuple[FlagPost, ...]:
             elif comes_first(code, i, _SHOWN):
                 found.append(FlagPost(i, is_certain=False, releases=False))
     return tuple(sorted(found, key=lambda post: post.at))
+
+
+def _is_polled_there(code: Code, index: int, polls: Iterable[int]) -> bool:
+    """Whether the kernel polls the very word that it stores to."""
+    return any(code.flow.same_address(index, poll) for poll in polls)
+
+
+def _is_arrival(code: Code, index: int, waits: Iterable[FlagWait]) -> bool:
+    """Whether a spin compares what an atomic returned with what it polls there: a grid barrier's phase."""
+    exits = {branch for wait in waits if wait.loop for branch in wait.loop.exits}
+    polled = {code.roots(wait.at) for wait in waits if wait.loop}
+    is_atomic = code[index].op is Op.ATOMIC and bool(code.roots(index)) and code.roots(index) in polled
+    return is_atomic and not exits.isdisjoint(code.deciders(index))
 
 
 def _is_reset(code: Code, index: int, has_lock: bool) -> bool:

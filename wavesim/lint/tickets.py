@@ -19,7 +19,15 @@ def tickets_of(code: Code) -> frozenset[int]:
     compares = [i for i in code.having(Op.COMPARE) if _EQUAL.search(code[i].text)]
     compared = {s for i in compares for used in code[i].uses for s in _passed_on(code, used, i, placing)}
     copies = code.having(*COPIES)
-    return frozenset(compared) - {s for i in copies for used in code[i].uses for s in code.sources(used, i)}
+    placed = {s for i in copies for used in code[i].uses for s in code.sources(used, i)}
+    return frozenset(i for i in compared - placed if not _only_resets(code, i))
+
+
+def _only_resets(code: Code, index: int) -> bool:
+    """Whether whoever draws the last number only sets counters back, as all others have passed."""
+    branches = frozenset(code.deciders(index))
+    accesses = [i for i in code.having(*ACCESSES, *COPIES) if code.is_global(i) and branches & code.guards(i)]
+    return bool(accesses) and all(code[i].op is not Op.LOAD and code.constant(i) == 0 for i in accesses)
 
 
 def _placing(code: Code) -> frozenset[int]:
@@ -48,6 +56,6 @@ def _passing(code: Code, index: int, placing: frozenset[int]) -> list[tuple[str,
     """The registers, and where they are read, whose value an instruction passes on."""
     one = code[index]
     if one.op is Op.LOAD and one.space == "shared" and code.deciders(index) and index not in placing:
-        return [(used, at) for at in code.flow.shared_stores(index) for used in code.stored(at)]
+        return [(used, at) for at in code.left_in_shared(index) for used in code.stored(at)]
     is_passed = one.op in (Op.MOVE, Op.ADD) or is_shuffle(one)
     return [(used, index) for used in set(one.uses) - set(one.scaled)] if is_passed else []

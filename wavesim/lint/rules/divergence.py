@@ -8,13 +8,15 @@ Source: PTX ISA 9.0, section 9.7.13.1 (barrier).
 import re
 from collections.abc import Iterator
 
-from wavesim.lint.code import ACCESSES, Code
+from wavesim.lint.code import ACCESSES, STRONG, Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
 from wavesim.lint.paths import walk
 
 _RUN_TIME = re.compile(r"\bc\[0x|%n?ctaid|%ntid|%n?cluster|SR_(NTID|CTAID|NCTAID|C[gG])")
+# What is not judged here: barriers that some arrive at, and waits of other kinds.
+_OTHERS = (Op.BARRIER_ARRIVE, Op.CLUSTER_ARRIVE, Op.CLUSTER_WAIT, Op.MBARRIER_TEST, Op.CALL)
 _WORK = ACCESSES | {Op.BARRIER}
 _ORDER = re.compile(r"\.(gt|ge|lt|le|GT|GE|LT|LE)\b")
 
@@ -38,6 +40,27 @@ def judge_barriers(code: Code) -> Iterator[Finding]:
             why = f"{most} threads reach the barrier in {line(code[i])}, which counts {count}"
             yield judged(code, "divergent-barrier", i, why)
             return
+
+
+def judge_barriers_alone(code: Code) -> list[Finding]:
+    """That all barriers are in order, of a kernel in which nothing else keeps threads together."""
+    barriers = list(code.having(Op.BARRIER))
+    shared = [i for i in code.having(*ACCESSES) if code[i].space.startswith("shared")]
+    is_polled = any(code[i].op is Op.ATOMIC or code[i].order in STRONG for i in shared)
+    if not barriers or is_polled or any(True for _ in code.having(*_OTHERS)):
+        return []
+    if all(_is_of_all(code, i) and all(_is_same_for_all(code, g) for g in code.guards(i)) for i in barriers):
+        why = f"all threads of the block reach the barrier in {line(code[barriers[0]])} and all others"
+        return [judged(code, "divergent-barrier", barriers[0], why, verdict="right")]
+    return []
+
+
+def _is_same_for_all(code: Code, guard: int) -> bool:
+    """Whether all threads find the same: no thread index is in it, nor in an address it is read from."""
+    made_by = code.test_of(guard)
+    read = [i for i in made_by if code[i].op in ACCESSES]
+    made_by = made_by.union(*(code.sources(used, i) for i in read for used in code[i].uses))
+    return all(code[i].op is Op.LOAD for i in read) and not code.reads_thread(made_by)
 
 
 def _passed_by(code: Code, index: int) -> tuple[int, int] | None:

@@ -28,6 +28,7 @@ def judge_loads(code: Code, waits: Iterable[FlagWait], posts: Iterable[FlagPost]
         yield from _above(code, polls, polls | grid, posts, "load-above-wait")
     if grid:
         found = list(_above(code, grid, grid | polls, posts, "load-above-grid-wait"))
+        found = found or list(_beside_grid_wait(code, grid))
         yield from found or [_right(code, min(grid))]
     yield from _looked_at_once(code, flags)
     if polls or grid:
@@ -50,6 +51,30 @@ def _above(
         yield judged(code, rule, i, why, (wait,))
 
 
+def _beside_grid_wait(code: Code, grid: frozenset[int]) -> Iterator[Finding]:
+    """Loads of what the user says is produced, on a path or by a thread that passes the wait by."""
+    produced = {i for i in code.having(*LOADS) if code.is_("produced", i) and is_data_load(code, i)}
+    guards = code.thread_guards(grid)
+
+    def step(i: int, state: bool) -> bool | None:
+        return None if i in grid else state
+
+    def step_of_others(i: int, state: bool) -> bool | None:
+        return None if i in grid or code[i].op is Op.BARRIER else state
+
+    def waiting(i: int) -> list[int]:
+        return [way for way in code.forward(i) if i not in guards or grid & code.reach(way)]
+
+    others = [(way, True) for guard in guards for way in code.forward(guard) if not grid & code.reach(way)]
+    passing = {i for i, _ in walk(waiting, [(0, True)], step)}
+    passing |= {i for i, _ in walk(code.forward, others, step_of_others)}
+    for i in sorted(produced & passing)[:1]:
+        why = (
+            f"{line(code[i])} loads produced data where the wait in {line(code[min(grid)])} may be passed by"
+        )
+        yield judged(code, "load-above-grid-wait", i, why, (min(grid),))
+
+
 def _looked_at_once(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
     """Looks at a flag after which data is loaded whatever they saw."""
     waits = tuple(waits)
@@ -58,6 +83,8 @@ def _looked_at_once(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
     for wait in waits:
         if wait.form != "look":
             continue
+        if any(code.roots(poll) == code.roots(wait.at) and poll in code.reach(wait.at) for poll in spun):
+            continue  # a look in front of the spin for the same flag
         others = polls - {wait.at}
         for branch in code.deciders(wait.at):
             stops = others | (_first_polls(code, spun) - {wait.at})
@@ -184,6 +211,7 @@ def _non_coherent(code: Code, waits: frozenset[int]) -> Iterator[Finding]:
     ]
     nc = [i for i in below if code[i].order == "nc"]
     coherent = frozenset(root for i in below if code[i].order != "nc" for root in code.roots(i))
+    coherent |= {root for i in code.having(Op.STORE) if code.is_global(i) for root in code.roots(i)}
     if code.says_produced:  # a compiler that takes it for constant may have moved it above the wait
         below = [i for i in code.having(*LOADS) if is_data_load(code, i)]
         nc = [i for i in below if code[i].order == "nc"]

@@ -19,6 +19,13 @@ from wavesim.lint.judging import judged, line
 _RING = re.compile(r"^(@\S+ )?(rem|and|selp|LOP3|SEL|USEL|ULOP3)\b")
 
 
+# What a loop finds anew in each turn: values in memory, and the phase that an arrival belongs to.
+_NEW_EACH_TIME = ACCESSES | {Op.MBARRIER_ARRIVE, Op.MBARRIER_EXPECT}
+_SENDS = re.compile(
+    r"\b(st|red)\.async\b|\b(STAS|REDAS)\b"
+)  # into another block's shared memory, counted there
+
+
 def judge_mbarriers(code: Code) -> Iterator[Finding]:
     """What is wrong with a kernel's mbarriers, or that they are right."""
     tests = list(code.having(Op.MBARRIER_TEST))
@@ -94,7 +101,7 @@ def _operands(code: Code, index: int) -> str:
 def _varies(code: Code, registers: set[str], at: int, loop: CodeLoop) -> bool:
     """Whether a register changes from one turn of the loop to the next."""
     for i in _made_in(code, registers, at, loop):
-        if code[i].op in ACCESSES or any(i in code.sources(register, i) for register in code[i].uses):
+        if code[i].op in _NEW_EACH_TIME or any(i in code.sources(register, i) for register in code[i].uses):
             return True
     return False
 
@@ -109,7 +116,14 @@ def _comes_round(code: Code, register: str, at: int, loop: CodeLoop) -> bool:
 
 
 def _no_expect(code: Code) -> Iterator[Finding]:
-    loads = list(code.having(Op.BULK_LOAD))
+    loads = [
+        *code.having(Op.BULK_LOAD),
+        *(i for i in code.having(Op.STORE, Op.REDUCTION, Op.OTHER) if _is_sent(code, i)),
+    ]
     if loads and not any(True for _ in code.having(Op.MBARRIER_EXPECT)):
         why = f"{line(code[loads[0]])} completes on an mbarrier, and the kernel expects no bytes at any"
         yield judged(code, "no-expect", loads[0], why)
+
+
+def _is_sent(code: Code, index: int) -> bool:
+    return bool(_SENDS.search(code[index].text))

@@ -19,6 +19,7 @@ from wavesim.lint.sites import FlagPost, FlagWait, is_made_of_data, is_swap
 from wavesim.lint.timeouts import timeout_notes
 
 BULK_STORES = frozenset({Op.BULK_STORE, Op.BULK_REDUCE})
+_NEAR = 8  # instructions behind a post in which a fence is taken for one that was meant to come before
 _BLOCK_SYNCS = frozenset({Op.BARRIER, Op.CLUSTER_WAIT, Op.MBARRIER_TEST})
 
 
@@ -72,7 +73,7 @@ def _judged(
     if not stores:
         problems |= _of_reads(code, post, waits)
     yield from problems.values()
-    if post.releases and not problems:
+    if not problems:
         yield from _early(code, post, posts, waits, stores)
 
 
@@ -110,7 +111,8 @@ def is_data_store(code: Code, index: int, posts: Iterable[FlagPost]) -> bool:
     if code.is_("produced", index):
         return True
     is_plain = instruction.op is Op.STORE and instruction.order not in STRONG
-    return is_plain or (not code.threads(index) and instruction.op is not Op.ATOMIC)
+    is_sum = instruction.op is not Op.ATOMIC or not code.is_used(index)
+    return is_plain or (not code.threads(index) and is_sum)
 
 
 def _problem(
@@ -180,8 +182,11 @@ def _too_narrow(code: Code, post: FlagPost, scope: str, need: int, others: tuple
 
 
 def _fence_follows(code: Code, index: int) -> bool:
-    following = code.instructions[index + 1 : index + 8]
-    return any(i.op is Op.FENCE for i in following)
+    def step(i: int, steps: int) -> int | None:
+        is_poll = i != index and code[i].order in STRONG
+        return steps + 1 if steps < _NEAR and code[i].op is not Op.FENCE and not is_poll else None
+
+    return any(code[i].op is Op.FENCE for i, _ in walk(code.forward, [(index, 0)], step))
 
 
 def _early(
@@ -199,13 +204,14 @@ def _early(
 
     # In a loop it may say that what was read may be written again, not what is stored next.
     frees = not before and code.flow.loop_of(post.at) is not None and bool(_reads_of(code, post, waits))
+    awaited = _awaited(code, post, waits)
     own_guards = code.guards(post.at)
     for at, _ in walk(code.forward, [(post.at, True)], step):
         if at == post.at or not is_data_store(code, at, posts) or post.at in _decided_by(code, at):
             continue
         if (before and not (roots & code.roots(at))) or _is_reset(code, at):
             continue
-        is_for_others = code.is_("produced", at) or code.is_("remote", at)
+        is_for_others = code.is_("produced", at) or code.is_("remote", at) or bool(awaited & code.roots(at))
         if (frees or code.says_produced) and not is_for_others:
             continue
         if _leaves_unannounced(code, at, announcing - own_guards | {post.at}):
@@ -238,6 +244,15 @@ def _reads_of(code: Code, post: FlagPost, waits: tuple[FlagWait, ...]) -> set[in
     after = {i for wait in waits if wait.at != post.at for i in code.reach(wait.at)}
     loads = code.having(Op.LOAD)
     return {i for i in loads if i in after and post.at in code.reach(i) and is_data_load(code, i)}
+
+
+def _awaited(code: Code, post: FlagPost, waits: Iterable[FlagWait]) -> frozenset[str]:
+    """What the kernel itself reads behind waits for flags such as it posts: others' part of the same data."""
+    same = [wait for wait in waits if wait.loop is not None and code.roots(wait.at) == code.roots(post.at)]
+    after = {i for wait in same for i in code.reach(wait.at)}
+    return frozenset(
+        r for i in code.having(Op.LOAD) if i in after and is_data_load(code, i) for r in code.roots(i)
+    )
 
 
 def _locked(code: Code, post: FlagPost, waits: tuple[FlagWait, ...]) -> set[int]:

@@ -131,9 +131,15 @@ def _store_at_once(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> i
         if code[at].op in LOADS and at not in wait.polls and is_data_load(code, at):
             return None
         is_weak = code[at].op is Op.STORE and code[at].order not in STRONG and code.is_global(at)
-        if is_weak and state.is_decided and state.synced < sync_needed(code, wait.at, at):
+        is_held_back = state.synced >= sync_needed(code, wait.at, at) or _is_made_of(code, at, wait)
+        if is_weak and state.is_decided and not is_held_back:
             early.add(at)
     return min(early, default=None)
+
+
+def _is_made_of(code: Code, store: int, wait: FlagWait) -> bool:
+    """Whether what is stored is made of what was polled: a word that has the flag and the data."""
+    return any(poll in code.sources(used, store) for used in code.stored(store) for poll in wait.polls)
 
 
 def _is_default_scope(code: Code, wait: FlagWait) -> bool:
