@@ -5,7 +5,7 @@ import shutil
 from functools import cache
 
 import pytest
-from host_long_run import RESULT, RUN, sources, sources_hash
+from host_long_run import FILES, RESULT, RUN, sources, sources_hash
 from host_programs import DROPPED, ELSEWHERE, PROGRAMS, Result, build_program, run
 from host_sources import FOLDERS, ROOT, instructions, is_left_out, on_host, replacements
 
@@ -65,6 +65,10 @@ def test_the_long_run_was_over_these_sources_and_had_no_report():
     assert set(found["programs"]) == set(PROGRAMS)
     assert all((one["races"], one["wrong"]) == (0, 0) for one in found["programs"].values())
     assert sum(one["operations"] for one in found["programs"].values()) >= 10**8
+
+
+def test_the_long_run_knows_the_files_of_all_programs():
+    assert {f"{program.source}.cpp" for program in PROGRAMS.values()} <= set(FILES)
 
 
 def test_the_programs_that_drop_something_are_built():
