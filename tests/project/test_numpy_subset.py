@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 ROOT = Path(__file__).parents[2]
 SUBSET = ROOT / "lite" / "numpy_subset"
 NOTEBOOKS = (ROOT / "lite" / "notebooks.txt").read_text(encoding="utf-8").split()
-SWEEPS = ("02", "08")  # a minute of simulations each
+SWEEPS = ("02", "06", "08")  # simulate longest
 RUN = """
 import json, sys
 from pathlib import Path
