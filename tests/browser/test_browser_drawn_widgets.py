@@ -76,6 +76,8 @@ def test_the_player_steps_plays_and_keeps_its_place(lab, visit, capsys):
     page.wait_for_selector(PLAYER)
     root = page.locator(PLAYER)
     root.focus()
+    assert int(root.get_attribute("data-step")) > 576  # it opens in the middle of the run, and not empty
+    page.keyboard.press("Home")
     for _ in range(3):
         page.keyboard.press("ArrowRight")
     await_told(page, "gemm1 tile (2, 0) is dispatched to SM 2")

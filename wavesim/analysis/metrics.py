@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from wavesim.guard.arguments import require_types
 from wavesim.trace.trace import Trace
 
 FloatArray = NDArray[np.float64]
@@ -40,7 +41,8 @@ class Metrics:
 
 
 def metrics_of(trace: Trace) -> Metrics:
-    """The metrics of a trace. All zero for a trace with no blocks."""
+    """The metrics of a trace. All zero for a trace with no blocks. Raises `DescriptionError` for no trace."""
+    require_types("metrics_of", trace=(trace, Trace))
     makespan = trace.makespan_ns
     if not makespan:
         return Metrics(0, 0.0, 0.0, None, 0.0, 0.0, 0.0, 0.0, 0.0)

@@ -22,6 +22,7 @@ from wavesim.costs.cost_model import CostModel, zero_cost
 from wavesim.costs.data_sheet import roofline
 from wavesim.costs.device_costs import costs_of
 from wavesim.errors import DescriptionError
+from wavesim.guard.arguments import require_types
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
@@ -164,6 +165,7 @@ def _scenario_ns(known: KnownCosts, index: int, pipeline: Pipeline, plan: Plan, 
 
 def default_costs(pipeline: Pipeline, device: Device, order: str = "row") -> tuple[CostModel, str]:
     """(costs, where they come from in words), from a recording of just this size or from none."""
+    require_types("default_costs", pipeline=(pipeline, Pipeline), device=(device, Device))
     known = find_costs(pipeline, device, order)
     return known.model, known.source
 

@@ -4,7 +4,20 @@ Example: a reader commits to "3 waves", runs the cell, and is told 3.5; then wri
 and `check("7.1", policy)` says what is wrong with it, without giving the solution away.
 """
 
+from typing import Any
+
+from wavesim.teaching.cell_errors import stop_telling, tell_in_cells
 from wavesim.teaching.exercises import Exercise, WrongAnswer, check
 from wavesim.teaching.prediction import Prediction
 
 __all__ = ["Exercise", "Prediction", "WrongAnswer", "check"]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext wavesim.teaching` does: errors in cells say what to do next."""
+    tell_in_cells(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """What `%unload_ext wavesim.teaching` does: tracebacks again."""
+    stop_telling(shell)

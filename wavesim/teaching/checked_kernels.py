@@ -24,6 +24,7 @@ from wavesim.lint.ptx import listing_of_ptx
 from wavesim.lint.report import WORST_FIRST, LintReport
 from wavesim.lint.sass import listing_of_sass
 from wavesim.view.theme import LIGHT
+from wavesim.widgets.menus import menu
 from wavesim.widgets.words import Words
 
 ARCH = "sm_90a"
@@ -179,8 +180,8 @@ class LintExplorer(ipywidgets.VBox):
 
     def __init__(self, wait: str = "ld.acquire", fault: str = "none") -> None:
         wide = {"width": "28em"}
-        self.wait = ipywidgets.Dropdown(description="waits by", options=list(WAITS), value=wait, layout=wide)
-        self.fault = ipywidgets.Dropdown(description="fault", options=list(FAULTS), value=fault, layout=wide)
+        self.wait = menu("waits by", list(WAITS), wait, layout=wide)
+        self.fault = menu("fault", list(FAULTS), fault, layout=wide)
         self.language = ipywidgets.ToggleButtons(options=list(LANGUAGES))
         self.table = Words()
         for control in (self.wait, self.fault, self.language):

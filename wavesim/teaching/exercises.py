@@ -13,6 +13,7 @@ from numbers import Real
 from typing import Any
 
 from wavesim.errors import DescriptionError, WavesimError
+from wavesim.guard.arguments import require_types
 from wavesim.guard.escaping import Markup, element
 
 # Notebook number -> the module with its graders.
@@ -95,6 +96,7 @@ def check(number: str, answer: Any) -> Feedback:
 
 def exercise(number: str) -> Exercise:
     """The exercise of that number. Raises `DescriptionError`."""
+    require_types("check", number=(number, str))
     lesson = number.partition(".")[0]
     found = exercises_of(int(lesson)) if lesson.isdigit() and int(lesson) in LESSONS else ()
     for one in found:

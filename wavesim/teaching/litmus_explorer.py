@@ -10,6 +10,7 @@ import ipywidgets
 
 from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.teaching.litmus import Litmus, Outcome, guide_test, semaphore_test
+from wavesim.widgets.menus import menu
 from wavesim.widgets.words import Words
 
 CELL = "text-align:left;vertical-align:top;padding:2px 28px 2px 0;line-height:1.5"
@@ -67,7 +68,7 @@ class LitmusExplorer(ipywidgets.VBox):
     def __init__(self, test: str = "guide") -> None:
         options = list(TESTS.items())
         wide = {"width": "36em"}
-        self.test = ipywidgets.Dropdown(description="Test", options=options, value=test, layout=wide)
+        self.test = menu("Test", options, test, layout=wide)
         self.reorder = ipywidgets.Checkbox(value=False, description="accesses may be reordered", indent=False)
         self.first = ipywidgets.Checkbox(value=False, indent=False, layout=wide)
         self.second = ipywidgets.Checkbox(value=False, indent=False, layout=wide)

@@ -13,7 +13,7 @@ import ipywidgets
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.escaping import Markup, element
-from wavesim.widgets.words import Words
+from wavesim.widgets.words import Words, style_sheet
 
 Value = float | str
 LABEL = {"description_width": "initial"}
@@ -76,7 +76,7 @@ class Prediction(ipywidgets.VBox):
         self.words = Words()
         self.button.on_click(lambda _: self._commit_fields())
         row = ipywidgets.HBox([self.button, self.words])
-        super().__init__([*self.fields, row])
+        super().__init__([*self.fields, row, style_sheet()])
 
     def commit(self, *values: Value) -> None:
         """Commits to values in the questions' order. Raises `DescriptionError` the second time."""

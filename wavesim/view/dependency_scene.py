@@ -7,6 +7,7 @@ semaphore that all its tiles post. As plain values for a browser that answers po
 import numpy as np
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.arguments import require_types
 from wavesim.model.dependency import Dependency
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -16,12 +17,15 @@ from wavesim.view.canvas import Props
 from wavesim.view.tile_series import stage_letters
 from wavesim.view.timeline_scene import packed
 
+LONGEST_NEEDS = 100  # letters of a dependency that are read rather than skipped
+
 
 def scene_of_dependencies(pipeline: Pipeline, plan: Plan) -> Props:
     """Stages with their order, needs as boxes per consumer tile, semaphores per dependency.
 
     Raises `DescriptionError` for a pipeline without dependencies, and what policies and orders raise.
     """
+    require_types("pipeline with dependencies", pipeline=(pipeline, Pipeline), plan=(plan, Plan))
     if not pipeline.dependencies:
         raise DescriptionError(f"pipeline {pipeline.name} has no dependencies to explore")
     letters = stage_letters(len(pipeline.stages))
@@ -46,12 +50,20 @@ def scene_of_dependencies(pipeline: Pipeline, plan: Plan) -> Props:
 
 
 def _subtitle(pipeline: Pipeline, plan: Plan, orders: dict[str, Order]) -> str:
-    words = "; ".join(str(dependency) for dependency in pipeline.dependencies)
+    words = "; ".join(map(_needs_text, pipeline.dependencies))
     names = ", ".join(dict.fromkeys(order.name for order in orders.values()))
     return (
         f"{pipeline.name}, {plan.label.lower()}, {names} order. {words}. "
         "A description: nothing simulated or measured."
     )
+
+
+def _needs_text(dependency: Dependency) -> str:
+    """The dependency as it is written, or its stages alone where its indices are a page of arithmetic."""
+    written = str(dependency)
+    if len(written) <= LONGEST_NEEDS:
+        return written
+    return f"{dependency.consumer.stage.name} needs tiles of {', '.join(dependency.producers)}"
 
 
 def _stage(stage: Stage, letter: str, order: Order) -> Props:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from wavesim.analysis.metrics import Metrics, Steps, busy_steps, metrics_of, resident_steps
 from wavesim.errors import DescriptionError
+from wavesim.guard.arguments import tuple_of
 from wavesim.plan.parsing import recorded_shape
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Heading, heading
@@ -132,7 +133,7 @@ def timeline_parts(
 
 
 def _checked(traces: Trace | Sequence[Trace], width: int) -> tuple[Trace, ...]:
-    chosen = (traces,) if isinstance(traces, Trace) else tuple(traces)
+    chosen = (traces,) if isinstance(traces, Trace) else tuple_of("timeline", "traces", traces, Trace)
     if not chosen:
         raise DescriptionError("timeline: traces is empty; give at least one Trace")
     for trace in chosen:

@@ -10,6 +10,7 @@ from typing import Any
 import ipywidgets
 
 from wavesim.model import device as devices
+from wavesim.widgets.menus import LABEL, menu
 from wavesim.widgets.scenario import ORDERS, Scenario
 from wavesim.workloads.catalogue import DEFAULTS, IMAGE_UNIT, WORKLOADS, Defaults
 from wavesim.workloads.gpt3 import KERNEL_TILES
@@ -26,10 +27,17 @@ ORDER_TEXT = {
     "row, consumer reversed": "row by row, consumer reversed",
 }
 POLICY_TEXT = {"row": "one semaphore per tile row", "tile": "one semaphore per tile"}
-WORKLOAD_TEXT = {"toy": "Figure 1: 2 × 6 tiles", "gpt3-mlp": "GPT-3 MLP"}
+WORKLOAD_TEXT = {"toy": "Figure 1: 2 × 6 tiles"}
+NAMES = {
+    "gpt3": "GPT-3",
+    "mlp": "MLP",
+    "llama": "LLaMA",
+    "resnet": "ResNet",
+    "vgg": "VGG",
+    "conv": "convolution",
+}
 MOST_SMS = 160
 MOST_HEAD_START = 12
-LABEL = {"description_width": "112px"}
 
 
 class Controls:
@@ -39,20 +47,14 @@ class Controls:
         self._on_change, self._start = on_change, start
         self._is_following = False
         names = list(WORKLOADS) if start.given is None else [start.workload]
-        self.workload = _choice(
-            "Workload", [(WORKLOAD_TEXT.get(name, name), name) for name in names], start.workload
-        )
+        self.workload = menu("Workload", [(_workload_text(name), name) for name in names], start.workload)
         self.tokens = _slider("Tokens (rows)", TOKENS, start.tokens)
-        self.tile = _choice("Tile", [(start.tile, start.tile)], start.tile)
+        self.tile = menu("Tile", [(start.tile, start.tile)], start.tile)
         self._offer_sizes(start.tokens, start.tile)
-        self.device = _choice(
-            "Device", devices.names() if start.given is None else [start.device], start.device
-        )
+        self.device = menu("Device", devices.names() if start.given is None else [start.device], start.device)
         self.sm_count = _slider("SMs", range(1, MOST_SMS + 1), start.sm_count)
-        self.order = _choice("Tile order", [(ORDER_TEXT[word], word) for word in ORDERS], start.order)
-        self.policy = _choice(
-            "Semaphores", [(words, word) for word, words in POLICY_TEXT.items()], start.policy
-        )
+        self.order = menu("Tile order", [(ORDER_TEXT[word], word) for word in ORDERS], start.order)
+        self.policy = menu("Semaphores", [(words, word) for word, words in POLICY_TEXT.items()], start.policy)
         self.wait_kernel = ipywidgets.Checkbox(
             value=start.wait_kernel, description="Wait-kernel", style=LABEL, indent=True
         )
@@ -152,8 +154,9 @@ def start_scenario(**chosen: Any) -> Scenario:
     return replace(Scenario(), **(defaults | chosen))
 
 
-def _choice(label: str, options: Any, value: str) -> ipywidgets.Dropdown:
-    return ipywidgets.Dropdown(description=label, options=options, value=value, style=LABEL)
+def _workload_text(name: str) -> str:
+    """A name of the catalogue as it is read: resnet-conv-64 is ResNet convolution 64."""
+    return WORKLOAD_TEXT.get(name) or " ".join(NAMES.get(part, part) for part in name.split("-"))
 
 
 def _usual(name: str) -> Defaults:

@@ -223,7 +223,7 @@ function drawDependencyKey(pen, y, hasNumbers) {
     pen.rect(x + 6, middle - 6, 6, 12, theme.stages[1]);
   };
   const tints = (x, middle) => TINTS.forEach((tint, i) => pen.rect(x + 6 * i, middle - 6, 6, 12, `${theme.stages[0]}${tint}`));
-  const order = ["order of processing", (x, middle) => pen.text(x + 6, middle, "1", { size: 12, weight: 600, align: "center" })];
+  const order = ["order of processing, from 1; tiles count from 0", (x, middle) => pen.text(x + 6, middle, "1", { size: 12, weight: 600, align: "center" })];
   drawKey(pen, EDGE, y, [
     ["read by or reads the chosen tile", two],
     ["tiles that post the same semaphore", swatch(pen, null, { stroke: theme.good, line: 2.4 })],

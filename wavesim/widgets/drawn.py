@@ -17,7 +17,6 @@ import anywidget
 import traitlets
 
 from wavesim.guard.escaping import Markup, element, script_json
-from wavesim.view.export import save_html
 from wavesim.view.theme import FONT, THEMES
 
 HERE = Path(__file__).parent
@@ -42,7 +41,7 @@ def style(*names: str) -> str:
 class DrawnWidget(anywidget.AnyWidget):
     """A canvas widget. A subclass sets `_esm` to its `script` and fills `scene`."""
 
-    _css = style("drawn.css")
+    _css = style("vscode.css", "drawn.css")
     scene = traitlets.Dict().tag(sync=True)
     # Traits besides the scene that a page without a kernel starts from.
     page_traits: ClassVar[tuple[str, ...]] = ()
@@ -60,6 +59,9 @@ class DrawnWidget(anywidget.AnyWidget):
 
     def save(self, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:
         """Writes the picture to .html, .png or .svg; returns the path. Raises as `save_html` does."""
+        # plotly comes with it, which would double the time to the first picture.
+        from wavesim.view.export import save_html  # noqa: PLC0415  # see above
+
         return save_html(self.html(), path, theme=theme, width=width)
 
 

@@ -23,6 +23,7 @@ from wavesim.widgets.layer_scenario import (
     LayerScenario,
     layer_answer,
 )
+from wavesim.widgets.menus import menu
 from wavesim.widgets.plans_picture import PlansPicture
 from wavesim.widgets.words import Words, problem_box, style_sheet
 from wavesim.workloads.models import layered_models
@@ -40,12 +41,12 @@ class LayerWhatIf(ipywidgets.VBox):
     def __init__(self, **start: Any) -> None:
         scenario = LayerScenario(**start)
         self.answer: LayerAnswer = layer_answer(scenario)
-        self.model = _choice("Model", list(layered_models()), scenario.model)
-        self.part = _choice("Part", PARTS, scenario.part)
-        self.phase = _choice("Phase", tuple(TOKENS), scenario.phase)
-        self.tokens = _choice("Tokens", _offered(scenario.phase, scenario.tokens), scenario.tokens)
-        self.sync = _choice("Plan", SYNCS, scenario.sync)
-        self.attention_order = _choice("Attention", list(ATTENTION_ORDERS), scenario.attention_order)
+        self.model = menu("Model", list(layered_models()), scenario.model)
+        self.part = menu("Part", PARTS, scenario.part)
+        self.phase = menu("Phase", tuple(TOKENS), scenario.phase)
+        self.tokens = menu("Tokens", _offered(scenario.phase, scenario.tokens), scenario.tokens)
+        self.sync = menu("Plan", SYNCS, scenario.sync)
+        self.attention_order = menu("Attention", list(ATTENTION_ORDERS), scenario.attention_order)
         self.edges = ipywidgets.VBox([])
         self.finding, self.costs = Words(), Words()
         self.picture = PlansPicture(timeline_parts([self.answer.stream, self.answer.chosen]))
@@ -115,10 +116,6 @@ class LayerWhatIf(ipywidgets.VBox):
         )
         self.finding.value = element("div", words, role="status", aria_live="polite")
         self.costs.value = element("p", f"Simulated: {self.answer.costs.source}.")
-
-
-def _choice(label: str, options: Any, value: Any) -> ipywidgets.Dropdown:
-    return ipywidgets.Dropdown(options=list(options), value=value, description=label, style=LABEL)
 
 
 def _offered(phase: str, tokens: int) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ import traitlets
 from plotly.basedatatypes import Undefined
 from plotly.serializers import custom_serializers
 
+from wavesim.guard.escaping import BREAK, element
 from wavesim.view.timeline_figure import FigureUpdate
 
 Props = Mapping[str, Any]
@@ -40,6 +41,7 @@ class LiveFigure(go.FigureWidget):
     )
 
     def __init__(self, update: FigureUpdate) -> None:
+        update = _with_one_title(update)
         super().__init__(data=[_packed_all(props) for props in update.data], layout=update.layout)
         self._shown = update
 
@@ -52,6 +54,7 @@ class LiveFigure(go.FigureWidget):
 
         Raises `ValueError` if the number of series differs: a new figure costs a browser over a second.
         """
+        update = _with_one_title(update)
         series = {
             index: edits
             for index, (before, after) in enumerate(zip(self._shown.data, update.data, strict=True))
@@ -105,6 +108,15 @@ class LiveFigure(go.FigureWidget):
             self._trait_values["_widget_data"] = deepcopy(self._data)
             self._trait_values["_widget_layout"] = deepcopy(self._layout_obj._props)  # noqa: SLF001  # plotly has no public way
         return super().get_state(key=key, drop_defaults=drop_defaults)
+
+
+def _with_one_title(update: FigureUpdate) -> FigureUpdate:
+    """The subtitle as the title's last lines: plotly.js leaves it in place when a title gets more lines."""
+    title = dict(update.layout["title"])
+    below = title.pop("subtitle")
+    style = f"font-size:{below['font']['size']}px;color:{below['font']['color']}"
+    title["text"] = BREAK.join((title["text"], element("span", below["text"], style=style)))
+    return FigureUpdate(update.data, {**update.layout, "title": title})
 
 
 def _packed(value: Any) -> Any:

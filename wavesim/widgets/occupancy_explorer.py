@@ -16,6 +16,7 @@ from wavesim.model.kernel import Block
 from wavesim.view.export import save_html
 from wavesim.view.occupancy_scene import KIB, ShownKernel, scene_of_launch
 from wavesim.widgets.drawn import DrawnWidget, script
+from wavesim.widgets.menus import menu
 from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.words import Words, problem_box, style_sheet
 
@@ -46,12 +47,7 @@ class OccupancyExplorer(ipywidgets.VBox):
         carveout_kib: int | None = None,
         blocks: int = 133,
     ) -> None:
-        self.device = ipywidgets.Dropdown(
-            description="Device",
-            options=devices.products(),
-            value=device or devices.default_device().name,
-            style=LABEL,
-        )
+        self.device = menu("Device", devices.products(), device or devices.default_device().name, style=LABEL)
         self.threads = _slider("Threads per block", threads, 32, 1280, 32)
         self.registers = _slider("Registers per thread", registers, 16, 256, 8)
         self.shared_kib = _slider("Shared memory (KiB)", shared_kib, 0, 256, 4)

@@ -7,7 +7,9 @@ const LEAST_CHANGE_PX = 8;
 const MOST_TRIES = 200; // to find sliders; a widget may have none
 
 function isLight() {
-  return document.body.dataset.jpThemeLight !== "false";
+  const { jpThemeLight: lab, vscodeThemeKind: code } = document.body.dataset;
+  if (lab || !code) return lab !== "false";
+  return code === "vscode-light" || code === "vscode-high-contrast-light";
 }
 
 // Names every slider under the root once its parts are there; true when none is left without a name.
@@ -45,7 +47,7 @@ function render({ model, el }) {
     }
   };
   const theme = new MutationObserver(() => tell("is_light", isLight()));
-  theme.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
+  theme.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind"] });
   const size = new ResizeObserver(() => {
     clearTimeout(timer);
     timer = setTimeout(() => {

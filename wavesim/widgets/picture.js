@@ -13,8 +13,9 @@ function numbers({ type, data }) {
 }
 
 function isDarkPage() {
-  const lab = document.body.dataset.jpThemeLight;
+  const { jpThemeLight: lab, vscodeThemeKind: code } = document.body.dataset;
   if (lab) return lab === "false";
+  if (code) return code !== "vscode-light" && code !== "vscode-high-contrast-light";
   const chosen = document.documentElement.dataset.theme;
   if (chosen) return chosen === "dark";
   return window.matchMedia("(prefers-color-scheme: dark)").matches;
@@ -27,7 +28,7 @@ function pageTheme() {
 // Calls back when the page's theme changes; returns what ends that.
 function onTheme(callback) {
   const watch = new MutationObserver(callback);
-  watch.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
+  watch.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind"] });
   watch.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   system.addEventListener("change", callback);

@@ -13,7 +13,7 @@ function drawPlans(pen, scene, panels) {
   drawAxis(pen, scene, scale, ground, axisTop, endNs);
   const places = panels.map((panel) => {
     const place = drawPanel(pen, panel, scene, { top, endNs, row });
-    top += panelHeight(panel, row, width);
+    top += panelHeight(panel, endNs, row, width);
     return place;
   });
   drawBusy(pen, panels, scale, top, ground);
@@ -28,7 +28,8 @@ function sharedRow(panels) {
 
 function plansHeight(scene, panels, width) {
   const row = sharedRow(panels);
-  const rows = panels.map((panel) => panelHeight(panel, row, width)).reduce((a, b) => a + b, 0);
+  const endNs = Math.max(...panels.map((panel) => panel.makespan));
+  const rows = panels.map((panel) => panelHeight(panel, endNs, row, width)).reduce((a, b) => a + b, 0);
   return headingHeight(scene.title, [scene.subtitle], width - LEFT - 20) + 6 + rows + 30 + STEPS_PX + 96;
 }
 

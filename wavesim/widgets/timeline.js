@@ -15,7 +15,7 @@ function rowHeight(rows, target) {
 
 // The facts after a panel's label: in one line if there is room, and clear of a kernel boundary's words,
 // which stand in the last line.
-function headerLines(panel, width) {
+function headerLines(panel, endNs, width) {
   const pieces = panel.facts.join(" · ").split(" · ");
   const taken = textWidth(panel.label, { size: 15, weight: 600 }) + 10;
   const line = pieces.join(" · ");
@@ -23,18 +23,31 @@ function headerLines(panel, width) {
   const lines = isOne ? [line] : [pieces.slice(0, -1).join(" · "), pieces.at(-1)];
   if (!panel.boundaries.length) return lines;
   const end = LEFT + (isOne ? taken : 0) + textWidth(lines.at(-1)) + 14;
-  const [left] = boundarySpan(panel.boundaries[0], LEFT + (panel.boundaries[0].ns / panel.makespan) * (width - LEFT - RIGHT), width);
-  return end < left ? lines : [...lines, ""];
+  return end < boundaryWords(panel, endNs, width)[0].left ? lines : [...lines, ""];
 }
 
-// From where to where a boundary's words stand: to the right of its line if there is room.
-function boundarySpan({ words }, x, width) {
-  const length = textWidth(`▾ ${words}`, { size: 11 });
-  return x + length + 10 < width ? [x - 5, x - 5 + length] : [x + 5 - length, x + 5];
+// What is said at each kernel boundary and from where: to the right of its line if there is room. Where the
+// whole words of several would meet, each has few, and none where even those would.
+function boundaryWords(panel, endNs, width) {
+  const perNs = (width - LEFT - RIGHT) / endNs;
+  const said = (shorten) => {
+    let taken = -Infinity;
+    return panel.boundaries.map(({ ns, words }) => {
+      const [x, short] = [LEFT + ns * perNs, shorten ? words.replace("kernel boundary: ", "") : words];
+      const length = textWidth(`▾ ${short}`, { size: 11 });
+      const isRight = x + length + 10 < width;
+      const left = isRight ? x - 5 : x + 5 - length;
+      if (left < taken) return { ns, left, text: "" };
+      taken = left + length + 8;
+      return { ns, left, text: isRight ? `▾ ${short}` : `${short} ▾` };
+    });
+  };
+  const whole = said(false);
+  return whole.every(({ text }) => text) ? whole : said(true);
 }
 
 // Draws one panel with its top left corner at (0, top); `until` is the instant it has reached.
-function drawPanel(pen, panel, scene, { top, endNs, row, until = Infinity, lines = headerLines(panel, pen.width) }) {
+function drawPanel(pen, panel, scene, { top, endNs, row, until = Infinity, lines = headerLines(panel, endNs, pen.width) }) {
   const { theme, width } = pen;
   pen.text(LEFT, top + 9, panel.label, { size: 15, weight: 600 });
   const beside = LEFT + textWidth(panel.label, { size: 15, weight: 600 }) + 10;
@@ -51,12 +64,12 @@ function drawPanel(pen, panel, scene, { top, endNs, row, until = Infinity, lines
   };
   drawRowLabels(pen, panel, place);
   drawRows(pen, panel, scene, place, until);
-  drawLines(pen, panel, scene, place, until);
+  drawLines(pen, panel, endNs, place, until);
   return place;
 }
 
-function panelHeight(panel, row, width) {
-  return headerLines(panel, width).length * HEADER_LINE + 4 + panel.rows * row + 20;
+function panelHeight(panel, endNs, row, width) {
+  return headerLines(panel, endNs, width).length * HEADER_LINE + 4 + panel.rows * row + 20;
 }
 
 function drawRowLabels(pen, panel, place) {
@@ -142,18 +155,16 @@ function drawRows(pen, panel, scene, place, until) {
 }
 
 // Kernel boundaries, and the end with what stands beside it.
-function drawLines(pen, panel, scene, place, until) {
+function drawLines(pen, panel, endNs, place, until) {
   const { theme } = pen;
   const upright = (ns, style) => {
     const x = place.left + ns * place.perNs;
     pen.path([[x, place.top - 4], [x, place.top + place.height + 4]], style);
     return x;
   };
-  for (const { ns, words } of panel.boundaries) {
+  for (const { ns, left, text } of boundaryWords(panel, endNs, pen.width)) {
     if (ns > until) continue;
-    const x = upright(ns, { stroke: theme.ink, line: 2.2, dash: [6, 4] });
-    const [left] = boundarySpan({ words }, x, pen.width);
-    const text = left < x - 5 ? `${words} ▾` : `▾ ${words}`;
+    upright(ns, { stroke: theme.ink, line: 2.2, dash: [6, 4] });
     pen.text(left, place.top - 14, text, { size: 11, color: theme.muted });
   }
   if (until < panel.makespan) return;

@@ -6,7 +6,7 @@ function render({ model, el }) {
   const scene = model.get("scene");
   const panel = unpackPanel(scene.panels[0]);
   const steps = stepsOf(panel, scene);
-  let [count, now, isPlaying, layout, place] = [Math.min(model.get("step"), steps.length), 0, false, null, null];
+  let [count, now, isPlaying, layout, place] = [firstStep(), 0, false, null, null];
 
   const told = element("div", { class: "wavesim-told", role: "status", "aria-live": "polite" });
   const slider = element("input", { type: "range", min: "0", max: String(steps.length), "aria-label": "Step" });
@@ -51,6 +51,14 @@ function render({ model, el }) {
     facts: (x, y) => factsAt(x, y),
   });
   root.append(keys);
+
+  // The one that was asked for, or the last of the run's first half: an empty picture says nothing.
+  function firstStep() {
+    const asked = model.get("step");
+    if (asked !== null) return Math.min(asked, steps.length);
+    const later = steps.findIndex((step) => step.ns > panel.makespan / 2);
+    return later < 0 ? steps.length : later;
+  }
 
   function factsAt(x, y) {
     if (!layout) return null;
@@ -154,11 +162,20 @@ function render({ model, el }) {
     KEYS[event.key](event);
   });
   slider.addEventListener("input", () => goTo(Number(slider.value)));
-  const moved = () => model.get("step") !== count && !isPlaying && goTo(model.get("step"), false);
+  const moved = () => model.get("step") !== count && !isPlaying && goTo(firstStep(), false);
   model.on("change:step", moved);
   goTo(count, false);
+  const wantsMotion = !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const sight = new IntersectionObserver((seen) => {
+    if (!seen.some((one) => one.isIntersecting)) return;
+    sight.disconnect();
+    goTo(0, false);
+    start();
+  });
+  if (model.get("plays") && model.get("step") === null && wantsMotion) sight.observe(root);
   el.wavesim = picture;
   return () => {
+    sight.disconnect();
     cancelAnimationFrame(frame);
     model.off("change:step", moved);
     picture.end();

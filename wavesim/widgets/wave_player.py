@@ -8,6 +8,7 @@ import traitlets
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError
+from wavesim.guard.arguments import require_types
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
@@ -22,7 +23,9 @@ from wavesim.widgets.drawn import DrawnWidget, script
 class WavePlayer(DrawnWidget):
     """Plays a trace, simulated or measured, or the simulation of a pipeline under a plan on a device.
 
-    `step` is how many dispatches, waits, posts and finishes have been played; set it to go there.
+    `step` is how many dispatches, waits, posts and finishes have been played; set it to go there. None is the
+    middle of the run, where a player opens by itself. `plays` starts it as soon as it is in sight, unless the
+    reader's system asks for less motion.
     Raises `DescriptionError` for an empty trace or a pipeline without plan and device, and what
     `simulate` raises.
     """
@@ -36,8 +39,9 @@ class WavePlayer(DrawnWidget):
         "wave_picture.js",
         "wave_player.js",
     )
-    step = traitlets.Int(0, min=0).tag(sync=True)
-    page_traits = ("step",)
+    step = traitlets.Int(None, min=0, allow_none=True).tag(sync=True)
+    plays = traitlets.Bool(default_value=False).tag(sync=True)
+    page_traits = ("step", "plays")
 
     def __init__(
         self,
@@ -46,10 +50,12 @@ class WavePlayer(DrawnWidget):
         device: Device | None = None,
         costs: CostModel | None = None,
         *,
-        step: int = 0,
+        step: int | None = None,
+        plays: bool = False,
     ) -> None:
+        require_types("WavePlayer", what=(what, Trace | Pipeline))
         self.trace = what if isinstance(what, Trace) else _simulated(what, plan, device, costs)
-        super().__init__(scene=scene_of_timeline(timeline_parts(self.trace)), step=step)
+        super().__init__(scene=scene_of_timeline(timeline_parts(self.trace)), step=step, plays=plays)
 
 
 def _simulated(

@@ -9,6 +9,7 @@ import ipywidgets
 import traitlets
 
 from wavesim.guard.escaping import Markup, element, markup
+from wavesim.widgets.dark_pages import dark_figures
 from wavesim.widgets.drawn import style
 
 
@@ -21,8 +22,8 @@ class Words(ipywidgets.HTML):
 
 
 def style_sheet() -> Words:
-    """The style of our explorers, which takes no room itself."""
-    sheet = Words(element("style", Markup(style("what_if.css"))))
+    """The style of our explorers and of figures in a dark page, which takes no room itself."""
+    sheet = Words(element("style", Markup(style("vscode.css", "what_if.css") + dark_figures())))
     sheet.add_class("wavesim-style")
     return sheet
 
