@@ -21,7 +21,7 @@ help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
 	@echo "make test       the tests that need no GPU, on all cores"
 	@echo "make quick      the unit tests but for the slow ones: under a minute"
-	@echo "make lab        JupyterLab on the first notebook"
+	@echo "make lab        JupyterLab on the first notebook   (LAB_ARGS=--allow-root as root, as in a container)"
 	@echo "make lite       a site with the notebooks that run in any browser, with no network: build/lite/site (needs npm)"
 	@echo "make lite-test  every notebook of that site, in Chromium"
 	@echo "make binder     the link that opens this checkout's GitHub repository on mybinder.org"
@@ -100,7 +100,7 @@ docs: $(VENV)/.has-all
 	$(PY) docs/build_site.py
 
 lab: $(VENV)/.has-all
-	$(PY) -m jupyterlab --ServerApp.root_dir=. notebooks/01_start_here.ipynb
+	$(PY) -m jupyterlab --ServerApp.root_dir=. $(LAB_ARGS) notebooks/01_start_here.ipynb
 
 # In an environment of its own: its kernel's extension breaks a JupyterLab beside it.
 # PYODIDE= is the folder of a whole Pyodide distribution, which holds NumPy; npm's holds none.

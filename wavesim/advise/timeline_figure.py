@@ -57,10 +57,10 @@ def kind_colour(kind: str, theme: Theme) -> str:
 def _title(picture: StepPicture) -> str:
     """The finding: where the slots' time of this step went."""
     share = {name: f"{100 * float(values.mean()):.0f} %" for name, values in picture.shares.items()}
-    hidden = "" if picture.shares["blind"].mean() < 0.005 else f", {share['blind']} is hidden"
+    hidden = "" if picture.shares["blind"].mean() < 0.005 else f", {share['blind']} cannot be seen"
     return (
-        f"Slots work {share['work']} of this step, {share['idle']} they are empty{hidden}, "
-        f"{share['nothing']} nothing runs"
+        f"SM slots are at work {share['work']} of this step and empty {share['idle']}{hidden}; "
+        f"nothing runs {share['nothing']}"
     )
 
 

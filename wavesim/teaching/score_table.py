@@ -9,11 +9,11 @@ from wavesim.teaching.shown import Shown
 TITLES = (
     "set",
     "cases",
-    "median",
-    "90 % within",
-    "if one said: no gain",
-    "if one said: ceil(waves)",
-    "noise",
+    "median error (points)",
+    "90 % within (points)",
+    'median of "no gain" (points)',
+    "median of ceil(waves) (points)",
+    "noise (points)",
 )
 
 
