@@ -118,4 +118,5 @@ def _is_plain(instruction):
     if instruction.text.startswith("CALL"):  # sm_120 calls the driver for copies to another block
         return True
     is_weak = instruction.op is Op.STORE and instruction.order == "weak" and instruction.space != "shared"
-    return instruction.op in _PLAIN or instruction.space in ("param", "const") or is_weak
+    is_nothing = instruction.text == "NOP"  # also where lint takes it for a warp's barrier
+    return is_nothing or instruction.op in _PLAIN or instruction.space in ("param", "const") or is_weak
