@@ -52,7 +52,8 @@ def code_cells(path: Path) -> list[nbformat.NotebookNode]:
 
 
 def code_of(path: Path) -> str:
-    return "\n".join(cell.source for cell in code_cells(path))
+    """All cells' Python, without the magic that loads our extension."""
+    return "\n".join(cell.source.removeprefix("%load_ext wavesim.teaching\n") for cell in code_cells(path))
 
 
 def prose_of(path: Path) -> str:
