@@ -20,10 +20,11 @@ from wavesim.guard.escaping import lines
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, StreamSync
-from wavesim.predict.defaults import KnownCosts, find_costs
+from wavesim.predict.defaults import find_costs
 from wavesim.predict.forecast import Forecast, HasForecast
 from wavesim.predict.kernel_times import kernel_times_of
 from wavesim.predict.kinds import STREAM_TRACE, known_text
+from wavesim.predict.known_costs import KnownCosts
 from wavesim.predict.prediction import (
     TIME_TEXT,
     Measured,

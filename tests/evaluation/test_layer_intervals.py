@@ -1,32 +1,34 @@
-"""The interval of a gain predicted for an MLP: what the newest `layers` results say of such predictions.
-
-It is wide. A narrower one, from products timed alone, held 4 of 17.
-"""
+"""Intervals of layers: widths by hand, and the committed file beside the run that it was learnt on."""
 
 import json
-from pathlib import Path
 
-import numpy as np
 import pytest
 
-from wavesim.costs.product_costs import product_costs_of
-from wavesim.evaluation.layer_results import FOLDER, KERNELS, LIBRARY, load_layers, newest_layers
+from wavesim.evaluation.layer_blind_cases import all_cases
+from wavesim.evaluation.layer_blind_scores import is_in_test_split
+from wavesim.evaluation.layer_intervals import SpreadError, coverage, kinds_of
+from wavesim.predict.intervals import LAYER_INTERVALS, committed_widths
 
-ROOT = Path(__file__).parents[2]
-BEFORE_POINTS = 2.1
+NAMES = [case.name for case in all_cases()]
+LEARNT = [name for name in NAMES if not is_in_test_split(name)]
+TESTED = [name for name in NAMES if is_in_test_split(name)]
 
 
-def test_eighty_per_cent_of_the_gains_of_our_first_choices_lay_within_the_interval_that_is_given():
-    path = newest_layers(ROOT / FOLDER)
-    choices = {one["name"]: one for one in json.loads(path.read_text())["registered"]["choices"]}
-    errors = []
-    for row, speed in load_layers(path).speeds(KERNELS, LIBRARY).items():
-        choice = choices[row.name]
-        if choice["label"] != "cublaslt":
-            errors.append(100 * (1 - 1 / speed.value) - 100 * (1 - choice["ours_ns"] / choice["library_ns"]))
-    sizes = np.abs(errors)
-    assert product_costs_of("h200").interval_points == pytest.approx(np.quantile(sizes, 0.8), abs=0.05)
-    words = " ".join((ROOT / "docs" / "in-your-model.md").read_text().split())
-    held = int((sizes <= BEFORE_POINTS).sum())
-    assert f"held 80 % of the {len(sizes)} gains of our kernels that were predicted before" in words
-    assert f"the {BEFORE_POINTS} points given at that time had held {held} of them" in words
+def test_widths_are_learnt_on_the_development_split_and_held_against_the_other():
+    found = [SpreadError("own", name, 2.0, 1.0) for name in LEARNT]
+    found += [SpreadError("own", name, -1.0 if i % 2 else 5.0, 1.0) for i, name in enumerate(TESTED)]
+    kinds = kinds_of(found, "h200")
+    assert kinds["own"].half_width_over_spread == pytest.approx(2.0)
+    assert (kinds["own"].cases, kinds["own"].p90_abs_error_points) == (len(TESTED), 5.0)
+    assert coverage(found, kinds) == pytest.approx((len(TESTED) // 2) / len(TESTED))
+
+
+def test_the_committed_widths_of_layers_stand_beside_those_of_all_other_kinds():
+    kinds = json.loads(LAYER_INTERVALS.read_text())["kinds"]
+    assert set(kinds) == {"layer, device constants, pdl", "layer, device constants, semaphores by pdl"}
+    for kind in kinds:
+        assert committed_widths().support(kind, "h200") == "here"
+        assert committed_widths().support(kind, "h100") == "elsewhere"
+    assert (
+        committed_widths().support("layer, device constants, semaphores by pdl, chained", "h200") == "never"
+    )

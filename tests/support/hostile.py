@@ -28,7 +28,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import CustomPolicy, TileSync
-from wavesim.predict.defaults import KnownCosts
+from wavesim.predict.known_costs import KnownCosts
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.exercises import Feedback
 from wavesim.teaching.prediction import Prediction, Revealed

@@ -16,7 +16,7 @@ from wavesim.model import device as devices
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    from wavesim.passes.model_pass import WAYS
+    from wavesim.passes.model_pass import CHAINED_WAY, WAYS
     from wavesim.workloads.models import layered_models
 
     parser.add_argument("model", help=", ".join(layered_models()))
@@ -25,7 +25,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cached", type=integer, help="with --decode: keys in each cache (2047)")
     parser.add_argument("--tp", type=integer, help="GPUs that share the layer; the model's usual number")
     parser.add_argument("--device", help=", ".join(devices.names()))
-    parser.add_argument("--sync", default=",".join(WAYS), help="plans, the first the baseline")
+    parser.add_argument(
+        "--sync",
+        default=",".join((*WAYS, CHAINED_WAY)),
+        help="plans, the first the baseline; chained+PLAN: products that leave their SMs as they end",
+    )
     parser.add_argument("--html", type=Path, help="write the picture and the table as a page")
 
 

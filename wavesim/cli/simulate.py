@@ -23,6 +23,8 @@ from wavesim.trace.trace import Trace
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+    from wavesim.predict.forecast import Forecast
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
@@ -66,6 +68,7 @@ def run(options: argparse.Namespace) -> int:
         *forecast.caveats,
         safety.text,
     )
+    verdict = _verdict(forecast, plan, baseline)
     _draw(options, pipeline, (stream, trace), notes)
     document = {
         "workload": pipeline.name,
@@ -83,10 +86,21 @@ def run(options: argparse.Namespace) -> int:
         f"{trace.time_ns / 1e3:.1f} us{_outside_text(trace.header.setup_ns, plan)}, "
         f"{forecast.text}; SMs {found.busy_utilisation:.0%} busy, {found.resident_utilisation:.0%} resident\n"
         f"costs: {known.source}\nbefore: {forecast.history}\n"
-        + "".join(f"{caveat}\n" for caveat in forecast.caveats)
+        + "".join(f"{line}\n" for line in (*verdict, *forecast.caveats))
         + safety.text
     )
     return print_result(options, document, text)
+
+
+def _verdict(forecast: "Forecast", plan: Plan, baseline: Plan) -> tuple[str, ...]:
+    """Of a layer, whose gains were scored with it: whether this plan is worth running."""
+    from wavesim.predict.kinds import LAYER_CONSTANTS
+    from wavesim.predict.verdict import HELPS_POINTS
+
+    if plan == baseline or not forecast.kind.startswith(LAYER_CONSTANTS):
+        return ()
+    words = "nothing to gain here" if forecast.points < HELPS_POINTS else "worth running"
+    return (f"verdict: {words} by this plan, a point is worth naming",)
 
 
 def _draw(

@@ -26,7 +26,7 @@ ROWS = 12
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from wavesim.predict.defaults import KnownCosts
+    from wavesim.predict.known_costs import KnownCosts
     from wavesim.trace.trace import Trace
     from wavesim.tuning.ranking import TunedPlan, Tuning
 

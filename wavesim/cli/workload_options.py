@@ -19,7 +19,7 @@ from wavesim.plan.order import KNOWN_ORDERS
 from wavesim.workloads.catalogue import WORKLOADS, parse_tile, workload
 
 if TYPE_CHECKING:
-    from wavesim.predict.defaults import KnownCosts
+    from wavesim.predict.known_costs import KnownCosts
 
 TOML = ".toml"
 # Options that say what a file says itself, or are of kernels of ours, with what they are where not given.

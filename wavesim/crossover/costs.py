@@ -12,7 +12,8 @@ from wavesim.costs.cost_model import CostModel
 from wavesim.crossover.family import KernelFamily
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.predict.defaults import KnownCosts, described_costs
+from wavesim.predict.defaults import described_costs
+from wavesim.predict.known_costs import KnownCosts
 from wavesim.predict.product_times import costs_from_products
 
 

@@ -20,8 +20,8 @@ from wavesim.crossover.ways import ComparedPlan, ways_of
 from wavesim.guard.arguments import require_types
 from wavesim.guard.bounds import real
 from wavesim.model.device import Device
-from wavesim.predict.defaults import KnownCosts
 from wavesim.predict.forecast import Forecast
+from wavesim.predict.known_costs import KnownCosts
 from wavesim.trace.trace import Trace
 from wavesim.tuning.batches import answered, worker_count
 

@@ -14,8 +14,8 @@ from wavesim.crossover.ways import ComparedPlan
 from wavesim.errors import DeadlockError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.predict.defaults import KnownCosts
 from wavesim.predict.forecast import Forecast
+from wavesim.predict.known_costs import KnownCosts
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 

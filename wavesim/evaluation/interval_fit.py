@@ -66,12 +66,12 @@ def widths_of(found: Sequence[ScoredPrediction]) -> Widths:
     kernels (conformal prediction for random effects): of their widths the one that 8 in 10 do not exceed.
     """
     kinds = {kind: ratios for kind, ratios in _ratios(found).items() if _is_enough(ratios)}
-    quantiles = {kind: _quantile(ratios) for kind, ratios in kinds.items()}
+    quantiles = {kind: grouped_quantile(ratios) for kind, ratios in kinds.items()}
     widths = {
         kind: _drawn(quantiles, kind, len(ratios)) * unseen_over_seen(kind, len(ratios))
         for kind, ratios in kinds.items()
     }
-    each = sorted(_quantile(ratios) for ratios in _family_ratios(found) if _is_enough(ratios))
+    each = sorted(grouped_quantile(ratios) for ratios in _family_ratios(found) if _is_enough(ratios))
     each = each or [UNSCORED_POINTS]
     unseen = each[min(len(each), ceil(LEVEL * (len(each) + 1))) - 1]
     return Widths(
@@ -167,7 +167,8 @@ def _drawn(quantiles: Mapping[str, float], kind: str, sizes: int) -> float:
     return exp((own + PRIOR_GROUPS * float(np.mean(others))) / (sizes + PRIOR_GROUPS))
 
 
-def _quantile(groups: Ratios) -> float:
+def grouped_quantile(groups: Ratios) -> float:
+    """The least ratio that a share of LEVEL x (n + 1) / n of n groups of equal weight does not exceed."""
     weighed = sorted((error, 1.0 / len(errors)) for errors in groups for error in errors)
     enough = LEVEL * (len(groups) + 1)
     total = 0.0

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from wavesim.model.pipeline import Pipeline
-from wavesim.passes.model_pass import with_backends, with_chained_products
 from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
+from wavesim.workloads.layer_backends import with_backends, with_chained_products
 from wavesim.workloads.layers import chain_of, transformer_layer
 
 Kind = Literal["chain", "into", "from", "norm", "layer", "decode", "chained", "chained-layer"]

@@ -20,11 +20,12 @@ from wavesim.guard.program import run_program
 from wavesim.guard.reading import read_text
 from wavesim.guard.writing import write_text
 from wavesim.model.device import default_device
-from wavesim.passes.model_pass import ALL_REDUCE, layer_costs, with_backends
+from wavesim.passes.model_pass import ALL_REDUCE, layer_costs
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.product_tiles import best_tiles
 from wavesim.recordings.published_rows import published_runs
 from wavesim.workloads.hopper import TILES
+from wavesim.workloads.layer_backends import with_backends
 from wavesim.workloads.layers import chain_of, transformer_layer
 
 PAGE = DOCS / "models" / "paper.md"

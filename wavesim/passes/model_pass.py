@@ -5,30 +5,32 @@ with semaphores, split into attention, its products, MLP, norms, all-reduce and 
 of the second of two layers in a row, so that what lies between layers counts once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 from wavesim.costs.layer_costs import costs_of_stages
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import shown
-from wavesim.guard.documents import read_toml
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.passes.all_reduce import AllReduce, all_reduces
 from wavesim.plan.parsing import parse_plan
-from wavesim.predict.defaults import KnownCosts, find_costs
+from wavesim.predict.defaults import find_costs
+from wavesim.predict.forecast import Forecast
+from wavesim.predict.known_costs import KnownCosts
 from wavesim.predict.product_tiles import best_tiles
 from wavesim.predict.product_times import costs_from_products
+from wavesim.predict.verdict import HELPS_POINTS
 from wavesim.trace.trace import Trace
 from wavesim.workloads.hopper import TILES
+from wavesim.workloads.layer_backends import with_backends, with_chained_products
 from wavesim.workloads.layers import Phase, transformer_layer
-from wavesim.workloads.models import model_named
+from wavesim.workloads.models import layered_models, model_named
 
 WAYS = ("stream", "pdl", "pdl+row", "pdl+tile")
+CHAINED = "chained+"  # before a plan: products by the kernel whose blocks leave their SMs as they end
+CHAINED_WAY = f"{CHAINED}pdl+tile"
 # Parts of a layer, by stage; what no kernel fills, and what no kernel here computes, come after them.
 PARTS: dict[str, tuple[str, ...]] = {
     "attention": ("attention",),
@@ -42,10 +44,11 @@ PART_NAMES = (*PARTS, LAUNCH, ALL_REDUCE)
 
 @dataclass(frozen=True)
 class PassWay:
-    """A layer under one way of synchronising: nanoseconds by part, which add up."""
+    """A layer under one way of synchronising: nanoseconds by part, which add up, and what it gains."""
 
     word: str
     parts_ns: dict[str, float]
+    forecast: Forecast
 
     @property
     def layer_ns(self) -> float:
@@ -70,44 +73,19 @@ class ModelPass:
 
     def gain_points(self, way: PassWay) -> float:
         """What a way gains over the first, in points of a whole layer."""
-        return 100 * (1 - way.layer_ns / self.ways[0].layer_ns)
+        return way.forecast.points
+
+    @property
+    def gains_nothing(self) -> bool:
+        """Whether no way is predicted to gain what is worth naming."""
+        return all(way.forecast.points < HELPS_POINTS for way in self.ways)
 
 
 def layer_costs(pipeline: Pipeline, device: Device) -> KnownCosts:
     """From what each kind of kernel took alone on the device, else from its data sheet."""
     if all(isinstance(stage.work, Gemm) for stage in pipeline.stages):
         return costs_from_products(pipeline, device)
-    try:
-        model = costs_of_stages(with_backends(pipeline), device)
-    except DescriptionError:
-        return find_costs(pipeline, device)
-    source = f"tile times of each kind of kernel from what such kernels took alone on {device.name}"
-    return KnownCosts(model, source)
-
-
-def with_backends(pipeline: Pipeline) -> Pipeline:
-    """Each stage with the kernels that compute its kind of work, where it names none."""
-    return _with_names(pipeline, _backends())
-
-
-def with_chained_products(pipeline: Pipeline) -> Pipeline:
-    """The same, products by the kernel for chains whose blocks leave their SMs as they end."""
-    return _with_names(pipeline, {**_backends(), **_backends()["chained"]})
-
-
-def _with_names(pipeline: Pipeline, names: Mapping[str, Any]) -> Pipeline:
-    return pipeline.with_stages(
-        {
-            stage.name: replace(stage, backend=stage.backend or names.get(type(stage.work).__name__, ""))
-            for stage in pipeline.stages
-        }
-    )
-
-
-@cache
-def _backends() -> Mapping[str, Any]:
-    """By the class of a stage's work; "chained" those of chains, where they are others."""
-    return read_toml(Path(__file__).with_name("backends.toml"))
+    return find_costs(pipeline, device)
 
 
 def pass_of(
@@ -124,6 +102,8 @@ def pass_of(
     for word in ways:
         if list(ways).count(word) > 1:
             raise DescriptionError(f"ways names {shown(word)} twice; name each way once")
+    if name not in layered_models():
+        raise DescriptionError(f"model is {shown(name)}; known are {', '.join(layered_models())}")
     model = model_named(name)
     two = two_layers(name, device, tokens, phase=phase, cached=cached, tp=tp)
     gpus = int(two.parameters["tp"])
@@ -135,14 +115,28 @@ def pass_of(
         )
     reduced_ns = 2 * links.time_ns(tokens, model.hidden, gpus) if links else 0.0
     known = layer_costs(two, device)
-    found = []
+    found: list[PassWay] = []
     for word in ways:
-        trace = known.simulated(two, parse_plan(word), device)
-        found.append(PassWay(word, {**second_layer_ns(two, trace), ALL_REDUCE: reduced_ns}))
+        own, costs = _built_for(word, two, known, device)
+        trace = costs.simulated(own, parse_plan(word.removeprefix(CHAINED)), device)
+        parts = {**second_layer_ns(own, trace), ALL_REDUCE: reduced_ns}
+        first_ns = sum((found[0].parts_ns if found else parts).values())
+        forecast = costs.forecast(trace, 100 * (1 - sum(parts.values()) / first_ns))
+        found.append(PassWay(word, parts, forecast if found else forecast.of_the_baseline))
     assert model.layer is not None
     return ModelPass(
         name, tokens, phase, cached, gpus, model.layer.layers, device.name, tuple(found), known.source, links
     )
+
+
+def _built_for(word: str, two: Pipeline, known: KnownCosts, device: Device) -> tuple[Pipeline, KnownCosts]:
+    """The layers with the kernels that a way runs, and their costs; no gain of chained ones was scored."""
+    if not word.startswith(CHAINED):
+        return with_backends(two), known
+    own = with_chained_products(two)
+    if not known.kind:
+        return own, known
+    return own, replace(known, model=costs_of_stages(own, device), kind=f"{known.kind}, chained products")
 
 
 def two_layers(
@@ -157,8 +151,7 @@ def two_layers(
     """Two layers in a row, each product in the tiles that suit it alone. Raises `DescriptionError`."""
     plain = transformer_layer(name, tokens, phase=phase, cached=cached, tp=tp)
     tiles = best_tiles(plain, device, TILES)
-    two = transformer_layer(name, tokens, phase=phase, cached=cached, tp=tp, tiles=tiles, layers=2)
-    return with_backends(two)
+    return transformer_layer(name, tokens, phase=phase, cached=cached, tp=tp, tiles=tiles, layers=2)
 
 
 def second_layer_ns(two: Pipeline, trace: Trace) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wavesim.passes.model_pass import ALL_REDUCE, PART_NAMES, ModelPass
+from wavesim.passes.model_pass import ALL_REDUCE, PART_NAMES, ModelPass, PassWay
 from wavesim.view.page import Section, Table, write_page
 from wavesim.view.stacked_bars import StackedBar, bars_of_parts
 
@@ -19,10 +19,12 @@ def pass_text(found: ModelPass) -> str:
     lines = [
         f"{way.word:<22}"
         + "".join(f"{way.parts_ns[name] / 1000:>14.1f}" for name in PART_NAMES)
-        + f"{way.layer_ns / 1000:>12.1f}{found.gain_points(way):>+10.1f}"
+        + f"{way.layer_ns / 1000:>12.1f}{found.gain_points(way):>+10.1f}{_interval(way):>20}"
         for way in found.ways
     ]
-    return "\n".join([what_of(found), f"{head}{'layer':>12}{'points':>10}", *lines, *notes_of(found)])
+    return "\n".join(
+        [what_of(found), f"{head}{'layer':>12}{'points':>10}{'8 times in 10':>20}", *lines, *notes_of(found)]
+    )
 
 
 def what_of(found: ModelPass) -> str:
@@ -37,15 +39,18 @@ def what_of(found: ModelPass) -> str:
 def notes_of(found: ModelPass) -> tuple[str, ...]:
     """What the numbers mean."""
     first, best = found.ways[0], min(found.ways, key=lambda way: way.layer_ns)
+    times = dict.fromkeys(
+        f"{found.layers * way.layer_ns / 1e6:.2f} ms under {way.word}" for way in (first, best)
+    )
     passes = (
-        f"a pass through {found.layers} layers: {found.layers * first.layer_ns / 1e6:.2f} ms under "
-        f"{first.word}, {found.layers * best.layer_ns / 1e6:.2f} ms under {best.word}; without embedding and "
-        "vocabulary product"
+        f"a pass through {found.layers} layers: {', '.join(times)}; without embedding and vocabulary product"
     )
     notes = [
         passes,
         f"points: what a way takes less than {first.word}, of the whole layer",
         f"{SIMULATED}: {found.basis}",
+        verdict_of(found),
+        *dict.fromkeys(f"before: {way.forecast.history}" for way in found.ways[1:]),
     ]
     if found.all_reduce is not None:
         notes.append(
@@ -53,6 +58,20 @@ def notes_of(found: ModelPass) -> tuple[str, ...]:
             f"of bus bandwidth; {found.all_reduce.source}"
         )
     return tuple(notes)
+
+
+def verdict_of(found: ModelPass) -> str:
+    """Whether it is worth synchronising otherwise, in words."""
+    best = max(found.ways, key=found.gain_points)
+    if found.gains_nothing:
+        return f"verdict: nothing to gain here, no way gains a point over {found.ways[0].word}"
+    return f"verdict: {best.word}, {best.forecast.points:+.1f} points ({best.forecast.interval_text})"
+
+
+def _interval(way: PassWay) -> str:
+    """The interval; in brackets where such predictions were never scored on this device."""
+    words = f"{way.forecast.low:+.1f} to {way.forecast.high:+.1f}"
+    return words if way.forecast.scored else f"({words})"
 
 
 def pass_data(found: ModelPass) -> dict[str, Any]:
@@ -71,11 +90,15 @@ def pass_data(found: ModelPass) -> dict[str, Any]:
                 "layer_ns": round(way.layer_ns),
                 "pass_ns": round(found.layers * way.layer_ns),
                 "points": round(found.gain_points(way), 2),
+                "low": round(way.forecast.low, 2),
+                "high": round(way.forecast.high, 2),
+                "scored": way.forecast.scored,
                 "parts_ns": {name: round(way.parts_ns[name]) for name in PART_NAMES},
             }
             for way in found.ways
         ],
         "basis": f"{SIMULATED}: {found.basis}",
+        "verdict": verdict_of(found),
         "all_reduce": found.all_reduce.source if found.all_reduce else "",
     }
 

@@ -21,6 +21,7 @@ from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Trace
 
 INTERVALS = FOLDER / "intervals.json"
+LAYER_INTERVALS = FOLDER / "layers" / "intervals.json"  # of layers, scored in a run of their own
 LEVEL = 0.8
 UNSCORED_POINTS = 8.0  # half-width where the package has no scores at all; a guess
 
@@ -121,7 +122,9 @@ def committed_widths() -> Widths:
     if not INTERVALS.exists():
         return Widths({}, UNSCORED_POINTS)
     found = json.loads(INTERVALS.read_text())
+    layers = json.loads(LAYER_INTERVALS.read_text())["kinds"] if LAYER_INTERVALS.exists() else {}
     kinds = {
-        kind: KindScore(**{**one, "devices": tuple(one["devices"])}) for kind, one in found["kinds"].items()
+        kind: KindScore(**{**one, "devices": tuple(one["devices"])})
+        for kind, one in {**found["kinds"], **layers}.items()
     }
     return Widths(kinds, found["unseen"])

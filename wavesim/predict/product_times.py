@@ -15,7 +15,8 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import StreamSync
-from wavesim.predict.defaults import KnownCosts, described_costs
+from wavesim.predict.defaults import described_costs
+from wavesim.predict.known_costs import KnownCosts
 
 KIND = "products timed alone"  # in recordings/intervals.json
 # Schedules, by their words, whose blocks go on with another tile: fetched, or from a list of their own.

@@ -21,8 +21,8 @@ from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import RowMajor
 from wavesim.plan.plan import Plan, StreamSync
-from wavesim.predict.defaults import KnownCosts
 from wavesim.predict.forecast import Forecast
+from wavesim.predict.known_costs import KnownCosts
 from wavesim.tuning.candidates import (
     Candidate,
     Fingerprints,

@@ -10,7 +10,8 @@ from wavesim.costs.cost_model import CostModel
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
-from wavesim.predict.defaults import KnownCosts, find_costs
+from wavesim.predict.defaults import find_costs
+from wavesim.predict.known_costs import KnownCosts
 
 
 @dataclass

@@ -17,8 +17,8 @@ from wavesim.errors import WavesimError
 from wavesim.guard.escaping import Markup, element, markup
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
-from wavesim.predict.defaults import KnownCosts
 from wavesim.predict.kernel_times import costs_from_kernel_times
+from wavesim.predict.known_costs import KnownCosts
 from wavesim.sim.simulation import simulate
 from wavesim.view.timeline_data import timeline_parts
 from wavesim.widgets.page_watch import PageWatch

@@ -10,14 +10,15 @@ from functools import lru_cache
 from wavesim.model import device as devices
 from wavesim.model.device import Device, default_device
 from wavesim.model.pipeline import Pipeline
-from wavesim.passes.model_pass import layer_costs, with_backends
+from wavesim.passes.model_pass import layer_costs
 from wavesim.plan.order import Order, Reversed, RowMajor
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan, StreamSync, without_overlap
 from wavesim.plan.semaphores import edges_of
-from wavesim.predict.defaults import KnownCosts
+from wavesim.predict.known_costs import KnownCosts
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
+from wavesim.workloads.layer_backends import with_backends
 from wavesim.workloads.layers import CHAINS, chain_of, transformer_layer
 
 WHOLE = "whole layer"

@@ -16,7 +16,8 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import ColumnMajor, Grouped, Order, Reversed, RowMajor
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import parse_policy
-from wavesim.predict.defaults import KnownCosts, find_costs
+from wavesim.predict.defaults import find_costs
+from wavesim.predict.known_costs import KnownCosts
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim.workloads.catalogue import DEFAULTS, IMAGE_UNIT, parse_tile, workload

@@ -29,7 +29,7 @@ from wavesim.model.regions import View
 from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage, TileSet
 from wavesim.workloads.hopper import TILE_K, block_of
-from wavesim.workloads.models import Model, TransformerShape, model_named
+from wavesim.workloads.models import Model, TransformerShape, layered_models, model_named
 from wavesim.workloads.tile_rows import TileRows, columns_between, rows_between, rows_so_far
 
 Phase = Literal["prefill", "decode"]
@@ -207,7 +207,10 @@ def _sizes(
 ) -> _Sizes:
     found = model_named(model) if isinstance(model, str) else model
     if found.layer is None:
-        raise DescriptionError(f"{found.name}: its MLP is described, its layer is not; see models.toml")
+        known = ", ".join(layered_models())
+        raise DescriptionError(
+            f"{found.name}: its MLP is described, its layer is not; known are {known} (models.toml)"
+        )
     if phase not in get_args(Phase):
         raise DescriptionError(f"phase is {shown(phase)}; it must be 'prefill' or 'decode'")
     whole("tokens", tokens, least=1)

@@ -19,9 +19,9 @@ from wavesim.model.kernel import Block, Gemm, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
-from wavesim.passes.model_pass import with_backends
 from wavesim.plan.parsing import parse_plan
 from wavesim.sim.simulation import simulate
+from wavesim.workloads.layer_backends import with_backends
 from wavesim.workloads.layers import transformer_layer
 
 COSTS = AttentionCosts(

@@ -65,10 +65,32 @@ def test_the_command_prints_text_and_json_and_writes_a_page(tmp_path, capsys):
         assert abs(sum(way["parts_ns"].values()) - way["layer_ns"]) <= len(PART_NAMES)
 
 
+def test_a_gain_has_its_interval_and_the_history_of_such_predictions_and_an_unscored_one_is_in_brackets():
+    found = pass_of("gpt3-145b", H200, 512, ways=("stream", "pdl+row", "chained+pdl+row"))
+    stream, usual, chained = found.ways
+    assert (stream.forecast.low, stream.forecast.high) == (0, 0)
+    assert usual.forecast.low < usual.forecast.points < usual.forecast.high
+    assert (usual.forecast.scored, chained.forecast.scored) == (True, False)
+    assert chained.forecast.high - chained.forecast.low > usual.forecast.high - usual.forecast.low
+    assert chained.layer_ns < usual.layer_ns
+    text = pass_text(found)
+    assert f"({chained.forecast.low:+.1f} to {chained.forecast.high:+.1f})" in text
+    assert "before: layer, device constants, semaphores by pdl: median error" in text
+    assert "verdict: chained+pdl+row" in text
+    assert not found.gains_nothing
+
+
+def test_where_no_way_gains_a_point_the_verdict_says_so():
+    found = pass_of("qwen2.5-0.5b", H200, 1024, ways=("stream", "pdl+row"))
+    assert found.gains_nothing == (found.gain_points(found.ways[1]) < 1)
+    assert ("nothing to gain here" in pass_text(found)) == found.gains_nothing
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
         (("gpt-5", H200, 64), {}, "model is 'gpt-5'"),
+        (("gpt-neox-20b", H200, 64), {}, "model is 'gpt-neox-20b'; known are gpt3-145b"),
         (("gpt3-145b", load("a100-80gb"), 64), {}, "no all-reduce was measured on a100-80gb"),
         (("llama-3-8b", H200, 64), {"ways": ("stream", "stream")}, "ways names 'stream' twice"),
     ],
