@@ -34,6 +34,7 @@ NAV: list[Any] = [
         "Predictions": [
             {"How far to trust them": "the-model.md"},
             {"Against measurements": "evidence.md"},
+            {"The blind challenge": "challenge.md"},
             {"From which size on": "crossover.md"},
             {"A transformer layer": "layers.md"},
             {

@@ -33,6 +33,7 @@ COMMANDS = {
     "lint": "is the synchronisation in compiled kernels in order? PTX, machine code or CUDA C++",
     "advise": "where a profile loses time, and what would win it back",
     "why-hang": "whether launches can hang, or why they do: who holds which SM, who waits for whom",
+    "challenge": "predict 60 pairs from their stream-sync runs, and be scored beside wavesim",
     "validate": "re-score the simulator against the stored measurements",
     "results": "a GPU benchmark's results as a page and pictures",
     "bench": "speed of the simulator itself",
