@@ -22,8 +22,8 @@ from wavesim.evaluation.layer_blind_predictions import predicted_from_costs, pre
 from wavesim.evaluation.layer_blind_runs import LayerBasis, LayerBlindRun, LayerPrediction
 from wavesim.guard.program import run_program
 
-CHAINS = ("chain", "into", "from", "norm")
-LAYERS = ("layer", "decode")
+CHAINS = ("chain", "into", "from", "norm", "chained")
+LAYERS = ("layer", "decode", "chained-layer")
 TOLD_POINTS = 1.0  # a smaller gain, measured and predicted, has no sign worth naming: "nothing to gain"
 
 
