@@ -37,6 +37,7 @@ LESSONS = {
     18: "staying",
     19: "latency",
     20: "sums",
+    21: "device_launches",
 }
 
 

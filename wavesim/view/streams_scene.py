@@ -4,12 +4,12 @@ Example: rows for the host, four streams, one hardware queue, two copy engines, 
 k1 of stream s1 stands hatched where it was ready and its queue was held by a copy of s0.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from wavesim.streams.operation import LEGACY
 from wavesim.streams.program import Memcpy, StreamProgram
-from wavesim.streams.timeline import OperationTimes, StreamTimeline
+from wavesim.streams.timeline import BlockSpan, OperationTimes, StreamTimeline
 
 COLOURS = ("h2d", "kernel", "d2h", "host")  # in the order of the theme's colours
 WORDS = {"h2d": "copy to the device", "kernel": "kernel", "d2h": "copy to the host", "host": "host function"}
@@ -44,7 +44,7 @@ def scene_of_streams(timeline: StreamTimeline, unshared_ns: int | None = None) -
             for one in timeline.host
         ],
         "blocks": _blocks(timeline, numbers),
-        "busy": _busy(timeline),
+        "busy": busy_shares(timeline.blocks, timeline.machine.device.sm_count),
         "smCount": timeline.machine.device.sm_count,
         "notes": list(dict.fromkeys(timeline.notes)),
         "kinds": [[word, WORDS[word]] for word in COLOURS if word in colours.values()],
@@ -138,15 +138,11 @@ def _blocks(timeline: StreamTimeline, numbers: dict[str, int]) -> list[list[int]
     return [[numbers[one.operation], one.sm, one.slot, one.start_ns, one.end_ns] for one in timeline.blocks]
 
 
-def _busy(timeline: StreamTimeline) -> list[list[float]]:
+def busy_shares(blocks: Iterable[BlockSpan], sm_count: int) -> list[list[float]]:
     """[time, share of the SMs that hold a block], from each time on."""
     changes = sorted(
-        change for one in timeline.blocks for change in ((one.start_ns, 1, one.sm), (one.end_ns, -1, one.sm))
+        change for one in blocks for change in ((one.start_ns, 1, one.sm), (one.end_ns, -1, one.sm))
     )
-    return _shares(changes, timeline.machine.device.sm_count)
-
-
-def _shares(changes: Sequence[tuple[int, int, int]], sm_count: int) -> list[list[float]]:
     held = [0] * sm_count
     busy, steps = 0, [[0.0, 0.0]]
     for time_ns, change, sm in changes:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from wavesim.widgets.comparison_view import ComparisonView as ComparisonView
     from wavesim.widgets.dependency_explorer import DependencyExplorer as DependencyExplorer
     from wavesim.widgets.latency_explorer import LatencyExplorer as LatencyExplorer
+    from wavesim.widgets.launch_explorer import LaunchExplorer as LaunchExplorer
     from wavesim.widgets.layer_what_if import LayerWhatIf as LayerWhatIf
     from wavesim.widgets.occupancy_explorer import OccupancyExplorer as OccupancyExplorer
     from wavesim.widgets.staying_what_if import StayingWhatIf as StayingWhatIf
@@ -21,6 +22,7 @@ else:
         "ComparisonView": "wavesim.widgets.comparison_view",
         "DependencyExplorer": "wavesim.widgets.dependency_explorer",
         "LatencyExplorer": "wavesim.widgets.latency_explorer",
+        "LaunchExplorer": "wavesim.widgets.launch_explorer",
         "LayerWhatIf": "wavesim.widgets.layer_what_if",
         "OccupancyExplorer": "wavesim.widgets.occupancy_explorer",
         "StreamsExplorer": "wavesim.widgets.streams_explorer",

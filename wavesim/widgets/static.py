@@ -14,6 +14,7 @@ from wavesim.widgets.bank_explorer import BankExplorer
 from wavesim.widgets.comparison_view import ComparisonView
 from wavesim.widgets.drawn import DrawnWidget
 from wavesim.widgets.latency_explorer import LatencyExplorer
+from wavesim.widgets.launch_explorer import LaunchExplorer
 from wavesim.widgets.layer_what_if import LayerWhatIf
 from wavesim.widgets.occupancy_explorer import OccupancyExplorer
 from wavesim.widgets.staying_what_if import StayingWhatIf
@@ -27,6 +28,7 @@ SHOWN = (
     OccupancyExplorer,
     LatencyExplorer,
     BankExplorer,
+    LaunchExplorer,
     StreamsExplorer,
     TunerView,
     ComparisonView,

@@ -1,8 +1,8 @@
 """Right answers in other words are accepted, and clever wrong ones refused with a hint.
 
 The answers in `answers_in_other_words.toml` were written from the notebooks' texts, before the graders were
-read. The first run refused 33 of the 104 right ones and accepted 12 of the 163 wrong ones. Only those of
-notebook 17 came later, with its graders and from the same author.
+read. The first run refused 33 of the 104 right ones and accepted 12 of the 163 wrong ones. Those of
+notebooks 17 and 21 came later, with their graders and from the same author.
 """
 
 import tomllib

@@ -271,6 +271,36 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         ((32, 2), "4 × 4"),
         (8, "two values"),
     ],
+    "21.1": [
+        ((4096, 256, 16, 1), "per warp"),
+        ((256, 8, 1, 1), "per thread"),
+        ((4096, 128, 256, 1), "per block"),
+        ((4096, 128, 16, 16), "per grid"),
+        ((4096, 16, 1), "four numbers"),
+        (4096, "four numbers"),
+    ],
+    "21.2": [
+        ((3072, 0), "places"),
+        ((2048, 3072), "finds no place"),
+        ((2048, 0), "lost"),
+        (2048, "two values"),
+    ],
+    "21.3": [
+        ((10, 17), "ended too"),
+        ((22, 26), "one after the other"),
+        ((20, 27), "every child"),
+        (22, "two"),
+    ],
+    "21.4": [(12, "4,096 launches"), (24, "do they fit"), (10, "more places"), (2048, "between")],
+    "21.5": [
+        (("thread", 1), "launches are lost"),
+        (("block", 1), "where 12 are possible"),
+        (("grid", 1), "where 12 are possible"),
+        (("grid", 512), "own items"),
+        (("nobody", 1), "where 12 are possible"),
+        (("everybody", 1), "is none of"),
+        ("grid", "two values"),
+    ],
     "12.1": [(6.2, "ms"), (0.005, "ms")],
     "12.2": [
         (PAIR.replace("[48, 8]", "[24, 8]"), "384"),
@@ -338,6 +368,7 @@ def test_several_answers_can_be_right():
         ("17.3", "a0, a1, b0, b1, k0, k1, c0, c1"),
         ("17.4", ["s2"]),
         ("17.4", "s2"),
+        ("21.5", ("Grid", 8)),
         ("17.5", (PRODUCE, RecordEvent("x", "a"), WaitEvent("x", "b"), CONSUME, EXTRA)),
     ]:
         assert check(number, answer).is_right

@@ -1,0 +1,76 @@
+"""The launch explorer's picture: the pool over time, calls that are lost, and grids by depth."""
+
+import pytest
+
+from wavesim.errors import DescriptionError
+from wavesim.streams.device_launch_engine import simulate_launches
+from wavesim.streams.device_launches import load_launch_machine
+from wavesim.streams.uneven_work import UnevenWork, nested
+from wavesim.view.launch_scene import MOST_POINTS, scene_of_launches, thinned
+from wavesim.widgets import LaunchExplorer
+from wavesim.widgets.launch_explorer import NESTED, VIRTUALISED
+
+ASSUMED = load_launch_machine("assumed")
+
+
+def test_a_full_pool_and_its_lost_calls_are_drawn_and_many_grids_are_not():
+    timeline = simulate_launches(UnevenWork("thread").grid(), ASSUMED)
+    found = scene_of_launches(timeline)
+    assert f"of which {timeline.lost:,} are lost" in found["title"]
+    assert "not measured" in found["subtitle"]
+    assert sum(count for _, count in found["lost"]) == timeline.lost > 0
+    assert [one["name"] for one in found["grids"]] == ["parent"]
+    assert found["left"] == 4_096
+    assert max(count for _, count in found["pending"]) == max(count for _, count in timeline.pending)
+    assert len(found["pending"]) <= 2 * MOST_POINTS + 2
+    assert len(found["busy"]) <= 2 * MOST_POINTS + 2
+
+
+def test_few_grids_have_a_row_each():
+    found = scene_of_launches(simulate_launches(nested(2), ASSUMED))
+    assert [(one["name"], one["depth"]) for one in found["grids"]][:4] == [
+        ("0", 0),
+        ("0.0", 1),
+        ("0.1", 1),
+        ("0.0.0", 2),
+    ]
+    assert found["left"] == 0
+    assert found["title"].endswith("with 6 launches; at most 4 of them are pending")
+    nobody = simulate_launches(UnevenWork("nobody").grid(), ASSUMED)
+    assert scene_of_launches(nobody)["title"] == "205 µs; nobody launches"
+
+
+def test_thinning_keeps_the_largest_and_the_last_of_a_piece_of_time():
+    assert thinned([(0, 1), (1, 5), (2, 3), (3, 2), (10_000, 7)], 10_000) == [[1, 5], [3, 2], [10_000, 7]]
+    assert thinned([(0, 0.0), (5_000, 0.5)], 10_000) == [[0, 0.0], [5_000, 0.5]]
+
+
+def test_the_explorer_moves_with_its_controls_and_greys_out_the_others():
+    explorer = LaunchExplorer()
+    assert "are lost" in explorer.picture.scene["title"]
+    explorer.full.value = VIRTUALISED
+    assert "lost" not in explorer.picture.scene["title"]
+    explorer.launcher.value = "block"
+    assert explorer.picture.scene["left"] == 0
+    assert len(explorer.picture.scene["grids"]) == 17
+    explorer.launcher.value = "nobody"
+    assert explorer.threshold.disabled
+    explorer.program.value = NESTED
+    assert [one.disabled for one in explorer.controls] == [False, True, True, False, False, False]
+    assert len(explorer.picture.scene["grids"]) == 15
+    assert "launches" in str(explorer.html())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"program": "quicksort"}, "program is 'quicksort'; choose one of threads with uneven work"),
+        ({"launcher": "host"}, "launcher is 'host'; choose one of nobody"),
+        ({"levels": 12}, "levels is 12; it must be an integer from 1 to 11"),
+        ({"pool": 0}, "pool is 0; it must be an integer from 1"),
+        ({"full": "wait"}, "full is 'wait'"),
+    ],
+)
+def test_an_explorer_that_cannot_be_is_refused(words, said):
+    with pytest.raises(DescriptionError, match=said):
+        LaunchExplorer(**words)

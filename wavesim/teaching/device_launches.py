@@ -1,0 +1,59 @@
+"""Notebook 21: launches from the device, simulated on the textbook machine and on one of assumed figures.
+
+Example: `table(1)` has a row for each that can launch, with how many launches are called and lost, and how
+long all takes; `family()` is a parent with two children and two tail launches, to be followed by hand.
+"""
+
+from collections.abc import Sequence
+
+from wavesim.streams.device_launch_engine import simulate_launches
+from wavesim.streams.device_launches import ChildLaunch, DeviceGrid, LaunchTimeline, load_launch_machine
+from wavesim.streams.uneven_work import LAUNCHERS, Launcher, UnevenWork
+from wavesim.teaching.shown import Shown
+from wavesim.widgets.launch_explorer import LaunchPicture
+
+US = 1_000
+
+
+def run(grid: DeviceGrid, machine: str = "textbook") -> LaunchTimeline:
+    """The grid and all that it launches. Raises `DescriptionError`."""
+    return simulate_launches(grid, load_launch_machine(machine))
+
+
+def uneven(launcher: Launcher, threshold: int = 1) -> LaunchTimeline:
+    """4,096 threads with uneven work on the machine of assumed figures. Raises `DescriptionError`."""
+    return run(UnevenWork(launcher, threshold).grid(), "assumed")
+
+
+def grid(name: str, us: int, launches: Sequence[ChildLaunch] = ()) -> DeviceGrid:
+    """A grid of one block that works for so long."""
+    return DeviceGrid(name, (us * US,), launches)
+
+
+def family() -> DeviceGrid:
+    """A parent of 10 us: children of 20 and 5, tail launches of 3 and 4, called at 2, 4, 6 and 8 us."""
+    return grid(
+        "parent",
+        10,
+        [
+            ChildLaunch(grid("long child", 20), after_ns=2 * US),
+            ChildLaunch(grid("short child", 5), after_ns=4 * US),
+            ChildLaunch(grid("first tail", 3), after_ns=6 * US, stream="tail"),
+            ChildLaunch(grid("second tail", 4), after_ns=8 * US, stream="tail"),
+        ],
+    )
+
+
+def table(threshold: int = 1) -> Shown:
+    """Who launches, how many launches are called and lost, and the time of all that is not lost."""
+    found = {launcher: uneven(launcher, threshold) for launcher in LAUNCHERS}
+    cells = [
+        (launcher, f"{one.launches:,}", f"{one.lost:,}", f"{one.end_ns / US:,.1f}")
+        for launcher, one in found.items()
+    ]
+    return Shown(("who launches", "launches", "lost", "µs, simulated"), tuple(cells))
+
+
+def picture(timeline: LaunchTimeline) -> LaunchPicture:
+    """The run, drawn."""
+    return LaunchPicture(timeline)
