@@ -1,0 +1,81 @@
+"""The host side of launches from the device: tables for the uneven parent, and figures from stamps."""
+
+import pytest
+
+from wavesim.errors import CompileError
+from wavesim.streams.uneven_work import THREADS, UnevenWork, items_of
+from wavesim_gpu.evaluation import device_launch
+from wavesim_gpu.evaluation.device_launch import GATHERED, THRESHOLDS, call_figures, uneven_tables
+from wavesim_gpu.runtime import device_linking
+
+ITEMS = items_of(range(device_launch.PARENT_BLOCKS * THREADS))
+
+
+def done_by(tables, gathered):
+    """How often each item is done, as the kernels go through the tables, and the launches."""
+    done, launches = [0] * int(tables.first_item[-1]), 0
+    for thread in range(len(tables.first_item) - 1):
+        if tables.first_task[thread] == tables.first_task[thread + 1]:
+            for item in range(tables.first_item[thread], tables.first_item[thread + 1]):
+                done[item] += 1
+        if gathered and thread % gathered == 0:
+            tasks = tables.tasks[tables.first_task[thread] : tables.first_task[thread + gathered]]
+            launches += len(tasks) > 0
+            for first, upto in tasks:
+                for item in range(first, min(upto, first + THREADS)):
+                    done[item] += 1
+    return done, launches
+
+
+@pytest.mark.parametrize("launcher", GATHERED)
+def test_every_item_is_done_once_by_as_many_launches_as_are_simulated(launcher):
+    for threshold in THRESHOLDS if launcher != "nobody" else (None,):
+        done, launches = done_by(uneven_tables(ITEMS, threshold), GATHERED[launcher])
+        assert set(done) == {1}
+        assert launches == len(UnevenWork(launcher, threshold or 1).grid().launches)
+
+
+def test_a_small_table_is_as_one_would_write_it():
+    tables = uneven_tables([2, 600, 1], 256)
+    assert tables.first_item.tolist() == [0, 2, 602, 603]
+    assert tables.first_task.tolist() == [0, 0, 3, 3]
+    assert tables.tasks.tolist() == [[2, 602], [258, 602], [514, 602]]
+
+
+def test_figures_are_medians_between_calls_and_begins_and_the_first_latency():
+    found = call_figures([100, 1_100, 2_100, 5_000], [6_000, 6_500, 7_000, 9_000])
+    assert found == {"call_ns": 1_000, "start_ns": 500, "latency_ns": 5_900}
+
+
+def test_what_was_measured_is_said_with_what_is_missing():
+    uneven = [
+        {
+            "launcher": "thread",
+            "threshold": 1,
+            "lost": 9,
+            "items_missing": 40,
+            "rounds_ns": [5_000, 7_000, 6_000],
+        },
+        {"launcher": "nobody", "threshold": None, "lost": 0, "items_missing": 0, "rounds_ns": [8_000]},
+    ]
+    result = {
+        "device": {"name": "a GPU"},
+        "calls": {"tail": [{"call_ns": 10, "start_ns": 20, "latency_ns": 30}] * 3},
+        "pool": {"taken": 7, "ran": 7, "error": 5},
+        "levels": {"deepest": 3, "error": 6},
+        "uneven": uneven,
+    }
+    assert device_launch.text_of(result).splitlines() == [
+        "measured on a GPU",
+        "tail: call_ns 10, start_ns 20, latency_ns 30",
+        "pool: 7 of 3,072 taken, 7 ran, error 5",
+        "levels: 3, then error 6",
+        "thread from 1 on: 6.0 µs, 40 items missing",
+        "nobody: 8.0 µs",
+    ]
+
+
+def test_without_nvcc_a_line_says_so(monkeypatch):
+    monkeypatch.setattr(device_linking, "NVCC_PLACES", ("no-such-compiler",))
+    with pytest.raises(CompileError, match="nvcc is not on the PATH"):
+        device_linking.linked_cubin(device_launch.SOURCE, "sm_90a")
