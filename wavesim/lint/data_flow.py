@@ -1,7 +1,7 @@
 """Which instructions a register's value comes from.
 
 Example: after `mov %r1, 0; @%p mov %r1, 1` both may have set %r1: a predicated definition does not end the
-one before it.
+one before it. For what reads it under the same predicate it does.
 """
 
 from collections import defaultdict
@@ -54,9 +54,18 @@ class DataFlow:
         for definition in reversed(self._by_register[register].get(block, ())):
             if definition < before:
                 found.add(definition)
-                if not self._flow.instructions[definition].guard:
+                guard = self._flow.instructions[definition].guard
+                if not guard or self._is_guarded_alike(definition, before, block):
                     return True
         return False
+
+    def _is_guarded_alike(self, definition: int, reader: int, block: int) -> bool:
+        """Whether what reads it in its block runs only where the definition did: by the same predicate."""
+        guard = self._flow.instructions[definition].guard
+        if reader == self._flow.end or self._flow.instructions[reader].guard != guard:
+            return False
+        changes = self._by_register.get(guard.lstrip("!"), {}).get(block, ())
+        return not any(definition <= change < reader for change in changes)
 
     def _reaching(self, register: str, block: int) -> frozenset[int]:
         """The definitions that reach the start of a block."""

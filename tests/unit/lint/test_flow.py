@@ -101,6 +101,14 @@ def test_a_predicated_definition_does_not_end_the_one_before():
     assert flow.slice_of("%r2", 3) == {0, 1, 2}
 
 
+@pytest.mark.parametrize(
+    ("between", "expected"), [("mov.u32 %r3, 0;", {2}), ("setp.eq.u32 %p1, %r3, 0;", {0, 2})]
+)
+def test_under_the_same_predicate_a_predicated_definition_ends_the_one_before(between, expected):
+    flow = Flow(kernel(f"mov.u32 %r1, 0; nop; @%p1 mov.u32 %r1, 1; {between} @%p1 mov.u32 %r2, %r1; ret;"))
+    assert flow.definitions("%r1", 4) == expected
+
+
 def test_a_loop_that_nothing_leaves_has_post_dominators_too():
     flow = Flow(kernel("@%p1 bra END; L: add.u32 %r1, %r1, 1; bra L; END: ret;"))
     assert flow.post_dominates(3, 0) is False
