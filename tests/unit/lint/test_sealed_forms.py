@@ -102,6 +102,39 @@ SENT = (
     f"{EXPECT}st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r6], %r7, [%r8];\n"
     "mov.u32 %r5, 0;\nTRY:\nmbarrier.try_wait.parity.shared::cta.b64 %p3, [bar], %r5;\n@!%p3 bra TRY;\n"
 )
+# Two tiles of copies: the last is drained behind the loop.
+COPY = "cp.async.ca.shared.global [%r6], [%rd5], 4;\ncp.async.commit_group;\n"
+READ_COPY = f"{BARRIER}ld.shared.f32 %f1, [seen];\n"
+DRAINED = (
+    f"{COPY}mov.u32 %r5, 0;\nTURN:\n{COPY}cp.async.wait_group 1;\n{READ_COPY}{BARRIER}add.s32 %r5, %r5, 1;\n"
+    f"setp.lt.u32 %p4, %r5, %r9;\n@%p4 bra TURN;\ncp.async.wait_group 0;\n{READ_COPY}{STORE}"
+)
+# A tile's sum and then its prefix are announced, in two arrays of which others read either.
+ANNOUNCE = "st.volatile.global.u32 [%rd3], 2;\n"
+PREFIX = "st.global.f32 [%rd2], %f2;\n"
+TWO_ARRAYS = (
+    f"@%p1 bra END;\nst.global.f32 [%rd1], %f1;\n{FENCE}st.volatile.global.u32 [%rd3], 1;\nSPIN:\n"
+    f"ld.volatile.global.u32 %r2, [%rd3+4];\nsetp.eq.u32 %p2, %r2, 0;\n@%p2 bra SPIN;\n{FENCE}"
+    "ld.global.f32 %f3, [%rd1+4];\nld.global.f32 %f4, [%rd2+4];\nadd.f32 %f2, %f3, %f4;\n"
+    f"{PREFIX}{FENCE}{ANNOUNCE}END:\n"
+)
+# Who reads last sets the flag back, by a count; not who raised it, nor each that has read.
+LAST = "atom.global.add.u32 %r3, [%rd4], 1;\nsetp.ne.u32 %p3, %r3, %r9;\n@%p3 bra AFTER;\n"
+RESET = "atom.global.exch.b32 %r4, [%rd3], 0;\n"
+RAISED = f"@%p1 bra END;\n{FENCE}atom.global.exch.b32 %r7, [%rd3], 1;\n"
+MANY_READERS = (
+    "mov.u32 %r8, %ctaid.x;\nsetp.eq.u32 %p5, %r8, 0;\n@%p5 bra PRODUCER;\n@%p1 bra AFTER;\nSPIN:\n"
+    "atom.global.add.u32 %r2, [%rd3], 0;\nsetp.ne.u32 %p2, %r2, 1;\n@%p2 bra SPIN;\n"
+    f"{FENCE}{LAST}{RESET}AFTER:\n{BARRIER}{READ}st.global.f32 [%rd6+512], %f1;\nbra.uni END;\n"
+    f"PRODUCER:\nst.global.f32 [%rd5], %f2;\n{BARRIER}{RAISED}END:\n"
+)
+# A turn is waited for by a vote of the block; a vote that nobody heeds is no wait.
+VOTE = "bar.red.and.pred %p3, 0, %p2;\n"
+VOTED = (
+    "TURN:\nsetp.eq.u32 %p2, %r9, %r9;\n@%p1 bra ASKED;\nld.acquire.gpu.global.u32 %r2, [%rd3];\n"
+    f"setp.eq.u32 %p2, %r2, %r9;\nASKED:\n{VOTE}@!%p3 bra TURN;\n{READ}{STORE}{BARRIER}@%p1 bra DONE;\n"
+    "st.release.gpu.global.u32 [%rd3], 5;\nDONE:\n"
+)
 SAID = Known(produced=frozenset({"0"}))
 NONE = Known()
 PEER = Known(remote=frozenset({"2", "3"}))
@@ -118,6 +151,11 @@ CASES = {  # what is right; what a fault changes in it; what it must be called t
     "flags of other ranks": (RANKS, PEER, "release.sys", "release.gpu", "no-system-scope"),
     "a token of an arrival": (ARRIVAL, NONE, "TRY:\n", "TRY:\nmov.u64 %rd10, 0;\n", "mbarrier-phase"),
     "a store that is counted": (SENT, NONE, EXPECT, ARRIVE, "no-expect"),
+    "a last copy": (DRAINED, NONE, "wait_group 0", "wait_group 1", "async-copy-pending"),
+    "two arrays": (TWO_ARRAYS, NONE, PREFIX + FENCE + ANNOUNCE, ANNOUNCE + FENCE + PREFIX, "early-post"),
+    "a turn by a vote": (VOTED, NONE, f"{VOTE}@!%p3 bra TURN;\n", VOTE, "no-wait"),
+    "a flag of many readers": (MANY_READERS, NONE, LAST, "", "early-reset"),
+    "a flag that is kept up": (MANY_READERS, NONE, RAISED, RAISED + RESET, "early-reset"),
 }  # fmt: skip
 
 
@@ -142,3 +180,9 @@ def test_the_fault_of_a_form_is_found(name):
 
 def test_lanes_of_several_warps_need_more_than_a_warps_barrier():
     assert judged("a block", WARP, NONE) == {"load-before-barrier", "post-before-barrier"}
+
+
+def test_groups_that_may_be_empty_are_not_said_to_be_pending():
+    body = DRAINED.replace("wait_group 0", "wait_group 1")
+    assert judged("copies", body, NONE) == {"async-copy-pending"}
+    assert judged("copies", body.replace("cp.async.ca", "@%p1 cp.async.ca"), NONE) == set()

@@ -18,6 +18,8 @@ from wavesim.lint.paths import walk
 
 _MOST_GROUPS = 9  # more than any pipeline has
 _ALLOCATES = re.compile(r"tcgen05\.alloc|UTCATOMSWS|st\.async|ST\.ASYNC")
+# What may still fill shared memory behind a wait, or wait for what fills it.
+_DRAINING = frozenset({Op.ASYNC_COPY, Op.ASYNC_ARRIVE, Op.ASYNC_WAIT, Op.CALL})
 _SYNCS = frozenset({Op.BARRIER, Op.CLUSTER_WAIT, Op.WARP_SYNC, Op.MBARRIER_TEST})
 
 
@@ -40,7 +42,7 @@ def judge_copies(code: Code) -> Iterator[Finding]:
         op = code[i].op
         if op is Op.ASYNC_COMMIT:
             return state._replace(groups=min(state.groups + 1, _MOST_GROUPS))
-        if op is Op.ASYNC_WAIT and state.groups > (code[i].count or 0) - (code[i].count is None):
+        if op is Op.ASYNC_WAIT and state.groups > _left_by(code, i):
             return state._replace(is_done=True)
         if op is Op.MBARRIER_TEST and is_counted_by_mbarrier:
             return Copied(state.groups, True, True)
@@ -56,7 +58,55 @@ def judge_copies(code: Code) -> Iterator[Finding]:
     for i, state in walk(following, [(i, Copied()) for i in copies], step):
         if code[i].op is Op.LOAD and code[i].space == "shared":
             at.setdefault(i, []).append(state)
-    yield from _judged(code, copies[0], at)
+    yield from _undrained(code, copies[-1]) or _judged(code, copies[0], at)
+
+
+def _left_by(code: Code, wait: int) -> int:
+    """The groups that may be pending after a wait; -1 of one for all copies, committed or not."""
+    return (code[wait].count or 0) - (code[wait].count is None)
+
+
+def _undrained(code: Code, copy: int) -> list[Finding]:
+    """A read behind a last wait that waits for nothing: on every path to it the one before left as much
+    pending, and no copy, arrival or further wait follows.
+    """
+    pending = _pending_groups(code)
+    for wait in code.having(Op.ASYNC_WAIT):
+        counts = pending.get(wait, set())
+        if not any(counts) or not max(counts) <= _left_by(code, wait) < _MOST_GROUPS:
+            continue
+        after = [i for i in range(len(code.instructions)) if i != wait and code.flow.can_follow(wait, i)]
+        reads = [i for i in after if code[i].op is Op.LOAD and code[i].space == "shared"]
+        if not reads or code.flow.can_follow(wait, wait) or any(code[i].op in _DRAINING for i in after):
+            continue
+        why = (
+            f"{line(code[reads[0]])} reads shared memory behind {line(code[wait])}, which leaves pending all "
+            "that the wait before it left: nothing waits for the last copies"
+        )
+        return [judged(code, "async-copy-pending", reads[0], why, (copy, wait))]
+    return []
+
+
+def _pending_groups(code: Code) -> dict[int, set[int]]:
+    """Of each wait, the numbers of groups that may be pending when it is reached, where none can be empty."""
+    found: dict[int, set[int]] = {}
+    empty: set[int] = set()
+
+    def step(i: int, state: tuple[int, bool]) -> tuple[int, bool]:
+        groups, is_filled = state
+        match code[i].op:
+            case Op.ASYNC_COPY if not code[i].guard:
+                return groups, True
+            case Op.ASYNC_COMMIT:
+                empty.update(() if is_filled else (i,))
+                return min(groups + 1, _MOST_GROUPS), False
+            case Op.ASYNC_WAIT:
+                found.setdefault(i, set()).add(groups)
+                return min(groups, max(_left_by(code, i), 0)), is_filled
+        return state
+
+    walk(code.onward, [(0, (0, False))], step)
+    return {} if empty else found
 
 
 def _is_filling(code: Code, loop: CodeLoop) -> bool:

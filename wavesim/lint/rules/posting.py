@@ -209,7 +209,7 @@ def _early(
     for at, _ in walk(code.forward, [(post.at, True)], step):
         if at == post.at or not is_data_store(code, at, posts) or post.at in _decided_by(code, at):
             continue
-        if (before and not (roots & code.roots(at))) or _is_reset(code, at):
+        if (before and not ((roots | awaited) & code.roots(at))) or _is_reset(code, at):
             continue
         is_for_others = code.is_("produced", at) or code.is_("remote", at) or bool(awaited & code.roots(at))
         if (frees or code.says_produced) and not is_for_others:

@@ -5,6 +5,7 @@ Example: of two kernels one posts tile by tile, and the other reads with no wait
 
 from collections.abc import Iterator, Sequence
 
+from wavesim.lint.code import ACCESSES, STRONG, Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
@@ -23,6 +24,7 @@ def judge_sides(sides: Sequence[Side]) -> Iterator[Finding]:
         if side.posts:
             if not has_trigger:
                 yield from _reads_unawaited(side)
+                yield from _asks_in_vain(side)
             continue
         is_pair = len(sides) == 2
         if posting and (is_pair or _has_flag(side)):
@@ -56,6 +58,27 @@ def _reads_unawaited(side: Side) -> Iterator[Finding]:
     if loads:
         why = f"{line(code[min(loads)])} loads what others write meanwhile, and the kernel has no wait"
         yield judged(code, "no-wait", min(loads), why)
+
+
+def _asks_in_vain(side: Side) -> Iterator[Finding]:
+    """A flag that the kernel posts is looked at and compared, and the answer decides nothing."""
+    code = side.code
+    posted = {code.roots(post.at) for post in side.posts} - {frozenset()}
+    asked = [i for i in code.having(Op.LOAD) if code[i].order in STRONG and code.roots(i) in posted]
+    for i in set(asked) & _used_by(code, Op.COMPARE) - _used_by(code, *ACCESSES):
+        loads = [at for at in code.having(*LOADS) if code.flow.can_follow(i, at) and is_data_load(code, at)]
+        if loads and not code.deciders(i):
+            why = (
+                f"{line(code[i])} looks at the flag and the answer decides nothing: {line(code[min(loads)])} "
+                "loads whatever it was"
+            )
+            yield judged(code, "no-wait", min(loads), why, (i,))
+            return
+
+
+def _used_by(code: Code, *ops: Op) -> set[int]:
+    """What the operands of such instructions are made of."""
+    return {source for i in code.having(*ops) for used in code[i].uses for source in code.sources(used, i)}
 
 
 def _no_post(side: Side, polling: Side) -> Iterator[Finding]:
