@@ -82,7 +82,7 @@ class LaunchingKernels:
         self.module.load(linked_cubin(SOURCE, architecture(self.cupy)))
 
     def launch(self, name: str, blocks: int, threads: int, *arguments: Any) -> None:
-        """LaunchingKernels from the host; integers are passed as 32 bits."""
+        """Launches from the host; integers are passed as 32 bits."""
         passed = tuple(np.int32(one) if isinstance(one, int) else one for one in arguments)
         self.module.get_function(name)((blocks,), (threads,), passed, 0, self.stream)
 

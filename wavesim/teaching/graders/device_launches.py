@@ -74,7 +74,7 @@ def grade_nesting(answer: Any) -> str:
         2 ** (level + 1) > pool,
         f"level {level} has {2**level:,} launches, and the pool has more places than the next level needs.",
     )
-    return "Long before the 24 levels that CUDA allows, breadth is what fills the pool."
+    return "Long before the limit of levels, breadth is what fills the pool."
 
 
 def grade_choice(answer: Any) -> str:
