@@ -78,6 +78,9 @@ NAV: list[Any] = [
         "Notebooks": [
             {"All of them": "notebooks/index.html"},
             {"Nothing to install": "zero-install.md"},
+            {"A course": "course/course.md"},
+            {"What students get wrong": "course/instructors.md"},
+            {"Quiz": "course/quiz.html"},
             {"Gallery": "gallery.md"},
         ]
     },
@@ -154,8 +157,8 @@ def write_pages(source: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
     shutil.copytree(ROOT / "docs" / "images", source / "images")
-    for name in ("pair.toml", "site.css"):
-        shutil.copy(ROOT / "docs" / name, source)
+    for name in ("pair.toml", "site.css", "course/quiz.html"):
+        shutil.copy(ROOT / "docs" / name, source / name)
     light, dark = HtmlFormatter().get_style_defs(".highlight"), HtmlFormatter(style="github-dark")
     styles = f"{light}\n{dark.get_style_defs('[data-bs-theme=dark] .highlight')}\n"
     (source / "highlight.css").write_text(styles, encoding="utf-8")
