@@ -15,7 +15,7 @@ PARALLEL := --numprocesses auto --dist worksteal
 FIRST := lab/tree/notebooks/01_start_here.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup demo test quick check fuzz images tour course results gallery pages docs lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize clean
+.PHONY: help lock setup demo test quick check fuzz images tour course slides results gallery pages docs lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
@@ -30,6 +30,7 @@ help:
 	@echo "make images     the README's pictures, drawn again"
 	@echo "make tour       the README's moving picture, drawn again (needs Chromium)"
 	@echo "make course     docs/course: the course, what students get wrong, the quiz, from notebooks and graders"
+	@echo "make slides     the lecture's slides, one file: build/slides.html (needs Chromium)"
 	@echo "make results    what docs and README say of the newest gpu/results, and build/results.html (needs Chromium)"
 	@echo "make gallery    the pictures of docs/gallery.md, drawn again (needs Chromium)"
 	@echo "make pages      every notebook as a static page: build/pages/index.html"
@@ -84,6 +85,9 @@ images: $(VENV)/.has-all
 
 course: $(VENV)/.has-all
 	$(PY) docs/write_course.py
+
+slides: $(VENV)/.has-all
+	$(PY) docs/make_slides.py
 
 tour: $(VENV)/.has-all
 	$(PY) docs/draw_tour.py

@@ -81,6 +81,7 @@ def course_page(lessons: dict[int, Lesson], plan: dict[str, Any]) -> str:
         "# A course on waves, waiting and proof",
         INTRODUCTION,
         f"## One lecture of {lecture} minutes",
+        "`make slides` puts its slides into `build/slides.html`: arrow keys move, each prints on a page.",
         _table(
             ("minutes", "from", "what happens"),
             [
