@@ -14,6 +14,8 @@ from wavesim.lint.instruction import Instruction, Op
 
 _WAIT = re.compile(r"DEPBAR\.LE SB0, (0x[0-9a-f]{1,4})")
 _MATRIX = re.compile(r"\b[A-Z]+MMA\b")
+_PHASE = re.compile(r"LOP3\.LUT U?P\d, RZ, \w+, 0x80000000,")
+_PHASE_REACH = 12  # instructions in which the load of an mbarrier's phase is followed by its test
 _REACH = 40  # instructions in which the CCTL.IVALL of an acquire or of a wait is looked for
 _CALL_REACH = 200  # instructions in which a call's address is looked for
 # sm_120 has no clusters in hardware: a copy to another block's shared memory is a function of the driver.
@@ -50,7 +52,28 @@ def with_context(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]
             changed[place] = replace(instruction, space="")
         elif _means_nothing(instructions, place):
             changed[place] = replace(instruction, op=Op.OTHER)
-    return tuple(changed)
+    return tuple(_with_phase_tests(changed))
+
+
+def _with_phase_tests(instructions: Sequence[Instruction]) -> Sequence[Instruction]:
+    """Before SYNCS, on sm_80, a test of an mbarrier is a load of shared memory."""
+    if not any(i.op is Op.ASYNC_ARRIVE or "ATOMS.ARRIVE" in i.text for i in instructions):
+        return instructions
+    return [
+        replace(one, op=Op.MBARRIER_TEST, order="acquire", scope="cta")
+        if _tests_phase(instructions, place)
+        else one
+        for place, one in enumerate(instructions)
+    ]
+
+
+def _tests_phase(instructions: Sequence[Instruction], place: int) -> bool:
+    """Whether an mbarrier's upper half is loaded, and its top bit, the phase, tested."""
+    load, following = instructions[place], instructions[place + 1 : place + _PHASE_REACH]
+    if load.op is not Op.LOAD or load.space != "shared" or load.bytes != 4:
+        return False
+    reader = next((one for one in following if set(load.defines) & set(one.uses)), None)
+    return reader is not None and bool(_PHASE.search(reader.text))
 
 
 def _means_nothing(instructions: Sequence[Instruction], place: int) -> bool:

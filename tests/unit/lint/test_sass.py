@@ -146,3 +146,12 @@ def test_a_cubin_of_cuda_12_names_its_architecture_in_the_headers_flags():
     flags = '\t.headerflags\t@"EF_CUDA_TEXMODE_UNIFIED EF_CUDA_SM80 EF_CUDA_VIRTUAL_SM(EF_CUDA_SM80)"\n'
     text = f'{flags}\t.section\t.text.k,"ax",@progbits\n.text.k:\n        /*0000*/                   EXIT ;\n'
     assert listing_of_sass(text, "k").arch == "sm_80"
+
+
+@pytest.mark.parametrize(("mask", "expected"), [("0x80000000", Op.MBARRIER_TEST), ("0x1", Op.LOAD)])
+def test_before_syncs_a_test_of_an_mbarrier_is_a_load_whose_top_bit_is_tested(mask, expected):
+    test = f"LOP3.LUT P0, RZ, R5, {mask}, R4, 0x48, !PT"
+    code = ("LDS R5, [0x404]", "YIELD", test, "ATOMS.ARRIVE.64 RZ, [URZ+0x408]", "EXIT")
+    lines = (f"  /*{place:03x}0*/ {text} ;\n" for place, text in enumerate(code))
+    (kernel,) = listing_of_sass(HEAD + "".join(lines), "x").kernels
+    assert kernel.instructions[0].op is expected

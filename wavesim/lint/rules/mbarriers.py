@@ -66,11 +66,11 @@ def _same_phase(code: Code, tests: list[int]) -> Iterator[Finding]:
     for test in tests:
         spin = _spin_of(code, test)
         around = [loop for loop in code.flow.loops if spin and spin.body < loop.body]
-        if not around or _varies(code, _parity(code, test), test, around[-1]):
+        if not around or _varies(code, _parity(code, test), around[-1]):
             continue
         address = code[test].address
         base = address.base if address is not None else ""
-        if _varies(code, {base}, test, around[-1]) and not _comes_round(code, base, test, around[-1]):
+        if _varies(code, {(base, test)}, around[-1]) and not _comes_round(code, base, test, around[-1]):
             continue
         same = [i for i in tests if i in around[-1].body and code.flow.same_address(i, test) is not False]
         has_init = any(i in around[-1].body for i in code.having(Op.MBARRIER_INIT))
@@ -83,14 +83,22 @@ def _same_phase(code: Code, tests: list[int]) -> Iterator[Finding]:
 
 def _phase(code: Code, test: int) -> tuple[str, ...]:
     """What its parity is made by: the constant, or the texts of the instructions."""
-    made_by = {i for register in _parity(code, test) for i in code.flow.definitions(register, test)}
+    made_by = {i for register, at in _parity(code, test) for i in code.flow.definitions(register, at)}
     texts = sorted(code[i].text.partition(",")[2] for i in made_by)
     return tuple(texts) if made_by else (_operands(code, test),)
 
 
-def _parity(code: Code, test: int) -> set[str]:
-    """The registers behind the address."""
-    return set(code[test].uses) & set(re.findall(r"[\w%$.]+", _operands(code, test)))
+def _parity(code: Code, test: int) -> set[tuple[str, int]]:
+    """The registers behind the address, and where they are read; on sm_80 the test comes after a load."""
+    words = set(re.findall(r"[\w%$.]+", _operands(code, test)))
+    loaded = set(code[test].defines)
+    readers = (i for i in code.reach(test) if loaded & set(code[i].uses)) if code[test].bytes == 4 else ()
+    reader = min(readers, default=test)
+    return {
+        (used, reader)
+        for used in code[reader].uses
+        if used in words or (reader != test and used not in loaded)
+    }
 
 
 def _operands(code: Code, index: int) -> str:
@@ -98,21 +106,21 @@ def _operands(code: Code, index: int) -> str:
     return code[index].text.partition("]")[2]
 
 
-def _varies(code: Code, registers: set[str], at: int, loop: CodeLoop) -> bool:
+def _varies(code: Code, registers: set[tuple[str, int]], loop: CodeLoop) -> bool:
     """Whether a register changes from one turn of the loop to the next."""
-    for i in _made_in(code, registers, at, loop):
+    for i in _made_in(code, registers, loop):
         if code[i].op in _NEW_EACH_TIME or any(i in code.sources(register, i) for register in code[i].uses):
             return True
     return False
 
 
-def _made_in(code: Code, registers: set[str], at: int, loop: CodeLoop) -> set[int]:
-    return {i for register in registers for i in code.sources(register, at) if i in loop.body}
+def _made_in(code: Code, registers: set[tuple[str, int]], loop: CodeLoop) -> set[int]:
+    return {i for register, at in registers for i in code.sources(register, at) if i in loop.body}
 
 
 def _comes_round(code: Code, register: str, at: int, loop: CodeLoop) -> bool:
     """Whether an address is one of a ring's."""
-    return any(_RING.search(code[i].text) for i in _made_in(code, {register}, at, loop))
+    return any(_RING.search(code[i].text) for i in _made_in(code, {(register, at)}, loop))
 
 
 def _no_expect(code: Code) -> Iterator[Finding]:
