@@ -166,6 +166,11 @@ def matmul(  # noqa: PLR0917 -- a kernel takes what it takes
     tl.store(c + rows[:, None] * n + columns[None, :], total.to(tl.float16))
 
 
+# Types of parameters by their names; all others point to fp32.
+HALVES = ("a", "b", "c", "a_ptr", "b_ptr", "c_ptr", "out_ptr")
+WORDS = ("ready", "lock", "sync", "semaphores", "recording")
+NUMBERS = ("m", "n", "k", "awaited", "stage", "patience", "rows_per_semaphore")
+KINDS = dict.fromkeys(HALVES, "*fp16") | dict.fromkeys(WORDS, "*i32") | dict.fromkeys(NUMBERS, "i32")
 TILE = {"tile": 1024}
 MATMUL = {"tile_m": 128, "tile_n": 128, "tile_k": 32}
 # Name in the corpus: kernel, constants, options.
@@ -188,8 +193,9 @@ KERNELS = {
 }
 
 
-def main(folder):
-    for name, (kernel, constants, options) in KERNELS.items():
+def compile_into(folder, kernels):
+    """Writes PTX and machine code of each, for the architectures that know its instructions."""
+    for name, (kernel, constants, options) in kernels.items():
         for arch, number in ARCHS.items():
             if "launch_pdl" in options and number < 90:
                 continue
@@ -203,15 +209,10 @@ def main(folder):
 def source_of(kernel, constants):
     """Integers and pointers are multiples of 16, as at usual sizes."""
     names = kernel.arg_names
-    half = {"a", "b", "c"}
-    kinds = {"ready": "*i32", "lock": "*i32", "n": "i32", "k": "i32", "awaited": "i32"}
-    signature = {
-        name: "constexpr" if name in constants else kinds.get(name, "*fp16" if name in half else "*fp32")
-        for name in names
-    }
+    signature = {name: "constexpr" if name in constants else KINDS.get(name, "*fp32") for name in names}
     aligned = {(at,): [["tt.divisibility", 16]] for at, name in enumerate(names) if name not in constants}
     return ASTSource(kernel, signature, constants, aligned)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    compile_into(Path(sys.argv[1]), KERNELS)
