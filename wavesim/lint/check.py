@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from wavesim.errors import RecordingError
 from wavesim.lint.code import Code
+from wavesim.lint.effort import Effort
 from wavesim.lint.finding import Finding
 from wavesim.lint.kernel_code import KernelCode, Listing
 from wavesim.lint.known import Known
@@ -30,6 +31,7 @@ from wavesim.lint.sides import Side, side_of, with_posts
 Result = TypeVar("Result")
 # Waits and posts times instructions, over all kernels of a file: 40 s. Our largest kernel has 80,000.
 MOST_WORK = 4_000_000
+MOST_SEARCHED = 40_000_000  # loops times instructions, over all kernels of a file: 20 s
 MOST_GIVEN_UP = 3  # kernels that take all the steps that one may: each costs up to 10 s
 
 
@@ -37,7 +39,10 @@ def findings_of(listing: Listing, known: Known = Known()) -> list[Finding]:  # n
     """What is wrong, right or unknown of each kernel of a listing, in its order."""
     given_up: list[Finding] = []
     entries = [kernel for kernel in listing.kernels if kernel.is_entry]
-    tried = [_tried(kernel.name, given_up, partial(_side, kernel, listing, known)) for kernel in entries]
+    search = Effort("the file", MOST_SEARCHED)
+    tried = [
+        _tried(kernel.name, given_up, partial(_side, kernel, listing, known, search)) for kernel in entries
+    ]
     sides = with_posts([side for side in tried if side is not None])
     of_file = [*judge_dependents(sides), *judge_sides(sides)]
     found: list[Finding] = []
@@ -53,8 +58,11 @@ def findings_of(listing: Listing, known: Known = Known()) -> list[Finding]:  # n
     return [replace(finding, where=listing.where) for finding in (*found, *given_up)]
 
 
-def _side(kernel: KernelCode, listing: Listing, known: Known) -> Side:
-    return side_of(Code(kernel, listing, known))
+def _side(kernel: KernelCode, listing: Listing, known: Known, search: Effort) -> Side:
+    """Waits and posts are sought in each loop, among all instructions."""
+    code = Code(kernel, listing, known)
+    search.spend(len(code.flow.loops) * len(code.instructions))
+    return side_of(code)
 
 
 def _tried(kernel: str, given_up: list[Finding], work: Callable[[], Result]) -> Result | None:

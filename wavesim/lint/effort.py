@@ -10,10 +10,10 @@ MOST_STEPS = 10_000_000  # up to 10 s, and 500 MB where each is kept
 
 
 class Effort:
-    """Counts down. `spend` raises `RecordingError` when nothing is left, naming the kernel."""
+    """Counts down. `spend` raises `RecordingError` when nothing is left, naming what took the steps."""
 
-    def __init__(self, kernel: str, most: int = MOST_STEPS) -> None:
-        self._kernel = kernel
+    def __init__(self, what: str, most: int = MOST_STEPS) -> None:
+        self._what = what
         self._most = self._left = most
 
     def spend(self, steps: int) -> None:
@@ -21,6 +21,6 @@ class Effort:
         self._left -= steps
         if self._left < 0:
             raise RecordingError(
-                f"kernel {self._kernel[:60]} branches too much to be followed in {self._most:,} steps:"
+                f"{self._what[:70]} branches too much to be followed in {self._most:,} steps:"
                 " check its parts one by one"
             )

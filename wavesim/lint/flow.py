@@ -31,7 +31,7 @@ class Flow:
 
     def __init__(self, kernel: KernelCode) -> None:
         self.kernel = kernel
-        self._control_flow = flow = ControlFlow(kernel, Effort(kernel.name))
+        self._control_flow = flow = ControlFlow(kernel, Effort(f"kernel {kernel.name}"))
         self._data = DataFlow(flow)
         self._values = Values(self._data)
         self._addresses = AddressRoots(self._data, self._values, kernel)

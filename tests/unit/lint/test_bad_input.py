@@ -141,6 +141,13 @@ def test_more_waits_and_posts_than_are_judged_are_unknown(monkeypatch):
     assert not [finding for finding in found if finding.verdict == "right"]
 
 
+def test_more_loops_than_are_searched_are_unknown(monkeypatch):
+    monkeypatch.setattr(check, "MOST_SEARCHED", 10)
+    found = findings_of(listing_of_sass(TEXT, "x"))
+    (why,) = {finding.why for finding in found if finding.kernel == "consume"}
+    assert why == "the file branches too much to be followed in 10 steps: check its parts one by one"
+
+
 def test_more_instructions_than_are_read_are_said(monkeypatch):
     monkeypatch.setattr(sass, "MOST_INSTRUCTIONS", 10)
     listing = listing_of_sass(TEXT, "x")
