@@ -21,6 +21,7 @@ _SHOWN = frozenset({Op.BARRIER, Op.CLUSTER_WAIT})
 _READS_ONLY = re.compile(r"\.(add|ADD|or|OR|xor|XOR|max|MAX|inc|INC)\b")
 _COMPARES = re.compile(r"\.(cas|CAS)\b")
 _SWAPS = re.compile(r"\.(cas|CAS|exch|EXCH)\b")
+_CLOCK = re.compile(r"%(globaltimer|clock)|SR_(GLOBALTIMER|CLOCK)|CLOCK(LO|HI)?\b")
 _FLOAT = re.compile(r"\.(b?f16|f32|f64|F16|BF16|F32|F64|v2|v4|b?f16x2|noftz)\b|\.F\d\d|\.BF16")
 
 
@@ -245,7 +246,7 @@ def _roots_of_lone_polls(code: Code, waits: Iterable[FlagWait]) -> frozenset[str
 
 
 def _may_be_post(code: Code, index: int) -> bool:
-    """Whether it is a strong store of, or adds, a value that is not made of data."""
+    """Whether it is a strong store of, or adds, a value that is made of no data and is no time."""
     instruction = code[index]
     if (
         (instruction.op is Op.ATOMIC and code.is_used(index))
@@ -253,7 +254,13 @@ def _may_be_post(code: Code, index: int) -> bool:
         or _FLOAT.search(instruction.text)
     ):
         return False
-    return not is_made_of_data(code, index)
+    return not is_made_of_data(code, index) and not _is_time(code, index)
+
+
+def _is_time(code: Code, index: int) -> bool:
+    """Whether what it stores or adds was read from a clock: a record, which nobody waits for."""
+    made_of = {i for register in code.stored(index) for i in code.sources(register, index)}
+    return any(_CLOCK.search(code[i].text) for i in made_of)
 
 
 def is_made_of_data(code: Code, index: int) -> bool:

@@ -83,6 +83,11 @@ PIPELINE = (
     "setp.lt.u32 %p8, %r8, 3;\n@%p8 bra FILL;\ncp.async.wait_group 1;\nbar.sync 0;\n"
     "ld.shared.f32 %f2, [tile];\n"
 )
+# A recorder adds the time to a record that nobody waits for; a count in its place would be waited for.
+RECORD = (
+    f"{STORE}mov.u64 %rd8, %globaltimer;\ncvt.u32.u64 %r5, %rd8;\n{BARRIER}@%p1 bra DONE;\n"
+    "red.relaxed.gpu.global.add.u32 [%rd3], %r5;\nDONE:\n"
+)
 CASES = {  # what is right; what a fault changes in it; what it must be called then
     "a wait at the loop's end": (AT_THE_END, FLAG, "ld.acquire", "ld.relaxed", "no-acquire"),
     "a barrier after it": (AT_THE_END, FLAG, f"AFTER:\n{BARRIER}", "AFTER:\n", "load-before-barrier"),
@@ -186,3 +191,12 @@ def test_a_vote_writes_its_result_and_not_what_is_voted_on():
     assert found["REDUX.SUM"] == ({"UR5"}, {"R0"})
     assert "P2" in found["B2R.RESULT"][0]
     assert kernel.instructions[-1].op is Op.EXIT
+
+
+def test_a_record_of_the_time_is_no_post_and_a_count_in_its_place_may_be_one():
+    def posts(body):
+        found = findings_of(listing_of_ptx(f"{HEAD}{body}ret;\n}}\n", "k.ptx"), Known())
+        return [finding.verdict for finding in found if finding.kind == "post"]
+
+    assert posts(RECORD) == []
+    assert posts(RECORD.replace("[%rd3], %r5", "[%rd3], 1")) == ["unknown"]
