@@ -35,7 +35,8 @@ def test_the_scores_are_those_committed_and_none_is_worse(predicted: list[Scored
     assert worse_sets(scores(predicted)) == []
     assert {score.name for score in scores(predicted)} == set(committed_scores())
     found, committed = widths_of(predicted), committed_widths()
-    assert set(found.kinds) == set(committed.kinds)
+    # Those of layers are learnt from the layers' own blind run.
+    assert set(found.kinds) == {kind for kind in committed.kinds if not kind.startswith("layer,")}
     assert found.unseen == pytest.approx(committed.unseen, abs=0.1)
     for kind, one in committed.kinds.items():
         assert found.kinds[kind].half_width_over_spread == pytest.approx(one.half_width_over_spread, abs=0.05)

@@ -136,7 +136,9 @@ def run_alone(case: Case, folder: Path) -> Outcome:
         for file in (out, err):
             file.seek(0)
             texts.append(file.read().decode(errors="replace"))
-    return Outcome(process.returncode, *texts, seconds, usage.ru_maxrss / 1024)
+    # A process begins with its parent's peak: where that is the larger one, its own cannot be told.
+    most_kb = usage.ru_maxrss if usage.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss else 0
+    return Outcome(process.returncode, *texts, seconds, most_kb / 1024)
 
 
 class _HangsError(BaseException):
