@@ -97,7 +97,7 @@ inline thread_local Thread self;
 
 // A __shared__ variable: one for each resident block.
 constexpr unsigned most_blocks = 8;
-template <class T, int NUMBER>
+template <class T, class Tag>
 T& of_block() {
     static T each[most_blocks];
     return each[self.place];

@@ -5,13 +5,13 @@ Example: `asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"
 ptx_on_host.h gives the meaning that the instruction's own text says. So what runs on the host is what is
 compiled for the GPU: an instruction that is changed there is changed here. A `__shared__` variable becomes
 a reference to the block's own: `__shared__ bool is_last;` is
-`auto& is_last = host::of_block<std::type_identity_t<bool>, 7>();`.
+`struct the_is_last; auto& is_last = host::of_block<std::type_identity_t<bool>, the_is_last>();`. Reports
+name the function that declares it, as known_races.txt does.
 """
 
 import re
 import shutil
 import subprocess
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,8 +113,8 @@ def replacements(source: str) -> list[Replacement]:
             text = f"{match['type']}* const {match['name']} = host::dynamic_shared();"
         else:
             kind = f"std::type_identity_t<{match['type']}{match['sizes']}>"
-            number = zlib.crc32(source[: match.end()].encode()) & 0x7FFFFFFF
-            text = f"auto& {match['name']} = host::of_block<{kind}, {number}>();"
+            tag = f"the_{match['name']}"  # local: its name has the function's
+            text = f"struct {tag}; auto& {match['name']} = host::of_block<{kind}, {tag}>();"
         found.append(Replacement(match.start(), match.end(), text))
     return sorted(found, key=lambda one: one.begin)
 

@@ -41,10 +41,8 @@ def test_each_order_barrier_and_wait_that_is_dropped_is_reported(programs, name,
     [("row", "add_release whole"), ("split", "store_release whole"), ("cluster", "store_release whole")],
 )
 def test_waits_for_posts_that_never_come_give_up_without_a_race_but_the_known_ones(programs, name, dropped):
-    # A race was reported once, beside browsers on every core, and never again: what is there is in both runs.
-    results = [run(programs(name), OPERATIONS, seed=seed, dropped=dropped) for seed in (1, 2)]
-    assert {result.aborted for result in results} == {1}
-    assert () in {result.races for result in results}
+    result = run(programs(name), OPERATIONS, seed=1, dropped=dropped)
+    assert (result.aborted, result.races) == (1, ())
 
 
 def test_every_instruction_that_orders_is_dropped_by_some_test_or_shown_elsewhere():
