@@ -20,7 +20,7 @@ MOST_BLOCKS = 2**18
 # Pairs of a consumer tile and a producer tile that it reads, of all dependencies: 9 s of `predict`.
 MOST_READS = 2**26
 # What is quadratic in the stages stays a matter of milliseconds.
-MOST_STAGES = 64
+MOST_STAGES = 128
 # Of an index expression, and of all those of a dependency: each is evaluated once per tile, by recursion. A
 # convolution of a convolution has 23; 64 on the most tiles are 4 s.
 MOST_TERMS = 64

@@ -32,6 +32,7 @@ from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.description_fields import DEPENDENCIES, PLANS, STAGES, TOP
 from wavesim.model.description_table import DescriptionTable
 from wavesim.model.device import Device
+from wavesim.model.host import Host, host_of
 from wavesim.model.kernel import ACTIVATIONS, WAIT_PLACES, Block, Carveout, Gemm, Grid, Kernel, MainLoop
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage, Work
@@ -51,7 +52,8 @@ class Description:
     """What the file says: the pipeline, its device, and each stage's measured time in nanoseconds, or none.
 
     `syncs` and `order` are the words of `[plans]`, empty where it does not say; `device_file` is the file
-    that describes the device, where it is not the catalogue's.
+    that describes the device, where it is not the catalogue's. `host`: the GPUs that run the pipeline, where
+    there are several.
     """
 
     pipeline: Pipeline
@@ -60,10 +62,14 @@ class Description:
     syncs: tuple[str, ...] = ()
     order: str = ""
     device_file: Path | None = None
+    host: Host | None = None
 
 
-def load_description(path: str | Path) -> Description:
-    """Reads a TOML file. Raises `RecordingError` naming file and field, or `DescriptionError`."""
+def load_description(path: str | Path, *, may_have_host: bool = False) -> Description:
+    """Reads a TOML file; one of several GPUs only for a caller that knows what to do with them.
+
+    Raises `RecordingError` naming file and field, or `DescriptionError`.
+    """
     path = Path(path)
     top = DescriptionTable.of(path, "", read_toml(path), TOP)
     device, device_file = _device(top)
@@ -81,7 +87,14 @@ def load_description(path: str | Path) -> Description:
     ]
     syncs, order = _plans(top)
     pipeline = Pipeline(path.stem, list(stages.values()), dependencies)
-    return Description(pipeline, device, _all_or_none(times, path), syncs, order, device_file)
+    host = host_of(top, stages, device.name)
+    if host is not None and not may_have_host:
+        raise RecordingError(
+            f"{path}: field 'gpus' describes {host.gpus} GPUs, and here one is meant; leave gpus and "
+            "collectives "
+            "out, or use wavesim simulate, compare or predict"
+        )
+    return Description(pipeline, device, _all_or_none(times, path), syncs, order, device_file, host)
 
 
 def _device(top: DescriptionTable) -> tuple[Device, Path | None]:

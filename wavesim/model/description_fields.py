@@ -50,6 +50,63 @@ TOP = (
         "one [[dependencies]] table per consumer",
     ),
     Field("plans", "table", "what `compare` sets side by side", "row and tile, in row order", "-", "[plans]"),
+    Field("gpus", "table", "the GPUs of one host, where there are several", "one GPU", "-", "[gpus]"),
+    Field(
+        "collectives",
+        "tables",
+        "one `[[collectives]]` per all-reduce, reduce-scatter or all-gather; with `[gpus]`",
+        "none",
+        "-",
+        "one [[collectives]] table per collective",
+    ),
+)
+GPUS = (
+    Field(
+        "count",
+        "GPUs",
+        "that run these kernels, each the same on its own part of the data",
+        "required",
+        "-",
+        "count = 2",
+    ),
+    Field(
+        "link",
+        "name or path",
+        "between any two of them: the name of a device whose link was measured, or a link file of your own "
+        "(`.toml`, relative to this file)",
+        "the device's",
+        "required where none was measured",
+        'link = "link.toml"',
+    ),
+    Field(
+        "late_us",
+        "us",
+        "by how much each GPU starts later than the first to start, in the order of their numbers",
+        "0 each",
+        "-",
+        "late_us = [0, 20.0]",
+    ),
+)
+COLLECTIVES = (
+    Field(
+        "stage",
+        "stage",
+        "whose output is reduced; of an all-gather, whose A is gathered",
+        "required",
+        "-",
+        'stage = "gemm2"',
+    ),
+    Field("kind", "word", "all-reduce, reduce-scatter or all-gather", "required", "-", 'kind = "all-reduce"'),
+    Field(
+        "shots",
+        "word",
+        "of an all-reduce: two-shot (each GPU adds its share of the tiles and stores the sums on all) or "
+        "one-shot "
+        "(each gets all tiles and adds them itself)",
+        "two-shot",
+        "-",
+        'shots = "one-shot"',
+    ),
 )
 STAGES = (
     Field("name", "text", "how dependencies call it", "required", "-", 'name = "gemm1"'),
@@ -210,6 +267,8 @@ SECTIONS: Mapping[str, tuple[Field, ...]] = {
     "stages": STAGES,
     "dependencies": DEPENDENCIES,
     "plans": PLANS,
+    "gpus": GPUS,
+    "collectives": COLLECTIVES,
 }
 COLUMNS = ("field", "unit", "meaning", "default", "without it")
 

@@ -11,6 +11,7 @@ from wavesim.errors import DescriptionError
 from wavesim.guard.writing import write_text
 from wavesim.model import device as devices
 from wavesim.model.description import Description
+from wavesim.model.host import Host
 from wavesim.model.kernel import Gemm
 from wavesim.model.stage import Stage
 from wavesim.model.tile_set_text import written_tile_set
@@ -43,7 +44,18 @@ def description_text(description: Description, comments: Sequence[str] = ()) -> 
         lines.append("[plans]")
         lines += [f"sync = [{', '.join(map(_quoted, description.syncs))}]"] if description.syncs else []
         lines += [f"order = {_quoted(description.order)}"] if description.order else []
+    lines += _host_lines(description.host) if description.host is not None else []
     return "\n".join(lines) + "\n"
+
+
+def _host_lines(host: Host) -> Iterator[str]:
+    yield from ("[gpus]", f"count = {host.gpus}", f"link = {_quoted(host.link.name)}")
+    if any(host.late_ns):
+        yield f"late_us = [{', '.join(str(time / 1000) for time in host.late_ns)}]"
+    for stage, collective in host.collectives.items():
+        yield from ("[[collectives]]", f"stage = {_quoted(stage)}", f"kind = {_quoted(collective.kind)}")
+        if collective.kind == "all-reduce":
+            yield f"shots = {_quoted(collective.shots)}"
 
 
 def _device_text(description: Description) -> str:

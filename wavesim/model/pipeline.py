@@ -119,6 +119,11 @@ class Pipeline:
     def __hash__(self) -> int:
         return hash((self.name, self.stages, self.dependencies))
 
+    @property
+    def device_count(self) -> int:
+        """GPUs that its stages run on: one more than the highest number of a device."""
+        return 1 + max(stage.device for stage in self.stages)
+
     def stage(self, name: str) -> Stage:
         """The stage of that name. Raises `DescriptionError`."""
         for stage in self.stages:

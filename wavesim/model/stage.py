@@ -14,11 +14,13 @@ from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import shown
 from wavesim.model.index import Index, as_index
 from wavesim.model.kernel import UNKNOWN_LOOP, Gemm, Grid, Kernel, MainLoop
 from wavesim.model.regions import TiledWork, View
 from wavesim.model.reprs import repr_text
 
+MOST_DEVICES = 16  # GPUs of one host
 Box = tuple[int, int, int, int]  # x from, x to, y from, y to; half-open
 
 
@@ -144,6 +146,7 @@ class Stage:
     `main_loop` is what is known of a kernel that is not ours; predictions use it, and are less sure where it
     says nothing. `buffers` says where operands lie that are not the stage's alone, by operand: a buffer's
     name, or a `View` of it; of a pipeline in which nobody names any, a GEMM's A is its producer's C.
+    `device` numbers the GPU that it runs on, from 0: a dependency on another's tiles crosses a link.
     """
 
     name: str
@@ -151,6 +154,14 @@ class Stage:
     backend: str = ""
     main_loop: MainLoop = UNKNOWN_LOOP
     buffers: Mapping[str, str | View] = field(default_factory=dict, compare=False)
+    device: int = 0
+
+    def __post_init__(self) -> None:
+        if type(self.device) is not int or not 0 <= self.device < MOST_DEVICES:
+            raise DescriptionError(
+                f"stage {self.name}: device is {shown(self.device)}; it is the number of a GPU, from 0 to "
+                f"{MOST_DEVICES - 1}"
+            )
 
     def view(self, operand: str) -> View:
         """Where an operand lies; one that nobody named in a buffer of its own, "stage.operand"."""

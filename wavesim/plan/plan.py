@@ -217,6 +217,11 @@ def check_plan(pipeline: Pipeline, plan: Plan) -> None:
         kind = next((name for name, (part, _) in _KINDS.items() if isinstance(plan, part)), "")
         fix = f"Plan({kind}={plan!r})" if kind else "StreamSync(), SemaphoreSync(RowSync()) or Plan(...)"
         raise DescriptionError(f"plan is {plan!r}; use {fix}")
+    if pipeline.device_count > 1:
+        raise DescriptionError(
+            f"pipeline {pipeline.name} has stages on {pipeline.device_count} devices, and a plan is of one; "
+            "simulate it with wavesim.peers"
+        )
     names = [stage.name for stage in pipeline.stages]
     for name in plan.orders:
         if name not in names:
