@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wavesim.errors import UnneededStageWarning as UnneededStageWarning
     from wavesim.errors import WavesimError as WavesimError
     from wavesim.model.convolution import Conv2D as Conv2D
-    from wavesim.model.convolution import conv_rows as conv_rows
+    from wavesim.model.convolution_reads import conv_rows as conv_rows
     from wavesim.model.dependency import Dependency as Dependency
     from wavesim.model.dependency import gemm_rows as gemm_rows
     from wavesim.model.dependency import x as x
@@ -98,7 +98,8 @@ else:
         "costs.data_sheet": "roofline",
         "errors": "CompileError DeadlockError DescriptionError DeviceError RecordingError "
         "UnneededStageWarning WavesimError",
-        "model.convolution": "Conv2D conv_rows",
+        "model.convolution": "Conv2D",
+        "model.convolution_reads": "conv_rows",
         "model.dependency": "Dependency gemm_rows x y",
         "model.description": "Description load_description",
         "model.description_writer": "write_description",

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.model.buffers import names_buffers, uses_of
+from wavesim.model.convolution import Conv2D
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import Region, TiledWork, View
@@ -84,10 +85,14 @@ class Accesses:
 
     @cached_property
     def _read_by_row(self) -> frozenset[str]:
-        """GEMMs whose tiles of a row read the same, thousands of regions of A each: looked at once."""
+        """Products whose tiles of a row read the same of what others write, thousands of regions: looked at
+        once.
+        """
         works = {stage.name: stage.work for stage in self.pipeline.stages}
         return frozenset(
-            name for name, work in works.items() if isinstance(work, Gemm) and "residual" not in work.operands
+            name
+            for name, work in works.items()
+            if isinstance(work, Gemm | Conv2D) and "residual" not in work.operands
         )
 
     def read_alike(self, stage: str, tile: Tile, other: Tile) -> bool:

@@ -2,7 +2,8 @@
 
 Example: the packed output "qkv" of a product is one buffer with four uses: the product writes it, and
 attention reads its q, k and v at columns 0, 4096 and 5120 of it. Of a pipeline in which nobody names a
-buffer, a GEMM's A is its producer's C, and every other operand has a buffer of its own.
+buffer, a GEMM's A is its producer's C, a convolution's residual that of the second producer it names, and
+every other operand has a buffer of its own.
 """
 
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import whole
+from wavesim.model.convolution import Conv2D
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import ELEMENT_BYTES, MOST_INDEX, Element, Matrix, Region, View
@@ -95,24 +97,35 @@ def names_buffers(pipeline: Pipeline) -> bool:
 
 
 def _view(pipeline: Pipeline, stage: Stage, operand: str) -> View:
-    """As the stage says, or where nobody says anything, A of a GEMM where its producer's output is."""
-    if names_buffers(pipeline) or operand != "a" or not isinstance(stage.work, Gemm):
+    """As the stage says, or where nobody says anything, what a producer makes where that producer puts it."""
+    producer = None if names_buffers(pipeline) else _maker(pipeline, stage, operand)
+    if producer is None:
         return stage.view(operand)
-    dependency = pipeline.dependency_of(stage.name)
-    if dependency is None or len(dependency.producers) > 1:
-        return stage.view(operand)
-    producer = pipeline.stage(dependency.producers[0])
     if "c" not in (written := written_operands(producer)) and len(written) > 1:
         return stage.view(operand)
     made_as = "c" if "c" in written else written[0]
     made, read = producer.tiled.operands[made_as], stage.tiled.operands[operand]
     if (made.rows, made.columns, made.dtype) != (read.rows, read.columns, read.dtype):
         raise DescriptionError(
-            f"{stage.name} reads A ({read.rows}, {read.columns}) {read.dtype} but {producer.name} makes "
-            f"({made.rows}, {made.columns}) {made.dtype}; they must be equal, or name a buffer that holds "
-            "both"
+            f"{stage.name} reads {operand.upper() if operand == 'a' else operand} ({read.rows}, "
+            f"{read.columns}) {read.dtype} but {producer.name} makes ({made.rows}, {made.columns}) "
+            f"{made.dtype}; they must be equal, or name a buffer that holds both"
         )
     return producer.view(made_as)
+
+
+def _maker(pipeline: Pipeline, stage: Stage, operand: str) -> Stage | None:
+    """Who makes an operand of a stage: A of a GEMM its one producer, a convolution's A the producer that its
+    dependency names first, its residual the one that is named second.
+    """
+    dependency = pipeline.dependency_of(stage.name)
+    if dependency is None:
+        return None
+    makers = [need.stage for need in dependency.needs]
+    if isinstance(stage.work, Conv2D):
+        return dict(zip(("a", "residual"), makers, strict=False)).get(operand)
+    is_only_one = isinstance(stage.work, Gemm) and len(dependency.producers) == 1
+    return makers[0] if is_only_one and operand == "a" else None
 
 
 def _check_view(owner: str, view: View, matrix: Matrix) -> None:

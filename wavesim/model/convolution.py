@@ -1,4 +1,4 @@
-"""Convolutions computed as implicit GEMMs: the images' pixels are rows, the channels columns.
+"""Convolutions computed as implicit GEMMs: the outputs' pixels are rows, the filters columns.
 
 Example: a 3 x 3 convolution of 4 images of 28 x 28 pixels with 128 channels is a GEMM of 3136 rows
 (image after image, pixel row after pixel row), 128 columns and a K of 9 x 128. With 128 x 128 tiles its
@@ -6,20 +6,31 @@ grid is 1 column by 25 rows, and one tile covers four and a half pixel rows.
 Source: CUTLASS, implicit GEMM convolution; cuSync paper, IV-B.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
 
 from wavesim.errors import DescriptionError
-from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import MAX_GRID_X, Block, Carveout, Grid, Kernel, require_positive
+from wavesim.guard.bounds import shown
+from wavesim.model.kernel import MAX_GRID_YZ, Block, Carveout, Grid, Kernel, require_positive
+from wavesim.model.regions import Matrix, Read, Region, Write
 from wavesim.model.reprs import repr_text
-from wavesim.model.stage import Stage
+from wavesim.model.window import Window
+
+CHANNEL_UNIT = 8  # 16 bytes: what a pixel's channels are loaded by, and an output's are stored by
+SIZES = ("images", "height", "width", "channels", "filters", "tile_m", "tile_n", "tile_k", "split_k")
 
 
 @dataclass(frozen=True)
 class Conv2D:
-    """`images` images of (height, width, channels) to `filters` channels, stride 1, same-size output.
+    """C = relu(convolution of A + bias + residual): `images` of (height, width, channels) to `filters`.
 
-    The filter is `kernel_size` x `kernel_size`, an odd number; borders are padded with zeros. fp16.
+    NHWC; fp16 or bf16 in, fp32 accumulate. The filter is `kernel_size` x `kernel_size`, an odd number, moved
+    by a `stride` of 1 or 2 over images with `padding` zeros around them; None keeps the size at stride 1. K
+    goes tap by tap, and within a tap by k-blocks of `tile_k` channels. `has_bias`, `has_residual` and
+    `activation` ("relu" or None) are its epilogue. With `awaits_halo=False` it reads pixels of other tiles'
+    rows without waiting for them, as the published code does. Raises `DescriptionError`.
     """
 
     name: str
@@ -33,95 +44,194 @@ class Conv2D:
     block: Block
     kernel_size: int = 3
     carveout: Carveout = "full"
+    stride: int = 1
+    padding: int | None = None
+    tile_k: int = 32
+    split_k: int = 1
+    dtype: Literal["fp16", "bf16"] = "fp16"
+    has_bias: bool = False
+    has_residual: bool = False
+    activation: Literal["relu"] | None = None
+    awaits_halo: bool = True
+    dilation: int = 1
+    groups: int = 1
 
     def __post_init__(self) -> None:
-        names = "images height width channels filters tile_m tile_n kernel_size"
-        require_positive(f"Conv2D {self.name}", **{name: getattr(self, name) for name in names.split()})
-        if self.kernel_size % 2 == 0:
+        owner = f"Conv2D {self.name}"
+        require_positive(owner, **{name: getattr(self, name) for name in SIZES})
+        try:
+            window = self.window
+        except DescriptionError as error:
+            raise DescriptionError(f"{owner}: {error}") from None
+        _require_kernel_takes(self)
+        if self.split_k > self.k_block_count:
             raise DescriptionError(
-                f"Conv2D {self.name}: kernel_size is {self.kernel_size}; it must be odd to keep "
-                "the image's size"
+                f"{owner}: split_k is {self.split_k}; {window.taps} taps of {self.channels} channels have "
+                f"only {self.k_block_count} k-blocks of {self.tile_k}. Use split_k <= {self.k_block_count}"
             )
-
-        if self.pixels > MAX_GRID_X:
+        if not (self.awaits_halo or window.keeps_size):
             raise DescriptionError(
-                f"Conv2D {self.name}: {self.pixels:,} pixels; a tile index counts at most {MAX_GRID_X:,}. "
-                "Use fewer images"
+                f"{owner}: awaits_halo is False; the published code has stride 1 and outputs as large as the "
+                "image. Use awaits_halo=True"
+            )
+        if -(-self.pixels // self.tile_m) > MAX_GRID_YZ:
+            raise DescriptionError(
+                f"{owner}: {self.pixels:,} pixels are more than {MAX_GRID_YZ:,} tiles of {self.tile_m}. Use "
+                "fewer images or larger tiles"
             )
 
     def __repr__(self) -> str:
-        size = self.kernel_size
+        size, window = self.kernel_size, self.window
+        moved = "" if self.stride == 1 else f", stride {self.stride}"
+        moved += "" if window.padding == size // 2 else f", padding {window.padding}"
+        split = f", split-K {self.split_k}" if self.split_k > 1 else ""
+        parts = (("bias", self.has_bias), ("residual", self.has_residual), ("relu", self.activation))
+        epilogue = "".join(f", {word}" for word, there in parts if there)
         return repr_text(
             "Conv2D",
             f"{self.name}: {self.images} x {self.height} x {self.width} x {self.channels} to {self.filters}, "
-            f"filter {size} x {size}, tiles {self.tile_m} x {self.tile_n}",
+            f"filter {size} x {size}{moved}, tiles {self.tile_m} x {self.tile_n}{split}{epilogue}",
         )
+
+    @cached_property
+    def window(self) -> Window:
+        """Where its taps lie in an image."""
+        padding = self.kernel_size // 2 if self.padding is None else self.padding
+        return Window(self.height, self.width, self.kernel_size, self.stride, padding)
+
+    @property
+    def out_shape(self) -> tuple[int, int, int, int]:
+        """(images, height, width, channels) of its output."""
+        return self.images, self.window.out_height, self.window.out_width, self.filters
 
     @property
     def pixels(self) -> int:
-        """Pixels of all images: the implicit GEMM's rows."""
-        return self.images * self.height * self.width
+        """Outputs of one filter in all images: the implicit GEMM's rows."""
+        return self.images * self.window.out_height * self.window.out_width
 
     @property
     def depth(self) -> int:
         """The implicit GEMM's K: how many input values each output value sums up."""
-        return self.channels * self.kernel_size**2
+        return self.channels * self.window.taps
 
     @property
-    def halo(self) -> int:
-        """How many pixels before, and after, a run of pixels its outputs read: the filter's radius in rows
-        and columns.
-        """
-        reach = self.kernel_size // 2
-        return reach * self.width + reach
+    def flops(self) -> int:
+        """Useful multiply-adds of the whole convolution, two operations each; zeros of padding count."""
+        return 2 * self.pixels * self.filters * self.depth
+
+    @property
+    def channel_blocks(self) -> int:
+        """K-blocks of a tap."""
+        return -(-self.channels // self.tile_k)
+
+    @property
+    def k_block_count(self) -> int:
+        """K-blocks of all taps."""
+        return self.window.taps * self.channel_blocks
+
+    def k_blocks(self, split: int) -> tuple[int, int]:
+        """The k-blocks, half-open, that a split computes."""
+        blocks = self.k_block_count
+        return blocks * split // self.split_k, blocks * (split + 1) // self.split_k
 
     @property
     def grid(self) -> Grid:
-        """Blocks: tiles of channels x tiles of pixels."""
-        return Grid(-(-self.filters // self.tile_n), -(-self.pixels // self.tile_m))
+        """Blocks: tiles of filters x tiles of pixels x splits of K."""
+        return Grid(-(-self.filters // self.tile_n), -(-self.pixels // self.tile_m), self.split_k)
 
     @property
     def kernel(self) -> Kernel:
-        """The launch. Memory traffic is images in and out and the filter once, in equal shares."""
-        values = self.pixels * (self.channels + self.filters) + self.depth * self.filters
+        """The launch. Edge tiles and k-blocks count as full ones, as the tensor cores do; memory traffic is
+        every operand once, in equal shares.
+        """
+        depth = min(self.tile_k, self.channels) * self.k_block_count // self.split_k
+        moved = sum(matrix.bytes for name, matrix in self.operands.items() if name != "bias")
         return Kernel(
             self.name,
             self.grid,
             self.block,
-            flops_per_block=2 * self.tile_m * self.tile_n * self.depth,
-            bytes_per_block=2 * values // self.grid.size,
+            flops_per_block=2 * self.tile_m * self.tile_n * depth,
+            bytes_per_block=moved // self.grid.size,
             carveout=self.carveout,
         )
 
+    @property
+    def operands(self) -> Mapping[str, Matrix]:
+        """Matrices a (pixels of the images, channels), b (filters, taps * channels), c (pixels, filters).
 
-def conv_rows(producer: Stage, consumer: Stage) -> Dependency:
-    """The strict dependency of a convolution on the one that computes its images, halo included.
+        Also bias (1, filters) and residual (as c), where it has them.
+        """
+        c = Matrix(self.pixels, self.filters, self.dtype, is_written=True)
+        return {
+            "a": Matrix(self.images * self.height * self.width, self.channels, self.dtype),
+            "b": Matrix(self.filters, self.depth, self.dtype, scale=self.depth**-0.5),
+            **({"bias": Matrix(1, self.filters, self.dtype)} if self.has_bias else {}),
+            **({"residual": replace(c, is_written=False)} if self.has_residual else {}),
+            "c": c,
+        }
 
-    A tile reads the pixels of its rows, those one filter radius above and below, and no pixel of
-    another image; all channels of each, in step with its K loop. Raises `DescriptionError` unless
-    both convolutions agree on the images.
-    """
-    first, second = _convolution(producer), _convolution(consumer)
-    made, read = (first.images, first.height, first.width, first.filters), _shape(second)
-    if made != read:
-        raise DescriptionError(
-            f"{consumer.name} reads images of {read} but {producer.name} makes {made}; "
-            "(images, height, width, channels) must be equal"
-        )
-    image = second.height * second.width
-    begin = y * second.tile_m
-    last = (begin + (second.tile_m - 1)).at_most(second.pixels - 1)
-    top = (begin - second.halo).at_least(begin // image * image)
-    bottom = (last + second.halo).at_most(last // image * image + (image - 1))
-    rows = slice(top // first.tile_m, bottom // first.tile_m + 1)
-    return Dependency(consumer[x, y], [producer[:, rows]])
+    def items(self, x: int, y: int, z: int) -> int:
+        """One past the last k-block of its split: `Read.at` counts the k-blocks of all of K."""
+        return self.k_blocks(z)[1]
+
+    def reads(self, x: int, y: int, z: int) -> Iterable[Read]:
+        """Its filters from its first k-block on, its pixels by k-blocks, then its tile of the residual."""
+        tile, (first, end) = self._outputs(x, y), self.k_blocks(z)
+        yield Read("b", Region(tile.left, tile.right, 0, self.depth), first)
+        for number in range(first // self.channel_blocks, -(-end // self.channel_blocks)):
+            runs = self._runs(number, tile.top, tile.bottom)
+            begin = number * self.channel_blocks
+            for block in range(max(first, begin), min(end, begin + self.channel_blocks)):
+                left = (block - begin) * self.tile_k
+                right = min(left + self.tile_k, self.channels)
+                yield from (Read("a", Region(top, bottom, left, right), block) for top, bottom in runs)
+        if self.has_residual:
+            yield Read("residual", tile, end - 1)
+
+    def writes(self, x: int, y: int) -> Iterable[Write]:
+        """Its tile of C."""
+        yield Write("c", self._outputs(x, y))
+
+    def _runs(self, tap: int, top: int, bottom: int) -> list[tuple[int, int]]:
+        """Pixels that a tap of a tile's rows reads; without the halo, those of the same rows alone."""
+        found = list(self.window.pixels_read(self.window.tap(tap), top, bottom))
+        if self.awaits_halo:
+            return found
+        own = ((max(first, top), min(end, bottom)) for first, end in found)
+        return [(first, end) for first, end in own if first < end]
+
+    def _outputs(self, x: int, y: int) -> Region:
+        top, left = y * self.tile_m, x * self.tile_n
+        return Region(top, min(top + self.tile_m, self.pixels), left, min(left + self.tile_n, self.filters))
 
 
-def _shape(conv: Conv2D) -> tuple[int, int, int, int]:
-    return conv.images, conv.height, conv.width, conv.channels
-
-
-def _convolution(stage: Stage) -> Conv2D:
-    if not isinstance(stage.work, Conv2D):
-        raise DescriptionError(f"stage {stage.name} is a {type(stage.work).__name__}, not a Conv2D")
-    return stage.work
+def _require_kernel_takes(conv: Conv2D) -> None:
+    """Raises `DescriptionError` for what no implicit GEMM of ours computes, with what is possible."""
+    for name in ("channels", "filters"):
+        value = getattr(conv, name)
+        if value % CHANNEL_UNIT:
+            raise DescriptionError(
+                f"Conv2D {conv.name}: {name} is {value}; it must be a multiple of {CHANNEL_UNIT}, 16 bytes. "
+                f"Pad with zeros to {-(-value // CHANNEL_UNIT) * CHANNEL_UNIT}"
+            )
+    for name, why in (
+        ("dilation", "taps are neighbours"),
+        ("groups", "every filter reads all channels; describe each group as a convolution of its own"),
+    ):
+        if getattr(conv, name) != 1:
+            raise DescriptionError(
+                f"Conv2D {conv.name}: {name} is {shown(getattr(conv, name))}; it must be 1: {why}"
+            )
+    words: tuple[tuple[str, tuple[object, ...]], ...] = (
+        ("dtype", ("fp16", "bf16")),
+        ("activation", (None, "relu")),
+        ("has_bias", (False, True)),
+        ("has_residual", (False, True)),
+        ("awaits_halo", (False, True)),
+    )
+    for name, known in words:
+        if getattr(conv, name) not in known:
+            raise DescriptionError(
+                f"Conv2D {conv.name}: {name} is {shown(getattr(conv, name))}; it must be "
+                f"{' or '.join(map(repr, known))}"
+            )

@@ -29,6 +29,7 @@ from wavesim.errors import DescriptionError, RecordingError
 from wavesim.guard.documents import read_toml
 from wavesim.model import device as devices
 from wavesim.model.dependency import Dependency, x, y
+from wavesim.model.description_convolution import convolution_of, tiles_of_name
 from wavesim.model.description_fields import DEPENDENCIES, PLANS, STAGES, TOP
 from wavesim.model.description_table import DescriptionTable
 from wavesim.model.device import Device
@@ -151,10 +152,20 @@ def _work(name: str, block: Block, table: DescriptionTable) -> Kernel | Work:
     grid = table.integers("grid", 1, 3, "[columns, rows] or [columns, rows, splits]")
     split_k = table.optional("split_k", int)
     carveout: Carveout = table.word("carveout", get_args(Carveout)) or "full"
+    if table.has("convolution"):
+        conv = convolution_of(name, block, carveout, table, _split(grid, split_k))
+        if grid is not None and _grid(grid, split_k, table) != conv.grid:
+            raise table.wrong(
+                "grid", f"convolution and tile make it {conv.grid}; correct one, or leave it out"
+            )
+        return conv
     if not table.has(*SIZES):
         for field_name in ("tile", "element", "activation"):
             if table.has(field_name):
-                raise table.wrong(field_name, "it says nothing without m, n and k; add them, or leave it out")
+                raise table.wrong(
+                    field_name,
+                    "it says nothing without m, n and k, or convolution; add them, or leave it out",
+                )
         blocks = _grid(grid, split_k, table)
         return Kernel(name, blocks, block, *_given_work(table, blocks), carveout=carveout)
     gemm = _gemm(name, block, carveout, table, _split(grid, split_k))
@@ -230,7 +241,10 @@ def _given_work(table: DescriptionTable, blocks: Grid) -> tuple[int, int]:
 def _dependency(table: DescriptionTable, stages: Mapping[str, Stage]) -> Dependency:
     consumer = table.stage("consumer", stages)
     try:
-        needs = [parse_tile_set(text, stages) for text in table.required("needs", list)]
+        needs = [
+            tiles_of_name(place, text, stages, consumer) or parse_tile_set(text, stages)
+            for place, text in enumerate(table.required("needs", list))
+        ]
     except DescriptionError as error:
         raise RecordingError(f"{table.field('needs')} {error}") from None
     return Dependency(consumer[x, y], needs)

@@ -157,10 +157,18 @@ STAGES = (
     Field(
         "tile",
         "rows, columns, k-block",
-        "of a block's output, and the step along K; with `m`, `n` and `k`",
+        "of a block's output, and the step along K; with `m`, `n` and `k`, or `convolution`",
         "not known",
-        "`grid` is required, and L2 and DRAM are left out",
+        "`grid` is required, and L2 and DRAM are left out; a `convolution` requires it",
         "tile = [128, 256, 64]",
+    ),
+    Field(
+        "convolution",
+        "table",
+        "an implicit GEMM: its images and filters, as below; not with `m`, `n` and `k`",
+        "not a convolution",
+        "what it reads is unknown, and its halo has to be written into `needs`",
+        "convolution = { images = 8, height = 28, width = 28, channels = 128, filters = 128 }",
     ),
     Field(
         "element",
@@ -239,13 +247,28 @@ STAGES = (
         "bytes = 300e6",
     ),
 )
+CONVOLUTION = (
+    Field("images", "images", "of the batch", "required", "-", "images = 8"),
+    Field("height", "pixels", "of an image", "required", "-", "height = 28"),
+    Field("width", "pixels", "of an image", "required", "-", "width = 28"),
+    Field("channels", "channels", "of the images: a multiple of 8 (NHWC)", "required", "-", "channels = 128"),
+    Field("filters", "channels", "of the output: a multiple of 8", "required", "-", "filters = 128"),
+    Field("kernel_size", "taps", "of the filter in a row, and rows of it: odd", "3", "-", "kernel_size = 3"),
+    Field("stride", "pixels", "1 or 2", "1", "-", "stride = 2"),
+    Field("padding", "pixels", "zeros around an image", "half of `kernel_size`", "-", "padding = 1"),
+    Field("bias", "true or false", "whether one is added", "false", "-", "bias = true"),
+    Field("residual", "true or false", "whether one is added", "false", "-", "residual = true"),
+    Field("dilation", "pixels", "1: no kernel spreads its taps", "1", "-", "dilation = 1"),
+    Field("groups", "groups", "1: every filter reads all channels", "1", "-", "groups = 1"),
+)
 DEPENDENCIES = (
     Field("consumer", "stage", "the kernel that reads", "required", "-", 'consumer = "gemm2"'),
     Field(
         "needs",
         "tile sets",
         "`STAGE[COLUMNS, ROWS]` that its tile (x, y) reads: integers, x, y, `+`, `-`, `*`, `//`, `min` and "
-        "`max`; a slice is read in step with the main loop",
+        "`max`; a slice is read in step with the main loop. Of a `convolution` a stage's name alone: first "
+        "the one that computes its images, with the halo, then the one that computes its residual",
         "required",
         "-",
         'needs = ["gemm1[:, y]"]',
@@ -265,6 +288,7 @@ PLANS = (
 SECTIONS: Mapping[str, tuple[Field, ...]] = {
     "": TOP,
     "stages": STAGES,
+    "convolution": CONVOLUTION,
     "dependencies": DEPENDENCIES,
     "plans": PLANS,
     "gpus": GPUS,

@@ -10,7 +10,9 @@ from pathlib import Path
 from wavesim.errors import DescriptionError
 from wavesim.guard.writing import write_text
 from wavesim.model import device as devices
+from wavesim.model.convolution import Conv2D
 from wavesim.model.description import Description
+from wavesim.model.description_convolution import convolution_lines, written_needs
 from wavesim.model.host import Host
 from wavesim.model.kernel import Gemm
 from wavesim.model.stage import Stage
@@ -22,8 +24,9 @@ DELETE = "\x7f"  # the one ASCII character that JSON leaves as it is and TOML re
 def write_description(path: str | Path, description: Description) -> Path:
     """Writes a file that `load_description` reads back as the same pipeline, times and plans.
 
-    Layouts and biases of a `Gemm` are left out, as no prediction reads them; other work than a `Gemm` or a
-    `Kernel` is written as its kernel. Raises `DescriptionError` for what a file cannot say, `OutputError`.
+    Layouts and biases of a `Gemm` are left out, as no prediction reads them; other work than a `Gemm`, a
+    `Conv2D` that awaits its halo or a `Kernel` is written as its kernel. Raises `DescriptionError` for what a
+    file cannot say, `OutputError`.
     """
     return write_text(path, description_text(description))
 
@@ -37,7 +40,10 @@ def description_text(description: Description, comments: Sequence[str] = ()) -> 
     if not description.pipeline.dependencies:
         lines.insert(len(comments) + 1, "dependencies = []")
     for dependency in description.pipeline.dependencies:
-        needs = ", ".join(_quoted(written_tile_set(need)) for need in dependency.needs)
+        needs = ", ".join(
+            _quoted(need if isinstance(need, str) else written_tile_set(need))
+            for need in written_needs(dependency)
+        )
         name = _quoted(dependency.consumer.stage.name)
         lines += ["[[dependencies]]", f"consumer = {name}", f"needs = [{needs}]"]
     if description.syncs or description.order:
@@ -91,6 +97,9 @@ def _stage_lines(stage: Stage, time_ns: int | None) -> Iterator[str]:
 
 
 def _work_lines(stage: Stage) -> Iterator[str]:
+    if isinstance(stage.work, Conv2D) and stage.work.awaits_halo:
+        yield from convolution_lines(stage.work)
+        return
     if isinstance(stage.work, Gemm):
         gemm = stage.work
         yield from (f"{name} = {value}" for name, value in (("m", gemm.m), ("n", gemm.n), ("k", gemm.k)))

@@ -14,7 +14,8 @@ Source: cuSync paper, Table II, Figure 5c and IV-B.
 from itertools import pairwise
 
 from wavesim.errors import DescriptionError
-from wavesim.model.convolution import Conv2D, conv_rows
+from wavesim.model.convolution import Conv2D
+from wavesim.model.convolution_reads import conv_rows
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
@@ -46,7 +47,20 @@ def conv_layer(
     names = [f"conv{i + 1}" for i in range(CONVOLUTIONS[model][channels])]
     block = _block(tile)
     stages = [
-        Stage(name, Conv2D(name, images, size, size, channels, channels, *tile, block=block))
+        Stage(
+            name,
+            Conv2D(
+                name,
+                images,
+                size,
+                size,
+                channels,
+                channels,
+                *tile,
+                block=block,
+                awaits_halo=not is_as_published,
+            ),
+        )
         for name in names
     ]
     rule = _as_published if is_as_published else conv_rows

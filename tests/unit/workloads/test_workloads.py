@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from wavesim.errors import DescriptionError
-from wavesim.model.convolution import Conv2D, conv_rows
+from wavesim.model.convolution import Conv2D
+from wavesim.model.convolution_reads import conv_rows
 from wavesim.model.dependency import x, y
 from wavesim.model.device import load
 from wavesim.model.kernel import Block, Gemm
