@@ -1,4 +1,4 @@
-"""Costs of GEMMs, attention, decode and row kernels that nobody timed, from a device's constants.
+"""Costs of products, convolutions, attention and row kernels that nobody timed, from a device's constants.
 
 Example: on an H200 a layer's QKV tiles take the cycles that `[tiles]` says, attention's what `[attention]`
 says of the blocks of keys that each walks through, at the clock that the layer's own load leaves; its norms
@@ -13,6 +13,7 @@ from typing import Any
 
 from wavesim.costs.attention_costs import attention_costs_of
 from wavesim.costs.constants import LAYER_OVERHEADS
+from wavesim.costs.convolution_costs import ConvolutionCosts, convolution_costs_of
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
 from wavesim.costs.load_clock import load_clock_of
@@ -21,6 +22,7 @@ from wavesim.costs.tile_costs import FEW_ROWS, TileCosts, tile_costs_of
 from wavesim.errors import DescriptionError
 from wavesim.guard.documents import read_toml
 from wavesim.model.attention import Attention, AttentionDecode
+from wavesim.model.convolution import Conv2D
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm, MainLoop
 from wavesim.model.occupancy import occupancy_of
@@ -31,6 +33,7 @@ from wavesim.model.stage import Stage
 CLOCK_ROUNDS = 4  # of a clock that depends on the time that depends on it
 ATTENTION_LOOP = MainLoop(1, "producer-warp")
 STAYING = Path(__file__).with_name("staying_blocks.toml")
+LIKE = Path(__file__).with_name("like_backends.toml")
 
 
 @dataclass(frozen=True)
@@ -117,13 +120,22 @@ def _main_loops(pipeline: Pipeline) -> dict[str, MainLoop]:
 
 
 def _own_overheads(stage: Stage, device: Device, tiles: TileCosts | None) -> dict[str, int]:
-    costs = costs_of(device.name).backends.get((stage.backend, "tile"))
+    backend = _like().get(stage.backend, stage.backend)
+    costs = costs_of(device.name).backends.get((backend, "tile"))
     # What lies between kernels of several kinds is a layer's, not as it was fitted between two products.
-    shared = {name for name in LAYER_OVERHEADS if isinstance(stage.work, Gemm)}
+    shared = {name for name in LAYER_OVERHEADS if isinstance(stage.work, Gemm | Conv2D)}
     own = {} if costs is None else {key: ns for key, ns in costs.overheads.items() if key not in shared}
     if tiles is not None and isinstance(stage.work, Gemm):
         own |= tiles.overheads(stage.work)
+    if isinstance(stage.work, Conv2D) and (convolution := convolution_costs_of(device.name)) is not None:
+        own |= convolution.overheads(stage.work)
     return own
+
+
+@cache
+def _like() -> dict[str, str]:
+    """By backend the one whose overheads it is taken to have."""
+    return read_toml(LIKE)
 
 
 @cache
@@ -170,6 +182,8 @@ def _times(stage: Stage, device: Device, *, is_in_l2: bool) -> StageTimes:
         adds = sum(work.items(0, y, 0) for y in range(work.grid.y)) * work.grid.x * work.tile_m * work.tile_n
         rate = tiles.multiply_adds_per_cycle if tiles is not None else float("inf")
         return StageTimes(attention.cycles(work), tensor_cycles=2 * adds * work.head_dim / rate)
+    if isinstance(work, Conv2D) and (convolution := convolution_costs_of(name)) is not None:
+        return _convolution_times(stage, work, convolution, device)
     streaming = streaming_costs_of(name, section) if (section := _streaming_section(stage)) else None
     if streaming is not None:
         return StageTimes(least_ns=streaming.tile_ns(stage.kernel, device))
@@ -177,6 +191,19 @@ def _times(stage: Stage, device: Device, *, is_in_l2: bool) -> StageTimes:
         f"stage {stage.name} is a {type(work).__name__}, of which no costs are known on {name}; give its "
         "time (kernel_us), or use a device whose file has them"
     )
+
+
+def _convolution_times(stage: Stage, conv: Conv2D, costs: ConvolutionCosts, device: Device) -> StageTimes:
+    """Raises `DescriptionError` for blocks that share an SM: of such kernels nothing is known."""
+    if occupancy_of(device, stage.kernel.block).blocks_per_sm > 1:
+        raise DescriptionError(
+            f"stage {stage.name}: several of its blocks share an SM of {device.name}; costs of convolutions "
+            "are known of blocks that fill one. Give its time (kernel_us)"
+        )
+    is_in_l2 = sum(matrix.bytes for matrix in conv.operands.values()) <= costs.tiles.l2_bytes
+    least_ns = costs.memory_ns(conv, device.sm_count, is_in_l2=is_in_l2)
+    tensor = costs.tensor_cycles(conv) * conv.grid.size
+    return StageTimes(costs.cycles(conv), least_ns=least_ns, tensor_cycles=tensor)
 
 
 def _product_times(gemm: Gemm, tiles: TileCosts, device: Device, *, is_in_l2: bool) -> StageTimes:

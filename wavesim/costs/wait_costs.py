@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.model.attention import Attention
+from wavesim.model.convolution import Conv2D
 from wavesim.model.kernel import Gemm, MainLoop
 from wavesim.model.stage import Stage
 
@@ -83,6 +84,8 @@ def _item_ns(costs: CostModel, stage: Stage, work: Attention) -> int:
 def iterations_of(stage: Stage) -> int:
     """K iterations of one block's work."""
     work = stage.work
+    if isinstance(work, Conv2D):
+        return -(-work.k_block_count // work.split_k)
     if not isinstance(work, Gemm):
         return USUAL_ITERATIONS
     return -(-work.k // (work.tile_k * work.split_k))

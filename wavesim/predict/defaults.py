@@ -22,6 +22,7 @@ from wavesim.costs.layer_costs import costs_of_stages
 from wavesim.errors import DescriptionError
 from wavesim.guard.arguments import require_types
 from wavesim.model import device as devices
+from wavesim.model.convolution import Conv2D
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
@@ -80,6 +81,8 @@ def _by_work(pipeline: Pipeline, device: Device) -> KnownCosts | None:
     except DescriptionError:
         return None
     source = f"tiles of each kind of kernel as recorded on {device.name}, at the clock that their load leaves"
+    if any(isinstance(stage.work, Conv2D) for stage in pipeline.stages):
+        return KnownCosts(model, f"{source}; convolutions, which nobody measured, as products of their size")
     return KnownCosts(model, source, kind=LAYER_CONSTANTS)
 
 

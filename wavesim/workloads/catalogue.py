@@ -13,6 +13,7 @@ from wavesim.guard.bounds import plain_int, shown
 from wavesim.model.pipeline import Pipeline
 from wavesim.workloads.attention import gpt3_attention
 from wavesim.workloads.attention_chain import paper_attention
+from wavesim.workloads.conv_networks import NETWORKS, network_part
 from wavesim.workloads.convolutions import IMAGE_SIZES, PUBLISHED_TILES, conv_layer
 from wavesim.workloads.figure_one import toy
 from wavesim.workloads.gpt3 import gpt3_mlp
@@ -78,7 +79,20 @@ def _add_layers() -> None:
         DEFAULTS[f"{model}-decode-layer"] = Defaults(1, (64, 256), SEQUENCE_UNIT)
 
 
+def _add_networks() -> None:
+    """`resnet-50-28` and the like: what a network computes on images of one size."""
+    for network in NETWORKS.values():
+        for size in network.sizes:
+            WORKLOADS[f"{network.name}-{size}"] = partial(_network_part, network.name, size)
+            DEFAULTS[f"{network.name}-{size}"] = Defaults(1, (128, 64), IMAGE_UNIT)
+
+
+def _network_part(network: str, size: int, images: int, tile: Tile) -> Pipeline:
+    return network_part(network, size, images, (*tile, 1))
+
+
 _add_convolutions()
+_add_networks()
 _add_layers()
 
 

@@ -28,6 +28,10 @@ CONVOLUTIONS = {
     "resnet": dict.fromkeys(IMAGE_SIZES, 2),
     "vgg": {64: 2, 128: 2, 256: 4, 512: 4},
 }
+PUBLISHED_LAYERS = {  # how many of each the paper's networks have
+    "resnet": {64: 3, 128: 4, 256: 6, 512: 3},
+    "vgg": dict.fromkeys(IMAGE_SIZES, 1),
+}
 PUBLISHED_TILES: dict[int, Tile] = {64: (64, 64), 128: (128, 128), 256: (64, 256), 512: (64, 64)}
 
 

@@ -41,18 +41,25 @@ _CONFIGS: dict[Tile, tuple[int, int, int]] = {
 }
 TILES: tuple[Tile, ...] = tuple(_CONFIGS)  # of all that the kernels are compiled for
 PANEL = 64  # columns of a swizzled piece of shared memory
+_CONVOLUTION_CONFIGS: dict[Tile, tuple[int, int, int]] = {
+    (256, 64): (2, 4, 2),
+    (128, 64): (2, 8, 2),
+    **{tile: config for tile, config in _CONFIGS.items() if tile[1] % PANEL == 0},
+}
+CONVOLUTION_TILES: tuple[Tile, ...] = tuple(_CONVOLUTION_CONFIGS)
 REGISTERS_PER_SM, MOST_REGISTERS = 65_536, 248
 
 
-def block_of(tile: Tile) -> Block:
-    """What a block of the Hopper GEMM occupies, whatever tile its kernels have: an SM to itself.
+def block_of(tile: Tile, *, is_convolution: bool = False) -> Block:
+    """What a block of the Hopper GEMM, or convolution, occupies, whatever tile it has: an SM to itself.
 
     Registers are at most as many as leave room for one block. Raises `DescriptionError` for other tiles.
     """
-    if tile not in _CONFIGS:
-        known = ", ".join(f"{m}x{n}" for m, n in _CONFIGS)
+    configs = _CONVOLUTION_CONFIGS if is_convolution else _CONFIGS
+    if tile not in configs:
+        known = ", ".join(f"{m}x{n}" for m, n in configs)
         raise DescriptionError(f"tile is {tile[0]}x{tile[1]}; the Hopper kernels have {known}")
-    warpgroups, depth, buffers = _CONFIGS[tile]
+    warpgroups, depth, buffers = configs[tile]
     threads = 128 * (1 + warpgroups)
     loaded = tile[0] + -(-tile[1] // PANEL) * PANEL
     shared = depth * loaded * 2 * TILE_K + warpgroups * buffers * PANEL * 128 + 1024

@@ -1,0 +1,115 @@
+"""The networks as they are: their layers' shapes, weights and shortcuts, and what their tiles wait for."""
+
+import pytest
+
+from wavesim.costs.convolution_costs import convolution_costs_of
+from wavesim.errors import DescriptionError
+from wavesim.model.accesses import Accesses
+from wavesim.model.device import load
+from wavesim.plan.coverage import Precedence
+from wavesim.plan.parsing import parse_plan
+from wavesim.predict.convolution_tiles import best_convolution_tile
+from wavesim.predict.defaults import find_costs
+from wavesim.workloads.conv_networks import NETWORKS, conv_of, network_named, network_part
+from wavesim.workloads.convolutions import CONVOLUTIONS, PUBLISHED_LAYERS, conv_layer
+
+H200 = load("h200")
+
+
+# Parameters as torchvision counts them: weights, products with biases, two per channel of a normalisation,
+# or one of a bias. Work is of the convolutions alone.
+@pytest.mark.parametrize(
+    ("name", "count", "per_channel", "parameters", "giga_adds"),
+    [
+        ("resnet-34", 36, 2, 21_797_672, 3.66),
+        ("resnet-50", 53, 2, 25_557_032, 4.09),
+        ("vgg-19", 16, 1, 143_667_240, 19.51),
+    ],
+)
+def test_a_network_has_the_weights_and_the_work_that_are_published(
+    name, count, per_channel, parameters, giga_adds
+):
+    network = network_named(name)
+    convolutions = network.convolutions
+    assert len(convolutions) == count
+    colours = {one.name: 3 if one.channels == 8 else one.channels for one in convolutions}
+    sizes = [colours[one.name] * one.filters * one.kernel_size**2 for one in convolutions]
+    others = sum(per_channel * one.filters for one in convolutions)
+    products = sum(n * k + n for n, k in (one.product for one in network.rest if one.product))
+    assert sum(sizes) + others + products == parameters
+    adds = sum(size * one.out_size**2 for size, one in zip(sizes, convolutions, strict=True))
+    assert adds / 1e9 == pytest.approx(giga_adds, abs=0.01)
+
+
+def test_pooling_and_products_are_stated_as_the_rest():
+    rest = {name: [one.name for one in network.rest] for name, network in NETWORKS.items()}
+    assert rest["resnet-50"] == ["max pool", "mean pool", "product"]
+    assert rest["vgg-19"][-3:] == ["product 1", "product 2", "product 3"]
+    assert len(rest["vgg-19"]) == 8
+
+
+def test_a_shortcut_of_another_shape_is_a_convolution_beside_the_block():
+    part = network_part("resnet-50", 28, 1, (128, 64, 1))
+    down, last = part.stage("layer2_1_down").work, part.stage("layer2_1c").work
+    assert (down.stride, down.kernel_size, down.out_shape) == (2, 1, (1, 28, 28, 512))
+    assert (last.has_residual, last.activation, down.activation) == (True, "relu", None)
+    needs = part.dependency_of("layer2_1c")
+    assert needs is not None
+    assert needs.producers == ("layer2_1b", "layer2_1_down")
+    assert part.dependency_of("layer2_2c").producers == ("layer2_2b", "layer2_1c")
+    assert part.dependency_of("layer2_1a") is None  # another part's images
+
+
+@pytest.mark.parametrize(("name", "size"), [("resnet-34", 14), ("resnet-50", 7), ("vgg-19", 14)])
+def test_every_pixel_and_residual_that_a_part_reads_is_waited_for(name, size):
+    order = Precedence(Accesses(network_part(name, size, 2, (128, 64, 2))))
+    for stage in order.accesses.pipeline.stages:
+        order.require_covered(stage.name)
+
+
+def test_the_papers_networks_have_the_layers_of_table_two():
+    assert sum(2 * count for count in PUBLISHED_LAYERS["resnet"].values()) == 32
+    assert sum(CONVOLUTIONS["vgg"][channels] for channels in PUBLISHED_LAYERS["vgg"]) == 12
+    assert len(conv_layer("vgg", 512, 1).stages) == 4
+
+
+def test_loads_bind_narrow_tiles_and_memory_large_batches():
+    costs = convolution_costs_of("h200")
+    conv = network_named("resnet-34").part(56)[0]
+    narrow, high = (conv_of(conv, 8, (tile_m, 64, 1)) for tile_m in (128, 256))
+    assert (costs.bytes_per_cycle(narrow), costs.bytes_per_cycle(high)) == (96, 80)
+    assert costs.cycles(high) < 2 * costs.cycles(narrow)
+    assert costs.memory_ns(narrow, 132, is_in_l2=True) == 0
+    last = network_named("resnet-50").part(56)[3]  # 1 x 1 to 256 channels, 200 MB of them at batch 64
+    wide = conv_of(last, 64, (128, 256, 1))
+    assert costs.memory_ns(wide, 132, is_in_l2=False) > costs.tensor_cycles(wide) / 1.3
+
+
+def test_few_tiles_are_split_along_k_and_many_are_not():
+    conv = network_named("resnet-34").part(7)[-1]
+    assert best_convolution_tile(conv, 1, H200)[2] > 1
+    assert best_convolution_tile(conv, 64, H200)[2] == 1
+
+
+def test_convolutions_that_nobody_measured_are_predicted_in_these_words():
+    known = find_costs(network_part("resnet-34", 14, 1, (64, 64, 2)), H200)
+    assert "convolutions, which nobody measured, as products of their size" in known.source
+    assert known.kind == ""
+    found = [
+        known.simulated(network_part("resnet-34", 14, 1, (64, 64, 2)), parse_plan(word), H200)
+        for word in ("stream", "pdl")
+    ]
+    assert found[0].time_ns > found[1].time_ns
+
+
+def test_what_there_is_not_is_refused_with_what_there_is():
+    with pytest.raises(
+        DescriptionError, match="network is 'alexnet'; known are resnet-34, resnet-50, vgg-19"
+    ):
+        network_named("alexnet")
+    with pytest.raises(
+        DescriptionError, match="resnet-34 has no part of 224 pixels; it has 112, 56, 28, 14, 7"
+    ):
+        network_part("resnet-34", 224, 1)
+    with pytest.raises(DescriptionError, match="tile is 64x32; the Hopper kernels have 256x64, 128x64"):
+        network_part("resnet-34", 56, 1, (64, 32, 1))
