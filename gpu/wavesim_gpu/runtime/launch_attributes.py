@@ -48,6 +48,16 @@ def launch_extended(function: Any, shape: KernelLaunch, arguments: tuple[Any, ..
         raise launch_error(shape, status)
 
 
+def most_clusters(function: Any, shape: KernelLaunch) -> int:
+    """How many of the launch's clusters the GPU can hold at once; 0 where it takes none of that size."""
+    found = ctypes.c_int()
+    config = launch_config(shape, 0)
+    status = require_driver().cuOccupancyMaxActiveClusters(
+        ctypes.byref(found), ctypes.c_void_p(int(function.ptr)), ctypes.byref(config)
+    )
+    return found.value if status == 0 else 0
+
+
 def launch_error(shape: KernelLaunch, status: int) -> DeviceError:
     """What the driver said against a launch."""
     return DeviceError(f"launch of {shape.expression} failed: {status_name(status)}")
