@@ -3,7 +3,7 @@
 Import arrows, lowest first; a part may use what is above it in the list, never what is below:
 
     errors <- guard <- model, trace, litmus <- plan, workloads, sm <- costs <- sim, analysis, recordings
-           <- check, lint, predict, streams
+           <- check, lint, predict, streams, peers
            <- codegen <- tuning, view <- crossover, advise, passes <- hang, widgets <- comparison
            <- teaching, evaluation <- cli
 """
@@ -38,6 +38,7 @@ RANKS = {
     "lint": 5,
     "predict": 5,
     "streams": 5,
+    "peers": 5,
     "codegen": 6,
     "tuning": 7,
     "view": 7,
@@ -53,7 +54,7 @@ RANKS = {
     "__main__": 13,
 }
 OWNERS = {
-    "simpy": {"sim", "streams"},
+    "simpy": {"sim", "streams", "peers"},
     "distributed": {"tuning"},
     "ijson": {"advise"},
     # LiveFigure is a subclass of plotly's FigureWidget, so the widgets name plotly too.

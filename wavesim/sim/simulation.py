@@ -108,6 +108,7 @@ def _trace(engine: Engine, pipeline: Pipeline, plan: Plan, device: Device, costs
         end_ns=np.array(rows.end),
         waits=_waits(engine, stage),
         **_parts(engine.program),
+        transfers=None,
         events=tuple(Event(*entry) for entry in sorted(rows.events, key=lambda entry: entry[2])),
     )
 

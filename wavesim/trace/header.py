@@ -69,8 +69,14 @@ class Header:
 
     @property
     def sm_count(self) -> int:
-        """SMs of the device."""
+        """SMs of the device; of several, of all of them."""
         return int(self.device["sm_count"])
+
+    @property
+    def device_count(self) -> int:
+        """GPUs whose SMs these are, equally many of each."""
+        count = self.device.get("count", 1)
+        return count if type(count) is int and 1 <= count <= self.sm_count else 1
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,9 @@ from wavesim.trace.trace_file import (
     read_header,
 )
 
-__all__ = ["IntArray", "Trace", "Waits"]
+__all__ = ["IntArray", "Trace", "Transfers", "Waits"]
+
+T = TypeVar("T")
 
 MAX_TOTAL_NS = 1 << 62
 
@@ -48,10 +50,25 @@ class Waits:
     end_ns: IntArray
 
 
+@dataclass(frozen=True)
+class Transfers:
+    """Bytes that crossed from one device's memory to another's, and when; the block row that sent them.
+
+    All arrays (n,).
+    """
+
+    block: IntArray
+    source: IntArray
+    target: IntArray
+    start_ns: IntArray
+    end_ns: IntArray
+    bytes: IntArray
+
+
 COLUMNS = ("stage", "x", "y", "z", "sm", "slot", "issue_ns", "start_ns", "wait_ns", "end_ns")
 CYCLE_COLUMNS = ("cycles", "wait_cycles")
 PART_COLUMNS = ("k_first", "k_upto", "k_of")
-OPTIONAL_COLUMNS = (*CYCLE_COLUMNS, *PART_COLUMNS)
+OPTIONAL_COLUMNS = (*CYCLE_COLUMNS, *PART_COLUMNS, "device")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +78,9 @@ class Trace:
     `wait_ns` is the time spent spinning on semaphores between `start_ns` and `end_ns`; time zero
     is the first issue. `cycles` are SM cycles from start to end, where measured. Split-K slices
     are rows of their own, and so is each tile of a persistent block, issued when it is fetched. Under
-    Stream-K rows are parts of tiles, numbered by z: K iterations `k_first` up to `k_upto` of `k_of`.
+    Stream-K rows are parts of tiles, numbered by z: K iterations `k_first` up to `k_upto` of `k_of`. Of
+    several devices `device` has each row's, and `sm` counts through the SMs of all; `transfers` is what
+    crossed.
     """
 
     header: Header
@@ -80,7 +99,9 @@ class Trace:
     k_first: IntArray | None = None
     k_upto: IntArray | None = None
     k_of: IntArray | None = None
+    device: IntArray | None = None
     waits: Waits | None = None
+    transfers: Transfers | None = None
     events: tuple[Event, ...] = ()
 
     def __post_init__(self) -> None:
@@ -143,8 +164,9 @@ class Trace:
             if getattr(self, name) is not None
         }
         packed: dict[str, Any] = {name: narrowed(array) for name, array in columns.items()}
-        if self.waits is not None:
-            packed |= {f"waits_{f.name}": narrowed(getattr(self.waits, f.name)) for f in fields(Waits)}
+        for kind, beside in (("waits", self.waits), ("transfers", self.transfers)):
+            if beside is not None:
+                packed |= {f"{kind}_{f.name}": narrowed(getattr(beside, f.name)) for f in fields(beside)}
         head = {
             "format": FORMAT,
             "version": VERSION,
@@ -173,20 +195,28 @@ class Trace:
         for name in COLUMNS:
             if name not in arrays:
                 raise RecordingError(f"{path}: column {name!r} is missing; the file is not a complete trace")
-        waits = {f.name: arrays[f"waits_{f.name}"] for f in fields(Waits) if f"waits_{f.name}" in arrays}
         columns = {name: arrays[name] for name in (*COLUMNS, *OPTIONAL_COLUMNS) if name in arrays}
-        header, has_waits = header_of(head, path), len(waits) == len(fields(Waits))
+        header, waits, transfers = header_of(head, path), _beside(arrays, Waits), _beside(arrays, Transfers)
         try:
-            trace = cls(header, **columns, waits=Waits(**waits) if has_waits else None, events=events)
+            trace = cls(header, **columns, waits=waits, transfers=transfers, events=events)
         except RecordingError as error:
             raise RecordingError(f"{path}: {error}") from None
         _check_rows(trace, path)
         return trace
 
 
+def _beside(arrays: dict[str, IntArray], kind: type[T]) -> T | None:
+    """What stands beside the rows, such as waits; None where the file lacks any of its columns."""
+    names = [item.name for item in fields(cast("Any", kind))]
+    prefix = kind.__name__.lower()
+    if any(f"{prefix}_{name}" not in arrays for name in names):
+        return None
+    return kind(**{name: arrays[f"{prefix}_{name}"] for name in names})
+
+
 def _limits(trace: Trace) -> Iterator[tuple[str, IntArray, Any]]:
     """Columns of indices and what each stays below, a number or one per row; some rest on those before."""
-    head, waits = trace.header, trace.waits
+    head, waits, transfers = trace.header, trace.waits, trace.transfers
     yield "stage", trace.stage, len(head.stages)
     yield "sm", trace.sm, head.sm_count
     yield "slot", trace.slot, MOST_PLACES // head.sm_count
@@ -200,14 +230,20 @@ def _limits(trace: Trace) -> Iterator[tuple[str, IntArray, Any]]:
         yield "waits_dependency", waits.dependency, len(head.dependencies)
         counts = np.array([len(info.value_of_semaphore) for info in head.dependencies], dtype=np.int64)
         yield "waits_semaphore", waits.semaphore, counts[waits.dependency]
+    if trace.device is not None:
+        yield "device", trace.device, head.device_count
+    if transfers is not None:
+        yield "transfers_block", transfers.block, len(trace)
+        yield "transfers_source", transfers.source, head.device_count
+        yield "transfers_target", transfers.target, head.device_count
 
 
 def _check_rows(trace: Trace, path: Path) -> None:
     """Rows that no device could have written: named by field and position."""
-    if trace.waits is not None:
-        sizes = {f.name: getattr(trace.waits, f.name).size for f in fields(Waits)}
+    for kind, beside in (("waits", trace.waits), ("transfers", trace.transfers)):
+        sizes = {f.name: getattr(beside, f.name).size for f in fields(beside)} if beside is not None else {}
         if len(set(sizes.values())) > 1:
-            raise RecordingError(f"{path}: fields 'waits_...' have different lengths: {sizes}")
+            raise RecordingError(f"{path}: fields '{kind}_...' have different lengths: {sizes}")
     for name, column, bound in _limits(trace):
         bad = np.flatnonzero((column < 0) | (column >= bound))
         if bad.size:

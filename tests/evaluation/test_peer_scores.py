@@ -1,0 +1,56 @@
+"""Simulated times of two GPUs against the measured tables: how far off, and that nothing else was fitted."""
+
+import pytest
+
+from wavesim.costs.peer_costs import peer_costs_of
+from wavesim.evaluation.peer_scores import (
+    DEVICE,
+    fitted_burst_ratio,
+    fitted_collective,
+    measured_tables,
+    scores,
+    summary,
+)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return scores()
+
+
+def of(found, way: str, *, is_fitted: bool = False):
+    return summary([one for one in found if one.way == way and one.is_fitted == is_fitted])
+
+
+def test_the_constants_are_those_of_the_development_rows():
+    costs = peer_costs_of(DEVICE)
+    begin, rate = fitted_collective()
+    assert costs.collective_ns == pytest.approx(begin, rel=0.01)
+    assert costs.collective_bytes_per_s == pytest.approx(rate, rel=0.01)
+    assert costs.burst_ratio == pytest.approx(fitted_burst_ratio(), rel=0.01)
+    assert costs.least_collective_ns == 1e3 * min(row["all_reduce"] for row in measured_tables()["sequence"])
+
+
+def test_one_after_the_other_is_predicted_within_a_few_percent(found):
+    assert of(found, "sequence")["median"] <= 3
+    assert of(found, "sequence")["p90"] <= 6
+
+
+def test_chunks_are_predicted_where_they_are_large_and_too_slow_where_they_are_small(found):
+    """A library's tiny all-reduce takes less than the least that was measured alone; no constant hides it."""
+    assert of(found, "chunks:2")["median"] <= 5
+    assert of(found, "chunks:4")["median"] <= 12
+    small = next(one for one in found if one.way == "chunks:8" and one.m == 256)
+    assert small.error > 30
+
+
+def test_an_epilogue_that_stores_to_the_peer_is_predicted_with_nothing_fitted(found):
+    with_stores = [one for one in found if one.way == "with stores"]
+    assert summary(with_stores)["median"] <= 4
+    assert summary(with_stores)["worst"] <= 10
+    assert summary([one for one in found if one.way == "and added"])["median"] <= 12
+
+
+def test_every_row_of_the_tables_is_scored(found):
+    tables = measured_tables()
+    assert len(found) == len(tables["sequence"]) + 4 * len(tables["chunks"]) + 2 * len(tables["stores"])

@@ -1,0 +1,168 @@
+"""How far simulated times of two GPUs lie from the measured tables, and which rows their constants were
+fitted to.
+
+Example: of the sequence GEMM then all-reduce 13 rows are scored, those of each table's odd places (from 0)
+having been fitted to nothing. A GEMM's measured time is given where the row has one, so that what is scored
+is the communication and what overlaps; `predicted` rows take the GEMM's predicted time too.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import wavesim.peers
+from wavesim.costs.peer_costs import peer_costs_of
+from wavesim.guard.documents import read_toml
+from wavesim.model.collective import Collective
+from wavesim.model.device import load
+from wavesim.model.host import Host
+from wavesim.model.kernel import Gemm
+from wavesim.model.link import load_link
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.peers.simulation import best_gemm, library_gemm, simulate_peers, times_of
+from wavesim.peers.way import PeerWay
+from wavesim.workloads.hopper import block_of
+
+FILE = Path(wavesim.peers.__file__).parent / "measured" / "two_h200.toml"
+ALL_REDUCE = Collective()
+DEVICE = Path(FILE).stem.removeprefix("two_")
+
+
+@dataclass(frozen=True)
+class PeerScore:
+    """One row under one way: simulated and measured us. `is_fitted`: constants were fitted to rows like
+    it.
+    """
+
+    table: str
+    way: str
+    m: int
+    k: int
+    n: int
+    simulated_us: float
+    measured_us: float
+    is_fitted: bool
+
+    @property
+    def error(self) -> float:
+        """Percent of the measured time."""
+        return 100 * (self.simulated_us / self.measured_us - 1)
+
+
+@cache
+def measured_tables() -> Mapping[str, Sequence[Mapping[str, int]]]:
+    """The measured tables, by name, as rows of named columns in us."""
+    data = read_toml(FILE)
+    return {
+        name: [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+        for name, table in data.items()
+        if isinstance(table, dict)
+    }
+
+
+def is_development(place: int) -> bool:
+    """Whether a row, by its place in its table, is one that constants were fitted to."""
+    return place % 2 == 0
+
+
+def scores(*, with_measured_gemm: bool = True) -> list[PeerScore]:
+    """Every row of every table."""
+    return [*_library_scores(with_measured_gemm), *_store_scores()]
+
+
+def _library_scores(with_measured_gemm: bool) -> Iterator[PeerScore]:
+    for table in ("sequence", "chunks"):
+        for place, row in enumerate(measured_tables()[table]):
+            counts = (1, 2, 4, 8) if table == "chunks" else (1,)
+            for count in counts:
+                name = "sequence" if count == 1 else f"chunks_{count}"
+                way = PeerWay("sequence") if count == 1 else PeerWay("chunks", count)
+                taken = _library_us(row, way, with_measured_gemm)
+                yield PeerScore(table, way.word, *_shape(row), taken, row[name], is_development(place))
+
+
+def _shape(row: Mapping[str, int]) -> tuple[int, int, int]:
+    return row["m"], row["k"], row["n"]
+
+
+def _library_us(row: Mapping[str, int], way: PeerWay, with_measured_gemm: bool) -> float:
+    """A chunk's GEMM takes its predicted time, times the whole one's measured over its predicted time."""
+    device = load(DEVICE)
+    gemm = best_gemm(row["m"], row["n"], row["k"], device)
+    one, host = _one(gemm)
+    times = times_of(one, host, way, device)
+    if with_measured_gemm:
+        ratio = 1e3 * row["gemm"] / library_gemm(gemm, device)[0]
+        library = {rows: (round(ns * ratio), sms) for rows, (ns, sms) in times.library.items()}
+        times = replace(times, library=library)
+    return simulate_peers(one, host, way, device, times=times).makespan_ns / 1e3
+
+
+def _one(gemm: Gemm, collective: Collective = ALL_REDUCE) -> tuple[Pipeline, Host]:
+    one = Pipeline(f"{gemm.m} x {gemm.k} x {gemm.n}", [Stage("gemm", gemm)])
+    return one, Host(2, load_link(DEVICE), {"gemm": collective})
+
+
+def _store_scores() -> Iterator[PeerScore]:
+    """The plain GEMM whose epilogue stores every tile to the peer: how much longer it is, and all of it."""
+    device = load(DEVICE)
+    for row in measured_tables()["stores"]:
+        gemm = Gemm("gemm", row["m"], row["n"], row["k"], 128, 256, 64, block=block_of((128, 256)))
+        one, host = _one(gemm, Collective("all-reduce", "one-shot"))
+        waves = ceil(gemm.grid.size / device.sm_count)
+        times = times_of(one, host, PeerWay("plain-stores"), device)
+        times = replace(times, tile_ns={"gemm": round(1e3 * row["gemm"] / waves)})
+        trace = simulate_peers(one, host, PeerWay("plain-stores"), device, times=times)
+        product = trace.rows_of("gemm@0")
+        with_stores = (int(trace.end_ns[product].max()) - int(trace.issue_ns.min())) / 1e3
+        yield PeerScore("stores", "with stores", *_shape(row), with_stores, row["with_stores"], False)
+        yield PeerScore("stores", "and added", *_shape(row), trace.makespan_ns / 1e3, row["all"], False)
+
+
+def summary(found: Sequence[PeerScore]) -> dict[str, Any]:
+    """Median and 90th percentile of the absolute errors, in percent, and how many rows."""
+    errors = np.abs([one.error for one in found])
+    if not errors.size:
+        return {"rows": 0}
+    return {
+        "rows": int(errors.size),
+        "median": round(float(np.median(errors)), 1),
+        "p90": round(float(np.percentile(errors, 90)), 1),
+        "worst": round(float(errors.max()), 1),
+    }
+
+
+def fitted_collective() -> tuple[int, float]:
+    """(ns, bytes per s): what the fit gives for a library's all-reduce on the development rows.
+
+    Least squares of relative errors of time = a + bytes / b; rows at the least time (64 rows of 12,288)
+    apart.
+    """
+    rows = [
+        (2 * row["m"] * row["n"], 1e3 * row["all_reduce"])
+        for table in ("sequence", "chunks")
+        for place, row in enumerate(measured_tables()[table])
+        if is_development(place) and 1e3 * row["all_reduce"] > peer_costs_of(DEVICE).least_collective_ns
+    ]
+    sizes, taken = np.array(rows, dtype=float).T
+    system = np.stack([1 / taken, sizes / taken], axis=1)
+    (begin, per_byte), *_ = np.linalg.lstsq(system, np.ones(len(taken)), rcond=None)
+    return round(float(begin)), float(1e9 / per_byte)
+
+
+def fitted_burst_ratio() -> float:
+    """The median of measured over predicted GEMMs of the development rows, at the sustained clock."""
+    device, costs = load(DEVICE), peer_costs_of(DEVICE)
+    ratios = [
+        1e3 * row["gemm"] / library_gemm(best_gemm(row["m"], row["n"], row["k"], device), device)[0]
+        for table in ("sequence", "chunks")
+        for place, row in enumerate(measured_tables()[table])
+        if is_development(place) and row["m"] > 128
+    ]
+    return float(np.median(ratios)) * costs.burst_ratio

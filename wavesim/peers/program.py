@@ -1,0 +1,86 @@
+"""What a way launches: kernels per device and stream, what their tiles wait for, post and send.
+
+Example: under "stores:8" each of two GPUs has a kernel of 8 blocks that add, on a stream of its own, and a
+persistent GEMM of 124 blocks. Tile (3, 0) of the GEMM on GPU 0 is sent to GPU 1, which owns odd columns, and
+posts its semaphore there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from wavesim.model.stage import Stage
+from wavesim.plan.order import Tile
+
+Sender = Literal["none", "block", "epilogue", "copy-engine"]
+
+
+@dataclass(frozen=True)
+class Send:
+    """Bytes for another device, and the semaphores that are posted there once they have arrived."""
+
+    target: int
+    bytes: int
+    posts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PeerItem:
+    """A tile, or a chunk of them, as a block handles it: semaphores to wait for, then work, posts and sends.
+
+    `arrives`: posted as soon as a block takes the item, before it waits: how the blocks of a library's
+    collective meet those of all ranks.
+    """
+
+    tile: Tile
+    arrives: tuple[int, ...] = ()
+    waits: tuple[int, ...] = ()
+    posts: tuple[int, ...] = ()
+    sends: tuple[Send, ...] = ()
+
+
+@dataclass(frozen=True)
+class PeerKernel:
+    """A launch on its stage's device: `blocks` blocks that take the items in order, one or one after another.
+
+    - `tile_ns`: an item's work, alone on its SM; `bytes_per_s` what the whole kernel takes of the DRAM's.
+    - `sender`: nobody; the block, which waits until all has arrived; its epilogue, which goes on and waits
+    only
+      before it sends again; or the copy engine, which needs no SM.
+    - `after`: kernels, by index, that have to end first, besides the one before in its stream.
+    """
+
+    stage: Stage
+    stream: int
+    blocks: int
+    items: Sequence[PeerItem]
+    tile_ns: int
+    sender: Sender = "none"
+    after: tuple[int, ...] = ()
+    bytes_per_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class PeerSemaphore:
+    """A counter in one device's memory: ready at `awaited` posts. `name` says of which tiles."""
+
+    name: str
+    device: int
+    awaited: int
+
+
+@dataclass(frozen=True)
+class PeerProgram:
+    """All kernels in launch order, and all semaphores."""
+
+    name: str
+    way: str
+    text: str
+    kernels: Sequence[PeerKernel]
+    semaphores: Sequence[PeerSemaphore]
+    parameters: Mapping[str, int | str]
+
+    @property
+    def devices(self) -> int:
+        """GPUs."""
+        return 1 + max(kernel.stage.device for kernel in self.kernels)

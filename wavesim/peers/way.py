@@ -1,0 +1,93 @@
+"""Ways to compute and to communicate: one after the other, in chunks, or tile by tile.
+
+Example: `parse_way("stores:8")` is a persistent GEMM whose epilogue stores every tile to the GPU that adds
+it, under the next tile's multiply-adds, with eight SMs left to blocks that add and store sums.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import plain_int, shown
+
+Method = Literal["sequence", "chunks", "plain-stores", "stores", "blocks", "copies"]
+METHODS: tuple[Method, ...] = get_args(Method)
+TEXTS: dict[Method, str] = {
+    "sequence": "the library's GEMM, then its all-reduce",
+    "chunks": "the library's GEMM in chunks of rows, its all-reduce of each on a second stream",
+    "plain-stores": "a block per tile that stores it to the peer, then a kernel that adds",
+    "stores": "a persistent GEMM whose epilogue stores tiles to the peer; blocks that add come beside or "
+    "after",
+    "blocks": "a persistent GEMM beside blocks that store tiles to the peer and add",
+    "copies": "a persistent GEMM whose rows the copy engine takes in chunks, beside blocks that add",
+}
+COUNTED: dict[Method, str] = {"chunks": "chunks", "stores": "SMs", "blocks": "SMs", "copies": "chunks"}
+USUAL = {"chunks": 4, "stores": 0, "blocks": 16, "copies": 8}
+ADDING_SMS = 8  # beside copies
+MOST = 128
+WORDS = "sequence, chunks:4, plain-stores, stores, stores:8, blocks:16, copies:8"
+
+
+@dataclass(frozen=True)
+class PeerWay:
+    """A method with its number of chunks or of SMs that communicate; 0 where it has none.
+
+    Raises `DescriptionError`.
+    """
+
+    method: Method
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise DescriptionError(f"way is {shown(self.method)}; known are {WORDS}")
+        least, most = (int(self.method != "stores"), MOST) if self.method in COUNTED else (0, 0)
+        if type(self.count) is not int or not least <= self.count <= most:
+            what = COUNTED.get(self.method, "count")
+            raise DescriptionError(
+                f"way {self.method}: {what} is {shown(self.count)}; it must be {least} to {most}"
+            )
+
+    @property
+    def word(self) -> str:
+        """As `parse_way` reads it."""
+        return f"{self.method}:{self.count}" if self.count else self.method
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        counted = f" ({self.count} {COUNTED[self.method]})" if self.count else ""
+        return TEXTS[self.method] + counted
+
+    @property
+    def is_library(self) -> bool:
+        """Whether both kernels are a library's, and a collective is one kernel."""
+        return self.method in ("sequence", "chunks")
+
+    @property
+    def chunks(self) -> int:
+        """Into how many row chunks the work is cut."""
+        return self.count if COUNTED.get(self.method) == "chunks" else 1
+
+    @property
+    def sms(self) -> int:
+        """SMs per GPU that communicate while the GEMM computes."""
+        if self.method == "copies":
+            return ADDING_SMS
+        return self.count if COUNTED.get(self.method) == "SMs" else 0
+
+
+def parse_way(text: str) -> PeerWay:
+    """The way that a word names. Raises `DescriptionError`."""
+    name, colon, number = text.partition(":")
+    if name not in METHODS:
+        raise DescriptionError(f"way is {shown(text)}; known are {WORDS}")
+    if not colon:
+        return PeerWay(name, USUAL.get(name, 0))
+    try:
+        count = plain_int(number)
+    except ValueError:
+        count = -1
+    if count < 0:
+        raise DescriptionError(f"way is {shown(text)}; write a number after the colon, such as {WORDS}")
+    return PeerWay(name, count)
