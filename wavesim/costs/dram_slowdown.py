@@ -7,6 +7,7 @@ some more and some less, which takes them further out of step.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,8 +70,7 @@ def slowdowns(
     missed = dram_bytes(reads, memory.l2_bytes)
     work = trace.end_ns - trace.start_ns - trace.wait_ns
     bin_ns = max(1.0, float(np.median(work)) / BINS_PER_TILE)
-    asked = missed if before is None else missed * before[reads.row]
-    load = _rate(reads, asked, bin_ns) / bandwidth
+    load = _rate(reads, missed, bin_ns, before) / bandwidth
     found = np.ones(len(trace))
     for index, info in enumerate(trace.header.stages):
         sharpness = memory.sharpness if info.blocks_per_sm == 1 else memory.shared_sharpness
@@ -94,11 +94,15 @@ def _drifted(reads: Reads, trace: Trace, before: FloatArray) -> Reads:
     return replace(reads, at_ns=at_ns, span_ns=reads.span_ns * by_row).sorted()
 
 
-def _rate(reads: Reads, size_bytes: FloatArray | IntArray, bin_ns: float) -> FloatArray:
-    """Bytes per second in each bin of time, (bins,), each read spread over its span."""
-    span_ns = np.maximum(reads.span_ns, bin_ns)
-    begin, end = ((times / bin_ns).astype(np.int64) for times in (reads.at_ns, reads.at_ns + span_ns))
-    each, count = size_bytes / (span_ns * 1e-9), int(end.max()) + 1
+def _rate(reads: Reads, size_bytes: IntArray, bin_ns: float, before: FloatArray | None) -> FloatArray:
+    """Bytes per second in each bin of time, (bins,), each read spread over its span, and as if not slowed down."""
+    count = int((reads.at_ns + np.maximum(reads.span_ns, bin_ns)).max() / bin_ns) + 1
+    some = np.flatnonzero(size_bytes)
+    at_ns, span_ns, asked = reads.at_ns[some], np.maximum(reads.span_ns[some], bin_ns), size_bytes[some]
+    if before is not None:
+        asked = asked * before[reads.row[some]]
+    begin, end = ((times / bin_ns).astype(np.int64) for times in (at_ns, at_ns + span_ns))
+    each = asked / (span_ns * 1e-9)
     rate = np.cumsum(np.bincount(begin, each, count) - np.bincount(end, each, count))
     return np.asarray(np.maximum(0.0, rate))
 
@@ -119,6 +123,7 @@ def _mean_over(trace: Trace, rows: BoolArray, by_bin: FloatArray, bin_ns: float)
     return np.asarray(np.where(end > begin, span / np.maximum(1, end - begin), 1.0))
 
 
+@lru_cache(maxsize=4)
 def _unevenness(blocks: int) -> FloatArray:
     """With mean 1 and spread 0.7, the same every time: who waits at a busy DRAM is chance."""
     return np.random.default_rng(blocks).gamma(2.0, 0.5, blocks)

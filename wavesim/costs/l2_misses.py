@@ -7,6 +7,7 @@ have pushed it out, and fetches it again. Source: kernels on an NVIDIA H200 (doc
 
 from collections import OrderedDict
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from wavesim.trace.trace import IntArray, Trace
 
 SLAB_K = 512  # of K, that go in and out of the L2 together
 ELEMENT_BYTES = 2
+MOST_KEPT = 2**18  # parts of a stage, in memory from one run to the next
 
 FloatArray = NDArray[np.float64]
 
@@ -89,27 +91,53 @@ def _slabs(gemm: Gemm) -> int:
 
 def _of_stage(trace: Trace, rows: IntArray, gemm: Gemm, first: int) -> list[Reads]:
     """Reads of A and of B; slabs are numbered from `first`, A's panels before B's."""
-    count = _slabs(gemm)
     begin, end = _k_range(trace, rows, gemm.split_k)
+    is_kept = rows.size * _slabs(gemm) <= MOST_KEPT and not begin.any() and (end == 1).all()
+    parts = _whole_parts(rows.size, gemm) if is_kept else _parts(begin, end, gemm)
+    start, end_ns = (times[rows] for times in working_span(trace))
+    ns_per_k = ((end_ns - start) / (end - begin))[parts.block]
+    at_ns = start[parts.block] + parts.from_k * ns_per_k
+    span_ns, row = parts.depth * ns_per_k, rows[parts.block]
+    panels = (trace.y[rows], trace.x[rows] + gemm.grid.y)
+    return [
+        Reads(at_ns, span_ns, row, (first + panel * _slabs(gemm))[parts.block] + parts.slab, size_bytes)
+        for panel, size_bytes in zip(panels, parts.size_bytes, strict=True)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """What the blocks of a stage read whenever they run, arrays (parts,): a slab's part within a block's K.
+
+    `from_k` counts from where the block begins, as a share of K, as `depth` does; bytes of A and of B.
+    """
+
+    block: IntArray
+    slab: IntArray
+    from_k: FloatArray
+    depth: FloatArray
+    size_bytes: tuple[IntArray, IntArray]
+
+
+def _parts(begin: FloatArray, end: FloatArray, gemm: Gemm) -> _Parts:
+    """Of blocks that compute from `begin` to `end` of K, (blocks,)."""
+    count = _slabs(gemm)
     slab = np.arange(count)
     inside = (slab + 1 > begin[:, None] * count) & (slab < end[:, None] * count)
-    which, slabs = np.nonzero(inside)
-    from_k = np.maximum(slabs / count, begin[which])
-    depth = np.minimum((slabs + 1) / count, end[which]) - from_k
-    start, end_ns = (times[rows] for times in working_span(trace))
-    ns_per_k = ((end_ns - start) / (end - begin))[which]
-    at_ns = start[which] + (from_k - begin[which]) * ns_per_k
-    panels = ((trace.y[rows], gemm.tile_m, 0), (trace.x[rows], gemm.tile_n, gemm.grid.y))
-    return [
-        Reads(
-            at_ns,
-            depth * ns_per_k,
-            rows[which],
-            first + (before + panel[which]) * count + slabs,
-            np.rint(width * depth * gemm.k * ELEMENT_BYTES).astype(np.int64),
-        )
-        for panel, width, before in panels
-    ]
+    block, slabs = np.nonzero(inside)
+    from_k = np.maximum(slabs / count, begin[block])
+    depth = np.minimum((slabs + 1) / count, end[block]) - from_k
+    a, b = (
+        np.rint(width * depth * gemm.k * ELEMENT_BYTES).astype(np.int64)
+        for width in (gemm.tile_m, gemm.tile_n)
+    )
+    return _Parts(block, slabs, from_k - begin[block], depth, (a, b))
+
+
+@lru_cache(maxsize=4)
+def _whole_parts(blocks: int, gemm: Gemm) -> _Parts:
+    """Of blocks that compute all of K: kept, as every run of a pipeline, and every round of it, reads them."""
+    return _parts(np.zeros(blocks), np.ones(blocks), gemm)
 
 
 def _k_range(trace: Trace, rows: IntArray, split_k: int) -> tuple[FloatArray, FloatArray]:

@@ -16,7 +16,7 @@ def elementwise(word: Callable[..., Any], first: Any, second: Any, kind: dtype |
     try:
         if type(second) in NUMBERS and type(first) is ndarray:
             found = kind or (first.dtype if type(second) is not float or first.dtype.kind == "f" else FLOAT)
-            return ndarray([word(one, second) for one in first.flat], first.shape, found)
+            return ndarray(list(map(word, first.flat, repeat(second))), first.shape, found)
         return _of_arrays(word, asarray(first), asarray(second), kind)
     except ZeroDivisionError:
         return elementwise(divided, first, second, kind)

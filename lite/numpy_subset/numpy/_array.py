@@ -135,9 +135,9 @@ class ndarray:
         if len(self.shape) == 1:
             if isinstance(key, ndarray) and key.ndim == 1:
                 check_mask(key, self.shape)
+                flat = self.flat  # a comprehension: calls of C functions by `map` are slow in WebAssembly
                 is_mask = key.dtype is BOOL
-                chosen = compress(self.flat, key.flat) if is_mask else map(self.flat.__getitem__, key.flat)
-                picked = list(chosen)
+                picked = list(compress(flat, key.flat)) if is_mask else [flat[place] for place in key.flat]
                 return ndarray(picked, (len(picked),), self.dtype)
             if isinstance(key, slice):
                 picked = self.flat[key]

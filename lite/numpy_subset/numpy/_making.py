@@ -135,7 +135,8 @@ def concatenate(parts: Iterable[Any], axis: int = 0) -> ndarray:
     kind = reduce(common, (one.dtype for one in found))
     if axis % max(1, found[0].ndim) == 0:
         flat = list(chain.from_iterable(one.flat for one in found))
-        return ndarray(kind.cast(flat), (sum(map(len, found)), *found[0].shape[1:]), kind)
+        flat = flat if all(one.dtype is kind for one in found) else kind.cast(flat)
+        return ndarray(flat, (sum(map(len, found)), *found[0].shape[1:]), kind)
     rows = [concatenate(row).flat for row in zip(*found, strict=True)]
     return array(rows, kind)
 
