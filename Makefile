@@ -9,6 +9,10 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 # BINARY= lets pip build what has no wheel for the machine.
 BINARY := --only-binary :all:
 LOCKED := --require-hashes $(BINARY) --requirement
+# And wavesim itself, from this folder. Its folders on Python's path are found before any folder called wavesim, such as
+# this one seen from the folder above; the finder that pip installs comes after.
+EDITABLE := $(INSTALL) --no-build-isolation --no-deps --editable . && printf '%s\n' "$(CURDIR)" "$(CURDIR)/gpu" \
+  > "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/wavesim.pth"
 # Each worker takes a run of neighbouring tests, which share fixtures, and then steals from the others.
 PARALLEL := --numprocesses auto --dist worksteal
 
@@ -160,10 +164,10 @@ $(VENV)/.has-python:
 
 $(VENV)/.has-demo: $(VENV)/.has-python pyproject.toml requirements/demo.txt
 	$(INSTALL) $(LOCKED) requirements/demo.txt
-	$(INSTALL) --no-build-isolation --no-deps --editable .
+	$(EDITABLE)
 	@touch $@
 
 $(VENV)/.has-all: $(VENV)/.has-python pyproject.toml requirements/dev.txt
 	$(INSTALL) $(LOCKED) requirements/dev.txt
-	$(INSTALL) --no-build-isolation --no-deps --editable .
+	$(EDITABLE)
 	@touch $(VENV)/.has-demo $@

@@ -142,14 +142,15 @@ def test_every_prediction_is_shown_and_later_revealed(path):
         assert shown is not None, name
         assert revealed is not None, name
         assert shown.start() < revealed.start(), name
+        assert not re.match(r'"[^"]*"\)', code[revealed.end() :]), f"{name}: an answer to read beforehand"
     # Notebook 9 asks for two predictions under one heading.
     assert prose_of(path).count("**Predict") == len(names) - (path.stem == "09_rivals")
 
 
 @each_notebook
 def test_a_notebook_offers_exactly_its_lessons_exercises_and_says_where_solutions_are(path):
-    asked = sorted(re.findall(r'^check\("([\d.]+)", ', code_of(path), flags=re.MULTILINE))
-    assert asked == sorted(one.number for one in exercises_of(int(path.stem[:2])))
+    asked = re.findall(r'^check\("([\d.]+)", ', code_of(path), flags=re.MULTILINE)
+    assert asked == [one.number for one in exercises_of(int(path.stem[:2]))]
     assert f"(../solutions/s{path.stem}.py)" in prose_of(path)
 
 

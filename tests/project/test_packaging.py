@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import zipfile
 from pathlib import Path
@@ -119,17 +120,19 @@ def test_the_wheel_announces_its_command_its_gpu_runner_and_its_compiler(wheel):
     assert "nvrtc = wavesim_gpu.runtime.user_sources:compile_user_source" in text
 
 
-def test_an_editable_install_makes_no_folder_of_the_checkout_importable(tmp_path):
-    code = "import importlib.util as u; print([n for n in ('gpu', 'tests', 'notebooks') if u.find_spec(n)])"
+def test_a_script_beside_a_clone_called_wavesim_finds_the_package_and_not_the_folder(tmp_path):
+    if not Path(sysconfig.get_path("purelib"), "wavesim.pth").exists():
+        pytest.skip("not an environment of make setup, or one from before it wrote wavesim.pth")
+    (tmp_path / "wavesim").mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", "from wavesim import simulate; import wavesim_gpu"],
         cwd=tmp_path,
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
-    assert done.stdout.strip() == "[]"
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", ["binder/postBuild", "binder/start", ".ci/run"])

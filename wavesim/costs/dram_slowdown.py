@@ -95,12 +95,11 @@ def _drifted(reads: Reads, trace: Trace, before: FloatArray) -> Reads:
 
 
 def _rate(reads: Reads, size_bytes: IntArray, bin_ns: float, before: FloatArray | None) -> FloatArray:
-    """Bytes per second in each bin of time, (bins,), each read spread over its span, and as if not slowed down."""
+    """Bytes per second in each bin, (bins,), each read spread over its span as if not slowed down."""
     count = int((reads.at_ns + np.maximum(reads.span_ns, bin_ns)).max() / bin_ns) + 1
     some = np.flatnonzero(size_bytes)
-    at_ns, span_ns, asked = reads.at_ns[some], np.maximum(reads.span_ns[some], bin_ns), size_bytes[some]
-    if before is not None:
-        asked = asked * before[reads.row[some]]
+    at_ns, span_ns = reads.at_ns[some], np.maximum(reads.span_ns[some], bin_ns)
+    asked = size_bytes[some] if before is None else size_bytes[some] * before[reads.row[some]]
     begin, end = ((times / bin_ns).astype(np.int64) for times in (at_ns, at_ns + span_ns))
     each = asked / (span_ns * 1e-9)
     rate = np.cumsum(np.bincount(begin, each, count) - np.bincount(end, each, count))

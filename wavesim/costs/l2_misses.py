@@ -136,7 +136,7 @@ def _parts(begin: FloatArray, end: FloatArray, gemm: Gemm) -> _Parts:
 
 @lru_cache(maxsize=4)
 def _whole_parts(blocks: int, gemm: Gemm) -> _Parts:
-    """Of blocks that compute all of K: kept, as every run of a pipeline, and every round of it, reads them."""
+    """Of blocks that compute all of K; kept, as every run and round of a pipeline needs them."""
     return _parts(np.zeros(blocks), np.ones(blocks), gemm)
 
 

@@ -60,6 +60,6 @@ def grade_reason(answer: Any) -> str:
 
 
 EXERCISES = (
-    Exercise("11.1", "The clock's part of a gain, in points", grade_clock),
-    Exercise("11.2", "The largest reason for a difference", grade_reason),
+    Exercise("11.1", "The largest reason for a difference", grade_reason),
+    Exercise("11.2", "The clock's part of a gain, in points", grade_clock),
 )

@@ -89,7 +89,7 @@ def grade_value(answer: Any) -> str:
 
 
 EXERCISES = (
-    Exercise("5.1", "Outcomes (A, B) with a fence in the writer only", grade_one_fence),
-    Exercise("5.2", "A protocol of relaxed operations and fences that can only read 42", grade_protocol),
-    Exercise("5.3", "The value at which a row of two tiles is ready", grade_value),
+    Exercise("5.1", "The value at which a row of two tiles is ready", grade_value),
+    Exercise("5.2", "Outcomes (A, B) with a fence in the writer only", grade_one_fence),
+    Exercise("5.3", "A protocol of relaxed operations and fences that can only read 42", grade_protocol),
 )
