@@ -113,14 +113,16 @@ def places_on(device: Device, hop_ns: int | None = None) -> tuple[WaitingPlace, 
     per_ns = device.clock_hz / 1e9
     remote, own = (round(published()[name]["value"] / per_ns) for name in ("remote_cycles", "own_cycles"))
     found = shipped_places()
-    if found is not None and hop_ns is None:
+    if found is not None:
         remote, own = round(_arrival(found)), round(found.looks_ns[OWN, min(_sizes(found))])
     served = 2 * hop if found is None else round(found.served_ns[max(found.served_ns)])
     told = "published figures" if found is None else found.provenance
+    if hop_ns not in (None, remote):
+        told = "as set"
     return (
         WaitingPlace(GLOBAL, post, hop, look, known["told"]),
         WaitingPlace(CLUSTER, post, remote if hop_ns is None else hop_ns, own, told),
-        WaitingPlace(SERVER, post, served, look, "two ways" if found is None else told),
+        WaitingPlace(SERVER, post, served, look, "two ways" if found is None else found.provenance),
     )
 
 

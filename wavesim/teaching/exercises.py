@@ -38,6 +38,7 @@ LESSONS = {
     19: "latency",
     20: "sums",
     21: "device_launches",
+    22: "waiting",
 }
 
 

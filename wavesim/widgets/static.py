@@ -17,6 +17,7 @@ from wavesim.widgets.latency_explorer import LatencyExplorer
 from wavesim.widgets.launch_explorer import LaunchExplorer
 from wavesim.widgets.layer_what_if import LayerWhatIf
 from wavesim.widgets.occupancy_explorer import OccupancyExplorer
+from wavesim.widgets.place_explorer import PlaceExplorer
 from wavesim.widgets.staying_what_if import StayingWhatIf
 from wavesim.widgets.streams_explorer import StreamsExplorer
 from wavesim.widgets.tuner_view import TunerView
@@ -29,6 +30,7 @@ SHOWN = (
     LatencyExplorer,
     BankExplorer,
     LaunchExplorer,
+    PlaceExplorer,
     StreamsExplorer,
     TunerView,
     ComparisonView,
