@@ -19,12 +19,13 @@ PARALLEL := --numprocesses auto --dist worksteal
 FIRST := lab/tree/notebooks/01_start_here.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup demo test quick check fuzz images tour course slides results gallery pages docs lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize clean
+.PHONY: help lock setup demo test quick validate check fuzz images tour course slides results gallery pages docs lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
 	@echo "make test       the tests that need no GPU, on all cores"
 	@echo "make quick      the unit tests but for the slow ones: under a minute"
+	@echo "make validate   every prediction made again, and its scores: ten minutes of one core   (make test does a third)"
 	@echo "make lab        JupyterLab on the first notebook   (LAB_ARGS=--allow-root as root, as in a container)"
 	@echo "make lite       a site with the notebooks that run in any browser, with no network: build/lite/site (needs npm)"
 	@echo "make lite-test  every notebook of that site, in Chromium"
@@ -72,6 +73,10 @@ test: $(VENV)/.has-all
 quick: $(VENV)/.has-all
 	$(PY) -m pytest -q -m "not gpu and not alone and not slow" $(PARALLEL) tests/unit tests/project/test_architecture.py \
 	  tests/project/test_code_rules.py tests/project/test_adding_parts.py
+
+# Every prediction and score; the tests hold a third of the predictions to the committed ones, another each day.
+validate: $(VENV)/.has-all
+	$(VENV)/bin/wavesim validate
 
 check: $(VENV)/.has-all
 	$(PY) -m ruff check .

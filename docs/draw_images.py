@@ -17,9 +17,11 @@ from draw_model import (
 )
 
 from wavesim.comparison import compare
+from wavesim.evaluation.committed_predictions import committed_predictions
 from wavesim.evaluation.coverage_chart import coverage_figure
 from wavesim.evaluation.interval_fit import left_out
-from wavesim.evaluation.validation import all_predictions, predictions, scores
+from wavesim.evaluation.jobs import flat
+from wavesim.evaluation.validation import predictions, scores
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
 from wavesim.view.gain_figure import Gain, gain_overview
@@ -60,7 +62,7 @@ def comparison_figure(theme: str) -> go.Figure:
 def main() -> None:
     """Writes every picture in light and dark."""
     FOLDER.mkdir(exist_ok=True)
-    found = all_predictions()
+    found = flat(committed_predictions())
     results = scores(found)
     of_sets = {
         f"score-{name}": partial(set_figure, name, found, results)

@@ -222,7 +222,8 @@ def test_policies_predicted_equal_are_not_in_the_right_order_and_the_words_say_s
 
     case = named("test", 1)[0]
     found = [made_up(case, "row", 13.0, 4.3), made_up(case, "tile", 13.0, -0.3)]
-    monkeypatch.setattr(validate_command, "all_predictions", lambda *_, **__: found)
+    monkeypatch.setattr(validate_command, "run_each", lambda *_, **__: [found])
+    monkeypatch.setattr(validate_command, "committed_predictions", lambda: [found])
     monkeypatch.setattr(validation, "committed_scores", dict)
     assert main(["validate"]) == 0
     words = capsys.readouterr().out
@@ -240,7 +241,8 @@ def test_validate_writes_the_page_and_one_json_object(
     from wavesim.evaluation import validate_command
 
     found = [made_up(name, "row", 3.0, 2.5) for name in [*named("development", 5), *named("test", 5)]]
-    monkeypatch.setattr(validate_command, "all_predictions", lambda *_, **__: found)
+    monkeypatch.setattr(validate_command, "run_each", lambda *_, **__: [found])
+    monkeypatch.setattr(validate_command, "committed_predictions", lambda: [found])
     monkeypatch.setattr(validation, "committed_scores", dict)
     page = tmp_path / "scores.html"
     assert main(["validate", "--json", "--html", str(page)]) == 0

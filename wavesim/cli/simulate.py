@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     safety = safety_of(pipeline, plan, device)
     if plan.launch.is_multi_stream and not plan.launch.wait_kernel:
         complain(f"without the wait-kernel: {safety.reason}")
-    stream = known.simulated(pipeline, baseline, device)
+    stream = known.baseline(pipeline, baseline, device)
     found = metrics_of(trace)
     notes = (
         forecast.text,

@@ -1,4 +1,7 @@
-"""`wavesim validate`: the simulator scored anew against the measurements; status 1 where a score fell."""
+"""`wavesim validate`: the simulator scored anew against the measurements.
+
+Status 1 where a score fell, or a prediction is not the one that was committed.
+"""
 
 import argparse
 from pathlib import Path
@@ -9,7 +12,9 @@ from wavesim.errors import DescriptionError
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    parser.add_argument("--write", action="store_true", help="store the scores as the ones to hold to")
+    parser.add_argument(
+        "--write", action="store_true", help="store predictions and scores as the ones to hold to"
+    )
     parser.add_argument("--list", action="store_true", help="every case, worst first")
     parser.add_argument("--html", type=Path, help="write the scores to this page, with a picture per set")
 
@@ -27,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         write_score_page(options.html, found.predictions, found.scores)
     status = print_result(options, found.document, found.text)
     for complaint in found.complaints:
-        complain(f"worse than the committed score: {complaint}")
+        complain(f"not as committed: {complaint}")
     if not found.predictions:
         complain("no recordings are installed with this package")
     return 1 if found.complaints or not found.predictions else status

@@ -7,7 +7,7 @@ predicted before any of them had run. A run is stored as a `BlindRun`'s folder; 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from wavesim.predict.defaults import described_costs
 from wavesim.predict.forecast import Forecast, forecast_of
 from wavesim.predict.intervals import spread_points
 from wavesim.predict.kinds import STREAM_TRACE, known_text, trace_kind
+from wavesim.predict.known_costs import KnownCosts
 from wavesim.predict.prediction import improvement_of_rounds, predict_from_stream
 from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Trace
@@ -114,8 +115,14 @@ def _forecast(known: KnownPair, word: str, device: Device, basis: Basis) -> tupl
         trace, points = predict_from_stream(pipeline, plan, device, known.stream)
         kind = trace_kind(known_text(STREAM_TRACE, pipeline), known.stream.header.stages, plan.name)
         return trace, forecast_of(points, trace, kind, device.name)
-    costs = described_costs(pipeline, device, known.kernel_ns)
+    costs = _costs(pipeline, device, tuple(known.kernel_ns.items()))
     return costs.predicted(pipeline, plan, StreamSync(plan.order), device)
+
+
+@lru_cache(maxsize=2)
+def _costs(pipeline: Pipeline, device: Device, kernel_ns: tuple[tuple[str, int], ...]) -> KnownCosts:
+    """Kept for all plans of a pair."""
+    return described_costs(pipeline, device, dict(kernel_ns))
 
 
 def trace_path(folder: Path, pair: ForeignPair, word: str = BASELINE) -> Path:

@@ -12,14 +12,24 @@ from wavesim.guard.workers import worker_pool
 Job = Callable[[], list[ScoredPrediction]]  # picklable: a `functools.partial` of a module's function
 
 
-def run_jobs(
+def run_jobs(jobs: Sequence[Job]) -> list[ScoredPrediction]:
+    """All jobs' predictions, in the order of the jobs."""
+    return flat(run_each(jobs))
+
+
+def run_each(
     jobs: Sequence[Job], progress: Callable[[int, int], None] | None = None, processes: int = 1
-) -> list[ScoredPrediction]:
-    """All jobs' predictions, in the order of the jobs. `progress(done, total)` is called after each."""
+) -> list[list[ScoredPrediction]]:
+    """The predictions of each job. `progress(done, total)` is called after each; `processes` share them."""
     if processes == 1:
         return _collected((job() for job in jobs), len(jobs), progress)
     with worker_pool(processes) as pool:
         return _collected(pool.map(_run, jobs), len(jobs), progress)
+
+
+def flat(by_job: Iterable[Iterable[ScoredPrediction]]) -> list[ScoredPrediction]:
+    """Those of all jobs, one after the other."""
+    return [one for members in by_job for one in members]
 
 
 def _run(job: Job) -> list[ScoredPrediction]:
@@ -28,10 +38,10 @@ def _run(job: Job) -> list[ScoredPrediction]:
 
 def _collected(
     results: Iterable[list[ScoredPrediction]], total: int, progress: Callable[[int, int], None] | None
-) -> list[ScoredPrediction]:
-    found: list[ScoredPrediction] = []
-    for done, members in enumerate(results, start=1):
-        found += members
+) -> list[list[ScoredPrediction]]:
+    found: list[list[ScoredPrediction]] = []
+    for members in results:
+        found.append(members)
         if progress is not None:
-            progress(done, total)
+            progress(len(found), total)
     return found

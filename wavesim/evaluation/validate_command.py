@@ -12,14 +12,16 @@ import numpy as np
 
 from wavesim.evaluation.blind_predictions import clock_drift_percent, model_standing, unmeasured
 from wavesim.evaluation.blind_runs import BlindRun, find_runs, model_sources
+from wavesim.evaluation.committed_predictions import committed_predictions, differences, write_predictions
 from wavesim.evaluation.interval_fit import LeftOut, left_out, widths_of, write_widths
+from wavesim.evaluation.jobs import flat, run_each
 from wavesim.evaluation.order_choice import compared_orders
 from wavesim.evaluation.policy_choice import PolicyChoice, policy_choices
 from wavesim.evaluation.regret import regret_text, size_regrets
 from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.evaluation.thresholds import threshold_lines, thresholds_of
 from wavesim.evaluation.validation import (
-    all_predictions,
+    all_jobs,
     blind_sets,
     outliers,
     scores,
@@ -55,7 +57,7 @@ REGRET = (
 
 @dataclass(frozen=True)
 class Validation:
-    """What was found: every prediction, the scores, and what is worse than the committed ones, in words."""
+    """What was found: every prediction, the scores, and what is not as it was committed, in words."""
 
     predictions: Sequence[ScoredPrediction]
     scores: Sequence[SetScore]
@@ -66,9 +68,11 @@ class Validation:
 
 def run_validate(options: Namespace, progress: Callable[[int, int], None] | None = None) -> Validation:
     """Predicts every stored measurement anew; with `options.write` the scores become the ones to hold to."""
-    found = all_predictions(progress, processes=min(os.cpu_count() or 1, MOST_PROCESSES))
+    by_job = run_each(all_jobs(), progress, processes=min(os.cpu_count() or 1, MOST_PROCESSES))
+    found = flat(by_job)
     results = scores(found)
     if options.write:
+        write_predictions(by_job)
         write_scores(results, left_out(found))
         write_widths(widths_of(found))
     runs = find_runs()
@@ -101,7 +105,13 @@ def run_validate(options: Namespace, progress: Callable[[int, int], None] | None
     words += _blind_runs(runs, found, learnt, options.list)
     words += _list(found) if options.list else []
     words.append(f"named, not scored ({len(outliers(found))}): --list shows them" if not options.list else "")
-    return Validation(found, results, worse_sets(results), document, "\n".join(words).rstrip())
+    complaints = [*worse_sets(results), *_changed(differences(by_job, committed_predictions()))]
+    return Validation(found, results, complaints, document, "\n".join(words).rstrip())
+
+
+def _changed(texts: Sequence[str]) -> list[str]:
+    """One line for all predictions that are not those committed."""
+    return [f"{len(texts)} predictions have changed, store them by --write: {texts[0]}"] if texts else []
 
 
 def _blind_runs(

@@ -6,7 +6,7 @@ the noise of the measurement and two rivals: "no gain", and the ceil(waves) form
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from wavesim.evaluation.blind_sizes import SEMAPHORES
 from wavesim.evaluation.foreign_runs import SOURCES as FOREIGN
 from wavesim.evaluation.foreign_runs import foreign_jobs
 from wavesim.evaluation.interval_fit import LeftOut, widths_of
-from wavesim.evaluation.jobs import run_jobs
+from wavesim.evaluation.jobs import Job, run_jobs
 from wavesim.evaluation.left_out_cases import left_out_jobs
 from wavesim.evaluation.product_cases import SOURCE as PRODUCTS
 from wavesim.evaluation.product_cases import product_jobs
@@ -40,16 +40,10 @@ def predictions(folder: Path | None = None) -> list[ScoredPrediction]:
     return run_jobs(recorded_jobs(folder))
 
 
-def all_predictions(
-    progress: Callable[[int, int], None] | None = None, processes: int = 1
-) -> list[ScoredPrediction]:
-    """Predicts every stored measurement: recordings, blind runs, published rows and sketches.
-
-    `progress(done, total)`, if given, is called as jobs are done; `processes` share them.
-    """
+def all_jobs() -> list[Job]:
+    """What predicts every stored measurement: recordings, blind runs, published rows and sketches."""
     jobs = [*recorded_jobs(), *blind_jobs(), *foreign_jobs(), *published_jobs(), *sketch_jobs()]
-    jobs += [*left_out_jobs(), *product_jobs()]
-    return run_jobs(jobs, progress, processes)
+    return [*jobs, *left_out_jobs(), *product_jobs()]
 
 
 def sets_of(found: Sequence[ScoredPrediction]) -> dict[str, list[ScoredPrediction]]:
