@@ -17,10 +17,10 @@ from draw_model import (
 )
 
 from wavesim.comparison import compare
-from wavesim.evaluation.committed_predictions import committed_predictions
 from wavesim.evaluation.coverage_chart import coverage_figure
 from wavesim.evaluation.interval_fit import left_out
 from wavesim.evaluation.jobs import flat
+from wavesim.evaluation.prediction_store import committed_predictions
 from wavesim.evaluation.validation import predictions, scores
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan

@@ -2,8 +2,8 @@
 
 import pytest
 
-from wavesim.evaluation.committed_predictions import committed_predictions
 from wavesim.evaluation.jobs import flat
+from wavesim.evaluation.prediction_store import committed_predictions
 from wavesim.evaluation.scored_case import ScoredPrediction
 
 

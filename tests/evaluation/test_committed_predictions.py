@@ -14,13 +14,13 @@ import pytest
 
 from wavesim.errors import RecordingError
 from wavesim.evaluation import validate_command
-from wavesim.evaluation.committed_predictions import (
+from wavesim.evaluation.jobs import run_each
+from wavesim.evaluation.prediction_store import (
     SAME,
     committed_predictions,
     differences,
     write_predictions,
 )
-from wavesim.evaluation.jobs import run_each
 from wavesim.evaluation.recorded_cases import recorded_jobs
 from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.evaluation.validation import all_jobs

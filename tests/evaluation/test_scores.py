@@ -8,8 +8,8 @@ import pytest
 from wavesim.cli.command_line import main
 from wavesim.evaluation import validate_command
 from wavesim.evaluation.blind_runs import find_runs
-from wavesim.evaluation.committed_predictions import committed_predictions
 from wavesim.evaluation.interval_fit import left_out, widths_of
+from wavesim.evaluation.prediction_store import committed_predictions
 from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.evaluation.validation import scores, worse_sets
 from wavesim.predict.intervals import committed_widths

@@ -12,11 +12,11 @@ import numpy as np
 
 from wavesim.evaluation.blind_predictions import clock_drift_percent, model_standing, unmeasured
 from wavesim.evaluation.blind_runs import BlindRun, find_runs, model_sources
-from wavesim.evaluation.committed_predictions import committed_predictions, differences, write_predictions
 from wavesim.evaluation.interval_fit import LeftOut, left_out, widths_of, write_widths
 from wavesim.evaluation.jobs import flat, run_each
 from wavesim.evaluation.order_choice import compared_orders
 from wavesim.evaluation.policy_choice import PolicyChoice, policy_choices
+from wavesim.evaluation.prediction_store import committed_predictions, differences, write_predictions
 from wavesim.evaluation.regret import regret_text, size_regrets
 from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.evaluation.thresholds import threshold_lines, thresholds_of
