@@ -57,7 +57,7 @@ def workload_cases():
         edges = edges_of(pipeline)
         derived = {edge: derive_policies(pipeline, edge) for edge in edges}
         orders = list(order_sets(pipeline).values())
-        for i in range(max(len(orders), *(len(entries) for entries in derived.values()))):
+        for i in range(max([len(orders), *map(len, derived.values())])):
             policies = {edge: entries[i % len(entries)].policy for edge, entries in derived.items()}
             yield pipeline, SemaphoreSync(RowSync(), policies=policies, orders=orders[i % len(orders)])
 
