@@ -105,6 +105,7 @@ results: $(VENV)/.has-all
 	$(VENV)/bin/wavesim results --html build/results.html --docs docs
 	$(PY) -m wavesim.evaluation.layer_page
 	$(PY) -m wavesim.evaluation.model_pages
+	$(PY) -m wavesim.evaluation.conv_pages
 	$(PY) -m wavesim.evaluation.paper_figures
 
 gallery: $(VENV)/.has-all

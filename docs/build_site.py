@@ -43,6 +43,9 @@ NAV: list[Any] = [
                     {"LLaMA 65B": "models/llama-65b.md"},
                     {"Llama 3 8B": "models/llama-3-8b.md"},
                     {"Qwen2.5 0.5B": "models/qwen2.5-0.5b.md"},
+                    {"ResNet-34": "models/resnet-34.md"},
+                    {"ResNet-50": "models/resnet-50.md"},
+                    {"VGG-19": "models/vgg-19.md"},
                     {"The paper's figures": "models/paper.md"},
                 ]
             },

@@ -23,6 +23,8 @@ def test_the_page_has_the_rows_that_its_command_writes(few):
 def test_all_that_is_not_a_table_is_the_text(monkeypatch):
     for name in ("mlp_table", "attention_table", "end_to_end_table"):
         monkeypatch.setattr(figures, name, lambda: "A TABLE")
+    for name in ("layer_table", "network_table"):
+        monkeypatch.setattr(figures.paper_convolutions, name, lambda: "A TABLE")
     page = figures.PAGE.read_text("utf-8")
     assert all(part.strip() in page for part in figures.page().split("A TABLE"))
 

@@ -8,7 +8,7 @@ run's list has none of the first's, and chains and layers whose products leave t
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import parse_order
@@ -58,6 +58,28 @@ TRIAL: tuple[tuple[Kind, str, int], ...] = (
     ("decode", "llama-3-8b", 4),
 )
 CACHED = 2047
+
+
+class BlindCase(Protocol):
+    """What a blind run measures: stages, and plans of them, by the order of some tiles."""
+
+    @property
+    def name(self) -> str:
+        """For files and people."""
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """Of tiles that are not all alike; one where there are none."""
+
+    @property
+    def entries(self) -> Iterator[tuple[str, str]]:
+        """(order, plan), stream sync first in each order."""
+
+    def pipeline(self) -> Pipeline:
+        """Its stages, each with its backend."""
+
+    def plan(self, word: str, order: str) -> Plan:
+        """A plan with tiles in an order."""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ recording of its stream-sync run says it better, and what the other plans gain f
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import TypeVar
 
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.layer_costs import costs_of_stages
-from wavesim.evaluation.layer_blind_cases import BASELINE, BlindLayerCase
+from wavesim.evaluation.layer_blind_cases import BASELINE, BlindCase
 from wavesim.evaluation.layer_blind_runs import LayerPrediction
 from wavesim.guard.workers import worker_pool
 from wavesim.model import device as devices
@@ -20,8 +21,10 @@ from wavesim.predict.prediction import improvement_points
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 
+Case = TypeVar("Case", bound=BlindCase)
 
-def predicted_from_costs(cases: Sequence[BlindLayerCase], device_name: str) -> list[LayerPrediction]:
+
+def predicted_from_costs(cases: Sequence[BlindCase], device_name: str) -> list[LayerPrediction]:
     """Before anything has run."""
     with worker_pool() as pool:
         waiting = [pool.submit(_from_costs, case, device_name) for case in cases]
@@ -29,7 +32,7 @@ def predicted_from_costs(cases: Sequence[BlindLayerCase], device_name: str) -> l
 
 
 def predicted_from_streams(
-    streams: Mapping[BlindLayerCase, Mapping[str, Trace]], device_name: str
+    streams: Mapping[Case, Mapping[str, Trace]], device_name: str
 ) -> list[LayerPrediction]:
     """From recordings of stream sync, by order, before any other plan has run."""
     with worker_pool() as pool:
@@ -41,18 +44,18 @@ def predicted_from_streams(
         return list(chain.from_iterable(one.result() for one in waiting))
 
 
-def _from_costs(case: BlindLayerCase, device_name: str) -> list[LayerPrediction]:
+def _from_costs(case: BlindCase, device_name: str) -> list[LayerPrediction]:
     device, pipeline = devices.load(device_name), case.pipeline()
     costs = costs_of_stages(pipeline, device)
     return [one for order in case.orders for one in _plans(case, order, device, costs)]
 
 
-def _from_stream(case: BlindLayerCase, order: str, trace: Trace, device_name: str) -> list[LayerPrediction]:
+def _from_stream(case: BlindCase, order: str, trace: Trace, device_name: str) -> list[LayerPrediction]:
     device = devices.load(device_name)
     return list(_plans(case, order, device, stream_costs(case, trace, device)))
 
 
-def stream_costs(case: BlindLayerCase, trace: Trace, device: Device) -> CostModel:
+def stream_costs(case: BlindCase, trace: Trace, device: Device) -> CostModel:
     """Each block's own time and what lies between kernels as recorded; what a layer's plans add as known."""
     known, own = calibrate(trace, per_block=True), costs_of_stages(case.pipeline(), device)
     return replace(
@@ -62,7 +65,7 @@ def stream_costs(case: BlindLayerCase, trace: Trace, device: Device) -> CostMode
     )
 
 
-def _plans(case: BlindLayerCase, order: str, device: Device, costs: CostModel) -> Iterator[LayerPrediction]:
+def _plans(case: BlindCase, order: str, device: Device, costs: CostModel) -> Iterator[LayerPrediction]:
     pipeline, stream_ns = case.pipeline(), 0
     for own_order, word in case.entries:
         if own_order == order:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wavesim.errors import RecordingError
-from wavesim.evaluation.layer_blind_cases import BlindLayerCase
+from wavesim.evaluation.layer_blind_cases import BlindCase
 from wavesim.guard.writing import write_text
 from wavesim.trace.trace import Trace
 from wavesim.trace.trace_archive import load_trace
@@ -48,7 +48,7 @@ def write_registered(
     return stamp
 
 
-def trace_name(case: BlindLayerCase, order: str) -> str:
+def trace_name(case: BlindCase, order: str) -> str:
     """Of the recording of stream sync in an order of attention's tiles."""
     return f"{case.name} {order}".replace(" ", "__").replace(":", "-") + ".npz"
 
@@ -86,6 +86,6 @@ class LayerBlindRun:
             }
         return found
 
-    def stream(self, case: BlindLayerCase, order: str) -> Trace:
+    def stream(self, case: BlindCase, order: str) -> Trace:
         """The recording of stream sync."""
         return load_trace(self.folder / trace_name(case, order))

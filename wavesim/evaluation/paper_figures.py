@@ -1,4 +1,4 @@
-"""The cuSync paper's Figures 6 and 8 recomputed: published, measured and simulated, in columns of their own.
+"""The cuSync paper's Figures 6, 7 and 8 recomputed: published, measured and simulated, in their own columns.
 
 Example: `python -m wavesim.evaluation.paper_figures` writes docs/models/paper.md anew: GPT-3's MLP at 1,024
 tokens gained what the published files say on a V100, and what our kernels measured and the simulator says on
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from wavesim.evaluation import paper_attention_page
+from wavesim.evaluation import paper_attention_page, paper_convolutions
 from wavesim.evaluation.gpu_results import load_results, newest_results
 from wavesim.evaluation.layer_graphs_table import times_of
 from wavesim.evaluation.model_pages import DOCS, ROOT, WORKS, newest_run, simulated
@@ -46,7 +46,13 @@ COMMAND = "python -m wavesim.evaluation.paper_figures"
 def page() -> str:
     """The page: its text with the tables in their places."""
     text = read_text(TEXT, 1 << 16)
-    tables = {"MLP": mlp_table(), "ATTENTION": attention_table(), "END TO END": end_to_end_table()}
+    tables = {
+        "MLP": mlp_table(),
+        "ATTENTION": attention_table(),
+        "END TO END": end_to_end_table(),
+        "CONVOLUTIONS": paper_convolutions.layer_table(),
+        "NETWORKS": paper_convolutions.network_table(),
+    }
     for name, table in tables.items():
         text = text.replace(f"[{name}]\n", f"{table}\n")
     return text

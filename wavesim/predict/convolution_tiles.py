@@ -4,6 +4,7 @@ Example: on an H200 a 3 x 3 convolution of one image of 7 x 7 x 512 is cut into 
 splits of K, so that more than a handful of SMs load its weights.
 """
 
+from collections.abc import Sequence
 from math import ceil
 
 from wavesim.costs.convolution_costs import ConvolutionCosts, convolution_costs_of
@@ -43,7 +44,7 @@ def best_convolution_tile(one: Convolution, images: int, device: Device) -> Tile
 
 
 def best_convolution_tiles(
-    convolutions: tuple[Convolution, ...], images: int, device: Device
+    convolutions: Sequence[Convolution], images: int, device: Device
 ) -> dict[str, Tile]:
     """`best_convolution_tile` of each, by name."""
     return {one.name: best_convolution_tile(one, images, device) for one in convolutions}

@@ -13,6 +13,7 @@ from wavesim.model import device as devices
 from wavesim.widgets.menus import LABEL, menu
 from wavesim.widgets.scenario import ORDERS, Scenario
 from wavesim.workloads.catalogue import DEFAULTS, IMAGE_UNIT, WORKLOADS, Defaults
+from wavesim.workloads.conv_networks import NETWORKS
 from wavesim.workloads.gpt3 import KERNEL_TILES
 
 # Every 128 rows where recordings and partly filled waves are, coarser where bars turn into a picture.
@@ -122,7 +123,7 @@ class Controls:
         self.tokens.description = "Images" if is_images else "Tokens (rows)"
         self.tokens.options = _numbers(IMAGES if is_images else TOKENS, tokens)
         self.tokens.value = tokens
-        tiles = [f"{m}x{n}" for m, n in dict.fromkeys((*KERNEL_TILES, usual.tile))]
+        tiles = [f"{m}x{n}" for m, n in dict.fromkeys((*(usual.tiles or KERNEL_TILES), usual.tile))]
         self.tile.options = [(word.replace("x", " × "), word) for word in dict.fromkeys((*tiles, tile))]
         self.tile.value = tile
 
@@ -156,6 +157,9 @@ def start_scenario(**chosen: Any) -> Scenario:
 
 def _workload_text(name: str) -> str:
     """A name of the catalogue as it is read: resnet-conv-64 is ResNet convolution 64."""
+    network, _, size = name.rpartition("-")
+    if network in NETWORKS:
+        return f"{'-'.join(NAMES.get(part, part) for part in network.split('-'))}, images of {size} × {size}"
     return WORKLOAD_TEXT.get(name) or " ".join(NAMES.get(part, part) for part in name.split("-"))
 
 

@@ -17,7 +17,7 @@ from wavesim.workloads.conv_networks import NETWORKS, network_part
 from wavesim.workloads.convolutions import IMAGE_SIZES, PUBLISHED_TILES, conv_layer
 from wavesim.workloads.figure_one import toy
 from wavesim.workloads.gpt3 import gpt3_mlp
-from wavesim.workloads.hopper import gpt3_mlp_hopper, llama_mlp_hopper
+from wavesim.workloads.hopper import CONVOLUTION_TILES, gpt3_mlp_hopper, llama_mlp_hopper
 from wavesim.workloads.layers import Phase, chain_of, transformer_layer
 from wavesim.workloads.llama import llama_mlp, llama_mlp_three_gemms
 from wavesim.workloads.models import layered_models
@@ -30,11 +30,12 @@ CACHED = 2047  # keys in each sequence's cache before a step of decode
 
 @dataclass(frozen=True)
 class Defaults:
-    """A workload's defaults; `unit` is what `tokens` counts."""
+    """A workload's defaults; `unit` is what `tokens` counts, `tiles` what else its kernels have, if known."""
 
     tokens: int = 1024
     tile: Tile = (128, 256)
     unit: str = "rows of the input (M)"
+    tiles: tuple[Tile, ...] = ()
 
 
 WORKLOADS: dict[str, Callable[[int, Tile], Pipeline]] = {
@@ -84,7 +85,7 @@ def _add_networks() -> None:
     for network in NETWORKS.values():
         for size in network.sizes:
             WORKLOADS[f"{network.name}-{size}"] = partial(_network_part, network.name, size)
-            DEFAULTS[f"{network.name}-{size}"] = Defaults(1, (128, 64), IMAGE_UNIT)
+            DEFAULTS[f"{network.name}-{size}"] = Defaults(1, (128, 64), IMAGE_UNIT, CONVOLUTION_TILES)
 
 
 def _network_part(network: str, size: int, images: int, tile: Tile) -> Pipeline:

@@ -10,7 +10,7 @@ Source: He et al., "Deep Residual Learning", 2016 (ResNet-50 with the stride in 
 it); Simonyan and Zisserman, "Very Deep Convolutional Networks", 2015, configuration E.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wavesim.errors import DescriptionError
@@ -120,7 +120,7 @@ def _resnet(name: str, block: Block, expansion: int) -> Network:
     return Network(name, tuple(found), (*pools, Rest("product", product=(CLASSES, channels))))
 
 
-def _basic_block(
+def basic_block(
     name: str, size: int, channels: int, width: int, stride: int, reads: str
 ) -> Iterator[Convolution]:
     """Two 3 x 3; the shortcut is the input, or where its shape differs a 1 x 1 of it."""
@@ -131,10 +131,10 @@ def _basic_block(
     yield replace(last, residual=residual, adds=True)
 
 
-def _bottleneck(
+def bottleneck(
     name: str, size: int, channels: int, width: int, stride: int, reads: str
 ) -> Iterator[Convolution]:
-    """1 x 1 to `width` channels, 3 x 3, and 1 x 1 to four times as many; shortcuts as in `_basic_block`."""
+    """1 x 1 to `width` channels, 3 x 3, and 1 x 1 to four times as many; shortcuts as in `basic_block`."""
     yield Convolution(f"{name}a", size, channels, width, kernel_size=1, reads=reads)
     yield Convolution(f"{name}b", size, width, width, stride=stride, reads=f"{name}a")
     down, residual = _shortcut(name, size, channels, 4 * width, stride, reads)
@@ -155,7 +155,7 @@ def _shortcut(
 
 NETWORKS: Mapping[str, Network] = {
     one.name: one
-    for one in (_resnet("resnet-34", _basic_block, 1), _resnet("resnet-50", _bottleneck, 4), _vgg19())
+    for one in (_resnet("resnet-34", basic_block, 1), _resnet("resnet-50", bottleneck, 4), _vgg19())
 }
 
 
@@ -178,15 +178,22 @@ def network_part(
         raise DescriptionError(
             f"{name} has no part of {shown(size)} pixels; it has {', '.join(map(str, network.sizes))}"
         )
+    return chain_of_convolutions(f"{name}-{size}", network.part(size), images, tiles)
+
+
+def chain_of_convolutions(
+    name: str, convolutions: Sequence[Convolution], images: int, tiles: Mapping[str, Tile] | Tile
+) -> Pipeline:
+    """Some convolutions in their order, each reading what it names. Raises `DescriptionError`."""
     stages: dict[str, Stage] = {}
     needs = []
-    for one in network.part(size):
+    for one in convolutions:
         tile = tiles[one.name] if isinstance(tiles, Mapping) else tiles
         stages[one.name] = Stage(one.name, conv_of(one, images, tile))
         makers = [stages[maker] for maker in (one.reads, one.residual) if maker]
         if one.reads:
             needs.append(conv_rows(makers[0], stages[one.name], *makers[1:]))
-    return Pipeline(f"{name}-{size}", list(stages.values()), needs, {"images": images})
+    return Pipeline(name, list(stages.values()), needs, {"images": images})
 
 
 def conv_of(one: Convolution, images: int, tile: Tile) -> Conv2D:

@@ -3,8 +3,8 @@
 `python -m wavesim_gpu.evaluation.layers_blind --out FOLDER --commit COMMIT` into an empty folder. In this
 order: what the device's file of costs says of every case, and its SHA-256, before anything has run; stream
 sync of every case, timed and recorded; what follows from these recordings, and its SHA-256; then all plans
-in turns, at a clock that has settled. `--list` takes the second run's cases, the first's, or a trial of
-development sizes. `python -m wavesim.evaluation.layer_blind_scores FOLDER` makes the scores.
+in turns, at a clock that has settled. `--list` takes the second run's cases, the first's, a trial of
+development sizes, or convolutions. `python -m wavesim.evaluation.layer_blind_scores FOLDER` makes the scores.
 """
 
 import argparse
@@ -20,9 +20,10 @@ from typing import Any
 from wavesim.costs.device_costs import default_device
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.evaluation.blind_runs import model_sources
+from wavesim.evaluation.conv_blind_cases import convolution_cases
 from wavesim.evaluation.layer_blind_cases import (
     BASELINE,
-    BlindLayerCase,
+    BlindCase,
     all_cases,
     second_cases,
     trial_cases,
@@ -49,7 +50,12 @@ WAIT_LIMIT_S = 2.0
 ROUNDS, STREAM_ROUNDS = 20, 10
 WARM_UP_S = 0.06
 SETTLE_S = 0.25  # after checks, which draw much power at times: the clock rose for 0.1 s in the first run
-LISTS = {"first": all_cases, "second": second_cases, "trial": trial_cases}
+LISTS: dict[str, Callable[[], Sequence[BlindCase]]] = {
+    "first": all_cases,
+    "second": second_cases,
+    "trial": trial_cases,
+    "convolutions": convolution_cases,
+}
 RECORDED, LEAD_NS = 3, 20_000_000  # recorded runs, of which the median is kept, each after that much of load
 
 
@@ -60,11 +66,11 @@ class LayerMeasurer:
         self._runner = CupyRunner(limit_s=WAIT_LIMIT_S, commit=commit)
         self._made: dict[str, tuple[Operands, dict[str, Any]]] = {}
 
-    def prepare(self, cases: Sequence[BlindLayerCase]) -> None:
+    def prepare(self, cases: Sequence[BlindCase]) -> None:
         """Compiles all kernels, on all cores."""
         compile_all(kernel for case in cases for kernel in self._kernels(case))
 
-    def _kernels(self, case: BlindLayerCase) -> set[Wanted]:
+    def _kernels(self, case: BlindCase) -> set[Wanted]:
         pipeline = case.pipeline()
         return {
             kernel
@@ -73,7 +79,7 @@ class LayerMeasurer:
             for kernel in wanted_kernels(pipeline, case.plan(word, order), build)
         }
 
-    def streams(self, case: BlindLayerCase) -> dict[str, Trace]:
+    def streams(self, case: BlindCase) -> dict[str, Trace]:
         """Stream sync by itself: a recording per order, with the rounds that it is timed in."""
         found = {}
         for order in case.orders:
@@ -91,7 +97,7 @@ class LayerMeasurer:
             found[order] = sorted(traces, key=lambda trace: trace.makespan_ns)[RECORDED // 2]
         return found
 
-    def compare(self, case: BlindLayerCase) -> tuple[dict[tuple[str, str], Rounds], dict[str, str]]:
+    def compare(self, case: BlindCase) -> tuple[dict[tuple[str, str], Rounds], dict[str, str]]:
         """(rounds of every plan that is right, in turns; why others are missing)."""
         contenders: dict[tuple[str, str], Contender] = {}
         missing: dict[str, str] = {}
@@ -104,7 +110,7 @@ class LayerMeasurer:
         self._made.pop(case.name)
         return dict(zip(contenders, timed, strict=True)), missing
 
-    def _right(self, case: BlindLayerCase, word: str, order: str) -> Contender:
+    def _right(self, case: BlindCase, word: str, order: str) -> Contender:
         """The plan, ready to be timed. Raises a `WavesimError` if its results are wrong."""
         _, expected = self._operands(case)
         program = self._program(case, word, order, Build())
@@ -114,10 +120,10 @@ class LayerMeasurer:
             raise WrongResultError(f"relative errors {dict(verdict.errors)}; not timed")
         return contender
 
-    def _program(self, case: BlindLayerCase, word: str, order: str, build: Build) -> Program:
+    def _program(self, case: BlindCase, word: str, order: str, build: Build) -> Program:
         return self._runner.program(self._operands(case)[0], case.plan(word, order), build)
 
-    def _operands(self, case: BlindLayerCase) -> tuple[Operands, dict[str, Any]]:
+    def _operands(self, case: BlindCase) -> tuple[Operands, dict[str, Any]]:
         if case.name not in self._made:
             operands = self._runner.operands(case.pipeline(), seed=case.tokens)
             self._made[case.name] = operands, reference(operands)
@@ -131,7 +137,7 @@ class LayerMeasurer:
 class LayerBlindRunner:
     """Makes one run into an empty folder; after `seconds` nothing new is begun. run.json has what failed."""
 
-    def __init__(self, folder: Path, cases: Sequence[BlindLayerCase], commit: str, seconds: float) -> None:
+    def __init__(self, folder: Path, cases: Sequence[BlindCase], commit: str, seconds: float) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise DescriptionError(f"{folder} is not empty; a blind run starts in an empty folder")
@@ -162,7 +168,7 @@ class LayerBlindRunner:
         self._facts["seconds"] = round(time.monotonic() - self._began, 1)
         self._keep()
 
-    def _streams(self, measurer: LayerMeasurer) -> Iterator[tuple[BlindLayerCase, dict[str, Trace]]]:
+    def _streams(self, measurer: LayerMeasurer) -> Iterator[tuple[BlindCase, dict[str, Trace]]]:
         for case in self._cases:
             found = self._attempt(f"{case.name}, stream sync", lambda case=case: measurer.streams(case))
             if found is not None:
@@ -170,7 +176,7 @@ class LayerBlindRunner:
                     trace.save(self._folder / trace_name(case, order))
                 yield case, found
 
-    def _compare(self, measurer: LayerMeasurer, case: BlindLayerCase) -> None:
+    def _compare(self, measurer: LayerMeasurer, case: BlindCase) -> None:
         rounds, missing = measurer.compare(case)
         self._failures |= missing
         entry = [

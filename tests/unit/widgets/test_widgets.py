@@ -159,6 +159,14 @@ def test_the_last_setting_that_ran_is_told_in_the_workloads_own_unit():
     assert "resnet-conv-512, 16 images, tile 64x64" in widget.finding.value
 
 
+def test_a_networks_part_is_a_chain_in_the_tiles_that_its_kernels_have():
+    widget = WhatIf(workload="resnet-34-14", tokens=2, tile="64x64")
+    assert "ResNet-34, images of 14 × 14" in [text for text, _ in widget.controls.workload.options]
+    assert ("256 × 64", "256x64") in widget.controls.tile.options
+    assert "Row semaphores" in widget.finding.value
+    assert "which nobody measured" in widget.costs.value
+
+
 def test_every_control_is_labelled():
     assert all(control.description for control in WhatIf(workload="toy").controls.all)
 

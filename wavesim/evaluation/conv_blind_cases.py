@@ -1,0 +1,102 @@
+"""What the blind run of convolutions measures: pairs, chains of four and whole blocks of ResNets.
+
+Example: "basic-down 28x128 batch 6 128x128" is a block of ResNet-34 that makes 28 x 28 x 128 of 56 x 56 x 64:
+two 3 x 3, and a 1 x 1 of stride 2 whose output the second adds. Nothing was fitted to any convolution before.
+`python -m wavesim_gpu.evaluation.layers_blind --list convolutions` registers predictions and then measures.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from wavesim.evaluation.layer_blind_cases import BASELINE, PLANS, SHORT_FIRST
+from wavesim.guard.documents import read_toml
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.parsing import parse_plan
+from wavesim.plan.plan import Plan
+from wavesim.workloads.conv_networks import (
+    Convolution,
+    Tile,
+    basic_block,
+    bottleneck,
+    chain_of_convolutions,
+)
+from wavesim.workloads.layer_backends import with_backends, with_chained_products
+
+FILE = Path(__file__).with_suffix(".toml")
+COUNTS = {"pair": 2, "chain": 4}
+# Of a kind, and how many times its channels it makes.
+BLOCKS = {"basic": (basic_block, 1), "bottleneck": (bottleneck, 4)}
+DOWN = "-down"
+
+
+@dataclass(frozen=True)
+class BlindConvCase:
+    """Convolutions that make images of `size` x `size`; `channels` of a bottleneck are its inner ones."""
+
+    kind: str
+    size: int
+    channels: int
+    images: int
+    tile: Tile
+
+    @property
+    def name(self) -> str:
+        """For files and people."""
+        rows, columns, splits = self.tile
+        tile = f"{rows}x{columns}" + (f"x{splits}" if splits > 1 else "")
+        return f"{self.kind} {self.size}x{self.channels} batch {self.images} {tile}"
+
+    @property
+    def convolutions(self) -> tuple[Convolution, ...]:
+        """In their order."""
+        if self.kind in COUNTS:
+            return tuple(self._alike())
+        block, times = BLOCKS[self.kind.removesuffix(DOWN)]
+        if self.kind.endswith(DOWN):
+            return tuple(block("conv", 2 * self.size, self.channels * times // 2, self.channels, 2, ""))
+        return tuple(block("conv", self.size, self.channels * times, self.channels, 1, ""))
+
+    def _alike(self) -> Iterator[Convolution]:
+        for number in range(1, COUNTS[self.kind] + 1):
+            reads = f"conv{number - 1}" if number > 1 else ""
+            yield Convolution(f"conv{number}", self.size, self.channels, self.channels, reads=reads)
+
+    def pipeline(self) -> Pipeline:
+        """Its stages, each with its backend: of more than two those whose blocks leave as they end."""
+        rows, columns, splits = self.tile
+        tiles = {one.name: (rows, min(columns, one.filters), splits) for one in self.convolutions}
+        found = chain_of_convolutions(self.kind, self.convolutions, self.images, tiles)
+        return with_backends(found) if self.kind == "pair" else with_chained_products(found)
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """One: all tiles are alike."""
+        return (SHORT_FIRST,)
+
+    def plan(self, word: str, order: str) -> Plan:
+        """A plan by its word."""
+        return parse_plan(word)
+
+    @property
+    def entries(self) -> Iterator[tuple[str, str]]:
+        """(order, plan), stream sync first."""
+        return ((SHORT_FIRST, word) for word in (BASELINE, *PLANS))
+
+
+def convolution_cases() -> list[BlindConvCase]:
+    """Of the list, batch by batch, so that a run that ends early has some of each kind."""
+    rounds = max(len(one["images"]) for _, one in _listed())
+    return [
+        BlindConvCase(kind, one["size"], one["channels"], one["images"][number], tuple(one["tile"]))
+        for number in range(rounds)
+        for kind, one in _listed()
+        if number < len(one["images"])
+    ]
+
+
+@cache
+def _listed() -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    return tuple((kind, one) for kind, several in read_toml(FILE).items() for one in several)
