@@ -75,6 +75,7 @@ NAV: list[Any] = [
             {"The Hopper kernel": "hopper-kernel.md"},
             {"The paper's attention": "paper-attention.md"},
             {"Streams, queues and copies": "streams.md"},
+            {"Kernels that stay": "persistent-kernels.md"},
         ],
     },
     {

@@ -7,14 +7,13 @@ newest run of the lab in wavesim/streams/runs.
 import sys
 from pathlib import Path
 
-from wavesim.errors import RecordingError
+from wavesim.evaluation.marked_block import with_marked_block
 from wavesim.guard.program import run_program
 from wavesim.guard.reading import read_text
 from wavesim.guard.writing import write_text
 from wavesim.streams.measured import ComparedProgram, compared, newest_run
 
 PAGE = Path(__file__).parents[2] / "docs" / "streams.md"
-BEGIN, END = "<!-- streams: begin -->", "<!-- streams: end -->"
 UNMEASURED = (
     "None of these programs has been measured yet. On a machine with a GPU: "
     "`python -m wavesim_gpu.evaluation.streams_lab --out wavesim/streams/runs/DATE.json`, then "
@@ -47,11 +46,7 @@ def line(one: ComparedProgram) -> str:
 
 def with_block(text: str, inner: str) -> str:
     """The page with this between its marks. Raises `RecordingError` where they are missing."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise RecordingError(f"{PAGE}: the marks {BEGIN} and {END} are missing; put them back")
-    return f"{before}{begin}\n{inner}\n{end}{after}"
+    return with_marked_block(PAGE, text, "streams", inner)
 
 
 def main() -> int:

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 
 from wavesim.streams.device_launch_engine import simulate_launches
 from wavesim.streams.device_launches import ChildLaunch, DeviceGrid, LaunchTimeline, load_launch_machine
+from wavesim.streams.measured_launches import FILE, shipped_launches
 from wavesim.streams.uneven_work import LAUNCHERS, Launcher, UnevenWork
 from wavesim.teaching.shown import Shown
 from wavesim.widgets.launch_explorer import LaunchPicture
 
 US = 1_000
+COMMAND = "python -m wavesim_gpu.evaluation.device_launch --out"
 
 
 def run(grid: DeviceGrid, machine: str = "textbook") -> LaunchTimeline:
@@ -57,3 +59,11 @@ def table(threshold: int = 1) -> Shown:
 def picture(timeline: LaunchTimeline) -> LaunchPicture:
     """The run, drawn."""
     return LaunchPicture(timeline)
+
+
+def measured_launches() -> str:
+    """What was measured beside what is simulated with its figures, or how to measure it."""
+    found = shipped_launches()
+    if found is None:
+        return f"Not measured yet. On a GPU with nvcc: {COMMAND} wavesim/streams/{FILE.name}"
+    return found.text()

@@ -1,0 +1,135 @@
+"""Launches from the device as a GPU measured them, beside what is simulated with its own calls and starts.
+
+Example: a run says that a call keeps its thread 900 ns and a grid begins every 600; with these figures the
+uneven work of notebook 21 is simulated, and compared with what it took. Without a file nothing was measured.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any, get_args
+
+from wavesim.errors import DescriptionError, RecordingError
+from wavesim.guard.bounds import MOST_NS, bounded_text, real, shown, whole
+from wavesim.guard.documents import read_json
+from wavesim.streams.device_launch_engine import simulate_launches
+from wavesim.streams.device_launches import LaunchMachine, load_launch_machine
+from wavesim.streams.uneven_work import LAUNCHERS, Launcher, UnevenWork
+
+FILE = Path(__file__).with_name("device_launches.json")
+MOST_BYTES, MOST_ROWS, MOST_ROUNDS = 4_000_000, 1_000, 10_000
+OF_CALLS = "fire-and-forget"  # the stream whose figures the machine has
+FIGURES = ("call_ns", "start_ns", "latency_ns")
+
+
+@dataclass(frozen=True)
+class MeasuredUneven:
+    """Who launched, from how many items on, the median time, and what is missing of the work."""
+
+    launcher: Launcher
+    threshold: int
+    time_ns: float
+    lost: int
+    items_missing: int
+
+
+@dataclass(frozen=True)
+class MeasuredLaunches:
+    """One run of `device_launch`.
+
+    `calls`: medians of `call_ns`, `start_ns` and `latency_ns` by stream. `pool`: launches that were taken of
+    more than it holds. `deepest`: the deepest level of nesting that ran, the host's being 0.
+    """
+
+    device: str
+    date: str
+    commit: str
+    sm_count: int
+    calls: Mapping[str, Mapping[str, float]]
+    pool: int
+    deepest: int
+    uneven: tuple[MeasuredUneven, ...]
+
+    @property
+    def provenance(self) -> str:
+        """On what and when."""
+        return f"measured on one {self.device}, {self.date}"
+
+    @property
+    def machine(self) -> LaunchMachine:
+        """The assumed machine with this run's figures, and its number of SMs."""
+        assumed, figures = load_launch_machine("assumed"), self.calls[OF_CALLS]
+        return replace(
+            assumed,
+            name="measured",
+            source=self.provenance,
+            device=assumed.device.with_sm_count(self.sm_count),
+            pool=self.pool,
+            call_ns=round(figures["call_ns"]),
+            start_ns=round(figures["start_ns"]),
+            latency_ns=round(figures["latency_ns"]),
+        )
+
+    def simulated_ns(self, one: MeasuredUneven) -> int:
+        """The same work on that machine."""
+        return simulate_launches(UnevenWork(one.launcher, one.threshold).grid(), self.machine).end_ns
+
+    def text(self) -> str:
+        """A line for each stream, the pool, the levels, and each way to do the uneven work."""
+        lines = [self.provenance]
+        for stream, figures in self.calls.items():
+            lines.append(f"{stream}: " + ", ".join(f"{name} {ns:,.0f}" for name, ns in figures.items()))
+        lines.append(f"pool: {self.pool:,} launches; deepest level: {self.deepest}")
+        lines.append("who launches  from items  measured, µs  simulated, µs  items missing")
+        for one in self.uneven:
+            since = "" if one.launcher == "nobody" else str(one.threshold)
+            times = f"{one.time_ns / 1e3:12,.1f}  {self.simulated_ns(one) / 1e3:13,.1f}"
+            lines.append(f"{one.launcher:12}  {since:>10}  {times}  {one.items_missing:13,}")
+        return "\n".join(lines)
+
+
+def read_launches(path: Path) -> MeasuredLaunches:
+    """A file of `device_launch`. Raises `RecordingError` naming the file and what is wrong."""
+    data = read_json(path, MOST_BYTES)
+    try:
+        return _launches(data)
+    except (DescriptionError, AttributeError, KeyError, TypeError, ValueError) as error:
+        wrong = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
+        raise RecordingError(f"{path}: not a file of device_launch: {wrong}") from None
+
+
+def shipped_launches() -> MeasuredLaunches | None:
+    """What was measured and is shipped; None as long as nothing was."""
+    return read_launches(FILE) if FILE.is_file() else None
+
+
+def _launches(data: dict[str, Any]) -> MeasuredLaunches:
+    calls = {bounded_text("stream", name): _figures(runs) for name, runs in data["calls"].items()}
+    if OF_CALLS not in calls:
+        raise ValueError(f"calls has no {OF_CALLS}")
+    whole("uneven", len(data["uneven"]), 1, MOST_ROWS)
+    return MeasuredLaunches(
+        device=bounded_text("device", data["device"]["name"]),
+        date=bounded_text("date", data["date"]),
+        commit=bounded_text("commit", data["commit"]),
+        sm_count=whole("sm_count", data["device"]["sm_count"], 1, 65_536),
+        calls=calls,
+        pool=whole("pool: taken", data["pool"]["taken"], 1, 2**20),
+        deepest=whole("levels: deepest", data["levels"]["deepest"], 0, 64),
+        uneven=tuple(map(_uneven, data["uneven"])),
+    )
+
+
+def _figures(runs: Any) -> dict[str, float]:
+    whole("calls", len(runs), 1, MOST_ROUNDS)
+    return {name: median(real(name, one[name], 0, MOST_NS) for one in runs) for name in FIGURES}
+
+
+def _uneven(one: Any) -> MeasuredUneven:
+    if one["launcher"] not in get_args(Launcher):
+        raise ValueError(f"launcher is {shown(one['launcher'])}; it is one of {', '.join(LAUNCHERS)}")
+    threshold = 1 if one["threshold"] is None else whole("threshold", one["threshold"], 1, 2**20)
+    time_ns = median(real("rounds_ns", ns, 0, MOST_NS) for ns in one["rounds_ns"])
+    missing = whole("items_missing", one["items_missing"])
+    return MeasuredUneven(one["launcher"], threshold, time_ns, whole("lost", one["lost"]), missing)
