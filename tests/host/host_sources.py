@@ -26,6 +26,7 @@ FOLDERS = {
     "kernels/sm90": GPU,
     "kernels/rows": GPU,
     "kernels/attention": GPU,
+    "peers": GPU,
     "wavesim": ROOT,
 }
 # Made by macros and run by no program.

@@ -1,0 +1,104 @@
+"""The structures that host and device share among peers, byte for byte; the device side asserts the sizes.
+
+Example: `PEER_PARAMS` is `peers::PeerParams` of semaphores.cuh: where each rank's words are, the time limit,
+which rank this is.
+"""
+
+import numpy as np
+
+from wavesim_gpu.kernels.sm90.parameters import PARAMS
+
+MAX_RANKS = 8
+MAX_WAITERS = 64
+FACTS = ("arrived", "finished", "done", "sent")  # semaphores.cuh, Fact
+
+WAITER = np.dtype(
+    [(name, "<i4") for name in ("fact", "source", "unit", "sm")] + [("seen", "<u4"), ("awaited", "<u4")]
+)
+# semaphores.cuh, Errors.
+ERRORS = np.dtype([("aborted", "<u4"), ("waiter_count", "<u4"), ("waiters", WAITER, (MAX_WAITERS,))])
+
+RANK_MEMORY = np.dtype([("done", "<u8"), ("errors", "<u8")])
+
+# semaphores.cuh, PeerParams.
+PEER_PARAMS = np.dtype(
+    [
+        ("ranks", RANK_MEMORY, (MAX_RANKS,)),
+        ("calls", "<u8"),
+        ("limit_ns", "<u8"),
+        *((name, "<i4") for name in ("rank", "rank_count", "block_count", "reserved")),
+    ]
+)
+
+# tiles.cuh, Tiles.
+TILES = np.dtype(
+    [(name, "<i4") for name in ("m", "n", "tile_m", "tile_n", "columns", "ranks", "share", "to_all")]
+)
+
+# gemm_part.cuh, Destinations; then both kinds of parameters: those of the Hopper GEMM, and these.
+DESTINATIONS = np.dtype(
+    {
+        "names": ["to", "posts", "peers", "tiles"],
+        "formats": [("V128", (MAX_RANKS,)), ("<u8", (MAX_RANKS,)), PEER_PARAMS, TILES],
+        "offsets": [0, 1024, 1088, 1248],
+        "itemsize": 1280,
+    }
+)
+SCATTER_PARAMS = np.dtype(
+    {
+        "names": ["plain", "c", "first_row"],
+        "formats": [PARAMS, DESTINATIONS, "<i4"],
+        "offsets": [0, 896, 2176],
+        "itemsize": 2240,
+    }
+)
+GATHER_PARAMS = np.dtype(
+    {
+        "names": ["plain", "inputs", "peers", "first_row"],
+        "formats": [PARAMS, "<u8", PEER_PARAMS, "<i4"],
+        "offsets": [0, 896, 904, 1064],
+        "itemsize": 1088,
+    }
+)
+
+_REDUCE = [
+    *(
+        ("peers", PEER_PARAMS),
+        ("tiles", TILES),
+        ("staging", "<u8"),
+        ("arrived", "<u8"),
+        ("own_finished", "<u8"),
+    ),
+    *(("out", "<u8", (MAX_RANKS,)), ("finished", "<u8", (MAX_RANKS,)), ("order", "<u8")),
+    *(
+        (name, "<i4")
+        for name in ("unit_count", "all_units", "first_row", "sends", "finished_count", "reserved")
+    ),
+    ("records", "<u8"),
+]
+# reduce.cu, ReduceParams and NormReduceParams.
+REDUCE_PARAMS = np.dtype(_REDUCE)
+NORM_PARAMS = np.dtype(
+    [
+        *(("reduce", REDUCE_PARAMS), ("residual", "<u8"), ("weight", "<u8"), ("normed", "<u8", (MAX_RANKS,))),
+        *(("rows_at_once", "<i4"), ("epsilon", "<f4")),
+    ]
+)
+
+# send.cu, SendParams; an entry of `order` is a pair of rank and tile.
+SEND_PARAMS = np.dtype(
+    [
+        ("peers", PEER_PARAMS),
+        *((name, "<u8", (MAX_RANKS,)) for name in ("from", "to", "sent", "posts")),
+        *((name, "<u8") for name in ("order", "from_parity", "to_parity")),
+        *((name, "<i4") for name in ("shipment_count", "rows", "n", "tile_m", "tile_n", "columns")),
+        *((name, "<i4") for name in ("awaits_done", "reserved")),
+    ]
+)
+
+assert ERRORS.itemsize == 1544
+assert PEER_PARAMS.itemsize == 160
+assert TILES.itemsize == 32
+assert REDUCE_PARAMS.itemsize == 384
+assert NORM_PARAMS.itemsize == 472
+assert SEND_PARAMS.itemsize == 472

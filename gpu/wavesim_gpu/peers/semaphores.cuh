@@ -1,0 +1,151 @@
+// Semaphores between GPUs: words in the memory of the one that waits, stored to over NVLink by the one that posts. A word
+// has one poster, who stores the number of the call (its epoch); who waits needs that number or a later one. So nothing
+// is ever reset: a replayed graph counts on, and no post of one call can be taken for one of another.
+//
+//   rank 0: TMA stores of a tile ---> | staging of rank 1 |       TMA has completed them, then st.release.sys
+//           epoch 7 ----------------> | arrived[0][tile]  | <--- rank 1 polls its own memory: ld.relaxed.sys, ld.acquire.sys
+//
+// System scope throughout: gpu scope orders nothing between threads of two GPUs.
+#pragma once
+
+#include <cusync/clock.cuh>
+#include <cusync/mutant.cuh>
+
+namespace peers {
+
+constexpr int max_ranks = 8;
+constexpr int max_waiters = 64;
+
+// Relaxed: says only what the word held. Whoever goes on to read a peer's data loads once more with acquire.
+__device__ __forceinline__ unsigned load_relaxed(const unsigned* word) {
+    unsigned value;
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    return value;
+}
+
+// Acquire, system scope: where it reads the awaited epoch, what another GPU stored before its post may be read.
+__device__ __forceinline__ unsigned load_acquire(const unsigned* word) {
+    unsigned value;
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    return value;
+}
+
+// Release, system scope: every store that this thread has made, or has been shown by a barrier just before, is visible
+// to whoever acquires the new value, on whatever GPU.
+__device__ __forceinline__ void store_release(unsigned* word, unsigned value) {
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+
+// Relaxed: no data rides on it.
+__device__ __forceinline__ void store_relaxed(unsigned* word, unsigned value) {
+    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+
+// What a wait was for: tiles (or rows) of a source that are to arrive, outputs that others finish, others that end.
+enum class Fact { arrived = 0, finished = 1, done = 2, sent = 3 };
+
+// One wait that gave up. `unit`: which of the fact's words.
+struct Waiter {
+    int fact, source, unit, sm;
+    unsigned seen, awaited;
+};
+
+// Of one rank, in its own memory. Whoever gives up writes who waited for what, and tells all ranks: none waits then.
+struct Errors {
+    unsigned aborted;  // 0, or 1 + the rank that gave up
+    unsigned waiter_count;
+    Waiter waiters[max_waiters];
+};
+static_assert(sizeof(Errors) == 1544, "layout.py packs 1544 bytes");
+
+// What each rank sees of one rank's memory.
+struct RankMemory {
+    unsigned* done;  // by source: its latest call that has ended
+    Errors* errors;
+};
+
+// What every kernel of a call gets of its rank.
+struct PeerParams {
+    RankMemory ranks[max_ranks];
+    unsigned* calls;  // own: how many calls have ended, and how many blocks of this one have retired
+    unsigned long long limit_ns;
+    int rank, rank_count;
+    int block_count;  // of all kernels of the call
+    int reserved;
+
+    __device__ __forceinline__ Errors* errors() const { return ranks[rank].errors; }
+};
+static_assert(sizeof(PeerParams) == 160, "layout.py packs 160 bytes");
+
+// The number of the call that this kernel belongs to. Its last block to retire counts it, and not before.
+__device__ __forceinline__ unsigned epoch_of(const PeerParams& p) { return cusync::load_relaxed(p.calls) + 1; }
+
+// Also once the number has passed 2^32.
+__device__ __forceinline__ bool has_reached(unsigned seen, unsigned epoch) { return static_cast<int>(seen - epoch) >= 0; }
+
+// Posts to another rank, or to one's own.
+__device__ __forceinline__ void post(unsigned* word, unsigned epoch) {
+    if constexpr (cusync::mutant == cusync::Mutant::no_post) return;
+    if constexpr (cusync::mutant == cusync::Mutant::no_fence) {
+        store_relaxed(word, epoch);
+    } else {
+        store_release(word, epoch);
+    }
+}
+
+// Who waits for what, for the record of a wait that gives up.
+struct Awaited {
+    Fact fact;
+    int source, unit;
+};
+
+__device__ __forceinline__ void report(const PeerParams& p, const Awaited& what, unsigned seen, unsigned epoch) {
+    const unsigned index = atomicAdd(&p.errors()->waiter_count, 1u);
+    if (index >= max_waiters) return;
+    p.errors()->waiters[index] = {static_cast<int>(what.fact), what.source, what.unit, static_cast<int>(cusync::sm_id()), seen, epoch};
+}
+
+__device__ __forceinline__ void abort_all(const PeerParams& p) {
+#pragma unroll 1
+    for (int r = 0; r < p.rank_count; ++r) store_relaxed(&p.ranks[r].errors->aborted, 1u + static_cast<unsigned>(p.rank));
+}
+
+// Spins until the word has reached the epoch; false once its time is over, or another wait's is, on whatever rank.
+// Relaxed polls: the caller acquires afterwards.
+__device__ __forceinline__ bool spin(const PeerParams& p, const unsigned* word, unsigned epoch, const Awaited& what) {
+    if (load_relaxed(&p.errors()->aborted) != 0) return false;
+    const unsigned long long began = cusync::time_ns();
+    for (;;) {
+        const unsigned seen = load_relaxed(word);
+        if (has_reached(seen, epoch)) return true;
+        const bool is_expired = cusync::time_ns() - began > p.limit_ns;
+        if (is_expired) abort_all(p);
+        if (is_expired || load_relaxed(&p.errors()->aborted) != 0) {
+            report(p, what, seen, epoch);
+            return false;
+        }
+        __nanosleep(20);
+    }
+}
+
+// One thread. Until the word has reached the epoch: this thread's later loads see what was stored before the post.
+__device__ __forceinline__ bool wait_for(const PeerParams& p, const unsigned* word, unsigned epoch, const Awaited& what) {
+    if constexpr (cusync::mutant == cusync::Mutant::no_wait) return true;
+    // Acquire: where the first look sees the epoch, it is all that a wait costs.
+    if (has_reached(load_acquire(word), epoch)) return true;
+    const bool is_there = spin(p, word, epoch, what);
+    load_acquire(word);  // spinning was relaxed
+    return is_there;
+}
+
+// By the leader of a block, behind the barrier that ends its work. The last block of the call counts it, and tells all
+// ranks that this one will read no more of what they sent. Acquire and release: that comes after all blocks' reads.
+__device__ __forceinline__ void retire_block(const PeerParams& p, unsigned epoch) {
+    if (cusync::fetch_add_acq_rel(p.calls + 1, 1) != static_cast<unsigned>(p.block_count - 1)) return;
+    cusync::store_relaxed(p.calls + 1, 0);
+    cusync::store_relaxed(p.calls, epoch);
+#pragma unroll 1
+    for (int r = 0; r < p.rank_count; ++r) post(p.ranks[r].done + p.rank, epoch);
+}
+
+}  // namespace peers

@@ -1,0 +1,73 @@
+"""The kernels among peers, compiled: orders in machine code, no spills, system scope on what crosses GPUs."""
+
+import re
+import subprocess
+
+import pytest
+
+from wavesim.codegen.single_stage import stage_header
+from wavesim.lint.check import findings_of
+from wavesim.lint.ptx import listing_of_ptx
+from wavesim.model.collective import Collective
+from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
+from wavesim_gpu.peers.problem import SharedGemm
+from wavesim_gpu.peers.rank_launches import GEMM, REDUCE, SEND, gemm_expression
+from wavesim_gpu.runtime.compiler import Build, compile_cubin
+from wavesim_gpu.runtime.functions import GENERATED
+
+NORM = "reduce_norm<RowConfig<512, 512, 3>, 2, false>"
+pytestmark = pytest.mark.usefixtures("nvrtc")
+
+
+def gemm_of(kind):
+    problem = SharedGemm(1024, 1024, 512, Collective(kind))
+    header = stage_header(problem.pipeline, problem.plan, "gemm").text
+    name = gemm_expression(problem, TILE_CONFIGS[problem.tile_m, problem.tile_n])
+    return compile_cubin(GEMM, [name], "sm_90a", Build(), {GENERATED: header})
+
+
+def code_of(cubin, path, nvdisasm):
+    path.write_bytes(cubin.data)
+    listing = subprocess.run([nvdisasm, path], capture_output=True, text=True, check=True).stdout
+    return [line for line in listing.splitlines() if re.match(r"\s*/\*[0-9a-f]{4,}\*/", line)]
+
+
+def places(code, pattern):
+    return [place for place, line in enumerate(code) if re.search(pattern, line)]
+
+
+def test_tiles_are_posted_when_tma_has_written_them_and_not_when_it_has_read_them(tmp_path, nvdisasm):
+    code = code_of(gemm_of("all-reduce"), tmp_path / "gemm.cubin", nvdisasm)
+    stores, waits = places(code, r"UTMASTG\.3D"), places(code, r"DEPBAR\.LE SB0, 0x0")
+    fences, posts = places(code, r"MEMBAR\.\w+\.SYS"), places(code, r"STG\.E\.STRONG\.SYS")
+    # The last store, all groups written, the other warp's count, release at system scope, the word.
+    counted = next(place for place in places(code, r"ATOMS\.ADD") if place > max(stores))
+    written = max(place for place in waits if place < counted)
+    fence = next(place for place in fences if place > counted)
+    assert max(stores) < written < counted < fence < next(post for post in posts if post > fence)
+    assert not [line for line in code if "STL" in line or "LDL" in line]
+
+
+def test_rows_from_peers_are_acquired_at_system_scope_and_fenced_before_tma_loads_them(tmp_path, nvdisasm):
+    code = code_of(gemm_of("all-gather"), tmp_path / "gemm.cubin", nvdisasm)
+    polls, fences = places(code, r"LDG\.E\.STRONG\.SYS"), places(code, r"FENCE\.VIEW\.ASYNC\.G")
+    assert polls
+    assert fences
+    assert min(polls) < min(fences) < max(places(code, r"UTMALDG"))
+    assert not [line for line in code if "STL" in line or "LDL" in line]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [(REDUCE, "reduce_tiles<2, true>"), (REDUCE, NORM), (SEND, "")],
+    ids=["reduce", "norm", "send"],
+)
+def test_words_of_peers_have_system_scope_and_lint_finds_nothing_wrong(source, name, arch):
+    cubin = compile_cubin(source, [name] if name else [], arch, Build())
+    words = re.findall(r"\b((?:ld|st)\.(?:acquire|release|relaxed)\.\w+)", cubin.ptx)
+    assert {"ld.acquire.sys", "st.release.sys", "ld.relaxed.sys"} <= set(words)
+    # What stays inside a GPU: the number of the call, and what counts its blocks.
+    assert {word for word in words if word.endswith("gpu")} <= {"ld.relaxed.gpu", "st.relaxed.gpu"}
+    wrong = [one for one in findings_of(listing_of_ptx(cubin.ptx, source.name)) if one.verdict == "wrong"]
+    assert [(one.rule, one.why) for one in wrong] == []

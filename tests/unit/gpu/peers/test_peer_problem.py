@@ -1,0 +1,136 @@
+"""How products are dealt out over ranks, and what the host packs for their kernels, with no GPU."""
+
+import re
+
+import numpy as np
+import pytest
+
+from wavesim.errors import DescriptionError, DeviceError
+from wavesim.model.collective import Collective
+from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
+from wavesim_gpu.peers import groups, layout
+from wavesim_gpu.peers.memory import PeerLayout, SharedMemory
+from wavesim_gpu.peers.problem import SharedGemm
+from wavesim_gpu.peers.programs import blocks_of
+from wavesim_gpu.peers.rank_launches import FOLDER, CallOptions, gemm_expression
+from wavesim_gpu.peers.regions import failure, layout_of
+
+TWO_SHOT, ONE_SHOT = Collective("all-reduce"), Collective("all-reduce", "one-shot")
+SCATTER, GATHER = Collective("reduce-scatter"), Collective("all-gather")
+
+
+def problem(collective, m=1024, ranks=2, **others):
+    return SharedGemm(m, 1536, 512, collective, ranks, **others)
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("collective", [TWO_SHOT, SCATTER], ids=lambda one: one.kind)
+def test_each_tile_is_added_up_by_one_rank(collective, ranks):
+    one = problem(collective, ranks=ranks)
+    added = [tile for rank in range(ranks) for tile in one.added_by(rank)]
+    assert sorted(added) == list(range(one.tiles))
+
+
+def test_one_shot_every_rank_adds_up_every_tile():
+    one = problem(ONE_SHOT)
+    assert all(sorted(one.added_by(rank)) == list(range(one.tiles)) for rank in range(2))
+
+
+def test_a_rank_makes_what_others_wait_for_before_its_own():
+    one = problem(SCATTER)
+    owners = [one.owner(*tile) for tile in one.made(0)]
+    assert owners == [1] * 24 + [0] * 24
+    assert problem(GATHER).made(1)[0] == (0, 4)
+
+
+def test_sizes_that_ranks_cannot_share_are_refused_by_name():
+    for wrong, word in (
+        (lambda: problem(SCATTER, m=1000), "m is 1000; for reduce-scatter over 2 ranks"),
+        (lambda: problem(GATHER, m=384), "multiple of 256"),
+        (lambda: SharedGemm(64, 100, 64, TWO_SHOT), "n is 100"),
+        (lambda: problem(TWO_SHOT, has_bias=True), "every rank would add"),
+        (lambda: problem(TWO_SHOT, tile_n=208), "tile_n is 208"),
+    ):
+        with pytest.raises(DescriptionError, match=re.escape(word)):
+            wrong()
+
+
+def test_groups_that_cannot_compute_together_are_refused():
+    class Apart:
+        class cuda:  # noqa: N801  # as CuPy has it
+            class runtime:  # noqa: N801
+                @staticmethod
+                def deviceCanAccessPeer(_device, _peer):
+                    return 0
+
+    with pytest.raises(DescriptionError, match="the group has 1 ranks"):
+        groups.require_rank_count(1)
+    with pytest.raises(DeviceError, match="one model"):
+        groups.require_one_model(["A", "B"])
+    with pytest.raises(DeviceError, match="GPU 0 has no peer access to GPU 1"):
+        groups.require_access(Apart, 0, 1)
+
+
+def test_regions_of_a_rank_do_not_overlap_and_are_seen_by_all():
+    sizes = layout_of(problem(TWO_SHOT))
+    ends = [sizes.offsets[name] + size for name, size in sizes.sizes.items()]
+    assert all(end <= begin for end, begin in zip(ends, list(sizes.offsets.values())[1:], strict=False))
+    assert all(offset % 256 == 0 for offset in sizes.offsets.values())
+    assert sizes.sizes["staging"] == 2 * 2 * 1024 * 1536 * 2
+    memory = SharedMemory(sizes, {0: (1 << 30, 1 << 40)})
+    assert memory.address(0, 1, "arrived") == (1 << 40) + sizes.offsets["arrived"]
+    with pytest.raises(DescriptionError, match="out holds"):
+        memory.require_inside("out", 1 << 30)
+
+
+def test_what_gave_up_is_named_by_rank_tile_and_word():
+    found = np.zeros(1, layout.ERRORS)
+    found["aborted"], found["waiter_count"] = 2, 1
+    found["waiters"][0][0] = (0, 1, 13, 7, 41, 42)
+    message = str(failure(0, found.view(np.uint8), columns=6, limit_s=2))
+    words = ("rank 0", "(1, 2, 0)", "SM 7", "arrived[13] of rank 1", "seen 41, awaited 42", "rank 1 gave up")
+    for word in words:
+        assert word in message
+
+
+def test_the_sms_are_dealt_out_between_the_product_and_communication():
+    blocks = blocks_of(problem(TWO_SHOT, m=8192), 132, CallOptions(by_blocks=True))
+    assert (blocks.gemm, blocks.reduce, blocks.send, blocks.all) == (108, 8, 16, 132)
+    assert blocks_of(problem(GATHER), 132, CallOptions()).reduce == 0
+    with pytest.raises(DescriptionError, match="leave none for the GEMM"):
+        blocks_of(problem(TWO_SHOT), 8, CallOptions())
+    with pytest.raises(DescriptionError, match="reduce_blocks is 0"):
+        blocks_of(problem(TWO_SHOT), 132, CallOptions(reduce_blocks=0))
+
+
+def test_the_host_packs_as_many_bytes_as_the_kernels_take():
+    asserted = {}
+    for file in FOLDER.glob("*.cu*"):
+        found = re.findall(r"static_assert\(sizeof\((\w+)\) == (\d+)", file.read_text())
+        asserted |= {name: int(size) for name, size in found}
+    packed = {
+        "Errors": layout.ERRORS,
+        "PeerParams": layout.PEER_PARAMS,
+        "Tiles": layout.TILES,
+        "GatherGemmParams": layout.GATHER_PARAMS,
+        "ScatterGemmParams": layout.SCATTER_PARAMS,
+        "ReduceParams": layout.REDUCE_PARAMS,
+        "NormReduceParams": layout.NORM_PARAMS,
+        "SendParams": layout.SEND_PARAMS,
+    }
+    assert {name: kind.itemsize for name, kind in packed.items()} == asserted
+
+
+def test_no_kernel_or_process_of_ours_asks_for_multicast():
+    for file in FOLDER.iterdir():
+        if file.suffix in (".cu", ".cuh", ".py"):
+            assert not re.search(r"multimem|cuMulticast", file.read_text())
+
+
+def test_the_template_instance_names_what_the_product_is():
+    name = gemm_expression(problem(GATHER, b_order="column", has_bias=True), TILE_CONFIGS[128, 256])
+    assert name == (
+        "gemm_with_peers<TileConfig<2, 1, 256, 4, 2, 1>, true, "
+        "PeerForm<Form<Activation::none, Order::column, true>, GatherGemmParams>, generated::stage>"
+    )
+    assert PeerLayout({"a": 1, "b": 1}).offsets == {"a": 0, "b": 256}
