@@ -8,6 +8,7 @@ from wavesim.evaluation.conv_blind_cases import convolution_cases
 from wavesim.evaluation.conv_times import ConvolutionTimes, rest_ns, times_of_convolutions
 from wavesim.evaluation.layer_blind_predictions import predicted_from_costs
 from wavesim.model.device import default_device
+from wavesim.predict.published_convolutions import published_gain
 from wavesim.workloads.conv_networks import network_named
 
 NETWORK = network_named("resnet-34")
@@ -56,7 +57,7 @@ def test_what_is_saved_is_the_boundary_and_the_tail():
 
 
 def test_a_published_gain_is_the_host_the_boundary_and_the_tail():
-    found = paper_convolutions.published_gain(2, 256, 1)
+    found = published_gain(2, 256, 1)
     assert found is not None
     assert (found.stream_us, found.policy, found.has_other_tiles) == (63.56, "row", False)
     # Of 64 us the host waits 8 once less, as cuSync has it wait once too; a launch takes 3.

@@ -6,52 +6,18 @@ between two kernels, and how much the tail of the first kernel's last wave.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise
 
-from wavesim.costs.device_costs import costs_of, with_host_sync
 from wavesim.evaluation.conv_times import ConvolutionTimes, times_of_convolutions
 from wavesim.model.device import default_device
-from wavesim.plan.plan import StreamSync
-from wavesim.predict.kernel_times import costs_from_kernel_times
-from wavesim.recordings.published_rows import PublishedRun, published_runs
-from wavesim.sim.simulation import simulate
+from wavesim.predict.published_convolutions import PublishedGain, published_gain
 from wavesim.workloads.conv_networks import Convolution
 from wavesim.workloads.convolutions import CONVOLUTIONS, IMAGE_SIZES, PUBLISHED_LAYERS
 
 BATCHES = (1, 4, 12, 20, 28)  # of which the files have most
-OPERATIONS = {2: "conv", 4: "chain"}  # of the published files, by how many follow each other
 # Figure 8, in the paper's words; its batches are not told.
 END_TO_END = {"resnet": ("ResNet-38", "5 to 22"), "vgg": ("VGG-19", "6 to 16")}
 NOTHING, OTHER_TILES = "-", "*"
-
-
-@dataclass(frozen=True)
-class PublishedGain:
-    """A pair or chain on a V100: published times, and where the simulated gain comes from, in points.
-
-    `host`: waits of the host after each kernel; `boundary`: launches behind each other; `tail`: the rest.
-    `has_other_tiles`: the policy ran in other tiles or splits than its baseline, which alone is an effect.
-    """
-
-    stream_us: float
-    best_us: float
-    policy: str
-    host: float
-    boundary: float
-    tail: float
-    has_other_tiles: bool
-
-    @property
-    def published(self) -> float:
-        """Of the best policy, in points."""
-        return 100 * (1 - self.best_us / self.stream_us)
-
-    @property
-    def simulated(self) -> float:
-        """All three together."""
-        return self.host + self.boundary + self.tail
 
 
 def layer_table() -> str:
@@ -99,37 +65,6 @@ def network_table() -> str:
             rows.append([name, str(batch), said, files, sim, f"{100 * (1 - best / stream):+.1f}"])
     heads = ("network", "batch", "the paper's text", "its files", "simulated, V100", "simulated, H200")
     return _table(heads, rows)
-
-
-@cache
-def published_gain(count: int, channels: int, batch: int) -> PublishedGain | None:
-    """Of the best published policy; None where the files have no such row."""
-    runs = [
-        run
-        for run in published_runs(OPERATIONS[count])
-        if run.size == batch and run.case.split()[2] == f"C={channels}"
-    ]
-    if not runs:
-        return None
-    best = min(runs, key=lambda run: run.time_us)
-    host, boundary, tail = _simulated_parts(best)
-    is_same = best.is_same_configuration
-    return PublishedGain(best.stream_us, best.time_us, best.policy, host, boundary, tail, not is_same)
-
-
-def _simulated_parts(run: PublishedRun) -> tuple[float, float, float]:
-    """(host, boundary, tail) in points of the baseline, each what is left when the one before is gone."""
-    known = costs_of(run.device.name)
-    costs = costs_from_kernel_times(run.pipeline, run.device, run.kernel_ns, with_host_sync(known))
-    stream = StreamSync(run.plan.order)
-    boundaries = (costs.boundary_ns, known.overheads["boundary_ns"], 0)
-    times = [
-        simulate(run.pipeline, stream, run.device, replace(costs, boundary_ns=ns)).time_ns
-        for ns in boundaries
-    ]
-    times.append(simulate(run.pipeline, run.plan, run.device, costs).time_ns)
-    parts = [100 * (one - other) / times[0] for one, other in pairwise(times)]
-    return parts[0], parts[1], parts[2]
 
 
 @cache
