@@ -14,6 +14,9 @@ STEPS_HEIGHT, STEPS_HEADER = 104, 40
 BOTTOM = 104
 ROWS_TARGET, ALL_ROWS_TARGET = 300, 1_000  # pixels of one panel's rows, and of all panels'
 TALLEST_ROW, SHORTEST_ROW = 44.0, 1.0
+TALLEST_PANEL = (
+    600  # pixels; with more rows than that, as 16 blocks on each of 132 SMs, a row is less than one
+)
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,13 @@ class Frame:
         """Pixels of one row, the same in every panel."""
         most = max(self.rows, default=1)
         target = min(ROWS_TARGET, ALL_ROWS_TARGET / max(1, len(self.rows)))
-        height = min(TALLEST_ROW, max(SHORTEST_ROW, float(round(target / most))))
+        shortest = min(SHORTEST_ROW, min(TALLEST_PANEL, 2 * target) / most)
+        height = min(TALLEST_ROW, max(shortest, float(round(target / most))))
         if self.wanted_height is None:
             return height
         fixed = self.top + sum(self.headers) + PANEL_GAP * len(self.rows)
         fixed += STEPS_HEADER + STEPS_HEIGHT + self.below + BOTTOM
-        return max(SHORTEST_ROW / 2, (self.wanted_height - fixed) / max(1, sum(self.rows)))
+        return max(shortest / 2, (self.wanted_height - fixed) / max(1, sum(self.rows)))
 
     @cached_property
     def height(self) -> int:

@@ -10,7 +10,7 @@ from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.view.canvas import Props, axis_name
 from wavesim.view.theme import Theme
 from wavesim.view.timeline_data import TimelineParts
-from wavesim.view.wording import text_width
+from wavesim.view.wording import LITTLE, text_width
 
 KEY_RESIDENT = "┈┈ resident (busy or waiting)"
 MARKS = {"solid": "━", "dash": "╌╌", "longdashdot": "━·", "dashdot": "╌·", "longdash": "━ ━"}
@@ -21,7 +21,7 @@ NO_CURVE = (np.array([np.nan]), np.array([np.nan]))
 def curve_series(parts: TimelineParts, place: int, theme: Theme) -> list[Props]:
     """Resident, then busy, of the panel at this place among the figure's curves."""
     panel = parts.panels[parts.curves[place]]
-    colour, dash = curve_style(place, len(parts.curves), theme)
+    colour, dash = curve_style(place, len(parts.curves), theme, panel.gain)
     axis = axis_name(len(parts.panels))
     common = {"type": "scatter", "mode": "lines", "xaxis": "x", "yaxis": axis, "showlegend": False}
     series = []
@@ -49,13 +49,20 @@ def curve_series(parts: TimelineParts, place: int, theme: Theme) -> list[Props]:
     return series
 
 
-def curve_style(place: int, count: int, theme: Theme) -> tuple[str, str]:
-    """(colour, dash): muted dashes for the baseline, the colour of a gain for the last, others between."""
+def curve_style(place: int, count: int, theme: Theme, gain: float | None = None) -> tuple[str, str]:
+    """(colour, dash): muted dashes for the baseline, the last as it is marked in its panel, others between.
+
+    `gain` is the panel's, as a share: green and magenta mean a gain and a loss, and no plan as such.
+    """
     if place == count - 1:
-        return theme.good, "solid"
+        return theme.bad if gain is not None and gain <= -LITTLE else theme.good, "solid"
     if place == 0:
         return theme.muted, "dash"
-    between = ((theme.bad, "longdashdot"), (theme.ink, "dashdot"), (theme.stage_colour(0), "longdash"))
+    between = (
+        (theme.ink, "dashdot"),
+        (theme.stage_colour(0), "longdash"),
+        (theme.stage_colour(1), "longdashdot"),
+    )
     return between[(place - 1) % len(between)]
 
 
@@ -63,7 +70,7 @@ def curve_key(parts: TimelineParts, theme: Theme) -> Markup:
     """The key of the curves, in their colours and dashes, in as many lines as it needs."""
     keys: list[tuple[str, str]] = []
     for place, index in enumerate(parts.curves):
-        colour, dash = curve_style(place, len(parts.curves), theme)
+        colour, dash = curve_style(place, len(parts.curves), theme, parts.panels[index].gain)
         words = f"{MARKS[dash]} {parts.panels[index].label}"
         keys.append((words, element("span", words, style=f"color:{colour}")))
     if any(len(parts.panels[index].rows.waiting) for index in parts.curves):

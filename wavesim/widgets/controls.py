@@ -36,6 +36,12 @@ NAMES = {
     "resnet": "ResNet",
     "vgg": "VGG",
     "conv": "convolution",
+    "qwen2.5": "Qwen2.5",
+    "145b": "145B",
+    "65b": "65B",
+    "8b": "8B",
+    "0.5b": "0.5B",
+    "gemms": "GEMMs",
 }
 MOST_SMS = 160
 MOST_HEAD_START = 12
@@ -160,7 +166,8 @@ def _workload_text(name: str) -> str:
     network, _, size = name.rpartition("-")
     if network in NETWORKS:
         return f"{'-'.join(NAMES.get(part, part) for part in network.split('-'))}, images of {size} × {size}"
-    return WORKLOAD_TEXT.get(name) or " ".join(NAMES.get(part, part) for part in name.split("-"))
+    words = " ".join(NAMES.get(part, part) for part in name.split("-"))
+    return WORKLOAD_TEXT.get(name) or words[0].upper() + words[1:]
 
 
 def _usual(name: str) -> Defaults:

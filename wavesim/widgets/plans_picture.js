@@ -46,7 +46,8 @@ function drawBusy(pen, panels, { left, right, perNs }, top, ground) {
   let x = left + 84;
   panels.forEach((panel, index) => {
     const isLast = index === panels.length - 1;
-    const [colour, dash] = isLast ? [theme.good, []] : [theme.muted, [7, 6]];
+    const shown = panel.gain?.kind === "bad" ? theme.bad : theme.good; // as its end line in the panel
+    const [colour, dash] = isLast ? [shown, []] : [theme.muted, [7, 6]];
     const [time, share] = [numbers(panel.busy.time), numbers(panel.busy.share)];
     const points = [];
     for (let i = 0; i < time.length; i++) {

@@ -10,6 +10,7 @@ from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.predict.prediction import improvement_points
 from wavesim.trace.trace import Trace
 from wavesim.widgets.scenario import Answer
+from wavesim.widgets.what_if_code import code_of
 from wavesim.widgets.words import problem_box
 from wavesim.workloads.figure_one import TILE_NS
 
@@ -73,8 +74,8 @@ def _cards(answer: Answer) -> tuple[tuple[str, str, str], ...]:
     times = f"{_bare(time_text(answer.stream))} → {time_text(answer.chosen)}"
     busy = f"{100 * before.busy_utilisation:.0f} → {100 * after.busy_utilisation:.0f} %"
     return (
-        (kind, signed(points), "improvement over stream sync"),
-        (kind, f"{answer.stream.time_ns / answer.chosen.time_ns:.2f} ×", "speedup"),
+        (kind, signed(-points, " %"), "time against stream sync"),
+        (kind, f"{answer.stream.time_ns / answer.chosen.time_ns:.2f} ×", "as fast"),
         ("", times, "stream sync → chosen plan"),
         ("", busy, "of SM time busy"),
     )
@@ -215,4 +216,6 @@ def costs_html(answer: Answer) -> Markup:
             f"error {signed(predicted - measured.median, '')}."
         )
     words += [element("b", "Safety:"), f"{answer.safety.text.removeprefix('safety: ')}."]
+    if code := code_of(answer.scenario):
+        words += [element("b", "This setting:"), element("code", code)]
     return element("div", Markup(" ").join(words), class_="wavesim-costs")

@@ -22,6 +22,7 @@ from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.plans_picture import PlansPicture
 from wavesim.widgets.scenario import Answer, answer
 from wavesim.widgets.summary import costs_html, failure_html, finding_html, problem_html, table_html
+from wavesim.widgets.what_if_code import address_of, code_of
 from wavesim.widgets.words import Words, style_sheet
 
 
@@ -63,6 +64,15 @@ class WhatIf(ipywidgets.VBox):
         finally:
             if not is_told:
                 self._refuse(failure_html(self.answer))
+
+    @property
+    def code(self) -> str:
+        """The call that opens the explorer as it is shown now; "" for kernels that are in no catalogue."""
+        return code_of(self.answer.scenario)
+
+    def address(self, site: str) -> str:
+        """A link that opens it on a site of `make lite`, with nothing installed. Raises as `address_of`."""
+        return address_of(self.answer.scenario, site)
 
     def html(self) -> Markup:
         """What is shown now, without the controls, for a page that has no kernel."""

@@ -24,6 +24,7 @@ from wavesim.trace.trace import Trace
 from wavesim.view.comparison import comparison_figure, predicted_and_measured
 from wavesim.view.dependency_figure import dependency_picture
 from wavesim.view.difference_series import steps_of
+from wavesim.view.frame import Frame
 from wavesim.view.gain_figure import Gain, gain_overview
 from wavesim.view.semaphore_data import semaphore_histories
 from wavesim.view.semaphore_figure import semaphore_map
@@ -256,4 +257,13 @@ def test_plans_of_the_same_words_are_told_apart() -> None:
         f"{words} (1)",
         f"{words} (2)",
     ]
-    assert len({curve_style(place, 4, find_theme("light"))[0] for place in range(4)}) == 4
+    theme = find_theme("light")
+    assert len({curve_style(place, 4, theme)[0] for place in range(4)}) == 4
+    assert theme.bad not in {curve_style(place, 4, theme)[0] for place in range(4)}
+    assert curve_style(1, 2, theme, gain=-0.05) == (theme.bad, "solid")  # as its end line
+
+
+def test_panels_of_more_slots_than_pixels_stay_on_a_screen() -> None:
+    slots = Frame(width=1000, rows=(16 * 132,) * 2, header_lines=(1, 1), top=80)
+    assert slots.height < 1_700
+    assert replace(slots, wanted_height=620).height < 1_100
