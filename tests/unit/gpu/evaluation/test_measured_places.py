@@ -11,6 +11,7 @@ from wavesim.errors import DeviceError
 from wavesim_gpu.evaluation import waiting_places
 from wavesim_gpu.evaluation.waiting_places import (
     CLUSTERS,
+    LOOKS,
     SERVED_PAIRS,
     TURNS,
     ClusterBench,
@@ -66,6 +67,8 @@ class MadeUpGpu:
         if name == "places":
             self.sms[:blocks] = [home + rank for home in homes for rank in range(cluster)]
         self.durations[:] = 2 * (TURNS - 1) * (300 if "served" in name else 100)
+        if name == f"look_again<{LOOKS.index('remote')}>":
+            self.durations[0] = 0  # the first block looks at its own word
 
     def one_way(self, index, ways):
         return ClusterBench.one_way(self, index, ways)
@@ -84,6 +87,7 @@ def test_a_run_on_a_made_up_gpu_becomes_a_file_that_is_read_again(tmp_path):
     assert read.cluster_ns["remote arrive", 16, 15] == 100.0
     assert set(read.posts_ns.values()) == {0.0}
     assert read.served_ns == dict.fromkeys(SERVED_PAIRS, 300.0)
+    assert {ns for (where, _), ns in read.looks_ns.items() if where == "remote"} == {2 * (TURNS - 1) / 10}
     assert "server, 64 pairs: 300 ns one way" in read.text()
     largest = max(threads for name, _, _, threads in gpu.launched if name == "served_ping_pong")
     assert largest == 2 * max(SERVED_PAIRS) <= 1024
