@@ -67,7 +67,7 @@ def _title(shown: ShownPlaces) -> str:
 
 
 def _told(places: Sequence[WaitingPlace]) -> str:
-    return "; ".join(f"{one.name}: {one.source}" for one in places)
+    return "hand-over: " + "; ".join(f"{one.name}, {one.source}" for one in places)
 
 
 def _subtitle(shown: ShownPlaces) -> str:

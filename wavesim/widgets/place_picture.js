@@ -5,8 +5,8 @@ const [PLACE_LEFT, PLACE_RIGHT, PLACE_ROW, PLACE_PART, PLACE_GAP] = [232, 92, 26
 const [SM_PX, SM_COLUMNS_LEAST] = [15, 16];
 
 function placeLayout(scene, width) {
-  const handovers = headingHeight(scene.title, [scene.subtitle], width - 40) + PLACE_PART;
-  const runs = handovers + scene.handovers.length * PLACE_ROW + 50 + PLACE_GAP + PLACE_PART;
+  const handovers = headingHeight(scene.title, [scene.subtitle, scene.told], width - 40) + PLACE_PART;
+  const runs = handovers + scene.handovers.length * PLACE_ROW + 30 + PLACE_GAP + PLACE_PART;
   const sms = runs + scene.runs.length * PLACE_ROW + PLACE_GAP + PLACE_PART;
   const columns = Math.max(SM_COLUMNS_LEAST, Math.floor((width - 40) / SM_PX));
   const ground = sms + Math.ceil(scene.sms / columns) * SM_PX;
@@ -14,7 +14,7 @@ function placeLayout(scene, width) {
 }
 
 function drawPlaces(pen, scene, layout) {
-  drawHeading(pen, scene.title, [scene.subtitle], 20, pen.width - 40);
+  drawHeading(pen, scene.title, [scene.subtitle, scene.told], 20, pen.width - 40);
   drawHandovers(pen, scene, layout);
   drawRuns(pen, scene, layout);
   drawSms(pen, scene, layout);
@@ -48,7 +48,6 @@ function drawHandovers(pen, scene, layout) {
     ["from post to wait", swatch(pen, theme.stages[1])],
     ["a look", swatch(pen, theme.stages[2])],
   ]);
-  pen.text(layout.left, layout.handovers + scene.handovers.length * PLACE_ROW + 36, scene.told, { size: 12, color: theme.muted });
 }
 
 function pointsText(points) {

@@ -25,7 +25,7 @@ def test_the_picture_has_what_was_simulated(explorer):
     assert (scene["clusters"], scene["groups"], scene["most"]) == (8, 6, 1)
     assert "holding rows in clusters of 16 loses" in scene["title"]
     assert "simulated from the stream-sync recording" in scene["subtitle"]
-    assert "global memory: measured on one" in scene["told"]
+    assert "global memory, measured on one" in scene["told"]
 
 
 def test_a_slower_way_in_the_cluster_is_drawn_and_said(explorer):
