@@ -19,6 +19,7 @@ from wavesim.model.reprs import repr_text
 from wavesim.model.window import Window
 
 CHANNEL_UNIT = 8  # 16 bytes: what a pixel's channels are loaded by, and an output's are stored by
+MOST_K_BLOCKS = 2**22  # of all tile rows: their pixels are told apart k-block by k-block
 SIZES = ("images", "height", "width", "channels", "filters", "tile_m", "tile_n", "tile_k", "split_k")
 
 
@@ -74,7 +75,13 @@ class Conv2D:
                 f"{owner}: awaits_halo is False; the published code has stride 1 and outputs as large as the "
                 "image. Use awaits_halo=True"
             )
-        if -(-self.pixels // self.tile_m) > MAX_GRID_YZ:
+        rows = -(-self.pixels // self.tile_m)
+        if rows * self.k_block_count > MOST_K_BLOCKS:
+            raise DescriptionError(
+                f"{owner}: {rows:,} tile rows of {self.k_block_count:,} k-blocks each; at most "
+                f"{MOST_K_BLOCKS:,} in all are enumerated. Use fewer images, or a larger tile"
+            )
+        if rows > MAX_GRID_YZ:
             raise DescriptionError(
                 f"{owner}: {self.pixels:,} pixels are more than {MAX_GRID_YZ:,} tiles of {self.tile_m}. Use "
                 "fewer images or larger tiles"

@@ -216,6 +216,7 @@ def test_convolutions_that_ping_pong_wait_for_the_readers_of_what_they_overwrite
         ({"activation": "gelu"}, "activation is 'gelu'; it must be None or 'relu'"),
         ({"dtype": "fp8"}, "dtype is 'fp8'; it must be 'fp16' or 'bf16'"),
         ({"awaits_halo": False, "stride": 2}, "awaits_halo is False; the published code has stride 1"),
+        ({"images": 1, "channels": 2**40}, "at most 4,194,304 in all are enumerated. Use fewer images, or a"),
         (
             {"images": 100_000},
             "6,400,000 pixels are more than 65,535 tiles of 20. Use fewer images or larger",
