@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attention_layers import attention, decode, decode_layer, layer
+from conv_cases import conv_chain, residual_block
 from row_chains import norm_chain, residual_pair, softmax_chain
 from small_pipelines import pair
 
@@ -110,8 +111,9 @@ def _head_product(words, stage):
 
 
 def _stage_of(pipeline, words, name, archs=ALL):
-    """One stage between others, under a plan."""
-    plan, backend = parse_plan(words, "row"), backend_of(pipeline.stage(name), "hopper")
+    """One stage between others, under a plan: for a Hopper alone, or portable."""
+    family = "portable" if archs == ALL else "hopper"
+    plan, backend = parse_plan(words, "row"), backend_of(pipeline.stage(name), family)
     launch = backend.launch(pipeline.stage(name).work, plan, H200)
     return OwnCode(backend.source, (launch.expression,), stage_header(pipeline, plan, name).text, archs)
 
@@ -184,6 +186,13 @@ OWN = {
     "hopper residual persistent+pdl+row": _stage_of(
         residual_pair(), "persistent+pdl+row", "down", ("sm_90a",)
     ),
+    "hopper convolution persistent+pdl+tile": _stage_of(
+        residual_block(dtype="bf16"), "persistent+pdl+tile", "first", ("sm_90a",)
+    ),
+    "hopper convolution with a residual streams+row": _stage_of(
+        residual_block(), "streams+row", "second", ("sm_90a",)
+    ),
+    "portable convolution streams+tile": _stage_of(conv_chain(3, tile_k=32), "streams+tile", "conv2"),
     **dict(_foreign()),
     "synchronised example": _example(),
     "plain example": OwnCode(EXAMPLES / "plain_pair.cu"),

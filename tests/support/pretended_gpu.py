@@ -179,6 +179,7 @@ class CompileAhead:
         compiler.build_and_keep = self.note
         cublas_library._loaded = _no_library
         tensor_map._encode = lambda *args: tensor_map.NO_MAP
+        tensor_map._encode_im2col = lambda *args: tensor_map.NO_MAP
         functions._configured = lambda cupy, module, name, size: functions.Function(
             module, Anything(), 64, 0, 0
         )

@@ -13,6 +13,8 @@ from wavesim_gpu.kernels.attention.attention_sm90 import HopperAttention
 from wavesim_gpu.kernels.attention.decode import PortableDecode
 from wavesim_gpu.kernels.attention.head_product import HeadProducts
 from wavesim_gpu.kernels.backend import Backend
+from wavesim_gpu.kernels.convolution.conv_sm80 import PortableConvolution
+from wavesim_gpu.kernels.convolution.conv_sm90 import ChainedHopperConvolution, HopperConvolution
 from wavesim_gpu.kernels.own import Own
 from wavesim_gpu.kernels.rows.copy_tiles import TileCopy
 from wavesim_gpu.kernels.rows.norm import RowNorm
@@ -34,6 +36,9 @@ OTHERS: dict[str, StageBackend] = {
     PortableAttention.name: PortableAttention(),
     PortableDecode.name: PortableDecode(),
     HeadProducts.name: HeadProducts(),
+    HopperConvolution.name: HopperConvolution(),
+    ChainedHopperConvolution.name: ChainedHopperConvolution(),
+    PortableConvolution.name: PortableConvolution(),
     RowNorm.name: RowNorm(),
     RowSoftmax.name: RowSoftmax(),
     TileCopy.name: TileCopy(),

@@ -14,6 +14,17 @@ __device__ __forceinline__ float relu(float x) {
     return x;
 }
 
+// Of two elements that are stored in 16 bits each.
+template <bool IS_BF16>
+__device__ __forceinline__ unsigned relu_pair(unsigned pair) {
+    if constexpr (IS_BF16) {
+        asm("max.NaN.bf16x2 %0, %0, %1;" : "+r"(pair) : "r"(0));
+    } else {
+        asm("max.NaN.f16x2 %0, %0, %1;" : "+r"(pair) : "r"(0));
+    }
+    return pair;
+}
+
 // x times the normal distribution at x, by Abramowitz and Stegun's 7.1.26 for erfc: within 4e-7 of it, and without the
 // cancellation of 1 + erf(x) below zero. With erff the sums of a 128 x 256 tile no longer fit into registers.
 __device__ __forceinline__ float gelu_exact(float x) {

@@ -25,9 +25,9 @@ __device__ __forceinline__ void load_bias(const GemmSm90Params& p, int tile_x, b
 }
 
 // The bias, by the block that has the first k-block of the tile; zero in its other splits, and in products without one.
-template <class S, bool IS_BF16, bool HAS_RESIDUAL>
+template <class S, bool IS_BF16, Residual RESIDUAL>
 template <class Part>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::begin_sums(const Part& part, const WorkTile& work) {
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, RESIDUAL>::begin_sums(const Part& part, const WorkTile& work) {
     unsigned pairs[S::tile_n / 8] = {};
     if constexpr (Part::Form::has_bias) load_bias<S, typename Part::Form>(part.p, work.tile.x, work.first == 0, pairs);
 #pragma unroll

@@ -24,6 +24,9 @@ struct Registers {
 template <class... Parts>
 constexpr bool has_residual = (Parts::Form::has_residual || ...);
 
+template <class First, class...>
+constexpr Residual residual_of = First::Form::residual;
+
 template <class First, class... Others>
 __device__ __forceinline__ bool begins_call(const First& first, const Others&...) { return first.sync.sync.call.begins; }
 
@@ -57,7 +60,7 @@ __device__ __forceinline__ void run_block(const Shared<S>& shared, const Parts&.
         }
     } else {
         if constexpr (S::warpgroups > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers<S, Parts...>::mma));
-        MmaWarpgroup<S, IS_BF16, has_residual<Parts...>>(shared, group).run(parts...);
+        MmaWarpgroup<S, IS_BF16, residual_of<Parts...>>(shared, group).run(parts...);
     }
     // Neither block of a cluster may exit while the other still loads into it or arrives at its barriers.
     __syncwarp();

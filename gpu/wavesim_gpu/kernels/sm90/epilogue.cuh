@@ -10,9 +10,9 @@
 
 // Reduces the splits of a tile that has some. The block that does writes the outputs; the others publish that they
 // have none.
-template <class S, bool IS_BF16, bool HAS_RESIDUAL>
+template <class S, bool IS_BF16, Residual RESIDUAL>
 template <class Part>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::finish(const Part& part, WorkTile& work) {
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, RESIDUAL>::finish(const Part& part, WorkTile& work) {
     bool is_whole = work.is_whole;
     if (work.splits > 1 && is_whole) is_whole = reduce_splits(part.p, part.sync.sync, shared_, work, sum_);
     if (!is_whole) {
@@ -37,8 +37,8 @@ __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::finish(c
 }
 
 // Writes the pieces that the last tile deferred, if any.
-template <class S, bool IS_BF16, bool HAS_RESIDUAL>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::flush_deferred_stores() {
+template <class S, bool IS_BF16, Residual RESIDUAL>
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, RESIDUAL>::flush_deferred_stores() {
     if (deferred_count_ == 0) return;
 #pragma unroll
     for (int i = 0; i < S::epilogue_buffers; ++i) {
@@ -48,14 +48,14 @@ __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::flush_de
 }
 
 // Until the next epilogue buffer is free; where there is a residual, until that is in it.
-template <class S, bool IS_BF16, bool HAS_RESIDUAL>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::wait_for_buffer() const {
-    mbarrier::wait(shared_.epilogue_empty(group_, buffer_.slot), HAS_RESIDUAL ? buffer_.parity : buffer_.parity ^ 1);
+template <class S, bool IS_BF16, Residual RESIDUAL>
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, RESIDUAL>::wait_for_buffer() const {
+    mbarrier::wait(shared_.epilogue_empty(group_, buffer_.slot), RESIDUAL != Residual::none ? buffer_.parity : buffer_.parity ^ 1);
 }
 
 // Writes 64 columns of outputs to the next epilogue buffer, in the swizzle that TMA expects.
-template <class S, bool IS_BF16, bool HAS_RESIDUAL>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::write_piece(const Piece& piece) {
+template <class S, bool IS_BF16, Residual RESIDUAL>
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, RESIDUAL>::write_piece(const Piece& piece) {
     wait_for_buffer();
     const int lane = threadIdx.x & 31, warp = (threadIdx.x / 32) & 3;
     // Lane l names row l % 16 of the left (l < 16) or right of two neighbouring 16-byte chunks.
@@ -64,7 +64,7 @@ __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::write_pi
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         const unsigned matrices = row + (((2 * i + (lane >> 4)) ^ (lane & 7)) << 4);
-        if constexpr (HAS_RESIDUAL) {
+        if constexpr (RESIDUAL != Residual::none) {
             unsigned sums[4];
             add_matrices(matrices, piece + 4 * i, sums);
             store_matrices(matrices, sums);
@@ -76,16 +76,16 @@ __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::write_pi
 }
 
 // Takes a buffer as if for outputs, for a tile that this block does not store.
-template <class S, bool IS_BF16, bool HAS_RESIDUAL>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::publish_no_outputs(WorkTile& work) {
+template <class S, bool IS_BF16, Residual RESIDUAL>
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, RESIDUAL>::publish_no_outputs(WorkTile& work) {
     wait_for_buffer();
     if ((threadIdx.x & 127) == 0) work.has_outputs[group_] = 0;  // by a thread whose warp arrives at the buffer's barrier
     publish_buffer();
 }
 
 // Hands the buffer to the epilogue warp.
-template <class S, bool IS_BF16, bool HAS_RESIDUAL>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::publish_buffer() {
+template <class S, bool IS_BF16, Residual RESIDUAL>
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, RESIDUAL>::publish_buffer() {
     tma::fence_proxy_shared();
     __syncwarp();
     if ((threadIdx.x & 31) == 0) mbarrier::arrive(shared_.epilogue_full(group_, buffer_.slot));
@@ -93,9 +93,9 @@ __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::publish_
 }
 
 // A piece of a fragment's sums, activated and rounded. Columns past the tile's are zeros that are never stored.
-template <class S, bool IS_BF16, bool HAS_RESIDUAL>
+template <class S, bool IS_BF16, Residual RESIDUAL>
 template <class Form>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::round_piece(
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, RESIDUAL>::round_piece(
     const float (&sum)[S::tile_n / 2], int piece, Piece& rounded) {
     constexpr Activation activation = Form::activation;
     constexpr bool are_pairs = is_gated(activation) && !Form::has_halves;
@@ -122,9 +122,9 @@ __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::round_pi
 
 // Makes 8 columns of two groups of sums. Of four lanes, lane l holds a pair of gate and value of either group, for
 // columns l and 4 + l; it has to make columns 2l and 2l + 1.
-template <class S, bool IS_BF16, bool HAS_RESIDUAL>
+template <class S, bool IS_BF16, Residual RESIDUAL>
 template <Activation ACTIVATION>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::round_products(const float* from, unsigned* rounded) {
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, RESIDUAL>::round_products(const float* from, unsigned* rounded) {
     const int lane = threadIdx.x & 3;
 #pragma unroll
     for (int half = 0; half < 2; ++half, from += 2) {
@@ -136,16 +136,16 @@ __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::round_pr
     }
 }
 
-template <class S, bool IS_BF16, bool HAS_RESIDUAL>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::store_matrices(unsigned to, const unsigned* r) {
+template <class S, bool IS_BF16, Residual RESIDUAL>
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, RESIDUAL>::store_matrices(unsigned to, const unsigned* r) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(r[0]), "r"(r[1]),
                  "r"(r[2]), "r"(r[3])
                  : "memory");
 }
 
 // Adds the residual that lies where these outputs go, as two separate kernels would: rounded outputs, a rounded sum.
-template <class S, bool IS_BF16, bool HAS_RESIDUAL>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::add_matrices(
+template <class S, bool IS_BF16, Residual RESIDUAL>
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, RESIDUAL>::add_matrices(
     unsigned from, const unsigned* r, unsigned (&sums)[4]) {
     load_matrices(sums, from);
 #pragma unroll
@@ -155,5 +155,6 @@ __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::add_matr
         } else {
             asm("add.rn.f16x2 %0, %0, %1;" : "+r"(sums[i]) : "r"(r[i]));
         }
+        if constexpr (RESIDUAL == Residual::added_and_rectified) sums[i] = relu_pair<IS_BF16>(sums[i]);
     }
 }

@@ -25,6 +25,9 @@
 //   producer warp       | tile of stage 1: ... | of stage 2: B0 B1 .wait. A0 A1 | ...
 //   MMA warpgroup 0     |     ## k0 ## k1 ## ... ## last ## out     | ## k0 ## ...
 //
+// A convolution is the same kernel with another loader: A's rows are output pixels, and a k-block of A is what one filter
+// tap reads for them of 64 channels. TMA gathers these pixels from the images (im2col). B are the filters, by columns.
+//
 // In sm90/:
 //   tile_config.cuh         what the host chooses
 //   block.cuh               the warps of a block in their roles
@@ -36,6 +39,7 @@
 //   epilogue.cuh            rounding and writing outputs; activation.cuh: what becomes of a sum; rope.cuh: of Q and K
 //   epilogue_warp.cuh       an epilogue warp: TMA stores and posts
 //   mbarrier.cuh, tma.cuh, wgmma.cuh: the instructions
+//   ../convolution/im2col.cuh: which pixels, channels and weights a k-block of a convolution is
 
 #include <generated.cuh>
 

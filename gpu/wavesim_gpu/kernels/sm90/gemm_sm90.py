@@ -79,20 +79,15 @@ class Hopper(Backend):
 
     def launch(self, gemm: Gemm, plan: Plan, device: Device) -> KernelLaunch:
         """Raises also `DeviceError` for a GPU that is not a Hopper."""
-        _require_hopper(device)
+        require_hopper(self.name, device)
         self.check(gemm, plan)
         config = _config(gemm, plan)
-        return KernelLaunch(
-            f"gemm_sm90<{config.name}, {_is_bf16(gemm)}, {_form(gemm)}, generated::stage>",
-            config.threads,
-            config.dynamic_shared_bytes,
-            _blocks(_work_items(gemm, config, plan), config, plan, device),
-            config.cluster,
-        )
+        items = _work_items(gemm, config, plan)
+        return one_stage_launch(self.name, config, gemm.dtype, _form(gemm), items, plan, device)
 
     def fused_launch(self, pipeline: Pipeline, plan: Plan, device: Device) -> KernelLaunch:
         """The kernel `fused_gemm_sm90`: two stages, one tile shape, one element type."""
-        _require_hopper(device)
+        require_hopper(self.name, device)
         gemms = two_alike(pipeline)
         config = _config(gemms[0], plan)
         items = sum(_work_items(gemm, config, plan) for gemm in gemms)
@@ -100,7 +95,7 @@ class Hopper(Backend):
             f"{_form(gemm)}, {space}::generated::stage" for gemm, space in zip(gemms, SPACES, strict=True)
         )
         return KernelLaunch(
-            f"fused_gemm_sm90<{config.name}, {_is_bf16(gemms[0])}, {stages}>",
+            f"fused_gemm_sm90<{config.name}, {_is_bf16(gemms[0].dtype)}, {stages}>",
             config.threads,
             config.dynamic_shared_bytes,
             _blocks(items, config, plan, device),
@@ -132,6 +127,23 @@ class ChainedHopper(Hopper):
     runs = tuple(one for one in Hopper.runs if one.schedules != ("fused",))
 
 
+def one_stage_launch(
+    backend: str, config: WgmmaTile, dtype: str, form: str, items: int, plan: Plan, device: Device
+) -> KernelLaunch:
+    """The kernel `gemm_sm90` of a C++ form, for so many tiles, splits or k-blocks to share out.
+
+    Raises `DeviceError` for a GPU that is not a Hopper.
+    """
+    require_hopper(backend, device)
+    return KernelLaunch(
+        f"gemm_sm90<{config.name}, {_is_bf16(dtype)}, {form}, generated::stage>",
+        config.threads,
+        config.dynamic_shared_bytes,
+        _blocks(items, config, plan, device),
+        config.cluster,
+    )
+
+
 def _config(gemm: Gemm, plan: Plan) -> WgmmaTile:
     """Under Stream-K without clusters: their blocks would have to split alike."""
     config = config_of(gemm)
@@ -154,8 +166,8 @@ def _blocks(items: int, config: WgmmaTile, plan: Plan, device: Device) -> int:
     return plan.schedule.block_count(items, device.sm_count // config.cluster * config.cluster)
 
 
-def _is_bf16(gemm: Gemm) -> str:
-    return str(gemm.dtype == "bf16").lower()
+def _is_bf16(dtype: str) -> str:
+    return str(dtype == "bf16").lower()
 
 
 def _form(gemm: Gemm) -> str:
@@ -190,10 +202,11 @@ def _require_whole_panels(gemm: Gemm) -> None:
         )
 
 
-def _require_hopper(device: Device) -> None:
+def require_hopper(backend: str, device: Device) -> None:
+    """Raises `DeviceError` for a GPU that is not a Hopper."""
     if device.compute_capability != HOPPER_CAPABILITY:
         major, minor = device.compute_capability
         raise DeviceError(
-            f"{device.name} has compute capability {major}.{minor}; backend {Hopper.name!r} needs 9.0 "
+            f"{device.name} has compute capability {major}.{minor}; backend {backend!r} needs 9.0 "
             "(wgmma, TMA). Use backend='portable'"
         )

@@ -4,8 +4,8 @@
 #include <kernels/sm90/splits.cuh>
 #include <kernels/sm90/wgmma.cuh>
 
-// HAS_RESIDUAL: epilogue buffers are handed over with what is added to the outputs in them.
-template <class S, bool IS_BF16, bool HAS_RESIDUAL>
+// RESIDUAL: what epilogue buffers are handed over with.
+template <class S, bool IS_BF16, Residual RESIDUAL>
 class MmaWarpgroup {
 public:
     __device__ __forceinline__ MmaWarpgroup(const Shared<S>& shared, int group) : shared_(shared), group_(group) {

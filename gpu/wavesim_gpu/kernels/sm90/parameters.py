@@ -198,12 +198,16 @@ def _require_aligned(gemm: Gemm, addresses: Addresses) -> None:
                 f"{unit} bytes. Use cupy.ascontiguousarray"
             )
     for name, width in maps.items():
-        stride = getattr(addresses, f"{name}_stride")
-        if stride and (stride < width or stride * ELEMENT_BYTES % ALIGNMENT):
-            raise DescriptionError(
-                f"Gemm {gemm.name}: {name}_stride is {stride}; it must be 0 or a multiple of "
-                f"{ALIGNMENT // ELEMENT_BYTES} elements of at least {width}. Use a contiguous copy"
-            )
+        require_stride(f"Gemm {gemm.name}", name, getattr(addresses, f"{name}_stride"), width)
+
+
+def require_stride(owner: str, name: str, stride: int, width: int) -> None:
+    """Raises `DescriptionError` for rows of `width` elements that TMA cannot find `stride` elements apart."""
+    if stride and (stride < width or stride * ELEMENT_BYTES % ALIGNMENT):
+        raise DescriptionError(
+            f"{owner}: {name}_stride is {stride}; it must be 0 or a multiple of "
+            f"{ALIGNMENT // ELEMENT_BYTES} elements of at least {width}. Use a contiguous copy"
+        )
 
 
 def _offset(name: str) -> int:

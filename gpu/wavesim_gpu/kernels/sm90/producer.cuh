@@ -76,6 +76,7 @@ private:
     __device__ __forceinline__ int load(const WorkTile& work, int index) {
         const cusync::Tile tile = work.tile;
         const int line = state_.work_tile.slot;
+        if constexpr (Form::is_im2col) pixel_ = pixel_of(p_.im2col, tile.y * S::tile_m);
         state_.publish(shared_, work);
         const int fetch_at = p_.is_persistent && !S::is_stream_k ? max(work.first, work.last - fetch_ahead) : -1;
         bool shares_a = false, shares_b = false;
@@ -177,10 +178,21 @@ private:
     }
 
     __device__ __forceinline__ void issue_a(int tile_y, int k_block, int slot, bool is_shared) const {
+        if constexpr (Form::is_im2col) return issue_pixels(k_block, slot);
         constexpr int rows = S::tile_m / S::cluster;
         load_parts<rows * 128>(shared_.ring + slot * S::slot_bytes, shared_.full(slot), is_shared, p_.a, [&](int part) {
             return tma::Corner{k_block * S::tile_k, tile_y * S::tile_m + part * rows};
         });
+    }
+
+    // A's rows of a convolution: 64 channels of the pixels that one tap of the tile's outputs reads. Past the last image
+    // they are zeros, whose bytes TMA counts too.
+    __device__ __forceinline__ void issue_pixels(int k_block, int slot) const {
+        static_assert(!Form::is_im2col || S::cluster == 1, "a cluster's second block would need a pixel of its own");
+        const Tap tap = tap_of(p_.im2col, k_block);
+        tma::load_pixels(shared_.ring + slot * S::slot_bytes, p_.a,
+                         tma::PixelCorner{tap.channel_block * S::tile_k, pixel_.column, pixel_.row, pixel_.image},
+                         tap.column, tap.row, shared_.full(slot));
     }
 
     // Waits for the slot, expects A's and B's bytes at its barrier and issues B.
@@ -219,6 +231,11 @@ private:
         unsigned to, unsigned full, int tile_x, int k_block, bool is_shared) const {
         constexpr int parts = Form::has_halves || S::cluster > 1 ? 2 : 1, columns = S::tile_n / parts;
         static_assert(columns % 8 == 0, "the swizzle repeats after 8 rows");
+        if constexpr (Form::is_im2col) {
+            const Tap tap = tap_of(p_.im2col, k_block);
+            tma::load(to, p_.b, tma::WeightCorner{tap.channel_block * S::tile_k, tap.number, tile_x * S::tile_n}, full);
+            return;
+        }
         const auto issue = [&](int part, auto&& load) {
             const int column = Form::has_halves ? tile_x * columns : tile_x * S::tile_n + part * columns;
             load(to + part * columns * 128, Form::has_halves && part == 1 ? p_.b_values : p_.b,
@@ -250,10 +267,11 @@ private:
 
     const cusync::StageParams<Generated>& sync_;
     const typename Part::Stage& stage_;
-    const GemmSm90Params& p_;
+    const typename Form::Params& p_;
     const Shared<S>& shared_;
     ProducerState<S>& state_;
     const int rank_;
     bool awaits_grid_;
     bool is_split_next_ = false;
+    Pixel pixel_;  // of a convolution: that of the tile's first output
 };

@@ -10,9 +10,9 @@ __device__ __forceinline__ void rotate(float& x, float& y, float cosine, float s
     x = turned;
 }
 
-template <class S, bool IS_BF16, bool HAS_RESIDUAL>
+template <class S, bool IS_BF16, Residual RESIDUAL>
 template <class Params, int DIM>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, HAS_RESIDUAL>::rotate_heads(const Params& p, const cusync::Tile& tile) {
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, RESIDUAL>::rotate_heads(const Params& p, const cusync::Tile& tile) {
     constexpr int heads = S::tile_n / DIM, half = DIM / 16;  // groups of 8 columns in half a head
     static_assert(S::tile_n % DIM == 0, "tiles hold whole heads");
     const int first_head = tile.x * heads;

@@ -4,7 +4,7 @@
 //   | slot 0: A, B | slot 1: A, B | ... | epilogue buffers of warpgroup 0 | of warpgroup 1 | ... | Control |
 #pragma once
 
-#include <cusync/stage.cuh>
+#include <cusync/tile_stage.cuh>
 #include <kernels/sm90/mbarrier.cuh>
 #include <kernels/sm90/tile_config.cuh>
 
@@ -24,12 +24,22 @@ struct WorkTiles {
     static constexpr bool tiles_may_lie_outside = true;
 };
 
+// Tiles of a row of a product share a list of waits; those of a convolution have one each.
+template <class Generated, bool WAITS_BY_TILE>
+struct StageOf {
+    using type = cusync::Stage<Generated, WorkTiles>;
+};
+template <class Generated>
+struct StageOf<Generated, true> {
+    using type = cusync::TileStage<Generated, WorkTiles>;
+};
+
 // What a block does for one stage of the pipeline: it computes tiles of one product.
 template <class Generated_, class Form_>
 struct Part {
     using Generated = Generated_;
     using Form = Form_;
-    using Stage = cusync::Stage<Generated, WorkTiles>;
+    using Stage = typename StageOf<Generated, Form::waits_by_tile>::type;
     static constexpr Activation activation = Form::activation;
 
     __device__ __forceinline__ Part(const cusync::StageParams<Generated>& sync, const typename Form::Params& p)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from wavesim.errors import CompileError, DeviceError
+from wavesim_gpu.kernels.convolution.im2col import Im2colMap
 from wavesim_gpu.runtime.compiler import INSTALL
 
 ELEMENT_BYTES = 2
@@ -90,6 +91,27 @@ def encode_sequences(
     return _encode(address, (columns, rows, sequences), strides[::-1], (PANEL, box_rows, 1), dtype)
 
 
+def encode_weights(
+    address: int, size: tuple[int, int, int], box_filters: int, dtype: str, stride: int
+) -> Any:
+    """Filters of (filters, taps, channels), in boxes of (box_filters, 1, 64): of one tap each.
+
+    `stride` is from filter to filter, in elements. Channels past a tap's last are zeros.
+    """
+    filters, taps, channels = size
+    return _encode(address, (channels, taps, filters), (channels, stride), (PANEL, 1, box_filters), dtype)
+
+
+def encode_pixels(address: int, images: Im2colMap, dtype: str, stride: int) -> Any:
+    """Images (images, height, width, channels), from which TMA gathers pixels of 64 channels each.
+
+    `stride` is from pixel to pixel, in elements. Pixels in the padding, and channels past the last, are zeros.
+    """
+    sizes = (images.channels, images.width, images.height, images.images)
+    strides = (stride, images.width * stride, images.height * images.width * stride)
+    return _encode_im2col(address, sizes, strides, images, dtype)
+
+
 def tiles_in_panels(columns: int, tile_columns: int) -> int:
     """How many tiles of a row lie inside the matrix when each is filled up to whole panels of 64 columns."""
     filled = -(-tile_columns // PANEL) * PANEL
@@ -100,30 +122,75 @@ def _encode(
     address: int, sizes: tuple[int, ...], strides: tuple[int, ...], box: tuple[int, ...], dtype: str
 ) -> Any:
     """Innermost first; `strides` in elements, of all dimensions but the innermost."""
+    driver = _driver()
+    found = driver.cuTensorMapEncodeTiled(
+        *_memory(driver, address, sizes, strides, dtype),
+        [driver.cuuint32_t(size) for size in box],
+        [driver.cuuint32_t(1) for _ in sizes],
+        *_layout(driver),
+    )
+    return _opaque(found, sizes, " x ".join(map(str, reversed(box))))
+
+
+def _encode_im2col(
+    address: int, sizes: tuple[int, ...], strides: tuple[int, ...], images: Im2colMap, dtype: str
+) -> Any:
+    """Innermost first, as `_encode`. Older drivers set a word wrong for images below 128 KiB; a Hopper does not
+    read it.
+    """
+    driver = _driver()
+    found = driver.cuTensorMapEncodeIm2col(
+        *_memory(driver, address, sizes, strides, dtype),
+        [images.lower] * 2,
+        [images.upper] * 2,
+        PANEL,
+        images.pixels,
+        [driver.cuuint32_t(step) for step in (1, images.stride, images.stride, 1)],
+        *_layout(driver),
+    )
+    return _opaque(found, sizes, f"{images.pixels} pixels")
+
+
+def _driver() -> Any:
     try:
         from cuda.bindings import driver  # noqa: PLC0415  # an optional package, named in the error
     except ImportError as error:
         raise CompileError(f"cuda-bindings is not installed ({error}); {INSTALL}") from error
+    return driver
+
+
+def _memory(
+    driver: Any, address: int, sizes: tuple[int, ...], strides: tuple[int, ...], dtype: str
+) -> tuple[Any, ...]:
+    """Element type, rank, address, sizes and strides in bytes."""
     kinds = driver.CUtensorMapDataType
     kind = (
         kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT16 if dtype == "fp16" else kinds.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
     )
-    status, tensor_map = driver.cuTensorMapEncodeTiled(
+    return (
         kind,
         len(sizes),
         address,
         [driver.cuuint64_t(size) for size in sizes],
         [driver.cuuint64_t(stride * ELEMENT_BYTES) for stride in strides],
-        [driver.cuuint32_t(size) for size in box],
-        [driver.cuuint32_t(1) for _ in sizes],
+    )
+
+
+def _layout(driver: Any) -> tuple[Any, ...]:
+    """In shared memory, and zeros for what lies outside."""
+    return (
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
         driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )
+
+
+def _opaque(found: tuple[Any, Any], sizes: tuple[int, ...], boxes: str) -> Any:
+    """The 128 bytes. Raises `DeviceError` with the driver's word."""
+    status, tensor_map = found
     if int(status) != 0:
         raise DeviceError(
-            f"no tensor map for {' x '.join(map(str, reversed(sizes)))} in boxes of "
-            f"{' x '.join(map(str, reversed(box)))}: {status.name}"
+            f"no tensor map for {' x '.join(map(str, reversed(sizes)))} in boxes of {boxes}: {status.name}"
         )
     return np.array([int(word) for word in tensor_map.opaque], np.uint64).view("V128")[0]

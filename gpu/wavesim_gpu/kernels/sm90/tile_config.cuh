@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kernels/sm90/activation.cuh>
+#include <kernels/convolution/im2col.cuh>
 #include <kernels/sm90/tma.cuh>
 
 struct GemmSm90Params {
@@ -41,6 +42,14 @@ struct LayerGemmParams : GemmSm90Params {
 };
 static_assert(sizeof(LayerGemmParams) == 1344, "parameters.py packs 1344 bytes");
 
+// Of a convolution: `a` is the map of its images (images, height, width, channels), from which TMA gathers the pixels of
+// 64 channels that a tile's outputs read (im2col); `b` its weights, (filters, taps, channels), boxes of (tile_n, 1, 64).
+// Where each output reads one pixel, that of its own number, both are matrices as those of a product.
+struct ConvSm90Params : LayerGemmParams {
+    alignas(64) Im2col im2col;  // behind the padding of what comes before
+};
+static_assert(sizeof(ConvSm90Params) == 1408, "kernels/convolution/conv_sm90.py packs 1408 bytes");
+
 template <bool IS_LAYER>
 struct ParamsOf {
     using type = GemmSm90Params;
@@ -53,6 +62,10 @@ struct ParamsOf<true> {
 // Of a matrix: the one whose elements are neighbours in memory.
 enum class Order { row = 0, column = 1 };
 
+// What an epilogue buffer is handed over with, for the outputs that go there: nothing, or a residual, added to the rounded
+// outputs; the sums may be rectified.
+enum class Residual { none, added, added_and_rectified };
+
 // What is computed of A x B, and how B is given. With halves the first half of a tile's columns are gates from one matrix,
 // the second half the values from another that belong to them. A residual (m, columns) is added to the rounded outputs.
 // RoPE rotates pairs (i, i + ROPE_DIM / 2) of the first heads of ROPE_DIM columns. With a cache the columns are Q, K and V,
@@ -64,6 +77,8 @@ struct Form {
     static constexpr Order b_order = B_ORDER_;
     static constexpr bool has_bias = HAS_BIAS_, has_halves = HAS_HALVES_;
     static constexpr bool has_residual = HAS_RESIDUAL_, has_cache = HAS_CACHE_;
+    static constexpr Residual residual = HAS_RESIDUAL_ ? Residual::added : Residual::none;
+    static constexpr bool is_im2col = false, waits_by_tile = false;
     static constexpr int rope_dim = ROPE_DIM_;
     static constexpr bool is_layer = has_residual || rope_dim > 0 || has_cache;
     using Params = typename ParamsOf<is_layer>::type;
@@ -73,6 +88,18 @@ struct Form {
         b_order == Order::row && !has_bias && !has_halves && !is_layer;
     static_assert(!has_halves || is_gated(activation));
     static_assert((rope_dim == 0 && !has_cache) || activation == Activation::none, "Q, K and V are sums");
+};
+
+// A convolution, its weights by filters. What a tile waits for depends on its column too, as its residual does. With
+// IS_IM2COL the taps are k-blocks of their own; else there is one, and each output reads the pixel of its number.
+template <bool IS_IM2COL_, bool HAS_RELU_ = false, bool HAS_BIAS_ = false, bool HAS_RESIDUAL_ = false>
+struct ConvForm : Form<HAS_RELU_ && !HAS_RESIDUAL_ ? Activation::relu : Activation::none, Order::column, HAS_BIAS_, false,
+                       HAS_RESIDUAL_> {
+    using Params = ConvSm90Params;
+    static constexpr Residual residual = !HAS_RESIDUAL_ ? Residual::none
+                                         : HAS_RELU_    ? Residual::added_and_rectified
+                                                        : Residual::added;
+    static constexpr bool is_im2col = IS_IM2COL_, waits_by_tile = true, fits_registers = false;
 };
 
 // The sum of an output tile is spread over WARPGROUPS_ x FRAGS_M_ fragments of 64 rows, TILE_N_ columns each. With

@@ -31,12 +31,38 @@ struct TileCorner {
 struct SequenceCorner {
     int column, row, sequence;
 };
+// Of a convolution: of its weights, and of its pixels, where the corner is that of the first tap and the tap is apart.
+struct WeightCorner {
+    int channel, tap, filter;
+};
+struct PixelCorner {
+    int channel, column, row, image;
+};
 
 // The box, global to shared; the bytes count at `barrier`.
 __device__ __forceinline__ void load(unsigned to, const TensorMap& map, Corner at, unsigned barrier) {
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to),
         "l"(&map), "r"(at.column), "r"(at.row), "r"(barrier)
+        : "memory");
+}
+
+__device__ __forceinline__ void load(unsigned to, const TensorMap& map, WeightCorner at, unsigned barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+        "l"(&map), "r"(at.channel), "r"(at.tap), "r"(at.filter), "r"(barrier)
+        : "memory");
+}
+
+// Of an im2col map: so many pixels as its box has, one after the other as outputs follow each other, past the ends of
+// rows and images, each moved by the tap. What lies in the padding or past the last image is zero, and counts too.
+__device__ __forceinline__ void load_pixels(
+    unsigned to, const TensorMap& map, PixelCorner at, int tap_column, int tap_row, unsigned barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], "
+        "[%6], {%7, %8};" ::"r"(to),
+        "l"(&map), "r"(at.channel), "r"(at.column), "r"(at.row), "r"(at.image), "r"(barrier),
+        "h"(static_cast<unsigned short>(tap_column)), "h"(static_cast<unsigned short>(tap_row))
         : "memory");
 }
 
