@@ -8,7 +8,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 export PYTHONPATH=.:gpu
 attention=tests/gpu/test_gpu_attention_sm90.py hopper=tests/gpu/test_gpu_gemm_sm90.py both=tests/gpu/test_gpu_both_stages.py
-ladder=tests/gpu/test_gpu_ladder.py
+ladder=tests/gpu/test_gpu_ladder.py pixels=tests/gpu/test_gpu_convolutions.py
 edges=$hopper::test_every_shape_is_right_under_stream_sync_at_the_edges
 declare -A tests=(
   [portable]="tests/gpu/test_gpu_results.py::test_split_k_gives_the_same_bits_every_time"
@@ -24,6 +24,9 @@ declare -A tests=(
   [attention]="$attention::test_attention_alone_is_right_in_every_form[persistent, longest first-ragged]"
   [attention-small-heads]="$attention::test_attention_alone_is_right_in_every_form[kernels one after the other-small heads]"
   [copies]="tests/gpu/test_gpu_copies.py::test_every_way_to_launch_copies_is_right_again_and_again[1024]"
+  [pixels]="$pixels::test_every_class_of_shape_is_convolved_right[hopper-3x3, ragged channels, filters and tiles-fp16]"
+  [pixels-portable]="$pixels::test_every_class_of_shape_is_convolved_right[portable-3x3, images that cross a tile-bf16]"
+  [pixels-split]="$pixels::test_splits_of_the_taps_add_up[hopper-3-2]"
   [own-stage]="tests/gpu/test_gpu_layers.py::test_a_user_s_own_kernel_between_two_products_is_right_under_every_plan[pdl+tile]"
   [sums]="$ladder::test_every_step_is_right_at_ragged_sizes[reduction]"
   [convolutions]="$ladder::test_every_step_is_right_at_ragged_sizes[convolution]"

@@ -45,7 +45,7 @@ def conv_chain(count=2, rule=conv_rows, images=5, size=7, channels=64, **fields)
 
 
 def residual_block(**fields):
-    """A block of a ResNet that halves its images: its shortcut is a convolution too, whose tiles it waits for."""
+    """A block of a ResNet that halves its images: its shortcut is a convolution too, which it waits for."""
     entry = conv(3, 14, 64, 64, "entry", kernel_size=1, activation="relu", **fields)
     shortcut = conv(3, 14, 64, 128, "shortcut", kernel_size=1, stride=2, has_bias=True, **fields)
     first = conv(3, 14, 64, 128, "first", stride=2, has_bias=True, activation="relu", **fields)

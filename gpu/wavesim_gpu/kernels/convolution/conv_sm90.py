@@ -6,7 +6,6 @@ reads of 64 channels, which TMA gathers from the images; a 1 x 1 convolution of 
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,8 +43,8 @@ from wavesim_gpu.kernels.stage_backend import (
     StageBackend,
 )
 
-# Without clusters: their second block would need a pixel of its own. Two more where 64 channels are all there are:
-# 256 rows share a k-block of the weights.
+# Without clusters: their second block would need a pixel of its own. Two more where 64 filters are all there
+# are: 256 rows share a k-block of the weights.
 CONV_TILES = {
     (one.tile_m, one.tile_n): one
     for one in (
@@ -120,9 +119,7 @@ def is_plain(work: Conv2D) -> bool:
     return work.kernel_size == 1 and work.window.keeps_size
 
 
-def _layer_record(
-    work: Conv2D, plan: Plan, places: Mapping[str, OperandPlace], scratch: Scratch
-) -> Any:
+def _layer_record(work: Conv2D, plan: Plan, places: Mapping[str, OperandPlace], scratch: Scratch) -> Any:
     """What a product of as many rows, columns and weights has; with taps, its A and B of its own."""
     product, config = _product(work), _config(work)
     strides = {f"{name}_stride": places[name].row_stride for name in ("c", "residual") if name in places}

@@ -1,8 +1,8 @@
 """Which pixels, channels and weights a k-block of a convolution reads, in the integers that kernels compute.
 
-Example: of a 3 x 3 convolution of 128 channels in k-blocks of 64, k-block 5 is the second half of the channels
-of tap (0, 2). The first output of a tile says where TMA begins, a tap by how much each pixel is moved.
-`im2col.cuh` has the same functions for the device.
+Example: of a 3 x 3 convolution of 128 channels in k-blocks of 64, k-block 5 is the second half of the
+channels of tap (0, 2). The first output of a tile says where TMA begins, a tap by how much each pixel is
+moved. `im2col.cuh` has the same functions for the device.
 Source: PTX ISA, im2col mode; CUTLASS, implicit GEMM convolution.
 """
 

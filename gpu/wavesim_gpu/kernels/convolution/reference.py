@@ -9,15 +9,13 @@ from wavesim.model.convolution import Conv2D
 
 
 def conv_reference(conv: Conv2D, arrays: Mapping[str, Any]) -> Any:
-    """C (pixels, filters) of a, b and what else the convolution has, all float32: a product per filter tap."""
+    """C (pixels, filters) of a, b and what else it has, all float32: a product per filter tap."""
     window, size = conv.window, conv.kernel_size
     images = arrays["a"].reshape(conv.images, conv.height, conv.width, conv.channels)
     around = (window.padding, window.padding)
     padded = np.pad(images, ((0, 0), around, around, (0, 0)))
     filters = arrays["b"].reshape(conv.filters, size, size, conv.channels)
-    rows, columns = (
-        conv.stride * (extent - 1) + 1 for extent in (window.out_height, window.out_width)
-    )
+    rows, columns = (conv.stride * (extent - 1) + 1 for extent in (window.out_height, window.out_width))
     sums = 0
     for row in range(size):
         for column in range(size):

@@ -105,7 +105,7 @@ def encode_weights(
 def encode_pixels(address: int, images: Im2colMap, dtype: str, stride: int) -> Any:
     """Images (images, height, width, channels), from which TMA gathers pixels of 64 channels each.
 
-    `stride` is from pixel to pixel, in elements. Pixels in the padding, and channels past the last, are zeros.
+    `stride` is from pixel to pixel, in elements. Pixels in the padding and channels past the last are zeros.
     """
     sizes = (images.channels, images.width, images.height, images.images)
     strides = (stride, images.width * stride, images.height * images.width * stride)
@@ -135,8 +135,9 @@ def _encode(
 def _encode_im2col(
     address: int, sizes: tuple[int, ...], strides: tuple[int, ...], images: Im2colMap, dtype: str
 ) -> Any:
-    """Innermost first, as `_encode`. Older drivers set a word wrong for images below 128 KiB; a Hopper does not
-    read it.
+    """Innermost first, as `_encode`.
+
+    Older drivers set a word wrong for images below 128 KiB; a Hopper does not read it.
     """
     driver = _driver()
     found = driver.cuTensorMapEncodeIm2col(

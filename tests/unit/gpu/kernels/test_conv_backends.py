@@ -1,4 +1,4 @@
-"""Which kernels compute convolutions, what TMA is told of their images, and what is refused before a launch."""
+"""Which kernels compute convolutions, what TMA is told of the images, what is refused before a launch."""
 
 from dataclasses import replace
 from itertools import takewhile
@@ -39,18 +39,25 @@ class NotedDriver:
     def __getattr__(self, name):
         if name.startswith("CUtensorMap"):
             return SimpleNamespace(
-                **{f"CU_TENSOR_MAP_{word}": word for word in (
-                    "DATA_TYPE_FLOAT16", "DATA_TYPE_BFLOAT16", "INTERLEAVE_NONE", "SWIZZLE_128B",
-                    "L2_PROMOTION_L2_128B", "FLOAT_OOB_FILL_NONE",
-                )}
+                **{
+                    f"CU_TENSOR_MAP_{word}": word
+                    for word in (
+                        "DATA_TYPE_FLOAT16",
+                        "DATA_TYPE_BFLOAT16",
+                        "INTERLEAVE_NONE",
+                        "SWIZZLE_128B",
+                        "L2_PROMOTION_L2_128B",
+                        "FLOAT_OOB_FILL_NONE",
+                    )
+                }
             )
         raise AttributeError(name)
 
-    def cuTensorMapEncodeTiled(self, *args):  # noqa: N802  # the driver's name
+    def cuTensorMapEncodeTiled(self, *args):  # the driver's name
         self.tiled.append(args)
         return 0, SimpleNamespace(opaque=[len(self.tiled)] * 16)
 
-    def cuTensorMapEncodeIm2col(self, *args):  # noqa: N802  # the driver's name
+    def cuTensorMapEncodeIm2col(self, *args):  # the driver's name
         self.im2col.append(args)
         return 0, SimpleNamespace(opaque=[99] * 16)
 
@@ -146,7 +153,7 @@ def test_what_the_loader_cannot_take_is_refused_by_name(backend, change, said):
 
 
 def test_another_gpu_is_named():
-    with pytest.raises(DeviceError, match="backend 'hopper-convolution' needs 9.0"):
+    with pytest.raises(DeviceError, match=r"backend 'hopper-convolution' needs 9\.0"):
         HOPPER.launch(STRIDED, STREAM, load("a100-80gb"))
 
 
@@ -179,8 +186,8 @@ def steps_of(pipeline, name, x, y):
 
 
 def test_a_tap_waits_for_the_rows_that_it_reads():
-    # Outputs 64 to 127 of images of 7 x 7: the first tap reads from pixel 56 on, and output 127 is the first to read
-    # pixel 128, by tap (1, 2).
+    # Outputs 64 to 127 of images of 7 x 7: the first tap reads from pixel 56 on, and output 127 is first to
+    # read pixel 128, by tap (1, 2).
     assert steps_of(conv_chain(), "conv2", 0, 1) == [(0, 0, 0, 0), (0, 0, 0, 1), (5, 0, 0, 2)]
 
 

@@ -1,4 +1,4 @@
-"""The integers by which kernels load convolutions: tap by tap they make the product that the convolution is."""
+"""The integers by which kernels load convolutions: tap by tap they make the right product."""
 
 import numpy as np
 import pytest
@@ -68,9 +68,7 @@ def test_the_k_blocks_that_are_loaded_make_the_convolution(case):
     work = CASES[case]
     operands = data(work)
     expected = by_definition(work, operands["a"], operands["b"])
-    made = np.concatenate(
-        [tile_sums(work, operands["a"], operands["b"], row) for row in range(work.grid.y)]
-    )
+    made = np.concatenate([tile_sums(work, operands["a"], operands["b"], row) for row in range(work.grid.y)])
     assert np.abs(made - expected).max() < TOLERANCE * np.abs(expected).max()
     assert np.abs(conv_reference(work, operands) - expected).max() < TOLERANCE * np.abs(expected).max()
 
