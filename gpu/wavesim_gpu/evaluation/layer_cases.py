@@ -5,10 +5,10 @@ throughout, under each class of plans: stream sync, dependent launch, semaphores
 a few rounds goes on to the rounds that count.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import shown
@@ -22,7 +22,9 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
 from wavesim.predict.product_tiles import best_tiles
 from wavesim.workloads.layers import Phase, chain_of, transformer_layer
+from wavesim_gpu.evaluation.baselines.torch_layer import torch_layers
 from wavesim_gpu.kernels.backends import backend_named
+from wavesim_gpu.runtime.operands import Operands
 
 Kind = Literal["layer", "decode", "chain", "product"]
 PlanClass = Literal["stream", "pdl", "semaphores"]
@@ -64,7 +66,7 @@ PRODUCTS = ("qkv", "out", "up", "down")
 
 @dataclass(frozen=True)
 class GraphCandidate:
-    """One plan of a case's kernels, in tiles and orders that it names."""
+    """One plan of a case's kernels, in tiles and orders that it names; "" where there is no attention."""
 
     plan_class: PlanClass
     tiles: str
@@ -76,14 +78,35 @@ class GraphCandidate:
     def plan(self) -> Plan:
         """The plan, attention's tiles in the order named."""
         plan = parse_plan(self.plan_word)
-        if self.attention_order == "row":
+        if self.attention_order in ("", "row"):
             return plan
         return replace(plan, orders={"attention": parse_order(self.attention_order)})
 
     @property
     def label(self) -> str:
         """For people and files."""
-        return f"{self.plan_word}, {self.tiles} tiles, attention {self.attention_order}"
+        attention = f", attention {self.attention_order}" if self.attention_order else ""
+        return f"{self.plan_word}, {self.tiles} tiles{attention}"
+
+
+class MeasuredCase(Protocol):
+    """What `layer_graphs` needs of a case; a dataclass, whose fields are written to the file."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def kind(self) -> str:
+        """Of cases whose kernels are alike."""
+
+    @property
+    def name(self) -> str:
+        """Within its kind."""
+
+    def candidates(self, device: Device) -> list[GraphCandidate]:
+        """All plans that are tried, the first in the tiles that PyTorch is given the operands of."""
+
+    def by_torch(self, sets: Sequence[Operands]) -> tuple[list[Any], str]:
+        """What runs it by PyTorch on each set of operands, and what that is called."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +154,11 @@ class GraphCase:
                     for order in orders
                 ]
         return found
+
+    def by_torch(self, sets: Sequence[Operands]) -> tuple[list[Any], str]:
+        """Layers of cuBLASLt's products and torch's own kernels."""
+        layers, attention = torch_layers(sets)
+        return layers, f"cuBLASLt, {attention}, torch norms"
 
     def _part_of(self, layer: Pipeline) -> Pipeline:
         found = chain_of(layer, [self.part] if self.kind == "product" else self.part) if self.part else layer
@@ -189,6 +217,12 @@ def _products() -> Iterator[GraphCase]:
         for model in MODELS:
             for part in PRODUCTS:
                 yield GraphCase("product", model, tokens, part)
+
+
+def has_few_rows(pipeline: Pipeline) -> bool:
+    """Whether its weights are most of what it reads: a decode step, or one product alone."""
+    works = [stage.work for stage in pipeline.stages]
+    return pipeline.parameters.get("phase") == "decode" or (len(works) == 1 and isinstance(works[0], Gemm))
 
 
 def weight_bytes(pipeline: Pipeline) -> int:

@@ -7,7 +7,6 @@ class, torch's among them, in turns for the rounds that are reported. Runs in a 
 weights in turn where one would stay in the L2.
 """
 
-import argparse
 import json
 import math
 import sys
@@ -25,12 +24,13 @@ from wavesim.guard.options import OneLineParser, number
 from wavesim.guard.program import run_program
 from wavesim.guard.writing import write_text
 from wavesim_gpu.evaluation.baselines.torch_chain import require_torch
-from wavesim_gpu.evaluation.baselines.torch_layer import graph_of_layers, torch_layers
+from wavesim_gpu.evaluation.baselines.torch_layer import graph_of_layers
 from wavesim_gpu.evaluation.layer_cases import (
     GEMM_BACKEND,
     GraphCandidate,
-    GraphCase,
+    MeasuredCase,
     cases_named,
+    has_few_rows,
     weight_bytes,
 )
 from wavesim_gpu.program import Program
@@ -58,7 +58,7 @@ class GraphTimes:
     programs: Sequence[Program] = ()
 
 
-def measure_cases(cases: Sequence[GraphCase], out: Path, seconds: float, commit: str) -> dict[str, Any]:
+def measure_cases(cases: Sequence[MeasuredCase], out: Path, seconds: float, commit: str) -> dict[str, Any]:
     """Measures cases, none begun after `seconds`, and writes the file after each."""
     began, torch = time.monotonic(), require_torch()
     runner = CupyRunner(backend=GEMM_BACKEND, commit=commit)
@@ -88,7 +88,7 @@ def measure_cases(cases: Sequence[GraphCase], out: Path, seconds: float, commit:
     return result
 
 
-def _possible(runner: CupyRunner, case: GraphCase) -> list[GraphCandidate]:
+def _possible(runner: CupyRunner, case: MeasuredCase) -> list[GraphCandidate]:
     """The candidates that the kernels run, and that cannot deadlock."""
     found = []
     for one in case.candidates(query()):
@@ -111,12 +111,12 @@ def _compile(tried: Iterable[Sequence[GraphCandidate]]) -> None:
 
 
 def _measured(
-    torch: Any, runner: CupyRunner, case: GraphCase, candidates: Sequence[GraphCandidate]
+    torch: Any, runner: CupyRunner, case: MeasuredCase, candidates: Sequence[GraphCandidate]
 ) -> dict[str, Any]:
     """A case's entry: all candidates of a few rounds, and the finalists' rounds."""
     entry: dict[str, Any] = {**asdict(case), "name": case.name}
     try:
-        contenders = _contenders(torch, runner, candidates)
+        contenders = _contenders(torch, runner, case, candidates)
         times = interleaved([one.contender for one in contenders], TRIAL_ROUNDS, WARM_UP_S)
         for one, found in zip(contenders, times, strict=True):
             one.entry["trial_ns"] = round(median(found.times_ns))
@@ -137,7 +137,9 @@ def _measured(
     return entry
 
 
-def _contenders(torch: Any, runner: CupyRunner, candidates: Sequence[GraphCandidate]) -> list[GraphTimes]:
+def _contenders(
+    torch: Any, runner: CupyRunner, case: MeasuredCase, candidates: Sequence[GraphCandidate]
+) -> list[GraphTimes]:
     """All with right results; torch's on the first candidate's inputs and weights."""
     found: list[GraphTimes] = []
     of_tiles: dict[str, list[GraphCandidate]] = {}
@@ -147,7 +149,7 @@ def _contenders(torch: Any, runner: CupyRunner, candidates: Sequence[GraphCandid
         sets = _operand_sets(runner, group[0])
         expected = reference(sets[0], GEMM_BACKEND)
         if not found:
-            found.append(_torch_contender(torch, sets, expected))
+            found.append(_torch_contender(torch, case, sets, expected))
         found += [_our_contender(runner, one, sets, expected) for one in group]
     wrong = [one.entry for one in found if not one.entry["is_right"]]
     for entry in wrong:
@@ -157,8 +159,8 @@ def _contenders(torch: Any, runner: CupyRunner, candidates: Sequence[GraphCandid
 
 def _operand_sets(runner: CupyRunner, one: GraphCandidate) -> list[Operands]:
     """As many as fill the L2 four times over, of what reads weights for few rows; else one."""
-    has_few_rows = one.pipeline.parameters["phase"] == "decode" or len(one.pipeline.stages) == 1
-    count = min(MOST_SETS, math.ceil(ALL_SETS_BYTES / weight_bytes(one.pipeline))) if has_few_rows else 1
+    read = weight_bytes(one.pipeline)
+    count = min(MOST_SETS, math.ceil(ALL_SETS_BYTES / read)) if read and has_few_rows(one.pipeline) else 1
     return [runner.operands(one.pipeline, seed) for seed in range(count)]
 
 
@@ -204,9 +206,11 @@ def graph_of_programs(programs: Sequence[Program], repeats: int) -> Callable[[],
     return lambda: graph.launch(stream)
 
 
-def _torch_contender(torch: Any, sets: Sequence[Operands], expected: dict[str, Any]) -> GraphTimes:
+def _torch_contender(
+    torch: Any, case: MeasuredCase, sets: Sequence[Operands], expected: dict[str, Any]
+) -> GraphTimes:
     with torch.no_grad():
-        layers, attention = torch_layers(sets)
+        layers, label = case.by_torch(sets)
         made = layers[0].run()
         torch.cuda.synchronize()
         got = _as_float32(sets[0], made, expected)
@@ -215,7 +219,7 @@ def _torch_contender(torch: Any, sets: Sequence[Operands], expected: dict[str, A
     errors = relative_errors(sets[0], {name: expected[name] for name in got}, got)
     entry = {
         "class": "torch",
-        "label": f"cuBLASLt, {attention}, torch norms",
+        "label": label,
         "is_right": is_right(sets[0], {**dict.fromkeys(expected, 0.0), **errors}),
         "errors": errors,
     }
@@ -262,28 +266,30 @@ def _say(text: str) -> None:
     print(text, flush=True)  # noqa: T201  # progress
 
 
-def _options(words: list[str]) -> argparse.Namespace:
-    parser = OneLineParser(prog="python -m wavesim_gpu.evaluation.layer_graphs", description=__doc__)
+def graphs_command(
+    name: str, words: list[str] | None, description: str, named: Callable[[str], Sequence[MeasuredCase]]
+) -> int:
+    """Measures the cases that `named` finds; status 2 for bad input, no GPU or no torch."""
+    parser = OneLineParser(prog=f"python -m wavesim_gpu.evaluation.{name}", description=description)
     parser.add_argument("--out", type=Path, required=True, help="the results' file (JSON)")
     parser.add_argument(
         "--seconds", type=number, default=SECONDS, help=f"after these no case is begun ({SECONDS:g})"
     )
     parser.add_argument("--only", default="", help="cases whose kind and name contain this")
     parser.add_argument("--commit", default="", help="commit of the kernels, where git cannot tell")
-    return parser.parse_args(words)
-
-
-def main(words: list[str] | None = None) -> int:
-    """Measures and writes the file; status 2 for bad input, no GPU or no torch."""
     try:
-        options = _options(sys.argv[1:] if words is None else words)
-        cases = cases_named(options.only)
-        result = measure_cases(cases, options.out, options.seconds, options.commit)
+        options = parser.parse_args(sys.argv[1:] if words is None else words)
+        result = measure_cases(named(options.only), options.out, options.seconds, options.commit)
     except (DescriptionError, DeviceError) as error:
         print(lines(str(error)), file=sys.stderr)  # noqa: T201
         return 2
     _say(f"{len(result['cases'])} cases in {options.out}")
     return 0
+
+
+def main(words: list[str] | None = None) -> int:
+    """Measures layers."""
+    return graphs_command("layer_graphs", words, __doc__, cases_named)
 
 
 if __name__ == "__main__":

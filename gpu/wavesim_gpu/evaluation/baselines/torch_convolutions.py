@@ -1,0 +1,64 @@
+"""Convolutions as PyTorch runs them: cuDNN's, channels last, the fastest that `cudnn.benchmark` finds.
+
+Example: `TorchConvolutions(operands).run()` computes what the stages do, on the same arrays: NHWC images are
+a torch tensor with channels last as they lie, and so are filters of (filters, taps, channels). A bias goes
+into the convolution; residual and ReLU are torch's own kernels behind it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from wavesim.model.buffers import uses_of
+from wavesim.model.convolution import Conv2D
+from wavesim.model.stage import Stage
+from wavesim_gpu.evaluation.baselines.torch_chain import require_torch
+from wavesim_gpu.runtime.operands import Operands
+
+LABEL = "cuDNN, channels last"
+
+
+class TorchConvolutions:
+    """A pipeline of convolutions over the operands' inputs and weights. Raises `DeviceError`."""
+
+    def __init__(self, operands: Operands) -> None:
+        self._torch, self._operands = require_torch(), operands
+        self._torch.backends.cudnn.benchmark = True
+        uses = uses_of(operands.pipeline)
+        self._places = {(use.stage, use.operand): use.view.buffer for use in uses}
+        self._given = {key: self._tensor(key, array) for key, array in operands.arrays.items()}
+
+    def run(self) -> dict[str, Any]:
+        """Every stage's outputs (pixels, filters), by buffer."""
+        made: dict[str, Any] = {}
+        for stage in self._operands.pipeline.stages:
+            assert isinstance(stage.work, Conv2D)
+            given = {name: self._read(stage, name, made) for name in stage.work.operands}
+            made[self._places[stage.name, "c"]] = self._computed(stage.work, given)
+        return made
+
+    def _computed(self, work: Conv2D, given: dict[str, Any]) -> Any:
+        images = given["a"].view(work.images, work.height, work.width, work.channels).permute(0, 3, 1, 2)
+        size = work.kernel_size
+        filters = given["b"].view(work.filters, size, size, work.channels).permute(0, 3, 1, 2)
+        bias = given["bias"].reshape(-1) if work.has_bias else None
+        out = self._torch.nn.functional.conv2d(
+            images, filters, bias, stride=work.stride, padding=work.window.padding
+        )
+        rows = out.permute(0, 2, 3, 1).reshape(work.pixels, work.filters)
+        if work.has_residual:
+            rows = rows.add_(given["residual"])
+        return rows.relu_() if work.activation == "relu" else rows
+
+    def _tensor(self, key: tuple[str, str], array: Any) -> Any:
+        stage, operand = key
+        tensor = self._torch.from_dlpack(array)
+        dtype = self._operands.pipeline.stage(stage).tiled.operands[operand].dtype
+        return tensor.view(self._torch.bfloat16) if dtype == "bf16" else tensor
+
+    def _read(self, stage: Stage, operand: str, made: dict[str, Any]) -> Any:
+        return made.get(self._places[stage.name, operand], self._given[stage.name, operand])
+
+
+def torch_convolutions(sets: Sequence[Operands]) -> tuple[list[TorchConvolutions], str]:
+    """A pipeline's convolutions per set of operands, and what they are called."""
+    return [TorchConvolutions(operands) for operands in sets], LABEL

@@ -1,0 +1,23 @@
+"""`python -m wavesim_gpu.evaluation.conv_bench --out FILE`: convolutions, ours and PyTorch's.
+
+Example: two 3 x 3 convolutions of 128 channels at batch 8 by our kernels under stream sync, dependent launch
+and semaphores, beside cuDNN's, channels last, with `cudnn.benchmark`. Each candidate's results are compared
+with an fp32 reference on poisoned outputs; then all run as CUDA graphs in turns, and the fastest of each
+class again, for the rounds that are reported. `--only "pair 3x3 28x28"` measures a part; after `--seconds`
+no case is begun.
+"""
+
+import sys
+
+from wavesim.guard.program import run_program
+from wavesim_gpu.evaluation.conv_cases import cases_named
+from wavesim_gpu.evaluation.layer_graphs import graphs_command
+
+
+def main(words: list[str] | None = None) -> int:
+    """Measures single convolutions, pairs and chains."""
+    return graphs_command("conv_bench", words, __doc__, cases_named)
+
+
+if __name__ == "__main__":
+    sys.exit(run_program("conv_bench", main))

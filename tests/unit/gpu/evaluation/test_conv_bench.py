@@ -1,0 +1,68 @@
+"""What the benchmark of convolutions tries, and how its command measures a part in the time that it has."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from wavesim.model.device import load
+from wavesim_gpu.evaluation import conv_bench, layer_graphs
+from wavesim_gpu.evaluation.conv_cases import all_cases, cases_named
+from wavesim_gpu.kernels.backends import backend_of
+
+H200 = load("h200")
+
+
+def test_every_case_has_a_name_of_its_own_and_candidates_that_kernels_compute():
+    cases = all_cases()
+    assert len({f"{case.kind} {case.name}" for case in cases}) == len(cases)
+    for case in cases:
+        candidates = case.candidates(H200)
+        classes = {one.plan_class for one in candidates}
+        assert classes == ({"stream"} if case.kind == "single" else {"stream", "pdl", "semaphores"})
+        for one in candidates:
+            for stage in one.pipeline.stages:
+                backend = backend_of(stage, layer_graphs.GEMM_BACKEND)
+                backend.check(stage.work)
+                assert not backend.refusal(one.plan)
+
+
+def test_few_tiles_are_tried_with_k_split_and_many_are_not():
+    (few,), (many,) = cases_named("pair 3x3 7x7 512 to 512 batch 1"), cases_named("64 to 64 batch 64")[-1:]
+    assert "64x128, K in 8" in few.pipelines(H200)
+    assert set(many.pipelines(H200)) == {"256x64", "128x64", "64x64"}
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Stands for the GPU: notes which cases are measured, ten seconds each."""
+    clock, found = [0.0], []
+
+    def measure(torch, runner, case, candidates):
+        clock[0] += 10
+        found.append(case.name)
+        return {"kind": case.kind, "name": case.name, "failed": "pretended"}
+
+    monkeypatch.setattr(layer_graphs, "require_torch", lambda: SimpleNamespace(__version__="pretended"))
+    monkeypatch.setattr(layer_graphs, "CupyRunner", lambda **_: None)
+    monkeypatch.setattr(layer_graphs, "query", lambda: H200)
+    monkeypatch.setattr(layer_graphs, "versions", dict)
+    monkeypatch.setattr(layer_graphs, "_possible", lambda runner, case: [])
+    monkeypatch.setattr(layer_graphs, "_compile", list)
+    monkeypatch.setattr(layer_graphs, "_measured", measure)
+    monkeypatch.setattr(layer_graphs.time, "monotonic", lambda: clock[0])
+    return found
+
+
+def test_the_command_measures_a_part_and_begins_nothing_after_its_seconds(measured, tmp_path):
+    out = tmp_path / "conv.json"
+    line = ["--out", str(out), "--commit", "test", "--only", "pair 3x3 14x14", "--seconds", "25"]
+    assert conv_bench.main(line) == 0
+    expected = [f"3x3 14x14 256 to 256 batch {images}" for images in (1, 8, 32)]
+    assert measured == expected
+    assert [case["name"] for case in json.loads(out.read_text())["cases"]] == expected
+
+
+def test_a_part_that_is_no_case_of_convolutions_is_refused(tmp_path, capsys):
+    assert conv_bench.main(["--out", str(tmp_path / "none.json"), "--only", "5x5"]) == 2
+    assert "--only is '5x5'; it is in no case" in capsys.readouterr().err
