@@ -16,9 +16,6 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from wavesim.predict.convolution_tiles import best_convolution_tiles
-from wavesim.workloads.conv_networks import Convolution, conv_of, network_named
-
 from wavesim.errors import DescriptionError, DeviceError, WavesimError
 from wavesim.guard.escaping import lines
 from wavesim.guard.options import OneLineParser, number
@@ -29,6 +26,8 @@ from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim.predict.convolution_tiles import best_convolution_tiles
+from wavesim.workloads.conv_networks import Convolution, conv_of, network_named
 from wavesim_gpu.evaluation.baselines.torch_chain import require_torch
 from wavesim_gpu.evaluation.baselines.torch_convolutions import LABEL, torch_convolutions
 from wavesim_gpu.evaluation.baselines.torch_layer import graph_of_layers
