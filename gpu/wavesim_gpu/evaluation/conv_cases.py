@@ -18,7 +18,7 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim_gpu.evaluation.baselines.torch_convolutions import torch_convolutions
+from wavesim_gpu.evaluation.baselines.torch_convolutions import convolutions_by_torch
 from wavesim_gpu.evaluation.layer_cases import CHAIN_PLANS, GraphCandidate, PlanClass
 from wavesim_gpu.kernels.convolution.conv_sm90 import (
     CONV_TILES,
@@ -126,7 +126,7 @@ class ConvCase:
 
     def by_torch(self, sets: Sequence[Operands]) -> tuple[list[Any], str]:
         """Convolutions of cuDNN's."""
-        found, label = torch_convolutions(sets)
+        found, label = convolutions_by_torch(sets)
         return list(found), label
 
 

@@ -29,7 +29,7 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.predict.convolution_tiles import best_convolution_tiles
 from wavesim.workloads.conv_networks import Convolution, conv_of, network_named
 from wavesim_gpu.evaluation.baselines.torch_chain import require_torch
-from wavesim_gpu.evaluation.baselines.torch_convolutions import LABEL, torch_convolutions
+from wavesim_gpu.evaluation.baselines.torch_convolutions import LABEL, convolutions_by_torch
 from wavesim_gpu.evaluation.baselines.torch_layer import graph_of_layers
 from wavesim_gpu.evaluation.layer_cases import PlanClass
 from wavesim_gpu.evaluation.layer_graphs import GraphTimes, graph_of_programs
@@ -138,7 +138,7 @@ class NetworkRun:
         return GraphTimes(entry, Contender(launch, programs[0].streams[0], runs), programs)
 
     def _by_torch(self, sets: Sequence[Operands]) -> GraphTimes:
-        layers, _ = torch_convolutions(sets)
+        layers, _ = convolutions_by_torch(sets)
         runs = self._runs()
         launch, stream = graph_of_layers(layers, runs * len(layers))
         return GraphTimes({"class": "torch", "label": LABEL}, Contender(launch, stream, runs))

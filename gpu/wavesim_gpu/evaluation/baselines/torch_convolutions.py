@@ -59,6 +59,6 @@ class TorchConvolutions:
         return made.get(self._places[stage.name, operand], self._given[stage.name, operand])
 
 
-def torch_convolutions(sets: Sequence[Operands]) -> tuple[list[TorchConvolutions], str]:
+def convolutions_by_torch(sets: Sequence[Operands]) -> tuple[list[TorchConvolutions], str]:
     """A pipeline's convolutions per set of operands, and what they are called."""
     return [TorchConvolutions(operands) for operands in sets], LABEL

@@ -6,8 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from wavesim.model.device import load
-from wavesim_gpu.evaluation import conv_bench, layer_graphs
+from wavesim.workloads.conv_networks import network_named
+from wavesim_gpu.evaluation import conv_bench, conv_networks, layer_graphs
 from wavesim_gpu.evaluation.conv_cases import all_cases, cases_named
+from wavesim_gpu.evaluation.conv_networks import MOST_STAGES, segments_of
 from wavesim_gpu.kernels.backends import backend_of
 
 H200 = load("h200")
@@ -66,3 +68,26 @@ def test_the_command_measures_a_part_and_begins_nothing_after_its_seconds(measur
 def test_a_part_that_is_no_case_of_convolutions_is_refused(tmp_path, capsys):
     assert conv_bench.main(["--out", str(tmp_path / "none.json"), "--only", "5x5"]) == 2
     assert "--only is '5x5'; it is in no case" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["resnet-50", "vgg-19"])
+def test_a_network_is_cut_into_segments_that_hold_each_convolution_once(name):
+    segments = segments_of(name, 8, H200)
+    assert max(len(pipeline.stages) for pipeline in segments) <= MOST_STAGES
+    stages = [stage for pipeline in segments for stage in pipeline.stages]
+    assert sorted(stage.name for stage in stages) == sorted(
+        one.name for one in network_named(name).convolutions
+    )
+    for stage in stages:
+        backend_of(stage).check(stage.work)
+    # What another segment computes is an input; all else is waited for.
+    waiting = sum(len(pipeline.dependencies) for pipeline in segments)
+    assert len(segments) <= len(stages) - waiting <= 2 * len(segments)
+
+
+def test_a_network_that_is_no_case_is_refused(measured, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(conv_networks, "require_torch", lambda: SimpleNamespace(__version__="pretended"))
+    monkeypatch.setattr(conv_networks, "CupyRunner", lambda **_: None)
+    monkeypatch.setattr(conv_networks, "query", lambda: H200)
+    assert conv_networks.main(["--out", str(tmp_path / "none.json"), "--only", "alexnet"]) == 2
+    assert "it is in none of resnet-50 batch 1, vgg-19 batch 1" in capsys.readouterr().err
