@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from wavesim.evaluation.conv_blind_cases import convolution_cases
 from wavesim.model.device import load
 from wavesim.workloads.conv_networks import network_named
-from wavesim_gpu.evaluation import conv_bench, conv_networks, layer_graphs
+from wavesim_gpu.evaluation import conv_bench, conv_networks, layer_graphs, layers_blind
 from wavesim_gpu.evaluation.conv_cases import all_cases, cases_named
 from wavesim_gpu.evaluation.conv_networks import MOST_STAGES, segments_of
 from wavesim_gpu.kernels.backends import backend_of
@@ -91,3 +92,19 @@ def test_a_network_that_is_no_case_is_refused(measured, monkeypatch, tmp_path, c
     monkeypatch.setattr(conv_networks, "query", lambda: H200)
     assert conv_networks.main(["--out", str(tmp_path / "none.json"), "--only", "alexnet"]) == 2
     assert "it is in none of resnet-50 batch 1, vgg-19 batch 1" in capsys.readouterr().err
+
+
+def test_kernels_compute_every_case_of_the_blind_run_under_every_plan(monkeypatch):
+    def operands(pipeline, seed):
+        assert 0 <= seed < 2**32
+        return pipeline
+
+    monkeypatch.setattr(layers_blind, "CupyRunner", lambda **_: SimpleNamespace(operands=operands))
+    monkeypatch.setattr(layers_blind, "reference", lambda pipeline: {})
+    measurer = layers_blind.LayerMeasurer("test")
+    for case in convolution_cases():
+        pipeline, _ = measurer._operands(case)
+        for stage in pipeline.stages:
+            backend = backend_of(stage)
+            backend.check(stage.work)
+            assert not any(backend.refusal(case.plan(word, order)) for order, word in case.entries)
