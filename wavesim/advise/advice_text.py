@@ -79,18 +79,25 @@ def short_label(kernel: KernelFacts, letters: int = 13) -> str:
 
 
 def findings(advice: Advice) -> tuple[str, str, str]:
-    """The three findings that matter: the best pair, the launch gaps and tails, the blind share."""
-    return _pair_finding(advice), _gap_finding(advice), _blind_finding(advice)
+    """The three findings that matter: best pair and launch gaps, the larger first, and the blind share."""
+    pair, gap = _pair_finding(advice), _gap_finding(advice)
+    first, second = (gap, pair) if _gaps_lead(advice) else (pair, gap)
+    return first, second, _blind_finding(advice)
+
+
+def _gaps_lead(advice: Advice) -> bool:
+    """Whether launch gaps cost more than tile sync could win, and enough to be worth a headline."""
+    gaps, total = advice.launch_gap_ns, advice.recoverable_ns
+    return gaps >= max(total, WORTH_SHARE * advice.profile.span_ns) and total < gaps
 
 
 def headline(advice: Advice) -> str:
     """The report's title: what tile sync could win, or that it is not where the time goes."""
     total = advice.recoverable_ns
-    gaps = advice.launch_gap_ns
-    if gaps >= max(total, WORTH_SHARE * advice.profile.span_ns) and total < gaps:
+    if _gaps_lead(advice):
         lost = share_text(advice, advice.tail_loss_ns)
         last = f", last waves {lost}" if _sees_waves(advice) else "; the kernels' waves are hidden"
-        return f"Launch gaps cost {share_text(advice, gaps)} of the profiled time{last}"
+        return f"Launch gaps cost {share_text(advice, advice.launch_gap_ns)} of the profiled time{last}"
     if not _sees_waves(advice):
         hidden = f"{100 * advice.blind_share:.0f} %"
         return f"Nothing can be said of last waves: {hidden} of the kernels' time is hidden"

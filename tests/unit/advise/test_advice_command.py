@@ -104,7 +104,8 @@ def test_the_command_writes_the_report_and_the_pair(tmp_path: Path, capsys: pyte
     assert "(dependent)" in capsys.readouterr().out
     html = page.read_text()
     assert "<script src" not in html
-    assert "1. flash_fwd_kernel" in html
+    assert "1. Between kernels nothing runs" in html
+    assert "2. flash_fwd_kernel" in html
     assert load_description(toml).pipeline.stages
 
 
