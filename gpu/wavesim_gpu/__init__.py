@@ -8,7 +8,16 @@ GPU to import.
 
 from typing import Any
 
-__all__ = ["FailedCallsError", "Recording", "check", "mirror_semaphores", "mlp", "record_launches"]
+__all__ = [
+    "FailedCallsError",
+    "Recording",
+    "check",
+    "column_parallel_linear",
+    "mirror_semaphores",
+    "mlp",
+    "record_launches",
+    "row_parallel_linear",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -17,6 +26,10 @@ def __getattr__(name: str) -> Any:
         from wavesim_gpu.layers.mlp import mlp  # noqa: PLC0415  # light until it is used
 
         return mlp
+    if name in ("row_parallel_linear", "column_parallel_linear"):
+        from wavesim_gpu.torch import parallel  # noqa: PLC0415  # PyTorch is loaded on first use
+
+        return getattr(parallel, name)
     if name == "Recording":
         from wavesim_gpu.record import Recording  # noqa: PLC0415  # light until it is used
 

@@ -82,7 +82,9 @@ OPTIONAL = {
     ("host_time.py", "torch"),
     ("mlps.py", "torch"),
     ("modules.py", "torch"),
+    ("library_ways.py", "torch"),
     ("ops.py", "torch"),
+    ("parallel.py", "torch"),
     ("outputs.py", "torch"),
     ("profiled.py", "torch"),
     ("recorder_overhead.py", "torch"),
@@ -100,6 +102,7 @@ OPTIONAL = {
     ("triton_recorder.py", "triton"),
     ("trying.py", "torch"),
     ("user_model.py", "torch"),
+    ("worker.py", "torch"),
 }
 # What Jupyter calls to show a value may import one module of pictures from anywhere; a test says which.
 DISPLAY, PICTURES = "_repr_html_", "wavesim.view.display"

@@ -96,6 +96,12 @@ SEND_PARAMS = np.dtype(
     ]
 )
 
+# ping_pong.cu, PingPongParams.
+PING_PONG_PARAMS = np.dtype(
+    [(name, "<u8") for name in ("own", "other", "times", "limit_ns")]
+    + [(name, "<i4") for name in ("rounds", "begins")]
+)
+
 assert ERRORS.itemsize == 1544
 assert PEER_PARAMS.itemsize == 160
 assert TILES.itemsize == 32

@@ -129,7 +129,7 @@ class SharedGemm:
     def gathered(self) -> Copy:
         """A as tiles that are sent: whole rows of tiles, K in a few parts."""
         width = -(-self.k // GATHERED_COLUMNS // TILE_K) * TILE_K
-        return Copy("gather", self.m, self.k, self.tile_m, min(width, self.k))
+        return Copy("gather", self.m, self.k, self.tile_m, min(width, self.k), dtype=self.dtype)
 
     @property
     def pipeline(self) -> Pipeline:

@@ -15,10 +15,13 @@ import numpy as np
 from wavesim.errors import DescriptionError
 from wavesim_gpu.peers.groups import PeerGroup
 from wavesim_gpu.peers.layout import ERRORS
+from wavesim_gpu.peers.memory import SharedMemory
 from wavesim_gpu.peers.problem import SharedGemm
 from wavesim_gpu.peers.rank_launches import CallOptions, PeerBlocks, RankLaunches, RankOperands
 from wavesim_gpu.peers.regions import ELEMENT, failure, layout_of
 from wavesim_gpu.runtime.device import query
+
+NAN = 0x7FFF  # in fp16 and in bf16
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,8 @@ class RankArrays:
 
 
 class SharedGemmProgram:
-    """`operands` of each rank that this process drives.
+    """`operands` of each rank that this process drives. With `memory` of a program of the same problem and
+    options it shares that one's; else making it is a collective call.
 
     The results are `outs[rank]`, CuPy arrays (16-bit words for bf16) that the next call writes. Raises
     `DescriptionError`, `DeviceError` and `CompileError`.
@@ -43,11 +47,12 @@ class SharedGemmProgram:
         problem: SharedGemm,
         operands: Mapping[int, RankArrays],
         options: CallOptions | None = None,
+        memory: SharedMemory | None = None,
     ) -> None:
         self.options = options or CallOptions()
         _require_ranks(problem, group, self.options)
         self.group, self.problem, self.operands = group, problem, operands
-        self.memory = group.allocate(layout_of(problem, by_blocks=self.options.by_blocks))
+        self.memory = memory or group.allocate(layout_of(problem, by_blocks=self.options.by_blocks))
         self.outs: dict[int, Any] = {}
         self.streams: dict[int, Any] = {}
         self.ranks: dict[int, RankLaunches] = {}
@@ -60,13 +65,29 @@ class SharedGemmProgram:
                 self.ranks[rank] = RankLaunches(
                     problem, self.memory, rank, self._addresses(rank), blocks, self.options
                 )
-        group.barrier()
+                cupy.cuda.Device().synchronize()  # tables are copied on another stream
 
     def enqueue(self) -> None:
         """Launches on every rank that this process drives."""
         for rank in self.group.ranks:
             with self.group.on(rank):
                 self._enqueue(rank)
+
+    def run_on(self, stream: int) -> Any:
+        """One call of the only driven rank in the order of a CUDA stream, by its address; its output."""
+        (rank,) = self.group.ranks
+        with self.group.on(rank) as cupy:
+            for launch in self.ranks[rank].launches:
+                launch.enqueue((cupy.cuda.ExternalStream(stream),))
+        return self.outs[rank]
+
+    def poison(self) -> None:
+        """NaN in all outputs, so that what a call leaves out is seen. On all ranks before any calls again."""
+        for rank in self.group.ranks:
+            with self.group.on(rank) as cupy:
+                self.outs[rank].view(np.uint16)[:] = NAN
+                cupy.cuda.Device().synchronize()
+        self.group.barrier()
 
     def launchers(self, repeats: int = 1) -> dict[int, Callable[[], None]]:
         """Per driven rank, what replays a graph of so many calls, one after the other."""

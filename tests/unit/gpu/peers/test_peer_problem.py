@@ -5,8 +5,14 @@ import re
 import numpy as np
 import pytest
 
+from wavesim.codegen.stage_text import StageLinks
 from wavesim.errors import DescriptionError, DeviceError
+from wavesim.model.accesses import Accesses
 from wavesim.model.collective import Collective
+from wavesim.plan.coverage import Precedence
+from wavesim.plan.plan import check_plan
+from wavesim.plan.semaphores import semaphore_arrays
+from wavesim_gpu.cusync.waits import wait_schedule
 from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
 from wavesim_gpu.peers import groups, layout
 from wavesim_gpu.peers.memory import PeerLayout, SharedMemory
@@ -41,6 +47,19 @@ def test_a_rank_makes_what_others_wait_for_before_its_own():
     owners = [one.owner(*tile) for tile in one.made(0)]
     assert owners == [1] * 24 + [0] * 24
     assert problem(GATHER).made(1)[0] == (0, 4)
+
+
+def test_a_gathered_products_tiles_wait_for_the_parts_of_their_rows_as_they_are_read():
+    one = problem(GATHER)
+    check_plan(one.pipeline, one.plan)
+    pipeline = one.pipeline
+    arrays = semaphore_arrays(pipeline, one.plan)
+    inputs = {edge[0]: array for array, edge in StageLinks.of("gemm", arrays).inputs}
+    gemm = pipeline.stage("gemm")
+    schedule = wait_schedule(Precedence(Accesses(pipeline)), gemm, inputs, by_tile=False)
+    # K is 512, in four parts of 128: two k-blocks of 64 each.
+    assert schedule.steps[:4].tolist() == [[2 * part, 0, part, 0] for part in range(4)]
+    assert len(schedule.first) == one.rows
 
 
 def test_sizes_that_ranks_cannot_share_are_refused_by_name():
@@ -117,6 +136,7 @@ def test_the_host_packs_as_many_bytes_as_the_kernels_take():
         "ReduceParams": layout.REDUCE_PARAMS,
         "NormReduceParams": layout.NORM_PARAMS,
         "SendParams": layout.SEND_PARAMS,
+        "PingPongParams": layout.PING_PONG_PARAMS,
     }
     assert {name: kind.itemsize for name, kind in packed.items()} == asserted
 

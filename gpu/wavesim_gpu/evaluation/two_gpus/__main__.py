@@ -1,0 +1,62 @@
+"""Measures products across two GPUs beside what libraries do, in pieces.
+
+`python -m wavesim_gpu.evaluation.two_gpus --out FILE --commit COMMIT --only killed` first, then `skew`, then
+`times --shapes 0:6`, ...: each adds lines of JSON to the file. Needs two GPUs of one host with peer access,
+and PyTorch. NVLink multicast stays off.
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from wavesim.errors import DescriptionError
+from wavesim.guard.program import run_program
+from wavesim_gpu.evaluation.two_gpus.cases import shapes
+
+PARTS = ("killed", "skew", "times")
+KINDS = ("all-reduce", "reduce-scatter", "all-gather")
+SKEWED = (512, 6144, 4096)
+
+
+def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command's options."""
+    parser = argparse.ArgumentParser(prog="python -m wavesim_gpu.evaluation.two_gpus")
+    parser.add_argument("--out", required=True, type=Path, help="a file of JSON lines, which grows")
+    parser.add_argument("--commit", required=True, help="of the kernels")
+    parser.add_argument("--only", choices=PARTS, default="times", help="which part")
+    parser.add_argument("--kind", choices=KINDS, default="all-reduce", help="which collective")
+    parser.add_argument(
+        "--shapes", default="0:24", metavar="A:B", help="which of the 24, from 0 (default all)"
+    )
+    parser.add_argument("--rounds", type=int, default=20, help="of times (default 20)")
+    parser.add_argument("--calls", type=int, default=10_000, help="under skew (default 10000)")
+    return parser.parse_args(arguments)
+
+
+def chosen(text: str, kind: str) -> tuple[tuple[int, int, int], ...]:
+    """The shapes A to B, without B, that a collective can take. Raises `DescriptionError`."""
+    begin, _, end = text.partition(":")
+    known = shapes()
+    if not (begin.isdigit() and end.isdigit() and int(begin) < int(end) <= len(known)):
+        raise DescriptionError(f"--shapes is {text!r}; it must be A:B with A < B <= {len(known)}. Use 0:6")
+    return tuple(one for one in known[int(begin) : int(end)] if kind == "all-reduce" or one[0] % 256 == 0)
+
+
+def main() -> int:
+    """The command."""
+    options = parsed()
+    from wavesim_gpu.evaluation.two_gpus.worker import Setting, run_ranks  # noqa: PLC0415  # PyTorch
+
+    sizes = chosen(options.shapes, options.kind) if options.only == "times" else (SKEWED,)
+    with tempfile.TemporaryDirectory() as folder:
+        setting = Setting(
+            *(options.out, options.commit, options.only, sizes, options.kind, options.rounds, options.calls),
+            meeting=f"{folder}/meeting",
+        )
+        run_ranks(setting)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_program("two_gpus", main))

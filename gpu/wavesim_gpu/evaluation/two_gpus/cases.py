@@ -1,0 +1,76 @@
+"""What is measured: shapes, operands that every rank can make again, and what must come out.
+
+Example: `operand(cupy, case, rank, "a")` is the same array in whichever process it is made, so each rank can
+work out the sum over all ranks by itself, in fp32.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import wavesim.evaluation
+from wavesim.guard.documents import read_toml
+from wavesim_gpu.peers.groups import PeerGroup
+from wavesim_gpu.peers.problem import SharedGemm
+from wavesim_gpu.peers.programs import RankArrays
+from wavesim_gpu.runtime.element_types import from_float32, to_float32
+
+SHAPES = Path(wavesim.evaluation.__file__).with_name("peer_shapes.toml")
+
+
+@dataclass(frozen=True)
+class SharedCase:
+    """A product across ranks and the seed of its operands."""
+
+    problem: SharedGemm
+    seed: int
+
+
+def shapes() -> tuple[tuple[int, int, int], ...]:
+    """(m, k of a GPU, n), as they were written down before anything was measured."""
+    return tuple((row[0], row[1], row[2]) for row in read_toml(SHAPES)["rows"])
+
+
+def operand(cupy: Any, case: SharedCase, rank: int, name: str) -> Any:
+    """A or B of a rank, normal and small enough for sums in fp16; of an all-gather A is the rank's rows."""
+    problem = case.problem
+    rows = problem.m // problem.ranks if problem.gathers else problem.m
+    shape = (rows, problem.k) if name == "a" else (problem.k, problem.n)
+    state = cupy.random.RandomState(1000 * case.seed + 10 * rank + (name == "b"))
+    values = state.standard_normal(shape, dtype=cupy.float32)
+    if name == "b":
+        values /= (problem.k * problem.ranks) ** 0.5
+    return from_float32(values, problem.dtype)
+
+
+def operands_of(group: PeerGroup, case: SharedCase) -> Mapping[int, RankArrays]:
+    """Those of all ranks that this process drives."""
+    found = {}
+    for rank in group.ranks:
+        with group.on(rank) as cupy:
+            found[rank] = RankArrays(operand(cupy, case, rank, "a"), operand(cupy, case, rank, "b"))
+    return found
+
+
+def expected_of(cupy: Any, case: SharedCase, rank: int) -> Any:
+    """float32: what a rank must end up with, worked out on the current GPU from all ranks' operands."""
+    problem = case.problem
+
+    def whole(of: int, name: str) -> Any:
+        return to_float32(operand(cupy, case, of, name), problem.dtype)
+
+    ranks = range(problem.ranks)
+    if problem.gathers:
+        return cupy.concatenate([whole(of, "a") for of in ranks]) @ whole(rank, "b")
+    total = sum(whole(of, "a") @ whole(of, "b") for of in ranks)
+    if problem.collective.kind == "reduce-scatter":
+        share = problem.m // problem.ranks
+        return total[rank * share : (rank + 1) * share]
+    return total
+
+
+def relative_error(cupy: Any, out: Any, expected: Any, dtype: str) -> float:
+    """The largest difference over the largest expected value; NaN where anything is NaN."""
+    found = to_float32(out, dtype)
+    return float(cupy.abs(found - expected).max() / cupy.abs(expected).max())

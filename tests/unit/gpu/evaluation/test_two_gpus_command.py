@@ -1,0 +1,78 @@
+"""The measuring command for two GPUs, with ways that are not there: order, verdicts, options."""
+
+import math
+
+import numpy as np
+import pytest
+
+from wavesim.errors import DescriptionError
+from wavesim.model.collective import Collective
+from wavesim_gpu.evaluation.two_gpus import __main__ as command
+from wavesim_gpu.evaluation.two_gpus.cases import SharedCase, expected_of, relative_error
+from wavesim_gpu.evaluation.two_gpus.turns import PeerContender, in_turns
+from wavesim_gpu.peers.problem import SharedGemm
+
+
+class OnHost:
+    """NumPy in CuPy's place."""
+
+    float32, abs, concatenate, random = np.float32, np.abs, np.concatenate, np.random
+
+    class RandomState(np.random.RandomState):
+        def standard_normal(self, size, dtype):
+            return super().standard_normal(size).astype(dtype)
+
+
+OnHost.random = OnHost
+
+
+def test_a_way_that_is_wrong_on_any_rank_is_checked_first_and_never_timed():
+    said = []
+
+    def way(name, error):
+        def timed():
+            said.append(name)
+            return 1000.0
+
+        return PeerContender(lambda: said.append(f"check {name}") or error, timed)
+
+    ways = {"right": way("right", 1e-3), "wrong": way("wrong", math.nan), "far": way("far", 0.5)}
+    found = in_turns(ways, rounds=3, dtype="bf16", agreed=lambda number: number)
+    assert said == ["check right", "check wrong", "check far", "right", "right", "right"]
+    assert found["right"].ns == (1000, 1000, 1000)
+    assert all(found[name].failure and not found[name].ns for name in ("wrong", "far"))
+
+
+def test_all_ranks_take_the_ways_in_one_order():
+    orders = []
+    for _ in range(2):
+        orders.append([])
+        ways = {
+            name: PeerContender(lambda: 0.0, lambda name=name: orders[-1].append(name) or 1.0)
+            for name in "abcd"
+        }
+        in_turns(ways, rounds=10, dtype="fp16", agreed=lambda number: number, seed=7)
+    assert orders[0] == orders[1]
+    assert len(set(zip(*[iter(orders[0])] * 4, strict=True))) > 1
+
+
+@pytest.mark.parametrize("kind", ["all-reduce", "reduce-scatter", "all-gather"])
+def test_what_must_come_out_is_the_sum_over_the_ranks_or_the_gathered_rows(kind):
+    case = SharedCase(SharedGemm(512, 64, 32, Collective(kind), tile_n=64), seed=3)
+    wholes = [expected_of(OnHost, case, rank) for rank in range(2)]
+    rows = 256 if kind == "reduce-scatter" else 512
+    assert [one.shape for one in wholes] == [(rows, 64)] * 2
+    assert np.array_equal(*wholes) == (kind == "all-reduce")
+    bits = (wholes[0].view(np.uint32) >> 16).astype(np.uint16)
+    assert relative_error(OnHost, bits, wholes[0], "bf16") < 1e-2
+    assert math.isnan(relative_error(OnHost, np.full_like(bits, 0x7FFF), wholes[0], "bf16"))
+
+
+def test_shapes_are_chosen_by_number_and_by_what_a_collective_can_take(monkeypatch):
+    monkeypatch.setattr(command, "shapes", lambda: ((16, 64, 64), (512, 64, 64), (1024, 64, 64)))
+    assert command.chosen("0:2", "all-reduce") == ((16, 64, 64), (512, 64, 64))
+    assert command.chosen("0:3", "reduce-scatter") == ((512, 64, 64), (1024, 64, 64))
+    for wrong in ("2:1", "0:4", "x", "1"):
+        with pytest.raises(DescriptionError, match="--shapes is"):
+            command.chosen(wrong, "all-reduce")
+    assert command.parsed(["--out", "f", "--commit", "c", "--only", "skew"]).calls == 10_000

@@ -1,0 +1,62 @@
+"""Linear layers over a process group, with gloo on the CPU: results, shapes, the fallback, and bad calls."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.distributed as dist  # noqa: E402
+import torch.multiprocessing as mp  # noqa: E402
+
+import wavesim_gpu  # noqa: E402
+from wavesim.errors import DescriptionError  # noqa: E402
+from wavesim_gpu.peers.choice import takes_peers  # noqa: E402
+
+RANKS = 2
+
+
+def _rank(rank, path):
+    dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=RANKS)
+    torch.manual_seed(0)
+    x, w = torch.randn(6, 16), torch.randn(10, 16)
+    part = slice(8 * rank, 8 * rank + 8)
+    summed = wavesim_gpu.row_parallel_linear(x[:, part], w[:, part])
+    torch.testing.assert_close(summed, x @ w.T, rtol=1e-4, atol=1e-4)
+    outputs = slice(5 * rank, 5 * rank + 5)
+    gathered = wavesim_gpu.column_parallel_linear(x[3 * rank : 3 * rank + 3], w[outputs])
+    torch.testing.assert_close(gathered, x @ w[outputs].T, rtol=1e-4, atol=1e-4)
+    cube = wavesim_gpu.row_parallel_linear(x[:, part].reshape(2, 3, 8), w[:, part], dist.group.WORLD)
+    torch.testing.assert_close(cube, (x @ w.T).reshape(2, 3, 10), rtol=1e-4, atol=1e-4)
+    with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
+        fake = wavesim_gpu.column_parallel_linear(torch.empty(4, 16), torch.empty(10, 16))
+    assert fake.shape == (8, 10)
+    for wrong, word in (
+        ((x, w[:, :8]), "x's last side"),
+        ((x.half(), w), "must be alike"),
+        ((x.requires_grad_(), w), "no gradient"),
+    ):
+        with pytest.raises(DescriptionError, match=word):
+            wavesim_gpu.row_parallel_linear(*wrong)
+    with pytest.raises(DescriptionError, match="has 3 dimensions"):
+        wavesim_gpu.column_parallel_linear(torch.randn(2, 2, 16), w)
+    alone = [dist.new_group([one]) for one in range(RANKS)][rank]
+    with pytest.raises(DescriptionError, match="the group has 1 rank"):
+        wavesim_gpu.row_parallel_linear(torch.randn(2, 16), w, alone)
+    dist.destroy_process_group()
+
+
+def test_two_processes_sum_gather_and_refuse(tmp_path):
+    mp.spawn(_rank, (str(tmp_path / "meeting"),), nprocs=RANKS)
+
+
+def test_without_a_process_group_the_call_says_what_to_do():
+    with pytest.raises(DescriptionError, match="init_process_group"):
+        wavesim_gpu.row_parallel_linear(torch.randn(2, 8), torch.randn(4, 8))
+
+
+def test_few_rows_other_gpus_and_odd_sides_stay_with_the_library():
+    assert takes_peers("all-reduce", (2048, 6144, 12288), 2, (9, 0))
+    assert not takes_peers("all-reduce", (256, 6144, 12288), 2, (9, 0))
+    assert not takes_peers("all-reduce", (2048, 6144, 12288), 2, (8, 0))
+    assert not takes_peers("all-reduce", (2048, 6100, 12288), 2, (9, 0))
+    assert not takes_peers("all-gather", (2050, 6144, 12288), 2, (9, 0))
+    assert not takes_peers("all-reduce", (2048, 6144, 12288), 9, (9, 0))
