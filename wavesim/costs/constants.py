@@ -35,7 +35,8 @@ LAYER_OVERHEADS = (
     "reset_ns",
     "post_visibility_ns",
 )
-FEW_ROWS_COSTS = ("few_rows_ns", "few_rows_partial_ns", "few_rows_fixup_ns", "few_rows_wait_ns")
+TILE_CYCLES = ("tile_cycles", "area_cycles", "activation_cycles", "bf16_bias_cycles", "first_cycles")
+FEW_ROWS_COSTS = ("few_rows_ns", "few_rows_ticket_ns", "few_rows_fixup_ns", "few_rows_wait_ns")
 # Unit of every constant by section. Nanoseconds and bytes are whole numbers, shares lie in 0 to 1.
 UNITS: dict[str, dict[str, str]] = {
     "overheads": dict.fromkeys(FIXED_COSTS, NS),
@@ -86,8 +87,9 @@ UNITS: dict[str, dict[str, str]] = {
     ),
     "tiles": {
         "k_block_ratio": "ratio",
-        **dict.fromkeys(("tile_cycles", "area_cycles", "narrow_bias_cycles"), "cycles"),
+        **dict.fromkeys(TILE_CYCLES, "cycles"),
         **dict.fromkeys(FEW_ROWS_COSTS, NS),
+        "few_rows_block_bytes_per_s": "bytes/s",
         **dict.fromkeys(("wide_dependent_ns", "wide_visibility_ns"), NS),
     },
     "persistent": {

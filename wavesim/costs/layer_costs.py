@@ -5,29 +5,25 @@ says of the blocks of keys that each walks through, at the clock that the layer'
 take what their bytes take.
 """
 
-from dataclasses import dataclass
 from functools import cache
-from math import ceil
 from pathlib import Path
 from typing import Any
 
-from wavesim.costs.attention_costs import attention_costs_of
+from wavesim.costs.block_times import StageTimes, stage_times, streaming_section
 from wavesim.costs.constants import LAYER_OVERHEADS
-from wavesim.costs.convolution_costs import ConvolutionCosts, convolution_costs_of
+from wavesim.costs.convolution_costs import convolution_costs_of
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
 from wavesim.costs.load_clock import load_clock_of
 from wavesim.costs.streaming_costs import streaming_costs_of
-from wavesim.costs.tile_costs import FEW_ROWS, TileCosts, tile_costs_of
-from wavesim.errors import DescriptionError
+from wavesim.costs.tile_costs import TileCosts, tile_costs_of
 from wavesim.guard.documents import read_toml
-from wavesim.model.attention import Attention, AttentionDecode
+from wavesim.model.attention import Attention
 from wavesim.model.convolution import Conv2D
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm, MainLoop
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.rows import Copy, Norm, Softmax
 from wavesim.model.stage import Stage
 
 CLOCK_ROUNDS = 4  # of a clock that depends on the time that depends on it
@@ -36,48 +32,34 @@ STAYING = Path(__file__).with_name("staying_blocks.toml")
 LIKE = Path(__file__).with_name("like_backends.toml")
 
 
-@dataclass(frozen=True)
-class StageTimes:
-    """Of a stage's blocks: `cycles` at the load's clock and `least_ns` whatever the clock, the longer counts.
-
-    `tensor_cycles`: of all its blocks, in which tensor cores work.
-    """
-
-    cycles: float | list[float] = 0.0
-    least_ns: float = 0.0
-    tensor_cycles: float = 0.0
-
-    def tile_ns(self, ghz: float) -> int | list[int]:
-        """Of each block, or of all alike."""
-        if isinstance(self.cycles, list):
-            return [round(max(each / ghz, self.least_ns)) for each in self.cycles]
-        return round(max(self.cycles / ghz, self.least_ns))
-
-    def span_ns(self, ghz: float, blocks: int, slots: int) -> float:
-        """From the first block's start to the last one's end, as blocks fill the slots."""
-        times = self.tile_ns(ghz)
-        if isinstance(times, int):
-            return float(ceil(blocks / slots) * times)
-        return max(*times, sum(times) / slots)
-
-
 def costs_of_stages(pipeline: Pipeline, device: Device) -> CostModel:
     """Each stage's tile times by what it computes, its own overheads, and the device's for all else.
 
     Raises `DescriptionError` for work, or a device, of which no constants are known.
     """
-    overheads = overheads_of_stages(pipeline, device)
-    is_in_l2 = _is_in_l2(pipeline, device)
-    times = {stage.name: _times(stage, device, is_in_l2=is_in_l2) for stage in pipeline.stages}
-    ghz = _clock_ghz(pipeline, device, times, overheads["boundary_ns"] + overheads["block_ns"])
+    overheads, times = overheads_of_stages(pipeline, device), _times(pipeline, device)
+    ghz = _clock_ghz(pipeline, device, times)
     tile_ns = {name: one.tile_ns(ghz) for name, one in times.items()}
     return CostModel(tile_ns, sharing=_sharing(pipeline, device), **overheads)
+
+
+def load_ghz_of(pipeline: Pipeline, device: Device) -> float:
+    """The clock that `costs_of_stages` takes: what the tensor work leaves in runs that follow each other.
+
+    Raises as it does.
+    """
+    return _clock_ghz(pipeline, device, _times(pipeline, device))
+
+
+def _times(pipeline: Pipeline, device: Device) -> dict[str, StageTimes]:
+    is_in_l2 = _is_in_l2(pipeline, device)
+    return {stage.name: stage_times(stage, device, is_in_l2=is_in_l2) for stage in pipeline.stages}
 
 
 def _sharing(pipeline: Pipeline, device: Device) -> tuple[float, ...]:
     """Speeds of blocks on one SM: those that move bytes share what an SM can load; others need all of it."""
     known = costs_of(device.name)
-    sections = {_streaming_section(stage) for stage in pipeline.stages} - {""}
+    sections = {streaming_section(stage) for stage in pipeline.stages} - {""}
     streaming = [costs for name in sections if (costs := streaming_costs_of(device.name, name)) is not None]
     l2_bytes_per_s = known.values.get("l2.bytes_per_s")
     if not streaming or l2_bytes_per_s is None:
@@ -86,13 +68,6 @@ def _sharing(pipeline: Pipeline, device: Device) -> tuple[float, ...]:
     demand = max(costs.block_bytes_per_s for costs in streaming) / of_sm
     most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
     return known.law.speeds(demand, most)
-
-
-def _streaming_section(stage: Stage) -> str:
-    """The section of a device's file with the constants of work that moves bytes; "" of other work."""
-    if isinstance(stage.work, AttentionDecode):
-        return "decode"
-    return "rows" if isinstance(stage.work, Norm | Softmax | Copy) else ""
 
 
 def overheads_of_stages(pipeline: Pipeline, device: Device) -> dict[str, Any]:
@@ -144,11 +119,13 @@ def _staying() -> frozenset[str]:
     return frozenset(read_toml(STAYING)["backends"])
 
 
-def _clock_ghz(pipeline: Pipeline, device: Device, times: dict[str, StageTimes], between_ns: int) -> float:
+def _clock_ghz(pipeline: Pipeline, device: Device, times: dict[str, StageTimes]) -> float:
     """The clock that the stages' tensor work leaves, were they to run one after the other."""
     clock = load_clock_of(device.name)
     if clock is None:
         return device.clock_hz / 1e9
+    overheads = overheads_of_stages(pipeline, device)
+    between_ns = overheads["boundary_ns"] + overheads["block_ns"]
     tensor_cycles = sum(one.tensor_cycles for one in times.values())
     slots = {stage.name: _slots(stage, device) for stage in pipeline.stages}
     ghz = clock.most_ghz
@@ -171,44 +148,3 @@ def _is_in_l2(pipeline: Pipeline, device: Device) -> bool:
     gemms = [stage.work for stage in pipeline.stages if isinstance(stage.work, Gemm)]
     read = sum(2 * (gemm.k * gemm.n + gemm.m * gemm.k) for gemm in gemms)
     return tiles is not None and read <= tiles.l2_bytes
-
-
-def _times(stage: Stage, device: Device, *, is_in_l2: bool) -> StageTimes:
-    work, name = stage.work, device.name
-    tiles, attention = tile_costs_of(name), attention_costs_of(name)
-    if isinstance(work, Gemm) and tiles is not None:
-        return _product_times(work, tiles, device, is_in_l2=is_in_l2)
-    if isinstance(work, Attention) and attention is not None:
-        adds = sum(work.items(0, y, 0) for y in range(work.grid.y)) * work.grid.x * work.tile_m * work.tile_n
-        rate = tiles.multiply_adds_per_cycle if tiles is not None else float("inf")
-        return StageTimes(attention.cycles(work), tensor_cycles=2 * adds * work.head_dim / rate)
-    if isinstance(work, Conv2D) and (convolution := convolution_costs_of(name)) is not None:
-        return _convolution_times(stage, work, convolution, device)
-    streaming = streaming_costs_of(name, section) if (section := _streaming_section(stage)) else None
-    if streaming is not None:
-        return StageTimes(least_ns=streaming.tile_ns(stage.kernel, device))
-    raise DescriptionError(
-        f"stage {stage.name} is a {type(work).__name__}, of which no costs are known on {name}; give its "
-        "time (kernel_us), or use a device whose file has them"
-    )
-
-
-def _convolution_times(stage: Stage, conv: Conv2D, costs: ConvolutionCosts, device: Device) -> StageTimes:
-    """Raises `DescriptionError` for blocks that share an SM: of such kernels nothing is known."""
-    if occupancy_of(device, stage.kernel.block).blocks_per_sm > 1:
-        raise DescriptionError(
-            f"stage {stage.name}: several of its blocks share an SM of {device.name}; costs of convolutions "
-            "are known of blocks that fill one. Give its time (kernel_us)"
-        )
-    is_in_l2 = sum(matrix.bytes for matrix in conv.operands.values()) <= costs.tiles.l2_bytes
-    least_ns = costs.memory_ns(conv, device.sm_count, is_in_l2=is_in_l2)
-    tensor = costs.tensor_cycles(conv) * conv.grid.size
-    return StageTimes(costs.cycles(conv), least_ns=least_ns, tensor_cycles=tensor)
-
-
-def _product_times(gemm: Gemm, tiles: TileCosts, device: Device, *, is_in_l2: bool) -> StageTimes:
-    tensor = tiles.tensor_cycles(gemm) * gemm.grid.size
-    if gemm.m > FEW_ROWS:
-        return StageTimes(tiles.cycles(gemm), tensor_cycles=tensor)
-    weights_ns = tiles.weights_ns(gemm, device.sm_count, is_in_l2=is_in_l2)
-    return StageTimes(tiles.tensor_cycles(gemm), least_ns=weights_ns, tensor_cycles=tensor)

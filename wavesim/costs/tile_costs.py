@@ -30,12 +30,16 @@ class TileCosts:
     """The constants of a device, as its data file has them.
 
     `k_block_ratio`: a k-block's cycles over those of its multiply-adds. `tile_cycles`: what a tile takes
-    besides, whatever its size; `area_cycles`: storing a tile of 128x256, others by their area.
-    `narrow_bias_cycles`: of each k-block of a product with a bias, in tiles of fewer than 256 columns.
+    besides, whatever its size; `area_cycles`: storing a tile of 128x256, others by their area;
+    `activation_cycles`: computing its activation. `bf16_bias_cycles`: of each k-block of a bf16 product with
+    a bias, whose four wgmma the compiler puts one after the other, each behind a wait (WARPGROUP.ARRIVE four
+    times in its loop instead of once). `first_cycles`: what the blocks of the first wave take longer where it
+    fills all SMs: they fill their pipelines at once.
     With few rows: `few_rows_ns` before weights arrive, then they come at `memory_bytes_per_s`, shared by all
-    resident blocks, unless all of the layer stays in an L2 of `l2_bytes`; storing a split's sums and adding
-    those of one other take `few_rows_partial_ns` and `few_rows_fixup_ns`, a look at a semaphore, of which
-    so short k-blocks hide nothing, `few_rows_wait_ns`.
+    resident blocks, and to one block at no more than `few_rows_block_bytes_per_s`, unless all of the layer
+    stays in an L2 of `l2_bytes`; the last split of a tile takes `few_rows_ticket_ns` to find that it is, and
+    `few_rows_fixup_ns` for the sums of each other; a look at a semaphore, of which so short k-blocks hide
+    nothing, `few_rows_wait_ns`.
     `wide_dependent_ns`, `wide_visibility_ns`: `CostModel.dependent_ns` and `post_visibility_ns` behind tiles
     of at least 256 columns.
     """
@@ -44,9 +48,12 @@ class TileCosts:
     k_block_ratio: float
     tile_cycles: float
     area_cycles: float
-    narrow_bias_cycles: float
+    activation_cycles: float
+    bf16_bias_cycles: float
+    first_cycles: float
     few_rows_ns: int
-    few_rows_partial_ns: int
+    few_rows_block_bytes_per_s: int
+    few_rows_ticket_ns: int
     few_rows_fixup_ns: int
     few_rows_wait_ns: int
     wide_dependent_ns: int
@@ -64,8 +71,9 @@ class TileCosts:
         if gemm.tile_n >= WIDE_COLUMNS:
             found |= {"dependent_ns": self.wide_dependent_ns, "post_visibility_ns": self.wide_visibility_ns}
         if gemm.m <= FEW_ROWS:
-            found |= {"partial_ns": self.few_rows_partial_ns, "fixup_ns": self.few_rows_fixup_ns}
-            found |= {"wait_ns": self.few_rows_wait_ns}
+            others = max(1, gemm.split_k - 1)
+            fixup_ns = self.few_rows_fixup_ns + self.few_rows_ticket_ns // others
+            found |= {"partial_ns": 0, "fixup_ns": fixup_ns, "wait_ns": self.few_rows_wait_ns}
         return found
 
     def tensor_cycles(self, gemm: Gemm) -> float:
@@ -73,22 +81,34 @@ class TileCosts:
         adds = gemm.tile_m * gemm.tile_n * TILE_K / self.multiply_adds_per_cycle
         return self.k_blocks(gemm) * adds
 
-    def cycles(self, gemm: Gemm) -> float:
-        """Of a block with many rows, its SM to itself."""
-        bias = self.narrow_bias_cycles if gemm.has_bias and gemm.tile_n < WIDE_COLUMNS else 0.0
-        besides = self.tile_cycles + self.area_cycles * gemm.tile_m * gemm.tile_n / WIDE_AREA
-        return self.tensor_cycles(gemm) * self.k_block_ratio + self.k_blocks(gemm) * bias + besides
+    def loop_cycles(self, gemm: Gemm) -> float:
+        """Of a block's k-blocks; those of bf16 with a bias have their multiply-adds serialised."""
+        bias = self.bf16_bias_cycles if gemm.has_bias and gemm.dtype == "bf16" else 0.0
+        return self.tensor_cycles(gemm) * self.k_block_ratio + self.k_blocks(gemm) * bias
 
-    def weights_ns(self, gemm: Gemm, sm_count: int, *, is_in_l2: bool) -> float:
-        """Of a block with few rows, beside as many as are resident: its weights, and what comes before.
+    def other_cycles(self, gemm: Gemm) -> float:
+        """Of a block with many rows: what it does besides, its SM to itself."""
+        stores = self.area_cycles + (self.activation_cycles if gemm.activation else 0.0)
+        return self.tile_cycles + stores * gemm.tile_m * gemm.tile_n / WIDE_AREA
 
-        Blocks that follow each other have their loads overlap, so that only the first wave waits.
-        """
-        first_ns = self.few_rows_ns * min(1.0, sm_count / gemm.grid.size)
-        if is_in_l2:
-            return float(self.few_rows_ns)
+    def first_wave_cycles(self, gemm: Gemm, sm_count: int) -> float:
+        """What a block of the first wave takes longer: in proportion to the SMs that start with it."""
+        return self.first_cycles * min(1.0, gemm.grid.size / sm_count)
+
+    def first_weights_ns(self, gemm: Gemm, sm_count: int) -> float:
+        """How long the DRAM takes for all weights that the first wave reads, in row-major order."""
+        columns = min(gemm.n, sm_count * gemm.tile_n)
+        return ELEMENT_BYTES * gemm.k / gemm.split_k * columns / self.memory_bytes_per_s * 1e9
+
+    def weights_ns(self, gemm: Gemm, resident: int) -> float:
+        """How long a block with few rows loads its weights from DRAM, beside as many as are resident."""
         each = ELEMENT_BYTES * gemm.k * gemm.n / gemm.grid.size
-        return first_ns + each * min(gemm.grid.size, sm_count) / self.memory_bytes_per_s * 1e9
+        rate = min(self.few_rows_block_bytes_per_s, self.memory_bytes_per_s / resident)
+        return each / rate * 1e9
+
+    def before_weights_ns(self, gemm: Gemm, sm_count: int) -> float:
+        """Until the first arrive: blocks that follow each other have their loads overlap."""
+        return self.few_rows_ns * min(1.0, sm_count / gemm.grid.size)
 
 
 @cache

@@ -9,9 +9,12 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
+import numpy as np
+
+from wavesim.costs.block_times import is_clocked
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.cost_model import CostModel
-from wavesim.costs.layer_costs import costs_of_stages
+from wavesim.costs.layer_costs import costs_of_stages, load_ghz_of
 from wavesim.evaluation.layer_blind_cases import BASELINE, BlindCase
 from wavesim.evaluation.layer_blind_runs import LayerPrediction
 from wavesim.guard.workers import worker_pool
@@ -56,13 +59,35 @@ def _from_stream(case: BlindCase, order: str, trace: Trace, device_name: str) ->
 
 
 def stream_costs(case: BlindCase, trace: Trace, device: Device) -> CostModel:
-    """Each block's own time and what lies between kernels as recorded; what a layer's plans add as known."""
-    known, own = calibrate(trace, per_block=True), costs_of_stages(case.pipeline(), device)
+    """Each block's own time and what lies between kernels as recorded; what a layer's plans add as known.
+
+    A recording is short, so that its clock is higher than that of rounds on end: blocks with tensor work
+    take the recorded cycles at the clock that such work leaves.
+    """
+    pipeline = case.pipeline()
+    known, own = calibrate(trace, per_block=True), costs_of_stages(pipeline, device)
+    ghz = load_ghz_of(pipeline, device)
+    at_load = {
+        stage.name: _with_mean(known.tile_ns[stage.name], _mean_cycles(trace, i) / ghz)
+        for i, stage in enumerate(pipeline.stages)
+        if is_clocked(stage)
+    }
     return replace(
         own,
-        tile_ns=known.tile_ns,
+        tile_ns={**known.tile_ns, **at_load},
         boundary_ns=max(0, known.boundary_ns + known.block_ns - own.block_ns),
     )
+
+
+def _mean_cycles(trace: Trace, stage: int) -> float:
+    assert trace.cycles is not None, "recordings of this run have them"
+    return float(trace.cycles[trace.stage == stage].mean())
+
+
+def _with_mean(times: int | Sequence[int], mean_ns: float) -> list[int]:
+    """The same times in proportion."""
+    found = np.atleast_1d(times)
+    return [round(ns) for ns in found * mean_ns / found.mean()]
 
 
 def _plans(case: BlindCase, order: str, device: Device, costs: CostModel) -> Iterator[LayerPrediction]:

@@ -6,6 +6,7 @@ import pytest
 from both_simulators import check_equal
 
 from wavesim.costs.attention_costs import AttentionCosts
+from wavesim.costs.block_times import BlockTimes, StageTimes, stage_times
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.layer_costs import costs_of_stages
 from wavesim.costs.load_clock import LoadClock
@@ -109,31 +110,83 @@ def test_the_clock_falls_with_the_cube_root_of_the_tensor_cores_work_and_is_neve
 def test_a_layer_with_more_tensor_work_runs_at_a_lower_clock():
     def tile_ns(tokens):
         layer = with_backends(transformer_layer("gpt3-145b", tokens))
-        return costs_of_stages(layer, devices.load("h200")).tile_times(layer.stage("up"))
+        return costs_of_stages(layer, devices.load("h200")).tile_times(layer.stage("up"))[-1]
 
     assert tile_ns(2_048) > 1.1 * tile_ns(256)
 
 
-TILES = TileCosts(2_048, 1.0, 1_000, 4_000, 100, 3_000, 700, 500, 75, 2_600, 2_500, 4e12, 36_000_000)
+TILES = TileCosts(
+    multiply_adds_per_cycle=2_048,
+    k_block_ratio=1.0,
+    tile_cycles=1_000,
+    area_cycles=4_000,
+    activation_cycles=600,
+    bf16_bias_cycles=100,
+    first_cycles=800,
+    few_rows_ns=3_000,
+    few_rows_block_bytes_per_s=60_000_000_000,
+    few_rows_ticket_ns=900,
+    few_rows_fixup_ns=300,
+    few_rows_wait_ns=75,
+    wide_dependent_ns=2_600,
+    wide_visibility_ns=2_500,
+    memory_bytes_per_s=4e12,
+    l2_bytes=36_000_000,
+)
 
 
-def test_a_products_tile_takes_its_multiply_adds_and_its_stores_and_a_narrow_one_with_a_bias_more():
+def test_a_products_tile_takes_its_multiply_adds_its_stores_and_its_activation():
     wide = Gemm("wide", 512, 512, 640, 128, 256, 64, has_bias=True)
-    narrow = Gemm("narrow", 512, 512, 640, 128, 128, 64)
-    assert TILES.cycles(wide) == 10 * 1_024 + 1_000 + 4_000
-    assert TILES.cycles(narrow) == 10 * 512 + 1_000 + 2_000
-    assert TILES.cycles(replace(narrow, has_bias=True)) == TILES.cycles(narrow) + 10 * 100
+    narrow = Gemm("narrow", 512, 512, 640, 128, 128, 64, activation="gelu")
+    assert (TILES.loop_cycles(wide), TILES.other_cycles(wide)) == (10 * 1_024, 5_000)
+    assert (TILES.loop_cycles(narrow), TILES.other_cycles(narrow)) == (10 * 512, 1_000 + 2_300)
     assert TILES.overheads(narrow) == {}
     assert TILES.overheads(wide) == {"dependent_ns": 2_600, "post_visibility_ns": 2_500}
 
 
-def test_a_product_of_few_rows_takes_what_its_weights_take_unless_the_l2_keeps_them():
+def test_only_bf16_products_with_a_bias_have_their_multiply_adds_serialised():
+    half = Gemm("half", 512, 512, 640, 128, 128, 64, has_bias=True)
+    brain = replace(half, dtype="bf16")
+    assert TILES.loop_cycles(brain) == TILES.loop_cycles(half) + 10 * 100
+    assert TILES.loop_cycles(replace(brain, has_bias=False)) == TILES.loop_cycles(half)
+
+
+def test_the_first_wave_reads_all_weights_and_fills_its_pipelines_at_once():
+    """gpt3's output product: 37.7 MB of weights in the first of three waves."""
+    h200 = devices.load("h200")
+    gemm = Gemm("out", 1_024, 12_288, 1_536, 128, 256, 64)
+    (in_l2, not_in_l2) = (stage_times(Stage("out", gemm), h200, is_in_l2=kept) for kept in (True, False))
+    for times in (in_l2.tile_ns(1.5), not_in_l2.tile_ns(1.5)):
+        assert len(times) == 384
+        assert len(set(times[:132])) == len(set(times[132:])) == 1
+        assert times[0] > times[132]
+    assert not_in_l2.tile_ns(1.5)[0] > in_l2.tile_ns(1.5)[0]
+
+
+def test_a_stage_lasts_until_the_last_block_that_its_slots_take_one_after_the_other():
+    unequal = StageTimes([BlockTimes(1.0, before_ns=ns) for ns in (9, 1, 1, 8)])
+    assert unequal.tile_ns(1.0) == [10, 2, 2, 9]
+    assert unequal.span_ns(1.0, 4, 2) == 13
+    assert StageTimes(BlockTimes(10.0)).span_ns(1.0, 5, 2) == 30
+
+
+def test_a_product_of_few_rows_takes_what_its_weights_take_as_many_blocks_as_share_the_memory():
     few = Gemm("few", 1, 64 * 132, 4_000, 64, 64, 64)
-    weights_ns = 2 * 64 * 132 * 4_000 / 4e12 * 1e9
-    assert TILES.weights_ns(few, 132, is_in_l2=False) == pytest.approx(3_000 + weights_ns)
-    assert TILES.weights_ns(few, 66, is_in_l2=False) == pytest.approx(1_500 + weights_ns / 2)
-    assert TILES.weights_ns(few, 132, is_in_l2=True) == 3_000
+    all_ns = 2 * 64 * 132 * 4_000 / 4e12 * 1e9
+    assert TILES.weights_ns(few, 132) == pytest.approx(all_ns)
+    # One of 40 has no more than its own rate.
+    assert TILES.weights_ns(few, 40) == pytest.approx(all_ns * 4e12 / 132 / 6e10)
+    assert (TILES.before_weights_ns(few, 132), TILES.before_weights_ns(few, 66)) == (3_000, 1_500)
     assert TILES.overheads(few)["wait_ns"] == 75
+    assert TILES.overheads(replace(few, split_k=4))["fixup_ns"] == 300 + 900 // 3
+
+
+def test_the_last_wave_of_few_rows_loads_faster_and_splits_follow_each_other():
+    """LLaMA's up product in decode: 86 tiles in two splits, of whose 172 blocks 40 are in the last wave."""
+    gemm = Gemm("up", 1, 86 * 64, 8_192, 64, 64, 64, split_k=2)
+    times = stage_times(Stage("up", gemm), devices.load("h200"), is_in_l2=False).tile_ns(1.8)
+    first, last = sorted(set(times), reverse=True)
+    assert times == ([first] * 66 + [last] * 20) * 2
 
 
 def test_norms_that_an_early_launch_packs_onto_few_sms_share_what_an_sm_can_load():

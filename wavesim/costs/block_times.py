@@ -1,0 +1,146 @@
+"""How long each block of a layer's stages takes: what depends on the clock, and what does not.
+
+Example: the first 132 tiles of a product fill their pipelines at once and read all of its weights from DRAM;
+those behind them find the weights in the L2 and take their k-blocks' cycles and their stores'.
+"""
+
+from dataclasses import dataclass
+from heapq import heapreplace
+from math import ceil
+
+from wavesim.costs.attention_costs import attention_costs_of
+from wavesim.costs.convolution_costs import ConvolutionCosts, convolution_costs_of
+from wavesim.costs.product_costs import bent
+from wavesim.costs.streaming_costs import SHARPNESS, streaming_costs_of
+from wavesim.costs.tile_costs import FEW_ROWS, TileCosts, tile_costs_of
+from wavesim.errors import DescriptionError
+from wavesim.model.attention import Attention, AttentionDecode
+from wavesim.model.convolution import Conv2D
+from wavesim.model.device import Device
+from wavesim.model.kernel import Gemm
+from wavesim.model.occupancy import occupancy_of
+from wavesim.model.rows import Copy, Norm, Softmax
+from wavesim.model.stage import Stage
+
+
+@dataclass(frozen=True)
+class BlockTimes:
+    """Of a block: `before_ns`, then a main loop, then `other_cycles` at the load's clock.
+
+    The main loop computes for `loop_cycles` and loads for `loads_ns`, whatever the clock, at the same time.
+    """
+
+    loop_cycles: float = 0.0
+    loads_ns: float = 0.0
+    other_cycles: float = 0.0
+    before_ns: float = 0.0
+
+    def ns(self, ghz: float) -> int:
+        """At a clock."""
+        loop_ns = bent(self.loop_cycles / ghz, self.loads_ns, SHARPNESS)
+        return round(self.before_ns + loop_ns + self.other_cycles / ghz)
+
+
+@dataclass(frozen=True)
+class StageTimes:
+    """Of a stage: the times of each block or of all alike, and in how many cycles tensor cores work."""
+
+    blocks: BlockTimes | list[BlockTimes]
+    tensor_cycles: float = 0.0
+
+    def tile_ns(self, ghz: float) -> int | list[int]:
+        """Of each block, or of all alike."""
+        if isinstance(self.blocks, BlockTimes):
+            return self.blocks.ns(ghz)
+        known = {one: one.ns(ghz) for one in set(self.blocks)}
+        return [known[one] for one in self.blocks]
+
+    def span_ns(self, ghz: float, blocks: int, slots: int) -> float:
+        """From the first block's start to the last one's end, as blocks fill the slots."""
+        times = self.tile_ns(ghz)
+        if isinstance(times, int):
+            return float(ceil(blocks / slots) * times)
+        ends = [0] * slots
+        for time in times:
+            heapreplace(ends, ends[0] + time)
+        return float(max(ends))
+
+
+def stage_times(stage: Stage, device: Device, *, is_in_l2: bool) -> StageTimes:
+    """By what a stage computes. `is_in_l2`: whether the L2 keeps all weights from one run to the next.
+
+    Raises `DescriptionError` for work of which no constants are known.
+    """
+    work, name = stage.work, device.name
+    tiles, attention = tile_costs_of(name), attention_costs_of(name)
+    if isinstance(work, Gemm) and tiles is not None:
+        return _product_times(work, tiles, device, is_in_l2=is_in_l2)
+    if isinstance(work, Attention) and attention is not None:
+        adds = sum(work.items(0, y, 0) for y in range(work.grid.y)) * work.grid.x * work.tile_m * work.tile_n
+        rate = tiles.multiply_adds_per_cycle if tiles is not None else float("inf")
+        blocks = [BlockTimes(cycles) for cycles in attention.cycles(work)]
+        return StageTimes(blocks, tensor_cycles=2 * adds * work.head_dim / rate)
+    if isinstance(work, Conv2D) and (convolution := convolution_costs_of(name)) is not None:
+        return _convolution_times(stage, work, convolution, device)
+    streaming = streaming_costs_of(name, section) if (section := streaming_section(stage)) else None
+    if streaming is not None:
+        return StageTimes(BlockTimes(loads_ns=streaming.tile_ns(stage.kernel, device)))
+    raise DescriptionError(
+        f"stage {stage.name} is a {type(work).__name__}, of which no costs are known on {name}; give its "
+        "time (kernel_us), or use a device whose file has them"
+    )
+
+
+def _convolution_times(stage: Stage, conv: Conv2D, costs: ConvolutionCosts, device: Device) -> StageTimes:
+    """Raises `DescriptionError` for blocks that share an SM: of such kernels nothing is known."""
+    if occupancy_of(device, stage.kernel.block).blocks_per_sm > 1:
+        raise DescriptionError(
+            f"stage {stage.name}: several of its blocks share an SM of {device.name}; costs of convolutions "
+            "are known of blocks that fill one. Give its time (kernel_us)"
+        )
+    is_in_l2 = sum(matrix.bytes for matrix in conv.operands.values()) <= costs.tiles.l2_bytes
+    loads_ns = costs.memory_ns(conv, device.sm_count, is_in_l2=is_in_l2)
+    tensor = costs.tensor_cycles(conv) * conv.grid.size
+    return StageTimes(BlockTimes(costs.cycles(conv), loads_ns), tensor_cycles=tensor)
+
+
+def _product_times(gemm: Gemm, tiles: TileCosts, device: Device, *, is_in_l2: bool) -> StageTimes:
+    in_waves = _few_rows_blocks if gemm.m <= FEW_ROWS else _many_rows_blocks
+    issued = in_waves(gemm, tiles, device.sm_count, is_in_l2=is_in_l2)
+    # From the order in which blocks are issued, a tile's splits one after the other, to the grid's.
+    blocks = [one for split in range(gemm.split_k) for one in issued[split :: gemm.split_k]]
+    return StageTimes(blocks, tensor_cycles=tiles.tensor_cycles(gemm) * gemm.grid.size)
+
+
+def _many_rows_blocks(gemm: Gemm, tiles: TileCosts, sms: int, *, is_in_l2: bool) -> list[BlockTimes]:
+    """The first wave fills its pipelines at once, with weights from DRAM; the others find them in the L2."""
+    loop, other = tiles.loop_cycles(gemm), tiles.other_cycles(gemm)
+    loads_ns = 0.0 if is_in_l2 else tiles.first_weights_ns(gemm, sms)
+    first = BlockTimes(loop, loads_ns, other + tiles.first_wave_cycles(gemm, sms))
+    count = min(gemm.grid.size, sms)
+    return [first] * count + [BlockTimes(loop, other_cycles=other)] * (gemm.grid.size - count)
+
+
+def _few_rows_blocks(gemm: Gemm, tiles: TileCosts, sms: int, *, is_in_l2: bool) -> list[BlockTimes]:
+    """Bound by their weights; in the last wave each block has more of the DRAM's rate, up to its own."""
+    loop, count = tiles.loop_cycles(gemm), gemm.grid.size
+    if is_in_l2:
+        return [BlockTimes(loop, before_ns=tiles.few_rows_ns)] * count
+    last = count % sms if count > sms else 0
+    before_ns = tiles.before_weights_ns(gemm, sms)
+    shared = BlockTimes(loop, tiles.weights_ns(gemm, min(count, sms)), before_ns=before_ns)
+    few = BlockTimes(loop, tiles.weights_ns(gemm, max(1, last)), before_ns=tiles.few_rows_ns)
+    return [shared] * (count - last) + [few] * last
+
+
+def is_clocked(stage: Stage) -> bool:
+    """Whether blocks take cycles of tensor cores, not the time that their bytes take."""
+    work = stage.work
+    return isinstance(work, Attention | Conv2D) or (isinstance(work, Gemm) and work.m > FEW_ROWS)
+
+
+def streaming_section(stage: Stage) -> str:
+    """The section of a device's file with the constants of work that moves bytes; "" of other work."""
+    if isinstance(stage.work, AttentionDecode):
+        return "decode"
+    return "rows" if isinstance(stage.work, Norm | Softmax | Copy) else ""
