@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.check.deadlock import safety_of
+from wavesim.cli.edge_option import add_edges_option, with_edges
 from wavesim.cli.printing import print_result
 from wavesim.cli.workload_options import add_workload_options, described
 from wavesim.codegen.cuda import SizesWord, generate
@@ -38,6 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default="row",
         help="stream, or a policy's name: row, tile, block:6x1 ...; pdl+row is row by dependent launch",
     )
+    add_edges_option(parser)
     parser.add_argument("--no-wait-kernel", action="store_true", help="leave the wait-kernel out")
     parser.add_argument(
         "--runtime-sizes", action="store_true", help="leave the grids to run time: one header for every size"
@@ -51,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     subject = described(options)
     pipeline, device = subject.pipeline, subject.device
     options.order = subject.order(options.order)
-    plan = _plan(pipeline, options)
+    plan = with_edges(_plan(pipeline, options), pipeline, options.edges)
     if options.json:
         _require_no_header(options)
         return print_result(options, generated_json(pipeline, plan, device), "")

@@ -1,7 +1,8 @@
 """`wavesim simulate`: one plan of a workload, by a short word or by its parts.
 
 Example: `wavesim simulate gpt3-mlp --sync row`, or with the launch named
-`wavesim simulate gpt3-mlp --launch pdl --sync row`; of kernels of one's own
+`wavesim simulate gpt3-mlp --launch pdl --sync row`; with one edge that does not overlap
+`wavesim simulate llama-3-8b-layer --sync pdl+row --edges qkv-attention=grid`; of kernels of one's own
 `wavesim simulate --file pair.toml --sync row --html row.html`.
 """
 
@@ -9,6 +10,7 @@ import argparse
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from wavesim.cli.edge_option import add_edges_option, with_edges
 from wavesim.cli.pictures import add_picture_options, require_pictures, write_pictures
 from wavesim.cli.printing import complain, print_result
 from wavesim.cli.workload_options import add_split_k_option, add_workload_options, described
@@ -32,6 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sync", default="stream", help=WORDS)
     parser.add_argument("--schedule", help=f"who computes a tile: {', '.join(SCHEDULES)}")
     parser.add_argument("--launch", help=f"when a kernel starts: {', '.join(LAUNCHES)}")
+    add_edges_option(parser)
     add_split_k_option(parser)
     parser.add_argument("--no-wait-kernel", action="store_true", help="let consumers be issued at any time")
     parser.add_argument(
@@ -52,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     subject = described(options)
     pipeline, device = subject.pipeline, subject.device
     options.order = subject.launch_order(options.order)
-    plan = plan_of(options)
+    plan = with_edges(plan_of(options), pipeline, options.edges)
     known = subject.costs(options.order)
     baseline = StreamSync(parse_order(options.order))
     trace, forecast = known.predicted(pipeline, plan, baseline, device, (plan.caveat,) if plan.caveat else ())

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 
 from wavesim.codegen.reads import reads_in_order
 from wavesim.errors import DescriptionError
+from wavesim.model.attention import Attention
 from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.plan.order import ColumnMajor, Grouped, Order, RowMajor, Tile
+from wavesim.plan.order import ColumnMajor, Grouped, Order, Reversed, RowMajor, Tile
 
+UNEQUAL_ORDERS = (Reversed(RowMajor()), ColumnMajor(), Reversed(ColumnMajor()))
 L2_ROWS = (2, 4, 8, 16)  # groups of rows that keep A and B panels in the L2; 4 and 8 were best on an H200
 
 
@@ -107,7 +109,9 @@ def order_sets(pipeline: Pipeline) -> dict[str, dict[str, Order]]:
     """Named choices of an order for every stage, no two alike on this pipeline's grids.
 
     "row" and "column"; "derived", worked back from a row-major last stage; "grouped:N", which serve the
-    L2; "derived grouped:N", worked back from a grouped last stage; "ready grouped:N", worked forward.
+    L2; "derived grouped:N", worked back from a grouped last stage; "ready grouped:N", worked forward. Of
+    causal attention "row" takes short rows of keys first, "row attention=reversed:row" the longest, and
+    "row attention=column" one head after the other.
     """
     names = [stage.name for stage in pipeline.stages]
     sets: dict[str, dict[str, Order]] = {"row": dict.fromkeys(names, RowMajor())}
@@ -118,10 +122,19 @@ def order_sets(pipeline: Pipeline) -> dict[str, dict[str, Order]]:
     for rows in L2_ROWS[1:3]:
         sets[f"derived grouped:{rows}"] = orders_backward(pipeline, Grouped(rows))
         sets[f"ready grouped:{rows}"] = orders_forward(pipeline, Grouped(rows))
+    for stage in pipeline.stages:
+        if has_unequal_rows(stage):
+            for order in UNEQUAL_ORDERS:
+                sets[f"row {stage.name}={order.name}"] = {**sets["row"], stage.name: order}
     kept: dict[tuple[tuple[Tile, ...], ...], str] = {}
     for name, orders in sets.items():
         kept.setdefault(sequences(pipeline, orders), name)
     return {name: sets[name] for name in kept.values()}
+
+
+def has_unequal_rows(stage: Stage) -> bool:
+    """Whether tiles of some rows have more to do than those of others: causal attention."""
+    return isinstance(stage.work, Attention) and stage.work.is_causal
 
 
 def sequences(pipeline: Pipeline, orders: Mapping[str, Order]) -> tuple[tuple[Tile, ...], ...]:

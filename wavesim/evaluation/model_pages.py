@@ -21,8 +21,10 @@ from wavesim.guard.writing import write_text
 from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.device import default_device
 from wavesim.passes.model_pass import (
+    CHAINED,
     PART_NAMES,
     ModelPass,
+    built_for,
     layer_costs,
     pass_of,
     second_layer_ns,
@@ -286,8 +288,9 @@ def simulated_plan_ns(name: str, work: LayerWork, label: str) -> float | None:
     two = two_layers(name, device, work.tokens, phase=work.phase, cached=work.cached)
     attention = parse_order(order.removeprefix("attention "))
     orders = {stage.name: attention for stage in two.stages if isinstance(stage.work, ATTENTION)}
-    plan = replace(parse_plan(word), orders=orders)
-    return sum(second_layer_ns(two, layer_costs(two, device).simulated(two, plan, device)).values())
+    plan = replace(parse_plan(word.removeprefix(CHAINED)), orders=orders)
+    own, costs = built_for(word, two, layer_costs(two, device), device)
+    return sum(second_layer_ns(own, costs.simulated(own, plan, device)).values())
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from wavesim.passes.all_reduce import AllReduce, all_reduces
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.defaults import find_costs
 from wavesim.predict.forecast import Forecast
+from wavesim.predict.kinds import CHAINED_PRODUCTS
 from wavesim.predict.known_costs import KnownCosts
 from wavesim.predict.product_tiles import best_tiles
 from wavesim.predict.product_times import costs_from_products
@@ -117,7 +118,7 @@ def pass_of(
     known = layer_costs(two, device)
     found: list[PassWay] = []
     for word in ways:
-        own, costs = _built_for(word, two, known, device)
+        own, costs = built_for(word, two, known, device)
         trace = costs.simulated(own, parse_plan(word.removeprefix(CHAINED)), device)
         parts = {**second_layer_ns(own, trace), ALL_REDUCE: reduced_ns}
         first_ns = sum((found[0].parts_ns if found else parts).values())
@@ -129,14 +130,14 @@ def pass_of(
     )
 
 
-def _built_for(word: str, two: Pipeline, known: KnownCosts, device: Device) -> tuple[Pipeline, KnownCosts]:
+def built_for(word: str, two: Pipeline, known: KnownCosts, device: Device) -> tuple[Pipeline, KnownCosts]:
     """The layers with the kernels that a way runs, and their costs; no gain of chained ones was scored."""
     if not word.startswith(CHAINED):
         return with_backends(two), known
     own = with_chained_products(two)
     if not known.kind:
         return own, known
-    return own, replace(known, model=costs_of_stages(own, device), kind=f"{known.kind}, chained products")
+    return own, replace(known, model=costs_of_stages(own, device), kind=f"{known.kind}, {CHAINED_PRODUCTS}")
 
 
 def two_layers(

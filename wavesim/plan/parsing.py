@@ -70,6 +70,12 @@ SEMAPHORES_TO_TRY: tuple[tuple[Schedule, Launch], ...] = (
     (TilePerBlock(), DependentLaunch()),
     (Persistent(fused=True), OneStream()),
 )
+# Of kernels of several kinds, which no one kernel computes: schedules without semaphores, then with them.
+LAYER_SCHEDULES_TO_TRY: tuple[Schedule, ...] = (Persistent(),)
+LAYER_SEMAPHORES_TO_TRY: tuple[tuple[Schedule, Launch], ...] = (
+    *SEMAPHORES_TO_TRY[:3],
+    (Persistent(), DependentLaunch()),
+)
 WORDS = (
     "stream, row, tile, graph, host, pdl[:SHARE], stream-k[:WAVES], stream-k-in-order[:WAVES], "
     "persistent[:POLICY], persistent-stream, or parts joined by +: "

@@ -29,6 +29,7 @@ from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.kinds import (
+    CHAINED_PRODUCTS,
     LAYER_CONSTANTS,
     STREAM_TRACE,
     kernel_times_kind,
@@ -42,7 +43,7 @@ from wavesim.predict.scenarios import scenarios_of
 from wavesim.recordings.shipped import RecordedCase, cases, find_case
 from wavesim.workloads.catalogue import parse_tile, workload
 from wavesim.workloads.figure_one import TILE_NS
-from wavesim.workloads.layer_backends import with_backends
+from wavesim.workloads.layer_backends import is_chained, with_backends
 
 RECORDED_ORDERS = ("row", "grouped:4", "grouped:8")
 
@@ -83,7 +84,8 @@ def _by_work(pipeline: Pipeline, device: Device) -> KnownCosts | None:
     source = f"tiles of each kind of kernel as recorded on {device.name}, at the clock that their load leaves"
     if any(isinstance(stage.work, Conv2D) for stage in pipeline.stages):
         return KnownCosts(model, f"{source}; convolutions, which nobody measured, as products of their size")
-    return KnownCosts(model, source, kind=LAYER_CONSTANTS)
+    kind = f"{LAYER_CONSTANTS}, {CHAINED_PRODUCTS}" if is_chained(pipeline) else LAYER_CONSTANTS
+    return KnownCosts(model, source, kind=kind)
 
 
 def described_costs(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, int]) -> KnownCosts:

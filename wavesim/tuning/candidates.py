@@ -20,14 +20,22 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.plan.launch import DependentLaunch
+from wavesim.plan.launch import DependentLaunch, Launch
 from wavesim.plan.order import Order, RowMajor
-from wavesim.plan.parsing import SCHEDULES_TO_TRY, SEMAPHORES_TO_TRY
+from wavesim.plan.parsing import (
+    LAYER_SCHEDULES_TO_TRY,
+    LAYER_SEMAPHORES_TO_TRY,
+    SCHEDULES_TO_TRY,
+    SEMAPHORES_TO_TRY,
+)
 from wavesim.plan.plan import Plan, SemaphoreSync, check_plan
 from wavesim.plan.policy import Policy
+from wavesim.plan.schedule import Schedule
 from wavesim.plan.semaphores import Edge, edges_of, semaphore_arrays
 from wavesim.plan.sync import Semaphores
+from wavesim.workloads.layer_backends import is_chained, is_layer
 
+EdgePolicies = dict[Edge, DerivedPolicy]
 ALL_COMBINATIONS = 64  # of the edges' policies; beyond it one edge is varied at a time
 
 
@@ -97,8 +105,14 @@ def _every_field(description: Device | CostModel | Stage) -> str:
 
 
 def boundary_candidates(pipeline: Pipeline, device: Device) -> list[Candidate]:
-    """Plans without semaphores in every order: stream sync, other schedules, dependent launch."""
-    plans = (Plan(), *(Plan(schedule) for schedule in SCHEDULES_TO_TRY), Plan(launch=DependentLaunch()))
+    """Plans without semaphores in every order: stream sync, other schedules, dependent launch.
+
+    None of chained products, which differ from the usual kernels under semaphores alone.
+    """
+    if is_chained(pipeline):
+        return []
+    schedules = LAYER_SCHEDULES_TO_TRY if is_layer(pipeline) else SCHEDULES_TO_TRY
+    plans = (Plan(), *(Plan(schedule) for schedule in schedules), Plan(launch=DependentLaunch()))
     verdicts = [(plan, safety_of(pipeline, plan, device)) for plan in plans]
     return [
         Candidate(f"{plan.name} {name}", pipeline, _with_orders(plan, orders), name, 0, safety)
@@ -113,17 +127,36 @@ def semaphore_candidates(pipeline: Pipeline, device: Device) -> tuple[list[Candi
     """(semaphore plans in every order that cannot deadlock, how many can): every choice of policies."""
     if not pipeline.dependencies:
         return [], 0
-    plans = [Plan(schedule, launch, Semaphores()) for schedule, launch in SEMAPHORES_TO_TRY]
+    plans = [Plan(schedule, launch, Semaphores()) for schedule, launch in _to_try(pipeline)]
     verdicts = [(plan, safety_of(pipeline, plan, device)) for plan in plans]
     safe_plans = [(plan, safety) for plan, safety in verdicts if safety.is_safe]
-    choices, orders = list(policy_choices(pipeline)), order_sets(pipeline)
+    tried = list(_tried(pipeline))
     safe = [
         _candidate(pipeline, plan, choice, name, order, safety)
-        for name, order in orders.items()
-        for choice in choices
+        for name, order, choice in tried
         for plan, safety in safe_plans
     ]
-    return safe, (len(plans) - len(safe_plans)) * len(choices) * len(orders)
+    return safe, (len(plans) - len(safe_plans)) * len(tried)
+
+
+def _tried(pipeline: Pipeline) -> Iterator[tuple[str, Mapping[str, Order], EdgePolicies]]:
+    """(name of the orders, orders, policies): of many edges single ones are varied in few orders."""
+    bases, varied = policy_choices(pipeline)
+    orders = order_sets(pipeline)
+    edge_orders = [name for name in orders if name == "row" or "=" in name]
+    for name, order in orders.items():
+        for choice in (*bases, *(varied if name in edge_orders else ())):
+            yield name, order, choice
+
+
+def _to_try(pipeline: Pipeline) -> list[tuple[Schedule, Launch]]:
+    """Schedules and launches that the pipeline's kernels run with semaphores."""
+    found = LAYER_SEMAPHORES_TO_TRY if is_layer(pipeline) else SEMAPHORES_TO_TRY
+    return [
+        (schedule, launch)
+        for schedule, launch in found
+        if not is_chained(pipeline) or launch.follows == "start"
+    ]
 
 
 def given_candidate(pipeline: Pipeline, plan: Plan, safety: SafetyVerdict) -> Candidate:
@@ -176,26 +209,28 @@ def _with_orders(plan: Plan, orders: Mapping[str, Order]) -> Plan:
     return replace(plan, order=RowMajor(), orders=dict(orders))
 
 
-def policy_choices(pipeline: Pipeline) -> Iterator[dict[Edge, DerivedPolicy]]:
-    """A policy for every edge: all combinations where they are few; else one edge at a time, notable ones."""
+def policy_choices(pipeline: Pipeline) -> tuple[list[EdgePolicies], list[EdgePolicies]]:
+    """A policy for every edge: (all combinations, none) where they are few.
+
+    Else (tile, row and kernel boundaries throughout, those with one edge of another notable policy).
+    """
     edges = edges_of(pipeline)
     derived = {edge: derive_policies(pipeline, edge) for edge in edges}
     total = 1
     for entries in derived.values():
         total *= len(entries)
     if len(edges) == 1 or total <= ALL_COMBINATIONS:
-        for combination in product(*derived.values()):
-            yield dict(zip(edges, combination, strict=True))
-        return
+        return [dict(zip(edges, combination, strict=True)) for combination in product(*derived.values())], []
     bases = [{edge: _named(derived[edge], name) for edge in edges} for name in ("tile", "row")]
-    bases.append({edge: derived[edge][-1] for edge in edges})
-    yield from bases
-    for base in bases[:2]:
-        for edge in edges:
-            for entry in derived[edge]:
-                is_notable = entry.paper_name or entry.name == "together" or entry is derived[edge][-1]
-                if is_notable and entry is not base[edge]:
-                    yield base | {edge: entry}
+    varied = [
+        base | {edge: entry}
+        for base in bases
+        for edge in edges
+        for entry in derived[edge]
+        if entry is not base[edge]
+        and (entry.paper_name or entry.name == "together" or entry is derived[edge][-1])
+    ]
+    return [*bases, {edge: derived[edge][-1] for edge in edges}], varied
 
 
 def _named(entries: tuple[DerivedPolicy, ...], name: str) -> DerivedPolicy:

@@ -35,6 +35,7 @@ from wavesim.tuning.ranking import TunedPlan, Tuning, best_of
 from wavesim.tuning.results_file import ResultsFile
 from wavesim.tuning.sweep import Progress, Question, run_sweep
 from wavesim.tuning.tuning_costs import CostBook
+from wavesim.workloads.layer_backends import is_layer, with_chained_products
 
 SETTLED_ROWS = 16  # of a ranking, simulated with their own DRAM traffic and clock
 STREAMS = 4  # of the orders of stream sync
@@ -54,7 +55,8 @@ def tune(
     """Simulates all plans worth trying and ranks them.
 
     `variants` are the same computation with other tile sizes or split-K, by name; `costs` hold for
-    all of them. `plans` replaces the generated ones. With `results` the sweep goes on where that
+    all of them. Of a layer whose stages name no kernels, products for chains by dependent launch are tried
+    too. `plans` replaces the generated ones. With `results` the sweep goes on where that
     file stops; after Ctrl-C the ranking is of what is finished, where anything is. `executor` is any of
     `concurrent.futures`, or Dask's `client.get_executor()`; what a worker had that ends is done again.
 
@@ -68,7 +70,10 @@ def tune(
     require_types("tune", **{f"variants[{name!r}]": (v, Pipeline) for name, v in (variants or {}).items()})
     given = None if plans is None else tuple_of("tune", "plans", plans, Plan)
     path = None if results is None else path_of("tune", "results", results)
-    search = Search({"": pipeline, **(variants or {})}, device, costs, given)
+    tried = {"": pipeline, **(variants or {})}
+    if given is None and costs is None:
+        tried |= chained_variants(tried)
+    search = Search(tried, device, costs, given)
     with closing(ResultsFile(path)) if path is not None else nullcontext() as file:
         is_complete = run_and_keep(search, search.stream_questions(), None, None, file)
         if is_complete:
@@ -86,6 +91,15 @@ def tune(
         is_complete=is_complete,
         lost_workers=tuple(search.lost_workers),
     )
+
+
+def chained_variants(variants: Mapping[str, Pipeline]) -> dict[str, Pipeline]:
+    """Layers with the products for chains, whose blocks leave their SMs as they end, by name."""
+    return {
+        f"{name} chained".strip(): with_chained_products(pipeline)
+        for name, pipeline in variants.items()
+        if is_layer(pipeline) and not any(stage.backend for stage in pipeline.stages)
+    }
 
 
 def run_and_keep(

@@ -26,6 +26,18 @@ def with_chained_products(pipeline: Pipeline) -> Pipeline:
     return _with_names(pipeline, {**_backends(), **_backends()["chained"]})
 
 
+def is_chained(pipeline: Pipeline) -> bool:
+    """Whether a stage names a kernel for chains, which differs from the usual by dependent launch alone."""
+    names = set(_backends()["chained"].values())
+    return any(stage.backend in names for stage in pipeline.stages)
+
+
+def is_layer(pipeline: Pipeline) -> bool:
+    """Whether kernels of several kinds follow each other, each kind of which has a backend of its own."""
+    kinds = {type(stage.work).__name__ for stage in pipeline.stages}
+    return len(kinds) > 1 and kinds <= set(_backends())
+
+
 def _with_names(pipeline: Pipeline, names: Mapping[str, Any]) -> Pipeline:
     return pipeline.with_stages(
         {

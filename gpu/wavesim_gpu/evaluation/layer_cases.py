@@ -17,6 +17,7 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.passes.model_pass import CHAINED
 from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
@@ -28,7 +29,7 @@ from wavesim_gpu.runtime.operands import Operands
 
 Kind = Literal["layer", "decode", "chain", "product"]
 PlanClass = Literal["stream", "pdl", "semaphores"]
-GEMM_BACKEND = "hopper"
+GEMM_BACKEND, CHAINED_BACKEND = "hopper", "hopper-chained"
 TILES = tuple((m, n) for m, n, _ in backend_named(GEMM_BACKEND).tiles)
 LAYER_PLANS: dict[PlanClass, tuple[str, ...]] = {
     "stream": ("stream",),
@@ -45,6 +46,9 @@ DECODE_PLANS: dict[PlanClass, tuple[str, ...]] = {
     "pdl": ("pdl",),
     "semaphores": ("pdl+row", "pdl+tile"),
 }
+# Of products whose blocks leave as they end, which run otherwise than the usual by dependent launch alone.
+CHAINED_PLANS = tuple(f"{CHAINED}{word}" for word in ("pdl+row", "pdl+tile", "persistent+pdl+row"))
+CHAINED_KINDS: tuple[Kind, ...] = ("layer", "chain")
 PLANS: dict[Kind, dict[PlanClass, tuple[str, ...]]] = {
     "layer": LAYER_PLANS,
     "chain": CHAIN_PLANS,
@@ -66,7 +70,10 @@ PRODUCTS = ("qkv", "out", "up", "down")
 
 @dataclass(frozen=True)
 class GraphCandidate:
-    """One plan of a case's kernels, in tiles and orders that it names; "" where there is no attention."""
+    """One plan of a case, in tiles and orders that it names; "chained+" stands for products for chains.
+
+    An order of "" where there is no attention.
+    """
 
     plan_class: PlanClass
     tiles: str
@@ -77,10 +84,15 @@ class GraphCandidate:
     @property
     def plan(self) -> Plan:
         """The plan, attention's tiles in the order named."""
-        plan = parse_plan(self.plan_word)
+        plan = parse_plan(self.plan_word.removeprefix(CHAINED))
         if self.attention_order in ("", "row"):
             return plan
         return replace(plan, orders={"attention": parse_order(self.attention_order)})
+
+    @property
+    def group(self) -> tuple[str, bool]:
+        """Equal for candidates of the same kernels in the same tiles, which share operands."""
+        return self.tiles, self.plan_word.startswith(CHAINED)
 
     @property
     def label(self) -> str:
@@ -153,6 +165,13 @@ class GraphCase:
                     for word in words
                     for order in orders
                 ]
+            if self.kind in CHAINED_KINDS:
+                chained = on_backend(pipeline, CHAINED_BACKEND)
+                found += [
+                    GraphCandidate("semaphores", tiles, word, order, chained)
+                    for word in CHAINED_PLANS
+                    for order in ATTENTION_ORDERS
+                ]
         return found
 
     def by_torch(self, sets: Sequence[Operands]) -> tuple[list[Any], str]:
@@ -162,27 +181,16 @@ class GraphCase:
 
     def _part_of(self, layer: Pipeline) -> Pipeline:
         found = chain_of(layer, [self.part] if self.kind == "product" else self.part) if self.part else layer
-        return on_hopper(found)
+        return on_backend(found, GEMM_BACKEND)
 
 
-def on_hopper(pipeline: Pipeline) -> Pipeline:
-    """Its GEMMs by the Hopper kernels, other stages by whatever computes them."""
+def on_backend(pipeline: Pipeline, backend: str) -> Pipeline:
+    """Its GEMMs by that backend, other stages by whatever computes them."""
     stages = {
-        stage.name: replace(stage, backend=GEMM_BACKEND) if isinstance(stage.work, Gemm) else stage
+        stage.name: replace(stage, backend=backend) if isinstance(stage.work, Gemm) else stage
         for stage in pipeline.stages
     }
-    return replace(
-        pipeline,
-        stages=list(stages.values()),
-        dependencies=[
-            replace(
-                dependency,
-                consumer=replace(dependency.consumer, stage=stages[dependency.consumer.stage.name]),
-                needs=[replace(need, stage=stages[need.stage.name]) for need in dependency.needs],
-            )
-            for dependency in pipeline.dependencies
-        ],
-    )
+    return pipeline.with_stages(stages)
 
 
 def all_cases() -> list[GraphCase]:

@@ -142,10 +142,10 @@ def _contenders(
 ) -> list[GraphTimes]:
     """All with right results; torch's on the first candidate's inputs and weights."""
     found: list[GraphTimes] = []
-    of_tiles: dict[str, list[GraphCandidate]] = {}
+    groups: dict[tuple[str, bool], list[GraphCandidate]] = {}
     for one in candidates:
-        of_tiles.setdefault(one.tiles, []).append(one)
-    for group in of_tiles.values():
+        groups.setdefault(one.group, []).append(one)
+    for group in groups.values():
         sets = _operand_sets(runner, group[0])
         expected = reference(sets[0], GEMM_BACKEND)
         if not found:

@@ -28,6 +28,21 @@ def test_products_are_cut_into_tiles_that_there_are_kernels_for_and_few_rows_spl
         assert weight_bytes(pipeline) > 2 * 4096 * (6144 + 4096 + 3 * 14336)
 
 
+def test_layers_and_chains_are_tried_with_products_whose_blocks_leave_as_they_end():
+    for text in ("chain gpt3-145b attention 1024", "layer qwen2.5-0.5b 1024"):
+        (case,) = cases_named(text)
+        chained = [one for one in case.candidates(H200) if one.group[1]]
+        assert {one.plan_word.removeprefix("chained+") for one in chained} == {
+            one.plan.name for one in chained
+        }
+        assert all(one.plan.launch.follows == "start" and one.plan_class == "semaphores" for one in chained)
+        backends = {stage.backend for one in chained for stage in one.pipeline.stages}
+        assert "hopper-chained" in backends
+        assert "hopper" not in backends
+    (decode,) = cases_named("decode llama-3-8b")
+    assert not any(one.group[1] for one in decode.candidates(H200))
+
+
 def test_a_part_that_is_no_case_is_refused_by_name():
     with pytest.raises(DescriptionError, match="--only is 'vgg'; it is in no case"):
         cases_named("vgg")
