@@ -122,9 +122,9 @@ class DescribedFamily(KernelFamily):
         return tuple(dict.fromkeys(self._height(stage) for stage in self.described.stages))
 
     def pipeline(self, m: int) -> Pipeline:
-        return self.described.with_works(
-            {stage.name: self._work(stage, m) for stage in self.described.stages}
-        )
+        alike = {stage.name: replace(stage, tile_weights=()) for stage in self.described.stages}
+        works = {stage.name: self._work(stage, m) for stage in self.described.stages}
+        return self.described.with_stages(alike).with_works(works)
 
     @property
     def timed(self) -> tuple[Pipeline, Mapping[str, int]]:

@@ -36,7 +36,7 @@ from wavesim.model.device import Device
 from wavesim.model.host import Host, host_of
 from wavesim.model.kernel import ACTIVATIONS, WAIT_PLACES, Block, Carveout, Gemm, Grid, Kernel, MainLoop
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.stage import Stage, Work
+from wavesim.model.stage import LEAST_WEIGHT, MOST_WEIGHT, Stage, Work
 from wavesim.model.tile_set_text import parse_tile_set
 
 # A kernel's: a quarter of an hour, so that sums over all blocks stay far below 64 bits of nanoseconds.
@@ -144,7 +144,8 @@ def stage_of(table: DescriptionTable) -> Stage:
         table.optional("persistent", bool),
         tests_each_k_block=table.optional("tests_each_k_block", bool),
     )
-    return Stage(name, _work(name, block, table), main_loop=loop)
+    weights = table.numbers("tile_weights", LEAST_WEIGHT, MOST_WEIGHT)
+    return Stage(name, _work(name, block, table), main_loop=loop, tile_weights=weights)
 
 
 def _work(name: str, block: Block, table: DescriptionTable) -> Kernel | Work:

@@ -138,6 +138,16 @@ STAGES = (
         "kernel_us = 320.0",
     ),
     Field(
+        "tile_weights",
+        "ratios",
+        "how long tiles take beside each other, of any scale: one number per tile row, or per block, row "
+        "after row; causal attention with 128 x 128 blocks: [1, 2, 3, ...]. `kernel_us` is shared out by "
+        "them",
+        "all alike",
+        "of tiles that differ, when they end and what waits for them is off",
+        "tile_weights = [1, 2, 3, 4]",
+    ),
+    Field(
         "m",
         "rows",
         "of the output and of A; with `n` and `k`",

@@ -104,6 +104,16 @@ class DescriptionTable:
         except DescriptionError as error:
             raise RecordingError(str(error)) from None
 
+    def numbers(self, name: str, least: float, most: float) -> tuple[float, ...]:
+        """A list of numbers in their bounds; none where it is not there."""
+        values: list[Any] = self.optional(name, list) or []
+        if any(not isinstance(value, int | float) or isinstance(value, bool) for value in values):
+            raise self.wrong(name, "expected a list of numbers")
+        try:
+            return tuple(real(self.field(name), value, least, most) for value in values)
+        except DescriptionError as error:
+            raise RecordingError(str(error)) from None
+
     def word(self, name: str, known: Sequence[str]) -> Any:
         """One of the known words, if it is there."""
         value = self.optional(name, str)

@@ -92,6 +92,8 @@ def _stage_lines(stage: Stage, time_ns: int | None) -> Iterator[str]:
         yield f"persistent = {str(loop.is_persistent).lower()}"
     if loop.tests_each_k_block is not None:
         yield f"tests_each_k_block = {str(loop.tests_each_k_block).lower()}"
+    if stage.tile_weights:
+        yield f"tile_weights = [{', '.join(map(repr, stage.tile_weights))}]"
     if time_ns is not None:
         yield f"kernel_us = {time_ns / 1000}"
 

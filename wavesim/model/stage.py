@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import shown
+from wavesim.guard.bounds import real, shown
 from wavesim.model.index import Index, as_index
 from wavesim.model.kernel import UNKNOWN_LOOP, Gemm, Grid, Kernel, MainLoop
 from wavesim.model.regions import TiledWork, View
@@ -138,6 +138,9 @@ class Work(Protocol):
         """The launch that computes it."""
 
 
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6  # of a tile's time over another's
+
+
 @dataclass(frozen=True)
 class Stage:
     """A kernel as a part of a pipeline. `stage[x, y]` names its tiles in dependencies.
@@ -147,6 +150,9 @@ class Stage:
     says nothing. `buffers` says where operands lie that are not the stage's alone, by operand: a buffer's
     name, or a `View` of it; of a pipeline in which nobody names any, a GEMM's A is its producer's C.
     `device` numbers the GPU that it runs on, from 0: a dependency on another's tiles crosses a link.
+    `tile_weights` are tile times up to a factor where they differ, for predictions from the kernel's time:
+    one per tile row, or one per block in the grid's row-major order, split after split; all above 0.
+    Raises `DescriptionError` for weights of another number or below 0.
     """
 
     name: str
@@ -155,6 +161,7 @@ class Stage:
     main_loop: MainLoop = UNKNOWN_LOOP
     buffers: Mapping[str, str | View] = field(default_factory=dict, compare=False)
     device: int = 0
+    tile_weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if type(self.device) is not int or not 0 <= self.device < MOST_DEVICES:
@@ -162,6 +169,20 @@ class Stage:
                 f"stage {self.name}: device is {shown(self.device)}; it is the number of a GPU, from 0 to "
                 f"{MOST_DEVICES - 1}"
             )
+        if len(self.tile_weights) not in (0, self.grid.y, self.grid.size):
+            raise DescriptionError(
+                f"stage {self.name}: tile_weights has {len(self.tile_weights)} numbers; give one for each of "
+                f"{self.grid.y} tile rows, or of {self.grid.size} blocks"
+            )
+        for weight in self.tile_weights:
+            real(f"stage {self.name}: tile_weights", weight, LEAST_WEIGHT, MOST_WEIGHT)
+
+    @property
+    def block_weights(self) -> tuple[float, ...]:
+        """One weight per block; none where all tiles are alike."""
+        if len(self.tile_weights) in (0, self.grid.size):
+            return self.tile_weights
+        return tuple(weight for weight in self.tile_weights for _ in range(self.grid.x)) * self.grid.z
 
     def view(self, operand: str) -> View:
         """Where an operand lies; one that nobody named in a buffer of its own, "stage.operand"."""

@@ -42,7 +42,7 @@ def costs_from_kernel_times(
 
     All tiles of a stage take as long, edge tiles too, as tensor cores multiply whole tiles; `tile_weights`
     has others, one per block in the grid's row-major order, split after split: (blocks,), above 0, of any
-    scale.
+    scale. Without it those of the stages count.
     What the trace of a run would say besides is taken from `known`, by default `costs_of(device.name)`.
     Where a kernel was clearly faster than the memory known of the device would let it be, as where that is
     another device's in proportion, all are predicted without a memory: what was measured goes before it.
@@ -72,7 +72,8 @@ def costs_from_kernel_times(
         clock_gain=0.0 if memory is None else known.gain(most),
     )
     spread = 0.0 if memory is None else float(known.values.get("kernel_times.tile_spread", 0.0))
-    given = _checked(pipeline, tile_weights or {})
+    own = {stage.name: stage.block_weights for stage in pipeline.stages if stage.tile_weights}
+    given = own | _checked(pipeline, tile_weights or {})
     weights = {stage.name: _weights(stage, given.get(stage.name), spread) for stage in pipeline.stages}
     blocks_ns = {stage.name: kernel_ns[stage.name] - known.kernel_launch_ns for stage in pipeline.stages}
     tile_ns = _tile_times(pipeline, device, blocks_ns, replace(around, tile_ns=weights), order)
@@ -82,9 +83,7 @@ def costs_from_kernel_times(
     return replace(around, tile_ns=tile_ns or {}, main_loops=usual_loops(pipeline, device), **known.overheads)
 
 
-def _checked(
-    pipeline: Pipeline, tile_weights: Mapping[str, Sequence[float]]
-) -> Mapping[str, Sequence[float]]:
+def _checked(pipeline: Pipeline, tile_weights: Mapping[str, Sequence[float]]) -> dict[str, Sequence[float]]:
     """The same weights. Raises `DescriptionError`."""
     sizes = {stage.name: stage.grid.size for stage in pipeline.stages}
     for name, weights in tile_weights.items():
@@ -96,7 +95,7 @@ def _checked(
             )
         if not all(isfinite(weight) and weight > 0 for weight in weights):
             raise DescriptionError(f"tile_weights: those of {name!r} must be finite numbers above 0")
-    return tile_weights
+    return dict(tile_weights)
 
 
 def _weights(stage: Stage, weights: Sequence[float] | None, spread: float) -> int | list[int]:

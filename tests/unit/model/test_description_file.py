@@ -8,6 +8,7 @@ import pytest
 from wavesim.cli.command_line import main
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.model.description import load_description
+from wavesim.model.description_writer import write_description
 from wavesim.plan.plan import StreamSync
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.verdict import Verdict, verdict_on
@@ -53,6 +54,38 @@ def test_a_measured_time_goes_before_a_memory_that_would_not_let_the_kernel_be_s
     stream = simulate(found.pipeline, StreamSync(), found.device, costs)
     assert stream.makespan_ns == pytest.approx(455_000, rel=0.01)
     assert costs.memory is None
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        (list(range(1, 9)), [row for row in range(1, 9) for _ in range(48)]),
+        ([1 + tile % 48 for tile in range(384)], [1 + tile % 48 for tile in range(384)]),
+    ],
+    ids=["by tile rows", "by blocks"],
+)
+def test_a_kernels_time_is_shared_out_by_its_tiles_weights(tmp_path: Path, weights, expected):
+    described = changed(tmp_path, "kernel_us = 255", f"tile_weights = {weights}\nkernel_us = 255")
+    found = load_description(described)
+    costs = costs_from_kernel_times(found.pipeline, found.device, found.kernel_ns)
+    times = costs.tile_times(found.pipeline.stage("gemm2"))
+    assert [ns / times[0] for ns in times] == pytest.approx([one / expected[0] for one in expected], rel=1e-3)
+    write_description(tmp_path / "again.toml", found)
+    assert load_description(tmp_path / "again.toml").pipeline.stages == found.pipeline.stages
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ("[1, 2, 3]", "tile_weights has 3 numbers; give one for each of 8 tile rows, or of 384 blocks"),
+        ("[1, 2, 3, 4, 5, 6, 7, 0]", "tile_weights' is 0; it must be a number from 1e-06"),
+        ('["a"]', "expected a list of numbers"),
+    ],
+)
+def test_weights_that_are_not_one_per_tile_row_or_block_are_refused(tmp_path: Path, weights, message):
+    described = changed(tmp_path, "kernel_us = 255", f"tile_weights = {weights}\nkernel_us = 255")
+    with pytest.raises((RecordingError, DescriptionError), match=message):
+        load_description(described)
 
 
 def test_the_verdict_names_a_plan_inside_its_interval_and_why():
