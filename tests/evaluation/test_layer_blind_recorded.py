@@ -1,9 +1,11 @@
 """The recorded blind run of layers says what the evidence page says."""
 
 from pathlib import Path
+from statistics import median
 
 import pytest
 
+from wavesim.costs.layer_costs import costs_of_stages
 from wavesim.evaluation.layer_blind_cases import all_cases
 from wavesim.evaluation.layer_blind_runs import LayerBlindRun
 from wavesim.evaluation.layer_blind_scores import (
@@ -13,6 +15,8 @@ from wavesim.evaluation.layer_blind_scores import (
     scores_table,
     scores_today,
 )
+from wavesim.model import device as devices
+from wavesim.sim.simulation import simulate
 
 ROOT = Path(__file__).parents[2]
 RUN = LayerBlindRun(ROOT / "wavesim" / "recordings" / "layers" / "h200-2026-11-22")
@@ -37,6 +41,23 @@ def test_todays_gains_of_some_cases_that_no_constant_was_chosen_by_are_within_th
     assert held.gains >= 20
     assert held.gain_median <= 1.5
     assert held.sign_right >= 80
+
+
+def test_of_a_step_of_decode_the_plan_predicted_best_is_the_one_measured_best():
+    """Of the shortest, as the others take seconds; dependent launch was the fastest of all seven."""
+    device = devices.load(str(RUN.facts["device"]))
+    steps = [case for case in all_cases() if case.kind == "decode" and case.name in RUN.rounds]
+    assert len(steps) == 7
+    for case in steps:
+        measured = {word: median(times) for (_, word), times in RUN.rounds[case.name].items()}
+        assert min(measured, key=measured.__getitem__) == "pdl"
+    for case in (one for one in steps if one.model == "qwen2.5-0.5b"):
+        pipeline, costs = case.pipeline(), costs_of_stages(case.pipeline(), device)
+        simulated = {
+            word: simulate(pipeline, case.plan(word, order), device, costs).time_ns
+            for order, word in case.entries
+        }
+        assert min(simulated, key=simulated.__getitem__) == "pdl"
 
 
 def test_all_cases_but_the_one_that_the_page_names_were_measured():
