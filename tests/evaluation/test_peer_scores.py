@@ -9,8 +9,10 @@ from wavesim.evaluation.peer_scores import (
     fitted_collective,
     measured_tables,
     scores,
+    scores_text,
     summary,
 )
+from wavesim.peers.prediction import SCORES, history_text
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +56,8 @@ def test_an_epilogue_that_stores_to_the_peer_is_predicted_with_nothing_fitted(fo
 def test_every_row_of_the_tables_is_scored(found):
     tables = measured_tables()
     assert len(found) == len(tables["sequence"]) + 4 * len(tables["chunks"]) + 2 * len(tables["stores"])
+
+
+def test_what_users_are_told_of_past_errors_is_what_is_scored(found):
+    assert SCORES.read_text(encoding="utf-8") == scores_text(found)
+    assert "on two H200s of one host and not fitted: off by one after the other" in history_text()

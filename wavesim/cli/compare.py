@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from wavesim.cli.pictures import add_picture_options, gains_table, require_pictures, write_pictures
 from wavesim.cli.printing import print_result, progress
-from wavesim.cli.workload_options import add_split_k_option, add_workload_options, described
+from wavesim.cli.several_gpus import add_way_option, compare_several, of_several
+from wavesim.cli.workload_options import (
+    add_split_k_option,
+    add_workload_options,
+    described,
+    described_file,
+)
 from wavesim.guard.bounds import MOST_COMPARED, listed
 from wavesim.plan.parsing import WORDS, parse_plan
 
@@ -30,6 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=f"plans to set beside stream sync, separated by commas ({SYNCS}, or the file's): {WORDS}",
     )
     add_split_k_option(parser)
+    add_way_option(parser, "all, or some separated by commas")
     parser.add_argument("--gpu", default="never", choices=["never", "auto", "require"], help="measure live")
     add_picture_options(parser, "all plans and their timelines")
 
@@ -40,6 +47,9 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.recordings.runner import find_runner
 
     require_pictures(options)
+    several = of_several(described_file(options), options)
+    if several is not None:
+        return compare_several(several, options)
     subject = described(options)
     pipeline, device, order = subject.pipeline, subject.device, subject.launch_order(options.order)
     words = listed("sync", subject.syncs(options.sync, SYNCS), MOST_COMPARED)

@@ -44,7 +44,7 @@ def write_pictures(
     options: argparse.Namespace,
     title: str,
     traces: Sequence[Trace],
-    pipeline: Pipeline,
+    pipeline: Pipeline | None,
     figures: Callable[[], "Sequence[Figure | Section]"],
     *,
     table: "Table | None" = None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from wavesim.cli.pictures import add_picture_options, gains_table, require_pictures, write_pictures
 from wavesim.cli.printing import print_result, progress
+from wavesim.cli.several_gpus import of_several, predict_several
 from wavesim.cli.workload_options import add_file_option
 from wavesim.errors import DescriptionError
 from wavesim.guard.escaping import whole_line
@@ -34,6 +35,9 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.predict.verdict import verdict_on
 
     require_pictures(options)
+    several = of_several(_file(options), options)
+    if several is not None:
+        return predict_several(several, options)
     found = load_description(_file(options))
     verdict = verdict_on(found.pipeline, found.device, found.kernel_ns, progress("predicting", after_s=3.0))
     lines = verdict_lines(verdict, found.device.name)

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 from wavesim.cli.edge_option import add_edges_option, with_edges
 from wavesim.cli.pictures import add_picture_options, require_pictures, write_pictures
 from wavesim.cli.printing import complain, print_result
-from wavesim.cli.workload_options import add_split_k_option, add_workload_options, described
+from wavesim.cli.several_gpus import add_way_option, of_several, simulate_several
+from wavesim.cli.workload_options import (
+    add_split_k_option,
+    add_workload_options,
+    described,
+    described_file,
+)
 from wavesim.errors import DescriptionError
 from wavesim.guard.options import integer
 from wavesim.model.pipeline import Pipeline
@@ -36,6 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--launch", help=f"when a kernel starts: {', '.join(LAUNCHES)}")
     add_edges_option(parser)
     add_split_k_option(parser)
+    add_way_option(parser, "stores")
     parser.add_argument("--no-wait-kernel", action="store_true", help="let consumers be issued at any time")
     parser.add_argument(
         "--head-start",
@@ -52,6 +59,9 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.check.deadlock import safety_of
 
     require_pictures(options)
+    several = of_several(described_file(options), options)
+    if several is not None:
+        return simulate_several(several, options)
     subject = described(options)
     pipeline, device = subject.pipeline, subject.device
     options.order = subject.launch_order(options.order)

@@ -99,7 +99,7 @@ def _library_us(row: Mapping[str, int], way: PeerWay, with_measured_gemm: bool) 
     times = times_of(one, host, way, device)
     if with_measured_gemm:
         ratio = 1e3 * row["gemm"] / library_gemm(gemm, device)[0]
-        library = {rows: (round(ns * ratio), sms) for rows, (ns, sms) in times.library.items()}
+        library = {name: (round(ns * ratio), sms) for name, (ns, sms) in times.library.items()}
         times = replace(times, library=library)
     return simulate_peers(one, host, way, device, times=times).makespan_ns / 1e3
 
@@ -166,3 +166,18 @@ def fitted_burst_ratio() -> float:
         if is_development(place) and row["m"] > 128
     ]
     return float(np.median(ratios)) * costs.burst_ratio
+
+
+def scores_text(found: Sequence[PeerScore]) -> str:
+    """`wavesim/peers/scores.toml`: of rows that nothing was fitted to, by kind of way."""
+    kinds = {
+        "sequence": [one for one in found if one.way == "sequence" and not one.is_fitted],
+        "chunks": [one for one in found if one.way.startswith("chunks") and not one.is_fitted],
+        "stores": [one for one in found if one.way == "with stores"],
+        "stores_and_added": [one for one in found if one.way == "and added"],
+    }
+    lines = ["# Written by wavesim.evaluation.peer_scores: percent of the measured time, rows not fitted to."]
+    lines.append('measured_on = "two H200s of one host"')
+    for name, rows in kinds.items():
+        lines += ["", f"[{name}]", *(f"{key} = {value}" for key, value in summary(rows).items())]
+    return "\n".join(lines) + "\n"

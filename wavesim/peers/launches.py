@@ -10,7 +10,7 @@ from math import ceil
 
 from wavesim.costs.peer_costs import PeerCosts
 from wavesim.errors import DescriptionError
-from wavesim.model.collective import SharedTiles, tile_bytes_of
+from wavesim.model.collective import ELEMENT_BYTES, SharedTiles, tile_bytes_of
 from wavesim.model.device import Device
 from wavesim.model.host import Host
 from wavesim.model.kernel import Block, Gemm, Grid, Kernel
@@ -31,12 +31,12 @@ COMPUTE, COMMUNICATE = 0, 1  # streams of a device
 @dataclass(frozen=True)
 class PeerTimes:
     """What the kernels take: `tile_ns` of our persistent kernels by stage, `library` (ns, SMs in use) of the
-    library's GEMMs by number of rows. `link_factor`: a what-if link, so much faster than the one the
-    collectives ran on.
+    library's GEMMs, of one chunk each, by stage. `link_factor`: of a what-if link, over the
+    one that the collectives ran on.
     """
 
     tile_ns: Mapping[str, int]
-    library: Mapping[int, tuple[int, int]]
+    library: Mapping[str, tuple[int, int]]
     costs: PeerCosts
     link_factor: float = 1.0
 
@@ -54,55 +54,66 @@ def launches_of(
 
 
 def _library(one: Pipeline, host: Host, way: PeerWay, times: PeerTimes) -> PeerProgram:
-    """GEMMs of equal chunks of rows, and the collective of each. Of one GEMM with one collective alone."""
-    gemm, kind = _only_gemm(one, host, way)
-    rows = ceil(gemm.m / way.chunks)
-    is_before = kind == "all-gather"
-    width = gemm.k if is_before else gemm.columns
-    blocks = times.costs.library_sms
-    taken = times.costs.time_ns(kind, 2 * rows * width, host.gpus, times.link_factor)
+    """GEMMs of equal chunks of rows and the collective of each; uncut, any chain of stages, one by one."""
+    if way.chunks > 1 and (len(one.stages) != 1 or len(host.collectives) != 1):
+        raise DescriptionError(
+            f"way {way.word} is simulated of one GEMM with one collective; pipeline {one.name} has "
+            f"{len(one.stages)} stages and {len(host.collectives)} collectives. Use sequence or stores"
+        )
     kernels: list[PeerKernel] = []
-    for rank in range(host.gpus):
+    semaphores: list[PeerSemaphore] = []
+    for stage in one.stages:
+        collective = host.collectives.get(stage.name)
         for chunk in range(way.chunks):
-            product = _library_gemm(gemm, rows, rank, chunk, times)
-            name = f"{gemm.name}.{kind}.{chunk}@{rank}"
-            stage = Stage(name, Kernel(name, Grid(blocks), LIBRARY_BLOCK), device=rank)
-            # One counter for the ranks of a chunk: a block counts itself, then waits for all.
-            items = [PeerItem((i, 0), arrives=(chunk,), waits=(chunk,)) for i in range(blocks)]
-            collective = PeerKernel(stage, COMMUNICATE, blocks, items, taken)
-            after = (len(kernels),)
-            if is_before:
-                kernels += [collective, replace(product, after=after)]
-            else:
-                kernels += [product, replace(collective, after=after)]
-    semaphores = [
-        PeerSemaphore(f"{kind} {chunk}: blocks of all ranks", 0, blocks * host.gpus)
-        for chunk in range(way.chunks)
-    ]
+            if collective is not None:
+                kind, count = collective.kind, times.costs.library_sms * host.gpus
+                semaphores.append(
+                    PeerSemaphore(f"{stage.name} {kind} {chunk}: blocks of all ranks", 0, count)
+                )
+            for rank in range(host.gpus):
+                own = _library_kernel(stage, rank, chunk, way, times)
+                if collective is None:
+                    kernels.append(own)
+                    continue
+                shared = _library_collective(stage, collective.kind, rank, chunk, way, host, times)
+                met = (len(semaphores) - 1,)
+                items = [replace(item, arrives=met, waits=met) for item in shared.items]
+                shared = replace(shared, items=items)
+                pair = (shared, own) if collective.kind == "all-gather" else (own, shared)
+                kernels += [pair[0], replace(pair[1], after=(len(kernels),))]
     return PeerProgram(one.name, way.word, way.text, kernels, semaphores, _parameters(one, host))
 
 
-def _only_gemm(one: Pipeline, host: Host, way: PeerWay) -> tuple[Gemm, str]:
-    if len(one.stages) != 1 or len(host.collectives) != 1:
-        raise DescriptionError(
-            f"way {way.word} is simulated of one GEMM with one collective; pipeline {one.name} has "
-            f"{len(one.stages)} stages and {len(host.collectives)} collectives. Use "
-            f"{PeerWay('stores', 8).word}, or "
-            "add up the parts"
-        )
-    (collective,) = host.collectives.values()
-    return one.stages[0].gemm, collective.kind
+def _library_collective(
+    stage: Stage, kind: str, rank: int, chunk: int, way: PeerWay, host: Host, times: PeerTimes
+) -> PeerKernel:
+    """One rank's kernel of a collective, of a chunk's rows; its blocks meet those of all ranks first."""
+    gemm, blocks = stage.gemm, times.costs.library_sms
+    width = gemm.k if kind == "all-gather" else gemm.columns
+    size = ELEMENT_BYTES * ceil(gemm.m / way.chunks) * width
+    taken = times.costs.time_ns(kind, size, host.gpus, times.link_factor)
+    name = f"{stage.name}.{kind}.{chunk}@{rank}"
+    own = Stage(name, Kernel(name, Grid(blocks), LIBRARY_BLOCK), device=rank)
+    # In chunks on a stream of its own, else on that of what comes before and after.
+    stream = COMMUNICATE if way.chunks > 1 else COMPUTE
+    return PeerKernel(own, stream, blocks, [PeerItem((i, 0)) for i in range(blocks)], taken)
 
 
-def _library_gemm(gemm: Gemm, rows: int, rank: int, chunk: int, times: PeerTimes) -> PeerKernel:
-    """A kernel whose resident blocks share the work evenly beforehand: each takes as long as all of it."""
-    name = f"{gemm.name}.{chunk}@{rank}"
-    part = replace(gemm, name=name, m=rows)
-    taken, blocks = times.library[rows]
-    kernel = Kernel(name, Grid(blocks), gemm.block)
+def _library_kernel(stage: Stage, rank: int, chunk: int, way: PeerWay, times: PeerTimes) -> PeerKernel:
+    """A GEMM whose resident blocks share the work evenly beforehand: each takes as long as all of it.
+
+    Of another stage a block per tile.
+    """
+    name = f"{stage.name}.{chunk}@{rank}" if way.chunks > 1 else f"{stage.name}@{rank}"
+    if not isinstance(stage.work, Gemm):
+        items = [PeerItem(tile) for tile in stage.grid]
+        own = replace(stage, name=name, device=rank)
+        return PeerKernel(own, COMPUTE, len(items), items, times.tile_ns[stage.name])
+    part = replace(stage.work, name=name, m=ceil(stage.work.m / way.chunks))
+    taken, blocks = times.library[stage.name]
+    own = Stage(name, Kernel(name, Grid(blocks), part.block), device=rank)
     items = [PeerItem((i, 0)) for i in range(blocks)]
-    stage = Stage(name, kernel, device=rank)
-    return PeerKernel(stage, COMPUTE, blocks, items, taken, bytes_per_s=_bytes_per_s(part, taken))
+    return PeerKernel(own, COMPUTE, blocks, items, taken, bytes_per_s=_bytes_per_s(part, taken))
 
 
 def _bytes_per_s(gemm: Gemm, taken_ns: float) -> float:

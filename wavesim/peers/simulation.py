@@ -71,16 +71,30 @@ def latencies_of(device: Device) -> Latencies:
     return Latencies(start_ns, int(overheads["boundary_ns"]), int(overheads["post_visibility_ns"]))
 
 
-def times_of(one: Pipeline, host: Host, way: PeerWay, device: Device) -> PeerTimes:
-    """What kernels take on the device. Raises `DescriptionError` where nothing was measured on it."""
+def times_of(
+    one: Pipeline, host: Host, way: PeerWay, device: Device, kernel_ns: Mapping[str, int] | None = None
+) -> PeerTimes:
+    """What kernels take on the device; `kernel_ns` are stages' measured times alone, where known.
+
+    A measured GEMM makes chunks and tiles of it as much longer or shorter as it is itself. Raises
+    `DescriptionError` where nothing was measured on the device.
+    """
     products, costs = _products(device), peer_costs_of(device.name)
     tile_ns = {stage.name: _tile_ns(stage, products, device, costs.burst_ratio) for stage in one.stages}
-    alone: dict[int, tuple[int, int]] = {}
-    if way.is_library:
-        rows = ceil(one.stages[0].gemm.m / way.chunks)
-        alone[rows] = library_gemm(replace(one.stages[0].gemm, m=rows), device)
+    ratios = {
+        name: taken / library_gemm(one.stage(name).gemm, device)[0]
+        for name, taken in (kernel_ns or {}).items()
+        if isinstance(one.stage(name).work, Gemm)
+    }
+    tile_ns = {name: round(taken * ratios.get(name, 1.0)) for name, taken in tile_ns.items()}
+    gemms = [stage for stage in one.stages if isinstance(stage.work, Gemm) and way.is_library]
+    library = {
+        stage.name: library_gemm(replace(stage.gemm, m=ceil(stage.gemm.m / way.chunks)), device)
+        for stage in gemms
+    }
+    library = {name: (round(taken * ratios.get(name, 1.0)), sms) for name, (taken, sms) in library.items()}
     factor = host.link.most("write") / load_link(device.name).most("write")
-    return PeerTimes(tile_ns, alone, costs, factor)
+    return PeerTimes(tile_ns, library, costs, factor)
 
 
 def library_gemm(gemm: Gemm, device: Device) -> tuple[int, int]:

@@ -6,7 +6,6 @@ eighteenth waits. 132 tiles of 64 KB that a wave ends with are gone after 25 us;
 the other, and are out of step from then on.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -92,19 +91,3 @@ class Traffic:
         both = (self._out[device], self._in[device])
         share = sum(share for one in both for end, share in one.ends if end > now)
         return share * self._link.most("write")
-
-
-def utilisation(transfers: Sequence[Transfer], link: Link, source: int, target: int) -> list[list[float]]:
-    """[time in ns, share of the link in use] from each time on, of one direction."""
-    changes: list[tuple[int, float]] = []
-    for one in transfers:
-        if (one.source, one.target) == (source, target):
-            rate = one.bytes / max(1, one.end_ns - one.start_ns) * 1e9 / link.most("write")
-            changes += [(one.start_ns, rate), (one.end_ns, -rate)]
-    used, steps = 0.0, [[0.0, 0.0]]
-    for time, change in sorted(changes):
-        used += change
-        if steps[-1][0] == time:
-            steps.pop()
-        steps.append([float(time), max(0.0, used)])
-    return steps

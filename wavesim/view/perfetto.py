@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from wavesim.analysis.link_use import link_rates
 from wavesim.errors import DescriptionError
 from wavesim.guard.writing import write_bytes
 from wavesim.model.pipeline import Pipeline
@@ -70,6 +71,7 @@ def _events(trace: Trace, index: int, pipeline: Pipeline | None) -> Iterator[Eve
     yield from _tiles(trace, pids.tolist(), origin)
     yield from _waits(trace, pids.tolist(), origin)
     yield from _arrows(trace, pids.tolist(), origin, f"{index}.", find_last_producers(trace, pipeline))
+    yield from _links(trace, index, origin)
     for event in trace.events:
         place = {"pid": index * MOST_SMS + EVENTS_PID, "tid": 0}
         span = _span(event.start_ns - origin, event.end_ns - origin)
@@ -81,8 +83,10 @@ def _names(trace: Trace, index: int) -> Iterator[Event]:
     label = f"{trace.header.source}, {trace.header.plan_label.lower()}"
     base = index * MOST_SMS
     used = sorted(set(zip(trace.sm.tolist(), trace.slot.tolist(), strict=True)))
+    per_device = trace.header.sm_count // trace.header.device_count
     for sm in sorted({sm for sm, _ in used}):
-        yield _meta("process_name", base + sm, name=f"{label}: SM {sm}")
+        device = f"GPU {sm // per_device} " if trace.device is not None else ""
+        yield _meta("process_name", base + sm, name=f"{label}: {device}SM {sm % per_device}")
         yield _meta("process_sort_index", base + sm, sort_index=base + sm)
     for sm, slot in used:
         yield {**_meta("thread_name", base + sm, name=f"slot {slot}"), "tid": slot}
@@ -133,6 +137,16 @@ def _spans(trace: Trace, origin: int) -> Iterator[tuple[int, str, int, int]]:
             info = trace.header.dependencies[dependency]
             value = info.value_of_semaphore[semaphore]
             yield block, f"waits for {info.policy} {semaphore} of {info.producer} = {value}", start, end
+
+
+def _links(trace: Trace, index: int, origin: int) -> Iterator[Event]:
+    """A counter per direction of each link, in GB/s."""
+    devices = range(trace.header.device_count)
+    for source, target in ((one, other) for one in devices for other in devices if one != other):
+        name, place = f"GB/s, GPU {source} to {target}", {"pid": index * MOST_SMS + EVENTS_PID, "tid": 0}
+        for time, rate in link_rates(trace, source, target):
+            counted = {"GB/s": round(rate, 3)}
+            yield {"ph": "C", "name": name, **place, "ts": (time - origin) / 1000, "args": counted}
 
 
 def _arrows(

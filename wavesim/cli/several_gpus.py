@@ -1,0 +1,119 @@
+"""What `simulate`, `compare` and `predict` do with a description of several GPUs.
+
+Example: `wavesim compare --file two.toml` lists every way of communicating with its simulated time; `wavesim
+simulate --file two.toml --way stores:8 --sync row` is one of them, with semaphores that tell of rows.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from wavesim.cli.pictures import write_pictures
+from wavesim.cli.printing import print_result, progress
+from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import MOST_COMPARED, listed
+from wavesim.model.description import Description, load_description
+from wavesim.plan.policy import Policy, TileSync, parse_policy
+
+SIMULATED = "simulated, not measured"
+USUAL_WAY = "stores"
+
+
+def add_way_option(parser: argparse.ArgumentParser, usual: str) -> None:
+    """`--way` for descriptions of several GPUs."""
+    parser.add_argument("--way", help=f"with [gpus] in the file, how they communicate ({usual})")
+
+
+def of_several(path: Path | None, options: argparse.Namespace) -> Description | None:
+    """The description where it is one of several GPUs. Raises `DescriptionError` for `--way` of another."""
+    found = load_description(path, may_have_host=True) if path is not None else None
+    if found is not None and found.host is not None:
+        return found
+    if getattr(options, "way", None) is not None:
+        raise DescriptionError(
+            f"way is {options.way!r}, and one GPU is described; leave --way out, or add [gpus]"
+        )
+    return None
+
+
+def simulate_several(found: Description, options: argparse.Namespace) -> int:
+    """One way, beside one after the other."""
+    unit = TileSync() if options.sync == "stream" else parse_policy(options.sync)
+    return _run(found, options, (options.way or USUAL_WAY,), unit, both_shots=False)
+
+
+def compare_several(found: Description, options: argparse.Namespace) -> int:
+    """Several ways, `--way` or all."""
+    from wavesim.peers.prediction import TRIED
+
+    words = listed("way", options.way, MOST_COMPARED) if options.way else TRIED
+    return _run(found, options, tuple(words), TileSync())
+
+
+def predict_several(found: Description, options: argparse.Namespace) -> int:
+    """All ways; the best is named."""
+    from wavesim.peers.prediction import TRIED
+
+    return _run(found, options, TRIED, TileSync())
+
+
+def _run(
+    found: Description,
+    options: argparse.Namespace,
+    ways: tuple[str, ...],
+    unit: Policy,
+    *,
+    both_shots: bool = True,
+) -> int:
+    from wavesim.peers.prediction import forecast, history_text
+
+    host = found.host
+    assert host is not None
+    result = forecast(
+        found.pipeline,
+        host,
+        found.device,
+        ways,
+        unit,
+        kernel_ns=found.kernel_ns,
+        both_shots=both_shots,
+        progress=progress("simulating", after_s=3.0),
+    )
+    what = f"{found.pipeline.name} on {host.gpus} GPUs ({found.device.name}, link {host.link.name})"
+    lines = [f"{what}, {SIMULATED}", f"{'way':<22}{'us':>10}{'times':>8}{'hidden':>9}"]
+    lines += [
+        f"{one.word:<22}{one.time_ns / 1e3:>10.1f}{result.speedup(one):>8.2f}{result.hidden(one):>9.0%}"
+        for one in result.times
+    ]
+    best = result.best
+    lines.append(f"best: {best.word}, {best.way.text}")
+    lines.append("hidden: of what one after the other takes beyond the longer of its two parts")
+    lines.append(f"before: {history_text()}")
+
+    def figures() -> list[Any]:
+        from wavesim.view.utilisation_figure import utilisation
+
+        return [utilisation([one.trace for one in dict.fromkeys((result.baseline, shown))])]
+
+    shown = result.times[1] if len(result.times) == 2 else best
+    drawn = [one.trace for one in dict.fromkeys((result.baseline, shown))]
+    write_pictures(options, f"{what}: {SIMULATED}", drawn, None, figures, notes=lines)
+    document = {
+        "workload": found.pipeline.name,
+        "device": found.device.name,
+        "gpus": host.gpus,
+        "link": host.link.name,
+        "best": best.word,
+        "ways": [
+            {
+                "way": one.word,
+                "time_ns": one.time_ns,
+                "speedup": round(result.speedup(one), 3),
+                "hidden": round(result.hidden(one), 3),
+            }
+            for one in result.times
+        ],
+        "basis": SIMULATED,
+        "before": history_text(),
+    }
+    return print_result(options, document, "\n".join(lines))

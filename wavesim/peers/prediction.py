@@ -1,0 +1,184 @@
+"""Which way of communicating pays: every way simulated, the best, what of it is hidden, from which M on.
+
+Example: of M x 6144 x 12288 and its all-reduce on two H200s at M = 2,048 one after the other takes 0.6 ms; a
+GEMM whose tiles leave as they are made beside 8 SMs that add 0.5. All simulated; `NOTE` says how such times
+compared with measured ones.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from wavesim.errors import DescriptionError
+from wavesim.guard.documents import read_toml
+from wavesim.model.collective import Collective
+from wavesim.model.device import Device
+from wavesim.model.host import Host
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.peers.launches import PeerTimes
+from wavesim.peers.simulation import TILES_ALONE, best_gemm, simulate_peers, times_of
+from wavesim.peers.way import PeerWay, parse_way
+from wavesim.plan.policy import Policy
+from wavesim.trace.trace import Trace
+
+SCORES = Path(__file__).with_name("scores.toml")
+BASELINE = PeerWay("sequence")
+TRIED = ("chunks:2", "chunks:4", "stores", "stores:8", "stores:16", "blocks:16", "copies:8")
+PAYS = 1.01  # times as fast: below that a way is not worth another kernel
+LEAST_M, MOST_M = 16, 8192
+
+
+@dataclass(frozen=True, eq=False)
+class PeerTime:
+    """One way, with how an all-reduce is made, and its simulated run."""
+
+    way: PeerWay
+    shots: str
+    trace: Trace
+
+    @property
+    def word(self) -> str:
+        """The way's word, with "one-shot" where it is one."""
+        return f"{self.way.word} one-shot" if self.shots == "one-shot" else self.way.word
+
+    @property
+    def time_ns(self) -> int:
+        """From the first block's issue to the last end."""
+        return self.trace.makespan_ns
+
+
+@dataclass(frozen=True)
+class PeerForecast:
+    """All ways, the baseline first. `limit_ns`: the longer of computing and communicating alone."""
+
+    times: Sequence[PeerTime]
+    limit_ns: int
+
+    @property
+    def baseline(self) -> PeerTime:
+        """One after the other."""
+        return self.times[0]
+
+    @property
+    def best(self) -> PeerTime:
+        """The fastest; the baseline where nothing is faster by what is worth another kernel."""
+        fastest = min(self.times, key=lambda one: one.time_ns)
+        return fastest if self.speedup(fastest) >= PAYS else self.baseline
+
+    def speedup(self, one: PeerTime) -> float:
+        """How many times as fast as one after the other."""
+        return self.baseline.time_ns / one.time_ns
+
+    def hidden(self, one: PeerTime) -> float:
+        """Of the time that could be hidden, the share that is; below 0 for a way that loses."""
+        hideable = self.baseline.time_ns - self.limit_ns
+        return (self.baseline.time_ns - one.time_ns) / hideable if hideable > 0 else 0.0
+
+
+def forecast(
+    one: Pipeline,
+    host: Host,
+    device: Device,
+    ways: Sequence[str] = TRIED,
+    unit: Policy = TILES_ALONE,
+    *,
+    kernel_ns: Mapping[str, int] | None = None,
+    both_shots: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> PeerForecast:
+    """Simulates every way that the pipeline and the device have room for; `kernel_ns` as in `times_of`.
+
+    `both_shots`: all-reduces are tried in one shot and in two, else as the host says.
+
+    Raises `DescriptionError` where not even the baseline can be.
+    """
+    tried = [(BASELINE, host), *_tried(host, ways, both_shots)]
+    times: list[PeerTime] = []
+    for number, (way, own) in enumerate(tried):
+        if progress is not None:
+            progress(number, len(tried))
+        try:
+            known = times_of(one, own, way, device, kernel_ns)
+            trace = simulate_peers(one, own, way, device, unit=unit, times=known)
+        except DescriptionError:
+            if way == BASELINE:
+                raise
+            continue  # too few tiles or SMs for this one
+        times.append(PeerTime(way, _shots(own) if not way.is_library else "", trace))
+    return PeerForecast(times, _limit_ns(one, host, times_of(one, host, BASELINE, device, kernel_ns)))
+
+
+def _tried(host: Host, ways: Sequence[str], both_shots: bool) -> list[tuple[PeerWay, Host]]:
+    """Ways with the host's own collectives, and tile by tile with one-shot all-reduces too."""
+    one_shot = {
+        name: replace(found, shots="one-shot") if found.kind == "all-reduce" else found
+        for name, found in host.collectives.items()
+    }
+    is_alone = not both_shots or one_shot == dict(host.collectives)
+    hosts = [host] if is_alone else [host, replace(host, collectives=one_shot)]
+    parsed = [parse_way(word) for word in ways]
+    return [(way, own) for way in parsed for own in (hosts[:1] if way.is_library else hosts)]
+
+
+def _shots(host: Host) -> str:
+    return next((one.shots for one in host.collectives.values() if one.kind == "all-reduce"), "")
+
+
+def _limit_ns(one: Pipeline, host: Host, times: PeerTimes) -> int:
+    """Nothing is faster than all GEMMs alone, or all collectives alone."""
+    collectives = sum(
+        times.costs.time_ns(
+            found.kind,
+            2
+            * one.stage(name).gemm.m
+            * (one.stage(name).gemm.k if found.kind == "all-gather" else one.stage(name).gemm.columns),
+            host.gpus,
+            times.link_factor,
+        )
+        for name, found in host.collectives.items()
+    )
+    return max(collectives, sum(ns for ns, _ in times.library.values()))
+
+
+def one_gemm(m: int, n: int, k: int, device: Device) -> Pipeline:
+    """A GEMM in the tile that suits our kernel, as a pipeline of one stage, "gemm"."""
+    return Pipeline(f"{m} x {k} x {n}", [Stage("gemm", best_gemm(m, n, k, device))])
+
+
+def first_m(
+    n: int,
+    k: int,
+    host: Host,
+    device: Device,
+    ways: Sequence[str] = ("stores", "stores:8"),
+    most_m: int = MOST_M,
+) -> int:
+    """The least power of two of rows from which on, up to `most_m`, some way always pays; 0 for none."""
+    own = replace(host, collectives={"gemm": Collective()})
+    first, m = 0, most_m
+    while m >= LEAST_M:
+        if forecast(one_gemm(m, n, k, device), own, device, ways).best.way == BASELINE:
+            break
+        first, m = m, m // 2
+    return first
+
+
+@cache
+def past_scores() -> Mapping[str, Mapping[str, Any]]:
+    """How far simulated times were from measured ones, by way: rows, and percent of median, p90 and worst."""
+    return read_toml(SCORES)
+
+
+def history_text() -> str:
+    """The same as a line of words."""
+    scores = past_scores()
+    known = (("sequence", "one after the other"), ("chunks", "chunks"), ("stores", "an epilogue that stores"))
+    parts = [
+        f"{words} {one['median']} % (median) and {one['p90']} % (90 %) of {one['rows']} rows"
+        for one, words in ((scores[name], words) for name, words in known)
+    ]
+    head = f"measured on {scores['measured_on']} and not fitted: off by {'; '.join(parts)}"
+    return f"{head}; whole ways of tiles were never measured"
