@@ -18,7 +18,7 @@ from wavesim.model.link import Link
 from wavesim.peers.program import PeerItem, PeerKernel, PeerProgram, Send
 from wavesim.peers.traffic import Traffic
 from wavesim.sim.dispatcher import Dispatcher, QueuedGrid
-from wavesim.sim.placement import footprint
+from wavesim.sim.placement import Footprint, footprint
 from wavesim.sim.state import Rows, Semaphore
 from wavesim.sim.task import Process
 from wavesim.sim.timer import NORMAL, Timer
@@ -40,6 +40,7 @@ class _Running:
     kernel: PeerKernel
     first_row: int
     ended: Event
+    footprint: Footprint
     next: int = 0
     left: int = 0
     is_launched: bool = False
@@ -62,16 +63,18 @@ class PeerEngine:
         self._program, self._device, self._link, self._latencies = program, device, link, latencies
         self._late_ns, self._limit_ns = late_ns, limit_ns
         self._dispatchers = [Dispatcher(self._env, device) for _ in late_ns]
-        self.traffic = Traffic(link, len(late_ns))
+        self.traffic = Traffic(self._env, link, len(late_ns))
         self.rows = Rows.of(sum(len(kernel.items) for kernel in program.kernels))
         self._semaphores = [Semaphore(self._env, one.awaited) for one in program.semaphores]
         self._running: list[_Running] = []
         row = 0
         for kernel in program.kernels:
             size = len(kernel.items)
-            self._running.append(_Running(kernel, row, Event(self._env), left=size))
+            self._running.append(
+                _Running(kernel, row, Event(self._env), footprint(device, kernel.stage.kernel), left=size)
+            )
             row += size
-        self._sent_until: dict[tuple[int, int, int], int] = {}
+        self._leaving: dict[tuple[int, int, int], Event] = {}
 
     def run(self) -> None:
         """Simulates to the end. Raises `DeadlockError`, naming rank, tile and semaphore, where none comes."""
@@ -102,9 +105,8 @@ class PeerEngine:
         if one.kernel.sender == "copy-engine":
             self._env.process(self._copy(one))
             return
-        block = footprint(self._device, one.kernel.stage.kernel)
         start = partial(self._first, one)
-        queued = QueuedGrid(one.kernel.stage.name, rank, block, start, 0, one.kernel.blocks)
+        queued = QueuedGrid(one.kernel.stage.name, rank, one.footprint, start, 0, one.kernel.blocks)
         self._dispatchers[one.kernel.stage.device].enqueue(queued)
 
     def _first(self, one: _Running, _position: int, sm: int, slot: int) -> Process:
@@ -123,9 +125,9 @@ class PeerEngine:
                 self._end_item(one)
                 continue
             # Its last tile has left before the block ends.
-            yield self._env.timeout(max(0, self._sent_until.get(place, 0) - int(self._env.now)))
+            yield from self._until_sent(place)
             self._end_item(one)
-        self._dispatchers[kernel.stage.device].release(sm, slot, footprint(self._device, kernel.stage.kernel))
+        self._dispatchers[kernel.stage.device].release(sm, slot, one.footprint)
 
     def _item(self, one: _Running, item: PeerItem, row: int, place: tuple[int, int, int]) -> Process:
         rows, kernel, now = self.rows, one.kernel, int(self._env.now)
@@ -157,7 +159,7 @@ class PeerEngine:
 
     def _work_ns(self, kernel: PeerKernel) -> int:
         """An item's work; longer where the link's bytes and the kernel's want more than the DRAM gives."""
-        crossing = self.traffic.bytes_per_s(kernel.stage.device, int(self._env.now))
+        crossing = self.traffic.bytes_per_s(kernel.stage.device)
         wanted = (kernel.bytes_per_s + crossing) / self._device.dram_bytes_per_s
         return round(kernel.tile_ns * max(1.0, wanted))
 
@@ -174,15 +176,23 @@ class PeerEngine:
         """Stores to peers. An epilogue's buffer is free again once what it sent before has left."""
         source = kernel.stage.device
         if kernel.sender == "epilogue":
-            yield self._env.timeout(max(0, self._sent_until.get(place, 0) - int(self._env.now)))
+            yield from self._until_sent(place)
         for send in sends:
-            now = int(self._env.now)
-            end = self.traffic.store(row, source, send.target, send.bytes, now)
-            self._post(send.posts, end - now + self._link.flag_ns)
-            if kernel.sender == "epilogue":
-                self._sent_until[place] = max(end, self._sent_until.get(place, 0))
-            else:
-                yield self._env.timeout(end - now)
+            arrived = self.traffic.store(row, source, send.target, send.bytes)
+            self._post_after(arrived, send)
+            self._leaving[place] = arrived
+            if kernel.sender != "epilogue":
+                yield from self._until_sent(place)
+
+    def _until_sent(self, place: tuple[int, int, int]) -> Process:
+        """Until what a block sent last has arrived."""
+        arrived = self._leaving.pop(place, None)
+        if arrived is not None and not arrived.processed:
+            yield arrived
+
+    def _post_after(self, arrived: Event, send: Send) -> None:
+        assert arrived.callbacks is not None
+        arrived.callbacks.append(lambda _: self._post(send.posts, self._link.flag_ns))
 
     def _copy(self, one: _Running) -> Process:
         """The copy engine takes item after item, once its semaphores are ready."""
@@ -196,10 +206,9 @@ class PeerEngine:
             yield from self._wait(one, item, row)
             self._post(item.posts, self._latencies.post_visibility_ns)
             for send in item.sends:
-                now = int(self._env.now)
-                end = self.traffic.copy(row, source, send.target, send.bytes, now)
-                self._post(send.posts, end - now + self._link.flag_ns)
-                yield self._env.timeout(end - now)
+                arrived = self.traffic.copy(row, source, send.target, send.bytes)
+                self._post_after(arrived, send)
+                yield arrived
             self.rows.end[row] = int(self._env.now)
             self._end_item(one)
 

@@ -1,15 +1,18 @@
-"""What crosses the links: each transfer takes a share of its sender's and its receiver's link, first come
-first.
+"""What crosses the links: each transfer takes a share of its sender's and receiver's link, in turn.
 
 Example: a thread block stores 20 GB/s and the link carries 346, so that 17 blocks store at a time and an
 eighteenth waits. 132 tiles of 64 KB that a wave ends with are gone after 25 us; the blocks go on one after
 the other, and are out of step from then on.
 """
 
+from collections import deque
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from itertools import count
+
+from simpy import Environment, Event
 
 from wavesim.model.link import Access, Link
+from wavesim.sim.timer import NORMAL, Timer
 
 FULL = 1.0 + 1e-9
 
@@ -26,68 +29,79 @@ class Transfer:
     bytes: int
 
 
-class _Direction:
-    """One device's link, out or in: shares in use, and until when; nothing starts before what asked
-    earlier.
-    """
+@dataclass(eq=False)
+class _Pending:
+    """A transfer that has been asked for: `number` in order of asking, `share` of the link while it runs."""
 
-    def __init__(self) -> None:
-        self.used = 0.0
-        self.last_start = 0
-        self.ends: list[tuple[int, float]] = []
-
-    def free_at(self, now: int, share: float) -> int:
-        """When so large a share is free; what ends until then is let go."""
-        now = max(now, self.last_start)
-        while self.ends and (self.ends[0][0] <= now or self.used + share > FULL):
-            end, freed = heappop(self.ends)
-            self.used -= freed
-            now = max(now, end)
-        return now
-
-    def take(self, share: float, start: int, end: int) -> None:
-        self.used += share
-        self.last_start = start
-        heappush(self.ends, (end, share))
+    number: int
+    row: int
+    source: int
+    target: int
+    bytes: int
+    rate: float
+    share: float
+    arrived: Event
 
 
 class Traffic:
-    """All links of a host's devices; transfers are kept in `done` in the order in which they were asked
-    for.
+    """All links of a host's devices; `done` has the transfers in the order in which they ended.
+
+    What waits for one receiver does not hold up what its sender has for others.
     """
 
-    def __init__(self, link: Link, devices: int) -> None:
-        self._link = link
-        self._out = [_Direction() for _ in range(devices)]
-        self._in = [_Direction() for _ in range(devices)]
-        self._engine_free = [0] * devices
+    def __init__(self, env: Environment, link: Link, devices: int) -> None:
+        self._env, self._link = env, link
+        self._out, self._in = [0.0] * devices, [0.0] * devices
+        self._queues: dict[tuple[int, int], deque[_Pending]] = {
+            (one, other): deque() for one in range(devices) for other in range(devices) if one != other
+        }
+        self._numbers = count()
         self.done: list[Transfer] = []
 
-    def store(self, row: int, source: int, target: int, size: int, now: int, access: Access = "write") -> int:
-        """When bytes that one thread block moves have arrived."""
+    def store(self, row: int, source: int, target: int, size: int, access: Access = "write") -> Event:
+        """Fires when bytes that one thread block moves have arrived."""
         rate = self._link.bytes_per_s(access, 1)
-        return self._carry(row, source, target, size, now, rate, rate / self._link.most(access))
+        return self._ask(row, source, target, size, rate, rate / self._link.most(access))
 
-    def copy(self, row: int, source: int, target: int, size: int, now: int) -> int:
-        """When bytes that the source's copy engine moves have arrived; it moves one thing at a time."""
-        begin = max(now, self._engine_free[source])
-        end = self._carry(row, source, target, size, begin, self._link.copy_engine_bytes_per_s, 1.0)
-        self._engine_free[source] = end
-        return end
+    def copy(self, row: int, source: int, target: int, size: int) -> Event:
+        """Fires when bytes that the source's copy engine moves have arrived, at the full rate."""
+        return self._ask(row, source, target, size, self._link.copy_engine_bytes_per_s, 1.0)
 
-    def _carry(
-        self, row: int, source: int, target: int, size: int, now: int, rate: float, share: float
-    ) -> int:
-        out, into = self._out[source], self._in[target]
-        start = into.free_at(out.free_at(now, share), share)
-        end = start + max(1, round(size / rate * 1e9))
-        out.take(share, start, end)
-        into.take(share, start, end)
-        self.done.append(Transfer(row, source, target, start, end, size))
-        return end
-
-    def bytes_per_s(self, device: int, now: int) -> float:
+    def bytes_per_s(self, device: int) -> float:
         """What comes into and leaves a device's memory now."""
-        both = (self._out[device], self._in[device])
-        share = sum(share for one in both for end, share in one.ends if end > now)
-        return share * self._link.most("write")
+        return (self._out[device] + self._in[device]) * self._link.most("write")
+
+    def _ask(self, row: int, source: int, target: int, size: int, rate: float, share: float) -> Event:
+        arrived = Event(self._env)
+        one = _Pending(next(self._numbers), row, source, target, size, rate, share, arrived)
+        self._queues[source, target].append(one)
+        self._start(source, target)
+        return arrived
+
+    def _start(self, source: int, target: int) -> None:
+        """Begins what fits, oldest first, of what leaves `source` or comes to `target`."""
+        beside = [
+            key for key, waiting in self._queues.items() if waiting and (key[0] == source or key[1] == target)
+        ]
+        beside.sort(key=lambda key: self._queues[key][0].number)
+        for key in beside:
+            waiting = self._queues[key]
+            while waiting and self._fits(waiting[0]):
+                self._begin(waiting.popleft())
+
+    def _fits(self, one: _Pending) -> bool:
+        return max(self._out[one.source], self._in[one.target]) + one.share <= FULL
+
+    def _begin(self, one: _Pending) -> None:
+        self._out[one.source] += one.share
+        self._in[one.target] += one.share
+        start, taken = int(self._env.now), max(1, round(one.bytes / one.rate * 1e9))
+
+        def end(_: Event) -> None:
+            self._out[one.source] -= one.share
+            self._in[one.target] -= one.share
+            self.done.append(Transfer(one.row, one.source, one.target, start, start + taken, one.bytes))
+            one.arrived.succeed()
+            self._start(one.source, one.target)
+
+        Timer(self._env, end, NORMAL, taken)

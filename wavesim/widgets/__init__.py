@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from wavesim.widgets.launch_explorer import LaunchExplorer as LaunchExplorer
     from wavesim.widgets.layer_what_if import LayerWhatIf as LayerWhatIf
     from wavesim.widgets.occupancy_explorer import OccupancyExplorer as OccupancyExplorer
+    from wavesim.widgets.peer_explorer import PeerExplorer as PeerExplorer
     from wavesim.widgets.place_explorer import PlaceExplorer as PlaceExplorer
     from wavesim.widgets.staying_what_if import StayingWhatIf as StayingWhatIf
     from wavesim.widgets.streams_explorer import StreamsExplorer as StreamsExplorer
@@ -27,6 +28,7 @@ else:
         "LayerWhatIf": "wavesim.widgets.layer_what_if",
         "OccupancyExplorer": "wavesim.widgets.occupancy_explorer",
         "PlaceExplorer": "wavesim.widgets.place_explorer",
+        "PeerExplorer": "wavesim.widgets.peer_explorer",
         "StreamsExplorer": "wavesim.widgets.streams_explorer",
         "StayingWhatIf": "wavesim.widgets.staying_what_if",
         "TunerView": "wavesim.widgets.tuner_view",

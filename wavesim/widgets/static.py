@@ -17,6 +17,7 @@ from wavesim.widgets.latency_explorer import LatencyExplorer
 from wavesim.widgets.launch_explorer import LaunchExplorer
 from wavesim.widgets.layer_what_if import LayerWhatIf
 from wavesim.widgets.occupancy_explorer import OccupancyExplorer
+from wavesim.widgets.peer_explorer import PeerExplorer
 from wavesim.widgets.place_explorer import PlaceExplorer
 from wavesim.widgets.staying_what_if import StayingWhatIf
 from wavesim.widgets.streams_explorer import StreamsExplorer
@@ -31,6 +32,7 @@ SHOWN = (
     BankExplorer,
     LaunchExplorer,
     PlaceExplorer,
+    PeerExplorer,
     StreamsExplorer,
     TunerView,
     ComparisonView,

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from simpy import Environment
 
 from wavesim.analysis.link_use import link_rates
 from wavesim.costs.peer_costs import peer_costs_of
@@ -54,19 +55,38 @@ def moved(trace: Trace, source: int, target: int) -> int:
     return int(transfers.bytes[(transfers.source == source) & (transfers.target == target)].sum())
 
 
+def ends_of(traffic: Traffic, env: Environment) -> list[int]:
+    env.run()
+    return [one.end_ns for one in traffic.done]
+
+
 def test_one_tile_after_the_other_waits_for_the_link_only_where_it_is_full():
-    traffic = Traffic(LINK, 2)
-    size = 65_536
+    env, size = Environment(), 65_536
     alone = round(size / 20.2)
-    ends = [traffic.store(0, 0, 1, size, 0) for _ in range(18)]
-    assert ends == [alone] * 17 + [2 * alone]
-    assert traffic.store(0, 1, 0, size, 0) == alone  # the other direction is its own
+    traffic = Traffic(env, LINK, 3)
+    for _ in range(18):
+        traffic.store(0, 0, 1, size)
+    traffic.store(0, 1, 0, size)  # the other direction is its own
+    assert ends_of(traffic, env) == [alone] * 18 + [2 * alone]
+
+
+def test_what_waits_for_one_receiver_does_not_hold_up_what_goes_to_another():
+    env, size = Environment(), 65_536
+    alone = round(size / 20.2)
+    traffic = Traffic(env, LINK, 4)
+    for source in (0, 1):
+        for _ in range(10):
+            traffic.store(0, source, 2, size)
+    traffic.store(0, 1, 3, size)
+    assert ends_of(traffic, env) == [alone] * 18 + [2 * alone] * 3
 
 
 def test_a_copy_engine_moves_one_thing_at_a_time_at_the_full_rate():
-    traffic = Traffic(LINK, 2)
-    once = round(1_000_000 / 374)
-    assert [traffic.copy(0, 0, 1, 1_000_000, 0) for _ in range(2)] == [once, 2 * once]
+    env, once = Environment(), round(1_000_000 / 374)
+    traffic = Traffic(env, LINK, 2)
+    for _ in range(2):
+        traffic.copy(0, 0, 1, 1_000_000)
+    assert ends_of(traffic, env) == [once, 2 * once]
 
 
 def test_a_tile_that_is_stored_is_added_no_sooner_than_its_bytes_and_its_flag_take():

@@ -1,0 +1,46 @@
+"""What is drawn of several GPUs: their SMs, how much of the links is in use, what crosses, and how fast."""
+
+import time
+
+import pytest
+
+from wavesim.widgets.peer_explorer import ROWS, PeerExplorer
+
+
+def test_one_after_the_other_shows_an_idle_link_and_tiles_show_it_in_use():
+    shown = PeerExplorer(rows=512)
+    before = shown.picture.scene
+    assert "the link idles" in before["title"]
+    assert not before["arrows"]
+    shown.way.value = "tiles as they are made"
+    after = shown.picture.scene
+    assert after["endNs"] < before["endNs"]
+    assert "simulated, not measured" in after["subtitle"]
+    assert {target for _, _, target, _ in after["arrows"]} == {0, 1}
+    sent = int(shown.trace.transfers.bytes[shown.trace.transfers.source == 0].sum())
+    used = sum(after["links"][0]["used"]) / len(after["links"][0]["used"])
+    assert used * 346 * after["endNs"] == pytest.approx(sent, rel=0.02)
+
+
+def test_every_block_on_the_drawn_gpus_is_there_with_its_wait():
+    shown = PeerExplorer(rows=256, gpus=4, way="tiles as they are made")
+    scene = shown.picture.scene
+    assert (scene["gpus"], scene["left"]) == (2, 2)
+    assert len(scene["blocks"]) == int((shown.trace.device < 2).sum())
+    assert all(start <= ready <= end <= scene["endNs"] for _, _, start, ready, end, *_ in scene["blocks"])
+
+
+def test_a_setting_that_cannot_be_is_said_beside_the_last_picture():
+    shown = PeerExplorer(way="tiles as they are made")
+    shown.gpus.value = 8
+    assert not shown.problem.value
+    assert shown.html().startswith("<style>")
+
+
+def test_a_move_is_drawn_at_once():
+    """As much processor time as a move may take; a machine that does more takes longer on the clock."""
+    shown = PeerExplorer(way="tiles as they are made", rows=ROWS[0])
+    shown.gpus.value = 4
+    began = time.process_time()
+    shown.rows.value = ROWS[-1]
+    assert time.process_time() - began < 0.3

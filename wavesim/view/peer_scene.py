@@ -1,0 +1,109 @@
+"""A run on several GPUs as plain values for a browser that draws it: SMs of each, the links, what crosses.
+
+Example: 132 thin rows for GPU 0, 132 for GPU 1, on one time axis; under them the share of the link that is in
+use; arrows lead from a tile to the instant at which the other GPU has it.
+"""
+
+from itertools import pairwise
+from typing import Any
+
+from wavesim.analysis.link_use import link_rates
+from wavesim.model.link import Link
+from wavesim.trace.trace import Trace
+
+MOST_DRAWN = 2  # GPUs; the others do the same
+MOST_ARROWS = 7
+MOST_POINTS = 500
+KINDS = ("computes a tile", "adds or stores tiles", "the library's all-reduce")
+
+
+def scene_of_peers(trace: Trace, baseline_ns: int, link: Link) -> dict[str, Any]:
+    """All that is drawn of a simulated run; `baseline_ns` is what one after the other takes."""
+    head = trace.header
+    per_device = head.sm_count // head.device_count
+    drawn = min(MOST_DRAWN, head.device_count)
+    origin = int(trace.issue_ns.min())
+    names = [info.name for info in head.stages]
+    kinds = [_kind(name) for name in names]
+    end_ns = max(1, trace.makespan_ns)
+    return {
+        "title": _title(trace, baseline_ns),
+        "subtitle": f"simulated, not measured: {head.workload}, {head.plan_label}, {head.device_count} GPUs, "
+        f"{link.most('write') / 1e9:,.0f} GB/s per direction",
+        "endNs": end_ns,
+        "sms": per_device,
+        "gpus": drawn,
+        "left": head.device_count - drawn,
+        "kinds": list(KINDS),
+        "names": names,
+        "blocks": _blocks(trace, kinds, drawn * per_device, origin),
+        "links": [
+            _link(trace, one, (one + 1) % head.device_count, link, origin, end_ns) for one in range(drawn)
+        ],
+        "arrows": _arrows(trace, drawn, origin),
+    }
+
+
+def _title(trace: Trace, baseline_ns: int) -> str:
+    taken = f"{trace.makespan_ns / 1e3:,.0f} µs"
+    if trace.header.plan == "sequence":
+        return f"{taken}: while one computes the link idles, and while it carries the SMs do"
+    ratio = baseline_ns / trace.makespan_ns
+    if ratio >= 1:
+        return f"{taken}, {ratio:.2f} times as fast as one after the other"
+    return f"{taken}, slower than one after the other ({baseline_ns / 1e3:,.0f} µs)"
+
+
+def _kind(stage: str) -> int:
+    if any(word in stage for word in (".all-reduce.", ".reduce-scatter.", ".all-gather.")):
+        return 2
+    return int(any(word in stage for word in (".sum@", ".send@", ".rows@")))
+
+
+def _blocks(trace: Trace, kinds: list[int], rows: int, origin: int) -> list[list[int]]:
+    """[row, kind, start, end of the wait, end, stage, x, y] of every block on the drawn GPUs."""
+    columns = (
+        trace.sm,
+        trace.stage,
+        trace.start_ns - origin,
+        trace.wait_ns,
+        trace.end_ns - origin,
+        trace.x,
+        trace.y,
+    )
+    return [
+        [sm, kinds[stage], start, start + wait, end, stage, x, y]
+        for sm, stage, start, wait, end, x, y in zip(*(column.tolist() for column in columns), strict=True)
+        if sm < rows
+    ]
+
+
+def _link(trace: Trace, source: int, target: int, link: Link, origin: int, end_ns: int) -> dict[str, Any]:
+    """Share in use, averaged over slices of time; a library's collective does not say what it moves when."""
+    used = [0.0] * MOST_POINTS
+    width = end_ns / MOST_POINTS
+    steps = link_rates(trace, source, target)
+    for (begin, rate), (end, _) in pairwise(steps):
+        first, last = (begin - origin) / width, (end - origin) / width
+        for place in range(max(0, int(first)), min(MOST_POINTS, int(last) + 1)):
+            used[place] += rate * max(0.0, min(last, place + 1) - max(first, place))
+    most = link.most("write") / 1e9
+    return {"name": f"GPU {source} to {target}", "used": [round(min(1.0, one / most), 3) for one in used]}
+
+
+def _arrows(trace: Trace, gpus: int, origin: int) -> list[list[int]]:
+    """[row it leaves, start, GPU it reaches, end] of a few transfers between the drawn GPUs."""
+    found = trace.transfers
+    if found is None or gpus < MOST_DRAWN:
+        return []
+    inside = ((found.source < gpus) & (found.target < gpus)).nonzero()[0].tolist()
+    step = max(1, len(inside) // MOST_ARROWS) | 1  # odd: of transfers in turn, from both
+    return [
+        [
+            int(trace.sm[found.block[one]]),
+            int(found.start_ns[one]) - origin,
+            int(found.target[one]),
+            int(found.end_ns[one]) - origin,
+        ]
+        for one in inside[step // 2 :: step]
+    ]
