@@ -76,6 +76,7 @@ NAV: list[Any] = [
             {"The paper's attention": "paper-attention.md"},
             {"Streams, queues and copies": "streams.md"},
             {"Kernels that stay": "persistent-kernels.md"},
+            {"Two GPUs, and more": "two-gpus.md"},
         ],
     },
     {

@@ -3,16 +3,18 @@
 import pytest
 
 from wavesim.costs.peer_costs import peer_costs_of
+from wavesim.evaluation import peer_page
 from wavesim.evaluation.peer_scores import (
     DEVICE,
     fitted_burst_ratio,
     fitted_collective,
-    measured_tables,
     scores,
     scores_text,
     summary,
 )
+from wavesim.model.description import load_description
 from wavesim.peers.prediction import SCORES, history_text
+from wavesim.peers.two_gpu_tables import measured_tables
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +63,24 @@ def test_every_row_of_the_tables_is_scored(found):
 def test_what_users_are_told_of_past_errors_is_what_is_scored(found):
     assert SCORES.read_text(encoding="utf-8") == scores_text(found)
     assert "on two H200s of one host and not fitted: off by one after the other" in history_text()
+
+
+def test_the_page_has_the_tables_as_they_are_made(found):
+    page = peer_page.PAGE.read_text(encoding="utf-8")
+    blocks = {"scored": peer_page.scored_block(found), "predicted": peer_page.predicted_block()}
+    assert peer_page.with_blocks(page, blocks) == page
+
+
+def test_what_was_measured_of_a_registered_shape_is_shown_beside_it(monkeypatch, tmp_path):
+    path = tmp_path / "measured.json"
+    path.write_text('[{"m": 16, "k": 7168, "n": 4096, "way": "sequence", "ns": 54321}]')
+    monkeypatch.setattr(peer_page, "MEASURED", path)
+    first = peer_page.predicted_block().splitlines()[2]
+    assert first.endswith("| 54 | not measured yet |")
+
+
+def test_the_description_of_the_page_is_read(tmp_path):
+    page = peer_page.PAGE.read_text(encoding="utf-8")
+    path = tmp_path / "two.toml"
+    path.write_text(page.split("```toml\n")[1].split("```")[0])
+    assert load_description(path, may_have_host=True).host.gpus == 2

@@ -8,16 +8,12 @@ is the communication and what overlaps; `predicted` rows take the GEMM's predict
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import wavesim.peers
 from wavesim.costs.peer_costs import peer_costs_of
-from wavesim.guard.documents import read_toml
 from wavesim.model.collective import Collective
 from wavesim.model.device import load
 from wavesim.model.host import Host
@@ -26,12 +22,12 @@ from wavesim.model.link import load_link
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.peers.simulation import best_gemm, library_gemm, simulate_peers, times_of
+from wavesim.peers.two_gpu_tables import FILE, measured_tables
 from wavesim.peers.way import PeerWay
 from wavesim.workloads.hopper import block_of
 
-FILE = Path(wavesim.peers.__file__).parent / "measured" / "two_h200.toml"
 ALL_REDUCE = Collective()
-DEVICE = Path(FILE).stem.removeprefix("two_")
+DEVICE = FILE.stem.removeprefix("two_")
 
 
 @dataclass(frozen=True)
@@ -53,17 +49,6 @@ class PeerScore:
     def error(self) -> float:
         """Percent of the measured time."""
         return 100 * (self.simulated_us / self.measured_us - 1)
-
-
-@cache
-def measured_tables() -> Mapping[str, Sequence[Mapping[str, int]]]:
-    """The measured tables, by name, as rows of named columns in us."""
-    data = read_toml(FILE)
-    return {
-        name: [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
-        for name, table in data.items()
-        if isinstance(table, dict)
-    }
 
 
 def is_development(place: int) -> bool:

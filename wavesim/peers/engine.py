@@ -149,13 +149,24 @@ class PeerEngine:
                 continue
             since = int(self._env.now)
             one.spinning[row] = number
+            limit = self._time_limit(one)
             yield semaphore.ready
+            if limit is not None:
+                limit.cancel()
             now = int(self._env.now)
-            if now - since > self._limit_ns:
-                raise self._error(f"a wait took {(now - since) / 1e3:,.0f} us")
             del one.spinning[row]
             self.rows.waits.append((row, number, since, now))
         self.rows.wait[row] = int(self._env.now) - begin
+
+    def _time_limit(self, one: _Running) -> Timer | None:
+        """What ends a wait that takes too long; none where all devices begin together, as they then go on."""
+        if not any(self._late_ns):
+            return None
+
+        def give_up(_: Event) -> None:
+            raise self._error(f"{one.kernel.stage.name} gave up")
+
+        return Timer(self._env, give_up, NORMAL, self._limit_ns)
 
     def _work_ns(self, kernel: PeerKernel) -> int:
         """An item's work; longer where the link's bytes and the kernel's want more than the DRAM gives."""

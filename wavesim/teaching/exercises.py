@@ -31,6 +31,7 @@ LESSONS = {
     11: "measured",
     12: "profiles",
     13: "triton",
+    14: "several_gpus",
     15: "proof",
     16: "layers",
     17: "stream_programs",

@@ -182,6 +182,7 @@ def test_a_wait_beyond_the_time_limit_is_named_with_rank_tile_and_semaphore():
         run("stores:1", host(late=(0, 5_000_000)), limit_ns=100_000)
     first = "gemm.sum@0 block (0, 0, 0) on SM 0 slot 0 waits for gemm@1"
     assert str(caught.value.waiters[0]).startswith(first)
+    assert str(caught.value.waiters[0]).endswith("on rank 0: seen 0, awaited 1")
 
 
 def test_a_chain_goes_on_with_rows_that_all_ranks_have_added():

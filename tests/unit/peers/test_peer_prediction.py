@@ -14,7 +14,6 @@ from wavesim.evaluation.peer_blind import (
     registered,
     shapes,
 )
-from wavesim.evaluation.peer_scores import measured_tables
 from wavesim.model.collective import Collective
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
@@ -25,6 +24,7 @@ from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
 from wavesim.peers.prediction import first_m, forecast, one_gemm
 from wavesim.peers.simulation import best_gemm
+from wavesim.peers.two_gpu_tables import measured_tables
 
 DEVICE = load("h200")
 HOST = Host(2, load_link("h200"), {"gemm": Collective()})

@@ -2,7 +2,7 @@
 
 The answers in `answers_in_other_words.toml` were written from the notebooks' texts, before the graders were
 read. The first run refused 33 of the 104 right ones and accepted 12 of the 163 wrong ones. Those of
-notebooks 17 and 21 came later, with their graders and from the same author. Those of
+notebooks 14, 17 and 21 came later, with their graders and from the same author. Those of
 19, 20 and 22 were written before their graders were tried: 20's before they were read, 19's after a glance at
 them, 22's by the graders' author. The first run refused none of the 63 right ones and accepted none of the 80
 wrong ones.

@@ -127,6 +127,25 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         (5, "two values"),
     ],
     "13.2": [(1000, "waves"), (1536, "waves"), (1408, "waves"), (9000, "between")],
+    "14.2": [
+        ((25.2, 88.1), "of two GPUs"),
+        ((50.3, 50.3), "of eight GPUs"),
+        (50.3, "two values"),
+        (("many", 88), "not a number"),
+    ],
+    "14.3": [
+        ((8, 132), "writing blocks carry less"),
+        ((132, 132), "are enough"),
+        ((16, 32), "reading blocks carry less"),
+        ((16, 1000), "between"),
+    ],
+    "14.1": [(2.9, "which is the shorter"), (1.0, "nothing hidden"), (1.3, "At best only")],
+    "14.4": [
+        ("stores:8", "460 are possible"),
+        ("sequence", "460 are possible"),
+        ("nccl", "known are"),
+        (8, "is not a way"),
+    ],
     "15.1": [
         (BROKEN, "as it was"),
         (BROKEN.replace("ld.volatile", "ld.relaxed.gpu"), "sees the flag without acquire"),

@@ -1,0 +1,94 @@
+"""The tables of docs/two-gpus.md: measured on two H200s, simulated beside it, and 24 shapes predicted.
+
+Example: `python -m wavesim.evaluation.peer_page` writes the blocks between the page's marks anew: from the
+measured tables, from the registered predictions, and from what was measured of these, once that is there.
+"""
+
+import sys
+from pathlib import Path
+
+import wavesim.recordings
+from wavesim.errors import RecordingError
+from wavesim.evaluation.peer_blind import registered, shapes
+from wavesim.evaluation.peer_scores import PeerScore, scores, summary
+from wavesim.guard.documents import read_json
+from wavesim.guard.program import run_program
+from wavesim.guard.reading import read_text
+from wavesim.guard.writing import write_text
+from wavesim.peers.two_gpu_tables import measured_tables
+
+PAGE = Path(__file__).parents[2] / "docs" / "two-gpus.md"
+FOLDER = Path(wavesim.recordings.__file__).parent / "two-gpus"
+MEASURED = FOLDER / "measured.json"  # [{"m", "k", "n", "way", "ns"}, ...], written by the measuring command
+MOST_BYTES = 1 << 20
+NOT_YET = "not measured yet"
+
+
+def scored_block(found: list[PeerScore]) -> str:
+    """One after the other and in chunks, simulated over measured, by shape; and how far off in all."""
+    ways = ("sequence", "chunks:2", "chunks:4", "chunks:8")
+    lines = ["| M x K x N | in a row | 2 chunks | 4 chunks | 8 chunks |", "| --- | --: | --: | --: | --: |"]
+    for row in measured_tables()["chunks"]:
+        own = {
+            one.way: one for one in found if one.table == "chunks" and (one.m, one.k) == (row["m"], row["k"])
+        }
+        cells = [f"{own[way].simulated_us:,.0f} / {own[way].measured_us:,.0f}" for way in ways]
+        lines.append(f"| {row['m']:,} x {row['k']:,} x {row['n']:,} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        "| | rows, not fitted | median, % | 90 %, % | worst, % |",
+        "| --- | --: | --: | --: | --: |",
+    ]
+    for way in (*ways, "with stores", "and added"):
+        own_rows = [one for one in found if one.way == way and not one.is_fitted]
+        part = summary(own_rows)
+        lines.append(f"| {way} | {part['rows']} | {part['median']} | {part['p90']} | {part['worst']} |")
+    return "\n".join(lines)
+
+
+def predicted_block() -> str:
+    """The 24 shapes: what was registered, and what was then measured."""
+    times = {(one.m, one.k, one.n, one.way): one for one in registered(FOLDER)}
+    measured = {}
+    if MEASURED.exists():
+        entries = read_json(MEASURED, MOST_BYTES)
+        measured = {(one["m"], one["k"], one["n"], one["way"]): one["ns"] / 1e3 for one in entries}
+    lines = [
+        "| M x K x N | in a row, µs | best way | µs | times | measured: in a row, µs | best way, µs |",
+        "| --- | --: | --- | --: | --: | --: | --: |",
+    ]
+    for one in shapes():
+        shape = (one.m, one.k, one.n)
+        base = times[*shape, "sequence"]
+        best = next(found for key, found in times.items() if key[:3] == shape and found.is_best)
+        seen = [
+            f"{us:,.0f}" if (us := measured.get((*shape, way))) else NOT_YET for way in ("sequence", best.way)
+        ]
+        lines.append(
+            f"| {one.m:,} x {one.k:,} x {one.n:,} | {base.time_ns / 1e3:,.0f} | {best.way} | "
+            f"{best.time_ns / 1e3:,.0f} | {base.time_ns / best.time_ns:.2f} | {' | '.join(seen)} |"
+        )
+    return "\n".join(lines)
+
+
+def with_blocks(text: str, blocks: dict[str, str]) -> str:
+    """The page with these between their marks. Raises `RecordingError` where one is missing."""
+    for name, inner in blocks.items():
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        before, found, rest = text.partition(begin)
+        _, closed, after = rest.partition(end)
+        if not found or not closed:
+            raise RecordingError(f"{PAGE}: the marks {begin} and {end} are missing; put them back")
+        text = f"{before}{begin}\n{inner}\n{end}{after}"
+    return text
+
+
+def main() -> int:
+    """Writes the page."""
+    blocks = {"scored": scored_block(scores()), "predicted": predicted_block()}
+    write_text(PAGE, with_blocks(read_text(PAGE, MOST_BYTES), blocks))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_program("peer_page", main))
