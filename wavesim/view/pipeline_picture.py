@@ -190,7 +190,7 @@ def dependency_list(pipeline: Pipeline) -> Markup:
     ]
     hidden = len(pipeline.stages) - MOST_STAGES
     if hidden > 0:
-        lines.append(element("p", f"and {hidden} more stages"))
+        lines.append(element("p", f"and {hidden} more stage{'s' if hidden > 1 else ''}"))
     return Markup("".join(lines))
 
 
