@@ -40,7 +40,7 @@ OPERATIONS = {
 def sources() -> list[Path]:
     """The kernels' files that the programs are made of, without those that others stand in for."""
     gpu = ROOT / "gpu" / "wavesim_gpu"
-    folders = [gpu / name for name in ("cusync", "kernels/sm90", "kernels/rows")]
+    folders = [gpu / name for name in ("cusync", "kernels/sm90", "kernels/convolution", "kernels/rows")]
     attention = ("decode.cu", "operand.cuh", "spins_in_line.cuh", "warp_rows.cuh")
     files = [file for folder in folders for file in sorted(folder.rglob("*.cuh"))]
     files += [ROOT / "wavesim" / "codegen" / "semaphore.cuh", gpu / "kernels" / "sm80" / "tensor_core.cuh"]

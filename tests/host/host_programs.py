@@ -88,27 +88,27 @@ PROGRAMS: Mapping[str, Program] = {
         "persistent_gemm",
         STREAMS,
         products((128, 128), 3, (192, 3, 2), 2),
-        ("CONFIG=TileConfig<2,1,128,2,1>", "FUSED=0", "RESIDUAL=0"),
+        ("CONFIG=TileConfig<2,1,128,2,1>", "FUSED=0", "WITH_RESIDUAL=0"),
     ),
     # The mailbox: one block of two fetches work for both.
     "cluster": Program(
         "persistent_gemm",
         STREAMS,
         products((64, 128), 3, (192, 3, 2)),
-        ("CONFIG=TileConfig<1,1,128,3,2,2>", "FUSED=0", "RESIDUAL=0"),
+        ("CONFIG=TileConfig<1,1,128,3,2,2>", "FUSED=0", "WITH_RESIDUAL=0"),
     ),
     # TMA loads what the first product made into the epilogue buffers of the second.
     "residual": Program(
         "persistent_gemm",
         STREAMS,
         products((128, 128), 3, (192, 3, 3)),
-        ("CONFIG=TileConfig<2,1,128,3,2>", "FUSED=0", "RESIDUAL=1"),
+        ("CONFIG=TileConfig<2,1,128,3,2>", "FUSED=0", "WITH_RESIDUAL=1"),
     ),
     "fused": Program(
         "persistent_gemm",
         Plan(Persistent(fused=True), sync=Semaphores(TileSync())),
         products((128, 128), 3, (192, 3, 2)),
-        ("CONFIG=TileConfig<2,1,128,3,2>", "FUSED=1", "RESIDUAL=0"),
+        ("CONFIG=TileConfig<2,1,128,3,2>", "FUSED=1", "WITH_RESIDUAL=0"),
     ),
 }
 # What is dropped, in which program: an order of an instruction, a barrier or a wait, by its function.

@@ -24,6 +24,7 @@ FOLDERS = {
     "record": GPU,
     "kernels/sm80": GPU,
     "kernels/sm90": GPU,
+    "kernels/convolution": GPU,
     "kernels/rows": GPU,
     "kernels/attention": GPU,
     "peers": GPU,

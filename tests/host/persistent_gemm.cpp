@@ -2,7 +2,8 @@
 //
 //   persistent_gemm OPERATIONS SEED [DROPPED]      ends with "rounds operations wrong aborted"
 //
-// Compiled with CONFIG (a TileConfig), FUSED (0 or 1), RESIDUAL (1: the second product adds the first), and what the generated header has: tiles fetched or not, semaphores
+// Compiled with CONFIG (a TileConfig), FUSED (0 or 1), WITH_RESIDUAL (1: the second product adds the first), and what the
+// generated header has: tiles fetched or not, semaphores
 // or none, splits. Blocks of both kernels are resident together; a warp is a thread of the host, its first lane.
 #include "ptx_on_host.h"
 
@@ -12,7 +13,7 @@
 
 using S = CONFIG;
 using Plain = Form<Activation::none>;
-using OfSecond = Form<Activation::none, Order::row, false, false, RESIDUAL>;
+using OfSecond = Form<Activation::none, Order::row, false, false, WITH_RESIDUAL>;
 using First = pipeline::first;
 using Second = pipeline::second;
 
