@@ -167,8 +167,8 @@ def test_reads_are_bounded_over_all_dependencies():
 
 
 def test_stages_are_bounded():
-    with pytest.raises(DescriptionError, match="has 65 stages; at most 64"):
-        Pipeline("p", [Stage(f"s{i}", Kernel(f"s{i}", Grid(1), TINY)) for i in range(65)])
+    with pytest.raises(DescriptionError, match="has 129 stages; at most 128"):
+        Pipeline("p", [Stage(f"s{i}", Kernel(f"s{i}", Grid(1), TINY)) for i in range(129)])
 
 
 @pytest.mark.parametrize("tile", [(64, 64), (128, 128)])

@@ -36,8 +36,8 @@ def test_a_quiz_of_a_notebook_has_its_questions_and_exercises():
     (lesson,) = Quiz(2).scene["lessons"]
     assert lesson["title"] == "Notebook 2"
     assert [one["number"] for one in lesson["exercises"]] == [one.number for one in exercises_of(2)]
-    with pytest.raises(DescriptionError, match="notebook is 14; there are"):
-        Quiz(14)
+    with pytest.raises(DescriptionError, match="notebook is 23; there are"):
+        Quiz(23)
 
 
 def test_the_course_follows_its_notebooks():

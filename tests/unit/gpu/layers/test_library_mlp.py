@@ -247,8 +247,10 @@ def test_gates_and_values_that_lie_apart_are_one_launch_where_that_was_faster(
     cublas, launcher = pretended
     shape = MlpShape(7, 32, 24, 16, "bf16", "swiglu", "separate", w1_order=order, has_b1=has_bias)
     way = LibraryMlp(shape, PAIRED)
-    cases = (Case(shape, seed=seed, gap=8) for seed in range(100))
-    case = next(one for one in cases if (one.call.w_gate < one.call.w1) == is_gate_first)
+    case = Case(shape, gap=8)
+    if (case.call.w_gate < case.call.w1) != is_gate_first:
+        case.w_gate, case.w1 = case.w1, case.w_gate
+        case.call.w_gate, case.call.w1 = case.call.w1, case.call.w_gate
     case.give_memory(way)
     for _ in range(2):
         way.run(case.call)
