@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim.costs.l2_misses import FloatArray, Reads, dram_bytes, reads_of, working_span
+from wavesim.costs.l2_misses import FloatArray, Reads, missed_reads, reads_of, working_span
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.trace import IntArray, Trace
@@ -67,7 +67,7 @@ def slowdowns(
     is_cut = trace.k_first is not None
     if is_cut and before is not None:
         reads, bandwidth = _drifted(reads, trace, before), memory.scattered_share * bandwidth
-    missed = dram_bytes(reads, memory.l2_bytes)
+    missed = missed_reads(reads, memory.l2_bytes)
     work = trace.end_ns - trace.start_ns - trace.wait_ns
     bin_ns = max(1.0, float(np.median(work)) / BINS_PER_TILE)
     load = _rate(reads, missed, bin_ns, before) / bandwidth
@@ -91,15 +91,14 @@ def _drifted(reads: Reads, trace: Trace, before: FloatArray) -> Reads:
     uneven = (1.0 + (before - 1.0) * _unevenness(len(trace))) / before
     start, by_row = trace.start_ns[reads.row], uneven[reads.row]
     at_ns = start + (reads.at_ns - start) * by_row
-    return replace(reads, at_ns=at_ns, span_ns=reads.span_ns * by_row).sorted()
+    return replace(reads, at_ns=at_ns, span_ns=reads.span_ns * by_row)
 
 
-def _rate(reads: Reads, size_bytes: IntArray, bin_ns: float, before: FloatArray | None) -> FloatArray:
-    """Bytes per second in each bin, (bins,), each read spread over its span as if not slowed down."""
+def _rate(reads: Reads, missed: IntArray, bin_ns: float, before: FloatArray | None) -> FloatArray:
+    """Bytes per second of DRAM in each bin, (bins,), a read spread over its span as if not slowed down."""
     count = int((reads.at_ns + np.maximum(reads.span_ns, bin_ns)).max() / bin_ns) + 1
-    some = np.flatnonzero(size_bytes)
-    at_ns, span_ns = reads.at_ns[some], np.maximum(reads.span_ns[some], bin_ns)
-    asked = size_bytes[some] if before is None else size_bytes[some] * before[reads.row[some]]
+    at_ns, span_ns = reads.at_ns[missed], np.maximum(reads.span_ns[missed], bin_ns)
+    asked = reads.size_bytes[missed] * (1.0 if before is None else before[reads.row[missed]])
     begin, end = ((times / bin_ns).astype(np.int64) for times in (at_ns, at_ns + span_ns))
     each = asked / (span_ns * 1e-9)
     rate = np.cumsum(np.bincount(begin, each, count) - np.bincount(end, each, count))

@@ -25,7 +25,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Reads:
-    """Slabs as they are read, arrays (reads,): from when, for how long, by which row, what, bytes.
+    """Slabs as they are read, arrays (reads,) in no order: from when, how long, by which row, what, bytes.
 
     Where a block's share of K ends within a slab, it reads part of it.
     """
@@ -36,20 +36,15 @@ class Reads:
     slab: IntArray
     size_bytes: IntArray
 
-    def sorted(self) -> "Reads":
-        """The same in the order of time."""
-        order = np.argsort(self.at_ns, kind="stable")
-        at_ns, span_ns = self.at_ns[order], self.span_ns[order]
-        return Reads(at_ns, span_ns, self.row[order], self.slab[order], self.size_bytes[order])
 
-
-def dram_bytes(reads: Reads, l2_bytes: int) -> IntArray:
-    """Of reads in the order of time the bytes that come from DRAM, (reads,): least recently used go first."""
+def missed_reads(reads: Reads, l2_bytes: int) -> IntArray:
+    """Which reads come from DRAM, (misses,) in the order of time: the slab used longest ago goes first."""
     held: OrderedDict[int, int] = OrderedDict()
     use_again, free = held.move_to_end, l2_bytes
     missed = []
-    sizes = reads.size_bytes.tolist()
-    for i, slab in enumerate(reads.slab.tolist()):
+    slabs, sizes = reads.slab.tolist(), reads.size_bytes.tolist()
+    for i in np.argsort(reads.at_ns, kind="stable").tolist():
+        slab = slabs[i]
         if slab in held:
             use_again(slab)
             continue
@@ -58,9 +53,7 @@ def dram_bytes(reads: Reads, l2_bytes: int) -> IntArray:
         free -= sizes[i]
         while free < 0:
             free += held.popitem(last=False)[1]
-    found = np.zeros(len(sizes), dtype=np.int64)
-    found[missed] = reads.size_bytes[missed]
-    return found
+    return np.array(missed, dtype=np.int64)
 
 
 def reads_of(trace: Trace, pipeline: Pipeline) -> Reads:
@@ -77,7 +70,7 @@ def reads_of(trace: Trace, pipeline: Pipeline) -> Reads:
         empty = np.zeros(0, dtype=np.int64)
         return Reads(empty.astype(float), empty.astype(float), empty, empty, empty)
     names = [column.name for column in fields(Reads)]
-    return Reads(*(np.concatenate([getattr(reads, name) for reads in found]) for name in names)).sorted()
+    return Reads(*(np.concatenate([getattr(reads, name) for reads in found]) for name in names))
 
 
 def working_span(trace: Trace) -> tuple[IntArray, IntArray]:

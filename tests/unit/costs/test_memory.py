@@ -10,7 +10,7 @@ from wavesim.costs.calibration import calibrate
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
 from wavesim.costs.dram_slowdown import Memory, by_block, by_row, slowdowns
-from wavesim.costs.l2_misses import Reads, dram_bytes, reads_of
+from wavesim.costs.l2_misses import Reads, missed_reads, reads_of
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
@@ -52,8 +52,13 @@ def run(plan: Plan, memory: Memory | None, **tile_ns: int) -> int:
 
 
 def test_the_slab_that_was_not_used_for_longest_goes_first():
-    found = dram_bytes(reads([1, 2, 3, 1, 4, 2, 1]), l2_bytes=30)
-    assert found.tolist() == [10, 10, 10, 0, 10, 10, 0]  # 4 pushes 2 out, not 1; 2 then pushes 3 out
+    found = missed_reads(reads([1, 2, 3, 1, 4, 2, 1]), l2_bytes=30)
+    assert found.tolist() == [0, 1, 2, 4, 5]  # 4 pushes 2 out, not 1; 2 then pushes 3 out
+
+
+def test_misses_follow_the_time_of_the_reads_not_their_places():
+    late_first = replace(reads([1, 2, 3, 1]), at_ns=np.array([3.0, 2.0, 1.0, 0.0]))
+    assert missed_reads(late_first, l2_bytes=20).tolist() == [3, 2, 1, 0]
 
 
 def test_random_reads_miss_as_a_list_kept_by_hand_does():
@@ -61,13 +66,14 @@ def test_random_reads_miss_as_a_list_kept_by_hand_does():
     slabs = random.integers(0, 40, 500).tolist()
     held: OrderedDict[int, None] = OrderedDict()
     expected = []
-    for slab in slabs:
-        expected.append(0 if slab in held else 10)
+    for place, slab in enumerate(slabs):
+        if slab not in held:
+            expected.append(place)
         held.pop(slab, None)
         held[slab] = None
         while len(held) > 16:
             held.popitem(last=False)
-    assert dram_bytes(reads(slabs), l2_bytes=160).tolist() == expected
+    assert missed_reads(reads(slabs), l2_bytes=160).tolist() == expected
 
 
 def test_every_block_reads_all_of_its_two_panels():
@@ -78,18 +84,17 @@ def test_every_block_reads_all_of_its_two_panels():
     gemm1, gemm2 = (stage.gemm for stage in pipeline.stages)
     assert set(per_block[trace.stage == 0]) == {2 * gemm1.k * (128 + 256)}
     assert set(per_block[trace.stage == 1]) == {2 * gemm2.k * (128 + 256)}
-    assert (np.diff(found.at_ns) >= 0).all()
 
 
 def test_blocks_in_step_read_each_operand_from_dram_once_per_wave():
     pipeline = gpt3_mlp(1_024)
     trace = simulate(pipeline, StreamSync(), H200, CostModel(FAST))
     found = reads_of(trace, pipeline)
-    missed = dram_bytes(found, MEMORY.l2_bytes)
+    missed = missed_reads(found, MEMORY.l2_bytes)
     first = pipeline.stages[0].gemm
     wave = np.isin(found.row, np.flatnonzero((trace.stage == 0) & (trace.start_ns < 1_000)))
     rows = -(-132 // 24)  # of tiles that 132 blocks touch, all 24 columns of them
-    assert missed[wave].sum() == 2 * first.k * (24 * 256 + rows * 128)
+    assert found.size_bytes[missed][wave[missed]].sum() == 2 * first.k * (24 * 256 + rows * 128)
 
 
 def test_streamk_parts_read_their_own_part_of_k():
