@@ -77,6 +77,11 @@ def test_the_ten_lines_and_the_toml_file_describe_one_pair(names):
     )
 
 
+def test_the_readme_counts_the_notebooks():
+    count = len(list((ROOT / "notebooks").glob("*.ipynb")))
+    assert f"[{count} notebooks](notebooks)" in README
+
+
 def test_the_lab_serves_the_folder_that_the_notebooks_links_lead_to():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert "jupyterlab --ServerApp.root_dir=. $(LAB_ARGS) notebooks/01_start_here.ipynb" in makefile

@@ -115,28 +115,12 @@ function bankFacts(scene, layout, x, y) {
   return [`bank ${index}`, words.length ? `serves ${words.length > 1 ? "words" : "word"} ${words.join(", ")}` : "serves nothing"];
 }
 
-function render({ model, el }) {
-  let [scene, layout] = [model.get("scene"), null];
-  const picture = new Picture(el, {
-    name: "banks",
-    size: (width) => bankLayout(scene, width).height,
-    paint: (pen) => {
-      layout = bankLayout(scene, pen.width);
-      drawBanks(pen, scene, layout);
-    },
-    label: () => `${scene.title}. ${scene.subtitle}. ${scene.steps[scene.chosen]?.words ?? ""}`,
-    facts: (x, y) => bankFacts(scene, layout, x, y),
-  });
-  const change = () => {
-    scene = model.get("scene");
-    picture.draw();
-  };
-  model.on("change:scene", change);
-  el.wavesim = picture;
-  return () => {
-    model.off("change:scene", change);
-    picture.end();
-  };
-}
+const render = sceneRenderer({
+  name: "banks",
+  layout: bankLayout,
+  draw: drawBanks,
+  facts: bankFacts,
+  label: (scene) => `${scene.title}. ${scene.subtitle}. ${scene.steps[scene.chosen]?.words ?? ""}`,
+});
 
 export default { render };

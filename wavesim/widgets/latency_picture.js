@@ -126,28 +126,6 @@ function latencyFacts(scene, layout, x, y) {
   return span ? [`warp ${warp}`, `${DOINGS[span[2]]}, cycles ${span[0]} to ${span[1]}`] : null;
 }
 
-function render({ model, el }) {
-  let [scene, layout] = [model.get("scene"), null];
-  const picture = new Picture(el, {
-    name: "latency",
-    size: (width) => latencyLayout(scene, width).height,
-    paint: (pen) => {
-      layout = latencyLayout(scene, pen.width);
-      drawLatency(pen, scene, layout);
-    },
-    label: () => `${scene.title}. ${scene.subtitle}`,
-    facts: (x, y) => latencyFacts(scene, layout, x, y),
-  });
-  const change = () => {
-    scene = model.get("scene");
-    picture.draw();
-  };
-  model.on("change:scene", change);
-  el.wavesim = picture;
-  return () => {
-    model.off("change:scene", change);
-    picture.end();
-  };
-}
+const render = sceneRenderer({ name: "latency", layout: latencyLayout, draw: drawLatency, facts: latencyFacts });
 
 export default { render };

@@ -127,28 +127,6 @@ function launchFacts(scene, layout, x, y) {
   return [launchText(ns), `${Math.round(valueAt(scene.busy, ns) * scene.smCount)} of ${scene.smCount} SMs hold a block`];
 }
 
-function render({ model, el }) {
-  let [scene, layout] = [model.get("scene"), null];
-  const picture = new Picture(el, {
-    name: "launches",
-    size: (width) => launchLayout(scene, width).height,
-    paint: (pen) => {
-      layout = launchLayout(scene, pen.width);
-      drawLaunches(pen, scene, layout);
-    },
-    label: () => `${scene.title}. ${scene.subtitle}`,
-    facts: (x, y) => launchFacts(scene, layout, x, y),
-  });
-  const change = () => {
-    scene = model.get("scene");
-    picture.draw();
-  };
-  model.on("change:scene", change);
-  el.wavesim = picture;
-  return () => {
-    model.off("change:scene", change);
-    picture.end();
-  };
-}
+const render = sceneRenderer({ name: "launches", layout: launchLayout, draw: drawLaunches, facts: launchFacts });
 
 export default { render };

@@ -76,37 +76,23 @@ function drawOccupancyKey(pen, y) {
   ]);
 }
 
-function render({ model, el }) {
-  let [scene, layout] = [model.get("scene"), null];
-  const picture = new Picture(el, {
-    name: "occupancy",
-    size: (width) => occupancyLayout(scene, width).height,
-    paint: (pen) => {
-      layout = occupancyLayout(scene, pen.width);
-      drawOccupancy(pen, scene, layout);
-    },
-    label: () => `${scene.title}. ${scene.subtitle}. ${scene.waveTitle}`,
-    facts: (x, y) => {
-      const resource = scene.resources[Math.floor((y - layout.top) / (BAR_PX + BAR_GAP))];
-      if (!resource || y < layout.top || x < layout.left || x > layout.right) return null;
-      const used = scene.resident * resource.need;
-      return [
-        resource.label,
-        `${amount(used, resource.unit)} of ${amount(resource.capacity, resource.unit)} in use`,
-        `${amount(resource.need, resource.unit)} a block: room for ${resource.allows}`,
-      ];
-    },
-  });
-  const change = () => {
-    scene = model.get("scene");
-    picture.draw();
-  };
-  model.on("change:scene", change);
-  el.wavesim = picture;
-  return () => {
-    model.off("change:scene", change);
-    picture.end();
-  };
+function occupancyFacts(scene, layout, x, y) {
+  const resource = scene.resources[Math.floor((y - layout.top) / (BAR_PX + BAR_GAP))];
+  if (!resource || y < layout.top || x < layout.left || x > layout.right) return null;
+  const used = scene.resident * resource.need;
+  return [
+    resource.label,
+    `${amount(used, resource.unit)} of ${amount(resource.capacity, resource.unit)} in use`,
+    `${amount(resource.need, resource.unit)} a block: room for ${resource.allows}`,
+  ];
 }
+
+const render = sceneRenderer({
+  name: "occupancy",
+  layout: occupancyLayout,
+  draw: drawOccupancy,
+  facts: occupancyFacts,
+  label: (scene) => `${scene.title}. ${scene.subtitle}. ${scene.waveTitle}`,
+});
 
 export default { render };

@@ -112,28 +112,6 @@ function peerFacts(scene, layout, x, y) {
   return [place, `${scene.names[stage]} (${column}, ${line})`, words, ...(ready > start ? [`waited ${us(ready - start)}`] : [])];
 }
 
-function render({ model, el }) {
-  let [scene, layout] = [model.get("scene"), null];
-  const picture = new Picture(el, {
-    name: "several-gpus",
-    size: (width) => peerLayout(scene, width).height,
-    paint: (pen) => {
-      layout = peerLayout(scene, pen.width);
-      drawPeers(pen, scene, layout);
-    },
-    label: () => `${scene.title}. ${scene.subtitle}`,
-    facts: (x, y) => peerFacts(scene, layout, x, y),
-  });
-  const change = () => {
-    scene = model.get("scene");
-    picture.draw();
-  };
-  model.on("change:scene", change);
-  el.wavesim = picture;
-  return () => {
-    model.off("change:scene", change);
-    picture.end();
-  };
-}
+const render = sceneRenderer({ name: "several-gpus", layout: peerLayout, draw: drawPeers, facts: peerFacts });
 
 export default { render };

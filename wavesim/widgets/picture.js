@@ -122,6 +122,34 @@ class Picture {
   }
 }
 
+// `render` of a widget that shows its scene and no more. `layout(scene, width)` says where things are, and the height;
+// `draw(pen, scene, layout)` draws them, `facts(scene, layout, x, y)` tells of what is hovered.
+function sceneRenderer({ name, layout, draw, facts, label = (scene) => `${scene.title}. ${scene.subtitle}` }) {
+  return ({ model, el }) => {
+    let [scene, drawn] = [model.get("scene"), null];
+    const picture = new Picture(el, {
+      name,
+      size: (width) => layout(scene, width).height,
+      paint: (pen) => {
+        drawn = layout(scene, pen.width);
+        draw(pen, scene, drawn);
+      },
+      label: () => label(scene),
+      facts: (x, y) => facts(scene, drawn, x, y),
+    });
+    const change = () => {
+      scene = model.get("scene");
+      picture.draw();
+    };
+    model.on("change:scene", change);
+    el.wavesim = picture;
+    return () => {
+      model.off("change:scene", change);
+      picture.end();
+    };
+  };
+}
+
 // The model of a page without a kernel: the values that were written into it.
 class PageModel {
   constructor(values) {

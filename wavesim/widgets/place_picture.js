@@ -111,28 +111,6 @@ function placeFacts(scene, layout, x, y) {
   return [`SM ${sm}`, smOf(scene, sm).words];
 }
 
-function render({ model, el }) {
-  let [scene, layout] = [model.get("scene"), null];
-  const picture = new Picture(el, {
-    name: "places",
-    size: (width) => placeLayout(scene, width).height,
-    paint: (pen) => {
-      layout = placeLayout(scene, pen.width);
-      drawPlaces(pen, scene, layout);
-    },
-    label: () => `${scene.title}. ${scene.subtitle}`,
-    facts: (x, y) => placeFacts(scene, layout, x, y),
-  });
-  const change = () => {
-    scene = model.get("scene");
-    picture.draw();
-  };
-  model.on("change:scene", change);
-  el.wavesim = picture;
-  return () => {
-    model.off("change:scene", change);
-    picture.end();
-  };
-}
+const render = sceneRenderer({ name: "places", layout: placeLayout, draw: drawPlaces, facts: placeFacts });
 
 export default { render };
