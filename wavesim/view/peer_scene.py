@@ -4,6 +4,7 @@ Example: 132 thin rows for GPU 0, 132 for GPU 1, on one time axis; under them th
 use; arrows lead from a tile to the instant at which the other GPU has it.
 """
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,7 @@ MOST_DRAWN = 2  # GPUs; the others do the same
 MOST_ARROWS = 7
 MOST_POINTS = 500
 KINDS = ("computes a tile", "adds or stores tiles", "the library's all-reduce")
+LIBRARY = 2  # of these
 
 
 def scene_of_peers(trace: Trace, baseline_ns: int, link: Link) -> dict[str, Any]:
@@ -26,6 +28,7 @@ def scene_of_peers(trace: Trace, baseline_ns: int, link: Link) -> dict[str, Any]
     names = [info.name for info in head.stages]
     kinds = [_kind(name) for name in names]
     end_ns = max(1, trace.makespan_ns)
+    blocks = _blocks(trace, kinds, drawn * per_device, origin)
     return {
         "title": _title(trace, baseline_ns),
         "subtitle": f"simulated, not measured: {head.workload}, {head.plan_label}, {head.device_count} GPUs, "
@@ -36,10 +39,11 @@ def scene_of_peers(trace: Trace, baseline_ns: int, link: Link) -> dict[str, Any]
         "left": head.device_count - drawn,
         "kinds": list(KINDS),
         "names": names,
-        "blocks": _blocks(trace, kinds, drawn * per_device, origin),
+        "blocks": blocks,
         "links": [
             _link(trace, one, (one + 1) % head.device_count, link, origin, end_ns) for one in range(drawn)
         ],
+        "byLibrary": _spans((ready, end) for _, kind, _, ready, end, *_ in blocks if kind == LIBRARY),
         "arrows": _arrows(trace, drawn, origin),
     }
 
@@ -56,7 +60,7 @@ def _title(trace: Trace, baseline_ns: int) -> str:
 
 def _kind(stage: str) -> int:
     if any(word in stage for word in (".all-reduce.", ".reduce-scatter.", ".all-gather.")):
-        return 2
+        return LIBRARY
     return int(any(word in stage for word in (".sum@", ".send@", ".rows@")))
 
 
@@ -76,6 +80,17 @@ def _blocks(trace: Trace, kinds: list[int], rows: int, origin: int) -> list[list
         for sm, stage, start, wait, end, x, y in zip(*(column.tolist() for column in columns), strict=True)
         if sm < rows
     ]
+
+
+def _spans(found: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """[start, end] of what these cover together, in the order of time."""
+    spans: list[list[int]] = []
+    for start, end in sorted(found):
+        if spans and start <= spans[-1][1]:
+            spans[-1][1] = max(end, spans[-1][1])
+        else:
+            spans.append([start, end])
+    return spans
 
 
 def _link(trace: Trace, source: int, target: int, link: Link, origin: int, end_ns: int) -> dict[str, Any]:

@@ -45,8 +45,12 @@ function drawPeerBlocks(pen, scene, layout) {
   }
 }
 
-function drawLink(pen, scene, { left, right }, link, top) {
+const BY_LIBRARY = "in use by the library; how much is not simulated";
+
+function drawLink(pen, scene, layout, link, top) {
   const { theme } = pen;
+  const { left, right } = layout;
+  const at = nsToX(scene, layout);
   const ground = top + LINK_PX;
   pen.rect(left, top, right - left, LINK_PX, theme.card);
   const width = (right - left) / link.used.length;
@@ -54,6 +58,11 @@ function drawLink(pen, scene, { left, right }, link, top) {
   link.used.forEach((share, place) => points.push([left + place * width, ground - share * LINK_PX], [left + (place + 1) * width, ground - share * LINK_PX]));
   points.push([right, ground]);
   pen.path(points, { fill: theme.stages[4] });
+  for (const [start, end] of scene.byLibrary) {
+    const [from, to] = [at(start), at(end)];
+    pen.path([[from, top], [to, top], [to, ground], [from, ground], [from, top]], { stroke: theme.stages[2], line: 1.6 });
+    if (to - from > 300) pen.text((from + to) / 2, top + LINK_PX / 2, BY_LIBRARY, { size: 11, color: theme.muted, align: "center" });
+  }
   pen.text(left - 10, top + LINK_PX / 2 - 8, link.name, { size: 12, weight: 600, align: "right" });
   pen.text(left - 10, top + LINK_PX / 2 + 9, "link in use", { size: 11, color: theme.muted, align: "right" });
   pen.text(right + 4, top + 6, "1", { size: 10, color: theme.muted });
@@ -99,6 +108,7 @@ function peerFacts(scene, layout, x, y) {
   const link = layout.links.findIndex((top) => y >= top && y <= top + LINK_PX);
   if (link >= 0) {
     const { name, used } = scene.links[link];
+    if (scene.byLibrary.some(([start, end]) => start <= ns && ns < end)) return [name, BY_LIBRARY];
     return [name, `${(100 * used[Math.min(used.length - 1, Math.floor((ns / scene.endNs) * used.length))]).toFixed(0)} % of the link at ${us(ns)}`];
   }
   const gpu = layout.bands.findIndex((top) => y >= top && y <= top + layout.band);

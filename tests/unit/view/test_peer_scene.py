@@ -22,6 +22,18 @@ def test_one_after_the_other_shows_an_idle_link_and_tiles_show_it_in_use():
     assert used * 346 * after["endNs"] == pytest.approx(sent, rel=0.02)
 
 
+def test_a_library_at_work_on_the_link_is_said_where_its_use_is_not_known():
+    scene = PeerExplorer(rows=512).picture.scene
+    collective = [
+        (ready, end)
+        for _, _, _, ready, end, stage, *_ in scene["blocks"]
+        if ".all-reduce." in scene["names"][stage]
+    ]
+    (span,) = scene["byLibrary"]
+    assert span == [min(ready for ready, _ in collective), max(end for _, end in collective)]
+    assert PeerExplorer(rows=512, way="tiles as they are made").picture.scene["byLibrary"] == []
+
+
 def test_every_block_on_the_drawn_gpus_is_there_with_its_wait():
     shown = PeerExplorer(rows=256, gpus=4, way="tiles as they are made")
     scene = shown.picture.scene
