@@ -1,5 +1,6 @@
 #!/bin/bash
 # memcheck and racecheck over every kernel at small sizes: `make gpu-sanitize`. Needs compute-sanitizer and a GPU.
+# `tests/gpu/sanitize.sh rows layer` runs these alone.
 # Calls that the driver refuses on purpose (CuPy asks what there is) are not errors of ours. The tool runs one
 # kernel at a time, so these tests say nothing about semaphores between kernels; the mutants' tests do.
 # Racecheck does not follow __syncwarp() and then one lane's mbarrier arrival, by which all lanes give a slot back
@@ -9,6 +10,7 @@ cd "$(dirname "$0")/../.." || exit 1
 export PYTHONPATH=.:gpu
 attention=tests/gpu/test_gpu_attention_sm90.py hopper=tests/gpu/test_gpu_gemm_sm90.py both=tests/gpu/test_gpu_both_stages.py
 ladder=tests/gpu/test_gpu_ladder.py pixels=tests/gpu/test_gpu_convolutions.py
+rows=tests/gpu/test_gpu_rows.py heads=tests/gpu/test_gpu_attention_chain.py layers=tests/gpu/test_gpu_layers.py
 edges=$hopper::test_every_shape_is_right_under_stream_sync_at_the_edges
 declare -A tests=(
   [portable]="tests/gpu/test_gpu_results.py::test_split_k_gives_the_same_bits_every_time"
@@ -27,7 +29,14 @@ declare -A tests=(
   [pixels]="$pixels::test_every_class_of_shape_is_convolved_right[hopper-3x3, ragged channels, filters and tiles-fp16]"
   [pixels-portable]="$pixels::test_every_class_of_shape_is_convolved_right[portable-3x3, images that cross a tile-bf16]"
   [pixels-split]="$pixels::test_splits_of_the_taps_add_up[hopper-3-2]"
-  [own-stage]="tests/gpu/test_gpu_layers.py::test_a_user_s_own_kernel_between_two_products_is_right_under_every_plan[pdl+tile]"
+  [pixels-pair]="$pixels::test_chains_wait_for_their_halos_under_every_plan[hopper-2--4]"
+  [pixels-pair-portable]="$pixels::test_chains_wait_for_their_halos_under_every_plan[portable-2--1]"
+  [rows]="$rows::test_rows_alone_are_right_in_every_form[kernels one after the other-a warp for a row]"
+  [rows-persistent]="$rows::test_rows_alone_are_right_in_every_form[persistent-causal]"
+  [scores]="$heads::test_a_product_alone_is_right_in_every_form[generation-scores]"
+  [context]="$heads::test_a_product_alone_is_right_in_every_form[ragged sequences, grouped heads-context]"
+  [layer]="$layers::test_a_step_of_decode_in_two_layers_is_right[stream]"
+  [own-stage]="$layers::test_a_user_s_own_kernel_between_two_products_is_right_under_every_plan[pdl+tile]"
   [sums]="$ladder::test_every_step_is_right_at_ragged_sizes[reduction]"
   [convolutions]="$ladder::test_every_step_is_right_at_ragged_sizes[convolution]"
   [products]="$ladder::test_every_step_is_right_at_ragged_sizes[matmul]"
@@ -44,8 +53,12 @@ check() {
     "$(grep -hoE '[0-9]+ (passed|failed)' "$logs/$1.$2" | head -1)"
   ((code)) && tail -20 "$logs/$1.$2" && touch "$logs/failed"
 }
+for name in "$@"; do
+  [[ -n ${tests[$name]:-} ]] || { echo "no test is called $name; there are: ${!tests[*]}" >&2; exit 2; }
+done
+(($#)) || set -- "${!tests[@]}"
 for tool in memcheck racecheck; do
-  for name in "${!tests[@]}"; do check $tool "$name" & done
+  for name in "$@"; do check $tool "$name" & done
   wait
 done
 [[ ! -e $logs/failed ]]

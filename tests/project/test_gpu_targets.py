@@ -21,11 +21,12 @@ def collected() -> list[str]:
 
 def test_every_test_that_the_sanitizer_runs_is_there(collected):
     script = (ROOT / "tests" / "gpu" / "sanitize.sh").read_text()
-    names = dict(re.findall(r"(attention|hopper|both|ladder|pixels)=(\S+)", script))
+    files = r"(?<!\()\b(attention|hopper|both|ladder|pixels|rows|heads|layers)=(\S+)"
+    names = dict(re.findall(files, script))
     names["edges"] = re.search(r"^edges=\$hopper(\S+)", script, re.MULTILINE)[1]
     names["edges"] = names["hopper"] + names["edges"]
     wanted = re.findall(r'^  \[[\w-]+\]="(.+)"$', script, re.MULTILINE)
-    assert len(wanted) == 22
+    assert len(wanted) == 29
     for test in wanted:
         assert re.sub(r"\$(\w+)", lambda match: names[match[1]], test) in collected
 
