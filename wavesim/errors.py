@@ -64,10 +64,16 @@ class DeadlockError(WavesimError, RuntimeError):
     """Blocks wait for semaphores that can never be posted; raised by simulator and GPU runner alike.
 
     `waiters` hold SM slots while they spin; `starved` says in words which blocks can never be
-    issued because of that; `detail` adds what the backend knows besides (a time limit, say).
+    issued because of that; `detail` adds what the backend knows besides (a time limit, say). Without
+    waiters it is not known which blocks waited. Raises `TypeError` for waiters that are none, such as a text.
     """
 
-    def __init__(self, waiters: tuple[Waiter, ...], starved: tuple[str, ...] = (), detail: str = "") -> None:
+    def __init__(
+        self, waiters: tuple[Waiter, ...] = (), starved: tuple[str, ...] = (), detail: str = ""
+    ) -> None:
+        # A text is a sequence too, and its letters would be listed as blocks.
+        if not all(isinstance(waiter, Waiter) for waiter in waiters):
+            raise TypeError(f"waiters are {waiters!r:.80}; each must be a Waiter, and words are the `detail`")
         self.waiters = waiters
         self.starved = starved
         self.detail = detail
@@ -76,14 +82,18 @@ class DeadlockError(WavesimError, RuntimeError):
     @property
     def summary(self) -> str:
         """One line: how many blocks wait, and what the first of them waits for."""
-        first = f", the first: {self.waiters[0]}" if self.waiters else ""
-        return f"deadlock: {len(self.waiters)} blocks wait for semaphores that will not be posted{first}"
+        return f"{self._headline}, the first: {self.waiters[0]}" if self.waiters else self._headline
+
+    @property
+    def _headline(self) -> str:
+        count = f"{len(self.waiters)} " if self.waiters else ""
+        return f"deadlock: {count}blocks wait for semaphores that will not be posted"
 
     def _message(self) -> str:
         shown = [f"  {waiter}" for waiter in self.waiters[:8]]
         if len(self.waiters) > len(shown):
             shown.append(f"  ... and {len(self.waiters) - len(shown)} more")
-        lines = [f"deadlock: {len(self.waiters)} blocks wait for semaphores that will not be posted", *shown]
+        lines = [self._headline, *shown]
         lines += [f"never issued: {fact}" for fact in self.starved]
         if self.detail:
             lines.append(self.detail)

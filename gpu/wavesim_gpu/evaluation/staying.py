@@ -116,7 +116,7 @@ class SmallExamples:
         """Raises `DeadlockError` where a barrier was given up."""
         if int(self._words[1]):
             raise DeadlockError(
-                f"a barrier was waited for longer than {LIMIT_NS / 1e9:g} s; is the GPU shared?"
+                detail=f"a barrier was waited for longer than {LIMIT_NS / 1e9:g} s; is the GPU shared?"
             )
 
     def rounds_ns(self, starts: dict[str, Start], rounds: int) -> dict[str, list[int]]:

@@ -168,8 +168,8 @@ class Wavernn:
         if int(self._progress[1]):
             self.set_progress(0)
             raise DeadlockError(
-                f"WaveRNN's {way}: a block waited longer than {LIMIT_NS / 1e9:g} s for others; is the GPU "
-                "shared with another program?"
+                detail=f"WaveRNN's {way}: a block waited longer than {LIMIT_NS / 1e9:g} s for others; is the "
+                "GPU shared with another program?"
             )
 
     def set_progress(self, arrived: int) -> None:

@@ -2,11 +2,12 @@
 
 import re
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from wavesim.errors import DescriptionError
+from wavesim.errors import DeadlockError, DescriptionError
 from wavesim.workloads.wavernn import LAYERS, OWN_CUT, WAYS, cycles_of
 from wavesim_gpu.persistent import wavernn
 from wavesim_gpu.persistent.reference import is_right, worst_errors
@@ -128,3 +129,10 @@ def test_types_and_steps_that_cannot_be_are_refused_before_a_gpu_is_asked_for():
         wavernn.Wavernn("fp8")
     with pytest.raises(DescriptionError, match="steps is 0"):
         wavernn.Wavernn("fp16", 0)
+
+
+def test_a_wait_that_was_given_up_is_said_in_words():
+    stream = SimpleNamespace(synchronize=lambda: None)
+    gave_up = SimpleNamespace(stream=stream, _progress=[0, 1], set_progress=lambda arrived: None)
+    with pytest.raises(DeadlockError, match="WaveRNN's both: a block waited longer than 1 s"):
+        wavernn.Wavernn.check(gave_up, "both")

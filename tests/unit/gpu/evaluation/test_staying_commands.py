@@ -1,7 +1,10 @@
 """The commands that measure kernels that stay: parts, predictions, and clear errors without a GPU."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from wavesim.errors import DeadlockError
 from wavesim.workloads.wavernn import WAYS, cycles_of
 from wavesim_gpu.evaluation import staying, wavernn
 from wavesim_gpu.persistent.weights import LAYERS
@@ -71,3 +74,8 @@ def test_a_grid_stride_loop_gives_every_long_task_to_one_block():
     times = staying.task_times(1056, 132)
     assert sum(times[0::132]) == 8 * staying.LONG_NS
     assert sum(times[1::132]) == 8 * staying.SHORT_NS
+
+
+def test_a_barrier_that_was_given_up_is_said_in_words():
+    with pytest.raises(DeadlockError, match="a barrier was waited for longer than 1 s"):
+        staying.SmallExamples.require_patience(SimpleNamespace(_words=[0, 1, 0]))
