@@ -19,10 +19,10 @@ from wavesim.plan.coverage import Precedence
 from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.kernels.stage_backend import OperandPlace
 from wavesim_gpu.runtime.device import require_cupy
-from wavesim_gpu.runtime.element_types import element_type, from_float32, to_float32
+from wavesim_gpu.runtime.element_types import element_type, to_float32
+from wavesim_gpu.runtime.random_inputs import drawing_turn, random_data
 
 Key = tuple[str, str]  # stage, operand
-FIRST_DRAWN = ("a", "b", "b_values", "bias", "values_bias")  # the order in which random data are drawn
 
 
 @dataclass(frozen=True)
@@ -135,27 +135,11 @@ def random_operands(
     generator = cupy.random.RandomState(seed)
     arrays = dict(given or {})
     drawn = [buffer for name, buffer in buffers.items() if contents[name].has_inputs]
-    for buffer in sorted(drawn, key=_turn):
+    for buffer in sorted(drawn, key=drawing_turn):
         use = next((use for use in buffer.uses if (use.stage, use.operand) in arrays), None)
         if use is None:
-            arrays[buffer.uses[0].stage, buffer.uses[0].operand] = _random(cupy, generator, buffer)
+            arrays[buffer.uses[0].stage, buffer.uses[0].operand] = random_data(generator, buffer)
     return operands_of(pipeline, arrays)
-
-
-def _turn(buffer: Buffer) -> int:
-    name = buffer.uses[0].operand
-    return FIRST_DRAWN.index(name) if name in FIRST_DRAWN else len(FIRST_DRAWN)
-
-
-def _random(cupy: Any, generator: Any, buffer: Buffer) -> Any:
-    """For the whole buffer, of which the first use may be a part."""
-    scale = max(use.matrix.scale for use in buffer.uses)
-    shape = buffer.rows, buffer.columns
-    if not scale:
-        return cupy.zeros(shape, element_type(buffer.dtype))
-    return from_float32(
-        generator.standard_normal(shape, dtype="float32") * generator_scale(scale), buffer.dtype
-    )
 
 
 def operands_of(pipeline: Pipeline, given: Mapping[Key, Any]) -> Operands:
@@ -206,11 +190,6 @@ def bind(
         if group and group.get(stage.name) is not None and operand in stage.tiled.operands
     }
     return operands_of(pipeline, given)
-
-
-def generator_scale(scale: float) -> Any:
-    """A float32 scalar: a Python float would be fine too, but must not promote the array."""
-    return require_cupy().float32(scale)
 
 
 def _storage(cupy: Any, buffer: Buffer, given: Mapping[Key, Any], has_inputs: bool) -> Any:

@@ -13,7 +13,7 @@ from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
 from wavesim_gpu.kernels import gemm_reference
 from wavesim_gpu.runtime import operands as bound
-from wavesim_gpu.runtime import references
+from wavesim_gpu.runtime import random_inputs, references
 from wavesim_gpu.runtime.element_types import from_float32, to_float32
 
 
@@ -21,7 +21,7 @@ from wavesim_gpu.runtime.element_types import from_float32, to_float32
 def arrays(monkeypatch):
     """Arrays are NumPy's, and a norm is what its docstring says."""
     cupy = numpy_as_cupy()
-    for module in (bound, references, gemm_reference):
+    for module in (bound, random_inputs, references, gemm_reference):
         monkeypatch.setattr(module, "require_cupy", lambda: cupy)
     backends = references.backends_of
 
