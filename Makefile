@@ -41,7 +41,8 @@ help:
 	@echo "make pages      every notebook as a static page: build/pages/index.html"
 	@echo "make docs       the documentation as a site, with the API and the notebooks: build/site/index.html"
 	@echo "make setup      the virtual environment $(VENV) with everything"
-	@echo "make gpu-test   the GPU's tests      (PYTHON=an interpreter with CuPy and pytest; installs nothing)"
+	@echo "make gpu-test   the GPU's tests      (PYTHON=an interpreter with CuPy and pytest; installs nothing;"
+	@echo "                GPU_ARGS='-n 8 --dist worksteal' for eight at once)"
 	@echo "make gpu-smoke  a few of the GPU's tests, one of each kind"
 	@echo "make gpu-bench  the GPU's benchmarks (PYTHON=an interpreter with CuPy; installs nothing)"
 	@echo "make gpu-sanitize  memcheck and racecheck of the GPU's kernels (needs compute-sanitizer)"
@@ -143,7 +144,7 @@ gpu-test:
 	@$(PYTHON) -c "import cupy; cupy.cuda.runtime.getDeviceCount()" 2>/dev/null || \
 	  { echo "no GPU or no CuPy: run on a machine with an NVIDIA GPU, PYTHON=an interpreter with CuPy and pytest" >&2; exit 1; }
 	PYTHONPATH=.:gpu $(PYTHON) -m pytest -q -m gpu tests/gpu --compile-ahead
-	PYTHONPATH=.:gpu $(PYTHON) -m pytest -m gpu tests/gpu
+	PYTHONPATH=.:gpu $(PYTHON) -u -m pytest -v -m gpu tests/gpu $(GPU_ARGS)
 
 # One test of each kind: every kernel backend, plan, policy and mutant once.
 gpu-smoke:

@@ -26,7 +26,8 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.recordings.split import split_of
 from wavesim.trace.trace_archive import load_trace
 from wavesim_gpu.evaluation.blind_run import BlindRunner, Shard, predict_in_processes
-from wavesim_gpu.evaluation.blind_worker import Worker, WorkerError
+from wavesim_gpu.evaluation.blind_worker import Worker
+from wavesim_gpu.evaluation.measuring_process import WorkerError
 
 
 def predict(found):

@@ -1,9 +1,12 @@
 """What the GPU tests share: a runner, a clean skip where there is no GPU, and compiling ahead.
 
 `pytest -m gpu tests/gpu --compile-ahead` runs no test in earnest: it compiles the kernels that the selected
-tests load, on all cores, and needs no GPU. `--cubin-cache DIR` keeps them in a folder that can travel.
+tests load, on all cores, and needs no GPU. `--cubin-cache DIR` keeps them in a folder that can travel. With
+`-v` and `python -u` the log names what has begun and ended also where all is killed; `-n 8 --dist worksteal`
+leaves tests that share a slow fixture to one worker.
 """
 
+import os
 from pathlib import Path
 
 import pytest
@@ -53,10 +56,30 @@ SMOKE = (
 )
 
 
-def pytest_collection_modifyitems(items):
+LIMIT_S = 120  # three times the slowest, with kernels compiled; a kernel that hangs is named by then
+
+
+def pytest_collection_modifyitems(config, items):
+    is_limited = not config.getoption("timeout") and not config.getoption("compile_ahead")
     for item in items:
-        if item.name.startswith(SMOKE) and item.get_closest_marker("gpu") is not None:
+        if item.get_closest_marker("gpu") is None:
+            continue
+        if item.name.startswith(SMOKE):
             item.add_marker("gpu_smoke")
+        if is_limited:
+            item.add_marker(pytest.mark.timeout(LIMIT_S))
+
+
+@pytest.fixture(autouse=True)
+def siblings(monkeypatch):
+    """Beside other workers of this suite the GPU is busy with them; no test here judges times.
+
+    `require_gpu` is right to refuse that to users. So NVML is not asked how busy the GPU is, and all else is.
+    """
+    if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
+        from wavesim_gpu.runtime import gpu_at_hand
+
+        monkeypatch.setattr(gpu_at_hand, "_least_busy", lambda busy_percent: None)
 
 
 @pytest.fixture(scope="session")

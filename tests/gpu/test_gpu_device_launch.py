@@ -5,31 +5,44 @@ import pytest
 pytestmark = pytest.mark.gpu
 
 
-@pytest.fixture
-def launches(runner):
+LIMIT_S = 20.0  # a launch that never returns ends the process that called it, and the test
+
+
+@pytest.fixture(scope="module")
+def kernels(runner):
     from wavesim.errors import CompileError
-    from wavesim_gpu.evaluation.device_launch import LaunchingKernels
-    from wavesim_gpu.runtime.device_linking import find_nvcc
+    from wavesim_gpu.evaluation.device_launch import SOURCE, LaunchingKernels
+    from wavesim_gpu.evaluation.measuring_process import MeasuringProcess
+    from wavesim_gpu.runtime.device import architecture, require_cupy
+    from wavesim_gpu.runtime.device_linking import linked_cubin
 
     try:
-        find_nvcc()
+        cubin = linked_cubin(SOURCE, architecture(require_cupy()))
     except CompileError as missing:
         pytest.skip(str(missing))
-    return LaunchingKernels()
+    process = MeasuringProcess(LaunchingKernels, cubin)
+    yield process
+    process.close()
 
 
-def test_gathered_launches_do_every_item_once(launches):
-    from wavesim_gpu.evaluation.device_launch import measure_uneven
+@pytest.mark.parametrize(
+    ("launcher", "threshold"), [("nobody", None), ("block", 1), ("warp", 1), ("thread", 256), ("thread", 64)]
+)
+def test_launches_that_the_pool_holds_do_every_item_once(kernels, launcher, threshold):
+    found = kernels.ask(LIMIT_S, "uneven", launcher, threshold, 2)
+    assert (found["lost"], found["items_missing"]) == (0, 0)
+    assert min(found["rounds_ns"]) > 0
 
-    found = measure_uneven(launches)
-    assert all(one["items_missing"] == 0 for one in found if one["launcher"] in ("nobody", "warp", "block"))
-    assert all((one["items_missing"] > 0) == (one["lost"] > 0) for one in found)
+
+def test_what_a_full_pool_refuses_is_missing_from_the_work(kernels):
+    found = kernels.ask(LIMIT_S, "uneven", "thread", 1, 2)
+    assert (found["items_missing"] > 0) == (found["lost"] > 0)
 
 
-def test_what_the_pool_takes_runs_and_nesting_has_an_end(launches):
-    from wavesim_gpu.evaluation.device_launch import OVERFLOWING, measure_levels, measure_pool
+def test_what_the_pool_takes_runs_and_nesting_has_an_end(kernels):
+    from wavesim_gpu.evaluation.device_launch import OVERFLOWING
 
-    pool = measure_pool(launches)
+    pool = kernels.ask(LIMIT_S, "pool")
     assert 0 < pool["taken"] == pool["ran"] < OVERFLOWING
     assert pool["error"] != 0
-    assert measure_levels(launches)["deepest"] >= 1
+    assert kernels.ask(LIMIT_S, "levels")["deepest"] >= 1

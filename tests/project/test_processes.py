@@ -32,7 +32,9 @@ def test_worker_processes_are_started_where_they_end_with_their_parent():
         and re.search(r"\b(ProcessPoolExecutor|Process|fork)$", ast.unparse(node.func))
     ]
     # One process that is replaced when its GPU fails; it watches its parent itself.
-    assert [text.split(":")[0] for text in found] == ["gpu/wavesim_gpu/evaluation/blind_worker.py"], found
+    assert [text.split(":")[0] for text in found] == ["gpu/wavesim_gpu/evaluation/measuring_process.py"], (
+        found
+    )
 
 
 def test_handlers_of_signals_are_set_in_one_place():

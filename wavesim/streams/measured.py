@@ -113,7 +113,7 @@ def load_measured(path: str | Path) -> MeasuredStreams:
 def _measured(value: Any) -> MeasuredStreams:
     if value["format"] != FORMAT:
         raise ValueError(f"format is {shown(value['format'])} and must be {FORMAT!r}")
-    device = devices.load(_text(value, "device"))
+    device = devices.load(devices.catalogue_name(_text(value, "device")))
     name, date = device.name, _text(value, "date")
     source = f"measured on one {name.upper()}, {date[:10]}"
     machine = machine_from(name, device, {**_figures(value["figures"]), "source": source})

@@ -25,13 +25,17 @@ FIGURES = ("call_ns", "start_ns", "latency_ns")
 
 @dataclass(frozen=True)
 class MeasuredUneven:
-    """Who launched, from how many items on, the median time, and what is missing of the work."""
+    """Who launched, from how many items on, the median time, and what is missing of the work.
+
+    Of a way that gave no times, because a launch did not return, say, `failed` says why; the rest is zero.
+    """
 
     launcher: Launcher
     threshold: int
-    time_ns: float
-    lost: int
-    items_missing: int
+    time_ns: float = 0
+    lost: int = 0
+    items_missing: int = 0
+    failed: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,11 @@ class MeasuredLaunches:
         lines.append("who launches  from items  measured, µs  simulated, µs  items missing")
         for one in self.uneven:
             since = "" if one.launcher == "nobody" else str(one.threshold)
-            times = f"{one.time_ns / 1e3:12,.1f}  {self.simulated_ns(one) / 1e3:13,.1f}"
+            simulated = f"{self.simulated_ns(one) / 1e3:13,.1f}"
+            if one.failed:
+                lines.append(f"{one.launcher:12}  {since:>10}  {'none':>12}  {simulated}  {one.failed}")
+                continue
+            times = f"{one.time_ns / 1e3:12,.1f}  {simulated}"
             lines.append(f"{one.launcher:12}  {since:>10}  {times}  {one.items_missing:13,}")
         return "\n".join(lines)
 
@@ -130,6 +138,8 @@ def _uneven(one: Any) -> MeasuredUneven:
     if one["launcher"] not in get_args(Launcher):
         raise ValueError(f"launcher is {shown(one['launcher'])}; it is one of {', '.join(LAUNCHERS)}")
     threshold = 1 if one["threshold"] is None else whole("threshold", one["threshold"], 1, 2**20)
+    if "failed" in one:
+        return MeasuredUneven(one["launcher"], threshold, failed=bounded_text("failed", one["failed"]))
     time_ns = median(real("rounds_ns", ns, 0, MOST_NS) for ns in one["rounds_ns"])
     missing = whole("items_missing", one["items_missing"])
     return MeasuredUneven(one["launcher"], threshold, time_ns, whole("lost", one["lost"]), missing)

@@ -35,7 +35,8 @@ from wavesim.guard.workers import worker_pool
 from wavesim.trace.trace import Trace
 from wavesim.trace.trace_archive import pack_traces
 from wavesim_gpu.evaluation.blind_measuring import ComparedSize
-from wavesim_gpu.evaluation.blind_worker import Worker, WorkerError
+from wavesim_gpu.evaluation.blind_worker import Worker
+from wavesim_gpu.evaluation.measuring_process import WorkerError
 from wavesim_gpu.runtime.gpu_at_hand import require_gpu
 
 REPEATS = 2

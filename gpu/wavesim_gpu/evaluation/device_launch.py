@@ -2,13 +2,15 @@
 
 Example: `python -m wavesim_gpu.evaluation.device_launch --out launches.json` on a GPU with nvcc. The uneven
 work is notebook 21's: every item leaves a mark, and a way that loses items is reported with how many it lost
-and is not compared by its time.
+and is not compared by its time. A launch that the device's runtime never returns from cannot be limited by
+the kernel that calls it, so all is measured in a process that is ended after a time limit; a way that took
+longer is reported as that.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
@@ -22,11 +24,12 @@ from wavesim.errors import WavesimError
 from wavesim.guard.program import run_program
 from wavesim.guard.writing import require_writable, write_text
 from wavesim.streams.uneven_work import THREADS, items_of
+from wavesim_gpu.evaluation.measuring_process import MeasuringProcess, WorkerError
 from wavesim_gpu.runner import current_commit
 from wavesim_gpu.runtime.device import architecture, query, require_cupy, versions
 from wavesim_gpu.runtime.device_linking import linked_cubin
 from wavesim_gpu.runtime.kernel_sources import source_hash
-from wavesim_gpu.runtime.timing import Contender, interleaved_ns
+from wavesim_gpu.runtime.timing import Contender, interleaved
 
 SOURCE = Path(__file__).with_suffix(".cu")
 STREAMS = ("block", "fire-and-forget", "tail")  # by the number that the kernels know them by
@@ -36,6 +39,8 @@ CALLS, OVERFLOWING, MOST_LEVELS = 64, 3_072, 40
 PARENT_BLOCKS = 16
 ITEM_CYCLES = 170  # 100 ns near 1.7 GHz
 ROUNDS = 21
+LIMIT_S = 10.0  # for one answer, which is there within a second
+HEAD_START_NS = 100_000  # the events and the launch of a round are queued meanwhile
 
 
 @dataclass(frozen=True)
@@ -73,13 +78,13 @@ def call_figures(called: Sequence[int], begun: Sequence[int]) -> dict[str, float
 
 
 class LaunchingKernels:
-    """The kernels on the GPU at hand."""
+    """The kernels on the GPU at hand, from machine code of `SOURCE` that `linked_cubin` made."""
 
-    def __init__(self) -> None:
+    def __init__(self, cubin: bytes) -> None:
         self.cupy = require_cupy()
         self.stream = self.cupy.cuda.Stream(non_blocking=True)
         self.module = self.cupy.cuda.function.Module()
-        self.module.load(linked_cubin(SOURCE, architecture(self.cupy)))
+        self.module.load(cubin)
 
     def launch(self, name: str, blocks: int, threads: int, *arguments: Any) -> None:
         """Launches from the host; integers are passed as 32 bits."""
@@ -97,62 +102,76 @@ class LaunchingKernels:
         self.cupy.cuda.Device().synchronize()
         return made
 
+    def calls(self, kind: int) -> list[dict[str, float]]:
+        """The figures of a stream's calls, run by run, without the first, which loads code."""
+        found = []
+        for _ in range(ROUNDS + 1):
+            called, begun = self.zeros(CALLS, np.uint64), self.zeros(CALLS, np.uint64)
+            errors = self.zeros(CALLS)
+            self.run("launch_calls", kind, CALLS, called, begun, errors)
+            if errors.any() or not begun.all():
+                raise WavesimError(f"{STREAMS[kind]}: launches failed with {set(errors.tolist())}")
+            found.append(call_figures(called.tolist(), begun.tolist()))
+        return found[1:]
 
-def measure_calls(launches: LaunchingKernels, kind: int) -> list[dict[str, float]]:
-    """The figures of a stream's calls, run by run, without the first, which loads code."""
-    found = []
-    for _ in range(ROUNDS + 1):
-        called, begun = launches.zeros(CALLS, np.uint64), launches.zeros(CALLS, np.uint64)
-        errors = launches.zeros(CALLS)
-        launches.run("launch_calls", kind, CALLS, called, begun, errors)
-        if errors.any() or not begun.all():
-            raise WavesimError(f"{STREAMS[kind]}: launches failed with {set(errors.tolist())}")
-        found.append(call_figures(called.tolist(), begun.tolist()))
-    return found[1:]
+    def pool(self) -> dict[str, int]:
+        """How many of more launches than the pool holds were taken, how many ran, the error of the others."""
+        released, ran, errors = self.zeros(1), self.zeros(1), self.zeros(OVERFLOWING)
+        self.run("fill_pool", OVERFLOWING, released, ran, errors)
+        failed = [one for one in errors.tolist() if one]
+        return {"taken": OVERFLOWING - len(failed), "ran": int(ran[0]), "error": failed[0] if failed else 0}
 
+    def levels(self) -> dict[str, int]:
+        """The deepest level that ran, the host's being 0, and the error of the next."""
+        deepest, error = self.zeros(1), self.zeros(1)
+        self.run("nest", 0, MOST_LEVELS, deepest, error)
+        return {"deepest": int(deepest[0]), "error": int(error[0])}
 
-def measure_pool(launches: LaunchingKernels) -> dict[str, int]:
-    """How many of more launches than the pool holds were taken, how many ran, and the error of the others."""
-    released, ran, errors = launches.zeros(1), launches.zeros(1), launches.zeros(OVERFLOWING)
-    launches.run("fill_pool", OVERFLOWING, released, ran, errors)
-    failed = [one for one in errors.tolist() if one]
-    return {"taken": OVERFLOWING - len(failed), "ran": int(ran[0]), "error": failed[0] if failed else 0}
+    def uneven(self, launcher: str, threshold: int | None, rounds: int = ROUNDS) -> dict[str, Any]:
+        """Notebook 21's uneven work by who launches and from how many items on, each round to its end.
 
-
-def measure_levels(launches: LaunchingKernels) -> dict[str, int]:
-    """The deepest level that ran, the host's being 0, and the error of the next."""
-    deepest, error = launches.zeros(1), launches.zeros(1)
-    launches.run("nest", 0, MOST_LEVELS, deepest, error)
-    return {"deepest": int(deepest[0]), "error": int(error[0])}
-
-
-def measure_uneven(launches: LaunchingKernels) -> list[dict[str, Any]]:
-    """Notebook 21's uneven work by who launches and from how many items on, in turns."""
-    items = items_of(range(PARENT_BLOCKS * THREADS))
-    ways = [("nobody", None)]
-    ways += [(name, threshold) for name in GATHERED if name != "nobody" for threshold in THRESHOLDS]
-    found, contenders = [], []
-    for name, threshold in ways:
+        Raises `WavesimError` where an item is done twice.
+        """
+        items = items_of(range(PARENT_BLOCKS * THREADS))
         tables = uneven_tables(items, threshold)
-        arrays = [launches.cupy.asarray(one) for one in (tables.first_item, tables.first_task, tables.tasks)]
-        done, lost = launches.zeros(sum(items)), launches.zeros(1)
-        arguments = (GATHERED[name], *arrays, done, ITEM_CYCLES, lost)
+        arrays = [self.cupy.asarray(one) for one in (tables.first_item, tables.first_task, tables.tasks)]
+        done, lost = self.zeros(sum(items)), self.zeros(1)
 
-        def launch(arguments: tuple[Any, ...] = arguments) -> None:
-            launches.launch("uneven_parent", PARENT_BLOCKS, THREADS, *arguments)
+        arguments = (GATHERED[launcher], *arrays, done, ITEM_CYCLES, lost)
+
+        def launch() -> None:
+            self.launch("uneven_parent", PARENT_BLOCKS, THREADS, *arguments)
 
         launch()
-        launches.stream.synchronize()
+        self.stream.synchronize()
         marks = done.tolist()
         if max(marks) > 1:
-            raise WavesimError(f"{name}: an item was done {max(marks)} times")
-        missing = marks.count(0)
-        found.append(
-            {"launcher": name, "threshold": threshold, "lost": int(lost[0]), "items_missing": missing}
-        )
-        contenders.append(Contender(launch, launches.stream))
-    for one, rounds in zip(found, interleaved_ns(contenders, ROUNDS), strict=True):
-        one["rounds_ns"] = rounds
+            raise WavesimError(f"{launcher}: an item was done {max(marks)} times")
+        found = {"launcher": launcher, "threshold": threshold, "lost": int(lost[0])}
+        alone = [Contender(launch, self.stream)]
+        # Each round ends before the next is queued, so that no launch meets the rounds before its own.
+        times = [interleaved(alone, 1, 0, HEAD_START_NS)[0].times_ns[0] for _ in range(rounds)]
+        return {**found, "items_missing": marks.count(0), "rounds_ns": times}
+
+
+def uneven_ways() -> Iterator[tuple[str, int | None]]:
+    """Who launches, and from how many items on."""
+    yield "nobody", None
+    for name in GATHERED:
+        if name != "nobody":
+            yield from ((name, threshold) for threshold in THRESHOLDS)
+
+
+def measure_uneven(kernels: MeasuringProcess, limit_s: float = LIMIT_S) -> list[dict[str, Any]]:
+    """The uneven work in every way, each told as soon as it is known; `failed` says why one has no times."""
+    found = []
+    for name, threshold in uneven_ways():
+        try:
+            one = kernels.ask(limit_s, "uneven", name, threshold)
+        except WorkerError as error:
+            one = {"launcher": name, "threshold": threshold, "failed": str(error)}
+        found.append(one)
+        sys.stderr.write(_uneven_line(one) + "\n")
     return found
 
 
@@ -167,11 +186,15 @@ def text_of(result: dict[str, Any]) -> str:
         f"pool: {pool['taken']:,} of {OVERFLOWING:,} taken, {pool['ran']:,} ran, error {pool['error']}"
     )
     lines.append(f"levels: {levels['deepest']}, then error {levels['error']}")
-    for one in result["uneven"]:
-        since = "" if one["threshold"] is None else f" from {one['threshold']} on"
-        missing = f", {one['items_missing']:,} items missing" if one["items_missing"] else ""
-        lines.append(f"{one['launcher']}{since}: {median(one['rounds_ns']) / 1000:,.1f} µs{missing}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *map(_uneven_line, result["uneven"])])
+
+
+def _uneven_line(one: dict[str, Any]) -> str:
+    since = "" if one["threshold"] is None else f" from {one['threshold']} on"
+    if "failed" in one:
+        return f"{one['launcher']}{since}: {one['failed']}"
+    missing = f", {one['items_missing']:,} items missing" if one["items_missing"] else ""
+    return f"{one['launcher']}{since}: {median(one['rounds_ns']) / 1000:,.1f} µs{missing}"
 
 
 def main() -> int:
@@ -181,18 +204,20 @@ def main() -> int:
     parser.add_argument("--commit", default="", help="what the kernels were built from")
     words = parser.parse_args()
     require_writable(words.out)
-    launches = LaunchingKernels()
+    cubin = linked_cubin(SOURCE, architecture(require_cupy()))
+    kernels = MeasuringProcess(LaunchingKernels, cubin)
     result: dict[str, Any] = {
         "date": datetime.now(UTC).date().isoformat(),
         "device": {name: value for name, value in asdict(query()).items() if name != "sources"},
         "versions": versions(),
         "commit": words.commit or current_commit(),
         "kernel_sources": source_hash(SOURCE),
-        "calls": {name: measure_calls(launches, kind) for kind, name in enumerate(STREAMS)},
-        "pool": measure_pool(launches),
-        "levels": measure_levels(launches),
-        "uneven": measure_uneven(launches),
+        "calls": {name: kernels.ask(LIMIT_S, "calls", kind) for kind, name in enumerate(STREAMS)},
+        "pool": kernels.ask(LIMIT_S, "pool"),
+        "levels": kernels.ask(LIMIT_S, "levels"),
+        "uneven": measure_uneven(kernels),
     }
+    kernels.close()
     write_text(words.out, json.dumps(result, indent=1, allow_nan=False) + "\n")
     sys.stdout.write(text_of(result) + "\n")
     return 0

@@ -25,6 +25,7 @@ FILE = {
             "rounds_ns": [7_000, 9_000, 8_000],
         },
         {"launcher": "thread", "threshold": 64, "lost": 3, "items_missing": 40, "rounds_ns": [5_000]},
+        {"launcher": "thread", "threshold": 1, "failed": "no answer within 10 s"},
     ],
 }
 
@@ -46,8 +47,10 @@ def test_a_runs_figures_make_the_machine_that_its_work_is_simulated_on(tmp_path)
     assert found.simulated_ns(found.uneven[1]) == uneven("thread", 64).end_ns
     lines = found.text().splitlines()
     assert lines[0] == "measured on one made up, 2026-01-01"
-    assert lines[-1].split()[:3] == ["thread", "64", "5.0"]
-    assert lines[-1].endswith(" 40")
+    assert lines[-2].split()[:3] == ["thread", "64", "5.0"]
+    assert lines[-2].endswith(" 40")
+    assert lines[-1].split()[:3] == ["thread", "1", "none"]
+    assert lines[-1].endswith("no answer within 10 s")
 
 
 @pytest.mark.parametrize(

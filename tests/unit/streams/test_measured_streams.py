@@ -27,7 +27,7 @@ def shipped():
         times = [round(found.end_ns * 1.05)] * 3
         programs.append({"name": one.name, "queues": one.queues, "rounds_ns": times, "spans_ns": spans})
     figures = {name: getattr(machine, name) for name in ("d2h_bytes_per_s", "copy_call_ns", "boundary_ns")}
-    head = {"format": "wavesim streams 1", "date": "2026-01-01T00:00:00+00:00", "device": "h200"}
+    head = {"format": "wavesim streams 1", "date": "2026-01-01T00:00:00+00:00", "device": "NVIDIA H200"}
     figures |= {name: getattr(machine, name) for name in ("d2d_bytes_per_s", *FIGURES)}
     return {**head, "commit": "0123456789", "rounds": 3, "figures": figures, "programs": programs}
 

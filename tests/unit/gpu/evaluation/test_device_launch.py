@@ -1,11 +1,14 @@
 """The host side of launches from the device: tables for the uneven parent, and figures from stamps."""
 
+import time
+
 import pytest
 
 from wavesim.errors import CompileError
 from wavesim.streams.uneven_work import THREADS, UnevenWork, items_of
 from wavesim_gpu.evaluation import device_launch
 from wavesim_gpu.evaluation.device_launch import GATHERED, THRESHOLDS, call_figures, uneven_tables
+from wavesim_gpu.evaluation.measuring_process import MeasuringProcess
 from wavesim_gpu.runtime import device_linking
 
 ITEMS = items_of(range(device_launch.PARENT_BLOCKS * THREADS))
@@ -57,6 +60,7 @@ def test_what_was_measured_is_said_with_what_is_missing():
             "rounds_ns": [5_000, 7_000, 6_000],
         },
         {"launcher": "nobody", "threshold": None, "lost": 0, "items_missing": 0, "rounds_ns": [8_000]},
+        {"launcher": "warp", "threshold": 64, "failed": "no answer within 10 s"},
     ]
     result = {
         "device": {"name": "a GPU"},
@@ -72,7 +76,36 @@ def test_what_was_measured_is_said_with_what_is_missing():
         "levels: 3, then error 6",
         "thread from 1 on: 6.0 µs, 40 items missing",
         "nobody: 8.0 µs",
+        "warp from 64 on: no answer within 10 s",
     ]
+
+
+class OneThatHangs:
+    """Kernels of which one way never answers."""
+
+    def uneven(self, launcher, threshold):
+        if (launcher, threshold) == ("thread", 1):
+            time.sleep(60)
+        return {
+            "launcher": launcher,
+            "threshold": threshold,
+            "lost": 0,
+            "items_missing": 0,
+            "rounds_ns": [5],
+        }
+
+
+def test_a_way_that_does_not_end_costs_itself_alone(capsys):
+    kernels = MeasuringProcess(OneThatHangs)
+    try:
+        found = device_launch.measure_uneven(kernels, 2.0)
+    finally:
+        kernels.close()
+    assert [(one["launcher"], one["threshold"]) for one in found] == list(device_launch.uneven_ways())
+    assert [one.get("failed") for one in found if "failed" in one] == [
+        "no answer within 2 s: a kernel hung; the process was ended"
+    ]
+    assert "thread from 1 on: no answer within 2 s" in capsys.readouterr().err
 
 
 def test_without_nvcc_a_line_says_so(monkeypatch):
