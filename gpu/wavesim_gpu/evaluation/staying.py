@@ -182,6 +182,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--rounds", type=integer, default=ROUNDS, help=f"rounds of all that is timed ({ROUNDS})"
     )
+    parser.add_argument("--commit", help="commit of the kernels, where git cannot tell")
     options = parser.parse_args(words)
     whole("--rounds", options.rounds, 4, MOST_ROUNDS)
     return options
@@ -193,7 +194,8 @@ def main(words: Sequence[str] | None = None) -> int:
         options = _options(sys.argv[1:] if words is None else words)
         require_writable(options.out)
         date = datetime.now(UTC).isoformat(timespec="seconds")
-        result = {"date": date, "commit": current_commit(), **measured(options.rounds)}
+        commit = options.commit or current_commit()
+        result = {"date": date, "commit": commit, **measured(options.rounds)}
         write_text(options.out, json.dumps(result, indent=1) + "\n")
     except (DescriptionError, DeviceError) as error:
         print(lines(str(error)), file=sys.stderr)  # noqa: T201
