@@ -1,13 +1,15 @@
 """The scores of a blind run of layers: how far predictions were off, how often their sign was right.
 
-`python -m wavesim.evaluation.layer_blind_scores FOLDER` prints them as Markdown, `--json` as JSON. A gain is
-over stream sync with attention's tiles in the same order, the median of rounds paired in time, so that a
-clock that moved for both cancels. `--today` predicts again with today's constants, which were chosen on one
-split of the cases, by the hash of their names, and scores both splits.
+`python -m wavesim.evaluation.layer_blind_scores FOLDER` prints them as Markdown, `--json` as JSON; `--kinds`
+adds those of each kind of cases. A gain is over stream sync with attention's tiles in the same order, the
+median of rounds paired in time, so that a clock that moved for both cancels. `--today` predicts again with
+today's constants, which were chosen on one split of the first run's cases, by the hash of their names, and
+scores both splits.
 """
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -61,6 +63,15 @@ def is_in_test_split(case: str) -> bool:
 def scores_of(run: LayerBlindRun, basis: LayerBasis) -> LayerScores:
     """All cases that were measured, as predicted before."""
     return _scores(run, basis, run.predictions(basis), "all, as registered", set(run.rounds))
+
+
+def scores_by_kind(run: LayerBlindRun, basis: LayerBasis) -> Iterator[LayerScores]:
+    """Those of each kind of cases, as predicted before."""
+    predicted = run.predictions(basis)
+    for kind in (*CHAINS, *LAYERS):
+        names = {name for name in run.rounds if name.split()[0] == kind}
+        if names:
+            yield _scores(run, basis, predicted, kind, names)
 
 
 def scores_today(run: LayerBlindRun, cases: list[BlindLayerCase], basis: LayerBasis) -> Iterator[LayerScores]:
@@ -149,7 +160,7 @@ def scores_table(scores: list[LayerScores]) -> str:
             for one in scores
         ),
     ]
-    return "\n".join(lines)
+    return re.sub(r"\bnan( points| %)?", "none", "\n".join(lines))
 
 
 def main() -> int:
@@ -157,6 +168,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m wavesim.evaluation.layer_blind_scores")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--kinds", action="store_true", help="scores of each kind of cases too")
     parser.add_argument(
         "--today", action="store_true", help="predict again, in minutes, and score both splits"
     )
@@ -166,6 +178,8 @@ def main() -> int:
     scores = []
     for basis in bases:
         scores.append(scores_of(run, basis))
+        if asked.kinds:
+            scores += scores_by_kind(run, basis)
         if asked.today:
             scores += scores_today(run, every_case(), basis)
     shown = json.dumps([asdict(one) for one in scores], indent=1) if asked.json else scores_table(scores)
