@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.check.deadlock import safety_of
-from wavesim.cli.edge_option import add_edges_option, with_edges
+from wavesim.cli.edge_option import add_edges_option
 from wavesim.cli.printing import print_result
 from wavesim.cli.workload_options import add_workload_options, described
 from wavesim.codegen.cuda import SizesWord, generate
+from wavesim.codegen.edge_policies import with_edges
 from wavesim.codegen.options import options_for
 from wavesim.codegen.orders import order_sets, orders_backward
 from wavesim.codegen.policies import derive_policies, policy_named

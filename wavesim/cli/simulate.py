@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from wavesim.cli.edge_option import add_edges_option, with_edges
+from wavesim.cli.edge_option import add_edges_option
 from wavesim.cli.pictures import add_picture_options, require_pictures, write_pictures
 from wavesim.cli.printing import complain, print_result
 from wavesim.cli.several_gpus import add_way_option, of_several, simulate_several
@@ -20,6 +20,7 @@ from wavesim.cli.workload_options import (
     described,
     described_file,
 )
+from wavesim.codegen.edge_policies import with_edges
 from wavesim.errors import DescriptionError
 from wavesim.guard.options import integer
 from wavesim.model.pipeline import Pipeline

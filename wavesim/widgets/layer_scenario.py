@@ -1,20 +1,21 @@
 """A what-if on a whole layer, or on a chain of it, as a value, and the two traces that answer it.
 
 Example: QKV, attention and output product of GPT-3 145B on one of eight GPUs at 512 tokens, row semaphores by
-dependent launch, short rows of attention first, every edge overlapping. Nothing here knows of widgets.
+dependent launch, short rows of attention first, attention waiting for single tiles of the QKV product
+(`edges="qkv-attention=tile"`, as of the command `wavesim simulate`). Nothing here knows of widgets.
 """
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from wavesim.codegen.edge_policies import edges_by_name, notable_policies, with_edges
 from wavesim.model import device as devices
 from wavesim.model.device import Device, default_device
 from wavesim.model.pipeline import Pipeline
 from wavesim.passes.model_pass import layer_costs
 from wavesim.plan.order import Order, Reversed, RowMajor
 from wavesim.plan.parsing import parse_plan
-from wavesim.plan.plan import Plan, StreamSync, without_overlap
-from wavesim.plan.semaphores import edges_of
+from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.known_costs import KnownCosts
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
@@ -34,7 +35,7 @@ CACHED = 2047
 
 @dataclass(frozen=True)
 class LayerScenario:
-    """One setting of all controls. `waiting` are the edges, as "qkv -> attention", that do not overlap."""
+    """One setting of all controls. `edges`: as `--edges`, ignored without semaphores."""
 
     model: str = "gpt3-145b"
     part: str = "attention"
@@ -42,7 +43,7 @@ class LayerScenario:
     tokens: int = 512
     sync: str = "pdl+row"
     attention_order: str = "short rows first"
-    waiting: tuple[str, ...] = ()
+    edges: str = ""
     device: str = field(default_factory=lambda: default_device().name)
 
     @property
@@ -56,18 +57,21 @@ class LayerScenario:
         return devices.load(self.device)
 
     @property
-    def edges(self) -> dict[str, tuple[str, str]]:
-        """(producer, consumer) by the word that the controls show."""
-        return {f"{a} -> {b}": (a, b) for a, b in edges_of(self.pipeline)}
+    def edge_policies(self) -> dict[str, tuple[str, ...]]:
+        """What each edge, as "qkv-attention", may wait by, finest first; the last does not overlap."""
+        return _edge_policies(self.pipeline)
+
+    @property
+    def has_semaphores(self) -> bool:
+        """Whether its edges can have policies."""
+        return parse_plan(self.sync).sync.has_semaphores
 
     @property
     def plan(self) -> Plan:
         """How the stages are synchronised. Raises `DescriptionError`."""
         plan = parse_plan(self.sync)
-        edges = self.edges
-        off = [edges[word] for word in self.waiting if word in edges]
-        if plan.sync.has_semaphores and off:
-            plan = without_overlap(plan, off)
+        if self.has_semaphores:
+            plan = with_edges(plan, self.pipeline, self.edges)
         return _ordered(plan, self.pipeline, self.attention_order)
 
     @property
@@ -107,6 +111,11 @@ def _pipeline(model: str, part: str, phase: str, tokens: int) -> Pipeline:
         cached=CACHED if is_decode else 0,
     )
     return with_backends(layer if part == WHOLE else chain_of(layer, part))
+
+
+@lru_cache(maxsize=32)
+def _edge_policies(pipeline: Pipeline) -> dict[str, tuple[str, ...]]:
+    return {name: notable_policies(pipeline, edge) for name, edge in edges_by_name(pipeline).items()}
 
 
 def _ordered(plan: Plan, pipeline: Pipeline, word: str) -> Plan:

@@ -1,14 +1,17 @@
-"""A what-if on a transformer layer: model, phase, tokens, plan, attention's tile order, every edge's overlap.
+"""A what-if on a transformer layer: model, phase, tokens, plan, attention's tile order, every edge's policy.
 
-Example: stream sync above, the chosen plan below, one time axis; unticking "qkv -> attention" makes attention
-wait for the whole QKV product again, and the gain in words follows.
+Example: stream sync above, the chosen plan below, one time axis; with "whole kernel" at "qkv-attention"
+attention waits for the whole QKV product again, and the gain in words follows.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import ipywidgets
 
+from wavesim.codegen.edge_policies import NO_OVERLAP, chosen_edges, edges_text
 from wavesim.errors import WavesimError
 from wavesim.guard.escaping import Markup, element
 from wavesim.predict.prediction import improvement_points
@@ -28,7 +31,9 @@ from wavesim.widgets.plans_picture import PlansPicture
 from wavesim.widgets.words import Words, problem_box, style_sheet
 from wavesim.workloads.models import layered_models
 
-LABEL = {"description_width": "112px"}
+EDGE_LABEL = {"description_width": "150px"}
+AS_THE_PLAN = ("as the plan", "")
+POLICY_TEXT = {NO_OVERLAP: "whole kernel", "together": "needed together"}
 TOKENS = {"prefill": (256, 512, 1024, 1536, 2048), "decode": (1, 4, 16, 64)}
 
 
@@ -51,7 +56,7 @@ class LayerWhatIf(ipywidgets.VBox):
         self.finding, self.costs = Words(), Words()
         self.picture = PlansPicture(timeline_parts([self.answer.stream, self.answer.chosen]))
         self._is_following = False
-        self._offer_edges(scenario)
+        self._offer_edges(scenario, chosen_edges(scenario.pipeline, scenario.edges))
         for control in self._controls:
             control.observe(self._changed, "value")
         self._say()
@@ -63,9 +68,14 @@ class LayerWhatIf(ipywidgets.VBox):
     @property
     def scenario(self) -> LayerScenario:
         """What the controls say."""
-        off = tuple(box.description for box in self.edges.children if not box.value)
         names = ("model", "part", "phase", "tokens", "sync", "attention_order")
-        return LayerScenario(**{name: getattr(self, name).value for name in names}, waiting=off)
+        controls = {name: getattr(self, name).value for name in names}
+        return LayerScenario(**controls, edges=edges_text(self._chosen))
+
+    @property
+    def _chosen(self) -> dict[str, str]:
+        """The policy of each edge; "" as the plan has it."""
+        return {one.description: one.value for one in self.edges.children}
 
     def html(self) -> Markup:
         """What is shown now, without the controls, for a page that has no kernel."""
@@ -88,8 +98,8 @@ class LayerWhatIf(ipywidgets.VBox):
             if change.owner is self.phase:
                 offered = _offered(self.phase.value, 0)
                 self.tokens.options, self.tokens.value = offered, offered[0]
-            if change.owner in (self.part, self.phase):
-                self._offer_edges(self.scenario)
+            if change.owner in self._controls:
+                self._follow()
             self.answer = layer_answer(self.scenario)
             self.picture.show(timeline_parts([self.answer.stream, self.answer.chosen]))
             self._say()
@@ -98,21 +108,32 @@ class LayerWhatIf(ipywidgets.VBox):
         finally:
             self._is_following = False
 
-    def _offer_edges(self, scenario: LayerScenario) -> None:
-        boxes = []
-        for word in scenario.edges:
-            box = ipywidgets.Checkbox(value=word not in scenario.waiting, description=word, indent=False)
-            box.observe(self._changed, "value")
-            boxes.append(box)
-        self.edges.children = tuple(boxes)
+    def _follow(self) -> None:
+        """Offers the edges of another pipeline or plan; what was chosen stays where it is still offered."""
+        scenario, chosen = replace(self.scenario, edges=""), self._chosen
+        offered = scenario.edge_policies
+        kept = {name: word for name, word in chosen.items() if word in offered.get(name, ())}
+        self._offer_edges(scenario, kept)
+
+    def _offer_edges(self, scenario: LayerScenario, chosen: Mapping[str, str]) -> None:
+        """A menu for each edge of the pipeline, with the policies that suit its grid."""
+        menus = []
+        for name, words in scenario.edge_policies.items():
+            value = chosen.get(name, "")
+            offered = dict.fromkeys((*words, value) if value else words)
+            options = [AS_THE_PLAN, *((POLICY_TEXT.get(word, word), word) for word in offered)]
+            menus.append(menu(name, options, value, style=EDGE_LABEL, disabled=not scenario.has_semaphores))
+            menus[-1].observe(self._changed, "value")
+        self.edges.children = tuple(menus)
 
     def _say(self) -> None:
         stream, chosen = self.answer.stream, self.answer.chosen
         points = improvement_points(chosen.time_ns, stream.time_ns)
+        asked = self.answer.scenario
+        own = f" ({asked.edges.replace(',', ', ')})" if asked.has_semaphores and asked.edges else ""
         words = (
-            f"{chosen.header.plan_label}: {chosen.time_ns / 1000:,.1f} µs instead of "
-            f"{stream.time_ns / 1000:,.1f} µs, {points:+.1f} points. An edge without a tick waits for the "
-            "whole kernel before."
+            f"{chosen.header.plan_label}{own}: {chosen.time_ns / 1000:,.1f} µs instead of "
+            f"{stream.time_ns / 1000:,.1f} µs, {points:+.1f} points."
         )
         self.finding.value = element("div", words, role="status", aria_live="polite")
         self.costs.value = element("p", f"Simulated: {self.answer.costs.source}.")

@@ -3,9 +3,10 @@
 import pytest
 
 from wavesim.cli.command_line import main
-from wavesim.cli.edge_option import with_edges
+from wavesim.codegen.edge_policies import with_edges
 from wavesim.errors import DescriptionError
 from wavesim.plan.parsing import parse_plan
+from wavesim.plan.semaphores import edges_of
 from wavesim.widgets.layer_scenario import LayerScenario
 
 SCENARIO = LayerScenario("qwen2.5-0.5b", tokens=256, attention_order="short rows first")
@@ -13,7 +14,7 @@ CHAIN = SCENARIO.pipeline
 
 
 def policies(plan):
-    return {edge: plan.policy_of(*edge).name for edge in SCENARIO.edges.values()}
+    return {edge: plan.policy_of(*edge).name for edge in edges_of(CHAIN)}
 
 
 def test_an_edge_takes_the_policy_that_is_named_and_the_others_keep_theirs():
@@ -24,7 +25,7 @@ def test_an_edge_takes_the_policy_that_is_named_and_the_others_keep_theirs():
 
 def test_an_edge_that_the_what_if_switches_off_is_grid_here():
     plan = with_edges(parse_plan("pdl+row"), CHAIN, "attention-out=grid")
-    scenario = LayerScenario("qwen2.5-0.5b", tokens=256, waiting=("attention -> out",))
+    scenario = LayerScenario("qwen2.5-0.5b", tokens=256, edges="attention-out=grid")
     assert (
         policies(plan)
         == policies(scenario.plan)

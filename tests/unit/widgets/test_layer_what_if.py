@@ -1,24 +1,61 @@
-"""The what-if on a layer: controls, edges that are switched off, settings that cannot run."""
+"""The what-if on a layer: controls, edges with policies of their own, settings that cannot run."""
+
+from dataclasses import replace
 
 import pytest
 
+from wavesim.codegen.edge_policies import with_edges
 from wavesim.errors import DescriptionError
-from wavesim.widgets.layer_scenario import LayerScenario, layer_answer
+from wavesim.plan.parsing import parse_plan
 from wavesim.widgets.layer_what_if import LayerWhatIf
 
 SMALL = {"model": "qwen2.5-0.5b", "tokens": 256}
 
 
+def edge(widget, name):
+    return next(menu for menu in widget.edges.children if menu.description == name)
+
+
 def test_edges_follow_the_part_and_each_can_wait_for_the_whole_kernel():
-    widget = LayerWhatIf(**SMALL)
-    assert [box.description for box in widget.edges.children] == ["qkv -> attention", "attention -> out"]
+    widget = LayerWhatIf(model="gpt3-145b")
+    assert [menu.description for menu in widget.edges.children] == ["qkv-attention", "attention-out"]
     before = widget.answer.chosen.time_ns
-    for box in widget.edges.children:
-        box.value = False
-    assert widget.scenario.waiting == ("qkv -> attention", "attention -> out")
-    assert widget.answer.chosen.time_ns >= before
+    for menu in widget.edges.children:
+        menu.value = "grid"
+    assert widget.scenario.edges == "qkv-attention=grid,attention-out=grid"
+    assert widget.answer.chosen.time_ns > before
     widget.part.value = "whole layer"
     assert len(widget.edges.children) == 6
+    assert widget.scenario.edges == "qkv-attention=grid,attention-out=grid"
+
+
+def test_one_edge_of_another_policy_is_the_plan_that_the_command_line_names():
+    widget = LayerWhatIf(**SMALL)
+    edge(widget, "qkv-attention").value = "tile"
+    pipeline, plan = widget.scenario.pipeline, widget.answer.scenario.plan
+    assert plan.policy_of("qkv", "attention").name == "tile"
+    assert plan.policy_of("attention", "out").name == "row"
+    assert plan == replace(
+        with_edges(parse_plan("pdl+row"), pipeline, "qkv-attention=tile"), orders=plan.orders
+    )
+    assert "qkv-attention=tile" in widget.finding.value
+
+
+def test_policies_that_another_pipeline_lacks_are_those_of_the_plan_again():
+    widget = LayerWhatIf(model="gpt3-145b", tokens=256, edges="qkv-attention=strided:6,attention-out=tile")
+    assert "strided:6" in widget.scenario.edges
+    widget.model.value = "llama-65b"
+    assert widget.scenario.edges == "attention-out=tile"
+
+
+def test_without_semaphores_edges_cannot_be_chosen_and_come_back_with_them():
+    widget = LayerWhatIf(**SMALL, edges="qkv-attention=grid")
+    widget.sync.value = "stream"
+    assert all(menu.disabled for menu in widget.edges.children)
+    assert widget.answer.chosen.time_ns == widget.answer.stream.time_ns
+    widget.sync.value = "pdl+tile"
+    assert not any(menu.disabled for menu in widget.edges.children)
+    assert widget.scenario.edges == "qkv-attention=grid"
 
 
 def test_another_phase_offers_its_own_numbers_of_tokens():
@@ -29,16 +66,19 @@ def test_another_phase_offers_its_own_numbers_of_tokens():
     assert "points" in widget.finding.value
 
 
-def test_a_plan_without_semaphores_ignores_the_ticks():
-    found = layer_answer(LayerScenario(**SMALL, sync="stream", waiting=("qkv -> attention",)))
-    assert found.chosen.time_ns == found.stream.time_ns
-
-
 def test_what_is_shown_is_a_page_without_controls(tmp_path):
     path = LayerWhatIf(**SMALL).save(tmp_path / "layer.html")
     assert "Simulated: " in path.read_text("utf-8")
 
 
-def test_start_values_that_cannot_run_are_refused():
-    with pytest.raises(DescriptionError, match="model is 'gpt-5'"):
-        LayerWhatIf(model="gpt-5")
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        ({"model": "gpt-5"}, "model is 'gpt-5'"),
+        ({"edges": "qkv-out=row"}, "has qkv-attention, attention-out"),
+        ({"edges": "qkv-attention=odd"}, "policy is 'odd'"),
+    ],
+)
+def test_start_values_that_cannot_run_are_refused(start, message):
+    with pytest.raises(DescriptionError, match=message):
+        LayerWhatIf(**SMALL | start)
