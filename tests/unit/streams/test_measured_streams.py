@@ -2,23 +2,32 @@
 
 import json
 from copy import deepcopy
-from dataclasses import replace
 
 import pytest
 
 from wavesim.errors import RecordingError
+from wavesim.model.device import load
 from wavesim.streams.engine import simulate_streams
 from wavesim.streams.examples import EXAMPLES
-from wavesim.streams.machine import load_machine
+from wavesim.streams.machine import FIGURES as FIGURE_NAMES
+from wavesim.streams.machine import load_machine, machine_from
 from wavesim.streams.measured import compared, from_first_kernel, load_measured, newest_run
 
-FIGURES = {"h2d_bytes_per_s": 50e9, "launch_call_ns": 4_000, "has_copy_queues": True, "duplex_share": 0.8}
+FIGURES = {
+    "h2d_bytes_per_s": 50e9,
+    "d2h_bytes_per_s": 60e9,
+    "launch_call_ns": 4_000,
+    "copy_call_ns": 5_000,
+    "boundary_ns": 700,
+    "has_copy_queues": True,
+    "duplex_share": 0.8,
+}
 
 
 @pytest.fixture(scope="module")
 def shipped():
     """What a machine with these figures would have measured, a twentieth slower than simulated."""
-    machine = replace(load_machine("h200"), **FIGURES)
+    machine = machine_from("h200", load("h200"), {**FIGURES, "source": "made up"})
     programs = []
     for one in EXAMPLES:
         own = one.machine(machine)
@@ -26,10 +35,8 @@ def shipped():
         spans = {name: list(span) for name, span in from_first_kernel(found).items()}
         times = [round(found.end_ns * 1.05)] * 3
         programs.append({"name": one.name, "queues": one.queues, "rounds_ns": times, "spans_ns": spans})
-    figures = {name: getattr(machine, name) for name in ("d2h_bytes_per_s", "copy_call_ns", "boundary_ns")}
     head = {"format": "wavesim streams 1", "date": "2026-01-01T00:00:00+00:00", "device": "NVIDIA H200"}
-    figures |= {name: getattr(machine, name) for name in ("d2d_bytes_per_s", *FIGURES)}
-    return {**head, "commit": "0123456789", "rounds": 3, "figures": figures, "programs": programs}
+    return {**head, "commit": "0123456789", "rounds": 3, "figures": FIGURES, "programs": programs}
 
 
 @pytest.fixture
@@ -58,6 +65,26 @@ def test_an_operation_that_ends_elsewhere_is_found(tmp_path, run):
     run["programs"][0]["spans_ns"]["k0"][1] += 100_000
     found = compared(load_measured(written(tmp_path, run)))[0]
     assert found.worst_end == pytest.approx(100_000 / found.measured_ns)
+
+
+def test_a_run_whose_copies_the_events_held_back_says_nothing_of_ends(tmp_path, run):
+    one = next(one for one in run["programs"] if one["name"] == "vector add, depth-first, one queue")
+    one["spans_ns"]["c3"] = [2 * max(one["rounds_ns"]), 3 * max(one["rounds_ns"])]
+    assert [row.name for row in compared(load_measured(written(tmp_path, run))) if row.worst_end is None] == [
+        one["name"]
+    ]
+
+
+def test_the_catalogued_machine_is_the_one_that_the_newest_run_calibrated():
+    ours, run = load_machine("h200"), newest_run().machine
+    for figure in FIGURE_NAMES:
+        assert getattr(ours, figure) == pytest.approx(getattr(run, figure), rel=1e-3), figure
+
+
+def test_of_the_shipped_run_nearly_all_programs_are_simulated_within_a_tenth():
+    rows = compared(newest_run())
+    assert len(rows) == len(EXAMPLES)
+    assert [one.name for one in rows if abs(one.error) > 0.1] == ["host functions"]
 
 
 def test_the_page_has_what_the_newest_shipped_run_says(tmp_path, run, monkeypatch):
