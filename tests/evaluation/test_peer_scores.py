@@ -3,15 +3,16 @@
 import pytest
 
 from wavesim.costs.peer_costs import peer_costs_of
-from wavesim.evaluation import peer_page
+from wavesim.evaluation import peer_page, peer_published
 from wavesim.evaluation.peer_scores import (
     DEVICE,
     fitted_burst_ratio,
-    fitted_collective,
+    fitted_rate,
     scores,
     scores_text,
     summary,
 )
+from wavesim.guard.documents import read_toml
 from wavesim.model.description import load_description
 from wavesim.peers.prediction import SCORES, history_text
 from wavesim.peers.two_gpu_tables import measured_tables
@@ -28,36 +29,48 @@ def of(found, way: str, *, is_fitted: bool = False):
 
 def test_the_constants_are_those_of_the_development_rows():
     costs = peer_costs_of(DEVICE)
-    begin, rate = fitted_collective()
-    assert costs.collective_ns == pytest.approx(begin, rel=0.01)
-    assert costs.collective_bytes_per_s == pytest.approx(rate, rel=0.01)
+    assert costs.collective_bytes_per_s == pytest.approx(fitted_rate(), rel=0.01)
     assert costs.burst_ratio == pytest.approx(fitted_burst_ratio(), rel=0.01)
-    assert costs.least_collective_ns == 1e3 * min(row["all_reduce"] for row in measured_tables()["sequence"])
 
 
-def test_one_after_the_other_is_predicted_within_a_few_percent(found):
+def test_an_all_reduce_alone_is_predicted_by_a_rate_and_the_library_s_own_latencies(found):
+    assert of(found, "all-reduce")["median"] <= 4
+    assert of(found, "all-reduce")["worst"] <= 10
+
+
+def test_one_after_the_other_is_predicted_within_a_few_percent_however_small(found):
     assert of(found, "sequence")["median"] <= 3
-    assert of(found, "sequence")["p90"] <= 6
+    assert of(found, "sequence")["p90"] <= 4
+    smallest = min((one for one in found if one.way == "sequence"), key=lambda one: one.m)
+    assert abs(smallest.error) < 3
 
 
-def test_chunks_are_predicted_where_they_are_large_and_too_slow_where_they_are_small(found):
-    """A library's tiny all-reduce takes less than the least that was measured alone; no constant hides it."""
+def test_chunks_are_predicted_however_small_as_a_product_that_the_memory_bounds_leaves_sms(found):
     assert of(found, "chunks:2")["median"] <= 5
-    assert of(found, "chunks:4")["median"] <= 12
+    assert of(found, "chunks:4")["median"] <= 5
+    assert of(found, "chunks:8")["worst"] <= 30
     small = next(one for one in found if one.way == "chunks:8" and one.m == 256)
-    assert small.error > 30
+    assert abs(small.error) < 5
+
+
+def test_a_reduce_scatter_is_simulated_too_fast_and_said_to_be(found):
+    """Two GPUs' reduce-scatter carries less than their all-reduce does; nothing published says why."""
+    errors = [one.error for one in found if one.way == "reduce-scatter"]
+    assert all(-25 < error < 5 for error in errors)
+    assert "reduce-scatter" in peer_page.PAGE.read_text(encoding="utf-8")
 
 
 def test_an_epilogue_that_stores_to_the_peer_is_predicted_with_nothing_fitted(found):
     with_stores = [one for one in found if one.way == "with stores"]
     assert summary(with_stores)["median"] <= 4
     assert summary(with_stores)["worst"] <= 10
-    assert summary([one for one in found if one.way == "and added"])["median"] <= 12
+    assert summary([one for one in found if one.way == "and added"])["median"] <= 6
 
 
 def test_every_row_of_the_tables_is_scored(found):
     tables = measured_tables()
-    assert len(found) == len(tables["sequence"]) + 4 * len(tables["chunks"]) + 2 * len(tables["stores"])
+    expected = 3 * len(tables["sequence"]) + 5 * len(tables["chunks"]) + 2 * len(tables["stores"])
+    assert len(found) == expected
 
 
 def test_what_users_are_told_of_past_errors_is_what_is_scored(found):
@@ -67,8 +80,25 @@ def test_what_users_are_told_of_past_errors_is_what_is_scored(found):
 
 def test_the_page_has_the_tables_as_they_are_made(found):
     page = peer_page.PAGE.read_text(encoding="utf-8")
-    blocks = {"scored": peer_page.scored_block(found), "predicted": peer_page.predicted_block()}
+    blocks = {
+        "scored": peer_page.scored_block(found),
+        "predicted": peer_page.predicted_block(),
+        "collectives": peer_page.collectives_block(),
+    }
     assert peer_page.with_blocks(page, blocks) == page
+
+
+def test_what_others_published_of_a_product_is_on_the_page_as_it_is_simulated():
+    table = read_toml(peer_published.FILE)["products"][0]
+    first = peer_published.product_of(table, table["rows"][0])
+    assert peer_page.product_line(first) in peer_page.PAGE.read_text(encoding="utf-8")
+    # A small product gains over NCCL, and next to nothing over a library that stores to its peers itself.
+    assert first.simulated_library / first.simulated_overlapped < 1.1
+
+
+def test_published_collectives_of_eight_gpus_are_within_a_third_but_for_an_outlier():
+    errors = sorted(abs(one.error) for one in peer_published.published_collectives())
+    assert errors[-2] < 34
 
 
 def test_what_was_measured_of_a_registered_shape_is_shown_beside_it(monkeypatch, tmp_path):

@@ -162,8 +162,7 @@ def _basis(name: str) -> str:
     if found.all_reduce is not None:
         reduced = (
             f" All-reduce: two per layer of the tokens' {model_named(name).hidden:,} columns, never "
-            f"overlapped, {found.all_reduce.bus_bytes_per_s / 1e9:.0f} GB/s of bus bandwidth, "
-            f"{found.all_reduce.source}."
+            f"overlapped, {found.all_reduce.words}."
         )
     return (
         f"{found.device}, {SIMULATED}: {found.basis}. A layer is the second of two in a row, every product "

@@ -5,11 +5,19 @@ measured tables, from the registered predictions, and from what was measured of 
 """
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from statistics import median
 
 import wavesim.recordings
 from wavesim.errors import RecordingError
 from wavesim.evaluation.peer_blind import registered, shapes
+from wavesim.evaluation.peer_published import (
+    PublishedCollective,
+    PublishedProduct,
+    published_collectives,
+    published_products,
+)
 from wavesim.evaluation.peer_scores import PeerScore, scores, summary
 from wavesim.guard.documents import read_json
 from wavesim.guard.program import run_program
@@ -39,11 +47,60 @@ def scored_block(found: list[PeerScore]) -> str:
         "| | rows, not fitted | median, % | 90 %, % | worst, % |",
         "| --- | --: | --: | --: | --: |",
     ]
-    for way in (*ways, "with stores", "and added"):
+    for way in ("all-reduce", *ways, "reduce-scatter", "with stores", "and added"):
         own_rows = [one for one in found if one.way == way and not one.is_fitted]
         part = summary(own_rows)
         lines.append(f"| {way} | {part['rows']} | {part['median']} | {part['p90']} | {part['worst']} |")
     return "\n".join(lines)
+
+
+def collectives_block() -> str:
+    """Published collectives of eight GPUs and fewer, and what they are simulated to take."""
+    tables: dict[tuple[str, str, str, str], list[PublishedCollective]] = {}
+    for one in published_collectives():
+        tables.setdefault((one.source, one.machine, one.kind, one.by), []).append(one)
+    lines = [
+        "| source | machine | collective | by | sizes | the largest, µs | median error, % |",
+        "| --- | --- | --- | --- | --- | --: | --: |",
+    ]
+    for (source, machine, kind, by), rows in tables.items():
+        sizes = f"{_size(rows[0].size)} to {_size(rows[-1].size)}"
+        one = rows[-1]
+        middle = median(abs(row.error) for row in rows)
+        cells = f"{one.simulated_us:,.0f} / {one.published_us:,.0f} | {middle:.0f}"
+        lines.append(f"| {source} | {machine} | {kind} | {by} | {sizes} | {cells} |")
+    return "\n".join(lines)
+
+
+def _size(count: int) -> str:
+    for unit, least in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= least:
+            return f"{count / least:g} {unit}"
+    return f"{count} bytes"
+
+
+def products_block(found: Iterable[PublishedProduct]) -> str:
+    """Published products with their collectives, simulated over measured."""
+    lines = [
+        "| source | M x K x N | in a row, µs | overlapped, µs | times, published | simulated | by library |",
+        "| --- | --- | --: | --: | --: | --: | --: |",
+    ]
+    return "\n".join([*lines, *(product_line(one) for one in found)])
+
+
+def product_line(one: PublishedProduct) -> str:
+    """One product: simulated over published times, and what overlapping gains."""
+    gains = (
+        one.in_a_row / one.overlapped,
+        one.simulated_in_a_row / one.simulated_overlapped,
+        one.simulated_library / one.simulated_overlapped,
+    )
+    return (
+        f"| {one.source} ({one.machine}, {one.way}) | {one.m:,} x {one.k:,} x {one.n:,} | "
+        f"{one.simulated_in_a_row:,.0f} / {one.in_a_row:,.0f} | "
+        f"{one.simulated_overlapped:,.0f} / {one.overlapped:,.0f} | "
+        f"{' | '.join(f'{gain:.2f}' for gain in gains)} |"
+    )
 
 
 def predicted_block() -> str:
@@ -85,7 +142,12 @@ def with_blocks(text: str, blocks: dict[str, str]) -> str:
 
 def main() -> int:
     """Writes the page."""
-    blocks = {"scored": scored_block(scores()), "predicted": predicted_block()}
+    blocks = {
+        "scored": scored_block(scores()),
+        "predicted": predicted_block(),
+        "collectives": collectives_block(),
+        "products": products_block(published_products()),
+    }
     write_text(PAGE, with_blocks(read_text(PAGE, MOST_BYTES), blocks))
     return 0
 

@@ -28,6 +28,7 @@ from wavesim.workloads.hopper import block_of
 
 ALL_REDUCE = Collective()
 DEVICE = FILE.stem.removeprefix("two_")
+GPUS = 2
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,23 @@ def is_development(place: int) -> bool:
 
 def scores(*, with_measured_gemm: bool = True) -> list[PeerScore]:
     """Every row of every table."""
-    return [*_library_scores(with_measured_gemm), *_store_scores()]
+    return [
+        *_collective_scores(),
+        *_library_scores(with_measured_gemm),
+        *_reduce_scatter_scores(),
+        *_store_scores(),
+    ]
+
+
+def _collective_scores() -> Iterator[PeerScore]:
+    """The all-reduces timed alone."""
+    costs = peer_costs_of(DEVICE)
+    for table in ("sequence", "chunks"):
+        for place, row in enumerate(measured_tables()[table]):
+            taken = costs.time_ns("all-reduce", 2 * row["m"] * row["n"], GPUS) / 1e3
+            yield PeerScore(
+                table, "all-reduce", *_shape(row), taken, row["all_reduce"], is_development(place)
+            )
 
 
 def _library_scores(with_measured_gemm: bool) -> Iterator[PeerScore]:
@@ -72,15 +89,26 @@ def _library_scores(with_measured_gemm: bool) -> Iterator[PeerScore]:
                 yield PeerScore(table, way.word, *_shape(row), taken, row[name], is_development(place))
 
 
+def _reduce_scatter_scores() -> Iterator[PeerScore]:
+    """The GEMM and then the library's reduce-scatter, whose times nothing was fitted to."""
+    way, collective = PeerWay("sequence"), Collective("reduce-scatter")
+    for row in measured_tables()["sequence"]:
+        taken = _library_us(row, way, True, collective)
+        measured = row["reduce_scatter_sequence"]
+        yield PeerScore("sequence", "reduce-scatter", *_shape(row), taken, measured, False)
+
+
 def _shape(row: Mapping[str, int]) -> tuple[int, int, int]:
     return row["m"], row["k"], row["n"]
 
 
-def _library_us(row: Mapping[str, int], way: PeerWay, with_measured_gemm: bool) -> float:
+def _library_us(
+    row: Mapping[str, int], way: PeerWay, with_measured_gemm: bool, collective: Collective = ALL_REDUCE
+) -> float:
     """A chunk's GEMM takes its predicted time, times the whole one's measured over its predicted time."""
     device = load(DEVICE)
     gemm = best_gemm(row["m"], row["n"], row["k"], device)
-    one, host = _one(gemm)
+    one, host = _one(gemm, collective)
     times = times_of(one, host, way, device)
     if with_measured_gemm:
         ratio = 1e3 * row["gemm"] / library_gemm(gemm, device)[0]
@@ -91,7 +119,7 @@ def _library_us(row: Mapping[str, int], way: PeerWay, with_measured_gemm: bool) 
 
 def _one(gemm: Gemm, collective: Collective = ALL_REDUCE) -> tuple[Pipeline, Host]:
     one = Pipeline(f"{gemm.m} x {gemm.k} x {gemm.n}", [Stage("gemm", gemm)])
-    return one, Host(2, load_link(DEVICE), {"gemm": collective})
+    return one, Host(GPUS, load_link(DEVICE), {"gemm": collective})
 
 
 def _store_scores() -> Iterator[PeerScore]:
@@ -123,22 +151,23 @@ def summary(found: Sequence[PeerScore]) -> dict[str, Any]:
     }
 
 
-def fitted_collective() -> tuple[int, float]:
-    """(ns, bytes per s): what the fit gives for a library's all-reduce on the development rows.
-
-    Least squares of relative errors of time = a + bytes / b; rows at the least time (64 rows of 12,288)
-    apart.
+def fitted_rate() -> float:
+    """Bytes per second that a library's ring carries: least squares of relative errors of the development
+    rows' all-reduces, those alone that are sent by the protocol `Simple`, whose latency is the library's own.
     """
+    costs = peer_costs_of(DEVICE)
+    simple = costs.protocols["Simple"]
+    begin = simple.time_ns(2, 0, costs.collective_bytes_per_s)
     rows = [
         (2 * row["m"] * row["n"], 1e3 * row["all_reduce"])
         for table in ("sequence", "chunks")
         for place, row in enumerate(measured_tables()[table])
-        if is_development(place) and 1e3 * row["all_reduce"] > peer_costs_of(DEVICE).least_collective_ns
+        if is_development(place)
     ]
-    sizes, taken = np.array(rows, dtype=float).T
-    system = np.stack([1 / taken, sizes / taken], axis=1)
-    (begin, per_byte), *_ = np.linalg.lstsq(system, np.ones(len(taken)), rcond=None)
-    return round(float(begin)), float(1e9 / per_byte)
+    sent = [(size, taken) for size, taken in rows if costs.protocol("all-reduce", size, GPUS) == "Simple"]
+    sizes, taken = np.array(sent, dtype=float).T
+    per_byte = ((sizes / taken) @ (1 - begin / taken)) / ((sizes / taken) @ (sizes / taken))
+    return float(1e9 / per_byte)
 
 
 def fitted_burst_ratio() -> float:
@@ -156,8 +185,10 @@ def fitted_burst_ratio() -> float:
 def scores_text(found: Sequence[PeerScore]) -> str:
     """`wavesim/peers/scores.toml`: of rows that nothing was fitted to, by kind of way."""
     kinds = {
+        "all_reduce": [one for one in found if one.way == "all-reduce" and not one.is_fitted],
         "sequence": [one for one in found if one.way == "sequence" and not one.is_fitted],
         "chunks": [one for one in found if one.way.startswith("chunks") and not one.is_fitted],
+        "reduce_scatter": [one for one in found if one.way == "reduce-scatter"],
         "stores": [one for one in found if one.way == "with stores"],
         "stores_and_added": [one for one in found if one.way == "and added"],
     }

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wavesim.costs.layer_costs import costs_of_stages
+from wavesim.costs.peer_costs import PeerCosts, peer_costs_of
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import shown
+from wavesim.model.collective import ELEMENT_BYTES
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
-from wavesim.passes.all_reduce import AllReduce, all_reduces
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.defaults import find_costs
 from wavesim.predict.forecast import Forecast
@@ -70,7 +71,7 @@ class ModelPass:
     device: str
     ways: tuple[PassWay, ...]
     basis: str
-    all_reduce: AllReduce | None
+    all_reduce: PeerCosts | None
 
     def gain_points(self, way: PassWay) -> float:
         """What a way gains over the first, in points of a whole layer."""
@@ -108,13 +109,9 @@ def pass_of(
     model = model_named(name)
     two = two_layers(name, device, tokens, phase=phase, cached=cached, tp=tp)
     gpus = int(two.parameters["tp"])
-    links = all_reduces().get(device.name) if gpus > 1 else None
-    if gpus > 1 and links is None:
-        raise DescriptionError(
-            f"tp is {gpus}, and no all-reduce was measured on {device.name}; known are "
-            f"{', '.join(all_reduces())}. Use --tp 1"
-        )
-    reduced_ns = 2 * links.time_ns(tokens, model.hidden, gpus) if links else 0.0
+    links = peer_costs_of(device.name) if gpus > 1 else None
+    size = ELEMENT_BYTES * tokens * model.hidden
+    reduced_ns = 2.0 * links.time_ns("all-reduce", size, gpus) if links else 0.0
     known = layer_costs(two, device)
     found: list[PassWay] = []
     for word in ways:

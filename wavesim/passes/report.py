@@ -53,10 +53,7 @@ def notes_of(found: ModelPass) -> tuple[str, ...]:
         *dict.fromkeys(f"before: {way.forecast.history}" for way in found.ways[1:]),
     ]
     if found.all_reduce is not None:
-        notes.append(
-            f"all-reduce: two per layer, never overlapped, {found.all_reduce.bus_bytes_per_s / 1e9:.0f} GB/s "
-            f"of bus bandwidth; {found.all_reduce.source}"
-        )
+        notes.append(f"all-reduce: two per layer, never overlapped, {found.all_reduce.words}")
     return tuple(notes)
 
 

@@ -134,16 +134,17 @@ class PeerEngine:
         rows.sm[row], rows.slot[row] = place[0] * self._device.sm_count + place[1], place[2]
         rows.issue[row] = rows.start[row] = now
         self._post(item.arrives, self._link.flag_ns)
-        yield from self._wait(one, item, row)
+        yield from self._wait(one, item.waits, row)
+        rows.wait[row] = int(self._env.now) - now
         yield self._env.timeout(self._work_ns(kernel))
         self._post(item.posts, self._latencies.post_visibility_ns)
         if item.sends:
             yield from self._send(kernel, item.sends, row, place)
+        yield from self._wait(one, item.until, row)
         rows.end[row] = int(self._env.now)
 
-    def _wait(self, one: _Running, item: PeerItem, row: int) -> Process:
-        begin = int(self._env.now)
-        for number in item.waits:
+    def _wait(self, one: _Running, numbers: Sequence[int], row: int) -> Process:
+        for number in numbers:
             semaphore = self._semaphores[number]
             if semaphore.is_ready:
                 continue
@@ -156,7 +157,6 @@ class PeerEngine:
             now = int(self._env.now)
             del one.spinning[row]
             self.rows.waits.append((row, number, since, now))
-        self.rows.wait[row] = int(self._env.now) - begin
 
     def _time_limit(self, one: _Running) -> Timer | None:
         """What ends a wait that takes too long; none where all devices begin together, as they then go on."""
@@ -213,8 +213,9 @@ class PeerEngine:
             # Drawn beside the last SM of its device, in a slot that no block of ours has.
             sm = source * self._device.sm_count + self._device.sm_count - 1
             self.rows.sm[row], self.rows.slot[row] = sm, self._device.max_blocks_per_sm - 1
-            self.rows.issue[row] = self.rows.start[row] = int(self._env.now)
-            yield from self._wait(one, item, row)
+            begin = self.rows.issue[row] = self.rows.start[row] = int(self._env.now)
+            yield from self._wait(one, item.waits, row)
+            self.rows.wait[row] = int(self._env.now) - begin
             self._post(item.posts, self._latencies.post_visibility_ns)
             for send in item.sends:
                 arrived = self.traffic.copy(row, source, send.target, send.bytes)

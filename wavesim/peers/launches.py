@@ -1,44 +1,28 @@
-"""The kernels of each way: a library's, one after the other or in chunks, or ours, tile by tile.
+"""The kernels of each way: a library's, or ours, tile by tile.
 
-Example: under "chunks:4" GPU 0 has four GEMMs on one stream and four all-reduces on another, each after the
-GEMM of its rows; under "blocks:16" a persistent GEMM of 116 blocks beside 8 that store and 8 that add.
+Example: under "blocks:16" GPU 0 has a persistent GEMM of 116 blocks beside 8 that store and 8 that add.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 
-from wavesim.costs.peer_costs import PeerCosts
+from wavesim.costs.streaming_costs import streaming_costs_of
 from wavesim.errors import DescriptionError
-from wavesim.model.collective import ELEMENT_BYTES, SharedTiles, tile_bytes_of
+from wavesim.model.collective import SharedTiles, tile_bytes_of
 from wavesim.model.device import Device
 from wavesim.model.host import Host
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel
+from wavesim.model.kernel import Gemm, Grid
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.peers.arrivals import Arrivals
-from wavesim.peers.program import PeerItem, PeerKernel, PeerProgram, PeerSemaphore, Send, Sender
+from wavesim.peers.library import library_program
+from wavesim.peers.program import COMMUNICATE, COMPUTE, PeerItem, PeerKernel, PeerProgram, Send, Sender
+from wavesim.peers.times import PeerTimes, dram_bytes_per_s, parameters_of
 from wavesim.peers.way import ADDING_SMS, PeerWay
 from wavesim.plan.order import Tile
 from wavesim.plan.policy import Policy
-
-# More registers than a GEMM's block leaves: a library's collective shares its SMs with nobody.
-LIBRARY_BLOCK = Block(threads=640, registers=96)
-COMPUTE, COMMUNICATE = 0, 1  # streams of a device
-
-
-@dataclass(frozen=True)
-class PeerTimes:
-    """What the kernels take: `tile_ns` of our persistent kernels by stage, `library` (ns, SMs in use) of the
-    library's GEMMs, of one chunk each, by stage. `link_factor`: of a what-if link, over the
-    one that the collectives ran on.
-    """
-
-    tile_ns: Mapping[str, int]
-    library: Mapping[str, tuple[int, int]]
-    costs: PeerCosts
-    link_factor: float = 1.0
 
 
 def launches_of(
@@ -46,86 +30,18 @@ def launches_of(
 ) -> PeerProgram:
     """What a way launches on every GPU. Raises `DescriptionError` for what it has no kernels for."""
     if way.is_library:
-        return _library(one, host, way, times)
+        return library_program(one, host, way, times)
     return _Tiles(one, host, way, device, times, unit).program()
 
 
-# --- a library's kernels ---
-
-
-def _library(one: Pipeline, host: Host, way: PeerWay, times: PeerTimes) -> PeerProgram:
-    """GEMMs of equal chunks of rows and the collective of each; uncut, any chain of stages, one by one."""
-    if way.chunks > 1 and (len(one.stages) != 1 or len(host.collectives) != 1):
-        raise DescriptionError(
-            f"way {way.word} is simulated of one GEMM with one collective; pipeline {one.name} has "
-            f"{len(one.stages)} stages and {len(host.collectives)} collectives. Use sequence or stores"
-        )
-    kernels: list[PeerKernel] = []
-    semaphores: list[PeerSemaphore] = []
-    for stage in one.stages:
-        collective = host.collectives.get(stage.name)
-        for chunk in range(way.chunks):
-            if collective is not None:
-                kind, count = collective.kind, times.costs.library_sms * host.gpus
-                semaphores.append(
-                    PeerSemaphore(f"{stage.name} {kind} {chunk}: blocks of all ranks", 0, count)
-                )
-            for rank in range(host.gpus):
-                own = _library_kernel(stage, rank, chunk, way, times)
-                if collective is None:
-                    kernels.append(own)
-                    continue
-                shared = _library_collective(stage, collective.kind, rank, chunk, way, host, times)
-                met = (len(semaphores) - 1,)
-                items = [replace(item, arrives=met, waits=met) for item in shared.items]
-                shared = replace(shared, items=items)
-                pair = (shared, own) if collective.kind == "all-gather" else (own, shared)
-                kernels += [pair[0], replace(pair[1], after=(len(kernels),))]
-    return PeerProgram(one.name, way.word, way.text, kernels, semaphores, _parameters(one, host))
-
-
-def _library_collective(
-    stage: Stage, kind: str, rank: int, chunk: int, way: PeerWay, host: Host, times: PeerTimes
-) -> PeerKernel:
-    """One rank's kernel of a collective, of a chunk's rows; its blocks meet those of all ranks first."""
-    gemm, blocks = stage.gemm, times.costs.library_sms
-    width = gemm.k if kind == "all-gather" else gemm.columns
-    size = ELEMENT_BYTES * ceil(gemm.m / way.chunks) * width
-    taken = times.costs.time_ns(kind, size, host.gpus, times.link_factor)
-    name = f"{stage.name}.{kind}.{chunk}@{rank}"
-    own = Stage(name, Kernel(name, Grid(blocks), LIBRARY_BLOCK), device=rank)
-    # In chunks on a stream of its own, else on that of what comes before and after.
-    stream = COMMUNICATE if way.chunks > 1 else COMPUTE
-    return PeerKernel(own, stream, blocks, [PeerItem((i, 0)) for i in range(blocks)], taken)
-
-
-def _library_kernel(stage: Stage, rank: int, chunk: int, way: PeerWay, times: PeerTimes) -> PeerKernel:
-    """A GEMM whose resident blocks share the work evenly beforehand: each takes as long as all of it.
-
-    Of another stage a block per tile.
-    """
-    name = f"{stage.name}.{chunk}@{rank}" if way.chunks > 1 else f"{stage.name}@{rank}"
-    if not isinstance(stage.work, Gemm):
-        items = [PeerItem(tile) for tile in stage.grid]
-        own = replace(stage, name=name, device=rank)
-        return PeerKernel(own, COMPUTE, len(items), items, times.tile_ns[stage.name])
-    part = replace(stage.work, name=name, m=ceil(stage.work.m / way.chunks))
-    taken, blocks = times.library[stage.name]
-    own = Stage(name, Kernel(name, Grid(blocks), part.block), device=rank)
-    items = [PeerItem((i, 0)) for i in range(blocks)]
-    return PeerKernel(own, COMPUTE, blocks, items, taken, bytes_per_s=_bytes_per_s(part, taken))
-
-
-def _bytes_per_s(gemm: Gemm, taken_ns: float) -> float:
-    moved = gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.columns
-    return 2 * moved / max(1.0, taken_ns) * 1e9
-
-
-def _parameters(one: Pipeline, host: Host) -> dict[str, int | str]:
-    return {**one.parameters, "gpus": host.gpus, "link": host.link.name}
-
-
-# --- ours ---
+def _until(kernel: PeerKernel, met: Mapping[int, int]) -> PeerKernel:
+    """What it sends posts the receiver's semaphore; its last tile waits for its own. `met` is by rank."""
+    items = [
+        replace(item, sends=tuple(replace(one, posts=(*one.posts, met[one.target])) for one in item.sends))
+        for item in kernel.items
+    ]
+    items[-1] = replace(items[-1], until=(met[kernel.stage.device],))
+    return replace(kernel, items=items)
 
 
 class _Tiles:
@@ -148,13 +64,14 @@ class _Tiles:
                 self._share(stage)
             else:
                 self._compute(stage)
+        self._communicating, self._following = self._meeting(self._communicating, self._following)
         kernels = [*self._communicating, *self._computing, *self._following]
         if self._way.method == "plain-stores":
             kernels = self._one_after_another()
         text = self._way.text
         found = self._arrivals.semaphores
         return PeerProgram(
-            self._one.name, self._way.word, text, kernels, found, _parameters(self._one, self._host)
+            self._one.name, self._way.word, text, kernels, found, parameters_of(self._one, self._host)
         )
 
     def _one_after_another(self) -> list[PeerKernel]:
@@ -196,7 +113,7 @@ class _Tiles:
         senders: dict[str, Sender] = {"stores": "epilogue", "plain-stores": "block"}
         items = self._items(stage, sends=own)
         waves = ceil(len(items) / max(1, slots))
-        rate = _bytes_per_s(stage.gemm, waves * tile_ns) if is_gemm else 0.0
+        rate = dram_bytes_per_s(stage.gemm, waves * tile_ns) if is_gemm else 0.0
         sender = senders.get(way.method, "none")
         blocks = max(1, min(len(items), slots))
         kernel = PeerKernel(stage, COMPUTE, blocks, items, tile_ns, sender, bytes_per_s=rate)
@@ -215,19 +132,45 @@ class _Tiles:
         """Blocks that add what has arrived and store the sums, or that store what is there to all."""
         work = stage.work
         assert isinstance(work, SharedTiles)
-        read = work.inputs * work.tile_bytes if work.inputs > 1 else 0
-        add_ns = round(read / self._times.costs.add_bytes_per_s_per_sm * 1e9)
         items = self._items(stage, sends=True)
         by_engine = self._way.method == "copies" and work.inputs == 1
         count = self._sms(stage.device)
         if self._way.method == "blocks" and work.inputs > 1:
             count //= 2
         sender: Sender = "copy-engine" if by_engine else "block"
-        kernel = PeerKernel(stage, COMMUNICATE + 1, max(1, min(len(items), count)), items, add_ns, sender)
-        if count:
-            self._communicating.append(kernel)
-        else:
-            self._following.append(replace(kernel, blocks=len(items)))
+        blocks = min(len(items), count) if count else len(items)
+        add_ns = self._add_ns(stage, blocks) if work.inputs > 1 else 0
+        kernel = PeerKernel(stage, COMMUNICATE + 1, blocks, items, add_ns, sender)
+        (self._communicating if count else self._following).append(kernel)
+
+    def _add_ns(self, stage: Stage, blocks: int) -> int:
+        """To read a tile's parts, add them and store the sum, with so many blocks at work at once."""
+        costs = streaming_costs_of(self._device.name, "rows")
+        if costs is None:
+            raise DescriptionError(
+                f"no kernels that stream rows were timed on {self._device.name}; use way sequence"
+            )
+        return costs.tile_ns(replace(stage.kernel, grid=Grid(blocks)), self._device)
+
+    def _meeting(self, *lists: list[PeerKernel]) -> list[list[PeerKernel]]:
+        """A rank's kernel that adds ends once it has what other ranks add for it, where no stage waits."""
+        sums: dict[str, list[Stage]] = {}  # of all ranks, by what they add up
+        for stage in self._pipeline.stages:
+            work, is_last = stage.work, not self._pipeline.consumers_of(stage.name)
+            if isinstance(work, SharedTiles) and work.inputs > 1 and work.stores_to and is_last:
+                sums.setdefault(stage.name.partition("@")[0], []).append(stage)
+        met: dict[str, dict[int, int]] = {}  # semaphores by kernel, then rank
+        for name, stages in sums.items():
+            whole = sum(stage.grid.size for stage in stages)
+            numbers = {
+                rank: self._arrivals.add(f"{name} of other ranks", rank, whole - stage.grid.size)
+                for rank, stage in enumerate(stages)
+            }
+            met |= {stage.name: numbers for stage in stages}
+        return [
+            [_until(kernel, met[kernel.stage.name]) if kernel.stage.name in met else kernel for kernel in one]
+            for one in lists
+        ]
 
     def _handed_over(self, stage: Stage, items: list[PeerItem]) -> list[PeerItem]:
         """The tiles posted on their own device too, for the blocks or the copy engine that send them."""

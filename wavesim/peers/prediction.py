@@ -13,20 +13,23 @@ from typing import Any
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.documents import read_toml
-from wavesim.model.collective import Collective
+from wavesim.model.collective import ELEMENT_BYTES, Collective
 from wavesim.model.device import Device
 from wavesim.model.host import Host
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.peers.launches import PeerTimes
 from wavesim.peers.simulation import TILES_ALONE, best_gemm, simulate_peers, times_of
+from wavesim.peers.times import PeerTimes
 from wavesim.peers.way import PeerWay, parse_way
 from wavesim.plan.policy import Policy
 from wavesim.trace.trace import Trace
 
 SCORES = Path(__file__).with_name("scores.toml")
 BASELINE = PeerWay("sequence")
-TRIED = ("chunks:2", "chunks:4", "stores", "stores:8", "stores:16", "blocks:16", "copies:8")
+TRIED = (
+    *("one-shot", "two-shot", "chunks:2", "chunks:4"),
+    *("stores", "stores:8", "stores:16", "blocks:16", "copies:8"),
+)
 PAYS = 1.01  # times as fast: below that a way is not worth another kernel
 LEAST_M, MOST_M = 16, 8192
 
@@ -128,18 +131,12 @@ def _shots(host: Host) -> str:
 
 
 def _limit_ns(one: Pipeline, host: Host, times: PeerTimes) -> int:
-    """Nothing is faster than all GEMMs alone, or all collectives alone."""
-    collectives = sum(
-        times.costs.time_ns(
-            found.kind,
-            2
-            * one.stage(name).gemm.m
-            * (one.stage(name).gemm.k if found.kind == "all-gather" else one.stage(name).gemm.columns),
-            host.gpus,
-            times.link_factor,
-        )
-        for name, found in host.collectives.items()
-    )
+    """The longer of all GEMMs alone and all of the library's collectives alone."""
+    collectives = 0
+    for name, found in host.collectives.items():
+        gemm = one.stage(name).gemm
+        size = ELEMENT_BYTES * gemm.m * (gemm.k if found.kind == "all-gather" else gemm.columns)
+        collectives += times.costs.time_ns(found.kind, size, host.gpus, times.link_factor)
     return max(collectives, sum(ns for ns, _ in times.library.values()))
 
 

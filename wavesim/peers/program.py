@@ -12,6 +12,7 @@ from typing import Literal
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Tile
 
+COMPUTE, COMMUNICATE = 0, 1  # streams of a device
 Sender = Literal["none", "block", "epilogue", "copy-engine"]
 
 
@@ -29,7 +30,7 @@ class PeerItem:
     """A tile, or a chunk of them, as a block handles it: semaphores to wait for, then work, posts and sends.
 
     `arrives`: posted as soon as a block takes the item, before it waits: how the blocks of a library's
-    collective meet those of all ranks.
+    collective meet those of all ranks. `until`: what the block waits for besides before the item ends.
     """
 
     tile: Tile
@@ -37,6 +38,7 @@ class PeerItem:
     waits: tuple[int, ...] = ()
     posts: tuple[int, ...] = ()
     sends: tuple[Send, ...] = ()
+    until: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

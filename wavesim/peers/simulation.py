@@ -25,8 +25,9 @@ from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.peers.engine import Latencies, PeerEngine
-from wavesim.peers.launches import PeerTimes, launches_of
+from wavesim.peers.launches import launches_of
 from wavesim.peers.program import PeerProgram
+from wavesim.peers.times import PeerTimes
 from wavesim.peers.way import PeerWay
 from wavesim.plan.policy import Policy, TileSync
 from wavesim.trace.header import DependencyInfo, Header, StageInfo
@@ -100,6 +101,7 @@ def times_of(
 def library_gemm(gemm: Gemm, device: Device) -> tuple[int, int]:
     """(ns, SMs in use) of a library's GEMM in a short run, in the tile and splits that are fastest alone.
 
+    One that the memory bounds is as fast on as many SMs as keep the memory busy: the others are free.
     Raises `DescriptionError` where no products were timed.
     """
     products, costs = _products(device), peer_costs_of(device.name)
@@ -113,7 +115,8 @@ def library_gemm(gemm: Gemm, device: Device) -> tuple[int, int]:
 
     best = min(shapes, key=alone)
     floor = products.floor_ns(gemm.m, gemm.n, gemm.k, is_library=True)
-    return round(max(alone(best), floor)), min(best.count(gemm.m, gemm.n), device.sm_count)
+    used = min(best.count(gemm.m, gemm.n), device.sm_count)
+    return round(max(alone(best), floor)), ceil(used * min(1.0, alone(best) / floor))
 
 
 def _products(device: Device) -> ProductCosts:

@@ -9,11 +9,14 @@ from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import plain_int, shown
+from wavesim.model.collective import Shots
 
-Method = Literal["sequence", "chunks", "plain-stores", "stores", "blocks", "copies"]
+Method = Literal["sequence", "one-shot", "two-shot", "chunks", "plain-stores", "stores", "blocks", "copies"]
 METHODS: tuple[Method, ...] = get_args(Method)
 TEXTS: dict[Method, str] = {
     "sequence": "the library's GEMM, then its all-reduce",
+    "one-shot": "the library's GEMM, then a kernel in which every GPU reads all others' outputs and adds",
+    "two-shot": "the library's GEMM, then a kernel in which every GPU adds a share and stores it to all",
     "chunks": "the library's GEMM in chunks of rows, its all-reduce of each on a second stream",
     "plain-stores": "a block per tile that stores it to the peer, then a kernel that adds",
     "stores": "a persistent GEMM whose epilogue stores tiles to the peer; blocks that add come beside or "
@@ -21,11 +24,13 @@ TEXTS: dict[Method, str] = {
     "blocks": "a persistent GEMM beside blocks that store tiles to the peer and add",
     "copies": "a persistent GEMM whose rows the copy engine takes in chunks, beside blocks that add",
 }
+# Collectives of a library over peer memory.
+DIRECT: dict[Method, Shots] = {"one-shot": "one-shot", "two-shot": "two-shot"}
 COUNTED: dict[Method, str] = {"chunks": "chunks", "stores": "SMs", "blocks": "SMs", "copies": "chunks"}
 USUAL = {"chunks": 4, "stores": 0, "blocks": 16, "copies": 8}
 ADDING_SMS = 8  # beside copies
 MOST = 128
-WORDS = "sequence, chunks:4, plain-stores, stores, stores:8, blocks:16, copies:8"
+WORDS = "sequence, one-shot, two-shot, chunks:4, plain-stores, stores, stores:8, blocks:16, copies:8"
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,12 @@ class PeerWay:
     @property
     def is_library(self) -> bool:
         """Whether both kernels are a library's, and a collective is one kernel."""
-        return self.method in ("sequence", "chunks")
+        return self.method in ("sequence", "chunks") or self.shots is not None
+
+    @property
+    def shots(self) -> Shots | None:
+        """Of a library's all-reduce over peer memory, such as PyTorch's or vLLM's; None for other ways."""
+        return DIRECT.get(self.method)
 
     @property
     def chunks(self) -> int:

@@ -13,7 +13,7 @@ from wavesim.model.link import Link
 from wavesim.trace.trace import Trace
 
 MOST_DRAWN = 2  # GPUs; the others do the same
-MOST_ARROWS = 7
+ARROWS_PER_GPU = 4  # that reach it
 MOST_POINTS = 500
 KINDS = ("computes a tile", "adds or stores tiles", "the library's all-reduce")
 LIBRARY = 2  # of these
@@ -111,8 +111,11 @@ def _arrows(trace: Trace, gpus: int, origin: int) -> list[list[int]]:
     found = trace.transfers
     if found is None or gpus < MOST_DRAWN:
         return []
-    inside = ((found.source < gpus) & (found.target < gpus)).nonzero()[0].tolist()
-    step = max(1, len(inside) // MOST_ARROWS) | 1  # odd: of transfers in turn, from both
+    chosen: list[int] = []
+    for target in range(gpus):
+        inside = ((found.source < gpus) & (found.target == target)).nonzero()[0].tolist()
+        step = max(1, len(inside) // ARROWS_PER_GPU)
+        chosen += inside[step // 2 :: step]
     return [
         [
             int(trace.sm[found.block[one]]),
@@ -120,5 +123,5 @@ def _arrows(trace: Trace, gpus: int, origin: int) -> list[list[int]]:
             int(found.target[one]),
             int(found.end_ns[one]) - origin,
         ]
-        for one in inside[step // 2 :: step]
+        for one in sorted(chosen)
     ]

@@ -8,18 +8,19 @@ from simpy import Environment
 
 from wavesim.analysis.link_use import link_rates
 from wavesim.costs.peer_costs import peer_costs_of
+from wavesim.costs.streaming_costs import streaming_costs_of
 from wavesim.errors import DeadlockError, DescriptionError
 from wavesim.model.collective import Collective
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import Device, load
 from wavesim.model.host import Host
-from wavesim.model.kernel import Block, Gemm
+from wavesim.model.kernel import Block, Gemm, Grid, Kernel
 from wavesim.model.link import load_link
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
-from wavesim.peers.launches import PeerTimes
 from wavesim.peers.simulation import latencies_of, simulate_peers
+from wavesim.peers.times import PeerTimes
 from wavesim.peers.traffic import Traffic
 from wavesim.peers.way import WORDS, PeerWay, parse_way
 from wavesim.plan.policy import GridSync, RowSync, TileSync
@@ -96,7 +97,8 @@ def test_a_tile_that_is_stored_is_added_no_sooner_than_its_bytes_and_its_flag_ta
     tile = round(65_536 / 20.2)
     first = latencies.start_ns + 10_000 + tile + LINK.flag_ns
     assert int((trace.start_ns + trace.wait_ns)[sums].min()) == first
-    add = round(2 * 65_536 / COSTS.add_bytes_per_s_per_sm * 1e9)
+    rows = streaming_costs_of("h200", "rows")
+    add = rows.tile_ns(Kernel("add", Grid(4), Block(512, 64), bytes_per_block=3 * 65_536), DEVICE)
     assert int(trace.end_ns[sums].min()) == first + add + tile
 
 
@@ -158,7 +160,7 @@ def test_a_library_takes_its_gemm_and_then_its_all_reduce():
 def test_a_librarys_chunks_overlap_only_where_its_gemm_leaves_sms():
     """Four SMs compute and 24 communicate: on 28 they do so at once, on 24 they take turns."""
     taken = [run("chunks:2", device=DEVICE.with_sm_count(sms)).makespan_ns for sms in (28, 24)]
-    assert taken[1] - taken[0] > 30_000
+    assert taken[1] - taken[0] > COSTS.time_ns("all-reduce", 2 * 256 * 1024, 2)
 
 
 def test_a_rank_that_starts_late_makes_the_other_wait_and_no_more():
