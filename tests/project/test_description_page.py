@@ -10,7 +10,7 @@ from wavesim.model.description import load_description
 from wavesim.model.description_fields import SECTIONS, example, field_table, names
 
 PAGE = (Path(__file__).parents[2] / "docs" / "describe-your-kernels.md").read_text(encoding="utf-8")
-EXAMPLE, CONVOLUTION, ANSWERS, DEVICE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+EXAMPLE, CONVOLUTION, LAYER, DECODE, ANSWERS, DEVICE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -32,6 +32,11 @@ def test_the_example_and_its_device_are_read(tmp_path: Path):
     assert found.syncs == ("row", "tile", "pdl+row")
     path.write_text('device = "h200"\ndependencies = []\n' + CONVOLUTION)
     assert [str(stage.grid) for stage in load_description(path).pipeline.stages] == ["1 x 49"]
+    path.write_text('device = "h200"\n' + LAYER)
+    stages = load_description(path).pipeline.stages
+    assert [str(stage.grid) for stage in stages] == ["48 x 8", "32 x 8", "32 x 8"]
+    path.write_text('device = "h200"\ndependencies = []\n' + DECODE)
+    assert [str(stage.grid) for stage in load_description(path).pipeline.stages] == ["8 x 4 x 4"]
     path.write_text(DEVICE + EXAMPLE.replace('device = "h200"', ""))
     assert load_description(path).device.sm_count == 114
 

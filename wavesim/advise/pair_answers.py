@@ -11,7 +11,8 @@ from typing import Any
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.documents import read_toml
-from wavesim.model.description_fields import STAGES, Field
+from wavesim.model.described_field import Field
+from wavesim.model.description_fields import STAGES
 from wavesim.model.description_table import DescriptionTable
 from wavesim.model.kernel import Gemm
 from wavesim.model.stage import Stage

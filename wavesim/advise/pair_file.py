@@ -64,9 +64,11 @@ def pair_description(pair: Pair, answers: PairAnswers = NOTHING_SAID) -> Descrip
     _require_few(pair)
     grids = dict(zip(ROLES, _grids(pair), strict=True))
     stages, times = {}, {}
+    device = pair.producer.device
+    assert device is not None
     for role, kernel in kernels.items():
         table = _table(role, kernel, grids[role], answers)
-        stages[role] = stage_of(table)
+        stages[role] = stage_of(table, device)
         times[role] = time_ns_of(table) or max(1, round(kernel.mean_ns))
         _require_launch(kernel, stages[role], table)
     first, second = stages.values()
@@ -75,8 +77,7 @@ def pair_description(pair: Pair, answers: PairAnswers = NOTHING_SAID) -> Descrip
     except DescriptionError as error:
         raise DescriptionError(f"{answers.path}: field 'reads': {error}") from None
     pipeline = Pipeline(f"pair {pair.number}", [first, second], [Dependency(second[x, y], [need])])
-    assert pair.producer.device is not None
-    return Description(pipeline, pair.producer.device, times)
+    return Description(pipeline, device, times)
 
 
 def _table(role: str, kernel: KernelFacts, grid: tuple[int, int], answers: PairAnswers) -> DescriptionTable:

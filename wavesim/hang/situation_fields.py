@@ -6,7 +6,7 @@ Example: `cooperative = true` on a launch says that CUDA refuses it where not al
 
 from collections.abc import Mapping
 
-from wavesim.model.description_fields import Field
+from wavesim.model.described_field import Field
 
 TOP = (
     Field("name", "text", "what it is called in answers", "the file's name", "-", 'name = "workers"'),

@@ -13,7 +13,7 @@ from wavesim.guard.bounds import bounded_text, whole
 from wavesim.hang.situation import BlockWait, DevicePart, Post, PostedSemaphore, Until
 from wavesim.hang.situation_fields import POSTS
 from wavesim.model import device as devices
-from wavesim.model.description_fields import Field
+from wavesim.model.described_field import Field
 from wavesim.model.description_table import DescriptionTable
 from wavesim.model.kernel import Block, Carveout, Grid
 from wavesim.streams.operation import ONE_THREAD, Kind, StreamOperation, Trigger

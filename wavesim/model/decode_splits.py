@@ -6,6 +6,7 @@ read. 192 tiles are left whole: the SMs with two blocks share the bandwidth with
 
 from wavesim.model.attention import AttentionDecode
 from wavesim.model.device import Device
+from wavesim.model.kernel import MAX_GRID_YZ
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.regions import ELEMENT_BYTES
 
@@ -20,7 +21,8 @@ def best_splits(work: AttentionDecode, device: Device) -> int:
     than an SM's part. A wave begins with empty slots, and combining takes about as long as filling these.
     """
     slots = device.sm_count * occupancy_of(device, work.block).blocks_per_sm
-    times = {one: _time(work, device.sm_count, slots, one) for one in range(1, work.key_blocks + 1)}
+    most = min(work.key_blocks, MAX_GRID_YZ)
+    times = {one: _time(work, device.sm_count, slots, one) for one in range(1, most + 1)}
     bound = TOO_CLOSE * min(times.values())
     return min(splits for splits, time in times.items() if time <= bound)
 

@@ -31,6 +31,7 @@ from wavesim.model import device as devices
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.description_convolution import convolution_of, tiles_of_name
 from wavesim.model.description_fields import DEPENDENCIES, PLANS, STAGES, TOP
+from wavesim.model.description_layers import EPILOGUES, epilogue_of, heads_work_of, key_weights
 from wavesim.model.description_table import DescriptionTable
 from wavesim.model.device import Device
 from wavesim.model.host import Host, host_of
@@ -78,7 +79,7 @@ def load_description(path: str | Path, *, may_have_host: bool = False) -> Descri
     times: dict[str, int | None] = {}
     for position, entry in enumerate(top.required("stages", list)):
         table = DescriptionTable.of(path, f"stages[{position}].", entry, STAGES)
-        stage, times[stage.name] = stage_of(table), time_ns_of(table)
+        stage, times[stage.name] = stage_of(table, device), time_ns_of(table)
         if stage.name in stages:
             raise table.wrong("name", f"two stages are named {stage.name}; give each its own name")
         stages[stage.name] = stage
@@ -130,8 +131,8 @@ def time_ns_of(table: DescriptionTable) -> int | None:
     return None if time_us is None else round(time_us * 1000)
 
 
-def stage_of(table: DescriptionTable) -> Stage:
-    """The stage that a table describes. Raises `RecordingError` or `DescriptionError`."""
+def stage_of(table: DescriptionTable, device: Device) -> Stage:
+    """The stage that a table describes, for a device. Raises `RecordingError` or `DescriptionError`."""
     name = table.text("name")
     block = Block(
         table.required("threads", int),
@@ -144,8 +145,9 @@ def stage_of(table: DescriptionTable) -> Stage:
         table.optional("persistent", bool),
         tests_each_k_block=table.optional("tests_each_k_block", bool),
     )
-    weights = table.numbers("tile_weights", LEAST_WEIGHT, MOST_WEIGHT)
-    return Stage(name, _work(name, block, table), main_loop=loop, tile_weights=weights)
+    work = heads_work_of(name, block, table, device) or _work(name, block, table)
+    weights = table.numbers("tile_weights", LEAST_WEIGHT, MOST_WEIGHT) or key_weights(work)
+    return Stage(name, work, main_loop=loop, tile_weights=weights)
 
 
 def _work(name: str, block: Block, table: DescriptionTable) -> Kernel | Work:
@@ -161,7 +163,7 @@ def _work(name: str, block: Block, table: DescriptionTable) -> Kernel | Work:
             )
         return conv
     if not table.has(*SIZES):
-        for field_name in ("tile", "element", "activation"):
+        for field_name in ("tile", "element", "activation", *EPILOGUES):
             if table.has(field_name):
                 raise table.wrong(
                     field_name,
@@ -181,7 +183,8 @@ def _work(name: str, block: Block, table: DescriptionTable) -> Kernel | Work:
         return gemm
     flops = gemm.flops if element in OURS else 0  # no peak rate is known of other elements
     size = ELEMENT_BYTES[element]
-    operands, outputs = gemm.m * gemm.k + gemm.k * gemm.n, gemm.m * gemm.columns
+    operands, outputs = gemm.m * gemm.k + gemm.k * gemm.n, gemm.m * gemm.output_columns
+    outputs *= 2 if gemm.has_residual else 1
     moved = size * operands + max(size, OUTPUT_BYTES) * outputs
     return Kernel(name, blocks, block, flops // blocks.size, moved // blocks.size, carveout=carveout)
 
@@ -212,6 +215,7 @@ def _gemm(name: str, block: Block, carveout: Carveout, table: DescriptionTable, 
         activation=table.word("activation", ACTIVATIONS),
         block=block,
         carveout=carveout,
+        **epilogue_of(table, sizes["m"]),
     )
 
 

@@ -5,23 +5,9 @@ places. `docs/describe-your-kernels.md` has these tables; a test keeps the two i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class Field:
-    """One field: `default` is "required" or what holds without it, `absence` what that costs in certainty.
-
-    `example` is what to write.
-    """
-
-    name: str
-    unit: str
-    meaning: str
-    default: str
-    absence: str
-    example: str
-
+from wavesim.model.described_field import Field
+from wavesim.model.description_layer_fields import ATTENTION, CACHE, DECODE, HEAD_PRODUCT, ROPE
 
 TOP = (
     Field(
@@ -143,7 +129,7 @@ STAGES = (
         "how long tiles take beside each other, of any scale: one number per tile row, or per block, row "
         "after row; causal attention with 128 x 128 blocks: [1, 2, 3, ...]. `kernel_us` is shared out by "
         "them",
-        "all alike",
+        "all alike; of causal `attention` the keys that they read",
         "of tiles that differ, when they end and what waits for them is off",
         "tile_weights = [1, 2, 3, 4]",
     ),
@@ -197,6 +183,55 @@ STAGES = (
         'activation = "gelu"',
     ),
     Field("split_k", "splits", "of K, each a block of its own", "1", "-", "split_k = 2"),
+    Field("bias", "true or false", "whether a product adds one", "false", "-", "bias = true"),
+    Field(
+        "residual",
+        "true or false",
+        "whether a product adds one, of its output's size; what makes it stands in `needs`, as `A` does",
+        "false",
+        "reading it is left out of the roofline",
+        "residual = true",
+    ),
+    Field(
+        "rope",
+        "table",
+        "heads of a product's output that are rotated by their positions, as below; no activation",
+        "none",
+        "-",
+        "rope = { heads = 40, head_dim = 128 }",
+    ),
+    Field(
+        "cache",
+        "table",
+        "KV cache that takes the last columns of a product, K and V, as below; no activation",
+        "none",
+        "-",
+        "cache = { columns = 1024 }",
+    ),
+    Field(
+        "attention",
+        "table",
+        "fused attention over a prompt, as below; its `tile` is query rows and keys; not with `m`, `n`, `k`",
+        "not attention",
+        "`grid` and `flops` or `kernel_us` are required",
+        "attention = { length = 1024, heads = 32, kv_heads = 8 }",
+    ),
+    Field(
+        "decode",
+        "table",
+        "attention of one query a sequence over its cache, as below; its `tile` is the keys of a block",
+        "not attention",
+        "as `attention`",
+        "decode = { sequences = 16, cached = 2047, heads = 32, kv_heads = 8 }",
+    ),
+    Field(
+        "head_product",
+        "table",
+        "a product of every head by itself, scores or context of attention in several kernels, as below",
+        "not such a product",
+        "as `attention`",
+        'head_product = { product = "scores", length = 1024, heads = 12, kv_heads = 12 }',
+    ),
     Field(
         "pipeline_depth",
         "k-blocks",
@@ -299,6 +334,11 @@ SECTIONS: Mapping[str, tuple[Field, ...]] = {
     "": TOP,
     "stages": STAGES,
     "convolution": CONVOLUTION,
+    "rope": ROPE,
+    "cache": CACHE,
+    "attention": ATTENTION,
+    "decode": DECODE,
+    "head_product": HEAD_PRODUCT,
     "dependencies": DEPENDENCIES,
     "plans": PLANS,
     "gpus": GPUS,

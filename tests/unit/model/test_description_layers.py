@@ -1,0 +1,126 @@
+"""A layer's kernels from TOML and back: RoPE, KV cache, residual, attention, decode, products by heads."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from wavesim.errors import DescriptionError, RecordingError
+from wavesim.model.attention import Attention, AttentionDecode
+from wavesim.model.decode_splits import best_splits
+from wavesim.model.dependency import Dependency, x, y
+from wavesim.model.description import Description, load_description
+from wavesim.model.description_writer import description_text
+from wavesim.model.device import load
+from wavesim.model.epilogue import CacheStore, Rope
+from wavesim.model.head_product import HeadProduct
+from wavesim.model.kernel import Block, Gemm
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.predict.defaults import described_costs
+
+H200 = load("h200")
+BLOCK = Block(128, 168, dynamic_shared_bytes=98_304)
+FIT = "threads = 128\nregisters = 168\nshared_bytes = 98304\n"
+PRODUCT = "m = 256\nn = 768\nk = 512\ntile = [128, 128, 64]\n"
+QKV = Gemm("a", 256, 768, 512, 128, 128, 64, dtype="bf16", block=BLOCK)
+WORKS = {
+    "bias and residual": replace(QKV, has_bias=True, has_residual=True),
+    "rope": replace(QKV, rope=Rope(5, 128, 128, 70)),
+    "rope and cache": replace(QKV, rope=Rope(10, 64, 256), cache=CacheStore(128, 256, 400, 3), split_k=2),
+    "attention": Attention("a", 2, 300, 8, 2, 64, 100, kv_rows=500, tile_n=64, dtype="bf16", block=BLOCK),
+    "attention of all keys": Attention("a", 1, 300, 8, 2, is_causal=False, block=BLOCK),
+    "decode": AttentionDecode("a", 16, 2047, 8, 2, splits=3, appends=True, kv_rows=4096, block=BLOCK),
+    "scores": HeadProduct("a", "scores", 2, 512, 8, 2, block=BLOCK),
+    "context": HeadProduct("a", "context", 1, 512, 8, 8, 96, 64, 1024, dtype="bf16", block=BLOCK),
+}
+
+
+def read(tmp_path: Path, stage: str, more: str = "dependencies = []\n"):
+    path = tmp_path / "own.toml"
+    path.write_text(f'device = "h200"\n{more}[[stages]]\nname = "a"\n{FIT}{stage}\n')
+    return load_description(path).pipeline.stages[0]
+
+
+@pytest.mark.parametrize("work", WORKS.values(), ids=WORKS)
+def test_what_is_written_is_read_back(work, tmp_path: Path):
+    after = Stage("b", Gemm("b", 128, 128, 128, 128, 128, 64, block=BLOCK))
+    stage = Stage("a", work)
+    pipeline = Pipeline("own", [stage, after], [Dependency(after[x, y], [stage[:, y]])])
+    text = description_text(Description(pipeline, H200))
+    (tmp_path / "own.toml").write_text(text)
+    found = load_description(tmp_path / "own.toml")
+    assert found.pipeline.stages[0].work == work
+    assert description_text(found).replace("tile_weights", "#").splitlines()[:4] == text.splitlines()[:4]
+
+
+def test_what_a_file_does_not_say_is_usual(tmp_path: Path):
+    qkv = read(tmp_path, PRODUCT + "rope = { heads = 4 }\ncache = { columns = 128 }")
+    assert (qkv.gemm.rope, qkv.gemm.cache) == (Rope(4, 128, 256), CacheStore(128, 256, 256))
+    attention = read(tmp_path, "attention = { length = 300, heads = 8, kv_heads = 2 }")
+    assert attention.work == Attention("a", 1, 300, 8, 2, block=BLOCK)
+    product = read(tmp_path, 'head_product = { product = "scores", length = 64, heads = 8, kv_heads = 2 }')
+    assert product.work == HeadProduct("a", "scores", 1, 64, 8, 2, block=BLOCK)
+
+
+@pytest.mark.parametrize("sequences", [1, 16, 200])
+def test_decode_that_names_no_splits_has_as_many_as_the_device_needs(sequences, tmp_path: Path):
+    table = f"decode = {{ sequences = {sequences}, cached = 4095, heads = 8, kv_heads = 2 }}"
+    plain = AttentionDecode("a", sequences, 4095, 8, 2, block=BLOCK)
+    assert read(tmp_path, table).work == replace(plain, splits=best_splits(plain, H200))
+    assert best_splits(plain, H200) == {1: 22, 16: 4, 200: 1}[sequences]
+    assert read(tmp_path, table.replace("heads = 8", "splits = 5, heads = 8")).grid.z == 5
+
+
+def test_a_causal_attentions_time_is_shared_out_by_the_keys_that_its_tiles_read(tmp_path: Path):
+    more = "kernel_us = 50\n" + "attention = { length = 512, heads = 8, kv_heads = 2 }"
+    stage = read(tmp_path, more)
+    assert stage.tile_weights == (1, 2, 3, 4)
+    costs = described_costs(Pipeline("own", [stage]), H200, {"a": 50_000}).model
+    times = costs.tile_times(stage)
+    assert times[24] / times[0] == pytest.approx(4, rel=1e-3)
+    assert read(tmp_path, more + "\ntile_weights = [1, 1, 1, 2]").tile_weights == (1, 1, 1, 2)
+    assert not read(tmp_path, more.replace("heads = 8", "causal = false, heads = 8")).tile_weights
+
+
+def test_a_residual_counts_among_the_bytes_of_a_product_of_other_elements(tmp_path: Path):
+    alone, added = (
+        read(tmp_path, PRODUCT + f'element = "fp8"\nresidual = {word}').kernel for word in ("false", "true")
+    )
+    blocks = math.prod((6, 2))
+    assert added.bytes_per_block - alone.bytes_per_block == pytest.approx(2 * 256 * 768 / blocks, abs=1)
+
+
+ATTENTION = "attention = { length = 300, heads = 8, kv_heads = 2"
+OF_HEADS = "length = 64, heads = 8, kv_heads = 2 }"
+REFUSED = (
+    ("grid = [4, 4]\nbias = true", "bias' is True; it says nothing without m, n and k"),
+    (PRODUCT + "bias = 'yes'", "bias' is 'yes'; expected true or false"),
+    (PRODUCT + "rope = {}", "rope.heads' is missing; write heads = 40"),
+    (PRODUCT + "rope = { heads = 4, head_dim = 96 }", "Rope: head_dim is 96; kernels rotate"),
+    (PRODUCT + "rope = { heads = 4, rows = 100 }", "m is 256; with rope it must be a multiple"),
+    (PRODUCT + "rope = { heads = 4 }\nactivation = 'relu'", "with rope it must be None"),
+    (PRODUCT + "rope = { head = 4 }", "rope.head' is unknown; known are heads, "),
+    (PRODUCT + "cache = { columns = 64, capacity = 9 }", "capacity is 9; 0 cached rows and 256"),
+    (ATTENTION + " }\nm = 3", "m' is 3; attention says what the kernel is; leave one of them out"),
+    (ATTENTION + " }\ndecode = {}", "decode' is {}; attention says what the kernel is"),
+    (ATTENTION + " }\ngrid = [8, 3]", "grid' is [8, 3]; attention says what the kernel is"),
+    (ATTENTION + " }\ntile = [1, 2, 3]", "[1, 2, 3]; expected [query rows, keys]"),
+    (ATTENTION + ", head_dim = 63.5 }", "attention.head_dim' is 63.5; expected an integer"),
+    ("attention = { heads = 8 }", "attention.length' is missing"),
+    (ATTENTION.replace("2", "3") + " }", "heads must be a multiple of kv_heads"),
+    ("decode = { cached = 63, heads = 8, kv_heads = 2, splits = 2 }", "Use at most 1"),
+    ("decode = { cached = 99999999999999, heads = 8, kv_heads = 2 }", "cached' is 99999999999999; "),
+    ("decode = { cached = 99999999, heads = 8, kv_heads = 2, splits = 99999 }", "Grid: z is 99999"),
+    ("head_product = { product = 'score', " + OF_HEADS, "The nearest is scores"),
+    ("element = 'fp8'\nhead_product = { product = 'scores', " + OF_HEADS, "known are fp16, bf16"),
+)
+
+
+@pytest.mark.parametrize(("stage", "words"), REFUSED)
+def test_what_no_kernel_computes_is_refused_in_one_line(stage, words, tmp_path: Path):
+    with pytest.raises((DescriptionError, RecordingError)) as refused:
+        read(tmp_path, stage)
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
