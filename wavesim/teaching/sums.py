@@ -5,7 +5,7 @@ Example: v0 reads a tenth of what the memory could give, simulated on one SM of 
 
 from collections.abc import Callable, Iterator
 
-from wavesim.model.device import Device
+from wavesim.model.device import Device, catalogue_name
 from wavesim.sm.machine import SmMachine, machine_of
 from wavesim.sm.measured_ladder import FILE, MeasuredStep, shipped_ladder
 from wavesim.sm.measured_loads import shipped_loads
@@ -21,7 +21,7 @@ STEPS = (THREADS - 1).bit_length()
 def machine_for(device: Device) -> SmMachine:
     """One SM of a device, with the latency and bandwidth that the latency lab measured on it, if it did."""
     found = shipped_loads()
-    if found is None or found.device != device.name:
+    if found is None or catalogue_name(found.device) != device.name:
         return machine_of(device)
     return machine_of(device, found.latency_ns, found.peak_bytes_per_s)
 

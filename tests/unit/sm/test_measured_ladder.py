@@ -1,11 +1,13 @@
 """The ladders' file: read or refused with a reason, and shown where there is one."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from wavesim.errors import RecordingError
 from wavesim.model.device import load
+from wavesim.sm.machine import machine_of
 from wavesim.sm.measured_ladder import FILE, read_ladder, shipped_ladder
 from wavesim.teaching import sums
 
@@ -65,6 +67,13 @@ def test_the_notebooks_table_has_what_was_measured_beside_what_is_simulated(tmp_
     assert " -  " in table[3]
     assert table[-1] == "measured on made up, 2000-01-01"
     assert sums.other_ladders().startswith("matmul")
+
+
+def test_an_sm_is_simulated_with_what_was_measured_on_its_own_device_by_the_drivers_name(monkeypatch):
+    loads = SimpleNamespace(device="NVIDIA H200", latency_ns=500.0, peak_bytes_per_s=4.4e12)
+    monkeypatch.setattr(sums, "shipped_loads", lambda: loads)
+    assert sums.machine_for(load("h200")) == machine_of(load("h200"), 500.0, 4.4e12)
+    assert sums.machine_for(load("h100")) == machine_of(load("h100"))
 
 
 @pytest.mark.skipif(not FILE.is_file(), reason="the ladders were not measured yet")
