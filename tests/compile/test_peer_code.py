@@ -11,7 +11,9 @@ from wavesim.lint.ptx import listing_of_ptx
 from wavesim.model.collective import Collective
 from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
 from wavesim_gpu.peers.problem import SharedGemm
-from wavesim_gpu.peers.rank_launches import GEMM, REDUCE, SEND, gemm_expression
+from wavesim_gpu.peers.products import GEMM, gemm_expression
+from wavesim_gpu.peers.sends import COPY, SEND
+from wavesim_gpu.peers.sums import REDUCE
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
 from wavesim_gpu.runtime.functions import GENERATED
 
@@ -22,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("nvrtc")
 def gemm_of(kind):
     problem = SharedGemm(1024, 1024, 512, Collective(kind))
     header = stage_header(problem.pipeline, problem.plan, "gemm").text
-    name = gemm_expression(problem, TILE_CONFIGS[problem.tile_m, problem.tile_n])
+    name = gemm_expression(problem, TILE_CONFIGS[problem.tile_m, problem.tile_n], waits=problem.gathers)
     return compile_cubin(GEMM, [name], "sm_90a", Build(), {GENERATED: header})
 
 
@@ -60,8 +62,8 @@ def test_rows_from_peers_are_acquired_at_system_scope_and_fenced_before_tma_load
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(
     ("source", "name"),
-    [(REDUCE, "reduce_tiles<2, true>"), (REDUCE, NORM), (SEND, "")],
-    ids=["reduce", "norm", "send"],
+    [(REDUCE, "reduce_tiles<2, true>"), (REDUCE, NORM), (SEND, ""), (COPY, "")],
+    ids=["reduce", "norm", "send", "copy"],
 )
 def test_words_of_peers_have_system_scope_and_lint_finds_nothing_wrong(source, name, arch):
     cubin = compile_cubin(source, [name] if name else [], arch, Build())

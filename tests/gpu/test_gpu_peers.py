@@ -1,78 +1,169 @@
-"""Products over two GPUs of one host: results, bits, replays under skew, and a rank that does not come."""
+"""Products over two GPUs of one host, or by two ranks on one GPU: results, bits, replays under skew, and a
+rank that does not come.
+
+On one GPU each rank has half of the SMs and streams of its own, and "the other GPU's" memory is its own: all
+runs but the link.
+"""
+
+import time
 
 import numpy as np
 import pytest
 
-from wavesim.errors import DeadlockError
+from wavesim.errors import DeadlockError, DescriptionError
 from wavesim.model.collective import Collective
-from wavesim_gpu.evaluation.two_gpus.cases import SharedCase, expected_of, operands_of, relative_error
+from wavesim.trace.trace import Trace
+from wavesim_gpu.evaluation.two_gpus.cases import (
+    SharedCase,
+    expected_of,
+    expected_of_chain,
+    operands_of,
+    relative_error,
+)
 from wavesim_gpu.evaluation.two_gpus.turns import TOLERANCE
+from wavesim_gpu.peers.clock_offset import measured_offset
 from wavesim_gpu.peers.groups import LocalPeers
-from wavesim_gpu.peers.problem import SharedGemm
+from wavesim_gpu.peers.options import CallOptions
+from wavesim_gpu.peers.peer_trace import recorded_call
+from wavesim_gpu.peers.problem import NormedGemm, SharedGemm
 from wavesim_gpu.peers.programs import SharedGemmProgram
-from wavesim_gpu.peers.rank_launches import CallOptions
+from wavesim_gpu.runtime.compiler import Build
 
 pytestmark = pytest.mark.gpu
 
-KINDS = [
-    (Collective("all-reduce"), False),
-    (Collective("all-reduce"), True),
-    (Collective("all-reduce", "one-shot"), False),
-    (Collective("reduce-scatter"), False),
-    (Collective("reduce-scatter"), True),
-    (Collective("all-gather"), False),
-]
+ALL_REDUCE, ONE_SHOT = Collective("all-reduce"), Collective("all-reduce", "one-shot")
+SCATTER, GATHER = Collective("reduce-scatter"), Collective("all-gather")
+# By name: collective, way, rows of tiles in a chunk, type, splits of K.
+KINDS = {
+    "two-shot": (ALL_REDUCE, "stores", 0, "bf16", 1),
+    "two-shot, fp16, splits": (ALL_REDUCE, "stores", 0, "fp16", 2),
+    "two-shot, blocks": (ALL_REDUCE, "blocks", 0, "bf16", 1),
+    "two-shot, copies": (ALL_REDUCE, "copies", 2, "bf16", 1),
+    "two-shot, rows": (ALL_REDUCE, "stores", 2, "bf16", 1),
+    "one-shot": (ONE_SHOT, "stores", 0, "bf16", 1),
+    "reduce-scatter": (SCATTER, "stores", 0, "bf16", 1),
+    "reduce-scatter, blocks": (SCATTER, "blocks", 0, "bf16", 1),
+    "reduce-scatter, copies": (SCATTER, "copies", 2, "bf16", 1),
+    "all-gather": (GATHER, "stores", 0, "bf16", 1),
+    "all-gather, fp16, splits": (GATHER, "stores", 0, "fp16", 2),
+}
 
 
-@pytest.fixture(scope="module")
-def group():
+@pytest.fixture(scope="module", params=[(0, 0), (0, 1)], ids=["one GPU", "two GPUs"])
+def group(request):
     cupy = pytest.importorskip("cupy")
-    if cupy.cuda.runtime.getDeviceCount() < 2:
+    if cupy.cuda.runtime.getDeviceCount() <= max(request.param):
         pytest.skip("needs two GPUs of one host")
-    return LocalPeers((0, 1))
+    return LocalPeers(request.param)
 
 
-@pytest.mark.parametrize(("collective", "by_blocks"), KINDS, ids=str)
-@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
-@pytest.mark.parametrize("split_k", [1, 2])
-def test_results_are_right_on_every_rank_and_in_every_call(group, collective, by_blocks, dtype, split_k):
-    problem = SharedGemm(1024, 1536, 1408, collective, dtype=dtype, split_k=split_k)
-    case = SharedCase(problem, seed=1)
-    program = SharedGemmProgram(group, problem, operands_of(group, case), CallOptions(by_blocks, limit_s=2))
+def program_of(group, kind, seed, limit_s=2.0, m=1024):
+    collective, way, chunk_rows, dtype, split_k = KINDS[kind]
+    problem = SharedGemm(
+        m, 1536, 1408, collective, dtype=dtype, split_k=split_k, chunk_rows=chunk_rows
+    )  # fmt: skip
+    case = SharedCase(problem, seed)
+    options = CallOptions(way, limit_s=limit_s)
+    return case, SharedGemmProgram(group, problem, operands_of(group, case), options)
+
+
+def require_right(group, case, program):
+    dtype = case.problem.dtype
+    for rank in group.ranks:
+        with group.on(rank) as cupy:
+            expected = expected_of(cupy, case, rank)
+            assert relative_error(cupy, program.outs[rank], expected, dtype) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_are_right_on_every_rank_and_in_every_call(group, kind):
+    case, program = program_of(group, kind, seed=1)
+    for _ in range(3):
+        program.poison()
+        program.enqueue()
+        program.check()
+        require_right(group, case, program)
+
+
+@pytest.mark.parametrize(
+    "kind", ["two-shot", "two-shot, blocks", "two-shot, copies", "one-shot", "all-gather"]
+)
+def test_the_bits_stay_the_same_in_replays_under_skew(group, kind):
+    case, program = program_of(group, kind, seed=2, limit_s=5)
+    replay, delays = program.launchers(repeats=3), np.random.default_rng(0)
+    first = None
+    for turn in range(60):
+        for rank in (0, 1) if turn % 2 else (1, 0):
+            replay[rank]()
+            if delays.random() < 0.2:
+                time.sleep(delays.random() * 0.005)
+        program.check()
+        bits = [program.outs[rank].get().view(np.uint16) for rank in group.ranks]
+        first = bits if first is None else first
+        assert all(np.array_equal(*one) for one in zip(bits, first, strict=True))
+        if kind != "all-gather":
+            np.testing.assert_array_equal(*bits)
+    require_right(group, case, program)
+
+
+def test_a_product_an_all_reduce_a_norm_and_a_product_run_as_a_chain(group):
+    following = NormedGemm(1024, unit_rows=8)
+    problem = SharedGemm(1024, 1536, 1408, ALL_REDUCE, chunk_rows=2, following=following)
+    case = SharedCase(problem, 4)
+    program = SharedGemmProgram(group, problem, operands_of(group, case), CallOptions(limit_s=2))
     for _ in range(3):
         program.poison()
         program.enqueue()
         program.check()
         for rank in group.ranks:
             with group.on(rank) as cupy:
-                expected = expected_of(cupy, case, rank)
-                assert relative_error(cupy, program.outs[rank], expected, dtype) < TOLERANCE[dtype]
+                sums, product = expected_of_chain(cupy, case, rank)
+                assert relative_error(cupy, program.outs[rank], sums, "bf16") < TOLERANCE["bf16"]
+                assert relative_error(cupy, program.next_outs[rank], product, "bf16") < TOLERANCE["bf16"]
 
 
-def test_both_ranks_have_the_same_bits_after_replays_under_skew(group):
-    problem = SharedGemm(512, 1536, 1408, Collective("all-reduce"))
-    program = SharedGemmProgram(
-        group, problem, operands_of(group, SharedCase(problem, 2)), CallOptions(limit_s=5)
-    )
-    replay = program.launchers(repeats=2)
-    first = None
-    for turn in range(200):
-        for rank in (0, 1) if turn % 2 else (1, 0):
-            replay[rank]()
-        program.check()
-        bits = [program.outs[rank].get() for rank in (0, 1)]
-        first = bits[0] if first is None else first
-        np.testing.assert_array_equal(bits[0].view(np.uint16), bits[1].view(np.uint16))
-        np.testing.assert_array_equal(bits[0].view(np.uint16), first.view(np.uint16))
-
-
-def test_a_rank_that_does_not_come_is_named_and_the_other_ends(group):
-    problem = SharedGemm(512, 1536, 1408, Collective("all-reduce"))
-    program = SharedGemmProgram(
-        group, problem, operands_of(group, SharedCase(problem, 3)), CallOptions(limit_s=0.2)
-    )
-    program.launchers()[0]()
-    with pytest.raises(DeadlockError, match="of rank 1"):
+@pytest.mark.parametrize("kind", ["two-shot", "two-shot, copies", "all-gather"])
+def test_a_rank_that_does_not_come_is_named_and_the_other_ends(group, kind):
+    _, program = program_of(group, kind, seed=3, limit_s=0.2, m=512)
+    replay = program.launchers()
+    for rank in (0, 1, 0):  # the second time rank 1 does not come
+        replay[rank]()
+    with pytest.raises(DeadlockError, match=r"\] of rank 1"):
         program.check()
     with group.on(0) as cupy:
         assert int(cupy.arange(4).sum()) == 6  # the context is alive
+
+
+def test_ranks_whose_blocks_would_not_all_be_resident_are_refused():
+    pytest.importorskip("cupy")
+    crowded = LocalPeers((0,) * 8)
+    problem = SharedGemm(1024, 1536, 1408, ALL_REDUCE, ranks=8)
+    with pytest.raises(DescriptionError, match="8 ranks share a GPU"):
+        SharedGemmProgram(
+            crowded, problem, operands_of(crowded, SharedCase(problem, 1)), CallOptions("blocks")
+        )
+
+
+def test_two_ranks_on_one_gpu_find_that_their_clock_is_the_same():
+    pytest.importorskip("cupy")
+    offset = measured_offset(LocalPeers((0, 0)), 1)
+    assert abs(offset.ns) <= offset.error_ns < 100_000
+
+
+def test_a_recorded_call_is_one_trace_of_all_ranks(group, tmp_path):
+    problem = SharedGemm(1024, 1536, 1408, ALL_REDUCE, chunk_rows=2, following=NormedGemm(1024))
+    options = CallOptions(limit_s=2, build=Build(is_recording=True))
+    program = SharedGemmProgram(group, problem, operands_of(group, SharedCase(problem, 5)), options)
+    trace = Trace.load(recorded_call(program).save(tmp_path / "ranks.npz"))
+    names = [info.name for info in trace.header.stages]
+    assert names == [f"{name}@{rank}" for rank in (0, 1) for name in ("gemm", "next", "gemm.sum")]
+    counts = np.bincount(trace.stage).tolist()
+    units = 1024 // 8 // 2
+    assert counts == [problem.tiles, problem.next_gemm.grid.tiles, units] * 2
+    assert trace.header.device_count == len({group.device_of(rank) for rank in group.ranks})
+    # No rows are normed before the last tile of theirs was made, on either rank, within the clocks' error.
+    made = trace.rows_of("gemm@0") | trace.rows_of("gemm@1")
+    for rank in (0, 1):
+        for row in np.flatnonzero(trace.rows_of(f"gemm.sum@{rank}")):
+            ready = trace.end_ns[made & (trace.y == trace.y[row])].max()
+            assert trace.end_ns[row] >= ready - trace.header.parameters["clock_error_ns"]

@@ -58,7 +58,7 @@ void prepare(int rank) {
         p.out[r] = all[r].out.data(), p.finished[r] = all[r].finished;
     }
     p.peers.calls = own.calls, p.peers.limit_ns = host::limit_ns;
-    p.peers.rank = rank, p.peers.rank_count = ranks, p.peers.block_count = blocks;
+    p.peers.rank = rank, p.peers.rank_count = ranks, p.peers.block_count = blocks, p.peers.parity_mask = 1;
     p.tiles = {m, n, tile_m, tile_n, columns, ranks, 0, is_one_shot};
     p.staging = own.staging.data(), p.arrived = own.arrived, p.own_finished = own.finished;
     for (int tile = 0; tile < tiles; ++tile) {

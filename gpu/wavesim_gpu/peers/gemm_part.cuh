@@ -10,7 +10,7 @@ namespace peers {
 
 // What takes the place of C's tensor map: a map for each rank that tiles may go to.
 struct Destinations {
-    TensorMap to[max_ranks];     // (2, m, n), of even and odd calls, boxes of (1, 64, 64)
+    TensorMap to[max_ranks];     // (parities, m, n), boxes of (1, 64, 64)
     unsigned* posts[max_ranks];  // a word per tile of `to`
     PeerParams peers;
     Tiles tiles;
@@ -35,7 +35,7 @@ __device__ __forceinline__ void prefetch(const peers::Destinations& c) {
 // A piece of 64 x 64 outputs, into the place of its tile at each destination. A tile's stores end together: the epilogue
 // warp waits for all groups of this thread before it posts.
 __device__ __forceinline__ void store(const peers::Destinations& c, Corner at, unsigned from) {
-    const int parity = static_cast<int>(peers::epoch_of(c.peers) & 1);
+    const int parity = static_cast<int>(peers::parity_of(c.peers, peers::epoch_of(c.peers)));
     c.for_each(at.column / c.tiles.tile_n, at.row / c.tiles.tile_m, [&](int rank) {
         store(c.to[rank], SequenceCorner{at.column, at.row, parity}, from);
     });

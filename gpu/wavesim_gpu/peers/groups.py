@@ -3,6 +3,11 @@
 Example: `LocalPeers((0, 1))` drives both GPUs; in a process per GPU, `ProcessPeers(rank, count, exchange)`
 drives one, and `exchange` hands CUDA's handles of its memory to the others (torch.distributed's
 `all_gather_object`, or a pipe). Memory is mapped by `deviceEnablePeerAccess` or CUDA IPC. No multicast.
+
+`LocalPeers((0, 0))` has two ranks on one GPU, each with half of its SMs, so that blocks of both are resident
+together and may wait for each other. All then runs as among GPUs but the link: it is for tests where there is
+one GPU. Processes that share a GPU have it in turns, whole milliseconds each; `ProcessPeers` takes that only
+where it is told to.
 """
 
 import socket
@@ -46,17 +51,20 @@ class PeerGroup(ABC):
     def device_of(self, rank: int) -> int:
         """CUDA's number of the rank's GPU in this process."""
 
+    def sharers_of(self, _rank: int) -> int:
+        """How many ranks share out the SMs of the rank's GPU."""
+        return 1
+
 
 class LocalPeers(PeerGroup):
-    """One process drives all GPUs. Raises `DeviceError` without peer access or with different models."""
+    """One process drives all GPUs, `devices` by rank; a GPU that is named twice is shared out.
+
+    Raises `DeviceError` without peer access or with different models.
+    """
 
     def __init__(self, devices: Sequence[int]) -> None:
         self._devices = tuple(devices)
         require_rank_count(len(self._devices))
-        if len(set(self._devices)) != len(self._devices):
-            raise DescriptionError(
-                f"peers: devices are {list(self._devices)}; each rank needs a GPU of its own. Name each once"
-            )
         self.rank_count = len(self._devices)
         self.ranks = tuple(range(self.rank_count))
         self._kept: list[Any] = []
@@ -73,6 +81,10 @@ class LocalPeers(PeerGroup):
     def device_of(self, rank: int) -> int:
         """CUDA's number of the rank's GPU."""
         return self._devices[rank]
+
+    def sharers_of(self, rank: int) -> int:
+        """How many ranks the rank's GPU is named for."""
+        return self._devices.count(self._devices[rank])
 
     def allocate(self, layout: PeerLayout) -> SharedMemory:
         """Zeroed memory on every GPU; one address each, valid on all."""
@@ -102,10 +114,11 @@ class LocalPeers(PeerGroup):
 class ProcessPeers(PeerGroup):
     """A process per GPU: this one drives rank `rank` on its current GPU. `exchange` is collective.
 
-    Raises as `LocalPeers` does, on every rank alike.
+    With `may_share`, processes may have one GPU, which the driver then gives to one after the other. Raises
+    as `LocalPeers` does, on every rank alike.
     """
 
-    def __init__(self, rank: int, rank_count: int, exchange: Exchange) -> None:
+    def __init__(self, rank: int, rank_count: int, exchange: Exchange, *, may_share: bool = False) -> None:
         require_rank_count(rank_count)
         self.rank_count, self.ranks, self._exchange = rank_count, (rank,), exchange
         cupy = require_cupy()
@@ -117,7 +130,7 @@ class ProcessPeers(PeerGroup):
                 "peers: the ranks are on different hosts; tiles go over NVLink within one. Use a group "
                 "per host"
             )
-        if len({place for _, _, place in told}) < rank_count:
+        if len({place for _, _, place in told}) < rank_count and not may_share:
             raise DeviceError(
                 "peers: two ranks have one GPU; each needs its own. Call torch.cuda.set_device(local_rank) "
                 "first"

@@ -26,7 +26,7 @@ PEER_PARAMS = np.dtype(
         ("ranks", RANK_MEMORY, (MAX_RANKS,)),
         ("calls", "<u8"),
         ("limit_ns", "<u8"),
-        *((name, "<i4") for name in ("rank", "rank_count", "block_count", "reserved")),
+        *((name, "<i4") for name in ("rank", "rank_count", "block_count", "parity_mask")),
     ]
 )
 
@@ -96,6 +96,12 @@ SEND_PARAMS = np.dtype(
     ]
 )
 
+# copy.cu, BetweenParams.
+BETWEEN_PARAMS = np.dtype(
+    [("peers", PEER_PARAMS), ("sent", "<u8"), ("posts", "<u8")]
+    + [(name, "<i4") for name in ("awaited_count", "posted_count", "to", "first")]
+)
+
 # ping_pong.cu, PingPongParams.
 PING_PONG_PARAMS = np.dtype(
     [(name, "<u8") for name in ("own", "other", "times", "limit_ns")]
@@ -108,3 +114,4 @@ assert TILES.itemsize == 32
 assert REDUCE_PARAMS.itemsize == 384
 assert NORM_PARAMS.itemsize == 472
 assert SEND_PARAMS.itemsize == 472
+assert BETWEEN_PARAMS.itemsize == 192

@@ -13,7 +13,8 @@ from wavesim.model.collective import Collective
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Gemm, Order
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.rows import Copy
+from wavesim.model.regions import View
+from wavesim.model.rows import Copy, Norm
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
@@ -21,6 +22,19 @@ from wavesim.plan.plan import Plan
 UNIT = 8  # elements: 16 bytes
 TILE_K = 64
 GATHERED_COLUMNS = 4  # tiles that a row of tiles of A is sent in
+MOST_NORM_COLUMNS = 16_384  # that the threads of a block hold in registers, four vectors each
+
+
+@dataclass(frozen=True)
+class NormedGemm:
+    """What follows an all-reduce in a chain: a residual is added, RMSNorm, and a product (m, n) of its rows.
+
+    `unit_rows` rows are normed at a time.
+    """
+
+    n: int
+    unit_rows: int = 8
+    epsilon: float = 1e-5
 
 
 @dataclass(frozen=True)
@@ -28,7 +42,8 @@ class SharedGemm:
     """C (m, n) = A (m, k) x B (k, n), fp16 or bf16, summed over the ranks or, for an all-gather, of A's rows.
 
     Sizes are those of one rank's product: k is a rank's share where sums follow, n where A is gathered.
-    `tile_m` and `tile_n` are a Hopper tile. Raises `DescriptionError`.
+    `tile_m` and `tile_n` are a Hopper tile. `chunk_rows` rows of tiles belong together: they are added up by
+    one rank, in turns (all-reduce; 0: columns of tiles are), and copied at once. Raises `DescriptionError`.
     """
 
     m: int
@@ -43,6 +58,8 @@ class SharedGemm:
     b_order: Order = "row"
     has_bias: bool = False
     group: int = 8
+    chunk_rows: int = 0
+    following: NormedGemm | None = None
 
     def __post_init__(self) -> None:
         what = f"SharedGemm {self.m} x {self.n} x {self.k}:"
@@ -62,7 +79,41 @@ class SharedGemm:
             )
         if self.has_bias and self.collective.kind != "all-gather":
             raise DescriptionError(f"{what} has a bias, which every rank would add once. Add it afterwards")
+        self._require_chunks(what)
+        if self.following is not None:
+            self._require_following(what, self.following)
         _ = self.gemm
+
+    def _require_chunks(self, what: str) -> None:
+        rows = self.rows // self.ranks if self.collective.kind == "reduce-scatter" else self.rows
+        if not 0 <= self.chunk_rows <= rows:
+            raise DescriptionError(f"{what} chunk_rows is {self.chunk_rows}; it must be 0 to {rows}")
+        if self.chunk_rows and (self.gathers or self.is_one_shot):
+            raise DescriptionError(
+                f"{what} chunk_rows is {self.chunk_rows}; only two-shot all-reduce and reduce-scatter have "
+                "rows that one rank adds up. Use 0"
+            )
+        if self.chunk_rows and self.collective.kind == "reduce-scatter" and rows % self.chunk_rows:
+            raise DescriptionError(
+                f"{what} chunk_rows is {self.chunk_rows}; it must divide a rank's {rows} rows of tiles"
+            )
+
+    def _require_following(self, what: str, following: NormedGemm) -> None:
+        if self.collective.kind != "all-reduce" or self.chunk_rows == 0:
+            raise DescriptionError(
+                f"{what} is followed by a norm, which takes whole rows of sums on every rank. Use a two-shot "
+                "all-reduce with chunk_rows=1 or more"
+            )
+        if following.n % UNIT or self.n > MOST_NORM_COLUMNS:
+            raise DescriptionError(
+                f"{what} is followed by a norm of {self.n} columns and a product with n = {following.n}; n "
+                f"must be a multiple of {UNIT}, and a norm has at most {MOST_NORM_COLUMNS} columns"
+            )
+        if self.m % self.tile_m or following.unit_rows < 1 or self.tile_m % following.unit_rows:
+            raise DescriptionError(
+                f"{what} is followed by a norm of {following.unit_rows} rows at a time; they must divide "
+                f"tile_m, {self.tile_m}, and tile_m must divide m. Pad the rows"
+            )
 
     @property
     def gemm(self) -> Gemm:
@@ -100,7 +151,7 @@ class SharedGemm:
     @property
     def share(self) -> int:
         """Consecutive rows of tiles that one rank adds up; 0: columns of tiles, in turns."""
-        return self.rows // self.ranks if self.collective.kind == "reduce-scatter" else 0
+        return self.rows // self.ranks if self.collective.kind == "reduce-scatter" else self.chunk_rows
 
     def first_row(self, rank: int) -> int:
         """The row of tiles that a rank makes first: what others wait for comes before its own."""
@@ -125,6 +176,56 @@ class SharedGemm:
             if self.is_one_shot or self.owner(tile_x, tile_y) == rank
         ]
 
+    def chunks_sent(self, rank: int) -> list[tuple[int, int, int]]:
+        """(owner, first row of tiles, rows) of the chunks that a rank makes for others, in the order in which
+        it has made all of one.
+        """
+        height = self.chunk_rows or self.share
+        last = {tile_y // height: at for at, (_, tile_y) in enumerate(self.made(rank))}
+        chunks = [
+            (self.owner(0, number * height), number * height, min(height, self.rows - number * height))
+            for number in sorted(last, key=lambda number: last[number])
+        ]
+        return [chunk for chunk in chunks if chunk[0] != rank]
+
+    def units_normed_by(self, rank: int) -> list[int]:
+        """Numbers of the units of rows that a rank norms, in the order in which it makes their tiles."""
+        assert self.following is not None
+        parts = self.tile_m // self.following.unit_rows
+        rows = dict.fromkeys(tile_y for _, tile_y in self.made(rank) if self.owner(0, tile_y) == rank)
+        return [tile_y * parts + part for tile_y in rows for part in range(parts)]
+
+    @property
+    def next_gemm(self) -> Gemm | None:
+        """The product that follows, of all normed rows."""
+        if self.following is None:
+            return None
+        return Gemm(
+            "gemm", self.m, self.following.n, self.n, self.tile_m, self.tile_n, TILE_K,
+            dtype=self.dtype, b_order=self.b_order,
+        )  # fmt: skip
+
+    @property
+    def next_pipeline(self) -> Pipeline:
+        """What that product's kernel is generated from: a tile waits for all units of its rows."""
+        assert self.following is not None
+        assert self.next_gemm is not None
+        unit_rows, parts = self.following.unit_rows, self.tile_m // self.following.unit_rows
+        norm = Norm("norm", self.m, self.n, unit_rows, dtype=self.dtype)
+        normed = View("normed")  # of the norm's two outputs it is this one that is read
+        norm_stage = Stage("norm", norm, buffers={"out": normed})
+        gemm = Stage("gemm", self.next_gemm, buffers={"a": normed})
+        return Pipeline(
+            "normed gemm",
+            [norm_stage, gemm],
+            [Dependency(gemm[x, y], [norm_stage[0, parts * y : parts * y + parts]])],
+        )
+
+    @property
+    def next_plan(self) -> Plan:
+        """As of an all-gather's product: tiles are waited for one by one."""
+        return parse_plan("persistent+pdl+tile", f"grouped:{max(1, min(self.group, self.chunk_rows))}")
+
     @cached_property
     def gathered(self) -> Copy:
         """A as tiles that are sent: whole rows of tiles, K in a few parts."""
@@ -145,4 +246,6 @@ class SharedGemm:
         """Persistent blocks in groups of rows, none of which reaches from one rank's rows into another's."""
         words = "persistent+pdl+tile" if self.gathers else "persistent+one-stream+boundary"
         most = self.rows // self.ranks if self.collective.kind != "all-reduce" else self.rows
+        if self.chunk_rows:
+            most = self.chunk_rows  # all of a chunk before the next
         return parse_plan(words, f"grouped:{max(1, min(self.group, most))}")

@@ -8,17 +8,22 @@ replay graphs of it. A second call may follow at once: words hold call numbers a
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from wavesim.errors import DescriptionError
+from wavesim.model.kernel import Gemm
 from wavesim_gpu.peers.groups import PeerGroup
 from wavesim_gpu.peers.layout import ERRORS
 from wavesim_gpu.peers.memory import SharedMemory
+from wavesim_gpu.peers.options import CallOptions, blocks_of, require_way
 from wavesim_gpu.peers.problem import SharedGemm
-from wavesim_gpu.peers.rank_launches import CallOptions, PeerBlocks, RankLaunches, RankOperands
+from wavesim_gpu.peers.rank_launches import RankLaunches
+from wavesim_gpu.peers.rank_view import RankOperands, RankView
 from wavesim_gpu.peers.regions import ELEMENT, failure, layout_of
+from wavesim_gpu.peers.sends import BESIDE, MAIN
 from wavesim_gpu.runtime.device import query
 
 NAN = 0x7FFF  # in fp16 and in bf16
@@ -26,18 +31,25 @@ NAN = 0x7FFF  # in fp16 and in bf16
 
 @dataclass(frozen=True)
 class RankArrays:
-    """A rank's operands, CuPy arrays on its GPU: A (m, k), of an all-gather its share of rows; B; a bias."""
+    """A rank's operands, CuPy arrays on its GPU: A (m, k), of an all-gather its share of rows; B; a bias.
+
+    Of a chain also the residual (m, n), the norm's weight (n,) and the next product's B.
+    """
 
     a: Any
     b: Any
     bias: Any = None
+    residual: Any = None
+    weight: Any = None
+    next_b: Any = None
 
 
 class SharedGemmProgram:
     """`operands` of each rank that this process drives. With `memory` of a program of the same problem and
     options it shares that one's; else making it is a collective call.
 
-    The results are `outs[rank]`, CuPy arrays (16-bit words for bf16) that the next call writes. Raises
+    The results are `outs[rank]`, CuPy arrays (16-bit words for bf16) that the next call writes; of a chain
+    these are sums with the residual, and `next_outs[rank]` is the product that follows. Raises
     `DescriptionError`, `DeviceError` and `CompileError`.
     """
 
@@ -52,40 +64,46 @@ class SharedGemmProgram:
         self.options = options or CallOptions()
         _require_ranks(problem, group, self.options)
         self.group, self.problem, self.operands = group, problem, operands
-        self.memory = memory or group.allocate(layout_of(problem, by_blocks=self.options.by_blocks))
+        self.memory = memory or group.allocate(layout_of(problem, self.options.way))
         self.outs: dict[int, Any] = {}
-        self.streams: dict[int, Any] = {}
+        self.next_outs: dict[int, Any] = {}
+        self.streams: dict[int, tuple[Any, Any]] = {}  # the kernels', and that of copies
         self.ranks: dict[int, RankLaunches] = {}
         for rank in group.ranks:
             with group.on(rank) as cupy:
-                self.streams[rank] = cupy.cuda.Stream(non_blocking=True)
-                self.outs[rank] = self._out(rank, cupy)
-                _require_shapes(problem, operands[rank])
-                blocks = blocks_of(problem, query().sm_count, self.options)
-                self.ranks[rank] = RankLaunches(
-                    problem, self.memory, rank, self._addresses(rank), blocks, self.options
+                self.streams[rank] = (
+                    cupy.cuda.Stream(non_blocking=True),
+                    cupy.cuda.Stream(non_blocking=True),
                 )
+                _require_shapes(problem, operands[rank])
+                self.ranks[rank] = RankLaunches(self._view_of(rank, cupy))
                 cupy.cuda.Device().synchronize()  # tables are copied on another stream
 
     def enqueue(self) -> None:
-        """Launches on every rank that this process drives."""
-        for rank in self.group.ranks:
-            with self.group.on(rank):
-                self._enqueue(rank)
+        """Launches on every rank that this process drives: every rank's first kernel, then its second.
+
+        Where ranks share a GPU no kernel is so queued ahead of one that it waits for.
+        """
+        for steps in zip_longest(*(self.ranks[rank].launches for rank in self.group.ranks)):
+            for rank, step in zip(self.group.ranks, steps, strict=True):
+                if step is not None:
+                    with self.group.on(rank):
+                        step.enqueue(self.streams[rank])
 
     def run_on(self, stream: int) -> Any:
         """One call of the only driven rank in the order of a CUDA stream, by its address; its output."""
         (rank,) = self.group.ranks
         with self.group.on(rank) as cupy:
-            for launch in self.ranks[rank].launches:
-                launch.enqueue((cupy.cuda.ExternalStream(stream),))
+            self._enqueue(rank, cupy.cuda.ExternalStream(stream))
         return self.outs[rank]
 
     def poison(self) -> None:
         """NaN in all outputs, so that what a call leaves out is seen. On all ranks before any calls again."""
         for rank in self.group.ranks:
             with self.group.on(rank) as cupy:
-                self.outs[rank].view(np.uint16)[:] = NAN
+                for out in (self.outs[rank], self.next_outs.get(rank)):
+                    if out is not None:
+                        out.view(np.uint16)[:] = NAN
                 cupy.cuda.Device().synchronize()
         self.group.barrier()
 
@@ -95,24 +113,23 @@ class SharedGemmProgram:
 
     def check(self) -> None:
         """Waits for the driven ranks. Raises `DeadlockError` of the first that failed."""
-        columns = self.problem.gathered.grid.x if self.problem.gathers else self.problem.columns
         for rank in self.group.ranks:
             with self.group.on(rank) as cupy:
-                self.streams[rank].synchronize()
+                self.streams[rank][MAIN].synchronize()
                 found = self._view(rank, cupy, "errors", (ERRORS.itemsize,), np.uint8).get()
                 if found.view(ERRORS)[0]["aborted"]:
-                    raise failure(rank, found, columns, self.options.limit_s)
+                    raise failure(self.problem, rank, found, self.options.limit_s)
 
-    def _enqueue(self, rank: int) -> None:
+    def _enqueue(self, rank: int, stream: Any) -> None:
         for launch in self.ranks[rank].launches:
-            launch.enqueue((self.streams[rank],))
+            launch.enqueue((stream, self.streams[rank][BESIDE]))
 
     def _graph(self, rank: int, repeats: int) -> Callable[[], None]:
-        stream = self.streams[rank]
+        stream = self.streams[rank][MAIN]
         with self.group.on(rank), stream:
             stream.begin_capture()
             for _ in range(repeats):
-                self._enqueue(rank)
+                self._enqueue(rank, stream)
             graph = stream.end_capture()
 
         def launch() -> None:
@@ -131,11 +148,21 @@ class SharedGemmProgram:
         self.memory.require_inside("out", rows * problem.n * ELEMENT)
         return self._view(rank, cupy, "out", (rows, problem.n), kind)
 
+    def _view_of(self, rank: int, cupy: Any) -> RankView:
+        problem = self.problem
+        self.outs[rank] = self._out(rank, cupy)
+        if problem.next_gemm is not None:
+            self.next_outs[rank] = cupy.zeros((problem.m, problem.next_gemm.n), self.outs[rank].dtype)
+        blocks = blocks_of(problem, query().sm_count, self.options, self.group.sharers_of(rank), rank)
+        return RankView(problem, self.memory, rank, self._addresses(rank), blocks, self.options)
+
     def _addresses(self, rank: int) -> RankOperands:
         arrays = self.operands[rank]
-        named = (arrays.a, arrays.b, self.outs[rank])
-        bias = int(arrays.bias.data.ptr) if self.problem.has_bias else 0
-        return RankOperands(*(int(array.data.ptr) for array in named), bias)
+        places = {name: getattr(arrays, name) for name in shapes_of(self.problem)}
+        places |= {"c": self.outs[rank], "next_c": self.next_outs.get(rank)}
+        return RankOperands(
+            **{name: int(array.data.ptr) for name, array in places.items() if array is not None}
+        )
 
     def _view(self, rank: int, cupy: Any, name: str, shape: tuple[int, ...], kind: Any) -> Any:
         """A region of a rank's own memory as an array."""
@@ -145,40 +172,34 @@ class SharedGemmProgram:
         return cupy.ndarray(shape, kind, cupy.cuda.MemoryPointer(memory, 0))
 
 
-def blocks_of(problem: SharedGemm, sm_count: int, options: CallOptions) -> PeerBlocks:
-    """How a GPU's SMs are dealt out. Raises `DescriptionError` where none is left for the GEMM."""
-    wanted = {"reduce_blocks": not problem.gathers, "send_blocks": problem.gathers or options.by_blocks}
-    counts = {name: getattr(options, name) if is_there else 0 for name, is_there in wanted.items()}
-    for name, is_there in wanted.items():
-        if is_there and counts[name] < 1:
-            raise DescriptionError(f"SharedGemm: {name} is {counts[name]}; it must be 1 or more. Use 8")
-    comm = sum(counts.values())
-    if comm >= sm_count:
-        raise DescriptionError(
-            f"SharedGemm: {comm} communication blocks on {sm_count} SMs leave none for the GEMM. Use fewer"
-        )
-    items = problem.gemm.grid.tiles * problem.split_k
-    return PeerBlocks(min(items, sm_count - comm), counts["reduce_blocks"], counts["send_blocks"])
-
-
 def _require_ranks(problem: SharedGemm, group: PeerGroup, options: CallOptions) -> None:
     if problem.ranks != group.rank_count:
         raise DescriptionError(
             f"SharedGemm: ranks is {problem.ranks}; the group has {group.rank_count}. Use the group's"
         )
-    if options.by_blocks and (problem.gathers or problem.is_one_shot):
-        raise DescriptionError(
-            "SharedGemm: by_blocks is for two-shot all-reduce and reduce-scatter; an all-gather's tiles are "
-            "sent by blocks anyway, and one-shot ones by the GEMM. Leave it out"
-        )
+    require_way(problem, options)
+
+
+def shapes_of(problem: SharedGemm) -> dict[str, tuple[int, ...]]:
+    """Of a rank's operands, by name."""
+    rows = problem.m // problem.ranks if problem.gathers else problem.m
+
+    def b(gemm: Gemm) -> tuple[int, int]:
+        return (gemm.n, gemm.k) if problem.b_order == "column" else (gemm.k, gemm.n)
+
+    shapes: dict[str, tuple[int, ...]] = {"a": (rows, problem.k), "b": b(problem.gemm)}
+    if problem.has_bias:
+        shapes["bias"] = (problem.n,)
+    if problem.next_gemm is not None:
+        shapes |= {
+            "residual": (problem.m, problem.n), "weight": (problem.n,), "next_b": b(problem.next_gemm)
+        }  # fmt: skip
+    return shapes
 
 
 def _require_shapes(problem: SharedGemm, arrays: RankArrays) -> None:
     """Raises `DescriptionError`: kernels trust these shapes, and would read outside of smaller arrays."""
-    rows = problem.m // problem.ranks if problem.gathers else problem.m
-    b = (problem.n, problem.k) if problem.b_order == "column" else (problem.k, problem.n)
-    expected = {"a": (rows, problem.k), "b": b} | ({"bias": (problem.n,)} if problem.has_bias else {})
-    for name, shape in expected.items():
+    for name, shape in shapes_of(problem).items():
         array = getattr(arrays, name)
         if array is None or tuple(array.shape) != shape or array.dtype.itemsize != ELEMENT:
             found = "missing" if array is None else f"{tuple(array.shape)} of {array.dtype}"

@@ -14,7 +14,7 @@ namespace peers {
 struct ReduceParams {
     PeerParams peers;
     Tiles tiles;
-    const uint4* staging;        // own: (2, ranks, m, n)
+    const uint4* staging;        // own: (parities, ranks, m, n)
     const unsigned* arrived;     // own: (ranks, all_units)
     const unsigned* own_finished;  // own: a word per tile, or group of rows, of the whole matrix
     uint4* out[max_ranks];       // by rank: (m, n), or what this rank owns of it
@@ -44,7 +44,7 @@ struct Staged {
 
     __device__ __forceinline__ Staged(const ReduceParams& p, unsigned epoch) {
         source_stride = static_cast<long long>(p.tiles.m) * (p.tiles.n / vector_elements);
-        first = p.staging + (epoch & 1) * p.tiles.ranks * source_stride;
+        first = p.staging + parity_of(p.peers, epoch) * p.tiles.ranks * source_stride;
     }
 };
 

@@ -9,18 +9,21 @@ from typing import Any
 from wavesim.errors import DeadlockError, Waiter
 from wavesim_gpu.peers.layout import ERRORS, FACTS, MAX_WAITERS
 from wavesim_gpu.peers.memory import PeerLayout
+from wavesim_gpu.peers.options import Way
 from wavesim_gpu.peers.problem import SharedGemm
 
 WORD, ELEMENT = 4, 2
-PARITIES = 2  # a rank may be one call ahead: it writes what the other reads no more
 
 
-def layout_of(problem: SharedGemm, *, unit_rows: int = 0, by_blocks: bool = False) -> PeerLayout:
-    """The regions of a call.
-
-    With `unit_rows` rows of a norm's unit, there is room for its outputs too; `by_blocks`: tiles that
-    communication blocks send lie in `outbox` first.
+def parities_of(way: Way) -> int:
+    """Places for tiles: a rank may be one call ahead, and then writes what the other reads no more. The copy
+    engine's places are the same in all calls of a graph, so that it waits until they have been read.
     """
+    return 1 if way == "copies" else 2
+
+
+def layout_of(problem: SharedGemm, way: Way = "stores") -> PeerLayout:
+    """The regions of a call. Tiles that blocks or the copy engine send lie in `outbox` first."""
     tiles, ranks, matrix = problem.tiles, problem.ranks, problem.m * problem.n * ELEMENT
     sizes = {"done": WORD * ranks, "errors": ERRORS.itemsize, "calls": 2 * WORD}
     if problem.gathers:
@@ -28,25 +31,26 @@ def layout_of(problem: SharedGemm, *, unit_rows: int = 0, by_blocks: bool = Fals
         return PeerLayout(
             sizes | {"arrived": WORD * gathered.grid.size, "a": problem.m * problem.k * ELEMENT}
         )
-    units = problem.rows * (problem.tile_m // unit_rows) if unit_rows else tiles
+    following, parities = problem.following, parities_of(way)
+    units = problem.rows * (problem.tile_m // following.unit_rows) if following else tiles
     sizes |= {
         "arrived": WORD * ranks * tiles,
         "finished": WORD * units,
-        "staging": PARITIES * ranks * matrix,
+        "staging": parities * ranks * matrix,
         "out": matrix // (ranks if problem.collective.kind == "reduce-scatter" else 1),
     }
-    if by_blocks:
-        sizes |= {"sent": WORD * ranks * tiles, "outbox": PARITIES * matrix}
-    if unit_rows:
+    if way != "stores":
+        sizes |= {"sent": WORD * ranks * tiles, "outbox": parities * matrix}
+    if following:
         sizes["normed"] = matrix
     return PeerLayout(sizes)
 
 
-def failure(rank: int, found: Any, columns: int, limit_s: float) -> DeadlockError:
+def failure(problem: SharedGemm, rank: int, found: Any, limit_s: float) -> DeadlockError:
     """What a rank's error record says: who waited for which tile of whom."""
     found = found.view(ERRORS)[0]
     count = min(int(found["waiter_count"]), MAX_WAITERS)
-    waiters = tuple(_waiter(rank, row, columns) for row in found["waiters"][:count])
+    waiters = tuple(_waiter(problem, rank, row) for row in found["waiters"][:count])
     by = int(found["aborted"]) - 1
     return DeadlockError(
         waiters,
@@ -55,15 +59,29 @@ def failure(rank: int, found: Any, columns: int, limit_s: float) -> DeadlockErro
     )
 
 
-def _waiter(rank: int, row: Any, columns: int) -> Waiter:
+def _waiter(problem: SharedGemm, rank: int, row: Any) -> Waiter:
     fact, unit, source = FACTS[row["fact"]], int(row["unit"]), int(row["source"])
-    of = f" of rank {source}" if source >= 0 else ""
+    if fact == "arrived" and source < 0 and problem.following:
+        fact = "finished"  # what the product behind a norm waits for
+    tile, owner = _place(problem, fact, unit)
     return Waiter(
         stage=f"rank {rank}",
-        tile=(unit % columns, unit // columns, 0),
+        tile=tile,
         sm=int(row["sm"]),
         slot=-1,
-        semaphore=f"{fact}[{unit}]{of}",
+        semaphore=f"{fact}[{unit}] of rank {source if source >= 0 else owner}",
         seen=int(row["seen"]),
         awaited=int(row["awaited"]),
     )
+
+
+def _place(problem: SharedGemm, fact: str, unit: int) -> tuple[tuple[int, int, int], int]:
+    """The tile, or part of a row of tiles, that a word tells of, and the rank that posts it."""
+    if problem.gathers:
+        tile_y, tile_x = divmod(unit, problem.gathered.grid.x)
+        return (tile_x, tile_y, 0), tile_y // (problem.rows // problem.ranks)
+    if problem.following and fact == "finished":
+        tile_y, part = divmod(unit, problem.tile_m // problem.following.unit_rows)
+        return (part, tile_y, 0), problem.owner(0, tile_y)
+    tile_y, tile_x = divmod(unit, problem.columns)
+    return (tile_x, tile_y, 0), problem.owner(tile_x, tile_y)

@@ -71,7 +71,7 @@ struct PeerParams {
     unsigned long long limit_ns;
     int rank, rank_count;
     int block_count;  // of all kernels of the call
-    int reserved;
+    int parity_mask;  // 1: what is sent in even and in odd calls has places of its own; 0: the same place
 
     __device__ __forceinline__ Errors* errors() const { return ranks[rank].errors; }
 };
@@ -79,6 +79,11 @@ static_assert(sizeof(PeerParams) == 160, "layout.py packs 160 bytes");
 
 // The number of the call that this kernel belongs to. Its last block to retire counts it, and not before.
 __device__ __forceinline__ unsigned epoch_of(const PeerParams& p) { return cusync::load_relaxed(p.calls) + 1; }
+
+// Which of the places for what is sent a call has.
+__device__ __forceinline__ unsigned parity_of(const PeerParams& p, unsigned epoch) {
+    return epoch & static_cast<unsigned>(p.parity_mask);
+}
 
 // Also once the number has passed 2^32.
 __device__ __forceinline__ bool has_reached(unsigned seen, unsigned epoch) { return static_cast<int>(seen - epoch) >= 0; }

@@ -63,7 +63,7 @@ send_tiles(const __grid_constant__ peers::SendParams p) {
         is_ready = peers::wait_for(p.peers, done, epoch - 1, {Fact::done, rank, 0});
     }
     is_ready = __syncthreads_and(is_ready);
-    const long long parity = epoch & 1;
+    const long long parity = peers::parity_of(p.peers, epoch);
     for (int i = blockIdx.x; i < p.shipment_count; i += gridDim.x) {
         const int to = p.order[i].to, unit = p.order[i].unit;
         bool is_there = is_ready;

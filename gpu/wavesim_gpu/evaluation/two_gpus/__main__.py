@@ -2,7 +2,8 @@
 
 `python -m wavesim_gpu.evaluation.two_gpus --out FILE --commit COMMIT --only killed` first, then `skew`, then
 `times --shapes 0:6`, ...: each adds lines of JSON to the file. Needs two GPUs of one host with peer access,
-and PyTorch. NVLink multicast stays off.
+and PyTorch. NVLink multicast stays off. With `--devices 0,0` both ranks' processes have one GPU in turns:
+"killed" and "skew" then run but for the link; there is nothing to time.
 """
 
 import argparse
@@ -31,7 +32,21 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=20, help="of times (default 20)")
     parser.add_argument("--calls", type=int, default=10_000, help="under skew (default 10000)")
+    parser.add_argument("--devices", default="0,1", help="the ranks' GPUs; 0,0: both on one (default 0,1)")
     return parser.parse_args(arguments)
+
+
+def devices_of(text: str, part: str) -> tuple[int, ...]:
+    """GPUs by rank. Raises `DescriptionError`: no numbers, fewer than two, or times where ranks share one."""
+    words = text.split(",")
+    if len(words) < 2 or not all(word.isascii() and word.isdigit() for word in words):
+        raise DescriptionError(f"--devices is {text!r}; it must be a GPU's number per rank. Use 0,1 or 0,0")
+    devices = tuple(map(int, words))
+    if part == "times" and len(set(devices)) < len(devices):
+        raise DescriptionError(
+            f"--devices is {text!r}; ranks that share a GPU have no link to time. Use --only skew or killed"
+        )
+    return devices
 
 
 def chosen(text: str, kind: str) -> tuple[tuple[int, int, int], ...]:
@@ -46,6 +61,7 @@ def chosen(text: str, kind: str) -> tuple[tuple[int, int, int], ...]:
 def main() -> int:
     """The command."""
     options = parsed()
+    devices = devices_of(options.devices, options.only)
     from wavesim_gpu.evaluation.two_gpus.worker import Setting, run_ranks  # noqa: PLC0415  # PyTorch
 
     sizes = chosen(options.shapes, options.kind) if options.only == "times" else (SKEWED,)
@@ -53,6 +69,7 @@ def main() -> int:
         setting = Setting(
             *(options.out, options.commit, options.only, sizes, options.kind, options.rounds, options.calls),
             meeting=f"{folder}/meeting",
+            devices=devices,
         )
         run_ranks(setting)
     return 0

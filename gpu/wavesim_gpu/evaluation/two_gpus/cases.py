@@ -13,10 +13,11 @@ import wavesim.evaluation
 from wavesim.guard.documents import read_toml
 from wavesim_gpu.peers.groups import PeerGroup
 from wavesim_gpu.peers.problem import SharedGemm
-from wavesim_gpu.peers.programs import RankArrays
+from wavesim_gpu.peers.programs import RankArrays, shapes_of
 from wavesim_gpu.runtime.element_types import from_float32, to_float32
 
 SHAPES = Path(wavesim.evaluation.__file__).with_name("peer_shapes.toml")
+NAMES = ("a", "b", "residual", "weight", "next_b")
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,17 @@ def shapes() -> tuple[tuple[int, int, int], ...]:
 
 
 def operand(cupy: Any, case: SharedCase, rank: int, name: str) -> Any:
-    """A or B of a rank, normal and small enough for sums in fp16; of an all-gather A is the rank's rows."""
+    """An operand of a rank, normal and small enough for sums in fp16; of an all-gather A is the rank's rows.
+
+    A chain's residual and weight are the same on all ranks.
+    """
     problem = case.problem
-    rows = problem.m // problem.ranks if problem.gathers else problem.m
-    shape = (rows, problem.k) if name == "a" else (problem.k, problem.n)
-    state = cupy.random.RandomState(1000 * case.seed + 10 * rank + (name == "b"))
+    shape = shapes_of(problem)[name]
+    of = 0 if name in ("residual", "weight") else rank
+    state = cupy.random.RandomState(1000 * case.seed + 10 * of + NAMES.index(name))
     values = state.standard_normal(shape, dtype=cupy.float32)
-    if name == "b":
-        values /= (problem.k * problem.ranks) ** 0.5
+    if name in ("b", "next_b"):
+        values /= (shape[0] * problem.ranks) ** 0.5
     return from_float32(values, problem.dtype)
 
 
@@ -49,7 +53,9 @@ def operands_of(group: PeerGroup, case: SharedCase) -> Mapping[int, RankArrays]:
     found = {}
     for rank in group.ranks:
         with group.on(rank) as cupy:
-            found[rank] = RankArrays(operand(cupy, case, rank, "a"), operand(cupy, case, rank, "b"))
+            found[rank] = RankArrays(
+                **{name: operand(cupy, case, rank, name) for name in shapes_of(case.problem)}
+            )
     return found
 
 
@@ -68,6 +74,24 @@ def expected_of(cupy: Any, case: SharedCase, rank: int) -> Any:
         share = problem.m // problem.ranks
         return total[rank * share : (rank + 1) * share]
     return total
+
+
+def expected_of_chain(cupy: Any, case: SharedCase, rank: int) -> tuple[Any, Any]:
+    """float32: sums with the residual, rounded as they are kept, and the product of their normed rows."""
+    problem = case.problem
+    following = problem.following
+    assert following is not None
+
+    def rounded(values: Any) -> Any:
+        return to_float32(from_float32(values, problem.dtype), problem.dtype)
+
+    residual, weight, b = (
+        to_float32(operand(cupy, case, rank, name), problem.dtype)
+        for name in ("residual", "weight", "next_b")
+    )
+    sums = rounded(rounded(expected_of(cupy, case, rank)) + residual)
+    mean = (sums * sums).mean(axis=1, keepdims=True)
+    return sums, rounded(sums / cupy.sqrt(mean + cupy.float32(following.epsilon)) * weight) @ b
 
 
 def relative_error(cupy: Any, out: Any, expected: Any, dtype: str) -> float:

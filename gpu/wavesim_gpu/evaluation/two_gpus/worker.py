@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -30,9 +30,9 @@ from wavesim_gpu.evaluation.two_gpus.cases import SharedCase, expected_of, opera
 from wavesim_gpu.evaluation.two_gpus.library_ways import gathering_ways, reducing_ways, scattering_ways
 from wavesim_gpu.evaluation.two_gpus.turns import PeerContender, in_turns
 from wavesim_gpu.peers.groups import ProcessPeers
+from wavesim_gpu.peers.options import CallOptions, Way
 from wavesim_gpu.peers.problem import SharedGemm
 from wavesim_gpu.peers.programs import SharedGemmProgram
-from wavesim_gpu.peers.rank_launches import CallOptions
 from wavesim_gpu.runtime.device import require_cupy, versions
 
 # NVLink multicast can put the host's GPUs out of service: off in whatever might use it.
@@ -46,11 +46,13 @@ REPEATS, WARM_UP = 10, 5
 LONGEST_SKEW_S, HELD_UP = 0.005, 0.01  # a rank is delayed up to this, before so many of its calls
 SPLIT_ROWS, SPLIT_BLOCKS = 256, 100
 CHECKED_EVERY, KILLED_AFTER = 100, 50
-OUR_WAYS = {
-    "two-shot": (Collective("all-reduce"), False),
-    "one-shot": (Collective("all-reduce", "one-shot"), False),
-    "blocks": (Collective("all-reduce"), True),
+OUR_WAYS: Mapping[str, tuple[Collective, Way]] = {
+    "two-shot": (Collective("all-reduce"), "stores"),
+    "one-shot": (Collective("all-reduce", "one-shot"), "stores"),
+    "blocks": (Collective("all-reduce"), "blocks"),
+    "copies": (Collective("all-reduce"), "copies"),
 }
+COPIED_CHUNKS = 8
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,12 @@ class Setting:
     rounds: int
     calls: int
     meeting: str
-    ranks: int = 2
+    devices: tuple[int, ...] = (0, 1)  # by rank
+
+    @property
+    def ranks(self) -> int:
+        """How many processes."""
+        return len(self.devices)
 
 
 def run_ranks(setting: Setting) -> None:
@@ -76,13 +83,15 @@ def run_ranks(setting: Setting) -> None:
 def rank_process(rank: int, setting: Setting) -> None:
     """All of one rank's part."""
     os.environ |= NO_MULTICAST
-    torch.cuda.set_device(rank)
+    device = setting.devices[rank]
+    torch.cuda.set_device(device)
     dist.init_process_group(
         "gloo", init_method=f"file://{setting.meeting}", rank=rank, world_size=setting.ranks,
         timeout=timedelta(seconds=120),
     )  # fmt: skip
-    require_cupy().cuda.Device(rank).use()
-    group = ProcessPeers(rank, setting.ranks, _exchange)
+    require_cupy().cuda.Device(device).use()
+    shares = len(set(setting.devices)) < setting.ranks
+    group = ProcessPeers(rank, setting.ranks, _exchange, may_share=shares)
     PARTS[setting.part](rank, setting, group)
 
 
@@ -128,17 +137,19 @@ def problem_of(size: tuple[int, int, int], collective: Collective, ranks: int = 
 
 def _our_ways(rank: int, case: SharedCase, group: ProcessPeers) -> dict[str, PeerContender]:
     problem = case.problem
-    chosen = {"ours": (problem.collective, False)} if problem.collective.kind != "all-reduce" else OUR_WAYS
+    chosen = OUR_WAYS if problem.collective.kind == "all-reduce" else {"ours": (problem.collective, "stores")}
     found = {}
     cupy = require_cupy()
     expected = expected_of(cupy, case, rank)
     operands = operands_of(group, case)
-    for name, (collective, by_blocks) in chosen.items():
+    for name, (collective, way) in chosen.items():
         one = problem_of((problem.m, problem.k, problem.n), collective, problem.ranks)
-        program = SharedGemmProgram(group, one, operands, CallOptions(by_blocks=by_blocks, limit_s=5))
+        if way == "copies":
+            one = replace(one, chunk_rows=-(-one.rows // COPIED_CHUNKS))
+        program = SharedGemmProgram(group, one, operands, CallOptions(way, limit_s=5))
         found[name] = PeerContender(
             partial(_our_error, program, rank, expected),
-            partial(_timed, program.launchers(REPEATS)[rank], program.streams[rank].ptr),
+            partial(_timed, program.launchers(REPEATS)[rank], program.streams[rank][0].ptr),
         )
     return found
 

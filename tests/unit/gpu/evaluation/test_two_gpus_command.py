@@ -75,4 +75,8 @@ def test_shapes_are_chosen_by_number_and_by_what_a_collective_can_take(monkeypat
     for wrong in ("2:1", "0:4", "x", "1"):
         with pytest.raises(DescriptionError, match="--shapes is"):
             command.chosen(wrong, "all-reduce")
+    assert command.devices_of("0,0", "skew") == (0, 0)
+    for wrong, part in (("0", "skew"), ("0,x", "skew"), ("0,0", "times")):
+        with pytest.raises(DescriptionError, match="--devices is"):
+            command.devices_of(wrong, part)
     assert command.parsed(["--out", "f", "--commit", "c", "--only", "skew"]).calls == 10_000

@@ -1,6 +1,7 @@
 """How products are dealt out over ranks, and what the host packs for their kernels, with no GPU."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +17,12 @@ from wavesim_gpu.cusync.waits import wait_schedule
 from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
 from wavesim_gpu.peers import groups, layout
 from wavesim_gpu.peers.memory import PeerLayout, SharedMemory
-from wavesim_gpu.peers.problem import SharedGemm
-from wavesim_gpu.peers.programs import blocks_of
-from wavesim_gpu.peers.rank_launches import FOLDER, CallOptions, gemm_expression
+from wavesim_gpu.peers.options import CallOptions, blocks_of, require_way
+from wavesim_gpu.peers.problem import NormedGemm, SharedGemm
+from wavesim_gpu.peers.products import gemm_expression
 from wavesim_gpu.peers.regions import failure, layout_of
 
+FOLDER = Path(groups.__file__).parent
 TWO_SHOT, ONE_SHOT = Collective("all-reduce"), Collective("all-reduce", "one-shot")
 SCATTER, GATHER = Collective("reduce-scatter"), Collective("all-gather")
 
@@ -35,6 +37,34 @@ def test_each_tile_is_added_up_by_one_rank(collective, ranks):
     one = problem(collective, ranks=ranks)
     added = [tile for rank in range(ranks) for tile in one.added_by(rank)]
     assert sorted(added) == list(range(one.tiles))
+
+
+def test_the_copy_engine_takes_each_chunk_of_rows_once_to_the_rank_that_adds_it():
+    one = problem(TWO_SHOT, m=1024 + 128, chunk_rows=2)  # 9 rows of tiles: the last chunk is of one
+    assert one.chunks_sent(0) == [(1, 2, 2), (1, 6, 2)]
+    assert one.chunks_sent(1) == [(0, 0, 2), (0, 4, 2), (0, 8, 1)]
+    assert problem(SCATTER, chunk_rows=2).chunks_sent(0) == [(1, 4, 2), (1, 6, 2)]
+    assert problem(SCATTER).chunks_sent(1) == [(0, 0, 4)]
+    blocks = [blocks_of(one, 132, CallOptions("copies"), rank=rank) for rank in range(2)]
+    assert [(found.copy, found.gemm) for found in blocks] == [(3, 54), (4, 54)]
+
+
+@pytest.mark.parametrize("unit_rows", [8, 128])
+def test_tiles_of_the_product_that_follows_a_norm_wait_for_all_units_of_their_rows(unit_rows):
+    one = problem(TWO_SHOT, chunk_rows=2, following=NormedGemm(512, unit_rows))
+    normed = [unit for rank in range(2) for unit in one.units_normed_by(rank)]
+    assert sorted(normed) == list(range(1024 // unit_rows))
+    pipeline, parts = one.next_pipeline, 128 // unit_rows
+    check_plan(pipeline, one.next_plan)
+    inputs = {
+        edge[0]: array
+        for array, edge in StageLinks.of("gemm", semaphore_arrays(pipeline, one.next_plan)).inputs
+    }
+    schedule = wait_schedule(Precedence(Accesses(pipeline)), pipeline.stage("gemm"), inputs, by_tile=False)
+    row = schedule.steps[schedule.first[1] : schedule.first[2]]
+    waits = [[int(word) for word in step] for step in row if step[1] >= 0]
+    # Before the first k-block: a unit has all of K.
+    assert waits == [[0, 0, 0, unit] for unit in range(parts, 2 * parts)]
 
 
 def test_one_shot_every_rank_adds_up_every_tile():
@@ -69,6 +99,14 @@ def test_sizes_that_ranks_cannot_share_are_refused_by_name():
         (lambda: SharedGemm(64, 100, 64, TWO_SHOT), "n is 100"),
         (lambda: problem(TWO_SHOT, has_bias=True), "every rank would add"),
         (lambda: problem(TWO_SHOT, tile_n=208), "tile_n is 208"),
+        (lambda: problem(TWO_SHOT, chunk_rows=9), "chunk_rows is 9; it must be 0 to 8"),
+        (lambda: problem(ONE_SHOT, chunk_rows=1), "only two-shot"),
+        (lambda: problem(SCATTER, chunk_rows=3), "must divide a rank's 4 rows"),
+        (lambda: problem(TWO_SHOT, following=NormedGemm(512)), "chunk_rows=1 or more"),
+        (lambda: problem(TWO_SHOT, chunk_rows=1, following=NormedGemm(500)), "n = 500"),
+        (lambda: problem(TWO_SHOT, chunk_rows=1, following=NormedGemm(512, unit_rows=3)), "3 rows at a time"),
+        (lambda: require_way(problem(ONE_SHOT), CallOptions("blocks")), "way blocks is for two-shot"),
+        (lambda: require_way(problem(TWO_SHOT), CallOptions("copies")), "chunk_rows is 0"),
     ):
         with pytest.raises(DescriptionError, match=re.escape(word)):
             wrong()
@@ -106,16 +144,42 @@ def test_what_gave_up_is_named_by_rank_tile_and_word():
     found = np.zeros(1, layout.ERRORS)
     found["aborted"], found["waiter_count"] = 2, 1
     found["waiters"][0][0] = (0, 1, 13, 7, 41, 42)
-    message = str(failure(0, found.view(np.uint8), columns=6, limit_s=2))
+    message = str(failure(problem(TWO_SHOT), 0, found.view(np.uint8), limit_s=2))
     words = ("rank 0", "(1, 2, 0)", "SM 7", "arrived[13] of rank 1", "seen 41, awaited 42", "rank 1 gave up")
     for word in words:
         assert word in message
 
 
+@pytest.mark.parametrize(
+    ("one", "fact", "words"),
+    [
+        (problem(TWO_SHOT), 1, ("(1, 2, 0)", "finished[13] of rank 1")),
+        (problem(GATHER), 0, ("(1, 3, 0)", "arrived[13] of rank 0")),
+        (
+            problem(TWO_SHOT, chunk_rows=2, following=NormedGemm(512, 32)),
+            0,
+            ("(1, 3, 0)", "finished[13] of rank 1"),
+        ),
+    ],
+    ids=["outputs", "rows of A", "normed rows"],
+)
+def test_words_with_one_poster_name_it(one, fact, words):
+    found = np.zeros(1, layout.ERRORS)
+    found["aborted"], found["waiter_count"] = 1, 1
+    found["waiters"][0][0] = (fact, -1, 13, 7, 41, 42)
+    message = str(failure(one, 0, found.view(np.uint8), limit_s=2))
+    for word in words:
+        assert word in message
+
+
 def test_the_sms_are_dealt_out_between_the_product_and_communication():
-    blocks = blocks_of(problem(TWO_SHOT, m=8192), 132, CallOptions(by_blocks=True))
+    blocks = blocks_of(problem(TWO_SHOT, m=8192), 132, CallOptions("blocks"))
     assert (blocks.gemm, blocks.reduce, blocks.send, blocks.all) == (108, 8, 16, 132)
     assert blocks_of(problem(GATHER), 132, CallOptions()).reduce == 0
+    shared = blocks_of(problem(TWO_SHOT, m=8192), 132, CallOptions("blocks"), sharers=2)
+    assert 2 * shared.all == 132
+    with pytest.raises(DescriptionError, match="on 16 SMs, a rank's part of 132 where 8 ranks share a GPU"):
+        blocks_of(problem(TWO_SHOT), 132, CallOptions("blocks"), sharers=8)
     with pytest.raises(DescriptionError, match="leave none for the GEMM"):
         blocks_of(problem(TWO_SHOT), 8, CallOptions())
     with pytest.raises(DescriptionError, match="reduce_blocks is 0"):
@@ -136,6 +200,7 @@ def test_the_host_packs_as_many_bytes_as_the_kernels_take():
         "ReduceParams": layout.REDUCE_PARAMS,
         "NormReduceParams": layout.NORM_PARAMS,
         "SendParams": layout.SEND_PARAMS,
+        "BetweenParams": layout.BETWEEN_PARAMS,
         "PingPongParams": layout.PING_PONG_PARAMS,
     }
     assert {name: kind.itemsize for name, kind in packed.items()} == asserted
@@ -148,7 +213,9 @@ def test_no_kernel_or_process_of_ours_asks_for_multicast():
 
 
 def test_the_template_instance_names_what_the_product_is():
-    name = gemm_expression(problem(GATHER, b_order="column", has_bias=True), TILE_CONFIGS[128, 256])
+    name = gemm_expression(
+        problem(GATHER, b_order="column"), TILE_CONFIGS[128, 256], waits=True, has_bias=True
+    )
     assert name == (
         "gemm_with_peers<TileConfig<2, 1, 256, 4, 2, 1>, true, "
         "PeerForm<Form<Activation::none, Order::column, true>, GatherGemmParams>, generated::stage>"

@@ -1,0 +1,117 @@
+"""What one rank sees of a call: addresses of words and regions, its own and the others', and what all of its
+kernels are told.
+
+Example: `RankView(problem, memory, rank=0, ...).staging(1)` is where rank 0 stores what rank 1 adds up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wavesim_gpu.kernels.stage_backend import KernelLaunch
+from wavesim_gpu.peers import layout as records
+from wavesim_gpu.peers.memory import SharedMemory
+from wavesim_gpu.peers.options import CallOptions, PeerBlocks
+from wavesim_gpu.peers.problem import SharedGemm
+from wavesim_gpu.peers.regions import ELEMENT, WORD, parities_of
+from wavesim_gpu.runtime.device import require_cupy
+from wavesim_gpu.runtime.device_launch import DeviceLaunch
+from wavesim_gpu.runtime.functions import load_function
+
+
+@dataclass(frozen=True)
+class RankOperands:
+    """Device addresses of a rank's operands and results; `a` of an all-gather is the rank's share of rows."""
+
+    a: int
+    b: int
+    c: int
+    bias: int = 0
+    residual: int = 0
+    weight: int = 0
+    next_b: int = 0
+    next_c: int = 0
+
+
+@dataclass(frozen=True)
+class RankView:
+    """Of rank `rank`, whose GPU is current while its kernels are made."""
+
+    problem: SharedGemm
+    memory: SharedMemory
+    rank: int
+    operands: RankOperands
+    blocks: PeerBlocks
+    options: CallOptions
+    kept: list[Any] = field(default_factory=list)  # device memory that launches point to
+
+    @property
+    def limit_ns(self) -> int:
+        """Of a wait."""
+        return int(self.options.limit_s * 1e9)
+
+    @property
+    def parities(self) -> int:
+        """How many calls' tiles have a place each: 2, or 1 where nothing is sent before it is read."""
+        return parities_of(self.options.way)
+
+    def own(self, name: str) -> int:
+        """Where a region of its own begins."""
+        return self.memory.address(self.rank, self.rank, name)
+
+    def staging(self, to: int) -> int:
+        """Where what this rank sends to another begins there."""
+        matrix = self.problem.m * self.problem.n * ELEMENT
+        return self.memory.address(self.rank, to, "staging") + self.rank * matrix
+
+    def arrived(self, to: int) -> int:
+        """The words by which another knows of them, one per tile."""
+        return self.memory.address(self.rank, to, "arrived") + WORD * self.rank * self.problem.tiles
+
+    def sent(self, to: int) -> int:
+        """Own words: tiles that the GEMM has left in the outbox for another."""
+        return self.own("sent") + WORD * to * self.problem.tiles
+
+    def peer_params(self) -> Any:
+        """semaphores.cuh, PeerParams."""
+        record = np.zeros(1, records.PEER_PARAMS)[0]
+        for name in ("done", "errors"):
+            record["ranks"][name][: self.problem.ranks] = self.memory.addresses(self.rank, name)
+        record["calls"], record["limit_ns"] = self.own("calls"), self.limit_ns
+        record["rank"], record["rank_count"] = self.rank, self.problem.ranks
+        record["block_count"], record["parity_mask"] = self.blocks.all, self.parities - 1
+        return record
+
+    def tiles(self) -> Any:
+        """tiles.cuh, Tiles."""
+        record = np.zeros(1, records.TILES)[0]
+        for name in ("m", "n", "tile_m", "tile_n", "columns", "ranks", "share"):
+            record[name] = getattr(self.problem, name)
+        record["to_all"] = self.problem.is_one_shot
+        return record
+
+    def table(self, values: Sequence[Any]) -> Any:
+        """Numbers on the GPU, kept as long as this is."""
+        self.kept.append(require_cupy().asarray(np.array(values, np.int32)))
+        return self.kept[-1]
+
+    def launch(
+        self,
+        source: Path,
+        shape: KernelLaunch,
+        arguments: tuple[Any, ...],
+        header: str = "",
+        stream: int = 0,
+    ) -> DeviceLaunch:
+        """A kernel, loaded."""
+        build = self.options.build
+        function = load_function(source, shape.expression, build, shape.dynamic_shared_bytes, header)
+        return DeviceLaunch(function, shape, arguments, stream)
+
+
+def is_bf16(problem: SharedGemm) -> str:
+    """The C++ word."""
+    return str(problem.dtype == "bf16").lower()
