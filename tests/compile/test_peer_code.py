@@ -7,6 +7,7 @@ import pytest
 
 from wavesim.codegen.single_stage import stage_header
 from wavesim.lint.check import findings_of
+from wavesim.lint.known import Known
 from wavesim.lint.ptx import listing_of_ptx
 from wavesim.model.collective import Collective
 from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
@@ -73,3 +74,36 @@ def test_words_of_peers_have_system_scope_and_lint_finds_nothing_wrong(source, n
     assert {word for word in words if word.endswith("gpu")} <= {"ld.relaxed.gpu", "st.relaxed.gpu"}
     wrong = [one for one in findings_of(listing_of_ptx(cubin.ptx, source.name)) if one.verdict == "wrong"]
     assert [(one.rule, one.why) for one in wrong] == []
+
+
+# Kernels whose parameters hold other GPUs' addresses, and which parameter that is.
+REMOTE = {
+    "product to peers": (lambda: gemm_of("all-reduce"), "1"),
+    "product from peers": (lambda: gemm_of("all-gather"), "1"),
+    "sums": (lambda: compile_cubin(REDUCE, ["reduce_tiles<2, true>"], "sm_90a", Build()), "0"),
+    "norm": (lambda: compile_cubin(REDUCE, [NORM], "sm_90a", Build()), "0"),
+    "send blocks": (lambda: compile_cubin(SEND, [], "sm_90a", Build()), "0"),
+    "copies": (lambda: compile_cubin(COPY, [], "sm_90a", Build()), "0"),
+}
+
+
+@pytest.mark.parametrize("kernel", REMOTE)
+def test_lint_knows_what_is_remote_and_finds_each_word_between_gpus_of_a_narrower_scope(kernel):
+    compiled, parameter = REMOTE[kernel]
+    ptx = compiled().ptx
+
+    def narrow(text):
+        found = findings_of(listing_of_ptx(text, kernel), Known(remote=frozenset({parameter})))
+        return {
+            re.match(r"[a-z_]+(\.[a-z_]+)*", one.instruction.text)[0]
+            for one in found
+            if (one.rule, one.verdict) == ("no-system-scope", "wrong")
+        }
+
+    # What stays inside a GPU lies behind the same parameter: counts of its own blocks and splits.
+    counts = {"atom.acq_rel.gpu.global.add.u", "red.release.gpu.global.add.u"}
+    assert narrow(ptx) <= counts
+    assert "st.release.gpu.global.u" in narrow(ptx.replace("st.release.sys", "st.release.gpu"))
+    waits = ptx.replace("ld.acquire.sys", "ld.acquire.gpu").replace("ld.relaxed.sys", "ld.relaxed.gpu")
+    if kernel != "product to peers":  # which waits for nobody
+        assert any(word.startswith("ld.") for word in narrow(waits))

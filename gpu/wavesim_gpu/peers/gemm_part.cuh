@@ -125,7 +125,12 @@ public:
         if constexpr (stores_to_peers<Params>) {
             return true;
         } else {
-            return peers::spin(p_.peers, p_.inputs + fact.counter, epoch_, {peers::Fact::arrived, -1, fact.counter});
+            const unsigned* const word = p_.inputs + fact.counter;
+            const bool is_there = peers::spin(p_.peers, word, epoch_, {peers::Fact::arrived, -1, fact.counter});
+            // Acquire: spinning was relaxed, and the fence that follows is of GPU scope. Who goes on looks again with
+            // acquire; this one makes it so on every path.
+            peers::load_acquire(word);
+            return is_there;
         }
     }
 
