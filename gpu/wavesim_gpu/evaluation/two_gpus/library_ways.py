@@ -1,11 +1,13 @@
-"""What libraries do for the same product: cuBLAS then NCCL, NCCL in chunks, PyTorch's symmetric memory.
+"""What libraries do for the same product: cuBLAS then NCCL, NCCL in chunks, PyTorch's symmetric memory,
+kraken.
 
 Example: `reducing_ways(a, b, group)["sequence"]` is `torch.mm` and `dist.all_reduce`; "chunks:4" cuts the
 rows into four and reduces each on a second stream while the next is multiplied. Each is a function of no
 arguments that a CUDA graph captures, and returns its output. PyTorch's own are there where it has them, in
-bf16.
+bf16; kraken's Triton kernels where that package is installed. `NEEDS` says what each takes for granted.
 """
 
+import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +17,14 @@ from torch import Tensor
 
 Call = Callable[[], Tensor]
 CHUNKS = (2, 4, 8)
+_SYMMETRIC = "peer access, PyTorch's symmetric memory, a copy of the output there"
+NEEDS: Mapping[str, str] = {  # by the beginning of a way's name
+    "sequence": "NCCL",
+    "chunks": "NCCL, a second stream",
+    "fused": f"{_SYMMETRIC}, whole rows for each rank",
+    "symmetric": f"{_SYMMETRIC}, bf16",
+    "kraken": f"{_SYMMETRIC}, Triton, the package kraken (BSD, not on an index: from its repository)",
+}
 
 
 def reducing_ways(a: Tensor, b: Tensor, group: Any) -> Mapping[str, Call]:
@@ -23,6 +33,10 @@ def reducing_ways(a: Tensor, b: Tensor, group: Any) -> Mapping[str, Call]:
     found |= {f"chunks:{count}": _chunks(a, b, group, count) for count in CHUNKS if a.shape[0] >= 64 * count}
     if a.dtype == torch.bfloat16:
         found |= _symmetric(a, b, group)
+    if a.shape[0] % dist.get_world_size(group) == 0:
+        found["fused"] = _fused_reduce(a, b, group)
+    if has_kraken():
+        found |= _kraken_reduce(a, b, group)
     return found
 
 
@@ -39,7 +53,7 @@ def scattering_ways(a: Tensor, b: Tensor, group: Any) -> Mapping[str, Call]:
     def fused() -> Tensor:
         return torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, "sum", 0, group.group_name)
 
-    return {"sequence": sequence, "fused": fused}
+    return {"sequence": sequence, "fused": fused} | (_kraken_scatter(a, b, group) if has_kraken() else {})
 
 
 def gathering_ways(a: Tensor, b: Tensor, group: Any) -> Mapping[str, Call]:
@@ -54,7 +68,17 @@ def gathering_ways(a: Tensor, b: Tensor, group: Any) -> Mapping[str, Call]:
     def fused() -> Tensor:
         return torch.ops.symm_mem.fused_all_gather_matmul(a, [b], 0, group.group_name)[1][0]
 
-    return {"sequence": sequence, "fused": fused}
+    return {"sequence": sequence, "fused": fused} | (_kraken_gather(a, b, group) if has_kraken() else {})
+
+
+def needs_of(way: str) -> str:
+    """What a way needs beside CUDA; of ours, peer access."""
+    return next((needs for name, needs in NEEDS.items() if way.startswith(name)), "peer access, sm_90")
+
+
+def has_kraken() -> bool:
+    """Whether kraken's kernels are there: its `fused` tells it from other packages of that name."""
+    return bool(importlib.util.find_spec("kraken") and importlib.util.find_spec("kraken.fused"))
 
 
 def _sequence(a: Tensor, b: Tensor, group: Any) -> Call:
@@ -86,10 +110,7 @@ def _chunks(a: Tensor, b: Tensor, group: Any, count: int) -> Call:
 
 def _symmetric(a: Tensor, b: Tensor, group: Any) -> dict[str, Call]:
     """Without multicast, which TORCH_SYMM_MEM_DISABLE_MULTICAST keeps off."""
-    import torch.distributed._symmetric_memory as symmetric  # noqa: PLC0415  # not in every build of PyTorch
-
-    shared = symmetric.empty((a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
-    symmetric.rendezvous(shared, group.group_name)
+    shared = _shared((a.shape[0], b.shape[1]), a, group)
     reduce = torch.ops.symm_mem
 
     def one_shot() -> Tensor:
@@ -101,3 +122,55 @@ def _symmetric(a: Tensor, b: Tensor, group: Any) -> dict[str, Call]:
         return reduce.two_shot_all_reduce_(shared, "sum", group.group_name)
 
     return {"symmetric one-shot": one_shot, "symmetric two-shot": two_shot}
+
+
+def _shared(shape: tuple[int, ...], like: Tensor, group: Any) -> Tensor:
+    """Memory that all ranks of the group see."""
+    import torch.distributed._symmetric_memory as symmetric  # noqa: PLC0415  # not in every build of PyTorch
+
+    shared: Tensor = symmetric.empty(shape, dtype=like.dtype, device=like.device)
+    symmetric.rendezvous(shared, group.group_name)
+    return shared
+
+
+def _fused_reduce(a: Tensor, b: Tensor, group: Any) -> Call:
+    """PyTorch has no fused product and all-reduce: its reduce-scatter, then the library's all-gather."""
+    out = a.new_empty(a.shape[0], b.shape[1])
+
+    def call() -> Tensor:
+        part = torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, "sum", 0, group.group_name)
+        dist.all_gather_into_tensor(out, part, group=group)
+        return out
+
+    return call
+
+
+def _kraken_reduce(a: Tensor, b: Tensor, group: Any) -> dict[str, Call]:
+    """One kernel for both (fp32 outputs), and all-reduces behind the library's product."""
+    import kraken.comm  # noqa: PLC0415  # optional
+    import kraken.fused  # noqa: PLC0415
+
+    shared = _shared((a.shape[0], b.shape[1]), a, group)
+
+    def one_shot() -> Tensor:
+        return kraken.comm.one_shot_all_reduce(torch.mm(a, b, out=shared))  # type: ignore[no-any-return]
+
+    def fused() -> Tensor:
+        return kraken.fused.gemm_one_shot_all_reduce_fused(a, b, group=group)  # type: ignore[no-any-return]
+
+    return {"kraken one-shot": one_shot, "kraken fused": fused}
+
+
+def _kraken_scatter(a: Tensor, b: Tensor, group: Any) -> dict[str, Call]:
+    import kraken.fused  # noqa: PLC0415  # optional
+
+    return {"kraken fused": lambda: kraken.fused.gemm_reduce_scatter(a, b, group=group)}
+
+
+def _kraken_gather(a: Tensor, b: Tensor, group: Any) -> dict[str, Call]:
+    """Takes B by columns, and A from memory that all ranks see."""
+    import kraken.fused  # noqa: PLC0415  # optional
+
+    shared, columns = _shared(tuple(a.shape), a, group), b.T.contiguous().T
+    shared.copy_(a)
+    return {"kraken fused": lambda: kraken.fused.all_gather_matmul(shared, columns)[1]}

@@ -27,7 +27,12 @@ from wavesim.errors import DeadlockError
 from wavesim.guard.appending import append_line
 from wavesim.model.collective import Collective
 from wavesim_gpu.evaluation.two_gpus.cases import SharedCase, expected_of, operands_of, relative_error
-from wavesim_gpu.evaluation.two_gpus.library_ways import gathering_ways, reducing_ways, scattering_ways
+from wavesim_gpu.evaluation.two_gpus.library_ways import (
+    gathering_ways,
+    needs_of,
+    reducing_ways,
+    scattering_ways,
+)
 from wavesim_gpu.evaluation.two_gpus.turns import PeerContender, in_turns
 from wavesim_gpu.peers.groups import ProcessPeers
 from wavesim_gpu.peers.options import CallOptions, Way
@@ -118,6 +123,7 @@ def _times(rank: int, setting: Setting, group: ProcessPeers) -> None:
             line = {"part": "times", "kind": setting.kind, "size": size, "dtype": DTYPE}
             line |= {"commit": setting.commit, "versions": versions() | {"torch": torch.__version__}}
             line["ways"] = {name: asdict(one) for name, one in found.items()}
+            line["needs"] = {name: needs_of(name) for name in found}
             append_line(setting.out, json.dumps(line))
             print(f"{size}: {medians} us", flush=True)  # noqa: T201  # for whoever watches
 
@@ -171,7 +177,8 @@ def _others(rank: int, case: SharedCase, library: Any) -> dict[str, PeerContende
     for name, call in makers[case.problem.collective.kind](a, b, library).items():
         try:
             graph, out, stream = _captured(call)
-        except (RuntimeError, NotImplementedError) as error:  # on all ranks alike: not in this PyTorch
+        # On all ranks alike: not in this PyTorch, or not for this shape.
+        except (RuntimeError, AttributeError, ValueError, AssertionError) as error:
             print(f"{name}: {error}", flush=True)  # noqa: T201  # for whoever watches
             continue
         found[name] = PeerContender(
