@@ -66,7 +66,7 @@ def measured_offset(group: PeerGroup, rank: int, rounds: int = ROUNDS) -> ClockO
             record["times"], record["limit_ns"] = times.data.ptr, LIMIT_NS
             record["rounds"], record["begins"] = rounds, own == 0
             function = load_function(SOURCE, "ping_pong", Build())
-            stream = cupy.cuda.Stream(non_blocking=True)
+            stream, _ = group.streams_of(own)
             cupy.cuda.Device().synchronize()
             launch = DeviceLaunch(function, KernelLaunch("ping_pong", 1, 0, 1), (record,), 0)
             kept[own] = times, stream, launch

@@ -32,6 +32,9 @@ class PeerGroup(ABC):
     rank_count: int
     ranks: tuple[int, ...]
 
+    def __init__(self) -> None:
+        self._streams: dict[int, tuple[Any, Any]] = {}
+
     @abstractmethod
     def allocate(self, layout: PeerLayout) -> SharedMemory:
         """Zeroed memory of that layout on every rank. All processes call it, in one order."""
@@ -51,6 +54,17 @@ class PeerGroup(ABC):
     def device_of(self, rank: int) -> int:
         """CUDA's number of the rank's GPU in this process."""
 
+    def streams_of(self, rank: int) -> tuple[Any, Any]:
+        """A rank's two streams, for its kernels and for copies beside them.
+
+        All programs have these: with more streams than hardware queues, two would share one, and ranks on one
+        GPU might wait for what stands behind them.
+        """
+        if rank not in self._streams:
+            with self.on(rank) as cupy:
+                self._streams[rank] = tuple(cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+        return self._streams[rank]
+
     def sharers_of(self, _rank: int) -> int:
         """How many ranks share out the SMs of the rank's GPU."""
         return 1
@@ -63,6 +77,7 @@ class LocalPeers(PeerGroup):
     """
 
     def __init__(self, devices: Sequence[int]) -> None:
+        super().__init__()
         self._devices = tuple(devices)
         require_rank_count(len(self._devices))
         self.rank_count = len(self._devices)
@@ -119,6 +134,7 @@ class ProcessPeers(PeerGroup):
     """
 
     def __init__(self, rank: int, rank_count: int, exchange: Exchange, *, may_share: bool = False) -> None:
+        super().__init__()
         require_rank_count(rank_count)
         self.rank_count, self.ranks, self._exchange = rank_count, (rank,), exchange
         cupy = require_cupy()

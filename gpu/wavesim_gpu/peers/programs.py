@@ -67,14 +67,10 @@ class SharedGemmProgram:
         self.memory = memory or group.allocate(layout_of(problem, self.options.way))
         self.outs: dict[int, Any] = {}
         self.next_outs: dict[int, Any] = {}
-        self.streams: dict[int, tuple[Any, Any]] = {}  # the kernels', and that of copies
+        self.streams = {rank: group.streams_of(rank) for rank in group.ranks}
         self.ranks: dict[int, RankLaunches] = {}
         for rank in group.ranks:
             with group.on(rank) as cupy:
-                self.streams[rank] = (
-                    cupy.cuda.Stream(non_blocking=True),
-                    cupy.cuda.Stream(non_blocking=True),
-                )
                 _require_shapes(problem, operands[rank])
                 self.ranks[rank] = RankLaunches(self._view_of(rank, cupy))
                 cupy.cuda.Device().synchronize()  # tables are copied on another stream
