@@ -83,6 +83,7 @@ OPTIONAL = {
     ("mlps.py", "torch"),
     ("modules.py", "torch"),
     ("library_ways.py", "torch"),
+    ("library_ways.py", "kraken"),
     ("ops.py", "torch"),
     ("parallel.py", "torch"),
     ("outputs.py", "torch"),
