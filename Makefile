@@ -118,7 +118,10 @@ pages: $(VENV)/.has-all
 docs: $(VENV)/.has-all
 	$(PY) docs/build_site.py
 
+# Jupyter refuses to run as root; its words name an option that is none of make's.
 lab: $(VENV)/.has-all
+	@[ "$$(id -u)" != 0 ] || case "$(LAB_ARGS)" in *--allow-root*) ;; *) \
+	  echo "as root, as in a container: make lab LAB_ARGS=--allow-root" >&2; exit 1;; esac
 	$(PY) -m jupyterlab --ServerApp.root_dir=. $(LAB_ARGS) notebooks/01_start_here.ipynb
 
 # In an environment of its own: its kernel's extension breaks a JupyterLab beside it.

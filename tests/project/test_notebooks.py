@@ -155,6 +155,15 @@ def test_a_notebook_offers_exactly_its_lessons_exercises_and_says_where_solution
 
 
 @each_notebook
+def test_a_notebook_says_what_to_do_next_when_a_cell_fails(path):
+    """The extension is loaded with the first thing that a reader could get wrong."""
+    code = "\n".join(cell.source for cell in code_cells(path))
+    loaded = re.search(r"^%load_ext wavesim\.teaching$", code, re.MULTILINE)
+    assert loaded is not None
+    assert loaded.start() < re.search(r"\b(Prediction|check)\(", code).start()
+
+
+@each_notebook
 def test_a_notebook_has_a_widget(path):
     code = code_of(path)
     shown = [name for name in WIDGETS if re.search(rf"^(?:\w+ = )?{name}[(.]", code, flags=re.MULTILINE)]

@@ -14,6 +14,7 @@ from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import bounded_text
 from wavesim.model import device_files
 from wavesim.model.device_files import MARKS, capability_limits
+from wavesim.model.device_names import unknown_device
 from wavesim.model.kernel import WARP_SIZE, require_positive
 from wavesim.model.reprs import bytes_text, repr_text
 
@@ -196,9 +197,7 @@ def is_user_file(name: str) -> bool:
 def _load(name: str, folder: Path) -> Device:
     devices = device_files.device_entries(folder)
     if name not in devices:
-        raise DescriptionError(
-            f"unknown device {name!r}; known devices: {', '.join(devices)}, or a device file, such as my.toml"
-        )
+        raise unknown_device(name, list(devices))
     return _described(name, devices[name])
 
 

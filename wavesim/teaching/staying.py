@@ -103,8 +103,8 @@ def five_tests_table(dtype: Dtype = "int8", measured: WavernnTimes | None = None
         (WAY_TEXTS[way], *(f"{one[way] / 1e3:.0f}" for one in simulated), _measured_text(times.get(way)))
         for way in WAYS
     ]
-    where = f"measured, {recording.device}, {recording.date[:10]}" if recording else "measured"
-    names = (f"simulated, {one.name.upper()}" for one, _ in runs)
+    where = f"measured, {recording.device}, {recording.date[:10]}, µs" if recording else "measured, µs"
+    names = (f"simulated, {one.name.upper()}, µs" for one, _ in runs)
     return Shown(("test", *names, where), tuple(rows))
 
 

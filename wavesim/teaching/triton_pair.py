@@ -25,7 +25,7 @@ PLAIN, SYNCHRONISED = "plain_triton.py", "synchronised_triton.py"
 REGISTERED = FOLDER / "triton_pairs.json"
 TILE = (128, 256, 64)
 BLOCK = Block(threads=256, registers=232, dynamic_shared_bytes=147_456)  # one on an SM
-TITLES = ("pair", "stream sync, us", "advice", "predicted", "interval", "measured")
+TITLES = ("pair", "stream sync, µs", "advice", "predicted, points", "interval", "measured, points")
 
 
 def pair(m: int, k: int = 8192, n1: int = 4096, n2: int = 6144) -> Pipeline:

@@ -34,7 +34,7 @@ class BankExplorer(ipywidgets.VBox):
         first = ShownAccess(pattern, stride, padding, step)
         self.pattern = ipywidgets.Dropdown(description="Access", options=PATTERNS, value=pattern, style=LABEL)
         self.stride = _slider("Stride (words)", stride, 0, 64)
-        self.padding = _slider("Padding of a row (words)", padding, 0, 32)
+        self.padding = _slider("Row padding (words)", padding, 0, 32)
         self.step = _slider("Step of the reduction", step, 1, len(first.steps) or 8)
         self.picture = BankPicture(scene=scene_of_access(first))
         self._grey_out()

@@ -65,7 +65,7 @@ class LaunchExplorer(ipywidgets.VBox):
         whole("pool", pool, 1, 2**20)
         self.program = _choice("Program", PROGRAMS, program)
         self.launcher = _choice("Who launches", LAUNCHERS, launcher)
-        self.threshold = _slider("From how many items on", THRESHOLDS, threshold)
+        self.threshold = _slider("Items, at least", THRESHOLDS, threshold)
         self.levels = _slider("Levels", range(1, MOST_LEVELS + 1), levels)
         self.pool = _slider("Places in the pool", POOLS, pool)
         self.full = _choice("When it is full", (LOST, VIRTUALISED), full)

@@ -59,8 +59,24 @@ def test_the_tensor_peak_is_what_the_sms_multiply_and_add_per_cycle(name, flops_
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(DescriptionError, match=r"unknown device 'h2000'; known devices: toy, v100, .* b200"):
-        load("h2000")
+    with pytest.raises(DescriptionError, match=r"unknown device 'zx80'; known devices: toy, v100, .* b200"):
+        load("zx80")
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("a100", "a100-40gb or a100-80gb"),
+        ("A100-80GB", "a100-80gb"),
+        ("A100-SXM4-80GB", "a100-40gb or a100-80gb"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("RTX 4090", "rtx4090"),
+        ("h20", "h200"),
+    ],
+)
+def test_an_unknown_name_suggests_the_device_that_is_meant(written, meant):
+    with pytest.raises(DescriptionError, match=rf"; did you mean {meant}\? known devices: toy"):
+        load(written)
 
 
 def test_another_sm_count_scales_nothing_else():
