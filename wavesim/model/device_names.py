@@ -1,7 +1,7 @@
 """Which known device somebody means who wrote another name.
 
-Example: "a100" is a part of a100-40gb and of a100-80gb, "NVIDIA H100 80GB HBM3" has a word that is a device's,
-and "h20" is most like h200.
+Example: "a100" is a part of a100-40gb and of a100-80gb, "NVIDIA H100 80GB HBM3" has a word that is a
+device's, and "h20" is most like h200.
 """
 
 import re
@@ -16,9 +16,8 @@ def unknown_device(name: str, known: list[str]) -> DescriptionError:
     """The error that says which devices are known, and first those that may be meant."""
     near = nearest_devices(name, known)
     meant = f"did you mean {' or '.join(near)}? " if near else ""
-    return DescriptionError(
-        f"unknown device {name!r}; {meant}known devices: {', '.join(known)}, or a device file, such as my.toml"
-    )
+    known_text = f"known devices: {', '.join(known)}, or a device file, such as my.toml"
+    return DescriptionError(f"unknown device {name!r}; {meant}{known_text}")
 
 
 def nearest_devices(name: str, known: list[str]) -> list[str]:
