@@ -50,7 +50,9 @@ def _style() -> str:
         f'[data-theme="light"] {here}{{{light}}}[data-theme="dark"] {here}{{{dark}}}'
         f'[data-jp-theme-light="true"] {here}{{{light}}}[data-jp-theme-light="false"] {here}{{{dark}}}'
         f'[data-vscode-theme-kind="vscode-light"] {here}{{{light}}}'
+        f'[data-vscode-theme-kind="vscode-high-contrast-light"] {here}{{{light}}}'
         f'[data-vscode-theme-kind="vscode-dark"] {here}{{{dark}}}'
+        f'[data-vscode-theme-kind="vscode-high-contrast"] {here}{{{dark}}}'
         f"{here} svg{{display:block;max-width:100%;height:auto}}"
         f"{here} text{{fill:var(--ink);font-size:13px}}"
         f"{here} text.muted{{fill:var(--muted);font-size:12px}}{here} text.name{{font-weight:600}}"

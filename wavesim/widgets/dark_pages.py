@@ -10,7 +10,11 @@ from functools import cache
 from wavesim.view.theme import DARK, LIGHT, counterparts
 
 # JupyterLab and Notebook say it with one attribute of the body, VS Code's notebook renderer with another.
-DARK_PAGES = ('body[data-jp-theme-light="false"]', 'body[data-vscode-theme-kind="vscode-dark"]')
+DARK_PAGES = (
+    'body[data-jp-theme-light="false"]',
+    'body[data-vscode-theme-kind="vscode-dark"]',
+    'body[data-vscode-theme-kind="vscode-high-contrast"]',
+)
 
 
 @cache

@@ -15,7 +15,8 @@ def test_each_light_colour_gives_way_to_its_dark_one_as_fill_and_as_stroke():
 def test_the_rules_hold_in_dark_pages_only_and_for_figures_on_our_paper():
     for rule in dark_figures().splitlines():
         assert rule.startswith(
-            ':is(body[data-jp-theme-light="false"], body[data-vscode-theme-kind="vscode-dark"])'
+            ':is(body[data-jp-theme-light="false"], body[data-vscode-theme-kind="vscode-dark"], '
+            'body[data-vscode-theme-kind="vscode-high-contrast"])'
         )
         assert '.js-plotly-plot:has(.main-svg[style*="rgb(255, 255, 255)"])' in rule
     assert dark_figures() in style_sheet().value
