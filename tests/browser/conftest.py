@@ -61,6 +61,8 @@ SHUT_DOWN = "async () => window.jupyterapp?.serviceManager.sessions.shutdownAll(
 PATIENCE_MS = 60_000
 # JupyterLab's own words about itself; none of them is about a notebook or a widget.
 HARMLESS_CONSOLE = ("ResizeObserver loop", "favicon", "Failed to load resource")
+# anywidget's words after two seconds on a busy machine; a test makes sure that our pictures hear even so.
+GIVEN_UP = "[anywidget] Failed to initialize model."
 
 
 def free_port() -> int:
@@ -148,6 +150,7 @@ class Visit:
     page: Any
     console_errors: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
+    given_up: int = 0  # how often anywidget has given up on a model
 
     def open(self, lab: Lab, name: str) -> None:
         self.page.goto(lab.url(name))
@@ -234,7 +237,7 @@ def visit(browser: Any) -> Iterator[Visit]:
     """A new page."""
     seen = Visit(browser.new_page())
     seen.page.on("console", lambda message: _note_console(seen, message))
-    seen.page.on("pageerror", lambda error: seen.console_errors.append(str(error)))
+    seen.page.on("pageerror", lambda error: _note_error(seen, str(error)))
     seen.page.on("request", lambda request: _note_request(seen, request.url))
     yield seen
     seen.close()
@@ -242,7 +245,14 @@ def visit(browser: Any) -> Iterator[Visit]:
 
 def _note_console(visit: Visit, message: Any) -> None:
     if message.type == "error" and not any(words in message.text for words in HARMLESS_CONSOLE):
-        visit.console_errors.append(message.text)
+        _note_error(visit, message.text)
+
+
+def _note_error(visit: Visit, text: str) -> None:
+    if GIVEN_UP in text:
+        visit.given_up += 1
+    else:
+        visit.console_errors.append(text)
 
 
 def _note_request(visit: Visit, url: str) -> None:

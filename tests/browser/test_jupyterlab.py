@@ -67,6 +67,17 @@ def test_the_first_notebook_runs_moves_and_survives_a_reload(lab, visit):
     assert visit.console_errors == []
 
 
+def test_a_picture_that_loaded_too_late_for_anywidget_follows_its_controls(lab, visit):
+    """As on a machine that is busy for more than the two seconds that anywidget gives every model."""
+    visit.page.add_init_script("AbortSignal.timeout = () => ({ addEventListener: (_, late) => late() })")
+    visit.open(lab, explorer(lab, "late.ipynb", workload="toy", policy="tile"))
+    assert visit.run_all() == []
+    await_picture(visit.page)
+    visit.page.get_by_label("Semaphores", exact=True).select_option("one semaphore per tile row")
+    visit.await_label("Row semaphores")
+    assert visit.given_up > 0
+
+
 def test_a_setting_that_cannot_run_says_why_beside_the_last_picture(lab, visit):
     page = visit.page
     visit.open(lab, explorer(lab, "refusal.ipynb", workload="toy", policy="tile"))

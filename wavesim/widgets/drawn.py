@@ -21,6 +21,7 @@ from wavesim.view.theme import FONT, THEMES
 
 HERE = Path(__file__).parent
 EXPORT = "export default { render };"
+LIVE = "export default { render: hearing(render) };"  # see picture.js
 _numbers = count(1)
 
 
@@ -29,7 +30,8 @@ def script(*names: str) -> str:
     """The named JavaScript files beside this one, as one module with the themes of `wavesim.view`."""
     themes = {name: asdict(theme) for name, theme in THEMES.items()}
     head = f"const THEMES = {json.dumps(themes)};\nconst FONT = {json.dumps(FONT)};\n"
-    return head + "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
+    source = "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
+    return head + source.replace(EXPORT, LIVE)
 
 
 @lru_cache
@@ -52,7 +54,7 @@ class DrawnWidget(anywidget.AnyWidget):
         data = script_json(values, default=_base64)
         name = f"wavesim-drawn-{next(_numbers)}"
         call = f"render({{ model: new PageModel({data}), el: document.getElementById('{name}') }});"
-        source = str(self._esm).replace(EXPORT, call)
+        source = str(self._esm).replace(LIVE, call)
         drawing = Markup(f"(() => {{\n{source}\n}})();")
         parts = (element("style", Markup(self._css)), element("div", id=name), element("script", drawing))
         return Markup("").join(parts)

@@ -1,7 +1,7 @@
 """What VS Code's notebook renderer needs of widgets, as it cannot run here.
 
 It has the three packages of ipywidgets itself. Any other module it takes from the environment's
-`share/jupyter/nbextensions`, and if it is not there from a CDN, for which it needs a network and asks the reader.
+`share/jupyter/nbextensions`, or else from a CDN, for which it needs a network and asks the reader.
 It has none of JupyterLab's style, and names its theme on the page's body, one of four kinds.
 """
 
