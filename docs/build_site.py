@@ -74,6 +74,7 @@ NAV: list[Any] = [
             {"Results": "results.md"},
             {"The Hopper kernel": "hopper-kernel.md"},
             {"The paper's attention": "paper-attention.md"},
+            {"Convolutions": "convolutions.md"},
             {"Streams, queues and copies": "streams.md"},
             {"Kernels that stay": "persistent-kernels.md"},
             {"Two GPUs, and more": "two-gpus.md"},

@@ -33,13 +33,13 @@ def test_a_page_has_the_rows_that_its_command_writes():
     assert f"| rest |  | {rest} | {rest} | {rest} |" in page
 
 
-def test_what_is_no_table_is_the_same_on_all_pages_and_says_that_nothing_was_measured(monkeypatch):
+def test_what_is_no_table_is_the_same_on_all_pages_and_says_what_it_rests_on(monkeypatch):
     monkeypatch.setattr(pages, "block", lambda *_: "A TABLE")
     for name in pages.NETWORKS:
         page = (pages.DOCS / "models" / f"{name}.md").read_text("utf-8")
         text = pages.page(name, pages.newest_run(pages.FOLDER))
         assert all(part.strip() in page for part in text.split("A TABLE"))
-    assert "No convolution has been measured" in text
+    assert "how convolutions wait was fitted to" in text
 
 
 def test_a_measured_part_stands_beside_its_simulation():

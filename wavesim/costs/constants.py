@@ -100,6 +100,13 @@ UNITS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("library_cycles", "library_k_block_cycles"), "cycles"),
     },
     "layers": dict.fromkeys(LAYER_OVERHEADS, NS),
+    "convolutions": {
+        **dict.fromkeys(
+            ("slot_ns", "poll_ns", "k_block_wait_ns", "memset_ns", "dependent_ns", "partial_ns", "fixup_ns"),
+            NS,
+        ),
+        **dict.fromkeys(("narrow_cycles", "short_cycles", "short_pixel_cycles"), "cycles"),
+    },
     **{
         name: {"bytes_per_s": "bytes/s", "block_bytes_per_s": "bytes/s", "block_ns": NS}
         for name in ("rows", "decode")
@@ -128,7 +135,17 @@ KEYS, OPTIONAL_KEYS = ("value", "unit", "source", "date"), ("spread",)
 # Sections of which a file has all of these constants or none.
 WHOLE: dict[str, tuple[str, ...]] = {
     name: tuple(UNITS[name])
-    for name in ("interval", "products", "attention", "rows", "decode", "tiles", "layers", "persistent")
+    for name in (
+        "interval",
+        "products",
+        "attention",
+        "rows",
+        "decode",
+        "tiles",
+        "layers",
+        "persistent",
+        "convolutions",
+    )
 }
 WHOLE["memory"] = ("l2_bytes", "dram_bytes_per_s", "scattered_share")
 

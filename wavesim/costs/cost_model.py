@@ -93,6 +93,9 @@ class CostModel:
     - `main_loops`: what is assumed of the main loops of stages whose author has not said it.
     - `memory`: the L2 and the DRAM that all blocks share; `tile_ns` are then times at an idle DRAM. None
       where tiles take what they take whatever runs beside them.
+    - `grid_wait_ns`: under dependent launch, what comes before the work of a block that no semaphore holds
+      back: it fills its pipeline with what need not wait first. Blocks that are there early do so meanwhile.
+    - `k_block_wait_ns`: each k-block of a block that waits on semaphores in its main loop takes longer.
     - `clock_gain`: by how much higher the SM clock is with next to nothing running than with all SMs
       computing, as a share of the latter, at which `tile_ns` are. 0.05: one block alone runs at 1.05 of it.
     """
@@ -124,6 +127,8 @@ class CostModel:
     fetches_by_sm: bool = True
     memory: Memory | None = None
     clock_gain: float = 0.0
+    grid_wait_ns: int = 0
+    k_block_wait_ns: int = 0
     sums_ns: Mapping[str, int] = field(default_factory=dict)
     spin_share: float = 0.0
     main_loops: Mapping[str, MainLoop] = field(default_factory=dict)

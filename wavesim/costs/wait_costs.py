@@ -60,7 +60,7 @@ class WaitCosts:
 def wait_costs_of(costs: CostModel, stage: Stage, loop: MainLoop) -> WaitCosts:
     """What waits cost the blocks of a stage whose main loop is like this."""
     if loop.wait_place in (None, "prefetched"):
-        return WaitCosts(costs.wait_ns)
+        return WaitCosts(costs.wait_ns, test_ns=costs.k_block_wait_ns * iterations_of(stage))
     if loop.wait_place != "producer-warp":
         is_tested = loop.wait_place == "block-barrier" and bool(loop.tests_each_k_block)
         test_ns = is_tested * costs.wait_test_ns * iterations_of(stage)

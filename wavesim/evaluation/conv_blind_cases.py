@@ -1,7 +1,7 @@
 """What the blind run of convolutions measures: pairs, chains of four and whole blocks of ResNets.
 
 Example: "basic-down 28x128 batch 6 128x128" is a block of ResNet-34 that makes 28 x 28 x 128 of 56 x 56 x 64:
-two 3 x 3, and a 1 x 1 of stride 2 whose output the second adds. Nothing was fitted to any convolution before.
+two 3 x 3, and a 1 x 1 of stride 2 whose output the second adds. Costs were fitted to other batches.
 `python -m wavesim_gpu.evaluation.layers_blind --list convolutions` registers predictions and then measures.
 """
 

@@ -117,13 +117,14 @@ def _shape(network: Network) -> str:
 
 def _basis() -> str:
     return (
-        f"{default_device().name}, simulated, not measured: tiles take what products of their size take, or "
-        "what loading their operands or the memory takes. **No convolution has been measured**, so that no "
-        "interval is known. Stream sync and dependent launch are in the tiles that suit each convolution "
-        "alone, semaphores (a semaphore per tile, by dependent launch) in those or in one tile for all, "
-        "whichever is fastest. A part computes images of one size; parts follow each other under stream "
-        "sync. Saves: the fastest of the three over stream sync; boundary: what dependent launch alone "
-        "saves; tail: what semaphores save on top, where tiles need not wait for a kernel's last wave."
+        f"{default_device().name}, simulated, not measured: tiles take what products of their size take, "
+        "or what loading their operands or the memory takes; how convolutions wait was fitted to [single "
+        "ones and pairs](../convolutions.md). No interval is known. Stream sync and dependent launch are "
+        "in the tiles that suit each convolution alone, semaphores (a semaphore per tile, by dependent "
+        "launch) in those or in one tile for all, whichever is fastest. A part computes images of one "
+        "size; parts follow each other under stream sync. Saves: the fastest of the three over stream "
+        "sync; boundary: what dependent launch alone saves; tail: what semaphores save on top, where "
+        "tiles need not wait for a kernel's last wave."
     )
 
 

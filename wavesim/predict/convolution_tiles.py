@@ -25,7 +25,7 @@ def convolution_ns(costs: ConvolutionCosts, conv: Conv2D, device: Device) -> flo
     is_in_l2 = sum(matrix.bytes for matrix in conv.operands.values()) <= costs.tiles.l2_bytes
     block_ns = max(costs.cycles(conv) / ghz, costs.memory_ns(conv, device.sm_count, is_in_l2=is_in_l2))
     sums = costs.overheads(conv)
-    split_ns = sums["partial_ns"] + sums["fixup_ns"] * (conv.split_k - 1) if sums else 0
+    split_ns = sums["partial_ns"] + sums["fixup_ns"] * (conv.split_k - 1) if conv.split_k > 1 else 0
     return ceil(conv.grid.size / device.sm_count) * block_ns + split_ns
 
 

@@ -83,7 +83,7 @@ def _by_work(pipeline: Pipeline, device: Device) -> KnownCosts | None:
         return None
     source = f"tiles of each kind of kernel as recorded on {device.name}, at the clock that their load leaves"
     if any(isinstance(stage.work, Conv2D) for stage in pipeline.stages):
-        return KnownCosts(model, f"{source}; convolutions, which nobody measured, as products of their size")
+        return KnownCosts(model, f"{source}; convolutions as fitted to single ones and to pairs, timed alone")
     kind = f"{LAYER_CONSTANTS}, {CHAINED_PRODUCTS}" if is_chained(pipeline) else LAYER_CONSTANTS
     return KnownCosts(model, source, kind=kind)
 

@@ -164,7 +164,7 @@ def test_a_networks_part_is_a_chain_in_the_tiles_that_its_kernels_have():
     assert "ResNet-34, images of 14 × 14" in [text for text, _ in widget.controls.workload.options]
     assert ("256 × 64", "256x64") in widget.controls.tile.options
     assert "Row semaphores" in widget.finding.value
-    assert "which nobody measured" in widget.costs.value
+    assert "convolutions as fitted to single ones and to pairs" in widget.costs.value
 
 
 def test_every_control_is_labelled():

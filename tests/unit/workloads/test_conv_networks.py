@@ -10,7 +10,13 @@ from wavesim.plan.coverage import Precedence
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.convolution_tiles import best_convolution_tile
 from wavesim.predict.defaults import find_costs
-from wavesim.workloads.conv_networks import NETWORKS, conv_of, network_named, network_part
+from wavesim.workloads.conv_networks import (
+    NETWORKS,
+    chain_of_convolutions,
+    conv_of,
+    network_named,
+    network_part,
+)
 from wavesim.workloads.convolutions import CONVOLUTIONS, PUBLISHED_LAYERS, conv_layer
 
 H200 = load("h200")
@@ -85,15 +91,38 @@ def test_loads_bind_narrow_tiles_and_memory_large_batches():
     assert costs.memory_ns(wide, 132, is_in_l2=False) > costs.tensor_cycles(wide) / 1.3
 
 
+def test_few_channels_cost_a_pixel_as_much_as_many_would_and_more():
+    costs = convolution_costs_of("h200")
+    stem, inner = (network_named("resnet-50").convolutions[at] for at in (0, 2))
+    few, many = (costs.load_cycles(conv_of(one, 8, (256, 64, 1))) for one in (stem, inner))
+    assert few > 2 * many
+
+
+def test_by_dependent_launch_blocks_fill_their_pipeline_before_they_look_at_pixels():
+    costs = convolution_costs_of("h200")
+    conv = network_named("resnet-34").part(28)[-1]
+    depths = {(128, 64): 8, (128, 128): 6, (64, 128): 6, (128, 256): 4, (64, 64): 8, (256, 64): 4}
+    for tile, depth in depths.items():
+        work = conv_of(conv, 8, (*tile, 1))
+        assert costs.pipeline_depth(work) == depth
+        assert costs.overheads(work)["grid_wait_ns"] == depth * costs.own.slot_ns
+    # One wave absorbs it while it waits; three waves pay it block by block.
+    for images, is_faster in ((1, True), (64, False)):
+        chain = chain_of_convolutions("pair", network_named("vgg-19").part(28)[:2], images, (128, 128, 1))
+        known = find_costs(chain, H200)
+        stream, pdl = (known.simulated(chain, parse_plan(word), H200).time_ns for word in ("stream", "pdl"))
+        assert (pdl < stream) == is_faster
+
+
 def test_few_tiles_are_split_along_k_and_many_are_not():
     conv = network_named("resnet-34").part(7)[-1]
     assert best_convolution_tile(conv, 1, H200)[2] > 1
     assert best_convolution_tile(conv, 64, H200)[2] == 1
 
 
-def test_convolutions_that_nobody_measured_are_predicted_in_these_words():
+def test_convolutions_are_predicted_in_these_words():
     known = find_costs(network_part("resnet-34", 14, 1, (64, 64, 2)), H200)
-    assert "convolutions, which nobody measured, as products of their size" in known.source
+    assert "convolutions as fitted to single ones and to pairs, timed alone" in known.source
     assert known.kind == ""
     found = [
         known.simulated(network_part("resnet-34", 14, 1, (64, 64, 2)), parse_plan(word), H200)

@@ -94,6 +94,13 @@ def test_a_network_that_is_no_case_is_refused(measured, monkeypatch, tmp_path, c
     assert "it is in none of resnet-50 batch 1, vgg-19 batch 1" in capsys.readouterr().err
 
 
+def test_no_case_of_the_blind_run_was_measured_before():
+    before = {(one.images, one.size, one.channels) for one in all_cases()}
+    blind = convolution_cases()
+    assert not before & {(one.images, one.size, one.channels) for one in blind}
+    assert not {one.images for one in blind} & {images for _, images in conv_networks.CASES}
+
+
 def test_kernels_compute_every_case_of_the_blind_run_under_every_plan(monkeypatch):
     def operands(pipeline, seed):
         assert 0 <= seed < 2**32

@@ -1,0 +1,93 @@
+"""What the page of measured convolutions says is what the committed results say, and so are its words."""
+
+import json
+import re
+
+import pytest
+
+from wavesim.evaluation import conv_bench_page as pages
+from wavesim.evaluation.conv_bench_figures import chain_figure, single_figure
+from wavesim.evaluation.conv_bench_results import ASKED, FOLDER, bench_run
+from wavesim.evaluation.conv_bench_scores import fine_over_coarse, gain_errors, in_same_tiles
+from wavesim.evaluation.conv_runs import pipeline_of
+from wavesim.model.device import default_device
+
+RUN = bench_run()
+
+
+def made(kind, name, images, times, **changes):
+    finalists = [
+        {"class": key, "label": key, "median_ns": ns, "rounds_ns": [ns, ns + 1]} for key, ns in times.items()
+    ]
+    shape = {"size": 14, "channels": 256, "filters": 256, "kernel_size": 3, "stride": 1, "count": 1}
+    return {"kind": kind, "name": name, "images": images, **shape, **changes, "finalists": finalists}
+
+
+def test_the_page_has_the_tables_that_its_command_writes_of_the_committed_runs():
+    page = pages.PAGE.read_text("utf-8")
+    assert f"<!-- convolutions: begin -->\n{pages.block(RUN)}\n<!-- convolutions: end -->" in page
+
+
+def test_what_the_page_says_of_row_and_tile_is_what_was_measured():
+    text = " ".join(pages.PAGE.read_text("utf-8").split())
+    apart = [abs(one) for one in fine_over_coarse(in_same_tiles(sorted(FOLDER.glob("*.json"))))]
+    found = re.search(r"in the (\d+) pairs and chains measured with both they are ([\d.]+) points", text)
+    assert found is not None
+    assert (int(found[1]), float(found[2])) == (len(apart), round(sorted(apart)[len(apart) // 2], 1))
+    assert f"one point or more in {sum(one >= 1 for one in apart)}" in text
+
+
+def test_a_figure_is_judged_by_its_own_cases_and_a_miss_is_said():
+    cases = [
+        made("pair", "one", 1, {"stream": 110, "semaphores": 100, "pdl": 100}),
+        made("pair", "two", 32, {"stream": 100, "semaphores": 98, "pdl": 90}),
+        made("chain", "three", 32, {"stream": 100, "semaphores": 98, "pdl": 90}, count=4),
+    ]
+    rows = {one.words: one.row(cases) for one in ASKED}
+    assert rows["pairs at batch 1, semaphores over stream sync"].endswith("1.10 | must | 1, 1.10 to 1.10 |")
+    assert "1.02 | **missed** |" in rows["pairs at batch 32 and more, semaphores over stream sync"]
+    assert "0.96 | **missed** | 2, 0.92 to 1.00 |" in rows["pairs, semaphores over dependent launch"]
+    assert "1.02 | aim | 1," in rows["chains of four, semaphores over stream sync"]
+    assert rows["one 1x1, over cuDNN"].endswith("not measured yet | | |")
+
+
+def test_without_results_the_page_says_so(tmp_path):
+    assert bench_run(tmp_path) is None
+    assert pages.block(None).startswith("Not measured yet.")
+
+
+def test_a_case_in_two_files_is_the_newer_ones(tmp_path):
+    head = {"device": {"name": "G"}, "date": "2026-11-23T00", "commit": "aaaaaaa"}
+    for number, ns in enumerate((100, 90)):
+        case = made("pair", "one", 1, {"stream": ns, "semaphores": 90})
+        text = json.dumps({**head, "commit": "ab"[number] * 7, "cases": [case]})
+        (tmp_path / f"{number}.json").write_text(text)
+    run = bench_run(tmp_path)
+    assert run.commit == "aaaaaaa, bbbbbbb"
+    assert [one["median_ns"] for one in run.cases[0]["finalists"]] == [90, 90]
+
+
+@pytest.mark.parametrize("figure", [single_figure, chain_figure])
+def test_a_picture_has_a_dot_for_each_case_measured(figure):
+    made_of = figure(RUN)
+    dots = [value for one in made_of.data for value in one.x]
+    kinds = {single_figure: ("single",), chain_figure: ("pair", "chain")}[figure]
+    count = sum(case["kind"] in kinds and "failed" not in case for case in RUN.cases)
+    assert len(dots) == count * (1 if figure is single_figure else 2)
+
+
+def test_a_tried_plan_is_the_convolutions_that_were_measured():
+    case = made("chain", "x", 8, {}, count=4)
+    pipeline = pipeline_of(case, "64x128, K in 4")
+    assert [stage.backend for stage in pipeline.stages] == ["hopper-convolution-chained"] * 4
+    work = pipeline.stages[0].work
+    assert (work.tile_m, work.tile_n, work.split_k, work.activation) == (64, 128, 4, "relu")
+    assert pipeline.stages[-1].work.activation is None
+    assert pipeline_of(made("pair", "x", 8, {}, count=2), "128x128").stages[0].backend == "hopper-convolution"
+
+
+def test_gains_of_a_measured_part_are_predicted_as_well_as_the_model_page_says():
+    found = in_same_tiles([FOLDER / "2026-11-23-chain.json", FOLDER / "2026-11-23-pair-3x3-7x7.json"])
+    for plan, most in (("pdl", 1.5), ("pdl+row", 3.0)):
+        errors = sorted(map(abs, gain_errors(found, plan, default_device())))
+        assert errors[len(errors) // 2] < most

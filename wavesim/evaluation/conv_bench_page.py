@@ -1,0 +1,93 @@
+"""What `conv_bench` measured, as the tables and pictures of docs/convolutions.md.
+
+Example: `python -m wavesim.evaluation.conv_bench_page` writes the block between the page's marks anew, and
+its pictures, from all files of gpu/results/convolutions with single convolutions, pairs or chains. Above 1
+ours is faster: than cuDNN, than our stream sync, than our dependent launch, each in its own best tiles.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from wavesim.evaluation.conv_bench_figures import write_pictures
+from wavesim.evaluation.conv_bench_results import (
+    ASKED,
+    PDL,
+    SEMAPHORES,
+    STREAM,
+    BenchRun,
+    bench_run,
+)
+from wavesim.evaluation.conv_runs import TORCH
+from wavesim.evaluation.layer_graphs_table import times_of
+from wavesim.evaluation.marked_block import with_marked_block
+from wavesim.guard.options import OneLineParser
+from wavesim.guard.program import run_program
+from wavesim.guard.reading import read_text
+from wavesim.guard.writing import write_text
+
+PAGE = Path(__file__).parents[2] / "docs" / "convolutions.md"
+MOST_PAGE = 1 << 20
+UNMEASURED = (
+    "Not measured yet. On a machine with a GPU and PyTorch: `python -m wavesim_gpu.evaluation.conv_bench "
+    "--out gpu/results/convolutions/DATE.json`, then `python -m wavesim.evaluation.conv_bench_page`."
+)
+
+
+def block(run: BenchRun | None) -> str:
+    """What stands between the page's marks."""
+    if run is None:
+        return UNMEASURED
+    how = (
+        f"Measured on one {run.device}, {run.date}, commit {run.commit}: medians of 20 interleaved rounds of "
+        "CUDA graphs with several runs each, of the fastest tile and plan of each class in earlier rounds; "
+        "results compared with an fp32 reference first."
+    )
+    return "\n\n".join([how, figure_table(run), "\n".join(_case_table(run))])
+
+
+def figure_table(run: BenchRun) -> str:
+    """What was asked for, and what came of it."""
+    head = "| speed | judged by | must | aim | measured | reached | cases, least to most |"
+    return "\n".join([head, "|---|---|--:|--:|--:|---|---|", *(one.row(run.cases) for one in ASKED)])
+
+
+def _case_table(run: BenchRun) -> Iterator[str]:
+    yield (
+        "| convolutions | cuDNN, µs | stream sync, µs | its tiles | dependent launch, µs | semaphores, µs "
+        "| their plan and tiles | over cuDNN | over stream sync |"
+    )
+    yield "|---|--:|--:|---|--:|--:|---|--:|--:|"
+    for case in run.cases:
+        if "failed" in case:
+            yield f"| {case['kind']} {case['name']} | failed: {case['failed'][:80]} | | | | | | | |"
+            continue
+        times = times_of(case)
+        labels = {one["class"]: one["label"].removesuffix(" tiles") for one in case["finalists"]}
+        ours = min(ns for name, ns in times.items() if name != TORCH)
+        cells = [
+            f"{times[name] / 1e3:.1f}" if name in times else "" for name in (TORCH, STREAM, PDL, SEMAPHORES)
+        ]
+        cudnn, stream, pdl, semaphores = cells
+        over = f"{times[STREAM] / times[SEMAPHORES]:.2f}" if SEMAPHORES in times else ""
+        yield (
+            f"| {case['kind']} {case['name']} | {cudnn} | {stream} | {labels.get(STREAM, '')} | {pdl} "
+            f"| {semaphores} | {labels.get(SEMAPHORES, '')} | {times[TORCH] / ours:.2f} | {over} |"
+        )
+
+
+def main(words: list[str] | None = None) -> int:
+    """Writes the page's block and, unless told otherwise, its pictures."""
+    parser = OneLineParser(prog="python -m wavesim.evaluation.conv_bench_page", description=__doc__)
+    parser.add_argument("--text", action="store_true", help="the page only, no pictures")
+    options = parser.parse_args(sys.argv[1:] if words is None else words)
+    run = bench_run()
+    text = with_marked_block(PAGE, read_text(PAGE, MOST_PAGE), "convolutions", block(run))
+    write_text(PAGE, text)
+    if run is not None and not options.text:
+        write_pictures(run)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_program("conv_bench_page", main))
