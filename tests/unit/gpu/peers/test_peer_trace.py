@@ -5,6 +5,7 @@ import pytest
 
 from wavesim.model.device import load
 from wavesim.trace.trace import Trace
+from wavesim.view.perfetto import write_perfetto
 from wavesim_gpu.peers.clock_offset import ClockOffset
 from wavesim_gpu.peers.peer_trace import SAME_CLOCK, RankRecords, joined
 from wavesim_gpu.record.layout import RECORD
@@ -42,6 +43,9 @@ def test_times_of_the_other_gpu_are_on_the_first_one_s_clock_and_its_sms_come_af
     again = Trace.load(trace.save(tmp_path / "two.npz"))
     np.testing.assert_array_equal(again.device, trace.device)
     assert [info.name for info in again.header.stages] == ["gemm@0", "gemm.sum@0", "gemm@1"]
+    text = write_perfetto(tmp_path / "two.json", again).read_text()
+    assert "GPU 0 SM 3" in text
+    assert "GPU 1 SM 3" in text
 
 
 def test_ranks_on_one_gpu_keep_its_clock_and_the_trace_says_that_there_was_no_link(parts):
