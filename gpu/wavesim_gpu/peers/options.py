@@ -22,7 +22,8 @@ LIMIT_S = 30.0
 @dataclass(frozen=True)
 class CallOptions:
     """`way`: the GEMM stores its tiles to their owners; or keeps them, and `send_blocks` blocks beside it
-    copy them, or the copy engine does, chunks of rows at a time. `reduce_blocks` add.
+    copy them, or the copy engine does, chunks of rows at a time. `reduce_blocks` add beside it; with 0, of
+    stores, the GEMM has all SMs and blocks that add come where its blocks have left.
 
     A wait that lasts longer than `limit_s` gives up, on all ranks.
     """
@@ -60,7 +61,8 @@ def blocks_of(
     that wait for each other are resident together. Raises `DescriptionError` where the GEMM has no SM left.
     """
     is_sent = problem.gathers or options.way == "blocks"
-    wanted = {"reduce_blocks": not problem.gathers, "send_blocks": is_sent}
+    adds_after = options.way == "stores" and options.reduce_blocks == 0
+    wanted = {"reduce_blocks": not problem.gathers and not adds_after, "send_blocks": is_sent}
     counts = {name: getattr(options, name) if is_there else 0 for name, is_there in wanted.items()}
     for name, is_there in wanted.items():
         if is_there and counts[name] < 1:
@@ -76,7 +78,7 @@ def blocks_of(
     following = problem.next_gemm
     return PeerBlocks(
         min(problem.gemm.grid.tiles * problem.split_k, left),
-        counts["reduce_blocks"],
+        min(sms, problem.tiles) if adds_after and not problem.gathers else counts["reduce_blocks"],
         counts["send_blocks"],
         chunks + 1 if chunks else 0,
         min(following.grid.tiles, left) if following is not None else 0,

@@ -3,7 +3,8 @@
 `python -m wavesim_gpu.evaluation.two_gpus --out FILE --commit COMMIT --only killed` first, then `skew`, then
 `times --shapes 0:6`, ...: each adds lines of JSON to the file. Needs two GPUs of one host with peer access,
 and PyTorch. NVLink multicast stays off. With `--devices 0,0` both ranks' processes have one GPU in turns:
-"killed" and "skew" then run but for the link; there is nothing to time.
+"killed" and "skew" then run but for the link; there is nothing to time. `entries.py` makes of the lines what
+the page shows.
 """
 
 import argparse

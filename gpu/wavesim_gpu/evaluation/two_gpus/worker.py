@@ -35,7 +35,7 @@ from wavesim_gpu.evaluation.two_gpus.library_ways import (
 )
 from wavesim_gpu.evaluation.two_gpus.turns import PeerContender, in_turns
 from wavesim_gpu.peers.groups import ProcessPeers
-from wavesim_gpu.peers.options import CallOptions, Way
+from wavesim_gpu.peers.options import CallOptions
 from wavesim_gpu.peers.problem import SharedGemm
 from wavesim_gpu.peers.programs import SharedGemmProgram
 from wavesim_gpu.runtime.device import require_cupy, versions
@@ -51,11 +51,15 @@ REPEATS, WARM_UP = 10, 5
 LONGEST_SKEW_S, HELD_UP = 0.005, 0.01  # a rank is delayed up to this, before so many of its calls
 SPLIT_ROWS, SPLIT_BLOCKS = 256, 100
 CHECKED_EVERY, KILLED_AFTER = 100, 50
-OUR_WAYS: Mapping[str, tuple[Collective, Way]] = {
-    "two-shot": (Collective("all-reduce"), "stores"),
-    "one-shot": (Collective("all-reduce", "one-shot"), "stores"),
-    "blocks": (Collective("all-reduce"), "blocks"),
-    "copies": (Collective("all-reduce"), "copies"),
+TWO_SHOT, ONE_SHOT = Collective("all-reduce"), Collective("all-reduce", "one-shot")
+# Under the names that the simulator gives them; a wait lasts at most so many seconds.
+OUR_WAYS: Mapping[str, tuple[Collective, CallOptions]] = {
+    "stores": (TWO_SHOT, CallOptions(reduce_blocks=0, limit_s=5)),
+    "stores:8": (TWO_SHOT, CallOptions(limit_s=5)),
+    "stores one-shot": (ONE_SHOT, CallOptions(reduce_blocks=0, limit_s=5)),
+    "stores:8 one-shot": (ONE_SHOT, CallOptions(limit_s=5)),
+    "blocks:16": (TWO_SHOT, CallOptions("blocks", send_blocks=8, limit_s=5)),
+    "copies:8": (TWO_SHOT, CallOptions("copies", limit_s=5)),
 }
 COPIED_CHUNKS = 8
 
@@ -143,16 +147,17 @@ def problem_of(size: tuple[int, int, int], collective: Collective, ranks: int = 
 
 def _our_ways(rank: int, case: SharedCase, group: ProcessPeers) -> dict[str, PeerContender]:
     problem = case.problem
-    chosen = OUR_WAYS if problem.collective.kind == "all-reduce" else {"ours": (problem.collective, "stores")}
+    alone = {"ours": (problem.collective, CallOptions(limit_s=5))}
+    chosen = OUR_WAYS if problem.collective.kind == "all-reduce" else alone
     found = {}
     cupy = require_cupy()
     expected = expected_of(cupy, case, rank)
     operands = operands_of(group, case)
-    for name, (collective, way) in chosen.items():
+    for name, (collective, options) in chosen.items():
         one = problem_of((problem.m, problem.k, problem.n), collective, problem.ranks)
-        if way == "copies":
+        if options.way == "copies":
             one = replace(one, chunk_rows=-(-one.rows // COPIED_CHUNKS))
-        program = SharedGemmProgram(group, one, operands, CallOptions(way, limit_s=5))
+        program = SharedGemmProgram(group, one, operands, options)
         found[name] = PeerContender(
             partial(_our_error, program, rank, expected),
             partial(_timed, program.launchers(REPEATS)[rank], program.streams[rank][0].ptr),

@@ -1,13 +1,15 @@
 """The measuring command for two GPUs, with ways that are not there: order, verdicts, options."""
 
+import json
 import math
 
 import numpy as np
 import pytest
 
-from wavesim.errors import DescriptionError
+from wavesim.errors import DescriptionError, RecordingError
 from wavesim.model.collective import Collective
 from wavesim_gpu.evaluation.two_gpus import __main__ as command
+from wavesim_gpu.evaluation.two_gpus import entries
 from wavesim_gpu.evaluation.two_gpus.cases import SharedCase, expected_of, relative_error
 from wavesim_gpu.evaluation.two_gpus.turns import PeerContender, in_turns
 from wavesim_gpu.peers.problem import SharedGemm
@@ -80,3 +82,21 @@ def test_shapes_are_chosen_by_number_and_by_what_a_collective_can_take(monkeypat
         with pytest.raises(DescriptionError, match="--devices is"):
             command.devices_of(wrong, part)
     assert command.parsed(["--out", "f", "--commit", "c", "--only", "skew"]).calls == 10_000
+
+
+def test_what_was_measured_becomes_what_the_page_reads(tmp_path):
+    def line(**changes):
+        ways = {"sequence": {"ns": [3000, 1000, 2000]}, "stores": {"ns": []}, "copies:8": {"ns": [900]}}
+        facts = {"part": "times", "kind": "all-reduce", "size": [16, 7168, 4096], "ways": ways}
+        return json.dumps(facts | changes)
+
+    lines = tmp_path / "lines"
+    others = (line(part="skew"), line(kind="all-gather"), line(ways={"sequence": {"ns": [5000]}}))
+    lines.write_text("\n".join((line(), *others)) + "\n")
+    entries.main([str(lines), "--out", str(tmp_path / "measured.json")])
+    assert json.loads((tmp_path / "measured.json").read_text()) == [
+        {"m": 16, "k": 7168, "n": 4096, "way": "sequence", "ns": 5000},
+        {"m": 16, "k": 7168, "n": 4096, "way": "copies:8", "ns": 900},
+    ]
+    with pytest.raises(RecordingError, match="line 1 is no line"):
+        entries.entries_of([{"part": "times", "kind": "all-reduce"}])

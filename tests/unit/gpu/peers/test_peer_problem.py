@@ -182,8 +182,11 @@ def test_the_sms_are_dealt_out_between_the_product_and_communication():
         blocks_of(problem(TWO_SHOT), 132, CallOptions("blocks"), sharers=8)
     with pytest.raises(DescriptionError, match="leave none for the GEMM"):
         blocks_of(problem(TWO_SHOT), 8, CallOptions())
-    with pytest.raises(DescriptionError, match="reduce_blocks is 0"):
-        blocks_of(problem(TWO_SHOT), 132, CallOptions(reduce_blocks=0))
+    after = blocks_of(problem(TWO_SHOT, m=8192), 132, CallOptions(reduce_blocks=0))
+    assert (after.gemm, after.reduce) == (132, 132)
+    for options in (CallOptions("blocks", reduce_blocks=0), CallOptions(reduce_blocks=-1)):
+        with pytest.raises(DescriptionError, match="reduce_blocks is"):
+            blocks_of(problem(TWO_SHOT), 132, options)
 
 
 def test_the_host_packs_as_many_bytes_as_the_kernels_take():
