@@ -1,8 +1,8 @@
 """Where a semaphore can live, and what a tile pays for it there: the post, its way, a look.
 
 Example: a semaphore in global memory is seen 629 ns after its post on an H200; one in the waiting block's own
-shared memory perhaps 91 ns after it. The post itself costs the same: it waits until the tile's stores have
-reached the L2, wherever the flag is.
+shared memory 281 ns after it. The post itself waits until the tile's stores have reached the L2, wherever
+the flag is.
 """
 
 from dataclasses import dataclass, replace
@@ -82,10 +82,10 @@ class MeasuredPlaces:
 
     def text(self) -> str:
         """A line for each thing that was measured."""
-        lines = [self.provenance, f"SMs by GPC: {', '.join(map(str, self.gpcs))}"]
+        lines = [self.provenance, f"SMs that met in clusters, by group: {', '.join(map(str, self.gpcs))}"]
         lines += [f"clusters of {size}: {count} at once" for size, count in self.clusters.items()]
         for same, ns in self.grid_ns.items():
-            lines.append(f"global flag, {'same GPC' if same else 'another GPC'}: {ns:,.0f} ns one way")
+            lines.append(f"global flag, {'within' if same else 'between'} these groups: {ns:,.0f} ns one way")
         for (way, blocks, partner), ns in self.cluster_ns.items():
             lines.append(f"{way}, cluster of {blocks}, to block {partner}: {ns:,.0f} ns one way")
         for (where, blocks), ns in self.looks_ns.items():
@@ -105,23 +105,25 @@ def places_on(device: Device, hop_ns: int | None = None) -> tuple[WaitingPlace, 
     """Global memory, shared memory of the cluster, and a server block, on a device.
 
     Global memory's figures were measured on the device, or on the default one. Where the others were not
-    measured, a cluster's hop is what others have published, or `hop_ns`; a server's hop is two ways through
-    global memory, as its clients reach it only there.
+    measured, a cluster's hop is what others have published, or `hop_ns`, and its post is global memory's; a
+    server's hop is two ways through global memory, as its clients reach it only there. Where they were, a
+    cluster's post takes longer than that by as much as the same run measured.
     """
     known = _measured(device)
     post, hop, look = (known[name] for name in ("post_ns", "latency_ns", "poll_ns"))
     per_ns = device.clock_hz / 1e9
     remote, own = (round(published()[name]["value"] / per_ns) for name in ("remote_cycles", "own_cycles"))
-    found = shipped_places()
+    found, cluster_post = shipped_places(), post
     if found is not None:
         remote, own = round(_arrival(found)), round(found.looks_ns[OWN, min(_sizes(found))])
+        cluster_post += round(found.posts_ns["remote"] - found.posts_ns["global"])
     served = 2 * hop if found is None else round(found.served_ns[max(found.served_ns)])
     told = "published figures" if found is None else found.provenance
     if hop_ns not in (None, remote):
         told = "as set"
     return (
         WaitingPlace(GLOBAL, post, hop, look, known["told"]),
-        WaitingPlace(CLUSTER, post, remote if hop_ns is None else hop_ns, own, told),
+        WaitingPlace(CLUSTER, cluster_post, remote if hop_ns is None else hop_ns, own, told),
         WaitingPlace(SERVER, post, served, look, "two ways" if found is None else found.provenance),
     )
 
@@ -149,11 +151,12 @@ def _arrival(found: MeasuredPlaces) -> float:
 def costs_at(costs: CostModel, place: WaitingPlace, device: Device) -> CostModel:
     """Costs as calibrated with semaphores in global memory, for semaphores in another place.
 
-    A post keeps its cost: it is nearly all the fence. `costs` is taken to say nothing of the hop.
+    Posts and looks change by as much as the place's differ. `costs` is taken to say nothing of the hop.
     """
     usual = places_on(device)[0]
     poll_ns = max(0, costs.poll_ns - usual.look_ns + place.look_ns)
-    return replace(costs, poll_ns=poll_ns, post_visibility_ns=place.hop_ns)
+    post_ns = max(0, costs.post_ns - usual.post_ns + place.post_ns)
+    return replace(costs, poll_ns=poll_ns, post_ns=post_ns, post_visibility_ns=place.hop_ns)
 
 
 def without_waits(costs: CostModel) -> CostModel:

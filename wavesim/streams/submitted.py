@@ -5,11 +5,13 @@ nothing more, and has ended at 500 us.
 """
 
 from dataclasses import dataclass, field
-
-from simpy import Event
+from typing import TYPE_CHECKING
 
 from wavesim.streams.operation import Kind
 from wavesim.streams.program import LaunchHostFunction, LaunchKernel, Memcpy, RecordEvent, WaitEvent
+
+if TYPE_CHECKING:
+    from simpy import Event
 
 
 @dataclass(eq=False)
@@ -23,7 +25,7 @@ class SubmittedOperation:
     name: str
     call: LaunchKernel | Memcpy | LaunchHostFunction | RecordEvent | WaitEvent
     turn: frozenset[int]
-    done: Event
+    done: "Event"
     queue: str = ""
     submitted_ns: int = 0
     head_ns: int = 0

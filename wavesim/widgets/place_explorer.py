@@ -1,6 +1,6 @@
 """The explorer of places of semaphores: a recorded size, blocks of a cluster, and a post's way within it.
 
-Example: at 1,024 tokens, with clusters of 16, shared memory would win a tenth of a point, and holding whole
+Example: at 1,024 tokens, with clusters of 16, shared memory wins less than a tenth of a point, holding whole
 rows in clusters loses twelve.
 """
 

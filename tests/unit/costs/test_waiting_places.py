@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from wavesim.costs import waiting_places
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.waiting_places import (
     CLUSTER,
@@ -43,24 +44,32 @@ def written(tmp_path, **changed):
     return path
 
 
-def test_a_server_is_two_ways_and_a_cluster_keeps_the_post():
+def test_without_measurements_a_server_is_two_ways_and_a_cluster_keeps_the_post(monkeypatch):
+    monkeypatch.setattr(waiting_places, "shipped_places", lambda: None)
     everywhere, cluster, server = places_on(H200, hop_ns=100)
     assert [one.name for one in (everywhere, cluster, server)] == [GLOBAL, CLUSTER, SERVER]
     assert everywhere.post_ns == cluster.post_ns == server.post_ns > 0
     assert (cluster.hop_ns, everywhere.source[:8]) == (100, "measured")
-    if shipped_places() is None:
-        assert server.hop_ns == 2 * everywhere.hop_ns
-        assert places_on(H200)[1].source == "published figures"
-        assert places_on(H200)[1].hop_ns == round(180 / 1.98)
+    assert server.hop_ns == 2 * everywhere.hop_ns
+    assert places_on(H200)[1].source == "published figures"
+    assert places_on(H200)[1].hop_ns == round(180 / 1.98)
     assert cluster.tile_ns == cluster.post_ns + 100 + cluster.look_ns
 
 
-def test_a_place_changes_the_look_and_the_hop_and_nothing_else():
+def test_places_have_what_the_shipped_run_measured():
+    run = shipped_places()
+    everywhere, cluster, server = places_on(H200)
+    assert cluster.post_ns - everywhere.post_ns == round(run.posts_ns["remote"] - run.posts_ns["global"]) > 0
+    assert cluster.hop_ns < everywhere.hop_ns < server.hop_ns
+    assert cluster.source == server.source == run.provenance
+
+
+def test_a_place_changes_the_post_the_look_and_the_hop_and_nothing_else():
     usual = places_on(H200)[0]
-    other = WaitingPlace("near", usual.post_ns, 7, usual.look_ns - 200, "made up")
+    other = WaitingPlace("near", usual.post_ns + 30, 7, usual.look_ns - 200, "made up")
     found = costs_at(COSTS, other, H200)
     assert (found.poll_ns, found.post_visibility_ns) == (700, 7)
-    assert (found.post_ns, found.refill_ns, found.tile_fetch_ns) == (400, 50, 600)
+    assert (found.post_ns, found.refill_ns, found.tile_fetch_ns) == (430, 50, 600)
     free = without_waits(COSTS)
     assert (free.poll_ns, free.post_ns, free.refill_ns, free.tile_fetch_ns) == (0, 0, 0, 600)
 
@@ -70,6 +79,7 @@ def test_a_file_is_read_with_medians_and_what_a_post_adds(tmp_path):
     assert found.grid_ns == {False: 700.0, True: 500.0}
     assert found.cluster_ns == {("remote arrive", 2, 1): 100.0}
     assert found.posts_ns == {"global": 700.0, "remote": 600.0}
+    assert "global flag, within these groups: 500 ns one way" in found.text()
     assert found.text().splitlines()[0] == "measured on one made up, 2026-01-01"
     assert "a post behind a tile, remote: 600 ns" in found.text()
 

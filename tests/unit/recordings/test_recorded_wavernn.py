@@ -37,8 +37,20 @@ def test_a_table_shows_what_was_measured_and_says_of_the_rest_that_it_was_not(tm
     found = recorded_wavernn(written(tmp_path / "a.json", ENTRY))
     text = repr(five_tests_table("int8", found))
     assert "measured, h200, 2026-11-23" in text
-    assert text.count("not measured yet") == 3
-    assert "400" in text
+    assert text.count("not measured yet") == 6  # three tests' parts and times
+    rows = {line.split()[-1]: line for line in text.splitlines()}
+    assert {"400", "200", "100"} <= rows.keys()
+    assert "380" in rows["400"]
+    assert "210" in rows["200"]
+    assert "without a barrier" in rows["100"]
+
+
+def test_the_shipped_run_is_predicted_from_its_parts_but_for_the_batch_by_own_kernels():
+    found = recorded_wavernn()
+    for dtype in ("fp16", "int8"):
+        errors = found.errors(dtype)
+        assert 0.1 < errors.pop("batch") < 0.2
+        assert max(map(abs, errors.values())) < 0.05
 
 
 def test_no_recording_is_none(tmp_path):
