@@ -27,7 +27,7 @@ FIGURES = ("call_ns", "start_ns", "latency_ns")
 class MeasuredUneven:
     """Who launched, from how many items on, the median time, and what is missing of the work.
 
-    Of a way that gave no times, because a launch did not return, say, `failed` says why; the rest is zero.
+    A way that lost launches has no time. Of one that never ended `failed` says why, and the rest is zero.
     """
 
     launcher: Launcher
@@ -89,11 +89,9 @@ class MeasuredLaunches:
         for one in self.uneven:
             since = "" if one.launcher == "nobody" else str(one.threshold)
             simulated = f"{self.simulated_ns(one) / 1e3:13,.1f}"
-            if one.failed:
-                lines.append(f"{one.launcher:12}  {since:>10}  {'none':>12}  {simulated}  {one.failed}")
-                continue
-            times = f"{one.time_ns / 1e3:12,.1f}  {simulated}"
-            lines.append(f"{one.launcher:12}  {since:>10}  {times}  {one.items_missing:13,}")
+            measured = f"{one.time_ns / 1e3:,.1f}" if one.time_ns else "none"
+            missing = one.failed or f"{one.items_missing:13,}"
+            lines.append(f"{one.launcher:12}  {since:>10}  {measured:>12}  {simulated}  {missing}")
         return "\n".join(lines)
 
 
@@ -140,6 +138,7 @@ def _uneven(one: Any) -> MeasuredUneven:
     threshold = 1 if one["threshold"] is None else whole("threshold", one["threshold"], 1, 2**20)
     if "failed" in one:
         return MeasuredUneven(one["launcher"], threshold, failed=bounded_text("failed", one["failed"]))
-    time_ns = median(real("rounds_ns", ns, 0, MOST_NS) for ns in one["rounds_ns"])
+    rounds = [real("rounds_ns", ns, 0, MOST_NS) for ns in one["rounds_ns"]]
+    time_ns = median(rounds) if rounds else 0.0
     missing = whole("items_missing", one["items_missing"])
     return MeasuredUneven(one["launcher"], threshold, time_ns, whole("lost", one["lost"]), missing)

@@ -25,6 +25,7 @@ FILE = {
             "rounds_ns": [7_000, 9_000, 8_000],
         },
         {"launcher": "thread", "threshold": 64, "lost": 3, "items_missing": 40, "rounds_ns": [5_000]},
+        {"launcher": "warp", "threshold": 1, "lost": 7, "items_missing": 50, "rounds_ns": []},
         {"launcher": "thread", "threshold": 1, "failed": "no answer within 10 s"},
     ],
 }
@@ -47,8 +48,10 @@ def test_a_runs_figures_make_the_machine_that_its_work_is_simulated_on(tmp_path)
     assert found.simulated_ns(found.uneven[1]) == uneven("thread", 64).end_ns
     lines = found.text().splitlines()
     assert lines[0] == "measured on one made up, 2026-01-01"
-    assert lines[-2].split()[:3] == ["thread", "64", "5.0"]
-    assert lines[-2].endswith(" 40")
+    assert lines[-3].split()[:3] == ["thread", "64", "5.0"]
+    assert lines[-3].endswith(" 40")
+    assert lines[-2].split()[2] == "none"
+    assert lines[-2].endswith(" 50")
     assert lines[-1].split()[:3] == ["thread", "1", "none"]
     assert lines[-1].endswith("no answer within 10 s")
 
@@ -71,6 +74,14 @@ def test_a_file_that_is_no_run_is_refused_with_its_field(tmp_path, changed, said
     with pytest.raises(RecordingError, match=said) as caught:
         read_launches(path)
     assert str(path) in str(caught.value)
+
+
+def test_of_the_shipped_run_gathered_launches_are_fastest_and_every_thread_s_own_never_ended():
+    ways = {(one.launcher, one.threshold): one for one in shipped_launches().uneven}
+    assert ways.pop(("thread", 1)).failed
+    assert not any(one.lost or one.items_missing for one in ways.values())
+    assert min(ways.values(), key=lambda one: one.time_ns) == ways["block", 1]
+    assert max(ways.values(), key=lambda one: one.time_ns) == ways["nobody", 1]
 
 
 def test_the_notebook_says_what_was_measured_or_how_to_measure():
