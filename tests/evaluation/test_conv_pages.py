@@ -37,9 +37,21 @@ def test_what_is_no_table_is_the_same_on_all_pages_and_says_what_it_rests_on(mon
     monkeypatch.setattr(pages, "block", lambda *_: "A TABLE")
     for name in pages.NETWORKS:
         page = (pages.DOCS / "models" / f"{name}.md").read_text("utf-8")
-        text = pages.page(name, pages.newest_run(pages.FOLDER))
+        text = pages.page(name, pages.network_run())
         assert all(part.strip() in page for part in text.split("A TABLE"))
     assert "how convolutions wait was fitted to" in text
+
+
+def test_a_network_as_measured_has_the_fastest_plan_of_each_class_and_says_which_batch_is_missing():
+    case = case_of("vgg-19 batch 8") | {"left_out": ["max pool 1"]}
+    case["finalists"].append({"class": "semaphores", "label": "persistent+pdl+row", "median_ns": 80})
+    head = {"device": {"name": "A GPU"}, "date": "2026-11-23T00", "commit": "abcdefgh"}
+    text = pages._measured("vgg-19", head | {"cases": [case]})
+    assert "| 8 | 0.1 | 0.1 | 0.1 | 0.1 | 0.62 |" in text
+    assert pages.fastest_of(case)["semaphores"] == 80
+    assert "Batch 1: not measured yet." in text
+    assert "Batch 32: not measured yet." in text
+    assert pages._measured("resnet-50", None).endswith(f"{pages.UNMEASURED}.")
 
 
 def test_a_measured_part_stands_beside_its_simulation():
@@ -83,7 +95,7 @@ def test_the_blind_run_has_forty_cases_or_more_of_which_none_is_twice():
 
 
 def test_a_blind_case_is_predicted_under_every_plan_before_it_runs():
-    case = next(case for case in convolution_cases() if case.kind == "basic-down")
+    case = next(case for case in convolution_cases() if case.kind == "chain")  # one wave a kernel
     found = predicted_from_costs([case], "h200")
     assert [one.plan for one in found] == ["stream", "pdl", "pdl+row", "pdl+tile"]
     assert found[0].points == 0

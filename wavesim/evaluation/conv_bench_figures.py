@@ -89,7 +89,7 @@ def chain_figure(run: BenchRun, theme: str = "light") -> "Figure":
     return small_panels(
         panels,
         fitting("speed of semaphores", dots, WITHIN),
-        title=f"Semaphores have {mean:.2f} of stream sync's speed (geometric mean of {len(gains)} chains)",
+        title=f"Semaphores have {mean:.2f} of stream sync's speed (mean of {len(gains)} pairs and chains)",
         source=f"time of stream sync over that of semaphores, each in its best tiles; {_measured(run)}",
         size_name="batch; of other images their width, and batch",
         columns=3,

@@ -19,7 +19,7 @@ from wavesim.guard.writing import write_text
 from wavesim.trace.trace import Trace
 from wavesim.trace.trace_archive import load_trace
 
-LayerBasis = Literal["costs", "trace"]
+LayerBasis = Literal["costs", "trace", "fitted"]
 FACTS, ROUNDS_FILE = "run.json", "rounds.jsonl"
 
 

@@ -1,0 +1,112 @@
+"""The scores of the blind run of convolutions: errors of gains, signs, row against tile semaphores.
+
+`python -m wavesim.evaluation.conv_blind_scores` prints them as Markdown. A gain is over stream sync, the
+median of rounds paired in time. "costs": from the device's constants as they were when the run began;
+"trace": from the run's own recordings of stream sync, before other plans ran; "fitted": from constants that
+`conv_bench` gave meanwhile, written while the run was under way and before anything of it was seen.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from wavesim.evaluation.layer_blind_cases import BASELINE, SHORT_FIRST
+from wavesim.evaluation.layer_blind_runs import LayerBasis, LayerBlindRun
+from wavesim.evaluation.layer_blind_scores import TOLD_POINTS, paired_points
+from wavesim.guard.program import run_program
+
+FOLDER = Path(__file__).parents[1] / "recordings" / "convolutions" / "h200-2026-11-23"
+BASES: dict[LayerBasis, str] = {
+    "costs": "the device alone, before convolutions were measured",
+    "fitted": "the device alone, fitted to `conv_bench`",
+    "trace": "a stream-sync run of its own",
+}
+COARSE, FINE = "pdl+row", "pdl+tile"
+
+
+@dataclass(frozen=True)
+class ConvScores:
+    """Of one basis: errors of gains in points, of stream sync's time in percent, shares in percent.
+
+    `signs`: gains and losses of a point or more, and `sign_right` of these. `orders`: cases in which row and
+    tile semaphores were a point or more apart, and `order_right` of these.
+    """
+
+    basis: LayerBasis
+    gains: int
+    median: float
+    most_of_90: float
+    time_error: float
+    signs: int
+    sign_right: float
+    orders: int
+    order_right: float
+
+
+def scores_of(run: LayerBlindRun, basis: LayerBasis) -> ConvScores:
+    """All cases that were measured."""
+    predicted = run.predictions(basis)
+    errors, times, signs, orders = [], [], [], []
+    for case in run.rounds:
+        measured = gains_of(run, case)
+        stream = predicted[case, SHORT_FIRST, BASELINE]
+        times.append(100.0 * abs(stream.time_ns / np.median(run.rounds[case][SHORT_FIRST, BASELINE]) - 1.0))
+        said = {plan: predicted[case, SHORT_FIRST, plan].points for plan in measured}
+        errors += [abs(said[plan] - points) for plan, points in measured.items()]
+        told = [plan for plan, points in measured.items() if abs(points) >= TOLD_POINTS]
+        signs += [(said[plan] > 0) == (measured[plan] > 0) for plan in told]
+        if {COARSE, FINE} <= measured.keys():
+            apart = measured[FINE] - measured[COARSE]
+            if abs(apart) >= TOLD_POINTS:
+                orders.append((said[FINE] - said[COARSE]) * apart > 0)
+    return ConvScores(
+        basis,
+        len(errors),
+        float(np.median(errors)),
+        float(np.percentile(errors, 90)),
+        float(np.median(times)),
+        len(signs),
+        _percent(signs),
+        len(orders),
+        _percent(orders),
+    )
+
+
+def gains_of(run: LayerBlindRun, case: str) -> dict[str, float]:
+    """Measured points over stream sync, by plan."""
+    rounds = run.rounds[case]
+    stream = rounds[SHORT_FIRST, BASELINE]
+    return {plan: paired_points(times, stream) for (_, plan), times in rounds.items() if plan != BASELINE}
+
+
+def _percent(flags: list[bool]) -> float:
+    return 100.0 * sum(flags) / len(flags) if flags else float("nan")
+
+
+def table(run: LayerBlindRun) -> Iterator[str]:
+    """Markdown, a row per basis."""
+    yield (
+        "| predicted from | gains | error, median | 90 % | stream sync's time | of a point or more "
+        "| sign right | row and tile a point apart | right |"
+    )
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+    for basis, words in BASES.items():
+        one = scores_of(run, basis)
+        right = f"{one.order_right:.0f} %" if one.orders else "-"
+        yield (
+            f"| {words} | {one.gains} | {one.median:.1f} points | {one.most_of_90:.1f} "
+            f"| {one.time_error:.1f} % | {one.signs} | {one.sign_right:.0f} % | {one.orders} | {right} |"
+        )
+
+
+def main() -> int:
+    """Prints the table."""
+    print("\n".join(table(LayerBlindRun(FOLDER))))  # noqa: T201  # the command's output
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_program("conv_blind_scores", main))
