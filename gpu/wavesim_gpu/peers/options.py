@@ -16,14 +16,15 @@ WAYS: tuple[Way, ...] = get_args(Way)
 # Blocks that write fill an NVLink from 16 on; adding is half of what they then do, and each costs the GEMM an
 # SM.
 REDUCE_BLOCKS, SEND_BLOCKS = 8, 16
+ADDING_PER_SM = 2  # blocks that add tiles, reduce.cu's reduce_blocks_per_sm; those that norm rows fill an SM
 LIMIT_S = 30.0
 
 
 @dataclass(frozen=True)
 class CallOptions:
     """`way`: the GEMM stores its tiles to their owners; or keeps them, and `send_blocks` blocks beside it
-    copy them, or the copy engine does, chunks of rows at a time. `reduce_blocks` add beside it; with 0, of
-    stores, the GEMM has all SMs and blocks that add come where its blocks have left.
+    copy them, or the copy engine does, chunks of rows at a time. What arrives is added on `reduce_blocks` SMs
+    beside it; with 0, of stores, the GEMM has all SMs and blocks that add come where its blocks have left.
 
     A wait that lasts longer than `limit_s` gives up, on all ranks.
     """
@@ -76,13 +77,25 @@ def blocks_of(
         )
     left = sms - comm
     following = problem.next_gemm
+    made = min(problem.gemm.grid.tiles * problem.split_k, left)
     return PeerBlocks(
-        min(problem.gemm.grid.tiles * problem.split_k, left),
-        min(sms, problem.tiles) if adds_after and not problem.gathers else counts["reduce_blocks"],
+        made,
+        0 if problem.gathers else _adding(problem, counts["reduce_blocks"], (left - made, sms), sharers),
         counts["send_blocks"],
         chunks + 1 if chunks else 0,
         min(following.grid.tiles, left) if following is not None else 0,
     )
+
+
+def _adding(problem: SharedGemm, chosen: int, idle_and_all: tuple[int, int], sharers: int) -> int:
+    """Blocks that add: on the chosen SMs and on those that a small GEMM leaves idle; on all once it has left.
+
+    Where ranks share a GPU one an SM: two of one rank on two SMs would leave the other's GEMM neither.
+    """
+    idle, sms = idle_and_all
+    if problem.following is not None or sharers > 1:
+        return chosen or min(sms, problem.tiles)
+    return min(ADDING_PER_SM * (chosen + idle if chosen else sms), problem.tiles)
 
 
 def require_way(problem: SharedGemm, options: CallOptions) -> None:

@@ -113,6 +113,8 @@ __device__ __forceinline__ void end_block(const PeerParams& p, unsigned epoch) {
 }
 
 constexpr int reduce_threads = 512;
+// On an SM: while one's stores travel to other GPUs, and its post waits for them, the other loads and adds.
+constexpr int reduce_blocks_per_sm = 2;
 
 // Vectors of a thread whose loads are issued before the first sum.
 template <int RANKS>
@@ -165,7 +167,7 @@ __device__ __forceinline__ void poison_tile(const ReduceParams& p, uint4* out, i
 }  // namespace peers
 
 template <int RANKS, bool IS_BF16>
-__global__ void __launch_bounds__(peers::reduce_threads, 1)
+__global__ void __launch_bounds__(peers::reduce_threads, peers::reduce_blocks_per_sm)
 reduce_tiles(const __grid_constant__ peers::ReduceParams p) {
     cusync::launch_dependents();
     const unsigned epoch = peers::epoch_of(p.peers);

@@ -50,6 +50,8 @@ def scattering_ways(a: Tensor, b: Tensor, group: Any) -> Mapping[str, Call]:
         dist.reduce_scatter_tensor(out, product, group=group)
         return out
 
+    _symmetric_memory()
+
     def fused() -> Tensor:
         return torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, "sum", 0, group.group_name)
 
@@ -64,6 +66,8 @@ def gathering_ways(a: Tensor, b: Tensor, group: Any) -> Mapping[str, Call]:
     def sequence() -> Tensor:
         dist.all_gather_into_tensor(rows, a, group=group)
         return torch.mm(rows, b, out=out)
+
+    _symmetric_memory()
 
     def fused() -> Tensor:
         return torch.ops.symm_mem.fused_all_gather_matmul(a, [b], 0, group.group_name)[1][0]
@@ -124,10 +128,16 @@ def _symmetric(a: Tensor, b: Tensor, group: Any) -> dict[str, Call]:
     return {"symmetric one-shot": one_shot, "symmetric two-shot": two_shot}
 
 
+def _symmetric_memory() -> Any:
+    """The module that brings `torch.ops.symm_mem` its operators; not in every build of PyTorch."""
+    import torch.distributed._symmetric_memory as symmetric  # noqa: PLC0415
+
+    return symmetric
+
+
 def _shared(shape: tuple[int, ...], like: Tensor, group: Any) -> Tensor:
     """Memory that all ranks of the group see."""
-    import torch.distributed._symmetric_memory as symmetric  # noqa: PLC0415  # not in every build of PyTorch
-
+    symmetric = _symmetric_memory()
     shared: Tensor = symmetric.empty(shape, dtype=like.dtype, device=like.device)
     symmetric.rendezvous(shared, group.group_name)
     return shared

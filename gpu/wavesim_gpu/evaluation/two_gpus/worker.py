@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -33,10 +33,10 @@ from wavesim_gpu.evaluation.two_gpus.library_ways import (
     reducing_ways,
     scattering_ways,
 )
-from wavesim_gpu.evaluation.two_gpus.turns import PeerContender, in_turns
+from wavesim_gpu.evaluation.two_gpus.turns import PeerContender, fastest, in_turns
+from wavesim_gpu.evaluation.two_gpus.variants import DTYPE, Variant, problem_of, variants_of
 from wavesim_gpu.peers.groups import ProcessPeers
 from wavesim_gpu.peers.options import CallOptions
-from wavesim_gpu.peers.problem import SharedGemm
 from wavesim_gpu.peers.programs import SharedGemmProgram
 from wavesim_gpu.runtime.device import require_cupy, versions
 
@@ -46,22 +46,9 @@ NO_MULTICAST = {
     "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
     "NVSHMEM_DISABLE_NVLS": "1",
 }
-DTYPE = "bf16"  # PyTorch's symmetric memory does not take fp16
 REPEATS, WARM_UP = 10, 5
 LONGEST_SKEW_S, HELD_UP = 0.005, 0.01  # a rank is delayed up to this, before so many of its calls
-SPLIT_ROWS, SPLIT_BLOCKS = 256, 100
 CHECKED_EVERY, KILLED_AFTER = 100, 50
-TWO_SHOT, ONE_SHOT = Collective("all-reduce"), Collective("all-reduce", "one-shot")
-# Under the names that the simulator gives them; a wait lasts at most so many seconds.
-OUR_WAYS: Mapping[str, tuple[Collective, CallOptions]] = {
-    "stores": (TWO_SHOT, CallOptions(reduce_blocks=0, limit_s=5)),
-    "stores:8": (TWO_SHOT, CallOptions(limit_s=5)),
-    "stores one-shot": (ONE_SHOT, CallOptions(reduce_blocks=0, limit_s=5)),
-    "stores:8 one-shot": (ONE_SHOT, CallOptions(limit_s=5)),
-    "blocks:16": (TWO_SHOT, CallOptions("blocks", send_blocks=8, limit_s=5)),
-    "copies:8": (TWO_SHOT, CallOptions("copies", limit_s=5)),
-}
-COPIED_CHUNKS = 8
 
 
 @dataclass(frozen=True)
@@ -136,33 +123,24 @@ def _case(size: tuple[int, int, int], setting: Setting) -> SharedCase:
     return SharedCase(problem_of(size, Collective(setting.kind), setting.ranks), seed=size[0])  # type: ignore[arg-type]
 
 
-def problem_of(size: tuple[int, int, int], collective: Collective, ranks: int = 2) -> SharedGemm:
-    """The product of (m, k, n) on a tile that fits its rows, K split where tiles leave SMs idle."""
-    m, k, n = size
-    tile_m, tile_n = (64, 128) if m <= 64 else (128, 128) if m <= SPLIT_ROWS else (128, 256)
-    tiles = -(-m // tile_m) * -(-n // tile_n)
-    split_k = max(1, min(8, SPLIT_BLOCKS // tiles))
-    return SharedGemm(m, n, k, collective, ranks, DTYPE, tile_m, tile_n, split_k)
-
-
 def _our_ways(rank: int, case: SharedCase, group: ProcessPeers) -> dict[str, PeerContender]:
-    problem = case.problem
-    alone = {"ours": (problem.collective, CallOptions(limit_s=5))}
-    chosen = OUR_WAYS if problem.collective.kind == "all-reduce" else alone
-    found = {}
-    cupy = require_cupy()
-    expected = expected_of(cupy, case, rank)
-    operands = operands_of(group, case)
-    for name, (collective, options) in chosen.items():
-        one = problem_of((problem.m, problem.k, problem.n), collective, problem.ranks)
-        if options.way == "copies":
-            one = replace(one, chunk_rows=-(-one.rows // COPIED_CHUNKS))
-        program = SharedGemmProgram(group, one, operands, options)
-        found[name] = PeerContender(
+    """Each way in the fastest of its variants, on all ranks the same one."""
+    problem, cupy = case.problem, require_cupy()
+    expected, operands = expected_of(cupy, case, rank), operands_of(group, case)
+
+    def contender(variant: Variant) -> PeerContender:
+        program = SharedGemmProgram(group, variant.problem, operands, variant.options)
+        return PeerContender(
             partial(_our_error, program, rank, expected),
             partial(_timed, program.launchers(REPEATS)[rank], program.streams[rank][0].ptr),
+            variant.words,
         )
-    return found
+
+    size = problem.m, problem.k, problem.n
+    ways = variants_of(size, problem.collective, problem.ranks)
+    return {
+        name: fastest([contender(one) for one in variants], DTYPE, _agreed) for name, variants in ways.items()
+    }
 
 
 def _our_error(program: SharedGemmProgram, rank: int, expected: Any) -> float:
@@ -187,7 +165,8 @@ def _others(rank: int, case: SharedCase, library: Any) -> dict[str, PeerContende
             print(f"{name}: {error}", flush=True)  # noqa: T201  # for whoever watches
             continue
         found[name] = PeerContender(
-            partial(_library_error, graph, out, expected, stream),
+            # With `call`: its operands are what the graph reads, and nothing else keeps them.
+            partial(_library_error, graph, out, expected, stream, call),
             partial(_timed, graph.replay, stream.cuda_stream),
         )
     return found
@@ -217,7 +196,7 @@ def _captured(call: Callable[[], Any]) -> tuple[Any, list[Any], Any]:
     return graph, out, stream
 
 
-def _library_error(graph: Any, out: list[Any], expected: Any, stream: Any) -> float:
+def _library_error(graph: Any, out: list[Any], expected: Any, stream: Any, _kept: Any) -> float:
     out[0].fill_(math.nan)
     torch.cuda.synchronize()
     with torch.cuda.stream(stream):

@@ -11,7 +11,8 @@ from wavesim.model.collective import Collective
 from wavesim_gpu.evaluation.two_gpus import __main__ as command
 from wavesim_gpu.evaluation.two_gpus import entries
 from wavesim_gpu.evaluation.two_gpus.cases import SharedCase, expected_of, relative_error
-from wavesim_gpu.evaluation.two_gpus.turns import PeerContender, in_turns
+from wavesim_gpu.evaluation.two_gpus.turns import PeerContender, fastest, in_turns
+from wavesim_gpu.evaluation.two_gpus.variants import variants_of
 from wavesim_gpu.peers.problem import SharedGemm
 
 
@@ -43,6 +44,27 @@ def test_a_way_that_is_wrong_on_any_rank_is_checked_first_and_never_timed():
     assert said == ["check right", "check wrong", "check far", "right", "right", "right"]
     assert found["right"].ns == (1000, 1000, 1000)
     assert all(found[name].failure and not found[name].ns for name in ("wrong", "far"))
+
+
+def test_of_variants_the_fastest_that_is_right_is_compared():
+    def variant(error, ns, words):
+        return PeerContender(lambda: error, lambda: ns, words)
+
+    tried = [variant(0.5, 1.0, "wrong"), variant(1e-3, 9.0, "slow"), variant(1e-3, 5.0, "fast")]
+    assert fastest(tried, "bf16", lambda number: number).words == "fast"
+    assert fastest(tried[:1] * 2, "bf16", lambda number: number).words == "wrong"
+
+
+def test_ways_are_tried_in_tiles_and_on_sms_that_can_take_them():
+    ways = variants_of((2048, 4096, 8192), Collective("all-reduce"), 2)
+    assert list(ways) == ["stores", "stores:8", "stores:16", "blocks:16", "copies:8"]
+    tiles = [(one.problem.tile_m, one.problem.tile_n) for one in ways["stores:8"]]
+    assert tiles == [(128, 256), (256, 128), (128, 192)]
+    few = variants_of((128, 2816, 8192), Collective("all-reduce"), 2)
+    assert {one.problem.is_one_shot for one in few["stores one-shot"]} == {True}
+    # 1,280 rows are whole tiles of 128 for each of two ranks, of 256 they are not.
+    gathered = variants_of((1280, 64, 256), Collective("all-gather"), 2)["blocks:8"]
+    assert {one.problem.tile_m for one in gathered} == {128}
 
 
 def test_all_ranks_take_the_ways_in_one_order():
