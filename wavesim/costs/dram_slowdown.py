@@ -67,10 +67,10 @@ def slowdowns(
     is_cut = trace.k_first is not None
     if is_cut and before is not None:
         reads, bandwidth = _drifted(reads, trace, before), memory.scattered_share * bandwidth
-    missed = missed_reads(reads, memory.l2_bytes)
+    missed = reads.chosen(missed_reads(reads, memory.l2_bytes))
     work = trace.end_ns - trace.start_ns - trace.wait_ns
     bin_ns = max(1.0, float(np.median(work)) / BINS_PER_TILE)
-    load = _rate(reads, missed, bin_ns, before) / bandwidth
+    load = _rate(missed, bin_ns, before) / bandwidth
     found = np.ones(len(trace))
     for index, info in enumerate(trace.header.stages):
         sharpness = memory.sharpness if info.blocks_per_sm == 1 else memory.shared_sharpness
@@ -89,18 +89,17 @@ def _drifted(reads: Reads, trace: Trace, before: FloatArray) -> Reads:
     the same slab at once do not go on doing so.
     """
     uneven = (1.0 + (before - 1.0) * _unevenness(len(trace))) / before
-    start, by_row = trace.start_ns[reads.row], uneven[reads.row]
-    at_ns = start + (reads.at_ns - start) * by_row
-    return replace(reads, at_ns=at_ns, span_ns=reads.span_ns * by_row)
+    start = trace.start_ns[reads.row]
+    at_ns = start + (reads.at_ns - start) * uneven[reads.row]
+    return replace(reads, at_ns=at_ns, ns_per_k=reads.ns_per_k * uneven)
 
 
-def _rate(reads: Reads, missed: IntArray, bin_ns: float, before: FloatArray | None) -> FloatArray:
+def _rate(missed: Reads, bin_ns: float, before: FloatArray | None) -> FloatArray:
     """Bytes per second of DRAM in each bin, (bins,), a read spread over its span as if not slowed down."""
-    count = int((reads.at_ns + np.maximum(reads.span_ns, bin_ns)).max() / bin_ns) + 1
-    at_ns, span_ns = reads.at_ns[missed], np.maximum(reads.span_ns[missed], bin_ns)
-    asked = reads.size_bytes[missed] * (1.0 if before is None else before[reads.row[missed]])
-    begin, end = ((times / bin_ns).astype(np.int64) for times in (at_ns, at_ns + span_ns))
-    each = asked / (span_ns * 1e-9)
+    span_ns = np.maximum(missed.span_ns, bin_ns)
+    asked = missed.size_bytes * (1.0 if before is None else before[missed.row])
+    begin, end = ((times / bin_ns).astype(np.int64) for times in (missed.at_ns, missed.at_ns + span_ns))
+    each, count = asked / (span_ns * 1e-9), int(end.max()) + 1
     rate = np.cumsum(np.bincount(begin, each, count) - np.bincount(end, each, count))
     return np.asarray(np.maximum(0.0, rate))
 
@@ -116,7 +115,7 @@ def _mean_over(trace: Trace, rows: BoolArray, by_bin: FloatArray, bin_ns: float)
     total = np.concatenate([[0.0], np.cumsum(by_bin)]) * bin_ns
     begin, end = (times[rows] for times in working_span(trace))
     span = np.interp(end, edges, total) - np.interp(begin, edges, total)
-    # What runs after the last product's last read, a softmax behind it, is slowed down by nothing.
+    # What runs after the last read from DRAM, a softmax behind the last product, is slowed down by nothing.
     span += np.maximum(0.0, end - np.maximum(begin, edges[-1]))
     return np.asarray(np.where(end > begin, span / np.maximum(1, end - begin), 1.0))
 
@@ -127,25 +126,36 @@ def _unevenness(blocks: int) -> FloatArray:
     return np.random.default_rng(blocks).gamma(2.0, 0.5, blocks)
 
 
-def by_block(trace: Trace, stage: int, values: FloatArray) -> FloatArray:
-    """A stage's values in the grid's row-major order, slice after slice; parts of a tile by their time."""
-    rows = np.flatnonzero(trace.stage == stage)
-    work = np.maximum(1, (trace.end_ns - trace.start_ns - trace.wait_ns)[rows])
-    block, size = _blocks(trace, stage), int(np.prod(trace.header.stages[stage].grid))
-    return np.bincount(block, values[rows] * work, size) / np.bincount(block, work, size)
+class GridBlocks:
+    """Which rows of a trace are which blocks of the stages' grids; a tile's parts under Stream-K are one.
 
+    Values by block are an array for each stage, in the grid's row-major order, slice after slice.
+    """
 
-def by_row(trace: Trace, values: Sequence[FloatArray]) -> FloatArray:
-    """The same the other way round: for every row of the trace its block's value."""
-    result = np.ones(len(trace))
-    for stage, of_blocks in enumerate(values):
-        result[trace.stage == stage] = of_blocks[_blocks(trace, stage)]
-    return result
+    def __init__(self, trace: Trace) -> None:
+        self._work = np.maximum(1, trace.end_ns - trace.start_ns - trace.wait_ns).astype(np.float64)
+        self._rows = [np.flatnonzero(trace.stage == stage) for stage in range(len(trace.header.stages))]
+        self._block: list[IntArray] = []
+        self._in_all: list[FloatArray] = []
+        for info, rows in zip(trace.header.stages, self._rows, strict=True):
+            x_count, y_count, z_count = info.grid
+            slices = trace.z[rows] if trace.k_first is None else 0
+            block = np.asarray((slices * y_count + trace.y[rows]) * x_count + trace.x[rows])
+            self._block.append(block)
+            in_all = np.bincount(block, self._work[rows], x_count * y_count * z_count)
+            self._in_all.append(np.asarray(in_all, dtype=np.float64))
 
+    def by_block(self, values: FloatArray) -> list[FloatArray]:
+        """Values by row (rows,) as values by block; of parts of a tile their mean, by their time."""
+        weighted = values * self._work
+        return [
+            np.bincount(block, weighted[rows], in_all.size) / in_all
+            for rows, block, in_all in zip(self._rows, self._block, self._in_all, strict=True)
+        ]
 
-def _blocks(trace: Trace, stage: int) -> IntArray:
-    """Each of a stage's rows as an index into its grid's blocks; a tile's parts under Stream-K are one."""
-    x_count, y_count, _ = trace.header.stages[stage].grid
-    rows = np.flatnonzero(trace.stage == stage)
-    slices = trace.z[rows] if trace.k_first is None else 0
-    return np.asarray((slices * y_count + trace.y[rows]) * x_count + trace.x[rows])
+    def by_row(self, values: Sequence[FloatArray]) -> FloatArray:
+        """The same the other way round: for every row of the trace its block's value."""
+        result = np.ones(self._work.size)
+        for rows, block, of_blocks in zip(self._rows, self._block, values, strict=True):
+            result[rows] = of_blocks[block]
+        return result

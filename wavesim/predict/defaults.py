@@ -157,7 +157,7 @@ def _recorded(case: RecordedCase, tokens: int, order: str) -> KnownCosts:
         defaults,
         is_calibrated=is_exact,
         known_as=known_text(STREAM_TRACE, recorded),
-        as_measured=costs(is_settled=False),
+        unsettled=partial(costs, is_settled=False),
     )
 
 

@@ -4,9 +4,9 @@ Example: costs calibrated on a stream-sync run simulate a plan in the build that
 stream sync comes with the interval and the history of such predictions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from statistics import mean
 
 from wavesim.costs.builds import as_built
@@ -31,7 +31,7 @@ class KnownCosts:
 
     `defaults` names what was assumed for want of a measurement on the device. `is_calibrated`: on a run of
     this size and order. `kind` is that of predictions from kernel times, "" for others; `clock_share` as in
-    `DeviceCosts`, where plans run by themselves at the power limit. `as_measured` are the same costs with
+    `DeviceCosts`, where plans run by themselves at the power limit. `unsettled` makes the same costs with
     tile times that neither DRAM nor clock change, to rank many plans with before the best are simulated in
     full. `known_as` begins the kind of predictions from a run. `scenarios`: costs if what the description
     leaves open were otherwise than `model` has it, each with its label. `by_schedule` replaces `model` for
@@ -45,10 +45,15 @@ class KnownCosts:
     is_calibrated: bool = False
     kind: str = ""
     clock_share: float = 0.0
-    as_measured: CostModel | None = None
+    unsettled: Callable[[], CostModel] | None = None
     known_as: str = STREAM_TRACE
     scenarios: tuple[tuple[str, CostModel], ...] = ()
     by_schedule: Mapping[str, CostModel] = field(default_factory=dict)
+
+    @cached_property
+    def as_measured(self) -> CostModel | None:
+        """What `unsettled` makes, once it is asked for."""
+        return None if self.unsettled is None else self.unsettled()
 
     def of_plan(
         self, pipeline: Pipeline, plan: Plan, device: Device, *, is_settled: bool = True

@@ -10,7 +10,7 @@ import numpy as np
 from wavesim.costs.clock import clock_factors
 from wavesim.costs.cost_model import FIXED_COSTS, CostModel
 from wavesim.costs.data_sheet import roofline
-from wavesim.costs.dram_slowdown import by_block, by_row, slowdowns
+from wavesim.costs.dram_slowdown import GridBlocks, slowdowns
 from wavesim.costs.l2_misses import FloatArray
 from wavesim.costs.wait_costs import iterations_of
 from wavesim.errors import DescriptionError
@@ -60,12 +60,11 @@ def _settled(pipeline: Pipeline, costs: CostModel, run: Callable[[CostModel], Tr
     trace = run(costs)
     slower = longer = [np.ones(stage.grid.size) for stage in pipeline.stages]
     for _ in range(SETTLING_ROUNDS):
+        blocks, before = GridBlocks(trace), longer
         if costs.memory is not None:
-            rows = slowdowns(trace, pipeline, costs.memory, by_row(trace, slower))
-            slower = [by_block(trace, index, rows) for index in range(len(slower))]
-        clocks = clock_factors(trace, costs.clock_gain)
-        before = longer
-        longer = [factors / by_block(trace, index, clocks) for index, factors in enumerate(slower)]
+            slower = blocks.by_block(slowdowns(trace, pipeline, costs.memory, blocks.by_row(slower)))
+        clocks = blocks.by_block(clock_factors(trace, costs.clock_gain))
+        longer = [factors / clock for factors, clock in zip(slower, clocks, strict=True)]
         if all(np.allclose(*pair, rtol=SETTLED, atol=0.0) for pair in zip(before, longer, strict=True)):
             break
         times = zip(pipeline.stages, longer, strict=True)
@@ -77,7 +76,7 @@ def _settled(pipeline: Pipeline, costs: CostModel, run: Callable[[CostModel], Tr
 def _with_slowdown(trace: Trace, slower: Sequence[FloatArray]) -> Trace:
     """The trace with the share of its blocks' work, in percent, that DRAM added."""
     work = trace.end_ns - trace.start_ns - trace.wait_ns
-    added = float((work * (1.0 - 1.0 / by_row(trace, slower))).sum()) / max(1, int(work.sum()))
+    added = float((work * (1.0 - 1.0 / GridBlocks(trace).by_row(slower))).sum()) / max(1, int(work.sum()))
     memory = {**trace.header.costs["memory"], "slower_percent": round(100.0 * added, 2)}
     return replace(trace, header=replace(trace.header, costs={**trace.header.costs, "memory": memory}))
 
@@ -95,11 +94,11 @@ def _trace(engine: Engine, pipeline: Pipeline, plan: Plan, device: Device, costs
         )
     stages = engine.program.stages
     stage = np.repeat([program.index for program in stages], [len(program.blocks) for program in stages])
-    tiles = np.concatenate([np.array(program.blocks, dtype=np.int64) for program in stages])
+    tiles = [tile for program in stages for tile in program.blocks]
     return Trace(
         header=_header(engine.program, pipeline, plan, device, costs),
         stage=stage,
-        **dict(zip(("x", "y", "z"), tiles.T, strict=True)),
+        **dict(zip(("x", "y", "z"), map(np.array, zip(*tiles, strict=True)), strict=True)),
         sm=np.array(rows.sm),
         slot=np.array(rows.slot),
         issue_ns=np.array(rows.issue),

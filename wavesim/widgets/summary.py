@@ -19,8 +19,7 @@ NO_GAIN_POINTS = 0.5  # smaller changes are not called a gain or a loss
 
 def time_text(trace: Trace) -> str:
     """What the plan takes, as a person reads it: waves on the toy, else microseconds."""
-    waves = metrics_of(trace).waves
-    if trace.header.workload == "toy" and waves:
+    if trace.header.workload == "toy" and (waves := metrics_of(trace).waves):
         return f"{waves:g} waves"
     return f"{trace.time_ns / 1000:,.1f} µs"
 

@@ -118,16 +118,17 @@ def cumsum(values: Any, axis: int | None = None) -> ndarray:
 
 def interp(wanted: Any, places: Any, values: Any) -> Any:
     """Values between known places on straight lines, and the ends' beyond."""
-    x, y = asarray(places).flat, asarray(values).flat
-
-    def at(one: float) -> float:
-        after = bisect_right(x, one)
-        if after in (0, len(x)):
-            return float(y[0] if after == 0 else y[-1])
-        before = after - 1
-        return float(y[before] + (y[after] - y[before]) / (x[after] - x[before]) * (one - x[before]))
-
-    return of_one(at, FLOAT)(wanted)
+    x, y, one = asarray(places).flat, asarray(values).flat, asarray(wanted)
+    found = []
+    for at in one.flat:
+        after = bisect_right(x, at)
+        if 0 < after < len(x):
+            low = y[after - 1]
+            found.append(low + (y[after] - low) / (x[after] - x[after - 1]) * (at - x[after - 1]))
+        else:
+            found.append(y[0 if after == 0 else -1])
+    flat = FLOAT.cast(found)
+    return ndarray(flat, one.shape, FLOAT) if one.shape else flat[0]
 
 
 def percentile(values: Any, wanted: Any) -> Any:

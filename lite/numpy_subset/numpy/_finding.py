@@ -72,8 +72,10 @@ def argsort(values: Any, kind: str = "stable") -> ndarray:
 
 def lexsort(keys: Sequence[Any]) -> ndarray:
     """Indices in order of the last key, then of the one before."""
-    rows = list(zip(*(asarray(key).flat for key in reversed(keys)), strict=True))
-    return ndarray(sorted(range(len(rows)), key=rows.__getitem__), (len(rows),), INT)
+    found = list(range(asarray(keys[0]).size))
+    for key in keys:  # a sort leaves what is equal in the order of the sorts before
+        found.sort(key=asarray(key).flat.__getitem__)
+    return ndarray(found, (len(found),), INT)
 
 
 def sort(values: Any) -> ndarray:

@@ -134,7 +134,9 @@ def concatenate(parts: Iterable[Any], axis: int = 0) -> ndarray:
         raise ValueError("need at least one array to concatenate")
     kind = reduce(common, (one.dtype for one in found))
     if axis % max(1, found[0].ndim) == 0:
-        flat = list(chain.from_iterable(one.flat for one in found))
+        flat: list[Any] = []
+        for one in found:  # which copies whole lists, and not each element
+            flat += one.flat
         flat = flat if all(one.dtype is kind for one in found) else kind.cast(flat)
         return ndarray(flat, (sum(map(len, found)), *found[0].shape[1:]), kind)
     rows = [concatenate(row).flat for row in zip(*found, strict=True)]

@@ -9,7 +9,7 @@ import pytest
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
-from wavesim.costs.dram_slowdown import Memory, by_block, by_row, slowdowns
+from wavesim.costs.dram_slowdown import GridBlocks, Memory, slowdowns
 from wavesim.costs.l2_misses import Reads, missed_reads, reads_of
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
@@ -35,7 +35,7 @@ TOKENS = 1_536
 def reads(slabs: list[int], size: int = 10) -> Reads:
     count = len(slabs)
     at_ns, row = np.arange(count) * 1.0, np.zeros(count, int)
-    return Reads(at_ns, np.ones(count), row, np.array(slabs), np.full(count, size))
+    return Reads(at_ns, np.ones(count), row, np.array(slabs), np.full(count, size), np.ones(1))
 
 
 def uneven(pipeline: Pipeline, **tile_ns: int) -> CostModel:
@@ -199,7 +199,8 @@ def test_values_by_block_and_by_row_are_each_other_turned_round():
     pipeline = gpt3_mlp(256)
     trace = simulate(pipeline, StreamSync(Grouped(2)), H200, CostModel(FAST))
     rows = 1.0 + np.arange(len(trace)) / 10
-    assert by_row(trace, [by_block(trace, stage, rows) for stage in (0, 1)]) == pytest.approx(rows)
+    blocks = GridBlocks(trace)
+    assert blocks.by_row(blocks.by_block(rows)) == pytest.approx(rows)
 
 
 @pytest.mark.parametrize("name", ["l2_bytes", "dram_bytes_per_s"])
