@@ -27,6 +27,7 @@ from wavesim.widgets.layer_scenario import (
     layer_answer,
 )
 from wavesim.widgets.menus import menu
+from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.plans_picture import PlansPicture
 from wavesim.widgets.words import Words, problem_box, style_sheet
 from wavesim.workloads.models import layered_models
@@ -62,7 +63,7 @@ class LayerWhatIf(ipywidgets.VBox):
         self._say()
         left = ipywidgets.VBox(list(self._controls))
         controls = ipywidgets.HBox([left, self.edges])
-        super().__init__([style_sheet(), controls, self.finding, self.picture, self.costs])
+        super().__init__([style_sheet(), controls, self.finding, self.picture, self.costs, PageWatch()])
         self.add_class("wavesim")
 
     @property

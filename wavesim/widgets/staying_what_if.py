@@ -16,6 +16,7 @@ from wavesim.model.device import default_device
 from wavesim.view.export import save_html
 from wavesim.view.timeline_data import TimelineParts, timeline_parts
 from wavesim.widgets.drawn import style
+from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.plans_picture import PlansPicture
 from wavesim.widgets.staying_scenario import (
     MAPPINGS,
@@ -59,7 +60,7 @@ class StayingWhatIf(ipywidgets.VBox):
         self._say()
         box = ipywidgets.GridBox(self.controls)
         box.add_class("wavesim-controls")
-        super().__init__([style_sheet(), box, self.finding, self.picture, self.costs])
+        super().__init__([style_sheet(), box, self.finding, self.picture, self.costs, PageWatch()])
         self.add_class("wavesim")
 
     @property
