@@ -13,7 +13,7 @@ from wavesim.widgets import LaunchExplorer, LayerWhatIf, PeerExplorer, PlaceExpl
 
 for explorer in (PlaceExplorer, LaunchExplorer, PeerExplorer, LayerWhatIf, StayingWhatIf):
     display(explorer())"""
-# What the picture says at first, the control, the key on a slider or the choice in a menu, and what it says then.
+# What the picture says at first, the control, the key or the choice, and what the picture says then.
 MOVES = (
     ("holding rows in clusters of 16", "Blocks of a cluster", "Home", "holding rows in clusters of 2 "),
     ("1,548 are lost", "Places in the pool", "End", "with 4,096 launches; at most"),

@@ -21,7 +21,13 @@ RUN = "python tests/host/host_long_run.py"
 SEEDS = 4
 # What the programs are made of beside the kernels, with all that these include.
 FILES = (
-    *("semaphore_ring.cpp", "semaphore_pipeline.cpp", "decode_chain.cpp", "persistent_gemm.cpp"),
+    *(
+        "semaphore_ring.cpp",
+        "semaphore_pipeline.cpp",
+        "decode_chain.cpp",
+        "conv_chain.cpp",
+        "persistent_gemm.cpp",
+    ),
     *("cuda_on_host.h", "ptx_on_host.h", "resident_blocks.h", "shared_memory_on_host.h"),
 )
 # Of each program, over all seeds.
@@ -30,6 +36,7 @@ OPERATIONS = {
     "row": 7_000_000,
     "tile": 7_000_000,
     "decode": 7_000_000,
+    "conv": 3_000_000,
     "split": 3_000_000,
     "cluster": 3_000_000,
     "residual": 3_000_000,
@@ -43,7 +50,12 @@ def sources() -> list[Path]:
     folders = [gpu / name for name in ("cusync", "kernels/sm90", "kernels/convolution", "kernels/rows")]
     attention = ("decode.cu", "operand.cuh", "spins_in_line.cuh", "warp_rows.cuh")
     files = [file for folder in folders for file in sorted(folder.rglob("*.cuh"))]
-    files += [ROOT / "wavesim" / "codegen" / "semaphore.cuh", gpu / "kernels" / "sm80" / "tensor_core.cuh"]
+    portable = ("tensor_core.cuh", "tile_config.cuh", "warp_tile.cuh")
+    files += [
+        ROOT / "wavesim" / "codegen" / "semaphore.cuh",
+        *(gpu / "kernels" / "sm80" / name for name in portable),
+    ]
+    files += [gpu / "kernels" / "convolution" / "conv_sm80.cu"]
     files += [gpu / "kernels" / "attention" / name for name in attention]
     stand_ins = {file.name for file in (HOST / "shadow").rglob("*.cuh")}
     return [file for file in files if file.name not in stand_ins]

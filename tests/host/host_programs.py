@@ -14,19 +14,26 @@ from pathlib import Path
 from host_sources import build
 
 from wavesim.codegen.cuda import generate
+from wavesim.codegen.stage_text import StageLinks
+from wavesim.model.accesses import Accesses
 from wavesim.model.attention import AttentionDecode
+from wavesim.model.convolution import Conv2D
+from wavesim.model.convolution_reads import conv_rows
 from wavesim.model.dependency import Dependency, gemm_rows, x, y
 from wavesim.model.device import load
-from wavesim.model.kernel import Gemm
+from wavesim.model.kernel import Block, Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.rows import Copy
 from wavesim.model.stage import Stage
-from wavesim.plan.order import Grouped, RowMajor
+from wavesim.plan.coverage import Precedence
+from wavesim.plan.order import Grouped, Reversed, RowMajor
 from wavesim.plan.parsing import plan_of_words
 from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.schedule import Persistent
+from wavesim.plan.semaphores import semaphore_arrays
 from wavesim.plan.sync import Semaphores
+from wavesim_gpu.cusync.waits import wait_schedule
 
 RACE = 66  # exit status where ThreadSanitizer reports
 KNOWN = Path(__file__).with_name("known_races.txt")
@@ -42,12 +49,33 @@ class Program:
     plan: Plan | None = None
     pipeline: Pipeline | None = None
     defines: tuple[str, ...] = ()
+    has_wait_lists: bool = False
 
     def header(self) -> str:
-        """The generated header, whose namespace is `pipeline`; empty without a plan."""
+        """The generated header, whose namespace is `pipeline`; empty without a plan.
+
+        With wait lists: what the runner gives each stage, `pipeline::second_waits` of stage "second".
+        """
         if self.plan is None or self.pipeline is None:
             return ""
-        return generate(self.pipeline, self.plan, load("h200"), "pipeline")
+        header = generate(self.pipeline, self.plan, load("h200"), "pipeline")
+        return header + wait_lists(self.pipeline, self.plan) if self.has_wait_lists else header
+
+
+def wait_lists(pipeline: Pipeline, plan: Plan) -> str:
+    """C++ of what each tile and split of consuming stages awaits and when, as wait_schedule.cuh has it."""
+    order, arrays, text = Precedence(Accesses(pipeline)), semaphore_arrays(pipeline, plan), ""
+    for stage in pipeline.stages:
+        inputs = {edge[0]: array for array, edge in StageLinks.of(stage.name, arrays).inputs}
+        if inputs:
+            lists = wait_schedule(order, stage, inputs, by_tile=True)
+            steps = ", ".join(f"{{{', '.join(map(str, step))}}}" for step in lists.steps.tolist())
+            text += (
+                f"namespace pipeline {{ struct {stage.name}_waits {{\n"
+                f"static constexpr int steps[][4] = {{{steps}}};\n"
+                f"static constexpr int first[] = {{{', '.join(map(str, lists.first.tolist()))}}};\n}}; }}\n"
+            )
+    return text
 
 
 def products(tile: tuple[int, int], rows: int, widths: tuple[int, ...], split_k: int = 1) -> Pipeline:
@@ -75,7 +103,23 @@ def decode_chain() -> Pipeline:
     return Pipeline("pipeline", [first, second, third], needs)
 
 
+def conv_block() -> Pipeline:
+    """Three 3 x 3 convolutions of ragged images, channels and tiles; the third adds what the first makes."""
+    fields = {"split_k": 1, "tile_k": 32, "block": Block(64), "activation": "relu"}
+    made = {
+        "first": Conv2D("first", 3, 3, 16, 24, 40, 32, 64, **fields),
+        "second": Conv2D("second", 3, 3, 16, 40, 40, 32, 64, **fields | {"split_k": 2}),
+        "third": Conv2D("third", 3, 3, 16, 40, 40, 32, 64, **fields, has_residual=True),
+    }
+    first, second, third = (Stage(name, work) for name, work in made.items())
+    return Pipeline(
+        "pipeline", [first, second, third], [conv_rows(first, second), conv_rows(second, third, first)]
+    )
+
+
 PIPELINE = products((64, 64), 4, (64, 4, 3, 2))
+# The second begins where the first ends, so that halos are awaited in earnest.
+CONV_PLAN = SemaphoreSync(TileSync(), orders={"second": Reversed(RowMajor())})
 PROGRAMS: Mapping[str, Program] = {
     "ring": Program("semaphore_ring"),
     "row": Program("semaphore_pipeline", SemaphoreSync(RowSync(), order=RowMajor()), PIPELINE),
@@ -83,6 +127,8 @@ PROGRAMS: Mapping[str, Program] = {
     "tile": Program("semaphore_pipeline", SemaphoreSync(TileSync(), order=Grouped(2)), PIPELINE),
     # Row kernels whose blocks take tile after tile, and splits of which the last to come merges all.
     "decode": Program("decode_chain", ROWS, decode_chain()),
+    # Convolutions that wait for their halo tap by tap, in splits of the taps, and for a residual.
+    "conv": Program("conv_chain", CONV_PLAN, conv_block(), has_wait_lists=True),
     # Two warpgroups, and tiles whose K two blocks share.
     "split": Program(
         "persistent_gemm",
@@ -111,7 +157,8 @@ PROGRAMS: Mapping[str, Program] = {
         ("CONFIG=TileConfig<2,1,128,3,2>", "FUSED=1", "WITH_RESIDUAL=0"),
     ),
 }
-# What is dropped, in which program: an order of an instruction, a barrier or a wait, by its function.
+# What is dropped, in which program: an order of an instruction, a barrier or a wait, by its function. "halo":
+# waits for other rows of tiles than the consumer's own.
 DROPPED = (
     ("row", "add_release"),
     ("tile", "store_release"),
@@ -127,6 +174,10 @@ DROPPED = (
     ("decode", "is_last_split"),
     ("decode", "decode"),
     ("decode", "wait_copies"),
+    ("conv", "accumulate"),
+    ("conv", "reduce_splits"),
+    ("conv", "wait_copies"),
+    ("conv", "halo"),
     ("split", "arrive"),
     ("split", "try_wait"),
     ("split", "test_wait"),

@@ -148,6 +148,13 @@ inline void pack_floats(unsigned& packed, float high, float low) {
     packed = (words[0] & 0xffff0000u) | words[1] >> 16;
 }
 
+// Two bf16 in each word, cut off.
+inline void fma_pairs(unsigned& sum, unsigned factor, unsigned term) {
+    const auto high = [](unsigned pair) { return __uint_as_float(pair & 0xffff0000u); };
+    const auto low = [](unsigned pair) { return __uint_as_float(pair << 16); };
+    pack_floats(sum, high(sum) * high(factor) + high(term), low(sum) * low(factor) + low(term));
+}
+
 // The first word of a lane's matrices, which perhaps no first lane has copied: so a sum grows by what the registers hold.
 inline void load_matrices_of_lane(unsigned& a, unsigned& b, unsigned& c, unsigned& d, unsigned address) {
     a = b = c = d = at_address(address);
@@ -224,6 +231,8 @@ void ptx(const char* site, Operands&&... operands) {
         [](float& value, float x) { value = std::exp2(x); }(operands...);
     } else if constexpr (text.starts_with("cvt.rn.bf16x2") || text.starts_with("cvt.rn.f16x2")) {
         pack_floats(operands...);
+    } else if constexpr (text.starts_with("fma.rn.bf16x2")) {
+        fma_pairs(operands...);
     } else if constexpr (text.starts_with("cp.async.cg")) {
         copy_later(operands...);
     } else if constexpr (text.starts_with("cp.async.commit_group")) {
