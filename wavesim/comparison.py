@@ -109,6 +109,18 @@ class Comparison:
         """The row that is predicted to gain most."""
         return max(self.rows, key=lambda row: row.predicted_points)
 
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """A dictionary of numbers per plan, times in us, as `pandas.DataFrame(comparison.records)` takes."""
+        from wavesim.view.comparison_table import record_of
+
+        return [record_of(row) for row in self.rows]
+
+    def _repr_html_(self) -> str:
+        from wavesim.view.comparison_table import comparison_html  # only where Jupyter shows it
+
+        return comparison_html(self)
+
     def table(self) -> str:
         """Plain text: size, plan, predicted, measured, error."""
         width = max(24, *(len(row.label) + 1 for row in self.rows))

@@ -97,6 +97,20 @@ def test_the_baseline_is_put_first_whatever_the_order_of_plans():
     assert [row.plan for row in found.rows] == ["stream", "tile", "row"]
 
 
+def test_jupyter_shows_a_table_of_the_records_with_a_dash_for_what_was_not_measured():
+    found = compare(toy(), [SemaphoreSync(TileSync())], load("toy"), costs=zero_cost(toy(), 1000))
+    stream, tile = found.records
+    assert (stream["predicted_us"], tile["predicted_us"], tile["predicted_points"]) == (4.0, 3.0, 25.0)
+    assert tile["measured_us"] is None
+    shown = found._repr_html_()
+    assert "<td>3.0</td><td>+25.0</td>" in shown
+    assert shown.count("<tr>") == 3
+    assert "<td>–</td>" in shown
+    assert shown.index("predicted: simulated") < shown.index("<details>")
+    hostile = replace(found, workload="<script>")
+    assert "<script>" not in hostile._repr_html_()
+
+
 def test_no_plans_is_an_error():
     with pytest.raises(DescriptionError, match="plans is empty"):
         compare(toy(), [], load("toy"))
