@@ -4,20 +4,27 @@ Example: a reader commits to "3 waves", runs the cell, and is told 3.5; then wri
 and `check("7.1", policy)` says what is wrong with it, without giving the solution away.
 """
 
+from pathlib import Path
 from typing import Any
 
 from wavesim.teaching.cell_errors import stop_telling, tell_in_cells
 from wavesim.teaching.exercises import Exercise, WrongAnswer, check
 from wavesim.teaching.prediction import Prediction
+from wavesim.teaching.progress import progress
+from wavesim.teaching.solved import keep_in
 
-__all__ = ["Exercise", "Prediction", "WrongAnswer", "check"]
+__all__ = ["Exercise", "Prediction", "WrongAnswer", "check", "progress"]
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext wavesim.teaching` does: errors in cells say what to do next."""
+    """What `%load_ext wavesim.teaching` does: errors in cells say what to do next, and what is solved
+    is kept beside the notebook.
+    """
     tell_in_cells(shell)
+    keep_in(Path.cwd())
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """What `%unload_ext wavesim.teaching` does: tracebacks again."""
+    """What `%unload_ext wavesim.teaching` does: tracebacks again, and nothing is kept."""
     stop_telling(shell)
+    keep_in(None)

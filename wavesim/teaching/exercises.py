@@ -6,7 +6,7 @@ so that a notebook that nobody has answered yet still runs from top to bottom.
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from math import isfinite
 from numbers import Real
@@ -15,6 +15,7 @@ from typing import Any
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.guard.arguments import require_types
 from wavesim.guard.escaping import Markup, element
+from wavesim.teaching.solved import remember
 
 # Notebook number -> the module with its graders.
 LESSONS = {
@@ -94,7 +95,11 @@ def check(number: str, answer: Any) -> Feedback:
     """Grades the answer to an exercise such as "2.1". Raises `WrongAnswer`, or `DescriptionError` for an
     unknown number.
     """
-    return exercise(number).check(answer)
+    feedback = exercise(number).check(answer)
+    if not feedback.is_right:
+        return feedback
+    lesson = {one.number for one in exercises_of(int(number.partition(".")[0]))}
+    return replace(feedback, text=f"{feedback.text}{remember(number, lesson)}")
 
 
 def exercise(number: str) -> Exercise:

@@ -23,7 +23,10 @@ SHOWN_NOTES = 2  # from what it was predicted, and what was measured where
 
 
 def record_of(row: Any) -> dict[str, Any]:
-    """The numbers of a row of a `wavesim.comparison.Comparison` under names with their units, in the table's order; None is what was not measured."""
+    """The numbers of a row of a `wavesim.comparison.Comparison`, in the table's order, named with units.
+
+    None is what was not measured.
+    """
     measured = row.measured_points
     return {
         "plan": row.label,
