@@ -93,6 +93,7 @@ def png_uri(codes: Codes, theme: Theme, stages: int) -> str:
     chunks = (
         (b"IHDR", struct.pack(">IIBBBBB", *size, 8, 3, 0, 0, 0)),
         (b"PLTE", palette),
+        (b"tRNS", b"\0"),  # EMPTY is the paper's own colour, whatever the page makes of it
         (b"IDAT", zlib.compress(lines, 3)),
         (b"IEND", b""),
     )

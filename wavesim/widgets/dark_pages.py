@@ -27,7 +27,7 @@ def dark_figures() -> str:
     rules = [
         f'{figure} .main-svg[style*="background"] {{ background: {DARK.background} !important }}',
         # A raster's colours are in its pixels: turned to the other end of lightness, with the hue they had.
-        f"{figure} .main-svg image {{ filter: invert(0.93) hue-rotate(180deg) }}",
+        f"{figure} .main-svg image {{ filter: invert(0.88) hue-rotate(180deg) brightness(1.2) }}",
         *(
             f"{figure} :is({_painted(what, light)}) {{ {what}: {dark} !important }}"
             for light, dark in colours.items()
