@@ -117,7 +117,7 @@ class Comparison:
         return [record_of(row) for row in self.rows]
 
     def _repr_html_(self) -> str:
-        from wavesim.view.comparison_table import comparison_html  # only where Jupyter shows it
+        from wavesim.view.display import comparison_html  # only where Jupyter shows it
 
         return comparison_html(self)
 

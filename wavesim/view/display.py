@@ -8,9 +8,12 @@ No script and no plotly: HTML, SVG and style only.
 from wavesim.guard.escaping import Markup, element
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.trace import Trace
+from wavesim.view.comparison_table import comparison_html
 from wavesim.view.pipeline_picture import dependency_list, pipeline_svg, wave_table
 from wavesim.view.theme import DARK, FONT, LIGHT, Theme
 from wavesim.view.trace_picture import trace_svg
+
+__all__ = ["STYLE", "comparison_html", "pipeline_html", "trace_html"]
 
 CLASS = "wavesim-display"
 
