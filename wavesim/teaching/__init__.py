@@ -10,8 +10,8 @@ from typing import Any
 from wavesim.teaching.cell_errors import stop_telling, tell_in_cells
 from wavesim.teaching.exercises import Exercise, WrongAnswer, check
 from wavesim.teaching.prediction import Prediction
-from wavesim.teaching.progress import progress
-from wavesim.teaching.solved import keep_in
+from wavesim.teaching.progress_table import progress
+from wavesim.teaching.solved_file import keep_in
 
 __all__ = ["Exercise", "Prediction", "WrongAnswer", "check", "progress"]
 

@@ -15,7 +15,7 @@ from typing import Any
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.guard.arguments import require_types
 from wavesim.guard.escaping import Markup, element
-from wavesim.teaching.solved import remember
+from wavesim.teaching.solved_file import remember
 
 # Notebook number -> the module with its graders.
 LESSONS = {

@@ -3,7 +3,7 @@
 import pytest
 
 from wavesim.teaching import WrongAnswer, check, load_ipython_extension, progress, unload_ipython_extension
-from wavesim.teaching.solved import FILE, keep_in, solved
+from wavesim.teaching.solved_file import FILE, keep_in, solved
 
 
 @pytest.fixture

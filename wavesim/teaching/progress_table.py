@@ -5,11 +5,11 @@ Example: "1  ✓ 1.1  ✓ 1.2  ○ 1.3" says that the third exercise of the firs
 
 from wavesim.teaching.exercises import LESSONS, exercises_of
 from wavesim.teaching.shown import Shown
-from wavesim.teaching.solved import solved
+from wavesim.teaching.solved_file import solved
 
 
 def progress() -> Shown:
-    """A table of all exercises with those that are solved; see `wavesim.teaching.solved`."""
+    """A table of all exercises with those that are solved; see `wavesim.teaching.solved_file`."""
     done = solved()
     numbers = {lesson: [one.number for one in exercises_of(lesson)] for lesson in LESSONS}
     rows = [
