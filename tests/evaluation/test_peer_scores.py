@@ -84,6 +84,7 @@ def test_the_page_has_the_tables_as_they_are_made(found):
         "scored": peer_page.scored_block(found),
         "predicted": peer_page.predicted_block(),
         "collectives": peer_page.collectives_block(),
+        "crossover": peer_page.crossover_block(),
     }
     assert peer_page.with_blocks(page, blocks) == page
 

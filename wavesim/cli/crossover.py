@@ -1,7 +1,7 @@
 """`wavesim crossover`: from how many rows on which way of synchronising pays, and a table to dispatch by.
 
 Example: `wavesim crossover --model gpt3-145b --tp 8 --m 1:4096 --python plans.py` prints the table and
-writes a module whose `plan_for(m)` a serving engine can call.
+writes a module whose `plan_for(m)` a serving engine can call. With `--gpus` see `peer_crossover.py`.
 """
 
 import argparse
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from wavesim.check.verdict import BASES
 from wavesim.cli.dask_option import add_dask_option, chosen_executor
+from wavesim.cli.peer_crossover import ROWS, run_over_gpus
 from wavesim.cli.printing import print_result, progress
 from wavesim.cli.status import INTERRUPTED
 from wavesim.errors import DescriptionError
@@ -40,10 +41,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--file", type=Path, help="instead: a .toml file as predict takes it")
     parser.add_argument("--tile-rows", type=integer, help="of the file's kernels, where it does not say")
     parser.add_argument("--tile", help=f"rows x columns of a tile ({TILE})")
-    parser.add_argument("--m", default="1:4096", help="first and last number of rows, such as 1:4096")
+    parser.add_argument("--gpus", type=integer, help="instead: ways to communicate over so many GPUs")
+    parser.add_argument("--m", help="first and last number of rows (1:4096; with --gpus 16:4096)")
     parser.add_argument("--device", help=", ".join(devices.names()))
-    parser.add_argument("--ways", default=",".join(WORDS), help="plans, as --sync of simulate takes them")
-    parser.add_argument("--orders", default=",".join(ORDERS), help=f"tile orders to try: {KNOWN_ORDERS}")
+    parser.add_argument(
+        "--ways",
+        help=f"plans, as --sync takes them ({','.join(WORDS)}); with --gpus as --way does",
+    )
+    parser.add_argument("--orders", help=f"tile orders to try ({','.join(ORDERS)}): {KNOWN_ORDERS}")
     parser.add_argument("--margin", type=number, help="points that a change of ways must gain (0.5)")
     parser.add_argument("--accept", default=BASES[0], choices=BASES, help="what a plan's safety may rest on")
     add_dask_option(parser)
@@ -58,16 +63,21 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.crossover.dispatch import dispatch_json, dispatch_python, table_json
     from wavesim.crossover.report import crossover_text, write_crossover_page
     from wavesim.crossover.table import MARGIN_POINTS
-    from wavesim.crossover.ways import read_ways
+    from wavesim.crossover.ways import ORDERS, WORDS, read_ways
 
+    if options.gpus is not None:
+        return run_over_gpus(options, _rows(options.m or ROWS))
     require_writable(options.html, options.dispatch, options.python)
     family, device = _family(options)
     with chosen_executor(options) as executor:
         found = crossover_of(
             family,
             device,
-            _rows(options.m),
-            ways=read_ways(options.ways, options.orders),
+            _rows(options.m or "1:4096"),
+            ways=read_ways(
+                ",".join(WORDS) if options.ways is None else options.ways,
+                ",".join(ORDERS) if options.orders is None else options.orders,
+            ),
             accept=options.accept,
             margin_points=MARGIN_POINTS if options.margin is None else options.margin,
             executor=executor,

@@ -39,14 +39,14 @@ def of_several(path: Path | None, options: argparse.Namespace) -> Description | 
 def simulate_several(found: Description, options: argparse.Namespace) -> int:
     """One way, beside one after the other."""
     unit = TileSync() if options.sync == "stream" else parse_policy(options.sync)
-    return _run(found, options, (options.way or USUAL_WAY,), unit, both_shots=False)
+    return _run(found, options, (USUAL_WAY if options.way is None else options.way,), unit, both_shots=False)
 
 
 def compare_several(found: Description, options: argparse.Namespace) -> int:
     """Several ways, `--way` or all."""
     from wavesim.peers.prediction import TRIED
 
-    words = listed("way", options.way, MOST_COMPARED) if options.way else TRIED
+    words = TRIED if options.way is None else listed("way", options.way, MOST_COMPARED)
     return _run(found, options, tuple(words), TileSync())
 
 

@@ -27,7 +27,7 @@ from wavesim.peers.prediction import forecast, one_gemm
 
 SHAPES = Path(__file__).with_name("peer_shapes.toml")
 FILE, STAMP = "predicted.json", "predicted.sha256"
-WAYS = ("chunks:2", "chunks:4", "stores", "stores:8", "blocks:16", "copies:8")
+WAYS = ("one-shot", "two-shot", "chunks:2", "chunks:4", "stores", "stores:8", "blocks:16", "copies:8")
 MOST_BYTES = 1 << 20
 GPUS = 2
 

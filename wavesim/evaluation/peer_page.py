@@ -6,12 +6,13 @@ measured tables, from the registered predictions, and from what was measured of 
 
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from statistics import median
 
 import wavesim.recordings
 from wavesim.errors import RecordingError
-from wavesim.evaluation.peer_blind import registered, shapes
+from wavesim.evaluation.peer_blind import GPUS, registered, shapes
 from wavesim.evaluation.peer_published import (
     PublishedCollective,
     PublishedProduct,
@@ -23,11 +24,19 @@ from wavesim.guard.documents import read_json
 from wavesim.guard.program import run_program
 from wavesim.guard.reading import read_text
 from wavesim.guard.writing import write_text
+from wavesim.model.collective import Collective
+from wavesim.model.device import default_device
+from wavesim.model.host import Host
+from wavesim.model.link import load_link
+from wavesim.peers.dispatch import PeerCrossover, peer_crossover, text_of
 from wavesim.peers.two_gpu_tables import measured_tables
+from wavesim.view.export import save_figure
+from wavesim.view.peer_crossover_figure import times_as_fast_over_rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "two-gpus.md"
 FOLDER = Path(wavesim.recordings.__file__).parent / "two-gpus"
 MEASURED = FOLDER / "measured.json"  # [{"m", "k", "n", "way", "ns"}, ...], written by the measuring command
+PICTURE = PAGE.parent / "images" / "two-gpus-crossover"
 MOST_BYTES = 1 << 20
 NOT_YET = "not measured yet"
 
@@ -103,6 +112,26 @@ def product_line(one: PublishedProduct) -> str:
     )
 
 
+@cache
+def crossover() -> PeerCrossover:
+    """Of one product on two GPUs; the page has it as the command prints it, and as a picture."""
+    device = default_device()
+    host = Host(GPUS, load_link(device.name), {"gemm": Collective()})
+    return peer_crossover("M x 7,168 x 4,096", (4_096, 7_168), host, device, (16, 4_096))
+
+
+def crossover_block() -> str:
+    """The command's table."""
+    return f"```\n{text_of(crossover()).rstrip()}\n```"
+
+
+def draw() -> None:
+    """Writes the picture, light and dark."""
+    for theme in ("light", "dark"):
+        figure = times_as_fast_over_rows(crossover(), "simulated, not measured", theme)
+        save_figure(figure, PICTURE.with_name(f"{PICTURE.name}-{theme}.svg"))
+
+
 def predicted_block() -> str:
     """The 24 shapes: what was registered, and what was then measured."""
     times = {(one.m, one.k, one.n, one.way): one for one in registered(FOLDER)}
@@ -141,14 +170,16 @@ def with_blocks(text: str, blocks: dict[str, str]) -> str:
 
 
 def main() -> int:
-    """Writes the page."""
+    """Writes the page and its picture, which needs Chromium."""
     blocks = {
         "scored": scored_block(scores()),
         "predicted": predicted_block(),
         "collectives": collectives_block(),
         "products": products_block(published_products()),
+        "crossover": crossover_block(),
     }
     write_text(PAGE, with_blocks(read_text(PAGE, MOST_BYTES), blocks))
+    draw()
     return 0
 
 

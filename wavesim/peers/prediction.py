@@ -68,8 +68,12 @@ class PeerForecast:
     @property
     def best(self) -> PeerTime:
         """The fastest; the baseline where nothing is faster by what is worth another kernel."""
+        return self.best_over(self.baseline)
+
+    def best_over(self, other: PeerTime, margin: float = PAYS) -> PeerTime:
+        """The fastest; `other` where nothing is so many times as fast as that."""
         fastest = min(self.times, key=lambda one: one.time_ns)
-        return fastest if self.speedup(fastest) >= PAYS else self.baseline
+        return fastest if other.time_ns / fastest.time_ns >= margin else other
 
     def speedup(self, one: PeerTime) -> float:
         """How many times as fast as one after the other."""

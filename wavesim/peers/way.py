@@ -48,7 +48,11 @@ class PeerWay:
             raise DescriptionError(f"way is {shown(self.method)}; known are {WORDS}")
         least, most = (int(self.method != "stores"), MOST) if self.method in COUNTED else (0, 0)
         if type(self.count) is not int or not least <= self.count <= most:
-            what = COUNTED.get(self.method, "count")
+            if self.method not in COUNTED:
+                raise DescriptionError(
+                    f"way {self.method} has no number, and {shown(self.count)} is given; leave it out"
+                )
+            what = COUNTED[self.method]
             raise DescriptionError(
                 f"way {self.method}: {what} is {shown(self.count)}; it must be {least} to {most}"
             )

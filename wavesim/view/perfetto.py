@@ -16,12 +16,14 @@ from wavesim.analysis.link_use import link_rates
 from wavesim.errors import DescriptionError
 from wavesim.guard.writing import write_bytes
 from wavesim.model.pipeline import Pipeline
-from wavesim.trace.trace import Trace
+from wavesim.trace.trace import Trace, Transfers
 from wavesim.view.last_producers import find_last_producers
 
 KINDS = (".json", ".json.gz")
 MOST_SMS = 10_000  # pids of one trace; the next begins at a multiple of it
 EVENTS_PID = MOST_SMS - 1  # launches and kernel boundaries, beside the SMs
+ARRIVALS_PID = EVENTS_PID - 1  # of GPU 0; the next have lower ones
+MOST_DEVICES_SHOWN = 64
 Event = dict[str, Any]
 
 
@@ -30,8 +32,9 @@ def write_perfetto(path: str | Path, *traces: Trace, pipeline: Pipeline | None =
 
     Every block is a slice of category "tile", from start to end, and its waits are slices of category
     "wait" inside it. A flow arrow leads to each consumer tile from the last to end of the tiles it reads,
-    by `pipeline`'s dependencies or, for a catalogued workload, without it. All traces begin at time
-    zero, their first issue.
+    by `pipeline`'s dependencies or, for a catalogued workload, without it. What crosses between GPUs is a
+    slice of category "transfer" where it arrives, with an arrow to it from the block that sent it. All traces
+    begin at time zero, their first issue.
 
     Raises `DescriptionError` for no traces, another ending than .json or .json.gz, too many SMs, and
     a pipeline whose grids are not the trace's.
@@ -63,8 +66,9 @@ def _description(trace: Trace) -> str:
 
 
 def _events(trace: Trace, index: int, pipeline: Pipeline | None) -> Iterator[Event]:
-    if trace.header.sm_count >= EVENTS_PID:
-        raise DescriptionError(f"trace {index} has {trace.header.sm_count} SMs; at most {EVENTS_PID - 1}")
+    most = ARRIVALS_PID - MOST_DEVICES_SHOWN
+    if trace.header.sm_count > most:
+        raise DescriptionError(f"trace {index} has {trace.header.sm_count} SMs; at most {most}")
     pids = index * MOST_SMS + trace.sm
     origin = int(trace.issue_ns.min()) if len(trace) else 0
     yield from _names(trace, index)
@@ -72,6 +76,7 @@ def _events(trace: Trace, index: int, pipeline: Pipeline | None) -> Iterator[Eve
     yield from _waits(trace, pids.tolist(), origin)
     yield from _arrows(trace, pids.tolist(), origin, f"{index}.", find_last_producers(trace, pipeline))
     yield from _links(trace, index, origin)
+    yield from _transfers(trace, pids.tolist(), index, origin)
     for event in trace.events:
         place = {"pid": index * MOST_SMS + EVENTS_PID, "tid": 0}
         span = _span(event.start_ns - origin, event.end_ns - origin)
@@ -147,6 +152,45 @@ def _links(trace: Trace, index: int, origin: int) -> Iterator[Event]:
         for time, rate in link_rates(trace, source, target):
             counted = {"GB/s": round(rate, 3)}
             yield {"ph": "C", "name": name, **place, "ts": (time - origin) / 1000, "args": counted}
+
+
+def _transfers(trace: Trace, pids: list[int], index: int, origin: int) -> Iterator[Event]:
+    """What crosses between GPUs: a slice where it arrives, and an arrow to it from the block that sent it."""
+    found = trace.transfers
+    if found is None or not found.block.size:
+        return
+    per_device = trace.header.sm_count // trace.header.device_count
+    base = index * MOST_SMS + ARRIVALS_PID
+    for device in sorted(set(found.target.tolist())):
+        yield _meta("process_name", base - device, name=f"{trace.header.source}: arrives at GPU {device}")
+        first = index * MOST_SMS + device * per_device
+        yield _meta("process_sort_index", base - device, sort_index=first)
+    lanes = _lanes(found)
+    columns = (found.block, found.source, found.target, found.start_ns - origin, found.end_ns - origin)
+    rows = zip(lanes, found.bytes.tolist(), *(column.tolist() for column in columns), strict=True)
+    for number, (lane, size, block, source, target, start, end) in enumerate(rows):
+        place = {"pid": base - target, "tid": lane}
+        name = f"from GPU {source}, {size:,} bytes"
+        yield {"ph": "X", "name": name, "cat": "transfer", **place, **_span(start, end)}
+        flow = {"name": "transfer", "cat": "transfer", "id": f"{index}.t{number}"}
+        left = {"pid": pids[block], "tid": int(trace.slot[block])}
+        # Within the block's slice: what an epilogue sends may leave after the tile has ended.
+        inside = min(max(start, int(trace.start_ns[block]) - origin), int(trace.end_ns[block]) - origin - 1)
+        yield {"ph": "s", **flow, **left, "ts": inside / 1000}
+        yield {"ph": "f", "bp": "e", **flow, **place, "ts": max(start, end - 1) / 1000}
+
+
+def _lanes(found: Transfers) -> list[int]:
+    """A lane for each transfer, in which no other of its receiver is under way."""
+    free: dict[int, list[int]] = {}  # by receiver: when each lane is free
+    lanes = [0] * len(found.block)
+    for number in sorted(range(len(lanes)), key=lambda one: int(found.start_ns[one])):
+        ends = free.setdefault(int(found.target[number]), [])
+        start, end = int(found.start_ns[number]), int(found.end_ns[number])
+        lane = next((place for place, until in enumerate(ends) if until <= start), len(ends))
+        ends[lane : lane + 1] = [end]
+        lanes[number] = lane
+    return lanes
 
 
 def _arrows(

@@ -220,7 +220,7 @@ def test_a_trace_of_two_devices_is_saved_and_read(tmp_path):
         (lambda: parse_way("nccl"), f"way is 'nccl'; known are {WORDS}"),
         (lambda: parse_way("chunks:x"), "way is 'chunks:x'; write a number after the colon"),
         (lambda: parse_way("blocks:0"), "way blocks: SMs is 0; it must be 1 to 128"),
-        (lambda: PeerWay("sequence", 3), "way sequence: count is 3; it must be 0 to 0"),
+        (lambda: PeerWay("sequence", 3), "way sequence has no number, and 3 is given"),
         (lambda: run("stores:4"), "blocks that wait may hold 4 SMs of rank 0 (4 of gemm.sum@0)"),
         (
             lambda: simulate_peers(ONE, Host(2, LINK), parse_way("chunks"), FOUR, times=TIMES),

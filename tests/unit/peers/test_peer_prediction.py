@@ -1,6 +1,7 @@
 """Which way pays, what the commands say of it, and predictions that are registered once."""
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -102,6 +103,19 @@ def test_the_commands_take_a_description_of_two_gpus(tmp_path, capsys):
     events = json.loads(trace.read_text())["traceEvents"]
     assert any(event["name"] == "GB/s, GPU 1 to 0" for event in events)
     assert any("GPU 1 SM 0" in str(event.get("args")) for event in events)
+    crossing = [event for event in events if event.get("cat") == "transfer"]
+    slices = {(one["pid"], one["tid"]): [] for one in crossing if one["ph"] == "X"}
+    for one in crossing:
+        if one["ph"] == "X":
+            slices[one["pid"], one["tid"]].append((one["ts"], one["ts"] + one["dur"]))
+    assert all(end <= begin for lane in slices.values() for (_, end), (begin, _) in pairwise(sorted(lane)))
+    left = {one["id"]: one["ts"] for one in crossing if one["ph"] == "s"}
+    reached = {one["id"]: one["ts"] for one in crossing if one["ph"] == "f"}
+    assert left.keys() == reached.keys()
+    assert len(left) == sum(map(len, slices.values())) > 0
+    assert all(left[name] <= reached[name] for name in left)
+    names = {str(one.get("args")) for one in events if one["name"] == "process_name"}
+    assert {"{'name': 'simulated: arrives at GPU 0'}", "{'name': 'simulated: arrives at GPU 1'}"} <= names
     assert main(["compare", "--file", str(path), "--way", "stores,blocks:8", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [one["way"] for one in document["ways"]][:3] == ["sequence", "stores", "stores one-shot"]
