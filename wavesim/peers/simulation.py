@@ -57,7 +57,7 @@ def simulate_peers(
     """
     require_types("simulate_peers", one=(one, Pipeline), host=(host, Host), way=(way, PeerWay))
     program = launches_of(one, host, way, device, times or times_of(one, host, way, device), unit)
-    _require_room(program, device)
+    require_room(program, device)
     late = [None if rank in never else late for rank, late in enumerate(host.late_ns)]
     engine = PeerEngine(program, device, host.link, latencies_of(device), late, limit_ns)
     engine.run()
@@ -151,7 +151,7 @@ def _tile_ns(stage: Stage, products: ProductCosts, device: Device, burst_ratio: 
     return max(1, round(stage.kernel.bytes_per_block / share * 1e9))
 
 
-def _require_room(program: PeerProgram, device: Device) -> None:
+def require_room(program: PeerProgram, device: Device) -> None:
     """Blocks that wait and come first may not hold every SM: what they wait for would have none."""
     for rank in range(program.devices):
         own = [one for one in program.kernels if one.stage.device == rank and one.sender != "copy-engine"]
