@@ -28,11 +28,11 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Block
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan, StreamSync
-from wavesim.predict.forecast import forecast_of
+from wavesim.predict.forecast import HELPS_POINTS, forecast_of
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.kinds import kernel_times_kind
 from wavesim.predict.prediction import improvement_points, sustained_points
-from wavesim.predict.verdict import HELPS_POINTS, NO_BETTER_POINTS
+from wavesim.predict.verdict import NO_BETTER_POINTS
 from wavesim.sim.simulation import simulate
 from wavesim_gpu.runner import current_commit
 from wavesim_gpu.runtime.device import query

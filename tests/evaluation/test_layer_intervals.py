@@ -23,9 +23,21 @@ def test_widths_are_learnt_on_the_development_split_and_held_against_the_other()
     assert coverage(found, kinds) == pytest.approx((len(TESTED) // 2) / len(TESTED))
 
 
+def test_without_a_split_all_cases_give_width_and_errors():
+    found = [SpreadError("own", name, 2.0, 1.0) for name in (*LEARNT, *TESTED)]
+    only = kinds_of(found, "h200", is_split=False)["own"]
+    assert only.half_width_over_spread == pytest.approx(2.0)
+    assert only.cases == len(LEARNT) + len(TESTED)
+
+
 def test_the_committed_widths_of_layers_stand_beside_those_of_all_other_kinds():
     kinds = json.loads(LAYER_INTERVALS.read_text())["kinds"]
-    assert set(kinds) == {"layer, device constants, pdl", "layer, device constants, semaphores by pdl"}
+    assert set(kinds) == {
+        "layer, device constants, pdl",
+        "layer, device constants, semaphores by pdl",
+        "layer, device constants, chained products, semaphores by pdl",
+        "layer, device constants, chained products, persistent+pdl+row",
+    }
     for kind in kinds:
         assert committed_widths().support(kind, "h200") == "here"
         assert committed_widths().support(kind, "h100") == "elsewhere"

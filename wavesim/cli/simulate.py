@@ -108,13 +108,15 @@ def run(options: argparse.Namespace) -> int:
 
 def _verdict(forecast: "Forecast", plan: Plan, baseline: Plan) -> tuple[str, ...]:
     """Of a layer, whose gains were scored with it: whether this plan is worth running."""
+    from wavesim.predict.forecast import HELPS_POINTS
     from wavesim.predict.kinds import LAYER_CONSTANTS
-    from wavesim.predict.verdict import HELPS_POINTS
 
     if plan == baseline or not forecast.kind.startswith(LAYER_CONSTANTS):
         return ()
-    words = "nothing to gain here" if forecast.points < HELPS_POINTS else "worth running"
-    return (f"verdict: {words} by this plan, a point is worth naming",)
+    if forecast.points < HELPS_POINTS:
+        return ("verdict: nothing to gain here by this plan, a point is worth naming",)
+    words = "worth running" if forecast.is_worth_it else "too little gain to be sure of"
+    return (f"verdict: {words} by this plan, {forecast.needed_points:.1f} points are asked",)
 
 
 def _draw(

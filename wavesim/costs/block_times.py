@@ -1,7 +1,7 @@
 """How long each block of a layer's stages takes: what depends on the clock, and what does not.
 
 Example: the first 132 tiles of a product fill their pipelines at once and read all of its weights from DRAM;
-those behind them find the weights in the L2 and take their k-blocks' cycles and their stores'.
+those behind them find weights that fit the L2 there, and take their k-blocks' cycles and their stores'.
 """
 
 from dataclasses import dataclass
@@ -113,12 +113,17 @@ def _product_times(gemm: Gemm, tiles: TileCosts, device: Device, *, is_in_l2: bo
 
 
 def _many_rows_blocks(gemm: Gemm, tiles: TileCosts, sms: int, *, is_in_l2: bool) -> list[BlockTimes]:
-    """The first wave fills its pipelines at once, with weights from DRAM; the others find them in the L2."""
+    """The first wave fills its pipelines at once, with weights from DRAM.
+
+    The others find in the L2 as much of them as it holds, and read the rest again: a row of tiles has evicted
+    it since the row before read it.
+    """
     loop, other = tiles.loop_cycles(gemm), tiles.other_cycles(gemm)
-    loads_ns = 0.0 if is_in_l2 else tiles.first_weights_ns(gemm, sms)
-    first = BlockTimes(loop, loads_ns, other + tiles.first_wave_cycles(gemm, sms))
+    wave_ns = tiles.wave_weights_ns(gemm, sms)
+    first_ns, later_ns = 0.0 if is_in_l2 else wave_ns, wave_ns * tiles.evicted_share(gemm)
+    first = BlockTimes(loop, first_ns, other + tiles.first_wave_cycles(gemm, sms))
     count = min(gemm.grid.size, sms)
-    return [first] * count + [BlockTimes(loop, other_cycles=other)] * (gemm.grid.size - count)
+    return [first] * count + [BlockTimes(loop, later_ns, other)] * (gemm.grid.size - count)
 
 
 def _few_rows_blocks(gemm: Gemm, tiles: TileCosts, sms: int, *, is_in_l2: bool) -> list[BlockTimes]:

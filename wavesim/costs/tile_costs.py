@@ -95,8 +95,12 @@ class TileCosts:
         """What a block of the first wave takes longer: in proportion to the SMs that start with it."""
         return self.first_cycles * min(1.0, gemm.grid.size / sm_count)
 
-    def first_weights_ns(self, gemm: Gemm, sm_count: int) -> float:
-        """How long the DRAM takes for all weights that the first wave reads, in row-major order."""
+    def evicted_share(self, gemm: Gemm) -> float:
+        """Of a product's weights, each of which a row of tiles reads: what the L2 has no room for."""
+        return max(0.0, 1.0 - self.l2_bytes / (ELEMENT_BYTES * gemm.k * gemm.n))
+
+    def wave_weights_ns(self, gemm: Gemm, sm_count: int) -> float:
+        """How long the DRAM takes for all weights that a wave reads, in row-major order."""
         columns = min(gemm.n, sm_count * gemm.tile_n)
         return ELEMENT_BYTES * gemm.k / gemm.split_k * columns / self.memory_bytes_per_s * 1e9
 

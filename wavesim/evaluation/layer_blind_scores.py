@@ -75,7 +75,7 @@ def scores_by_kind(run: LayerBlindRun, basis: LayerBasis) -> Iterator[LayerScore
 
 
 def scores_today(run: LayerBlindRun, cases: list[BlindLayerCase], basis: LayerBasis) -> Iterator[LayerScores]:
-    """Both splits of the cases, predicted again."""
+    """Both splits of the cases, and all of them, predicted again."""
     device = str(run.facts["device"])
     cases = [case for case in cases if case.name in run.rounds]
     if basis == "costs":
@@ -84,9 +84,10 @@ def scores_today(run: LayerBlindRun, cases: list[BlindLayerCase], basis: LayerBa
         streams = {case: {order: run.stream(case, order) for order in case.orders} for case in cases}
         found = predicted_from_streams(streams, device)
     predicted = {(one.case, one.order, one.plan): one for one in found}
-    for is_test, what in ((False, "development split, today"), (True, "test split, today")):
-        names = {case.name for case in cases if is_in_test_split(case.name) == is_test}
-        yield _scores(run, basis, predicted, what, names)
+    names = {case.name for case in cases}
+    test = set(filter(is_in_test_split, names))
+    for what, some in (("development split", names - test), ("test split", test), ("all", names)):
+        yield _scores(run, basis, predicted, f"{what}, today", some)
 
 
 def paired_points(times: list[int], stream: list[int]) -> float:
@@ -170,7 +171,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--kinds", action="store_true", help="scores of each kind of cases too")
     parser.add_argument(
-        "--today", action="store_true", help="predict again, in minutes, and score both splits"
+        "--today", action="store_true", help="predict again, in minutes, and score splits and all"
     )
     asked = parser.parse_args()
     run = LayerBlindRun(asked.folder)

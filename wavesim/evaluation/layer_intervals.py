@@ -1,8 +1,10 @@
 """The 80 % intervals of layers' predictions, learnt on one split of a blind run, held against the other.
 
-`python -m wavesim.evaluation.layer_intervals FOLDER` predicts every case of the run anew, from the device's
-constants, writes the widths beside the run's folder and prints how many measurements of the test split lie
-inside. All plans and orders of a case err alike, so that each case weighs the same (`interval_fit.py`).
+`python -m wavesim.evaluation.layer_intervals FOLDER...` predicts every case of the runs anew, from the
+device's constants, writes the widths beside the runs' folders and prints how many measurements of the first
+one's test split lie inside. All plans and orders of a case err alike, so that each case weighs the same
+(`interval_fit.py`). A kind that only a later run measured, by which no constant was chosen, takes its width
+and errors from all cases of that run: too few to split.
 """
 
 import argparse
@@ -25,7 +27,7 @@ from wavesim.guard.workers import worker_pool
 from wavesim.guard.writing import write_text
 from wavesim.model import device as devices
 from wavesim.predict.intervals import LAYER_INTERVALS, LEVEL, KindScore, spread_points
-from wavesim.predict.kinds import LAYER_CONSTANTS, plan_kind
+from wavesim.predict.kinds import CHAINED_PRODUCTS, LAYER_CONSTANTS, plan_kind
 from wavesim.predict.prediction import improvement_points
 from wavesim.sim.simulation import simulate
 
@@ -48,6 +50,7 @@ def errors_of(run: LayerBlindRun, case: BlindLayerCase) -> list[SpreadError]:
 def _errors(run: LayerBlindRun, case: BlindLayerCase) -> Iterator[SpreadError]:
     pipeline, device = case.pipeline(), devices.load(str(run.facts["device"]))
     costs, rounds = costs_of_stages(pipeline, device), run.rounds[case.name]
+    known = f"{LAYER_CONSTANTS}, {CHAINED_PRODUCTS}" if case.is_chained else LAYER_CONSTANTS
     for order in case.orders:
         stream_ns = simulate(pipeline, case.plan(BASELINE, order), device, costs).time_ns
         for word in case.plans:
@@ -56,24 +59,24 @@ def _errors(run: LayerBlindRun, case: BlindLayerCase) -> Iterator[SpreadError]:
             trace = simulate(pipeline, case.plan(word, order), device, costs)
             points = improvement_points(trace.time_ns, stream_ns)
             measured = paired_points(rounds[order, word], rounds[order, BASELINE])
-            kind = plan_kind(LAYER_CONSTANTS, trace.header.plan)
+            kind = plan_kind(known, trace.header.plan)
             yield SpreadError(kind, case.name, points - measured, spread_points(trace, points))
 
 
-def kinds_of(found: list[SpreadError], device: str) -> dict[str, KindScore]:
-    """Widths by the development split, errors of the test split."""
+def kinds_of(found: list[SpreadError], device: str, *, is_split: bool = True) -> dict[str, KindScore]:
+    """Widths by the development split, errors of the test split; without `is_split` both by all cases."""
     return {
-        kind: _score([one for one in found if one.kind == kind], device)
+        kind: _score([one for one in found if one.kind == kind], device, is_split=is_split)
         for kind in sorted({one.kind for one in found})
     }
 
 
-def _score(found: list[SpreadError], device: str) -> KindScore:
+def _score(found: list[SpreadError], device: str, *, is_split: bool) -> KindScore:
     groups: dict[str, list[float]] = {}
     for one in found:
-        if not is_in_test_split(one.case):
+        if not (is_split and is_in_test_split(one.case)):
             groups.setdefault(one.case, []).append(abs(one.error) / one.spread)
-    errors = [abs(one.error) for one in found if is_in_test_split(one.case)]
+    errors = [abs(one.error) for one in found if not is_split or is_in_test_split(one.case)]
     median, p90 = (round(float(np.percentile(errors or [0.0], share)), 2) for share in (50, 90))
     width = grouped_quantile(list(groups.values())) * unseen_over_seen(found[0].kind, len(groups))
     return KindScore(round(width, 2), (device,), len(errors), median, p90)
@@ -89,21 +92,27 @@ def coverage(found: list[SpreadError], kinds: dict[str, KindScore]) -> float:
     return float(np.mean(inside))
 
 
-def main() -> int:
-    """The command."""
-    parser = argparse.ArgumentParser(prog="python -m wavesim.evaluation.layer_intervals")
-    parser.add_argument("folder", type=Path)
-    run = LayerBlindRun(parser.parse_args().folder)
+def _all_errors(run: LayerBlindRun) -> list[SpreadError]:
     cases = [case for case in every_case() if case.name in run.rounds]
     with worker_pool() as pool:
         waiting = [pool.submit(errors_of, run, case) for case in cases]
-        found = list(chain.from_iterable(one.result() for one in waiting))
-    kinds = kinds_of(found, str(run.facts["device"]))
+        return list(chain.from_iterable(one.result() for one in waiting))
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m wavesim.evaluation.layer_intervals")
+    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
+    first, *later = map(LayerBlindRun, parser.parse_args().folders)
+    found = _all_errors(first)
+    kinds = kinds_of(found, str(first.facts["device"]))
+    for run in later:
+        new = [one for one in _all_errors(run) if one.kind not in kinds]
+        kinds |= kinds_of(new, str(run.facts["device"]), is_split=False)
     document = {"level": LEVEL, "kinds": {kind: asdict(one) for kind, one in kinds.items()}}
     write_text(LAYER_INTERVALS, json.dumps(document, indent=1) + "\n")
     for kind, one in kinds.items():
-        halves = [one.half_width_over_spread * each.spread for each in found if each.kind == kind]
-        print(f"{kind}: {one}, median half-width {np.median(halves):.1f} points")  # noqa: T201
+        print(f"{kind}: {one}")  # noqa: T201
     print(f"inside, test split: {coverage(found, kinds):.0%}")  # noqa: T201  # the command's output
     return 0
 

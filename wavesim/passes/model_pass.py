@@ -18,12 +18,11 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.defaults import find_costs
-from wavesim.predict.forecast import Forecast
+from wavesim.predict.forecast import HELPS_POINTS, Forecast
 from wavesim.predict.kinds import CHAINED_PRODUCTS
 from wavesim.predict.known_costs import KnownCosts
 from wavesim.predict.product_tiles import best_tiles
 from wavesim.predict.product_times import costs_from_products
-from wavesim.predict.verdict import HELPS_POINTS
 from wavesim.trace.trace import Trace
 from wavesim.workloads.hopper import TILES
 from wavesim.workloads.layer_backends import with_backends, with_chained_products
@@ -76,6 +75,12 @@ class ModelPass:
     def gain_points(self, way: PassWay) -> float:
         """What a way gains over the first, in points of a whole layer."""
         return way.forecast.points
+
+    @property
+    def best(self) -> PassWay:
+        """The way to run: the fastest whose gain is worth it, by how far such predictions are off."""
+        worth_it = [way for way in self.ways if way.forecast.is_worth_it]
+        return max(worth_it, key=self.gain_points, default=self.ways[0])
 
     @property
     def gains_nothing(self) -> bool:

@@ -59,9 +59,14 @@ def notes_of(found: ModelPass) -> tuple[str, ...]:
 
 def verdict_of(found: ModelPass) -> str:
     """Whether it is worth synchronising otherwise, in words."""
-    best = max(found.ways, key=found.gain_points)
+    first, best, most = found.ways[0], found.best, max(found.ways, key=found.gain_points)
     if found.gains_nothing:
-        return f"verdict: nothing to gain here, no way gains a point over {found.ways[0].word}"
+        return f"verdict: nothing to gain here, no way gains a point over {first.word}"
+    if best is first:
+        return (
+            f"verdict: {first.word}; {most.word} is predicted to gain {most.forecast.points:+.1f} points, "
+            f"too few to be sure of ({most.forecast.interval_text})"
+        )
     return f"verdict: {best.word}, {best.forecast.points:+.1f} points ({best.forecast.interval_text})"
 
 

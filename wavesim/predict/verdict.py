@@ -17,13 +17,12 @@ from wavesim.plan.order import Grouped, RowMajor, SlicesLast
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.predict.defaults import described_costs
-from wavesim.predict.forecast import Forecast, HasForecast
+from wavesim.predict.forecast import HELPS_POINTS, Forecast, HasForecast
 from wavesim.trace.trace import Trace
 
 STREAM = "stream"
 ORDERS = (RowMajor(), Grouped(4), Grouped(8))  # simpler ones first
 NEARLY_FULL = 3.0  # percent of SM slots
-HELPS_POINTS = 1.0  # a gain smaller than this is not worth two streams
 NO_BETTER_POINTS = 0.5  # by which a plan must be better than a simpler one to be chosen
 
 

@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 from wavesim.check.verdict import Basis, SafetyVerdict, require_basis
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
-from wavesim.predict.forecast import Forecast
+from wavesim.predict.forecast import HELPS_POINTS, Forecast
 from wavesim.predict.prediction import TIME_TEXT
 
 TABLE_ROWS = 12
-HELPS_POINTS = 1.0  # a smaller predicted gain is not worth two streams
 
 
 @dataclass(frozen=True)
 class TunedPlan:
     """One plan of the ranking; improvements are over the best stream-sync plan, in points.
 
-    `order` names its choice of orders, which its costs were found by; `safety` says what it rests on.
+    `order` names its choice of orders, which its costs were found by; `safety` says what it rests on;
+    `needed_points`: the least gain for which it is run, by how far such predictions are off.
     """
 
     name: str
@@ -32,6 +32,12 @@ class TunedPlan:
     improvement_points: float
     semaphores: int
     safety: SafetyVerdict
+    needed_points: float = HELPS_POINTS
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether it is one to run in place of stream sync."""
+        return self.improvement_points >= self.needed_points
 
     @property
     def text(self) -> str:
@@ -67,7 +73,7 @@ class Tuning:
 
     @property
     def best(self) -> TunedPlan:
-        """The plan to run: the first that rests on no more than is accepted, unless it gains too little."""
+        """The plan to run: the first that rests on no more than is accepted, and gains enough for sure."""
         return best_of(self.plans, self.accept)
 
     def accepting(self, accept: str) -> "Tuning":
@@ -86,6 +92,21 @@ class Tuning:
                 rows.setdefault(row.safety.basis, row)
         return tuple(rows.values())
 
+    @property
+    def unsure(self) -> TunedPlan | None:
+        """The fastest accepted plan that is predicted faster than `best`, by too little to be run."""
+        best = self.best
+        return next(
+            (
+                row
+                for row in self.plans
+                if row.safety.is_accepted(self.accept)
+                and row.predicted_ns < best.predicted_ns
+                and row.improvement_points >= HELPS_POINTS
+            ),
+            None,
+        )
+
     def table(self, rows: int = TABLE_ROWS) -> str:
         """Plain text: the first rows, stream sync, and where the numbers come from."""
         lines = [f"{'plan':<44}{'predicted':>12}{'gain':>8}{'semaphores':>12}{'safety':>8}"]
@@ -101,6 +122,7 @@ class Tuning:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the numbers mean."""
+        unsure = () if self.unsure is None else (self.unsure,)
         left = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items() if count) or "none"
         state = "" if self.is_complete else " (interrupted: the plans simulated so far)"
         return (
@@ -114,14 +136,19 @@ class Tuning:
                 f"faster, but rests on more: {row.name}, {row.improvement_points:+.1f}: {row.safety.rests_on}"
                 for row in self.faster
             ),
+            *(
+                f"faster, but not for sure: {row.name}, {row.improvement_points:+.1f}; by how far such "
+                f"predictions are off, {row.needed_points:.1f} are asked"
+                for row in unsure
+            ),
             *self.forecast.caveats,
             *(f"a worker ended, what it had was done again: {name}" for name in self.lost_workers),
         )
 
 
 def best_of(ranked: Sequence[TunedPlan], accept: Basis) -> TunedPlan:
-    """The first plan that rests on no more than is accepted; stream sync where it gains too little."""
+    """The first plan that rests on no more than is accepted and is worth it; stream sync where none is."""
     accepted = [row for row in ranked if row.safety.is_accepted(accept)] or list(ranked)
+    worth_it = (row for row in accepted if row.is_worth_it)
     streams = (row for row in ranked if row.plan.is_stream_sync)
-    is_worth_it = accepted[0].improvement_points >= HELPS_POINTS
-    return accepted[0] if is_worth_it else next(streams, accepted[0])
+    return next(worth_it, next(streams, accepted[0]))

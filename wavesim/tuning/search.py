@@ -21,7 +21,7 @@ from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import RowMajor
 from wavesim.plan.plan import Plan, StreamSync
-from wavesim.predict.forecast import Forecast
+from wavesim.predict.forecast import HELPS_POINTS, Forecast
 from wavesim.predict.known_costs import KnownCosts
 from wavesim.tuning.candidates import (
     Candidate,
@@ -135,6 +135,7 @@ class Search:
         self._fingerprints = Fingerprints()
         self._candidates: dict[str, Candidate] = {}
         self._known: dict[str, KnownCosts] = {}
+        self._needed: dict[tuple[str, int], float] = {}
 
     def stream_questions(self) -> list[Question]:
         """Stream sync in every order, or as given."""
@@ -163,11 +164,28 @@ class Search:
 
     def ranked(self) -> tuple[TunedPlan, ...]:
         """Fastest first; of equally fast ones the simpler: see `_preference`."""
+        rows = sorted(self._rows(), key=lambda row: (row.predicted_ns, *self._preference(row)))
+        return tuple(replace(row, needed_points=self._needed_points(row)) for row in rows)
+
+    def _needed_points(self, row: TunedPlan) -> float:
+        """What a plan must gain to be run: as much as the fastest one of its kind, which is asked first."""
+        kind = row.plan.name, id(row.pipeline)
+        if row.improvement_points >= HELPS_POINTS and kind not in self._needed:
+            known = self._known_of(row)
+            trace = known.simulated(row.pipeline, row.plan, self._device)
+            self._needed[kind] = known.forecast(trace, row.improvement_points).needed_points
+        return self._needed.get(kind, HELPS_POINTS)
+
+    def _known_of(self, row: TunedPlan) -> KnownCosts:
+        book = next(book for book in self.books.values() if book.pipeline is row.pipeline)
+        return book.known(row.order)
+
+    def _rows(self) -> list[TunedPlan]:
         found = self._settled({key: ns for key, ns in self.predicted_ns.items() if ns is not None})
         self.left_out["can deadlock"] += len(self.predicted_ns) - len(found)
         streams = [ns for key, ns in found.items() if self._candidates[key].plan.is_stream_sync]
         points = self.books[""].known().points
-        rows = [
+        return [
             TunedPlan(
                 name=(entry := self._candidates[key]).name,
                 pipeline=entry.pipeline,
@@ -180,7 +198,6 @@ class Search:
             )
             for key, ns in found.items()
         ]
-        return tuple(sorted(rows, key=lambda row: (row.predicted_ns, *self._preference(row))))
 
     def _settled(self, quick_ns: Mapping[str, int]) -> dict[str, int]:
         """The times of the fastest plans in full: their own DRAM traffic and clock, not stream sync's.
@@ -211,16 +228,16 @@ class Search:
 
     def _forecast(self, ranked: Sequence[TunedPlan], accept: Basis) -> Forecast:
         """Of the best plan that is not stream sync; declined where stream sync is the one to run."""
+        best = best_of(ranked, accept)
         others = (one for one in ranked if not one.plan.is_stream_sync and one.safety.is_accepted(accept))
-        row = next(others, best_of(ranked, accept))
-        book = next(book for book in self.books.values() if book.pipeline is row.pipeline)
-        known = book.known(row.order)
+        row = next(others, best) if best.plan.is_stream_sync else best
+        known = self._known_of(row)
         trace = known.simulated(row.pipeline, row.plan, self._device)
         stream = next((one.plan for one in ranked if one.plan.is_stream_sync), row.plan)
         open_facts = known.alternatives(row.pipeline, row.plan, stream, self._device)
         caveats = (row.plan.caveat,) if row.plan.caveat else ()
         found = known.forecast(trace, row.improvement_points, caveats, open_facts)
-        return found if best_of(ranked, accept) is row else found.declined
+        return found if best is row else found.declined
 
     def _preference(self, row: TunedPlan) -> tuple[bool, bool, bool, int, bool, int, bool, str]:
         """Of equally fast plans: stream sync, what is scored, one order for all, little L2 traffic."""

@@ -1,6 +1,7 @@
 """Passes of models: parts that add up, all-reduces by hand, the command's three outputs, bad input."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.passes.model_pass import ALL_REDUCE, LAUNCH, PART_NAMES, pass_of
 from wavesim.passes.report import pass_picture, pass_text
+from wavesim.predict.forecast import Forecast
 
 H200 = load("h200")
 SMALL = pass_of("qwen2.5-0.5b", H200, 256, ways=("stream", "pdl+row"))
@@ -55,19 +57,33 @@ def test_the_command_prints_text_and_json_and_writes_a_page(tmp_path, capsys):
         assert abs(sum(way["parts_ns"].values()) - way["layer_ns"]) <= len(PART_NAMES)
 
 
-def test_a_gain_has_its_interval_and_the_history_of_such_predictions_and_an_unscored_one_is_in_brackets():
+def test_a_gain_has_its_interval_and_the_history_of_such_predictions():
     found = pass_of("gpt3-145b", H200, 512, ways=("stream", "pdl+row", "chained+pdl+row"))
     stream, usual, chained = found.ways
     assert (stream.forecast.low, stream.forecast.high) == (0, 0)
     assert usual.forecast.low < usual.forecast.points < usual.forecast.high
-    assert (usual.forecast.scored, chained.forecast.scored) == (True, False)
+    assert usual.forecast.scored
+    assert chained.forecast.scored
     assert chained.forecast.high - chained.forecast.low > usual.forecast.high - usual.forecast.low
     assert chained.layer_ns < usual.layer_ns
     text = pass_text(found)
-    assert f"({chained.forecast.low:+.1f} to {chained.forecast.high:+.1f})" in text
+    assert f"{chained.forecast.low:+.1f} to {chained.forecast.high:+.1f}" in text
     assert "before: layer, device constants, semaphores by pdl: median error" in text
-    assert "verdict: chained+pdl+row" in text
+    assert f"verdict: {found.best.word}" in text
     assert not found.gains_nothing
+
+
+def test_an_interval_that_is_a_guess_is_in_brackets_and_a_gain_within_it_is_no_verdict():
+    stream, rows = SMALL.ways
+    guess = Forecast(points=4.0, low=-6.0, high=14.0, kind="of nobody")
+    found = replace(SMALL, ways=(stream, replace(rows, forecast=guess)))
+    assert found.best is stream
+    assert "(-6.0 to +14.0)" in pass_text(found)
+    assert "verdict: stream; pdl+row is predicted to gain +4.0 points, too few to be sure of" in pass_text(
+        found
+    )
+    sure = replace(SMALL, ways=(stream, replace(rows, forecast=replace(guess, low=1.0))))
+    assert "verdict: pdl+row, +4.0 points" in pass_text(sure)
 
 
 def test_where_no_way_gains_a_point_the_verdict_says_so():

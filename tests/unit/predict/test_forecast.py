@@ -8,7 +8,7 @@ from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
 from wavesim.predict.defaults import find_costs
-from wavesim.predict.forecast import forecast_of
+from wavesim.predict.forecast import Forecast, forecast_of
 from wavesim.predict.intervals import committed_widths
 from wavesim.trace.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
@@ -65,3 +65,15 @@ def test_stream_sync_has_no_interval_as_the_others_are_compared_with_it():
     known = find_costs(pipeline, device)
     found = known.forecast(known.simulated(pipeline, StreamSync(), device), 0.0)
     assert (found.points, found.low, found.high) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("points", "low", "kind", "needed"),
+    [(2.0, -1.0, "a", 1.5), (2.0, -4.0, "a", 3.0), (0.5, 0.0, "a", 1.0), (2.0, -4.0, "", 1.0)],
+)
+def test_a_plan_is_run_for_a_point_at_least_and_half_of_what_its_interval_reaches_down(
+    points, low, kind, needed
+):
+    found = Forecast(points=points, low=low, high=9.0, kind=kind)
+    assert found.needed_points == pytest.approx(needed)
+    assert found.is_worth_it == (points >= needed)

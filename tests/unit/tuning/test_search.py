@@ -1,6 +1,7 @@
 """Tuning: the ranking, what is left out and why, and that stream sync wins when nothing beats it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -65,6 +66,19 @@ def test_an_order_of_two_words_is_said_whole():
         "row derived grouped:4 pdl", TOY, plan, "derived grouped:4", 1, 0.0, 3, SafetyVerdict(True, "")
     )
     assert row.text == "row semaphores, derived grouped:4 order, pdl"
+
+
+def test_the_fastest_plans_are_not_run_where_their_predictions_are_off_by_more_than_they_gain():
+    tuning = tune(TOY, DEVICE).accepting("idle")
+    fastest_ns = tuning.best.predicted_ns
+    rows = tuple(
+        replace(row, needed_points=90.0) if row.predicted_ns == fastest_ns else row for row in tuning.plans
+    )
+    unsure = replace(tuning, plans=rows)
+    assert unsure.best.predicted_ns > fastest_ns
+    assert unsure.unsure is not None
+    assert f"faster, but not for sure: {unsure.unsure.name}" in unsure.table()
+    assert "not for sure" not in tuning.table()
 
 
 def test_the_ranking_is_sorted_and_its_figures_are_the_simulators():
