@@ -1,30 +1,33 @@
 """Whether a product's tiles go over peer memory, or the library's product and collective take it.
 
-Example: an all-reduce after 2,048 x 6,144 x 12,288 on two Hopper GPUs goes over peer memory; the same with
-256 rows stays with NCCL. Only what all ranks see alike may decide: shapes, types, the kind of GPU.
+Example: an all-gather ahead of 4,096 x 8,192 x 2,816 on two Hopper GPUs goes over peer memory; of 4,096 x
+4,096 x 14,336 the library takes it, and every all-reduce. Only what all ranks see alike may decide: shapes,
+types, the kind of GPU.
 
-Source of `FEWEST_ROWS`: on two H200s PyTorch's fused kernels lose below 1,024 rows, and NCCL in chunks at
-every size but one (measured, docs/two-gpus.md). Our kernels have not been measured: below it they are not
-tried.
+Source of the bounds: on two H200s our kernels were faster than cuBLAS and NCCL in a row for the three of ten
+all-gathers that lie within them, by 4 to 8 %, and for none of eleven all-reduces (measured,
+docs/two-gpus.md).
 """
 
-from wavesim_gpu.peers.layout import MAX_RANKS
 from wavesim_gpu.peers.problem import UNIT
 
 HOPPER = (9, 0)
-FEWEST_ROWS = 1024
+RANKS = 2  # more were not measured
+FEWEST_ROWS, FEWEST_COLUMNS, MOST_DEPTH = 1024, 8192, 2816
 TILE_ROWS = 128
 
 
 def takes_peers(kind: str, size: tuple[int, int, int], ranks: int, capability: tuple[int, int]) -> bool:
     """`size` is (m, n, k) of one rank's product; `kind` that of a `Collective`."""
     m, n, k = size
-    is_whole = kind == "all-reduce" or m % (ranks * TILE_ROWS) == 0
     return (
-        capability == HOPPER
-        and 2 <= ranks <= MAX_RANKS
+        kind == "all-gather"
+        and capability == HOPPER
+        and ranks == RANKS
         and m >= FEWEST_ROWS
+        and n >= FEWEST_COLUMNS
+        and k <= MOST_DEPTH
+        and m % (ranks * TILE_ROWS) == 0
         and n % UNIT == 0
         and k % UNIT == 0
-        and is_whole
     )

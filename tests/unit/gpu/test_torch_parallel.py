@@ -54,9 +54,13 @@ def test_without_a_process_group_the_call_says_what_to_do():
 
 
 def test_few_rows_other_gpus_and_odd_sides_stay_with_the_library():
-    assert takes_peers("all-reduce", (2048, 6144, 12288), 2, (9, 0))
-    assert not takes_peers("all-reduce", (256, 6144, 12288), 2, (9, 0))
-    assert not takes_peers("all-reduce", (2048, 6144, 12288), 2, (8, 0))
-    assert not takes_peers("all-reduce", (2048, 6100, 12288), 2, (9, 0))
-    assert not takes_peers("all-gather", (2050, 6144, 12288), 2, (9, 0))
-    assert not takes_peers("all-reduce", (2048, 6144, 12288), 9, (9, 0))
+    assert takes_peers("all-gather", (4096, 8192, 2816), 2, (9, 0))
+    # On another kind of GPU, over more ranks, of few rows, of narrow or deep products, of ragged ones.
+    assert not takes_peers("all-gather", (4096, 8192, 2816), 2, (8, 0))
+    assert not takes_peers("all-gather", (4096, 8192, 2816), 4, (9, 0))
+    assert not takes_peers("all-gather", (512, 8192, 2816), 2, (9, 0))
+    assert not takes_peers("all-gather", (4096, 4096, 2816), 2, (9, 0))
+    assert not takes_peers("all-gather", (4096, 8192, 4096), 2, (9, 0))
+    assert not takes_peers("all-gather", (4100, 8192, 2816), 2, (9, 0))
+    # No all-reduce was measured to gain.
+    assert not takes_peers("all-reduce", (2048, 6144, 12288), 2, (9, 0))
