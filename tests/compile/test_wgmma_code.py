@@ -6,6 +6,7 @@ between would be wrong now and then; `wgmma::fence_accumulators` keeps the compi
 
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 from small_pipelines import chain
@@ -24,9 +25,10 @@ K_STEPS = 64 // 16
 MULTIPLY = re.compile(r"HGMMA\.64x(\d+)x16\.F32 R(\d+), \S+?, (?:R(\d+)|!?RZ)")
 
 
-def code_of(tile, path, nvdisasm):
+def code_of(tile, path, nvdisasm, **options):
     """The kernel's instructions, one a line."""
     pipeline = chain(300, (256, 512, 384, 128), (tile, tile, tile))
+    pipeline = pipeline.with_works({"gemm2": replace(pipeline.stages[1].gemm, **options)})
     plan = parse_plan("persistent+streams+tile", "grouped:2")
     hopper = backend_named("hopper")
     header = stage_header(pipeline, plan, "gemm2").text
@@ -65,4 +67,13 @@ def test_between_the_first_multiply_and_the_wait_only_multiplies_use_the_sums(ti
     touching = [line for line in between if "HGMMA" not in line and registers(line) & sums]
     assert not touching
     # That sums may have to be replaced by NaN costs no registers: nothing is spilled.
+    assert not [line for line in code if "STL" in line or "LDL" in line]
+
+
+@pytest.mark.parametrize("tile", [(128, 192, 64), (256, 128, 64), (64, 64, 64)], ids=str)
+def test_sums_that_begin_with_a_bias_have_a_k_blocks_multiplies_issued_at_once(tile, tmp_path, nvdisasm):
+    """Without the fence behind the bias each of bf16's had an arrive and a wait of its own."""
+    code = code_of(tile, tmp_path / "gemm.cubin", nvdisasm, dtype="bf16", has_bias=True)
+    assert sum("HGMMA" in line for line in code) == K_STEPS * TILE_CONFIGS[tile[:2]].fragments
+    assert sum("WARPGROUP.ARRIVE" in line for line in code) == 1
     assert not [line for line in code if "STL" in line or "LDL" in line]

@@ -52,12 +52,21 @@ def test_the_first_ways_bar_is_a_hundred_percent_and_others_what_they_save(small
 def test_a_measured_layer_stands_beside_pytorch_and_the_simulation_of_its_own_plan(small):
     ns = pages.simulated_plan_ns(NAME, WORK, LABEL)
     stream_ns = pages.simulated_plan_ns(NAME, WORK, "stream, best tiles, attention row")
-    text = pages.page(NAME, run_of())
+    text = pages.page(NAME, {**run_of(), "serialises_bias": False})
     saved = 100 * (1 - ns / stream_ns)
     said = f"{ns / 1e3:.1f} | {saved:+.1f} | {ns / 1e3 - 100:+.1f}"
     assert f"| {LABEL} | 100.0 | 1.200 | +9.1 | {said} |" in text
     assert "| cuBLASLt | 120.0 | 1.000 |  |  |  |  |" in text
     assert "One a GPU, 2026-01-02, commit abcdef1" in text
+    assert pages.OLDER_BIAS not in text
+
+
+def test_a_layer_of_older_kernels_stands_beside_the_simulation_of_these(small):
+    older_ns = pages.simulated_plan_ns(NAME, WORK, LABEL, serialises_bias=True)
+    assert older_ns > pages.simulated_plan_ns(NAME, WORK, LABEL)
+    text = pages.page(NAME, run_of())
+    assert f"| {LABEL} | 100.0 | 1.200 | +9.1 | {older_ns / 1e3:.1f} |" in text
+    assert pages.OLDER_BIAS in text
 
 
 @pytest.mark.parametrize("changes", [{"model": "llama-65b"}, {"failed": "no memory"}, {"kind": "chain"}])

@@ -66,13 +66,15 @@ class StageTimes:
         return float(max(ends))
 
 
-def stage_times(stage: Stage, device: Device, *, is_in_l2: bool) -> StageTimes:
-    """By what a stage computes. `is_in_l2`: whether the L2 keeps all weights from one run to the next.
+def stage_times(stage: Stage, device: Device, *, is_in_l2: bool, serialises_bias: bool = False) -> StageTimes:
+    """By what a stage computes. `is_in_l2`: whether the L2 keeps all weights from one run to the next;
+    `serialises_bias`: of older kernels, as `tile_costs_of` says.
 
     Raises `DescriptionError` for work of which no constants are known.
     """
     work, name = stage.work, device.name
-    tiles, attention = tile_costs_of(name), attention_costs_of(name)
+    tiles = tile_costs_of(name, serialises_bias=serialises_bias)
+    attention = attention_costs_of(name)
     if isinstance(work, Gemm) and tiles is not None:
         return _product_times(work, tiles, device, is_in_l2=is_in_l2)
     if isinstance(work, Attention) and attention is not None:

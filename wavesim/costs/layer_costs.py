@@ -32,28 +32,32 @@ STAYING = Path(__file__).with_name("staying_blocks.toml")
 LIKE = Path(__file__).with_name("like_backends.toml")
 
 
-def costs_of_stages(pipeline: Pipeline, device: Device) -> CostModel:
+def costs_of_stages(pipeline: Pipeline, device: Device, *, serialises_bias: bool = False) -> CostModel:
     """Each stage's tile times by what it computes, its own overheads, and the device's for all else.
 
-    Raises `DescriptionError` for work, or a device, of which no constants are known.
+    `serialises_bias`: of older kernels, as `tile_costs_of` says. Raises `DescriptionError` for work, or a
+    device, of which no constants are known.
     """
-    overheads, times = overheads_of_stages(pipeline, device), _times(pipeline, device)
+    overheads, times = overheads_of_stages(pipeline, device), _times(pipeline, device, serialises_bias)
     ghz = _clock_ghz(pipeline, device, times)
     tile_ns = {name: one.tile_ns(ghz) for name, one in times.items()}
     return CostModel(tile_ns, sharing=_sharing(pipeline, device), **overheads)
 
 
-def load_ghz_of(pipeline: Pipeline, device: Device) -> float:
+def load_ghz_of(pipeline: Pipeline, device: Device, *, serialises_bias: bool = False) -> float:
     """The clock that `costs_of_stages` takes: what the tensor work leaves in runs that follow each other.
 
     Raises as it does.
     """
-    return _clock_ghz(pipeline, device, _times(pipeline, device))
+    return _clock_ghz(pipeline, device, _times(pipeline, device, serialises_bias))
 
 
-def _times(pipeline: Pipeline, device: Device) -> dict[str, StageTimes]:
+def _times(pipeline: Pipeline, device: Device, serialises_bias: bool) -> dict[str, StageTimes]:
     is_in_l2 = _is_in_l2(pipeline, device)
-    return {stage.name: stage_times(stage, device, is_in_l2=is_in_l2) for stage in pipeline.stages}
+    return {
+        stage.name: stage_times(stage, device, is_in_l2=is_in_l2, serialises_bias=serialises_bias)
+        for stage in pipeline.stages
+    }
 
 
 def _sharing(pipeline: Pipeline, device: Device) -> tuple[float, ...]:

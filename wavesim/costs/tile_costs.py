@@ -32,9 +32,8 @@ class TileCosts:
     `k_block_ratio`: a k-block's cycles over those of its multiply-adds. `tile_cycles`: what a tile takes
     besides, whatever its size; `area_cycles`: storing a tile of 128x256, others by their area;
     `activation_cycles`: computing its activation. `bf16_bias_cycles`: of each k-block of a bf16 product with
-    a bias, whose four wgmma the compiler puts one after the other, each behind a wait (WARPGROUP.ARRIVE four
-    times in its loop instead of once). `first_cycles`: what the blocks of the first wave take longer where it
-    fills all SMs: they fill their pipelines at once.
+    a bias in kernels that serialise these (`tile_costs_of`), else 0. `first_cycles`: what the blocks of the
+    first wave take longer where it fills all SMs: they fill their pipelines at once.
     With few rows: `few_rows_ns` before weights arrive, then they come at `memory_bytes_per_s`, shared by all
     resident blocks, and to one block at no more than `few_rows_block_bytes_per_s`, unless all of the layer
     stays in an L2 of `l2_bytes`; the last split of a tile takes `few_rows_ticket_ns` to find that it is, and
@@ -82,7 +81,7 @@ class TileCosts:
         return self.k_blocks(gemm) * adds
 
     def loop_cycles(self, gemm: Gemm) -> float:
-        """Of a block's k-blocks; those of bf16 with a bias have their multiply-adds serialised."""
+        """Of a block's k-blocks, in older kernels longer of bf16 with a bias."""
         bias = self.bf16_bias_cycles if gemm.has_bias and gemm.dtype == "bf16" else 0.0
         return self.tensor_cycles(gemm) * self.k_block_ratio + self.k_blocks(gemm) * bias
 
@@ -116,14 +115,21 @@ class TileCosts:
 
 
 @cache
-def tile_costs_of(device_name: str) -> TileCosts | None:
-    """Those of a device; None where no layer's tiles were recorded on it: nothing stands in for them."""
+def tile_costs_of(device_name: str, *, serialises_bias: bool = False) -> TileCosts | None:
+    """Those of a device; None where no layer's tiles were recorded on it: nothing stands in for them.
+
+    `serialises_bias`: of the kernels until 2026-11-23, in whose bf16 products with a bias the compiler puts a
+    k-block's four wgmma one after the other, each behind a wait (WARPGROUP.ARRIVE four times in the loop
+    instead of once). Recordings of layers were made with these.
+    """
     constants = own_file(device_name).constants
     values: dict[str, Any] = {
         key: constants[f"{SECTION}.{key}"].value for key in UNITS[SECTION] if f"{SECTION}.{key}" in constants
     }
     if not values:
         return None
+    if not serialises_bias:
+        values["bf16_bias_cycles"] = 0.0
     memory = {key: constants[f"memory.{key}"].value for key in ("dram_bytes_per_s", "l2_bytes")}
     return TileCosts(
         constants[MULTIPLY_ADDS_PER_CYCLE].value,

@@ -27,46 +27,54 @@ from wavesim.trace.trace import Trace
 Case = TypeVar("Case", bound=BlindCase)
 
 
-def predicted_from_costs(cases: Sequence[BlindCase], device_name: str) -> list[LayerPrediction]:
-    """Before anything has run."""
+def predicted_from_costs(
+    cases: Sequence[BlindCase], device_name: str, *, serialises_bias: bool = False
+) -> list[LayerPrediction]:
+    """Before anything has run. `serialises_bias`: of older kernels, as `tile_costs_of` says."""
     with worker_pool() as pool:
-        waiting = [pool.submit(_from_costs, case, device_name) for case in cases]
+        waiting = [pool.submit(_from_costs, case, device_name, serialises_bias) for case in cases]
         return list(chain.from_iterable(one.result() for one in waiting))
 
 
 def predicted_from_streams(
-    streams: Mapping[Case, Mapping[str, Trace]], device_name: str
+    streams: Mapping[Case, Mapping[str, Trace]], device_name: str, *, serialises_bias: bool = False
 ) -> list[LayerPrediction]:
-    """From recordings of stream sync, by order, before any other plan has run."""
+    """From recordings of stream sync, by order, before any other plan has run.
+
+    `serialises_bias`: of older kernels, as `tile_costs_of` says.
+    """
     with worker_pool() as pool:
         waiting = [
-            pool.submit(_from_stream, case, order, trace, device_name)
+            pool.submit(_from_stream, case, order, trace, device_name, serialises_bias)
             for case, traces in streams.items()
             for order, trace in traces.items()
         ]
         return list(chain.from_iterable(one.result() for one in waiting))
 
 
-def _from_costs(case: BlindCase, device_name: str) -> list[LayerPrediction]:
+def _from_costs(case: BlindCase, device_name: str, serialises_bias: bool) -> list[LayerPrediction]:
     device, pipeline = devices.load(device_name), case.pipeline()
-    costs = costs_of_stages(pipeline, device)
+    costs = costs_of_stages(pipeline, device, serialises_bias=serialises_bias)
     return [one for order in case.orders for one in _plans(case, order, device, costs)]
 
 
-def _from_stream(case: BlindCase, order: str, trace: Trace, device_name: str) -> list[LayerPrediction]:
+def _from_stream(
+    case: BlindCase, order: str, trace: Trace, device_name: str, serialises_bias: bool
+) -> list[LayerPrediction]:
     device = devices.load(device_name)
-    return list(_plans(case, order, device, stream_costs(case, trace, device)))
+    return list(_plans(case, order, device, stream_costs(case, trace, device, serialises_bias)))
 
 
-def stream_costs(case: BlindCase, trace: Trace, device: Device) -> CostModel:
+def stream_costs(case: BlindCase, trace: Trace, device: Device, serialises_bias: bool) -> CostModel:
     """Each block's own time and what lies between kernels as recorded; what a layer's plans add as known.
 
     A recording is short, so that its clock is higher than that of rounds on end: blocks with tensor work
     take the recorded cycles at the clock that such work leaves.
     """
     pipeline = case.pipeline()
-    known, own = calibrate(trace, per_block=True), costs_of_stages(pipeline, device)
-    ghz = load_ghz_of(pipeline, device)
+    known = calibrate(trace, per_block=True)
+    own = costs_of_stages(pipeline, device, serialises_bias=serialises_bias)
+    ghz = load_ghz_of(pipeline, device, serialises_bias=serialises_bias)
     at_load = {
         stage.name: _with_mean(known.tile_ns[stage.name], _mean_cycles(trace, i) / ghz)
         for i, stage in enumerate(pipeline.stages)

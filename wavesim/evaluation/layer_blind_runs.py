@@ -65,6 +65,11 @@ class LayerBlindRun:
         found = json.loads((self.folder / FACTS).read_text(encoding="utf-8"))
         return dict(found)
 
+    @property
+    def serialises_bias(self) -> bool:
+        """Whether its kernels did (`tile_costs_of`): those of runs that do not say."""
+        return bool(self.facts.get("serialises_bias", True))
+
     def predictions(self, basis: LayerBasis) -> dict[tuple[str, str, str], LayerPrediction]:
         """By case, order and plan."""
         path = self.folder / f"{basis}.json"

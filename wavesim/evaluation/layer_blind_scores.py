@@ -79,10 +79,10 @@ def scores_today(run: LayerBlindRun, cases: list[BlindLayerCase], basis: LayerBa
     device = str(run.facts["device"])
     cases = [case for case in cases if case.name in run.rounds]
     if basis == "costs":
-        found = predicted_from_costs(cases, device)
+        found = predicted_from_costs(cases, device, serialises_bias=run.serialises_bias)
     else:
         streams = {case: {order: run.stream(case, order) for order in case.orders} for case in cases}
-        found = predicted_from_streams(streams, device)
+        found = predicted_from_streams(streams, device, serialises_bias=run.serialises_bias)
     predicted = {(one.case, one.order, one.plan): one for one in found}
     names = {case.name for case in cases}
     test = set(filter(is_in_test_split, names))

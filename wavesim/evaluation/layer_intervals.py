@@ -49,7 +49,8 @@ def errors_of(run: LayerBlindRun, case: BlindLayerCase) -> list[SpreadError]:
 
 def _errors(run: LayerBlindRun, case: BlindLayerCase) -> Iterator[SpreadError]:
     pipeline, device = case.pipeline(), devices.load(str(run.facts["device"]))
-    costs, rounds = costs_of_stages(pipeline, device), run.rounds[case.name]
+    costs = costs_of_stages(pipeline, device, serialises_bias=run.serialises_bias)
+    rounds = run.rounds[case.name]
     known = f"{LAYER_CONSTANTS}, {CHAINED_PRODUCTS}" if case.is_chained else LAYER_CONSTANTS
     for order in case.orders:
         stream_ns = simulate(pipeline, case.plan(BASELINE, order), device, costs).time_ns

@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from wavesim.costs.layer_costs import costs_of_stages
 from wavesim.evaluation.layer_graphs_table import MOST_BYTES, times_of
 from wavesim.guard.documents import read_json
 from wavesim.guard.options import OneLineParser
@@ -54,6 +55,10 @@ ATTENTION = (Attention, AttentionDecode)
 THEMES = ("light", "dark")
 CACHED = 2047  # with the new one 2,048 keys
 UNMEASURED = "No layer of this model has been measured yet."
+OLDER_BIAS = (
+    " The kernels of that commit serialise the multiply-adds of bf16 products with a bias, and so does the "
+    "simulation beside them; today's, which are simulated above, do not."
+)
 NOTES = "Saves: of stream sync's time, as measured and as simulated. Off: simulated over measured."
 COMMAND = "python -m wavesim.evaluation.model_pages"
 
@@ -189,7 +194,7 @@ def _measured_block(name: str, runs: Mapping[str, Any] | None) -> str:
     if runs is None or not rows:
         return UNMEASURED
     lines = [
-        _how(runs),
+        _how(runs) + (OLDER_BIAS if _has_older_bias(name, runs) else ""),
         "",
         _row(
             [
@@ -236,6 +241,17 @@ def _differences(rows: Sequence["MeasuredRow"]) -> str:
     return f"Simulated times are off by {', '.join(said)}." if said else ""
 
 
+def _has_older_bias(name: str, runs: Mapping[str, Any]) -> bool:
+    model = model_named(name)
+    has_bias = model.layer is not None and model.layer.bias != "none"
+    return has_bias and model.dtype == "bf16" and serialises_bias(runs)
+
+
+def serialises_bias(runs: Mapping[str, Any]) -> bool:
+    """Whether a results file's kernels did (`tile_costs_of`): those of files that do not say."""
+    return bool(runs.get("serialises_bias", True))
+
+
 def _how(runs: Mapping[str, Any]) -> str:
     return (
         f"One {runs['device']['name']}, {runs['date'][:10]}, commit {runs['commit'][:7]}, without "
@@ -264,6 +280,7 @@ class MeasuredRow:
 
 def _measured_rows(name: str, runs: Mapping[str, Any]) -> Iterator[MeasuredRow]:
     phases: dict[str, Phase] = {"layer": "prefill", "decode": "decode"}
+    is_older = serialises_bias(runs)
     for case in runs["cases"]:
         if case["model"] != name or case["kind"] not in phases or "failed" in case:
             continue
@@ -271,14 +288,21 @@ def _measured_rows(name: str, runs: Mapping[str, Any]) -> Iterator[MeasuredRow]:
         torch_ns = times_of(case).get("torch")
         for one in case["finalists"]:
             ns, kind = one["median_ns"], one["class"]
-            said = None if kind == "torch" else simulated_plan_ns(name, work, one["label"])
+            said = (
+                None
+                if kind == "torch"
+                else simulated_plan_ns(name, work, one["label"], serialises_bias=is_older)
+            )
             yield MeasuredRow(work, kind, one["label"], ns, (torch_ns or 0) / ns, said or 0.0)
 
 
-def simulated_plan_ns(name: str, work: LayerWork, label: str) -> float | None:
+def simulated_plan_ns(
+    name: str, work: LayerWork, label: str, *, serialises_bias: bool = False
+) -> float | None:
     """A layer in a plan that was measured, such as "pdl+row, best tiles, attention reversed:row".
 
-    None for other tiles than those that suit each product alone.
+    `serialises_bias`: by older kernels, as `tile_costs_of` says. None for other tiles than those that suit
+    each product alone.
     """
     word, tiles, order = label.split(", ")
     if tiles != "best tiles":
@@ -289,6 +313,8 @@ def simulated_plan_ns(name: str, work: LayerWork, label: str) -> float | None:
     orders = {stage.name: attention for stage in two.stages if isinstance(stage.work, ATTENTION)}
     plan = replace(parse_plan(word.removeprefix(CHAINED)), orders=orders)
     own, costs = built_for(word, two, layer_costs(two, device), device)
+    if serialises_bias:
+        costs = replace(costs, model=costs_of_stages(own, device, serialises_bias=True))
     return sum(second_layer_ns(own, costs.simulated(own, plan, device)).values())
 
 

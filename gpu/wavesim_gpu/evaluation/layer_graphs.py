@@ -68,6 +68,7 @@ def measure_cases(cases: Sequence[MeasuredCase], out: Path, seconds: float, comm
         "versions": {**versions(), "torch": torch.__version__},
         "commit": commit or current_commit(),
         "rounds": ROUNDS,
+        "serialises_bias": False,
         "cases": [],
     }
     tried: dict[tuple[str, str], list[GraphCandidate]] = {}

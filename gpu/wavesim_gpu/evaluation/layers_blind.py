@@ -156,7 +156,12 @@ class LayerBlindRunner:
         stamp = write_registered(self._folder, "costs", found, made_by)
         self._say(f"costs.json written, SHA-256 {stamp}")
         measurer = LayerMeasurer(self._commit)
-        self._facts = {**made_by, "gpu": device_fields(query()), "versions": versions()}
+        self._facts = {
+            **made_by,
+            "gpu": device_fields(query()),
+            "versions": versions(),
+            "serialises_bias": False,
+        }
         self._attempt("compiling", lambda: measurer.prepare(self._cases))
         self._say("compiled")
         streams = dict(self._streams(measurer))

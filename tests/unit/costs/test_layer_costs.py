@@ -11,7 +11,7 @@ from wavesim.costs.cost_model import CostModel
 from wavesim.costs.layer_costs import costs_of_stages
 from wavesim.costs.load_clock import LoadClock
 from wavesim.costs.streaming_costs import StreamingCosts
-from wavesim.costs.tile_costs import TileCosts
+from wavesim.costs.tile_costs import TileCosts, tile_costs_of
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
 from wavesim.model.attention import Attention
@@ -149,6 +149,19 @@ def test_only_bf16_products_with_a_bias_have_their_multiply_adds_serialised():
     brain = replace(half, dtype="bf16")
     assert TILES.loop_cycles(brain) == TILES.loop_cycles(half) + 10 * 100
     assert TILES.loop_cycles(replace(brain, has_bias=False)) == TILES.loop_cycles(half)
+
+
+def test_only_recordings_of_older_kernels_are_predicted_with_serialised_multiply_adds():
+    assert tile_costs_of("h200").bf16_bias_cycles == 0
+    assert tile_costs_of("h200", serialises_bias=True).bf16_bias_cycles == 280
+    h200, brain = (
+        devices.load("h200"),
+        Gemm("qkv", 1_024, 1_152, 896, 128, 128, 64, dtype="bf16", has_bias=True),
+    )
+    qkv = Stage("qkv", brain, backend="hopper")
+    layer = Pipeline("qkv", [qkv])
+    old, new = (costs_of_stages(layer, h200, serialises_bias=old).tile_times(qkv) for old in (True, False))
+    assert min(old) > 1.2 * min(new)
 
 
 def test_the_first_wave_reads_all_weights_and_fills_its_pipelines_at_once():

@@ -39,4 +39,5 @@ __device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, RESIDUAL>::begin_sums(c
             sum[0] = sum[2] = pair.x, sum[1] = sum[3] = pair.y;
         }
     }
+    wgmma::fence_accumulators(sum_);  // else, of bf16, the compiler puts each k-block's multiply-adds one behind the other
 }
