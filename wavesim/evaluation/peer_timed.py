@@ -1,37 +1,48 @@
-"""What two H200s took for products and their collectives: ours beside a library's, as a table of the page.
+"""What two H200s took for products and their collectives: ours beside libraries', as tables of the page.
 
-Example: `python -m wavesim.evaluation.peer_timed` writes the block of docs/two-gpus.md anew from the lines
-that the measuring command wrote. A way that was wrong on any rank was not timed, and has no cell.
+Example: `python -m wavesim.evaluation.peer_timed` writes the blocks "timed" and "blind" of docs/two-gpus.md
+anew, from the lines that the measuring command wrote and the predictions registered before. A way that was
+wrong on any rank was not timed, and has no cell.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
-import numpy as np
-
 import wavesim.recordings
 from wavesim.evaluation.peer_page import MOST_BYTES, PAGE, with_blocks
+from wavesim.evaluation.peer_registered import blind_text, tiles_text
 from wavesim.guard.documents import read_json
 from wavesim.guard.program import run_program
 from wavesim.guard.reading import read_text
 from wavesim.guard.writing import write_text
+from wavesim.peers.prediction import REGISTERED
 from wavesim.trace.trace import Trace
 
 FOLDER = Path(wavesim.recordings.__file__).parent / "two-gpus"
-TIMED, TRACE = FOLDER / "timed.json", FOLDER / "stores-2048.npz"
-BLOCK = "timed"
-# Ours, as recorded, and as the simulator calls them.
-OURS = {
-    "two-shot": "stores:8",
-    "one-shot": "stores:8 one-shot",
-    "blocks": "blocks:24",
-    "copies": "copies:8",
-}
-ALONE = {"reduce-scatter": "stores:8", "all-gather": "blocks:16"}  # collectives that have one way of ours
+TIMED, FIRST, TRACE = FOLDER / "timed.json", FOLDER / "timed-first.json", FOLDER / "stores-2048.npz"
+OURS = ("stores", "blocks", "copies")  # beginnings of ways
 COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather")
+LARGE, SMALL = (1024, 1 << 30), (1, 256)  # rows
+DISPATCHED = (128, 1 << 30)  # all-reduces that row_parallel_linear takes over peer memory, by "stores"
+# Words, collective, rows, what is compared with, and what must be reached and is aimed at.
+FIGURES = (
+    ("cuBLAS, then NCCL", "all-reduce", LARGE, "sequence", "1.20", "1.35"),
+    ("cuBLAS, then NCCL", "all-reduce", SMALL, "sequence", "1.00", "1.15"),
+    ("cuBLAS, then NCCL; `stores` alone", "all-reduce", DISPATCHED, "sequence", "0.99 least", ""),
+    ("the best of NCCL in chunks and in a row", "all-reduce", LARGE, "library", "", ""),
+    ("PyTorch's fused reduce-scatter, then all-gather", "all-reduce", LARGE, "fused", "1.15", "1.3"),
+    ("PyTorch's symmetric memory, not fused", "all-reduce", LARGE, "symmetric", "", ""),
+    ("PyTorch's symmetric memory, not fused", "all-reduce", SMALL, "symmetric", "", ""),
+    ("cuBLAS, then NCCL", "reduce-scatter", LARGE, "sequence", "", ""),
+    ("PyTorch's fused one", "reduce-scatter", LARGE, "fused", "1.15", "1.3"),
+    ("NCCL, then cuBLAS", "all-gather", LARGE, "sequence", "", ""),
+    ("PyTorch's fused one", "all-gather", LARGE, "fused", "1.15", "1.3"),
+)
+
+Times = Mapping[str, float]
 
 
 def timed_lines() -> list[dict[str, Any]]:
@@ -39,81 +50,98 @@ def timed_lines() -> list[dict[str, Any]]:
     return list(read_json(TIMED, MOST_BYTES))
 
 
-def medians(line: dict[str, Any]) -> dict[str, float]:
+def medians(line: Mapping[str, Any]) -> dict[str, float]:
     """In us, of every way that was timed."""
     return {name: median(way["ns"]) / 1e3 for name, way in line["ways"].items() if way["ns"]}
 
 
-def best_of_ours(times: dict[str, float], kind: str = "") -> tuple[float, str]:
-    """The fastest of ours: us, and the simulator's name."""
-    names = OURS | {"ours": ALONE.get(kind, "")}
-    return min((us, names[name]) for name, us in times.items() if name in names)
+def fastest(times: Times, beginnings: Sequence[str]) -> tuple[float, str] | None:
+    """The fastest way of those whose names begin so: us and name; None where none was timed."""
+    found = [(us, name) for name, us in times.items() if name.startswith(tuple(beginnings))]
+    return min(found, default=None)
 
 
-def gain(kind: str, least_rows: int = 0) -> float:
-    """Geometric mean of a library in a row over the best of ours, where both were timed."""
-    found = [
-        times["sequence"] / best_of_ours(times)[0]
-        for line in timed_lines()
-        if line["kind"] == kind and line["size"][0] >= least_rows
-        for times in [medians(line)]
-        if "sequence" in times
-    ]
-    return geometric_mean(found)
+def best_of_ours(times: Times) -> tuple[float, str]:
+    """The fastest of ours. Raises `KeyError` where none was timed."""
+    found = fastest(times, OURS)
+    if found is None:
+        raise KeyError(f"no way of ours among {', '.join(times)}")
+    return found
 
 
-def timed_block(lines: Sequence[dict[str, Any]]) -> str:
-    """All shapes of all collectives, then what is gained in all."""
+def gains(
+    kind: str, base: str = "sequence", rows: tuple[int, int] = (1, 1 << 30), way: str = ""
+) -> list[float]:
+    """By shape: a library over the best of ours, or over one way of it. "library": in a row or in chunks."""
+    found = []
+    for line in timed_lines():
+        times = medians(line)
+        over = fastest(times, ("sequence", "chunks") if base == "library" else (base,))
+        if line["kind"] == kind and rows[0] <= line["size"][0] <= rows[1] and over:
+            found.append(over[0] / (times[way] if way else best_of_ours(times)[0]))
+    return found
+
+
+def timed_block() -> str:
+    """All shapes of all collectives, what is gained in all, and a recorded call."""
+    head = ("in a row", "in chunks", "symmetric memory", "PyTorch's fused", "ours: `stores`", "ours: best")
     rows = [
-        "| | M x K x N | in a row, µs | PyTorch symmetric memory, µs | best of ours, µs | way | times |",
-        "| --- | --- | --: | --: | --: | --- | --: |",
+        f"| | M x K x N | {' | '.join(head)} | way | times |",
+        "| --- | --- |" + " --: |" * len(head) + " --- | --: |",
     ]
-    for line in lines:
+    for line in timed_lines():
         m, k, n = line["size"]
         times = medians(line)
-        ours, way = best_of_ours(times, line["kind"])
-        shared = [us for name, us in times.items() if name.startswith("symmetric")]
-        base = times.get("sequence")
-        cells = (
-            f"{base:,.0f}" if base else "not measured yet",
-            f"{min(shared):,.0f}" if shared else "-",
-            f"{ours:,.0f}",
-            way,
-            f"{base / ours:.2f}" if base else "",
-        )
+        best, way = best_of_ours(times)
+        others = [fastest(times, (name,)) for name in ("sequence", "chunks", "symmetric", "fused")]
+        cells = [f"{one[0]:,.0f}" if one else "-" for one in others]
+        stores = f"{times['stores']:,.0f}" if "stores" in times else "-"
+        cells += [stores, f"{best:,.0f}", way, f"{times['sequence'] / best:.2f}"]
         rows.append(f"| {line['kind']} | {m:,} x {k:,} x {n:,} | {' | '.join(cells)} |")
-    gains = ", ".join(f"{kind} {gain(kind):.2f}" for kind in COLLECTIVES)
-    large = gain("all-reduce", 1024)
-    rows += [
-        "",
-        f"Geometric means where both were timed: {gains}; all-reduce from 1,024 rows on {large:.2f}.",
+    return "\n".join([*rows, "", *_figures(), "", trace_text(Trace.load(TRACE))])
+
+
+def _figures() -> list[str]:
+    rows = [
+        "| ours, times as fast as | of | rows | shapes | geometric mean | least | most | must | aim |",
+        "| --- | --- | --- | --: | --: | --: | --: | --: | --: |",
     ]
-    return "\n".join([*rows, "", adding_text(Trace.load(TRACE))])
+    for words, kind, size, base, must, aim in FIGURES:
+        found = gains(kind, base, size, "stores" if size == DISPATCHED else "")
+        many = "256 or fewer" if size == SMALL else f"{size[0]:,} or more"
+        cells = f"{geometric_mean(found):.2f} | {min(found):.2f} | {max(found):.2f} | {must} | {aim}"
+        rows.append(f"| {words} | {kind} | {many} | {len(found)} | {cells} |")
+    return rows
 
 
-def adding_text(trace: Trace) -> str:
-    """Where a recorded call's time went: when the last product and the last sum ended."""
+def first_run_gain() -> float:
+    """The first run's geometric mean over NCCL in a row, of all-reduces where both were timed."""
+    lines = [line["us"] for line in read_json(FIRST, MOST_BYTES)["lines"] if line["kind"] == "all-reduce"]
+    ours = ("two-shot", "one-shot", "blocks", "copies")
+    return geometric_mean(
+        us["sequence"] / min(us[name] for name in ours if name in us) for us in lines if "sequence" in us
+    )
+
+
+def trace_text(trace: Trace) -> str:
+    """Of a recorded call with SMs kept for adding: when the last product and the last sum ended."""
     ends: dict[str, int] = {}
-    works: dict[str, float] = {}
-    counts: dict[str, tuple[int, int]] = {}
     for number, info in enumerate(trace.header.stages):
-        own = trace.stage == number
         name = info.name.partition("@")[0]
-        ends[name] = max(ends.get(name, 0), int(trace.end_ns[own].max()))
-        works[name] = float(np.median((trace.end_ns - trace.start_ns - trace.wait_ns)[own])) / 1e3
-        counts[name] = int(own.sum()), len(set(trace.sm[own].tolist()))
-    tiles, blocks = counts["gemm.sum"]
+        ends[name] = max(ends.get(name, 0), int(trace.end_ns[trace.stage == number].max()))
     return (
-        f"A recorded call of stores:8 ({trace.header.workload}, {trace.makespan_ns / 1e3:,.0f} µs with the "
-        f"recorder) shows why: the products end at {ends['gemm'] / 1e3:,.0f} µs, the sums at "
-        f"{ends['gemm.sum'] / 1e3:,.0f}. A block adds a tile in {works['gemm.sum']:.1f} µs, and {blocks} "
-        f"blocks have {tiles} of them, {tiles * works['gemm.sum'] / blocks:,.0f} µs of work on each rank."
+        f"A recorded call with 8 SMs kept for adding ({trace.header.workload}, M x K x N, "
+        f"{trace.makespan_ns / 1e3:,.0f} µs with the recorder): its products end at "
+        f"{ends['gemm'] / 1e3:,.0f} µs, its sums at {ends['gemm.sum'] / 1e3:,.0f}. Eight SMs add too "
+        "slowly; `stores` adds on all of them."
     )
 
 
 def main() -> int:
-    """Writes the block."""
-    write_text(PAGE, with_blocks(read_text(PAGE, MOST_BYTES), {BLOCK: timed_block(timed_lines())}))
+    """Writes both blocks, and how far whole ways were off."""
+    write_text(REGISTERED, tiles_text())
+    blocks = {"timed": timed_block(), "blind": blind_text()}
+    write_text(PAGE, with_blocks(read_text(PAGE, MOST_BYTES), blocks))
     return 0
 
 

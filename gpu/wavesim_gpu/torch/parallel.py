@@ -19,9 +19,10 @@ from torch.nn.functional import linear
 
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.model.collective import Collective
-from wavesim_gpu.peers.choice import takes_peers
+from wavesim_gpu.peers.choice import split_of, takes_peers, tile_of
 from wavesim_gpu.peers.groups import PeerGroup, ProcessPeers
 from wavesim_gpu.peers.memory import SharedMemory
+from wavesim_gpu.peers.options import CallOptions
 from wavesim_gpu.peers.problem import SharedGemm
 from wavesim_gpu.peers.programs import RankArrays, SharedGemmProgram
 from wavesim_gpu.peers.regions import layout_of
@@ -32,6 +33,8 @@ _LIBRARY = torch.library.Library("wavesim", "FRAGMENT")
 _KINDS = {"row_parallel_linear": "all-reduce", "column_parallel_linear": "all-gather"}
 for _name in _KINDS:
     _LIBRARY.define(f"{_name}(Tensor x, Tensor w, str group) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+# Measured to be the fastest of ours: the product has all SMs, and its tiles are added where its blocks left.
+_OPTIONS = CallOptions("stores", reduce_blocks=0)
 PROGRAMS_KEPT = 64  # of one shape: by the addresses of x and w
 
 
@@ -148,8 +151,10 @@ class _Calls:
         rows, (n, k) = x.reshape(-1, x.shape[-1]).contiguous(), w.shape
         m = rows.shape[0] * (self.group.rank_count if name == "column_parallel_linear" else 1)
         collective = Collective(_KINDS[name])  # type: ignore[arg-type]
+        tile = tile_of(collective.kind, (m, n, k))
         problem = SharedGemm(
-            *(m, n, k, collective, self.group.rank_count), dtype=_DTYPES[x.dtype], b_order="column"
+            *(m, n, k, collective, self.group.rank_count, _DTYPES[x.dtype], *tile, split_of((m, n, k), tile)),
+            b_order="column",
         )
         program = self._program(problem, rows, w.contiguous())
         out = program.run_on(torch.cuda.current_stream(x.device).cuda_stream)
@@ -168,7 +173,7 @@ class _Calls:
             (rank,) = self.group.ranks
             arrays = RankArrays(*map(_device_array, (x, w)))
             self.programs[key] = SharedGemmProgram(
-                self.group, problem, {rank: arrays}, memory=self.memories[problem]
+                self.group, problem, {rank: arrays}, _OPTIONS, memory=self.memories[problem]
             )
         return self.programs[key]
 

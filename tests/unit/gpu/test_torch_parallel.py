@@ -9,7 +9,6 @@ import torch.multiprocessing as mp  # noqa: E402
 
 import wavesim_gpu  # noqa: E402
 from wavesim.errors import DescriptionError  # noqa: E402
-from wavesim_gpu.peers.choice import takes_peers  # noqa: E402
 
 RANKS = 2
 
@@ -51,16 +50,3 @@ def test_two_processes_sum_gather_and_refuse(tmp_path):
 def test_without_a_process_group_the_call_says_what_to_do():
     with pytest.raises(DescriptionError, match="init_process_group"):
         wavesim_gpu.row_parallel_linear(torch.randn(2, 8), torch.randn(4, 8))
-
-
-def test_few_rows_other_gpus_and_odd_sides_stay_with_the_library():
-    assert takes_peers("all-gather", (4096, 8192, 2816), 2, (9, 0))
-    # On another kind of GPU, over more ranks, of few rows, of narrow or deep products, of ragged ones.
-    assert not takes_peers("all-gather", (4096, 8192, 2816), 2, (8, 0))
-    assert not takes_peers("all-gather", (4096, 8192, 2816), 4, (9, 0))
-    assert not takes_peers("all-gather", (512, 8192, 2816), 2, (9, 0))
-    assert not takes_peers("all-gather", (4096, 4096, 2816), 2, (9, 0))
-    assert not takes_peers("all-gather", (4096, 8192, 4096), 2, (9, 0))
-    assert not takes_peers("all-gather", (4100, 8192, 2816), 2, (9, 0))
-    # No all-reduce was measured to gain.
-    assert not takes_peers("all-reduce", (2048, 6144, 12288), 2, (9, 0))

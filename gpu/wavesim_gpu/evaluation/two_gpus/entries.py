@@ -20,6 +20,8 @@ from wavesim.guard.reading import read_text
 from wavesim.guard.writing import write_text
 
 MOST_BYTES = 1 << 24
+# As the simulator calls what PyTorch's symmetric memory does.
+NAMES = {"symmetric one-shot": "one-shot", "symmetric two-shot": "two-shot"}
 
 
 def entries_of(lines: Iterable[Any]) -> list[dict[str, Any]]:
@@ -33,7 +35,9 @@ def entries_of(lines: Iterable[Any]) -> list[dict[str, Any]]:
             if line["part"] == "times" and line["kind"] == "all-reduce":
                 m, k, n = line["size"]
                 found |= {
-                    (m, k, n, way): round(median(one["ns"])) for way, one in line["ways"].items() if one["ns"]
+                    (m, k, n, NAMES.get(way, way)): round(median(one["ns"]))
+                    for way, one in line["ways"].items()
+                    if one["ns"]
                 }
         except (KeyError, TypeError, ValueError) as error:
             raise RecordingError(

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from wavesim.model.collective import Collective
+from wavesim_gpu.peers.choice import split_of
 from wavesim_gpu.peers.options import CallOptions
-from wavesim_gpu.peers.problem import TILE_K, SharedGemm
+from wavesim_gpu.peers.problem import SharedGemm
 
 DTYPE = "bf16"  # PyTorch's symmetric memory does not take fp16
 LIMIT_S = 5.0  # of a wait
-SPLIT_BLOCKS = 100  # where a product has fewer tiles, K is split
 COPIED_CHUNKS = 8
 ONE_SHOT_ROWS = 1024  # above, each rank adding everything twice the traffic only loses
 TWO_SHOT, ONE_SHOT = Collective("all-reduce"), Collective("all-reduce", "one-shot")
@@ -46,8 +46,7 @@ def problems_of(size: tuple[int, int, int], collective: Collective, ranks: int =
     for tile_m, tile_n in next(tiles for most, tiles in TILES if m <= most):
         if collective.kind != "all-reduce" and m % (ranks * tile_m):
             continue
-        count = -(-m // tile_m) * -(-n // tile_n)
-        split_k = max(1, min(8, SPLIT_BLOCKS // count, k // TILE_K))
+        split_k = split_of((m, n, k), (tile_m, tile_n))
         yield SharedGemm(m, n, k, collective, ranks, DTYPE, tile_m, tile_n, split_k)
 
 
