@@ -5,7 +5,9 @@ Example: `measured()` is the table of the GEMM, of NCCL's all-reduce and of both
 """
 
 from functools import cache
+from pathlib import Path
 
+import wavesim.recordings
 from wavesim.model.collective import Collective
 from wavesim.model.device import default_device
 from wavesim.model.host import Host
@@ -15,8 +17,11 @@ from wavesim.peers.simulation import simulate_peers
 from wavesim.peers.two_gpu_tables import measured_on, measured_tables
 from wavesim.peers.way import PeerWay
 from wavesim.teaching.shown import Shown
+from wavesim.trace.trace import Trace
 
 COLUMNS, DEPTH = 12_288, 6_144  # of the measured product
+RECORDING = Path(wavesim.recordings.__file__).parent / "two-gpus" / "stores-2048.npz"
+RECORDED_SIZE = (2048, 8192, 4096)  # m, n, k of its product
 
 
 def link() -> Link:
@@ -62,6 +67,32 @@ def simulated(way: str, m: int, gpus: int = 2, speed: float = 1.0) -> PeerForeca
     carrier = link() if speed == 1.0 else link().scaled(speed)
     host = Host(gpus, carrier, {"gemm": Collective()})
     return forecast(one_gemm(m, COLUMNS, DEPTH, device), host, device, (way,), both_shots=False)
+
+
+@cache
+def recorded() -> Trace:
+    """A measured call on two H200s with 8 SMs kept for adding, on one clock."""
+    return Trace.load(RECORDING)
+
+
+@cache
+def as_recorded() -> Trace:
+    """The same product, tiles and way, simulated."""
+    device = default_device()
+    host = Host(2, link(), {"gemm": Collective()})
+    return simulate_peers(one_gemm(*RECORDED_SIZE, device), host, PeerWay("stores", 8), device)
+
+
+def ends() -> Shown:
+    """When the last product and the last sum end, simulated and recorded."""
+    cells = []
+    for words, trace in (("simulated", as_recorded()), ("measured", recorded())):
+        last = {"gemm": 0, "gemm.sum": 0}
+        for number, info in enumerate(trace.header.stages):
+            name = info.name.partition("@")[0]
+            last[name] = max(last[name], int(trace.end_ns[trace.stage == number].max()))
+        cells.append((words, *(f"{ns / 1e3:,.0f}" for ns in last.values())))
+    return Shown(("", "last product ends, µs", "last sum ends, µs"), tuple(cells))
 
 
 def late(us: int, limit_us: int = 10_000) -> int:
