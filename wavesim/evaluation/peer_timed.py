@@ -22,7 +22,8 @@ from wavesim.peers.prediction import REGISTERED
 from wavesim.trace.trace import Trace
 
 FOLDER = Path(wavesim.recordings.__file__).parent / "two-gpus"
-TIMED, FIRST, TRACE = FOLDER / "timed.json", FOLDER / "timed-first.json", FOLDER / "stores-2048.npz"
+TIMED, FIRST = FOLDER / "timed.json", FOLDER / "timed-first.json"
+TRACE = FOLDER / "calls" / "stores-2048.npz"  # deeper than the recordings that runners look for
 OURS = ("stores", "blocks", "copies")  # beginnings of ways
 COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather")
 LARGE, SMALL = (1024, 1 << 30), (1, 256)  # rows

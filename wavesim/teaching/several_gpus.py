@@ -20,7 +20,7 @@ from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace
 
 COLUMNS, DEPTH = 12_288, 6_144  # of the measured product
-RECORDING = Path(wavesim.recordings.__file__).parent / "two-gpus" / "stores-2048.npz"
+RECORDING = Path(wavesim.recordings.__file__).parent / "two-gpus" / "calls" / "stores-2048.npz"
 RECORDED_SIZE = (2048, 8192, 4096)  # m, n, k of its product
 
 
