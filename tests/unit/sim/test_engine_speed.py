@@ -24,7 +24,8 @@ def test_a_tile_takes_at_most_1_3_times_as_long_among_100_000_as_among_10_000():
         assert (few, many) == (10_008, 100_008)
         return (many_ms / many) / (few_ms / few)
 
-    assert min(ratio() for _ in range(3)) <= 1.3  # other work on the machine can only lengthen the long run
+    # Other work on the machine can only lengthen the long run, for seconds at times.
+    assert any(ratio() <= 1.3 for _ in range(8))
 
 
 @pytest.mark.alone
