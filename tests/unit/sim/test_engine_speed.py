@@ -1,5 +1,7 @@
 """The simulator's speed: ratios are asserted as they are, milliseconds at three times theirs."""
 
+import gc
+
 import pytest
 
 from wavesim.evaluation.simulator_speed import (
@@ -24,8 +26,14 @@ def test_a_tile_takes_at_most_1_3_times_as_long_among_100_000_as_among_10_000():
         assert (few, many) == (10_008, 100_008)
         return (many_ms / many) / (few_ms / few)
 
-    # Other work on the machine can only lengthen the long run, for seconds at times.
-    assert any(ratio() <= 1.3 for _ in range(8))
+    # What tests before have left is not gone through at every collection of the long run; other work on the
+    # machine can only lengthen it, for seconds at times.
+    gc.collect()
+    gc.freeze()
+    try:
+        assert any(ratio() <= 1.3 for _ in range(8))
+    finally:
+        gc.unfreeze()
 
 
 @pytest.mark.alone
