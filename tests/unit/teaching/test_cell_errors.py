@@ -4,6 +4,8 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from wavesim.teaching.solved_file import keep_in
+
 TOY = "from wavesim import *\npair, toy_device = toy(), device('toy')\ncosts = zero_cost(pair, 1000)"
 RACE = "simulate(pair, SemaphoreSync(TileSync(), wait_kernel=False, head_start=4), toy_device, costs)"
 
@@ -12,6 +14,7 @@ RACE = "simulate(pair, SemaphoreSync(TileSync(), wait_kernel=False, head_start=4
 def shell():
     shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
     shell.run_cell("%load_ext wavesim.teaching")
+    keep_in(None)  # what tests behind this one solve is nobody's progress
     assert shell.run_cell(TOY).success
     return shell
 
