@@ -69,6 +69,7 @@ class Program(Launches):
             options=options,
             block_count=sum(kernel.launch.blocks for kernel in kernels) if is_self_resetting else 0,
             order=operands.order,
+            own_tickets=[name for name, backend in self.backends.items() if backend.resets_tickets],
         )
         self.sync, self._cupy = sync, require_cupy()
         self._wait_times: dict[str, Any] = {}

@@ -12,7 +12,7 @@ from wavesim.lint.ptx import listing_of_ptx
 from wavesim.model.collective import Collective
 from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
 from wavesim_gpu.peers.problem import SharedGemm
-from wavesim_gpu.peers.products import GEMM, gemm_expression
+from wavesim_gpu.peers.products import EXCHANGE, GATHER, GEMM, SCATTER, gemm_expression
 from wavesim_gpu.peers.sends import COPY, SEND
 from wavesim_gpu.peers.sums import REDUCE
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
@@ -22,10 +22,11 @@ NORM = "reduce_norm<RowConfig<512, 512, 3>, 2, false>"
 pytestmark = pytest.mark.usefixtures("nvrtc")
 
 
-def gemm_of(kind):
+def gemm_of(kind, params=None):
     problem = SharedGemm(1024, 1024, 512, Collective(kind))
     header = stage_header(problem.pipeline, problem.plan, "gemm").text
-    name = gemm_expression(problem, TILE_CONFIGS[problem.tile_m, problem.tile_n], waits=problem.gathers)
+    params = params or (GATHER if problem.gathers else SCATTER)
+    name = gemm_expression(problem, TILE_CONFIGS[problem.tile_m, problem.tile_n], params)
     return compile_cubin(GEMM, [name], "sm_90a", Build(), {GENERATED: header})
 
 
@@ -60,6 +61,23 @@ def test_rows_from_peers_are_acquired_at_system_scope_and_fenced_before_tma_load
     assert not [line for line in code if "STL" in line or "LDL" in line]
 
 
+def test_an_epilogue_adds_what_it_has_acquired_and_posts_what_tma_has_written(tmp_path, nvdisasm):
+    code = code_of(gemm_of("all-reduce", EXCHANGE), tmp_path / "gemm.cubin", nvdisasm)
+    polls, loads = places(code, r"LDG\.E\.STRONG\.SYS"), places(code, r"UTMALDG\.3D")
+    fences, stores = places(code, r"FENCE\.VIEW\.ASYNC\.G"), places(code, r"UTMASTG")
+    # Behind the last poll the fence between ordinary loads and TMA's, then the load of what has come.
+    acquired = max(poll for poll in polls if poll < max(stores))
+    fenced = next(fence for fence in fences if fence > acquired)
+    assert fenced < next(load for load in loads if load > fenced)
+    assert min(polls) < min(stores)
+    counted = next(place for place in places(code, r"ATOMS\.ADD") if place > max(stores))
+    written = max(place for place in places(code, r"DEPBAR\.LE SB0, 0x0") if place < counted)
+    fence = next(place for place in places(code, r"MEMBAR\.\w+\.SYS") if place > counted)
+    posted = next(post for post in places(code, r"STG\.E\.STRONG\.SYS") if post > fence)
+    assert max(stores) < written < counted < fence < posted
+    assert not [line for line in code if "STL" in line or "LDL" in line]
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(
     ("source", "name"),
@@ -79,6 +97,7 @@ def test_words_of_peers_have_system_scope_and_lint_finds_nothing_wrong(source, n
 # Kernels whose parameters hold other GPUs' addresses, and which parameter that is.
 REMOTE = {
     "product to peers": (lambda: gemm_of("all-reduce"), "1"),
+    "product and sums": (lambda: gemm_of("all-reduce", EXCHANGE), "1"),
     "product from peers": (lambda: gemm_of("all-gather"), "1"),
     "sums": (lambda: compile_cubin(REDUCE, ["reduce_tiles<2, true>"], "sm_90a", Build()), "0"),
     "norm": (lambda: compile_cubin(REDUCE, [NORM], "sm_90a", Build()), "0"),

@@ -34,14 +34,16 @@ def line_of(devices, tmp_path, *options):
     return json.loads((tmp_path / "lines").read_text())
 
 
-def test_replays_of_two_processes_under_skew_give_the_same_right_bits(devices, tmp_path):
-    found = line_of(devices, tmp_path, "--only", "skew", "--calls", "100")
+@pytest.mark.parametrize("way", ["stores", "exchange"])
+def test_replays_of_two_processes_under_skew_give_the_same_right_bits(devices, tmp_path, way):
+    found = line_of(devices, tmp_path, "--only", "skew", "--calls", "100", "--ways", way)
     assert found["different_bits"] == 0
     assert found["error"] < TOLERANCE["bf16"]
 
 
-def test_a_process_that_ends_in_the_middle_is_named_by_the_one_that_is_left(devices, tmp_path):
-    found = line_of(devices, tmp_path, "--only", "killed")
+@pytest.mark.parametrize("way", ["stores", "exchange"])
+def test_a_process_that_ends_in_the_middle_is_named_by_the_one_that_is_left(devices, tmp_path, way):
+    found = line_of(devices, tmp_path, "--only", "killed", "--ways", way)
     assert "of rank 1" in found["message"]
     assert found["gpu_works"]
 
@@ -90,3 +92,54 @@ def test_linear_layers_over_a_process_group_are_right(devices, tmp_path):
     import torch.multiprocessing as processes  # only where there is PyTorch
 
     processes.spawn(linear_layers, (devices, f"{tmp_path}/meeting"), nprocs=2)
+
+
+def operators(rank, devices, meeting):
+    """One rank of the operators as a user calls them: over peer memory, by the library, and refused."""
+    import torch.distributed as dist  # in a process of its own
+
+    from wavesim.errors import DescriptionError
+    from wavesim_gpu import column_parallel_linear, row_parallel_linear
+    from wavesim_gpu.torch import parallel
+
+    torch.cuda.set_device(devices[rank])
+    dist.init_process_group("cpu:gloo,cuda:nccl", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    generator = torch.Generator("cuda").manual_seed(0)
+
+    def normal(*shape):
+        return torch.randn(shape, generator=generator, device="cuda", dtype=torch.bfloat16)
+
+    xs, ws = [normal(2, 128, K) for _ in range(2)], [normal(4096, K) for _ in range(2)]
+    total = sum(x.float() @ w.float().T for x, w in zip(xs, ws, strict=True))
+
+    def error(found, expected):
+        return float((found.float() - expected).abs().max() / expected.abs().max())
+
+    first = row_parallel_linear(xs[rank], ws[rank])
+    kept = first.clone()
+    second = row_parallel_linear(2 * xs[rank], ws[rank])
+    assert error(first, total) < TOLERANCE["bf16"]
+    assert error(second, 2 * total) < TOLERANCE["bf16"]
+    assert torch.equal(first, kept)  # the second call wrote elsewhere
+    (calls,) = [parallel._calls(dist.group.WORLD.group_name)]
+    assert len(calls.memories) == 1  # both went over peer memory
+    few = row_parallel_linear(xs[rank][0, :16], ws[rank])
+    assert error(few, total[0, :16]) < TOLERANCE["bf16"]
+    assert len(calls.memories) == 1  # by the library
+    rows = column_parallel_linear(xs[rank][0], ws[rank])
+    expected = torch.cat([x[0] for x in xs]).float() @ ws[rank].float().T
+    assert error(rows, expected) < TOLERANCE["bf16"]
+    with pytest.raises(DescriptionError, match="no gradient"):
+        row_parallel_linear(xs[rank].requires_grad_(), ws[rank])
+    alone = [dist.new_group([one]) for one in range(2)][rank]
+    with pytest.raises(DescriptionError, match="the group has 1 rank"):
+        row_parallel_linear(xs[rank].detach(), ws[rank], alone)
+    dist.barrier()
+
+
+def test_the_operators_of_two_gpus_are_right_and_refuse_what_they_cannot_do(devices, tmp_path):
+    import torch.multiprocessing as processes  # only where there is PyTorch
+
+    if len(set(devices)) < 2:
+        pytest.skip("NCCL takes a GPU for each rank")
+    processes.spawn(operators, (devices, f"{tmp_path}/meeting"), nprocs=2)

@@ -28,11 +28,13 @@ from wavesim_gpu.peers.peer_trace import recorded_call
 from wavesim_gpu.peers.problem import NormedGemm, SharedGemm
 from wavesim_gpu.peers.programs import SharedGemmProgram
 from wavesim_gpu.runtime.compiler import Build
+from wavesim_gpu.runtime.element_types import to_float32
 
 pytestmark = pytest.mark.gpu
 
 ALL_REDUCE, ONE_SHOT = Collective("all-reduce"), Collective("all-reduce", "one-shot")
 SCATTER, GATHER = Collective("reduce-scatter"), Collective("all-gather")
+HALF = -1  # rows of tiles in a chunk: half of all
 # By name: collective, way, rows of tiles in a chunk, type, splits of K.
 KINDS = {
     "two-shot": (ALL_REDUCE, "stores", 0, "bf16", 1),
@@ -40,13 +42,22 @@ KINDS = {
     "two-shot, blocks": (ALL_REDUCE, "blocks", 0, "bf16", 1),
     "two-shot, copies": (ALL_REDUCE, "copies", 2, "bf16", 1),
     "two-shot, rows": (ALL_REDUCE, "stores", 2, "bf16", 1),
+    "two-shot, exchange": (ALL_REDUCE, "exchange", HALF, "bf16", 1),
+    "two-shot, exchange, fp16, splits": (ALL_REDUCE, "exchange", HALF, "fp16", 2),
     "one-shot": (ONE_SHOT, "stores", 0, "bf16", 1),
+    "two-shot, exchange in turns": (ALL_REDUCE, "exchange", HALF, "bf16", 1),
     "reduce-scatter": (SCATTER, "stores", 0, "bf16", 1),
     "reduce-scatter, blocks": (SCATTER, "blocks", 0, "bf16", 1),
     "reduce-scatter, copies": (SCATTER, "copies", 2, "bf16", 1),
+    "reduce-scatter, exchange": (SCATTER, "exchange", 0, "bf16", 1),
     "all-gather": (GATHER, "stores", 0, "bf16", 1),
+    "all-gather, copies": (GATHER, "copies", 0, "bf16", 1),
     "all-gather, fp16, splits": (GATHER, "stores", 0, "fp16", 2),
 }
+KINDS_THAT_WAIT = [
+    *("two-shot", "two-shot, copies", "two-shot, exchange", "reduce-scatter, exchange"),
+    *("all-gather", "all-gather, copies"),
+]
 
 
 @pytest.fixture(scope="module", params=[(0, 0), (0, 1)], ids=["one GPU", "two GPUs"])
@@ -59,11 +70,13 @@ def group(request):
 
 def program_of(group, kind, seed, limit_s=2.0, m=1024):
     collective, way, chunk_rows, dtype, split_k = KINDS[kind]
+    if chunk_rows == HALF:
+        chunk_rows = -(-m // 128 // 2)
     problem = SharedGemm(
         m, 1536, 1408, collective, dtype=dtype, split_k=split_k, chunk_rows=chunk_rows
     )  # fmt: skip
     case = SharedCase(problem, seed)
-    options = CallOptions(way, limit_s=limit_s)
+    options = CallOptions(way, copies=2, ahead=3 if "turns" in kind else 0, limit_s=limit_s)
     return case, SharedGemmProgram(group, problem, operands_of(group, case), options)
 
 
@@ -86,7 +99,11 @@ def test_results_are_right_on_every_rank_and_in_every_call(group, kind):
 
 
 @pytest.mark.parametrize(
-    "kind", ["two-shot", "two-shot, blocks", "two-shot, copies", "one-shot", "all-gather"]
+    "kind",
+    [
+        *("two-shot", "two-shot, blocks", "two-shot, copies", "two-shot, exchange", "one-shot"),
+        *("two-shot, exchange in turns", "reduce-scatter, exchange", "all-gather", "all-gather, copies"),
+    ],
 )
 def test_the_bits_stay_the_same_in_replays_under_skew(group, kind):
     case, program = program_of(group, kind, seed=2, limit_s=5)
@@ -101,7 +118,7 @@ def test_the_bits_stay_the_same_in_replays_under_skew(group, kind):
         bits = [program.outs[rank].get().view(np.uint16) for rank in group.ranks]
         first = bits if first is None else first
         assert all(np.array_equal(*one) for one in zip(bits, first, strict=True))
-        if kind != "all-gather":
+        if kind.startswith(("two-shot", "one-shot")):
             np.testing.assert_array_equal(*bits)
     require_right(group, case, program)
 
@@ -122,7 +139,28 @@ def test_a_product_an_all_reduce_a_norm_and_a_product_run_as_a_chain(group):
                 assert relative_error(cupy, program.next_outs[rank], product, "bf16") < TOLERANCE["bf16"]
 
 
-@pytest.mark.parametrize("kind", ["two-shot", "two-shot, copies", "all-gather"])
+@pytest.mark.parametrize("m", [128 * 3, 1000])
+def test_ranks_add_halves_of_odd_rows_and_of_a_last_row_of_tiles_that_is_cut_off(group, m):
+    case, program = program_of(group, "two-shot, exchange", seed=6, m=m)
+    program.poison()
+    program.enqueue()
+    program.check()
+    require_right(group, case, program)
+
+
+def test_what_the_epilogue_adds_has_the_bits_of_the_blocks_that_add(group):
+    """Both add two rounded outputs and round once."""
+    _, stores = program_of(group, "two-shot", seed=7)
+    _, exchange = program_of(group, "two-shot, exchange", seed=7)
+    for program in (stores, exchange):
+        program.enqueue()
+        program.check()
+    for rank in group.ranks:
+        bits = [program.outs[rank].get().view(np.uint16) for program in (stores, exchange)]
+        assert (bits[0] != bits[1]).mean() == 0
+
+
+@pytest.mark.parametrize("kind", KINDS_THAT_WAIT)
 def test_a_rank_that_does_not_come_is_named_and_the_other_ends(group, kind):
     _, program = program_of(group, kind, seed=3, limit_s=0.2, m=512)
     replay = program.launchers()
@@ -132,6 +170,8 @@ def test_a_rank_that_does_not_come_is_named_and_the_other_ends(group, kind):
         program.check()
     with group.on(0) as cupy:
         assert int(cupy.arange(4).sum()) == 6  # the context is alive
+        if "exchange" in kind:  # rank 0's rows lack what rank 1 adds, and rank 1's never came
+            assert bool(cupy.isnan(to_float32(program.outs[0], "bf16")).all())
 
 
 def test_ranks_whose_blocks_would_not_all_be_resident_are_refused():

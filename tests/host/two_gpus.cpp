@@ -4,7 +4,8 @@
 //
 //   two_gpus CALLS SEED [DROPPED]      ends with "rounds operations wrong aborted"; a round is a call of rank 0
 //
-// With an odd seed every rank adds every tile (one-shot). What may be dropped besides orders: "second_parity": tiles of even and odd
+// With an odd seed every rank adds every tile (one-shot); with 3, 7, .. the GEMM's epilogue adds (exchange.cuh), whose loads
+// and stores by TMA are ordinary ones here. What may be dropped besides orders: "second_parity": tiles of even and odd
 // calls are stored into both stagings; "rank_1", which ends after half of the calls.
 #include "ptx_on_host.h"
 
@@ -14,11 +15,12 @@ template <>
 void ptx<"", unsigned&, unsigned&, unsigned&, unsigned&>(const char*, unsigned&, unsigned&, unsigned&, unsigned&) {}
 }  // namespace host
 
+#include <peers/exchange.cuh>
 #include <peers/reduce.cu>
 
 constexpr int ranks = 2, blocks = 2, warps = 2, rows = 2, columns = 3, tile_m = 16, tile_n = 32;
 constexpr int m = rows * tile_m, n = columns * tile_n, width = n / vector_elements, tiles = rows * columns;
-bool is_one_shot = false, ends = false;
+bool is_one_shot = false, is_exchange = false, ends = false;
 bool has_parities = true;
 constexpr int touched[] = {0, 32};  // vectors of a tile that the first lanes of two warps add
 
@@ -48,6 +50,12 @@ uint4 vector_of(unsigned value) {
     const unsigned pair = (bits & 0xffff0000u) | bits >> 16;
     return {pair, pair, pair, pair};
 }
+unsigned number_of(uint4 vector) {
+    const unsigned bits = vector.x << 16;
+    float number;
+    std::memcpy(&number, &bits, 4);
+    return static_cast<unsigned>(number);
+}
 unsigned made(int rank, int tile, unsigned epoch) { return epoch % 64 + tile + 32 * rank; }
 
 void prepare(int rank) {
@@ -68,6 +76,35 @@ void prepare(int rank) {
     p.sends = !is_one_shot, p.finished_count = is_one_shot ? 0 : tiles;
     own.call.expect(1 + blocks * warps);
     for (host::Barrier& one : own.block) one.expect(warps);
+}
+
+// What an epilogue that adds does, of every tile that a block makes.
+void exchange_tiles(int rank, unsigned epoch) {
+    const int other = 1 - rank, parity = has_parities ? epoch & 1 : 0;
+    Rank &own = all[rank], &peer = all[other];
+    peers::Exchange c{};
+    c.arrived = peer.arrived + rank * tiles, c.finished = peer.finished, c.own_finished = own.finished, c.out = own.out.data();
+    c.peers = own.params.peers, c.tiles = {m, n, tile_m, tile_n, columns, ranks, 1, 0};
+    const peers::Turns turns{1, columns};  // a rank has a row of tiles
+    for (int position = blockIdx.x; threadIdx.x == 0 && position < tiles; position += blocks) {
+        host::step();
+        const int at_place = turns.place_of(position), x = at_place % columns, y = at_place < columns ? other : rank;
+        const int tile = y * columns + x;
+        if (c.is_own(x, y) && !peers::wait_for(c.peers, own.arrived + other * tiles + tile, epoch, {peers::Fact::arrived, other, tile})) continue;
+        for (const int at : touched) {
+            if (c.is_own(x, y)) {
+                const uint4 come = own.staging[(parity * ranks + other) * m * width + place(tile, at)];
+                const uint4 sum = vector_of(number_of(come) + made(rank, tile, epoch));
+                own.out[place(tile, at)] = sum, peer.out[place(tile, at)] = sum;
+            } else {
+                peer.staging[(parity * ranks + rank) * m * width + place(tile, at)] = vector_of(made(rank, tile, epoch));
+            }
+        }
+        peers::post(c.words_of(x, y) + tile, epoch);
+    }
+    peers::wait_for_sums(c, epoch);
+    __syncthreads();
+    if (cusync::is_leader()) peers::retire_block(c.peers, epoch);
 }
 
 // What the GEMM's epilogue warps do: store a tile, then post it, at its owner.
@@ -115,7 +152,9 @@ void thread_of(int rank, int number, unsigned calls) {
         if (ends && rank == 1 && epoch > calls / 2) return;
         if (number == 0) {
             hold_up();
-            make_tiles(rank, epoch);
+            if (!is_exchange) make_tiles(rank, epoch);
+        } else if (is_exchange) {
+            exchange_tiles(rank, epoch);
         } else {
             reduce_tiles<ranks, true>(own.params);
         }
@@ -134,7 +173,8 @@ int main(int count, char** words) {
     const unsigned calls = static_cast<unsigned>(std::strtoul(words[1], nullptr, 10));
     host::seed = std::strtoull(words[2], nullptr, 10);
     if (count > 3) host::dropped = words[3];
-    is_one_shot = host::seed % 2 == 1, ends = host::is_dropped("rank_1");
+    is_exchange = host::seed % 4 == 3;
+    is_one_shot = host::seed % 2 == 1 && !is_exchange, ends = host::is_dropped("rank_1");
     has_parities = !host::is_dropped("second_parity");
     if (ends) host::limit_ns = 2'000'000'000;  // by then the other has ended, and is not only late
     for (int rank = 0; rank < ranks; ++rank) prepare(rank);

@@ -139,7 +139,9 @@ class PeerSearch:
     def can_go_on(self, one: PeerKernel, block: Block, counts: list[int]) -> bool:
         _, place, is_past = block
         item = one.items[place]
-        return all(counts[i] >= self.awaited[i] for i in (item.until if is_past else item.waits))
+        return all(
+            counts[i] >= self.awaited[i] for i in (item.until if is_past else (*item.waits, *item.adds))
+        )
 
     def gone_on(self, state: State, number: int, block: Block) -> State:
         """Past its waits, then to the next item or away from its SM."""

@@ -25,10 +25,11 @@ ROUNDS = {"all-reduce": 2, "reduce-scatter": 1, "all-gather": 1}
 @dataclass(frozen=True)
 class RingProtocol:
     """How a library sends over a ring: `begin_ns` and `step_ns` besides the bytes, which go at `rate_share`
-    of the link's rate and at `most_bytes_per_s` at most.
+    of the link's rate and at `most_bytes_per_s` at most. Behind a GEMM, `in_a_row_ns` more.
     """
 
     begin_ns: int
+    in_a_row_ns: int
     step_ns: int
     rate_share: float
     most_bytes_per_s: float = inf
@@ -40,18 +41,48 @@ class RingProtocol:
 
 
 @dataclass(frozen=True)
+class DirectKernel:
+    """An all-reduce by one kernel per rank, of which so many `blocks` of 512 threads read peers' memory.
+
+    In one shot a rank reads all others' outputs and adds them; in two it does so with its share, and then
+    reads the others' sums.
+    """
+
+    shots: Shots
+    begin_ns: int
+    blocks: int
+
+    def time_ns(self, size: int, ranks: int, link: Link) -> float:
+        """Of a matrix of `size` bytes."""
+        moved = (ranks - 1.0) * size if self.shots == "one-shot" else 2 * (ranks - 1) / ranks * size
+        rate = min(link.most("read"), self.blocks * link.bytes_per_s("read", 1))
+        return self.begin_ns + moved / rate * 1e9
+
+
+@dataclass(frozen=True)
 class PeerCosts:
     """Of a kind of device. `burst_ratio`: a GEMM's time in a short run over that under sustained load.
 
     A library's collective holds `library_sms` SMs and goes by the protocol that is fastest for its size;
-    `collective_bytes_per_s` is what its ring carries. `two_shot_begin_ns`: what PyTorch's two-shot all-reduce
-    over symmetric memory takes besides its bytes.
+    `collective_bytes_per_s` is what its ring carries. `direct`: all-reduces over peer memory, PyTorch's by
+    their shots. A tile that is added up takes an SM `add_begin_ns` and its bytes at `add_bytes_per_s`.
+    `call_ns`: what a call of ours takes besides its tiles, by way: the launches behind the GEMM, the last
+    fences over the link, and until all blocks have retired. `copy_begin_ns`: of each copy by the copy engine.
+    Matrices of `resident_bytes` together stay in the L2 from one call to the next and come at
+    `resident_bytes_per_s`; tiles of ours take `evicted_ratio` times as long where the weights are larger.
     """
 
     collective_bytes_per_s: float
     library_sms: int
     burst_ratio: float
-    two_shot_begin_ns: int
+    direct: Mapping[str, DirectKernel]
+    add_begin_ns: int
+    add_bytes_per_s: float
+    resident_bytes: int
+    resident_bytes_per_s: float
+    evicted_ratio: float
+    copy_begin_ns: int
+    call_ns: Mapping[str, int]
     protocols: Mapping[str, RingProtocol]
     source: str
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -62,36 +93,39 @@ class PeerCosts:
         rate = f"{self.collective_bytes_per_s / 1e9:.0f} GB/s"
         return f"{rate} round a ring, NCCL's own latency per step; {self.source}, more GPUs at that rate"
 
-    def protocol(self, kind: str, size: int, ranks: int, link_factor: float = 1.0) -> str:
-        """The name of the protocol that is fastest for a matrix of `size` bytes."""
-        return min(self.protocols, key=lambda name: self._ns(name, kind, size, ranks, link_factor))
-
     def time_ns(self, kind: str, size: int, ranks: int, link_factor: float = 1.0) -> int:
-        """A library's collective of a matrix of `size` bytes; `link_factor`: a link so much faster.
+        """A library's collective of a matrix of `size` bytes behind a GEMM; `link_factor`: a link so fast.
 
         0 on one rank.
         """
         if ranks == 1:
             return 0
-        name = self.protocol(kind, size, ranks, link_factor)
-        return round(self._ns(name, kind, size, ranks, link_factor))
+        return round(
+            min(
+                one.in_a_row_ns + self._ns(one, kind, size, ranks, link_factor)
+                for one in self.protocols.values()
+            )
+        )
 
-    def direct_ns(self, shots: Shots, size: int, ranks: int, link: Link) -> int:
-        """An all-reduce by one kernel per rank that reads and stores over peer memory, between barriers.
+    def alone_ns(self, kind: str, size: int, ranks: int) -> int:
+        """The same with nothing before it, by the protocol that is then fastest."""
+        return round(min(self._ns(one, kind, size, ranks, 1.0) for one in self.protocols.values()))
 
-        In one shot a rank reads all others' `size` bytes and adds them; in two it does so with its share, and
-        stores the sums to all. The barrier at the begin, in which ranks meet, is not counted.
+    def add_ns(self, moved: int) -> int:
+        """A tile's parts read, added and the sum written, `moved` bytes in all, on one SM."""
+        return round(self.add_begin_ns + moved / self.add_bytes_per_s * 1e9)
+
+    def direct_ns(self, name: str, size: int, ranks: int, link: Link) -> int:
+        """An all-reduce of `size` bytes by a kernel of that name.
+
+        The barrier at its begin, in which ranks meet, is not counted.
         """
-        if shots == "one-shot":
-            moved, begin_ns = (ranks - 1.0) * size, 2 * link.flag_ns
-        else:
-            moved, begin_ns = 2 * (ranks - 1) / ranks * size, self.two_shot_begin_ns
-        return round(begin_ns - link.flag_ns + moved / link.most("read") * 1e9)
+        return round(self.direct[name].time_ns(size, ranks, link) - link.flag_ns)
 
-    def _ns(self, name: str, kind: str, size: int, ranks: int, link_factor: float) -> float:
+    def _ns(self, one: RingProtocol, kind: str, size: int, ranks: int, link_factor: float) -> float:
         steps = ROUNDS[kind] * (ranks - 1)
         rate = self.collective_bytes_per_s * link_factor
-        return self.protocols[name].time_ns(steps, steps / ranks * size, rate)
+        return one.time_ns(steps, steps / ranks * size, rate)
 
 
 @cache
@@ -105,4 +139,5 @@ def peer_costs_of(device: str) -> PeerCosts:
         )
     found = dict(known[device])
     protocols = {name: RingProtocol(**values) for name, values in found.pop("protocols").items()}
-    return PeerCosts(protocols=protocols, **found)
+    direct = {name: DirectKernel(**values) for name, values in found.pop("direct").items()}
+    return PeerCosts(protocols=protocols, direct=direct, **found)

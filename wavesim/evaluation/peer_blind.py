@@ -1,8 +1,8 @@
-"""The blind run across GPUs: 24 shapes written down, predictions registered with their hash.
+"""Blind runs across GPUs: shapes written down, predictions registered with their hash.
 
-Example: `python -m wavesim.evaluation.peer_blind --out FOLDER` writes predicted.json and its SHA-256; a
-measuring command then writes what it measured beside them, by shape and way. Predictions are written once,
-and refused where they were changed afterwards.
+Example: `python -m wavesim.evaluation.peer_blind --list second --out FOLDER` writes predicted.json and its
+SHA-256; a measuring command then writes what it measured beside them, by shape and way. Predictions are
+written once, and refused where they were changed afterwards.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -23,11 +23,17 @@ from wavesim.model.collective import Collective
 from wavesim.model.device import default_device
 from wavesim.model.host import Host
 from wavesim.model.link import load_link
-from wavesim.peers.prediction import forecast, one_gemm
+from wavesim.peers.prediction import product_forecast
 
 SHAPES = Path(__file__).with_name("peer_shapes.toml")
 FILE, STAMP = "predicted.json", "predicted.sha256"
-WAYS = ("one-shot", "two-shot", "chunks:2", "chunks:4", "stores", "stores:8", "blocks:16", "copies:8")
+LISTS = ("first", "second")
+WAYS = (
+    *("one-shot", "two-shot", "chunks:2", "chunks:4"),
+    *("stores", "stores:8", "stores:16", "exchange", "exchange:132", "blocks:16", "copies:8"),
+)
+CHUNK_ROWS = 64  # at least, of a library's chunks
+ONE_SHOT_ROWS = 1024  # below, ours are measured in one shot too
 MOST_BYTES = 1 << 20
 GPUS = 2
 
@@ -54,20 +60,27 @@ class RegisteredTime:
 
 
 @cache
-def shapes() -> tuple[PeerShape, ...]:
-    """In the order of the file."""
-    return tuple(PeerShape(*row) for row in read_toml(SHAPES)["rows"])
+def shapes(name: str = LISTS[0]) -> tuple[PeerShape, ...]:
+    """Of a list, in the order of the file."""
+    return tuple(PeerShape(*row) for row in read_toml(SHAPES)[name])
+
+
+def is_measured(m: int, way: str) -> bool:
+    """Whether the measuring command takes a way of so many rows."""
+    method, _, count = way.partition(":")
+    if method == "chunks":
+        return m >= CHUNK_ROWS * int(count)
+    return m < ONE_SHOT_ROWS or not way.endswith(" one-shot")
 
 
 def predicted(shape: PeerShape, ways: Sequence[str] = WAYS) -> list[RegisteredTime]:
     """Every way of a shape on two GPUs of the usual device."""
     device = default_device()
     host = Host(GPUS, load_link(device.name), {"gemm": Collective()})
-    found = forecast(one_gemm(shape.m, shape.n, shape.k, device), host, device, ways)
-    best = found.best
-    return [
-        RegisteredTime(shape.m, shape.k, shape.n, one.word, one.time_ns, one is best) for one in found.times
-    ]
+    found = product_forecast((shape.m, shape.n, shape.k), host, device, ways)
+    times = [one for one in found.times if is_measured(shape.m, one.word)]
+    best = replace(found, times=times).best
+    return [RegisteredTime(shape.m, shape.k, shape.n, one.word, one.time_ns, one is best) for one in times]
 
 
 def register(folder: Path, found: Iterable[RegisteredTime], made_by: dict[str, str]) -> str:
@@ -96,13 +109,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Registers predictions of all shapes."""
     parser = argparse.ArgumentParser(prog="python -m wavesim.evaluation.peer_blind", description=main.__doc__)
     parser.add_argument("--out", type=Path, required=True, help="an empty folder")
+    parser.add_argument("--list", choices=LISTS, default=LISTS[0], help="of shapes (default first)")
     parser.add_argument("--commit", default="", help="of the code that predicts")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     with worker_pool() as pool:
-        found = [one for times in pool.map(predicted, shapes()) for one in times]
+        found = [one for times in pool.map(predicted, shapes(options.list)) for one in times]
     stamp = register(options.out, found, {"commit": options.commit})
-    sys.stdout.write(f"{len(found)} predictions of {len(shapes())} shapes, sha256 {stamp}\n")
+    sys.stdout.write(f"{len(found)} predictions of {len(shapes(options.list))} shapes, sha256 {stamp}\n")
     return 0
 
 

@@ -17,7 +17,7 @@ from wavesim.model.collective import Collective
 from wavesim.model.device import default_device
 from wavesim.model.host import Host
 from wavesim.model.link import load_link
-from wavesim.peers.prediction import forecast, one_gemm
+from wavesim.peers.prediction import product_forecast
 
 FILE = Path(__file__).with_name("peer_published.toml")
 LIBRARY_WAYS = ("one-shot", "two-shot")
@@ -70,9 +70,9 @@ def _collectives() -> Iterator[PublishedCollective]:
     for table in read_toml(FILE)["collectives"]:
         kind, by, gpus = table["kind"], table["by"], table["gpus"]
         for size, us in table["rows"]:
-            taken = costs.time_ns(kind, size, gpus)
+            taken = costs.alone_ns(kind, size, gpus)
             if by == "one-shot":
-                taken = costs.direct_ns("one-shot", size, gpus, link) + link.flag_ns
+                taken = costs.direct_ns("vllm", size, gpus, link) + link.flag_ns
             yield PublishedCollective(table["source"], table["machine"], kind, by, size, us, taken / 1e3)
 
 
@@ -90,7 +90,7 @@ def product_of(table: Mapping[str, Any], row: list[float]) -> PublishedProduct:
     collective = Collective(table["kind"])
     host = Host(table["gpus"], load_link(device.name).scaled(table["link"]), {"gemm": collective})
     ways = (*(LIBRARY_WAYS if collective.kind == "all-reduce" else ()), table["way"])
-    found = forecast(one_gemm(m, n, k, device), host, device, ways, both_shots=False).times
+    found = product_forecast((m, n, k), host, device, ways, both_shots=False).times
     library = min(one.time_ns for one in found if one.way.is_library)
     ours = [one.time_ns for one in found if not one.way.is_library]
     return PublishedProduct(

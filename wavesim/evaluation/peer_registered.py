@@ -1,76 +1,113 @@
 """Registered times across two GPUs against what was measured afterwards: by way, and where overlap pays.
 
-Example: `blind_text()` is the block "blind" of docs/two-gpus.md. `LATER` ways were registered by the same
-model, but after a first run of the measuring command; their rows say so.
+Example: `blind_text(SECOND)` is the block "blind-second" of docs/two-gpus.md. Of the first list `LATER` ways
+were registered by the same model, but after a first run of the measuring command; their rows say so.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import geometric_mean
 
 import numpy as np
 
 from wavesim.errors import RecordingError
-from wavesim.evaluation.peer_blind import registered, shapes
-from wavesim.evaluation.peer_page import FOLDER, MEASURED, MOST_BYTES
+from wavesim.evaluation.peer_blind import PeerShape, registered, shapes
+from wavesim.evaluation.peer_page import FOLDER, MEASURED, MOST_BYTES, NOT_YET
 from wavesim.guard.documents import read_json
-from wavesim.model.collective import Collective
-from wavesim.model.device import default_device
-from wavesim.model.host import Host
-from wavesim.model.link import load_link
-from wavesim.peers.prediction import BASELINE, one_gemm
-from wavesim.peers.simulation import times_of
+from wavesim.peers.dispatch import margin
 
 LATER = ("one-shot", "two-shot")
-OURS = ("stores", "blocks", "copies")
+OURS = ("stores", "exchange", "blocks", "copies")
 LEAST_ROWS = 1024  # of products whose hidden share is reported
+LEAST_STEPS, STEP = 4, 1.41  # rows of a (k, n) that come in steps, and how far those lie apart at most
+ALONE = "alone.json"
 Key = tuple[int, int, int, str]  # m, k, n, way
 
 
-def measured_us() -> dict[Key, float]:
-    """Raises `RecordingError` where nothing was measured."""
-    if not MEASURED.exists():
-        raise RecordingError(f"{MEASURED} is missing; write it with wavesim_gpu.evaluation.two_gpus.entries")
-    rows = read_json(MEASURED, MOST_BYTES)
-    return {(one["m"], one["k"], one["n"], one["way"]): one["ns"] / 1e3 for one in rows}
+@dataclass(frozen=True)
+class PeerRun:
+    """A list of shapes, and the folders of what was predicted and of what was measured of it."""
+
+    name: str
+    folder: Path
+    measured_in: Path
+
+    def shapes(self) -> tuple[PeerShape, ...]:
+        """As they were written down."""
+        return shapes(self.name)
+
+    def registered_us(self) -> dict[Key, float]:
+        """By shape and way. Raises `RecordingError` where it was changed."""
+        return {(one.m, one.k, one.n, one.way): one.time_ns / 1e3 for one in registered(self.folder)}
+
+    def measured_us(self, name: str = MEASURED.name) -> dict[Key, float]:
+        """Raises `RecordingError` where nothing was measured."""
+        path = self.measured_in / name
+        if not path.exists():
+            raise RecordingError(f"{path} is missing; write it with wavesim_gpu.evaluation.two_gpus.entries")
+        rows = read_json(path, MOST_BYTES)
+        return {(one["m"], one["k"], one["n"], one["way"]): one["ns"] / 1e3 for one in rows}
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether what was measured is recorded."""
+        return (self.measured_in / MEASURED.name).exists()
+
+    def alone_us(self) -> dict[Key, float]:
+        """The product and the all-reduce alone, measured with the ways or, of the first list, later."""
+        return self.measured_us(ALONE if (self.measured_in / ALONE).exists() else MEASURED.name)
 
 
-def registered_us() -> dict[Key, float]:
-    """By shape and way."""
-    return {(one.m, one.k, one.n, one.way): one.time_ns / 1e3 for one in registered(FOLDER)}
+FIRST = PeerRun("first", FOLDER, FOLDER)
+FITTED = PeerRun("first", FOLDER / "fitted", FOLDER)  # by today's model, which these times were used for
+SECOND = PeerRun("second", FOLDER / "second", FOLDER / "second")
 
 
-def errors(least_rows: int = 1) -> dict[str, list[float]]:
+def errors(run: PeerRun, least_rows: int = 1) -> dict[str, list[float]]:
     """By way: registered over measured, percent above or below it."""
-    seen, found = measured_us(), dict[str, list[float]]()
-    for key, us in registered_us().items():
+    seen, found = run.measured_us(), dict[str, list[float]]()
+    for key, us in run.registered_us().items():
         if key in seen and key[0] >= least_rows:
             found.setdefault(key[3], []).append(100 * (us / seen[key] - 1))
     return found
 
 
-def blind_text() -> str:
+def blind_text(run: PeerRun = FIRST) -> str:
     """The table by way, then where overlap pays and what of it is hidden."""
-    found = errors()
+    if not run.is_measured:
+        return f"Registered: {len(run.registered_us())} times of {len(run.shapes())} shapes; {NOT_YET}."
+    later = LATER if run is FIRST else ()
+    mark = " but *" if later else ""
+
+    def pooled(found: Mapping[str, Sequence[float]]) -> list[float]:
+        return [one for way, own in found.items() if way not in later for one in own]
+
+    found = errors(run)
     rows = [
         "| way | shapes | median, % | 90 %, % | worst, % | mean of the errors, % |",
         "| --- | --: | --: | --: | --: | --: |",
-        *(_row(way + (" *" if way in LATER else ""), own) for way, own in found.items()),
-        _row("all but *", _pooled(found)),
-        _row(f"all but *, {LEAST_ROWS:,} rows or more", _pooled(errors(LEAST_ROWS))),
+        *(_row(way + (" *" if way in later else ""), own) for way, own in found.items()),
+        _row(f"all{mark}", pooled(found)),
+        _row(f"all{mark}, {LEAST_ROWS:,} rows or more", pooled(errors(run, LEAST_ROWS))),
     ]
-    return "\n".join([*rows, "", threshold_text(), "", hidden_text()])
+    parts = [choice_text(run)]
+    if run is not FITTED:
+        parts = [threshold_text() if run is FIRST else crossings_text(run), hidden_text(run), *parts]
+    return "\n\n".join(["\n".join(rows), *parts])
 
 
 def tiles_text() -> str:
-    """`wavesim/peers/registered.toml`: how far whole ways of ours were off."""
-    off = np.abs([one for way, own in errors().items() if way.startswith(OURS) for one in own])
-    parts = {"median": np.median(off), "p90": np.percentile(off, 90), "worst": off.max()}
-    lines = [f"{name} = {value:.1f}" for name, value in parts.items()]
+    """`wavesim/peers/registered.toml`: how far whole ways of ours were off in the last blind run."""
     head = "# Written by wavesim.evaluation.peer_timed: percent of the measured time, ways of tiles."
-    return "\n".join([head, f"rows = {off.size}", *lines]) + "\n"
+    fitted = ["[fitted]  # by today's model, to what it was fitted to", *_tiles_lines(FITTED)]
+    return "\n".join([head, *_tiles_lines(SECOND if SECOND.is_measured else FIRST), "", *fitted]) + "\n"
 
 
-def _pooled(found: Mapping[str, Sequence[float]]) -> list[float]:
-    return [one for way, own in found.items() if way not in LATER for one in own]
+def _tiles_lines(run: PeerRun) -> list[str]:
+    off = np.abs([one for way, own in errors(run).items() if way.startswith(OURS) for one in own])
+    parts = {"median": np.median(off), "p90": np.percentile(off, 90), "worst": off.max()}
+    return [f"rows = {off.size}", *(f"{name} = {value:.1f}" for name, value in parts.items())]
 
 
 def _row(way: str, found: Sequence[float]) -> str:
@@ -80,19 +117,20 @@ def _row(way: str, found: Sequence[float]) -> str:
     return f"| {way} | {len(found)} | {cells} |"
 
 
-def pays(times: Mapping[Key, float]) -> dict[tuple[int, int], dict[int, bool]]:
+def pays(run: PeerRun, times: Mapping[Key, float]) -> dict[tuple[int, int], dict[int, bool]]:
     """By (k, n), then by rows: whether the fastest of ours is faster than one after the other."""
     found: dict[tuple[int, int], dict[int, bool]] = {}
-    for one in shapes():
+    for one in run.shapes():
         shape = (one.m, one.k, one.n)
         ours = [us for key, us in times.items() if key[:3] == shape and key[3].startswith(OURS)]
-        found.setdefault((one.k, one.n), {})[one.m] = min(ours) < times[*shape, "sequence"]
+        if ours:
+            found.setdefault((one.k, one.n), {})[one.m] = min(ours) < times[*shape, "sequence"]
     return found
 
 
 def threshold_text() -> str:
     """From how many rows on overlap pays, by (k, n), as registered and as measured."""
-    was, told = pays(measured_us()), pays(registered_us())
+    was, told = pays(FIRST, FIRST.measured_us()), pays(FIRST, FIRST.registered_us())
     late = {}
     for family, seen in was.items():
         lost = [m for m, is_faster in seen.items() if not is_faster]
@@ -110,33 +148,97 @@ def threshold_text() -> str:
     )
 
 
-def hidden_shares() -> dict[tuple[int, int, int], float]:
-    """Of the shorter of computing and communicating, the share that the fastest of ours hides.
+def crossings(run: PeerRun) -> dict[tuple[int, int], tuple[int, int]]:
+    """By (k, n) with rows in steps: the fewest rows from which on ours are faster than one after the other.
 
-    What a product takes alone was not measured: it is simulated, and the rest of one after the other taken
-    to be the collective.
+    As registered and as measured; one step beyond the most rows where they never are.
     """
-    seen, device = measured_us(), default_device()
-    host = Host(2, load_link(device.name), {"gemm": Collective()})
     found = {}
-    for one in shapes():
-        if one.m < LEAST_ROWS:
-            continue
-        shape = (one.m, one.k, one.n)
-        times = times_of(one_gemm(one.m, one.n, one.k, device), host, BASELINE, device)
-        gemm = sum(ns for ns, _ in times.library.values()) / 1e3
-        base = seen[*shape, "sequence"]
-        ours = min(us for key, us in seen.items() if key[:3] == shape and key[3].startswith(OURS))
-        found[shape] = (base - ours) / min(gemm, base - gemm)
+    told, seen = (pays(run, times) for times in (run.registered_us(), run.measured_us()))
+    for family, rows in seen.items():
+        if len(rows) >= LEAST_STEPS:
+            found[family] = _from(told[family]), _from(rows)
     return found
 
 
-def hidden_text() -> str:
-    """The median and the extremes."""
-    shares = 100 * np.array(list(hidden_shares().values()))
+def _from(rows: Mapping[int, bool]) -> int:
+    tried = sorted(rows)
+    lost = [at for at, m in enumerate(tried) if not rows[m]]
+    first = lost[-1] + 1 if lost else 0
+    return tried[first] if first < len(tried) else round(tried[-1] ** 2 / tried[-2])
+
+
+def crossings_text(run: PeerRun) -> str:
+    """How many are within a step of `STEP`."""
+    found = crossings(run)
+    near = [max(one) / min(one) <= STEP for one in found.values()]
+    words = ", ".join(f"{told:,} / {seen:,} (K {k:,}, N {n:,})" for (k, n), (told, seen) in found.items())
     return (
-        f"Of the time that could be hidden, from {LEAST_ROWS:,} rows on, ours hid {np.median(shares):.0f} % "
-        f"(median of {shares.size}; {shares.min():.0f} to {shares.max():.0f}; must 70, aim 85). Half "
-        "measured: what a product takes alone is simulated, and the rest of one after the other taken to be "
-        "the all-reduce."
+        "The M from which on ours are faster than one after the other, registered / measured, in steps of "
+        f"at most {STEP}: {words}. Within a factor of {STEP}: {sum(near)} of {len(near)} (must 90 %)."
+    )
+
+
+def chosen(run: PeerRun, least: float) -> dict[tuple[int, int, int], tuple[str, float]]:
+    """By shape the way that the prediction takes, and how many times as fast as one after the other it was.
+
+    The fastest of ours where it is predicted to be `least` times as fast, else one after the other.
+    """
+    told, seen = run.registered_us(), run.measured_us()
+    found = {}
+    for one in run.shapes():
+        shape = (one.m, one.k, one.n)
+        ours = {
+            key[3]: us
+            for key, us in told.items()
+            if key[:3] == shape and key[3].startswith(OURS) and key in seen
+        }
+        way = min(ours, key=lambda name: ours[name])
+        if told[*shape, "sequence"] < least * ours[way]:
+            way = "sequence"
+        found[shape] = way, seen[*shape, "sequence"] / seen[*shape, way]
+    return found
+
+
+def choice_text(run: PeerRun) -> str:
+    """What choosing by prediction alone gains, and loses."""
+    least = margin()
+    found = chosen(run, least)
+    taken = [gain for way, gain in found.values() if way != "sequence"]
+    lost = [
+        f"{m:,} x {k:,} x {n:,} ({way}, {gain:.2f})"
+        for (m, k, n), (way, gain) in found.items()
+        if gain < 0.99
+    ]
+    return (
+        f"Chosen by prediction alone, ours where they are predicted to be {least:.2f} times as fast as "
+        f"one after the other: ours at {len(taken)} of {len(found)} shapes, {geometric_mean(taken):.2f} "
+        f"times as fast there, {min(taken):.2f} at least. More than 1 % below one after the other: "
+        f"{'; '.join(lost) if lost else 'nowhere'} (must nowhere)."
+    )
+
+
+def hidden_shares(run: PeerRun) -> dict[tuple[int, int, int], float]:
+    """Of the shorter of the product and the collective alone, as measured, the share that ours hide."""
+    seen, alone = run.measured_us(), run.alone_us()
+    found = {}
+    for one in run.shapes():
+        shape = (one.m, one.k, one.n)
+        if one.m < LEAST_ROWS or (*shape, "gemm") not in alone:
+            continue
+        shorter = min(alone[*shape, "gemm"], alone[*shape, "all-reduce"])
+        ours = min(us for key, us in seen.items() if key[:3] == shape and key[3].startswith(OURS))
+        found[shape] = (seen[*shape, "sequence"] - ours) / shorter
+    return found
+
+
+def hidden_text(run: PeerRun) -> str:
+    """The median and the extremes."""
+    shares = 100 * np.array(list(hidden_shares(run).values()))
+    if not shares.size:
+        return f"What is hidden of the shorter of product and all-reduce: {NOT_YET}."
+    return (
+        f"Of the shorter of cuBLAS's product and NCCL's all-reduce, each measured alone, ours hide "
+        f"{np.median(shares):.0f} % from {LEAST_ROWS:,} rows on (median of {shares.size}; {shares.min():.0f} "
+        f"to {shares.max():.0f}; must 70, aim 85)."
     )

@@ -1,9 +1,9 @@
-"""How far simulated times of two GPUs lie from the measured tables, and which rows their constants were
-fitted to.
+"""How far simulated times of two GPUs lie from the older measured tables.
 
-Example: of the sequence GEMM then all-reduce 13 rows are scored, those of each table's odd places (from 0)
-having been fitted to nothing. A GEMM's measured time is given where the row has one, so that what is scored
-is the communication and what overlaps; `predicted` rows take the GEMM's predicted time too.
+Example: of the sequence GEMM then all-reduce 13 rows are scored. But for a GEMM's clock in a short run, which
+every second row was used for, constants were fitted to other measurements. A GEMM's measured time is given
+where the row has one, so that what is scored is the communication and what overlaps; `predicted` rows take
+the GEMM's predicted time too.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,9 +33,7 @@ GPUS = 2
 
 @dataclass(frozen=True)
 class PeerScore:
-    """One row under one way: simulated and measured us. `is_fitted`: constants were fitted to rows like
-    it.
-    """
+    """One row under one way: simulated and measured us."""
 
     table: str
     way: str
@@ -44,7 +42,6 @@ class PeerScore:
     n: int
     simulated_us: float
     measured_us: float
-    is_fitted: bool
 
     @property
     def error(self) -> float:
@@ -71,22 +68,20 @@ def _collective_scores() -> Iterator[PeerScore]:
     """The all-reduces timed alone."""
     costs = peer_costs_of(DEVICE)
     for table in ("sequence", "chunks"):
-        for place, row in enumerate(measured_tables()[table]):
-            taken = costs.time_ns("all-reduce", 2 * row["m"] * row["n"], GPUS) / 1e3
-            yield PeerScore(
-                table, "all-reduce", *_shape(row), taken, row["all_reduce"], is_development(place)
-            )
+        for row in measured_tables()[table]:
+            taken = costs.alone_ns("all-reduce", 2 * row["m"] * row["n"], GPUS) / 1e3
+            yield PeerScore(table, "all-reduce", *_shape(row), taken, row["all_reduce"])
 
 
 def _library_scores(with_measured_gemm: bool) -> Iterator[PeerScore]:
     for table in ("sequence", "chunks"):
-        for place, row in enumerate(measured_tables()[table]):
+        for row in measured_tables()[table]:
             counts = (1, 2, 4, 8) if table == "chunks" else (1,)
             for count in counts:
                 name = "sequence" if count == 1 else f"chunks_{count}"
                 way = PeerWay("sequence") if count == 1 else PeerWay("chunks", count)
                 taken = _library_us(row, way, with_measured_gemm)
-                yield PeerScore(table, way.word, *_shape(row), taken, row[name], is_development(place))
+                yield PeerScore(table, way.word, *_shape(row), taken, row[name])
 
 
 def _reduce_scatter_scores() -> Iterator[PeerScore]:
@@ -95,7 +90,7 @@ def _reduce_scatter_scores() -> Iterator[PeerScore]:
     for row in measured_tables()["sequence"]:
         taken = _library_us(row, way, True, collective)
         measured = row["reduce_scatter_sequence"]
-        yield PeerScore("sequence", "reduce-scatter", *_shape(row), taken, measured, False)
+        yield PeerScore("sequence", "reduce-scatter", *_shape(row), taken, measured)
 
 
 def _shape(row: Mapping[str, int]) -> tuple[int, int, int]:
@@ -134,8 +129,8 @@ def _store_scores() -> Iterator[PeerScore]:
         trace = simulate_peers(one, host, PeerWay("plain-stores"), device, times=times)
         product = trace.rows_of("gemm@0")
         with_stores = (int(trace.end_ns[product].max()) - int(trace.issue_ns.min())) / 1e3
-        yield PeerScore("stores", "with stores", *_shape(row), with_stores, row["with_stores"], False)
-        yield PeerScore("stores", "and added", *_shape(row), trace.makespan_ns / 1e3, row["all"], False)
+        yield PeerScore("stores", "with stores", *_shape(row), with_stores, row["with_stores"])
+        yield PeerScore("stores", "and added", *_shape(row), trace.makespan_ns / 1e3, row["all"])
 
 
 def summary(found: Sequence[PeerScore]) -> dict[str, Any]:
@@ -151,25 +146,6 @@ def summary(found: Sequence[PeerScore]) -> dict[str, Any]:
     }
 
 
-def fitted_rate() -> float:
-    """Bytes per second that a library's ring carries: least squares of relative errors of the development
-    rows' all-reduces, those alone that are sent by the protocol `Simple`, whose latency is the library's own.
-    """
-    costs = peer_costs_of(DEVICE)
-    simple = costs.protocols["Simple"]
-    begin = simple.time_ns(2, 0, costs.collective_bytes_per_s)
-    rows = [
-        (2 * row["m"] * row["n"], 1e3 * row["all_reduce"])
-        for table in ("sequence", "chunks")
-        for place, row in enumerate(measured_tables()[table])
-        if is_development(place)
-    ]
-    sent = [(size, taken) for size, taken in rows if costs.protocol("all-reduce", size, GPUS) == "Simple"]
-    sizes, taken = np.array(sent, dtype=float).T
-    per_byte = ((sizes / taken) @ (1 - begin / taken)) / ((sizes / taken) @ (sizes / taken))
-    return float(1e9 / per_byte)
-
-
 def fitted_burst_ratio() -> float:
     """The median of measured over predicted GEMMs of the development rows, at the sustained clock."""
     device, costs = load(DEVICE), peer_costs_of(DEVICE)
@@ -183,16 +159,16 @@ def fitted_burst_ratio() -> float:
 
 
 def scores_text(found: Sequence[PeerScore]) -> str:
-    """`wavesim/peers/scores.toml`: of rows that nothing was fitted to, by kind of way."""
+    """`wavesim/peers/scores.toml`: by kind of way."""
     kinds = {
-        "all_reduce": [one for one in found if one.way == "all-reduce" and not one.is_fitted],
-        "sequence": [one for one in found if one.way == "sequence" and not one.is_fitted],
-        "chunks": [one for one in found if one.way.startswith("chunks") and not one.is_fitted],
+        "all_reduce": [one for one in found if one.way == "all-reduce"],
+        "sequence": [one for one in found if one.way == "sequence"],
+        "chunks": [one for one in found if one.way.startswith("chunks")],
         "reduce_scatter": [one for one in found if one.way == "reduce-scatter"],
         "stores": [one for one in found if one.way == "with stores"],
         "stores_and_added": [one for one in found if one.way == "and added"],
     }
-    lines = ["# Written by wavesim.evaluation.peer_scores: percent of the measured time, rows not fitted to."]
+    lines = ["# Written by wavesim.evaluation.peer_scores: percent of the measured time, older tables."]
     lines.append('measured_on = "two H200s of one host"')
     for name, rows in kinds.items():
         lines += ["", f"[{name}]", *(f"{key} = {value}" for key, value in summary(rows).items())]

@@ -27,6 +27,8 @@ ADDITIONS = "in fp32, in the order of the ranks, rounded once: the same bits on 
 ELEMENT_BYTES = 2
 # As many threads as store 20 GB/s to a peer from one SM.
 TILE_BLOCK = Block(threads=512, registers=64)
+# Where they add, two share an SM, so that one loads while the other's stores travel: simulated as one block.
+ADDING_BLOCK = Block(threads=1024, registers=64)
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,11 @@ class SharedTiles:
     tile_bytes: int
     inputs: int
     stores_to: tuple[int, ...] = ()
-    block: Block = TILE_BLOCK
+
+    @property
+    def block(self) -> Block:
+        """What runs on an SM at a time."""
+        return ADDING_BLOCK if self.inputs > 1 else TILE_BLOCK
 
     @property
     def kernel(self) -> Kernel:

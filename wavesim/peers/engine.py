@@ -137,10 +137,13 @@ class PeerEngine:
         yield from self._wait(one, item.waits, row)
         rows.wait[row] = int(self._env.now) - now
         yield self._env.timeout(self._work_ns(kernel))
+        yield from self._wait(one, item.adds, row)
         self._post(item.posts, self._latencies.post_visibility_ns)
         if item.sends:
             yield from self._send(kernel, item.sends, row, place)
         yield from self._wait(one, item.until, row)
+        if item.retire_ns:
+            yield self._env.timeout(item.retire_ns)
         rows.end[row] = int(self._env.now)
 
     def _wait(self, one: _Running, numbers: Sequence[int], row: int) -> Process:
@@ -217,6 +220,7 @@ class PeerEngine:
             yield from self._wait(one, item.waits, row)
             self.rows.wait[row] = int(self._env.now) - begin
             self._post(item.posts, self._latencies.post_visibility_ns)
+            yield self._env.timeout(one.kernel.tile_ns)
             for send in item.sends:
                 arrived = self.traffic.copy(row, source, send.target, send.bytes)
                 self._post_after(arrived, send)

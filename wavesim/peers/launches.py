@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil
 
-from wavesim.costs.streaming_costs import streaming_costs_of
-from wavesim.errors import DescriptionError
 from wavesim.model.collective import SharedTiles, tile_bytes_of
 from wavesim.model.device import Device
 from wavesim.model.host import Host
@@ -17,6 +15,7 @@ from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.peers.arrivals import Arrivals
+from wavesim.peers.exchange import exchange_program
 from wavesim.peers.library import library_program
 from wavesim.peers.program import COMMUNICATE, COMPUTE, PeerItem, PeerKernel, PeerProgram, Send, Sender
 from wavesim.peers.times import PeerTimes, dram_bytes_per_s, parameters_of
@@ -31,6 +30,8 @@ def launches_of(
     """What a way launches on every GPU. Raises `DescriptionError` for what it has no kernels for."""
     if way.is_library:
         return library_program(one, host, way, times)
+    if way.method == "exchange":
+        return exchange_program(one, host, way, device, times)
     return _Tiles(one, host, way, device, times, unit).program()
 
 
@@ -133,24 +134,31 @@ class _Tiles:
         work = stage.work
         assert isinstance(work, SharedTiles)
         items = self._items(stage, sends=True)
+        if work.inputs > 1 and not self._pipeline.consumers_of(stage.name):
+            items[-1] = replace(items[-1], retire_ns=self._times.costs.call_ns.get(self._way.method, 0))
         by_engine = self._way.method == "copies" and work.inputs == 1
         count = self._sms(stage.device)
         if self._way.method == "blocks" and work.inputs > 1:
             count //= 2
+        if count and work.inputs > 1:
+            count += self._idle_sms(stage.device)
         sender: Sender = "copy-engine" if by_engine else "block"
         blocks = min(len(items), count) if count else len(items)
-        add_ns = self._add_ns(stage, blocks) if work.inputs > 1 else 0
+        add_ns = self._times.costs.add_ns(stage.kernel.bytes_per_block) if work.inputs > 1 else 0
         kernel = PeerKernel(stage, COMMUNICATE + 1, blocks, items, add_ns, sender)
         (self._communicating if count else self._following).append(kernel)
 
-    def _add_ns(self, stage: Stage, blocks: int) -> int:
-        """To read a tile's parts, add them and store the sum, with so many blocks at work at once."""
-        costs = streaming_costs_of(self._device.name, "rows")
-        if costs is None:
-            raise DescriptionError(
-                f"no kernels that stream rows were timed on {self._device.name}; use way sequence"
-            )
-        return costs.tile_ns(replace(stage.kernel, grid=Grid(blocks)), self._device)
+    def _idle_sms(self, rank: int) -> int:
+        """SMs that a product of few tiles, or parts of them, leaves to the blocks that add."""
+        made = max(
+            (
+                stage.gemm.grid.size
+                for stage in self._pipeline.stages
+                if stage.device == rank and isinstance(stage.work, Gemm)
+            ),
+            default=0,
+        )
+        return max(0, self._device.sm_count - self._sms(rank) - made)
 
     def _meeting(self, *lists: list[PeerKernel]) -> list[list[PeerKernel]]:
         """A rank's kernel that adds ends once it has what other ranks add for it, where no stage waits."""
@@ -178,7 +186,8 @@ class _Tiles:
         if self._way.method == "blocks":
             groups = [[item] for item in away]
         else:
-            size = ceil(len(away) / self._way.chunks)
+            # Of all rows' chunks a rank adds its share itself.
+            size = ceil(len(away) / max(1, min(self._way.chunks, stage.grid.y) // self._host.gpus))
             groups = [away[i : i + size] for i in range(0, len(away), size)]
         name = f"{stage.name.replace('@', '.send@')}"
         made: dict[Tile, int] = {}
@@ -189,10 +198,12 @@ class _Tiles:
             sent.append(PeerItem((number, 0), waits=(semaphore,), sends=self._sends(stage, group)))
         size = tile_bytes_of(stage)
         work = SharedTiles(name, Grid(len(sent)), size, 1)
-        sender: Sender = "block" if self._way.method == "blocks" else "copy-engine"
+        by_blocks = self._way.method == "blocks"
+        sender: Sender = "block" if by_blocks else "copy-engine"
+        begin_ns = 0 if by_blocks else self._times.costs.copy_begin_ns
         blocks = min(len(sent), max(1, self._way.sms - self._way.sms // 2))
         self._communicating.append(
-            PeerKernel(Stage(name, work, device=stage.device), COMMUNICATE, blocks, sent, 0, sender)
+            PeerKernel(Stage(name, work, device=stage.device), COMMUNICATE, blocks, sent, begin_ns, sender)
         )
         return [
             replace(item, posts=(*item.posts, made[item.tile])) if item.tile in made else item

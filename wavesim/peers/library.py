@@ -4,6 +4,7 @@ Example: under "chunks:4" GPU 0 has four GEMMs on one stream and four all-reduce
 GEMM of its rows; under "sequence" one of each on one stream.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -55,7 +56,19 @@ def library_program(one: Pipeline, host: Host, way: PeerWay, times: PeerTimes) -
                 shared = replace(shared, items=items)
                 pair = (shared, own) if collective.kind == "all-gather" else (own, shared)
                 kernels += [pair[0], replace(pair[1], after=(len(kernels),))]
+    if way.chunks > 1:
+        kernels = _by_stream(kernels)
     return PeerProgram(one.name, way.word, way.text, kernels, semaphores, parameters_of(one, host))
+
+
+def _by_stream(kernels: Sequence[PeerKernel]) -> list[PeerKernel]:
+    """Of what comes ready at once the computing stream's first: a chunk's collective waits for an event of
+    that stream, whose next GEMM has the SMs before.
+    """
+    order = sorted(range(len(kernels)), key=lambda number: (kernels[number].stream, number))
+    place = {number: at for at, number in enumerate(order)}
+    moved = [kernels[number] for number in order]
+    return [replace(one, after=tuple(place[number] for number in one.after)) for one in moved]
 
 
 def _library_collective(

@@ -16,13 +16,16 @@ from wavesim.guard.documents import read_toml
 from wavesim.model.collective import ELEMENT_BYTES, Collective
 from wavesim.model.device import Device
 from wavesim.model.host import Host
+from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.peers.simulation import TILES_ALONE, best_gemm, simulate_peers, times_of
+from wavesim.peers.tiles import split_of, tiles_tried
 from wavesim.peers.times import PeerTimes
 from wavesim.peers.way import PeerWay, parse_way
 from wavesim.plan.policy import Policy
 from wavesim.trace.trace import Trace
+from wavesim.workloads.hopper import TILE_K, Tile, block_of
 
 SCORES, REGISTERED = (Path(__file__).with_name(name) for name in ("scores.toml", "registered.toml"))
 BASELINE = PeerWay("sequence")
@@ -30,6 +33,7 @@ TRIED = (
     *("one-shot", "two-shot", "chunks:2", "chunks:4"),
     *("stores", "stores:8", "stores:16", "blocks:16", "copies:8"),
 )
+ONE_SHOT = ("stores", "plain-stores")  # ways whose all-reduces can be of one shot: the GEMM sends to all
 PAYS = 1.01  # times as fast: below that a way is not worth another kernel
 LEAST_M, MOST_M = 16, 8192
 
@@ -118,6 +122,31 @@ def forecast(
     return PeerForecast(times, _limit_ns(one, host, times_of(one, host, BASELINE, device, kernel_ns)))
 
 
+def product_forecast(
+    size: tuple[int, int, int],
+    host: Host,
+    device: Device,
+    ways: Sequence[str] = TRIED,
+    *,
+    both_shots: bool = True,
+) -> PeerForecast:
+    """Of a product (m, n, k) with the host's collective "gemm", each of our ways in the fastest of its tiles.
+
+    Raises `DescriptionError`.
+    """
+    ours = [word for word in ways if not parse_way(word).is_library]
+    found = [
+        # A library chooses its tiles by itself.
+        forecast(one_gemm(*size, device, tile), host, device, ours if number else ways, both_shots=both_shots)
+        for number, tile in enumerate(tiles_tried(size[0]))
+    ]
+    first, fastest = found[0], dict[str, PeerTime]()
+    for one in (one for other in found for one in other.times):
+        if one.word not in fastest or one.time_ns < fastest[one.word].time_ns:
+            fastest[one.word] = one
+    return PeerForecast(list(fastest.values()), first.limit_ns)
+
+
 def _tried(host: Host, ways: Sequence[str], both_shots: bool) -> list[tuple[PeerWay, Host]]:
     """Ways with the host's own collectives, and tile by tile with one-shot all-reduces too."""
     one_shot = {
@@ -127,7 +156,7 @@ def _tried(host: Host, ways: Sequence[str], both_shots: bool) -> list[tuple[Peer
     is_alone = not both_shots or one_shot == dict(host.collectives)
     hosts = [host] if is_alone else [host, replace(host, collectives=one_shot)]
     parsed = [parse_way(word) for word in ways]
-    return [(way, own) for way in parsed for own in (hosts[:1] if way.is_library else hosts)]
+    return [(way, own) for way in parsed for own in (hosts if way.method in ONE_SHOT else hosts[:1])]
 
 
 def _shots(host: Host) -> str:
@@ -144,9 +173,14 @@ def _limit_ns(one: Pipeline, host: Host, times: PeerTimes) -> int:
     return max(collectives, sum(ns for ns, _ in times.library.values()))
 
 
-def one_gemm(m: int, n: int, k: int, device: Device) -> Pipeline:
-    """A GEMM in the tile that suits our kernel, as a pipeline of one stage, "gemm"."""
-    return Pipeline(f"{m} x {k} x {n}", [Stage("gemm", best_gemm(m, n, k, device))])
+def one_gemm(m: int, n: int, k: int, device: Device, tile: Tile | None = None) -> Pipeline:
+    """A GEMM as a pipeline of one stage, "gemm": in a tile, its K cut where that leaves SMs idle, or uncut in
+    the tile that suits our kernel alone.
+    """
+    gemm = best_gemm(m, n, k, device)
+    if tile is not None:
+        gemm = Gemm("gemm", m, n, k, *tile, TILE_K, split_of((m, n, k), tile), block=block_of(tile))
+    return Pipeline(f"{m} x {k} x {n}", [Stage("gemm", gemm)])
 
 
 def first_m(
@@ -161,7 +195,7 @@ def first_m(
     own = replace(host, collectives={"gemm": Collective()})
     first, m = 0, most_m
     while m >= LEAST_M:
-        if forecast(one_gemm(m, n, k, device), own, device, ways).best.way == BASELINE:
+        if product_forecast((m, n, k), own, device, ways).best.way == BASELINE:
             break
         first, m = m, m // 2
     return first
@@ -173,6 +207,12 @@ def past_scores() -> Mapping[str, Mapping[str, Any]]:
     return read_toml(SCORES)
 
 
+@cache
+def past_tiles() -> Mapping[str, Any]:
+    """The same of whole ways of tiles, predicted before they were measured: rows, median, p90, worst."""
+    return read_toml(REGISTERED)
+
+
 def history_text() -> str:
     """The same as a line of words."""
     scores = past_scores()
@@ -181,8 +221,8 @@ def history_text() -> str:
         f"{words} {one['median']} % (median) and {one['p90']} % (90 %) of {one['rows']} rows"
         for one, words in ((scores[name], words) for name, words in known)
     ]
-    head = f"measured on {scores['measured_on']} and not fitted: off by {'; '.join(parts)}"
-    tiles = read_toml(REGISTERED)
+    head = f"measured on {scores['measured_on']} one by one: off by {'; '.join(parts)}"
+    tiles = past_tiles()
     return (
         f"{head}; whole ways of tiles, predicted before they were measured, {tiles['median']} % and "
         f"{tiles['p90']} % of {tiles['rows']}"

@@ -30,7 +30,8 @@ class PeerItem:
     """A tile, or a chunk of them, as a block handles it: semaphores to wait for, then work, posts and sends.
 
     `arrives`: posted as soon as a block takes the item, before it waits: how the blocks of a library's
-    collective meet those of all ranks. `until`: what the block waits for besides before the item ends.
+    collective meet those of all ranks. `adds`: what it waits for after its work, before it posts and sends.
+    `until`: what the block waits for besides before the item ends, and `retire_ns` later it does.
     """
 
     tile: Tile
@@ -38,7 +39,9 @@ class PeerItem:
     waits: tuple[int, ...] = ()
     posts: tuple[int, ...] = ()
     sends: tuple[Send, ...] = ()
+    adds: tuple[int, ...] = ()
     until: tuple[int, ...] = ()
+    retire_ns: int = 0
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from wavesim.costs.device_costs import costs_of
 from wavesim.costs.peer_costs import peer_costs_of
-from wavesim.costs.product_costs import ProductCosts, ProductTile, product_costs_of
+from wavesim.costs.product_costs import ELEMENT_BYTES, ProductCosts, ProductTile, product_costs_of
 from wavesim.errors import DescriptionError
 from wavesim.guard.arguments import require_types
 from wavesim.model.device import Device
@@ -56,7 +56,8 @@ def simulate_peers(
     or room, `DeadlockError` naming rank, tile and semaphore where a wait is never over or takes `limit_ns`.
     """
     require_types("simulate_peers", one=(one, Pipeline), host=(host, Host), way=(way, PeerWay))
-    program = launches_of(one, host, way, device, times or times_of(one, host, way, device), unit)
+    times = times or times_of(one, host, way, device)
+    program = launches_of(one, host, way, device, times, unit)
     require_room(program, device)
     late = [None if rank in never else late for rank, late in enumerate(host.late_ns)]
     engine = PeerEngine(program, device, host.link, latencies_of(device), late, limit_ns)
@@ -114,7 +115,7 @@ def library_gemm(gemm: Gemm, device: Device) -> tuple[int, int]:
         return waves * products.tile_ns(tile, gemm.m, gemm.k) * costs.burst_ratio * products.library_ratio
 
     best = min(shapes, key=alone)
-    floor = products.floor_ns(gemm.m, gemm.n, gemm.k, is_library=True)
+    floor = _floor_ns(gemm, products, device, is_library=True)
     used = min(best.count(gemm.m, gemm.n), device.sm_count)
     return round(max(alone(best), floor)), ceil(used * min(1.0, alone(best) / floor))
 
@@ -124,6 +125,14 @@ def _products(device: Device) -> ProductCosts:
     if products is None:
         raise DescriptionError(f"no products were timed on {device.name}; give times=PeerTimes(...)")
     return products
+
+
+def _floor_ns(gemm: Gemm, products: ProductCosts, device: Device, *, is_library: bool = False) -> float:
+    """What reading and writing every matrix once takes; of small ones, called again and again, in the L2."""
+    floor = products.floor_ns(gemm.m, gemm.n, gemm.k, is_library=is_library)
+    moved = ELEMENT_BYTES * (gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n)
+    costs = peer_costs_of(device.name)
+    return floor if moved > costs.resident_bytes else min(floor, moved / costs.resident_bytes_per_s * 1e9)
 
 
 def best_gemm(m: int, n: int, k: int, device: Device, *, name: str = "gemm") -> Gemm:
@@ -144,8 +153,10 @@ def _tile_ns(stage: Stage, products: ProductCosts, device: Device, burst_ratio: 
         work = stage.work
         shape = ProductTile(work.tile_m, work.tile_n, work.split_k)
         computed = products.tile_ns(shape, work.m, work.k) * burst_ratio
+        if ELEMENT_BYTES * work.k * work.n > device.l2_bytes:
+            computed *= peer_costs_of(device.name).evicted_ratio
         waves = ceil(work.grid.size / device.sm_count)
-        return round(max(computed, products.floor_ns(work.m, work.n, work.k) / waves) + products.post_ns)
+        return round(max(computed, _floor_ns(work, products, device) / waves) + products.post_ns)
     per_sm = occupancy_of(device, stage.kernel.block).blocks_per_sm
     share = device.dram_bytes_per_s / (device.sm_count * per_sm)
     return max(1, round(stage.kernel.bytes_per_block / share * 1e9))

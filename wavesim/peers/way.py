@@ -11,7 +11,9 @@ from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import plain_int, shown
 from wavesim.model.collective import Shots
 
-Method = Literal["sequence", "one-shot", "two-shot", "chunks", "plain-stores", "stores", "blocks", "copies"]
+Method = Literal[
+    "sequence", "one-shot", "two-shot", "chunks", "plain-stores", "stores", "exchange", "blocks", "copies"
+]
 METHODS: tuple[Method, ...] = get_args(Method)
 TEXTS: dict[Method, str] = {
     "sequence": "the library's GEMM, then its all-reduce",
@@ -21,16 +23,27 @@ TEXTS: dict[Method, str] = {
     "plain-stores": "a block per tile that stores it to the peer, then a kernel that adds",
     "stores": "a persistent GEMM whose epilogue stores tiles to the peer; blocks that add come beside or "
     "after",
+    "exchange": "a persistent GEMM on two GPUs whose epilogue stores the other's tiles there, and adds what "
+    "has come to its own",
     "blocks": "a persistent GEMM beside blocks that store tiles to the peer and add",
     "copies": "a persistent GEMM whose rows the copy engine takes in chunks, beside blocks that add",
 }
 # Collectives of a library over peer memory.
 DIRECT: dict[Method, Shots] = {"one-shot": "one-shot", "two-shot": "two-shot"}
-COUNTED: dict[Method, str] = {"chunks": "chunks", "stores": "SMs", "blocks": "SMs", "copies": "chunks"}
-USUAL = {"chunks": 4, "stores": 0, "blocks": 16, "copies": 8}
+COUNTED: dict[Method, str] = {
+    "chunks": "chunks",
+    "stores": "SMs",
+    "exchange": "tiles ahead",
+    "blocks": "SMs",
+    "copies": "chunks",
+}
+USUAL = {"chunks": 4, "stores": 0, "exchange": 0, "blocks": 16, "copies": 8}
+MAY_BE_ZERO = ("stores", "exchange")
 ADDING_SMS = 8  # beside copies
-MOST = 128
-WORDS = "sequence, one-shot, two-shot, chunks:4, plain-stores, stores, stores:8, blocks:16, copies:8"
+MOST, MOST_AHEAD = 128, 4096
+WORDS = (
+    "sequence, one-shot, two-shot, chunks:4, plain-stores, stores, stores:8, exchange, blocks:16, copies:8"
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +59,10 @@ class PeerWay:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise DescriptionError(f"way is {shown(self.method)}; known are {WORDS}")
-        least, most = (int(self.method != "stores"), MOST) if self.method in COUNTED else (0, 0)
+        least, most = 0, 0
+        if self.method in COUNTED:
+            least = int(self.method not in MAY_BE_ZERO)
+            most = MOST_AHEAD if self.method == "exchange" else MOST
         if type(self.count) is not int or not least <= self.count <= most:
             if self.method not in COUNTED:
                 raise DescriptionError(

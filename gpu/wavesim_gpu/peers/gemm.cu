@@ -7,6 +7,11 @@
 //            reduce |         ... wait: tile 0 of ranks 0 and 1 | add | store to 0 and 1, post there | tile 2 ...
 //   rank 1   GEMM   | tile 0 -> rank 0 | tile 1 -> 1 | tile 2 -> rank 0 | ...
 //            reduce |         ... wait: tile 1 of ranks 0 and 1 | add | store to 0 and 1, post there | tile 3 ...
+//
+// Of two ranks the epilogue can add as well, and there is no other kernel:
+//
+//   rank 0   GEMM   | tiles of rank 1 -> rank 1 ......... | wait: tile of rank 1 | add | store to 0 and 1, post | ...
+//   rank 1   GEMM   | tiles of rank 0 -> rank 0 ......... | wait: tile of rank 0 | add | store to 0 and 1, post | ...
 
 #include <generated.cuh>
 
@@ -20,6 +25,10 @@ __global__ void __launch_bounds__(S::threads, 1)
     extern __shared__ __align__(1024) unsigned char bytes[];
     const PeerPart<Generated, Form> part(sync, p);
     run_block<S, IS_BF16>(Shared<S>(bytes), part);
+    if constexpr (adds_what_comes<typename Form::Params>) {
+        peers::wait_for_sums(p.c, part.stage.epoch());
+        __syncthreads();
+    }
     if (threadIdx.x == 0) {
         // What follows this grid must find that the one before has ended too.
         cusync::wait_for_previous_grid();

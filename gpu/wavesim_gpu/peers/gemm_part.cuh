@@ -1,8 +1,11 @@
 // The Hopper GEMM among peers: its epilogue warps store tiles by TMA into the memory of the rank that adds them up, under
-// the next tile's multiply-adds, and post there; or its producer warp waits for what peers have sent.
+// the next tile's multiply-adds, and post there; or they add what has come to a rank's own tiles (exchange.cuh); or its
+// producer warp waits for what peers have sent.
 #pragma once
 
 #include <kernels/sm90/tile_config.cuh>
+#include <peers/exchange.cuh>
+#include <peers/gathered_rows.cuh>
 #include <peers/semaphores.cuh>
 #include <peers/tiles.cuh>
 
@@ -45,13 +48,17 @@ __device__ __forceinline__ void store(const peers::Destinations& c, Corner at, u
 
 #include <kernels/sm90/block.cuh>
 
-// Where tiles come from peers.
+// Where tiles come from peers: `a` and `b` hide those of the GEMM.
 struct GatherGemmParams : GemmSm90Params {
+    peers::GatheredRows a;
+    peers::Columns b;
     const unsigned* inputs;  // own: a word per tile of what is waited for
     peers::PeerParams peers;
     int first_row;           // of tiles: which row comes first
+    int tile_m;
+    peers::PlainRows im2col;
 };
-static_assert(sizeof(GatherGemmParams) == 1088, "layout.py packs 1088 bytes");
+static_assert(sizeof(GatherGemmParams) == 1536, "layout.py packs 1536 bytes");
 
 // Where they go to peers: `c` hides that of the GEMM.
 struct ScatterGemmParams : GemmSm90Params {
@@ -59,10 +66,30 @@ struct ScatterGemmParams : GemmSm90Params {
     int first_row;
 };
 static_assert(sizeof(ScatterGemmParams) == 2240, "layout.py packs 2240 bytes");
+
+// Where they go to one peer and are added here: `c` and `residual` hide those of the GEMM.
+struct ExchangeGemmParams : LayerGemmParams {
+    peers::Exchange c;
+    peers::Contributions residual;
+    int first_row;
+    peers::Turns turns;
+};
+static_assert(sizeof(ExchangeGemmParams) == 2560, "layout.py packs 2560 bytes");
+
 template <class Params>
 constexpr bool stores_to_peers = false;
 template <>
 constexpr bool stores_to_peers<ScatterGemmParams> = true;
+template <>
+constexpr bool stores_to_peers<ExchangeGemmParams> = true;
+template <class Params>
+constexpr bool gathers_rows = false;
+template <>
+constexpr bool gathers_rows<GatherGemmParams> = true;
+template <class Params>
+constexpr bool adds_what_comes = false;
+template <>
+constexpr bool adds_what_comes<ExchangeGemmParams> = true;
 
 template <class Params>
 __device__ __forceinline__ const peers::PeerParams& peers_of(const Params& p) {
@@ -73,11 +100,14 @@ __device__ __forceinline__ const peers::PeerParams& peers_of(const Params& p) {
     }
 }
 
-// PARAMS: ScatterGemmParams or GatherGemmParams.
+// PARAMS: ScatterGemmParams, ExchangeGemmParams or GatherGemmParams.
 template <class Form_, class PARAMS>
 struct PeerForm : Form_ {
     using Params = PARAMS;
-    static_assert(!Form_::is_layer && Form_::activation == Activation::none, "what is added up are sums");
+    static constexpr bool is_im2col = gathers_rows<PARAMS>;  // A has a loader of its own
+    static_assert(Form_::has_residual == adds_what_comes<PARAMS> && Form_::is_layer == Form_::has_residual &&
+                      Form_::activation == Activation::none,
+                  "what is added up are sums");
 };
 
 // Hides those functions of the stage that peers take part in.
@@ -89,10 +119,14 @@ public:
     __device__ __forceinline__ PeerStage(const cusync::StageParams<Generated>& sync, const Params& p)
         : Base(sync), sync_(sync), p_(p), epoch_(peers::epoch_of(peers_of(p))) {}
 
-    __device__ __forceinline__ unsigned epoch() const { return epoch_; }
+    // Where the epilogue has enough to hold in registers it is read anew: it stays until the call's last block retires.
+    __device__ __forceinline__ unsigned epoch() const {
+        return adds_what_comes<Params> ? peers::epoch_of(peers_of(p_)) : epoch_;
+    }
 
     // Where rows belong to ranks in blocks, those that others wait for come first, or those that are there already.
     __device__ __forceinline__ cusync::Tile tile_at(int position) const {
+        if constexpr (adds_what_comes<Params>) position = p_.turns.place_of(position);
         cusync::Tile tile = Base::tile_at(position);
         tile.y += p_.first_row;
         if (tile.y >= sync_.generated.rows) tile.y -= sync_.generated.rows;
@@ -100,10 +134,20 @@ public:
         return tile;
     }
 
+    // Own rows are there.
+    __device__ __forceinline__ const cusync::WaitStep* first_step(const cusync::Tile& tile) const {
+        if constexpr (gathers_rows<Params>) {
+            if (p_.a.has(tile.y * p_.tile_m)) return nullptr;
+        }
+        return Base::first_step(tile);
+    }
+
     // After cp.async.bulk.wait_group 0: TMA's stores, also those into a peer's memory, are visible to this thread, and
     // the release hands them on.
     __device__ __forceinline__ void post(const cusync::Tile& tile) const {
-        if constexpr (stores_to_peers<Params>) {
+        if constexpr (adds_what_comes<Params>) {
+            if (unsigned* const words = p_.c.words_of(tile.x, tile.y)) peers::post(words + tile.linear, epoch());
+        } else if constexpr (stores_to_peers<Params>) {
             p_.c.for_each(tile.x, tile.y, [&](int rank) { peers::post(p_.c.posts[rank] + tile.linear, epoch_); });
         }
     }

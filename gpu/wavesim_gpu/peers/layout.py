@@ -6,7 +6,7 @@ which rank this is.
 
 import numpy as np
 
-from wavesim_gpu.kernels.sm90.parameters import PARAMS
+from wavesim_gpu.kernels.sm90.parameters import LAYER_PARAMS, PARAMS
 
 MAX_RANKS = 8
 MAX_WAITERS = 64
@@ -52,15 +52,51 @@ SCATTER_PARAMS = np.dtype(
         "itemsize": 2240,
     }
 )
-GATHER_PARAMS = np.dtype(
+# exchange.cuh, Exchange and Contributions; then the parameters that hold them.
+EXCHANGE = np.dtype(
     {
-        "names": ["plain", "inputs", "peers", "first_row"],
-        "formats": [PARAMS, "<u8", PEER_PARAMS, "<i4"],
-        "offsets": [0, 896, 904, 1064],
-        "itemsize": 1088,
+        "names": [
+            *("sent", "own_out", "other_out", "arrived", "finished", "own_finished", "out"),
+            *("peers", "tiles", "kept_row"),
+        ],
+        "formats": [*["V128"] * 3, *["<u8"] * 4, PEER_PARAMS, TILES, "<i4"],
+        "offsets": [0, 128, 256, 384, 392, 400, 408, 416, 576, 608],
+        "itemsize": 640,
     }
 )
-
+CONTRIBUTIONS = np.dtype(
+    {
+        "names": ["sent", "missing", "arrived", "peers", "tiles"],
+        "formats": [*["V128"] * 2, "<u8", PEER_PARAMS, TILES],
+        "offsets": [0, 128, 256, 264, 424],
+        "itemsize": 512,
+    }
+)
+EXCHANGE_PARAMS = np.dtype(
+    {
+        "names": ["layer", "c", "residual", "first_row", "ahead", "half"],
+        "formats": [LAYER_PARAMS, EXCHANGE, CONTRIBUTIONS, "<i4", "<i4", "<i4"],
+        "offsets": [0, 1344, 1984, 2496, 2500, 2504],
+        "itemsize": 2560,
+    }
+)
+# gathered_rows.cuh, GatheredRows; then the parameters that hold it.
+GATHERED_ROWS = np.dtype(
+    {
+        "names": ["all", "own", "first", "end"],
+        "formats": ["V128", "V128", "<i4", "<i4"],
+        "offsets": [0, 128, 256, 260],
+        "itemsize": 320,
+    }
+)
+GATHER_PARAMS = np.dtype(
+    {
+        "names": ["plain", "a", "b", "inputs", "peers", "first_row", "tile_m"],
+        "formats": [PARAMS, GATHERED_ROWS, "V128", "<u8", PEER_PARAMS, "<i4", "<i4"],
+        "offsets": [0, 896, 1216, 1344, 1352, 1512, 1516],
+        "itemsize": 1536,
+    }
+)
 _REDUCE = [
     *(
         ("peers", PEER_PARAMS),
@@ -99,7 +135,8 @@ SEND_PARAMS = np.dtype(
 # copy.cu, BetweenParams.
 BETWEEN_PARAMS = np.dtype(
     [("peers", PEER_PARAMS), ("sent", "<u8"), ("posts", "<u8")]
-    + [(name, "<i4") for name in ("awaited_count", "posted_count", "to", "first")]
+    + [(name, "<i4") for name in ("awaited_count", "posted_count", "posted_width", "posted_step")]
+    + [("to", "<i4"), ("first", "<i4")]
 )
 
 # ping_pong.cu, PingPongParams.
@@ -114,4 +151,4 @@ assert TILES.itemsize == 32
 assert REDUCE_PARAMS.itemsize == 384
 assert NORM_PARAMS.itemsize == 472
 assert SEND_PARAMS.itemsize == 472
-assert BETWEEN_PARAMS.itemsize == 192
+assert BETWEEN_PARAMS.itemsize == 200

@@ -4,8 +4,9 @@ Example: `SharedGemm(2048, 6144, 12288, Collective("reduce-scatter"), ranks=2)` 
 keeps rows 0 to 1,023 of the sum, rank 1 the others; each makes the other's rows first and its own last.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal
 
 from wavesim.errors import DescriptionError
@@ -155,9 +156,10 @@ class SharedGemm:
 
     def first_row(self, rank: int) -> int:
         """The row of tiles that a rank makes first: what others wait for comes before its own."""
-        if self.collective.kind == "reduce-scatter":
-            return (rank + 1) * self.share % self.rows
-        return rank * (self.rows // self.ranks) if self.gathers else 0
+        if self.gathers:
+            return rank * (self.rows // self.ranks)
+        first = (rank + 1) % self.ranks * self.share
+        return first if first < self.rows else 0
 
     def owner(self, tile_x: int, tile_y: int) -> int:
         """The rank that adds up a tile, as tiles.cuh has it."""
@@ -187,6 +189,15 @@ class SharedGemm:
             for number in sorted(last, key=lambda number: last[number])
         ]
         return [chunk for chunk in chunks if chunk[0] != rank]
+
+    def parts_sent(self, rank: int, parts: int) -> list[tuple[int, int, int]]:
+        """(rank, first column of tiles of A, columns) of what the copy engine takes of an all-gather's own
+        rows: one part of K to all others, then the next.
+        """
+        columns = self.gathered.grid.x
+        edges = [columns * part // parts for part in range(parts + 1)]
+        others = [(rank + step) % self.ranks for step in range(1, self.ranks)]
+        return [(to, first, end - first) for first, end in pairwise(edges) for to in others]
 
     def units_normed_by(self, rank: int) -> list[int]:
         """Numbers of the units of rows that a rank norms, in the order in which it makes their tiles."""
@@ -248,4 +259,29 @@ class SharedGemm:
         most = self.rows // self.ranks if self.collective.kind != "all-reduce" else self.rows
         if self.chunk_rows:
             most = self.chunk_rows  # all of a chunk before the next
-        return parse_plan(words, f"grouped:{max(1, min(self.group, most))}")
+        return parse_plan(words, f"grouped:{_group(min(self.group, most), self.share)}")
+
+
+def in_halves(problem: SharedGemm) -> SharedGemm:
+    """The same, for two ranks of which each adds half of the rows; of a reduce-scatter they are its own."""
+    if problem.collective.kind != "all-reduce":
+        return problem
+    return replace(problem, chunk_rows=-(-problem.rows // 2))
+
+
+def _group(most: int, share: int) -> int:
+    """Rows in a group: so many that no group reaches into another rank's rows, unless it were too few."""
+    whole = [rows for rows in range(most, most // 2, -1) if share % rows == 0]
+    return max(1, whole[0] if whole else most)
+
+
+def turns_of(problem: SharedGemm, ahead: int) -> tuple[int, int]:
+    """Of two ranks that exchange: how many of the other's tiles come first, and how many places it has.
+
+    They take turns only where both have as many rows, in whole groups, and K is not split.
+    """
+    half = problem.rows // 2 * problem.columns * problem.split_k
+    grid = problem.plan.order_of("gemm").sequence(problem.gemm.grid)
+    first = [tile_y < problem.rows // 2 for _, tile_y in grid]
+    is_even = problem.rows % 2 == 0 and problem.split_k == 1 and all(first[:half])
+    return (min(ahead, half) if ahead and is_even else half), half

@@ -17,16 +17,24 @@ from wavesim_gpu.cusync.sync_state import SyncState
 from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.kernels.sm90.gemm_sm90 import Hopper
 from wavesim_gpu.kernels.sm90.parameters import record_of
-from wavesim_gpu.kernels.sm90.tensor_map import PANEL, encode_sequences
-from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS, WgmmaTile
+from wavesim_gpu.kernels.sm90.tensor_map import PANEL, encode, encode_sequences
+from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS, TILE_K, WgmmaTile
 from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.peers import layout as records
-from wavesim_gpu.peers.problem import SharedGemm
+from wavesim_gpu.peers.problem import SharedGemm, turns_of
 from wavesim_gpu.peers.rank_view import RankView, is_bf16
+from wavesim_gpu.peers.regions import ELEMENT, WORD
 from wavesim_gpu.runtime.device import require_cupy
 from wavesim_gpu.runtime.device_launch import DeviceLaunch
 
 GEMM = Path(__file__).with_name("gemm.cu")
+# gemm_part.cuh: tiles go to who adds them; to the other of two ranks, and are added here; A comes from ranks.
+SCATTER, EXCHANGE, GATHER = "ScatterGemmParams", "ExchangeGemmParams", "GatherGemmParams"
+PARAMS_OF = {
+    SCATTER: records.SCATTER_PARAMS,
+    EXCHANGE: records.EXCHANGE_PARAMS,
+    GATHER: records.GATHER_PARAMS,
+}
 
 
 @dataclass(frozen=True)
@@ -50,14 +58,52 @@ def scatter_gemm(view: RankView) -> PeerProduct:
     return _product(view, problem.gemm, (problem.pipeline, problem.plan), record, places, view.blocks.gemm)
 
 
+def exchange_gemm(view: RankView) -> PeerProduct:
+    """The product of one of two ranks whose epilogue adds what the other has sent."""
+    problem, own, rank, other = view.problem, view.operands, view.rank, 1 - view.rank
+    size, apart = (view.parities, problem.m, problem.n), problem.ranks * problem.m * problem.n
+
+    def staged(place: int, *, outside_is_nan: bool = False) -> Any:
+        return encode_sequences(
+            place, size, (apart, problem.n), PANEL, problem.dtype, outside_is_nan=outside_is_nan
+        )
+
+    record = np.zeros(1, records.EXCHANGE_PARAMS)[0]
+    record["first_row"] = problem.first_row(rank)
+    record["ahead"], record["half"] = turns_of(problem, view.options.ahead)
+    c, residual = record["c"], record["residual"]
+    for part in (c, residual):
+        part["peers"], part["tiles"] = view.peer_params(), view.tiles()
+    c["sent"], c["arrived"] = staged(view.staging(other)), view.arrived(other)
+    c["out"], kept = view.own("out"), problem.m
+    if problem.collective.kind == "reduce-scatter":
+        kept, c["kept_row"] = problem.m // problem.ranks, rank * problem.share * problem.tile_m
+    else:
+        c["own_finished"], c["finished"] = view.memory.addresses(rank, "finished")[:: 1 - 2 * rank]
+        there = view.memory.address(rank, other, "out")
+        c["other_out"] = encode(there, (kept, problem.n), (PANEL, PANEL), problem.dtype)
+    c["own_out"] = encode(view.own("out"), (kept, problem.n), (PANEL, PANEL), problem.dtype)
+    coming = view.own("staging") + other * problem.m * problem.n * ELEMENT
+    residual["sent"], residual["missing"] = staged(coming), staged(coming, outside_is_nan=True)
+    residual["arrived"] = view.own("arrived") + WORD * other * problem.tiles
+    # Nothing is stored to C; a map is encoded all the same.
+    places = {"a": own.a, "b": own.b, "c": view.own("staging")}
+    return _product(view, problem.gemm, (problem.pipeline, problem.plan), record, places, view.blocks.gemm)
+
+
 def gather_gemm(view: RankView) -> PeerProduct:
     """The product of rows that other ranks send."""
     problem, own = view.problem, view.operands
     record = np.zeros(1, records.GATHER_PARAMS)[0]
-    record["first_row"] = problem.first_row(view.rank)
+    record["first_row"], share = problem.first_row(view.rank), problem.m // problem.ranks
     record["inputs"], record["peers"] = view.own("arrived"), view.peer_params()
+    record["a"]["first"], record["a"]["end"] = view.rank * share, (view.rank + 1) * share
+    box = (problem.tile_m, TILE_K)
+    record["a"]["own"] = encode(own.a, (share, problem.k), box, problem.dtype)
     places = {"a": view.own("a"), "b": own.b, "c": own.c, "bias": own.bias}
-    return _product(view, problem.gemm, (problem.pipeline, problem.plan), record, places, view.blocks.gemm)
+    described = problem.pipeline, problem.plan
+    by_blocks = view.options.way != "copies"
+    return _product(view, problem.gemm, described, record, places, view.blocks.gemm, follows=by_blocks)
 
 
 def next_gemm(view: RankView) -> PeerProduct:
@@ -68,7 +114,7 @@ def next_gemm(view: RankView) -> PeerProduct:
     record["inputs"], record["peers"] = view.own("finished"), view.peer_params()
     places = {"a": view.own("normed"), "b": own.next_b, "c": own.next_c}
     described = problem.next_pipeline, problem.next_plan
-    return _product(view, problem.next_gemm, described, record, places, view.blocks.following)
+    return _product(view, problem.next_gemm, described, record, places, view.blocks.following, follows=True)
 
 
 def _product(
@@ -78,7 +124,10 @@ def _product(
     record: Any,
     places: dict[str, int],
     blocks: int,
+    *,
+    follows: bool = False,
 ) -> PeerProduct:
+    """`follows`: another kernel of the call comes first, all of whose blocks are resident by then."""
     problem, (pipeline, plan) = view.problem, described
     is_recording = view.options.build.is_recording
     state = SyncState(
@@ -88,18 +137,27 @@ def _product(
     partials = require_cupy().zeros(max(1, Hopper().partial_bytes(gemm, plan)), np.uint8)
     view.kept.append(partials)
     addresses = Addresses(partials=int(partials.data.ptr), tickets=state.tickets("gemm"), **places)
-    record["plain"] = record_of(gemm, config, addresses)
-    record["plain"]["is_persistent"] = 1
-    waits = record.dtype == records.GATHER_PARAMS
+    plain = record_of(gemm, config, addresses)
+    plain["is_persistent"] = 1
+    if record.dtype == records.EXCHANGE_PARAMS:
+        record["layer"]["plain"] = plain
+    else:
+        record["plain"] = plain
+    if record.dtype == records.GATHER_PARAMS:
+        record["a"]["all"], record["b"], record["tile_m"] = plain["a"], plain["b"], gemm.tile_m
     shape = KernelLaunch(
-        gemm_expression(problem, config, waits=waits, has_bias=gemm.has_bias),
+        gemm_expression(problem, config, _params_of(record), has_bias=gemm.has_bias),
         config.threads,
         config.dynamic_shared_bytes,
         blocks,
-        is_dependent=waits,
+        is_dependent=follows,
     )
     header = state.headers["gemm"].text
     return PeerProduct(view.launch(GEMM, shape, (state.params("gemm"), record), header), state)
+
+
+def _params_of(record: Any) -> str:
+    return next(name for name, kind in PARAMS_OF.items() if record.dtype == kind)
 
 
 def _destination(view: RankView, to: int) -> tuple[Any, int]:
@@ -113,11 +171,14 @@ def _destination(view: RankView, to: int) -> tuple[Any, int]:
     return encode_sequences(place, size, (apart, problem.n), PANEL, problem.dtype), posts
 
 
-def gemm_expression(problem: SharedGemm, config: WgmmaTile, *, waits: bool, has_bias: bool = False) -> str:
-    """The template instance of a GEMM; `waits`: its A arrives while it runs."""
+def gemm_expression(
+    problem: SharedGemm, config: WgmmaTile, params: str = SCATTER, *, has_bias: bool = False
+) -> str:
+    """The template instance of a GEMM; `params` says where its tiles go or its A comes from."""
     form = "Form<Activation::none" + (f", Order::{problem.b_order}" if problem.b_order != "row" else "")
     if has_bias:
         form = f"Form<Activation::none, Order::{problem.b_order}, true"
-    params = "GatherGemmParams" if waits else "ScatterGemmParams"
+    if params == EXCHANGE:
+        form = f"Form<Activation::none, Order::{problem.b_order}, false, false, true"
     kinds = f"{config.name}, {is_bf16(problem)}, PeerForm<{form}>, {params}>"
     return f"gemm_with_peers<{kinds}, generated::stage>"

@@ -8,7 +8,7 @@ both. The rank's GPU is current while this is made.
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from wavesim_gpu.peers.products import PeerProduct, gather_gemm, next_gemm, scatter_gemm
+from wavesim_gpu.peers.products import PeerProduct, exchange_gemm, gather_gemm, next_gemm, scatter_gemm
 from wavesim_gpu.peers.rank_view import RankView
 from wavesim_gpu.peers.sends import BESIDE, MAIN, copy_steps, meeting, send_launch
 from wavesim_gpu.peers.sums import reduce_launch
@@ -28,12 +28,23 @@ class RankLaunches:
     def __init__(self, view: RankView) -> None:
         self.view = view
         self.products: list[PeerProduct] = []
+        self.launches: list[PeerStep]
         self.added: Any = None  # what the blocks that add have recorded, where they do
-        self.launches: list[PeerStep] = self._gathered() if view.problem.gathers else self._scattered()
+        if view.problem.gathers:
+            self.launches = self._gathered()
+        else:
+            self.launches = self._exchanged() if view.options.way == "exchange" else self._scattered()
+
+    def _exchanged(self) -> list[PeerStep]:
+        self.products = [exchange_gemm(self.view)]
+        return [self.products[0].launch]
 
     def _gathered(self) -> list[PeerStep]:
         self.products = [gather_gemm(self.view)]
-        return [send_launch(self.view), self.products[0].launch]
+        gemm = self.products[0].launch
+        if self.view.options.way == "copies":
+            return [meeting(MAIN, BESIDE), gemm, *copy_steps(self.view), meeting(BESIDE, MAIN)]
+        return [send_launch(self.view), gemm]
 
     def _scattered(self) -> list[PeerStep]:
         view = self.view

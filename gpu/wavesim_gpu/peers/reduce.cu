@@ -63,17 +63,6 @@ __device__ __forceinline__ uint4 add_ranks(const uint4 (&of_rank)[RANKS]) {
     return pack_vector<IS_BF16>(sums);
 }
 
-// A tile of the matrix: its first row and column (of vectors), and what of it lies inside.
-struct Extent {
-    int row, column, rows, vectors;
-
-    __device__ __forceinline__ Extent(const Tiles& tiles, int x, int y) {
-        row = y * tiles.tile_m, column = x * (tiles.tile_n / vector_elements);
-        rows = min(tiles.tile_m, tiles.m - row);
-        vectors = min(tiles.tile_n, tiles.n - x * tiles.tile_n) / vector_elements;
-    }
-};
-
 // Until a unit's words of all sources have come; false for all threads of the block where one never does.
 template <int RANKS>
 __device__ __forceinline__ bool wait_for_sources(const ReduceParams& p, int first, int count, unsigned epoch) {
@@ -154,16 +143,6 @@ __device__ __forceinline__ void reduce_tile(const ReduceParams& p, const Staged&
     }
 }
 
-// By one thread: it is rare.
-__device__ __forceinline__ void poison_tile(const ReduceParams& p, uint4* out, int x, int y) {
-    const Extent tile(p.tiles, x, y);
-    const long long width = p.tiles.n / vector_elements;
-#pragma unroll 1
-    for (int at = 0; at < tile.rows * tile.vectors; ++at) {
-        out[(tile.row + at / tile.vectors) * width + tile.column + at % tile.vectors] = make_uint4(~0u, ~0u, ~0u, ~0u);
-    }
-}
-
 }  // namespace peers
 
 template <int RANKS, bool IS_BF16>
@@ -183,7 +162,7 @@ reduce_tiles(const __grid_constant__ peers::ReduceParams p) {
         if (cusync::is_leader()) recorder.end(p.records + i, 1, unit % p.tiles.columns, unit / p.tiles.columns, 0);
     }
     peers::wait_for_outputs(p, epoch, [&](int unit) {
-        peers::poison_tile(p, p.out[p.peers.rank], unit % p.tiles.columns, unit / p.tiles.columns);
+        peers::poison_tile(p.tiles, p.out[p.peers.rank], unit % p.tiles.columns, unit / p.tiles.columns);
     });
     peers::end_block(p.peers, epoch);
 }
@@ -250,7 +229,7 @@ reduce_norm(const __grid_constant__ peers::NormReduceParams p) {
     // What follows in the stream reads all rows; the GEMM that runs beside waits for them by itself.
     peers::wait_for_outputs(p, epoch, [&](int unit) {
         for (int x = 0; x < tiles.columns; ++x) {
-            peers::poison_tile(p, p.out[p.peers.rank], x, unit / parts), peers::poison_tile(p, p.normed[p.peers.rank], x, unit / parts);
+            peers::poison_tile(tiles, p.out[p.peers.rank], x, unit / parts), peers::poison_tile(tiles, p.normed[p.peers.rank], x, unit / parts);
         }
     });
     peers::end_block(p.peers, epoch);

@@ -1,10 +1,11 @@
 """What takes tiles to other ranks where the GEMM does not: communication blocks, or the copy engine.
 
-Example: an all-gather's blocks copy rank 0's rows to all ranks, tile by tile in the order in which these read
-them; of an all-reduce by copies, the copy engine takes two rows of tiles at a time, and one warp before and
-after each copy waits for the tiles and posts them.
+Example: an all-gather's blocks copy rank 0's rows to the other ranks, tile by tile in the order in which
+these read them, or the copy engine does, a part of K at a time. Of an all-reduce by copies it takes two rows
+of tiles at a time; one warp before and after each copy waits for the tiles and posts them.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def _write_gathering(view: RankView, record: Any) -> list[tuple[int, int]]:
         ((view.rank + step) % ranks, (view.rank * share + row) * gathered.grid.x + column)
         for row in range(share)
         for column in range(gathered.grid.x)
-        for step in range(ranks)  # itself first: its GEMM begins with its own rows
+        for step in range(1, ranks)
     ]
 
 
@@ -71,16 +72,47 @@ def _write_outbox(view: RankView, record: Any) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class EngineCopy:
-    """Bytes that the copy engine takes to an address, on whatever GPU, in the order of a stream."""
+    """Rows of `width` bytes that the copy engine takes to an address, on whatever GPU, in the order of a
+    stream; `pitch` bytes lie from one row to the next, there as here.
+    """
 
     target: int
     source: int
-    bytes: int
+    width: int
+    rows: int = 1
+    pitch: int = 0
 
     def enqueue(self, streams: Any) -> None:
         """Launches it."""
-        runtime = require_cupy().cuda.runtime
-        runtime.memcpyAsync(self.target, self.source, self.bytes, ANY_DIRECTION, streams[BESIDE].ptr)
+        runtime, stream = require_cupy().cuda.runtime, streams[BESIDE].ptr
+        if self.rows == 1 or self.width == self.pitch:  # one piece
+            runtime.memcpyAsync(self.target, self.source, self.width * self.rows, ANY_DIRECTION, stream)
+            return
+        there, here = (self.target, self.pitch), (self.source, self.pitch)
+        runtime.memcpy2DAsync(*there, *here, self.width, self.rows, ANY_DIRECTION, stream)
+
+
+@dataclass(frozen=True)
+class _Posts:
+    """Words in another rank's memory: `count` of them, `width` in a row and then `step` further."""
+
+    words: int = 0
+    count: int = 0
+    width: int = 1
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """What goes to a rank at once, and what is posted there then; `awaited_count` own words from tile
+    `first` on tell that it is made.
+    """
+
+    to: int
+    copy: EngineCopy
+    posts: _Posts
+    first: int = 0
+    awaited_count: int = 0
 
 
 @dataclass(frozen=True)
@@ -104,25 +136,46 @@ def meeting(earlier: int, later: int) -> StreamsMeet:
 
 def copy_steps(view: RankView) -> list[DeviceLaunch | EngineCopy]:
     """Waits, copies and posts of all chunks, for the stream beside the GEMM's."""
-    problem, width = view.problem, view.problem.n * ELEMENT
     steps: list[DeviceLaunch | EngineCopy] = []
-    posts = posted_count = 0
+    posts = _Posts()
+    for chunk in _gathered_chunks(view) if view.problem.gathers else _chunks(view):
+        steps += [_between(view, posts, chunk), chunk.copy]
+        posts = chunk.posts
+    return [*steps, _between(view, posts)] if steps else []
+
+
+def _chunks(view: RankView) -> Iterator[_Chunk]:
+    """Rows of tiles, which the GEMM leaves in the outbox."""
+    problem, width = view.problem, view.problem.n * ELEMENT
     for to, row, rows in problem.chunks_sent(view.rank):
         first, count = row * problem.columns, rows * problem.columns
-        steps.append(_between(view, posts, posted_count, awaited=(to, first, count)))
         height = min(rows * problem.tile_m, problem.m - row * problem.tile_m)
         before = row * problem.tile_m * width
-        steps.append(EngineCopy(view.staging(to) + before, view.own("outbox") + before, height * width))
-        posts, posted_count = view.arrived(to) + WORD * first, count
-    return [*steps, _between(view, posts, posted_count)] if steps else []
+        copy = EngineCopy(view.staging(to) + before, view.own("outbox") + before, height * width)
+        posts = _Posts(view.arrived(to) + WORD * first, count, count)
+        yield _Chunk(to, copy, posts, first, awaited_count=count)
 
 
-def _between(
-    view: RankView, posts: int, posted_count: int, awaited: tuple[int, int, int] = (0, 0, 0)
-) -> DeviceLaunch:
-    to, first, count = awaited
+def _gathered_chunks(view: RankView) -> Iterator[_Chunk]:
+    """Parts of K of this rank's rows, which are there."""
+    problem, gathered = view.problem, view.problem.gathered
+    rows, share, pitch = problem.m // problem.ranks, problem.rows // problem.ranks, problem.k * ELEMENT
+    first = view.rank * share * gathered.grid.x  # of its tiles
+    for to, column, columns in problem.parts_sent(view.rank, view.options.copies):
+        begin = column * gathered.tile_n * ELEMENT
+        width = min(columns * gathered.tile_n * ELEMENT, pitch - begin)
+        there = view.memory.address(view.rank, to, "a") + view.rank * rows * pitch
+        copy = EngineCopy(there + begin, view.operands.a + begin, width, rows, pitch)
+        words = view.memory.address(view.rank, to, "arrived") + WORD * (first + column)
+        yield _Chunk(to, copy, _Posts(words, share * columns, columns, gathered.grid.x))
+
+
+def _between(view: RankView, posts: _Posts, chunk: _Chunk | None = None) -> DeviceLaunch:
     record = np.zeros(1, records.BETWEEN_PARAMS)[0]
-    record["peers"], record["sent"] = view.peer_params(), view.sent(to) + WORD * first
-    record["posts"], record["posted_count"] = posts, posted_count
-    record["awaited_count"], record["to"], record["first"] = count, to, first
+    record["peers"], record["to"] = view.peer_params(), -1
+    record["posts"], record["posted_count"] = posts.words, posts.count
+    record["posted_width"], record["posted_step"] = posts.width, posts.step
+    if chunk is not None:
+        record["sent"] = view.sent(chunk.to) + WORD * chunk.first if chunk.awaited_count else 0
+        record["awaited_count"], record["to"], record["first"] = chunk.awaited_count, chunk.to, chunk.first
     return view.launch(COPY, KernelLaunch("between_copies", 32, 0, 1), (record,), stream=BESIDE)

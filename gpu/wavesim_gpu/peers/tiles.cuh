@@ -7,6 +7,8 @@
 //   to_all:               every rank adds up every tile (one-shot)
 #pragma once
 
+#include <kernels/rows/rows.cuh>
+
 namespace peers {
 
 struct Tiles {
@@ -19,5 +21,26 @@ struct Tiles {
     __device__ __forceinline__ int owner(int x, int y) const { return share == 0 ? x % ranks : y / share % ranks; }
 };
 static_assert(sizeof(Tiles) == 32, "layout.py packs 32 bytes");
+
+// A tile of the matrix: its first row and column (of vectors), and what of it lies inside.
+struct Extent {
+    int row, column, rows, vectors;
+
+    __device__ __forceinline__ Extent(const Tiles& tiles, int x, int y) {
+        row = y * tiles.tile_m, column = x * (tiles.tile_n / vector_elements);
+        rows = min(tiles.tile_m, tiles.m - row);
+        vectors = min(tiles.tile_n, tiles.n - x * tiles.tile_n) / vector_elements;
+    }
+};
+
+// NaN in a tile of a matrix (m, n). By one thread: it is rare.
+__device__ __forceinline__ void poison_tile(const Tiles& tiles, uint4* out, int x, int y) {
+    const Extent tile(tiles, x, y);
+    const long long width = tiles.n / vector_elements;
+#pragma unroll 1
+    for (int at = 0; at < tile.rows * tile.vectors; ++at) {
+        out[(tile.row + at / tile.vectors) * width + tile.column + at % tile.vectors] = make_uint4(~0u, ~0u, ~0u, ~0u);
+    }
+}
 
 }  // namespace peers

@@ -6,7 +6,7 @@ import pytest
 
 from wavesim.cli.command_line import main
 from wavesim.peers.dispatch import PeerCrossover, WaysAtM, margin, text_of
-from wavesim.peers.prediction import past_scores
+from wavesim.peers.prediction import past_tiles
 
 
 def at(m: int, **times: int) -> WaysAtM:
@@ -42,7 +42,7 @@ def test_tiles_pay_from_where_no_larger_size_takes_a_library_again():
 
 
 def test_a_way_of_ours_has_to_gain_more_than_such_times_were_off():
-    assert margin() == pytest.approx(1 + past_scores()["stores_and_added"]["median"] / 100)
+    assert margin() == pytest.approx(1 + past_tiles()["fitted"]["p90"] / 100)
 
 
 def test_the_command_prints_ranges_and_writes_json_and_a_page_that_say_predicted(tmp_path, capsys):

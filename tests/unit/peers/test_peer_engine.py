@@ -8,13 +8,12 @@ from simpy import Environment
 
 from wavesim.analysis.link_use import link_rates
 from wavesim.costs.peer_costs import peer_costs_of
-from wavesim.costs.streaming_costs import streaming_costs_of
 from wavesim.errors import DeadlockError, DescriptionError
 from wavesim.model.collective import Collective
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import Device, load
 from wavesim.model.host import Host
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel
+from wavesim.model.kernel import Block, Gemm
 from wavesim.model.link import load_link
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.rows import Norm
@@ -34,7 +33,7 @@ BLOCK = Block(threads=384, registers=168, dynamic_shared_bytes=200_000)
 GEMM = Stage("gemm", Gemm("gemm", 512, 1024, 256, 128, 256, 64, block=BLOCK))  # 4 x 4 tiles of 64 KB
 ONE = Pipeline("one", [GEMM])
 TIMES = PeerTimes({"gemm": 10_000, "norm": 1_000}, {"gemm": (40_000, 4)}, COSTS)
-TILE_WAYS = ("plain-stores", "stores", "stores:1", "blocks:2", "copies:2")
+TILE_WAYS = ("plain-stores", "stores", "stores:1", "exchange", "blocks:2", "copies:2")
 KINDS = [
     Collective(),
     Collective("all-reduce", "one-shot"),
@@ -97,14 +96,48 @@ def test_a_tile_that_is_stored_is_added_no_sooner_than_its_bytes_and_its_flag_ta
     tile = round(65_536 / 20.2)
     first = latencies.start_ns + 10_000 + tile + LINK.flag_ns
     assert int((trace.start_ns + trace.wait_ns)[sums].min()) == first
-    rows = streaming_costs_of("h200", "rows")
-    add = rows.tile_ns(Kernel("add", Grid(4), Block(512, 64), bytes_per_block=3 * 65_536), DEVICE)
-    assert int(trace.end_ns[sums].min()) == first + add + tile
+    assert int(trace.end_ns[sums].min()) == first + COSTS.add_ns(3 * 65_536) + tile
+    # The last sum is there on both; the call is over once its blocks have retired.
+    last = int(trace.transfers.end_ns.max()) + LINK.flag_ns
+    assert int(trace.end_ns.max()) == last + COSTS.call_ns["stores"]
+
+
+def test_two_gpus_that_exchange_make_the_others_rows_first_and_add_in_their_own_tiles():
+    trace = run("exchange")
+    start, tile = latencies_of(FOUR).start_ns, round(65_536 / 20.2)
+    for rank in (0, 1):
+        rows = np.flatnonzero(trace.rows_of(f"gemm@{rank}"))
+        order = trace.y[rows[np.argsort(trace.start_ns[rows], kind="stable")]]
+        assert [y // 2 for y in order] == [1 - rank] * 8 + [rank] * 8
+    # Four SMs, 16 tiles: nothing waits for what comes, as it came under the next tile's multiply-adds.
+    retired = LINK.flag_ns + COSTS.call_ns["exchange"]
+    assert trace.makespan_ns == pytest.approx(4 * 10_000 + tile + retired, abs=start)
+    assert not (trace.wait_ns > 0).any()
+
+
+def test_with_a_number_ahead_the_others_tiles_and_own_ones_take_turns():
+    trace = run("exchange:4", device=DEVICE.with_sm_count(1))
+    rows = np.flatnonzero(trace.rows_of("gemm@0"))
+    order = [int(trace.y[row]) // 2 for row in rows[np.argsort(trace.start_ns[rows], kind="stable")]]
+    assert order == [1, 1, 1, 1, *[1, 0] * 4, 0, 0, 0, 0]
+
+
+def test_a_tile_that_is_made_before_the_other_gpus_has_come_is_added_once_it_has():
+    trace = run("exchange", device=FOUR.with_sm_count(16))
+    tile = round(65_536 / 20.2)
+    own = trace.rows_of("gemm@0") & (trace.y < 2)
+    # All tiles at once: the other's come a tile's store and a flag later, then sums go back.
+    ends = 10_000 + tile + LINK.flag_ns + tile + LINK.flag_ns + COSTS.call_ns["exchange"]
+    assert int(trace.end_ns[own].max() - trace.issue_ns.min()) == ends
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda one: f"{one.kind} {one.shots}")
 @pytest.mark.parametrize("way", TILE_WAYS)
 def test_every_way_moves_the_bytes_that_the_collective_needs(way: str, kind: Collective):
+    if way == "exchange" and (kind.kind == "all-gather" or kind.shots == "one-shot"):
+        with pytest.raises(DescriptionError, match="two-shot all-reduce or a reduce-scatter"):
+            run(way, host(kind))
+        return
     trace = run(way, host(kind), device=DEVICE)
     whole, tile = 16 * 65_536, 512 * 256 * 2
     expected = {"reduce-scatter": whole // 2, "all-gather": tile // 2}.get(kind.kind, whole)
@@ -222,6 +255,17 @@ def test_a_trace_of_two_devices_is_saved_and_read(tmp_path):
         (lambda: parse_way("blocks:0"), "way blocks: SMs is 0; it must be 1 to 128"),
         (lambda: PeerWay("sequence", 3), "way sequence has no number, and 3 is given"),
         (lambda: run("stores:4"), "blocks that wait may hold 4 SMs of rank 0 (4 of gemm.sum@0)"),
+        (lambda: run("exchange", host(gpus=4)), "way exchange is for one GEMM on 2 GPUs"),
+        (
+            lambda: simulate_peers(
+                Pipeline("one", [Stage("gemm", replace(GEMM.gemm, m=128))]),
+                host(),
+                parse_way("exchange"),
+                FOUR,
+                times=TIMES,
+            ),
+            "one row of tiles, for 2 GPUs. Use stores",
+        ),
         (
             lambda: simulate_peers(ONE, Host(2, LINK), parse_way("chunks"), FOUR, times=TIMES),
             "is simulated of one GEMM with one collective",

@@ -17,6 +17,7 @@ from wavesim_gpu.peers.programs import RankArrays, shapes_of
 from wavesim_gpu.runtime.element_types import from_float32, to_float32
 
 SHAPES = Path(wavesim.evaluation.__file__).with_name("peer_shapes.toml")
+LISTS = ("first", "second", "development")
 NAMES = ("a", "b", "residual", "weight", "next_b")
 
 
@@ -28,9 +29,9 @@ class SharedCase:
     seed: int
 
 
-def shapes() -> tuple[tuple[int, int, int], ...]:
-    """(m, k of a GPU, n), as they were written down before anything was measured."""
-    return tuple((row[0], row[1], row[2]) for row in read_toml(SHAPES)["rows"])
+def shapes(name: str = LISTS[0]) -> tuple[tuple[int, int, int], ...]:
+    """(m, k of a GPU, n) of a list, as they were written down before anything of it was measured."""
+    return tuple((row[0], row[1], row[2]) for row in read_toml(SHAPES)[name])
 
 
 def operand(cupy: Any, case: SharedCase, rank: int, name: str) -> Any:

@@ -25,17 +25,17 @@ NAMES = {"symmetric one-shot": "one-shot", "symmetric two-shot": "two-shot"}
 
 
 def entries_of(lines: Iterable[Any]) -> list[dict[str, Any]]:
-    """{"m", "k", "n", "way", "ns"} of all-reduces; of a shape measured twice the later one.
+    """{"m", "k", "n", "way", "ns", "words"} of all-reduces; of a shape measured twice the later one.
 
     Raises `RecordingError` for a line that is no measurement.
     """
-    found: dict[tuple[Any, ...], int] = {}
+    found: dict[tuple[Any, ...], tuple[int, str]] = {}
     for number, line in enumerate(lines, 1):
         try:
             if line["part"] == "times" and line["kind"] == "all-reduce":
                 m, k, n = line["size"]
                 found |= {
-                    (m, k, n, NAMES.get(way, way)): round(median(one["ns"]))
+                    (m, k, n, NAMES.get(way, way)): (round(median(one["ns"])), one.get("words", ""))
                     for way, one in line["ways"].items()
                     if one["ns"]
                 }
@@ -43,7 +43,8 @@ def entries_of(lines: Iterable[Any]) -> list[dict[str, Any]]:
             raise RecordingError(
                 f"line {number} is no line of the measuring command ({error!r}); give its --out file"
             ) from error
-    return [dict(zip(("m", "k", "n", "way", "ns"), (*key, ns), strict=True)) for key, ns in found.items()]
+    names = ("m", "k", "n", "way", "ns", "words")
+    return [dict(zip(names, (*key, *one), strict=True)) for key, one in found.items()]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

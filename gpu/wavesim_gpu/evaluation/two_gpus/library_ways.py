@@ -4,16 +4,19 @@ kraken.
 Example: `reducing_ways(a, b, group)["sequence"]` is `torch.mm` and `dist.all_reduce`; "chunks:4" cuts the
 rows into four and reduces each on a second stream while the next is multiplied. Each is a function of no
 arguments that a CUDA graph captures, and returns its output. PyTorch's own are there where it has them, in
-bf16; kraken's Triton kernels where that package is installed. `NEEDS` says what each takes for granted.
+bf16; kraken's Triton kernels where a checkout of it is on the path. `NEEDS` says what each takes for granted.
 """
 
 import importlib.util
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+from wavesim_gpu.torch.parallel import row_parallel_linear
 
 Call = Callable[[], Tensor]
 CHUNKS = (2, 4, 8)
@@ -23,7 +26,7 @@ NEEDS: Mapping[str, str] = {  # by the beginning of a way's name
     "chunks": "NCCL, a second stream",
     "fused": f"{_SYMMETRIC}, whole rows for each rank",
     "symmetric": f"{_SYMMETRIC}, bf16",
-    "kraken": f"{_SYMMETRIC}, Triton, the package kraken (BSD, not on an index: from its repository)",
+    "kraken": f"{_SYMMETRIC}, Triton, a checkout of meta-pytorch/kraken (BSD)",
 }
 
 
@@ -73,6 +76,17 @@ def gathering_ways(a: Tensor, b: Tensor, group: Any) -> Mapping[str, Call]:
         return torch.ops.symm_mem.fused_all_gather_matmul(a, [b], 0, group.group_name)[1][0]
 
     return {"sequence": sequence, "fused": fused} | (_kraken_gather(a, b, group) if has_kraken() else {})
+
+
+def linear_ways(x: Tensor, w: Tensor, group: Any) -> Mapping[str, Call]:
+    """Of a linear layer whose weight is shared out by columns: our operator, and PyTorch's two."""
+
+    def library() -> Tensor:
+        out = torch.nn.functional.linear(x, w)
+        dist.all_reduce(out, group=group)
+        return out
+
+    return {"row_parallel_linear": partial(row_parallel_linear, x, w, group), "torch": library}
 
 
 def needs_of(way: str) -> str:
@@ -172,9 +186,14 @@ def _kraken_reduce(a: Tensor, b: Tensor, group: Any) -> dict[str, Call]:
 
 
 def _kraken_scatter(a: Tensor, b: Tensor, group: Any) -> dict[str, Call]:
+    """One kernel for both; and a product whose rows copy engines take, which has B by columns."""
     import kraken.fused  # noqa: PLC0415  # optional
 
-    return {"kraken fused": lambda: kraken.fused.gemm_reduce_scatter(a, b, group=group)}
+    columns = b.T.contiguous().T
+    return {
+        "kraken fused": lambda: kraken.fused.gemm_reduce_scatter(a, b, group=group),
+        "kraken copies": lambda: kraken.fused.gemm_reduce_scatter_ce_persistent(a, columns, group=group),
+    }
 
 
 def _kraken_gather(a: Tensor, b: Tensor, group: Any) -> dict[str, Call]:

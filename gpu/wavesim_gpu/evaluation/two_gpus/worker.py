@@ -8,11 +8,12 @@ import hashlib
 import json
 import math
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -23,12 +24,21 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as processes
 
-from wavesim.errors import DeadlockError
+from wavesim.errors import DeadlockError, DescriptionError
 from wavesim.guard.appending import append_line
 from wavesim.model.collective import Collective
+from wavesim_gpu.evaluation.two_gpus.alone import parts_alone
 from wavesim_gpu.evaluation.two_gpus.cases import SharedCase, expected_of, operands_of, relative_error
+from wavesim_gpu.evaluation.two_gpus.graphs import (
+    REPEATS,
+    called,
+    library_contender,
+    rank_tensors,
+    timed,
+)
 from wavesim_gpu.evaluation.two_gpus.library_ways import (
     gathering_ways,
+    linear_ways,
     needs_of,
     reducing_ways,
     scattering_ways,
@@ -46,7 +56,6 @@ NO_MULTICAST = {
     "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
     "NVSHMEM_DISABLE_NVLS": "1",
 }
-REPEATS, WARM_UP = 10, 5
 LONGEST_SKEW_S, HELD_UP = 0.005, 0.01  # a rank is delayed up to this, before so many of its calls
 CHECKED_EVERY, KILLED_AFTER = 100, 50
 
@@ -64,6 +73,12 @@ class Setting:
     calls: int
     meeting: str
     devices: tuple[int, ...] = (0, 1)  # by rank
+    ways: tuple[str, ...] = ()  # of those that are timed, as the shell matches file names; all by default
+    kraken: str = ""  # where its checkout is
+
+    def takes(self, way: str) -> bool:
+        """Whether a way is timed."""
+        return not self.ways or any(fnmatchcase(way, one) for one in self.ways)
 
     @property
     def ranks(self) -> int:
@@ -79,6 +94,8 @@ def run_ranks(setting: Setting) -> None:
 def rank_process(rank: int, setting: Setting) -> None:
     """All of one rank's part."""
     os.environ |= NO_MULTICAST
+    if setting.kraken:
+        sys.path.append(setting.kraken)
     device = setting.devices[rank]
     torch.cuda.set_device(device)
     dist.init_process_group(
@@ -107,7 +124,13 @@ def _times(rank: int, setting: Setting, group: ProcessPeers) -> None:
     library = dist.new_group(backend="nccl")
     for size in setting.sizes:
         case = _case(size, setting)
-        ways = _our_ways(rank, case, group) | _others(rank, case, library)
+        ways: dict[str, PeerContender] = {}
+        if setting.part != "alone":
+            ways |= _our_ways(rank, case, group, setting) | _others(rank, case, library, setting)
+        if setting.part != "times":
+            is_alone = setting.part == "alone"
+            ways |= parts_alone(rank, case, group, library, setting.takes, in_all_tiles=is_alone)
+        require_ways(ways, setting)
         found = in_turns(ways, setting.rounds, DTYPE, _agreed)
         if rank == 0:
             medians = {name: median(one.ns) / 1000 for name, one in found.items() if one.ns}
@@ -119,11 +142,20 @@ def _times(rank: int, setting: Setting, group: ProcessPeers) -> None:
             print(f"{size}: {medians} us", flush=True)  # noqa: T201  # for whoever watches
 
 
+def require_ways(ways: Mapping[str, Any], setting: Setting) -> None:
+    """Raises `DescriptionError` where nothing has a name that was asked for."""
+    if not ways:
+        raise DescriptionError(
+            f"--ways is {','.join(setting.ways)!r}; no way of {setting.kind} has such a name. Use "
+            "sequence,fused or exchange*"
+        )
+
+
 def _case(size: tuple[int, int, int], setting: Setting) -> SharedCase:
     return SharedCase(problem_of(size, Collective(setting.kind), setting.ranks), seed=size[0])  # type: ignore[arg-type]
 
 
-def _our_ways(rank: int, case: SharedCase, group: ProcessPeers) -> dict[str, PeerContender]:
+def _our_ways(rank: int, case: SharedCase, group: ProcessPeers, setting: Setting) -> dict[str, PeerContender]:
     """Each way in the fastest of its variants, on all ranks the same one."""
     problem, cupy = case.problem, require_cupy()
     expected, operands = expected_of(cupy, case, rank), operands_of(group, case)
@@ -132,14 +164,16 @@ def _our_ways(rank: int, case: SharedCase, group: ProcessPeers) -> dict[str, Pee
         program = SharedGemmProgram(group, variant.problem, operands, variant.options)
         return PeerContender(
             partial(_our_error, program, rank, expected),
-            partial(_timed, program.launchers(REPEATS)[rank], program.streams[rank][0].ptr),
+            partial(timed, program.launchers(REPEATS)[rank], program.streams[rank][0].ptr),
             variant.words,
         )
 
     size = problem.m, problem.k, problem.n
     ways = variants_of(size, problem.collective, problem.ranks)
     return {
-        name: fastest([contender(one) for one in variants], DTYPE, _agreed) for name, variants in ways.items()
+        name: fastest([contender(one) for one in variants], DTYPE, _agreed)
+        for name, variants in ways.items()
+        if setting.takes(name)
     }
 
 
@@ -150,79 +184,54 @@ def _our_error(program: SharedGemmProgram, rank: int, expected: Any) -> float:
     return relative_error(require_cupy(), program.outs[rank], expected, DTYPE)
 
 
-def _others(rank: int, case: SharedCase, library: Any) -> dict[str, PeerContender]:
-    cupy = require_cupy()
-    expected = torch.as_tensor(expected_of(cupy, case, rank), device="cuda")
-    arrays = operands_of(_OwnGpu(rank), case)[rank]  # type: ignore[arg-type]  # all that it asks of a group
-    a, b = (torch.as_tensor(one, device="cuda").view(torch.bfloat16) for one in (arrays.a, arrays.b))
+def _others(rank: int, case: SharedCase, library: Any, setting: Setting) -> dict[str, PeerContender]:
+    expected = torch.as_tensor(expected_of(require_cupy(), case, rank), device="cuda")
+    a, b = rank_tensors(rank, case)
     makers = {"all-reduce": reducing_ways, "reduce-scatter": scattering_ways, "all-gather": gathering_ways}
     found = {}
     for name, call in makers[case.problem.collective.kind](a, b, library).items():
+        if not setting.takes(name):
+            continue
         try:
-            graph, out, stream = _captured(call)
+            found[name] = library_contender(call, expected)
         # On all ranks alike: not in this PyTorch, or not for this shape.
         except (RuntimeError, AttributeError, ValueError, AssertionError) as error:
             print(f"{name}: {error}", flush=True)  # noqa: T201  # for whoever watches
-            continue
-        found[name] = PeerContender(
-            # With `call`: its operands are what the graph reads, and nothing else keeps them.
-            partial(_library_error, graph, out, expected, stream, call),
-            partial(_timed, graph.replay, stream.cuda_stream),
-        )
     return found
 
 
-class _OwnGpu:
-    """A rank's own GPU, for operands of the libraries."""
-
-    def __init__(self, rank: int) -> None:
-        self.ranks = (rank,)
-
-    def on(self, _rank: int) -> Any:
-        return nullcontext(require_cupy())
-
-
-def _captured(call: Callable[[], Any]) -> tuple[Any, list[Any], Any]:
-    """A graph of `REPEATS` calls and where their output is."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(WARM_UP):
-            call()
-    torch.cuda.synchronize()
-    graph, out = torch.cuda.CUDAGraph(), []
-    with torch.cuda.graph(graph, stream=stream):
-        for _ in range(REPEATS):
-            out[:] = [call()]
-    return graph, out, stream
+def _operators(rank: int, setting: Setting, _group: ProcessPeers) -> None:
+    """What a user's call of the operator takes, launched by the host, beside PyTorch's own two."""
+    library = dist.new_group(backend="nccl")
+    for size in setting.sizes:
+        case = _case(size, setting)
+        x, b = rank_tensors(rank, case)
+        expected = torch.as_tensor(expected_of(require_cupy(), case, rank), device="cuda")
+        calls = linear_ways(x, b.T.contiguous(), library)
+        ways = {name: called(call, expected) for name, call in calls.items() if setting.takes(name)}
+        found = in_turns(ways, setting.rounds, DTYPE, _agreed)
+        us = {name: median(one.ns) / 1000 for name, one in found.items() if one.ns}
+        _say(rank, setting, {"size": size, "us": us, "errors": [one.error for one in found.values()]})
 
 
-def _library_error(graph: Any, out: list[Any], expected: Any, stream: Any, _kept: Any) -> float:
-    out[0].fill_(math.nan)
-    torch.cuda.synchronize()
-    with torch.cuda.stream(stream):
-        graph.replay()
-    torch.cuda.synchronize()
-    return float((out[0].float() - expected).abs().max() / expected.abs().max())
-
-
-def _timed(replay: Callable[[], None], stream_address: int) -> float:
-    """Nanoseconds of one of a graph's calls, all ranks having come to this point first."""
-    stream = torch.cuda.ExternalStream(stream_address)
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.cuda.synchronize()
-    dist.barrier()
-    with torch.cuda.stream(stream):
-        begin.record(stream)
-        replay()
-        end.record(stream)
-    end.synchronize()
-    return float(begin.elapsed_time(end)) * 1e6 / REPEATS
+def _one_program(
+    setting: Setting, group: ProcessPeers, limit_s: float
+) -> tuple[SharedCase, SharedGemmProgram]:
+    """Of the first size and the first of the ways asked for, by default that of `CallOptions`."""
+    case = _case(setting.sizes[0], setting)
+    variant = Variant(case.problem, CallOptions())
+    if setting.ways:
+        known = variants_of(setting.sizes[0], case.problem.collective, setting.ranks)
+        taken = {name: found[0] for name, found in known.items() if setting.takes(name)}
+        require_ways(taken, setting)
+        variant = next(iter(taken.values()))
+    options = replace(variant.options, limit_s=limit_s)
+    return case, SharedGemmProgram(group, variant.problem, operands_of(group, case), options)
 
 
 def _skew(rank: int, setting: Setting, group: ProcessPeers) -> None:
     """Replays with a rank held up at random: the same bits on all ranks, after every hundredth."""
-    case = _case(setting.sizes[0], setting)
-    program = SharedGemmProgram(group, case.problem, operands_of(group, case), CallOptions(limit_s=5))
+    case, program = _one_program(setting, group, limit_s=5)
     replay, drawn = program.launchers()[rank], Random(rank)  # noqa: S311  # delays, no secret
     digests = set()
     for call in range(setting.calls):
@@ -238,8 +247,7 @@ def _skew(rank: int, setting: Setting, group: ProcessPeers) -> None:
 
 def _killed(rank: int, setting: Setting, group: ProcessPeers) -> None:
     """Rank 1 ends in the middle; rank 0 must end with an error that names it, and its GPU still work."""
-    case = _case(setting.sizes[0], setting)
-    program = SharedGemmProgram(group, case.problem, operands_of(group, case), CallOptions(limit_s=1))
+    _, program = _one_program(setting, group, limit_s=1)
     replay = program.launchers()[rank]
     for call in range(2 * KILLED_AFTER):
         if rank == 1 and call == KILLED_AFTER:
@@ -258,13 +266,17 @@ def _killed(rank: int, setting: Setting, group: ProcessPeers) -> None:
 
 def _say(rank: int, setting: Setting, facts: Mapping[str, Any]) -> None:
     if rank == 0:
-        line = {"part": setting.part, "size": setting.sizes[0], "commit": setting.commit, **facts}
+        line = {"part": setting.part, "size": setting.sizes[0], "commit": setting.commit}
+        line |= {"kind": setting.kind, "ways": setting.ways, **facts}
         append_line(setting.out, json.dumps(line))
         print(line, flush=True)  # noqa: T201  # for whoever watches
 
 
 PARTS: Mapping[str, Callable[[int, Setting, ProcessPeers], None]] = {
     "times": _times,
+    "alone": _times,
+    "both": _times,
     "skew": _skew,
     "killed": _killed,
+    "operators": _operators,
 }

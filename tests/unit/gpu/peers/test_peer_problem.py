@@ -17,8 +17,9 @@ from wavesim_gpu.cusync.waits import wait_schedule
 from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
 from wavesim_gpu.peers import groups, layout
 from wavesim_gpu.peers.memory import PeerLayout, SharedMemory
-from wavesim_gpu.peers.options import CallOptions, blocks_of, require_way
-from wavesim_gpu.peers.problem import NormedGemm, SharedGemm
+from wavesim_gpu.peers.options import CallOptions, PeerBlocks, blocks_of, require_way
+from wavesim_gpu.peers.problem import NormedGemm, SharedGemm, turns_of
+from wavesim_gpu.peers.products import GATHER as GATHER_PARAMS
 from wavesim_gpu.peers.products import gemm_expression
 from wavesim_gpu.peers.regions import failure, layout_of
 
@@ -79,6 +80,37 @@ def test_a_rank_makes_what_others_wait_for_before_its_own():
     assert problem(GATHER).made(1)[0] == (0, 4)
 
 
+@pytest.mark.parametrize("rows", [2, 3, 8, 9, 24])
+@pytest.mark.parametrize("group", [1, 2, 8])
+@pytest.mark.parametrize("ahead", [0, 1, 7, 1000])
+def test_exchanging_ranks_make_what_the_other_adds_before_it_can_ask_for_it(rows, group, ahead):
+    one = problem(TWO_SHOT, m=128 * rows, chunk_rows=-(-rows // 2), group=group)
+    require_way(one, CallOptions("exchange"))
+    ahead, half = turns_of(one, ahead)
+    assert half >= ahead
+    # exchange.cuh, Turns: which tile comes at a position.
+    places = [
+        at if not ahead <= at < 2 * half - ahead else (at + ahead) // 2 + (at - ahead) % 2 * (half - ahead)
+        for at in range(one.tiles)
+    ]
+    assert sorted(places) == list(range(one.tiles))
+    made = [{one.made(rank)[place]: at for at, place in enumerate(places)} for rank in range(2)]
+    for rank in range(2):
+        own = [tile for tile in made[rank] if one.owner(*tile) == rank]
+        # A block that waits for the other rank's tile waits for one with an earlier place there: no circle.
+        assert all(made[1 - rank][tile] < made[rank][tile] for tile in own)
+    assert one.owner(*one.made(0)[0]) == 1
+
+
+def test_the_copy_engine_takes_parts_of_k_of_a_ranks_rows_to_all_others():
+    one = problem(GATHER, ranks=4)
+    assert one.parts_sent(1, 1) == [(2, 0, 4), (3, 0, 4), (0, 0, 4)]
+    assert problem(GATHER).parts_sent(0, 3) == [(1, 0, 1), (1, 1, 1), (1, 2, 2)]
+    assert blocks_of(problem(GATHER, m=8192), 132, CallOptions("copies", copies=2)) == PeerBlocks(
+        131, 0, 0, copy=3
+    )
+
+
 def test_a_gathered_products_tiles_wait_for_the_parts_of_their_rows_as_they_are_read():
     one = problem(GATHER)
     check_plan(one.pipeline, one.plan)
@@ -107,6 +139,10 @@ def test_sizes_that_ranks_cannot_share_are_refused_by_name():
         (lambda: problem(TWO_SHOT, chunk_rows=1, following=NormedGemm(512, unit_rows=3)), "3 rows at a time"),
         (lambda: require_way(problem(ONE_SHOT), CallOptions("blocks")), "way blocks is for two-shot"),
         (lambda: require_way(problem(TWO_SHOT), CallOptions("copies")), "chunk_rows is 0"),
+        (lambda: require_way(problem(TWO_SHOT), CallOptions("exchange")), "8 rows of tiles. Use 4"),
+        (lambda: require_way(problem(SCATTER, ranks=4), CallOptions("exchange")), "there are 4 ranks"),
+        (lambda: require_way(problem(GATHER), CallOptions("exchange")), "an all-gather's rows are sent by"),
+        (lambda: require_way(problem(GATHER), CallOptions("copies", copies=5)), "has 1 to 4 parts"),
     ):
         with pytest.raises(DescriptionError, match=re.escape(word)):
             wrong()
@@ -181,11 +217,18 @@ def test_the_sms_are_dealt_out_between_the_product_and_communication():
     with pytest.raises(DescriptionError, match="on 16 SMs, a rank's part of 132 where 8 ranks share a GPU"):
         blocks_of(problem(TWO_SHOT), 132, CallOptions("blocks"), sharers=8)
     with pytest.raises(DescriptionError, match="leave none for the GEMM"):
-        blocks_of(problem(TWO_SHOT), 8, CallOptions())
-    after = blocks_of(problem(TWO_SHOT, m=8192), 132, CallOptions(reduce_blocks=0))
+        blocks_of(problem(TWO_SHOT), 8, CallOptions("blocks"))
+    after = blocks_of(problem(TWO_SHOT, m=8192), 132, CallOptions())
     assert (after.gemm, after.reduce) == (132, 264)
+    exchanged = blocks_of(problem(TWO_SHOT, m=8192, chunk_rows=32), 132, CallOptions("exchange"))
+    assert (exchanged.gemm, exchanged.all) == (132, 132)
+    # Where ranks share a GPU, blocks that come after one's GEMM could take the SMs of the other's.
+    shared = blocks_of(problem(TWO_SHOT, m=8192), 132, CallOptions(), sharers=2)
+    assert (shared.gemm, shared.reduce) == (58, 8)
+    with pytest.raises(DescriptionError, match="reduce_blocks is 0"):
+        blocks_of(problem(TWO_SHOT), 132, CallOptions(reduce_blocks=0), sharers=2)
     # 8 tiles leave 116 SMs idle beside those that add: no tile waits for another's sum.
-    small = blocks_of(problem(TWO_SHOT, m=128), 132, CallOptions())
+    small = blocks_of(problem(TWO_SHOT, m=128), 132, CallOptions(reduce_blocks=8))
     assert (small.gemm, small.reduce) == (6, 6)
     for options in (CallOptions("blocks", reduce_blocks=0), CallOptions(reduce_blocks=-1)):
         with pytest.raises(DescriptionError, match="reduce_blocks is"):
@@ -203,6 +246,10 @@ def test_the_host_packs_as_many_bytes_as_the_kernels_take():
         "Tiles": layout.TILES,
         "GatherGemmParams": layout.GATHER_PARAMS,
         "ScatterGemmParams": layout.SCATTER_PARAMS,
+        "Exchange": layout.EXCHANGE,
+        "Contributions": layout.CONTRIBUTIONS,
+        "ExchangeGemmParams": layout.EXCHANGE_PARAMS,
+        "GatheredRows": layout.GATHERED_ROWS,
         "ReduceParams": layout.REDUCE_PARAMS,
         "NormReduceParams": layout.NORM_PARAMS,
         "SendParams": layout.SEND_PARAMS,
@@ -220,7 +267,7 @@ def test_no_kernel_or_process_of_ours_asks_for_multicast():
 
 def test_the_template_instance_names_what_the_product_is():
     name = gemm_expression(
-        problem(GATHER, b_order="column"), TILE_CONFIGS[128, 256], waits=True, has_bias=True
+        problem(GATHER, b_order="column"), TILE_CONFIGS[128, 256], GATHER_PARAMS, has_bias=True
     )
     assert name == (
         "gemm_with_peers<TileConfig<2, 1, 256, 4, 2, 1>, true, "
