@@ -233,3 +233,19 @@ def test_a_run_chosen_before_the_figure_is_shown_looks_as_one_chosen_after(lab, 
         )
     page.wait_for_function(f"first => JSON.stringify(({BARS})()) === JSON.stringify(first)", arg=first)
     assert visit.console_errors == []
+
+
+def test_a_figure_that_loaded_too_late_for_anywidget_follows_its_choice(lab, visit):
+    """As on a machine that is busy for more than the two seconds that anywidget gives every model."""
+    page = visit.page
+    page.add_init_script("AbortSignal.timeout = () => ({ addEventListener: (_, late) => late() })")
+    visit.open(lab, lab.write("late_figure.ipynb", CHOSEN_FIRST))
+    assert visit.run_all() == []
+    page.wait_for_function(f"least => ({BARS})()[0] > least", arg=LEAST_BARS)
+    page.evaluate(AT_REST)
+    was = page.locator(".js-plotly-plot .gtitle").text_content()
+    page.get_by_label("Run", exact=True).press("ArrowDown")
+    page.wait_for_function(
+        "was => document.querySelector('.js-plotly-plot .gtitle')?.textContent !== was", arg=was
+    )
+    assert visit.given_up > 0

@@ -16,7 +16,7 @@ for explorer in (PlaceExplorer, LaunchExplorer, PeerExplorer, LayerWhatIf, Stayi
 # What the picture says at first, the control, the key or the choice, and what the picture says then.
 MOVES = (
     ("holding rows in clusters of 16", "Blocks of a cluster", "Home", "holding rows in clusters of 2 "),
-    ("1,548 are lost", "Places in the pool", "End", "with 4,096 launches; at most"),
+    ("1,996 are lost", "Places in the pool", "End", "with 4,096 launches; at most"),
     ("its all-reduce, 2 GPUs", "GPUs", "End", "its all-reduce, 8 GPUs"),
     ("gpt3-145b-layer-attention, 512 tokens", "Tokens", "256", "gpt3-145b-layer-attention, 256 tokens"),
     ("blocks stay, barrier in every cycle: 32", "Batches in flight", "Home", "19.4 → 14.0 µs"),

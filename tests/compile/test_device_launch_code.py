@@ -7,7 +7,7 @@ from wavesim_gpu.evaluation.device_launch import SOURCE
 from wavesim_gpu.runtime.compiler import compile_text
 from wavesim_gpu.runtime.device_linking import find_nvcc, linked_cubin
 
-KERNELS = ("launch_calls", "fill_pool", "nest", "uneven_parent")
+KERNELS = ("launch_calls", "launch_from_many", "fill_pool", "nest", "uneven_parent")
 
 
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_120"])

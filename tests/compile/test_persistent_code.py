@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from wavesim_gpu.evaluation import staying
+from wavesim_gpu.persistent import one_cluster
 from wavesim_gpu.persistent.wavernn import SOURCE, TYPES, ways_of
 from wavesim_gpu.runtime.compiler import Build, compile_cubin
 
@@ -27,6 +28,15 @@ def test_weights_stay_in_registers_from_cycle_to_cycle(nvdisasm, tmp_path):
     assert len(re.findall(r"\bHMMA\.16816\.F32\b", text)) == 24 + 16
     assert not re.findall(r"\b(?:LDL|STL)\b", text)
     assert len(re.findall(r"\bLDG\.E\.128\b", text)) >= 24 + 16
+
+
+def test_one_cluster_keeps_its_weights_without_a_spill(nvdisasm, tmp_path):
+    """28 K steps of R's gates and of its candidates, 14 of an inner layer's tile and of two of the last."""
+    path = tmp_path / "one_cluster.cubin"
+    path.write_bytes(compile_cubin(one_cluster.SOURCE, (), "sm_90a", Build()).data)
+    text = subprocess.run([nvdisasm, str(path)], capture_output=True, text=True, check=True).stdout
+    assert len(re.findall(r"\bIMMA\.16832\.S8\.S8\b", text)) == 28 + 28 + 14 + 2 * 14
+    assert not re.findall(r"\b(?:LDL|STL)\b", text)
 
 
 def test_the_small_examples_compile_and_each_is_launched_by_name():

@@ -55,6 +55,35 @@ def test_a_barrier_that_one_block_misses_is_given_up(monkeypatch, model):
     assert is_right(model.weights, model.errors())
 
 
+@pytest.fixture(scope="module")
+def one_cluster(runner):
+    from wavesim_gpu.persistent.one_cluster import OneCluster
+
+    return OneCluster(Wavernn("int8", STEPS, seed=11))
+
+
+def test_one_cluster_is_right_twice_and_writes_what_all_others_write(one_cluster):
+    model = one_cluster.model
+    model.run("both")
+    expected = {name: array.get() for name, array in model.outputs.items()}
+    for _ in range(2):
+        one_cluster.run()
+        assert is_right(model.weights, model.errors()), model.errors()
+        for name, values in expected.items():
+            assert np.array_equal(model.outputs[name].get(), values), name
+
+
+def test_a_cluster_that_waits_for_more_than_is_sent_gives_up(monkeypatch, one_cluster):
+    from wavesim_gpu.persistent.one_cluster import HEARD_BYTES
+
+    monkeypatch.setattr(wavernn, "LIMIT_NS", 20_000_000)
+    one_cluster.enqueue(HEARD_BYTES + 4)
+    with pytest.raises(DeadlockError, match="longer than"):
+        one_cluster.model.check("cluster")
+    one_cluster.run()
+    assert is_right(one_cluster.model.weights, one_cluster.model.errors())
+
+
 def test_what_staying_does_in_small_is_right():
     from wavesim_gpu.evaluation.staying import SmallExamples
 

@@ -2,9 +2,8 @@
 //
 //   persistent_gemm OPERATIONS SEED [DROPPED]      ends with "rounds operations wrong aborted"
 //
-// Compiled with CONFIG (a TileConfig), FUSED (0 or 1), WITH_RESIDUAL (1: the second product adds the first), and what the
-// generated header has: tiles fetched or not, semaphores
-// or none, splits. Blocks of both kernels are resident together; a warp is a thread of the host, its first lane.
+// Compiled with CONFIG (a TileConfig), FUSED (0 or 1), WITH_RESIDUAL (1: the second product adds the first), IS_SHORT (1: a
+// short form's waits, splits and ends), and what the generated header has: tiles fetched or not, semaphores or none, splits. Blocks of both kernels are resident together; a warp is a thread of the host, its first lane.
 #include "ptx_on_host.h"
 
 #include <generated.cuh>
@@ -12,8 +11,14 @@
 #include <kernels/sm90/block.cuh>
 
 using S = CONFIG;
-using Plain = Form<Activation::none>;
-using OfSecond = Form<Activation::none, Order::row, false, false, WITH_RESIDUAL>;
+template <class Long>
+struct Short : Long {
+    static constexpr bool is_short = true, waits_by_tile = true;
+};
+template <class Usual>
+using Chosen = std::conditional_t<IS_SHORT, Short<Usual>, Usual>;
+using Plain = Chosen<Form<Activation::none>>;
+using OfSecond = Chosen<Form<Activation::none, Order::row, false, false, WITH_RESIDUAL>>;
 using First = pipeline::first;
 using Second = pipeline::second;
 
@@ -83,8 +88,9 @@ struct Schedule {
     std::vector<int> first;
     Schedule() {
         constexpr int per_tile = S::tile_n / 64, splits = Second::slices, all = First::columns * per_tile;
-        for (int list = 0; list < Second::rows * splits; ++list) {
-            const int y = list / splits, from = all * (list % splits) / splits, to = all * (list % splits + 1) / splits;
+        constexpr int lists = splits * (IS_SHORT ? Second::columns : 1);  // of a row of tiles
+        for (int list = 0; list < Second::rows * lists; ++list) {
+            const int y = list / lists, from = all * (list % splits) / splits, to = all * (list % splits + 1) / splits;
             first.push_back(static_cast<int>(steps.size()));
             for (int x = from / per_tile; x * per_tile < to; ++x) push({std::max(from, x * per_tile), 0, x, y});
             push({INT_MAX, -1, 0, 0});
@@ -108,6 +114,7 @@ void kernel(Run& run, int number, unsigned char* bytes) {
         if (threadIdx.x == 0) cusync::retire_block(run.first_sync.sync);
     } else {
         run_block<S, false>(shared, Part<Second, OfSecond>(run.second_sync, run.second.params));
+        if constexpr (retires_early<Part<Second, OfSecond>>) return;
         if (threadIdx.x == 0) cusync::retire_block(run.second_sync.sync);
     }
 }
@@ -117,13 +124,13 @@ void look(Run& run) {
     if (run.errors.aborted == 0) {
         for (Product* product : {&run.first, &run.second}) {
             run.wrong += std::count(product->c.begin(), product->c.end(), 0u);
-            if (S::is_stream_k) run.wrong += product->tickets.size() - std::count(product->tickets.begin(), product->tickets.end(), 0u);
+            if (S::is_stream_k || IS_SHORT) run.wrong += product->tickets.size() - std::count(product->tickets.begin(), product->tickets.end(), 0u);
         }
         run.wrong += run.counters.size() - std::count(run.counters.begin(), run.counters.end(), 0u);
     }
     for (Product* product : {&run.first, &run.second}) {
         std::fill(product->c.begin(), product->c.end(), 0);
-        if (!S::is_stream_k) std::fill(product->tickets.begin(), product->tickets.end(), 0);
+        if (!S::is_stream_k && !IS_SHORT) std::fill(product->tickets.begin(), product->tickets.end(), 0);
     }
     host::rounds.fetch_add(1, std::memory_order_relaxed);
 }

@@ -5,6 +5,7 @@ what is called while it is full is lost.
 """
 
 from collections import defaultdict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, islice
@@ -51,6 +52,7 @@ class RunningGrid:
     stream: str
     called_ns: int
     is_virtual: bool = False
+    has_launched: bool = False
     lost: str = ""
     queue: "deque[RunningGrid] | None" = None
     start_ns: int = -1
@@ -95,6 +97,7 @@ class LaunchEngine:
         self._blocks: list[BlockSpan] = []
         self._pending = [(0, 0)]
         self._ranks = count()
+        self._footprints: dict[int, Footprint] = {}
 
     def run(self, grid: DeviceGrid) -> LaunchTimeline:
         """Simulates until nothing is left to happen."""
@@ -114,14 +117,15 @@ class LaunchEngine:
             run.start_ns = begin_ns
             if run.parent is not None:
                 self._count(-1)
-        calls = [one for one in run.grid.launches if one.block == position]
-        worked_ns = 0
-        for call in sorted(calls, key=lambda one: one.after_ns):
-            wanted_ns = min(call.after_ns, run.grid.blocks_ns[position]) - worked_ns
-            yield self._env.timeout(wanted_ns + self._machine.call_ns)
-            worked_ns += wanted_ns
-            self._call(run, call)
-        yield self._env.timeout(run.grid.blocks_ns[position] - worked_ns)
+        calls: dict[int | None, list[ChildLaunch]] = defaultdict(list)
+        for call in run.grid.launches:
+            if call.block == position:
+                calls[call.warp].append(call)
+        own = self._warp(run, position, None, calls.pop(None, []))
+        others = [self._env.process(self._warp(run, position, *one)) for one in calls.items()]
+        yield from own
+        if others:
+            yield self._env.all_of(others)
         run.blocks_left -= 1
         if not run.blocks_left:
             yield from self._last_calls(run)
@@ -131,6 +135,19 @@ class LaunchEngine:
             run.work_ns = int(self._env.now)
             self._resident.release(resident)
             self._look(run)
+
+    def _warp(
+        self, run: RunningGrid, position: int, warp: int | None, calls: Sequence[ChildLaunch]
+    ) -> Process:
+        """A warp that calls; the block's own works before, between and behind its calls."""
+        worked_ns, block_ns = 0, run.grid.blocks_ns[position]
+        for call in sorted(calls, key=lambda one: one.after_ns):
+            wanted_ns = min(call.after_ns, block_ns) - worked_ns
+            yield self._env.timeout(wanted_ns + self._machine.call_ns)
+            worked_ns += wanted_ns
+            self._call(run, call)
+        if warp is None:
+            yield self._env.timeout(block_ns - worked_ns)
 
     def _last_calls(self, run: RunningGrid) -> Process:
         for call in run.grid.launches:
@@ -150,6 +167,7 @@ class LaunchEngine:
         if child.lost:
             return
         child.is_virtual = is_full
+        parent.has_launched = True
         self._count(1)
         if call.stream == "tail":
             parent.tails.append(child)
@@ -187,7 +205,10 @@ class LaunchEngine:
         )
 
     def _footprint(self, grid: DeviceGrid) -> Footprint:
-        return footprint(self._machine.device, Kernel("device grid", Grid(1), Block(grid.threads)))
+        if grid.threads not in self._footprints:
+            kernel = Kernel("device grid", Grid(1), Block(grid.threads))
+            self._footprints[grid.threads] = footprint(self._machine.device, kernel)
+        return self._footprints[grid.threads]
 
     def _look(self, run: RunningGrid) -> None:
         """A grid is complete when its blocks, its children and then its tail launches are."""
@@ -197,6 +218,16 @@ class LaunchEngine:
             run.children_left += 1
             self._ready.put(run.tails.popleft())
             return
+        if run.has_launched and self._machine.complete_ns:
+            self._env.process(self._complete_later(run))
+        else:
+            self._complete(run)
+
+    def _complete_later(self, run: RunningGrid) -> Process:
+        yield self._env.timeout(self._machine.complete_ns)
+        self._complete(run)
+
+    def _complete(self, run: RunningGrid) -> None:
         run.end_ns = int(self._env.now)
         if run.queue:
             run.queue.popleft()

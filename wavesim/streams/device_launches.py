@@ -25,6 +25,7 @@ from wavesim.streams.timeline import BlockSpan
 MACHINES = Path(__file__).with_name("device_launches.toml")
 MOST_GRIDS = 20_000
 MOST_GRID_BLOCKS = 2**14
+MOST_WARPS = 32  # of a block
 Behind = Literal["block", "fire-and-forget", "tail"]
 STREAMS: tuple[Behind, ...] = get_args(Behind)
 
@@ -35,9 +36,10 @@ class LaunchMachine:
 
     `pool` launches can be pending: called, and not begun to execute. One more is lost, as in CUDA 12 and
     later; with `is_virtualised`, as before that, it goes through a pool in memory and takes `virtual_ns` more
-    to start. A call keeps its block for `call_ns`, and those of a block come one after the other. Of all
+    to start. A call keeps its warp for `call_ns`, and those of a warp come one after the other. Of all
     launches one starts every `start_ns`, each `latency_ns` after its call at the earliest, and
-    `resident_grids` execute at once.
+    `resident_grids` execute at once. A grid that has launched is complete `complete_ns` after the last of its
+    own has ended.
     """
 
     name: str
@@ -51,6 +53,7 @@ class LaunchMachine:
     start_ns: int = 0
     latency_ns: int = 0
     virtual_ns: int = 0
+    complete_ns: int = 0
 
     def __post_init__(self) -> None:
         for name, least, most in (("pool", 1, 2**20), ("depth", 1, 24), ("resident_grids", 1, 2**16)):
@@ -75,20 +78,24 @@ def load_launch_machine(name: str = "textbook") -> LaunchMachine:
 class ChildLaunch:
     """A launch that block `block` of the parent calls after `after_ns` of its work.
 
-    `block` is None for the last block to end. On stream "block" children of a block run one after the other,
-    "fire-and-forget" ones at once, and those on "tail", again one after the other, when the parent and all
-    else that it launched has ended.
+    `block` is None for the last block to end. `warp` calls beside the block's work and has no other; None is
+    the warp that works as long as its block, which calls prolong. On stream "block" children of a block run
+    one after the other, "fire-and-forget" ones at once, and those on "tail", again one after the other, when
+    the parent and all else that it launched has ended.
     """
 
     grid: "DeviceGrid"
     block: int | None = 0
     after_ns: int = 0
     stream: Behind = "fire-and-forget"
+    warp: int | None = None
 
     def __post_init__(self) -> None:
         if self.stream not in STREAMS:
             raise DescriptionError(f"stream is {shown(self.stream)}; choose one of {', '.join(STREAMS)}")
         whole(f"launch of {self.grid.name}: after_ns", self.after_ns, 0, MOST_NS)
+        if self.warp is not None:
+            whole(f"launch of {self.grid.name}: warp", self.warp, 0, MOST_WARPS - 1)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """Launches from the device as a GPU measured them, beside what is simulated with its own calls and starts.
 
-Example: a run says that a call keeps its thread 900 ns and a grid begins every 600; with these figures the
-uneven work of notebook 21 is simulated, and compared with what it took. Without a file nothing was measured.
+Example: a run says that a call keeps its thread 6 us, that among many callers a grid begins every 300 ns, and
+what one item and one block of children take; with these figures the uneven work of notebook 21 is simulated,
+and compared with what it took. Without a file nothing was measured.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from statistics import median
 from typing import Any, get_args
@@ -15,7 +17,7 @@ from wavesim.guard.bounds import MOST_NS, bounded_text, real, shown, whole
 from wavesim.guard.documents import read_json
 from wavesim.streams.device_launch_engine import simulate_launches
 from wavesim.streams.device_launches import LaunchMachine, load_launch_machine
-from wavesim.streams.uneven_work import LAUNCHERS, Launcher, UnevenWork
+from wavesim.streams.uneven_work import LAUNCHERS, MOST_ITEMS, THREADS, Launcher, UnevenWork
 
 FILE = Path(__file__).with_name("device_launches.json")
 MOST_BYTES, MOST_ROWS, MOST_ROUNDS = 4_000_000, 1_000, 10_000
@@ -42,8 +44,12 @@ class MeasuredUneven:
 class MeasuredLaunches:
     """One run of `device_launch`.
 
-    `calls`: medians of `call_ns`, `start_ns` and `latency_ns` by stream. `pool`: launches that were taken of
-    more than it holds. `deepest`: the deepest level of nesting that ran, the host's being 0.
+    `calls`: medians of `call_ns`, `start_ns` and `latency_ns` (from before a call to the begin) by stream, of
+    one thread. `start_ns`: between two begins where most callers call at once. `pool`: launches that were
+    taken of more than it holds. `deepest`: the deepest level of nesting that ran, the host's being 0.
+    `item_ns`: an item of a thread that launches nothing. `child_ns`: a block of children, beside others.
+    `complete_ns`: what one child adds to its parent's time, besides its call and its block; a run that did
+    not measure it takes it from the way `calibrated_by`.
     """
 
     device: str
@@ -54,6 +60,11 @@ class MeasuredLaunches:
     pool: int
     deepest: int
     uneven: tuple[MeasuredUneven, ...]
+    start_ns: float
+    item_ns: float
+    child_ns: float
+    complete_ns: float
+    calibrated_by: MeasuredUneven | None = None
 
     @property
     def provenance(self) -> str:
@@ -71,19 +82,34 @@ class MeasuredLaunches:
             device=assumed.device.with_sm_count(self.sm_count),
             pool=self.pool,
             call_ns=round(figures["call_ns"]),
-            start_ns=round(figures["start_ns"]),
-            latency_ns=round(figures["latency_ns"]),
+            start_ns=round(self.start_ns),
+            # A simulated latency is from the end of the call on.
+            latency_ns=max(0, round(figures["latency_ns"] - figures["call_ns"])),
+            complete_ns=round(self.complete_ns),
         )
 
     def simulated_ns(self, one: MeasuredUneven) -> int:
         """The same work on that machine."""
-        return simulate_launches(UnevenWork(one.launcher, one.threshold).grid(), self.machine).end_ns
+        item_ns, child_ns = max(1, round(self.item_ns)), max(1, round(self.child_ns))
+        work = UnevenWork(one.launcher, one.threshold, item_ns=item_ns, child_ns=child_ns)
+        return simulate_launches(work.grid(), self.machine).end_ns
+
+    def error(self, one: MeasuredUneven) -> float:
+        """Simulated over measured, less 1. Raises `ZeroDivisionError` for a way that has no time."""
+        return self.simulated_ns(one) / one.time_ns - 1
 
     def text(self) -> str:
         """A line for each stream, the pool, the levels, and each way to do the uneven work."""
         lines = [self.provenance]
         for stream, figures in self.calls.items():
             lines.append(f"{stream}: " + ", ".join(f"{name} {ns:,.0f}" for name, ns in figures.items()))
+        by = self.calibrated_by
+        source = f" (so that {by.launcher} from {by.threshold} on comes out)" if by else ""
+        lines.append(
+            f"of many callers' launches one begins every {self.start_ns:,.0f} ns; an item takes "
+            f"{self.item_ns:,.0f} ns, a block of children {self.child_ns:,.0f}; what has launched is "
+            f"complete {self.complete_ns:,.0f} ns after its own{source}"
+        )
         lines.append(f"pool: {self.pool:,} launches; deepest level: {self.deepest}")
         lines.append("who launches  from items  measured, µs  simulated, µs  items missing")
         for one in self.uneven:
@@ -115,16 +141,62 @@ def _launches(data: dict[str, Any]) -> MeasuredLaunches:
     if OF_CALLS not in calls:
         raise ValueError(f"calls has no {OF_CALLS}")
     whole("uneven", len(data["uneven"]), 1, MOST_ROWS)
-    return MeasuredLaunches(
+    uneven = tuple(map(_uneven, data["uneven"]))
+    sm_count = whole("sm_count", data["device"]["sm_count"], 1, 65_536)
+    threads = whole("max_threads_per_sm", data["device"]["max_threads_per_sm"], THREADS, 65_536)
+    child_ns = _child_ns(data["children"], sm_count * (threads // THREADS))
+    family = data.get("family")
+    found = MeasuredLaunches(
         device=bounded_text("device", data["device"]["name"]),
         date=bounded_text("date", data["date"]),
         commit=bounded_text("commit", data["commit"]),
-        sm_count=whole("sm_count", data["device"]["sm_count"], 1, 65_536),
+        sm_count=sm_count,
         calls=calls,
         pool=whole("pool: taken", data["pool"]["taken"], 1, 2**20),
         deepest=whole("levels: deepest", data["levels"]["deepest"], 0, 64),
-        uneven=tuple(map(_uneven, data["uneven"])),
+        uneven=uneven,
+        start_ns=min(map(_between_begins, data["callers"])),
+        item_ns=next(one.time_ns for one in uneven if one.launcher == "nobody") / MOST_ITEMS,
+        child_ns=child_ns,
+        complete_ns=0.0
+        if not family
+        else max(0.0, _added_ns(family) - calls[OF_CALLS]["call_ns"] - child_ns),
     )
+    return found if family else _calibrated(found)
+
+
+def _calibrated(found: MeasuredLaunches) -> MeasuredLaunches:
+    """A run without a family: what the way of the fewest launches takes longer than simulated, if any has."""
+    for one in reversed(found.uneven):
+        if one.launcher == "block" and one.time_ns:
+            missing_ns = one.time_ns - found.simulated_ns(one)
+            return replace(found, complete_ns=max(0.0, missing_ns), calibrated_by=one)
+    return found
+
+
+def _between_begins(one: Any) -> float:
+    """Of a row of callers: the median time between two begins."""
+    numbers = (whole(name, one[name], 1, 2**20) for name in ("blocks", "warps", "lanes", "count"))
+    begins = whole("launches of callers", prod(numbers), 2, 2**20)
+    whole("rounds of callers", len(one["rounds"]), 1, MOST_ROUNDS)
+    return median(real("beginning_ns", run["beginning_ns"], 0, MOST_NS) for run in one["rounds"]) / (
+        begins - 1
+    )
+
+
+def _added_ns(family: Any) -> float:
+    """What a child adds to its parent's time."""
+    whole("rounds of family", min(len(family["one_ns"]), len(family["none_ns"])), 1, MOST_ROUNDS)
+    one, none = (median(real(name, ns, 0, MOST_NS) for ns in family[name]) for name in ("one_ns", "none_ns"))
+    return one - none
+
+
+def _child_ns(children: Any, places: int) -> float:
+    """Of all children in one grid of the host's: how long a block keeps its place, of all that there are."""
+    blocks = whole("children: blocks", children["blocks"], 1, 2**20)
+    whole("rounds of children", len(children["rounds_ns"]), 1, MOST_ROUNDS)
+    took_ns = median(real("children: rounds_ns", ns, 0, MOST_NS) for ns in children["rounds_ns"])
+    return took_ns / -(-blocks // places)
 
 
 def _figures(runs: Any) -> dict[str, float]:

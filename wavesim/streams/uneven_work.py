@@ -25,7 +25,8 @@ MOST_ITEMS = 2_048
 class UnevenWork:
     """A parent of `blocks` blocks of 256 threads, each with items of `item_ns`, and who launches.
 
-    A thread does fewer than `threshold` items itself. A child's thread does one, which takes `child_ns` with
+    A thread does fewer than `threshold` items itself, and its warp launches when all its threads are through
+    with theirs, one thread after the other. A child's thread does one, which takes `child_ns` with
     all that a block begins and ends with.
     """
 
@@ -70,12 +71,16 @@ class UnevenWork:
         if self.launcher not in sizes:
             return
         size = sizes[self.launcher]
-        # A block gathers behind a barrier, when its threads are through with their own items.
-        after_ns = own_ns if self.launcher == "block" else 0
         for first in range(0, THREADS, size):
             if children := self._children(items[first : first + size]):
-                name = f"{at}.{first // size}"
-                yield ChildLaunch(self._child(name, children), at, after_ns)
+                child = self._child(f"{at}.{first // size}", children)
+                if self.launcher == "block":
+                    # It gathers behind a barrier, when its threads are through with their own items.
+                    yield ChildLaunch(child, at, own_ns)
+                else:
+                    warp = first // WARP_SIZE
+                    own = max(map(self._own, items[warp * WARP_SIZE : (warp + 1) * WARP_SIZE]))
+                    yield ChildLaunch(child, at, own * self.item_ns, warp=warp)
 
     def _child(self, name: str, blocks: int) -> DeviceGrid:
         return DeviceGrid(name, (self.child_ns,) * blocks, (), THREADS)

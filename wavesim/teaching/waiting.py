@@ -7,6 +7,8 @@ block; `is_safe("a")` says of a protocol whether its consumer reads the new tile
 from functools import cache
 
 from wavesim.costs.waiting_places import SHIPPED, places_on, shipped_places
+from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import shown
 from wavesim.litmus.enumeration import outcomes
 from wavesim.litmus.program import LitmusTest, LitmusThread
 from wavesim.model.device import default_device
@@ -63,7 +65,11 @@ def recorded_table() -> Shown:
 
 @cache
 def is_safe(letter: str) -> bool:
-    """Whether the consumer of that protocol can only read the new tile."""
+    """Whether the consumer of that protocol can only read the new tile. Raises `DescriptionError`."""
+    if letter not in PROTOCOLS:
+        raise DescriptionError(
+            f"is_safe: the protocol is {shown(letter)}; the table has {', '.join(PROTOCOLS)}"
+        )
     post, wait = PROTOCOLS[letter]
     producer = ("st.weak [tile], 1", *post.split("; "))
     consumer = (f"wait {wait} [ready] >= 1", "ld.weak r, [tile]")

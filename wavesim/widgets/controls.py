@@ -10,7 +10,7 @@ from typing import Any
 import ipywidgets
 
 from wavesim.model import device as devices
-from wavesim.widgets.menus import LABEL, menu
+from wavesim.widgets.menus import LABEL, menu, require_start_values
 from wavesim.widgets.scenario import ORDERS, Scenario
 from wavesim.workloads.catalogue import DEFAULTS, IMAGE_UNIT, WORKLOADS, Defaults
 from wavesim.workloads.conv_networks import NETWORKS
@@ -150,6 +150,7 @@ class Controls:
 
 def start_scenario(**chosen: Any) -> Scenario:
     """A scenario from some of its fields; device and SMs follow the workload unless they are given."""
+    require_start_values("WhatIf", Scenario, chosen)
     if chosen.get("given") is not None:
         given: Scenario = replace(chosen["given"].scenario(), **chosen)
         return given

@@ -21,7 +21,7 @@ from wavesim.view.theme import FONT, THEMES
 
 HERE = Path(__file__).parent
 EXPORT = "export default { render };"
-LIVE = "export default { render: hearing(render) };"  # see picture.js
+LIVE = "export default { render: hearing(render) };"  # see hearing.js
 _numbers = count(1)
 
 
@@ -30,7 +30,7 @@ def script(*names: str) -> str:
     """The named JavaScript files beside this one, as one module with the themes of `wavesim.view`."""
     themes = {name: asdict(theme) for name, theme in THEMES.items()}
     head = f"const THEMES = {json.dumps(themes)};\nconst FONT = {json.dumps(FONT)};\n"
-    source = "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
+    source = "\n".join((HERE / name).read_text(encoding="utf-8") for name in ("hearing.js", *names))
     return head + source.replace(EXPORT, LIVE)
 
 

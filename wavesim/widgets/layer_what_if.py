@@ -26,7 +26,7 @@ from wavesim.widgets.layer_scenario import (
     LayerScenario,
     layer_answer,
 )
-from wavesim.widgets.menus import menu
+from wavesim.widgets.menus import menu, require_start_values
 from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.plans_picture import PlansPicture
 from wavesim.widgets.words import Words, problem_box, style_sheet
@@ -45,6 +45,7 @@ class LayerWhatIf(ipywidgets.VBox):
     """
 
     def __init__(self, **start: Any) -> None:
+        require_start_values("LayerWhatIf", LayerScenario, start)
         scenario = LayerScenario(**start)
         self.answer: LayerAnswer = layer_answer(scenario)
         self.model = menu("Model", list(layered_models()), scenario.model)

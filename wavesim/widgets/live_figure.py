@@ -7,6 +7,8 @@ the figure and gets what was last shown, not what was first.
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,17 @@ from wavesim.view.timeline_figure import FigureUpdate
 
 Props = Mapping[str, Any]
 LONG_LIST = 64
+EXPORT = " as default};"  # the end of plotly's script but for its licences; before it, what makes a widget
+LIVE = """}};
+export default () => {{
+  const widget = {make}();
+  const render = async (context) => {{
+    await hear(context.model); // plotly draws what is there then, and later edits of that
+    return widget.render(context);
+  }};
+  return {{ ...widget, render }};
+}};
+"""
 
 
 class LiveFigure(go.FigureWidget):
@@ -39,6 +52,11 @@ class LiveFigure(go.FigureWidget):
     _js2py_layoutDelta = traitlets.Dict(allow_none=True).tag(  # noqa: N815  # plotly's name
         sync=True, echo_update=False, **custom_serializers
     )
+
+    @property
+    def _esm(self) -> str:
+        """Plotly's script, in which the figure hears its kernel however late it was loaded."""
+        return _hearing_script()
 
     def __init__(self, update: FigureUpdate) -> None:
         update = _with_one_title(update)
@@ -108,6 +126,17 @@ class LiveFigure(go.FigureWidget):
             self._trait_values["_widget_data"] = deepcopy(self._data)
             self._trait_values["_widget_layout"] = deepcopy(self._layout_obj._props)  # noqa: SLF001  # plotly has no public way
         return super().get_state(key=key, drop_defaults=drop_defaults)
+
+
+@lru_cache(maxsize=1)
+def _hearing_script() -> str:
+    """Raises `ValueError` where plotly's script does not end as that of the version asked for."""
+    before, _, licences = str(go.FigureWidget._esm).rpartition(EXPORT)  # noqa: SLF001  # anywidget's name
+    exports, comma, make = before.rpartition(",")
+    if not comma:
+        raise ValueError(f"plotly's widget exports no '{EXPORT.strip()}'; run make setup for its version")
+    hearing = (Path(__file__).parent / "hearing.js").read_text(encoding="utf-8")
+    return "".join((exports, LIVE.format(make=make), hearing, licences))
 
 
 def _with_one_title(update: FigureUpdate) -> FigureUpdate:

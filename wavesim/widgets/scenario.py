@@ -6,7 +6,7 @@ statement of where the costs come from. Nothing here knows of widgets.
 """
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from wavesim.check.deadlock import safety_of
 from wavesim.check.verdict import SafetyVerdict
@@ -127,20 +127,22 @@ class Scenario:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The two traces of a scenario, where their costs come from, and whether the plan can deadlock."""
+    """The two traces of a scenario, and where their costs come from."""
 
     scenario: Scenario
     stream: Trace
     chosen: Trace
     costs: KnownCosts
-    safety: SafetyVerdict
+
+    @cached_property
+    def safety(self) -> SafetyVerdict:
+        """Whether the plan can deadlock: found when it is asked for, which is behind the picture."""
+        return safety_of(self.scenario.pipeline, self.scenario.plan, self.scenario.used_device)
 
 
 def answer(scenario: Scenario) -> Answer:
     """Simulates both plans. Raises `DescriptionError` or `DeadlockError` where they cannot run."""
-    traces = _simulated(scenario.baseline), _simulated(scenario)
-    safety = safety_of(scenario.pipeline, scenario.plan, scenario.used_device)
-    return Answer(scenario, *traces, scenario.costs, safety)
+    return Answer(scenario, _simulated(scenario.baseline), _simulated(scenario), scenario.costs)
 
 
 @lru_cache(maxsize=32)

@@ -16,6 +16,7 @@ from wavesim.model.device import default_device
 from wavesim.view.export import save_html
 from wavesim.view.timeline_data import TimelineParts, timeline_parts
 from wavesim.widgets.drawn import style
+from wavesim.widgets.menus import require_start_values
 from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.plans_picture import PlansPicture
 from wavesim.widgets.staying_scenario import (
@@ -40,6 +41,7 @@ class StayingWhatIf(ipywidgets.VBox):
     """
 
     def __init__(self, **start: Any) -> None:
+        require_start_values("StayingWhatIf", StayingScenario, start)
         scenario = StayingScenario(**start)
         self.answer: StayingAnswer = staying_answer(scenario)
         offered = (published_device().name, default_device().name)

@@ -20,10 +20,10 @@ from wavesim.streams.timeline import StreamTimeline
 from wavesim.view.export import save_html
 from wavesim.view.streams_scene import scene_of_streams
 from wavesim.widgets.drawn import DrawnWidget, script
+from wavesim.widgets.menus import LABEL, menu
 from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.words import Words, problem_box, style_sheet
 
-LABEL = {"description_width": "112px"}
 VECTOR_ADD, SMALL_KERNELS = "vector add in chunks", "chains of small kernels"
 PINNED, PAGEABLE = "pinned", "pageable"
 MOST_QUEUES = QUEUES[-1]
@@ -63,14 +63,14 @@ class StreamsExplorer(ipywidgets.VBox):
         on: str = TEXTBOOK,
     ) -> None:
         programs = [VECTOR_ADD, SMALL_KERNELS, *(one.name for one in EXAMPLES)]
-        self.program = _choice("Program", programs, program)
+        self.program = menu("Program", programs, program)
         self.streams = _slider("Streams", range(1, 9), streams)
         self.chunks = _slider("Chunks", (*range(1, 9), 12, 16, 24, 32), chunks)
-        self.issue = _choice("Calls", ISSUES, issue)
+        self.issue = menu("Calls", ISSUES, issue)
         self.queues = _slider("Queues", QUEUES, queues)
-        self.memory = _choice("Host memory", (PINNED, PAGEABLE), memory)
-        self.priority = _choice("Last stream", list(PRIORITY_TEXT), priority)
-        self.machine = _choice("Machine", machine_names(), on)
+        self.memory = menu("Host memory", (PINNED, PAGEABLE), memory)
+        self.priority = menu("Last stream", list(PRIORITY_TEXT), priority)
+        self.machine = menu("Machine", machine_names(), on)
         self.timeline = self._simulated()
         self.picture = StreamsPicture(self.timeline)
         self.problem = Words()
@@ -155,10 +155,6 @@ def _scene(timeline: StreamTimeline) -> dict[str, Any]:
     alone = replace(timeline.machine, queues=MOST_QUEUES)
     unshared = simulate_streams(timeline.program, alone) if timeline.false_ns else timeline
     return scene_of_streams(timeline, unshared.end_ns)
-
-
-def _choice(label: str, options: Any, value: str) -> ipywidgets.Dropdown:
-    return ipywidgets.Dropdown(description=label, options=options, value=value, style=LABEL)
 
 
 def _slider(label: str, values: Any, value: int) -> ipywidgets.SelectionSlider:

@@ -8,6 +8,7 @@ from wavesim.analysis.metrics import metrics_of
 from wavesim.errors import DeadlockError, WavesimError
 from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.predict.prediction import improvement_points
+from wavesim.predict.shared_placement import placement_caveat
 from wavesim.trace.trace import Trace
 from wavesim.widgets.scenario import Answer
 from wavesim.widgets.what_if_code import code_of
@@ -214,6 +215,8 @@ def costs_html(answer: Answer) -> Markup:
             f"{signed(measured.high, '')}); predicted {signed(predicted, '')}, "
             f"error {signed(predicted - measured.median, '')}."
         )
+    for caveat in placement_caveat(answer.chosen):
+        words += [element("b", "Placement:"), f"{caveat.removeprefix('placement: ')}."]
     words += [element("b", "Safety:"), f"{answer.safety.text.removeprefix('safety: ')}."]
     if code := code_of(answer.scenario):
         words += [element("b", "This setting:"), element("code", code)]

@@ -2,6 +2,7 @@
 // how many launches may be pending, how deep grids nest, and who should launch uneven work.
 //
 //   launch_calls    one thread calls `count` children; stamps of its calls and of their begin
+//   launch_from_many  lanes of warps of blocks call at once; the same stamps
 //   fill_pool       one thread calls children behind one that holds its stream, so that all of them stay pending
 //   nest            each grid launches one, until a launch fails
 //   uneven_parent   threads with uneven items; a thread, its warp, its block or nobody launches
@@ -32,6 +33,20 @@ extern "C" __global__ void launch_calls(int kind, int count, unsigned long long*
     called[i] = now_ns();
     stamp<<<1, 1, 0, stream_of(kind)>>>(begun + i);
     errors[i] = cudaGetLastError();
+  }
+}
+
+// The first `lanes` lanes of each warp call `count` children each, fire-and-forget. called, begun: (callers, count) ns, where
+// a caller is a lane; errors: of all, 0 where there was none.
+extern "C" __global__ void launch_from_many(int lanes, int count, unsigned long long* called, unsigned long long* begun,
+                                            int* error) {
+  const int lane = threadIdx.x % 32, warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  if (lane >= lanes) return;
+  for (int i = 0; i < count; ++i) {
+    const int at = (warp * lanes + lane) * count + i;
+    called[at] = now_ns();
+    stamp<<<1, 1, 0, cudaStreamFireAndForget>>>(begun + at);
+    if (const int found = cudaGetLastError()) atomicExch(error, found);
   }
 }
 

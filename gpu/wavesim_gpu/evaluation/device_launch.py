@@ -2,8 +2,9 @@
 
 Example: `python -m wavesim_gpu.evaluation.device_launch --out launches.json` on a GPU with nvcc. The uneven
 work is notebook 21's: every item leaves a mark, and a way that loses launches is reported with how many, and
-not timed. On an H200 the GPU hung once some 2,000 launches of a process had been refused, so a process in
-which the pool was full once is ended before anything else is measured; all have a time limit besides.
+not timed. On an H200 the GPU hung once some 2,000 launches of a process had been refused: no way here has
+more than a quarter of that refused, a process in which the pool was full is ended before anything else is
+measured, and all have a time limit besides.
 """
 
 import argparse
@@ -33,8 +34,19 @@ from wavesim_gpu.runtime.timing import Contender, interleaved
 SOURCE = Path(__file__).with_suffix(".cu")
 STREAMS = ("block", "fire-and-forget", "tail")  # by the number that the kernels know them by
 GATHERED = {"nobody": 0, "thread": 1, "warp": 32, "block": THREADS}
-THRESHOLDS = (1, 64, 256)
-CALLS, OVERFLOWING, MOST_LEVELS = 64, 3_072, 40
+# Of items; of 2,732 threads that launch from 3 on, some 450 are refused.
+THRESHOLDS = {"thread": (3, 64, 256), "warp": (1, 64, 256), "block": (1, 64, 256)}
+CALLS, OVERFLOWING, MOST_LEVELS = 64, 2_304, 40
+# Blocks, warps of each and lanes of each that call at once, and calls of each: what may be pending, or less.
+CALLERS = (
+    (1, 1, 1, 64),
+    (1, 1, 32, 2),
+    (1, 8, 1, 8),
+    (16, 1, 1, 8),
+    (132, 1, 1, 4),
+    (16, 8, 1, 8),
+    (16, 8, 8, 1),
+)
 PARENT_BLOCKS = 16
 ITEM_CYCLES = 170  # 100 ns near 1.7 GHz
 ROUNDS = 21
@@ -76,6 +88,15 @@ def call_figures(called: Sequence[int], begun: Sequence[int]) -> dict[str, float
     }
 
 
+def caller_figures(called: Sequence[int], begun: Sequence[int]) -> dict[str, int]:
+    """From the first call of all to the last, from the first begin to the last, and from call to begin."""
+    return {
+        "calling_ns": max(called) - min(called),
+        "beginning_ns": max(begun) - min(begun),
+        "first_ns": min(begun) - min(called),
+    }
+
+
 class LaunchingKernels:
     """The kernels on the GPU at hand, from machine code of `SOURCE` that `linked_cubin` made."""
 
@@ -113,6 +134,45 @@ class LaunchingKernels:
             found.append(call_figures(called.tolist(), begun.tolist()))
         return found[1:]
 
+    def callers(self, blocks: int, warps: int, lanes: int, count: int) -> dict[str, Any]:
+        """So many at once: figures run by run, without the first."""
+        launches = blocks * warps * lanes * count
+        rounds = []
+        for _ in range(ROUNDS + 1):
+            called, begun = self.zeros(launches, np.uint64), self.zeros(launches, np.uint64)
+            error = self.zeros(1)
+            arguments = lanes, count, called, begun, error
+            self.launch("launch_from_many", blocks, warps * 32, *arguments)
+            self.stream.synchronize()
+            if int(error[0]) or not begun.all():
+                raise WavesimError(f"{blocks} blocks of {warps} warps: launches failed with {int(error[0])}")
+            rounds.append(caller_figures(called.tolist(), begun.tolist()))
+        who = {"blocks": blocks, "warps": warps, "lanes": lanes, "count": count}
+        return {**who, "rounds": rounds[1:]}
+
+    def family(self) -> dict[str, list[int]]:
+        """A parent of one thread that calls nothing, and one that calls a child: to their ends, in turns."""
+        stamps, error = self.zeros(1, np.uint64), self.zeros(1)
+
+        def parent(calls: int) -> Contender:
+            arguments = 1, calls, stamps, stamps, error
+            return Contender(lambda: self.launch("launch_from_many", 1, 32, *arguments), self.stream)
+
+        none, one = interleaved([parent(0), parent(1)], ROUNDS, 0, 10 * HEAD_START_NS)
+        return {"none_ns": none.times_ns, "one_ns": one.times_ns}
+
+    def children(self) -> dict[str, Any]:
+        """All blocks of children that launch every item, as one grid of the host's, round by round."""
+        tables = uneven_tables(items_of(range(PARENT_BLOCKS * THREADS)), 1)
+        tasks, done = self.cupy.asarray(tables.tasks), self.zeros(int(tables.first_item[-1]))
+        blocks = len(tables.tasks)
+
+        def launch() -> None:
+            self.launch("uneven_child", blocks, THREADS, tasks, done, ITEM_CYCLES)
+
+        rounds = interleaved([Contender(launch, self.stream)], ROUNDS, 0, 10 * HEAD_START_NS)[0].times_ns
+        return {"blocks": blocks, "rounds_ns": rounds}
+
     def pool(self) -> dict[str, int]:
         """How many of more launches than the pool holds were taken, how many ran, the error of the others."""
         released, ran, errors = self.zeros(1), self.zeros(1), self.zeros(OVERFLOWING)
@@ -129,7 +189,8 @@ class LaunchingKernels:
     def uneven(self, launcher: str, threshold: int | None, rounds: int = ROUNDS) -> dict[str, Any]:
         """Notebook 21's uneven work by who launches and from how many items on, each round to its end.
 
-        No rounds where launches are lost. Raises `WavesimError` where an item is done twice.
+        It ends with the first round that loses launches, and then has no times. Raises `WavesimError` where
+        an item is done twice.
         """
         items = items_of(range(PARENT_BLOCKS * THREADS))
         tables = uneven_tables(items, threshold)
@@ -146,13 +207,14 @@ class LaunchingKernels:
         marks = done.tolist()
         if max(marks) > 1:
             raise WavesimError(f"{launcher}: an item was done {max(marks)} times")
-        found = {"launcher": launcher, "threshold": threshold, "lost": int(lost[0])}
-        if found["lost"]:
-            rounds = 0
         alone = [Contender(launch, self.stream)]
         # Each round ends before the next is queued, so that no launch meets the rounds before its own.
-        times = [interleaved(alone, 1, 0, HEAD_START_NS)[0].times_ns[0] for _ in range(rounds)]
-        return {**found, "items_missing": marks.count(0), "rounds_ns": times}
+        times: list[int] = []
+        while not int(lost[0]) and len(times) < rounds:
+            times += interleaved(alone, 1, 0, HEAD_START_NS)[0].times_ns
+        found = {"launcher": launcher, "threshold": threshold, "lost": int(lost[0])}
+        missing = (done < 1 + len(times)).sum()
+        return {**found, "items_missing": int(missing), "rounds_ns": [] if found["lost"] else times}
 
 
 def uneven_ways() -> Iterator[tuple[str, int | None]]:
@@ -160,7 +222,7 @@ def uneven_ways() -> Iterator[tuple[str, int | None]]:
     yield "nobody", None
     for name in GATHERED:
         if name != "nobody":
-            yield from ((name, threshold) for threshold in THRESHOLDS)
+            yield from ((name, threshold) for threshold in THRESHOLDS[name])
 
 
 def measure_uneven(kernels: MeasuringProcess, limit_s: float = LIMIT_S) -> list[dict[str, Any]]:
@@ -184,6 +246,17 @@ def text_of(result: dict[str, Any]) -> str:
     for name, runs in result["calls"].items():
         each = {figure: median(one[figure] for one in runs) for figure in runs[0]}
         lines.append(f"{name}: " + ", ".join(f"{figure} {value:,.0f}" for figure, value in each.items()))
+    for one in result["callers"]:
+        each = {figure: median(run[figure] for run in one["rounds"]) for figure in one["rounds"][0]}
+        lines.append(
+            "{blocks} blocks, {warps} warps, {lanes} lanes, {count} calls: ".format(**one)
+            + ", ".join(f"{figure} {value:,.0f}" for figure, value in each.items())
+        )
+    children, family = result["children"], {name: median(ns) for name, ns in result["family"].items()}
+    lines.append(f"a parent alone: {family['none_ns']:,.0f} ns; with one child: {family['one_ns']:,.0f} ns")
+    lines.append(
+        f"{children['blocks']:,} blocks of children from the host: {median(children['rounds_ns']):,.0f} ns"
+    )
     pool, levels = result["pool"], result["levels"]
     lines.append(
         f"pool: {pool['taken']:,} of {OVERFLOWING:,} taken, {pool['ran']:,} ran, error {pool['error']}"
@@ -221,6 +294,9 @@ def main() -> int:
         "commit": words.commit or current_commit(),
         "kernel_sources": source_hash(SOURCE),
         "calls": {name: kernels.ask(LIMIT_S, "calls", kind) for kind, name in enumerate(STREAMS)},
+        "callers": [kernels.ask(LIMIT_S, "callers", *one) for one in CALLERS],
+        "children": kernels.ask(LIMIT_S, "children"),
+        "family": kernels.ask(LIMIT_S, "family"),
         "pool": pool,
         "levels": kernels.ask(LIMIT_S, "levels"),
         "uneven": measure_uneven(kernels),

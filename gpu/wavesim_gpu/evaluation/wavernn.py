@@ -2,7 +2,8 @@
 
 Example: `python -m wavesim_gpu.evaluation.wavernn --out wavesim/recordings/wavernn.json` checks every way
 against a reference, times the parts of a step alone, works out what follows for the five tests, and then
-times these in turns. A sixth has no barrier: its blocks wait for the words that they read.
+times these in turns. A sixth has no barrier: its blocks wait for the words that they read. A seventh, in
+int8, is one cluster of 16 blocks, whose barrier is what they send each other.
 """
 
 import argparse
@@ -25,9 +26,10 @@ from wavesim.guard.program import run_program
 from wavesim.guard.writing import require_writable, write_text
 from wavesim.workloads.wavernn import STEPS, WAYS
 from wavesim_gpu.persistent.library import LibraryStep, captured
+from wavesim_gpu.persistent.one_cluster import OneCluster
 from wavesim_gpu.persistent.reference import is_right
-from wavesim_gpu.persistent.wavernn import BLOCKS_BEFORE, Launched, Wavernn, ways_of
-from wavesim_gpu.persistent.weights import BATCHES, DTYPES, LAYERS, STAGES
+from wavesim_gpu.persistent.wavernn import BLOCKS_BEFORE, Launched, Wavernn, of_stage, ways_of
+from wavesim_gpu.persistent.weights import DTYPES, LAYERS
 from wavesim_gpu.runner import WrongResultError, current_commit
 from wavesim_gpu.runtime.gpu_at_hand import require_gpu
 from wavesim_gpu.runtime.timing import Contender, interleaved
@@ -46,14 +48,18 @@ class TypeRuns:
         self.model = Wavernn(dtype, STEPS)
         self.stream = self.model.stream
         self.library = LibraryStep(dtype, self.model.weights, self.stream)
+        self.cluster = OneCluster(self.model) if dtype == "int8" else None
 
     def checked(self) -> dict[str, Any]:
         """The errors of every way. Raises `WrongResultError` for a wrong one, `DeadlockError`."""
         errors: dict[str, Any] = {"library": self.library.worst_error()}
         if not errors["library"] <= LIBRARY_TOLERANCE[self.model.dtype]:
             raise WrongResultError(f"cuBLASLt's {self.model.dtype} products are off by {errors['library']:g}")
-        for way in ways_of(STEPS):
-            self.model.run(way)
+        runs: dict[str, Callable[[], None]] = {way: partial(self.model.run, way) for way in ways_of(STEPS)}
+        if self.cluster:
+            runs["cluster"] = self.cluster.run
+        for way, run in runs.items():
+            run()
             errors[way] = self.model.errors()
             if not is_right(self.model.weights, errors[way]):
                 raise WrongResultError(f"WaveRNN's {way}, {self.model.dtype}, is wrong: {errors[way]}")
@@ -71,6 +77,8 @@ class TypeRuns:
         for way, launches in ways_of(STEPS).items():
             enqueue = partial(self.model.enqueue, launches)
             found[way] = enqueue if launches[0].is_persistent else self._graph(enqueue)
+        if self.cluster:
+            found["cluster"] = self.cluster.enqueue
         return found
 
     def parts(self, rounds: int) -> StepCosts:
@@ -93,7 +101,11 @@ class TypeRuns:
 
 
 def part_launches() -> dict[str, list[Launched]]:
-    """What is timed for the parts: kernels without work, barriers alone, one layer's blocks alone."""
+    """What is timed for the parts: kernels without work, barriers alone, one layer's blocks alone.
+
+    Products of 40 are timed as they are launched, every layer's, as cuBLASLt's are: a block that stays for
+    the next product has its weights already, and stores of its outputs run beside it.
+    """
     r = {"block": 0, "blocks": R_BLOCKS}
     o1 = {"block": R_BLOCKS, "blocks": O1_BLOCKS}
     cycles = range(LAUNCHES)
@@ -104,8 +116,7 @@ def part_launches() -> dict[str, list[Launched]]:
         "o1": [Launched(1, LAUNCHES + 1, is_pipelined=True, between="barrier", **o1)],
         "r launched": [Launched(cycle, cycle + 1, is_pipelined=True, **r) for cycle in cycles],
         "o1 launched": [Launched(cycle + 1, cycle + 2, is_pipelined=True, **o1) for cycle in cycles],
-        "r batch": [Launched(0, STEPS * STAGES, is_pipelined=False, groups=BATCHES, **r)],
-        "o1 batch": [Launched(0, STEPS * STAGES, is_pipelined=False, groups=BATCHES, **o1)],
+        **{f"{name} batch": [of_stage(stage)] * LAUNCHES for stage, name in enumerate(LAYERS)},
     }
 
 
@@ -117,16 +128,18 @@ def costs_of_parts(ns: dict[str, float]) -> StepCosts:
         return max(0, round(ns[name] / count - sum(others)))
 
     r, o1 = (part(name, LAUNCHES, barrier) for name in ("r", "o1"))
+    r_weights, o1_weights = part("r launched", LAUNCHES, launch, r), part("o1 launched", LAUNCHES, launch, o1)
+    batch = [part(f"{name} batch", LAUNCHES, launch, o1_weights) for name in LAYERS[1:]]
     outputs = [part(f"library {name}", LAUNCHES, launch) for name in LAYERS[1:]]
     return StepCosts(
         launch_ns=round(launch),
         barrier_ns=round(barrier),
         recurrent_ns=r,
         output_ns=o1,
-        recurrent_batch_ns=part("r batch", STEPS, launch / STEPS),
-        output_batch_ns=part("o1 batch", STEPS, launch / STEPS),
-        recurrent_weights_ns=part("r launched", LAUNCHES, launch, r),
-        output_weights_ns=part("o1 launched", LAUNCHES, launch, o1),
+        recurrent_batch_ns=part("r batch", LAUNCHES, launch, r_weights),
+        output_batch_ns=round(statistics.mean(batch)),
+        recurrent_weights_ns=r_weights,
+        output_weights_ns=o1_weights,
         recurrent_library_ns=part(f"library {LAYERS[0]}", LAUNCHES, launch),
         output_library_ns=round(statistics.mean(outputs)),
         source="parts timed alone",

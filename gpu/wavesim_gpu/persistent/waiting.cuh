@@ -29,19 +29,29 @@ struct Patience {
     }
 };
 
-// All threads of all blocks call it, for the `passed`-th time (from 1). What any thread stored before it, all see behind
-// it. Returns false, to all threads of the block alike, where the wait was given up. All blocks must be resident.
-__device__ __forceinline__ bool grid_barrier(const Progress& progress, unsigned passed) {
-    __syncthreads();  // the whole block has stored; the release below covers what this barrier has shown its thread
+// A barrier of the grid in two halves, so that what needs nobody's stores is done between them. All threads of all blocks
+// call both, for the `passed`-th time (from 1), and all blocks must be resident.
+__device__ __forceinline__ void arrive_at_grid_barrier(const Progress& progress) {
+    __syncthreads();  // the whole block has stored; the release covers what this barrier has shown its thread
+    if (threadIdx.x == 0) cusync::add_release(progress.arrived, 1);
+}
+
+// What any thread stored before it arrived, all see behind this. Returns false, to all threads of the block alike, where
+// the wait was given up.
+__device__ __forceinline__ bool wait_at_grid_barrier(const Progress& progress, unsigned passed) {
     bool is_late = false;
     if (threadIdx.x == 0) {
-        cusync::add_release(progress.arrived, 1);
         const unsigned awaited = passed * gridDim.x;
         Patience patience(progress);
-        while (!is_late && cusync::load_relaxed(progress.arrived) < awaited) is_late = patience.is_over();
-        cusync::acquire_fence();  // what others released before they arrived is seen behind the next block barrier
+        // Acquire at each look: a fence behind the last one would wait once more for the L2.
+        while (!is_late && cusync::load_acquire(progress.arrived) < awaited) is_late = patience.is_over();
     }
     return !__syncthreads_or(is_late);
+}
+
+__device__ __forceinline__ bool grid_barrier(const Progress& progress, unsigned passed) {
+    arrive_at_grid_barrier(progress);
+    return wait_at_grid_barrier(progress, passed);
 }
 
 // Sixteen bytes as four words, each of which is read whole. Relaxed: it orders nothing else.

@@ -74,6 +74,7 @@ struct Products {
     static constexpr bool reads_words = BETWEEN == Between::words;
 
     uint4 weights[chunks][2][TILES];
+    uint4 read[GROUPS][chunks];  // the item's inputs
 
     // A warp's own part, in the order of its loads: 512 bytes each.
     __device__ __forceinline__ void load(const uint4* packed) {
@@ -83,15 +84,12 @@ struct Products {
         for (int i = 0; i < chunks * 2 * TILES; ++i) weights[i / (2 * TILES)][i / TILES % 2][i % TILES] = own[i * 32];
     }
 
-    // An item's products: of `GROUPS` batches of inputs (8, `stride_bytes`), whose K begins at `inputs`. For each batch
-    // `finish(group, sums)` is called when all warps' sums are in shared memory. `sample`: a word for each lane that
-    // must be there before, or null. Returns false to all threads alike where a wait was given up.
-    template <class Finish>
-    __device__ __forceinline__ bool run(const char* inputs, int stride_bytes, int item, typename T::Sum* partial,
-                                        const Progress& progress, const unsigned* sample, Finish finish) const {
-        bool is_late = false;
+    // An item begins: loads its inputs (GROUPS, 8, `stride_bytes`), whose K begins at `inputs`, waits for words, and
+    // multiplies the first batch. Each warp's sums are in shared memory then. `sample`: a word for each lane that must be
+    // there too, or null.
+    __device__ __forceinline__ void begin(const char* inputs, int stride_bytes, int item, typename T::Sum* partial,
+                                          const Progress& progress, const unsigned* sample, bool& is_late) {
         const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quad = lane % 4;
-        uint4 read[GROUPS][chunks];
         const char* own = inputs + group * stride_bytes + warp * chunks * chunk_bytes + quad * 16;
         // All loads are on their way before the first is looked at.
 #pragma unroll
@@ -110,18 +108,31 @@ struct Products {
             if (sampled == T::empty) await_word(sample, T::empty, progress, is_late);
             __syncwarp();  // mma.sync is for whole warps, and the lanes' waits were of different lengths
         }
+        multiply(read[0], buffer_of(partial, item));
+    }
+
+    // It ends: `finish(group, sums)` is called for each batch, when all warps' sums are in shared memory. Returns false to
+    // all threads alike where a wait was given up.
+    template <class Finish>
+    __device__ __forceinline__ bool end(int item, typename T::Sum* partial, bool is_late, Finish finish) {
+        if (__syncthreads_or(is_late)) return false;
+        finish(0, buffer_of(partial, item));
 #pragma unroll
-        for (int g = 0; g < GROUPS; ++g) {
-            // Two buffers in turns: who writes one again has met all others at the barrier behind the other.
-            typename T::Sum* buffer = partial + (item + g) % 2 * warps * TILES * tile_words;
-            multiply(read[g], buffer + warp * TILES * tile_words, group, quad);
-            if (__syncthreads_or(is_late)) return false;
-            finish(g, buffer);
+        for (int g = 1; g < GROUPS; ++g) {
+            multiply(read[g], buffer_of(partial, item + g));
+            __syncthreads();
+            finish(g, buffer_of(partial, item + g));
         }
         return true;
     }
 
-    __device__ __forceinline__ void multiply(const uint4 (&read)[chunks], typename T::Sum* own, int group, int quad) const {
+    // Two buffers in turns: who writes one again has met all others at the barrier behind the other.
+    __device__ static __forceinline__ typename T::Sum* buffer_of(typename T::Sum* partial, int turn) {
+        return partial + turn % 2 * warps * TILES * tile_words;
+    }
+
+    __device__ __forceinline__ void multiply(const uint4 (&read)[chunks], typename T::Sum* buffer) const {
+        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quad = lane % 4;
         typename T::Sum sums[TILES][4] = {};
 #pragma unroll
         for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -132,7 +143,7 @@ struct Products {
         }
 #pragma unroll
         for (int tile = 0; tile < TILES; ++tile) {
-            typename T::Sum* at = own + tile * tile_words + 2 * quad * column + group;
+            typename T::Sum* at = buffer + (warp * TILES + tile) * tile_words + 2 * quad * column + group;
             at[0] = sums[tile][0], at[column] = sums[tile][1], at[8] = sums[tile][2], at[column + 8] = sums[tile][3];
         }
     }
@@ -161,29 +172,35 @@ __device__ __forceinline__ const unsigned* sample_of(const unsigned* logits, int
     return logits + (of * batch + lane / 4) * classes + lane % 4 * 64;
 }
 
-__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + __expf(-x)); }
-__device__ __forceinline__ float hyperbolic_tangent(float x) { return 1.0f - 2.0f / (1.0f + __expf(2.0f * x)); }
+__device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + __expf(-x)); }
+__device__ __forceinline__ float hyperbolic_tangent(float x) { return 1.0f - __fdividef(2.0f, 1.0f + __expf(2.0f * x)); }
 
 // R and the gates: h = u * h + (1 - u) * tanh(r * (R_e h)), u = sigmoid(R_u h), r = sigmoid(R_r h).
 template <class T, int GROUPS, Between BETWEEN>
 struct Recurrent {
     using Rows = Products<T, hidden, 3, GROUPS, BETWEEN>;
     static constexpr int values = 4 / T::bytes;  // of a word
-    static constexpr int step_words = batches * batch * hidden / values;
+    static constexpr int batch_words = batch * hidden / values, step_words = batches * batch_words;
+    // Its inputs were stored five items ago: only the gates wait for the cycle before, for its sample.
+    static constexpr bool begins_early = true;
     Rows rows;
+    unsigned old[GROUPS];  // of the block's own units, which it stored itself: there without a wait
 
-    __device__ __forceinline__ bool run(const Model& model, int block, int item, int step, int group,
-                                        typename T::Sum* partial, const Progress& progress) const {
-        const int sequence = threadIdx.x / units, unit = threadIdx.x % units;  // of the first 128 threads
-        const int first = group * batch * hidden / values;
-        const unsigned* before = model.state + step * step_words + first;
-        unsigned* after = model.state + (step + 1) * step_words + first;
-        const int own = (sequence * hidden + block * units + unit) / values;
-        unsigned old[GROUPS] = {};  // of the block's own units, which it stored itself: there without a wait
-        if (sequence < batch) {
+    __device__ __forceinline__ void begin(const Model& model, Place place, int item, int step, int group,
+                                          typename T::Sum* partial, const Progress& progress, bool& is_late) {
+        const unsigned* before = model.state + step * step_words + group * batch_words;
+        if (threadIdx.x < batch * units) {
 #pragma unroll
-            for (int g = 0; g < GROUPS; ++g) old[g] = cusync::load_relaxed(before + g * batch * hidden / values + own);
+            for (int g = 0; g < GROUPS; ++g) old[g] = cusync::load_relaxed(before + g * batch_words + own_word(place.block));
         }
+        const unsigned* sample = step > 0 ? sample_of(model.logits[1], (step - 1) * batches + group) : nullptr;
+        rows.begin(reinterpret_cast<const char*>(before), hidden * T::bytes, item, partial, progress, sample, is_late);
+    }
+
+    __device__ __forceinline__ bool end(const Model& model, Place place, int item, int step, int group,
+                                        typename T::Sum* partial, bool is_late) {
+        unsigned* after = model.state + (step + 1) * step_words + group * batch_words;
+        const int sequence = threadIdx.x / units, unit = threadIdx.x % units;
         auto finish = [&](int g, const typename T::Sum* buffer) {
             if (sequence >= batch) return;
             const float u = sigmoid(model.gate_scale * Rows::total(buffer, 0, unit, sequence));
@@ -191,10 +208,14 @@ struct Recurrent {
             const float e = hyperbolic_tangent(r * model.gate_scale * Rows::total(buffer, 2, unit, sequence));
             const float h = T::loaded(old[g], unit % values) * (1.0f / T::one);
             const unsigned word = joined<T>((u * h + (1.0f - u) * e) * T::one);
-            if (unit % values == 0) cusync::store_relaxed(after + g * batch * hidden / values + own, word);
+            if (unit % values == 0) cusync::store_relaxed(after + g * batch_words + own_word(place.block), word);
         };
-        const unsigned* sample = step > 0 ? sample_of(model.logits[1], (step - 1) * batches + group) : nullptr;
-        return rows.run(reinterpret_cast<const char*>(before), hidden * T::bytes, item, partial, progress, sample, finish);
+        return rows.end(item, partial, is_late, finish);
+    }
+
+    // Where a thread of the first 128 has its unit of its sequence, in a batch.
+    __device__ static __forceinline__ int own_word(int block) {
+        return (threadIdx.x / units * hidden + block * units + threadIdx.x % units) / values;
     }
 };
 
@@ -203,19 +224,34 @@ template <class T, int GROUPS, Between BETWEEN>
 struct Output {
     using Rows = Products<T, half_hidden, output_tiles, GROUPS, BETWEEN>;
     static constexpr int values = 4 / T::bytes;
+    static constexpr bool begins_early = false;
     Rows rows;
 
-    __device__ __forceinline__ bool run(const Model& model, Place place, int item, int step, int group,
-                                        typename T::Sum* partial, const Progress& progress) const {
-        const int side = place.stage >= 3, is_last = place.stage % 2 == 0;
-        const int first = step * batches + group;  // of the batches of all steps
-        // Chosen and not indexed: an indexed parameter would be copied to local memory.
-        unsigned *const inner = side ? model.inner[1] : model.inner[0], *const logits = side ? model.logits[1] : model.logits[0];
-        const unsigned* inputs = is_last ? inner + first * batch * half_hidden / values
+    // Chosen and not indexed: an indexed parameter would be copied to local memory.
+    __device__ static __forceinline__ unsigned* chosen(unsigned* const (&of)[2], Place place) {
+        return place.stage >= 3 ? of[1] : of[0];
+    }
+
+    __device__ __forceinline__ void begin(const Model& model, Place place, int item, int step, int group,
+                                          typename T::Sum* partial, const Progress& progress, bool& is_late) {
+        const bool is_last = place.stage % 2 == 0;
+        const int side = place.stage >= 3;
+        const unsigned* inputs = is_last ? chosen(model.inner, place) + (step * batches + group) * batch * half_hidden / values
                                          : model.state + ((step + 1) * batches + group) * batch * hidden / values +
                                                side * half_hidden / values;
         const int stride = (is_last ? half_hidden : hidden) * T::bytes;
+        // The coarse sample comes before the fine half.
+        const unsigned* sample = place.stage == 3 ? sample_of(model.logits[0], step * batches + group) : nullptr;
+        rows.begin(reinterpret_cast<const char*>(inputs), stride, item, partial, progress, sample, is_late);
+    }
+
+    __device__ __forceinline__ bool end(const Model& model, Place place, int item, int step, int group,
+                                        typename T::Sum* partial, bool is_late) {
+        const bool is_last = place.stage % 2 == 0;
+        const int first = step * batches + group;  // of the batches of all steps
+        unsigned *const inner = chosen(model.inner, place), *const logits = chosen(model.logits, place);
         auto finish = [&](int g, const typename T::Sum* buffer) {
+#pragma unroll
             for (int i = threadIdx.x; i < batch * 64; i += threads) {
                 const int sequence = i / 64, row = i % 64, at = (first + g) * batch + sequence;
                 const typename T::Sum sum = Rows::total(buffer, row / 16, row % 16, sequence);
@@ -228,23 +264,24 @@ struct Output {
                 }
             }
         };
-        // The coarse sample comes before the fine half.
-        const unsigned* sample = place.stage == 3 ? sample_of(model.logits[0], first) : nullptr;
-        return rows.run(reinterpret_cast<const char*>(inputs), stride, item, partial, progress, sample, finish);
+        return rows.end(item, partial, is_late, finish);
     }
 };
 
 template <class T, int GROUPS, Between BETWEEN, class Role>
-__device__ __forceinline__ void stay(const Role& role, Place place, const Cycles& cycles, const Progress& progress) {
+__device__ __forceinline__ void stay(Role& role, Place place, const Model& model, const Cycles& cycles,
+                                     typename T::Sum* partial, const Progress& progress) {
     for (int cycle = cycles.first; cycle < cycles.end; ++cycle) {
         const int item = item_of(cycles, place.stage, cycle);
-        if (item >= 0) {
-            const int step = GROUPS == 1 ? item / batches : item, group = GROUPS == 1 ? item % batches : 0;
-            if (!role(item, step, group)) return;
-        }
+        const int step = GROUPS == 1 ? item / batches : item, group = GROUPS == 1 ? item % batches : 0;
+        bool is_late = false;
+        if (Role::begins_early && item >= 0) role.begin(model, place, item, step, group, partial, progress, is_late);
         if constexpr (BETWEEN == Between::barrier) {
-            if (!grid_barrier(progress, cycle - cycles.first + 1)) return;
+            if (cycle > cycles.first && !wait_at_grid_barrier(progress, cycle - cycles.first)) return;
         }
+        if (!Role::begins_early && item >= 0) role.begin(model, place, item, step, group, partial, progress, is_late);
+        if (item >= 0 && !role.end(model, place, item, step, group, partial, is_late)) return;
+        if constexpr (BETWEEN == Between::barrier) arrive_at_grid_barrier(progress);
     }
 }
 
@@ -259,17 +296,11 @@ __global__ void __launch_bounds__(threads) wavernn(
     if (place.stage == 0) {
         Recurrent<T, GROUPS, BETWEEN> own;
         own.rows.load(model.weights + block * recurrent_words);
-        stay<T, GROUPS, BETWEEN>(
-            [&](int item, int step, int group) {
-                return own.run(model, place.block, item, step, group, partial, progress);
-            }, place, cycles, progress);
+        stay<T, GROUPS, BETWEEN>(own, place, model, cycles, partial, progress);
     } else {
         Output<T, GROUPS, BETWEEN> own;
         const int before = blocks_before[1] * recurrent_words;
         own.rows.load(model.weights + before + (block - blocks_before[1]) * output_words);
-        stay<T, GROUPS, BETWEEN>(
-            [&](int item, int step, int group) {
-                return own.run(model, place, item, step, group, partial, progress);
-            }, place, cycles, progress);
+        stay<T, GROUPS, BETWEEN>(own, place, model, cycles, partial, progress);
     }
 }

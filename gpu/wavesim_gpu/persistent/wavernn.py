@@ -81,7 +81,7 @@ def ways_of(steps: int) -> dict[str, list[Launched]]:
     items = steps * BATCHES
     all_cycles = items + STAGES - 1
     return {
-        "batch": [_of_stage(cycle) for cycle in range(steps * STAGES)],
+        "batch": [of_stage(cycle) for cycle in range(steps * STAGES)],
         "persistent": [Launched(0, items * STAGES, is_pipelined=False, between="barrier")],
         "pipeline": [Launched(cycle, cycle + 1, is_pipelined=True) for cycle in range(all_cycles)],
         "both": [Launched(0, all_cycles, is_pipelined=True, between="barrier")],
@@ -89,7 +89,7 @@ def ways_of(steps: int) -> dict[str, list[Launched]]:
     }
 
 
-def _of_stage(cycle: int) -> Launched:
+def of_stage(cycle: int) -> Launched:
     """One product for all 40 sequences: the blocks of its stage alone."""
     stage = cycle % STAGES
     first, end = BLOCKS_BEFORE[stage : stage + 2]
@@ -182,7 +182,7 @@ class Wavernn:
         shape = KernelLaunch(
             one.expression(self.dtype), THREADS, 0, one.blocks, is_cooperative=one.is_persistent
         )
-        arguments = self._model(), _cycles(one, self.steps), self._progress_record()
+        arguments = self.record(), _cycles(one, self.steps), self.progress_record()
         launch_extended(self.function(one).function, shape, arguments, self.stream)
 
     def errors(self) -> dict[str, float]:
@@ -193,7 +193,8 @@ class Wavernn:
         """The kernel of a launch, compiled once."""
         return load_function(SOURCE, launch.expression(self.dtype), Build())
 
-    def _model(self) -> Any:
+    def record(self) -> Any:
+        """The kernel's `Model`."""
         record = np.zeros(1, MODEL)[0]
         record["weights"], record["state"] = self._packed.data.ptr, self.outputs["state"].data.ptr
         for name in ("inner", "logits"):
@@ -201,7 +202,8 @@ class Wavernn:
         record["gate_scale"], record["inner_scale"] = self.weights.gate_scale, self.weights.inner_scale
         return record
 
-    def _progress_record(self) -> Any:
+    def progress_record(self) -> Any:
+        """The kernel's `Progress`."""
         record = np.zeros(1, PROGRESS)[0]
         first = self._progress.data.ptr
         record["arrived"], record["gave_up"], record["limit_ns"] = first, first + 4, LIMIT_NS

@@ -2,12 +2,12 @@
 
 import math
 import operator
-from collections.abc import Callable, Iterable
-from itertools import repeat
-from typing import Any
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
 
 from ._array import asarray, ndarray, stretched
-from ._shapes import broadcast_shape
+from ._shapes import Shape, broadcast_shape
 from ._types import BOOL, FLOAT, common, dtype
 
 
@@ -16,43 +16,94 @@ def elementwise(word: Callable[..., Any], first: Any, second: Any, kind: dtype |
     try:
         if type(second) in NUMBERS and type(first) is ndarray:
             found = kind or (first.dtype if type(second) is not float or first.dtype.kind == "f" else FLOAT)
-            whole = OF_LISTS.get(word)
-            flat = whole[1](first.flat, second) if whole else list(map(word, first.flat, repeat(second)))
-            return ndarray(flat, first.shape, found)
-        return _of_arrays(word, asarray(first), asarray(second), kind)
+            return ndarray(loops_of(word).by_number(first.flat, second), first.shape, found)
+        return _of_arrays(loops_of(word), asarray(first), asarray(second), kind)
     except ZeroDivisionError:
         return elementwise(divided, first, second, kind)
 
 
 NUMBERS = {int, float}
-# Most elements go through these, of two lists or of a list and a number; `map` is slow in WebAssembly.
-OF_LISTS: dict[Callable[..., Any], tuple[Callable[..., list[Any]], Callable[..., list[Any]]]] = {
-    operator.add: (lambda a, b: [x + y for x, y in zip(a, b, strict=True)], lambda a, y: [x + y for x in a]),
-    operator.sub: (lambda a, b: [x - y for x, y in zip(a, b, strict=True)], lambda a, y: [x - y for x in a]),
-    operator.mul: (lambda a, b: [x * y for x, y in zip(a, b, strict=True)], lambda a, y: [x * y for x in a]),
-    operator.truediv: (
-        lambda a, b: [x / y for x, y in zip(a, b, strict=True)],
-        lambda a, y: [x / y for x in a],
-    ),
-    operator.eq: (lambda a, b: [x == y for x, y in zip(a, b, strict=True)], lambda a, y: [x == y for x in a]),
+
+
+class Loops(NamedTuple):
+    """One operation over lists: of two, with a number, of each in one with each in a row of the other."""
+
+    of_two: Callable[[list[Any], list[Any]], list[Any]]
+    by_number: Callable[[list[Any], Any], list[Any]]
+    of_number: Callable[[Any, list[Any]], list[Any]]
+    with_rows: Callable[[list[Any], list[list[Any]]], list[Any]]
+    of_rows: Callable[[list[list[Any]], list[Any]], list[Any]]
+
+
+# Comprehensions with the operation written into them; `map` and calls are slow in WebAssembly.
+FORMS = (
+    "lambda a, b: [{} for x, y in zip(a, b, strict=True)]",
+    "lambda a, y: [{} for x in a]",
+    "lambda x, b: [{} for y in b]",
+    "lambda a, rows: [{} for x, row in zip(a, rows, strict=True) for y in row]",
+    "lambda rows, b: [{} for row, y in zip(rows, b, strict=True) for x in row]",
+)
+SIGNS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "eq": "==",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+}
+WRITTEN: dict[Callable[..., Any], str] = {
+    **{getattr(operator, name): f"x {sign} y" for name, sign in SIGNS.items()},
+    max: "y if y > x else x",
+    min: "y if y < x else x",
 }
 
 
-def _of_arrays(word: Callable[..., Any], left: ndarray, right: ndarray, kind: dtype | None) -> ndarray:
-    values: Iterable[Any]
-    if left.shape == right.shape:
-        whole = OF_LISTS.get(word)
-        shape = left.shape
-        values = whole[0](left.flat, right.flat) if whole else map(word, left.flat, right.flat)
+@cache
+def _written(word: Callable[..., Any]) -> Loops:
+    return Loops(*(eval(form.format(WRITTEN[word])) for form in FORMS))  # noqa: S307  # our own words
+
+
+def loops_of(word: Callable[..., Any]) -> Loops:
+    """The loops of any operation."""
+    if word in WRITTEN:
+        return _written(word)
+    return Loops(
+        lambda a, b: list(map(word, a, b)),
+        lambda a, y: [word(x, y) for x in a],
+        lambda x, b: [word(x, y) for y in b],
+        lambda a, rows: [word(x, y) for x, row in zip(a, rows, strict=True) for y in row],
+        lambda rows, b: [word(x, y) for row, y in zip(rows, b, strict=True) for x in row],
+    )
+
+
+def _of_arrays(loops: Loops, left: ndarray, right: ndarray, kind: dtype | None) -> ndarray:
+    shape = left.shape
+    if shape == right.shape:
+        flat = loops.of_two(left.flat, right.flat)
     elif not right.shape:
-        shape, values = left.shape, map(word, left.flat, repeat(right.flat[0]))
-    elif not left.shape:
-        shape, values = right.shape, map(word, repeat(left.flat[0]), right.flat)
+        flat = loops.by_number(left.flat, right.flat[0])
+    elif not shape:
+        shape, flat = right.shape, loops.of_number(left.flat[0], right.flat)
     else:
-        shape = broadcast_shape(left.shape, right.shape)
-        values = map(word, stretched(left, shape).flat, stretched(right, shape).flat)
-    flat = values if isinstance(values, list) else list(values)
+        shape = broadcast_shape(shape, right.shape)
+        if len(shape) == 2 and left.shape == (shape[0], 1):
+            flat = loops.with_rows(left.flat, rows_of(right, shape))
+        elif len(shape) == 2 and right.shape == (shape[0], 1):
+            flat = loops.of_rows(rows_of(left, shape), right.flat)
+        else:
+            flat = loops.of_two(stretched(left, shape).flat, stretched(right, shape).flat)
     return ndarray(flat, shape, kind or joint_kind(left, right))
+
+
+def rows_of(values: ndarray, shape: Shape) -> list[list[Any]]:
+    """The rows of a matrix, or one row for all of them."""
+    count = shape[1]
+    if values.size == count:
+        return [values.flat] * shape[0]
+    return [values.flat[at : at + count] for at in range(0, values.size, count)]
 
 
 def joint_kind(left: ndarray, right: ndarray) -> dtype:

@@ -133,11 +133,12 @@ class ndarray:
 
     def __getitem__(self, key: Any) -> Any:
         if len(self.shape) == 1:
-            if isinstance(key, ndarray) and key.ndim == 1:
+            if isinstance(key, ndarray):
                 check_mask(key, self.shape)
                 flat = self.flat  # a comprehension: calls of C functions by `map` are slow in WebAssembly
-                is_mask = key.dtype is BOOL
-                picked = list(compress(flat, key.flat)) if is_mask else [flat[place] for place in key.flat]
+                if key.dtype is not BOOL:
+                    return ndarray([flat[place] for place in key.flat], key.shape, self.dtype)
+                picked = list(compress(flat, key.flat))
                 return ndarray(picked, (len(picked),), self.dtype)
             if isinstance(key, slice):
                 picked = self.flat[key]
@@ -289,6 +290,11 @@ def stretched(values: ndarray, shape: Shape) -> ndarray:
     own = (1,) * (len(shape) - values.ndim) + values.shape
     if broadcast_shape(own, shape) != shape:
         raise ValueError(f"an array of shape {values.shape} does not stretch to {shape}")
+    if own[1:] == shape[1:]:
+        return ndarray(values.flat * shape[0], shape, values.dtype)
+    if own == (*shape[:-1], 1):
+        count = shape[-1]
+        return ndarray([one for one in values.flat for _ in range(count)], shape, values.dtype)
     steps = [0 if size == 1 else step for size, step in zip(own, strides_of(own), strict=True)]
     places = map(
         sum, product(*([index * step for index in range(n)] for n, step in zip(shape, steps, strict=True)))

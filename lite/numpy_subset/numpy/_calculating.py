@@ -4,7 +4,7 @@ import math
 import operator
 from bisect import bisect_right
 from collections.abc import Callable
-from itertools import accumulate, repeat
+from itertools import accumulate, pairwise, repeat
 from typing import Any
 
 from ._arithmetic import elementwise
@@ -119,14 +119,14 @@ def cumsum(values: Any, axis: int | None = None) -> ndarray:
 def interp(wanted: Any, places: Any, values: Any) -> Any:
     """Values between known places on straight lines, and the ends' beyond."""
     x, y, one = asarray(places).flat, asarray(values).flat, asarray(wanted)
-    found = []
-    for at in one.flat:
-        after = bisect_right(x, at)
-        if 0 < after < len(x):
-            low = y[after - 1]
-            found.append(low + (y[after] - low) / (x[after] - x[after - 1]) * (at - x[after - 1]))
-        else:
-            found.append(y[0 if after == 0 else -1])
+    steps = zip(pairwise(x), pairwise(y), strict=True)
+    slopes = [(high - low) / (after - at) if after > at else 0.0 for (at, after), (low, high) in steps]
+    last = len(slopes)
+    before = [bisect_right(x, at) - 1 for at in one.flat]
+    found = [
+        y[k] + slopes[k] * (at - x[k]) if 0 <= k < last else y[max(0, k)]
+        for k, at in zip(before, one.flat, strict=True)
+    ]
     flat = FLOAT.cast(found)
     return ndarray(flat, one.shape, FLOAT) if one.shape else flat[0]
 

@@ -66,6 +66,37 @@ def test_calls_keep_their_block_and_grids_begin_one_by_one_after_their_latency()
     assert found.grid("parent").work_ns == 7 * US
 
 
+def test_a_grid_that_has_launched_is_complete_a_while_after_its_own():
+    slow = replace(FREE, complete_ns=7 * US)
+    first = grid("child", 5, ChildLaunch(grid("grandchild", 1)))
+    tail = ChildLaunch(grid("tail", 2), stream="tail")
+    found = spans(simulate_launches(grid("parent", 1, ChildLaunch(first), tail), slow))
+    assert found["child"] == [0, 5, 12]
+    assert found["tail"] == [12, 14, 14]
+    assert found["parent"] == [0, 1, 21]
+    assert simulate_launches(grid("alone", 1), slow).end_ns == 1 * US
+
+
+def test_warps_call_beside_each_other_and_beside_the_blocks_work():
+    costly = replace(FREE, call_ns=2 * US)
+    children = [
+        ChildLaunch(grid(f"{warp}.{at}", 1), after_ns=US, warp=warp) for warp in (0, 1) for at in (0, 1)
+    ]
+    found = simulate_launches(grid("parent", 4, *children), costly)
+    called = {one.name: one.called_ns // US for one in found.grids[1:]}
+    assert called == {"0.0": 3, "1.0": 3, "0.1": 5, "1.1": 5}
+    assert found.grid("parent").work_ns == 5 * US  # no longer than its slowest warp
+
+
+def test_a_warp_launches_behind_its_own_items_and_another_warp_earlier():
+    launches = UnevenWork("thread", threshold=64).grid().launches
+    items = items_of(range(16 * THREADS))
+    for one in launches:
+        first = one.block * THREADS + one.warp * 32
+        assert one.after_ns == 100 * max(few for few in items[first : first + 32] if few < 64)
+    assert len({one.after_ns for one in launches}) > 10
+
+
 def full_device(calls):
     """A parent whose blocks leave no room, so that nothing begins before it ends."""
     threads = FREE.device.max_threads_per_block
@@ -128,6 +159,7 @@ def families(draw, levels=3):
             draw(st.sampled_from([None, *range(len(blocks))])),
             draw(st.integers(0, 60)),
             draw(st.sampled_from(STREAMS)),
+            draw(st.sampled_from([None, 0, 1])),
         )
         for _ in range(count)
     ]
@@ -138,7 +170,7 @@ def families(draw, levels=3):
 @given(families(), st.integers(1, 5), st.integers(0, 20))
 def test_every_family_ends_in_order_and_leaves_the_pool_empty(family, pool, start_ns):
     machine = replace(FREE, pool=pool, is_virtualised=True, call_ns=1, start_ns=start_ns, latency_ns=3)
-    found = simulate_launches(family, machine)
+    found = simulate_launches(family, replace(machine, complete_ns=start_ns // 2))
     times = {one.name: one for one in found.grids}
     assert len(times) == len(list(family.all_grids))
     assert found.pending[-1][1] == 0
@@ -163,6 +195,7 @@ def test_every_family_ends_in_order_and_leaves_the_pool_empty(family, pool, star
         (lambda: replace(FREE, pool=0), "pool is 0; it must be an integer from 1"),
         (lambda: ChildLaunch(grid("a", 1), stream="null"), "stream is 'null'; choose one of block"),
         (lambda: grid("a", 1, ChildLaunch(grid("b", 1), 1)), "block 1 launches b; there are blocks 0 to 0"),
+        (lambda: ChildLaunch(grid("a", 1), warp=32), "warp is 32; it must be an integer from 0 to 31"),
         (lambda: grid("a", 0), "grid a: a block's ns is 0"),
         (lambda: UnevenWork("all"), "launcher is 'all'; choose one of nobody"),
         (lambda: UnevenWork(threshold=0), "threshold is 0"),

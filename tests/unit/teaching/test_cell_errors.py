@@ -56,6 +56,17 @@ def test_other_errors_and_names_that_a_function_elsewhere_lacks_keep_their_trace
     assert "Run All Above" not in text
 
 
+@pytest.mark.parametrize("line", ["from wavesim.widgets import Newer", "import wavesim.newer"])
+def test_a_notebook_of_another_version_says_so(shell, monkeypatch, line):
+    text = told(shell, line, monkeypatch)
+    assert text.startswith("✗ ")
+    assert "If this notebook came with another wavesim" in text
+
+
+def test_what_other_packages_lack_keeps_its_traceback(shell, monkeypatch):
+    assert "Traceback" in told(shell, "from math import newer", monkeypatch)
+
+
 @pytest.mark.parametrize(
     ("cell", "words"),
     [

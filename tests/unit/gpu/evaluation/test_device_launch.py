@@ -7,7 +7,7 @@ import pytest
 from wavesim.errors import CompileError
 from wavesim.streams.uneven_work import THREADS, UnevenWork, items_of
 from wavesim_gpu.evaluation import device_launch
-from wavesim_gpu.evaluation.device_launch import GATHERED, THRESHOLDS, call_figures, uneven_tables
+from wavesim_gpu.evaluation.device_launch import CALLERS, GATHERED, THRESHOLDS, call_figures, uneven_tables
 from wavesim_gpu.evaluation.measuring_process import MeasuringProcess
 from wavesim_gpu.runtime import device_linking
 
@@ -32,7 +32,7 @@ def done_by(tables, gathered):
 
 @pytest.mark.parametrize("launcher", GATHERED)
 def test_every_item_is_done_once_by_as_many_launches_as_are_simulated(launcher):
-    for threshold in THRESHOLDS if launcher != "nobody" else (None,):
+    for threshold in THRESHOLDS.get(launcher, (None,)):
         done, launches = done_by(uneven_tables(ITEMS, threshold), GATHERED[launcher])
         assert set(done) == {1}
         assert launches == len(UnevenWork(launcher, threshold or 1).grid().launches)
@@ -48,6 +48,19 @@ def test_a_small_table_is_as_one_would_write_it():
 def test_figures_are_medians_between_calls_and_begins_and_the_first_latency():
     found = call_figures([100, 1_100, 2_100, 5_000], [6_000, 6_500, 7_000, 9_000])
     assert found == {"call_ns": 1_000, "start_ns": 500, "latency_ns": 5_900}
+
+
+def test_of_many_callers_the_first_and_the_last_count():
+    found = device_launch.caller_figures([100, 900, 300], [6_000, 8_500, 7_000])
+    assert found == {"calling_ns": 800, "beginning_ns": 2_500, "first_ns": 5_900}
+
+
+def test_what_calls_at_once_fits_into_the_pool_and_what_is_refused_is_far_below_what_hung():
+    pool, hung = 2_048, 2_000
+    assert all(blocks * warps * lanes * count <= pool / 2 for blocks, warps, lanes, count in CALLERS)
+    assert device_launch.OVERFLOWING - pool < hung / 4
+    calls = sum(items >= THRESHOLDS["thread"][0] for items in ITEMS)
+    assert calls - pool < hung / 2  # were none begun before the last is called
 
 
 def test_what_was_measured_is_said_with_what_is_missing():
@@ -71,6 +84,17 @@ def test_what_was_measured_is_said_with_what_is_missing():
     result = {
         "device": {"name": "a GPU"},
         "calls": {"tail": [{"call_ns": 10, "start_ns": 20, "latency_ns": 30}] * 3},
+        "callers": [
+            {
+                "blocks": 2,
+                "warps": 1,
+                "lanes": 1,
+                "count": 3,
+                "rounds": [{"calling_ns": 1, "beginning_ns": 2, "first_ns": 3}],
+            }
+        ],
+        "children": {"blocks": 9, "rounds_ns": [7, 8, 9]},
+        "family": {"none_ns": [2, 3, 4], "one_ns": [20, 30, 40]},
         "pool": {"taken": 7, "ran": 7, "error": 5},
         "levels": {"deepest": 3, "error": 6},
         "uneven": uneven,
@@ -78,7 +102,10 @@ def test_what_was_measured_is_said_with_what_is_missing():
     assert device_launch.text_of(result).splitlines() == [
         "measured on a GPU",
         "tail: call_ns 10, start_ns 20, latency_ns 30",
-        "pool: 7 of 3,072 taken, 7 ran, error 5",
+        "2 blocks, 1 warps, 1 lanes, 3 calls: calling_ns 1, beginning_ns 2, first_ns 3",
+        "a parent alone: 3 ns; with one child: 30 ns",
+        "9 blocks of children from the host: 8 ns",
+        "pool: 7 of 2,304 taken, 7 ran, error 5",
         "levels: 3, then error 6",
         "thread from 1 on: 9 launches lost, 40 items missing",
         "nobody: 8.0 µs",
@@ -90,7 +117,7 @@ class OneThatHangs:
     """Kernels of which one way never answers."""
 
     def uneven(self, launcher, threshold):
-        if (launcher, threshold) == ("thread", 1):
+        if (launcher, threshold) == ("thread", 3):
             time.sleep(60)
         return {
             "launcher": launcher,
@@ -111,7 +138,7 @@ def test_a_way_that_does_not_end_costs_itself_alone(capsys):
     assert [one.get("failed") for one in found if "failed" in one] == [
         "no answer within 2 s: a kernel hung; the process was ended"
     ]
-    assert "thread from 1 on: no answer within 2 s" in capsys.readouterr().err
+    assert "thread from 3 on: no answer within 2 s" in capsys.readouterr().err
 
 
 def test_without_nvcc_a_line_says_so(monkeypatch):

@@ -17,8 +17,8 @@ TIMES = {
     "o1": 160 * 900.0,
     "r launched": 160 * 1_900.0,
     "o1 launched": 160 * 1_500.0,
-    "r batch": 32 * 2_000.0,
-    "o1 batch": 32 * 1_500.0,
+    "r batch": 160 * 3_300.0,
+    **{f"{name} batch": 160 * ns for name, ns in zip(LAYERS[1:], (2_900.0, 2_500.0) * 2, strict=True)},
     "library r": 160 * 3_000.0,
     **{f"library {name}": 160 * 2_200.0 for name in LAYERS[1:]},
 }
@@ -29,7 +29,8 @@ def test_parts_are_what_is_left_of_each_without_the_others():
     assert (parts.launch_ns, parts.barrier_ns) == (1000, 500)
     assert (parts.recurrent_ns, parts.output_ns) == (600, 400)
     assert (parts.recurrent_weights_ns, parts.output_weights_ns) == (300, 100)
-    assert (parts.recurrent_batch_ns, parts.output_batch_ns) == (1969, 1469)  # less a launch in 32
+    assert (parts.recurrent_batch_ns, parts.output_batch_ns) == (2000, 1600)  # the mean of all four layers
+    assert parts.total_ns("batch", 32) == 32 * (2300 + 4 * 1700) + 159 * 1000
     assert (parts.recurrent_library_ns, parts.output_library_ns) == (2000, 1200)
     assert parts.total_ns("both", 32) == 160 * 600 + 4 * 400 + 163 * 500
 
@@ -45,7 +46,7 @@ def test_each_part_is_timed_by_as_many_cycles_as_it_is_divided_by():
     assert counts["empty"] == 0
     assert counts["barriers"] == 2000
     assert counts["r"] == counts["o1"] == counts["r launched"] == counts["o1 launched"] == 160
-    assert counts["r batch"] == len(cycles_of("batch"))
+    assert all(counts[f"{name} batch"] == len(cycles_of("batch")) for name in LAYERS)
 
 
 def test_a_line_says_time_prediction_error_and_ratio():
