@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from wavesim.errors import RecordingError
-from wavesim.evaluation.conv_blind_cases import convolution_cases
-from wavesim.evaluation.conv_blind_scores import BASES, FOLDER, gains_of, scores_of, table
+from wavesim.evaluation.conv_blind_cases import convolution_cases, second_convolution_cases
+from wavesim.evaluation.conv_blind_scores import AGAIN, BASES, FOLDER, SECOND, gains_of, scores_of, table
 from wavesim.evaluation.layer_blind_runs import LayerBlindRun
 
 RUN = LayerBlindRun(FOLDER)
@@ -24,9 +24,28 @@ def test_every_case_was_measured_under_every_plan_and_predicted():
     assert RUN.stream(cases[0], "row").cycles is not None
 
 
-def test_the_page_has_the_scores_that_the_command_prints():
+@pytest.mark.parametrize("run", [RUN, LayerBlindRun(SECOND)])
+def test_the_page_has_the_scores_that_the_command_prints(run):
     page = (ROOT / "docs" / "convolutions.md").read_text("utf-8")
-    assert "\n".join(table(RUN)) in page
+    assert "\n".join(table(run)) in page
+
+
+def test_which_of_row_and_tile_was_faster_did_not_repeat():
+    def apart(run, case):
+        gains = gains_of(run, case)
+        return gains["pdl+tile"] - gains["pdl+row"]
+
+    again = LayerBlindRun(AGAIN)
+    told = [case for case in RUN.rounds if abs(apart(RUN, case)) >= 1]
+    same = sum(apart(RUN, case) * apart(again, case) > 0 for case in told)
+    text = " ".join((ROOT / "docs" / "convolutions.md").read_text("utf-8").split())
+    assert f"{same} of these {len(told)} kept their sign" in text
+
+
+def test_no_case_of_the_second_run_is_one_of_the_first():
+    names = [case.name for case in second_convolution_cases()]
+    assert len(set(names)) == len(names) == 71
+    assert not set(names) & {case.name for case in convolution_cases()}
 
 
 def test_a_gain_is_of_rounds_paired_in_time():

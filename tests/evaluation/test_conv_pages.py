@@ -37,7 +37,7 @@ def test_what_is_no_table_is_the_same_on_all_pages_and_says_what_it_rests_on(mon
     monkeypatch.setattr(pages, "block", lambda *_: "A TABLE")
     for name in pages.NETWORKS:
         page = (pages.DOCS / "models" / f"{name}.md").read_text("utf-8")
-        text = pages.page(name, pages.network_run())
+        text = pages.page(name, pages.network_run(), pages.network_run(pages.PACKED))
         assert all(part.strip() in page for part in text.split("A TABLE"))
     assert "how convolutions wait was fitted to" in text
 
@@ -46,12 +46,12 @@ def test_a_network_as_measured_has_the_fastest_plan_of_each_class_and_says_which
     case = case_of("vgg-19 batch 8") | {"left_out": ["max pool 1"]}
     case["finalists"].append({"class": "semaphores", "label": "persistent+pdl+row", "median_ns": 80})
     head = {"device": {"name": "A GPU"}, "date": "2026-11-23T00", "commit": "abcdefgh"}
-    text = pages._measured("vgg-19", head | {"cases": [case]})
+    text = pages._measured("## Measured", "", "vgg-19", head | {"cases": [case]})
     assert "| 8 | 0.1 | 0.1 | 0.1 | 0.1 | 0.62 |" in text
     assert pages.fastest_of(case)["semaphores"] == 80
     assert "Batch 1: not measured yet." in text
     assert "Batch 32: not measured yet." in text
-    assert pages._measured("resnet-50", None).endswith(f"{pages.UNMEASURED}.")
+    assert pages._measured("## Measured", "", "resnet-50", None).endswith(f"{pages.UNMEASURED}.")
 
 
 def test_a_measured_part_stands_beside_its_simulation():

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from conv_cases import CASES, conv, conv_chain, residual_block
+from conv_cases import CASES, PACKED, conv, conv_chain, residual_block
 
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.pipeline import Pipeline
@@ -52,6 +52,17 @@ def test_every_class_of_shape_is_convolved_right(kernels, case, dtype):
     work = replace(CASES[case], dtype=dtype, tile_k=K_BLOCK[kernels.backend])
     for verdict in verdicts_of(kernels, alone(work), "stream"):
         assert verdict.is_good, verdict
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+@pytest.mark.parametrize("case", PACKED)
+def test_packed_rows_of_taps_are_convolved_right(kernels, case, dtype):
+    if kernels.backend != "hopper":
+        pytest.skip("the portable kernel loads tap by tap")
+    for tile in ((64, 64), (256, 64)):
+        work = replace(PACKED[case], dtype=dtype, tile_m=tile[0], tile_n=tile[1])
+        for verdict in verdicts_of(kernels, alone(work), "stream"):
+            assert verdict.is_good, verdict
 
 
 @pytest.mark.parametrize("number", range(len(HOPPER_TILES)))

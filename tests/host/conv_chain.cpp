@@ -80,7 +80,7 @@ ConvSm80Params conv_of(Data& data, const Elements& from, int channels, const Ele
     p.partials = reinterpret_cast<float*>(data.partials.data()), p.tickets = data.tickets.data();
     p.a_stride = channels, p.b_stride = taps * channels, p.c_stride = p.residual_stride = filters;
     const unsigned blocks = (channels + S::tile_k - 1) / S::tile_k;
-    p.im2col = {height * width, width, 1, 1, 3, static_cast<int>(blocks), multiplier(blocks), multiplier(3)};
+    p.im2col = {height * width, width, 1, 1, 1, 3, static_cast<int>(blocks), multiplier(blocks), multiplier(3)};
     p.images = images, p.height = height, p.width = width, p.channels = channels;
     p.taps = taps, p.outputs = pixels, p.filters = filters, p.has_relu = 1;
     return p;

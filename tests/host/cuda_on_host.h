@@ -82,7 +82,7 @@ private:
 
 // Per thread of the host: its random numbers, what it has counted, and the barrier of its block.
 struct Thread {
-    unsigned long long random = 1, operations = 0;
+    unsigned long long random = 1, operations = 0, at_pause = 0;  // operations when it last paused in a wait
     const unsigned* relaxed[8] = {};  // addresses of its latest relaxed loads, for a fence
     unsigned relaxed_count = 0;
     Barrier* block = nullptr;
@@ -154,9 +154,11 @@ inline bool barrier_and(const char* site, bool is_true) {
 #define __syncthreads_and(is_true) host::barrier_and(__func__, is_true)
 #define __syncthreads_or(is_true) (!host::barrier_and(__func__, !(is_true)))
 inline void __syncwarp(unsigned = 0) {}
-// In a wait, after three operations that have found nothing: they do not count.
+// In a wait, after up to three operations that have found nothing: they do not count.
 inline void __nanosleep(unsigned) {
-    host::self.operations -= 3;
+    unsigned long long &all = host::self.operations, &before = host::self.at_pause;
+    all -= std::min(3ull, before < all ? all - before : all);
+    before = all;
     sched_yield();
 }
 inline unsigned __ballot_sync(unsigned, bool is_true) { return is_true ? 1 : 0; }

@@ -38,6 +38,7 @@ OPERATIONS = {
     "decode": 7_000_000,
     "conv": 3_000_000,
     "split": 3_000_000,
+    "short": 3_000_000,
     "cluster": 3_000_000,
     "residual": 3_000_000,
     "fused": 2_000_000,

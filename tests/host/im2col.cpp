@@ -11,8 +11,9 @@
 int main() {
     Im2col c;
     int outputs, k_blocks;
-    while (std::scanf("%d %d %d %d %d %d %u %u %d %d", &c.image_outputs, &c.row_outputs, &c.stride, &c.padding,
-                      &c.filter_width, &c.channel_blocks, &c.per_tap, &c.per_row, &outputs, &k_blocks) == 10) {
+    while (std::scanf("%d %d %d %d %d %d %d %u %u %d %d", &c.image_outputs, &c.row_outputs, &c.stride,
+                      &c.row_padding, &c.column_padding, &c.filter_width, &c.channel_blocks, &c.per_tap, &c.per_row,
+                      &outputs, &k_blocks) == 11) {
         for (int output = 0; output < outputs; ++output) {
             const Pixel pixel = pixel_of(c, output);
             std::printf("%d %d %d\n", pixel.column, pixel.row, pixel.image);

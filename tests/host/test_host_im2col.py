@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 import pytest
-from conv_cases import CASES
+from conv_cases import CASES, PACKED
 from host_sources import GPU, HOST
 
 from wavesim_gpu.kernels.convolution.im2col import im2col_record, pixel_of, tap_of
@@ -20,7 +20,7 @@ def test_every_pixel_and_tap_is_where_python_says(tmp_path):
         timeout=60,
     )
     asked, expected = [], []
-    for work in CASES.values():
+    for work in (*CASES.values(), *PACKED.values()):
         record = im2col_record(work)
         sizes = *record.tolist(), work.pixels, work.k_block_count
         asked.append(" ".join(map(str, sizes)))

@@ -7,7 +7,7 @@ from host_programs import run
 from host_sources import build
 
 CALLS = 600
-TWO_SHOT, ONE_SHOT = 2, 1  # by the seed
+TWO_SHOT, ONE_SHOT, EXCHANGE = 2, 1, 3  # by the seed
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def program(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [TWO_SHOT, ONE_SHOT])
+@pytest.mark.parametrize("seed", [TWO_SHOT, ONE_SHOT, EXCHANGE])
 def test_ranks_that_are_held_up_add_the_right_tiles_without_a_race(program, seed):
     result = run(program, CALLS, seed)
     assert (result.rounds, result.wrong, result.aborted, result.races) == (CALLS, 0, 0, ())
@@ -34,6 +34,8 @@ def test_ranks_that_are_held_up_add_the_right_tiles_without_a_race(program, seed
         (TWO_SHOT, "post_finished"),
         (ONE_SHOT, "store_release"),
         (ONE_SHOT, "second_parity"),
+        (EXCHANGE, "store_release"),
+        (EXCHANGE, "load_acquire"),
     ],
 )
 def test_each_order_between_gpus_that_is_dropped_is_reported(program, seed, dropped):
@@ -41,7 +43,7 @@ def test_each_order_between_gpus_that_is_dropped_is_reported(program, seed, drop
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [TWO_SHOT, ONE_SHOT])
+@pytest.mark.parametrize("seed", [TWO_SHOT, ONE_SHOT, EXCHANGE])
 def test_a_rank_that_ends_hangs_no_other(program, seed):
     result = run(program, CALLS, seed, dropped="rank_1")
     # The other gives up in the call after: a record says so, and nothing wrong was read before.

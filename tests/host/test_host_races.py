@@ -10,7 +10,7 @@ from host_programs import DROPPED, ELSEWHERE, PROGRAMS, Result, build_program, r
 from host_sources import FOLDERS, ROOT, instructions, is_left_out, on_host, replacements
 
 OPERATIONS = 150_000
-TESTED = ("ring", "row", "tile", "decode", "conv", "split", "cluster")
+TESTED = ("ring", "row", "tile", "decode", "conv", "split", "short", "cluster")
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,18 @@ CASES = {
 }
 
 
+# Rows of taps packed into k-blocks; their images hold the zeros to the left and right themselves.
+PACKED = {
+    name: replace(work, width=width, column_padding=0, packs_rows=True)
+    for name, width, work in (
+        ("7x7, stride 2, packed", 21, conv(2, 15, 8, 64, kernel_size=7, stride=2)),
+        ("7x7, stride 2, packed, ragged", 26, conv(3, 9, 8, 72, kernel_size=7, stride=2)),
+        ("3x3, packed", 16, conv(2, 14, 16, 24)),
+        ("5x5, packed, images that cross a tile", 11, conv(5, 7, 8, 64, kernel_size=5)),
+    )
+}
+
+
 def conv_chain(count=2, rule=conv_rows, images=5, size=7, channels=64, **fields):
     """So many 3 x 3 convolutions, one after the other, of images that cross tiles."""
     names = [f"conv{number + 1}" for number in range(count)]

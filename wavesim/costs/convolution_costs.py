@@ -29,17 +29,23 @@ class OwnCosts:
 
     Under dependent launch a block that no semaphore holds back loads its filters for the whole pipeline
     before its first pixels: `slot_ns` a slot. One that waits on semaphores first reads which: `poll_ns`; then
-    each k-block takes `k_block_wait_ns` longer, which tiles of 256 rows or columns hide. `dependent_ns`: as
-    `CostModel.dependent_ns`. `memset_ns`: between two runs in one graph, to reset what splits count with.
+    each k-block takes `k_block_wait_ns` longer, in tiles of 256 rows or columns `wide_k_block_wait_ns`.
+    `dependent_ns`, `post_ns` and `reset_ns`: as in `CostModel`. `memset_ns`: between two runs in one graph,
+    to reset what splits count with; `rearm_ns`: the same for semaphores, by the last block of a run.
     `partial_ns`: storing a split's sums, whatever their size; `fixup_ns`: adding those of a tile of 128x256,
-    others by their area. `narrow_cycles`: what a tile of 128x64 takes besides, others of 64 columns by their
-    rows. With fewer channels than a k-block has, TMA takes `short_cycles` and `short_pixel_cycles` a pixel.
+    others by their area.
+    `narrow_cycles`: what a tile of 128x64 takes besides, others of 64 columns by their rows. With fewer
+    channels than a k-block has, TMA takes `short_cycles` and `short_pixel_cycles` a pixel.
     """
 
     slot_ns: int
     poll_ns: int
+    post_ns: int
+    reset_ns: int
     memset_ns: int
+    rearm_ns: int
     k_block_wait_ns: int
+    wide_k_block_wait_ns: int
     dependent_ns: int
     partial_ns: int
     fixup_ns: int
@@ -99,8 +105,9 @@ class ConvolutionCosts:
         return {
             "dependent_ns": own.dependent_ns,
             "poll_ns": own.poll_ns,
-            "grid_wait_ns": own.slot_ns * self.pipeline_depth(conv),
-            "k_block_wait_ns": 0 if is_wide else own.k_block_wait_ns,
+            "post_ns": own.post_ns,
+            "grid_wait_ns": own.slot_ns * min(self.pipeline_depth(conv), self.k_blocks(conv)),
+            "k_block_wait_ns": own.wide_k_block_wait_ns if is_wide else own.k_block_wait_ns,
             **(sums if conv.split_k > 1 else {}),
         }
 

@@ -6,18 +6,22 @@ ours is faster: than cuDNN, than our stream sync, than our dependent launch, eac
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from wavesim.evaluation.conv_bench_figures import write_pictures
 from wavesim.evaluation.conv_bench_results import (
     ASKED,
+    FILTERS_FIRST,
     PDL,
+    PICKED,
     SEMAPHORES,
     STREAM,
     BenchRun,
+    Case,
     bench_run,
 )
+from wavesim.evaluation.conv_choices import FIRST_CHOICES, with_choices
 from wavesim.evaluation.conv_runs import TORCH
 from wavesim.evaluation.layer_graphs_table import times_of
 from wavesim.evaluation.marked_block import with_marked_block
@@ -47,33 +51,51 @@ def block(run: BenchRun | None) -> str:
 
 
 def figure_table(run: BenchRun) -> str:
-    """What was asked for, and what came of it."""
+    """What was asked for, and what came of it, as far as the run has cases of it."""
     head = "| speed | judged by | must | aim | measured | reached | cases, least to most |"
-    return "\n".join([head, "|---|---|--:|--:|--:|---|---|", *(one.row(run.cases) for one in ASKED)])
+    rows = [one.row(run.cases) for one in ASKED if one.speeds(run.cases)]
+    return "\n".join([head, "|---|---|--:|--:|--:|---|---|", *rows])
+
+
+HEADS = (
+    "convolutions",
+    "cuDNN, µs",
+    "stream sync, µs",
+    "its tiles",
+    "dependent launch, µs",
+    "semaphores, µs",
+    "their plan and tiles",
+    "over cuDNN",
+    "over stream sync",
+)
+PICK_HEADS = ("picked before", "its time, µs")
 
 
 def _case_table(run: BenchRun) -> Iterator[str]:
-    yield (
-        "| convolutions | cuDNN, µs | stream sync, µs | its tiles | dependent launch, µs | semaphores, µs "
-        "| their plan and tiles | over cuDNN | over stream sync |"
-    )
-    yield "|---|--:|--:|---|--:|--:|---|--:|--:|"
+    has_picks = any(PICKED in times_of(case) for case in run.cases if "failed" not in case)
+    heads = HEADS + PICK_HEADS if has_picks else HEADS
+    yield _row(heads)
+    yield _row(["--:" if "µs" in head or "over" in head else "---" for head in heads])
     for case in run.cases:
-        if "failed" in case:
-            yield f"| {case['kind']} {case['name']} | failed: {case['failed'][:80]} | | | | | | | |"
-            continue
-        times = times_of(case)
-        labels = {one["class"]: one["label"].removesuffix(" tiles") for one in case["finalists"]}
-        ours = min(ns for name, ns in times.items() if name != TORCH)
-        cells = [
-            f"{times[name] / 1e3:.1f}" if name in times else "" for name in (TORCH, STREAM, PDL, SEMAPHORES)
-        ]
-        cudnn, stream, pdl, semaphores = cells
-        over = f"{times[STREAM] / times[SEMAPHORES]:.2f}" if SEMAPHORES in times else ""
-        yield (
-            f"| {case['kind']} {case['name']} | {cudnn} | {stream} | {labels.get(STREAM, '')} | {pdl} "
-            f"| {semaphores} | {labels.get(SEMAPHORES, '')} | {times[TORCH] / ours:.2f} | {over} |"
-        )
+        cells = [f"failed: {case['failed'][:80]}"] if "failed" in case else list(_case_cells(case))
+        name = f"{case['kind']} {case['name']}"
+        yield _row([name, *cells, *[""] * len(heads)][: len(heads)])
+
+
+def _case_cells(case: Case) -> Iterator[str]:
+    """Behind the case's name, picks last."""
+    times = times_of(case)
+    labels = {one["class"]: one["label"].removesuffix(" tiles") for one in case["finalists"]}
+    ours = min(ns for name, ns in times.items() if name not in (TORCH, PICKED))
+    micros = {name: f"{ns / 1e3:.1f}" for name, ns in times.items()}
+    yield from (micros[TORCH], micros[STREAM], labels[STREAM], micros.get(PDL, ""))
+    yield from (micros.get(SEMAPHORES, ""), labels.get(SEMAPHORES, ""), f"{times[TORCH] / ours:.2f}")
+    yield f"{times[STREAM] / times[SEMAPHORES]:.2f}" if SEMAPHORES in times else ""
+    yield from (labels.get(PICKED, ""), micros.get(PICKED, ""))
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def main(words: list[str] | None = None) -> int:
@@ -81,8 +103,9 @@ def main(words: list[str] | None = None) -> int:
     parser = OneLineParser(prog="python -m wavesim.evaluation.conv_bench_page", description=__doc__)
     parser.add_argument("--text", action="store_true", help="the page only, no pictures")
     options = parser.parse_args(sys.argv[1:] if words is None else words)
-    run = bench_run()
+    run = with_choices(bench_run(), FIRST_CHOICES)
     text = with_marked_block(PAGE, read_text(PAGE, MOST_PAGE), "convolutions", block(run))
+    text = with_marked_block(PAGE, text, "filters-first", block(with_choices(bench_run(FILTERS_FIRST))))
     write_text(PAGE, text)
     if run is not None and not options.text:
         write_pictures(run)

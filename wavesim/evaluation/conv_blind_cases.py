@@ -2,7 +2,8 @@
 
 Example: "basic-down 28x128 batch 6 128x128" is a block of ResNet-34 that makes 28 x 28 x 128 of 56 x 56 x 64:
 two 3 x 3, and a 1 x 1 of stride 2 whose output the second adds. Costs were fitted to other batches.
-`python -m wavesim_gpu.evaluation.layers_blind --list convolutions` registers predictions and then measures.
+`python -m wavesim_gpu.evaluation.layers_blind --list convolutions` registers predictions and then measures;
+`--list convolutions-second` takes the second run's cases, of which the first has none.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,8 +26,11 @@ from wavesim.workloads.conv_networks import (
 )
 from wavesim.workloads.layer_backends import with_backends, with_chained_products
 
-FILE = Path(__file__).with_suffix(".toml")
+FIRST = Path(__file__).with_suffix(".toml")
+SECOND = Path(__file__).with_name("conv_blind_cases_2.toml")
 COUNTS = {"pair": 2, "chain": 4}
+SQUEEZE, TIMES = "squeeze", 4  # 1 x 1, to as many times the channels and back, as between bottlenecks
+ALONE = ("pair", SQUEEZE)  # of two: blocks need not leave for a third
 # Of a kind, and how many times its channels it makes.
 BLOCKS = {"basic": (basic_block, 1), "bottleneck": (bottleneck, 4)}
 DOWN = "-down"
@@ -54,6 +58,8 @@ class BlindConvCase:
         """In their order."""
         if self.kind in COUNTS:
             return tuple(self._alike())
+        if self.kind == SQUEEZE:
+            return tuple(self._squeeze())
         block, times = BLOCKS[self.kind.removesuffix(DOWN)]
         if self.kind.endswith(DOWN):
             return tuple(block("conv", 2 * self.size, self.channels * times // 2, self.channels, 2, ""))
@@ -64,12 +70,17 @@ class BlindConvCase:
             reads = f"conv{number - 1}" if number > 1 else ""
             yield Convolution(f"conv{number}", self.size, self.channels, self.channels, reads=reads)
 
+    def _squeeze(self) -> Iterator[Convolution]:
+        wide = TIMES * self.channels
+        yield Convolution("conv1", self.size, self.channels, wide, kernel_size=1)
+        yield Convolution("conv2", self.size, wide, self.channels, kernel_size=1, reads="conv1")
+
     def pipeline(self) -> Pipeline:
         """Its stages, each with its backend: of more than two those whose blocks leave as they end."""
         rows, columns, splits = self.tile
         tiles = {one.name: (rows, min(columns, one.filters), splits) for one in self.convolutions}
         found = chain_of_convolutions(self.kind, self.convolutions, self.images, tiles)
-        return with_backends(found) if self.kind == "pair" else with_chained_products(found)
+        return with_backends(found) if self.kind in ALONE else with_chained_products(found)
 
     @property
     def orders(self) -> tuple[str, ...]:
@@ -86,17 +97,22 @@ class BlindConvCase:
         return ((SHORT_FIRST, word) for word in (BASELINE, *PLANS))
 
 
-def convolution_cases() -> list[BlindConvCase]:
-    """Of the list, batch by batch, so that a run that ends early has some of each kind."""
-    rounds = max(len(one["images"]) for _, one in _listed())
+def convolution_cases(path: Path = FIRST) -> list[BlindConvCase]:
+    """Of a list, batch by batch, so that a run that ends early has some of each kind."""
+    rounds = max(len(one["images"]) for _, one in _listed(path))
     return [
         BlindConvCase(kind, one["size"], one["channels"], one["images"][number], tuple(one["tile"]))
         for number in range(rounds)
-        for kind, one in _listed()
+        for kind, one in _listed(path)
         if number < len(one["images"])
     ]
 
 
+def second_convolution_cases() -> list[BlindConvCase]:
+    """Of the second run."""
+    return convolution_cases(SECOND)
+
+
 @cache
-def _listed() -> tuple[tuple[str, Mapping[str, Any]], ...]:
-    return tuple((kind, one) for kind, several in read_toml(FILE).items() for one in several)
+def _listed(path: Path) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    return tuple((kind, one) for kind, several in read_toml(path).items() for one in several)

@@ -25,7 +25,7 @@ from wavesim.sim.simulation import simulate
 from wavesim.workloads.hopper import TILE_K, block_of
 from wavesim.workloads.layer_backends import with_backends, with_chained_products
 
-CHAIN = "chain"
+CHAIN, STEM = "chain", "stem"
 TORCH = "torch"
 SPLIT = ", K in "
 
@@ -40,6 +40,7 @@ class TriedPlan:
     plan: str
     measured_ns: int
     shape: Mapping[str, Any]  # the case's fields
+    has_memset: bool = True  # between runs of split K, where blocks did not put their tickets back yet
 
     @property
     def pipeline(self) -> Pipeline:
@@ -56,25 +57,29 @@ class TriedPlan:
         )
 
     def _reset_ns(self, costs: CostModel, plan: Plan, device: Device) -> int:
-        """A memset between runs, of what blocks do not put back themselves; streams' fork and join."""
+        """What resets counters between runs: a memset, or the last block; streams' fork and join."""
         known = convolution_costs_of(device.name)
-        memset_ns = known.own.memset_ns if known is not None else 0
-        is_split = SPLIT in self.tiles
-        puts_back = plan.sync.has_semaphores and not plan.launch.is_multi_stream
-        reset = memset_ns if is_split and not puts_back else 0
-        return reset + (costs.multi_stream_ns if plan.launch.is_multi_stream else 0)
+        forks_ns = costs.multi_stream_ns if plan.launch.is_multi_stream else 0
+        if known is None:
+            return forks_ns
+        if plan.sync.has_semaphores and not plan.launch.is_multi_stream:
+            return known.own.rearm_ns
+        return forks_ns + (known.own.memset_ns if SPLIT in self.tiles and self.has_memset else 0)
 
 
 def tried_plans(results: Mapping[str, Any]) -> Iterator[TriedPlan]:
     """All of ours that were right; a finalist's rounds in place of its trial's."""
     for case in results["cases"]:
+        if case["kind"] == STEM:  # of kernels that no cost is known of
+            continue
         final = {one["label"]: one["median_ns"] for one in case.get("finalists", ())}
         for one in case.get("tried", ()):
             if one["class"] != TORCH:
                 plan, tiles = one["label"].removesuffix(" tiles").split(", ", 1)
                 measured = final.get(one["label"], one["trial_ns"])
                 name = f"{case['kind']} {case['name']}"
-                yield TriedPlan(name, case["kind"], tiles, plan, measured, case)
+                has_memset = not case.get("resets_tickets", False)
+                yield TriedPlan(name, case["kind"], tiles, plan, measured, case, has_memset)
 
 
 def pipeline_of(case: Mapping[str, Any], tiles: str) -> Pipeline:
@@ -95,7 +100,7 @@ def pipeline_of(case: Mapping[str, Any], tiles: str) -> Pipeline:
             tile_m,
             tile_n,
             block=block_of((tile_m, tile_n), is_convolution=True),
-            kernel_size=case["kernel_size"],
+            kernel_size=(number == 1 and case.get("first_size")) or case["kernel_size"],
             stride=case["stride"],
             tile_k=TILE_K,
             split_k=int(splits or 1),

@@ -16,7 +16,7 @@ from wavesim.guard.bounds import shown
 from wavesim.model.kernel import MAX_GRID_YZ, Block, Carveout, Grid, Kernel, require_positive
 from wavesim.model.regions import Matrix, Read, Region, Write
 from wavesim.model.reprs import repr_text
-from wavesim.model.window import Window
+from wavesim.model.window import Tap, Window
 
 CHANNEL_UNIT = 8  # 16 bytes: what a pixel's channels are loaded by, and an output's are stored by
 MOST_K_BLOCKS = 2**22  # of all tile rows: their pixels are told apart k-block by k-block
@@ -28,8 +28,10 @@ class Conv2D:
     """C = relu(convolution of A + bias + residual): `images` of (height, width, channels) to `filters`.
 
     NHWC; fp16 or bf16 in, fp32 accumulate. The filter is `kernel_size` x `kernel_size`, an odd number, moved
-    by a `stride` of 1 or 2 over images with `padding` zeros around them; None keeps the size at stride 1. K
-    goes tap by tap, and within a tap by k-blocks of `tile_k` channels. `has_bias`, `has_residual` and
+    by a `stride` of 1 or 2 over images with `padding` zeros around them; None keeps the size at stride 1.
+    `column_padding` is that to the left and right, None as much. K goes tap by tap, and within a tap by
+    k-blocks of `tile_k` channels; with `packs_rows` a k-block is a row of taps, of few channels: neighbouring
+    pixels as they lie in memory, so that `column_padding` must be 0. `has_bias`, `has_residual` and
     `activation` ("relu" or None) are its epilogue. With `awaits_halo=False` it reads pixels of other tiles'
     rows without waiting for them, as the published code does. Raises `DescriptionError`.
     """
@@ -56,6 +58,8 @@ class Conv2D:
     awaits_halo: bool = True
     dilation: int = 1
     groups: int = 1
+    column_padding: int | None = None
+    packs_rows: bool = False
 
     def __post_init__(self) -> None:
         owner = f"Conv2D {self.name}"
@@ -65,6 +69,8 @@ class Conv2D:
         except DescriptionError as error:
             raise DescriptionError(f"{owner}: {error}") from None
         _require_kernel_takes(self)
+        if self.packs_rows:
+            _require_packed(self)
         if self.split_k > self.k_block_count:
             raise DescriptionError(
                 f"{owner}: split_k is {self.split_k}; {window.taps} taps of {self.channels} channels have "
@@ -91,6 +97,8 @@ class Conv2D:
         size, window = self.kernel_size, self.window
         moved = "" if self.stride == 1 else f", stride {self.stride}"
         moved += "" if window.padding == size // 2 else f", padding {window.padding}"
+        moved += "" if window.left == window.padding else f", {window.left} left and right"
+        moved += ", rows packed" if self.packs_rows else ""
         split = f", split-K {self.split_k}" if self.split_k > 1 else ""
         parts = (("bias", self.has_bias), ("residual", self.has_residual), ("relu", self.activation))
         epilogue = "".join(f", {word}" for word, there in parts if there)
@@ -104,7 +112,7 @@ class Conv2D:
     def window(self) -> Window:
         """Where its taps lie in an image."""
         padding = self.kernel_size // 2 if self.padding is None else self.padding
-        return Window(self.height, self.width, self.kernel_size, self.stride, padding)
+        return Window(self.height, self.width, self.kernel_size, self.stride, padding, self.column_padding)
 
     @property
     def out_shape(self) -> tuple[int, int, int, int]:
@@ -134,7 +142,7 @@ class Conv2D:
     @property
     def k_block_count(self) -> int:
         """K-blocks of all taps."""
-        return self.window.taps * self.channel_blocks
+        return self.kernel_size if self.packs_rows else self.window.taps * self.channel_blocks
 
     def k_blocks(self, split: int) -> tuple[int, int]:
         """The k-blocks, half-open, that a split computes."""
@@ -151,7 +159,8 @@ class Conv2D:
         """The launch. Edge tiles and k-blocks count as full ones, as the tensor cores do; memory traffic is
         every operand once, in equal shares.
         """
-        depth = min(self.tile_k, self.channels) * self.k_block_count // self.split_k
+        wide = self.tile_k if self.packs_rows else min(self.tile_k, self.channels)
+        depth = wide * self.k_block_count // self.split_k
         moved = sum(matrix.bytes for name, matrix in self.operands.items() if name != "bias")
         return Kernel(
             self.name,
@@ -200,7 +209,12 @@ class Conv2D:
         yield Write("c", self._outputs(x, y))
 
     def _runs(self, tap: int, top: int, bottom: int) -> list[tuple[int, int]]:
-        """Pixels that a tap of a tile's rows reads; without the halo, those of the same rows alone."""
+        """Pixels that a tap of a tile's rows reads, or a row of taps; without the halo, those of the same
+        rows alone.
+        """
+        if self.packs_rows:
+            firsts = self.window.pixels_read(Tap(tap, 0), top, bottom)
+            return [(first, end + self.kernel_size - 1) for first, end in firsts]
         found = list(self.window.pixels_read(self.window.tap(tap), top, bottom))
         if self.awaits_halo:
             return found
@@ -210,6 +224,21 @@ class Conv2D:
     def _outputs(self, x: int, y: int) -> Region:
         top, left = y * self.tile_m, x * self.tile_n
         return Region(top, min(top + self.tile_m, self.pixels), left, min(left + self.tile_n, self.filters))
+
+
+def _require_packed(conv: Conv2D) -> None:
+    """Raises `DescriptionError` unless a row of taps is one k-block of neighbouring pixels."""
+    start, most = f"Conv2D {conv.name}:", conv.tile_k // conv.kernel_size
+    if conv.channels > most:
+        raise DescriptionError(
+            f"{start} channels is {conv.channels}; with packs_rows {conv.kernel_size} taps of them must "
+            f"fit a k-block of {conv.tile_k}: at most {most}. Use packs_rows=False"
+        )
+    if conv.window.left:
+        raise DescriptionError(
+            f"{start} column_padding is {conv.window.left}; with packs_rows it must be 0: images hold "
+            "the zeros to their left and right themselves"
+        )
 
 
 def _require_kernel_takes(conv: Conv2D) -> None:

@@ -37,16 +37,20 @@ def images_read(producer: Stage, consumer: Stage) -> TileSet:
             f"{consumer.name} reads images of {read} but {producer.name} makes {first.out_shape}; "
             "(images, height, width, channels) must be equal"
         )
+    return pixels_read(producer, first.tile_m, second)
+
+
+def pixels_read(producer: Stage, tile_pixels: int, second: Conv2D) -> TileSet:
+    """The same of any producer whose tiles are so many pixels each, one after the other."""
     begin = y * second.tile_m
     last = (begin + (second.tile_m - 1)).at_most(second.pixels - 1)
     window, image = second.window, second.height * second.width
     outputs = window.out_height * window.out_width
-    before, after = window.padding, window.size - 1 - window.padding
-    top = (_pixel(begin, window) - before * (window.width + 1)).at_least(begin // outputs * image)
-    bottom = (_pixel(last, window) + after * (window.width + 1)).at_most(
-        last // outputs * image + (image - 1)
-    )
-    return producer[:, top // first.tile_m : bottom // first.tile_m + 1]
+    before = window.padding * window.width + window.left
+    after = (window.size - 1) * (window.width + 1) - before
+    top = (_pixel(begin, window) - before).at_least(begin // outputs * image)
+    bottom = (_pixel(last, window) + after).at_most(last // outputs * image + (image - 1))
+    return producer[:, top // tile_pixels : bottom // tile_pixels + 1]
 
 
 def _pixel(output: Index, window: Window) -> Index:

@@ -58,6 +58,8 @@ def convolution_of(
         groups=sizes["groups"],
         carveout=carveout,
         padding=table.optional("padding", int),
+        column_padding=table.optional("column_padding", int),
+        packs_rows=table.optional("packs_rows", bool) or False,
         split_k=split_k,
         dtype=stage.word("element", ("fp16", "bf16")) or "fp16",
         has_bias=table.optional("bias", bool) or False,
@@ -92,8 +94,10 @@ def convolution_lines(conv: Conv2D) -> Iterator[str]:
     values = {name: str(getattr(conv, name)) for name in GIVEN}
     chosen = (name for name, usual in USUAL.items() if getattr(conv, name) != usual)
     values |= {name: str(getattr(conv, name)) for name in chosen}
-    if conv.padding is not None:
-        values["padding"] = str(conv.padding)
+    for name in ("padding", "column_padding"):
+        if getattr(conv, name) is not None:
+            values[name] = str(getattr(conv, name))
+    values |= {"packs_rows": "true"} if conv.packs_rows else {}
     values |= {"bias": "true"} if conv.has_bias else {}
     values |= {"residual": "true"} if conv.has_residual else {}
     yield f"tile = [{conv.tile_m}, {conv.tile_n}, {conv.tile_k}]"

@@ -43,7 +43,13 @@ def written_tile_set(tiles: TileSet) -> str:
         )
     if tiles.columns.step != 1 or tiles.rows.step != 1:
         raise DescriptionError(f"{tiles} has a step, which a description cannot say; name each tile instead")
-    return str(tiles)
+    text = str(tiles)
+    if len(text) > MOST_LETTERS:
+        raise DescriptionError(
+            f"what stage {name} is needed for takes {len(text)} letters; a description reads {MOST_LETTERS}. "
+            "Choose tiles of which one is a multiple of the other"
+        )
+    return text
 
 
 def _axis(node: ast.expr, message: str) -> Index | int | slice:

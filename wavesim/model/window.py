@@ -27,7 +27,8 @@ class Tap(NamedTuple):
 class Window:
     """A filter of `size` x `size` taps that moves by `stride` over images of (height, width) pixels.
 
-    `padding` zeros lie around each image. Raises `DescriptionError` for what no kernel of ours takes.
+    `padding` zeros lie around each image, to its left and right `column_padding` where that is given. Raises
+    `DescriptionError` for what no kernel of ours takes.
     """
 
     height: int
@@ -35,6 +36,7 @@ class Window:
     size: int = 3
     stride: int = 1
     padding: int = 1
+    column_padding: int | None = None
 
     def __post_init__(self) -> None:
         require_positive("Window", height=self.height, width=self.width, kernel_size=self.size)
@@ -44,16 +46,26 @@ class Window:
             )
         if self.stride not in STRIDES:
             raise DescriptionError(f"stride is {self.stride}; it must be {' or '.join(map(str, STRIDES))}")
-        if not 0 <= self.padding < self.size:
+        if not (0 <= self.padding < self.size and 0 <= self.left < self.size):
             raise DescriptionError(
-                f"padding is {self.padding}; with kernel_size {self.size} it must be 0 to {self.size - 1}, "
-                "or outputs at the border would read nothing but zeros"
+                f"padding is {self._padding_text}; with kernel_size {self.size} it must be 0 to "
+                f"{self.size - 1}, or outputs at the border would read nothing but zeros"
             )
-        if min(self.height, self.width) + 2 * self.padding < self.size:
+        most = min(self.height + 2 * self.padding, self.width + 2 * self.left)
+        if most < self.size:
             raise DescriptionError(
                 f"kernel_size is {self.size}; an image of {self.height} x {self.width} with padding "
-                f"{self.padding} holds at most {min(self.height, self.width) + 2 * self.padding}"
+                f"{self._padding_text} holds at most {most}"
             )
+
+    @property
+    def left(self) -> int:
+        """Zeros to the left of an image, and to its right."""
+        return self.padding if self.column_padding is None else self.column_padding
+
+    @property
+    def _padding_text(self) -> str:
+        return f"{self.padding}" + (f", {self.left} left and right" if self.left != self.padding else "")
 
     @property
     def taps(self) -> int:
@@ -68,12 +80,12 @@ class Window:
     @property
     def out_width(self) -> int:
         """Columns of outputs."""
-        return (self.width + 2 * self.padding - self.size) // self.stride + 1
+        return (self.width + 2 * self.left - self.size) // self.stride + 1
 
     @property
     def keeps_size(self) -> bool:
         """Whether output (p, q) lies where pixel (p, q) does."""
-        return self.stride == 1 and 2 * self.padding == self.size - 1
+        return self.stride == 1 and 2 * self.padding == 2 * self.left == self.size - 1
 
     def tap(self, number: int) -> Tap:
         """Taps follow each other along the filter's rows."""
@@ -95,7 +107,8 @@ class Window:
 
     def _run(self, tap: Tap, begin: int, last: int) -> tuple[int, int] | None:
         """The first and the last pixel that a tap of one image's outputs reads, if any."""
-        rows, columns = self._inside(tap.row, self.height), self._inside(tap.column, self.width)
+        rows = self._inside(tap.row, self.height, self.padding)
+        columns = self._inside(tap.column, self.width, self.left)
         if not rows or not columns:
             return None
         (p, q), (p_end, q_end) = divmod(begin, self.out_width), divmod(last, self.out_width)
@@ -110,12 +123,12 @@ class Window:
         start, stop = (p, max(q, columns[0])), (p_end, min(q_end, columns[-1]))
         return None if start > stop else (self._pixel(tap, *start), self._pixel(tap, *stop))
 
-    def _inside(self, tap: int, extent: int) -> range:
+    def _inside(self, tap: int, extent: int, padding: int) -> range:
         """Outputs along one axis whose tap is no padding."""
-        count = (extent + 2 * self.padding - self.size) // self.stride + 1
-        first = -((tap - self.padding) // self.stride) if tap < self.padding else 0
-        return range(first, min(count, (extent - 1 + self.padding - tap) // self.stride + 1))
+        count = (extent + 2 * padding - self.size) // self.stride + 1
+        first = -((tap - padding) // self.stride) if tap < padding else 0
+        return range(first, min(count, (extent - 1 + padding - tap) // self.stride + 1))
 
     def _pixel(self, tap: Tap, p: int, q: int) -> int:
-        row, column = (place * self.stride - self.padding for place in (p, q))
+        row, column = p * self.stride - self.padding, q * self.stride - self.left
         return (row + tap.row) * self.width + column + tap.column

@@ -12,6 +12,8 @@ own, both zeroed before the run; each then fails by itself. They must not use sp
 shared.
 """
 
+import itertools
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from wavesim.model.accesses import Accesses
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import TiledWork
+from wavesim.model.stage import Stage
 from wavesim.plan.coverage import Precedence
 from wavesim.plan.plan import Plan, check_plan
 from wavesim.plan.semaphores import SemaphoreArray, edges_of, semaphore_arrays
@@ -38,7 +41,8 @@ from wavesim_gpu.cusync.layout import (
     PARTIAL_SUMS,
     stage_params,
 )
-from wavesim_gpu.cusync.waits import wait_schedule
+from wavesim_gpu.cusync.retiring import retiring_stages
+from wavesim_gpu.cusync.waits import WaitSchedule, wait_schedule
 from wavesim_gpu.record.layout import RECORD
 from wavesim_gpu.runtime.device import require_cupy
 
@@ -52,11 +56,12 @@ class SyncState:
     `limit_ns`: how long a counter that a block waits for may stand still before the run is aborted.
     `options` are those that the headers take, by default all that hold for the plan. With `block_count`, the
     blocks of all launches, the last one zeroes the counters; with `is_put_back` each waiter puts its
-    semaphore back; without either, `reset` does it before each run. `order` keeps what it has worked out of
-    the pipeline for other plans.
+    semaphore back; without either, `reset` does it before each run. `own_tickets` names the stages whose
+    kernels leave their split-K tickets at zero, whoever zeroes the rest. `order` keeps what it has worked out
+    of the pipeline for other plans.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # all named: what is laid out once
         self,
         pipeline: Pipeline,
         plan: Plan,
@@ -67,6 +72,7 @@ class SyncState:
         block_count: int = 0,
         is_put_back: bool = False,
         order: Precedence | None = None,
+        own_tickets: Collection[str] = (),
     ) -> None:
         check_plan(pipeline, plan)
         require_fit(pipeline)
@@ -79,16 +85,27 @@ class SyncState:
         self.headers = {name: stage_header(pipeline, plan, name, chosen) for name in self.names}
         self._first = len(self.names) + 1  # started blocks per stage and gave_up come before the semaphores
         self._semaphores = sum(array.table.count for array in self.arrays)
-        tickets = [stage.grid.tiles if stage.grid.z > 1 else 0 for stage in pipeline.stages]
-        self._ticket_starts = np.cumsum([0, *tickets[:-1]]) + self._first + self._semaphores
+        tickets = {stage.name: stage.grid.tiles for stage in pipeline.stages if stage.grid.z > 1}
+        counted = {name: count for name, count in tickets.items() if name not in own_tickets}
         # Counters and tickets: all that a run changes, side by side, to be zeroed in one go; last the count
-        # of blocks that have left. A multiple of 16 bytes.
-        count = self._first + self._semaphores + sum(tickets) + 1
-        self.words = self._cupy.zeros(-(-count // 4) * 4, np.uint32)
-        self._is_touched = self._semaphores + sum(tickets) > 0 or any(
+        # of blocks that have left. A multiple of 16 bytes. Tickets that kernels leave at zero lie behind.
+        starts = self._first + self._semaphores
+        count = starts + sum(counted.values()) + 1
+        self._counted = -(-count // 4) * 4
+        own = {name: count for name, count in tickets.items() if name in own_tickets}
+        self._ticket_starts = _begins(counted, starts) | _begins(own, self._counted)
+        self.words = self._cupy.zeros(self._counted + sum(own.values()), np.uint32)
+        self._is_touched = self._semaphores + len(counted) > 0 or any(
             header.counts_blocks for header in self.headers.values()
         )
+        self._schedules: dict[str, WaitSchedule] = {}
         self._block_count = block_count if self._is_touched else 0
+        self._retiring = self.names
+        fetches = any(header.counts_blocks for header in self.headers.values())
+        if self._block_count and not fetches and set(self.names) <= set(own_tickets):
+            self._retiring = retiring_stages(pipeline, self.arrays, self._schedule)
+        if self._retiring != self.names:
+            self._block_count = sum(pipeline.stage(name).grid.size for name in self._retiring)
         self._is_self_resetting = is_put_back or self._block_count > 0
         self.errors = self._cupy.zeros(ERROR_BUFFER.itemsize // WORD, np.uint32)
         self._tables: list[Any] = []
@@ -109,12 +126,10 @@ class SyncState:
         sync["limit_ns"] = self.limit_ns
         sync["records"] = self._records[index].data.ptr if self._records[index] is not None else 0
         sync["stage"], sync["stage_count"] = index, len(self.names)
-        if self._block_count:
-            sync["counter_count"], sync["block_count"] = self.words.size, self._block_count
-        stage = self.pipeline.stages[index]
-        inputs = {edge[0]: array for array, edge in StageLinks.of(name, self.arrays).inputs}
-        if inputs and isinstance(stage.work, TiledWork):
-            schedule = wait_schedule(self._order(), stage, inputs, by_tile=not isinstance(stage.work, Gemm))
+        if self._block_count and name in self._retiring:
+            sync["counter_count"], sync["block_count"] = self._counted, self._block_count
+        schedule = self._schedule(self.pipeline.stages[index])
+        if schedule is not None:
             sync["schedule"], sync["schedule_first"] = (
                 self._table(schedule.steps),
                 self._table(schedule.first),
@@ -129,8 +144,8 @@ class SyncState:
         return tuple(_info(edge, by_edge[edge]) for edge in edges)
 
     def tickets(self, name: str) -> int:
-        """Device address of a stage's split-K tickets, one per tile."""
-        return int(self.words.data.ptr + WORD * self._ticket_starts[self.names.index(name)])
+        """Device address of a stage's split-K tickets, one per tile; of no meaning without splits."""
+        return int(self.words.data.ptr + WORD * self._ticket_starts.get(name, 0))
 
     def reset(self, stream: Any) -> None:
         """Zeroes semaphores, counters and tickets, in stream order, unless kernels do it or touch none."""
@@ -197,6 +212,16 @@ class SyncState:
         """Also zeroes a kernel's partial sums and tickets when a run was aborted half-way."""
         self._partials.append(partials)
 
+    def _schedule(self, stage: Stage) -> WaitSchedule | None:
+        """What a stage's tiles await, None where they await nothing."""
+        inputs = {edge[0]: array for array, edge in StageLinks.of(stage.name, self.arrays).inputs}
+        if not inputs or not isinstance(stage.work, TiledWork):
+            return None
+        if stage.name not in self._schedules:
+            by_tile = not isinstance(stage.work, Gemm)
+            self._schedules[stage.name] = wait_schedule(self._order(), stage, inputs, by_tile=by_tile)
+        return self._schedules[stage.name]
+
     def _order(self) -> Precedence:
         if self._precedence is None:
             self._precedence = Precedence(Accesses(self.pipeline))
@@ -232,6 +257,11 @@ class SyncState:
         array = self._cupy.asarray(values)
         self._tables.append(array)
         return int(array.data.ptr)
+
+
+def _begins(counts: Mapping[str, int], first: int) -> dict[str, int]:
+    """Where each of some arrays begins, one after the other."""
+    return dict(zip(counts, itertools.accumulate(counts.values(), initial=first), strict=False))
 
 
 def _detail(found: Any, limit_ns: int) -> str:

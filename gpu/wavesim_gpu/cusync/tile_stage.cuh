@@ -18,6 +18,11 @@ public:
         return params_.sync.schedule + params_.sync.schedule_first[tile.linear * params_.generated.slices + tile.z];
     }
 
+    // What a counter shows now, with acquire: where it is the awaited value, what was posted may be read.
+    __device__ __forceinline__ unsigned acquired_value(int counter) const {
+        return load_acquire(params_.sync.counters + counter);
+    }
+
 private:
     const StageParams<Generated>& params_;
 };

@@ -8,8 +8,9 @@
 namespace cusync {
 
 // Held by all lanes of one warp, which call prefetch and wait together; a block barrier must follow
-// wait before other warps read what was waited for.
-template <class Stage>
+// wait before other warps read what was waited for. LOOKS: so many times all lanes look with acquire before one of them
+// waits alone; the look that sees what is awaited is then all that it costs.
+template <class Stage, int LOOKS = 0>
 class ScheduleWait {
 public:
     // `line`: the tile's record, for kernels that have several tiles under way.
@@ -24,7 +25,7 @@ public:
 
     // Asks for what work item `item` needs, and for all that follows, without waiting for the answer.
     __device__ __forceinline__ void prefetch(int item) {
-        if (item >= ready_before_) seen_ = stage_.value(fact_.counter);
+        if (LOOKS == 0 && item >= ready_before_) seen_ = stage_.value(fact_.counter);
     }
 
     // Whether a wait was aborted: what is made of the items must be NaN.
@@ -38,6 +39,7 @@ public:
 
     // The same after one look at its semaphores and those after it, without waiting.
     __device__ __forceinline__ bool try_wait(int item) {
+        if constexpr (LOOKS > 0) return look(1, item);
         do seen_ = stage_.value(fact_.counter);
         while (advance() < 0 && item >= ready_before_);
         acquire_fence();
@@ -47,6 +49,9 @@ public:
     // Returns once everything that `item` needs is there. After prefetch or try_wait of the same item.
     __device__ __forceinline__ void wait(int item) {
         if (item < ready_before_) return;
+        if constexpr (LOOKS > 0) {
+            if (look(1, item) || look_often(item)) return;
+        }
         do {
             const int missing_lane = advance();
             if (missing_lane >= 0 && item >= ready_before_ && !spin(missing_lane)) {
@@ -76,6 +81,22 @@ private:
             load_step();
         }
         return __ffs(missing) - 1;
+    }
+
+    // At most so many looks. Each lane acquires what it sees; whether everything that `item` needs is there.
+    __device__ __forceinline__ bool look(int most, int item) {
+        for (int left = most; left > 0 && item >= ready_before_;) {
+            seen_ = stage_.acquired_value(fact_.counter);
+            if (advance() >= 0 && --left > 0) __nanosleep(20);
+        }
+        return has(item);
+    }
+
+    __device__ __forceinline__ bool look_often(int item) {
+        if (lane() == 0) stage_.recorder().begin_wait(line_);
+        const bool is_there = look(LOOKS, item);
+        if (lane() == 0) stage_.recorder().end_wait(line_);
+        return is_there;
     }
 
     // The lane whose step is missing spins, the others wait for it. False if the run is aborted.

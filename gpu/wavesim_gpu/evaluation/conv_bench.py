@@ -3,8 +3,8 @@
 Example: two 3 x 3 convolutions of 128 channels at batch 8 by our kernels under stream sync, dependent launch
 and semaphores, beside cuDNN's, channels last, with `cudnn.benchmark`. Each candidate's results are compared
 with an fp32 reference on poisoned outputs; then all run as CUDA graphs in turns, and the fastest of each
-class again, for the rounds that are reported. `--only "pair 3x3 28x28"` measures a part; after `--seconds`
-no case is begun.
+class again, for the rounds that are reported. `--only "pair batch 1"` measures those with all these words;
+after `--seconds` no case is begun.
 """
 
 import sys

@@ -2,8 +2,9 @@
 
 Example: ResNet-50's 53 convolutions at batch 8 as one CUDA graph: our kernels under stream sync, dependent
 launch and semaphores, and cuDNN's. A network is cut into segments, which a plan orders within and the stream
-between; each reads inputs of its own. Each segment's results are compared with an fp32 reference first.
-Pooling and the products behind the convolutions are on neither side: `left_out` names them.
+between; each reads inputs of its own. Ours pack images of 3 colours first, which is timed too. Each segment's
+results are compared with an fp32 reference first. Pooling and the products behind the convolutions are on
+neither side: `left_out` names them.
 """
 
 import json
@@ -27,13 +28,15 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.convolution_tiles import best_convolution_tiles
-from wavesim.workloads.conv_networks import Convolution, conv_of, network_named
+from wavesim.workloads.conv_networks import PADDED_COLOURS, Convolution, conv_of, network_named
 from wavesim_gpu.evaluation.baselines.torch_chain import require_torch
 from wavesim_gpu.evaluation.baselines.torch_convolutions import LABEL, convolutions_by_torch
 from wavesim_gpu.evaluation.baselines.torch_layer import graph_of_layers
 from wavesim_gpu.evaluation.layer_cases import PlanClass
 from wavesim_gpu.evaluation.layer_graphs import GraphTimes, graph_of_programs
+from wavesim_gpu.evaluation.stem_cases import COLOURS
 from wavesim_gpu.kernels.convolution.conv_sm90 import ChainedHopperConvolution
+from wavesim_gpu.kernels.convolution.pack_pixels import with_packed_images
 from wavesim_gpu.runner import CupyRunner, WrongResultError, current_commit, require_safe
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy, versions
@@ -68,7 +71,9 @@ def segments_of(name: str, images: int, device: Device) -> list[Pipeline]:
                 for one in part
                 if one.reads
             ]
-            found.append(Pipeline(f"{name}-{size}-{part[0].name}", list(stages.values()), needs))
+            pipeline = Pipeline(f"{name}-{size}-{part[0].name}", list(stages.values()), needs)
+            packs = part[0].channels == PADDED_COLOURS
+            found.append(with_packed_images(pipeline, COLOURS) if packs else pipeline)
     return found
 
 

@@ -17,6 +17,6 @@ __global__ void __launch_bounds__(S::threads, 1)
     run_block<S, IS_BF16>(Shared<S>(bytes), Part<Generated, Form>(sync, p));
     if (threadIdx.x == 0) {
         cusync::end_after_previous_grid();
-        cusync::retire_block(sync.sync);
+        if constexpr (!retires_early<Part<Generated, Form>>) cusync::retire_block(sync.sync);
     }
 }

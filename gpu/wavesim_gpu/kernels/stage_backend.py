@@ -84,6 +84,7 @@ class StageBackend(ABC):
     `reasons` says of the words that it does not run why, and what to use. With `waits_by_tile` each tile has
     a wait schedule (`cusync::TileStage`), else all tiles of a row share one. A plan's `prefetch` is what the
     simulator assumes: how much a block of these kernels loads before it waits follows from its shared memory.
+    With `resets_tickets` the kernels leave the tickets of split K at zero themselves.
     """
 
     name: ClassVar[str]
@@ -91,6 +92,7 @@ class StageBackend(ABC):
     source: ClassVar[Path]
     works: ClassVar[tuple[type, ...]]
     waits_by_tile: ClassVar[bool] = True
+    resets_tickets: ClassVar[bool] = False
     runs: ClassVar[tuple[Combination, ...]]
     reasons: ClassVar[Mapping[str, str]] = {}
 

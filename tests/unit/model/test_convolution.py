@@ -217,6 +217,9 @@ def test_convolutions_that_ping_pong_wait_for_the_readers_of_what_they_overwrite
         ({"dtype": "fp8"}, "dtype is 'fp8'; it must be 'fp16' or 'bf16'"),
         ({"awaits_halo": False, "stride": 2}, "awaits_halo is False; the published code has stride 1"),
         ({"images": 1, "channels": 2**40}, "at most 4,194,304 in all are enumerated. Use fewer images, or a"),
+        ({"column_padding": 3}, "padding is 1, 3 left and right; with kernel_size 3 it must be 0 to 2"),
+        ({"packs_rows": True, "channels": 8}, "column_padding is 1; with packs_rows it must be 0"),
+        ({"packs_rows": True}, "3 taps of them must fit a k-block of 32: at most 10. Use packs_rows=False"),
         (
             {"images": 100_000},
             "6,400,000 pixels are more than 65,535 tiles of 20. Use fewer images or larger",

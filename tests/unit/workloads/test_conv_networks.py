@@ -10,6 +10,7 @@ from wavesim.plan.coverage import Precedence
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.convolution_tiles import best_convolution_tile
 from wavesim.predict.defaults import find_costs
+from wavesim.predict.kinds import CONVOLUTION_CONSTANTS
 from wavesim.workloads.conv_networks import (
     NETWORKS,
     chain_of_convolutions,
@@ -63,7 +64,7 @@ def test_a_shortcut_of_another_shape_is_a_convolution_beside_the_block():
     assert needs is not None
     assert needs.producers == ("layer2_1b", "layer2_1_down")
     assert part.dependency_of("layer2_2c").producers == ("layer2_2b", "layer2_1c")
-    assert part.dependency_of("layer2_1a") is None  # another part's images
+    assert part.dependency_of("layer2_1b") is None  # it reads another part's images
 
 
 @pytest.mark.parametrize(("name", "size"), [("resnet-34", 14), ("resnet-50", 7), ("vgg-19", 14)])
@@ -122,8 +123,8 @@ def test_few_tiles_are_split_along_k_and_many_are_not():
 
 def test_convolutions_are_predicted_in_these_words():
     known = find_costs(network_part("resnet-34", 14, 1, (64, 64, 2)), H200)
-    assert "convolutions as fitted to single ones and to pairs, timed alone" in known.source
-    assert known.kind == ""
+    assert "convolutions as fitted to single ones and to pairs and chains" in known.source
+    assert known.kind == CONVOLUTION_CONSTANTS
     found = [
         known.simulated(network_part("resnet-34", 14, 1, (64, 64, 2)), parse_plan(word), H200)
         for word in ("stream", "pdl")

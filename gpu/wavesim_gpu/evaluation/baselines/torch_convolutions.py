@@ -2,7 +2,8 @@
 
 Example: `TorchConvolutions(operands).run()` computes what the stages do, on the same arrays: NHWC images are
 a torch tensor with channels last as they lie, and so are filters of (filters, taps, channels). A bias goes
-into the convolution; residual and ReLU are torch's own kernels behind it.
+into the convolution; residual and ReLU are torch's own kernels behind it. Where ours packs images of few
+colours first, torch's convolution gets the colours as they are.
 """
 
 from collections.abc import Sequence
@@ -26,28 +27,45 @@ class TorchConvolutions:
         uses = uses_of(operands.pipeline)
         self._places = {(use.stage, use.operand): use.view.buffer for use in uses}
         self._given = {key: self._tensor(key, array) for key, array in operands.arrays.items()}
+        for stage in operands.pipeline.stages:
+            if isinstance(stage.work, Conv2D) and stage.work.packs_rows:
+                self._unpack(stage, stage.work)
 
     def run(self) -> dict[str, Any]:
         """Every stage's outputs (pixels, filters), by buffer."""
         made: dict[str, Any] = {}
         for stage in self._operands.pipeline.stages:
-            assert isinstance(stage.work, Conv2D)
+            if not isinstance(stage.work, Conv2D):  # packs images
+                continue
             given = {name: self._read(stage, name, made) for name in stage.work.operands}
             made[self._places[stage.name, "c"]] = self._computed(stage.work, given)
         return made
 
     def _computed(self, work: Conv2D, given: dict[str, Any]) -> Any:
-        images = given["a"].view(work.images, work.height, work.width, work.channels).permute(0, 3, 1, 2)
-        size = work.kernel_size
-        filters = given["b"].view(work.filters, size, size, work.channels).permute(0, 3, 1, 2)
+        size, left, width = work.kernel_size, work.window.left, work.width
+        if work.packs_rows:
+            left = work.window.padding
+            width -= 2 * left
+        images = given["a"].view(work.images, work.height, width, -1).permute(0, 3, 1, 2)
+        filters = given["b"].view(work.filters, size, size, -1).permute(0, 3, 1, 2)
         bias = given["bias"].reshape(-1) if work.has_bias else None
         out = self._torch.nn.functional.conv2d(
-            images, filters, bias, stride=work.stride, padding=work.window.padding
+            images, filters, bias, stride=work.stride, padding=(work.window.padding, left)
         )
         rows = out.permute(0, 2, 3, 1).reshape(work.pixels, work.filters)
         if work.has_residual:
             rows = rows.add_(given["residual"])
         return rows.relu_() if work.activation == "relu" else rows
+
+    def _unpack(self, stage: Stage, work: Conv2D) -> None:
+        """Images before they are packed, and the filters for as many colours as these have."""
+        packed = self._places.pop((stage.name, "a"))
+        pack = next(owner for (owner, _), buffer in self._places.items() if buffer == packed)
+        images, size = self._given[pack, "x"], work.kernel_size
+        colours = images.shape[1] // (work.width - 2 * work.window.padding)
+        filters = self._given[stage.name, "b"].view(work.filters, size, size, work.channels)
+        self._given[stage.name, "a"] = images
+        self._given[stage.name, "b"] = filters[..., :colours].contiguous()
 
     def _tensor(self, key: tuple[str, str], array: Any) -> Any:
         stage, operand = key
@@ -56,7 +74,7 @@ class TorchConvolutions:
         return tensor.view(self._torch.bfloat16) if dtype == "bf16" else tensor
 
     def _read(self, stage: Stage, operand: str, made: dict[str, Any]) -> Any:
-        return made.get(self._places[stage.name, operand], self._given[stage.name, operand])
+        return made.get(self._places.get((stage.name, operand), ""), self._given[stage.name, operand])
 
 
 def convolutions_by_torch(sets: Sequence[Operands]) -> tuple[list[TorchConvolutions], str]:

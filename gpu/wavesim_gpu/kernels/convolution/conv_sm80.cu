@@ -27,7 +27,7 @@ struct ConvSm80Params {
     int images, height, width, channels;
     int taps, outputs, filters, has_relu;
 };
-static_assert(sizeof(ConvSm80Params) == 152, "conv_sm80.py packs 152 bytes");
+static_assert(sizeof(ConvSm80Params) == 160, "conv_sm80.py packs 160 bytes");
 
 // Copies k-blocks of pixels and of filters to shared memory: a pass of all threads moves 16 bytes each. The pixels that a
 // thread's rows begin at stay the same for all taps.

@@ -44,10 +44,10 @@ CONV_PARAMS = np.dtype(
     + [("im2col", IM2COL)]
     + [
         (name, "<i4")
-        for name in ("images", "height", "width", "channels", "taps", "outputs", "filters", "has_relu")
+        for name in ("images", "height", "width", "channels", "taps", "outputs", "filters", "has_relu", "_")
     ]
 )
-assert CONV_PARAMS.itemsize == 152
+assert CONV_PARAMS.itemsize == 160
 
 
 class PortableConvolution(StageBackend):
@@ -72,6 +72,11 @@ class PortableConvolution(StageBackend):
 
     def check(self, work: Conv2D, plan: Plan | None = None) -> None:
         """Raises `DescriptionError` for a tile that no kernel has, and for more k-blocks than it counts."""
+        if work.packs_rows:
+            raise DescriptionError(
+                f"Conv2D {work.name}: packs_rows is True; backend {self.name!r} loads tap by tap. Use "
+                "packs_rows=False, or backend 'hopper'"
+            )
         if _tile_of(work) not in TILE_CONFIGS:
             known = ", ".join("x".join(map(str, tile)) for tile in TILE_CONFIGS)
             raise DescriptionError(

@@ -67,6 +67,7 @@ class HopperConvolution(StageBackend):
     family = "hopper"
     source = Hopper.source
     works = (Conv2D,)
+    resets_tickets = True
     runs = (
         Combination(("tile", "persistent"), ("one-stream", "graph", "pdl"), ("boundary",)),
         Combination(("tile", "persistent"), ("streams", "streams:no-wait-kernel", "pdl"), (SEMAPHORES,)),
@@ -159,7 +160,10 @@ def _write_taps(record: Any, work: Conv2D, config: WgmmaTile, places: Mapping[st
     box = im2col_map(work, min(config.tile_m, -(-work.pixels // ROW_UNIT) * ROW_UNIT))
     images, filters = places["a"], places["b"]
     record["a"] = encode_pixels(images.address, box, work.dtype, images.row_stride)
-    size = (work.filters, work.window.taps, work.channels)
+    taps = (
+        work.kernel_size if work.packs_rows else work.window.taps
+    )  # a packed row of them is one, of few channels
+    size = (work.filters, taps, work.depth // taps)
     record["b"] = encode_weights(filters.address, size, config.tile_n, work.dtype, filters.row_stride)
     record["k"] = work.k_block_count * TILE_K
 

@@ -9,9 +9,10 @@
 // Of a convolution, as im2col.py packs it.
 struct Im2col {
     int image_outputs, row_outputs;  // output pixels of an image, and of one of its rows
-    int stride, padding;
-    int filter_width;                // taps in a row of the filter
-    int channel_blocks;              // k-blocks of a tap
+    int stride;
+    int row_padding, column_padding; // zeros above an image and to its left
+    int filter_width;                // taps in a row of the filter; 1 where a row of taps is a k-block
+    int channel_blocks;              // k-blocks of a tap, or of such a row
     unsigned per_tap, per_row;       // 2^32 over channel_blocks and over filter_width, rounded up; 0 of 1
 };
 
@@ -28,7 +29,7 @@ struct Tap {
 __host__ __device__ __forceinline__ Pixel pixel_of(const Im2col& c, int output) {
     const int image = output / c.image_outputs, in_image = output - image * c.image_outputs;
     const int row = in_image / c.row_outputs, column = in_image - row * c.row_outputs;
-    return {column * c.stride - c.padding, row * c.stride - c.padding, image};
+    return {column * c.stride - c.column_padding, row * c.stride - c.row_padding, image};
 }
 
 // A number below 2^16 over a divisor below 2^16 by its multiplier, which 1 has none of.

@@ -24,7 +24,8 @@ IM2COL = np.dtype(
                 "image_outputs",
                 "row_outputs",
                 "stride",
-                "padding",
+                "row_padding",
+                "column_padding",
                 "filter_width",
                 "channel_blocks",
             )
@@ -55,18 +56,19 @@ class TapBlock(NamedTuple):
 
 
 def im2col_record(conv: Conv2D) -> Any:
-    """`Im2col` of a convolution, in k-blocks of its `tile_k` channels."""
-    window = conv.window
+    """`Im2col` of a convolution, in k-blocks of its `tile_k` channels; a packed row of taps counts as one."""
+    window, row_taps = conv.window, 1 if conv.packs_rows else conv.kernel_size
     return np.array(
         (
             window.out_height * window.out_width,
             window.out_width,
             conv.stride,
             window.padding,
-            conv.kernel_size,
+            window.left,
+            row_taps,
             conv.channel_blocks,
             multiplier(conv.channel_blocks),
-            multiplier(conv.kernel_size),
+            multiplier(row_taps),
         ),
         IM2COL,
     )[()]
@@ -86,8 +88,9 @@ def pixel_of(record: Any, output: int) -> Pixel:
     """Where the window of an output begins."""
     image, in_image = divmod(output, int(record["image_outputs"]))
     row, column = divmod(in_image, int(record["row_outputs"]))
-    stride, padding = int(record["stride"]), int(record["padding"])
-    return Pixel(column * stride - padding, row * stride - padding, image)
+    stride = int(record["stride"])
+    left, above = int(record["column_padding"]), int(record["row_padding"])
+    return Pixel(column * stride - left, row * stride - above, image)
 
 
 def tap_of(record: Any, k_block: int) -> TapBlock:
@@ -106,18 +109,20 @@ def tap_of(record: Any, k_block: int) -> TapBlock:
 class Im2colMap:
     """What an im2col tensor map says of images (images, height, width, channels).
 
-    The first tap's pixel goes from `lower` to `upper` beyond the last, columns before rows, in steps of
-    `stride`: over all outputs of an image. A box is `pixels` of these, one after the other, of 64 channels.
+    The first tap's pixel goes from `lower` to `upper` beyond the last, (columns, rows), columns before rows,
+    in steps of `stride`: over all outputs of an image. A box is `pixels` of these, one after the other, of 64
+    channels. With `reach` above 1 that many neighbouring pixels' channels are one pixel's, from each on.
     """
 
     images: int
     height: int
     width: int
     channels: int
-    lower: int
-    upper: int
+    lower: tuple[int, int]
+    upper: tuple[int, int]
     stride: int
     pixels: int
+    reach: int = 1
 
     def walk(self, begin: Pixel, tap: TapBlock) -> NDArray[np.int64]:
         """Numbers of the pixels that TMA loads into a box, `NOWHERE` for zeros."""
@@ -128,25 +133,26 @@ class Im2colMap:
             if image < self.images and 0 <= y < self.height and 0 <= x < self.width:
                 found[place] = (image * self.height + y) * self.width + x
             column += self.stride
-            if column >= self.width + self.upper:
-                column, row = self.lower, row + self.stride
-            if row >= self.height + self.upper:
-                row, image = self.lower, image + 1
+            if column >= self.width + self.upper[0]:
+                column, row = self.lower[0], row + self.stride
+            if row >= self.height + self.upper[1]:
+                row, image = self.lower[1], image + 1
         return found
 
 
 def im2col_map(conv: Conv2D, pixels: int) -> Im2colMap:
     """The map of a convolution's images: the corners take the padding and the filter's reach in."""
-    padding = conv.window.padding
+    left, above = conv.window.left, conv.window.padding
     return Im2colMap(
         conv.images,
         conv.height,
         conv.width,
         conv.channels,
-        -padding,
-        padding - (conv.kernel_size - 1),
+        (-left, -above),
+        (left - (conv.kernel_size - 1), above - (conv.kernel_size - 1)),
         conv.stride,
         pixels,
+        conv.kernel_size if conv.packs_rows else 1,
     )
 
 

@@ -12,8 +12,8 @@ def conv_reference(conv: Conv2D, arrays: Mapping[str, Any]) -> Any:
     """C (pixels, filters) of a, b and what else it has, all float32: a product per filter tap."""
     window, size = conv.window, conv.kernel_size
     images = arrays["a"].reshape(conv.images, conv.height, conv.width, conv.channels)
-    around = (window.padding, window.padding)
-    padded = np.pad(images, ((0, 0), around, around, (0, 0)))
+    above, left = (window.padding, window.padding), (window.left, window.left)
+    padded = np.pad(images, ((0, 0), above, left, (0, 0)))
     filters = arrays["b"].reshape(conv.filters, size, size, conv.channels)
     rows, columns = (conv.stride * (extent - 1) + 1 for extent in (window.out_height, window.out_width))
     sums = 0

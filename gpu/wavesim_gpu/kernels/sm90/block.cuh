@@ -24,6 +24,11 @@ struct Registers {
 template <class... Parts>
 constexpr bool has_residual = (Parts::Form::has_residual || ...);
 
+// Whether the producer warp is the last to use the counters, when it has issued its last loads: of a short form that posts
+// nothing. It then retires the block, while the sums are still being made.
+template <class... Parts>
+constexpr bool retires_early = ((Parts::Form::is_short && Parts::Generated::output_count == 0) && ...);
+
 template <class First, class...>
 constexpr Residual residual_of = First::Form::residual;
 
@@ -55,6 +60,9 @@ __device__ __forceinline__ void run_block(const Shared<S>& shared, const Parts&.
             ProducerState<S> state;
             (ProducerWarp<S, Parts>(parts, shared, state).run(), ...);
             state.publish_end(shared);
+            if constexpr (retires_early<Parts...>) {
+                if (threadIdx.x == 0) (cusync::retire_block(parts.sync.sync), ...);
+            }
         } else if (warp <= S::warpgroups) {
             EpilogueWarp<S>(shared, warp - 1).run(parts...);
         }

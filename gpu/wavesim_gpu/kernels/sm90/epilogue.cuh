@@ -12,9 +12,12 @@
 // have none.
 template <class S, bool IS_BF16, Residual RESIDUAL>
 template <class Part>
-__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, RESIDUAL>::finish(const Part& part, WorkTile& work) {
+__device__ __forceinline__ void MmaWarpgroup<S, IS_BF16, RESIDUAL>::finish(
+    const Part& part, WorkTile& work, int came_before) {
     bool is_whole = work.is_whole;
-    if (work.splits > 1 && is_whole) is_whole = reduce_splits(part.p, part.sync.sync, shared_, work, sum_);
+    if (work.splits > 1 && is_whole) {
+        is_whole = reduce_splits<typename Part::Form>(part.p, part.sync.sync, shared_, work, sum_, came_before);
+    }
     if (!is_whole) {
         publish_no_outputs(work);
         return;

@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(S::threads, 1)
     if (threadIdx.x == 0) {
         // With semaphores nothing else waits for the grid before; what follows this one must find that all have left.
         cusync::wait_for_previous_grid();
-        cusync::retire_block(sync.sync);
+        if constexpr (!retires_early<Part<Generated, Form>>) cusync::retire_block(sync.sync);
     }
 }
 

@@ -22,6 +22,9 @@ public:
         for_each_tile<S>(shared_, wait, [&](WorkTile& work, int) {
             if constexpr (adds_bias<Parts...>) with_part(work, [&](const auto& part) { begin_sums(part, work); }, parts...);
             constexpr bool can_abort = ((Parts::Generated::input_count > 0) || ...);
+            if constexpr ((Parts::Form::is_short && ...)) {
+                return with_part(work, [&](const auto& part) { compute_short<can_abort>(part, work); }, parts...);
+            }
             if constexpr (shares_b_order<Parts...>) {
                 accumulate<can_abort, adds_bias<Parts...>, (is_k_major<Parts> && ...)>(work.first, work.last);
             } else {
@@ -46,6 +49,16 @@ private:
     template <bool CAN_ABORT, bool HAS_BEGUN, class Part>
     __device__ __forceinline__ void accumulate_part(const Part&, const WorkTile& work) {
         accumulate<CAN_ABORT, HAS_BEGUN, is_k_major<Part>>(work.first, work.last);
+    }
+
+    // A short form's tile: its split is counted before the main loop, not behind it.
+    template <bool CAN_ABORT, class Part>
+    __device__ __forceinline__ void compute_short(const Part& part, WorkTile& work) {
+        int came_before = 0;
+        if (work.splits > 1 && threadIdx.x == 128) came_before = count_split(part.p, work);
+        accumulate_part<CAN_ABORT, adds_bias<Part>>(part, work);
+        flush_deferred_stores();
+        finish(part, work, came_before);
     }
 
     // sum_ = the product over k-blocks `first` up to, not including, `last`. One batch of multiply-adds (a k-block's)
@@ -127,7 +140,7 @@ private:
 
     // In epilogue.cuh: what becomes of the sums.
     template <class Part>
-    __device__ __forceinline__ void finish(const Part& part, WorkTile& work);
+    __device__ __forceinline__ void finish(const Part& part, WorkTile& work, int came_before = 0);
     template <class Form>
     static __device__ __forceinline__ void round_piece(const float (&sum)[S::tile_n / 2], int piece, Piece& rounded);
     template <Activation ACTIVATION>

@@ -53,7 +53,8 @@ public:
 private:
     using Generated = typename Part::Generated;
     using Form = typename Part::Form;
-    using Input = cusync::ScheduleWait<typename Part::Stage>;
+    static constexpr int looks = Form::is_short ? 4096 : 0;  // for 2 ms or so
+    using Input = cusync::ScheduleWait<typename Part::Stage, looks>;
 
     static constexpr bool has_input = Generated::input_count > 0;
     static constexpr int fetch_ahead = 4;  // k-blocks before a tile's end at which the next tile is fetched

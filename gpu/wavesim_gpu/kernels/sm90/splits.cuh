@@ -85,19 +85,31 @@ __device__ __forceinline__ bool wait_for_partials(const cusync::SyncParams& sync
     return are_there;
 }
 
+// By one thread of the block as its split begins: how many of the tile's splits have begun before. Asked for so early, the
+// answer is there when the split ends. Relaxed: what splits store, the ticket's upper half publishes.
+__device__ __forceinline__ int count_split(const GemmSm90Params& p, const WorkTile& work) {
+    return static_cast<int>(cusync::fetch_add_relaxed(p.tickets + work.ticket, 1) & 0xffff);
+}
+
 // Of a tile's splits all but the one that comes last store their sums; the last adds these to its own, in the order of
 // the splits, so that the result does not depend on which was last. Returns whether this block now has the whole sum.
 // The last waits only for splits that have come already, so wherever the others run there is no deadlock. Where it waits
 // in vain all the same, the sum is NaN.
-template <class S>
+// `came_before`: of a short form, what count_split returned; the last to begin then is the one that adds.
+template <class Form, class S>
 __device__ __forceinline__ bool reduce_splits(const GemmSm90Params& p, const cusync::SyncParams& sync,
-                                              const Shared<S>& shared, const WorkTile& work, Sums<S>& sums) {
+                                              const Shared<S>& shared, const WorkTile& work, Sums<S>& sums,
+                                              int came_before) {
     constexpr int quads = S::frags_m * S::tile_n / 8, threads = S::mma_warps * 32;
     const int thread = static_cast<int>(threadIdx.x) - 128;
     unsigned* const ticket = p.tickets + work.ticket;  // splits that came, and above bit 16 those that stored their sums
     float4* const all =
         reinterpret_cast<float4*>(p.partials) + static_cast<long long>(work.sums) * quads * threads + thread;
-    if (thread == 0) shared.control().arrived_before = cusync::fetch_add_acq_rel(ticket, 1) & 0xffff;
+    if constexpr (Form::is_short) {
+        if (thread == 0) shared.control().arrived_before = came_before;
+    } else {
+        if (thread == 0) shared.control().arrived_before = cusync::fetch_add_acq_rel(ticket, 1) & 0xffff;
+    }
     mma_barrier<S>();
     if (shared.control().arrived_before != work.splits - 1) {
         store_partials<S>(sums, all + work.split * quads * threads, ticket);
@@ -108,7 +120,7 @@ __device__ __forceinline__ bool reduce_splits(const GemmSm90Params& p, const cus
         // Zero for the next launch, once all splits have stored their sums: those that this block has given up on still
         // add to the ticket.
         const unsigned all_came = work.splits | (work.splits - 1) << 16;
-        if constexpr (S::is_stream_k) cusync::add_relaxed(ticket, 0u - all_came);
+        if constexpr (S::is_stream_k || Form::is_short) cusync::add_relaxed(ticket, 0u - all_came);
         shared.control().are_splits_there = are_there;
     }
     // After the acquire: all MMA threads may read the other splits' sums.

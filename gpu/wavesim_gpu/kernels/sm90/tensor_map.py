@@ -81,14 +81,21 @@ def encode_heads(
 
 
 def encode_sequences(
-    address: int, size: tuple[int, int, int], strides: tuple[int, int], box_rows: int, dtype: str
+    address: int,
+    size: tuple[int, int, int],
+    strides: tuple[int, int],
+    box_rows: int,
+    dtype: str,
+    *,
+    outside_is_nan: bool = False,
 ) -> Any:
     """Matrices of (sequences, rows, columns) in boxes of (1, box_rows, 64), which end with their sequence.
 
     `strides` are from sequence to sequence and from row to row, in elements.
     """
     sequences, rows, columns = size
-    return _encode(address, (columns, rows, sequences), strides[::-1], (PANEL, box_rows, 1), dtype)
+    sizes, box = (columns, rows, sequences), (PANEL, box_rows, 1)
+    return _encode(address, sizes, strides[::-1], box, dtype, outside_is_nan=outside_is_nan)
 
 
 def encode_weights(
@@ -106,8 +113,11 @@ def encode_pixels(address: int, images: Im2colMap, dtype: str, stride: int) -> A
     """Images (images, height, width, channels), from which TMA gathers pixels of 64 channels each.
 
     `stride` is from pixel to pixel, in elements. Pixels in the padding and channels past the last are zeros.
+    Where a pixel reaches over its neighbours, they overlap in memory: one begins at every column that has
+    room behind it.
     """
-    sizes = (images.channels, images.width, images.height, images.images)
+    columns = images.width - (images.reach - 1)
+    sizes = (images.channels * images.reach, columns, images.height, images.images)
     strides = (stride, images.width * stride, images.height * images.width * stride)
     return _encode_im2col(address, sizes, strides, images, dtype)
 
@@ -119,7 +129,13 @@ def tiles_in_panels(columns: int, tile_columns: int) -> int:
 
 
 def _encode(
-    address: int, sizes: tuple[int, ...], strides: tuple[int, ...], box: tuple[int, ...], dtype: str
+    address: int,
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    box: tuple[int, ...],
+    dtype: str,
+    *,
+    outside_is_nan: bool = False,
 ) -> Any:
     """Innermost first; `strides` in elements, of all dimensions but the innermost."""
     driver = _driver()
@@ -127,7 +143,7 @@ def _encode(
         *_memory(driver, address, sizes, strides, dtype),
         [driver.cuuint32_t(size) for size in box],
         [driver.cuuint32_t(1) for _ in sizes],
-        *_layout(driver),
+        *_layout(driver, outside_is_nan=outside_is_nan),
     )
     return _opaque(found, sizes, " x ".join(map(str, reversed(box))))
 
@@ -142,8 +158,8 @@ def _encode_im2col(
     driver = _driver()
     found = driver.cuTensorMapEncodeIm2col(
         *_memory(driver, address, sizes, strides, dtype),
-        [images.lower] * 2,
-        [images.upper] * 2,
+        list(images.lower),
+        [images.upper[0] + images.reach - 1, images.upper[1]],
         PANEL,
         images.pixels,
         [driver.cuuint32_t(step) for step in (1, images.stride, images.stride, 1)],
@@ -177,13 +193,15 @@ def _memory(
     )
 
 
-def _layout(driver: Any) -> tuple[Any, ...]:
-    """In shared memory, and zeros for what lies outside."""
+def _layout(driver: Any, *, outside_is_nan: bool = False) -> tuple[Any, ...]:
+    """In shared memory, and zeros, or NaN, for what lies outside."""
+    fills = driver.CUtensorMapFloatOOBfill
+    nan = fills.CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA
     return (
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
         driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-        driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        nan if outside_is_nan else fills.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )
 
 

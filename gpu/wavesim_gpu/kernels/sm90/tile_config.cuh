@@ -78,7 +78,7 @@ struct Form {
     static constexpr bool has_bias = HAS_BIAS_, has_halves = HAS_HALVES_;
     static constexpr bool has_residual = HAS_RESIDUAL_, has_cache = HAS_CACHE_;
     static constexpr Residual residual = HAS_RESIDUAL_ ? Residual::added : Residual::none;
-    static constexpr bool is_im2col = false, waits_by_tile = false;
+    static constexpr bool is_im2col = false, waits_by_tile = false, is_short = false;
     static constexpr int rope_dim = ROPE_DIM_;
     static constexpr bool is_layer = has_residual || rope_dim > 0 || has_cache;
     using Params = typename ParamsOf<is_layer>::type;
@@ -91,7 +91,8 @@ struct Form {
 };
 
 // A convolution, its weights by filters. What a tile waits for depends on its column too, as its residual does. With
-// IS_IM2COL the taps are k-blocks of their own; else there is one, and each output reads the pixel of its number.
+// IS_IM2COL the taps are k-blocks of their own; else there is one, and each output reads the pixel of its number. It is
+// short: often of a few microseconds, of which round trips to the L2 that others do one after the other are a good part.
 template <bool IS_IM2COL_, bool HAS_RELU_ = false, bool HAS_BIAS_ = false, bool HAS_RESIDUAL_ = false>
 struct ConvForm : Form<HAS_RELU_ && !HAS_RESIDUAL_ ? Activation::relu : Activation::none, Order::column, HAS_BIAS_, false,
                        HAS_RESIDUAL_> {
@@ -99,7 +100,7 @@ struct ConvForm : Form<HAS_RELU_ && !HAS_RESIDUAL_ ? Activation::relu : Activati
     static constexpr Residual residual = !HAS_RESIDUAL_ ? Residual::none
                                          : HAS_RELU_    ? Residual::added_and_rectified
                                                         : Residual::added;
-    static constexpr bool is_im2col = IS_IM2COL_, waits_by_tile = true, fits_registers = false;
+    static constexpr bool is_im2col = IS_IM2COL_, waits_by_tile = true, is_short = true, fits_registers = false;
 };
 
 // The sum of an output tile is spread over WARPGROUPS_ x FRAGS_M_ fragments of 64 rows, TILE_N_ columns each. With

@@ -48,6 +48,7 @@ class NotedDriver:
                         "SWIZZLE_128B",
                         "L2_PROMOTION_L2_128B",
                         "FLOAT_OOB_FILL_NONE",
+                        "FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA",
                     )
                 }
             )

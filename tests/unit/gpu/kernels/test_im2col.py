@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conv_cases import CASES, conv
+from conv_cases import CASES, PACKED, conv
 
 from wavesim.model.accesses import Accesses
 from wavesim.model.convolution_reads import conv_rows
@@ -21,6 +21,7 @@ from wavesim_gpu.kernels.convolution.im2col import (
 from wavesim_gpu.kernels.convolution.reference import conv_reference
 
 TOLERANCE = 1e-4
+ALL = CASES | PACKED
 
 
 def data(work):
@@ -41,12 +42,26 @@ def loaded_pixels(work, row, k_block):
 def tile_sums(work, a, b, row):
     """A tile row of the product: what the kernel makes of what its loader loads."""
     record, sums = im2col_record(work), np.zeros((work.tile_m, work.filters), np.float32)
+    if work.packs_rows:
+        return packed_sums(work, a, b, row)
     weights = b.reshape(work.filters, work.window.taps, work.channels)
     for k_block in range(work.k_block_count):
         tap, pixels = tap_of(record, k_block), loaded_pixels(work, row, k_block)
         channels = slice(tap.channel_block * work.tile_k, (tap.channel_block + 1) * work.tile_k)
         values = np.where((pixels == NOWHERE)[:, None], 0, a[pixels, channels])
         sums += values @ weights[:, tap.number, channels].T
+    return sums[: work.pixels - row * work.tile_m]
+
+
+def packed_sums(work, a, b, row):
+    """The same where a k-block is a row of taps: neighbouring pixels as they lie."""
+    record, sums = im2col_record(work), np.zeros((work.tile_m, work.filters), np.float32)
+    weights = b.reshape(work.filters, work.kernel_size, -1)
+    for k_block in range(work.k_block_count):
+        pixels = loaded_pixels(work, row, k_block)
+        assert tap_of(record, k_block) == (k_block, k_block, 0, 0)
+        values = a[np.maximum(pixels, 0)[:, None] + np.arange(work.kernel_size)].reshape(work.tile_m, -1)
+        sums += np.where((pixels == NOWHERE)[:, None], 0, values) @ weights[:, k_block].T
     return sums[: work.pixels - row * work.tile_m]
 
 
@@ -57,15 +72,15 @@ def by_definition(work, a, b):
     out = np.zeros(work.out_shape, np.float32)
     for n, p, q, _ in np.ndindex(*work.out_shape[:3], 1):
         for r, s in np.ndindex(work.kernel_size, work.kernel_size):
-            h, w = p * work.stride - work.window.padding + r, q * work.stride - work.window.padding + s
+            h, w = p * work.stride - work.window.padding + r, q * work.stride - work.window.left + s
             if 0 <= h < work.height and 0 <= w < work.width:
                 out[n, p, q] += filters[:, r, s] @ images[n, h, w]
     return out.reshape(work.pixels, work.filters)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ALL)
 def test_the_k_blocks_that_are_loaded_make_the_convolution(case):
-    work = CASES[case]
+    work = ALL[case]
     operands = data(work)
     expected = by_definition(work, operands["a"], operands["b"])
     made = np.concatenate([tile_sums(work, operands["a"], operands["b"], row) for row in range(work.grid.y)])
@@ -80,9 +95,9 @@ def test_the_reference_adds_bias_and_residual_and_rectifies_last():
     assert np.allclose(conv_reference(work, operands), np.maximum(sums, 0), atol=1e-4)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ALL)
 def test_what_is_loaded_before_a_k_block_is_what_the_description_says_that_it_reads(case):
-    work = CASES[case]
+    work = ALL[case]
     for row in range(work.grid.y):
         said = {}
         for read in work.reads(0, row, 0):
@@ -90,7 +105,8 @@ def test_what_is_loaded_before_a_k_block_is_what_the_description_says_that_it_re
                 said.setdefault(read.at, []).append(read.region)
         for k_block in range(work.k_block_count):
             pixels = loaded_pixels(work, row, k_block)
-            inside = pixels[pixels != NOWHERE]
+            reached = np.arange(work.kernel_size if work.packs_rows else 1)
+            inside = (pixels[pixels != NOWHERE][:, None] + reached).ravel()
             regions = said.get(k_block, [])
             assert all(any(one.top <= pixel < one.bottom for one in regions) for pixel in inside)
             # It says no more than it must: both ends of each run are read.
