@@ -6,6 +6,7 @@ measures live; without one it takes the recordings that ship with wavesim, and s
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from wavesim.check.deadlock import safety_of
@@ -32,6 +33,7 @@ from wavesim.predict.prediction import (
     measured_improvement,
     require_same_kernels,
 )
+from wavesim.predict.shared_placement import placement_caveat
 from wavesim.recordings.runner import Runner, measured_traces
 from wavesim.trace.trace import Trace
 
@@ -232,6 +234,7 @@ def compare(
         )
         for plan, ours, theirs in zip(plans, predicted, measured, strict=True)
     )
+    caveats += tuple(dict.fromkeys(chain.from_iterable(map(placement_caveat, predicted))))
     past = max(rows[1:] or rows, key=lambda row: row.predicted_points).forecast.history
     return Comparison(
         pipeline.name, rows, tuple(predicted), measured, known.source, source, past, caveats, known.defaults

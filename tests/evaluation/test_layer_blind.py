@@ -9,9 +9,15 @@ from wavesim.evaluation.layer_blind_cases import (
     BlindLayerCase,
     all_cases,
     second_cases,
+    third_cases,
     trial_cases,
 )
-from wavesim.evaluation.layer_blind_runs import LayerBlindRun, LayerPrediction, write_registered
+from wavesim.evaluation.layer_blind_runs import (
+    LayerBlindRun,
+    LayerPrediction,
+    copy_registered,
+    write_registered,
+)
 from wavesim.evaluation.layer_blind_scores import scores_of
 
 
@@ -21,6 +27,8 @@ def test_there_are_at_least_sixty_cases_and_none_of_them_is_one_of_the_trial():
     assert not set(cases) & set(trial_cases())
     assert len(second_cases()) >= 60
     assert not set(second_cases()) & {*cases, *trial_cases()}
+    assert len(third_cases()) >= 64
+    assert not set(third_cases()) & {*cases, *second_cases(), *trial_cases()}
     sizes = {(case.model, case.tokens) for case in cases if case.kind != "decode"}
     assert not sizes & {(case.model, case.tokens) for case in trial_cases() if case.kind != "decode"}
 
@@ -57,6 +65,7 @@ def made_run(folder):
         for case, both in times.items()
     ]
     (folder / "rounds.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    (folder / "run.json").write_text('{"said_points": 1.25}', encoding="utf-8")
     return LayerBlindRun(folder)
 
 
@@ -65,7 +74,7 @@ def test_scores_are_those_of_hand_made_rounds(tmp_path):
     assert (scores.gains, scores.gain_median) == (1, pytest.approx(1.0))
     assert (scores.layers, scores.layer_median) == (1, pytest.approx(3.0))
     assert (scores.signs, scores.sign_right) == (1, 100.0)
-    assert (scores.nothings, scores.nothing_right) == (1, 100.0)
+    assert (scores.nothings, scores.nothing_right, scores.nothing_wrong) == (1, 100.0, 0.0)
 
 
 def test_predictions_are_written_once_and_a_changed_file_is_refused(tmp_path):
@@ -76,3 +85,5 @@ def test_predictions_are_written_once_and_a_changed_file_is_refused(tmp_path):
     path.write_text(path.read_text(encoding="utf-8").replace("97000", "96000"), encoding="utf-8")
     with pytest.raises(RecordingError, match="it was changed"):
         run.predictions("costs")
+    with pytest.raises(RecordingError, match="it was changed"):
+        copy_registered(tmp_path, tmp_path / "copy", "costs")

@@ -6,7 +6,7 @@ from statistics import median
 import pytest
 
 from wavesim.costs.layer_costs import costs_of_stages
-from wavesim.evaluation.layer_blind_cases import all_cases, every_case, second_cases
+from wavesim.evaluation.layer_blind_cases import all_cases, every_case, second_cases, third_cases
 from wavesim.evaluation.layer_blind_runs import LayerBlindRun
 from wavesim.evaluation.layer_blind_scores import (
     CHAINS,
@@ -22,11 +22,11 @@ from wavesim.sim.simulation import simulate
 
 ROOT = Path(__file__).parents[2]
 RUNS = ROOT / "wavesim" / "recordings" / "layers"
-RUN, SECOND = LayerBlindRun(RUNS / "h200-2026-11-22"), LayerBlindRun(RUNS / "h200-second")
+RUN, SECOND, THIRD = (LayerBlindRun(RUNS / name) for name in ("h200-2026-11-22", "h200-second", "h200-third"))
 PAGE = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("run", [RUN, SECOND], ids=["first", "second"])
+@pytest.mark.parametrize("run", [RUN, SECOND, THIRD], ids=["first", "second", "third"])
 @pytest.mark.parametrize("basis", ["costs", "trace"])
 def test_the_page_has_the_scores_of_a_recorded_run(run, basis):
     head, _, row = scores_table([scores_of(run, basis)]).splitlines()
@@ -40,6 +40,26 @@ def test_the_second_run_reaches_the_signs_that_were_asked_and_misses_the_layer_t
         assert scores.gain_median < 1.02
         assert 3 < scores.layer_median < 5.5
         assert scores.nothing_right < 90
+
+
+@pytest.mark.parametrize("basis", ["costs", "trace"])
+def test_the_third_run_reaches_all_that_was_asked(basis):
+    scores = scores_of(THIRD, basis)
+    assert len(THIRD.rounds) >= 64
+    assert scores.gain_median <= 1
+    assert scores.gain_90 <= 3
+    assert scores.layer_median <= 3
+    assert scores.sign_right >= 90
+    assert scores.nothing_right >= 90
+    assert scores.nothing_wrong < 10
+
+
+def test_the_third_runs_predictions_are_those_that_were_committed_before():
+    stamp = (THIRD.folder / "costs.sha256").read_text(encoding="utf-8")
+    assert stamp.startswith("30083c0a")
+    assert THIRD.predictions("costs").keys() == {
+        (case.name, *entry) for case in third_cases() for entry in case.entries
+    }
 
 
 def test_of_each_kind_of_cases_the_second_run_has_the_scores_that_the_page_names():

@@ -3,6 +3,7 @@
 import pytest
 
 from wavesim.evaluation import model_pages as pages
+from wavesim.evaluation.layer_graphs_table import newest_run
 
 NAME = "qwen2.5-0.5b"
 WORK = pages.LayerWork("prefill", 256)
@@ -31,7 +32,7 @@ def run_of(**changes):
 
 def test_the_smallest_models_page_is_what_its_command_writes():
     path = pages.DOCS / "models" / f"{NAME}.md"
-    assert path.read_text("utf-8") == pages.page(NAME, pages.newest_run()) + "\n"
+    assert path.read_text("utf-8") == pages.page(NAME, newest_run(pages.FOLDER)) + "\n"
 
 
 def test_every_model_has_a_page_and_pictures():
@@ -75,7 +76,7 @@ def test_without_a_measured_layer_of_the_model_the_page_says_so(small, changes):
 
 
 def test_no_measurement_at_all_is_said_too(small, tmp_path):
-    assert pages.newest_run(tmp_path) is None
+    assert newest_run(tmp_path) is None
     assert pages.UNMEASURED in pages.page(NAME, None)
 
 

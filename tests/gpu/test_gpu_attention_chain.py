@@ -28,6 +28,7 @@ USUAL = {"sequences": 1, "heads": 4, "kv_heads": 2}
 PROMPT = {"tokens": 384}
 CHAINS = {
     "a prompt": PROMPT,
+    "a short prompt": {"tokens": 136, "model": "llama"},  # which racecheck ends with
     "a ragged prompt in tiles of heads": {"tokens": 328, "model": "llama", "dropout_place": "before"},
     "generation": {"tokens": 4, "sequences": 4, "cached": 511, "split_k": (4, 1), "dtype": "bf16"},
     "sequences that go on": {"tokens": 400, "sequences": 2, "cached": 312, "softmax_rows": 32},
@@ -79,7 +80,7 @@ def test_the_chain_is_right_under_every_plan_and_after_a_hundred_replays(runner,
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("words", HOPPER)
-@pytest.mark.parametrize("form", ["a prompt", "generation"])
+@pytest.mark.parametrize("form", ["a prompt", "a short prompt", "generation"])
 def test_the_chain_is_right_by_dependent_launch_beside_hopper_products(runner, form, words):
     pipeline = paper_attention(**{**CHAINS[form], "tile_k": 64})
     verdict = verdict_of(pipeline, parse_plan(words, "row"), backend="hopper")

@@ -93,6 +93,7 @@ def test_a_step_of_decode_in_two_layers_is_right(runner, plan):
     layers = transformer_layer("qwen2.5-0.5b", 3, phase="decode", cached=200, layers=2)
     run = Run(layers, plan)
     assert run.verdict().is_good
+    assert run.verdict(REPLAYS).is_good
 
 
 def small_llama(tokens, tiles=TILES, **options):

@@ -73,12 +73,14 @@ HEAVY = ["simpy", "plotly", "ipywidgets", "anywidget", "cupy"]
 WITHOUT_HEAVY = f"import sys; sys.modules.update(dict.fromkeys({HEAVY!r}))"
 # Files of wavesim_gpu that meet PyTorch's tensors or Triton's kernels; nothing imports the last two unasked.
 OPTIONAL = {
+    ("alone.py", "torch"),
     ("blocks.py", "torch"),
     ("buffers.py", "torch"),
     ("command.py", "torch"),
     ("mlp.py", "torch"),
     ("direct.py", "torch"),
     ("formula.py", "torch"),
+    ("graphs.py", "torch"),
     ("host_time.py", "torch"),
     ("mlps.py", "torch"),
     ("modules.py", "torch"),

@@ -34,7 +34,7 @@ def test_the_example_and_its_device_are_read(tmp_path: Path):
     assert [str(stage.grid) for stage in load_description(path).pipeline.stages] == ["1 x 49"]
     path.write_text('device = "h200"\n' + LAYER)
     stages = load_description(path).pipeline.stages
-    assert [str(stage.grid) for stage in stages] == ["48 x 8", "32 x 8", "32 x 8"]
+    assert [str(stage.grid) for stage in stages] == ["48 x 8", "32 x 8", "32 x 8", "1 x 128"]
     path.write_text('device = "h200"\ndependencies = []\n' + DECODE)
     assert [str(stage.grid) for stage in load_description(path).pipeline.stages] == ["8 x 4 x 4"]
     path.write_text(DEVICE + EXAMPLE.replace('device = "h200"', ""))

@@ -21,14 +21,16 @@ def collected() -> list[str]:
 
 def test_every_test_that_the_sanitizer_runs_is_there(collected):
     script = (ROOT / "tests" / "gpu" / "sanitize.sh").read_text()
-    files = r"(?<!\()\b(attention|hopper|both|ladder|pixels|rows|heads|layers)=(\S+)"
+    files = r"(?<!\()\b(attention|hopper|both|prefill|ladder|pixels|rows|heads|layers)=(\S+)"
     names = dict(re.findall(files, script))
     names["edges"] = re.search(r"^edges=\$hopper(\S+)", script, re.MULTILINE)[1]
     names["edges"] = names["hopper"] + names["edges"]
-    wanted = re.findall(r'^  \[[\w-]+\]="(.+)"$', script, re.MULTILINE)
-    assert len(wanted) == 29
+    wanted = re.findall(r'^  \[[\w-]+\]="((?:\$|tests/).+)"$', script, re.MULTILINE)
+    listed = script.partition("declare -A tests")[2].partition("\n)")[0]
+    assert len(wanted) == listed.count("\n  [") > 30
+    functions = {test.split("[", 1)[0] for test in collected}  # all forms of one may run in one process
     for test in wanted:
-        assert re.sub(r"\$(\w+)", lambda match: names[match[1]], test) in collected
+        assert re.sub(r"\$(\w+)", lambda match: names[match[1]], test) in {*collected, *functions}
 
 
 def test_every_kind_of_test_that_the_smoke_run_names_is_there(collected):

@@ -160,14 +160,15 @@ class _Search:
                 is_own = False
                 for row, at in zip(reads.regions.tolist(), reads.at.tolist(), strict=True):
                     region = Region(*row)
-                    is_own |= bool(own.meeting(buffer, region))
+                    uses = own.meeting(buffer, region)
+                    is_own |= bool(uses)
                     missing = self._writers.meeting(buffer, region) & ~before.upto(at)
                     if missing:
                         yield self._hazard(
                             "read before written", missing, tile, stage, buffer, region, self._writers
                         )
                         break
-                    if others := own.meeting(buffer, region) & alone:
+                    if others := uses & alone:
                         yield self._hazard("used within a stage", others, tile, stage, buffer, region, own)
                         break
                 if not is_own:

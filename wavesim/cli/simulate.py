@@ -107,11 +107,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _verdict(forecast: "Forecast", plan: Plan, baseline: Plan) -> tuple[str, ...]:
-    """Of a layer, whose gains were scored with it: whether this plan is worth running."""
+    """Of a layer or convolutions, whose gains were scored with it: whether this plan is worth running."""
     from wavesim.predict.forecast import HELPS_POINTS
-    from wavesim.predict.kinds import LAYER_CONSTANTS
+    from wavesim.predict.kinds import CONVOLUTION_CONSTANTS, LAYER_CONSTANTS
 
-    if plan == baseline or not forecast.kind.startswith(LAYER_CONSTANTS):
+    if plan == baseline or not forecast.kind.startswith((LAYER_CONSTANTS, CONVOLUTION_CONSTANTS)):
         return ()
     if forecast.points < HELPS_POINTS:
         return ("verdict: nothing to gain here by this plan, a point is worth naming",)

@@ -12,7 +12,7 @@ from wavesim.costs.attention_costs import attention_costs_of
 from wavesim.costs.convolution_costs import ConvolutionCosts, convolution_costs_of
 from wavesim.costs.product_costs import bent
 from wavesim.costs.streaming_costs import SHARPNESS, streaming_costs_of
-from wavesim.costs.tile_costs import FEW_ROWS, TileCosts, tile_costs_of
+from wavesim.costs.tile_costs import FEW_ROWS, WIDE_COLUMNS, TileCosts, tile_costs_of
 from wavesim.errors import DescriptionError
 from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.convolution import Conv2D
@@ -43,7 +43,11 @@ class BlockTimes:
 
 @dataclass(frozen=True)
 class StageTimes:
-    """Of a stage: the times of each block or of all alike, and in how many cycles tensor cores work."""
+    """Of a stage: the times of each block or of all alike, and in how many cycles tensor cores draw power.
+
+    Of a layer only products in tiles of `WIDE_COLUMNS` columns have such cycles: neither narrower tiles nor
+    attention were seen to lower the clock.
+    """
 
     blocks: BlockTimes | list[BlockTimes]
     tensor_cycles: float = 0.0
@@ -78,10 +82,7 @@ def stage_times(stage: Stage, device: Device, *, is_in_l2: bool, serialises_bias
     if isinstance(work, Gemm) and tiles is not None:
         return _product_times(work, tiles, device, is_in_l2=is_in_l2)
     if isinstance(work, Attention) and attention is not None:
-        adds = sum(work.items(0, y, 0) for y in range(work.grid.y)) * work.grid.x * work.tile_m * work.tile_n
-        rate = tiles.multiply_adds_per_cycle if tiles is not None else float("inf")
-        blocks = [BlockTimes(cycles) for cycles in attention.cycles(work)]
-        return StageTimes(blocks, tensor_cycles=2 * adds * work.head_dim / rate)
+        return StageTimes([BlockTimes(cycles) for cycles in attention.cycles(work)])
     if isinstance(work, Conv2D) and (convolution := convolution_costs_of(name)) is not None:
         return _convolution_times(stage, work, convolution, device)
     streaming = streaming_costs_of(name, section) if (section := streaming_section(stage)) else None
@@ -111,7 +112,8 @@ def _product_times(gemm: Gemm, tiles: TileCosts, device: Device, *, is_in_l2: bo
     issued = in_waves(gemm, tiles, device.sm_count, is_in_l2=is_in_l2)
     # From the order in which blocks are issued, a tile's splits one after the other, to the grid's.
     blocks = [one for split in range(gemm.split_k) for one in issued[split :: gemm.split_k]]
-    return StageTimes(blocks, tensor_cycles=tiles.tensor_cycles(gemm) * gemm.grid.size)
+    is_wide = gemm.tile_n >= WIDE_COLUMNS
+    return StageTimes(blocks, tiles.tensor_cycles(gemm) * gemm.grid.size if is_wide else 0.0)
 
 
 def _many_rows_blocks(gemm: Gemm, tiles: TileCosts, sms: int, *, is_in_l2: bool) -> list[BlockTimes]:

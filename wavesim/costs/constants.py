@@ -35,6 +35,7 @@ LAYER_OVERHEADS = (
     "reset_ns",
     "post_visibility_ns",
 )
+LAYER_CLOCK = ("limit_ghz", "rest_share", "bf16_share")
 TILE_CYCLES = ("tile_cycles", "area_cycles", "activation_cycles", "bf16_bias_cycles", "first_cycles")
 FEW_ROWS_COSTS = ("few_rows_ns", "few_rows_ticket_ns", "few_rows_fixup_ns", "few_rows_wait_ns")
 # Unit of every constant by section. Nanoseconds and bytes are whole numbers, shares lie in 0 to 1.
@@ -90,7 +91,7 @@ UNITS: dict[str, dict[str, str]] = {
         **dict.fromkeys(TILE_CYCLES, "cycles"),
         **dict.fromkeys(FEW_ROWS_COSTS, NS),
         "few_rows_block_bytes_per_s": "bytes/s",
-        **dict.fromkeys(("wide_dependent_ns", "wide_visibility_ns"), NS),
+        **dict.fromkeys(("area_dependent_ns", "area_visibility_ns"), NS),
     },
     "persistent": {
         "barrier_ns": NS,
@@ -99,10 +100,16 @@ UNITS: dict[str, dict[str, str]] = {
         "l2_bytes_per_cycle": "bytes/cycle",
         **dict.fromkeys(("library_cycles", "library_k_block_cycles"), "cycles"),
     },
-    "layers": dict.fromkeys(LAYER_OVERHEADS, NS),
+    "layers": {
+        **dict.fromkeys(LAYER_OVERHEADS, NS),
+        **dict(zip(LAYER_CLOCK, ("GHz", SHARE, SHARE), strict=True)),
+    },
     "convolutions": {
         **dict.fromkeys(
-            ("slot_ns", "poll_ns", "k_block_wait_ns", "memset_ns", "dependent_ns", "partial_ns", "fixup_ns"),
+            (
+                *("slot_ns", "poll_ns", "k_block_wait_ns", "wide_k_block_wait_ns", "dependent_ns"),
+                *("post_ns", "reset_ns", "memset_ns", "rearm_ns", "partial_ns", "fixup_ns"),
+            ),
             NS,
         ),
         **dict.fromkeys(("narrow_cycles", "short_cycles", "short_pixel_cycles"), "cycles"),

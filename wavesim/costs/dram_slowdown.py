@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wavesim.costs.l2_misses import FloatArray, Reads, missed_reads, reads_of, working_span
 from wavesim.errors import DescriptionError
@@ -19,9 +18,6 @@ from wavesim.trace.trace import IntArray, Trace
 
 BINS_PER_TILE = 8  # of a typical tile, in which traffic is added up
 MOST_OF_DRAM = 0.97  # of its bandwidth, that a measured run can have used
-
-
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -71,12 +67,16 @@ def slowdowns(
     work = trace.end_ns - trace.start_ns - trace.wait_ns
     bin_ns = max(1.0, float(np.median(work)) / BINS_PER_TILE)
     load = _rate(missed, bin_ns, before) / bandwidth
-    found = np.ones(len(trace))
-    for index, info in enumerate(trace.header.stages):
-        sharpness = memory.sharpness if info.blocks_per_sm == 1 else memory.shared_sharpness
+
+    def bent(sharpness: float) -> FloatArray:
         by_bin = _reached(load, sharpness) if before is None else (1.0 + load**sharpness) ** (1.0 / sharpness)
-        rows = trace.stage == index
-        found[rows] = _mean_over(trace, rows, by_bin, bin_ns)
+        return _mean_over(trace, by_bin, bin_ns)
+
+    is_alone = np.array([info.blocks_per_sm == 1 for info in trace.header.stages])[trace.stage]
+    if is_alone.all() or not is_alone.any():
+        found = bent(memory.sharpness if is_alone.all() else memory.shared_sharpness)
+    else:
+        found = np.where(is_alone, bent(memory.sharpness), bent(memory.shared_sharpness))
     if before is None or is_cut:
         return found
     return 1.0 + (found - 1.0) * _unevenness(len(trace))
@@ -109,11 +109,11 @@ def _reached(load: FloatArray, sharpness: float) -> FloatArray:
     return np.asarray((1.0 - np.minimum(load, MOST_OF_DRAM) ** sharpness) ** (-1.0 / sharpness))
 
 
-def _mean_over(trace: Trace, rows: BoolArray, by_bin: FloatArray, bin_ns: float) -> FloatArray:
-    """The mean of a value by bin over the work of each of these blocks."""
+def _mean_over(trace: Trace, by_bin: FloatArray, bin_ns: float) -> FloatArray:
+    """The mean of a value by bin over the work of each block, (blocks,)."""
     edges = np.arange(by_bin.size + 1) * bin_ns
     total = np.concatenate([[0.0], np.cumsum(by_bin)]) * bin_ns
-    begin, end = (times[rows] for times in working_span(trace))
+    begin, end = working_span(trace)
     span = np.interp(end, edges, total) - np.interp(begin, edges, total)
     # What runs after the last read from DRAM, a softmax behind the last product, is slowed down by nothing.
     span += np.maximum(0.0, end - np.maximum(begin, edges[-1]))

@@ -6,7 +6,8 @@ have pushed it out, and fetches it again. Source: kernels on an NVIDIA H200 (doc
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +20,7 @@ from wavesim.trace.trace import IntArray, Trace
 
 SLAB_K = 512  # of K, that go in and out of the L2 together
 ELEMENT_BYTES = 2
-MOST_KEPT = 2**17  # parts of a stage, in memory from one run to the next
+MOST_KEPT = 2**18  # parts of a pipeline's blocks, in memory from one run to the next
 
 FloatArray = NDArray[np.float64]
 
@@ -77,21 +78,11 @@ def reads_of(trace: Trace, pipeline: Pipeline) -> Reads:
     begin, end = _k_range(trace, pipeline)
     start, end_ns = working_span(trace)
     ns_per_k = (end_ns - start) / (end - begin)
-    columns, first = list[list[NDArray[Any]]](), 0
-    for index, stage in enumerate(pipeline.stages):
-        if isinstance(stage.work, Gemm):
-            rows = np.flatnonzero(trace.stage == index)
-            parts, slabs = _known_parts(trace, rows, (begin[rows], end[rows]), stage.work, first)
-            row = rows[parts.block]
-            at_ns = start[row] + parts.from_k * ns_per_k[row]
-            for slab, size_bytes in zip(slabs, parts.size_bytes, strict=True):
-                columns.append([at_ns, parts.depth, row, slab, size_bytes])
-            first += _slabs(stage.work) * (stage.grid.x + stage.grid.y)
-    if not columns:
-        empty = np.zeros(0, dtype=np.int64)
-        return Reads(empty.astype(float), empty.astype(float), empty, empty, empty, ns_per_k)
-    joined = [np.concatenate(column) for column in zip(*columns, strict=True)]
-    return Reads(joined[0], joined[1], joined[2], joined[3], joined[4], ns_per_k)
+    found = _operands(trace, pipeline, begin, end)
+    at_ns = [np.zeros(0)]
+    for row, from_k in found.places:
+        at_ns += [(start[row] + from_k * ns_per_k[row]).ravel()] * 2
+    return Reads(np.concatenate(at_ns), found.depth, found.row, found.slab, found.size_bytes, ns_per_k)
 
 
 def working_span(trace: Trace) -> tuple[IntArray, IntArray]:
@@ -104,11 +95,69 @@ def _slabs(gemm: Gemm) -> int:
 
 
 @dataclass(frozen=True, eq=False)
+class _Operands:
+    """What the blocks of a trace read whenever they run: arrays (reads,), as in `Reads`.
+
+    A stage's reads of A come before those of B, at the same times: `places` has for each stage, once for
+    both, which row reads and where in its share of K, together (reads of A,) or (blocks, slabs).
+    """
+
+    depth: FloatArray
+    row: IntArray
+    slab: IntArray
+    size_bytes: IntArray
+    places: list[tuple[IntArray, FloatArray]]
+
+
+_StageBlocks = tuple[Gemm, tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # work; rows, x and y of blocks
+
+
+def _operands(trace: Trace, pipeline: Pipeline, begin: FloatArray, end: FloatArray) -> _Operands:
+    """Of blocks that compute from `begin` to `end` of K, (blocks,)."""
+    stages: list[_StageBlocks] = []
+    for index, stage in enumerate(pipeline.stages):
+        if isinstance(stage.work, Gemm):
+            rows = np.flatnonzero(trace.stage == index)
+            x, y = trace.x[rows], trace.y[rows]
+            stages.append((stage.work, tuple(rows.tolist()), tuple(x.tolist()), tuple(y.tolist())))
+    is_whole = not begin.any() and bool((end == 1).all())
+    if is_whole and sum(len(rows) * _slabs(gemm) for gemm, rows, _, _ in stages) <= MOST_KEPT:
+        return _whole_operands(tuple(stages))
+    places = ((np.array(rows, dtype=np.int64), gemm) for gemm, rows, _, _ in stages)
+    return _joined(stages, [_parts(begin[rows], end[rows], gemm) for rows, gemm in places])
+
+
+@lru_cache(maxsize=4)
+def _whole_operands(stages: tuple[_StageBlocks, ...]) -> _Operands:
+    """Of blocks that compute all of K; kept, as every run and round of a pipeline needs them."""
+    of_one = ((_parts(np.zeros(1), np.ones(1), gemm), len(rows)) for gemm, rows, _, _ in stages)
+    return _joined(stages, [part.of_all(blocks) for part, blocks in of_one])
+
+
+def _joined(stages: Sequence[_StageBlocks], parts: Sequence["_Parts"]) -> _Operands:
+    """All stages' parts in a row. A's panels have numbers before B's, a stage's before the next one's."""
+    empty = np.zeros(0, dtype=np.int64)
+    columns: list[list[NDArray[Any]]] = [[empty.astype(float), empty, empty, empty]]
+    places, first = [], 0
+    for (gemm, rows, x, y), part in zip(stages, parts, strict=True):
+        row = np.array(rows, dtype=np.int64)[part.block]
+        for panel, size_bytes in zip((np.array(y), np.array(x) + gemm.grid.y), part.size_bytes, strict=True):
+            slab = (first + panel * _slabs(gemm))[part.block] + part.slab
+            each = (part.depth, row, slab, size_bytes)
+            columns.append([np.broadcast_to(one, slab.shape).ravel() for one in each])
+        places.append((row, part.from_k))
+        first += _slabs(gemm) * (gemm.grid.x + gemm.grid.y)
+    joined = [np.concatenate(column) for column in zip(*columns, strict=True)]
+    return _Operands(joined[0], joined[1], joined[2], joined[3], places)
+
+
+@dataclass(frozen=True, eq=False)
 class _Parts:
-    """What the blocks of a stage read whenever they run, arrays (parts,): a slab's part within a block's K.
+    """What the blocks of a stage read whenever they run: a slab's part within a block's K.
 
     `slab` counts from K's beginning, `from_k` from where the block begins, as a share of K, as `depth` is;
-    bytes of A and of B.
+    bytes of A and of B. Arrays (parts,); where all blocks read the same, `block` is (blocks, 1) and the
+    others (slabs,).
     """
 
     block: IntArray
@@ -117,37 +166,9 @@ class _Parts:
     depth: FloatArray
     size_bytes: tuple[IntArray, IntArray]
 
-    def times(self, blocks: int) -> "_Parts":
+    def of_all(self, blocks: int) -> "_Parts":
         """Those of one block, for so many blocks."""
-
-        def all_blocks(one: NDArray[Any]) -> NDArray[Any]:
-            return np.concatenate([one] * blocks)
-
-        a, b = self.size_bytes
-        block = np.repeat(np.arange(blocks), self.block.size)
-        same = all_blocks(self.slab), all_blocks(self.from_k), all_blocks(self.depth)
-        return _Parts(block, *same, (all_blocks(a), all_blocks(b)))
-
-
-_Slabs = tuple[IntArray, IntArray]  # of A and of B: each part's slab among those of all stages
-
-
-def _known_parts(
-    trace: Trace, rows: IntArray, k_range: tuple[FloatArray, FloatArray], gemm: Gemm, first: int
-) -> tuple[_Parts, _Slabs]:
-    """Of a stage's rows; slabs are numbered from `first`."""
-    (begin, end), x, y = k_range, trace.x[rows], trace.y[rows]
-    if rows.size * _slabs(gemm) <= MOST_KEPT and not begin.any() and (end == 1).all():
-        return _whole_parts(gemm, first, tuple(x.tolist()), tuple(y.tolist()))
-    parts = _parts(begin, end, gemm)
-    return parts, _numbered(parts, gemm, first, x, y)
-
-
-@lru_cache(maxsize=6)
-def _whole_parts(gemm: Gemm, first: int, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[_Parts, _Slabs]:
-    """Of blocks that compute all of K; kept, as every run and round of a pipeline needs them."""
-    parts = _parts(np.zeros(1), np.ones(1), gemm).times(len(x))
-    return parts, _numbered(parts, gemm, first, np.array(x), np.array(y))
+        return replace(self, block=np.arange(blocks)[:, None])
 
 
 def _parts(begin: FloatArray, end: FloatArray, gemm: Gemm) -> _Parts:
@@ -163,12 +184,6 @@ def _parts(begin: FloatArray, end: FloatArray, gemm: Gemm) -> _Parts:
         for width in (gemm.tile_m, gemm.tile_n)
     )
     return _Parts(block, slabs, from_k - begin[block], depth, (a, b))
-
-
-def _numbered(parts: _Parts, gemm: Gemm, first: int, x: IntArray, y: IntArray) -> _Slabs:
-    """Slabs of blocks that compute the tiles (x, y): A's panels are numbered before B's."""
-    a, b = ((first + panel * _slabs(gemm))[parts.block] + parts.slab for panel in (y, x + gemm.grid.y))
-    return a, b
 
 
 def _k_range(trace: Trace, pipeline: Pipeline) -> tuple[FloatArray, FloatArray]:

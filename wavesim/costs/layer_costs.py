@@ -5,6 +5,7 @@ says of the blocks of keys that each walks through, at the clock that the layer'
 take what their bytes take.
 """
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from wavesim.costs.constants import LAYER_OVERHEADS
 from wavesim.costs.convolution_costs import convolution_costs_of
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
-from wavesim.costs.load_clock import load_clock_of
+from wavesim.costs.load_clock import convolution_clock_of, load_clock_of
 from wavesim.costs.streaming_costs import streaming_costs_of
 from wavesim.costs.tile_costs import TileCosts, tile_costs_of
 from wavesim.guard.documents import read_toml
@@ -80,10 +81,12 @@ def overheads_of_stages(pipeline: Pipeline, device: Device) -> dict[str, Any]:
     names = {name: f"layers.{name}" for name in LAYER_OVERHEADS}
     layers = {name: known.values[key] for name, key in names.items() if key in known.values}
     shared = {**known.overheads, **layers}
+    if (convolution := convolution_costs_of(device.name)) is not None and _are_convolutions(pipeline):
+        shared |= {"reset_ns": convolution.own.reset_ns}
     if any(stage.grid.z > 1 for stage in pipeline.stages):
         # Splits take tickets, which are reset before every run, whatever the plan.
         shared |= {"setup_ns": shared["setup_ns"] + shared["reset_ns"], "reset_ns": 0}
-    own = {stage.name: _own_overheads(stage, device, tiles) for stage in pipeline.stages}
+    own = {stage.name: _own_overheads(stage, device, tiles, shared) for stage in pipeline.stages}
     stays = frozenset(stage.name for stage in pipeline.stages if stage.backend in _staying())
     return {
         **shared,
@@ -93,19 +96,27 @@ def overheads_of_stages(pipeline: Pipeline, device: Device) -> dict[str, Any]:
     }
 
 
+def _are_convolutions(pipeline: Pipeline) -> bool:
+    return all(isinstance(stage.work, Conv2D) for stage in pipeline.stages)
+
+
 def _main_loops(pipeline: Pipeline) -> dict[str, MainLoop]:
     """Attention's producer warp looks at semaphores block after block of keys, as it comes to them."""
     return {stage.name: ATTENTION_LOOP for stage in pipeline.stages if isinstance(stage.work, Attention)}
 
 
-def _own_overheads(stage: Stage, device: Device, tiles: TileCosts | None) -> dict[str, int]:
+def _own_overheads(
+    stage: Stage, device: Device, tiles: TileCosts | None, shared: Mapping[str, int]
+) -> dict[str, int]:
     backend = _like().get(stage.backend, stage.backend)
     costs = costs_of(device.name).backends.get((backend, "tile"))
     # What lies between kernels of several kinds is a layer's, not as it was fitted between two products.
-    shared = {name for name in LAYER_OVERHEADS if isinstance(stage.work, Gemm | Conv2D)}
-    own = {} if costs is None else {key: ns for key, ns in costs.overheads.items() if key not in shared}
+    of_layer = {name for name in LAYER_OVERHEADS if isinstance(stage.work, Gemm | Conv2D)}
+    own = {} if costs is None else {key: ns for key, ns in costs.overheads.items() if key not in of_layer}
     if tiles is not None and isinstance(stage.work, Gemm):
-        own |= tiles.overheads(stage.work)
+        own |= tiles.overheads(stage.work, shared)
+    if tiles is not None and isinstance(stage.work, Attention):
+        own["post_visibility_ns"] = tiles.visibility_ns(stage.work.tile_m * stage.work.head_dim, shared)
     if isinstance(stage.work, Conv2D) and (convolution := convolution_costs_of(device.name)) is not None:
         own |= convolution.overheads(stage.work)
     return own
@@ -125,12 +136,16 @@ def _staying() -> frozenset[str]:
 
 def _clock_ghz(pipeline: Pipeline, device: Device, times: dict[str, StageTimes]) -> float:
     """The clock that the stages' tensor work leaves, were they to run one after the other."""
-    clock = load_clock_of(device.name)
+    is_layer = not any(isinstance(stage.work, Conv2D) for stage in pipeline.stages)
+    clock = load_clock_of(device.name) if is_layer else convolution_clock_of(device.name)
     if clock is None:
         return device.clock_hz / 1e9
     overheads = overheads_of_stages(pipeline, device)
     between_ns = overheads["boundary_ns"] + overheads["block_ns"]
-    tensor_cycles = sum(one.tensor_cycles for one in times.values())
+    tensor_cycles = sum(
+        times[stage.name].tensor_cycles * (clock.bf16_share if _dtype(stage) == "bf16" else 1.0)
+        for stage in pipeline.stages
+    )
     slots = {stage.name: _slots(stage, device) for stage in pipeline.stages}
     ghz = clock.most_ghz
     for _ in range(CLOCK_ROUNDS):
@@ -140,6 +155,10 @@ def _clock_ghz(pipeline: Pipeline, device: Device, times: dict[str, StageTimes])
         ]
         ghz = clock.ghz(min(1.0, tensor_cycles / (sum(spans) * ghz * device.sm_count)))
     return ghz
+
+
+def _dtype(stage: Stage) -> str:
+    return stage.work.dtype if isinstance(stage.work, Gemm | Conv2D) else ""
 
 
 def _slots(stage: Stage, device: Device) -> int:

@@ -8,6 +8,7 @@ what loading its weights takes.
 recordings of a layer's blocks say of each.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -39,8 +40,8 @@ class TileCosts:
     stays in an L2 of `l2_bytes`; the last split of a tile takes `few_rows_ticket_ns` to find that it is, and
     `few_rows_fixup_ns` for the sums of each other; a look at a semaphore, of which so short k-blocks hide
     nothing, `few_rows_wait_ns`.
-    `wide_dependent_ns`, `wide_visibility_ns`: `CostModel.dependent_ns` and `post_visibility_ns` behind tiles
-    of at least 256 columns.
+    `area_dependent_ns`, `area_visibility_ns`: what `CostModel.dependent_ns` and `post_visibility_ns` are more
+    behind a tile of 128x256, others by their area.
     """
 
     multiply_adds_per_cycle: float
@@ -55,8 +56,8 @@ class TileCosts:
     few_rows_ticket_ns: int
     few_rows_fixup_ns: int
     few_rows_wait_ns: int
-    wide_dependent_ns: int
-    wide_visibility_ns: int
+    area_dependent_ns: int
+    area_visibility_ns: int
     memory_bytes_per_s: float
     l2_bytes: int
 
@@ -64,16 +65,21 @@ class TileCosts:
         """Of one block."""
         return -(-gemm.k // (TILE_K * gemm.split_k))
 
-    def overheads(self, gemm: Gemm) -> dict[str, int]:
-        """Fields of `CostModel` that are a product's own."""
-        found: dict[str, int] = {}
-        if gemm.tile_n >= WIDE_COLUMNS:
-            found |= {"dependent_ns": self.wide_dependent_ns, "post_visibility_ns": self.wide_visibility_ns}
+    def overheads(self, gemm: Gemm, shared: Mapping[str, int]) -> dict[str, int]:
+        """Fields of `CostModel` that are a product's own, where `shared` are a layer's."""
         if gemm.m <= FEW_ROWS:
             others = max(1, gemm.split_k - 1)
             fixup_ns = self.few_rows_fixup_ns + self.few_rows_ticket_ns // others
-            found |= {"partial_ns": 0, "fixup_ns": fixup_ns, "wait_ns": self.few_rows_wait_ns}
-        return found
+            return {"partial_ns": 0, "fixup_ns": fixup_ns, "wait_ns": self.few_rows_wait_ns}
+        later_ns = round(self.area_dependent_ns * gemm.tile_m * gemm.tile_n / WIDE_AREA)
+        return {
+            "dependent_ns": shared["dependent_ns"] + later_ns,
+            "post_visibility_ns": self.visibility_ns(gemm.tile_m * gemm.tile_n, shared),
+        }
+
+    def visibility_ns(self, area: int, shared: Mapping[str, int]) -> int:
+        """From a post until another SM sees it, behind the stores of a tile of so many elements."""
+        return shared["post_visibility_ns"] + round(self.area_visibility_ns * area / WIDE_AREA)
 
     def tensor_cycles(self, gemm: Gemm) -> float:
         """In which the tensor cores work on a block."""

@@ -48,6 +48,14 @@ def write_registered(
     return stamp
 
 
+def copy_registered(source: Path, folder: Path, basis: LayerBasis) -> str:
+    """Predictions that were made before, with their SHA-256, which it returns. Refuses changed ones."""
+    LayerBlindRun(source).predictions(basis)
+    for name in (f"{basis}.json", f"{basis}.sha256"):
+        write_text(folder / name, (source / name).read_text(encoding="utf-8"))
+    return (folder / f"{basis}.sha256").read_text(encoding="utf-8").split()[0]
+
+
 def trace_name(case: BlindCase, order: str) -> str:
     """Of the recording of stream sync in an order of attention's tiles."""
     return f"{case.name} {order}".replace(" ", "__").replace(":", "-") + ".npz"
@@ -69,6 +77,11 @@ class LayerBlindRun:
     def serialises_bias(self) -> bool:
         """Whether its kernels did (`tile_costs_of`): those of runs that do not say."""
         return bool(self.facts.get("serialises_bias", True))
+
+    @property
+    def said_points(self) -> float:
+        """Below which predicted gains were said to be nothing, as registered; 1 where it does not say."""
+        return float(self.facts.get("said_points", 1.0))
 
     def predictions(self, basis: LayerBasis) -> dict[tuple[str, str, str], LayerPrediction]:
         """By case, order and plan."""

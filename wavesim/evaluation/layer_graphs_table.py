@@ -16,6 +16,20 @@ from wavesim.guard.program import run_program
 MOST_BYTES = 16 << 20
 
 
+def newest_run(folder: Path) -> dict[str, Any] | None:
+    """The newest file of a folder by its name, a date, and cases of kinds that only older ones have.
+
+    Each case says the date of its file's run.
+    """
+    found: dict[str, Any] | None = None
+    for path in sorted(folder.glob("*.json"), reverse=True):
+        run = dict(read_json(path, MOST_BYTES))
+        found = {**run, "cases": []} if found is None else found
+        known = {case["kind"] for case in found["cases"]}
+        found["cases"] += [{**one, "date": run["date"]} for one in run["cases"] if one["kind"] not in known]
+    return found
+
+
 def times_of(case: Mapping[str, Any]) -> dict[str, int]:
     """Median nanoseconds by class, of a case that was measured."""
     return {one["class"]: one["median_ns"] for one in case.get("finalists", [])}

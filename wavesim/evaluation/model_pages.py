@@ -14,8 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from wavesim.costs.layer_costs import costs_of_stages
-from wavesim.evaluation.layer_graphs_table import MOST_BYTES, times_of
-from wavesim.guard.documents import read_json
+from wavesim.evaluation.layer_graphs_table import newest_run, times_of
 from wavesim.guard.options import OneLineParser
 from wavesim.guard.program import run_program
 from wavesim.guard.writing import write_text
@@ -103,12 +102,6 @@ def page(name: str, runs: Mapping[str, Any] | None) -> str:
             _measured_block(name, runs),
         ]
     )
-
-
-def newest_run(folder: Path = FOLDER) -> Mapping[str, Any] | None:
-    """The newest `layer_graphs` file, by its name, which is its date."""
-    found = sorted(folder.glob("*.json"))
-    return read_json(found[-1], MOST_BYTES) if found else None
 
 
 def figure(name: str, theme: str = "light") -> "Figure":
@@ -327,7 +320,7 @@ def main(words: list[str] | None = None) -> int:
     parser = OneLineParser(prog=COMMAND, description=__doc__)
     parser.add_argument("--text", action="store_true", help="pages only, no pictures")
     options = parser.parse_args(sys.argv[1:] if words is None else words)
-    runs = newest_run()
+    runs = newest_run(FOLDER)
     for name in MODELS:
         write_text(DOCS / "models" / f"{name}.md", page(name, runs) + "\n")
         for theme in () if options.text else THEMES:

@@ -12,8 +12,8 @@ from typing import Any
 
 from wavesim.evaluation import paper_attention_page, paper_convolutions
 from wavesim.evaluation.gpu_results import load_results, newest_results
-from wavesim.evaluation.layer_graphs_table import times_of
-from wavesim.evaluation.model_pages import DOCS, ROOT, WORKS, newest_run, simulated
+from wavesim.evaluation.layer_graphs_table import newest_run, times_of
+from wavesim.evaluation.model_pages import DOCS, FOLDER, ROOT, WORKS, simulated
 from wavesim.evaluation.paper_attention_cases import AS_PUBLISHED, PREDICTIONS
 from wavesim.evaluation.speedups import Pair, pairs_of
 from wavesim.guard.program import run_program
@@ -169,7 +169,7 @@ def _measured_layer(model: str, tokens: int, reduced_ns: float) -> str:
 
 
 def _graph_times(kind: str, model: str, tokens: int) -> dict[str, int]:
-    runs = newest_run()
+    runs = newest_run(FOLDER)
     cases = runs["cases"] if runs else []
     asked = (kind, model, tokens)
     found = (case for case in cases if (case["kind"], case["model"], case["tokens"]) == asked)

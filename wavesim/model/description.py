@@ -31,7 +31,7 @@ from wavesim.model import device as devices
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.description_convolution import convolution_of, tiles_of_name
 from wavesim.model.description_fields import DEPENDENCIES, PLANS, STAGES, TOP
-from wavesim.model.description_layers import EPILOGUES, epilogue_of, heads_work_of, key_weights
+from wavesim.model.description_layers import EPILOGUES, epilogue_of, key_weights, layer_work_of
 from wavesim.model.description_table import DescriptionTable
 from wavesim.model.device import Device
 from wavesim.model.host import Host, host_of
@@ -145,7 +145,7 @@ def stage_of(table: DescriptionTable, device: Device) -> Stage:
         table.optional("persistent", bool),
         tests_each_k_block=table.optional("tests_each_k_block", bool),
     )
-    work = heads_work_of(name, block, table, device) or _work(name, block, table)
+    work = layer_work_of(name, block, table, device) or _work(name, block, table)
     weights = table.numbers("tile_weights", LEAST_WEIGHT, MOST_WEIGHT) or key_weights(work)
     return Stage(name, work, main_loop=loop, tile_weights=weights)
 

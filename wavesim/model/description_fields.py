@@ -7,7 +7,17 @@ places. `docs/describe-your-kernels.md` has these tables; a test keeps the two i
 from collections.abc import Mapping
 
 from wavesim.model.described_field import Field
-from wavesim.model.description_layer_fields import ATTENTION, CACHE, DECODE, HEAD_PRODUCT, ROPE
+from wavesim.model.description_layer_fields import (
+    ATTENTION,
+    CACHE,
+    COPY,
+    DECODE,
+    HEAD_PRODUCT,
+    LAYER_STAGES,
+    NORM,
+    ROPE,
+    SOFTMAX,
+)
 
 TOP = (
     Field(
@@ -192,46 +202,7 @@ STAGES = (
         "reading it is left out of the roofline",
         "residual = true",
     ),
-    Field(
-        "rope",
-        "table",
-        "heads of a product's output that are rotated by their positions, as below; no activation",
-        "none",
-        "-",
-        "rope = { heads = 40, head_dim = 128 }",
-    ),
-    Field(
-        "cache",
-        "table",
-        "KV cache that takes the last columns of a product, K and V, as below; no activation",
-        "none",
-        "-",
-        "cache = { columns = 1024 }",
-    ),
-    Field(
-        "attention",
-        "table",
-        "fused attention over a prompt, as below; its `tile` is query rows and keys; not with `m`, `n`, `k`",
-        "not attention",
-        "`grid` and `flops` or `kernel_us` are required",
-        "attention = { length = 1024, heads = 32, kv_heads = 8 }",
-    ),
-    Field(
-        "decode",
-        "table",
-        "attention of one query a sequence over its cache, as below; its `tile` is the keys of a block",
-        "not attention",
-        "as `attention`",
-        "decode = { sequences = 16, cached = 2047, heads = 32, kv_heads = 8 }",
-    ),
-    Field(
-        "head_product",
-        "table",
-        "a product of every head by itself, scores or context of attention in several kernels, as below",
-        "not such a product",
-        "as `attention`",
-        'head_product = { product = "scores", length = 1024, heads = 12, kv_heads = 12 }',
-    ),
+    *LAYER_STAGES,
     Field(
         "pipeline_depth",
         "k-blocks",
@@ -301,6 +272,15 @@ CONVOLUTION = (
     Field("kernel_size", "taps", "of the filter in a row, and rows of it: odd", "3", "-", "kernel_size = 3"),
     Field("stride", "pixels", "1 or 2", "1", "-", "stride = 2"),
     Field("padding", "pixels", "zeros around an image", "half of `kernel_size`", "-", "padding = 1"),
+    Field("column_padding", "pixels", "zeros to its left and right", "`padding`", "-", "column_padding = 0"),
+    Field(
+        "packs_rows",
+        "true or false",
+        "whether a k-block is a row of taps: of few channels, `column_padding` 0",
+        "false",
+        "-",
+        "packs_rows = true",
+    ),
     Field("bias", "true or false", "whether one is added", "false", "-", "bias = true"),
     Field("residual", "true or false", "whether one is added", "false", "-", "residual = true"),
     Field("dilation", "pixels", "1: no kernel spreads its taps", "1", "-", "dilation = 1"),
@@ -339,6 +319,9 @@ SECTIONS: Mapping[str, tuple[Field, ...]] = {
     "attention": ATTENTION,
     "decode": DECODE,
     "head_product": HEAD_PRODUCT,
+    "norm": NORM,
+    "softmax": SOFTMAX,
+    "copy": COPY,
     "dependencies": DEPENDENCIES,
     "plans": PLANS,
     "gpus": GPUS,

@@ -1,4 +1,5 @@
-"""Fields of the tables that describe a layer's kernels: RoPE, KV cache, attention, decode, products by heads.
+"""Fields of the tables that describe a layer's kernels: RoPE, KV cache, attention, decode, products by heads,
+norms, softmax, copies.
 
 Example: `rope = { heads = 40, head_dim = 128 }` of a QKV product.
 """
@@ -84,4 +85,105 @@ HEAD_PRODUCT = (
     Field("head_dim", "columns", "of a head: a multiple of 8", "128", "-", "head_dim = 96"),
     CACHED,
     replace(CAPACITY, default="no cache"),
+)
+NORM = (
+    Field("rows", "rows", "that are normed", "required", "-", "rows = 1024"),
+    Field("columns", "columns", "of a row", "required", "-", "columns = 4096"),
+    Field("kind", "word", "rms (RMSNorm) or layer (LayerNorm, with a bias)", '"rms"', "-", 'kind = "layer"'),
+    Field(
+        "residual",
+        "true or false",
+        "adds one first, and keeps the sum; what makes it stands in `needs`",
+        "true",
+        "-",
+        "residual = false",
+    ),
+    Field("epsilon", "number", "added to the mean square", "1e-5", "-", "epsilon = 1e-6"),
+)
+SOFTMAX = (
+    SEQUENCES,
+    LENGTH,
+    HEADS[0],
+    Field("keys", "keys", "of a sequence, with those cached", "required", "-", "keys = 1536"),
+    Field("causal", "true or false", "hides keys after a query's own", "true", "-", "causal = false"),
+    Field("scale", "number", "of the scores before", "1", "-", "scale = 0.088"),
+    Field("dropout", "share", "of the weights that are dropped", "0", "-", "dropout = 0.1"),
+    Field(
+        "dropout_place",
+        "word",
+        "after the softmax, or before it",
+        '"after"',
+        "-",
+        'dropout_place = "before"',
+    ),
+)
+COPY = (
+    Field("rows", "rows", "that are copied", "required", "-", "rows = 1024"),
+    Field("columns", "columns", "of a row", "required", "-", "columns = 4096"),
+)
+LAYER_STAGES = (  # of a stage, the tables above by name
+    Field(
+        "rope",
+        "table",
+        "heads of a product's output that are rotated by their positions, as below; no activation",
+        "none",
+        "-",
+        "rope = { heads = 40, head_dim = 128 }",
+    ),
+    Field(
+        "cache",
+        "table",
+        "KV cache that takes the last columns of a product, K and V, as below; no activation",
+        "none",
+        "-",
+        "cache = { columns = 1024 }",
+    ),
+    Field(
+        "attention",
+        "table",
+        "fused attention over a prompt, as below; its `tile` is query rows and keys; not with `m`, `n`, `k`",
+        "not attention",
+        "`grid` and `flops` or `kernel_us` are required",
+        "attention = { length = 1024, heads = 32, kv_heads = 8 }",
+    ),
+    Field(
+        "decode",
+        "table",
+        "attention of one query a sequence over its cache, as below; its `tile` is the keys of a block",
+        "not attention",
+        "as `attention`",
+        "decode = { sequences = 16, cached = 2047, heads = 32, kv_heads = 8 }",
+    ),
+    Field(
+        "head_product",
+        "table",
+        "a product of every head by itself, scores or context of attention in several kernels, as below",
+        "not such a product",
+        "as `attention`",
+        'head_product = { product = "scores", length = 1024, heads = 12, kv_heads = 12 }',
+    ),
+    Field(
+        "norm",
+        "table",
+        "RMSNorm or LayerNorm of rows, with or without a residual, as below; its `tile` is rows",
+        "not a norm",
+        "as `attention`",
+        "norm = { rows = 1024, columns = 4096 }",
+    ),
+    Field(
+        "softmax",
+        "table",
+        "softmax of attention's scores, with dropout, as below; its `tile` is query rows",
+        "not a softmax",
+        "as `attention`",
+        "softmax = { length = 1024, heads = 12, keys = 1024 }",
+    ),
+    Field(
+        "copy",
+        "table",
+        "a copy by tiles of rows and columns, as below",
+        "not a copy",
+        "as `attention`",
+        "copy = { rows = 1024, columns = 4096 }",
+    ),
 )

@@ -1,4 +1,4 @@
-"""A layer's kernels in a description: what a product does besides, attention, decode, products by heads.
+"""A layer's kernels in a description: what a product does besides, attention and its products, row kernels.
 
 Example:
     [[stages]]
@@ -11,6 +11,10 @@ Example:
     name = "attention"
     tile = [128, 128]         # query rows, keys
     attention = { length = 1024, heads = 32, kv_heads = 8, cached = 512, capacity = 4096 }
+    [[stages]]
+    name = "norm"
+    tile = [8]                # rows
+    norm = { rows = 1024, columns = 4096 }
 
 Where decode attention names no splits, there are as many as keep the device busy (`best_splits`).
 """
@@ -23,13 +27,23 @@ from wavesim.guard.bounds import whole
 from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.decode_splits import best_splits
 from wavesim.model.described_field import Field
-from wavesim.model.description_layer_fields import ATTENTION, CACHE, DECODE, HEAD_PRODUCT, ROPE
+from wavesim.model.description_layer_fields import (
+    ATTENTION,
+    CACHE,
+    COPY,
+    DECODE,
+    HEAD_PRODUCT,
+    NORM,
+    ROPE,
+    SOFTMAX,
+)
 from wavesim.model.description_table import DescriptionTable
 from wavesim.model.device import Device
 from wavesim.model.epilogue import CacheStore, Rope
 from wavesim.model.head_product import HeadProduct, Product
 from wavesim.model.kernel import Block, Gemm
 from wavesim.model.regions import MOST_INDEX
+from wavesim.model.rows import Copy, DropoutPlace, Norm, NormKind, Softmax
 from wavesim.model.stage import Work
 
 EPILOGUES = ("bias", "residual", "rope", "cache")  # of a product, by their fields
@@ -47,12 +61,15 @@ SAID = (
     *EPILOGUES,
 )
 USUAL_HEAD_DIM = 128
-NAMES = {"capacity": "kv_rows", "causal": "is_causal"}  # fields whose values have other names
+# Fields whose values have other names.
+NAMES = {"capacity": "kv_rows", "causal": "is_causal", "rows": "m", "residual": "has_residual"}
+WORDS: Mapping[str, Any] = {"product": Product, "kind": NormKind, "dropout_place": DropoutPlace}
+NUMBERS = {"epsilon": (1e-12, 1.0), "dropout": (0.0, 1.0), "scale": (1e-6, 1e6)}  # their bounds
 
 
 @dataclass(frozen=True)
-class HeadsForm:
-    """A table about heads: the work that it makes, its fields, and a tile's numbers by the work's names."""
+class WorkForm:
+    """A table that says what a kernel is: its work, its fields, and a tile's numbers by the work's names."""
 
     work: type[Any]
     fields: tuple[Field, ...]
@@ -67,15 +84,19 @@ class HeadsForm:
     @property
     def usual(self) -> dict[str, Any]:
         """The work's values where they are not given."""
-        return {one.name: one.default for one in fields(self.work)} | {"sequences": 1}
+        usual = {one.name: one.default for one in fields(self.work)}
+        return usual | {"sequences": 1} if "sequences" in usual else usual
 
 
-HEADS_FORMS: Mapping[str, HeadsForm] = {
-    "attention": HeadsForm(Attention, ATTENTION, ("tile_m", "tile_n"), "[query rows, keys]"),
-    "decode": HeadsForm(AttentionDecode, DECODE, ("tile_n",), "[keys]"),
-    "head_product": HeadsForm(
+WORK_FORMS: Mapping[str, WorkForm] = {
+    "attention": WorkForm(Attention, ATTENTION, ("tile_m", "tile_n"), "[query rows, keys]"),
+    "decode": WorkForm(AttentionDecode, DECODE, ("tile_n",), "[keys]"),
+    "head_product": WorkForm(
         HeadProduct, HEAD_PRODUCT, ("tile_m", "tile_n", "tile_k"), "[query rows, columns, k-block]"
     ),
+    "norm": WorkForm(Norm, NORM, ("tile_m",), "[rows]"),
+    "softmax": WorkForm(Softmax, SOFTMAX, ("tile_m",), "[query rows]"),
+    "copy": WorkForm(Copy, COPY, ("tile_m", "tile_n"), "[rows, columns]"),
 }
 
 
@@ -97,18 +118,18 @@ def epilogue_of(stage: DescriptionTable, m: int) -> dict[str, Any]:
     return found
 
 
-def heads_work_of(name: str, block: Block, stage: DescriptionTable, device: Device) -> Work | None:
-    """The attention, decode or head product that a stage's table describes; None where it has none.
+def layer_work_of(name: str, block: Block, stage: DescriptionTable, device: Device) -> Work | None:
+    """The attention, product by heads or row kernel that a stage's table describes; None where it has none.
 
     Raises `RecordingError` or `DescriptionError`.
     """
-    kinds = [kind for kind in HEADS_FORMS if stage.has(kind)]
+    kinds = [kind for kind in WORK_FORMS if stage.has(kind)]
     if not kinds:
         return None
     for other in (*kinds[1:], *SAID):
         if stage.has(other):
             raise stage.wrong(other, f"{kinds[0]} says what the kernel is; leave one of them out")
-    form = HEADS_FORMS[kinds[0]]
+    form = WORK_FORMS[kinds[0]]
     own = _inner(stage, kinds[0], form.fields)
     tile = stage.integers("tile", len(form.tile), len(form.tile), form.tile_text) or ()
     values = dict(zip(form.tile, tile, strict=False)) | _values(own, form)
@@ -119,17 +140,25 @@ def heads_work_of(name: str, block: Block, stage: DescriptionTable, device: Devi
     return work
 
 
-def _values(own: DescriptionTable, form: HeadsForm) -> dict[str, Any]:
+def _values(own: DescriptionTable, form: WorkForm) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for one, name in zip(form.fields, form.names.values(), strict=True):
-        if one.name == "product":
-            own.required(one.name, str)
-            found[name] = own.word(one.name, get_args(Product))
+        if one.name in WORDS:
+            found[name] = _word(own, one, form.usual[name])
+        elif one.name in NUMBERS:
+            given = own.number(one.name, *NUMBERS[one.name])
+            found[name] = form.usual[name] if given is None else float(given)
         elif one.default == "required":
             found[name] = _sized(own, one.name, own.required(one.name, int))
         else:
             found[name] = _given(own, one.name, form.usual[name])
     return found
+
+
+def _word(own: DescriptionTable, one: Field, usual: Any) -> Any:
+    if one.default == "required":
+        own.required(one.name, str)
+    return own.word(one.name, get_args(WORDS[one.name])) or usual
 
 
 def key_weights(work: object) -> tuple[float, ...]:
@@ -149,9 +178,9 @@ def epilogue_lines(gemm: Gemm) -> Iterator[str]:
             yield _table_line(name, {one.name: getattr(part, one.name) for one in known})
 
 
-def heads_work_lines(work: Work) -> tuple[str, ...]:
-    """The lines that `heads_work_of` reads back as this work; none where a file cannot say it."""
-    for kind, form in HEADS_FORMS.items():
+def layer_work_lines(work: Work) -> tuple[str, ...]:
+    """The lines that `layer_work_of` reads back as this work; none where a file cannot say it."""
+    for kind, form in WORK_FORMS.items():
         if not isinstance(work, form.work):
             continue
         said = {*form.tile, *form.names.values(), "name", "dtype", "block"}

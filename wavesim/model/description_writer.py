@@ -13,7 +13,7 @@ from wavesim.model import device as devices
 from wavesim.model.convolution import Conv2D
 from wavesim.model.description import Description
 from wavesim.model.description_convolution import convolution_lines, written_needs
-from wavesim.model.description_layers import epilogue_lines, heads_work_lines
+from wavesim.model.description_layers import epilogue_lines, layer_work_lines
 from wavesim.model.host import Host
 from wavesim.model.kernel import Gemm, Kernel
 from wavesim.model.stage import Stage
@@ -26,7 +26,7 @@ def write_description(path: str | Path, description: Description) -> Path:
     """Writes a file that `load_description` reads back as the same pipeline, times and plans.
 
     Layouts of a `Gemm` are left out, as no prediction reads them; other work than a `Gemm`, a `Conv2D` that
-    awaits its halo, attention, products by heads or a `Kernel` is written as its kernel. Raises
+    awaits its halo, attention, products by heads, row kernels or a `Kernel` is written as its kernel. Raises
     `DescriptionError` for what a file cannot say, `OutputError`.
     """
     return write_text(path, description_text(description))
@@ -114,7 +114,7 @@ def _work_lines(stage: Stage) -> Iterator[str]:
             yield f"split_k = {gemm.split_k}"
         yield from epilogue_lines(gemm)
         return
-    if not isinstance(stage.work, Kernel) and (lines := heads_work_lines(stage.work)):
+    if not isinstance(stage.work, Kernel) and (lines := layer_work_lines(stage.work)):
         yield from lines
         return
     grid, kernel = stage.grid, stage.kernel

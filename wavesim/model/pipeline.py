@@ -13,6 +13,7 @@ from wavesim.guard.arguments import require_types, tuple_of
 from wavesim.guard.bounds import MOST_BLOCKS, MOST_STAGES
 from wavesim.model.dependency import Dependency, require_few_reads
 from wavesim.model.kernel import Kernel
+from wavesim.model.kv_cache import require_caches_agree
 from wavesim.model.reprs import repr_text
 from wavesim.model.stage import Stage, Work
 
@@ -21,10 +22,10 @@ from wavesim.model.stage import Stage, Work
 class Pipeline:
     """Stages in launch order and the dependencies between them: pairs, chains, forks, joins.
 
-    Raises `DescriptionError` for duplicate names, unknown or later-listed producers, cycles,
-    two dependencies of one consumer, and more stages, blocks or reads in all than are enumerated
-    (`wavesim.guard.bounds`). Warns (`UnneededStageWarning`) of a stage that neither reads nor is read
-    in a pipeline that has dependencies.
+    Raises `DescriptionError` for duplicate names, unknown or later-listed producers, cycles, two
+    dependencies of one consumer, a KV cache that is stored otherwise than it is read (`kv_cache`), and more
+    stages, blocks or reads in all than are enumerated (`wavesim.guard.bounds`). Warns
+    (`UnneededStageWarning`) of a stage that neither reads nor is read in a pipeline that has dependencies.
     """
 
     name: str
@@ -55,7 +56,7 @@ class Pipeline:
                     f"pipeline {self.name}: {name!r} has two dependencies; put all its needs into one "
                     "Dependency"
                 )
-
+        require_caches_agree(self.stages, self.dependencies)
         self._warn_of_unneeded(names)
 
     def _require_few(self) -> None:
@@ -152,8 +153,11 @@ class Pipeline:
         return replace(self, stages=[stages[stage.name] for stage in self.stages], dependencies=dependencies)
 
     def dependency_of(self, consumer: str) -> Dependency | None:
-        """What a stage needs, or None if it needs nothing."""
-        return next((d for d in self.dependencies if d.consumer.stage.name == consumer), None)
+        """What a stage needs, or None if it needs nothing. Raises `DescriptionError` for an unknown stage."""
+        found = next((d for d in self.dependencies if d.consumer.stage.name == consumer), None)
+        if found is None:
+            self.stage(consumer)
+        return found
 
     def consumers_of(self, producer: str) -> tuple[str, ...]:
         """Names of the stages that read a stage's tiles."""

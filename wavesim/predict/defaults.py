@@ -30,6 +30,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.kinds import (
     CHAINED_PRODUCTS,
+    CONVOLUTION_CONSTANTS,
     LAYER_CONSTANTS,
     STREAM_TRACE,
     kernel_times_kind,
@@ -83,7 +84,8 @@ def _by_work(pipeline: Pipeline, device: Device) -> KnownCosts | None:
         return None
     source = f"tiles of each kind of kernel as recorded on {device.name}, at the clock that their load leaves"
     if any(isinstance(stage.work, Conv2D) for stage in pipeline.stages):
-        return KnownCosts(model, f"{source}; convolutions as fitted to single ones and to pairs, timed alone")
+        source = f"{source}; convolutions as fitted to single ones and to pairs and chains"
+        return KnownCosts(model, source, kind=CONVOLUTION_CONSTANTS)
     kind = f"{LAYER_CONSTANTS}, {CHAINED_PRODUCTS}" if is_chained(pipeline) else LAYER_CONSTANTS
     return KnownCosts(model, source, kind=kind)
 

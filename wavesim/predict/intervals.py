@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from math import sqrt
 from typing import Literal
 
@@ -21,7 +22,9 @@ from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.trace import Trace
 
 INTERVALS = FOLDER / "intervals.json"
-LAYER_INTERVALS = FOLDER / "layers" / "intervals.json"  # of layers, scored in a run of their own
+# Of layers and of convolutions, scored in runs of their own.
+LAYER_INTERVALS = FOLDER / "layers" / "intervals.json"
+CONVOLUTION_INTERVALS = FOLDER / "convolutions" / "intervals.json"
 LEVEL = 0.8
 UNSCORED_POINTS = 8.0  # half-width where the package has no scores at all; a guess
 
@@ -122,9 +125,10 @@ def committed_widths() -> Widths:
     if not INTERVALS.exists():
         return Widths({}, UNSCORED_POINTS)
     found = json.loads(INTERVALS.read_text())
-    layers = json.loads(LAYER_INTERVALS.read_text())["kinds"] if LAYER_INTERVALS.exists() else {}
+    own = [path for path in (LAYER_INTERVALS, CONVOLUTION_INTERVALS) if path.exists()]
+    listed = chain.from_iterable(json.loads(path.read_text())["kinds"].items() for path in own)
     kinds = {
         kind: KindScore(**{**one, "devices": tuple(one["devices"])})
-        for kind, one in {**found["kinds"], **layers}.items()
+        for kind, one in {**found["kinds"], **dict(listed)}.items()
     }
     return Widths(kinds, found["unseen"])

@@ -15,6 +15,7 @@ from wavesim.trace.header import StageInfo
 STREAM_TRACE = "stream-sync trace"  # what was known of the kinds predicted from one
 KERNEL_TIMES = "kernel times"
 LAYER_CONSTANTS = "layer, device constants"
+CONVOLUTION_CONSTANTS = "convolutions, device constants"
 CHAINED_PRODUCTS = "chained products"
 MOST_SCORED_BLOCKS = 2  # per SM; more are apart
 SHAPED_PLANS = (

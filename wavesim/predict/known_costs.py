@@ -18,6 +18,7 @@ from wavesim.plan.plan import Plan
 from wavesim.predict.forecast import Forecast, forecast_of
 from wavesim.predict.kinds import STREAM_TRACE, plan_kind, trace_kind
 from wavesim.predict.prediction import Measured, improvement_points, measured_improvement, sustained_points
+from wavesim.predict.shared_placement import placement_caveat
 from wavesim.recordings.shipped import RecordedCase
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
@@ -113,7 +114,7 @@ class KnownCosts:
             str(trace.header.device.get("name", "")),
             basis=self.source,
             defaults=self.defaults,
-            caveats=caveats,
+            caveats=(*caveats, *placement_caveat(trace)),
             alternatives=alternatives,
         )
         return found.of_the_baseline if trace.header.plan == STREAM and not points else found

@@ -58,7 +58,12 @@ class SmMachine:
         return size_bytes * self.channels / (self.bytes_per_cycle * self.sms)
 
     def slice_of(self, sms: int, channels: int) -> "SmMachine":
-        """A few SMs with their part of a GPU's channels: what is simulated in place of all of them."""
+        """A few SMs with their part of a GPU's channels: what is simulated in place of all of them.
+
+        Raises `DescriptionError` for a GPU without SMs or channels.
+        """
+        if sms < 1 or channels < 1:
+            raise DescriptionError(f"slice_of: {sms} SMs and {channels} channels; give at least one of each")
         counts = range(1, min(MOST_SLICE_SMS, sms) + 1)
         best = min(counts, key=lambda count: abs(_rounded(count, sms, channels) * sms / count - channels))
         return replace(self, sms=best, channels=_rounded(best, sms, channels))

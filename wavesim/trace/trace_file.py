@@ -8,6 +8,7 @@ import types
 import zipfile
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -114,8 +115,8 @@ def _built(kind: type[T], entry: Any, path: Path, *where: str) -> T:
     field_path = ".".join(("header", *where))
     if not isinstance(entry, dict):
         raise RecordingError(f"{path}: field '{field_path}' holds {shown(entry)}; expected an object")
-    values = {}
-    for name, hint in get_type_hints(kind).items():
+    values, hints = {}, _hints(cast("Any", kind))
+    for name, hint in hints.items():
         if name not in entry:
             continue
         value = tuple(entry[name]) if isinstance(entry[name], list) else entry[name]
@@ -127,9 +128,14 @@ def _built(kind: type[T], entry: Any, path: Path, *where: str) -> T:
     for field in fields(cast("Any", kind)):
         is_needed = field.default is MISSING and field.default_factory is MISSING
         if is_needed and field.name not in values:
-            what = _text(get_type_hints(kind)[field.name])
+            what = _text(hints[field.name])
             raise RecordingError(f"{path}: field '{field_path}.{field.name}' is missing; expected {what}")
     return kind(**values)
+
+
+@lru_cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -140,6 +146,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is types.UnionType:
         return any(_fits(value, arg) for arg in args)
     if origin is tuple and isinstance(value, tuple):
+        if args[-1] is ... and args[0] in (int, str):
+            value = tuple({type(one): one for one in value}.values())  # of each type one tells for all
         hints = args[:1] * len(value) if args[-1] is ... else args
         return len(value) == len(hints) and all(map(_fits, value, hints))
     if origin is not None:

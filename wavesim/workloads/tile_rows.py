@@ -57,7 +57,9 @@ class TileRows:
         """The tile row that holds a row."""
         if self.is_even:
             return row // self.height
-        sequence = row // self.length
+        sequence = row if self.length == 1 else row // self.length
+        if self.per_sequence == 1:
+            return sequence
         return sequence * self.per_sequence + (row - sequence * self.length) // self.height
 
 

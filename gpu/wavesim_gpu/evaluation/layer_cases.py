@@ -48,7 +48,7 @@ DECODE_PLANS: dict[PlanClass, tuple[str, ...]] = {
 }
 # Of products whose blocks leave as they end, which run otherwise than the usual by dependent launch alone.
 CHAINED_PLANS = tuple(f"{CHAINED}{word}" for word in ("pdl+row", "pdl+tile", "persistent+pdl+row"))
-CHAINED_KINDS: tuple[Kind, ...] = ("layer", "chain")
+CHAINED_KINDS: tuple[Kind, ...] = ("layer", "chain", "decode")
 PLANS: dict[Kind, dict[PlanClass, tuple[str, ...]]] = {
     "layer": LAYER_PLANS,
     "chain": CHAIN_PLANS,
@@ -156,10 +156,9 @@ class GraphCase:
         """All that are tried."""
         found = []
         for tiles, pipeline in self.pipelines(device).items():
-            is_unequal = self.kind in ("layer", "chain")
+            orders = ATTENTION_ORDERS if self.kind in ("layer", "chain") else ("row",)
             plans = PLANS[self.kind]
             for plan_class, words in plans.items():
-                orders = ATTENTION_ORDERS if is_unequal else ("row",)
                 found += [
                     GraphCandidate(plan_class, tiles, word, order, pipeline)
                     for word in words
@@ -170,7 +169,7 @@ class GraphCase:
                 found += [
                     GraphCandidate("semaphores", tiles, word, order, chained)
                     for word in CHAINED_PLANS
-                    for order in ATTENTION_ORDERS
+                    for order in orders
                 ]
         return found
 

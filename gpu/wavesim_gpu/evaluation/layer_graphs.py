@@ -115,7 +115,7 @@ def _measured(
     torch: Any, runner: CupyRunner, case: MeasuredCase, candidates: Sequence[GraphCandidate]
 ) -> dict[str, Any]:
     """A case's entry: all candidates of a few rounds, and the finalists' rounds."""
-    entry: dict[str, Any] = {**asdict(case), "name": case.name}
+    entry: dict[str, Any] = {**asdict(case), "name": case.name, "resets_tickets": True}
     try:
         contenders = _contenders(torch, runner, case, candidates)
         times = interleaved([one.contender for one in contenders], TRIAL_ROUNDS, WARM_UP_S)
@@ -276,7 +276,7 @@ def graphs_command(
     parser.add_argument(
         "--seconds", type=number, default=SECONDS, help=f"after these no case is begun ({SECONDS:g})"
     )
-    parser.add_argument("--only", default="", help="cases whose kind and name contain this")
+    parser.add_argument("--only", default="", help="cases of this kind and name, or of a part of them")
     parser.add_argument("--commit", default="", help="commit of the kernels, where git cannot tell")
     try:
         options = parser.parse_args(sys.argv[1:] if words is None else words)

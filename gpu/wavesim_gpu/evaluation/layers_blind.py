@@ -3,8 +3,9 @@
 `python -m wavesim_gpu.evaluation.layers_blind --out FOLDER --commit COMMIT` into an empty folder. In this
 order: what the device's file of costs says of every case, and its SHA-256, before anything has run; stream
 sync of every case, timed and recorded; what follows from these recordings, and its SHA-256; then all plans
-in turns, at a clock that has settled. `--list` takes the second run's cases, the first's, a trial of
-development sizes, or convolutions. `python -m wavesim.evaluation.layer_blind_scores FOLDER` makes the scores.
+in turns, at a clock that has settled. `--list` says which run's cases, a trial of development sizes, or
+convolutions; `--registered` takes predictions that `wavesim.evaluation.layer_blind_registered` wrote before.
+`python -m wavesim.evaluation.layer_blind_scores FOLDER` makes the scores.
 """
 
 import argparse
@@ -21,16 +22,24 @@ from zlib import crc32
 from wavesim.costs.device_costs import default_device
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.evaluation.blind_runs import model_sources
-from wavesim.evaluation.conv_blind_cases import convolution_cases
+from wavesim.evaluation.conv_blind_cases import convolution_cases, second_convolution_cases
 from wavesim.evaluation.layer_blind_cases import (
     BASELINE,
     BlindCase,
     all_cases,
     second_cases,
+    third_cases,
     trial_cases,
 )
 from wavesim.evaluation.layer_blind_predictions import predicted_from_costs, predicted_from_streams
-from wavesim.evaluation.layer_blind_runs import FACTS, ROUNDS_FILE, trace_name, write_registered
+from wavesim.evaluation.layer_blind_runs import (
+    FACTS,
+    ROUNDS_FILE,
+    copy_registered,
+    trace_name,
+    write_registered,
+)
+from wavesim.evaluation.layer_blind_scores import SAID_POINTS
 from wavesim.guard.appending import append_line
 from wavesim.guard.program import run_program
 from wavesim.guard.writing import write_text
@@ -54,8 +63,10 @@ SETTLE_S = 0.25  # after checks, which draw much power at times: the clock rose 
 LISTS: dict[str, Callable[[], Sequence[BlindCase]]] = {
     "first": all_cases,
     "second": second_cases,
+    "third": third_cases,
     "trial": trial_cases,
     "convolutions": convolution_cases,
+    "convolutions-second": second_convolution_cases,
 }
 RECORDED, LEAD_NS = 3, 20_000_000  # recorded runs, of which the median is kept, each after that much of load
 
@@ -138,11 +149,19 @@ class LayerMeasurer:
 class LayerBlindRunner:
     """Makes one run into an empty folder; after `seconds` nothing new is begun. run.json has what failed."""
 
-    def __init__(self, folder: Path, cases: Sequence[BlindCase], commit: str, seconds: float) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        cases: Sequence[BlindCase],
+        commit: str,
+        seconds: float,
+        registered: Path | None = None,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise DescriptionError(f"{folder} is not empty; a blind run starts in an empty folder")
         self._folder, self._cases, self._commit = folder, cases, commit
+        self._registered = registered
         self._device = default_device()
         self._began = time.monotonic()
         self._deadline = self._began + seconds
@@ -152,8 +171,11 @@ class LayerBlindRunner:
     def run(self) -> None:
         """All of it."""
         made_by = {"commit": self._commit, "model_sources": model_sources(), "device": self._device}
-        found = predicted_from_costs(self._cases, self._device)
-        stamp = write_registered(self._folder, "costs", found, made_by)
+        if self._registered is None:
+            found = predicted_from_costs(self._cases, self._device)
+            stamp = write_registered(self._folder, "costs", found, made_by)
+        else:
+            stamp = copy_registered(self._registered, self._folder, "costs")
         self._say(f"costs.json written, SHA-256 {stamp}")
         measurer = LayerMeasurer(self._commit)
         self._facts = {
@@ -161,6 +183,7 @@ class LayerBlindRunner:
             "gpu": device_fields(query()),
             "versions": versions(),
             "serialises_bias": False,
+            "said_points": SAID_POINTS,
         }
         self._attempt("compiling", lambda: measurer.prepare(self._cases))
         self._say("compiled")
@@ -223,8 +246,10 @@ def main() -> int:
     parser.add_argument("--commit", required=True, help="of the kernels and the model")
     parser.add_argument("--seconds", type=float, default=230.0, help="after which nothing new is begun")
     parser.add_argument("--list", choices=LISTS, default="second", help="cases; trial: development sizes")
+    parser.add_argument("--registered", type=Path, help="a folder with predictions that were made before")
     asked = parser.parse_args()
-    LayerBlindRunner(asked.out, LISTS[asked.list](), asked.commit, asked.seconds).run()
+    cases = LISTS[asked.list]()
+    LayerBlindRunner(asked.out, cases, asked.commit, asked.seconds, asked.registered).run()
     return 0 if (asked.out / ROUNDS_FILE).is_file() else 1
 
 

@@ -8,8 +8,8 @@ from both_simulators import check_equal
 from wavesim.costs.attention_costs import AttentionCosts
 from wavesim.costs.block_times import BlockTimes, StageTimes, stage_times
 from wavesim.costs.cost_model import CostModel
-from wavesim.costs.layer_costs import costs_of_stages
-from wavesim.costs.load_clock import LoadClock
+from wavesim.costs.layer_costs import costs_of_stages, load_ghz_of
+from wavesim.costs.load_clock import LoadClock, load_clock_of
 from wavesim.costs.streaming_costs import StreamingCosts
 from wavesim.costs.tile_costs import TileCosts, tile_costs_of
 from wavesim.errors import DescriptionError
@@ -107,6 +107,22 @@ def test_the_clock_falls_with_the_cube_root_of_the_tensor_cores_work_and_is_neve
     assert clock.ghz(0.0) == clock.ghz(0.1) == pytest.approx(1.8)
 
 
+def test_what_is_drawn_whether_tensor_cores_work_or_not_is_left_when_they_rest():
+    clock = LoadClock(limit_ghz=1.2, most_ghz=2.0, rest_share=0.3)
+    assert clock.ghz(1.0) == pytest.approx(1.2)
+    assert clock.ghz(0.0) == pytest.approx(1.2 * 0.3 ** (-1 / 3))
+
+
+def test_bf16_draws_less_power_than_fp16_and_narrow_tiles_lower_no_clock():
+    h200 = devices.load("h200")
+
+    def ghz(dtype, columns):
+        gemm = Gemm("up", 4_096, 8_192, 8_192, 128, columns, 64, dtype=dtype)
+        return load_ghz_of(Pipeline("up", [Stage("up", gemm, backend="hopper")]), h200)
+
+    assert ghz("fp16", 256) < ghz("bf16", 256) < ghz("fp16", 128) == load_clock_of("h200").ghz(0.0)
+
+
 def test_a_layer_with_more_tensor_work_runs_at_a_lower_clock():
     def tile_ns(tokens):
         layer = with_backends(transformer_layer("gpt3-145b", tokens))
@@ -128,8 +144,8 @@ TILES = TileCosts(
     few_rows_ticket_ns=900,
     few_rows_fixup_ns=300,
     few_rows_wait_ns=75,
-    wide_dependent_ns=2_600,
-    wide_visibility_ns=2_500,
+    area_dependent_ns=1_200,
+    area_visibility_ns=1_600,
     memory_bytes_per_s=4e12,
     l2_bytes=36_000_000,
 )
@@ -140,8 +156,9 @@ def test_a_products_tile_takes_its_multiply_adds_its_stores_and_its_activation()
     narrow = Gemm("narrow", 512, 512, 640, 128, 128, 64, activation="gelu")
     assert (TILES.loop_cycles(wide), TILES.other_cycles(wide)) == (10 * 1_024, 5_000)
     assert (TILES.loop_cycles(narrow), TILES.other_cycles(narrow)) == (10 * 512, 1_000 + 2_300)
-    assert TILES.overheads(narrow) == {}
-    assert TILES.overheads(wide) == {"dependent_ns": 2_600, "post_visibility_ns": 2_500}
+    shared = {"dependent_ns": 1_400, "post_visibility_ns": 900}
+    assert TILES.overheads(narrow, shared) == {"dependent_ns": 2_000, "post_visibility_ns": 1_700}
+    assert TILES.overheads(wide, shared) == {"dependent_ns": 2_600, "post_visibility_ns": 2_500}
 
 
 def test_only_bf16_products_with_a_bias_have_their_multiply_adds_serialised():
@@ -190,8 +207,8 @@ def test_a_product_of_few_rows_takes_what_its_weights_take_as_many_blocks_as_sha
     # One of 40 has no more than its own rate.
     assert TILES.weights_ns(few, 40) == pytest.approx(all_ns * 4e12 / 132 / 6e10)
     assert (TILES.before_weights_ns(few, 132), TILES.before_weights_ns(few, 66)) == (3_000, 1_500)
-    assert TILES.overheads(few)["wait_ns"] == 75
-    assert TILES.overheads(replace(few, split_k=4))["fixup_ns"] == 300 + 900 // 3
+    assert TILES.overheads(few, {})["wait_ns"] == 75
+    assert TILES.overheads(replace(few, split_k=4), {})["fixup_ns"] == 300 + 900 // 3
 
 
 def test_the_last_wave_of_few_rows_loads_faster_and_splits_follow_each_other():

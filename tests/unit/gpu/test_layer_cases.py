@@ -29,7 +29,7 @@ def test_products_are_cut_into_tiles_that_there_are_kernels_for_and_few_rows_spl
 
 
 def test_layers_and_chains_are_tried_with_products_whose_blocks_leave_as_they_end():
-    for text in ("chain gpt3-145b attention 1024", "layer qwen2.5-0.5b 1024"):
+    for text in ("chain gpt3-145b attention 1024", "layer qwen2.5-0.5b 1024", "decode llama-3-8b"):
         (case,) = cases_named(text)
         chained = [one for one in case.candidates(H200) if one.group[1]]
         assert {one.plan_word.removeprefix("chained+") for one in chained} == {
@@ -39,8 +39,7 @@ def test_layers_and_chains_are_tried_with_products_whose_blocks_leave_as_they_en
         backends = {stage.backend for one in chained for stage in one.pipeline.stages}
         assert "hopper-chained" in backends
         assert "hopper" not in backends
-    (decode,) = cases_named("decode llama-3-8b")
-    assert not any(one.group[1] for one in decode.candidates(H200))
+    assert not any(one.group[1] for case in cases_named("product") for one in case.candidates(H200))
 
 
 def test_a_part_that_is_no_case_is_refused_by_name():

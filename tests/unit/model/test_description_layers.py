@@ -1,4 +1,4 @@
-"""A layer's kernels from TOML and back: RoPE, KV cache, residual, attention, decode, products by heads."""
+"""A layer's kernels from TOML and back: RoPE, KV cache, residual, attention and its products, row kernels."""
 
 import math
 from dataclasses import replace
@@ -17,8 +17,12 @@ from wavesim.model.epilogue import CacheStore, Rope
 from wavesim.model.head_product import HeadProduct
 from wavesim.model.kernel import Block, Gemm
 from wavesim.model.pipeline import Pipeline
+from wavesim.model.rows import Copy, Norm, Softmax
 from wavesim.model.stage import Stage
 from wavesim.predict.defaults import described_costs
+from wavesim.workloads.attention_chain import paper_attention
+from wavesim.workloads.layer_variants import with_cache, with_rope
+from wavesim.workloads.layers import transformer_layer
 
 H200 = load("h200")
 BLOCK = Block(128, 168, dynamic_shared_bytes=98_304)
@@ -34,6 +38,10 @@ WORKS = {
     "decode": AttentionDecode("a", 16, 2047, 8, 2, splits=3, appends=True, kv_rows=4096, block=BLOCK),
     "scores": HeadProduct("a", "scores", 2, 512, 8, 2, block=BLOCK),
     "context": HeadProduct("a", "context", 1, 512, 8, 8, 96, 64, 1024, dtype="bf16", block=BLOCK),
+    "norm": Norm("a", 300, 4096, 8, "layer", has_residual=False, dtype="bf16", epsilon=1e-6, block=BLOCK),
+    "norm with a residual": Norm("a", 300, 4096, block=BLOCK),
+    "softmax": Softmax("a", 2, 100, 3, 104, 16, False, 0.3, "before", scale=0.125, block=BLOCK),
+    "copy": Copy("a", 100, 312, 16, 104, block=BLOCK),
 }
 
 
@@ -55,6 +63,35 @@ def test_what_is_written_is_read_back(work, tmp_path: Path):
     assert description_text(found).replace("tile_weights", "#").splitlines()[:4] == text.splitlines()[:4]
 
 
+WHOLE = (
+    paper_attention(4, cached=1023, sequences=4),
+    with_cache(with_rope(transformer_layer("llama-3-8b", 256)), cached=64, capacity=400),
+    transformer_layer("qwen2.5-0.5b", 2, phase="decode", cached=300),
+)
+
+
+@pytest.mark.parametrize("pipeline", WHOLE, ids=lambda one: one.name)
+def test_a_whole_layer_is_written_and_read_back_as_what_it_computes(pipeline, tmp_path: Path):
+    path = tmp_path / "layer.toml"
+    path.write_text(description_text(Description(pipeline, H200)))
+    found = load_description(path).pipeline
+    for ours, theirs in zip(pipeline.stages, found.stages, strict=True):
+        of_one_block = [replace(stage.work, block=BLOCK) for stage in (ours, theirs)]
+        assert of_one_block[0] == of_one_block[1]
+        assert theirs.kernel.block.shared_bytes == ours.kernel.block.shared_bytes
+    assert list(map(str, found.dependencies)) == list(map(str, pipeline.dependencies))
+
+
+def test_needs_too_long_to_be_read_are_not_written():
+    row = y
+    for _ in range(40):
+        row = row + 1
+    first, after = Stage("a", QKV), Stage("b", QKV)
+    pipeline = Pipeline("own", [first, after], [Dependency(after[x, y], [first[x, row.at_most(0)]])])
+    with pytest.raises(DescriptionError, match="letters; a description reads 200"):
+        description_text(Description(pipeline, H200))
+
+
 def test_what_a_file_does_not_say_is_usual(tmp_path: Path):
     qkv = read(tmp_path, PRODUCT + "rope = { heads = 4 }\ncache = { columns = 128 }")
     assert (qkv.gemm.rope, qkv.gemm.cache) == (Rope(4, 128, 256), CacheStore(128, 256, 256))
@@ -62,6 +99,7 @@ def test_what_a_file_does_not_say_is_usual(tmp_path: Path):
     assert attention.work == Attention("a", 1, 300, 8, 2, block=BLOCK)
     product = read(tmp_path, 'head_product = { product = "scores", length = 64, heads = 8, kv_heads = 2 }')
     assert product.work == HeadProduct("a", "scores", 1, 64, 8, 2, block=BLOCK)
+    assert read(tmp_path, "norm = { rows = 300, columns = 4096 }").work == WORKS["norm with a residual"]
 
 
 @pytest.mark.parametrize("sequences", [1, 16, 200])
@@ -114,6 +152,16 @@ REFUSED = (
     ("decode = { cached = 99999999999999, heads = 8, kv_heads = 2 }", "cached' is 99999999999999; "),
     ("decode = { cached = 99999999, heads = 8, kv_heads = 2, splits = 99999 }", "Grid: z is 99999"),
     ("head_product = { product = 'score', " + OF_HEADS, "The nearest is scores"),
+    ("norm = { columns = 4096 }", "norm.rows' is missing; write rows = 1024"),
+    ("norm = { rows = 4, columns = 4096, kind = 'rsm' }", "norm.kind' is 'rsm'; known are rms, layer"),
+    ("norm = { rows = 4, columns = 4096, epsilon = 'no' }", "norm.epsilon' is 'no'; expected a number"),
+    ("norm = { rows = 4, columns = 4096 }\nresidual = true", "residual' is True; norm says what the kernel"),
+    ("softmax = { length = 4, heads = 2, keys = 3 }", "keys is 3; it must be at least length, 4"),
+    (
+        "softmax = { length = 4, heads = 2, keys = 8, dropout = 2 }",
+        "dropout' is 2; it must be a number from 0 to 1",
+    ),
+    ("tile = [8]\ncopy = { rows = 4, columns = 8 }", "tile' is [8]; expected [rows, columns]"),
     ("element = 'fp8'\nhead_product = { product = 'scores', " + OF_HEADS, "known are fp16, bf16"),
 )
 

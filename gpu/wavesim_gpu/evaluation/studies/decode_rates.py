@@ -1,28 +1,33 @@
 """Decode attention beside a copy: how near it comes to the time that its keys and values take at copy rate.
 
-    python -m wavesim_gpu.evaluation.studies.decode_rates
+    python -m wavesim_gpu.evaluation.studies.decode_rates --out gpu/results/decode/DATE.json
 
-prints a line for each case: batch, heads, keys; microseconds; bytes of K and V over time; and the ratio to
-the same bytes at the rate of a device-to-device copy in the same run, read and written bytes counted.
+prints and writes a row for each case, small caches first: microseconds; bytes of K and V over time; and the
+ratio to the same bytes at the rate of a device-to-device copy in the same run, read and written bytes
+counted. Splits are those of `best_splits`; twice and four times as many were slower in three small caches.
 
 Example: 16 sequences of 4,096 keys with 8 KV heads of 128 are 268 MB; at 4.2 TB/s they take 64 us. Several
 stages with a cache each run in turn, so that no cache is in the L2 when its turn comes.
 """
 
-import sys
-from collections.abc import Iterable
+import argparse
+import json
+import time
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 from wavesim.guard.program import run_program
+from wavesim.guard.writing import require_writable, write_text
 from wavesim.model.attention import AttentionDecode
 from wavesim.model.decode_splits import best_splits
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import StreamSync
-from wavesim_gpu.runner import CupyRunner, WrongResultError
+from wavesim_gpu.runner import CupyRunner, WrongResultError, current_commit
 from wavesim_gpu.runtime.device import query, require_cupy
 from wavesim_gpu.runtime.references import reference
 from wavesim_gpu.runtime.timing import Contender, interleaved_ns
@@ -37,13 +42,15 @@ KEYS = (1024, 2048, 4096, 32768)
 MOST_BYTES = 9 << 28  # of K and V
 
 
-def cases(device: Device) -> Iterable[AttentionDecode]:
-    """Every number of heads and keys whose caches are not too large, in its best splits."""
+def cases(device: Device) -> list[AttentionDecode]:
+    """Every number of heads and keys whose caches are not too large, in its best splits, smallest first."""
+    found = []
     for sequences, heads, kv_heads, head_dim in HEADS:
         for keys in KEYS:
             work = AttentionDecode("decode", sequences, keys - 1, heads, kv_heads, head_dim, appends=True)
             if work.kv_bytes <= MOST_BYTES:
-                yield replace(work, splits=best_splits(work, device))
+                found.append(replace(work, splits=best_splits(work, device)))
+    return sorted(found, key=lambda work: work.kv_bytes)
 
 
 def in_turn(work: AttentionDecode, l2_bytes: int) -> Pipeline:
@@ -82,22 +89,46 @@ def copying() -> Contender:
     return Contender(launch, stream)
 
 
+def row_of(work: AttentionDecode, own_ns: float, copy_ns: float) -> dict[str, Any]:
+    """What is written of a case."""
+    copy_rate = 2 * COPIED_BYTES / copy_ns
+    sizes = {
+        name: getattr(work, name) for name in ("sequences", "keys", "heads", "kv_heads", "head_dim", "splits")
+    }
+    return sizes | {
+        "kv_megabytes": round(work.kv_bytes / 1e6),
+        "us": round(own_ns / 1000, 2),
+        "read_tb_per_s": round(work.kv_bytes / own_ns / 1000, 3),
+        "copy_tb_per_s": round(copy_rate / 1000, 3),
+        "over_copy": round(own_ns * copy_rate / work.kv_bytes, 3),
+    }
+
+
 def main() -> int:
-    """Prints a line per case."""
-    runner, device, copy = CupyRunner(commit="study"), query(), copying()
+    """Measures all cases, or those that are begun in time."""
+    parser = argparse.ArgumentParser(prog="decode_rates", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="the file that every row is written to")
+    parser.add_argument("--seconds", type=float, default=600, help="begin no case after these (%(default)s)")
+    parser.add_argument("--commit", default="", help="what the kernels were built from")
+    words = parser.parse_args()
+    require_writable(words.out)
+    runner, device, copy, began = CupyRunner(commit="study"), query(), copying(), time.monotonic()
+    result: dict[str, Any] = {
+        "device": device.name,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": words.commit or current_commit(),
+        "command": "python -m wavesim_gpu.evaluation.studies.decode_rates",
+        "rows": [],
+    }
     for work in cases(device):
-        own_ns, copy_ns = measured(runner, work, copy, device)
-        copy_rate = 2 * COPIED_BYTES / copy_ns
-        megabytes, own_us = work.kv_bytes / 1e6, own_ns / 1000
-        sys.stdout.write(
-            f"{work.sequences:3d} x {work.keys:5d} keys, {work.heads} heads, {work.kv_heads} KV heads of "
-            f"{work.head_dim}, {work.splits} splits: {megabytes:6.0f} MB in {own_us:7.1f} us, "
-            f"{megabytes / own_us:.2f} TB/s; copy {copy_rate / 1000:.2f} TB/s, read and written; "
-            f"{own_ns * copy_rate / work.kv_bytes:.2f} x\n"
-        )
-        sys.stdout.flush()
+        if time.monotonic() - began > words.seconds:
+            break
+        row = row_of(work, *measured(runner, work, copy, device))
+        print(json.dumps(row), flush=True)  # noqa: T201  # what it is for
+        result["rows"].append(row)
+        write_text(words.out, json.dumps(result, indent=1, allow_nan=False) + "\n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(run_program("decode_rates", main))
+    raise SystemExit(run_program("python -m wavesim_gpu.evaluation.studies.decode_rates", main))

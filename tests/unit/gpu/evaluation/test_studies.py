@@ -9,7 +9,7 @@ from cubin_facts import registers_at_launch
 from wavesim.codegen.single_stage import stage_header
 from wavesim.model.device import load
 from wavesim.plan.order import parse_order
-from wavesim_gpu.evaluation.studies import copies
+from wavesim_gpu.evaluation.studies import copies, decode_rates
 from wavesim_gpu.evaluation.studies.candidate_kernels import HOPPER, PORTABLE, entrant_for
 from wavesim_gpu.evaluation.studies.copies import full_wave, ways_on
 from wavesim_gpu.evaluation.studies.pair_configs import PairConfig, variants_of
@@ -189,3 +189,12 @@ def test_a_round_without_a_clock_costs_the_clocks_and_not_the_file():
     for clocks, kept in (([1.5, 1.6], [1.5, 1.6]), ([1.5, float("nan")], [])):
         case = describe_case("stream", {}, Rounds(times, clocks), None, None)
         assert (case["rounds_ns"], case["clocks_ghz"]) == (times, kept)
+
+
+def test_decode_is_timed_small_caches_first_over_what_a_copy_takes():
+    works = decode_rates.cases(load("h200"))
+    sizes = [work.kv_bytes for work in works]
+    assert sizes == sorted(sizes)
+    # 17 MB in 8 us are 2.1 TB/s, half of what a copy reads and writes: 2 GB in 512 us.
+    row = decode_rates.row_of(works[0], 8000.0, 512_000.0)
+    assert (row["kv_megabytes"], row["over_copy"]) == (17, 2.0)
